@@ -1,0 +1,36 @@
+# One command on a fresh machine: `make demo` or `make test`. Each makes .venv by itself; PYTHON chooses the interpreter.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test slow lint clean
+
+demo: $(VENV)/.ready
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.ready
+	$(BIN)/python -m pytest -q
+
+slow: $(VENV)/.ready
+	$(BIN)/python -m pytest -q -m slow
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+$(VENV)/.ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "minitile needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." >&2; \
+	  echo "Install one and say which: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.ready
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[lint]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""NVIDIA: lowering to PTX instructions, the PTX writer, the assembler."""

@@ -1,0 +1,57 @@
+"""minitile: a mini-compiler for GPU tile kernels written in Python.
+
+    import minitile as mt
+    import minitile.language as T
+
+Public names are loaded on first use (PEP 562), so that `import minitile` costs almost nothing: `_HOME` says where each
+one lives.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from minitile.ir.diagnostics import MinitileError, RaceError, SimulationError
+    from minitile.jit import CompiledKernel, Kernel, kernel, spec
+    from minitile.target import Target
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "kernel": "minitile.jit",
+    "spec": "minitile.jit",
+    "Kernel": "minitile.jit",
+    "CompiledKernel": "minitile.jit",
+    "Target": "minitile.target",
+    "MinitileError": "minitile.ir.diagnostics",
+    "RaceError": "minitile.ir.diagnostics",
+    "SimulationError": "minitile.ir.diagnostics",
+}
+_SUBMODULES = ("language", "ops", "ir", "layout", "passes", "backends", "runtime", "target", "cache")
+
+__all__ = [
+    "CompiledKernel",
+    "Kernel",
+    "MinitileError",
+    "RaceError",
+    "SimulationError",
+    "Target",
+    "kernel",
+    "spec",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    if name in _SUBMODULES:
+        return importlib.import_module(f"minitile.{name}")
+    raise AttributeError(f"module 'minitile' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME, *_SUBMODULES})

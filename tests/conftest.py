@@ -1,0 +1,26 @@
+"""Shared switches: `MINITILE_GPU=1` lets tests marked `gpu` run; `--bless` rewrites golden expectations."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--bless", action="store_true", help="rewrite the expectations of golden and file tests")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if os.environ.get("MINITILE_GPU") == "1":
+        return
+    skip = pytest.mark.skip(reason="needs a GPU: set MINITILE_GPU=1")
+    for item in items:
+        if "gpu" in item.keywords:
+            item.add_marker(skip)
+
+
+@pytest.fixture
+def bless(request: pytest.FixtureRequest) -> bool:
+    """True when the run should write what it finds as the new expectation (`pytest --bless`)."""
+    return bool(request.config.getoption("--bless"))

@@ -3,8 +3,8 @@
     import minitile as mt
     import minitile.language as T
 
-Public names are loaded on first use (PEP 562), so that `import minitile` costs almost nothing: `_HOME` says where each
-one lives.
+Public names are loaded on first use (PEP 562), so that `import minitile` costs almost nothing: `_HOME` says
+where each one lives.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""The IR: types, values, operations, kernels and their text form."""

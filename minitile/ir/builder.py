@@ -1,0 +1,239 @@
+"""Writes operations into a block, folding what is constant on the way.
+
+The front end and the passes make operations through a `Builder`, so that `x * 1`, `0 + x`, `3 < 5` never come into being;
+`simplify` catches what becomes constant later with the same rules (`fold`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from minitile.ir.core import Block, Op, Value
+from minitile.ir.diagnostics import Location
+from minitile.ir.ops import arith
+from minitile.ir.types import DType, ScalarType, dtype_of, i32
+
+OpT = TypeVar("OpT", bound=Op)
+
+
+def constant_of(value: Value) -> Any:
+    """The Python number of a constant scalar; None if it is not one."""
+    op = value.op
+    return op.value if isinstance(op, arith.Constant) else None
+
+
+def wrap(number: int, dtype: DType) -> int:
+    """An integer as `dtype` holds it (two's complement)."""
+    number &= (1 << dtype.bits) - 1
+    return number - (1 << dtype.bits) if dtype.kind == "int" and number >> (dtype.bits - 1) else number
+
+
+def _truncdiv(a: int, b: int) -> int:
+    q = abs(a) // abs(b)
+    return q if (a < 0) == (b < 0) else -q
+
+
+_INTEGER: dict[type[Op], Callable[[int, int], int]] = {
+    arith.Add: lambda a, b: a + b,
+    arith.Sub: lambda a, b: a - b,
+    arith.Mul: lambda a, b: a * b,
+    arith.FloorDiv: lambda a, b: a // b,
+    arith.FloorMod: lambda a, b: a % b,
+    arith.TruncDiv: _truncdiv,
+    arith.TruncMod: lambda a, b: a - b * _truncdiv(a, b),
+    arith.Min: min,
+    arith.Max: max,
+    arith.And: lambda a, b: a & b,
+    arith.Or: lambda a, b: a | b,
+    arith.Xor: lambda a, b: a ^ b,
+    arith.Shl: lambda a, b: a << b,
+    arith.Shr: lambda a, b: a >> b,
+}
+_DIVISIONS = (arith.FloorDiv, arith.FloorMod, arith.TruncDiv, arith.TruncMod)
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+}
+# operand that leaves the other one unchanged, when it is the right (True) or also the left one
+_NEUTRAL: dict[type[Op], tuple[int, bool]] = {
+    arith.Add: (0, True),
+    arith.Sub: (0, False),
+    arith.Mul: (1, True),
+    arith.FloorDiv: (1, False),
+    arith.TruncDiv: (1, False),
+    arith.Shl: (0, False),
+    arith.Shr: (0, False),
+    arith.Or: (0, True),
+    arith.Xor: (0, True),
+}
+
+
+def fold(op: Op) -> Value | Any | None:
+    """What a pure scalar operation comes to: an existing Value, a Python number (of the result's dtype), or None.
+
+    Floats are folded only where the result is exact (casts of literals, comparisons), so that no rounding differs from
+    the hardware's.
+    """
+    if isinstance(op, arith.Binary):
+        return _fold_binary(op)
+    if isinstance(op, arith.Cmp):
+        a, b = constant_of(op.a), constant_of(op.b)
+        if a is not None and b is not None:
+            return _COMPARE[op.predicate](a, b)
+        if op.a is op.b and not op.a.dtype.is_float and isinstance(op.a.type, ScalarType):
+            return op.predicate in ("le", "ge", "eq")
+    if isinstance(op, arith.Select):
+        condition = constant_of(op.condition)
+        if condition is not None:
+            chosen = op.a if condition else op.b
+            return chosen if chosen.type == op.result.type else None
+        if op.a is op.b and op.a.type == op.result.type:
+            return op.a
+    if isinstance(op, arith.Cast):
+        return _fold_cast(op)
+    if isinstance(op, arith.Not) and constant_of(op.a) is not None:
+        a = constant_of(op.a)
+        return not a if op.a.dtype.kind == "bool" else wrap(~a, op.a.dtype)
+    if isinstance(op, arith.Neg) and constant_of(op.a) is not None:
+        a = constant_of(op.a)
+        return -a if op.a.dtype.is_float else wrap(-a, op.a.dtype)
+    return None
+
+
+def _fold_binary(op: arith.Binary) -> Value | Any | None:
+    kind, t = type(op), op.result.type
+    d = dtype_of(t)
+    a, b = constant_of(op.a), constant_of(op.b)
+    if d.is_float:
+        return None
+    if d.kind == "bool":
+        for x, other in ((a, op.b), (b, op.a)):
+            if x is None or other.type != t:
+                continue
+            if kind is arith.And:
+                return other if x else False
+            if kind is arith.Or:
+                return True if x else other
+        return None
+    if a is not None and b is not None:
+        if kind in _DIVISIONS and b == 0:
+            return None
+        if kind in (arith.Shl, arith.Shr) and not 0 <= b < d.bits:
+            return None
+        return wrap(_INTEGER[kind](a, b), d)
+    if kind in _NEUTRAL:
+        neutral, commutes = _NEUTRAL[kind]
+        if b == neutral and op.a.type == t:
+            return op.a
+        if commutes and a == neutral and op.b.type == t:
+            return op.b
+    if isinstance(t, ScalarType):
+        if kind in (arith.Mul, arith.And) and (a == 0 or b == 0):
+            return 0
+        if kind in (arith.FloorMod, arith.TruncMod) and b == 1:
+            return 0
+        if kind is arith.Sub and op.a is op.b:
+            return 0
+        if kind in (arith.Min, arith.Max) and op.a is op.b:
+            return op.a
+    return None
+
+
+def _fold_cast(op: arith.Cast) -> Value | Any | None:
+    source, to = op.a.dtype, op.to
+    if source is to:
+        return op.a
+    a = constant_of(op.a)
+    if a is None:
+        return None
+    if to.kind == "bool":
+        return bool(a)
+    if to.is_int:
+        if source.is_float:
+            return int(a) if math.isfinite(a) and wrap(int(a), to) == int(a) else None
+        return wrap(int(a), to)
+    if to.name == "f64" or (to.name == "f32" and not source.is_float and abs(a) <= 1 << 24):
+        return float(a)
+    return None
+
+
+class Builder:
+    """Appends to `block`; new operations get the location `loc`."""
+
+    def __init__(self, block: Block, loc: Location | None = None) -> None:
+        self.block = block
+        self.loc = loc
+
+    def emit(self, op: OpT) -> OpT:
+        """Append an operation as it is."""
+        if op.loc is None:
+            op.loc = self.loc
+        self.block.ops.append(op)
+        return op
+
+    def value(self, op: Op, name: str = "") -> Value:
+        """Append a pure operation, or find what it folds to; its value."""
+        folded = fold(op)
+        if folded is None:
+            result = self.emit(op).result
+            result.name = result.name or name
+            return result
+        return folded if isinstance(folded, Value) else self.constant(folded, dtype_of(op.result.type))
+
+    @contextmanager
+    def inside(self, block: Block) -> Iterator[Block]:
+        """Append to another block for the time of a `with`."""
+        outer, self.block = self.block, block
+        try:
+            yield block
+        finally:
+            self.block = outer
+
+    def constant(self, value: bool | int | float, dtype: DType = i32) -> Value:
+        return self.emit(arith.Constant(value, dtype)).result
+
+    def _other(self, a: Value, b: Value | int | float) -> Value:
+        return b if isinstance(b, Value) else self.constant(b, a.dtype)
+
+    def add(self, a: Value, b: Value | int) -> Value:
+        return self.value(arith.Add(a, self._other(a, b)))
+
+    def sub(self, a: Value, b: Value | int) -> Value:
+        return self.value(arith.Sub(a, self._other(a, b)))
+
+    def mul(self, a: Value, b: Value | int) -> Value:
+        return self.value(arith.Mul(a, self._other(a, b)))
+
+    def floordiv(self, a: Value, b: Value | int) -> Value:
+        return self.value(arith.FloorDiv(a, self._other(a, b)))
+
+    def floormod(self, a: Value, b: Value | int) -> Value:
+        return self.value(arith.FloorMod(a, self._other(a, b)))
+
+    def min(self, a: Value, b: Value | int) -> Value:
+        return self.value(arith.Min(a, self._other(a, b)))
+
+    def max(self, a: Value, b: Value | int) -> Value:
+        return self.value(arith.Max(a, self._other(a, b)))
+
+    def xor(self, a: Value, b: Value | int) -> Value:
+        return self.value(arith.Xor(a, self._other(a, b)))
+
+    def and_(self, a: Value, b: Value | int) -> Value:
+        return self.value(arith.And(a, self._other(a, b)))
+
+    def compare(self, predicate: str, a: Value, b: Value | int) -> Value:
+        return self.value(arith.Cmp(a, self._other(a, b), predicate))
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        return self.value(arith.Select(condition, a, b))
+
+    def cast(self, a: Value, to: DType) -> Value:
+        return self.value(arith.Cast(a, to))

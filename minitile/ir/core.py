@@ -1,0 +1,245 @@
+"""Values, operations, blocks and kernels: what the IR is made of.
+
+An operation is a dataclass whose fields are marked as `operand()`, `maybe()` (an optional operand), `operands()` (any
+number), `attr()` or `region()`; printing, parsing, cloning, traversal and verification follow from these marks. What the
+operation is like is said by class keywords:
+
+    class Add(Op, name="add", pure=True): ...
+
+`name`        the mnemonic in IR text
+`stage`       "tile", "thread" or "both": where the verifier accepts it
+`pure`        no effects: may be merged, hoisted, deleted when unused
+`terminator`  ends its block
+`uniform`     must be reached by all threads of the CTA together (barriers, tile operations that exchange data)
+
+`infer()` gives the result types from operands, attributes and regions; text may override them (layouts do).
+`accesses()` says what memory the operation touches; the default for an operation that is not pure is the worst.
+
+There are no use lists: a pass walks the blocks in order, once, and writes new ones (`Rewriter` in rewrite.py).
+Structured control flow only, so a region is one block.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, dataclass_transform
+
+from minitile.ir.diagnostics import Location
+from minitile.ir.effects import UNKNOWN, Access
+from minitile.ir.types import DType, Type
+
+
+class Value:
+    """An SSA value. `owner` is the operation that defines it or the block whose argument it is; `name` is a hint from
+    the user's source, not an identity."""
+
+    __slots__ = ("index", "name", "owner", "type")
+
+    def __init__(self, type: Type, owner: Op | Block | None = None, index: int = 0, name: str = "") -> None:
+        self.type = type
+        self.owner = owner
+        self.index = index
+        self.name = name
+
+    @property
+    def op(self) -> Op | None:
+        """The defining operation; None for a block argument."""
+        return self.owner if isinstance(self.owner, Op) else None
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of a tile, tensor or buffer; () for scalars."""
+        return getattr(self.type, "shape", ())
+
+    def __repr__(self) -> str:
+        return f"<%{self.name or '_'}: {self.type}>"
+
+
+def operand() -> Any:
+    return field(metadata={"mark": "operand"})
+
+
+def maybe() -> Any:
+    """An optional operand: a Value or None; given by keyword."""
+    return field(default=None, kw_only=True, metadata={"mark": "maybe"})
+
+
+def operands() -> Any:
+    """Any number of operands: a tuple of Values."""
+    return field(metadata={"mark": "operands"})
+
+
+def attr(default: Any = dataclasses.MISSING) -> Any:
+    """A compile-time constant: int, float, str, bool, DType, Layout, None, or nested tuples of these. One
+    with a default is given by keyword."""
+    return field(default=default, kw_only=default is not dataclasses.MISSING, metadata={"mark": "attr"})
+
+
+def region() -> Any:
+    return field(default_factory=Block, kw_only=True, metadata={"mark": "region"})
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(operand, maybe, operands, attr, region))
+class Op:
+    """Base of all operations."""
+
+    mnemonic: ClassVar[str] = ""
+    stage: ClassVar[str] = "both"
+    pure: ClassVar[bool] = False
+    terminator: ClassVar[bool] = False
+    uniform: ClassVar[bool] = False
+    operand_fields: ClassVar[tuple[tuple[str, str], ...]] = ()  # (name, mark)
+    attr_fields: ClassVar[tuple[tuple[str, Any], ...]] = ()  # (name, default)
+    region_fields: ClassVar[tuple[str, ...]] = ()
+    registry: ClassVar[dict[str, type[Op]]] = {}
+
+    loc: Location | None = None
+    results: tuple[Value, ...] = ()
+
+    def __init_subclass__(
+        cls,
+        name: str = "",
+        stage: str | None = None,
+        pure: bool | None = None,
+        terminator: bool = False,
+        uniform: bool | None = None,
+    ) -> None:
+        dataclass(eq=False, repr=False)(cls)
+        marks = [(f.name, f.metadata.get("mark"), f.default) for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+        cls.operand_fields = tuple((n, m) for n, m, _ in marks if m in ("operand", "maybe", "operands"))
+        cls.attr_fields = tuple((n, d) for n, m, d in marks if m == "attr")
+        cls.region_fields = tuple(n for n, m, _ in marks if m == "region")
+        if stage is not None:
+            cls.stage = stage
+        if pure is not None:
+            cls.pure = pure
+        if uniform is not None:
+            cls.uniform = uniform
+        cls.terminator = terminator
+        if name:
+            assert name not in Op.registry, name
+            cls.mnemonic = name
+            Op.registry[name] = cls
+
+    def __post_init__(self) -> None:
+        self.set_results(self.infer())
+
+    # What an operation says of itself ------------------------------------------------------------------------------
+
+    def infer(self) -> tuple[Type, ...]:
+        """The result types."""
+        return ()
+
+    def accesses(self) -> tuple[Access, ...]:
+        """The memory accesses of this operation itself (not of its regions)."""
+        return () if self.pure or self.region_fields or self.terminator else (UNKNOWN,)
+
+    def verify(self) -> None:
+        """Raise ValueError with the reason when operands or attributes are ill-formed."""
+
+    # What follows from the marks -----------------------------------------------------------------------------------
+
+    def set_results(self, types: tuple[Type, ...], names: tuple[str, ...] = ()) -> None:
+        self.results = tuple(
+            Value(t, self, i, names[i] if i < len(names) else "") for i, t in enumerate(types)
+        )
+
+    @property
+    def result(self) -> Value:
+        """The only result."""
+        (value,) = self.results
+        return value
+
+    @property
+    def operands(self) -> list[Value]:
+        """All operands in field order."""
+        found: list[Value] = []
+        for name, mark in self.operand_fields:
+            value = getattr(self, name)
+            if mark == "operands":
+                found.extend(value)
+            elif value is not None:
+                found.append(value)
+        return found
+
+    @property
+    def regions(self) -> list[Block]:
+        return [getattr(self, name) for name in self.region_fields]
+
+    def replace_operands(self, f: Callable[[Value], Value]) -> None:
+        """Put f(v) for every operand v, in place."""
+        for name, mark in self.operand_fields:
+            value = getattr(self, name)
+            if mark == "operands":
+                if value:
+                    setattr(self, name, tuple([f(v) for v in value]))
+            elif value is not None:
+                setattr(self, name, f(value))
+
+    def attributes(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name, _ in self.attr_fields}
+
+    def __repr__(self) -> str:
+        from minitile.ir.printer import print_op
+
+        return print_op(self)
+
+
+class Block:
+    """Arguments and operations in order; the last one is a terminator in every region but a kernel's body."""
+
+    __slots__ = ("args", "ops")
+
+    def __init__(self, args: tuple[Value, ...] = (), ops: list[Op] | None = None) -> None:
+        self.args = args
+        self.ops: list[Op] = [] if ops is None else ops
+        for i, a in enumerate(args):
+            a.owner, a.index = self, i
+
+    def add_arg(self, type: Type, name: str = "") -> Value:
+        value = Value(type, self, len(self.args), name)
+        self.args = (*self.args, value)
+        return value
+
+    @property
+    def terminator(self) -> Op | None:
+        return self.ops[-1] if self.ops and self.ops[-1].terminator else None
+
+    def walk(self) -> Iterator[Op]:
+        """All operations, outer before inner, in program order."""
+        for op in self.ops:
+            yield op
+            for name in op.region_fields:
+                yield from getattr(op, name).walk()
+
+
+@dataclass(eq=False)
+class Kernel:
+    """A kernel: parameters, then a body.
+
+    `params` are the signature's tensors and scalars in order; `dims` maps the name of each run-time dimension to its
+    value (i32, at least 0). `facts` are what the specialisation knows: for a dimension's name, the power of two that
+    divides it. `stage` is "tile" or "thread". `attrs` holds what passes leave for the backend: threads, shared bytes.
+    """
+
+    name: str
+    params: tuple[Value, ...]
+    dims: dict[str, Value]
+    body: Block
+    facts: dict[str, int] = field(default_factory=dict)
+    stage: str = "tile"
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+    def walk(self) -> Iterator[Op]:
+        return self.body.walk()
+
+    def __str__(self) -> str:
+        from minitile.ir.printer import print_kernel
+
+        return print_kernel(self)

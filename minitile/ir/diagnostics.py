@@ -1,0 +1,98 @@
+"""Errors that users see: what is wrong, on which of their lines, and the way out.
+
+`Location` is a place in the user's source; `MinitileError` prints it with the line itself and a caret. Everything that
+the compiler raises on purpose is a MinitileError; `InternalError` is for what would be our own fault and says so.
+"""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in source text: 1-based `line`, 0-based `column` and `end_column` on it; `caller` is the call site of the
+    helper function that the place is in, so that an error shows the whole chain."""
+
+    file: str
+    line: int
+    column: int = 0
+    end_column: int = 0
+    function: str = ""
+    caller: Location | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column + 1}"
+
+    def excerpt(self) -> str:
+        """The source line and a caret line below it; empty when the source is not at hand."""
+        text = linecache.getline(self.file, self.line).rstrip("\n")
+        if not text.strip():
+            return ""
+        width = max(1, min(self.end_column, len(text)) - self.column)
+        return f"    {text}\n    {' ' * self.column}{'^' * width}"
+
+    def render(self) -> str:
+        lines = [
+            f'  File "{self.file}", line {self.line}' + (f", in {self.function}" if self.function else "")
+        ]
+        excerpt = self.excerpt()
+        if excerpt:
+            lines.append(excerpt)
+        if self.caller is not None:
+            lines += ["called from", self.caller.render()]
+        return "\n".join(lines)
+
+
+class MinitileError(Exception):
+    """Base of all errors a user can cause. `message` says what is wrong with the values involved, `hint` the way out."""
+
+    def __init__(self, message: str, loc: Location | None = None, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.loc = loc
+        self.hint = hint
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.loc is not None:
+            parts.append(self.loc.render())
+        if self.hint:
+            parts.append(f"  hint: {self.hint}")
+        return "\n".join(parts)
+
+
+class LanguageError(MinitileError):
+    """The kernel's source breaks a rule of the language."""
+
+
+class TypeMismatchError(LanguageError):
+    """Shapes or dtypes do not fit."""
+
+
+class LayoutConflictError(MinitileError):
+    """Two operations demand layouts of one value that cannot both be had."""
+
+
+class ResourceError(MinitileError):
+    """The kernel asks for more than the target has: shared memory, threads, registers."""
+
+
+class TargetError(MinitileError):
+    """Unknown target, or one that lacks what the kernel needs."""
+
+
+class LaunchArgumentError(MinitileError):
+    """A call's arguments do not fit the kernel's signature."""
+
+
+class IRError(MinitileError):
+    """Malformed IR: found by the parser or the verifier. `notes` are further places."""
+
+
+class InternalError(MinitileError):
+    """A fault of minitile itself."""
+
+    def __str__(self) -> str:
+        return super().__str__() + "\n  this is a bug in minitile; please report it with the kernel's source"

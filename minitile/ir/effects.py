@@ -1,0 +1,42 @@
+"""What an operation touches: the one description that barriers, fences, waits and scheduling are computed from.
+
+An `Access` names the memory object, the version or slot of it, the byte region, who accesses it and through which proxy.
+Passes that insert synchronisation ask `op.accesses()`; they know no operation by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from minitile.ir.core import Value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Access:
+    """One access.
+
+    kind      "read", "write", "atomic"
+    mem       the tensor or buffer value; None: any memory (an unknown operation)
+    slot      the version index (an i32 value) of a versioned buffer; None: version 0 or all
+    region    bytes [lo, hi) of one version that it may touch; None: all
+    proxy     "generic", "async" (TMA, wgmma) or "tensormap"
+    token     the token whose completion ends the access; None: it is complete at once, for the accessing thread
+    threads   "all" threads of the CTA, "each" its own private part, "one" elected thread
+    """
+
+    kind: str
+    mem: Value | None
+    slot: Value | None = None
+    region: tuple[int, int] | None = None
+    proxy: str = "generic"
+    token: Value | None = None
+    threads: str = "all"
+
+    @property
+    def writes(self) -> bool:
+        return self.kind != "read"
+
+
+UNKNOWN = Access("atomic", None)

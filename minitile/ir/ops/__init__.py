@@ -1,0 +1,5 @@
+"""All operations. `arith` and `control` are legal in both stages, `tile` in the tile stage, `thread` in the thread stage."""
+
+from minitile.ir.ops import arith, control, thread, tile
+
+__all__ = ["arith", "control", "thread", "tile"]

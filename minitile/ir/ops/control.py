@@ -1,0 +1,122 @@
+"""Structured control flow, legal in both stages.
+
+Loops and branches have results instead of mutable variables: a carried value enters as an argument of the body and
+leaves by the terminator, `yield`.
+"""
+
+from __future__ import annotations
+
+from minitile.ir.core import Block, Op, Value, attr, operand, operands, region
+from minitile.ir.types import BOOL, Type
+
+
+class Yield(Op, name="yield", terminator=True):
+    values: tuple[Value, ...] = operands()
+
+
+class For(Op, name="for"):
+    """`for iv in lower..upper step step carry(args = init)`; step is positive. Results: the values carried out.
+
+    The body's arguments are iv (the type of lower) and one per carried value. A trip count of zero gives `init`.
+    kind        "serial", "unroll" (fully, before lowering), "vectorized", "pipelined", "persistent"
+    stages      of a pipelined loop: the number of versions of a buffer
+    order, stage  the user's own schedule of a pipelined loop, one int per statement
+    """
+
+    lower: Value = operand()
+    upper: Value = operand()
+    step: Value = operand()
+    init: tuple[Value, ...] = operands()
+    kind: str = attr("serial")
+    stages: int = attr(1)
+    order: tuple[int, ...] | None = attr(None)
+    stage_of: tuple[int, ...] | None = attr(None)
+    body: Block = region()
+
+    def infer(self) -> tuple[Type, ...]:
+        return tuple(v.type for v in self.init)
+
+    @property
+    def iv(self) -> Value:
+        return self.body.args[0]
+
+    @property
+    def carried(self) -> tuple[Value, ...]:
+        return self.body.args[1:]
+
+    def verify(self) -> None:
+        if len(self.body.args) != 1 + len(self.init):
+            raise ValueError(f"{len(self.init)} initial values, {len(self.body.args) - 1} carried arguments")
+        if self.upper.type != self.lower.type or self.step.type != self.lower.type:
+            raise ValueError(
+                f"bounds {self.lower.type}, {self.upper.type}, {self.step.type} are of different types"
+            )
+        _check_yield(self.body, [v.type for v in self.init])
+
+
+class While(Op, name="while"):
+    """`before` computes the condition from the carried values and ends in `condition`; `body` makes the next ones.
+
+    Results: the values that `condition` passes on when it is false.
+    """
+
+    init: tuple[Value, ...] = operands()
+    before: Block = region()
+    body: Block = region()
+
+    def infer(self) -> tuple[Type, ...]:
+        end = self.before.terminator
+        return tuple(v.type for v in (end.values if isinstance(end, Condition) else self.init))
+
+
+class Condition(Op, name="condition", terminator=True):
+    """Ends `before`: go on with the body when `flag`, else leave the loop; either gets `values`."""
+
+    flag: Value = operand()
+    values: tuple[Value, ...] = operands()
+
+
+class If(Op, name="if"):
+    """Results: what the taken branch yields. The else block may be empty when there are no results."""
+
+    condition: Value = operand()
+    then: Block = region()
+    orelse: Block = region()
+
+    def infer(self) -> tuple[Type, ...]:
+        end = self.then.terminator
+        return tuple(v.type for v in end.values) if isinstance(end, Yield) else ()
+
+    def verify(self) -> None:
+        if self.condition.type != BOOL:
+            raise ValueError(f"the condition is {self.condition.type}, not bool")
+        for block in (self.then, self.orelse):
+            _check_yield(block, [r.type for r in self.results])
+
+
+def _check_yield(block: Block, types: list[Type]) -> None:
+    end = block.terminator
+    given = [v.type for v in end.operands] if end is not None else []
+    if given != types:
+        raise ValueError(
+            f"the block yields ({', '.join(map(str, given))}), not ({', '.join(map(str, types))})"
+        )
+
+
+class Parallel(Op, name="parallel", stage="traced"):
+    """One body run for every index of a rectangle, in any order; the arguments are the i32 indices.
+
+    Scalars in, memory out: the body has no results. `parallel_to_tiles` turns it into tile operations.
+    """
+
+    extents: tuple[int, ...] = attr()
+    body: Block = region()
+
+
+class Launch(Op, name="launch", stage="tile"):
+    """The grid: its region runs once per CTA with the block indices (three i32) as arguments. `threads` compute."""
+
+    grid: tuple[Value, ...] = operands()
+    threads: int = attr()
+    cluster: tuple[int, ...] = attr((1, 1, 1))
+    body: Block = region()

@@ -1,0 +1,366 @@
+"""Tile operations: whole tiles at a time.
+
+Memory operands are tensors (global), shared or local buffers. How a tile of rank r lies in memory of rank m is said by
+`indices`, one per memory dimension, and `dims`: for each memory dimension the tile dimension that runs along it, or None.
+Element (i0, …) of the tile is at memory index  indices[d] + (i_dims[d] if dims[d] is not None else 0)  in dimension d; an index may be a tile itself (gather, scatter).
+Loads outside a tensor's bounds give 0, stores outside vanish; a false mask element likewise. `slot` picks the version of a
+multi-versioned buffer.
+
+`stage="traced"` marks what exists only between tracing and `fragments_to_values`: operations that write fragments.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitile.ir.core import Op, Value, attr, maybe, operand, operands
+from minitile.ir.effects import Access
+from minitile.ir.types import (
+    I32,
+    TOKEN,
+    BufferType,
+    DType,
+    ScalarType,
+    TileType,
+    Type,
+    i32,
+)
+
+Dims = tuple[int | None, ...]
+
+
+def tile_or_scalar(shape: tuple[int, ...], dtype: DType) -> Type:
+    return TileType(shape, dtype) if shape else ScalarType(dtype)
+
+
+class Alloc(Op, name="alloc"):
+    """Memory of the kernel's own. `layout` is the SharedLayout once inferred, `offset` the place in shared memory once
+    placed, `bytes` the size of one version once lowered."""
+
+    type_: BufferType = attr()
+    layout: Any = attr(None)
+    offset: int | None = attr(None)
+    bytes: int | None = attr(None)
+
+    def infer(self) -> tuple[Type, ...]:
+        return (self.type_,)
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+class Iota(Op, name="iota", stage="tile", pure=True):
+    """The i32 tile whose element is its own index in dimension `dim`."""
+
+    shape: tuple[int, ...] = attr()
+    dim: int = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (TileType(self.shape, i32),)
+
+
+class Splat(Op, name="splat", stage="tile", pure=True):
+    """A tile whose elements are all `value`."""
+
+    value: Value = operand()
+    shape: tuple[int, ...] = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (TileType(self.shape, self.value.dtype),)
+
+
+class Expand(Op, name="expand", stage="tile", pure=True):
+    """A new dimension `dim` of `size`, along which the tile repeats."""
+
+    a: Value = operand()
+    dim: int = attr()
+    size: int = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        s = self.a.shape
+        return (TileType((*s[: self.dim], self.size, *s[self.dim :]), self.a.dtype),)
+
+
+class Permute(Op, name="permute", stage="tile", pure=True):
+    """Dimension d of the result is dimension order[d] of the operand."""
+
+    a: Value = operand()
+    order: tuple[int, ...] = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (TileType(tuple(self.a.shape[d] for d in self.order), self.a.dtype),)
+
+
+class Slice(Op, name="slice", stage="tile", pure=True):
+    """The sub-tile of `shape` at constant `offsets`."""
+
+    a: Value = operand()
+    offsets: tuple[int, ...] = attr()
+    shape: tuple[int, ...] = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (TileType(self.shape, self.a.dtype),)
+
+
+class Insert(Op, name="insert", stage="tile", pure=True):
+    """The tile with one element (at scalar indices) replaced."""
+
+    a: Value = operand()
+    value: Value = operand()
+    indices: tuple[Value, ...] = operands()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (self.a.type,)
+
+
+class Extract(Op, name="extract", stage="tile", pure=True, uniform=True):
+    """One element of a tile, at scalar indices, known to all threads."""
+
+    a: Value = operand()
+    indices: tuple[Value, ...] = operands()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (ScalarType(self.a.dtype),)
+
+
+class Reduce(Op, name="reduce", stage="tile", pure=True, uniform=True):
+    """The reduction along `dim` by `kind`: sum, max, min, absmax, abssum, and, or, xor. The dimension goes away."""
+
+    a: Value = operand()
+    dim: int = attr()
+    kind: str = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        s = self.a.shape
+        return (tile_or_scalar((*s[: self.dim], *s[self.dim + 1 :]), self.a.dtype),)
+
+
+class ConvertLayout(Op, name="convert_layout", stage="tile", pure=True, uniform=True):
+    """The same tile in another layout."""
+
+    a: Value = operand()
+    layout: Any = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (TileType(self.a.shape, self.a.dtype, self.layout),)
+
+
+class Load(Op, name="load", stage="tile"):
+    """A tile (a scalar when shape is ()) from memory; see the module's text for `indices` and `dims`."""
+
+    mem: Value = operand()
+    indices: tuple[Value, ...] = operands()
+    mask: Value | None = maybe()
+    slot: Value | None = maybe()
+    shape: tuple[int, ...] = attr()
+    dims: Dims = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (tile_or_scalar(self.shape, self.mem.dtype),)
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (Access("read", self.mem, self.slot),)
+
+
+class Store(Op, name="store", stage="tile"):
+    mem: Value = operand()
+    indices: tuple[Value, ...] = operands()
+    value: Value = operand()
+    mask: Value | None = maybe()
+    slot: Value | None = maybe()
+    dims: Dims = attr()
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (Access("write", self.mem, self.slot),)
+
+
+class AtomicRmw(Op, name="atomic", stage="tile"):
+    """mem[…] = kind(mem[…], value), atomically at GPU scope, relaxed. kind: add, min, max, and, or, xor, exch.
+    The result is the old value, of the value's type."""
+
+    mem: Value = operand()
+    indices: tuple[Value, ...] = operands()
+    value: Value = operand()
+    mask: Value | None = maybe()
+    kind: str = attr("add")
+    dims: Dims = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (self.value.type,)
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (Access("atomic", self.mem),)
+
+
+class Copy(Op, name="copy", stage="tile", uniform=True):
+    """A region of `shape` from memory to memory. Traced IR may name fragments on either side."""
+
+    src: Value = operand()
+    src_indices: tuple[Value, ...] = operands()
+    dst: Value = operand()
+    dst_indices: tuple[Value, ...] = operands()
+    src_slot: Value | None = maybe()
+    dst_slot: Value | None = maybe()
+    shape: tuple[int, ...] = attr()
+    src_dims: Dims = attr()
+    dst_dims: Dims = attr()
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (Access("read", self.src, self.src_slot), Access("write", self.dst, self.dst_slot))
+
+
+class AsyncCopy(Copy, name="async_copy", stage="tile", uniform=True):
+    """As copy, from global to shared memory, in flight until the token is waited for."""
+
+    def infer(self) -> tuple[Type, ...]:
+        return (TOKEN,)
+
+    def accesses(self) -> tuple[Access, ...]:
+        token = self.result
+        return (
+            Access("read", self.src, self.src_slot, token=token),
+            Access("write", self.dst, self.dst_slot, token=token),
+        )
+
+
+class NoToken(Op, name="no_token", pure=True):
+    """A token that is complete from the start."""
+
+    def infer(self) -> tuple[Type, ...]:
+        return (TOKEN,)
+
+
+class Join(Op, name="join"):
+    """One token for several; on cp.async hardware, a commit group (an empty one when there are no tokens)."""
+
+    tokens: tuple[Value, ...] = operands()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (TOKEN,)
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+class Wait(Op, name="wait"):
+    """The token's effects have happened, for this thread. `pending`: how many later groups may still be in flight, once
+    tokens are counted."""
+
+    token: Value = operand()
+    pending: int | None = attr(None)
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+class Gemm(Op, name="gemm", stage="tile", uniform=True):
+    """c + a @ b. a is M×K (K×M when transpose_a), b is K×N (N×K when transpose_b); each a shared buffer (a region at
+    `*_indices` along `*_dims`) or a tile. c is the accumulator, a tile. policy: how warps split the tile
+    ("square", "full_row", "full_col")."""
+
+    a: Value = operand()
+    a_indices: tuple[Value, ...] = operands()
+    b: Value = operand()
+    b_indices: tuple[Value, ...] = operands()
+    c: Value = operand()
+    a_slot: Value | None = maybe()
+    b_slot: Value | None = maybe()
+    transpose_a: bool = attr(False)
+    transpose_b: bool = attr(False)
+    a_dims: Dims = attr((0, 1))
+    b_dims: Dims = attr((0, 1))
+    policy: str = attr("square")
+
+    def infer(self) -> tuple[Type, ...]:
+        return (self.c.type,) if isinstance(self.c.type, TileType) else ()
+
+    def accesses(self) -> tuple[Access, ...]:
+        reads = ((self.a, self.a_slot), (self.b, self.b_slot))
+        return tuple(Access("read", m, s) for m, s in reads if isinstance(m.type, BufferType))
+
+
+class Mma(Op, name="mma", stage="tile", pure=True):
+    """c + a @ b on tiles (a M×K, b K×N, c M×N) whose layouts are those of the hardware atom named by `atom`."""
+
+    a: Value = operand()
+    b: Value = operand()
+    c: Value = operand()
+    atom: str = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (self.c.type,)
+
+
+class SyncThreads(Op, name="sync_threads", uniform=True):
+    """All threads of the CTA meet; shared and global memory accessed before is ordered before what comes after."""
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+class ThreadIndex(Op, name="thread_index", stage="tile", pure=True):
+    """The thread's index in the CTA; differs between threads."""
+
+    def infer(self) -> tuple[Type, ...]:
+        return (I32,)
+
+
+class Print(Op, name="print", stage="tile"):
+    """Print `format` (printf's) with scalars or tiles, for debugging. Scalars: once per CTA; tiles: each element."""
+
+    values: tuple[Value, ...] = operands()
+    text: str = attr("")
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+class DeviceAssert(Op, name="device_assert", stage="tile"):
+    """Trap when the condition (a scalar or a tile) is false."""
+
+    condition: Value = operand()
+    text: str = attr("")
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+# Traced IR only: operations that write fragments -------------------------------------------------------------------
+
+
+class Fill(Op, name="fill", stage="traced", uniform=True):
+    """Every element of a buffer's region (all of it when `shape` is its shape) becomes `value`."""
+
+    mem: Value = operand()
+    indices: tuple[Value, ...] = operands()
+    value: Value = operand()
+    shape: tuple[int, ...] = attr()
+    dims: Dims = attr()
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (Access("write", self.mem),)
+
+
+class GemmInto(Gemm, name="gemm_into", stage="traced", uniform=True):
+    """Traced gemm: c is a fragment, accumulated in place, or overwritten when clear_accum."""
+
+    clear_accum: bool = attr(False)
+
+    def infer(self) -> tuple[Type, ...]:
+        return ()
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (*super().accesses(), Access("write", self.c))
+
+
+class ReduceInto(Op, name="reduce_into", stage="traced", uniform=True):
+    """Traced reduction: `dst` = reduction of `src` along `dim`, combined with what dst held unless `clear`."""
+
+    src: Value = operand()
+    dst: Value = operand()
+    dim: int = attr()
+    kind: str = attr()
+    clear: bool = attr(True)
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (Access("read", self.src), Access("write", self.dst))

@@ -1,0 +1,135 @@
+"""Walking and rewriting: what most passes are made of.
+
+`Rewriter` rebuilds a block in place, in one walk: each operation's operands are first replaced by what earlier rewrites
+put in their stead; then `visit(op)` says what becomes of the operation: None keeps it, a Value or a tuple of Values stands
+for its results (new operations have been emitted through `self.b`), `ERASE` drops it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from minitile.ir.builder import Builder
+from minitile.ir.core import Block, Kernel, Op, Value
+
+ERASE: tuple[Value, ...] = ()
+
+
+class Rewriter:
+    def __init__(self) -> None:
+        self.map: dict[Value, Value] = {}
+        self.b = Builder(Block())
+
+    def visit(self, op: Op) -> Value | tuple[Value, ...] | None:
+        raise NotImplementedError
+
+    def get(self, value: Value) -> Value:
+        """What stands for a value of the old program."""
+        return self.map.get(value, value)
+
+    def run(self, kernel: Kernel) -> None:
+        self.block(kernel.body)
+
+    def block(self, block: Block) -> None:
+        """Rewrite a block in place."""
+        old, block.ops = block.ops, []
+        with self.b.inside(block):
+            for op in old:
+                self.op(op)
+
+    def op(self, op: Op) -> None:
+        op.replace_operands(self.get)
+        loc, self.b.loc = self.b.loc, op.loc
+        new = self.visit(op)
+        self.b.loc = loc
+        if new is None:
+            self.b.block.ops.append(op)
+            self.regions(op)
+            return
+        values = new if isinstance(new, tuple) else (new,)
+        for old_value, value in zip(op.results, values, strict=False):
+            value.name = value.name or old_value.name
+            self.map[old_value] = value
+
+    def regions(self, op: Op) -> None:
+        """Rewrite the regions of an operation that stays."""
+        for region in op.regions:
+            self.block(region)
+
+
+def clone(op: Op, map: dict[Value, Value]) -> Op:
+    """A copy of an operation with its regions, operands taken through `map`, which learns the new results."""
+    kind = type(op)
+    fields: dict[str, object] = {}
+    for name, mark in kind.operand_fields:
+        value = getattr(op, name)
+        if mark == "operands":
+            fields[name] = tuple([map.get(v, v) for v in value])
+        else:
+            fields[name] = None if value is None else map.get(value, value)
+    for name, _ in kind.attr_fields:
+        fields[name] = getattr(op, name)
+    for name in kind.region_fields:
+        fields[name] = clone_block(getattr(op, name), map)
+    new = kind(**fields)
+    new.loc = op.loc
+    new.set_results(tuple(r.type for r in op.results), tuple(r.name for r in op.results))
+    map.update(zip(op.results, new.results, strict=True))
+    return new
+
+
+def clone_block(block: Block, map: dict[Value, Value]) -> Block:
+    new = Block()
+    for a in block.args:
+        map[a] = new.add_arg(a.type, a.name)
+    new.ops = [clone(op, map) for op in block.ops]
+    return new
+
+
+def used_values(block: Block) -> set[Value]:
+    """Every value that some operation of the block, or of its regions, takes as an operand."""
+    return {v for op in block.walk() for v in op.operands}
+
+
+def free_values(block: Block) -> list[Value]:
+    """The values used in a block (and its regions) but defined outside, in order of first use."""
+    defined: set[Value] = set(block.args)
+    free: dict[Value, None] = {}
+
+    def go(inner: Block) -> None:
+        defined.update(inner.args)
+        for op in inner.ops:
+            for v in op.operands:
+                if v not in defined:
+                    free[v] = None
+            for region in op.regions:
+                go(region)
+            defined.update(op.results)
+
+    go(block)
+    return list(free)
+
+
+def erase_unused(kernel: Kernel) -> None:
+    """Delete pure operations that nobody uses, in one backward walk."""
+
+    def go(block: Block, live: set[Value]) -> None:
+        kept: list[Op] = []
+        for op in reversed(block.ops):
+            if op.pure and not any(r in live for r in op.results):
+                continue
+            for region in reversed(op.regions):
+                go(region, live)
+            live.update(op.operands)
+            kept.append(op)
+        block.ops = kept[::-1]
+
+    go(kernel.body, set())
+
+
+def walk_blocks(blocks: Iterable[Block]) -> Iterable[Block]:
+    """Blocks and all blocks inside them, outer first."""
+    for block in blocks:
+        yield block
+        for op in block.ops:
+            yield from walk_blocks(op.regions)

@@ -1,0 +1,249 @@
+"""The types of the IR.
+
+A value is one of
+
+* a scalar (`f32`, `i32`, `bool`): one number per thread;
+* a tile (`tile<128x64xf32>`): a whole tile in registers, spread over the threads by its layout (tile stage);
+* registers (`regs<64xf32>`): one thread's share of a tile (thread stage);
+* a tensor (`tensor<MxKxbf16>`): global memory handed in by the caller, row-major; a dimension is an int or the name of
+  a run-time dimension;
+* a buffer (`shared<128x64xbf16>`, `local<8xf32>`, `fragment<128x64xf32>`): memory that the kernel owns; `versions` is the
+  number of copies that software pipelining made of it; fragments exist only until `fragments_to_values`;
+* a token (`token`): an asynchronous operation's completion; a future (`future<tile<…>>`): a tile that is still being
+  computed; a channel and its slots: the ring between warp roles. Whoever needs the effect waits for it.
+
+Types are frozen, hashable and print as they are written in IR text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from minitile.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """An element type: `kind` is "float", "int", "uint" or "bool"; `bits` its size in memory."""
+
+    name: str
+    bits: int
+    kind: str
+    cast_hook: ClassVar[Callable[[DType, object], object] | None] = None
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"minitile.{self.name}"
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_int(self) -> bool:
+        """Integers proper: signed or unsigned, not bool."""
+        return self.kind in ("int", "uint")
+
+    @property
+    def signed(self) -> bool:
+        return self.kind in ("int", "float")
+
+    @property
+    def bytes(self) -> int:
+        return (self.bits + 7) // 8
+
+    @property
+    def numpy(self) -> np.dtype[np.generic]:
+        """The NumPy dtype of the same bytes (ml_dtypes for bf16 and fp8)."""
+        if self.name in ("bf16", "e4m3", "e5m2"):
+            import ml_dtypes
+
+            return np.dtype(getattr(ml_dtypes, _ML_NAMES[self.name]))
+        return np.dtype(_NUMPY_NAMES[self.name])
+
+    def __call__(self, value: object) -> object:
+        """`T.float32(x)`: the language's cast; bound when `minitile.language` is imported."""
+        if DType.cast_hook is None:
+            raise TypeError(f"{self.name}(...) has a meaning only inside a kernel")
+        return DType.cast_hook(self, value)
+
+
+_ML_NAMES = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
+_NUMPY_NAMES = {
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "u8": "uint8",
+    "u16": "uint16",
+    "u32": "uint32",
+    "u64": "uint64",
+    "bool": "bool",
+}
+
+f64, f32, f16, bf16 = (DType(n, b, "float") for n, b in (("f64", 64), ("f32", 32), ("f16", 16), ("bf16", 16)))
+e4m3, e5m2 = DType("e4m3", 8, "float"), DType("e5m2", 8, "float")
+i8, i16, i32, i64 = (DType(f"i{b}", b, "int") for b in (8, 16, 32, 64))
+u8, u16, u32, u64 = (DType(f"u{b}", b, "uint") for b in (8, 16, 32, 64))
+bool_ = DType("bool", 8, "bool")
+
+DTYPES: dict[str, DType] = {
+    d.name: d for d in (f64, f32, f16, bf16, e4m3, e5m2, i8, i16, i32, i64, u8, u16, u32, u64, bool_)
+}
+_ALIASES = {
+    "float64": "f64",
+    "float32": "f32",
+    "float": "f32",
+    "float16": "f16",
+    "half": "f16",
+    "bfloat16": "bf16",
+    "float8_e4m3fn": "e4m3",
+    "float8_e4m3": "e4m3",
+    "float8_e5m2": "e5m2",
+    "int": "i32",
+    "bool_": "bool",
+    **{f"int{b}": f"i{b}" for b in (8, 16, 32, 64)},
+    **{f"uint{b}": f"u{b}" for b in (8, 16, 32, 64)},
+}
+
+
+def dtype(name: str | DType) -> DType:
+    """The DType of a name in any of the usual spellings (`bfloat16`, `bf16`, `int32`, …); KeyError if there is none."""
+    if isinstance(name, DType):
+        return name
+    return DTYPES[_ALIASES.get(name, name)]
+
+
+Dim = int | str
+
+
+class Type:
+    """Base of all types."""
+
+    __slots__ = ()
+
+
+def _dims(shape: tuple[Dim, ...], last: object) -> str:
+    return "x".join([*(str(d) for d in shape), str(last)])
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarType(Type):
+    dtype: DType
+
+    def __str__(self) -> str:
+        return self.dtype.name
+
+
+@dataclass(frozen=True, slots=True)
+class TileType(Type):
+    """A tile in registers; `layout` is None until layouts are inferred."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+    layout: Layout | None = None
+
+    def __str__(self) -> str:
+        layout = "" if self.layout is None else f", {self.layout}"
+        return f"tile<{_dims(self.shape, self.dtype)}{layout}>"
+
+
+@dataclass(frozen=True, slots=True)
+class RegsType(Type):
+    """`count` registers' worth of elements in one thread. Elements narrower than 32 bits are packed when emitted."""
+
+    count: int
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"regs<{self.count}x{self.dtype}>"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType(Type):
+    shape: tuple[Dim, ...]
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"tensor<{_dims(self.shape, self.dtype)}>"
+
+
+@dataclass(frozen=True, slots=True)
+class BufferType(Type):
+    """Memory that the kernel owns; `space` is "shared", "local" or "fragment"."""
+
+    space: str
+    shape: tuple[int, ...]
+    dtype: DType
+    versions: int = 1
+
+    def __str__(self) -> str:
+        versions = "" if self.versions == 1 else f"{self.versions} versions x "
+        return f"{self.space}<{versions}{_dims(self.shape, self.dtype)}>"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenType(Type):
+    def __str__(self) -> str:
+        return "token"
+
+
+@dataclass(frozen=True, slots=True)
+class FutureType(Type):
+    of: Type
+
+    def __str__(self) -> str:
+        return f"future<{self.of}>"
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelType(Type):
+    """A ring of `slots` slots between roles; the payload is one buffer type per name."""
+
+    slots: int
+    payload: tuple[tuple[str, BufferType], ...] = ()
+
+    def __str__(self) -> str:
+        fields = ", ".join(f"{n}: {t}" for n, t in self.payload)
+        return f"channel<{self.slots}; {fields}>"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotType(Type):
+    """One slot of a channel: a linear value, acquired or received once and sent or released once on every path."""
+
+    channel: ChannelType
+
+    def __str__(self) -> str:
+        return f"slot<{self.channel}>"
+
+
+I32 = ScalarType(i32)
+I64 = ScalarType(i64)
+F32 = ScalarType(f32)
+BOOL = ScalarType(bool_)
+TOKEN = TokenType()
+
+
+def dtype_of(t: Type) -> DType:
+    """The element type of a scalar, tile, registers, tensor or buffer type."""
+    return t.dtype  # type: ignore[attr-defined,no-any-return]
+
+
+def with_dtype(t: Type, d: DType) -> Type:
+    """The same scalar, tile or registers type with another element type."""
+    if isinstance(t, TileType):
+        return TileType(t.shape, d, t.layout)
+    if isinstance(t, RegsType):
+        return RegsType(t.count, d)
+    return ScalarType(d)

@@ -1,19 +1,22 @@
 """Register layouts: which element of a tile sits in which register of which thread.
 
-A layout is an ordered list of *digits* for each of three places: registers, lanes of a warp, warps of the block.
-The index within a place is read as a mixed-radix number, fastest digit first; each digit adds `stride * value` to
-the coordinate of one dimension, or to none (`dim is None`: the threads that differ only there hold the same data).
+A layout is an ordered list of *digits* for each of three places: registers, lanes of a warp, warps of the
+block. The index within a place is read as a mixed-radix number, fastest digit first; each digit adds `stride
+* value` to the coordinate of one dimension, or to none (`dim is None`: the threads that differ only there
+hold the same data).
 
     lane 4:2@1, 8:1@0      lane = a + 4*b with a < 4, b < 8;  column += 2*a, row += b
 
 Rules, checked on construction:
 - The digits of one dimension, sorted by stride over all places, are themselves a mixed-radix system: strides
-  1, s0, s0*s1, ... Hence every coordinate has exactly one owner (up to replication), and the inverse is arithmetic.
+  1, s0, s0*s1, ... Hence every coordinate has exactly one owner (up to replication), and the inverse is
+  arithmetic.
 - Together they reach at least the tile's size. Slots whose coordinate falls outside the shape are *masked*.
 - Registers do not replicate; lanes multiply to 32 (a warp) or 64 (a wavefront).
 
-Normal form, taken on construction, so that equal maps compare and hash equal: digits of size 1 are dropped and
-neighbours that count on (same place, same dimension, stride = size * stride of the one before) are merged.
+Normal form, taken on construction, so that equal maps compare and hash equal: digits of size 1 are dropped
+and neighbours that count on (same place, same dimension, stride = size * stride of the one before) are
+merged.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ class LayoutError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Digit:
-    """`size` values, each step adding `stride` to coordinate `dim`; `dim is None` is replication (stride 0)."""
+    """`size` values, each step adding `stride` to coordinate `dim`; dim None replicates (stride 0)."""
 
     size: int
     dim: int | None
@@ -101,7 +104,7 @@ class Layout:
     def _hash(self) -> int:
         return hash((self.shape, self.reg, self.lane, self.warp))
 
-    # --- sizes ------------------------------------------------------------------------------------------------
+    # --- sizes ---
 
     @property
     def rank(self) -> int:
@@ -145,7 +148,7 @@ class Layout:
         """Does every register of every thread hold an element of the tile (no masked slots)?"""
         return self.extents == self.shape
 
-    # --- the map and its inverse --------------------------------------------------------------------------------
+    # --- the map and its inverse ---
 
     def coords(self, reg: int, lane: int, warp: int) -> Coord:
         """Coordinates of the element in that slot; outside `shape` if the slot is masked."""
@@ -168,17 +171,20 @@ class Layout:
     def thread_digits(self) -> tuple[ThreadDigit, ...]:
         """The thread's base coordinate as digits of the linear thread id `lane + num_lanes * warp`.
 
-        Replicated digits are left out; see `replica_digits`. A digit with `divisor * size == threads` needs no `%`.
+        Replicated digits are left out; see `replica_digits`. A digit with `divisor * size == threads` needs
+        no `%`.
         """
         return self._thread_digits[0]
 
     def replica_digits(self) -> tuple[ThreadDigit, ...]:
-        """The digits of the thread id that replicate. A thread *owns* its elements when all of them are zero."""
+        """The digits of the thread id that replicate; a thread *owns* its elements when all are zero."""
         return self._thread_digits[1]
 
     @cached_property
     def _thread_digits(self) -> tuple[tuple[ThreadDigit, ...], tuple[ThreadDigit, ...]]:
-        moving, replicas, divisor = [], [], 1
+        moving: list[ThreadDigit] = []
+        replicas: list[ThreadDigit] = []
+        divisor = 1
         for digit in _normal(self.lane + self.warp):
             piece = ThreadDigit(divisor, digit.size, digit.dim, digit.stride)
             (replicas if digit.dim is None else moving).append(piece)
@@ -227,7 +233,7 @@ class Layout:
         )
         return warp[:, None, None, :] + lane[None, :, None, :] + reg[None, None, :, :]
 
-    # --- other layouts from this one ------------------------------------------------------------------------------
+    # --- other layouts from this one ---
 
     def quotient(self, dim: int) -> Layout:
         """The layout of a tile without dimension `dim`, as a reduction along it leaves it.
@@ -239,9 +245,7 @@ class Layout:
         def drop(digit: Digit) -> Digit:
             if digit.dim is None or digit.dim < dim:
                 return digit
-            return (
-                _replica(digit.size) if digit.dim == dim else Digit(digit.size, digit.dim - 1, digit.stride)
-            )
+            return _replica(digit.size) if digit.dim == dim else Digit(digit.size, digit.dim - 1, digit.stride)
 
         return Layout(
             self.shape[:dim] + self.shape[dim + 1 :],
@@ -251,7 +255,7 @@ class Layout:
         )
 
     def broadcast_source(self, dims: Iterable[int]) -> Layout:
-        """The layout that an operand of size 1 along `dims` needs to be broadcast to this one without moving data."""
+        """The layout from which an operand of size 1 along `dims` broadcasts to this one in place."""
         ones = {self._dim(d) for d in dims}
 
         def drop(digit: Digit) -> Digit:
@@ -267,8 +271,8 @@ class Layout:
     def expand(self, dim: int, size: int, vec: int = 1) -> Layout:
         """The inverse of `quotient(dim)`: a new dimension of `size`, inserted before `dim`.
 
-        `vec` neighbours go to registers, then the replicated lanes and warps are used as far as the size asks for,
-        and the rest goes to registers. `expand(d, n).quotient(d)` has the same threads as the layout itself.
+        `vec` neighbours go to registers, then the replicated lanes and warps are used as far as the size asks
+        for, and the rest goes to registers. `expand(d, n).quotient(d)` has the same threads as `self`.
         """
         if not 0 <= dim <= self.rank:
             raise LayoutError(f"cannot insert dimension {dim} into a tile of rank {self.rank}")
@@ -290,10 +294,10 @@ class Layout:
         lane, warp = place(self.lane), place(self.warp)
         reg += [_shift(d, dim) for d in self.reg]
         reg.append(Digit(-(-size // stride), dim, stride))
-        return Layout(self.shape[:dim] + (size,) + self.shape[dim:], tuple(reg), lane, warp)
+        return Layout((*self.shape[:dim], size, *self.shape[dim:]), tuple(reg), lane, warp)
 
     def permute_dims(self, order: Sequence[int]) -> Layout:
-        """The layout of the transposed tile: dimension i of the result is dimension `order[i]` of this one."""
+        """The transposed tile's layout: dimension i of the result is dimension `order[i]` of this one."""
         if sorted(order) != list(range(self.rank)):
             raise LayoutError(f"{tuple(order)} is not a permutation of the {self.rank} dimensions")
         to = {old: new for new, old in enumerate(order)}
@@ -308,16 +312,14 @@ class Layout:
         return Layout(tuple(shape), self.reg, self.lane, self.warp)
 
     def with_register_order(self, reg: Sequence[Digit]) -> Layout:
-        """The same threads with the registers numbered by `reg`; LayoutError unless it holds the same elements."""
+        """The same threads, registers numbered by `reg`; LayoutError if that holds other elements."""
         out = Layout(self.shape, tuple(reg), self.lane, self.warp)
         if not self.same_threads(out):
-            raise LayoutError(
-                f"registers {_digits_text(out.reg)} are no reordering of {_digits_text(self.reg)}"
-            )
+            raise LayoutError(f"registers {_digits_text(out.reg)} are no reordering of {_digits_text(self.reg)}")
         return out
 
     def sorted_registers(self, dim: int = -1) -> Layout:
-        """The same threads, registers ordered with `dim` fastest, then the other dimensions from last to first."""
+        """The same threads, registers ordered: `dim` fastest, then the others from last to first."""
         if not self.rank:
             return self
         return _sorted_registers(self, self._dim(dim))
@@ -328,10 +330,10 @@ class Layout:
         registers: Sequence[tuple[int, int]] = (),
         warps: Sequence[tuple[int | None, int]] = (),
     ) -> Layout:
-        """This layout as an atom, repeated: first in registers, then over warps, each `(dim, count)` in order.
+        """This layout as an atom, repeated: in registers, then over warps, each `(dim, count)` in order.
 
-        Each repeat along a dimension moves by all that the digits before it cover there; a warp repeat along None
-        replicates. Each warp thus owns one contiguous sub-tile. `shape` is the whole tile's.
+        Each repeat along a dimension moves by all that the digits before it cover there; a warp repeat along
+        None replicates. Each warp thus owns one contiguous sub-tile. `shape` is the whole tile's.
         """
         extents = list(self.extents)
 
@@ -348,10 +350,10 @@ class Layout:
         reg = self.reg + repeats(registers)
         return Layout(tuple(shape), reg, self.lane, self.warp + repeats(warps))
 
-    # --- questions --------------------------------------------------------------------------------------------------
+    # --- questions ---
 
     def register_run(self, dim: int = -1) -> int:
-        """How many consecutive coordinates along `dim`, from an aligned start, each thread holds in registers."""
+        """How many consecutive, aligned coordinates along `dim` each thread holds in registers."""
         dim, run = self._dim(dim), 1
         for digit in sorted((d for d in self.reg if d.dim == dim), key=lambda d: d.stride):
             if digit.stride != run:
@@ -360,7 +362,7 @@ class Layout:
         return run
 
     def vector_width(self, dim: int = -1, max_elems: int = 16) -> int:
-        """The largest power of two of consecutive, aligned elements along `dim` that a thread can move at once.
+        """The largest power of two of consecutive, aligned elements along `dim` that a thread holds.
 
         It holds for the register order of `sorted_registers(dim)`; no vector straddles the tile's edge.
         """
@@ -378,7 +380,7 @@ class Layout:
             return False
         return self.reg == other.reg or self.sorted_registers().reg == other.sorted_registers().reg
 
-    # --- text -------------------------------------------------------------------------------------------------------
+    # --- text ---
 
     def __str__(self) -> str:
         return self._text
@@ -396,7 +398,7 @@ class Layout:
         """Reads what `str` prints. LayoutError if it can't."""
         return _parse(text)
 
-    # --- inside -----------------------------------------------------------------------------------------------------
+    # --- inside ---
 
     def _dim(self, dim: int) -> int:
         if not -self.rank <= dim < self.rank:
@@ -409,9 +411,7 @@ class Layout:
         if any(d.dim is None for d in self.reg):
             raise LayoutError(f"registers do not replicate: {_digits_text(self.reg)}")
         if self.num_lanes not in (32, 64):
-            raise LayoutError(
-                f"lanes {_digits_text(self.lane)} multiply to {self.num_lanes}, not to 32 or 64"
-            )
+            raise LayoutError(f"lanes {_digits_text(self.lane)} multiply to {self.num_lanes}, not to 32 or 64")
         reach = [1] * self.rank
         for digit in sorted(self.reg + self.lane + self.warp, key=lambda d: d.stride):
             dim = digit.dim
@@ -423,9 +423,7 @@ class Layout:
                 raise LayoutError(f"digit {digit} names dimension {dim} of a tile of rank {self.rank}")
             if digit.stride != reach[dim]:
                 what = "leaves a gap after" if digit.stride > reach[dim] else "overlaps"
-                raise LayoutError(
-                    f"digit {digit} {what} the digits below it, which cover 0..{reach[dim] - 1}"
-                )
+                raise LayoutError(f"digit {digit} {what} the digits below it, which cover 0..{reach[dim] - 1}")
             reach[dim] *= digit.size
         for i, (size, covered) in enumerate(zip(self.shape, reach, strict=True)):
             if covered < size:
@@ -441,7 +439,7 @@ def offsets(digits: Sequence[Digit], rank: int) -> tuple[Coord, ...]:
             continue
         dim = digit.dim
         steps = [value * digit.stride for value in range(digit.size)]
-        out = [c[:dim] + (c[dim] + step,) + c[dim + 1 :] for step in steps for c in out]
+        out = [(*c[:dim], c[dim] + step, *c[dim + 1 :]) for step in steps for c in out]
     return tuple(out)
 
 

@@ -1,0 +1,220 @@
+"""Tensor-core instructions as data: the register layouts of their operands, and whole tiles made of them.
+
+Tiles are A (M, K), B (K, N), C (M, N). Facts: PTX ISA 8.0, 9.7.13.4, "Matrix Fragments for mma.*", where
+groupID = lane / 4 and threadID_in_group = lane % 4 appear here as the lane digits `8:1` and `4:...`; wgmma:
+9.7.14.
+
+Every warp owns one contiguous sub-tile. Registers count first inside the atom; then C: along n, along m; A:
+along k, along m; B: along k, along n. So the accumulator of one mma is, as it lies, the A operand of the next
+one (16-bit): both are `2:1@1, 2:8@0, n:8@1, m:16@0`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from minitile.layout.register import Digit, Layout, LayoutError
+
+
+@dataclass(frozen=True, slots=True)
+class MmaAtom:
+    """One `mma.sync` shape: the fragments of a warp. `bits` is the width of an element of A and B."""
+
+    name: str
+    m: int
+    n: int
+    k: int
+    bits: int
+    a: Layout
+    b: Layout
+    c: Layout
+    source: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _atom(name: str, mnk: tuple[int, int, int], bits: int, a: str, b: str, c: str, source: str) -> MmaAtom:
+    m, n, k = mnk
+
+    def fragment(rows: int, columns: int, digits: str) -> Layout:
+        return Layout.parse(f"layout<{rows}x{columns}; {digits}>")
+
+    return MmaAtom(
+        name, m, n, k, bits, fragment(m, k, a), fragment(k, n, b), fragment(m, n, c), f"PTX ISA 8.0, {source}"
+    )
+
+
+_C16 = "reg 2:1@1, 2:8@0; lane 4:2@1, 8:1@0"  # the accumulator of every m16n8
+
+M16N8K16 = _atom(
+    "m16n8k16",
+    (16, 8, 16),
+    16,
+    "reg 2:1@1, 2:8@0, 2:8@1; lane 4:2@1, 8:1@0",
+    "reg 2:1@0, 2:8@0; lane 4:2@0, 8:1@1",
+    _C16,
+    "9.7.13.4.8",
+)
+M16N8K8 = _atom(
+    "m16n8k8",
+    (16, 8, 8),
+    16,
+    "reg 2:1@1, 2:8@0; lane 4:2@1, 8:1@0",
+    "reg 2:1@0; lane 4:2@0, 8:1@1",
+    _C16,
+    "9.7.13.4.7",
+)
+M16N8K8_TF32 = _atom(
+    "m16n8k8.tf32",
+    (16, 8, 8),
+    32,
+    "reg 2:8@0, 2:4@1; lane 4:1@1, 8:1@0",
+    "reg 2:4@0; lane 4:1@0, 8:1@1",
+    _C16,
+    "9.7.13.4.7",
+)
+M16N8K32_B8 = _atom(
+    "m16n8k32.b8",
+    (16, 8, 32),
+    8,
+    "reg 4:1@1, 2:8@0, 2:16@1; lane 4:4@1, 8:1@0",
+    "reg 4:1@0, 2:16@0; lane 4:4@0, 8:1@1",
+    _C16,
+    "9.7.13.4.10",
+)
+M16N8K16_B8 = _atom(
+    "m16n8k16.b8",
+    (16, 8, 16),
+    8,
+    "reg 4:1@1, 2:8@0; lane 4:4@1, 8:1@0",
+    "reg 4:1@0; lane 4:4@0, 8:1@1",
+    _C16,
+    "9.7.13.4.9",
+)
+M8N8K4_F64 = _atom(
+    "m8n8k4.f64",
+    (8, 8, 4),
+    64,
+    "lane 4:1@1, 8:1@0",
+    "lane 4:1@0, 8:1@1",
+    "reg 2:1@1; lane 4:2@1, 8:1@0",
+    "9.7.13.4.2",
+)
+
+MMA_ATOMS = {atom.name: atom for atom in (M16N8K16, M16N8K8, M16N8K8_TF32, M16N8K32_B8, M16N8K16_B8, M8N8K4_F64)}
+
+# Which atom suits operands of this dtype, in order of preference (the widest k first).
+ATOMS_OF_DTYPE: dict[str, tuple[MmaAtom, ...]] = {
+    "float16": (M16N8K16, M16N8K8),
+    "bfloat16": (M16N8K16, M16N8K8),
+    "float32": (M16N8K8_TF32,),
+    "int8": (M16N8K32_B8, M16N8K16_B8),
+    "uint8": (M16N8K32_B8, M16N8K16_B8),
+    "float8_e4m3": (M16N8K32_B8,),
+    "float8_e5m2": (M16N8K32_B8,),
+    "float64": (M8N8K4_F64,),
+}
+
+
+@lru_cache(maxsize=512)
+def mma_accumulator(shape: tuple[int, int], atom: MmaAtom, warps: tuple[int, int]) -> Layout:
+    """C or D, `shape` = (M, N), over `warps` = (along m, along n), m counting fastest.
+
+    Raises LayoutError when a warp's sub-tile is not made of whole atoms; so do the operands below.
+    """
+    wm, wn = warps
+    m = _repeats(shape[0], atom.m, wm, "M", atom)
+    n = _repeats(shape[1], atom.n, wn, "N", atom)
+    return atom.c.compose(shape, [(1, n), (0, m)], [(0, wm), (1, wn)])
+
+
+@lru_cache(maxsize=512)
+def mma_operand_a(shape: tuple[int, int], atom: MmaAtom, warps: tuple[int, int]) -> Layout:
+    """A, `shape` = (M, K); warps that differ along n hold copies."""
+    wm, wn = warps
+    m = _repeats(shape[0], atom.m, wm, "M", atom)
+    k = _repeats(shape[1], atom.k, 1, "K", atom)
+    return atom.a.compose(shape, [(1, k), (0, m)], [(0, wm), (None, wn)])
+
+
+@lru_cache(maxsize=512)
+def mma_operand_b(shape: tuple[int, int], atom: MmaAtom, warps: tuple[int, int]) -> Layout:
+    """B, `shape` = (K, N); warps that differ along m hold copies. For a tile (N, K): `.permute_dims((1, 0))`."""
+    wm, wn = warps
+    k = _repeats(shape[0], atom.k, 1, "K", atom)
+    n = _repeats(shape[1], atom.n, wn, "N", atom)
+    return atom.b.compose(shape, [(0, k), (1, n)], [(None, wm), (1, wn)])
+
+
+def warp_partition(policy: str, m: int, n: int, num_warps: int, atom: MmaAtom) -> tuple[int, int]:
+    """How many warps go along m and along n for an (m, n) accumulator.
+
+    `policy`: "square" (least operand traffic: m/wm + n/wn small), "full_row" (as many as fit along m),
+    "full_col" (as many as fit along n). Raises LayoutError, with each split's reason, if none leaves every
+    warp whole atoms.
+    """
+    preference: dict[str, Callable[[int, int], tuple[int, int]]] = {
+        "square": lambda wm, wn: (m // wm + n // wn, -wm),
+        "full_row": lambda wm, wn: (-wm, 0),
+        "full_col": lambda wm, wn: (-wn, 0),
+    }
+    if policy not in preference:
+        raise LayoutError(f"warp policy {policy!r}: one of {', '.join(preference)}")
+    fits, reasons = [], []
+    for wm in range(1, num_warps + 1):
+        wn, rest = divmod(num_warps, wm)
+        if rest:
+            continue
+        if m % (wm * atom.m) == 0 and n % (wn * atom.n) == 0:
+            fits.append((wm, wn))
+        else:
+            reasons.append(f"{wm}x{wn} leaves each warp {m / wm:g}x{n / wn:g}")
+    if not fits:
+        raise LayoutError(
+            f"{num_warps} warps can't share a {m}x{n} accumulator in whole {atom.m}x{atom.n} blocks of mma "
+            f"{atom}: {'; '.join(reasons)}"
+        )
+    return min(fits, key=lambda split: preference[policy](*split))
+
+
+@lru_cache(maxsize=512)
+def wgmma_accumulator(shape: tuple[int, int], warpgroups: tuple[int, int] = (1, 1)) -> Layout:
+    """The accumulator of wgmma.m64nN, `shape` = (M, N), over warpgroups (along m, along n).
+
+    row = 16 * warp + lane / 4 (+ 8), column = 8 * j + 2 * (lane % 4): PTX ISA 8.0, 9.7.14 (fragments of D).
+    Further blocks of 64 rows go to registers. Raises LayoutError when M or N does not divide.
+    """
+    gm, gn = warpgroups
+    m, n = shape
+    if m % (64 * gm) or n % (8 * gn):
+        raise LayoutError(f"a {m}x{n} accumulator over {gm}x{gn} warpgroups is not made of 64x8 blocks")
+    reg = (Digit(2, 1, 1), Digit(2, 0, 8), Digit(n // gn // 8, 1, 8), Digit(m // gm // 64, 0, 64))
+    warp = (Digit(4, 0, 16), Digit(gm, 0, m // gm), Digit(gn, 1, n // gn))
+    return Layout(shape, reg, (Digit(4, 1, 2), Digit(8, 0, 1)), warp)
+
+
+@lru_cache(maxsize=512)
+def wgmma_operand_a(shape: tuple[int, int], bits: int, warpgroups: tuple[int, int] = (1, 1)) -> Layout:
+    """A of wgmma from registers, `shape` = (M, K), elements of 8, 16 or 32 bits; copies along n.
+
+    Per warp the fragment of mma m16n8k(256/bits): PTX ISA 8.0, 9.7.14 (fragments of A).
+    """
+    atom = {8: M16N8K32_B8, 16: M16N8K16, 32: M16N8K8_TF32}[bits]
+    gm, gn = warpgroups
+    m, k = shape
+    if m % (64 * gm) or k % atom.k:
+        raise LayoutError(f"a {m}x{k} operand over {gm} warpgroups is not made of 64x{atom.k} blocks")
+    reg = (*atom.a.reg, Digit(k // atom.k, 1, atom.k), Digit(m // gm // 64, 0, 64))
+    warp = (Digit(4, 0, 16), Digit(gm, 0, m // gm), Digit(gn, None, 0))
+    return Layout(shape, reg, atom.a.lane, warp)
+
+
+def _repeats(size: int, atom_size: int, warps: int, axis: str, atom: MmaAtom) -> int:
+    count, rest = divmod(size, atom_size * warps)
+    if rest or not count:
+        over = f" over {warps} warps" if warps > 1 else ""
+        raise LayoutError(f"{axis} = {size}{over} is not a multiple of {atom_size * warps}, as mma {atom} needs")
+    return count

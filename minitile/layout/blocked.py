@@ -1,0 +1,105 @@
+"""Layouts chosen freely, for copies and elementwise work: coalesced, any shape, any number of warps.
+
+Digits are dealt out from the fastest dimension: `vec` neighbours to registers, then lanes, then warps, then
+the rest to registers. A size that does not fit is rounded up (masked slots); threads that a small tile does
+not need hold copies (replication).
+
+    blocked((128, 64), threads=128, vec=8)
+        layout<128x64; reg 8:1@1, 8:16@0; lane 8:8@1, 4:1@0; warp 4:4@0>
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+from minitile.layout.register import Digit, Layout, LayoutError, divisor_at_least
+
+
+def blocked(
+    shape: Sequence[int], threads: int, vec: int = 1, order: Sequence[int] | None = None, lanes: int = 32
+) -> Layout:
+    """Coalesced: lanes and warps both run along the fastest dimension first.
+
+    `order` lists the dimensions from fastest to slowest (default: last to first). Raises LayoutError when
+    `threads` is not a multiple of `lanes` or `order` no permutation.
+    """
+    return _dealt(tuple(shape), threads, vec, _order(shape, order), lanes, False)
+
+
+def row_blocked(
+    shape: Sequence[int], threads: int, vec: int = 1, order: Sequence[int] | None = None, lanes: int = 32
+) -> Layout:
+    """Lanes along the fastest dimension, warps along the others first: row reductions stay in a warp."""
+    return _dealt(tuple(shape), threads, vec, _order(shape, order), lanes, True)
+
+
+def coalesced(shape: Sequence[int], threads: int, element_bits: int, lanes: int = 32) -> Layout:
+    """`blocked` with the widest vector, up to 16 bytes, that divides the rows and keeps all threads busy."""
+    vec = max(1, 128 // element_bits)
+    last = shape[-1] if shape else 1
+    while vec > 1 and (last % vec or vec * threads > math.prod(shape)):
+        vec //= 2
+    return blocked(shape, threads, vec, None, lanes)
+
+
+def replicated(shape: Sequence[int], threads: int, lanes: int = 32) -> Layout:
+    """Every thread holds the whole tile, last dimension fastest."""
+    _check_threads(threads, lanes)
+    reg = tuple(Digit(shape[dim], dim, 1) for dim in reversed(range(len(shape))))
+    return Layout(tuple(shape), reg, (Digit(lanes, None, 0),), (Digit(threads // lanes, None, 0),))
+
+
+def _order(shape: Sequence[int], order: Sequence[int] | None) -> tuple[int, ...]:
+    order = tuple(reversed(range(len(shape)))) if order is None else tuple(order)
+    if sorted(order) != list(range(len(shape))):
+        raise LayoutError(f"order {order} is not a permutation of the {len(shape)} dimensions")
+    return order
+
+
+def _check_threads(threads: int, lanes: int) -> None:
+    if threads < 1 or threads % lanes:
+        raise LayoutError(f"{threads} threads are not a positive multiple of {lanes} lanes")
+
+
+@lru_cache(maxsize=1024)
+def _dealt(shape: tuple[int, ...], threads: int, vec: int, order: tuple[int, ...], lanes: int, rows: bool) -> Layout:
+    _check_threads(threads, lanes)
+    if vec < 1:
+        raise LayoutError(f"a vector has at least 1 element, not {vec}")
+    strides = [1] * len(shape)
+
+    def take(dim: int, count: int) -> Digit:
+        digit = Digit(count, dim, strides[dim])
+        strides[dim] *= count
+        return digit
+
+    def left(dim: int) -> int:
+        return -(-shape[dim] // strides[dim])
+
+    def deal(count: int, dims: Sequence[int]) -> tuple[Digit, ...]:
+        out = []
+        for i, dim in enumerate(dims):
+            others = math.prod(left(d) for d in dims[i + 1 :])
+            taken = _share(count, left(dim), others)
+            out.append(take(dim, taken))
+            count //= taken
+        return (*out, Digit(count, None, 0))
+
+    first = [take(order[0], min(vec, shape[order[0]]))] if shape else []
+    lane = deal(lanes, order)
+    warp = deal(threads // lanes, order[1:] + order[:1] if rows else order)
+    return Layout(shape, (*first, *(take(dim, left(dim)) for dim in order)), lane, warp)
+
+
+def _share(count: int, need: int, others: int) -> int:
+    """How many of `count` threads go along a dimension that needs `need`, when slower ones can use `others`.
+
+    Rather than mask, take a common divisor, if that still makes a fair run (4 threads) and the slower
+    dimensions can use all the threads that it leaves.
+    """
+    exact = math.gcd(count, need)
+    if exact >= 4 and others >= count // exact:
+        return exact
+    return divisor_at_least(count, need)

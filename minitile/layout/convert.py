@@ -1,0 +1,159 @@
+"""What it takes to turn one register layout of a tile into another, in the same threads.
+
+From cheap to dear:
+
+    identity    every register already holds what is wanted
+    registers   each thread has its elements, in other registers: `register_permutation`
+    lanes       each register of the result comes from one register of another lane: one shfl each
+                (`lane_exchange`)
+    shared       through shared memory
+
+Masked slots of the result may hold anything. shfl: PTX ISA 8.0, 9.7.8.6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from minitile.layout.register import Coord, Layout, LayoutError, offsets
+
+
+@dataclass(frozen=True, slots=True)
+class LaneMove:
+    """Take register `reg` of the lane `constant ^ (xor of bits[i] over the set bits i of the own lane)`."""
+
+    reg: int
+    constant: int
+    bits: tuple[int, ...]
+
+    def source(self, lane: int) -> int:
+        """The lane to read from."""
+        out = self.constant
+        for i, contribution in enumerate(self.bits):
+            if lane >> i & 1:
+                out ^= contribution
+        return out
+
+    @property
+    def xor(self) -> int | None:
+        """The mask m when the source is `lane ^ m` (shfl.bfly; 0: no move at all), else None (shfl.idx)."""
+        is_butterfly = all(contribution == 1 << i for i, contribution in enumerate(self.bits))
+        return self.constant if is_butterfly else None
+
+
+@lru_cache(maxsize=4096)
+def register_permutation(src: Layout, dst: Layout) -> tuple[int, ...] | None:
+    """For each register of `dst` the register of `src` with the same element in the same thread.
+
+    None if some element has to come from another thread. A masked register of `dst` maps to any register.
+    Raises LayoutError if the two cover different shapes.
+    """
+    _same_shape(src, dst)
+    if not _threads_agree(src, dst):
+        return None
+    where = {offset: reg for reg, offset in enumerate(src.register_offsets())}
+    out = []
+    for reg, offset in enumerate(dst.register_offsets()):
+        found = where.get(offset)
+        if found is None:
+            if _inside(offset, dst.shape):
+                return None
+            found = min(reg, src.num_regs - 1)
+        out.append(found)
+    return tuple(out)
+
+
+@lru_cache(maxsize=4096)
+def lane_exchange(src: Layout, dst: Layout) -> tuple[LaneMove, ...] | None:
+    """For each register of `dst` where in its own warp to fetch it, or None if that can't be said this way.
+
+    Each move reads the same source register in all lanes, so it is one shuffle. Raises LayoutError if the two
+    cover different shapes.
+    """
+    _same_shape(src, dst)
+    if (src.num_lanes, src.num_warps) != (dst.num_lanes, dst.num_warps):
+        return None
+    warps = zip(offsets(src.warp, src.rank), offsets(dst.warp, dst.rank), strict=True)
+    if any(s != d and _inside(d, dst.shape) for s, d in warps):
+        return None
+    holders: dict[Coord, list[int]] = {}
+    for lane, at in enumerate(offsets(src.lane, src.rank)):
+        holders.setdefault(at, []).append(lane)
+    dst_lanes = offsets(dst.lane, dst.rank)
+    src_regs = src.register_offsets()
+    known: dict[Coord, LaneMove | None] = {}
+    out = []
+    for reg, offset in enumerate(dst.register_offsets()):
+        if not _inside(offset, dst.shape):
+            out.append(LaneMove(min(reg, src.num_regs - 1), 0, _identity_bits(dst.num_lanes)))
+            continue
+        owner = src.owner(offset)
+        if owner.warp:
+            return None
+        delta = tuple(d - s for d, s in zip(offset, src_regs[owner.reg], strict=True))
+        if delta not in known:
+            wanted: list[list[int] | None] = []
+            for at in dst_lanes:
+                coord = tuple(a + b for a, b in zip(at, delta, strict=True))
+                element = tuple(a + b for a, b in zip(at, offset, strict=True))
+                wanted.append(holders.get(coord, []) if _inside(element, dst.shape) else None)
+            known[delta] = _fit(wanted)
+        move = known[delta]
+        if move is None:
+            return None
+        out.append(LaneMove(owner.reg, move.constant, move.bits))
+    return tuple(out)
+
+
+def conversion(src: Layout, dst: Layout) -> str:
+    """The cheapest way from `src` to `dst`: "identity", "registers", "lanes" or "shared"."""
+    moves = register_permutation(src, dst)
+    if moves is not None:
+        return "identity" if moves == tuple(range(src.num_regs)) else "registers"
+    return "shared" if lane_exchange(src, dst) is None else "lanes"
+
+
+def _fit(wanted: list[list[int] | None]) -> LaneMove | None:
+    """A xor-linear map that sends each lane to one of the lanes wanted for it (None: any will do)."""
+    lanes = len(wanted)
+    identity = _identity_bits(lanes)
+
+    def holds(move: LaneMove) -> bool:
+        return all(want is None or move.source(lane) in want for lane, want in enumerate(wanted))
+
+    first = wanted[0]
+    for mask in range(lanes) if first is None else first:
+        butterfly = LaneMove(0, mask, identity)
+        if holds(butterfly):
+            return butterfly
+    pick = [(want or [lane])[0] for lane, want in enumerate(wanted)]
+    linear = LaneMove(0, pick[0], tuple(pick[bit] ^ pick[0] for bit in identity))
+    return linear if holds(linear) else None
+
+
+def _identity_bits(lanes: int) -> tuple[int, ...]:
+    return tuple(1 << i for i in range(lanes.bit_length() - 1))
+
+
+def _threads_agree(src: Layout, dst: Layout) -> bool:
+    """Has each thread the same base coordinates in both, save threads that hold nothing in `dst`?"""
+    if src.threads != dst.threads:
+        return False
+    if src.thread_digits() == dst.thread_digits():
+        return True
+    for divisor, _, _, _ in dst.thread_digits() + src.thread_digits():  # a quick no
+        at = dst.thread_base(divisor)
+        if at != src.thread_base(divisor) and _inside(at, dst.shape):
+            return False
+    pairs = zip(offsets(src.lane + src.warp, src.rank), offsets(dst.lane + dst.warp, dst.rank), strict=True)
+    return all(s == d or not _inside(d, dst.shape) for s, d in pairs)
+
+
+def _inside(coords: Coord, shape: tuple[int, ...]) -> bool:
+    return all(c < size for c, size in zip(coords, shape, strict=True))
+
+
+def _same_shape(src: Layout, dst: Layout) -> None:
+    if src.shape != dst.shape:
+        raise LayoutError(f"layouts of different tiles: {src} and {dst}")

@@ -1,0 +1,183 @@
+"""IR as text. `parser.py` reads all of it back; printing what was parsed gives the same text.
+
+    tile kernel @scale(%A: tensor<Nx64xf32>, %s: f32) dims(N = %N: i32) facts {N = 16} attrs {threads = 128} {
+      %g = floordiv %N, 16 : i32
+      launch %g, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
+        %acc = for 0, %N, 1, [%z] {kind = "pipelined", stages = 4} : f32 (%k: i32, %c: f32) {
+          %x = load %A[%k, 0], mask = %m {shape = (), dims = (none, none)} : f32
+          yield %x
+        }
+        if %p then {
+        } orelse {
+        }
+      }
+    }
+
+An operation's line follows from the marks of its class: results, mnemonic, operands in field order, attributes that differ
+from their default, result types, regions.
+
+operands    several in brackets, which hug the operand before them when they are its indices; an optional one as
+            `name = %v`; an operation whose only field is `operands` lists them bare
+constants   stand where they are used: `4` is i32, `0.5` f32, `true` bool, other dtypes are written `4:i64`. They have no
+            lines of their own, so an unused constant is not shown
+names       the user's, with a number where that is needed to tell values apart; `%0`, `%1` without one
+regions     block arguments, then the operations; named when there are two
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.ops.arith import Constant
+from minitile.ir.types import DType, bool_, f32, i32
+
+_WORDS = {None: "none", True: "true", False: "false"}
+_IMPLIED = {int: i32, float: f32, bool: bool_}
+
+
+def print_kernel(kernel: Kernel, locations: bool = False) -> str:
+    """The kernel's text, ending in a newline; with `loc("file":line:column)` behind each operation if asked for."""
+    return _Printer(locations).kernel(kernel)
+
+
+def print_op(op: Op, locations: bool = False) -> str:
+    """One operation's text (with its regions), without a newline at the end."""
+    printer = _Printer(locations)
+    printer.op(op, "")
+    return "\n".join(printer.lines)
+
+
+def print_attribute(value: Any) -> str:
+    """An attribute's value; types and layouts print themselves."""
+    if value is None or isinstance(value, bool):
+        return _WORDS[value]
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, tuple):
+        comma = "," if len(value) == 1 else ""
+        return f"({', '.join(map(print_attribute, value))}{comma})"
+    return str(value)
+
+
+def print_attributes(attributes: dict[str, Any]) -> str:
+    return "{" + ", ".join(f"{name} = {print_attribute(value)}" for name, value in attributes.items()) + "}"
+
+
+def print_constant(value: Any, dtype: DType) -> str:
+    """A constant as an operand."""
+    text = print_attribute(value)
+    return text if _IMPLIED.get(type(value)) is dtype else f"{text}:{dtype}"
+
+
+class _Printer:
+    def __init__(self, locations: bool) -> None:
+        self.locations = locations
+        self.lines: list[str] = []
+        self.names: dict[Value, str] = {}
+        self.taken: set[str] = set()
+        self.unnamed = 0
+
+    def name(self, value: Value) -> str:
+        """The value's unique name, made when it is first asked for."""
+        found = self.names.get(value)
+        if found is None:
+            found = self.names[value] = self.new_name(value.name)
+        return found
+
+    def new_name(self, hint: str) -> str:
+        if not hint:
+            self.unnamed += 1
+            return f"%{self.unnamed - 1}"
+        base = name = re.sub(r"\W|^(?=\d)", "_", hint, flags=re.ASCII)
+        number = 0
+        while name in self.taken:
+            number += 1
+            name = f"{base}_{number}"
+        self.taken.add(name)
+        return f"%{name}"
+
+    def use(self, value: Value) -> str:
+        """A value as an operand."""
+        op = value.owner
+        return print_constant(op.value, op.dtype) if isinstance(op, Constant) else self.name(value)
+
+    def kernel(self, kernel: Kernel) -> str:
+        head = f"{kernel.stage} kernel @{kernel.name}({self.declare(kernel.params)})"
+        if kernel.dims:
+            dims = ", ".join(f"{name} = {self.declare((value,))}" for name, value in kernel.dims.items())
+            head += f" dims({dims})"
+        if kernel.facts:
+            head += f" facts {print_attributes(kernel.facts)}"
+        if kernel.attrs:
+            head += f" attrs {print_attributes(kernel.attrs)}"
+        self.lines.append(head + " {")
+        self.block(kernel.body, "  ")
+        self.lines.append("}\n")
+        return "\n".join(self.lines)
+
+    def declare(self, values: tuple[Value, ...]) -> str:
+        return ", ".join(f"{self.name(v)}: {v.type}" for v in values)
+
+    def block(self, block: Block, indent: str) -> None:
+        for op in block.ops:
+            if not isinstance(op, Constant):
+                self.op(op, indent)
+
+    def op(self, op: Op, indent: str) -> None:
+        # Operands before results, so that a lone operation's unnamed values count in reading order of its inputs.
+        operands = self.operands(op)
+        text = op.mnemonic
+        if op.results:
+            text = f"{', '.join(map(self.name, op.results))} = {text}"
+        if operands:
+            text += f" {operands}"
+        attributes = changed_attributes(op)
+        if attributes:
+            text += f" {print_attributes(attributes)}"
+        if op.results:
+            text += f" : {', '.join(str(r.type) for r in op.results)}"
+        for region_name in op.region_fields:
+            block: Block = getattr(op, region_name)
+            if len(op.region_fields) > 1:
+                text += f" {region_name}"
+            if block.args:
+                text += f" ({self.declare(block.args)})"
+            self.lines.append(f"{indent}{text} {{")
+            self.block(block, indent + "  ")
+            text = "}"
+        if self.locations and op.loc is not None:
+            text += f" loc({json.dumps(op.loc.file)}:{op.loc.line}:{op.loc.column + 1})"
+        self.lines.append(indent + text)
+
+    def operands(self, op: Op) -> str:
+        fields = op.operand_fields
+        if len(fields) == 1 and fields[0][1] == "operands":
+            return ", ".join(map(self.use, getattr(op, fields[0][0])))
+        text = ""
+        for number, (name, mark) in enumerate(fields):
+            value = getattr(op, name)
+            separator = ", " if text else ""
+            if mark == "operand":
+                text += separator + self.use(value)
+            elif mark == "maybe":
+                text += f"{separator}{name} = {self.use(value)}" if value is not None else ""
+            # Nothing at all stands for no operands, unless the next bracket would be taken for this one.
+            elif value or (number + 1 < len(fields) and fields[number + 1][1] == "operands"):
+                hugs = name.endswith("indices") and number > 0 and fields[number - 1][1] == "operand"
+                text += ("" if hugs else separator) + f"[{', '.join(map(self.use, value))}]"
+        return text
+
+
+def changed_attributes(op: Op) -> dict[str, Any]:
+    """The attributes that differ from their default."""
+    changed = {}
+    for name, default in op.attr_fields:
+        value = getattr(op, name)
+        if type(value) is not type(default) or value != default:
+            changed[name] = value
+    return changed

@@ -1,9 +1,19 @@
 """The layout algebra: where a tile's elements live in registers, lanes, warps and shared memory.
 
-`register` has the representation, `blocked` and `atoms` build layouts, `convert` says what moving between two
-takes, `shared` maps coordinates to bytes of shared memory. Nothing here knows the IR; see docs/layouts.md.
+`register` has the representation, `blocked` and `atoms` build layouts, `convert` says what moving between two takes;
+`shared` maps coordinates to bytes of shared memory, `access` and `ldmatrix` say how threads reach them. Nothing here
+knows the IR; see docs/layouts.md.
 """
 
+from minitile.layout.access import (
+    VectorAccess,
+    accesses,
+    bank_conflicts,
+    bits_of_digits,
+    thread_bits,
+    vector_runs,
+    vector_width,
+)
 from minitile.layout.atoms import (
     ATOMS_OF_DTYPE,
     MMA_ATOMS,
@@ -17,29 +27,60 @@ from minitile.layout.atoms import (
 )
 from minitile.layout.blocked import blocked, coalesced, replicated, row_blocked
 from minitile.layout.convert import LaneMove, conversion, lane_exchange, register_permutation
+from minitile.layout.ldmatrix import MatrixAccess, MatrixPlan, ldmatrix_conflicts, ldmatrix_legal, ldmatrix_plan
 from minitile.layout.register import Digit, Layout, LayoutError, OwnerDigit, Slot, ThreadDigit
+from minitile.layout.shared import (
+    AddressDigit,
+    AddressTerm,
+    ConstantSplit,
+    SharedLayout,
+    Swizzle,
+    bits_of_multiple,
+    row_major,
+    swizzled,
+)
 
 __all__ = [
     "ATOMS_OF_DTYPE",
     "MMA_ATOMS",
+    "AddressDigit",
+    "AddressTerm",
+    "ConstantSplit",
     "Digit",
     "LaneMove",
     "Layout",
     "LayoutError",
+    "MatrixAccess",
+    "MatrixPlan",
     "MmaAtom",
     "OwnerDigit",
+    "SharedLayout",
     "Slot",
+    "Swizzle",
     "ThreadDigit",
+    "VectorAccess",
+    "accesses",
+    "bank_conflicts",
+    "bits_of_digits",
+    "bits_of_multiple",
     "blocked",
     "coalesced",
     "conversion",
     "lane_exchange",
+    "ldmatrix_conflicts",
+    "ldmatrix_legal",
+    "ldmatrix_plan",
     "mma_accumulator",
     "mma_operand_a",
     "mma_operand_b",
     "register_permutation",
     "replicated",
     "row_blocked",
+    "row_major",
+    "swizzled",
+    "thread_bits",
+    "vector_runs",
+    "vector_width",
     "warp_partition",
     "wgmma_accumulator",
     "wgmma_operand_a",

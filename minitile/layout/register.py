@@ -182,14 +182,7 @@ class Layout:
 
     @cached_property
     def _thread_digits(self) -> tuple[tuple[ThreadDigit, ...], tuple[ThreadDigit, ...]]:
-        moving: list[ThreadDigit] = []
-        replicas: list[ThreadDigit] = []
-        divisor = 1
-        for digit in _normal(self.lane + self.warp):
-            piece = ThreadDigit(divisor, digit.size, digit.dim, digit.stride)
-            (replicas if digit.dim is None else moving).append(piece)
-            divisor *= digit.size
-        return tuple(moving), tuple(replicas)
+        return thread_digits_of(self.lane + self.warp)
 
     def thread_base(self, tid: int) -> Coord:
         """Coordinates of register 0 of linear thread `tid`."""
@@ -268,14 +261,18 @@ class Layout:
             tuple(map(drop, self.warp)),
         )
 
-    def expand(self, dim: int, size: int, vec: int = 1) -> Layout:
+    def expand(self, dim: int, size: int, vec: int = 1, like: Layout | None = None) -> Layout:
         """The inverse of `quotient(dim)`: a new dimension of `size`, inserted before `dim`.
 
         `vec` neighbours go to registers, then the replicated lanes and warps are used as far as the size asks
         for, and the rest goes to registers. `expand(d, n).quotient(d)` has the same threads as `self`.
+        `like` is the answer if it is one: when its own quotient has these threads.
         """
         if not 0 <= dim <= self.rank:
             raise LayoutError(f"cannot insert dimension {dim} into a tile of rank {self.rank}")
+        shape = (*self.shape[:dim], size, *self.shape[dim:])
+        if like is not None and like.shape == shape and like.quotient(dim).same_threads(self):
+            return like
         stride = min(vec, size)
         reg = [Digit(stride, dim, 1)]
 
@@ -294,7 +291,7 @@ class Layout:
         lane, warp = place(self.lane), place(self.warp)
         reg += [_shift(d, dim) for d in self.reg]
         reg.append(Digit(-(-size // stride), dim, stride))
-        return Layout((*self.shape[:dim], size, *self.shape[dim:]), tuple(reg), lane, warp)
+        return Layout(shape, tuple(reg), lane, warp)
 
     def permute_dims(self, order: Sequence[int]) -> Layout:
         """The transposed tile's layout: dimension i of the result is dimension `order[i]` of this one."""
@@ -441,6 +438,18 @@ def offsets(digits: Sequence[Digit], rank: int) -> tuple[Coord, ...]:
         steps = [value * digit.stride for value in range(digit.size)]
         out = [(*c[:dim], c[dim] + step, *c[dim + 1 :]) for step in steps for c in out]
     return tuple(out)
+
+
+def thread_digits_of(digits: Iterable[Digit]) -> tuple[tuple[ThreadDigit, ...], tuple[ThreadDigit, ...]]:
+    """Digits of lane and warp, in order, as digits of the thread id: those that move, those that replicate."""
+    moving: list[ThreadDigit] = []
+    replicas: list[ThreadDigit] = []
+    divisor = 1
+    for digit in _normal(digits):
+        piece = ThreadDigit(divisor, digit.size, digit.dim, digit.stride)
+        (replicas if digit.dim is None else moving).append(piece)
+        divisor *= digit.size
+    return tuple(moving), tuple(replicas)
 
 
 def divisor_at_least(size: int, want: int) -> int:

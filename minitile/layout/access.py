@@ -1,0 +1,151 @@
+"""How threads that hold a tile in one layout reach it in shared memory in another: width, order, bank conflicts.
+
+An *access* is one instruction's share of a thread: a run of registers, neighbours along the shared layout's contiguous
+dimension. Shared memory has 32 banks of 4 bytes. A warp's 16-byte accesses are served in 4 phases of 8 lanes, 8-byte
+ones in 2 phases of 16, narrower ones at once; a phase takes as many cycles as the busiest bank has different words
+(lanes that want the same word share it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from minitile.layout.register import Coord, Digit, Layout, LayoutError, offsets
+from minitile.layout.shared import ConstantSplit, SharedLayout, add_maybe_bits, is_power_of_two
+
+NUM_BANKS = 32
+BANK_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class VectorAccess:
+    """One load or store of each thread: `registers` in address order, starting at base coordinate + `offset`.
+
+    `split` leads from the address at the thread's base coordinate to this one; None: compute it anew.
+    """
+
+    registers: tuple[int, ...]
+    offset: Coord
+    split: ConstantSplit | None
+
+
+def vector_width(layout: Layout, shared: SharedLayout, max_bytes: int = 16) -> int:
+    """How many elements each thread can move at once between its registers and shared memory, aligned."""
+    dim = _contiguous(layout, shared)
+    if dim is None:
+        return 1
+    width = layout.vector_width(dim, max(1, max_bytes * 8 // shared.element_bits))
+    while width > 1 and (
+        shared.contiguous_elems(dim) % width or shared.row_alignment(dim, width) * 8 % (width * shared.element_bits)
+    ):
+        width //= 2
+    return width
+
+
+@lru_cache(maxsize=1024)
+def accesses(
+    layout: Layout, shared: SharedLayout, width: int, base_bits: tuple[int, ...] | None = None
+) -> tuple[VectorAccess, ...]:
+    """The accesses, `width` elements each, with which every thread covers its registers.
+
+    `base_bits`: which bits of the tile's own place inside `shared` may be set, per dimension (default: it lies at
+    coordinate 0). Raises LayoutError when the registers do not come in runs of `width`.
+    """
+    dim = _contiguous(layout, shared)
+    runs = vector_runs(layout, width, dim)
+    base = thread_bits(layout)
+    if base_bits is not None:
+        base = tuple(add_maybe_bits(a, b) for a, b in zip(base, base_bits, strict=True))
+    return tuple(VectorAccess(run, at, shared.split_constant(at, base)) for run, at in runs)
+
+
+@lru_cache(maxsize=1024)
+def vector_runs(layout: Layout, width: int, dim: int | None) -> tuple[tuple[tuple[int, ...], Coord], ...]:
+    """The registers in runs of `width` neighbours along `dim`, each with its first register's offset.
+
+    In memory order: `dim` fastest. Raises LayoutError when the registers do not come in such runs.
+    """
+    if width > 1 and (dim is None or layout.register_run(dim) % width):
+        raise LayoutError(f"registers of {layout} do not come in runs of {width} along dimension {dim}")
+    if not layout.rank:
+        return (((0,), ()),)
+    ordered = layout.sorted_registers(-1 if dim is None else dim)
+    where = {offset: reg for reg, offset in enumerate(layout.register_offsets())}
+    places = ordered.register_offsets()
+    return tuple((tuple(where[at] for at in places[i : i + width]), places[i]) for i in range(0, len(places), width))
+
+
+def thread_bits(layout: Layout) -> tuple[int, ...]:
+    """Which bits of a thread's base coordinates may be set, per dimension."""
+    return bits_of_digits(layout.lane + layout.warp, layout.rank)
+
+
+def bits_of_digits(digits: Iterable[Digit], rank: int) -> tuple[int, ...]:
+    """Which bits of the coordinates that `digits` add up to may be set."""
+    out = [0] * rank
+    for digit in digits:
+        if digit.dim is None:
+            continue
+        if is_power_of_two(digit.stride):
+            most = (1 << (digit.size - 1).bit_length()) - 1
+            out[digit.dim] = add_maybe_bits(out[digit.dim], most * digit.stride)
+        else:
+            for i in range((digit.size - 1).bit_length()):
+                out[digit.dim] = add_maybe_bits(out[digit.dim], digit.stride << i)
+    return tuple(out)
+
+
+@lru_cache(maxsize=1024)
+def bank_conflicts(layout: Layout, shared: SharedLayout, vec_bytes: int) -> int:
+    """The most cycles that any phase of any access takes; 1 is free of conflicts.
+
+    `vec_bytes` is what each thread moves at once: 16, 8, 4 or less. Raises LayoutError when the registers do not come
+    in such runs.
+    """
+    width = max(1, vec_bytes * 8 // shared.element_bits)
+    runs = vector_runs(layout, width, _contiguous(layout, shared))
+    lanes = offsets(layout.lane, layout.rank)
+    lane_bits = bits_of_digits(layout.lane, layout.rank)
+    worst, seen_plain = 1, False
+    for warp in offsets(layout.warp, layout.rank):
+        for _, at in runs:
+            # A constant that enters by xor and addition of whole words renames the banks and changes no conflict.
+            split = shared.split_constant(tuple(map(sum, zip(warp, at, strict=True))), lane_bits)
+            plain = split is not None and not (split.xor | split.add) % BANK_BYTES
+            if plain and seen_plain:
+                continue
+            seen_plain |= plain
+            addresses = [_offset_inside(shared, lane, warp, at) for lane in lanes]
+            worst = max(worst, phase_conflicts(addresses, vec_bytes))
+    return worst
+
+
+def phase_conflicts(addresses: Sequence[int | None], vec_bytes: int) -> int:
+    """The most different words in one bank in one phase; `addresses` in bytes by lane, None for an idle lane."""
+    per_phase = max(8, min(len(addresses), NUM_BANKS * BANK_BYTES // max(vec_bytes, BANK_BYTES)))
+    worst = 1
+    for start in range(0, len(addresses), per_phase):
+        words: set[int] = set()
+        for address in addresses[start : start + per_phase]:
+            if address is not None:
+                words.update(range(address // BANK_BYTES, -(-(address + vec_bytes) // BANK_BYTES)))
+        load = [0] * NUM_BANKS
+        for word in words:
+            load[word % NUM_BANKS] += 1
+        worst = max(worst, *load)
+    return worst
+
+
+def _contiguous(layout: Layout, shared: SharedLayout) -> int | None:
+    if layout.rank != shared.rank:
+        raise LayoutError(f"a tile of rank {layout.rank} in shared memory of rank {shared.rank}")
+    return shared.contiguous_dim
+
+
+def _offset_inside(shared: SharedLayout, *parts: Coord) -> int | None:
+    coords = tuple(map(sum, zip(*parts, strict=True)))
+    if any(c >= size for c, size in zip(coords, shared.shape, strict=True)):
+        return None
+    return shared.offset(coords)

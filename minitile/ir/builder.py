@@ -1,7 +1,7 @@
 """Writes operations into a block, folding what is constant on the way.
 
-The front end and the passes make operations through a `Builder`, so that `x * 1`, `0 + x`, `3 < 5` never come into being;
-`simplify` catches what becomes constant later with the same rules (`fold`).
+The front end and the passes make operations through a `Builder`, so that `x * 1`, `0 + x`, `3 < 5` never come into
+being; `simplify` catches what becomes constant later with the same rules (`fold`).
 """
 
 from __future__ import annotations

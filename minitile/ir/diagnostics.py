@@ -34,9 +34,7 @@ class Location:
         return f"    {text}\n    {' ' * self.column}{'^' * width}"
 
     def render(self) -> str:
-        lines = [
-            f'  File "{self.file}", line {self.line}' + (f", in {self.function}" if self.function else "")
-        ]
+        lines = [f'  File "{self.file}", line {self.line}' + (f", in {self.function}" if self.function else "")]
         excerpt = self.excerpt()
         if excerpt:
             lines.append(excerpt)
@@ -46,7 +44,8 @@ class Location:
 
 
 class MinitileError(Exception):
-    """Base of all errors a user can cause. `message` says what is wrong with the values involved, `hint` the way out."""
+    """Base of all errors a user can cause. `message` says what is wrong, with the values involved; `hint` the way
+    out."""
 
     def __init__(self, message: str, loc: Location | None = None, hint: str = "") -> None:
         super().__init__(message)

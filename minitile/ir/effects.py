@@ -1,6 +1,7 @@
 """What an operation touches: the one description that barriers, fences, waits and scheduling are computed from.
 
-An `Access` names the memory object, the version or slot of it, the byte region, who accesses it and through which proxy.
+An `Access` names the memory object, the version or slot of it, the byte region, who accesses it and through which
+proxy.
 Passes that insert synchronisation ask `op.accesses()`; they know no operation by name.
 """
 

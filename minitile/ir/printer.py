@@ -13,13 +13,13 @@
       }
     }
 
-An operation's line follows from the marks of its class: results, mnemonic, operands in field order, attributes that differ
-from their default, result types, regions.
+An operation's line follows from the marks of its class: results, mnemonic, operands in field order, attributes that
+differ from their default, result types, regions.
 
 operands    several in brackets, which hug the operand before them when they are its indices; an optional one as
             `name = %v`; an operation whose only field is `operands` lists them bare
-constants   stand where they are used: `4` is i32, `0.5` f32, `true` bool, other dtypes are written `4:i64`. They have no
-            lines of their own, so an unused constant is not shown
+constants   stand where they are used: `4` is i32, `0.5` f32, `true` bool, other dtypes are written `4:i64`. They have
+            no lines of their own, so an unused constant is not shown
 names       the user's, with a number where that is needed to tell values apart; `%0`, `%1` without one
 regions     block arguments, then the operations; named when there are two
 """

@@ -1,8 +1,8 @@
 """Walking and rewriting: what most passes are made of.
 
 `Rewriter` rebuilds a block in place, in one walk: each operation's operands are first replaced by what earlier rewrites
-put in their stead; then `visit(op)` says what becomes of the operation: None keeps it, a Value or a tuple of Values stands
-for its results (new operations have been emitted through `self.b`), `ERASE` drops it.
+put in their stead; then `visit(op)` says what becomes of the operation: None keeps it, a Value or a tuple of Values
+stands for its results (new operations have been emitted through `self.b`), `ERASE` drops it.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ A value is one of
 * registers (`regs<64xf32>`): one thread's share of a tile (thread stage);
 * a tensor (`tensor<MxKxbf16>`): global memory handed in by the caller, row-major; a dimension is an int or the name of
   a run-time dimension;
-* a buffer (`shared<128x64xbf16>`, `local<8xf32>`, `fragment<128x64xf32>`): memory that the kernel owns; `versions` is the
-  number of copies that software pipelining made of it; fragments exist only until `fragments_to_values`;
+* a buffer (`shared<128x64xbf16>`, `local<8xf32>`, `fragment<128x64xf32>`): memory that the kernel owns; `versions` is
+  the number of copies that software pipelining made of it; fragments exist only until `fragments_to_values`;
 * a token (`token`): an asynchronous operation's completion; a future (`future<tile<…>>`): a tile that is still being
   computed; a channel and its slots: the ring between warp roles. Whoever needs the effect waits for it.
 
@@ -65,7 +65,8 @@ class DType:
         if self.name in ("bf16", "e4m3", "e5m2"):
             import ml_dtypes
 
-            return np.dtype(getattr(ml_dtypes, _ML_NAMES[self.name]))
+            found: np.dtype[np.generic] = np.dtype(getattr(ml_dtypes, _ML_NAMES[self.name]))
+            return found
         return np.dtype(_NUMPY_NAMES[self.name])
 
     def __call__(self, value: object) -> object:
@@ -134,7 +135,8 @@ class Type:
 
 
 def _dims(shape: tuple[Dim, ...], last: object) -> str:
-    return "x".join([*(str(d) for d in shape), str(last)])
+    """`MxKxf32`; a name with an x in it stands in quotes."""
+    return "x".join([*(f'"{d}"' if "x" in str(d) else str(d) for d in shape), str(last)])
 
 
 @dataclass(frozen=True, slots=True)

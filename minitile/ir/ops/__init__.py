@@ -1,4 +1,5 @@
-"""All operations. `arith` and `control` are legal in both stages, `tile` in the tile stage, `thread` in the thread stage."""
+"""All operations. `arith` and `control` are legal in both stages, `tile` in the tile stage, `thread` in the thread
+stage."""
 
 from minitile.ir.ops import arith, control, thread, tile
 

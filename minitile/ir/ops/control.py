@@ -48,9 +48,7 @@ class For(Op, name="for"):
         if len(self.body.args) != 1 + len(self.init):
             raise ValueError(f"{len(self.init)} initial values, {len(self.body.args) - 1} carried arguments")
         if self.upper.type != self.lower.type or self.step.type != self.lower.type:
-            raise ValueError(
-                f"bounds {self.lower.type}, {self.upper.type}, {self.step.type} are of different types"
-            )
+            raise ValueError(f"bounds {self.lower.type}, {self.upper.type}, {self.step.type} are of different types")
         _check_yield(self.body, [v.type for v in self.init])
 
 
@@ -98,9 +96,7 @@ def _check_yield(block: Block, types: list[Type]) -> None:
     end = block.terminator
     given = [v.type for v in end.operands] if end is not None else []
     if given != types:
-        raise ValueError(
-            f"the block yields ({', '.join(map(str, given))}), not ({', '.join(map(str, types))})"
-        )
+        raise ValueError(f"the block yields ({', '.join(map(str, given))}), not ({', '.join(map(str, types))})")
 
 
 class Parallel(Op, name="parallel", stage="traced"):

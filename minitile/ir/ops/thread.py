@@ -1,7 +1,8 @@
 """Thread operations: one op is one instruction, or the same instruction for several registers.
 
 Addresses are i64 (global, generic) or i32 (shared). An operation that makes several accesses has few address values and
-constant byte offsets: access n goes to  address[address_of[n]] + offsets[n]  and is guarded by predicate[predicate_of[n]].
+constant byte offsets: access n goes to  address[address_of[n]] + offsets[n]  and is guarded by
+predicate[predicate_of[n]].
 `address` and `predicate` are scalars or registers of as many. `mem`, `slot` and `span` say what memory that is, for the
 passes that synchronise: `span` is the byte range of one version that the CTA's threads may touch together.
 """
@@ -174,7 +175,8 @@ class CpAsync(Op, name="cp_async", stage="thread"):
 
 class LdMatrix(Op, name="ldmatrix", stage="thread"):
     """`words` 8×8 matrices of 16-bit elements, `number` (1, 2, 4) an instruction; each lands in one 32-bit word of the
-    result, whose elements are of `dtype`. The lane's row address for instruction n: address[address_of[n]] + offsets[n]."""
+    result, whose elements are of `dtype`. The lane's row address for instruction n is
+    address[address_of[n]] + offsets[n]."""
 
     address: Value = operand()
     mem: Value = operand()
@@ -251,6 +253,4 @@ class Trap(Op, name="trap", stage="thread"):
         return ()
 
 
-__all__ = [
-    name for name in dir() if not name.startswith("_") and name not in ("Any", "annotations", "with_dtype")
-]
+__all__ = [name for name in dir() if not name.startswith("_") and name not in ("Any", "annotations", "with_dtype")]

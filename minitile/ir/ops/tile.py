@@ -1,10 +1,10 @@
 """Tile operations: whole tiles at a time.
 
 Memory operands are tensors (global), shared or local buffers. How a tile of rank r lies in memory of rank m is said by
-`indices`, one per memory dimension, and `dims`: for each memory dimension the tile dimension that runs along it, or None.
-Element (i0, …) of the tile is at memory index  indices[d] + (i_dims[d] if dims[d] is not None else 0)  in dimension d; an index may be a tile itself (gather, scatter).
-Loads outside a tensor's bounds give 0, stores outside vanish; a false mask element likewise. `slot` picks the version of a
-multi-versioned buffer.
+`indices`, one per memory dimension, and `dims`: for each memory dimension the tile dimension that runs along it, or
+None. Element (i0, …) of the tile is at memory index  indices[d] + (i_dims[d] if dims[d] is not None else 0)  in
+dimension d; an index may be a tile itself (gather, scatter). Loads outside a tensor's bounds give 0, stores outside
+vanish; a false mask element likewise. `slot` picks the version of a multi-versioned buffer.
 
 `stage="traced"` marks what exists only between tracing and `fragments_to_values`: operations that write fragments.
 """

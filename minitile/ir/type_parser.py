@@ -1,0 +1,150 @@
+"""Reads types and layouts as they print: `tile<128x64xf32, layout<…>>`, `shared<3 versions x 64x64xbf16>`, `token`.
+
+Everything written `name<…>` is told apart by its name; the one name used twice is `shared`, a buffer's type or, with a
+semicolon, a shared layout. Raises ValueError with the reason; the parser adds the place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from minitile.ir.types import (
+    DTYPES,
+    TOKEN,
+    BufferType,
+    ChannelType,
+    Dim,
+    DType,
+    FutureType,
+    RegsType,
+    ScalarType,
+    SlotType,
+    TensorType,
+    TileType,
+    Type,
+)
+
+_ANGLE = re.compile(r"([A-Za-z_]\w*)<(.*)>", re.DOTALL)
+_DIM = re.compile(r'"([^"]*)"x|([^"x]+)x')
+_VERSIONS = re.compile(r"(\d+) versions x ")
+
+
+def parse_type(text: str) -> Type:
+    """The type that prints as `text`."""
+    found = parse_angle(text)
+    if not isinstance(found, Type):
+        raise ValueError(f"{text} is not a type")
+    return found
+
+
+def parse_angle(text: str) -> Any:
+    """What prints as `text`: a type, a Layout or a SharedLayout."""
+    text = text.strip()
+    if text in DTYPES:
+        return ScalarType(DTYPES[text])
+    if text == "token":
+        return TOKEN
+    match = _ANGLE.fullmatch(text)
+    if match is None or match[1] not in _READERS:
+        raise ValueError(f"{text} is neither a type nor a layout")
+    return _READERS[match[1]](match[2], text)
+
+
+def _shape(text: str) -> tuple[tuple[Dim, ...], DType]:
+    """`MxKx4xf32` as (("M", "K", 4), f32)."""
+    dims: list[Dim] = []
+    at = 0
+    while match := _DIM.match(text, at):
+        quoted, plain = match.groups()
+        dims.append(quoted if plain is None else int(plain) if plain.isdigit() else plain)
+        at = match.end()
+    last = text[at:]
+    if last not in DTYPES:
+        raise ValueError(f"{last!r} is not an element type; there are {', '.join(DTYPES)}")
+    return tuple(dims), DTYPES[last]
+
+
+def _sizes(text: str) -> tuple[tuple[int, ...], DType]:
+    """A shape without names."""
+    dims, dtype = _shape(text)
+    sizes = tuple(d for d in dims if isinstance(d, int))
+    if len(sizes) != len(dims):
+        raise ValueError(f"the sizes of {text} must be numbers")
+    return sizes, dtype
+
+
+def _split(text: str) -> list[str]:
+    """The parts between commas that are not inside brackets."""
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        depth += (c == "<") - (c == ">")
+        if c == "," and depth == 0:
+            parts.append(text[start:i].strip())
+            start = i + 1
+    return [*parts, text[start:].strip()] if text.strip() else []
+
+
+def _tile(inner: str, text: str) -> Type:
+    dims, *layout = _split(inner)
+    found = parse_angle(layout[0]) if layout else None
+    if isinstance(found, Type) or len(layout) > 1:
+        raise ValueError(f"{text}: behind the shape of a tile stands its layout")
+    return TileType(*_sizes(dims), found)
+
+
+def _regs(inner: str, text: str) -> Type:
+    sizes, dtype = _sizes(inner)
+    if len(sizes) != 1:
+        raise ValueError(f"{text}: registers have one size")
+    return RegsType(sizes[0], dtype)
+
+
+def _buffer(inner: str, text: str) -> Any:
+    if ";" in inner:
+        from minitile.layout.shared import SharedLayout
+
+        return SharedLayout.parse(text)
+    match = _VERSIONS.match(inner)
+    versions = int(match[1]) if match else 1
+    return BufferType(text.partition("<")[0], *_sizes(inner[match.end() if match else 0 :]), versions)
+
+
+def _layout(inner: str, text: str) -> Any:
+    from minitile.layout import Layout
+
+    return Layout.parse(text)
+
+
+def _channel(inner: str, text: str) -> ChannelType:
+    slots, _, fields = inner.partition(";")
+    payload = []
+    for field in _split(fields):
+        name, _, type_text = field.partition(":")
+        buffer = parse_type(type_text)
+        if not isinstance(buffer, BufferType):
+            raise ValueError(f"{text}: the payload {name} is {buffer}, not a buffer")
+        payload.append((name.strip(), buffer))
+    return ChannelType(int(slots), tuple(payload))
+
+
+def _slot(inner: str, text: str) -> Type:
+    channel = parse_type(inner)
+    if not isinstance(channel, ChannelType):
+        raise ValueError(f"{text}: a slot is of a channel, not of {channel}")
+    return SlotType(channel)
+
+
+_READERS: dict[str, Callable[[str, str], Any]] = {
+    "tile": _tile,
+    "regs": _regs,
+    "tensor": lambda inner, text: TensorType(*_shape(inner)),
+    "shared": _buffer,
+    "local": _buffer,
+    "fragment": _buffer,
+    "future": lambda inner, text: FutureType(parse_type(inner)),
+    "channel": _channel,
+    "slot": _slot,
+    "layout": _layout,
+}

@@ -1,8 +1,8 @@
 """Values, operations, blocks and kernels: what the IR is made of.
 
 An operation is a dataclass whose fields are marked as `operand()`, `maybe()` (an optional operand), `operands()` (any
-number), `attr()` or `region()`; printing, parsing, cloning, traversal and verification follow from these marks. What the
-operation is like is said by class keywords:
+number), `attr()` or `region()`; printing, parsing, cloning, traversal and verification follow from these marks. What
+the operation is like is said by class keywords:
 
     class Add(Op, name="add", pure=True): ...
 
@@ -22,6 +22,7 @@ Structured control flow only, so a region is one block.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, dataclass_transform
@@ -30,14 +31,17 @@ from minitile.ir.diagnostics import Location
 from minitile.ir.effects import UNKNOWN, Access
 from minitile.ir.types import DType, Type
 
+_serials = itertools.count()
+
 
 class Value:
     """An SSA value. `owner` is the operation that defines it or the block whose argument it is; `name` is a hint from
-    the user's source, not an identity."""
+    the user's source, not an identity; `serial` counts values as they are made, for orders that do not vary from run to run."""
 
-    __slots__ = ("index", "name", "owner", "type")
+    __slots__ = ("index", "name", "owner", "serial", "type")
 
     def __init__(self, type: Type, owner: Op | Block | None = None, index: int = 0, name: str = "") -> None:
+        self.serial = next(_serials)
         self.type = type
         self.owner = owner
         self.index = index
@@ -146,9 +150,7 @@ class Op:
     # What follows from the marks -----------------------------------------------------------------------------------
 
     def set_results(self, types: tuple[Type, ...], names: tuple[str, ...] = ()) -> None:
-        self.results = tuple(
-            Value(t, self, i, names[i] if i < len(names) else "") for i, t in enumerate(types)
-        )
+        self.results = tuple(Value(t, self, i, names[i] if i < len(names) else "") for i, t in enumerate(types))
 
     @property
     def result(self) -> Value:

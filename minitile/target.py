@@ -1,0 +1,99 @@
+"""The targets: what a named GPU architecture has, as one table.
+
+A `Target` is all that the compiler knows of a vendor. `parse_target` turns a name into one; `"auto"` asks the current
+device and fits the best lowering there is to it, assembled for the device's own architecture.
+
+Sources: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability" (shared memory, registers,
+threads); PTX ISA 9.7 (the target notes of cp.async, ldmatrix, mma, wgmma, cp.async.bulk.tensor); CDNA 3 and CDNA 4 ISA
+guides (wave size, LDS bytes).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from minitile.ir.diagnostics import TargetError
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One architecture. Sizes in bytes.
+
+    name: what the user writes. arch: what the assembler is asked for (the device's own one for "auto").
+    lowering: the architecture whose rules lower the kernel and which the PTX names in `.target`; "" where none is
+    written yet. isa: the PTX ISA version of the text. capability: compute capability, (0, 0) for AMD.
+    max_shared: dynamic shared memory that one block can have; above static_shared it must be asked for at launch.
+    """
+
+    name: str
+    vendor: str
+    arch: str
+    lowering: str
+    isa: str
+    capability: tuple[int, int]
+    max_shared: int
+    static_shared: int
+    features: frozenset[str]
+    lanes: int = 32
+    max_threads: int = 1024
+    max_registers: int = 255
+
+    def has(self, feature: str) -> bool:
+        return feature in self.features
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_SM80 = frozenset({"cp_async", "ldmatrix", "mma_f16", "mma_bf16", "mma_tf32", "mma_int8"})
+_SM89 = _SM80 | {"mma_fp8"}
+_SM90A = _SM89 | {"stmatrix", "tma", "mbarrier", "wgmma", "setmaxnreg", "cluster"}
+_CDNA3 = frozenset({"mfma_f16", "mfma_bf16", "mfma_int8", "mfma_fp8", "lds_dma"})
+_CDNA4 = _CDNA3 | {"mfma_f4", "lds_dma_128", "lds_transpose"}
+
+TARGETS: dict[str, Target] = {
+    target.name: target
+    for target in (
+        Target("sm_80", "nvidia", "sm_80", "sm_80", "8.0", (8, 0), 163 * 1024, 48 * 1024, _SM80),
+        Target("sm_89", "nvidia", "sm_89", "sm_89", "8.4", (8, 9), 99 * 1024, 48 * 1024, _SM89),
+        Target("sm_90a", "nvidia", "sm_90a", "sm_80", "8.0", (9, 0), 227 * 1024, 48 * 1024, _SM90A),
+        Target("gfx942", "amd", "gfx942", "", "", (0, 0), 64 * 1024, 64 * 1024, _CDNA3, 64, 1024, 512),
+        Target("gfx950", "amd", "gfx950", "", "", (0, 0), 160 * 1024, 64 * 1024, _CDNA4, 64, 1024, 512),
+    )
+}
+DEFAULT = TARGETS["sm_80"]
+
+
+def parse_target(name: str | Target) -> Target:
+    """The target called `name`; "auto" is the current device's, or sm_80 (for the simulator) where there is no GPU.
+
+    Raises TargetError for an unknown name.
+    """
+    if isinstance(name, Target):
+        return name
+    if name == "auto":
+        return _auto()
+    if name not in TARGETS:
+        raise TargetError(f"unknown target {name!r}", hint=f"known targets: auto, {', '.join(TARGETS)}")
+    return TARGETS[name]
+
+
+def target_for(capability: tuple[int, int], max_shared: int) -> Target:
+    """The best target whose lowering exists for an NVIDIA device of this compute capability, with the device's own
+    shared memory limit, assembled for the device itself.
+
+    Raises TargetError for devices older than sm_80.
+    """
+    arch = "sm_{}{}".format(*capability)
+    fitting = [t for t in TARGETS.values() if t.lowering == t.name and t.capability <= capability]
+    if not fitting:
+        raise TargetError(f"this GPU is {arch}: minitile needs sm_80 (Ampere) or newer")
+    best = max(fitting, key=lambda t: t.capability)
+    return replace(best, arch=arch, max_shared=min(max_shared, 227 * 1024))
+
+
+def _auto() -> Target:
+    import minitile.runtime.cuda as cuda
+
+    device = cuda.current_device_info()
+    return DEFAULT if device is None else target_for(device.capability, device.max_shared)

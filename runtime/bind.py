@@ -1,0 +1,151 @@
+"""A call's arguments, checked and turned into slot values, by one generated function for each signature.
+
+The generated function holds the common case as straight-line comparisons; whatever fails there goes to `explain`, which
+looks again, slowly, and says what is wrong. For `(A: (M, K) bf16, n: i32)` it reads
+
+    def bind(a0, a1):
+        p0, s0, t0, place, w0 = (get(type(a0)) or find(a0))(a0)
+        try:
+            d0, d1, = s0
+            ok = t0 == 'bf16' and w0
+            v0 = to_int(a1)
+        except Exception:
+            ok = False
+        if not ok:
+            place = explain(a0, a1)
+        return (p0, d0, d1, v0), place
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .arrays import CPU, Place, find_reader, read, readers
+from .errors import ArgumentError
+from .launch import ScalarArg, TensorArg, Values
+
+Bind = Callable[..., tuple[Values, Place]]
+
+
+def compile_binder(args: Sequence[TensorArg | ScalarArg]) -> Bind:
+    """A function that takes one Python value for each of `args` and returns `(slot values, place)`, the values in the
+    order of `slots_of(args)`; the place is that of the tensors (the CPU if there are none).
+
+    It raises ArgumentError for a wrong rank, dtype or constant dimension, gaps or another order than row-major,
+    tensors on different devices, two tensors that disagree on a named dimension, and scalars of the wrong kind.
+    """
+    names = [f"a{i}" for i in range(len(args))]
+    reads: list[str] = []
+    checks: list[str] = []
+    tests: list[str] = []
+    pointers: list[str] = []
+    dims: dict[str, str] = {}
+    scalars: list[str] = []
+    place = "CPU"
+    for i, arg in enumerate(args):
+        if isinstance(arg, ScalarArg):
+            checks.append(f"v{i} = {'to_float' if _is_float(arg.dtype) else 'to_int'}(a{i})")
+            scalars.append(f"v{i}")
+            continue
+        spot = "place" if place == "CPU" else f"place{i}"
+        reads.append(f"p{i}, s{i}, t{i}, {spot}, w{i} = (get(type(a{i})) or find(a{i}))(a{i})")
+        pointers.append(f"p{i}")
+        unpacked = [f"d{i}_{axis}" for axis in range(len(arg.shape))]
+        checks.append(f"{''.join(f'{d}, ' for d in unpacked) or '()'} = s{i}")
+        tests += [f"t{i} == {arg.dtype!r}", f"w{i}"]
+        if spot != "place":
+            tests.append(f"{spot} is place")
+        place = "place"
+        for extent, variable in zip(arg.shape, unpacked, strict=True):
+            if isinstance(extent, int):
+                tests.append(f"{variable} == {extent}")
+            elif extent in dims:
+                tests.append(f"{variable} == {dims[extent]}")
+            else:
+                dims[extent] = variable
+    body = "".join(f"    {line}\n" for line in reads)
+    body += "    try:\n" + "".join(f"        {line}\n" for line in checks)
+    body += f"        ok = {' and '.join(tests) or 'True'}\n"
+    body += "    except Exception:\n        ok = False\n"
+    body += f"    if not ok:\n        place = explain({', '.join(names)})\n"
+    values = "".join(f"{name}, " for name in (*pointers, *dims.values(), *scalars))
+    body += f"    return ({values}), {place}\n"
+    scope: dict[str, Any] = {
+        "get": readers.get,
+        "find": find_reader,
+        "CPU": CPU,
+        "to_int": operator.index,
+        "to_float": _to_float,
+        "explain": lambda *values: _explain(tuple(args), values),
+    }
+    exec(f"def bind({', '.join(names)}):\n{body}", scope)
+    return scope["bind"]  # type: ignore[no-any-return]
+
+
+def _is_float(dtype: str) -> bool:
+    return dtype in ("f64", "f32", "f16", "bf16")
+
+
+def _to_float(value: Any) -> float:
+    """Numbers only: `float("1.5")` is no scalar argument."""
+    if isinstance(value, str | bytes):
+        raise TypeError("a string is no number")
+    return float(value)
+
+
+def _explain(args: tuple[TensorArg | ScalarArg, ...], values: tuple[Any, ...]) -> Place:
+    """Why `values` do not fit `args`, as an ArgumentError; the place, should nothing be wrong after all (tensors of two
+    frameworks on one device)."""
+    place: Place | None = None
+    placed = ""
+    seen: dict[str, tuple[int, str]] = {}
+    for arg, value in zip(args, values, strict=True):
+        if isinstance(arg, ScalarArg):
+            _explain_scalar(arg, value)
+            continue
+        _, shape, dtype, here, whole = read(value)
+        _explain_tensor(arg, tuple(shape), dtype, whole)
+        if place is None:
+            place, placed = here, arg.name
+        elif place != here:
+            raise ArgumentError(f"{placed} is on {place}, {arg.name} on {here}: all tensors must be on one device")
+        for axis, (want, have) in enumerate(zip(arg.shape, shape, strict=True)):
+            if isinstance(want, int):
+                if want != have:
+                    raise ArgumentError(
+                        f"{arg.name}.shape[{axis}] is {have}, the kernel takes {want}: {_shown(arg, shape)}"
+                    )
+            elif seen.setdefault(want, (have, f"{arg.name}.shape[{axis}]"))[0] != have:
+                first, where = seen[want]
+                raise ArgumentError(
+                    f"{want} is {first} in {where}, but {have} in {arg.name}.shape[{axis}]: {_shown(arg, shape)}"
+                )
+    return place or CPU
+
+
+def _explain_scalar(arg: ScalarArg, value: Any) -> None:
+    try:
+        (_to_float if _is_float(arg.dtype) else operator.index)(value)
+    except Exception:
+        raise ArgumentError(f"{arg.name} is a {arg.dtype} scalar; {value!r} ({type(value).__name__}) is none") from None
+
+
+def _explain_tensor(arg: TensorArg, shape: tuple[int, ...], dtype: str, whole: bool) -> None:
+    if len(shape) != len(arg.shape):
+        raise ArgumentError(
+            f"{arg.name} has rank {len(shape)}, the kernel takes {len(arg.shape)}: {_shown(arg, shape)}"
+        )
+    if dtype != arg.dtype:
+        raise ArgumentError(f"{arg.name} is {dtype}, the kernel takes {arg.dtype}")
+    if not whole:
+        raise ArgumentError(
+            f"{arg.name} is not row-major without gaps (shape {shape})",
+            "make it contiguous first: `.contiguous()` in torch, `np.ascontiguousarray` in NumPy",
+        )
+
+
+def _shown(arg: TensorArg, shape: tuple[int, ...]) -> str:
+    wanted = ", ".join(map(str, arg.shape))
+    return f"{arg.name} is ({wanted}{',' if len(arg.shape) == 1 else ''}), called with {tuple(shape)}"

@@ -1,0 +1,442 @@
+"""Launching on NVIDIA GPUs: cubins loaded once per CUDA context, and a launch path that costs little on the host.
+
+A `Launcher` is one compiled kernel. A launch evaluates the parameters and the grid by generated functions, packs them
+with the launch configuration into one buffer by one `struct` call, and calls `cuLaunchKernelEx` through ctypes: its
+four pointers convert in a quarter of the time that `cuLaunchKernel`'s eleven arguments take, and faster than through
+cuda-python. Everything that is not on that path goes through cuda-python (`cuda.bindings.driver`).
+
+The caller's context is used when it is on the tensors' device, else that device's primary context for the one call; the
+stream is the one that the tensors' framework uses at the moment.
+
+Sources: CUDA driver API reference: Execution Control (`CUlaunchConfig`, `CUlaunchAttribute`), Context, Primary Context
+and Module Management; CUDA C++ Programming Guide, compute capabilities (grid limits).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from .arrays import Place
+from .bind import compile_binder
+from .errors import ArgumentError, DriverError, LaunchError, UnavailableError
+from .launch import LaunchInfo, Values, bf16_bits, compile_exprs, param_layout, show_expr, slots_of
+
+_INSTALL = "pip install 'minitile[cuda]' brings cuda-python; the driver itself comes with NVIDIA's driver package"
+_STATIC_LIMIT = 48 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """A CUDA device. `max_shared`: bytes of dynamic shared memory that one block may ask for."""
+
+    index: int
+    name: str
+    capability: tuple[int, int]
+    max_shared: int
+    multiprocessors: int
+
+    @property
+    def arch(self) -> str:
+        return "sm_{}{}".format(*self.capability)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionInfo:
+    """What the driver says of a loaded kernel: registers per thread, local memory (spills and stack) in bytes per
+    thread, static shared memory in bytes."""
+
+    registers: int
+    local: int
+    shared: int
+
+
+@cache
+def driver() -> Any:
+    """`cuda.bindings.driver`, initialised. Raises UnavailableError where it, the driver or a device is missing."""
+    try:
+        from cuda.bindings import driver as binding
+    except ImportError as error:
+        raise UnavailableError(f"cuda-python is not installed ({error})", _INSTALL) from None
+    try:
+        (status,) = binding.cuInit(0)
+    except Exception as error:  # the binding's own, where it finds no libcuda
+        raise UnavailableError(f"no CUDA driver: {error}", _INSTALL) from None
+    if int(status) != 0:
+        raise UnavailableError(f"the CUDA driver finds no usable device: {_name(binding, status)[1]}", _INSTALL)
+    return binding
+
+
+def available() -> bool:
+    """Whether a CUDA device can be used here."""
+    try:
+        return device_count() > 0
+    except LaunchError:
+        return False
+
+
+def _name(binding: Any, status: Any) -> tuple[str, str]:
+    """The driver's name of a status and its text."""
+    _, name = binding.cuGetErrorName(status)
+    _, text = binding.cuGetErrorString(status)
+    code = name.decode() if name else f"CUDA error {int(status)}"
+    return code, f"{code} ({text.decode()})" if text else code
+
+
+def _call(function: str, *args: Any, doing: str = "") -> Any:
+    """A driver call by name; its result, or a tuple of several. Raises DriverError with the driver's words."""
+    binding = driver()
+    status, *results = getattr(binding, function)(*args)
+    if int(status) != 0:
+        code, shown = _name(binding, status)
+        raise DriverError(f"{doing or function} failed: {shown}", code)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def device_count() -> int:
+    return int(_call("cuDeviceGetCount"))
+
+
+@cache
+def device_info(index: int) -> DeviceInfo:
+    """The facts of device `index`."""
+    device = _call("cuDeviceGet", index)
+    attribute = driver().CUdevice_attribute
+
+    def ask(name: str) -> int:
+        return int(_call("cuDeviceGetAttribute", getattr(attribute, f"CU_DEVICE_ATTRIBUTE_{name}"), device))
+
+    return DeviceInfo(
+        index=index,
+        name=_call("cuDeviceGetName", 256, device).rstrip(b"\0").decode(),
+        capability=(ask("COMPUTE_CAPABILITY_MAJOR"), ask("COMPUTE_CAPABILITY_MINOR")),
+        max_shared=ask("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        multiprocessors=ask("MULTIPROCESSOR_COUNT"),
+    )
+
+
+def current_device_info() -> DeviceInfo | None:
+    """The device of the current context, or device 0 where there is no context yet; None without a GPU."""
+    if not available():
+        return None
+    context = _call("cuCtxGetCurrent")
+    return device_info(int(_call("cuCtxGetDevice")) if int(context) else 0)
+
+
+def device_of_pointer(pointer: int) -> int:
+    """The index of the device that device memory at `pointer` belongs to; 0 for the null pointer of an empty array."""
+    if pointer == 0:
+        return 0
+    which = driver().CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    return int(_call("cuPointerGetAttribute", which, pointer, doing=f"asking which device {pointer:#x} is on"))
+
+
+@cache
+def _primary_context(index: int) -> Any:
+    """Device `index`'s primary context, retained for the life of the process."""
+    return _call("cuDevicePrimaryCtxRetain", _call("cuDeviceGet", index))
+
+
+@cache
+def _ctypes_driver() -> Any:
+    """libcuda for the two calls of the launch path. The driver is initialised and loaded by then."""
+    driver()
+    library = ctypes.CDLL("libcuda.so.1")
+    library.cuLaunchKernelEx.argtypes = [ctypes.c_void_p] * 4
+    library.cuLaunchKernelEx.restype = ctypes.c_int
+    library.cuCtxGetCurrent.argtypes = [ctypes.c_void_p]
+    library.cuCtxGetCurrent.restype = ctypes.c_int
+    return library
+
+
+# CUlaunchConfig: gridDim, blockDim, sharedMemBytes, padding, hStream, attrs, numAttrs, padding.
+_CONFIG = "<3I3II4xQQI4x"
+_CONFIG_BYTES = struct.calcsize(_CONFIG)
+# CUlaunchAttribute: id, 4 bytes of padding, a union of 64 bytes. CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION is 4.
+_CLUSTER_ATTRIBUTE = struct.Struct("<I4x3I52x")
+
+
+class _Frame:
+    """The memory of one launch in progress: configuration, packed parameters, pointers to each parameter, and a word
+    for the driver to say the current context in."""
+
+    __slots__ = ("buffer", "config", "context", "context_at", "keep", "params")
+
+    def __init__(self, size: int, offsets: tuple[int, ...]) -> None:
+        self.buffer = ctypes.create_string_buffer(size)
+        self.config = ctypes.addressof(self.buffer)
+        pointers = (ctypes.c_void_p * max(1, len(offsets)))(*(self.config + offset for offset in offsets))
+        self.params = ctypes.addressof(pointers)
+        self.context = ctypes.c_void_p()
+        self.context_at = ctypes.byref(self.context)
+        self.keep = pointers
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """The kernel in one context: its function handle, that context's device, the driver's facts."""
+
+    function: int
+    device: int
+    info: FunctionInfo
+
+
+class Launcher:
+    """One compiled kernel that can be launched on any device it fits.
+
+    `image` gives the code for a device: a cubin, or PTX text (bytes) for the driver's own JIT. It is asked once per
+    context. Safe to use from several threads. Raises UnavailableError without a driver.
+    """
+
+    def __init__(self, info: LaunchInfo, image: Callable[[DeviceInfo], bytes]) -> None:
+        self.info = info
+        self.slots = slots_of(info.args)
+        self._image = image
+        self._bind = compile_binder(info.args)
+        self._facts = compile_exprs(info.facts, self.slots)
+        form, self._offsets = param_layout(info.params, _CONFIG_BYTES)
+        self._size = struct.calcsize(_CONFIG + form)
+        self._pack = struct.Struct(_CONFIG + form).pack_into
+        self._grid = compile_exprs(info.grid, self.slots)
+        self._params = _compile_params(info, self.slots)
+        self._attributes = (
+            ctypes.create_string_buffer(_CLUSTER_ATTRIBUTE.pack(4, *info.cluster))
+            if info.cluster != (1, 1, 1)
+            else None
+        )
+        attributes = (0, 0) if self._attributes is None else (ctypes.addressof(self._attributes), 1)
+        self._fixed = (*info.block, info.dynamic_shared)
+        self._trailer = attributes
+        library = _ctypes_driver()
+        self._launch = library.cuLaunchKernelEx
+        self._current = library.cuCtxGetCurrent
+        self._frames: list[_Frame] = []
+        self._loaded: dict[tuple[int, int], _Loaded] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, *args: Any) -> None:
+        """Checks the arguments and launches on their framework's current stream. Raises ArgumentError, DriverError."""
+        values, place = self.bind(*args)
+        self.launch(values, place)
+
+    def bind(self, *args: Any) -> tuple[Values, Place]:
+        """The arguments' slot values and place, checked against the signature and the facts compiled for."""
+        values, place = self._bind(*args)
+        if not all(self._facts(values)):
+            self._explain_facts(values)
+        return values, place
+
+    def launch(self, values: Values, place: Place) -> None:
+        """Launches with slot values (in the order of `slots`) that a binder has checked, for tensors at `place`."""
+        grid = self._grid(values)
+        if 0 in grid:
+            return
+        try:
+            frame = self._frames.pop()
+        except IndexError:
+            frame = _Frame(self._size, self._offsets)
+        self._current(frame.context_at)
+        loaded = self._loaded.get((frame.context.value, place.index))  # type: ignore[arg-type]
+        if loaded is None or place.kind != "cuda":
+            self._first_launch(values, place)
+            return
+        try:
+            self._pack(frame.buffer, 0, *grid, *self._fixed, place.stream(), *self._trailer, *self._params(values))
+        except (struct.error, OverflowError) as error:
+            self._explain_pack(grid, values, error)
+        status = self._launch(frame.config, loaded.function, frame.params, None)
+        self._frames.append(frame)
+        if status:
+            self._explain_launch(status, grid)
+
+    def prepare(self, *args: Any) -> Prepared:
+        """Everything that does not change, done once: the result launches on these very arrays when called."""
+        return Prepared(self, *self.bind(*args))
+
+    def function_info(self, place: Place) -> FunctionInfo:
+        """Registers, local and shared memory as the driver reports them for the code that runs at `place`."""
+        with _on_device(place):
+            return self._load(place).info
+
+    def _first_launch(self, values: Values, place: Place) -> None:
+        """A launch in a context that does not have the kernel yet, or whose device is not the tensors'."""
+        with _on_device(place):
+            self._load(place)
+            self.launch(values, place)
+
+    def _load(self, place: Place) -> _Loaded:
+        """The kernel in the current context, which is on the place's device; loaded once for all threads."""
+        context = int(_call("cuCtxGetCurrent"))
+        with self._lock:
+            loaded = self._loaded.get((context, place.index))
+            if loaded is None:
+                image = self._image(device_info(place.index))
+                function = load_function(image, self.info.entry, self.info.dynamic_shared)
+                loaded = _Loaded(int(function), place.index, function_info(function))
+                self._loaded[context, place.index] = loaded
+            return loaded
+
+    def _explain_facts(self, values: Values) -> None:
+        for fact, true in zip(self.info.facts, self._facts(values), strict=True):
+            if not true:
+                having = ", ".join(
+                    f"the address of {name} is {value:#x}" if kind == "pointer" else f"{name} is {value}"
+                    for (kind, name), value in zip(self.slots, values, strict=True)
+                    if _mentions(fact, (kind, name))
+                )
+                raise ArgumentError(
+                    f"this kernel was compiled for {show_expr(fact)}, but {having}",
+                    "call the kernel function itself: it compiles what a call needs",
+                )
+
+    def _explain_pack(self, grid: Values, values: Values, error: Exception) -> None:
+        for axis, blocks in zip("xyz", grid, strict=True):
+            if not 0 <= blocks < 2**32:
+                raise ArgumentError(f"the grid's {axis} is {blocks}, which no GPU can launch") from None
+        for param, value in zip(self.info.params, self._params(values), strict=True):
+            form, _ = param_layout([param])
+            try:
+                struct.pack("<" + form, value)
+            except (struct.error, OverflowError):
+                raise ArgumentError(
+                    f"{show_expr(param.source)} = {value} does not fit the parameter {param.name} ({param.dtype})"
+                ) from None
+        raise ArgumentError(f"the launch parameters cannot be packed: {error}") from None
+
+    def _explain_launch(self, status: int, grid: Values) -> None:
+        for axis, blocks, limit in zip("xyz", grid, _GRID_LIMITS, strict=True):
+            if blocks > limit:
+                raise ArgumentError(f"the grid is {grid}: at most {limit} blocks fit in {axis}")
+        binding = driver()
+        code, shown = _name(binding, binding.CUresult(status))
+        raise DriverError(
+            f"launching {self.info.entry} with grid {grid}, block {self.info.block} and "
+            f"{self.info.dynamic_shared} bytes of dynamic shared memory failed: {shown}",
+            code,
+        )
+
+
+class Prepared:
+    """One launch with everything fixed: call it to launch again on the same arrays, which it does not keep alive.
+
+    It belongs to the context that was current when it was prepared (or to the tensors' device's primary context, if
+    that was on another device) and launches there only; it is not for several threads at once.
+    """
+
+    __slots__ = ("_at", "_buffer", "_config", "_explain", "_frame", "_function", "_launch", "_params", "_stream")
+
+    def __init__(self, launcher: Launcher, values: Values, place: Place) -> None:
+        grid = launcher._grid(values)
+        self._launch: Callable[..., int] = _nothing
+        self._frame = frame = _Frame(launcher._size, launcher._offsets)
+        self._buffer, self._config, self._params = frame.buffer, frame.config, frame.params
+        self._stream = place.stream
+        self._function = 0
+        self._explain = launcher._explain_launch, grid
+        if 0 in grid:
+            return
+        with _on_device(place):
+            self._function = launcher._load(place).function
+        try:
+            launcher._pack(frame.buffer, 0, *grid, *launcher._fixed, 0, *launcher._trailer, *launcher._params(values))
+        except (struct.error, OverflowError) as error:
+            launcher._explain_pack(grid, values, error)
+        self._launch = launcher._launch
+
+    def __call__(self, stream: int | None = None) -> None:
+        """Launches on `stream` (a raw handle), by default on the arrays' framework's current one."""
+        _pack_stream(self._buffer, _STREAM_AT, self._stream() if stream is None else stream)
+        status = self._launch(self._config, self._function, self._params, None)
+        if status:
+            explain, grid = self._explain
+            explain(status, grid)
+
+
+_pack_stream = struct.Struct("<Q").pack_into
+_STREAM_AT = struct.calcsize("<3I3II4x")
+_GRID_LIMITS = (2**31 - 1, 65535, 65535)
+
+
+def _nothing(*_: object) -> int:
+    """The launch of an empty grid."""
+    return 0
+
+
+def _compile_params(info: LaunchInfo, slots: tuple[tuple[str, str], ...]) -> Callable[[Values], Values]:
+    """The parameters' values as `struct` packs them: bf16 scalars as their bits."""
+    plain = compile_exprs([param.source for param in info.params], slots)
+    halves = [i for i, param in enumerate(info.params) if param.dtype == "bf16"]
+    if not halves:
+        return plain
+
+    def with_bits(values: Values) -> Values:
+        out = list(plain(values))
+        for i in halves:
+            out[i] = bf16_bits(out[i])
+        return tuple(out)
+
+    return with_bits
+
+
+@contextmanager
+def _on_device(place: Place) -> Iterator[None]:
+    """The current context if it is on the place's device, else that device's primary context for the while; a thread
+    without any context gets it for good, as from the CUDA runtime."""
+    if place.kind != "cuda":
+        raise ArgumentError(f"a CUDA kernel cannot work on tensors on {place}")
+    if not int(_call("cuCtxGetCurrent")):
+        _call("cuCtxSetCurrent", _primary_context(place.index))
+    if int(_call("cuCtxGetDevice")) == place.index:
+        yield
+        return
+    _call("cuCtxPushCurrent", _primary_context(place.index))
+    try:
+        yield
+    finally:
+        _call("cuCtxPopCurrent")
+
+
+def load_function(image: bytes, entry: str, dynamic_shared: int = 0) -> Any:
+    """Loads a cubin, or PTX text for the driver's JIT, into the current context and returns its entry as a CUfunction,
+    allowed to use `dynamic_shared` bytes. Raises DriverError; for PTX with the JIT's own words."""
+    log = bytearray(8192)
+    option = driver().CUjit_option
+    options = [option.CU_JIT_ERROR_LOG_BUFFER, option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
+    try:
+        module = _call("cuModuleLoadDataEx", image, 2, options, [log, len(log)], doing=f"loading the code of {entry}")
+    except DriverError as error:
+        said = log.split(b"\0", 1)[0].decode(errors="replace").strip()
+        raise DriverError(f"{error.message}\n{said}" if said else error.message, error.code) from None
+    function = _call("cuModuleGetFunction", module, entry.encode(), doing=f"finding the entry {entry}")
+    if dynamic_shared > _STATIC_LIMIT:
+        which = driver().CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        _call(
+            "cuFuncSetAttribute",
+            function,
+            which,
+            dynamic_shared,
+            doing=f"asking for {dynamic_shared} bytes of shared memory for {entry}",
+        )
+    return function
+
+
+def function_info(function: Any) -> FunctionInfo:
+    """The driver's facts of a loaded function."""
+    attribute = driver().CUfunction_attribute
+
+    def ask(name: str) -> int:
+        return int(_call("cuFuncGetAttribute", getattr(attribute, f"CU_FUNC_ATTRIBUTE_{name}"), function))
+
+    return FunctionInfo(ask("NUM_REGS"), ask("LOCAL_SIZE_BYTES"), ask("SHARED_SIZE_BYTES"))
+
+
+def _mentions(expr: Any, slot: tuple[str, str]) -> bool:
+    if expr == slot:
+        return True
+    return isinstance(expr, tuple) and any(_mentions(part, slot) for part in expr)

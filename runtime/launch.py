@@ -1,0 +1,203 @@
+"""A launch as plain data: what a compiled kernel wants from its caller and in which order its parameters lie.
+
+`LaunchInfo` is all that the runtime is told of a kernel; it goes to JSON and back. What depends on the call is an
+expression over the call's *slots*: one value for each pointer, run-time dimension and scalar, in the order that
+`slots_of` gives. An expression is
+
+    int                        itself
+    ("pointer", "A")           address of tensor A
+    ("dim", "M")               run-time dimension M
+    ("scalar", "alpha")        scalar argument alpha
+    (op, x, y)                 op one of add sub mul floordiv mod ceildiv min max divides less
+                               ("divides", x, 16) is true where 16 divides x; ("less", x, y) where x < y
+
+`compile_exprs` turns several at once into one Python function, so that a launch evaluates no tree.
+Dtypes are the short names f64 f32 f16 bf16 e4m3 e5m2 i8…i64 u8…u64 bool.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+Expr = int | tuple[Any, ...]
+Slot = tuple[str, str]
+Values = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorArg:
+    """A tensor that the caller passes: row-major and without gaps; a dimension is an int or a run-time name."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarArg:
+    """A number that the caller passes."""
+
+    name: str
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One parameter of the kernel's entry, as the kernel sees it: `dtype` is "pointer" or an element type's name;
+    `source` the expression that gives its value."""
+
+    name: str
+    dtype: str
+    source: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchInfo:
+    """How to launch one compiled kernel.
+
+    args: what the caller passes, in order. params: the entry's parameters, in order, each naturally aligned.
+    grid: blocks in x, y, z; a zero makes the launch a no-op. block, cluster: in threads and in blocks.
+    dynamic_shared: bytes. facts: expressions that this specialisation took for true ("divides" and "less").
+    """
+
+    entry: str
+    args: tuple[TensorArg | ScalarArg, ...]
+    params: tuple[Param, ...]
+    grid: tuple[Expr, Expr, Expr]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    dynamic_shared: int = 0
+    facts: tuple[Expr, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for `json.dumps`."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> LaunchInfo:
+        """The inverse of `to_json`, after a trip through JSON too."""
+        return LaunchInfo(
+            entry=data["entry"],
+            args=tuple(
+                TensorArg(a["name"], a["dtype"], tuple(a["shape"]))
+                if "shape" in a
+                else ScalarArg(a["name"], a["dtype"])
+                for a in data["args"]
+            ),
+            params=tuple(Param(p["name"], p["dtype"], _tuples(p["source"])) for p in data["params"]),
+            grid=_tuples(data["grid"]),
+            block=_tuples(data["block"]),
+            cluster=_tuples(data["cluster"]),
+            dynamic_shared=data["dynamic_shared"],
+            facts=_tuples(data["facts"]),
+        )
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
+
+
+def slots_of(args: Sequence[TensorArg | ScalarArg]) -> tuple[Slot, ...]:
+    """What a call yields, in order: the pointers, the run-time dimensions as first met, the scalars."""
+    tensors = [a for a in args if isinstance(a, TensorArg)]
+    dims = dict.fromkeys(d for t in tensors for d in t.shape if isinstance(d, str))
+    return (
+        *(("pointer", t.name) for t in tensors),
+        *(("dim", d) for d in dims),
+        *(("scalar", a.name) for a in args if isinstance(a, ScalarArg)),
+    )
+
+
+_OPERATIONS = {
+    "add": "({} + {})",
+    "sub": "({} - {})",
+    "mul": "({} * {})",
+    "floordiv": "({} // {})",
+    "mod": "({} % {})",
+    "ceildiv": "(-(-{} // {}))",
+    "min": "min({}, {})",
+    "max": "max({}, {})",
+    "divides": "({} % {} == 0)",
+    "less": "({} < {})",
+}
+
+
+def compile_exprs(exprs: Sequence[Expr], slots: Sequence[Slot]) -> Callable[[Values], Values]:
+    """One function from a call's slot values to the expressions' values.
+
+    Raises ValueError for an expression with an unknown operation or slot.
+    """
+    source = "".join(f"{_source(e, slots)}, " for e in exprs)
+    return eval(f"lambda v: ({source})", {"min": min, "max": max})  # type: ignore[no-any-return]
+
+
+def _source(expr: Expr, slots: Sequence[Slot]) -> str:
+    if type(expr) is int:
+        return str(expr)
+    if isinstance(expr, tuple) and expr in slots:
+        return f"v[{slots.index(expr)}]"
+    if isinstance(expr, tuple) and len(expr) == 3 and expr[0] in _OPERATIONS:
+        return _OPERATIONS[expr[0]].format(_source(expr[1], slots), _source(expr[2], slots))
+    raise ValueError(f"{expr!r} is no expression over {slots}")
+
+
+def show_expr(expr: Expr) -> str:
+    """An expression as a reader would write it: `ceildiv(M, 128)`, `A % 16 == 0`."""
+    if not isinstance(expr, tuple):
+        return str(expr)
+    if len(expr) == 2:
+        return f"address of {expr[1]}" if expr[0] == "pointer" else str(expr[1])
+    left, right = show_expr(expr[1]), show_expr(expr[2])
+    words: dict[str, str] = {
+        "add": "({} + {})",
+        "sub": "({} - {})",
+        "mul": "{} * {}",
+        "floordiv": "{} // {}",
+        "mod": "{} % {}",
+        "divides": "{} divisible by {}",
+        "less": "{} < {}",
+    }
+    return words.get(expr[0], f"{expr[0]}({{}}, {{}})").format(left, right)
+
+
+_FORMATS = {
+    "pointer": "Q",
+    "f64": "d",
+    "f32": "f",
+    "f16": "e",
+    "bf16": "H",
+    "i8": "b",
+    "i16": "h",
+    "i32": "i",
+    "i64": "q",
+    "u8": "B",
+    "u16": "H",
+    "u32": "I",
+    "u64": "Q",
+    "bool": "?",
+}
+
+
+def param_layout(params: Sequence[Param], start: int = 0) -> tuple[str, tuple[int, ...]]:
+    """The `struct` format of the packed parameters (little endian, explicit padding) and each one's byte offset,
+    counted from `start` bytes (a multiple of 8) before the first."""
+    form, offsets, at = "", [], start
+    for param in params:
+        code = _FORMATS[param.dtype]
+        size = struct.calcsize("<" + code)
+        padding = -at % size
+        form += f"{padding}x{code}" if padding else code
+        offsets.append(at + padding)
+        at += padding + size
+    return form, tuple(offsets)
+
+
+def bf16_bits(value: float) -> int:
+    """The 16 bits of `value` rounded to nearest even, as a bf16."""
+    bits = int.from_bytes(struct.pack("<f", value), "little")
+    if value != value:
+        return 0x7FC0
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16) & 0xFFFF

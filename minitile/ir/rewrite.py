@@ -7,9 +7,9 @@ stands for its results (new operations have been emitted through `self.b`), `ERA
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from minitile.ir.builder import Builder
+from minitile.ir.builder import Builder, OpT
 from minitile.ir.core import Block, Kernel, Op, Value
 
 ERASE: tuple[Value, ...] = ()
@@ -55,6 +55,17 @@ class Rewriter:
         """Rewrite the regions of an operation that stays."""
         for region in op.regions:
             self.block(region)
+
+
+def remake(op: OpT, f: Callable[[Value], Value]) -> OpT:
+    """A new operation of the same kind and attributes on the operands f(v); its result types are inferred anew."""
+    fields: dict[str, object] = op.attributes()
+    for name, mark in op.operand_fields:
+        value = getattr(op, name)
+        fields[name] = tuple([f(v) for v in value]) if mark == "operands" else value and f(value)
+    new = type(op)(**fields)
+    new.loc = op.loc
+    return new
 
 
 def clone(op: Op, map: dict[Value, Value]) -> Op:

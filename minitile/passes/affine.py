@@ -1,0 +1,671 @@
+"""Integers as polynomials, and what is known of them: divisors, bounds, which threads share them.
+
+`Affine` is  constant + sum of coefficient * product of values.  `Facts` answers questions about a kernel's integers:
+
+    %m = floordiv(M + 127, 128)               facts: 128 divides M
+    launch grid(%m, ...) -> (%by, ...)
+        affine(%by * 128 + 127)               128*by + 127
+        less(that, M)                         True: by <= m - 1 and 128*m = M
+
+"Is a >= 0?" is answered by elimination: of the atoms in `a` (values that `affine` does not look through) the one made
+last is replaced by a bound of it in terms of values made before, until a number is left. Bounds come from the launch
+grid, loops, floordiv/floormod, min/max/select, dimensions (>= 0), thread indices, and `assume`. A bound is a pair
+(d, A) that says d*v <= A or d*v >= A; keeping the d makes  128*floordiv(x, 128) <= x  exact.
+
+Arithmetic of i64, and of i32 on index-like values (dimensions, scalar parameters, block and thread indices, loop
+variables and what is computed from them), is taken not to overflow. Other i32 arithmetic (on loaded or carried values)
+wraps, so it is an atom, and so is unsigned arithmetic. All answers are one-sided: False, None, 1 mean "not known".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from minitile.ir.builder import constant_of
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.ops import arith, control, thread, tile
+from minitile.ir.types import DType, Type, dtype_of
+from minitile.passes.divergence import divergent_values
+from minitile.passes.polynomial import Affine, Monomial, divide, serial
+
+__all__ = ["ZERO_MULTIPLE", "Affine", "Bounds", "Facts", "Monomial", "Range", "divisor_of"]
+
+Range = tuple[int | None, int | None]  # inclusive; None: not known
+ZERO_MULTIPLE = 1 << 62  # what divides zero
+_FUEL = 48  # substitutions that one proof may try
+
+
+Bound = tuple[int, Affine]  # (d, A) with d > 0
+
+
+@dataclass(slots=True)
+class Bounds:
+    """Of an atom v: `lower` holds (d, A) with d*v >= A, `upper` with d*v <= A; each holds by itself. `cases`: v equals
+    one of these, so what can be proved of each is proved of v."""
+
+    lower: list[Bound] = field(default_factory=list)
+    upper: list[Bound] = field(default_factory=list)
+    cases: list[Affine] = field(default_factory=list)
+
+
+def between(low: int, high: int) -> Bounds:
+    return Bounds([(1, Affine(low))], [(1, Affine(high))])
+
+
+_LOOP = (control.For, control.While, control.Parallel)
+_FLOOR_DIVISIONS = (arith.FloorDiv, arith.TruncDiv, arith.Shr)
+_FLOOR_REMAINDERS = (arith.FloorMod, arith.TruncMod, arith.And)
+# Elementwise the same numbers as the operand, though of another shape.
+_RESHAPED = (tile.Expand, tile.Permute, tile.Slice, tile.ConvertLayout, thread.Pick)
+_SPECIAL_RANGES = {"laneid": (0, 31), "tid.y": (0, 0), "tid.z": (0, 0)}
+
+
+class Facts:
+    """What is known of a kernel's integers. Answers are cached per value: make a new one when a pass has changed
+    operands. Values made later are understood as well, loop variables once `note` has seen the loop."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self._factors = {v: kernel.facts.get(name, 1) for name, v in kernel.dims.items()}
+        self._params = set(kernel.params)
+        self._threads = int(kernel.attrs.get("threads", 1024))
+        self._owners: dict[Block, Op] = {}
+        self._depths: dict[Value, int] = {}
+        self._affine: dict[Value, Affine] = {}
+        self._index: dict[Value, bool] = {}
+        self._multiples: dict[Value, int] = {}
+        self._bounds: dict[Value, Bounds] = {}
+        self._ranges: dict[Value, Range] = {}
+        self._proved: dict[Affine, bool] = {}
+        self._assumed: dict[Value, Bounds] = {}
+        self._divergent: set[Value] | None = None
+        assumptions: list[tuple[Value, Block | None]] = []
+        self._note(kernel.body, 0, None, assumptions)
+        for condition, block in assumptions:
+            self._assume(condition, True, block)
+
+    # Where values come from ----------------------------------------------------------------------------------------
+
+    def _note(
+        self, block: Block, depth: int, scope: Block | None, assumptions: list[tuple[Value, Block | None]]
+    ) -> None:
+        """Learn a block's owners, depths and assumptions. `scope` is None as long as the block runs once for sure."""
+        for op in block.ops:
+            if isinstance(op, arith.Assume):
+                assumptions.append((op.condition, scope))
+            if depth:
+                for r in op.results:
+                    self._depths[r] = depth
+            if isinstance(op, control.Launch):
+                self._threads = op.threads
+            inner = depth + isinstance(op, _LOOP)
+            for region in op.regions:
+                self._owners[region] = op
+                for a in region.args:
+                    self._depths[a] = inner
+                once = scope is None and isinstance(op, control.Launch)
+                self._note(region, inner, None if once else region, assumptions)
+
+    def note(self, op: Op, depth: int = 0) -> None:
+        """Tell of an operation with regions that was made after these facts; `depth` is the number of loops around."""
+        block = Block()
+        block.ops = [op]
+        self._note(block, depth, block, [])
+
+    def loop_depth(self, v: Value) -> int:
+        """The number of loops around the definition of `v`; of a value made after these facts: around its operands."""
+        if v in self._depths:
+            return self._depths[v]
+        op = v.op
+        return max((self.loop_depth(o) for o in op.operands), default=0) if op is not None else 0
+
+    def uniform(self, v: Value) -> bool:
+        """Whether all threads of the CTA hold the same number."""
+        if self._divergent is None:
+            self._divergent = divergent_values(self.kernel)
+        if v in self._divergent:
+            return False
+        op = v.op
+        if op is None or v in self._depths or not op.operands:
+            return not isinstance(op, (tile.ThreadIndex, thread.Special)) or self._uniform_special(op)
+        return op.pure and all(self.uniform(o) for o in op.operands)
+
+    def _uniform_special(self, op: Op) -> bool:
+        return isinstance(op, thread.Special) and op.register.startswith(("ctaid", "nctaid", "ntid"))
+
+    # Polynomials ---------------------------------------------------------------------------------------------------
+
+    def affine(self, v: Value) -> Affine:
+        """`v` in terms of the values it is computed from by sums and products."""
+        known = self._affine.get(v)
+        if known is None:
+            known = self._affine[v] = self._look(v)
+        return known
+
+    def _look(self, v: Value) -> Affine:
+        op = v.op
+        if isinstance(op, arith.Constant):
+            return Affine(int(op.value)) if dtype_of(v.type).kind in ("int", "uint", "bool") else Affine.of(v)
+        if op is None or not _exact(v.type):
+            return Affine.of(v)
+        if isinstance(op, arith.Cast) and _exact(op.a.type) and (op.to.bits >= op.a.dtype.bits or self._is_index(op.a)):
+            return self.affine(op.a)
+        if isinstance(op, tile.Splat):
+            return self.affine(op.value)
+        rule = _POLYNOMIAL.get(type(op))
+        if rule is not None and (op.results[0].dtype.bits == 64 or self._is_index(v)):
+            made = rule(*[self.affine(o) for o in op.operands])
+            if made is not None:
+                return self._exact_products(made)
+        elif isinstance(op, (arith.FloorDiv, arith.TruncDiv, arith.Shr)):
+            d = divisor_of(op)
+            if d is not None:
+                a = self.affine(op.a)
+                if a.content % d == 0:
+                    return a.quotient(d)
+        return Affine.of(v)
+
+    def _exact_products(self, a: Affine) -> Affine:
+        """c*floordiv(x, c) becomes x (less the remainder) where x % c is known."""
+        for m, c in a.terms.items():
+            op = m[0].op
+            if len(m) > 1 or not isinstance(op, _FLOOR_DIVISIONS):
+                continue
+            d = divisor_of(op)
+            if d is None or c % d:
+                continue
+            low, high = self._division(op.a, d)
+            if low == high and (not isinstance(op, arith.TruncDiv) or self.nonnegative(self.affine(op.a))):
+                return self._exact_products(a - Affine(0, {m: c}) + low * (c // d))
+        return a
+
+    def _division(self, x: Value, d: int) -> tuple[Affine, Affine]:
+        """Bounds of d*floordiv(x, d): x less the least and the greatest remainder that are possible."""
+        a = self.affine(x)
+        g = math.gcd(d, self._divisor(Affine(0, a.terms)))
+        least = a.const % g
+        return a - (d - g + least), a - least
+
+    def _is_index(self, v: Value) -> bool:
+        """Whether the value is computed from dimensions, parameters, block, thread and loop indices only."""
+        known = self._index.get(v)
+        if known is None:
+            self._index[v] = False  # for a cycle through carried values
+            known = self._index[v] = self._look_index(v)
+        return known
+
+    def _look_index(self, v: Value) -> bool:
+        op = v.op
+        if op is None:
+            if v in self._factors or v in self._params:
+                return True
+            owner = self._owners.get(v.owner) if isinstance(v.owner, Block) else None
+            if isinstance(owner, control.For) and v.index == 0:
+                return self._is_index(owner.lower) and self._is_index(owner.upper)
+            return isinstance(owner, (control.Launch, control.Parallel))
+        if isinstance(op, (tile.Iota, tile.ThreadIndex, thread.Special, arith.Constant)):
+            return True
+        if isinstance(op, arith.Cast) and not op.a.dtype.is_int:
+            return op.a.dtype.kind == "bool"
+        return isinstance(op, _INDEX_OPS) and all(self._is_index(o) for o in op.operands if o.dtype.is_int)
+
+    # Divisors ------------------------------------------------------------------------------------------------------
+
+    def multiple(self, a: Value | Affine) -> int:
+        """A positive number that divides `a`; the largest known. ZERO_MULTIPLE for 0."""
+        return self._divisor(a if isinstance(a, Affine) else self.affine(a))
+
+    def _divisor(self, a: Affine) -> int:
+        g = abs(a.const)
+        for m, c in a.terms.items():
+            factor = abs(c)
+            for v in m:
+                factor *= self._atom_multiple(v)
+            g = math.gcd(g, factor)
+        return g or ZERO_MULTIPLE
+
+    def _atom_multiple(self, v: Value) -> int:
+        known = self._multiples.get(v)
+        if known is None:
+            self._multiples[v] = 1
+            known = self._multiples[v] = self._look_multiple(v)
+        return known
+
+    def _look_multiple(self, v: Value) -> int:
+        op = v.op
+        if op is None:
+            owner = self._owners.get(v.owner) if isinstance(v.owner, Block) else None
+            if isinstance(owner, control.For) and v.index == 0:
+                return math.gcd(self.multiple(owner.lower), self.multiple(owner.step))
+            return self._factors.get(v, 1)
+        if v in self._factors:
+            return self._factors[v]
+        if not v.dtype.is_int:
+            return 1
+        rule = _DIVISOR.get(type(op))
+        if rule is not None:
+            # Here arithmetic may wrap: only powers of two survive that.
+            return _power_of_two(rule(*[self.multiple(o) for o in op.operands]))
+        if isinstance(op, _FLOOR_DIVISIONS):
+            d = divisor_of(op)
+            m = self.multiple(op.a)
+            return m // d if d is not None and m % d == 0 else 1
+        if isinstance(op, _FLOOR_REMAINDERS):
+            d = divisor_of(op)
+            if d is not None:
+                g = math.gcd(self.multiple(op.a), d)
+                return ZERO_MULTIPLE if g == d else g
+            return math.gcd(self.multiple(op.a), self.multiple(op.b)) if not isinstance(op, arith.And) else 1
+        if isinstance(op, (arith.Select, arith.Min, arith.Max)):
+            return math.gcd(*[self.multiple(o) for o in op.operands[-2:]])
+        if isinstance(op, (arith.Cast, *_RESHAPED)):
+            return self.multiple(op.operands[0]) if op.operands[0].dtype.is_int else 1
+        return 1
+
+    # Bounds --------------------------------------------------------------------------------------------------------
+
+    def bounds(self, v: Value) -> Bounds:
+        """What bounds an atom, in terms of other values."""
+        known = self._bounds.get(v)
+        if known is None:
+            self._bounds[v] = Bounds()
+            known = self._bounds[v] = self._look_bounds(v)
+        more = self._assumed.get(v)
+        if more is None:
+            return known
+        return Bounds(more.lower + known.lower, more.upper + known.upper, known.cases)
+
+    def _look_bounds(self, v: Value) -> Bounds:
+        if v in self._factors:
+            return Bounds([(1, Affine(0))])
+        if not isinstance(v.type, Type) or not hasattr(v.type, "dtype"):
+            return Bounds()
+        op = v.op
+        if op is None:
+            return self._argument_bounds(v)
+        if isinstance(op, _FLOOR_REMAINDERS):
+            return self._remainder_bounds(op)
+        if isinstance(op, _FLOOR_DIVISIONS):
+            return self._quotient_bounds(op)
+        if isinstance(op, arith.Min):
+            a, b = self.affine(op.a), self.affine(op.b)
+            return Bounds(upper=[(1, a), (1, b)], cases=[a, b])
+        if isinstance(op, arith.Max):
+            a, b = self.affine(op.a), self.affine(op.b)
+            return Bounds(lower=[(1, a), (1, b)], cases=[a, b])
+        if isinstance(op, arith.Select):
+            return Bounds(cases=[self.affine(op.a), self.affine(op.b)])
+        if isinstance(op, control.If):
+            ends = [r.terminator for r in op.regions]
+            return Bounds(cases=[self.affine(e.operands[v.index]) for e in ends if e is not None])
+        if isinstance(op, (tile.ThreadIndex, thread.Special, tile.Iota)):
+            return self._special_bounds(op)
+        if isinstance(op, arith.Abs):
+            return Bounds([(1, Affine(0)), (1, self.affine(op.a))])
+        if isinstance(op, (arith.Or, arith.Xor)):
+            return self._bitwise_bounds(op)
+        if isinstance(op, _RESHAPED):
+            a = self.affine(op.operands[0])
+            return Bounds([(1, a)], [(1, a)])
+        source = op.a.dtype if isinstance(op, arith.Cast) else v.dtype
+        return _type_bounds(source if source.bits < v.dtype.bits else v.dtype)
+
+    def _argument_bounds(self, v: Value) -> Bounds:
+        owner = self._owners.get(v.owner) if isinstance(v.owner, Block) else None
+        if isinstance(owner, control.Launch):
+            return Bounds([(1, Affine(0))], [(1, self.affine(owner.grid[v.index]) - 1)])
+        if isinstance(owner, control.Parallel):
+            return between(0, owner.extents[v.index] - 1)
+        if isinstance(owner, control.For) and v.index == 0:
+            lower, upper = self.affine(owner.lower), self.affine(owner.upper)
+            # upper - iv is positive, and a multiple of whatever divides both the step and the whole distance.
+            gap = math.gcd(self.multiple(owner.step), self.multiple(upper - lower))
+            return Bounds([(1, lower)], [(1, upper - gap)])
+        return _type_bounds(v.dtype)
+
+    def _special_bounds(self, op: Op) -> Bounds:
+        if isinstance(op, tile.Iota):
+            return between(0, op.shape[op.dim] - 1)
+        register = op.register if isinstance(op, thread.Special) else "tid.x"
+        if register == "tid.x":
+            return between(0, self._threads - 1)
+        if register.startswith("ctaid.") and "grid" in self.kernel.attrs:
+            extent = self.kernel.attrs["grid"]["xyz".index(register[-1])]
+            top = self.affine(extent) if isinstance(extent, Value) else Affine(extent)
+            return Bounds([(1, Affine(0))], [(1, top - 1)])
+        if register in _SPECIAL_RANGES:
+            return between(*_SPECIAL_RANGES[register])
+        return Bounds([(1, Affine(0))])
+
+    def _remainder_bounds(self, op: Any) -> Bounds:
+        a, d = self.affine(op.a), divisor_of(op)
+        positive = self.nonnegative(a)
+        if isinstance(op, arith.TruncMod) and not positive:
+            return Bounds()
+        if isinstance(op, arith.And) and d is None:
+            masks = [c for o in (op.a, op.b) if isinstance(c := constant_of(o), int) and c >= 0]
+            return between(0, min(masks)) if masks else Bounds()
+        if d is not None:
+            found = between(0, d - math.gcd(d, self.multiple(a)))
+        elif self.nonnegative(self.affine(op.b)):
+            found = Bounds([(1, Affine(0))], [(1, self.affine(op.b) - 1)])
+        else:
+            return Bounds()
+        if positive:
+            found.upper.append((1, a))
+        return found
+
+    def _quotient_bounds(self, op: Any) -> Bounds:
+        a, d = self.affine(op.a), divisor_of(op)
+        positive = self.nonnegative(a)
+        if isinstance(op, arith.TruncDiv) and not positive:
+            return Bounds()
+        found = Bounds([(1, Affine(0))]) if positive else Bounds()
+        if d is not None:
+            low, high = self._division(op.a, d)
+            found.lower.append((d, low))
+            found.upper.append((d, high))
+            return found
+        if isinstance(op, arith.Shr) or not self.nonnegative(self.affine(op.b)):
+            return found
+        if positive:
+            found.upper.append((1, a))
+        divisor = self.affine(op.b)
+        for v in sorted(a.atoms(), key=serial, reverse=True)[:1]:
+            # With x <= n*d - 1 the quotient by d is at most n - 1: what a flattened grid needs.
+            for c, top in self.bounds(v).upper:
+                parts = a.split(v)
+                if c == 1 and parts is not None and parts[0] == Affine(1):
+                    n = divide(top + parts[1] + 1, divisor)
+                    if n is not None:
+                        found.upper.append((1, n - 1))
+        return found
+
+    def _bitwise_bounds(self, op: Any) -> Bounds:
+        (low_a, high_a), (low_b, high_b) = self.range(op.a), self.range(op.b)
+        if low_a is None or low_b is None or low_a < 0 or low_b < 0:
+            return Bounds()
+        found = Bounds([(1, Affine(0))])
+        if high_a is not None and high_b is not None:
+            found.upper.append((1, Affine((1 << max(high_a, high_b).bit_length()) - 1)))
+        return found
+
+    def range(self, a: Value | Affine) -> Range:
+        """Constant bounds of `a`, inclusive."""
+        if isinstance(a, Value):
+            a = self.affine(a)
+        low, high = self._interval(a)
+        if low is None or high is None:
+            if low is None:
+                low = _Proof(self).least(a, None)
+            if high is None:
+                least = _Proof(self).least(-a, None)
+                high = None if least is None else -least
+        return low, high
+
+    def _interval(self, a: Affine) -> Range:
+        low: int | None = a.const
+        high: int | None = a.const
+        for m, c in a.terms.items():
+            bottom, top = self._atom_range(m[0])
+            for v in m[1:]:
+                bottom, top = _product((bottom, top), self._atom_range(v))
+            if c < 0:
+                bottom, top = top, bottom
+            low = None if low is None or bottom is None else low + c * bottom
+            high = None if high is None or top is None else high + c * top
+            if low is None and high is None:
+                break
+        return low, high
+
+    def _atom_range(self, v: Value) -> Range:
+        known = self._ranges.get(v)
+        if known is None:
+            self._ranges[v] = (None, None)
+            known = self._ranges[v] = self._look_range(v)
+        return known
+
+    def _look_range(self, v: Value) -> Range:
+        bounds = self.bounds(v)
+        lows = [-(-low // d) for d, a in bounds.lower if (low := self._interval(a)[0]) is not None]
+        highs = [high // d for d, a in bounds.upper if (high := self._interval(a)[1]) is not None]
+        if bounds.cases:
+            cases = [self._interval(a) for a in bounds.cases]
+            bottoms = [low for low, _ in cases if low is not None]
+            tops = [high for _, high in cases if high is not None]
+            if len(bottoms) == len(cases):
+                lows.append(min(bottoms))
+            if len(tops) == len(cases):
+                highs.append(max(tops))
+        return max(lows, default=None), min(highs, default=None)
+
+    # Proofs --------------------------------------------------------------------------------------------------------
+
+    def nonnegative(self, a: Affine) -> bool:
+        """Whether a >= 0 for sure."""
+        if not a.terms:
+            return a.const >= 0
+        known = self._proved.get(a)
+        if known is None:
+            self._proved[a] = False
+            known = self._proved[a] = _Proof(self).holds(a, 0)
+        return known
+
+    def less(self, a: Affine, b: Affine) -> bool:
+        """Whether a < b for sure."""
+        return self.nonnegative(b - a - 1)
+
+    def equal(self, a: Affine, b: Affine) -> bool:
+        """Whether a = b for sure."""
+        return a == b or (self.nonnegative(a - b) and self.nonnegative(b - a))
+
+    # Assumptions ---------------------------------------------------------------------------------------------------
+
+    def _assume(self, condition: Value, holds: bool, scope: Block | None) -> list[tuple[Value, bool]]:
+        """Record what follows from a condition; with a scope, only for values defined directly in that block.
+        The list of (atom, is an upper bound) recorded, for taking back."""
+        op = condition.op
+        if isinstance(op, arith.And) and holds:
+            return self._assume(op.a, True, scope) + self._assume(op.b, True, scope)
+        if isinstance(op, arith.Or) and not holds:
+            return self._assume(op.a, False, scope) + self._assume(op.b, False, scope)
+        if isinstance(op, arith.Not):
+            return self._assume(op.a, not holds, scope)
+        if not isinstance(op, arith.Cmp) or not op.a.dtype.is_int:
+            return []
+        a, b = self.affine(op.a), self.affine(op.b)
+        predicate = op.predicate if holds else _OPPOSITE[op.predicate]
+        if predicate == "eq" and b == Affine() and isinstance(op.a.op, arith.FloorMod):
+            x, d = op.a.op.a, divisor_of(op.a.op)
+            if d is not None and _defined_in(x, scope):
+                self._multiples[x] = math.lcm(self._atom_multiple(x), d)
+        return [fact for x in _AT_LEAST_ZERO[predicate](a, b) for fact in self._record(x, scope)]
+
+    def _record(self, a: Affine, scope: Block | None) -> list[tuple[Value, bool]]:
+        """Learn a >= 0 as a bound of each of its linear atoms."""
+        g = self._divisor(Affine(0, a.terms))
+        a = Affine(a.const // g * g, a.terms)
+        recorded: list[tuple[Value, bool]] = []
+        for m, c in a.terms.items():
+            v = m[0]
+            parts = a.split(v)
+            if len(m) > 1 or parts is None or not parts[0].is_constant or not _defined_in(v, scope):
+                continue
+            bounds = self._assumed.setdefault(v, Bounds())
+            if c > 0:
+                bounds.lower.append((c, -parts[1]))
+            else:
+                bounds.upper.append((-c, parts[1]))
+            recorded.append((v, c < 0))
+        return recorded
+
+    @contextmanager
+    def assuming(self, condition: Value, holds: bool = True) -> Iterator[None]:
+        """Inside the `with`, the condition is known to hold (or not to): for the branches of an `if`."""
+        recorded = self._assume(condition, holds, None)
+        caches = self._ranges, self._proved, self._bounds, self._multiples
+        if recorded:
+            self._ranges, self._proved, self._bounds, self._multiples = {}, {}, {}, dict(self._multiples)
+        try:
+            yield
+        finally:
+            self._ranges, self._proved, self._bounds, self._multiples = caches
+            for v, is_upper in reversed(recorded):
+                (self._assumed[v].upper if is_upper else self._assumed[v].lower).pop()
+
+
+class _Proof:
+    """One search, of bounded effort, for a constant that a polynomial never goes below."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.fuel = _FUEL
+
+    def holds(self, a: Affine, goal: int) -> bool:
+        least = self.least(a, goal)
+        return least is not None and least >= goal
+
+    def least(self, a: Affine, goal: int | None) -> int | None:
+        """The best constant found; the first one that reaches the goal, if there is a goal."""
+        best, high = self.facts._interval(a)
+        if goal is not None and ((best is not None and best >= goal) or (high is not None and high < goal)):
+            return best
+        for v in sorted(a.atoms(), key=serial, reverse=True):
+            parts = a.split(v)
+            sign = self._sign(parts[0]) if parts is not None else 0
+            if parts is None or sign == 0:
+                continue
+            bounds = self.facts.bounds(v)
+            candidates = bounds.lower if sign > 0 else bounds.upper
+            for bound in candidates:
+                best = _better(best, self._with(parts, bound, goal))
+                if goal is not None and best is not None and best >= goal:
+                    return best
+            if bounds.cases:
+                found = [self._with(parts, (1, case), goal) for case in bounds.cases]
+                known = [n for n in found if n is not None]
+                best = _better(best, min(known) if len(known) == len(found) else None)
+            if candidates or bounds.cases:
+                return best  # the atom made last is bounded: other orders do not help
+        return best
+
+    def _with(self, parts: tuple[Affine, Affine], bound: Bound, goal: int | None) -> int | None:
+        """The least of P*v + R with d*v replaced by its bound, all times d/g."""
+        if self.fuel <= 0:
+            return None
+        self.fuel -= 1
+        p, r = parts
+        d, limit = bound
+        g = math.gcd(d, p.content)
+        scale = d // g
+        found = self.least(p.quotient(g) * limit + r * scale, None if goal is None else goal * scale)
+        return None if found is None else -(-found // scale)
+
+    def _sign(self, p: Affine) -> int:
+        if p.is_constant:
+            return (p.const > 0) - (p.const < 0)
+        low, high = self.facts._interval(p)
+        if low is not None and low >= 0:
+            return 1
+        return -1 if high is not None and high <= 0 else 0
+
+
+def _better(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else max(a, b)
+
+
+def _power_of_two(n: int) -> int:
+    return n & -n
+
+
+def _product(a: Range, b: Range) -> Range:
+    """The range of a product of two factors."""
+    (low_a, high_a), (low_b, high_b) = a, b
+    if low_a is None or low_b is None or low_a < 0 or low_b < 0:
+        if low_a is None or low_b is None or high_a is None or high_b is None:
+            return None, None
+        corners = (low_a * low_b, low_a * high_b, high_a * low_b, high_a * high_b)
+        return min(corners), max(corners)
+    return low_a * low_b, None if high_a is None or high_b is None else high_a * high_b
+
+
+def _exact(t: Type) -> bool:
+    """Signed integers of 32 or 64 bits, alone or as tiles or registers."""
+    d = getattr(t, "dtype", None)
+    return isinstance(d, DType) and d.kind == "int" and d.bits >= 32
+
+
+def _type_bounds(d: DType) -> Bounds:
+    """What the type alone says; nothing for i32 and i64, whose limits decide nothing."""
+    if d.kind == "bool":
+        return between(0, 1)
+    if d.kind == "uint":
+        return between(0, (1 << d.bits) - 1)
+    if d.kind == "int" and d.bits < 32:
+        return between(-(1 << (d.bits - 1)), (1 << (d.bits - 1)) - 1)
+    return Bounds()
+
+
+def _defined_in(v: Value, scope: Block | None) -> bool:
+    return scope is None or v.owner is scope or v.op in scope.ops
+
+
+def divisor_of(op: Any) -> int | None:
+    """c of a floordiv, floormod or the like by a constant c > 0: 1 << the amount of `shr`, the mask + 1 of `and`."""
+    c = constant_of(op.b)
+    if not isinstance(c, int) or isinstance(c, bool) or c < 0 or not op.a.dtype.is_int:
+        return None
+    if isinstance(op, arith.Shr):
+        return 1 << c if c < op.a.dtype.bits else None
+    if isinstance(op, arith.And):
+        return c + 1 if c & (c + 1) == 0 else None
+    return c or None
+
+
+def _shifted(a: Affine, b: Affine) -> Affine | None:
+    return a * (1 << b.const) if b.is_constant and 0 <= b.const < 63 else None
+
+
+_POLYNOMIAL: dict[type[Op], Callable[..., Affine | None]] = {
+    arith.Add: lambda a, b: a + b,
+    arith.Sub: lambda a, b: a - b,
+    arith.Mul: lambda a, b: a * b,
+    arith.Neg: lambda a: -a,
+    arith.Shl: _shifted,
+}
+_DIVISOR: dict[type[Op], Callable[..., int]] = {
+    arith.Add: math.gcd,
+    arith.Sub: math.gcd,
+    arith.Or: lambda a, b: math.gcd(_power_of_two(a), _power_of_two(b)),
+    arith.Xor: lambda a, b: math.gcd(_power_of_two(a), _power_of_two(b)),
+    arith.Mul: lambda a, b: a * b,
+    arith.Neg: lambda a: a,
+    arith.Shl: lambda a, b: a,
+}
+_INDEX_OPS = (
+    arith.Binary,
+    arith.Unary,
+    arith.Cast,
+    arith.Select,
+    tile.Splat,
+    tile.Expand,
+    tile.Permute,
+    tile.Slice,
+    tile.ConvertLayout,
+    thread.Offsets,
+    thread.Pick,
+)
+_OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
+# The polynomials that are >= 0 when a and b compare so.
+_AT_LEAST_ZERO: dict[str, Callable[[Affine, Affine], tuple[Affine, ...]]] = {
+    "lt": lambda a, b: (b - a - 1,),
+    "le": lambda a, b: (b - a,),
+    "gt": lambda a, b: (a - b - 1,),
+    "ge": lambda a, b: (a - b,),
+    "eq": lambda a, b: (a - b, b - a),
+    "ne": lambda a, b: (),
+}

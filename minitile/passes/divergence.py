@@ -1,0 +1,110 @@
+"""Which values differ between the threads of a CTA.
+
+A value diverges when it is the thread's own (its index, its share of a tile, what an atomic returned) or computed from
+such a value, or chosen by a branch or loop on such a value:
+
+    %t = special tid.x          diverges
+    %c = cmp lt %t, 32          diverges
+    %x = if %c { yield 1 } else { yield 2 }      diverges: the choice does
+
+A load at an address that all threads share gives all the same, except where other CTAs may be writing meanwhile: a load
+from global memory that the kernel itself writes counts as divergent. In the tile stage, tiles and futures are not
+thread values at all, and what `extract` or a full `reduce` makes of them is the same everywhere.
+"""
+
+from __future__ import annotations
+
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.ops import control, thread, tile
+from minitile.ir.types import TensorType
+
+_SHARED_REGISTERS = ("ctaid", "nctaid", "ntid")
+_TILE_TO_SCALAR = (tile.Extract, tile.Reduce)
+
+
+def divergent_values(kernel: Kernel) -> set[Value]:
+    """All values of the kernel that may differ between threads of a CTA."""
+    written = {
+        a.mem
+        for op in kernel.walk()
+        for a in op.accesses()
+        if a.writes and a.mem is not None and isinstance(a.mem.type, TensorType)
+    }
+    search = _Search(written)
+    search.block(kernel.body)
+    return search.divergent
+
+
+class _Search:
+    def __init__(self, written: set[Value]) -> None:
+        self.divergent: set[Value] = set()
+        self.written = written
+
+    def any(self, values: tuple[Value, ...] | list[Value]) -> bool:
+        return any(v in self.divergent for v in values)
+
+    def mark(self, targets: tuple[Value, ...], sources: tuple[Value, ...] | list[Value], all_of_them: bool) -> bool:
+        """Targets whose source diverges do too, or all of them. Whether anything is new."""
+        new = {t for t, s in zip(targets, sources, strict=True) if all_of_them or s in self.divergent} - self.divergent
+        self.divergent |= new
+        return bool(new)
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            if isinstance(op, control.For):
+                self.loop(op)
+            elif isinstance(op, control.While):
+                self.repeat(op)
+            elif isinstance(op, control.If):
+                self.branch(op)
+            elif op.regions:
+                if isinstance(op, control.Parallel):
+                    self.divergent.update(op.body.args)
+                for region in op.regions:
+                    self.block(region)
+            elif self.source(op) or (self.any(op.operands) and not isinstance(op, _TILE_TO_SCALAR)):
+                self.divergent.update(op.results)
+
+    def source(self, op: Op) -> bool:
+        """Whether the results diverge whatever the operands."""
+        if isinstance(op, thread.Special):
+            return not op.register.startswith(_SHARED_REGISTERS)
+        if op.pure:
+            return isinstance(op, tile.ThreadIndex)
+        if not op.results:
+            return False
+        return any(a.writes or a.mem is None or a.mem in self.written for a in op.accesses())
+
+    def branch(self, op: control.If) -> None:
+        choice = op.condition in self.divergent
+        for region in op.regions:
+            self.block(region)
+            end = region.terminator
+            if end is not None and op.results:
+                self.mark(op.results, end.operands, choice)
+
+    def loop(self, op: control.For) -> None:
+        trips = self.any([op.lower, op.upper, op.step])
+        if trips:
+            self.divergent.add(op.iv)
+        self.mark(op.carried, op.init, trips)
+        while True:
+            self.block(op.body)
+            end = op.body.terminator
+            if end is None or not self.mark(op.carried, end.operands, trips):
+                break
+        self.mark(op.results, op.carried, trips)
+
+    def repeat(self, op: control.While) -> None:
+        self.mark(op.before.args, op.init, False)
+        changed = True
+        while changed:
+            self.block(op.before)
+            end = op.before.terminator
+            assert isinstance(end, control.Condition)
+            choice = end.flag in self.divergent
+            self.mark(op.body.args, end.values, choice)
+            self.mark(op.results, end.values, choice)
+            self.block(op.body)
+            back = op.body.terminator
+            changed = back is not None and self.mark(op.before.args, back.operands, choice)

@@ -36,7 +36,8 @@ _serials = itertools.count()
 
 class Value:
     """An SSA value. `owner` is the operation that defines it or the block whose argument it is; `name` is a hint from
-    the user's source, not an identity; `serial` counts values as they are made, for orders that do not vary from run to run."""
+    the user's source, not an identity; `serial` counts values as they are made, for orders that do not vary from run to
+    run."""
 
     __slots__ = ("index", "name", "owner", "serial", "type")
 
@@ -143,6 +144,10 @@ class Op:
     def accesses(self) -> tuple[Access, ...]:
         """The memory accesses of this operation itself (not of its regions)."""
         return () if self.pure or self.region_fields or self.terminator else (UNKNOWN,)
+
+    def varies(self) -> bool:
+        """May results, or arguments of regions, differ between the threads of a CTA that have the same operands?"""
+        return False
 
     def verify(self) -> None:
         """Raise ValueError with the reason when operands or attributes are ill-formed."""

@@ -1,6 +1,6 @@
 """Reads IR text: what `printer.py` writes, and what a person writes in that style.
 
-Layout of lines is free; `//` and `;` start comments. Result types may be left out where the operation infers them; an
+An operation's operands begin on its line, otherwise lines break freely; `//` and `;` start comments. Result types may be left out where the operation infers them; an
 operation may also be a constant's own line. A name may be used again in a block that does not see its first use.
 A constant written as an operand becomes a `constant` operation before its user, one per block and number.
 
@@ -202,7 +202,7 @@ class _Parser:
         kind = Op.registry.get(head.text)
         if kind is None:
             raise self.error(f"there is no operation {head.text}", head)
-        place = self.place(first)
+        place = self.place(first._replace(stop=head.stop))
         fields: dict[str, Any] = self.distribute(kind, head, self.pieces())
         given = self.attributes() if self.peek("{") and self.peek("=", 2) else {}
         fields.update(self.check_attributes(kind, head, given))
@@ -256,8 +256,10 @@ class _Parser:
     # Operands -------------------------------------------------------------------------------------------------------
 
     def pieces(self) -> list[Piece]:
-        """The operands as written. A bracket may follow its neighbour without a comma."""
+        """The operands as written, from the mnemonic's line on. A bracket may follow its neighbour without a comma."""
         found: list[Piece] = []
+        if "\n" in self.text[self.tokens[self.at - 1].stop : self.tokens[self.at].start]:
+            return found
         while True:
             token = self.tokens[self.at]
             name = ""

@@ -43,6 +43,13 @@ def print_kernel(kernel: Kernel, locations: bool = False) -> str:
     return _Printer(locations).kernel(kernel)
 
 
+def find_line(kernel: Kernel, op: Op) -> tuple[str, int]:
+    """The kernel's text and the number (from 1) of the line on which `op` stands; 1 if it has none."""
+    printer = _Printer(False)
+    text = printer.kernel(kernel)
+    return text, printer.starts.get(op, 0) + 1
+
+
 def print_op(op: Op, locations: bool = False) -> str:
     """One operation's text (with its regions), without a newline at the end."""
     printer = _Printer(locations)
@@ -78,6 +85,7 @@ class _Printer:
     def __init__(self, locations: bool) -> None:
         self.locations = locations
         self.lines: list[str] = []
+        self.starts: dict[Op, int] = {}
         self.names: dict[Value, str] = {}
         self.taken: set[str] = set()
         self.unnamed = 0
@@ -129,6 +137,7 @@ class _Printer:
                 self.op(op, indent)
 
     def op(self, op: Op, indent: str) -> None:
+        self.starts[op] = len(self.lines)
         # Operands before results, so that a lone operation's unnamed values count in reading order of its inputs.
         operands = self.operands(op)
         text = op.mnemonic

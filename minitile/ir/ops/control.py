@@ -7,7 +7,7 @@ leaves by the terminator, `yield`.
 from __future__ import annotations
 
 from minitile.ir.core import Block, Op, Value, attr, operand, operands, region
-from minitile.ir.types import BOOL, Type
+from minitile.ir.types import BOOL, I32, Type
 
 
 class Yield(Op, name="yield", terminator=True):
@@ -45,11 +45,13 @@ class For(Op, name="for"):
         return self.body.args[1:]
 
     def verify(self) -> None:
-        if len(self.body.args) != 1 + len(self.init):
-            raise ValueError(f"{len(self.init)} initial values, {len(self.body.args) - 1} carried arguments")
         if self.upper.type != self.lower.type or self.step.type != self.lower.type:
             raise ValueError(f"bounds {self.lower.type}, {self.upper.type}, {self.step.type} are of different types")
-        _check_yield(self.body, [v.type for v in self.init])
+        if self.lower.dtype.kind not in ("int", "uint"):
+            raise ValueError(f"the bounds are {self.lower.type}, not integers")
+        types = [v.type for v in self.init]
+        _check_arguments(self.body, [self.lower.type, *types])
+        _check_end(self.body, Yield, types)
 
 
 class While(Op, name="while"):
@@ -66,12 +68,24 @@ class While(Op, name="while"):
         end = self.before.terminator
         return tuple(v.type for v in (end.values if isinstance(end, Condition) else self.init))
 
+    def verify(self) -> None:
+        types = [v.type for v in self.init]
+        passed = [r.type for r in self.results]
+        _check_arguments(self.before, types)
+        _check_end(self.before, Condition, passed)
+        _check_arguments(self.body, passed)
+        _check_end(self.body, Yield, types)
+
 
 class Condition(Op, name="condition", terminator=True):
     """Ends `before`: go on with the body when `flag`, else leave the loop; either gets `values`."""
 
     flag: Value = operand()
     values: tuple[Value, ...] = operands()
+
+    def verify(self) -> None:
+        if self.flag.type != BOOL:
+            raise ValueError(f"the condition is {self.flag.type}, not bool")
 
 
 class If(Op, name="if"):
@@ -89,17 +103,35 @@ class If(Op, name="if"):
         if self.condition.type != BOOL:
             raise ValueError(f"the condition is {self.condition.type}, not bool")
         for block in (self.then, self.orelse):
-            _check_yield(block, [r.type for r in self.results])
+            _check_arguments(block, [])
+            _check_end(block, Yield, [r.type for r in self.results])
 
 
-def _check_yield(block: Block, types: list[Type]) -> None:
-    end = block.terminator
-    given = [v.type for v in end.operands] if end is not None else []
+def _listed(types: list[Type]) -> str:
+    return f"({', '.join(map(str, types))})"
+
+
+def _check_arguments(block: Block, types: list[Type]) -> None:
+    given = [a.type for a in block.args]
     if given != types:
-        raise ValueError(f"the block yields ({', '.join(map(str, given))}), not ({', '.join(map(str, types))})")
+        raise ValueError(f"the block's arguments are {_listed(given)}, not {_listed(types)}")
 
 
-class Parallel(Op, name="parallel", stage="traced"):
+def _check_end(block: Block, kind: type[Yield | Condition], types: list[Type]) -> None:
+    """The block ends in a terminator of this kind with values of these types; a yield of nothing may be left out."""
+    end = block.terminator
+    if not isinstance(end, Yield | Condition):
+        if types or kind is Condition:
+            raise ValueError(f"a block lacks its {kind.mnemonic} of {_listed(types)}")
+        return
+    if type(end) is not kind:
+        raise ValueError(f"a block ends in {end.mnemonic}, not {kind.mnemonic}")
+    given = [v.type for v in end.values]
+    if given != types:
+        raise ValueError(f"the block's {kind.mnemonic} has {_listed(given)}, not {_listed(types)}")
+
+
+class Parallel(Op, name="parallel", stage="traced", uniform=True):
     """One body run for every index of a rectangle, in any order; the arguments are the i32 indices.
 
     Scalars in, memory out: the body has no results. `parallel_to_tiles` turns it into tile operations.
@@ -107,6 +139,13 @@ class Parallel(Op, name="parallel", stage="traced"):
 
     extents: tuple[int, ...] = attr()
     body: Block = region()
+
+    def varies(self) -> bool:
+        return True
+
+    def verify(self) -> None:
+        _check_arguments(self.body, [I32] * len(self.extents))
+        _check_end(self.body, Yield, [])
 
 
 class Launch(Op, name="launch", stage="tile"):
@@ -116,3 +155,9 @@ class Launch(Op, name="launch", stage="tile"):
     threads: int = attr()
     cluster: tuple[int, ...] = attr((1, 1, 1))
     body: Block = region()
+
+    def verify(self) -> None:
+        if [v.type for v in self.grid] != [I32] * 3:
+            raise ValueError(f"the grid is {_listed([v.type for v in self.grid])}, not three i32")
+        _check_arguments(self.body, [I32] * 3)
+        _check_end(self.body, Yield, [])

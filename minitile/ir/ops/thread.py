@@ -32,6 +32,9 @@ class Special(Op, name="special", stage="thread", pure=True):
     def infer(self) -> tuple[Type, ...]:
         return (I32,)
 
+    def varies(self) -> bool:
+        return self.register.startswith(("tid", "laneid", "warpid"))
+
 
 class GlobalAddress(Op, name="global_address", stage="thread", pure=True):
     """The address of a tensor's first element."""

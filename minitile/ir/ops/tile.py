@@ -304,6 +304,9 @@ class ThreadIndex(Op, name="thread_index", stage="tile", pure=True):
     def infer(self) -> tuple[Type, ...]:
         return (I32,)
 
+    def varies(self) -> bool:
+        return True
+
 
 class Print(Op, name="print", stage="tile"):
     """Print `format` (printf's) with scalars or tiles, for debugging. Scalars: once per CTA; tiles: each element."""

@@ -108,15 +108,15 @@ def bank_conflicts(layout: Layout, shared: SharedLayout, vec_bytes: int) -> int:
     runs = vector_runs(layout, width, _contiguous(layout, shared))
     lanes = offsets(layout.lane, layout.rank)
     lane_bits = bits_of_digits(layout.lane, layout.rank)
-    worst, seen_plain = 1, False
+    worst, seen = 1, set[int]()
     for warp in offsets(layout.warp, layout.rank):
         for _, at in runs:
-            # A constant that enters by xor and addition of whole words renames the banks and changes no conflict.
+            # A constant that enters by xor and addition only renames the banks; what counts is its place in a word.
             split = shared.split_constant(tuple(map(sum, zip(warp, at, strict=True))), lane_bits)
-            plain = split is not None and not (split.xor | split.add) % BANK_BYTES
-            if plain and seen_plain:
-                continue
-            seen_plain |= plain
+            if split is not None:
+                if split.add % BANK_BYTES in seen:
+                    continue
+                seen.add(split.add % BANK_BYTES)
             addresses = [_offset_inside(shared, lane, warp, at) for lane in lanes]
             worst = max(worst, phase_conflicts(addresses, vec_bytes))
     return worst

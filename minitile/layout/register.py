@@ -220,10 +220,11 @@ class Layout:
         """All coordinates as [warps, lanes, regs, rank]; for tests and pictures, not for compiling."""
         import numpy as np
 
-        warp, lane, reg = (
-            np.array(offsets(digits, self.rank), dtype=np.int64).reshape(-1, self.rank)
-            for digits in (self.warp, self.lane, self.reg)
-        )
+        def table(digits: tuple[Digit, ...]) -> npt.NDArray[np.int64]:
+            rows = offsets(digits, self.rank)
+            return np.array(rows, dtype=np.int64).reshape(len(rows), self.rank)
+
+        warp, lane, reg = table(self.warp), table(self.lane), table(self.reg)
         return warp[:, None, None, :] + lane[None, :, None, :] + reg[None, None, :, :]
 
     # --- other layouts from this one ---

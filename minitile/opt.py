@@ -1,0 +1,93 @@
+"""`minitile opt FILE --pass NAME`: IR text in, passes run over it, IR text out.
+
+    minitile opt kernel.mt                                    # read, print: the normal spelling
+    minitile opt kernel.mt --pass pipeline --pass fold --verify
+    MINITILE_DUMP=all minitile opt kernel.mt --pass …         # also after each pass, on stderr
+
+A file may name its passes and target itself, in its first comment lines (`// pass: pipeline, fold`,
+`// target: sm_80`); what stands below a line `// ----` (a filetest's expectation) is not read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from minitile.ir.core import Kernel
+from minitile.ir.diagnostics import MinitileError
+from minitile.ir.parser import parse_kernel
+from minitile.ir.printer import print_kernel
+from minitile.ir.verifier import verify as verify_kernel
+from minitile.passes.manager import Pass, PassContext, run_passes
+from minitile.target import parse_target
+
+SEPARATOR = "// ----"
+_HEADER = re.compile(r"//\s*(pass|target)\s*:\s*(.*\S)\s*")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="IR text; - reads standard input")
+    parser.add_argument("--pass", dest="passes", action="append", default=[], metavar="NAME", help="run this pass")
+    parser.add_argument("--target", help="the architecture that the passes compile for (default: sm_80)")
+    parser.add_argument("--verify", action="store_true", help="verify the IR before, between and after the passes")
+    parser.add_argument("--locations", action="store_true", help="print each operation's source location")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Runs the command; the process' exit status."""
+    try:
+        text, file = (sys.stdin.read(), "<stdin>") if args.file == "-" else (_read(args.file), args.file)
+        kernel = optimize(text, file, args.passes, args.target, args.verify)
+    except MinitileError as e:
+        print(f"minitile opt: {e}", file=sys.stderr)
+        return 1
+    sys.stdout.write(print_kernel(kernel, locations=args.locations))
+    return 0
+
+
+def optimize(
+    text: str, file: str = "<ir>", passes: list[str] | None = None, target: str | None = None, verify: bool = False
+) -> Kernel:
+    """The kernel of the text after the passes, those given or else those that the text's header names.
+
+    Raises IRError for malformed text, MinitileError for an unknown pass, TargetError for an unknown target.
+    """
+    header = read_header(text)
+    names = passes or [name.strip() for name in header.get("pass", "").split(",") if name.strip()]
+    chosen = parse_target(target or header.get("target", "sm_80"))
+    kernel = parse_kernel(text.partition(f"\n{SEPARATOR}")[0], file)
+    if verify:
+        verify_kernel(kernel)
+    run_passes(kernel, [(name, find_pass(name)) for name in names], PassContext(chosen), verify=verify)
+    return kernel
+
+
+def read_header(text: str) -> dict[str, str]:
+    """The settings in the comment lines that a text begins with."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        if line.strip() and not line.startswith("//"):
+            break
+        match = _HEADER.fullmatch(line)
+        if match:
+            found[match[1]] = match[2]
+    return found
+
+
+def find_pass(name: str) -> Pass:
+    """The pass of that name. Raises MinitileError with the names there are."""
+    from minitile.pipeline import PASSES
+
+    if name not in PASSES:
+        raise MinitileError(f"there is no pass {name!r}", hint=f"passes: {', '.join(PASSES)}")
+    found: Pass = PASSES[name]
+    return found
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise MinitileError(f"cannot read {path}: {e}") from e

@@ -1,0 +1,99 @@
+"""Runs passes over a kernel: timing, dumping, verifying, leaving out.
+
+A pass is a function `(kernel, context) -> None` that changes the kernel in place. What the environment asks for:
+
+MINITILE_DUMP       names of passes with commas between, or `all`: print the IR after each of these, to stderr
+MINITILE_DUMP_DIR   a folder: dump there instead, as `KERNEL.NUMBER.PASS.mt`
+MINITILE_VERIFY     1: verify the IR before the first pass and after each one
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from minitile.ir.core import Kernel
+from minitile.ir.diagnostics import IRError, MinitileError
+from minitile.ir.printer import print_kernel
+from minitile.ir.verifier import verify as verify_kernel
+from minitile.target import DEFAULT, Target
+
+
+@dataclass
+class PassContext:
+    """What passes share besides the kernel: the target, the options of this compilation, and the time each took, in
+    milliseconds by name."""
+
+    target: Target = DEFAULT
+    options: dict[str, Any] = field(default_factory=dict)
+    timings: dict[str, float] = field(default_factory=dict)
+
+
+Pass = Callable[[Kernel, PassContext], None]
+
+
+def run_passes(
+    kernel: Kernel,
+    passes: Sequence[tuple[str, Pass]],
+    context: PassContext,
+    *,
+    switches: Mapping[str, bool] | None = None,
+    optional: Collection[str] = (),
+    verify: bool = False,
+) -> None:
+    """Run the passes in order, in place.
+
+    `switches` turns passes off by name (`{"vectorize": False}`); only `optional` ones can be. Raises MinitileError for
+    a switch that names no pass or one that is needed, IRError when asked to verify and a pass leaves malformed IR.
+    """
+    off = _switched_off(switches or {}, [name for name, _ in passes], optional)
+    dumped = set(filter(None, os.environ.get("MINITILE_DUMP", "").split(",")))
+    verify = verify or os.environ.get("MINITILE_VERIFY") == "1"
+    if verify:
+        _verify(kernel, "before the first pass")
+    for number, (name, run) in enumerate(passes):
+        if name in off:
+            continue
+        start = time.perf_counter()
+        run(kernel, context)
+        spent = (time.perf_counter() - start) * 1e3
+        context.timings[name] = context.timings.get(name, 0.0) + spent
+        if name in dumped or "all" in dumped:
+            dump(kernel, name, number)
+        if verify:
+            _verify(kernel, f"after the pass {name}")
+
+
+def dump(kernel: Kernel, name: str, number: int) -> None:
+    """The IR after a pass, to stderr or into the folder MINITILE_DUMP_DIR."""
+    text = f"// {kernel.name} after {name}\n{print_kernel(kernel)}"
+    folder = os.environ.get("MINITILE_DUMP_DIR")
+    if not folder:
+        print(text, file=sys.stderr)
+        return
+    path = Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    (path / f"{re.sub(r'[^A-Za-z0-9_]', '_', kernel.name)}.{number:02}.{name}.mt").write_text(text, encoding="utf-8")
+
+
+def _switched_off(switches: Mapping[str, bool], names: Collection[str], optional: Collection[str]) -> set[str]:
+    known = f"passes that can be switched: {', '.join(sorted(optional)) or 'none'}"
+    for name, on in switches.items():
+        if name not in names:
+            raise MinitileError(f"there is no pass {name!r}", hint=known)
+        if not on and name not in optional:
+            raise MinitileError(f"the pass {name!r} cannot be left out", hint=known)
+    return {name for name, on in switches.items() if not on}
+
+
+def _verify(kernel: Kernel, when: str) -> None:
+    try:
+        verify_kernel(kernel)
+    except IRError as e:
+        raise IRError(f"{when}: {e.message}", e.loc, e.hint) from e

@@ -219,3 +219,24 @@ def test_a_register_permutation_is_found_when_there_is_one(pair: tuple[Layout, L
         for r in range(dst.num_regs)
     )
     assert exists == (register_permutation(src, dst) is not None)
+
+
+def test_which_way_a_conversion_goes() -> None:
+    def over(digits: str) -> Layout:
+        return Layout.parse(f"layout<8x16; {digits}>")
+
+    src = over("reg 4:4@1; lane 4:1@1, 8:1@0")
+    assert conversion(src, over("reg 2:8@1, 2:4@1; lane 4:1@1, 8:1@0")) == "registers"
+    reordered = over("reg 4:4@1; lane 8:1@0, 4:1@1")
+    exchange = lane_exchange(src, reordered)
+    assert conversion(src, reordered) == "lanes"
+    assert exchange is not None
+    # Lane 9 = 1 + 8 of the result is row 1, column 1 (of 4): lane 1 + 4 of the source.
+    assert [move.source(9) for move in exchange] == [5, 5, 5, 5]
+    assert exchange[0].xor is None
+    # Registers in the lanes' place: each lane would have to pick its register.
+    assert conversion(src, over("reg 4:1@1; lane 4:4@1, 8:1@0")) == "shared"
+    # From copies everywhere anything is a matter of registers ... if they are the same ones in all lanes.
+    rows = Layout.parse("layout<8; lane 4:*, 8:1@0>")
+    assert conversion(rows, Layout.parse("layout<8; lane 8:1@0, 4:*>")) == "lanes"
+    assert conversion(Layout.parse("layout<8; lane 8:1@0, 4:*>"), Layout.parse("layout<8; lane 32:1@0>")) == "identity"

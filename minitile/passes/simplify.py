@@ -1,0 +1,274 @@
+"""Makes scalar arithmetic and control flow smaller, by constants and by what `Facts` knows of ranges.
+
+    %q = floordiv %x, 64           // %x = %k*64 + %t, 0 <= %t < 64       %k
+    %c = cmp lt %row, %M           // facts: always                       true
+    if true then { A } orelse { B }                                       A
+    for %l, %u, %s, [%i] (%k, %a) { B }      // exactly one trip          B with %k = %l, %a = %i
+    %r = for … [%i] (%k, %a) { …; yield %a }                              %i for %a and %r
+    add (add %x, 3), 4                                                    add %x, 7
+    cast (cast %x to i64) to i32                                          %x
+
+In the thread stage division by constants becomes what the hardware has: shifts and masks for powers of two, `truncdiv`
+and `truncmod` where the dividend cannot be negative. One forward walk, in which each branch of an `if` knows the
+condition, then one backward walk that removes what has become dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from minitile.ir.builder import constant_of, fold, wrap
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.ops import arith, control
+from minitile.ir.rewrite import Rewriter
+from minitile.ir.types import DType, ScalarType, dtype_of
+from minitile.passes.affine import Affine, Facts
+from minitile.passes.dead_code import remove_dead
+from minitile.passes.manager import PassContext
+
+Result = Value | tuple[Value, ...] | None
+
+
+def simplify(kernel: Kernel, context: PassContext) -> None:
+    """The pass."""
+    _Simplify(kernel).run(kernel)
+    remove_dead(kernel.body, set())
+
+
+class _Simplify(Rewriter):
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__()
+        self.facts = Facts(kernel)
+        self.thread_stage = kernel.stage == "thread"
+
+    def visit(self, op: Op) -> Result:
+        if op.pure:
+            folded = fold(op)
+            if isinstance(folded, Value):
+                return folded
+            if folded is not None:
+                return self.number(folded, op)
+        rule = _RULES.get(type(op))
+        return rule(self, op) if rule is not None else None
+
+    def regions(self, op: Op) -> None:
+        if not isinstance(op, control.If):
+            super().regions(op)
+            return
+        for region, holds in ((op.then, True), (op.orelse, False)):
+            with self.facts.assuming(op.condition, holds):
+                self.block(region)
+
+    def number(self, value: bool | int | float, op: Op) -> Value | None:
+        """A constant in place of an operation's result; None (no change) if the result is no scalar."""
+        t = op.result.type
+        return self.b.constant(value, dtype_of(t)) if isinstance(t, ScalarType) else None
+
+    # Arithmetic ----------------------------------------------------------------------------------------------------
+
+    def add(self, op: arith.Add) -> Result:
+        """(x + c1) + c2 -> x + (c1 + c2), for integers, which wrap alike on both sides."""
+        c = _integer(op.b)
+        if c is None:
+            if _integer(op.a) is not None:
+                op.a, op.b = op.b, op.a
+                return self.add(op)
+            return None
+        inner = op.a.op
+        if isinstance(inner, arith.Add) and (c1 := _integer(inner.b)) is not None:
+            return self.again(arith.Add(inner.a, self.constant(c + c1, op.b)))
+        return None
+
+    def sub(self, op: arith.Sub) -> Result:
+        """x - c -> x + (-c)"""
+        c = _integer(op.b)
+        return None if c is None else self.again(arith.Add(op.a, self.constant(-c, op.b)))
+
+    def mul(self, op: arith.Mul) -> Result:
+        c = _integer(op.b)
+        if c is None:
+            if _integer(op.a) is not None:
+                op.a, op.b = op.b, op.a
+                return self.mul(op)
+            return None
+        inner = op.a.op
+        if isinstance(inner, arith.Mul) and (c1 := _integer(inner.b)) is not None:
+            return self.again(arith.Mul(inner.a, self.constant(c * c1, op.b)))
+        return None
+
+    def constant(self, number: int, like: Value) -> Value:
+        return self.b.constant(wrap(number, like.dtype), like.dtype)
+
+    def again(self, op: Op) -> Value:
+        """A new operation, itself simplified; its value."""
+        op.loc = self.b.loc
+        new = self.visit(op)
+        if new is None:
+            self.b.emit(op)
+            return op.result
+        assert isinstance(new, Value)
+        return new
+
+    def divide(self, op: Any) -> Result:
+        """floordiv, truncdiv, floormod, truncmod by a constant."""
+        c = _integer(op.b)
+        if c is None or c <= 0 or not op.a.dtype.signed:
+            return self.divide_unsigned(op, c)
+        quotient = isinstance(op, (arith.FloorDiv, arith.TruncDiv))
+        floors = isinstance(op, (arith.FloorDiv, arith.FloorMod))
+        a = self.facts.affine(op.a)
+        found = self.divided(op, a, c, quotient, floors) if isinstance(op.result.type, ScalarType) else None
+        if found is not None:
+            return found
+        if not self.thread_stage:
+            return None
+        power = c & (c - 1) == 0
+        if (floors and power) or (not floors and power and self.facts.nonnegative(a)):
+            if quotient:
+                return self.again(arith.Shr(op.a, self.constant(c.bit_length() - 1, op.b)))
+            return self.again(arith.And(op.a, self.constant(c - 1, op.b)))
+        if floors and self.facts.nonnegative(a):
+            return self.b.emit(arith.TruncDiv(op.a, op.b) if quotient else arith.TruncMod(op.a, op.b)).result
+        return None
+
+    def divide_unsigned(self, op: Any, c: int | None) -> Result:
+        if c is None or c <= 0 or c & (c - 1) or op.a.dtype.kind != "uint" or not self.thread_stage:
+            return None
+        if isinstance(op, (arith.FloorDiv, arith.TruncDiv)):
+            return self.again(arith.Shr(op.a, self.constant(c.bit_length() - 1, op.b)))
+        return self.again(arith.And(op.a, self.constant(c - 1, op.b)))
+
+    def divided(self, op: Any, a: Affine, c: int, quotient: bool, floors: bool) -> Result:
+        """Quotient or remainder of a = whole + rest, where c divides `whole` and 0 <= rest < c."""
+        whole = Affine(a.const // c * c, {m: k for m, k in a.terms.items() if k % c == 0})
+        rest = a - whole
+        wanted = whole.quotient(c) if quotient else rest
+        unchanged = not quotient and whole == Affine()
+        if not (unchanged or _is_small(wanted)) or not self.within(rest, c):
+            return None
+        if not floors and not self.facts.nonnegative(whole):
+            return None
+        return op.a if unchanged else self.build(wanted, op.result.dtype)
+
+    def within(self, a: Affine, c: int) -> bool:
+        return self.facts.nonnegative(a) and self.facts.nonnegative(c - 1 - a)
+
+    def build(self, a: Affine, d: DType) -> Value | None:
+        """A polynomial of at most one term as operations."""
+        if not a.terms:
+            return self.b.constant(a.const, d)
+        ((m, k),) = a.terms.items()
+        value = self.get(m[0])
+        if value.dtype is not d:
+            return None
+        if k != 1:
+            value = self.b.mul(value, k)
+        return self.b.add(value, a.const) if a.const else value
+
+    def least(self, op: Any) -> Result:
+        """min and max that ranges decide."""
+        if not (isinstance(op.result.type, ScalarType) and op.a.dtype.is_int):
+            return None
+        a, b = self.facts.affine(op.a), self.facts.affine(op.b)
+        if self.facts.nonnegative(b - a):
+            return op.a if isinstance(op, arith.Min) else op.b
+        if self.facts.nonnegative(a - b):
+            return op.b if isinstance(op, arith.Min) else op.a
+        return None
+
+    def compare(self, op: arith.Cmp) -> Result:
+        if not (isinstance(op.result.type, ScalarType) and op.a.dtype.is_int):
+            return None
+        decided = self.decide(op.predicate, self.facts.affine(op.a), self.facts.affine(op.b))
+        return None if decided is None else self.number(decided, op)
+
+    def decide(self, predicate: str, a: Affine, b: Affine) -> bool | None:
+        facts = self.facts
+        if predicate in ("gt", "ge"):
+            return self.decide("lt" if predicate == "gt" else "le", b, a)
+        if predicate == "lt":
+            return True if facts.less(a, b) else False if facts.nonnegative(a - b) else None
+        if predicate == "le":
+            return True if facts.nonnegative(b - a) else False if facts.less(b, a) else None
+        if a == b:
+            return predicate == "eq"
+        return predicate == "ne" if facts.less(a, b) or facts.less(b, a) else None
+
+    def cast(self, op: arith.Cast) -> Result:
+        """A cast of a cast that loses nothing."""
+        inner = op.a.op
+        if not isinstance(inner, arith.Cast) or not _embeds(inner.a.dtype, inner.to):
+            return None
+        if inner.a.dtype is op.to:
+            return inner.a
+        return self.again(arith.Cast(inner.a, op.to)) if inner.a.dtype.is_int and op.to.is_int else None
+
+    # Control flow --------------------------------------------------------------------------------------------------
+
+    def branch(self, op: control.If) -> Result:
+        condition = constant_of(op.condition)
+        if condition is not None:
+            return self.inline(op.then if condition else op.orelse)
+        return None
+
+    def loop(self, op: control.For) -> Result:
+        lower, upper, step = (self.facts.affine(v) for v in (op.lower, op.upper, op.step))
+        if self.facts.nonnegative(lower - upper):
+            return op.init
+        if self.facts.nonnegative(lower + step - upper) and self.facts.less(lower, upper):
+            self.map.update(zip(op.body.args, (op.lower, *op.init), strict=True))
+            return self.inline(op.body)
+        end = op.body.terminator
+        yields = end.operands if end is not None else []
+        same = [y is a or y is i for y, a, i in zip(yields, op.carried, op.init, strict=True)]
+        for a, r, i, s in zip(op.carried, op.results, op.init, same, strict=True):
+            if s:
+                self.map[a] = self.map[r] = i
+        # The now unused carried values go with the dead ones.
+        return None
+
+    def inline(self, block: Block) -> tuple[Value, ...]:
+        """A block's operations in place of the one that it belongs to; what it yields."""
+        for op in block.ops:
+            if op.terminator:
+                return tuple([self.get(v) for v in op.operands])
+            self.op(op)
+        return ()
+
+
+def _integer(v: Value) -> int | None:
+    """The number of an integer constant."""
+    c = constant_of(v)
+    return c if v.dtype.is_int and isinstance(c, int) else None
+
+
+def _is_small(a: Affine) -> bool:
+    """Whether a polynomial is at most c*v + k."""
+    return len(a.terms) <= 1 and all(len(m) == 1 for m in a.terms)
+
+
+def _embeds(a: DType, b: DType) -> bool:
+    """Whether every number of dtype a is one of dtype b."""
+    if a.is_int and b.is_int:
+        return b.bits > a.bits and (b.kind == "int" or a.kind == "uint")
+    if a.is_float and b.is_float:
+        return b.bits >= 32 and b.bits > a.bits
+    return a.kind == "bool" and b.is_int
+
+
+_RULES: dict[type[Op], Callable[[_Simplify, Any], Result]] = {
+    arith.Add: _Simplify.add,
+    arith.Sub: _Simplify.sub,
+    arith.Mul: _Simplify.mul,
+    arith.FloorDiv: _Simplify.divide,
+    arith.TruncDiv: _Simplify.divide,
+    arith.FloorMod: _Simplify.divide,
+    arith.TruncMod: _Simplify.divide,
+    arith.Min: _Simplify.least,
+    arith.Max: _Simplify.least,
+    arith.Cmp: _Simplify.compare,
+    arith.Cast: _Simplify.cast,
+    control.If: _Simplify.branch,
+    control.For: _Simplify.loop,
+}

@@ -20,7 +20,7 @@ from minitile.ir.diagnostics import MinitileError
 from minitile.ir.parser import parse_kernel
 from minitile.ir.printer import print_kernel
 from minitile.ir.verifier import verify as verify_kernel
-from minitile.passes.manager import Pass, PassContext, run_passes
+from minitile.passes.manager import Pass, run_passes
 from minitile.target import parse_target
 
 SEPARATOR = "// ----"
@@ -54,13 +54,15 @@ def optimize(
 
     Raises IRError for malformed text, MinitileError for an unknown pass, TargetError for an unknown target.
     """
+    from minitile.pipeline import make_context
+
     header = read_header(text)
     names = passes or [name.strip() for name in header.get("pass", "").split(",") if name.strip()]
     chosen = parse_target(target or header.get("target", "sm_80"))
     kernel = parse_kernel(text.partition(f"\n{SEPARATOR}")[0], file)
     if verify:
         verify_kernel(kernel)
-    run_passes(kernel, [(name, find_pass(name)) for name in names], PassContext(chosen), verify=verify)
+    run_passes(kernel, [(name, find_pass(name)) for name in names], make_context(chosen), verify=verify)
     return kernel
 
 

@@ -108,14 +108,14 @@ MMA_ATOMS = {atom.name: atom for atom in (M16N8K16, M16N8K8, M16N8K8_TF32, M16N8
 
 # Which atom suits operands of this dtype, in order of preference (the widest k first).
 ATOMS_OF_DTYPE: dict[str, tuple[MmaAtom, ...]] = {
-    "float16": (M16N8K16, M16N8K8),
-    "bfloat16": (M16N8K16, M16N8K8),
-    "float32": (M16N8K8_TF32,),
-    "int8": (M16N8K32_B8, M16N8K16_B8),
-    "uint8": (M16N8K32_B8, M16N8K16_B8),
-    "float8_e4m3": (M16N8K32_B8,),
-    "float8_e5m2": (M16N8K32_B8,),
-    "float64": (M8N8K4_F64,),
+    "f16": (M16N8K16, M16N8K8),
+    "bf16": (M16N8K16, M16N8K8),
+    "f32": (M16N8K8_TF32,),
+    "i8": (M16N8K32_B8, M16N8K16_B8),
+    "u8": (M16N8K32_B8, M16N8K16_B8),
+    "e4m3": (M16N8K32_B8,),
+    "e5m2": (M16N8K32_B8,),
+    "f64": (M8N8K4_F64,),
 }
 
 

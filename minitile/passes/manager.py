@@ -22,15 +22,17 @@ from minitile.ir.core import Kernel
 from minitile.ir.diagnostics import IRError, MinitileError
 from minitile.ir.printer import print_kernel
 from minitile.ir.verifier import verify as verify_kernel
+from minitile.passes.rules import NO_RULES, Rules
 from minitile.target import DEFAULT, Target
 
 
 @dataclass
 class PassContext:
-    """What passes share besides the kernel: the target, the options of this compilation, and the time each took, in
-    milliseconds by name."""
+    """What passes share besides the kernel: the target, what its backend says of its instructions, the options of this
+    compilation, and the time each took, in milliseconds by name."""
 
     target: Target = DEFAULT
+    rules: Rules = NO_RULES
     options: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
 

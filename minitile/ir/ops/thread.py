@@ -149,11 +149,13 @@ class AtomicMem(Op, name="atomic_mem", stage="thread"):
 
 
 class CpAsync(Op, name="cp_async", stage="thread"):
-    """Copies of `bytes` (4, 8 or 16) from global to shared memory; where the predicate is false, zeros are written."""
+    """Copies of `bytes` (4, 8 or 16) from global to shared memory; where the predicate is false, zeros are written, where
+    `enable` is false, nothing."""
 
     dst: Value = operand()
     src: Value = operand()
     predicate: Value | None = maybe()
+    enable: Value | None = maybe()
     dst_mem: Value = operand()
     dst_slot: Value | None = maybe()
     src_mem: Value = operand()
@@ -163,6 +165,7 @@ class CpAsync(Op, name="cp_async", stage="thread"):
     src_of: tuple[int, ...] = attr()
     src_offsets: tuple[int, ...] = attr()
     predicate_of: tuple[int, ...] = attr(())
+    enable_of: tuple[int, ...] = attr(())
     span: Span = attr(None)
 
     def infer(self) -> tuple[Type, ...]:
@@ -211,6 +214,15 @@ class MmaSync(Op, name="mma_sync", stage="thread", pure=True):
 
     def infer(self) -> tuple[Type, ...]:
         return (self.c.type,)
+
+
+class RoundTf32(Op, name="round_tf32", stage="thread", pure=True):
+    """f32 rounded to the nearest tf32, ties away from zero, as the tensor cores take it."""
+
+    a: Value = operand()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (self.a.type,)
 
 
 class ShuffleXor(Op, name="shuffle_xor", stage="thread", pure=True):

@@ -1,0 +1,75 @@
+"""Gives every shared buffer that has none a layout: the one with the fewest bank conflicts over its accesses.
+
+A buffer that a gemm reads is swizzled: that is what ldmatrix reads without conflicts and 16-byte copies write so. For the
+others plain rows, padded rows and swizzled rows are compared by what their accesses would cost.
+"""
+
+from __future__ import annotations
+
+from minitile.ir.core import Kernel, Value
+from minitile.ir.ops import tile
+from minitile.ir.types import BufferType, TileType
+from minitile.layout import Layout
+from minitile.layout.shared import SharedLayout, row_major, swizzled
+
+
+def choose_shared_layouts(kernel: Kernel) -> None:
+    buffers = {op.result: op for op in kernel.walk() if isinstance(op, tile.Alloc) and op.type_.space == "shared"}
+    fed_to_gemm: set[Value] = set()
+    tiles: dict[Value, list[tuple[Layout, tile.Load | tile.Store]]] = {}
+    for op in kernel.walk():
+        if isinstance(op, tile.Gemm):
+            fed_to_gemm |= {op.a, op.b}
+        elif isinstance(op, (tile.Load, tile.Store)):
+            value = op.result if isinstance(op, tile.Load) else op.value
+            if isinstance(value.type, TileType) and value.type.layout is not None:
+                tiles.setdefault(op.mem, []).append((value.type.layout, op))
+    for value, alloc in buffers.items():
+        if alloc.layout is None:
+            alloc.layout = _choose(alloc.type_, value in fed_to_gemm, tiles.get(value, []))
+        alloc.bytes = alloc.layout.stage_bytes
+
+
+def _choose(t: BufferType, gemm: bool, accesses: list[tuple[Layout, tile.Load | tile.Store]]) -> SharedLayout:
+    bits = t.dtype.bits
+    plain = row_major(t.shape, bits)
+    if len(t.shape) < 2:
+        return plain
+    if gemm:
+        return swizzled(t.shape, bits)
+    candidates = [plain]
+    if t.shape[-1] * bits % 32 == 0:
+        candidates.append(row_major(t.shape, bits, 32 // bits or 1))
+    candidates.append(swizzled(t.shape, bits))
+    return min(candidates, key=lambda c: sum(cost(c, layout, op) for layout, op in accesses))
+
+
+def cost(shared: SharedLayout, layout: Layout, op: tile.Load | tile.Store) -> int:
+    """Shared-memory transactions of the first register's access by the first warp, times the accesses a thread makes:
+    32 banks of 4 bytes, lanes that read one word share it (CUDA C++ Programming Guide, "Shared Memory")."""
+    width = vector_elements(shared, layout, op.dims)
+    words: dict[int, set[int]] = {}
+    for lane in range(layout.num_lanes):
+        at = layout.coords(0, lane, 0)
+        place = [at[d] if d is not None else 0 for d in op.dims]
+        if any(p >= s for p, s in zip(place, shared.shape, strict=True)):
+            continue
+        start = shared.offset(place) // 4
+        for word in range(start, start + max(1, width * shared.element_bits // 32)):
+            words.setdefault(word % 32, set()).add(word)
+    worst = max((len(w) for w in words.values()), default=1)
+    return worst * (layout.num_regs // width)
+
+
+def vector_elements(shared: SharedLayout, layout: Layout, dims: tile.Dims) -> int:
+    """How many elements one access may take, as far as the two layouts say."""
+    along = shared.contiguous_dim
+    dim = dims[along] if along is not None else None
+    if along is None or dim is None:
+        return 1
+    run = layout.vector_width(dim, max(1, 128 // shared.element_bits))
+    while run > 1 and (
+        shared.contiguous_elems(along) % run or shared.row_alignment(along, run) * 8 < run * shared.element_bits
+    ):
+        run //= 2
+    return run

@@ -1,0 +1,329 @@
+"""Reductions, layout conversions and single elements: where data goes from thread to thread.
+
+A reduction folds a thread's own registers first, in halves; then lanes, by butterfly shuffles over the lane digits of the
+dimension; then warps, through shared memory. A conversion is renaming when each thread already has what it needs, one
+shuffle a register when it stays in the warp, else a round trip through shared memory. The barriers around scratch buffers
+are the business of `thread_barriers`, which sees the accesses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from minitile.ir.builder import Builder
+from minitile.ir.core import Op, Value
+from minitile.ir.ops import arith, thread, tile
+from minitile.ir.types import DTYPES, BufferType, DType, f32, u8
+from minitile.layout import Layout, lane_exchange, register_permutation
+from minitile.layout.access import vector_width
+from minitile.layout.shared import SharedLayout, row_major
+from minitile.passes.affine import Affine
+from minitile.passes.lower import Lowering, Rule, layout_of
+from minitile.passes.lower_memory import (
+    Addresses,
+    GuardBuilder,
+    Place,
+    Plan,
+    emit_load,
+    emit_store,
+    places,
+    shared_addresses,
+    vector_runs,
+)
+
+COMBINE: dict[str, type[arith.Binary]] = {
+    "sum": arith.Add,
+    "abssum": arith.Add,
+    "max": arith.Max,
+    "absmax": arith.Max,
+    "min": arith.Min,
+    "and": arith.And,
+    "or": arith.Or,
+    "xor": arith.Xor,
+}
+
+
+def neutral(kind: str, dtype: DType) -> bool | int | float:
+    """What changes nothing in a reduction."""
+    if kind in ("sum", "abssum", "or", "xor", "absmax"):
+        return False if dtype.kind == "bool" else 0.0 if dtype.is_float else 0
+    if dtype.kind == "bool":
+        return True
+    if dtype.is_float:
+        return -math.inf if kind == "max" else math.inf
+    low, high = (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.signed else (0, (1 << dtype.bits) - 1)
+    return {"max": low, "min": high, "and": -1 if dtype.signed else high}[kind]
+
+
+def reduce_tile(low: Lowering, value: Value, layout: Layout, dims: Sequence[int], kind: str) -> Value:
+    """The registers of `layout` reduced along `dims`, in the layout of the quotient; every thread has its result."""
+    b, dtype = low.b, value.dtype
+    if kind in ("absmax", "abssum"):
+        value = b.value(arith.Abs(value))
+    value = mask_overhang(low, value, layout, dims, neutral(kind, dtype))
+    kept = [d for d in range(layout.rank) if d not in dims]
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for reg, at in enumerate(layout.register_offsets()):
+        groups.setdefault(tuple(at[d] for d in kept), []).append(reg)
+    value = fold_registers(low, value, list(groups.values()), COMBINE[kind])
+    for divisor, size, dim, _ in layout.thread_digits():
+        if dim in dims:
+            inside = min(size, max(1, layout.num_lanes // divisor)) if divisor < layout.num_lanes else 1
+            step = 1
+            while step < inside:
+                other = b.emit(thread.ShuffleXor(value, divisor * step)).result
+                value = b.value(COMBINE[kind](value, other))
+                step *= 2
+    narrow = layout
+    for d in sorted(dims, reverse=True):
+        narrow = narrow.quotient(d)
+    if any(d.dim in dims for d in layout.warp):
+        value = across_warps(low, value, layout, narrow, dims, COMBINE[kind])
+    return value
+
+
+def mask_overhang(low: Lowering, value: Value, layout: Layout, dims: Sequence[int], fill: bool | int | float) -> Value:
+    """Elements outside the tile count as neutral."""
+    b = low.b
+    for d in dims:
+        extent, size = layout.extents[d], layout.shape[d]
+        if extent == size:
+            continue
+        base = low.thread_coord(layout, d)
+        columns = tuple(at[d] for at in layout.register_offsets())
+        run = b.emit(thread.Offsets(b.constant(0) if base is None else base, columns)).result
+        inside = b.value(arith.Cmp(run, b.constant(size), "lt"))
+        value = b.select(inside, value, b.constant(fill, value.dtype))
+    return value
+
+
+def fold_registers(low: Lowering, value: Value, groups: list[list[int]], combine: type[arith.Binary]) -> Value:
+    """One register per group: the group's registers combined pairwise, so that additions are a tree."""
+    length = len(groups[0])
+    if length == 1:
+        return low.pick(value, [g[0] for g in groups])
+    rest: Value | None = None
+    while length > 1:
+        half = length // 2
+        first = low.pick(value, [r for g in groups for r in g[:half]])
+        second = low.pick(value, [r for g in groups for r in g[half : 2 * half]])
+        if length % 2:
+            odd = low.pick(value, [g[-1] for g in groups])
+            rest = odd if rest is None else low.b.value(combine(rest, odd))
+        value = low.b.value(combine(first, second))
+        groups = [list(range(n * half, (n + 1) * half)) for n in range(len(groups))]
+        length = half
+    return value if rest is None else low.b.value(combine(value, rest))
+
+
+def across_warps(
+    low: Lowering, value: Value, layout: Layout, narrow: Layout, dims: Sequence[int], combine: type[arith.Binary]
+) -> Value:
+    """Each warp's partial results meet in shared memory: [parts] x [what is left of the tile]."""
+    digits = []
+    divisor, parts = layout.num_lanes, 1
+    for digit in layout.warp:
+        if digit.dim in dims:
+            digits.append((divisor, digit.size, None, parts))
+            parts *= digit.size
+        divisor *= digit.size
+    part = low.digits_value(digits)
+    assert part is not None
+    padded = tuple(narrow.extents)
+    shared = row_major((parts, *padded), storage(value.dtype).bits)
+    buffer = scratch(low, shared, storage(value.dtype), "partial")
+    rest = places(low, [Affine(0)] * narrow.rank, narrow)
+    where = [Place(Affine(0), part, parts - 1, (1 << parts.bit_length()) - 1), *rest]
+    offsets = [(0, *at) for at in narrow.register_offsets()]
+    addresses = shared_addresses(low, buffer, None, where, offsets)
+    count = narrow.num_regs
+    every = tuple(range(count))
+    guards = GuardBuilder(low)
+    writer = only_one_replica(low, layout, dims)
+    if writer is not None:
+        guards.always.append(writer)
+    plan = Plan("shared", 1, every, addresses, guards.finish(offsets))
+    emit_store(low, plan, buffer, None, stored(low, value))
+    where = [Place(Affine(0), None, parts - 1, 0), *rest]
+    offsets = [(n, *at) for at in narrow.register_offsets() for n in range(parts)]
+    addresses = shared_addresses(low, buffer, None, where, offsets)
+    plan = Plan("shared", 1, tuple(range(count * parts)), addresses, GuardBuilder(low).finish(offsets))
+    loaded = loaded_as(low, emit_load(low, plan, buffer, None, count * parts), value.dtype)
+    return fold_registers(low, loaded, [list(range(n * parts, (n + 1) * parts)) for n in range(count)], combine)
+
+
+def only_one_replica(low: Lowering, layout: Layout, dims: Sequence[int]) -> Value | None:
+    """True in one of the threads that hold a warp's partial result: lanes along the reduced dimensions are at 0."""
+    lanes = [(d.divisor, d.size) for d in layout.replica_digits()]
+    for divisor, size, dim, _ in layout.thread_digits():
+        if dim in dims and divisor < layout.num_lanes:
+            lanes.append((divisor, min(size, layout.num_lanes // divisor)))
+    if not lanes:
+        return None
+    tid = low.tid
+
+    def make(b: Builder) -> Value | None:
+        result: Value | None = None
+        for divisor, size in lanes:
+            part = b.floormod(b.floordiv(tid, divisor), size)
+            here = b.compare("eq", part, 0)
+            result = here if result is None else b.and_(result, here)
+        return result
+
+    value: Value = low.in_entry(("replica", tuple(lanes)), make)
+    return value
+
+
+def storage(dtype: DType) -> DType:
+    """bool has no place in shared memory as it is; a byte does."""
+    return u8 if dtype.kind == "bool" else dtype
+
+
+def stored(low: Lowering, value: Value) -> Value:
+    to = storage(value.dtype)
+    return value if to is value.dtype else low.b.cast(value, to)
+
+
+def loaded_as(low: Lowering, value: Value, dtype: DType) -> Value:
+    return value if value.dtype is dtype else low.b.cast(value, dtype)
+
+
+def scratch(low: Lowering, shared: SharedLayout, dtype: DType, name: str) -> Value:
+    """A shared buffer for the time of one exchange."""
+    alloc = tile.Alloc(BufferType("shared", shared.shape, dtype), layout=shared, bytes=shared.stage_bytes)
+    alloc.loc = low.b.loc
+    alloc.result.name = name
+    low.entry.ops.append(alloc)
+    return alloc.result
+
+
+def convert(low: Lowering, value: Value, src: Layout, dst: Layout) -> Value:
+    """The registers of the same tile in another layout."""
+    moves = register_permutation(src, dst)
+    if moves is not None:
+        return low.pick(value, moves)
+    exchange = lane_exchange(src, dst)
+    if exchange is not None and all(move.xor is not None for move in exchange):
+        return exchange_lanes(low, value, [(move.reg, move.xor or 0) for move in exchange])
+    return through_shared(low, value, src, dst)
+
+
+def exchange_lanes(low: Lowering, value: Value, moves: Sequence[tuple[int, int]]) -> Value:
+    """Butterfly shuffles, one for all registers of one mask."""
+    parts: list[Value] = []
+    where: dict[int, tuple[int, int]] = {}
+    start = 0
+    for mask in sorted({m for _, m in moves}):
+        mine = [n for n, (_, m) in enumerate(moves) if m == mask]
+        part = low.pick(value, [moves[n][0] for n in mine])
+        parts.append(low.b.emit(thread.ShuffleXor(part, mask)).result if mask else part)
+        for n, target in enumerate(mine):
+            where[target] = (start + n, mask)
+        start += len(mine)
+    return low.pick(low.concat(parts), [where[n][0] for n in range(len(moves))])
+
+
+def through_shared(low: Lowering, value: Value, src: Layout, dst: Layout) -> Value:
+    """Padded rows keep both sides nearly free of bank conflicts; 16 bytes of padding keep vectors aligned."""
+    dtype = storage(value.dtype)
+    pad = 0 if len(src.shape) < 2 else max(1, 128 // dtype.bits)
+    shared = row_major(src.shape, dtype.bits, pad)
+    buffer = scratch(low, shared, dtype, "exchange")
+    emit_store(
+        low,
+        plan_whole(low, buffer, shared, src, writes=True),
+        buffer,
+        None,
+        low.pick(stored(low, value), plan_order(src, shared)),
+    )
+    plan = plan_whole(low, buffer, shared, dst, writes=False)
+    return loaded_as(low, emit_load(low, plan, buffer, None, dst.num_regs), value.dtype)
+
+
+def plan_order(layout: Layout, shared: SharedLayout) -> tuple[int, ...]:
+    runs = vector_runs(layout, vector_width(layout, shared), shared.contiguous_dim)
+    return tuple(r for registers, _ in runs for r in registers)
+
+
+def plan_whole(low: Lowering, buffer: Value, shared: SharedLayout, layout: Layout, *, writes: bool) -> Plan:
+    """Every element of a tile at its own place in a buffer of the same shape."""
+    width = vector_width(layout, shared)
+    runs = vector_runs(layout, width, shared.contiguous_dim)
+    offsets = [at for _, at in runs]
+    where = places(low, [Affine(0)] * layout.rank, layout)
+    guards = GuardBuilder(low)
+    guards.overhang(layout)
+    owner = low.owner(layout) if writes else None
+    if owner is not None:
+        guards.always.append(owner)
+    addresses: Addresses = shared_addresses(low, buffer, None, where, offsets)
+    return Plan("shared", width, plan_order(layout, shared), addresses, guards.finish(offsets))
+
+
+def _reduce(low: Lowering, op: tile.Reduce) -> Value:
+    value, dtype = low.get(op.a), op.a.dtype
+    wide = dtype.is_float and dtype.bits < 32  # 16-bit floats are summed in f32
+    if wide:
+        value = low.b.cast(value, f32)
+    out = reduce_tile(low, value, layout_of(op.a), (op.dim,), op.kind)
+    return low.b.cast(out, dtype) if wide else out
+
+
+def _convert_layout(low: Lowering, op: tile.ConvertLayout) -> Value:
+    return convert(low, low.get(op.a), layout_of(op.a), op.layout)
+
+
+def _extract(low: Lowering, op: tile.Extract) -> Value:
+    """The element's owner keeps it, everybody else has 0; the bitwise or of all is the element."""
+    b, layout, value = low.b, layout_of(op.a), low.get(op.a)
+    dtype = value.dtype
+    bits = integer_of(dtype)
+    if dtype.kind == "bool":
+        value = b.cast(value, bits)
+    elif bits is not dtype:
+        value = b.value(arith.Reinterpret(value, bits))
+    for d, index in enumerate(op.indices):
+        base = low.thread_coord(layout, d)
+        here = low.get(index) if base is None else b.sub(low.get(index), base)
+        columns = tuple(at[d] for at in layout.register_offsets())
+        run = b.emit(thread.Offsets(b.constant(0, here.dtype), columns)).result
+        value = b.select(b.value(arith.Cmp(run, here, "eq")), value, b.constant(0, bits))
+    out = reduce_tile(low, value, layout, tuple(range(layout.rank)), "or")
+    if dtype.kind == "bool":
+        return b.cast(out, dtype)
+    return out if bits is dtype else b.value(arith.Reinterpret(out, dtype))
+
+
+def integer_of(dtype: DType) -> DType:
+    return dtype if dtype.is_int else DTYPES["u8" if dtype.kind == "bool" else f"u{dtype.bits}"]
+
+
+def _slice(low: Lowering, op: tile.Slice) -> Value:
+    """A part of a tile, through shared memory unless the registers are at hand."""
+    src, dst = layout_of(op.a), layout_of(op.result)
+    where = {at: reg for reg, at in enumerate(src.register_offsets())}
+    wanted = [tuple(a + o for a, o in zip(at, op.offsets, strict=True)) for at in dst.register_offsets()]
+    if src.thread_digits() == dst.thread_digits() and all(at in where for at in wanted):
+        return low.pick(low.get(op.a), [where[at] for at in wanted])
+    value = low.get(op.a)
+    dtype = storage(value.dtype)
+    shared = row_major(src.shape, dtype.bits)
+    buffer = scratch(low, shared, dtype, "slice")
+    plan = plan_whole(low, buffer, shared, src, writes=True)
+    emit_store(low, plan, buffer, None, low.pick(stored(low, value), plan_order(src, shared)))
+    offsets = list(dst.register_offsets())
+    at = places(low, [Affine(o) for o in op.offsets], dst)
+    guards = GuardBuilder(low)
+    guards.overhang(dst)
+    addresses = shared_addresses(low, buffer, None, at, offsets)
+    plan = Plan("shared", 1, tuple(range(len(offsets))), addresses, guards.finish(offsets))
+    return loaded_as(low, emit_load(low, plan, buffer, None, dst.num_regs), value.dtype)
+
+
+EXCHANGE_RULES: dict[type[Op], Rule] = {
+    tile.Reduce: _reduce,
+    tile.ConvertLayout: _convert_layout,
+    tile.Extract: _extract,
+    tile.Slice: _slice,
+}

@@ -1,0 +1,563 @@
+"""Loads, stores, atomics and copies: from regions of memory to addresses, widths and predicates.
+
+The element at tile offset `at` from the thread's base lies, in memory dimension d, at
+
+    start[d] + thread[d] + at[d]          start: scalars of the program; thread: of the thread's number; at: constant
+
+Global memory is linear in these, with strides that may be run-time values: one address per combination of offsets that meet
+a run-time stride, the other offsets are immediates. Shared memory has a layout: one address per combination that the
+swizzle does not let through as an immediate. What varies in deeper loops is added last, so that the rest can be hoisted.
+
+Widths come from the layout, the alignment that `Facts` proves, and 16 bytes. Predicates are there where bounds cannot be
+proven: index < size in each dimension, and inside the tile where the layout overhangs it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from minitile.ir.core import Op, Value
+from minitile.ir.diagnostics import LanguageError
+from minitile.ir.ops import arith, thread, tile
+from minitile.ir.types import ScalarType, TensorType, TileType, i32, i64
+from minitile.layout import Digit, Layout, coalesced
+from minitile.layout.access import thread_bits, vector_runs
+from minitile.layout.shared import SharedLayout, add_maybe_bits, bits_of_multiple
+from minitile.passes.affine import Affine
+from minitile.passes.lower import Lowering, Rule, layout_of
+
+Coord = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in one memory dimension a thread's accesses start: scalars of the program plus a value of the thread.
+    `reach` is how far thread and constant offsets may lead from `start`, `bits` which bits of the sum may be set."""
+
+    start: Affine
+    thread: Value | None
+    reach: int
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """`values` are few; access n goes to values[index[n]] + offsets[n]."""
+
+    value: Value
+    index: tuple[int, ...]
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """Predicate of access n: value[index[n]]; value None: no access needs one."""
+
+    value: Value | None
+    index: tuple[int, ...]
+
+
+def in_memory(layout: Layout, dims: tile.Dims) -> Layout:
+    """The layout with the memory's dimensions: one of size 1 where no tile dimension runs."""
+    to = {t: m for m, t in enumerate(dims) if t is not None}
+
+    def move(digits: tuple[Digit, ...]) -> tuple[Digit, ...]:
+        return tuple(d if d.dim is None else Digit(d.size, to[d.dim], d.stride) for d in digits)
+
+    shape = tuple(1 if t is None else layout.shape[t] for t in dims)
+    return Layout(shape, move(layout.reg), move(layout.lane), move(layout.warp))
+
+
+def places(low: Lowering, starts: Sequence[Affine], layout: Layout) -> list[Place]:
+    """The places of a tile whose layout is given in memory dimensions."""
+    bits = thread_bits(layout)
+    out = []
+    for d, start in enumerate(starts):
+        mine = bits_of_start(low, start)
+        out.append(Place(start, low.thread_coord(layout, d), layout.shape[d] - 1, add_maybe_bits(bits[d], mine)))
+    return out
+
+
+def bits_of_start(low: Lowering, start: Affine) -> int:
+    if start.is_constant and not start.const:
+        return 0
+    return bits_of_multiple(low.facts.multiple(start)) & ((1 << 32) - 1)
+
+
+def size_of(low: Lowering, tensor: Value, d: int) -> Affine:
+    size = tensor.shape[d]
+    return low.facts.affine(low.kernel.dims[size]) if isinstance(size, str) else Affine(size)
+
+
+def strides_of(low: Lowering, tensor: Value) -> list[Affine]:
+    """Row-major strides in elements."""
+    strides = [Affine(1)]
+    for d in range(len(tensor.shape) - 1, 0, -1):
+        strides.append(strides[-1] * size_of(low, tensor, d))
+    return strides[::-1][: len(tensor.shape)]
+
+
+# Addresses ----------------------------------------------------------------------------------------------------------
+
+
+def global_addresses(low: Lowering, tensor: Value, where: Sequence[Place], offsets: Sequence[Coord]) -> Addresses:
+    b, element = low.b, tensor.dtype.bytes
+    strides = strides_of(low, tensor)
+    run_time = [d for d, s in enumerate(strides) if not s.is_constant]
+    base = low.in_entry(("global", tensor), lambda b: b.emit(thread.GlobalAddress(tensor)).result)
+    later: dict[int, list[Value]] = {}
+    for place, stride in zip(where, strides, strict=True):
+        parts = low.by_depth(place.start)
+        first = parts.pop(0, None)
+        at = low.emit(first) if first is not None else None
+        if place.thread is not None:
+            at = place.thread if at is None else b.add(at, place.thread)
+        if at is not None:
+            base = b.add(base, b.mul(b.cast(at, i64), low.emit(stride * element, i64)))
+        for depth, part in parts.items():
+            moved = b.mul(b.cast(low.emit(part), i64), low.emit(stride * element, i64))
+            later.setdefault(depth, []).append(moved)
+    constant = sum((p.start.const * s for p, s in zip(where, strides, strict=True)), Affine(0))
+    bases: dict[Coord, int] = {}
+    values: list[Value] = []
+    index, immediates = [], []
+    for at_ in offsets:
+        total = sum((o * s for o, s in zip(at_, strides, strict=True)), constant) * element
+        key = tuple(at_[d] for d in run_time)
+        if key not in bases:
+            bases[key] = len(values)
+            moving = Affine(0, total.terms)
+            address = base if moving.is_constant else b.add(base, low.emit(moving, i64))
+            for depth in sorted(later):
+                for moved in later[depth]:
+                    address = b.add(address, moved)
+            values.append(address)
+        index.append(bases[key])
+        immediates.append(total.const)
+    return Addresses(low.concat(values), tuple(index), tuple(immediates))
+
+
+def shared_addresses(
+    low: Lowering, buffer: Value, slot: Value | None, where: Sequence[Place], offsets: Sequence[Coord]
+) -> Addresses:
+    """`where` and `offsets` in the buffer's dimensions."""
+    b, shared = low.b, shared_layout(buffer)
+    start = low.in_entry(("buffer", buffer), lambda b: b.emit(thread.BufferAddress(low.get(buffer))).result)
+    bits = [p.bits for p in where]
+    version = None if slot is None else b.mul(low.get(slot), shared.stage_bytes)
+    values: list[Value] = []
+    bases: dict[object, int] = {}
+    index, immediates = [], []
+    swizzled: Value | None = None
+    for at in offsets:
+        split = shared.split_constant(at, bits)
+        key: object = at if split is None else split.xor
+        if key not in bases:
+            bases[key] = len(values)
+            if split is None:
+                inside = swizzle(low, shared, coordinates(low, where, at))
+            else:
+                if swizzled is None:
+                    swizzled = swizzle(low, shared, coordinates(low, where, (0,) * len(at)))
+                inside = b.xor(swizzled, split.xor)
+            address = b.add(start, inside)
+            values.append(address if version is None else b.add(address, version))
+        index.append(bases[key])
+        immediates.append(0 if split is None else split.add)
+    return Addresses(low.concat(values), tuple(index), tuple(immediates))
+
+
+def coordinates(low: Lowering, where: Sequence[Place], at: Coord) -> list[Value]:
+    out = []
+    for place, offset in zip(where, at, strict=True):
+        value = low.emit(place.start + offset)
+        out.append(value if place.thread is None else low.b.add(place.thread, value))
+    return out
+
+
+def swizzle(low: Lowering, shared: SharedLayout, coords: Sequence[Value]) -> Value:
+    """The byte offset of an element at run-time coordinates."""
+    b = low.b
+    total = b.constant(0)
+    for dim, divisor, size, stride in shared.address_terms():
+        part = b.floordiv(coords[dim], divisor)
+        if size is not None:
+            part = b.floormod(part, size)
+        total = b.add(total, b.mul(part, stride))
+    xor = shared.xor_terms()
+    if xor is None:
+        return total
+    shift, mask = xor
+    moved = b.value(arith.Shr(total, b.constant(shift)))
+    return b.value(arith.Xor(total, b.and_(moved, b.constant(mask))))
+
+
+def local_addresses(low: Lowering, buffer: Value, indices: Sequence[Value]) -> Addresses:
+    """A thread's own array: row-major, scalar indices."""
+    b, shape = low.b, buffer.shape
+    linear = b.constant(0)
+    for index, size in zip(indices, shape, strict=True):
+        linear = b.add(b.mul(linear, size), b.cast(low.get(index), i32))
+    start = low.in_entry(("buffer", buffer), lambda b: b.emit(thread.BufferAddress(low.get(buffer))).result)
+    return Addresses(b.add(start, b.mul(b.cast(linear, i64), buffer.dtype.bytes)), (0,), (0,))
+
+
+def shared_layout(buffer: Value) -> SharedLayout:
+    assert isinstance(buffer.owner, tile.Alloc)
+    layout = buffer.owner.layout
+    assert isinstance(layout, SharedLayout)
+    return layout
+
+
+# Predicates -----------------------------------------------------------------------------------------------------------
+
+
+class GuardBuilder:
+    """Collects the conditions under which accesses happen; equal ones are computed once."""
+
+    def __init__(self, low: Lowering) -> None:
+        self.low = low
+        self.always: list[Value] = []  # for every access alike
+        self.checks: list[tuple[int, str, Value]] = []  # memory dimension, predicate, limit: offset `predicate` limit
+
+    def bounds(self, tensor: Value, where: Sequence[Place], layout: Layout) -> None:
+        """Index inside the tensor, and element inside the tile; `layout` in memory dimensions."""
+        low, b = self.low, self.low.b
+        for d, place in enumerate(where):
+            size = size_of(low, tensor, d)
+            below = low.facts.less(place.start + place.reach, size)
+            above = low.facts.nonnegative(place.start)
+            if below and above:
+                continue
+            at = low.emit(place.start)
+            if place.thread is not None:
+                at = b.add(at, place.thread)
+            if not below:
+                self.checks.append((d, "lt", b.sub(low.emit(size), at)))
+            if not above:
+                self.checks.append((d, "ge", b.sub(b.constant(0), at)))
+
+    def overhang(self, layout: Layout) -> None:
+        for d, (extent, size) in enumerate(zip(layout.extents, layout.shape, strict=True)):
+            base = self.low.thread_coord(layout, d)
+            if extent > size:
+                limit = self.low.b.constant(size)
+                self.checks.append((d, "lt", limit if base is None else self.low.b.sub(limit, base)))
+
+    def finish(self, offsets: Sequence[Coord]) -> Guards:
+        if not self.checks and not self.always:
+            return Guards(None, ())
+        b = self.low.b
+        single: dict[tuple[int, int], Value] = {}
+        joined: dict[Coord, int] = {}
+        values: list[Value] = []
+        index = []
+        for at in offsets:
+            key = tuple(at[d] for d, _, _ in self.checks)
+            if key not in joined:
+                terms = list(self.always)
+                for n, (d, predicate, limit) in enumerate(self.checks):
+                    if (n, at[d]) not in single:
+                        single[n, at[d]] = b.value(arith.Cmp(b.constant(at[d], limit.dtype), limit, predicate))
+                    terms.append(single[n, at[d]])
+                total = terms[0]
+                for term in terms[1:]:
+                    total = b.and_(total, term)
+                joined[key] = len(values)
+                values.append(total)
+            index.append(joined[key])
+        return Guards(self.low.concat(values), tuple(index))
+
+
+# Load, store, atomics ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All accesses of one operation: `order` lists the tile's registers in the order of the accesses."""
+
+    space: str
+    width: int
+    order: tuple[int, ...]
+    addresses: Addresses
+    guards: Guards
+
+
+MemoryOp = tile.Load | tile.Store | tile.AtomicRmw
+
+
+def plan(low: Lowering, op: MemoryOp, subject: Value | None, *, writes: bool, max_width: int = 16) -> Plan:
+    """`subject` is the tile that is moved (None: one scalar)."""
+    mem = op.mem
+    space = "global" if isinstance(mem.type, TensorType) else mem.type.space  # type: ignore[attr-defined]
+    if any(isinstance(v.type, TileType) for v in op.indices):
+        return _gather(low, op, subject, space, writes)
+    if subject is None or not isinstance(subject.type, TileType):
+        return _scalar(low, op, space, writes)
+    layout = in_memory(layout_of(subject), op.dims)
+    starts = [low.facts.affine(v) for v in op.indices]
+    where = places(low, starts, layout)
+    mask = op.mask
+    fast = len(op.dims) - 1 if space == "global" else shared_layout(mem).contiguous_dim
+    width = 1
+    if mask is None or not isinstance(mask.type, TileType):
+        width = access_width(low, mem, where, layout, max_width)
+    runs = vector_runs(layout, width, fast)
+    offsets = [at for _, at in runs]
+    guards = GuardBuilder(low)
+    if space == "global":
+        guards.bounds(mem, where, layout)
+    guards.overhang(layout)
+    owner = low.owner(layout) if writes else None
+    if owner is not None:
+        guards.always.append(owner)
+    if mask is not None and not isinstance(mask.type, TileType):
+        guards.always.append(low.get(mask))
+    order = tuple(r for registers, _ in runs for r in registers)
+    found = guards.finish(offsets)
+    if mask is not None and isinstance(mask.type, TileType):
+        found = _with_mask(low, found, low.pick(low.get(mask), order), len(offsets))
+    if space == "global":
+        addresses = global_addresses(low, mem, where, offsets)
+    else:
+        addresses = shared_addresses(low, mem, _slot(op), where, offsets)
+    return Plan(space, width, order, addresses, found)
+
+
+def _slot(op: MemoryOp) -> Value | None:
+    return None if isinstance(op, tile.AtomicRmw) else op.slot
+
+
+def _with_mask(low: Lowering, guards: Guards, mask: Value, count: int) -> Guards:
+    every = tuple(range(count))
+    if guards.value is None:
+        return Guards(mask, every)
+    return Guards(low.b.value(arith.And(low.pick(guards.value, guards.index), mask)), every)
+
+
+def access_width(low: Lowering, mem: Value, where: Sequence[Place], layout: Layout, max_bytes: int = 16) -> int:
+    """How many elements one access may take, along the memory's contiguous dimension: as far as the layout goes and
+    alignment is proven."""
+    in_tensor = isinstance(mem.type, TensorType)
+    fast = len(mem.shape) - 1 if in_tensor else shared_layout(mem).contiguous_dim
+    if fast is None or layout.shape[fast] == 1:
+        return 1
+    width = layout.vector_width(fast, max(1, max_bytes // mem.dtype.bytes))
+    width = math.gcd(width, low.facts.multiple(where[fast].start))
+    if not in_tensor:
+        shared = shared_layout(mem)
+        while width > 1 and (
+            shared.contiguous_elems(fast) % width or shared.row_alignment(fast, width) % (width * mem.dtype.bytes)
+        ):
+            width //= 2
+    elif len(mem.shape) > 1 or not low.facts.less(where[fast].start + where[fast].reach, size_of(low, mem, fast)):
+        width = math.gcd(width, low.facts.multiple(size_of(low, mem, fast)))
+    return width
+
+
+def _scalar(low: Lowering, op: MemoryOp, space: str, writes: bool) -> Plan:
+    """One element, at scalar indices."""
+    mem = op.mem
+    guards = GuardBuilder(low)
+    if op.mask is not None:
+        guards.always.append(low.get(op.mask))
+    if writes and space != "local" and isinstance(op, tile.Store) and _same_in_all_threads(low, op):
+        guards.always.append(low.first_thread())
+    if space == "local":
+        return Plan(space, 1, (0,), local_addresses(low, mem, op.indices), guards.finish([()]))
+    where = []
+    for v in op.indices:
+        start = low.facts.affine(v)
+        where.append(Place(start, None, 0, bits_of_start(low, start)))
+    zero = (0,) * len(where)
+    if space == "global":
+        guards.bounds(mem, where, Layout((1,) * len(where), (), (Digit(32, None, 0),), ()))
+        return Plan(space, 1, (0,), global_addresses(low, mem, where, [zero]), guards.finish([zero]))
+    return Plan(space, 1, (0,), shared_addresses(low, mem, _slot(op), where, [zero]), guards.finish([zero]))
+
+
+def _same_in_all_threads(low: Lowering, op: tile.Store) -> bool:
+    return not low.divergent and all(low.facts.uniform(v) for v in op.operands if isinstance(v.type, ScalarType))
+
+
+def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writes: bool) -> Plan:
+    """Indices that are tiles: every register has an address of its own."""
+    b, mem = low.b, op.mem
+    some = next(v for v in op.indices if isinstance(v.type, TileType))
+    layout = layout_of(subject if subject is not None and isinstance(subject.type, TileType) else some)
+    count = layout.num_regs
+    columns = layout.register_offsets()
+    coords: list[Value] = []
+    guard: Value | None = None
+
+    def also(condition: Value) -> None:
+        nonlocal guard
+        guard = condition if guard is None else b.value(arith.And(guard, condition))
+
+    for d, index in enumerate(op.indices):
+        at = low.get(index)
+        dim = op.dims[d]
+        if dim is not None:
+            base = low.thread_coord(layout, dim)
+            constants = tuple(c[dim] for c in columns)
+            run = b.emit(thread.Offsets(b.constant(0) if base is None else base, constants)).result
+            at = b.value(arith.Add(b.cast(at, i32), run))
+        if space == "global":
+            size = size_of(low, mem, d)
+            wide = at.dtype
+            if isinstance(index.type, TileType) or not low.facts.nonnegative(low.facts.affine(index)):
+                also(b.value(arith.Cmp(at, b.constant(0, wide), "ge")))
+            also(b.value(arith.Cmp(at, low.emit(size, wide), "lt")))
+        coords.append(at)
+    for d, (extent, size) in enumerate(zip(layout.extents, layout.shape, strict=True)):
+        if extent > size:
+            base = low.thread_coord(layout, d)
+            run = b.emit(thread.Offsets(b.constant(0) if base is None else base, tuple(c[d] for c in columns))).result
+            also(b.value(arith.Cmp(run, b.constant(size), "lt")))
+    owner = low.owner(layout) if writes else None
+    for condition in (owner, None if op.mask is None else low.get(op.mask)):
+        if condition is not None:
+            also(condition)
+    if space == "global":
+        address = low.in_entry(("global", mem), lambda b: b.emit(thread.GlobalAddress(mem)).result)
+        for at, stride in zip(coords, strides_of(low, mem), strict=True):
+            moved = b.value(arith.Mul(b.cast(at, i64), low.emit(stride * mem.dtype.bytes, i64)))
+            address = b.value(arith.Add(address, moved))
+    elif space == "shared":
+        shared = shared_layout(mem)
+        start = low.in_entry(("buffer", mem), lambda b: b.emit(thread.BufferAddress(low.get(mem))).result)
+        address = b.value(arith.Add(start, swizzle(low, shared, [b.cast(c, i32) for c in coords])))
+        slot = _slot(op)
+        if slot is not None:
+            address = b.value(arith.Add(address, b.mul(low.get(slot), shared.stage_bytes)))
+    else:
+        raise LanguageError("an array of T.alloc_local is indexed by scalars only", op.loc)
+    every = tuple(range(count))
+    address = low.pick(address, (0,) * count) if thread.count_of(address.type) == 1 else address
+    guards = Guards(None, ())
+    if guard is not None:
+        guards = Guards(guard, every if thread.count_of(guard.type) == count else (0,) * count)
+    return Plan(space, 1, every, Addresses(address, every, (0,) * count), guards)
+
+
+def _load(low: Lowering, op: tile.Load) -> Value:
+    p = plan(low, op, op.result, writes=False)
+    count = layout_of(op.result).num_regs if isinstance(op.result.type, TileType) else 1
+    return emit_load(low, p, op.mem, op.slot, count)
+
+
+def emit_load(low: Lowering, p: Plan, mem: Value, slot: Value | None, count: int) -> Value:
+    """The registers of the tile, in its own order."""
+    loaded = low.b.emit(
+        thread.LoadMem(
+            p.addresses.value,
+            mem=low.get(mem),
+            slot=None if slot is None else low.get(slot),
+            predicate=p.guards.value,
+            space=p.space,
+            dtype=mem.dtype,
+            count=count,
+            width=p.width,
+            address_of=p.addresses.index,
+            offsets=p.addresses.offsets,
+            predicate_of=p.guards.index,
+        )
+    ).result
+    back = [0] * count
+    for n, register in enumerate(p.order):
+        back[register] = n
+    return low.pick(loaded, back)
+
+
+def _store(low: Lowering, op: tile.Store) -> None:
+    subject = op.value if isinstance(op.value.type, TileType) else None
+    p = plan(low, op, subject, writes=True)
+    value = low.get(op.value)
+    emit_store(low, p, op.mem, op.slot, _spread(low, value, p))
+
+
+def _spread(low: Lowering, value: Value, p: Plan) -> Value:
+    if thread.count_of(value.type) == 1:
+        return low.pick(value, (0,) * len(p.order))
+    return low.pick(value, p.order)
+
+
+def emit_store(low: Lowering, p: Plan, mem: Value, slot: Value | None, value: Value) -> None:
+    """`value` in the order of the accesses."""
+    low.b.emit(
+        thread.StoreMem(
+            p.addresses.value,
+            value,
+            low.get(mem),
+            slot=None if slot is None else low.get(slot),
+            predicate=p.guards.value,
+            space=p.space,
+            width=p.width,
+            address_of=p.addresses.index,
+            offsets=p.addresses.offsets,
+            predicate_of=p.guards.index,
+        )
+    )
+
+
+def _atomic(low: Lowering, op: tile.AtomicRmw) -> tuple[Value, ...]:
+    subject = op.value if isinstance(op.value.type, TileType) else None
+    p = plan(low, op, subject, writes=True, max_width=op.mem.dtype.bytes)
+    returns = bool(op.results) and op.result in low.used
+    value = _spread(low, low.get(op.value), p)
+    new = low.b.emit(
+        thread.AtomicMem(
+            p.addresses.value,
+            value,
+            low.get(op.mem),
+            predicate=p.guards.value,
+            space=p.space,
+            kind=op.kind,
+            width=1,
+            address_of=p.addresses.index,
+            offsets=p.addresses.offsets,
+            predicate_of=p.guards.index,
+            returns=returns,
+        )
+    )
+    if not returns:
+        return tuple(value for _ in op.results)
+    back = [0] * len(p.order)
+    for n, register in enumerate(p.order):
+        back[register] = n
+    return (low.pick(new.result, back),)
+
+
+def _copy(low: Lowering, op: tile.Copy) -> None:
+    """Through registers: a load and a store in the layout that suits both."""
+    move_through_registers(low, op, coalesced(op.shape, low.threads, op.src.dtype.bits))
+
+
+def move_through_registers(low: Lowering, op: tile.Copy, layout: Layout) -> None:
+    value = Value(TileType(op.shape, op.src.dtype, layout))
+    load = tile.Load(op.src, op.src_indices, op.shape, op.src_dims, slot=op.src_slot)
+    p = plan(low, load, value, writes=False)
+    registers = emit_load(low, p, op.src, op.src_slot, layout.num_regs)
+    store = tile.Store(op.dst, op.dst_indices, value, op.dst_dims, slot=op.dst_slot)
+    store.loc = op.loc
+    q = plan(low, store, value, writes=True)
+    emit_store(low, q, op.dst, op.dst_slot, low.pick(registers, q.order))
+
+
+def _alloc(low: Lowering, op: tile.Alloc) -> Value:
+    size = math.prod(op.type_.shape) * op.type_.dtype.bytes if op.bytes is None else op.bytes
+    new = tile.Alloc(op.type_, layout=op.layout, offset=op.offset, bytes=size)
+    new.loc = op.loc
+    low.entry.ops.append(new)
+    return new.result
+
+
+MEMORY_RULES: dict[type[Op], Rule] = {
+    tile.Alloc: _alloc,
+    tile.Load: _load,
+    tile.Store: _store,
+    tile.AtomicRmw: _atomic,
+    tile.Copy: _copy,
+}

@@ -1,0 +1,50 @@
+"""What a backend tells the target-independent passes: the layouts that its instructions demand, and how its
+instructions are written.
+
+`Rules` is one record per lowering (sm_80, …). `infer_layouts` asks `gemm_plan` which layouts a gemm needs; `lower` looks
+up each tile operation in `lower`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from minitile.ir.core import Op
+from minitile.ir.diagnostics import TargetError
+from minitile.ir.ops.tile import Gemm
+from minitile.layout import Layout
+
+if TYPE_CHECKING:
+    from minitile.passes.lower import Lowering
+
+
+@dataclass(frozen=True, slots=True)
+class GemmPlan:
+    """How a gemm is split over the warps: `a` is the layout of a M×K tile, `b` of K×N, `c` of M×N."""
+
+    atom: str
+    shape: tuple[int, int, int]
+    repeats: tuple[int, int, int]
+    warps: tuple[int, int]
+    step: int
+    a: Layout
+    b: Layout
+    c: Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """gemm_plan(op, threads) raises MinitileError where no instruction fits. `lower` maps operation classes to functions
+    (lowering, op) -> the values of op's results."""
+
+    gemm_plan: Callable[[Gemm, int], GemmPlan]
+    lower: dict[type[Op], Callable[[Lowering, Any], Any]]
+
+
+def _no_backend(op: Gemm, threads: int) -> GemmPlan:
+    raise TargetError("no backend lowers gemm for this target", op.loc)
+
+
+NO_RULES = Rules(_no_backend, {})

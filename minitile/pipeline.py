@@ -1,0 +1,172 @@
+"""The passes of each target, in order: the compiler's table of contents.
+
+`compile_ir` takes traced IR to assembly text. Every pass is a function (kernel, context) in a file of its name; the order
+below is the only order there is, and what is optional can be switched off by name (`compile(..., passes={"licm": False})`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from minitile.ir.core import Kernel, Op, Value
+from minitile.ir.diagnostics import LanguageError, TargetError
+from minitile.ir.ops import arith, control
+from minitile.ir.printer import print_kernel
+from minitile.passes.count_tokens import count_tokens
+from minitile.passes.cse import cse
+from minitile.passes.fragments_to_values import fragments_to_values
+from minitile.passes.infer_layouts import infer_layouts
+from minitile.passes.licm import licm
+from minitile.passes.lower import lower
+from minitile.passes.manager import Pass, PassContext, run_passes
+from minitile.passes.parallel_to_tiles import parallel_to_tiles
+from minitile.passes.place_shared import place_shared
+from minitile.passes.simplify import simplify
+from minitile.passes.software_pipeline import software_pipeline
+from minitile.passes.thread_barriers import thread_barriers
+from minitile.passes.unroll import unroll
+from minitile.target import Target
+
+
+def legalize(kernel: Kernel, context: PassContext) -> None:
+    """The backend's own: operations that the target lacks become ones that it has."""
+    from minitile.backends.nvidia.legalize import legalize as nvidia
+
+    nvidia(kernel, context)
+
+
+TILE_PASSES: list[tuple[str, Pass]] = [
+    ("unroll", unroll),
+    ("parallel_to_tiles", parallel_to_tiles),
+    ("fragments_to_values", fragments_to_values),
+    ("simplify", simplify),
+    # While a copy is still one operation.
+    ("software_pipeline", software_pipeline),
+    ("simplify", simplify),
+    ("infer_layouts", infer_layouts),
+]
+
+THREAD_PASSES: list[tuple[str, Pass]] = [
+    ("simplify", simplify),
+    ("cse", cse),
+    ("legalize", legalize),
+    ("simplify", simplify),
+    ("cse", cse),
+    ("licm", licm),
+    # Synchronisation last: placement decides which bytes two buffers share, barriers which accesses those are, and only
+    # then is it known which asynchronous groups are outstanding at a wait.
+    ("place_shared", place_shared),
+    ("thread_barriers", thread_barriers),
+    ("count_tokens", count_tokens),
+]
+
+OPTIONAL = frozenset({"simplify", "cse", "licm", "software_pipeline", "unroll"})
+
+PASSES: dict[str, Pass] = {**dict(TILE_PASSES), "lower": lower, **dict(THREAD_PASSES)}
+
+
+@dataclass
+class Result:
+    """Assembly and how to launch it. `grid` holds expressions of runtime.launch over the run-time dimensions; `params`
+    (name, kind, dtype) in the entry's order; `texts` the IR by stage; `timings` milliseconds by pass."""
+
+    ptx: str
+    entry: str
+    grid: tuple[Any, Any, Any]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    params: tuple[tuple[str, str, str], ...]
+    texts: dict[str, str] = field(default_factory=dict)
+    timings: dict[str, float] = field(default_factory=dict)
+
+
+def make_context(target: Target, options: Mapping[str, Any] | None = None) -> PassContext:
+    """The context in which a target's passes run. Raises TargetError for a target that nothing is written for yet."""
+    if target.vendor != "nvidia" or not target.lowering:
+        raise TargetError(f"{target} has no backend yet", hint="targets that have one: sm_80, sm_89")
+    from minitile.backends.nvidia.lowering import rules_for
+
+    return PassContext(target, rules_for(target), dict(options or {}))
+
+
+def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None = None, texts: bool = False) -> Result:
+    """Traced IR to PTX, in place. `texts`: keep the text of both stages of the IR. Raises MinitileError."""
+    from minitile.backends.nvidia.writer import write_ptx
+
+    context = make_context(target)
+    grid = launch_grid(kernel)
+    kept: dict[str, str] = {}
+    switches = dict(passes or {})
+    names = {name for name, _ in TILE_PASSES}
+
+    def run(which: list[tuple[str, Pass]]) -> None:
+        mine = {name for name, _ in which}
+        run_passes(
+            kernel,
+            which,
+            context,
+            switches={n: on for n, on in switches.items() if n in mine or n not in PASSES},
+            optional=OPTIONAL,
+        )
+
+    if texts:
+        kept["traced_ir"] = print_kernel(kernel)
+    run(TILE_PASSES)
+    if texts:
+        kept["tile_ir"] = print_kernel(kernel)
+    run([("lower", lower)])
+    run(THREAD_PASSES)
+    if texts:
+        kept["thread_ir"] = print_kernel(kernel)
+    start = time.perf_counter()
+    module = write_ptx(kernel, target)
+    context.timings["write_ptx"] = (time.perf_counter() - start) * 1e3
+    assert names
+    return Result(
+        module.text,
+        module.entry,
+        grid,
+        (kernel.attrs["threads"], 1, 1),
+        kernel.attrs.get("shared_bytes", 0),
+        module.params,
+        kept,
+        context.timings,
+    )
+
+
+def launch_grid(kernel: Kernel) -> tuple[Any, Any, Any]:
+    """The launch's grid as expressions of runtime.launch. Raises LanguageError where the host could not compute it."""
+    launch = next((op for op in kernel.body.ops if isinstance(op, control.Launch)), None)
+    if launch is None:
+        raise LanguageError(f"the kernel {kernel.name} has no `with T.Kernel(...)`")
+    dims = {value: ("dim", name) for name, value in kernel.dims.items()}
+    scalars = {value: ("scalar", value.name) for value in kernel.params}
+    x, y, z = (_host(value, {**scalars, **dims}, launch) for value in launch.grid)
+    return x, y, z
+
+
+_HOST: dict[type[Op], str] = {
+    arith.Add: "add",
+    arith.Sub: "sub",
+    arith.Mul: "mul",
+    arith.FloorDiv: "floordiv",
+    arith.FloorMod: "mod",
+    arith.Min: "min",
+    arith.Max: "max",
+}
+
+
+def _host(value: Value, known: Mapping[Value, Any], launch: Op) -> Any:
+    if value in known:
+        return known[value]
+    op = value.op
+    if isinstance(op, arith.Constant):
+        return int(op.value)
+    if isinstance(op, arith.Binary) and type(op) in _HOST:
+        return (_HOST[type(op)], _host(op.a, known, launch), _host(op.b, known, launch))
+    if isinstance(op, arith.Cast):
+        return _host(op.a, known, launch)
+    raise LanguageError("the grid is computed by the host: + - * // % min max of dimensions and scalars", launch.loc)

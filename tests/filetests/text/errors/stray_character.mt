@@ -1,0 +1,4 @@
+// Characters outside the language.
+tile kernel @k(%A: tensor<64x64xf32>, %n: i32, %x: f32) {
+  %a = add %n, ?  // expect-error: unexpected '?'
+}

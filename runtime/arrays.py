@@ -109,11 +109,15 @@ def find_reader(array: Any) -> Reader:
         reader = _read_dlpack
     else:
         raise ArgumentError(
-            f"{kind.__module__}.{kind.__qualname__} is no array that minitile knows",
+            f"{_type_name(kind)} is no array that minitile knows",
             "pass a torch, CuPy or NumPy array, or one with __cuda_array_interface__ or __dlpack__",
         )
     readers[kind] = reader
     return reader
+
+
+def _type_name(kind: type) -> str:
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _torch_reader(torch: Any) -> Reader:

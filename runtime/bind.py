@@ -4,8 +4,8 @@ The generated function holds the common case as straight-line comparisons; whate
 looks again, slowly, and says what is wrong. For `(A: (M, K) bf16, n: i32)` it reads
 
     def bind(a0, a1):
-        p0, s0, t0, place, w0 = (get(type(a0)) or find(a0))(a0)
         try:
+            p0, s0, t0, place, w0 = (get(type(a0)) or find(a0))(a0)
             d0, d1, = s0
             ok = t0 == 'bf16' and w0
             v0 = to_int(a1)
@@ -22,7 +22,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .arrays import CPU, Place, find_reader, read, readers
+from .arrays import CPU, Place, Reading, find_reader, read, readers
 from .errors import ArgumentError
 from .launch import ScalarArg, TensorArg, Values
 
@@ -65,8 +65,7 @@ def compile_binder(args: Sequence[TensorArg | ScalarArg]) -> Bind:
                 tests.append(f"{variable} == {dims[extent]}")
             else:
                 dims[extent] = variable
-    body = "".join(f"    {line}\n" for line in reads)
-    body += "    try:\n" + "".join(f"        {line}\n" for line in checks)
+    body = "    try:\n" + "".join(f"        {line}\n" for line in (*reads, *checks))
     body += f"        ok = {' and '.join(tests) or 'True'}\n"
     body += "    except Exception:\n        ok = False\n"
     body += f"    if not ok:\n        place = explain({', '.join(names)})\n"
@@ -105,7 +104,7 @@ def _explain(args: tuple[TensorArg | ScalarArg, ...], values: tuple[Any, ...]) -
         if isinstance(arg, ScalarArg):
             _explain_scalar(arg, value)
             continue
-        _, shape, dtype, here, whole = read(value)
+        _, shape, dtype, here, whole = _read(arg, value)
         _explain_tensor(arg, tuple(shape), dtype, whole)
         if place is None:
             place, placed = here, arg.name
@@ -123,6 +122,15 @@ def _explain(args: tuple[TensorArg | ScalarArg, ...], values: tuple[Any, ...]) -
                     f"{want} is {first} in {where}, but {have} in {arg.name}.shape[{axis}]: {_shown(arg, shape)}"
                 )
     return place or CPU
+
+
+def _read(arg: TensorArg, value: Any) -> Reading:
+    try:
+        return read(value)
+    except ArgumentError as error:
+        raise ArgumentError(f"{arg.name}: {error.message}", error.hint) from None
+    except Exception as error:  # the framework's own
+        raise ArgumentError(f"{arg.name} cannot be read: {type(error).__name__}: {error}") from None
 
 
 def _explain_scalar(arg: ScalarArg, value: Any) -> None:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 from .arrays import Place
 from .bind import compile_binder
@@ -203,21 +203,14 @@ class Launcher:
         form, self._offsets = param_layout(info.params, _CONFIG_BYTES)
         self._size = struct.calcsize(_CONFIG + form)
         self._pack = struct.Struct(_CONFIG + form).pack_into
-        self._grid = compile_exprs(info.grid, self.slots)
-        self._params = _compile_params(info, self.slots)
-        self._attributes = (
-            ctypes.create_string_buffer(_CLUSTER_ATTRIBUTE.pack(4, *info.cluster))
-            if info.cluster != (1, 1, 1)
-            else None
-        )
-        attributes = (0, 0) if self._attributes is None else (ctypes.addressof(self._attributes), 1)
-        self._fixed = (*info.block, info.dynamic_shared)
-        self._trailer = attributes
+        cluster = None if info.cluster == (1, 1, 1) else _CLUSTER_ATTRIBUTE.pack(4, *info.cluster)
+        self._attributes = None if cluster is None else ctypes.create_string_buffer(cluster)
+        self._fields = self._compile_fields()
         library = _ctypes_driver()
         self._launch = library.cuLaunchKernelEx
         self._current = library.cuCtxGetCurrent
         self._frames: list[_Frame] = []
-        self._loaded: dict[tuple[int, int], _Loaded] = {}
+        self._loaded: dict[tuple[int | None, int], _Loaded] = {}
         self._lock = threading.Lock()
 
     def __call__(self, *args: Any) -> None:
@@ -234,26 +227,26 @@ class Launcher:
 
     def launch(self, values: Values, place: Place) -> None:
         """Launches with slot values (in the order of `slots`) that a binder has checked, for tensors at `place`."""
-        grid = self._grid(values)
-        if 0 in grid:
+        fields = self._fields((*values, place.stream()))
+        if 0 in fields[:3]:
             return
         try:
             frame = self._frames.pop()
         except IndexError:
             frame = _Frame(self._size, self._offsets)
         self._current(frame.context_at)
-        loaded = self._loaded.get((frame.context.value, place.index))  # type: ignore[arg-type]
+        loaded = self._loaded.get((frame.context.value, place.index))
         if loaded is None or place.kind != "cuda":
             self._first_launch(values, place)
             return
         try:
-            self._pack(frame.buffer, 0, *grid, *self._fixed, place.stream(), *self._trailer, *self._params(values))
+            self._pack(frame.buffer, 0, *fields)
         except (struct.error, OverflowError) as error:
-            self._explain_pack(grid, values, error)
+            self._explain_pack(fields, error)
         status = self._launch(frame.config, loaded.function, frame.params, None)
         self._frames.append(frame)
         if status:
-            self._explain_launch(status, grid)
+            self._explain_launch(status, fields[:3])
 
     def prepare(self, *args: Any) -> Prepared:
         """Everything that does not change, done once: the result launches on these very arrays when called."""
@@ -263,6 +256,26 @@ class Launcher:
         """Registers, local and shared memory as the driver reports them for the code that runs at `place`."""
         with _on_device(place):
             return self._load(place).info
+
+    def _compile_fields(self) -> Callable[[Values], Values]:
+        """From the slot values and the stream to all that goes into a frame, in the order of `_CONFIG` and then the
+        parameters; bf16 scalars as their bits."""
+        info, stream = self.info, ("stream", "")
+        attributes = (0, 0) if self._attributes is None else (ctypes.addressof(self._attributes), 1)
+        sources = [param.source for param in info.params]
+        exprs = (*info.grid, *info.block, info.dynamic_shared, stream, *attributes, *sources)
+        plain = compile_exprs(exprs, (*self.slots, stream))
+        halves = [i - len(info.params) for i, param in enumerate(info.params) if param.dtype == "bf16"]
+        if not halves:
+            return plain
+
+        def with_bits(values: Values) -> Values:
+            fields = list(plain(values))
+            for i in halves:
+                fields[i] = bf16_bits(fields[i])
+            return tuple(fields)
+
+        return with_bits
 
     def _first_launch(self, values: Values, place: Place) -> None:
         """A launch in a context that does not have the kernel yet, or whose device is not the tensors'."""
@@ -295,11 +308,11 @@ class Launcher:
                     "call the kernel function itself: it compiles what a call needs",
                 )
 
-    def _explain_pack(self, grid: Values, values: Values, error: Exception) -> None:
-        for axis, blocks in zip("xyz", grid, strict=True):
+    def _explain_pack(self, fields: Values, error: Exception) -> NoReturn:
+        for axis, blocks in zip("xyz", fields[:3], strict=True):
             if not 0 <= blocks < 2**32:
                 raise ArgumentError(f"the grid's {axis} is {blocks}, which no GPU can launch") from None
-        for param, value in zip(self.info.params, self._params(values), strict=True):
+        for param, value in zip(self.info.params, fields[-len(self.info.params) :], strict=True):
             form, _ = param_layout([param])
             try:
                 struct.pack("<" + form, value)
@@ -309,7 +322,7 @@ class Launcher:
                 ) from None
         raise ArgumentError(f"the launch parameters cannot be packed: {error}") from None
 
-    def _explain_launch(self, status: int, grid: Values) -> None:
+    def _explain_launch(self, status: int, grid: Values) -> NoReturn:
         for axis, blocks, limit in zip("xyz", grid, _GRID_LIMITS, strict=True):
             if blocks > limit:
                 raise ArgumentError(f"the grid is {grid}: at most {limit} blocks fit in {axis}")
@@ -332,21 +345,21 @@ class Prepared:
     __slots__ = ("_at", "_buffer", "_config", "_explain", "_frame", "_function", "_launch", "_params", "_stream")
 
     def __init__(self, launcher: Launcher, values: Values, place: Place) -> None:
-        grid = launcher._grid(values)
-        self._launch: Callable[..., int] = _nothing
+        fields = launcher._fields((*values, 0))
         self._frame = frame = _Frame(launcher._size, launcher._offsets)
         self._buffer, self._config, self._params = frame.buffer, frame.config, frame.params
         self._stream = place.stream
         self._function = 0
-        self._explain = launcher._explain_launch, grid
-        if 0 in grid:
+        self._launch: Callable[..., int] = _nothing
+        self._explain = launcher._explain_launch, fields[:3]
+        if 0 in fields[:3]:
             return
         with _on_device(place):
             self._function = launcher._load(place).function
         try:
-            launcher._pack(frame.buffer, 0, *grid, *launcher._fixed, 0, *launcher._trailer, *launcher._params(values))
+            launcher._pack(frame.buffer, 0, *fields)
         except (struct.error, OverflowError) as error:
-            launcher._explain_pack(grid, values, error)
+            launcher._explain_pack(fields, error)
         self._launch = launcher._launch
 
     def __call__(self, stream: int | None = None) -> None:
@@ -366,22 +379,6 @@ _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 def _nothing(*_: object) -> int:
     """The launch of an empty grid."""
     return 0
-
-
-def _compile_params(info: LaunchInfo, slots: tuple[tuple[str, str], ...]) -> Callable[[Values], Values]:
-    """The parameters' values as `struct` packs them: bf16 scalars as their bits."""
-    plain = compile_exprs([param.source for param in info.params], slots)
-    halves = [i for i, param in enumerate(info.params) if param.dtype == "bf16"]
-    if not halves:
-        return plain
-
-    def with_bits(values: Values) -> Values:
-        out = list(plain(values))
-        for i in halves:
-            out[i] = bf16_bits(out[i])
-        return tuple(out)
-
-    return with_bits
 
 
 @contextmanager

@@ -1,0 +1,196 @@
+"""From a compiled kernel to a running one: picks the device, assembles for it, launches; NumPy goes to the simulator.
+
+`Executable` is one specialisation; `Dispatcher` stands before all specialisations of a kernel and picks by the facts
+that hold for a call (such as "K is divisible by 16"). Both turn the runtime's errors into MinitileErrors that show the
+line of the call. Neither knows of the language: `jit` gives them PTX text, a LaunchInfo and a function that simulates.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from minitile.backends.nvidia.assemble import (
+    Assembled,
+    AssembleOptions,
+    AssemblerMissing,
+    assemble,
+    nvjitlink_version,
+)
+from minitile.cache import Entry, default_cache, make_key
+from minitile.ir.diagnostics import LaunchArgumentError, Location, MinitileError
+from minitile.runtime import cuda
+from minitile.runtime.arrays import Place
+from minitile.runtime.bind import compile_binder
+from minitile.runtime.errors import ArgumentError, LaunchError
+from minitile.runtime.launch import Expr, LaunchInfo, ScalarArg, TensorArg, Values, compile_exprs, slots_of
+
+Simulate = Callable[[tuple[Any, ...]], None]
+
+
+class DeviceError(MinitileError):
+    """The GPU's driver refused, or there is no driver to ask."""
+
+
+class Executable:
+    """One compiled kernel, callable on GPU arrays and, through `simulate`, on NumPy arrays.
+
+    `simulate` gets the caller's arguments (NumPy arrays and Python scalars, already checked) and writes the results
+    into the arrays. `assembled` fills with what ptxas said for each architecture that the kernel was assembled for.
+    """
+
+    def __init__(
+        self,
+        info: LaunchInfo,
+        ptx: str,
+        simulate: Simulate | None = None,
+        options: AssembleOptions | None = None,
+    ) -> None:
+        self.info = info
+        self.ptx = ptx
+        self.options = options or AssembleOptions()
+        self.assembled: dict[str, Assembled] = {}
+        self._simulate = simulate
+        self._bind = compile_binder(info.args)
+        self._launcher: cuda.Launcher | None = None
+
+    def __call__(self, *args: Any) -> None:
+        """Runs on the arguments: on their GPU, on its framework's current stream; in the simulator for NumPy arrays."""
+        try:
+            _, place = self._bind(*args)
+            if place.kind == "cpu":
+                self._on_cpu(args)
+            else:
+                self.launcher(*args)
+        except LaunchError as error:
+            raise_for_caller(error)
+
+    def run(self, values: Values, place: Place, args: tuple[Any, ...]) -> None:
+        """As a call, with arguments that are bound and known to hold to the kernel's facts. Raises LaunchErrors."""
+        if place.kind == "cpu":
+            self._on_cpu(args)
+        else:
+            (self._launcher or self.launcher).launch(values, place)
+
+    def prepare(self, *args: Any) -> cuda.Prepared:
+        """A launch on these very arrays, ready to be repeated by calling it (optionally with a raw stream)."""
+        try:
+            return self.launcher.prepare(*args)
+        except LaunchError as error:
+            raise_for_caller(error)
+
+    @property
+    def launcher(self) -> cuda.Launcher:
+        """The kernel on CUDA devices, made on first use."""
+        if self._launcher is None:
+            self._launcher = cuda.Launcher(self.info, self._image)
+        return self._launcher
+
+    def assemble(self, arch: str) -> Assembled:
+        """The cubin for `arch` with its costs, from the cache or by nvJitLink."""
+        if arch not in self.assembled:
+            self.assembled[arch] = assemble_cached(self.ptx, arch, self.options)
+        return self.assembled[arch]
+
+    def _image(self, device: cuda.DeviceInfo) -> bytes:
+        try:
+            return self.assemble(device_arch(self.ptx, device.arch)).cubin
+        except AssemblerMissing:
+            return self.ptx.encode()
+
+    def _on_cpu(self, args: tuple[Any, ...]) -> None:
+        if self._simulate is None:
+            raise ArgumentError("the arguments are on the CPU and this kernel has no simulator")
+        self._simulate(args)
+
+
+class Dispatcher:
+    """All specialisations of one kernel: `compile` is asked for an Executable the first time that a place and a set of
+    `facts` (expressions over the arguments' slots; see minitile.runtime.launch) come up, with which of them hold."""
+
+    def __init__(
+        self,
+        args: Sequence[TensorArg | ScalarArg],
+        facts: Sequence[Expr],
+        compile: Callable[[Place, tuple[bool, ...]], Executable],
+    ) -> None:
+        self._bind = compile_binder(args)
+        self._facts = compile_exprs(facts, slots_of(args))
+        self._compile = compile
+        self._known: dict[tuple[Any, ...], Executable] = {}
+
+    def __call__(self, *args: Any) -> None:
+        try:
+            values, place = self._bind(*args)
+            self._pick(values, place).run(values, place, args)
+        except LaunchError as error:
+            raise_for_caller(error)
+
+    def executable(self, *args: Any) -> Executable:
+        """The specialisation that a call with these arguments would run; compiled now if need be."""
+        try:
+            return self._pick(*self._bind(*args))
+        except LaunchError as error:
+            raise_for_caller(error)
+
+    def _pick(self, values: Values, place: Place) -> Executable:
+        facts = self._facts(values)
+        key = (place.kind, place.index, facts)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._compile(place, facts)
+        return found
+
+
+def device_arch(ptx: str, arch: str) -> str:
+    """What to assemble `ptx` for on a device of architecture `arch`: that, except where the text is for one
+    architecture alone (sm_90a)."""
+    found = re.search(r"^\s*\.target\s+(sm_\d+[af])\b", ptx, re.MULTILINE)
+    return found.group(1) if found else arch
+
+
+def assemble_cached(ptx: str, arch: str, options: AssembleOptions) -> Assembled:
+    """As `assemble`, kept on disk: by the text, the architecture, the options and nvJitLink's version."""
+    store = default_cache()
+    if store is None:
+        return assemble(ptx, arch, options)
+    version = nvjitlink_version()
+    key = make_key("cubin", ptx, arch, json.dumps([asdict(options), version]))
+    entry = store.load(key)
+    if entry is not None:
+        return Assembled(cubin=entry.blob, **{**entry.meta, "warnings": tuple(entry.meta["warnings"])})
+    assembled = assemble(ptx, arch, options)
+    meta = {name: value for name, value in asdict(assembled).items() if name != "cubin"}
+    store.store(key, Entry(meta, assembled.cubin))
+    return assembled
+
+
+def raise_for_caller(error: LaunchError) -> NoReturn:
+    """The runtime's error as a MinitileError at the user's line."""
+    kind = LaunchArgumentError if isinstance(error, ArgumentError) else DeviceError
+    raise kind(error.message, caller_location(), error.hint) from None
+
+
+def caller_location() -> Location | None:
+    """The innermost expression outside minitile that is being evaluated."""
+    here = Path(__file__).parent
+    ours = tuple(f"{folder}{os.sep}" for folder in (here, (here / "backends").resolve(), (here / "runtime").resolve()))
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if not code.co_filename.startswith((*ours, "<")):
+            positions = next(islice(code.co_positions(), frame.f_lasti // 2, None))
+            line, end_line, column, end_column = positions
+            if line is None or end_line != line:
+                return Location(code.co_filename, frame.f_lineno, function=code.co_name)
+            return Location(code.co_filename, line, column or 0, end_column or 0, code.co_name)
+        frame = frame.f_back
+    return None

@@ -1,0 +1,143 @@
+"""A CUDA driver made of Python: two devices, contexts, modules, and a cuLaunchKernelEx that reads the launch back from
+memory as the driver would (CUDA driver API: CUlaunchConfig). It stands in where no GPU is."""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+from types import SimpleNamespace
+from typing import Any
+
+
+class Status(enum.IntEnum):
+    CUDA_SUCCESS = 0
+    CUDA_ERROR_INVALID_VALUE = 1
+    CUDA_ERROR_INVALID_IMAGE = 200
+
+
+class Config(ctypes.Structure):
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p),
+        ("count", ctypes.c_uint),
+    )
+
+
+def named(*names: str) -> SimpleNamespace:
+    return SimpleNamespace(**{name: name for name in names})
+
+
+class FakeDriver:
+    """Both faces: `cuda.bindings.driver`'s functions that return (status, results…), and libcuda for ctypes. A
+    context's handle is 1000 + device; a function's 1, 2, …; `parameters` are the ctypes of the kernel's parameters."""
+
+    CUresult = Status
+    CUjit_option = named("CU_JIT_ERROR_LOG_BUFFER", "CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES")
+    CUfunction_attribute = named(
+        "CU_FUNC_ATTRIBUTE_NUM_REGS",
+        "CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES",
+        "CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES",
+        "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES",
+    )
+    CUdevice_attribute = named(
+        "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR",
+        "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR",
+        "CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
+        "CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT",
+    )
+
+    def __init__(self, parameters: list[Any]) -> None:
+        self.parameters = parameters
+        self.stack = [0]
+        self.loads: list[tuple[int, bytes]] = []
+        self.launches: list[SimpleNamespace] = []
+        self.shared_limits: dict[int, int] = {}
+        self.fail_launch = 0
+        self.fail_load = b""
+
+    # libcuda, as ctypes calls it
+
+    def cuCtxGetCurrent(self, *out: Any) -> Any:
+        if not out:
+            return Status.CUDA_SUCCESS, self.stack[-1]
+        out[0]._obj.value = self.stack[-1]
+        return 0
+
+    def cuLaunchKernelEx(self, config_at: int, function: int, params_at: int, extra: None) -> int:
+        config = Config.from_address(config_at)
+        pointers = (ctypes.c_void_p * len(self.parameters)).from_address(params_at)
+        cluster = None
+        if config.count:
+            assert ctypes.c_uint.from_address(config.attributes).value == 4
+            cluster = tuple((ctypes.c_uint * 3).from_address(config.attributes + 8))
+        self.launches.append(
+            SimpleNamespace(
+                grid=tuple(config.grid),
+                block=tuple(config.block),
+                shared=config.shared,
+                stream=config.stream or 0,
+                cluster=cluster,
+                function=function,
+                context=self.stack[-1],
+                values=tuple(t.from_address(p).value for t, p in zip(self.parameters, pointers, strict=True)),
+            )
+        )
+        return self.fail_launch
+
+    # cuda.bindings.driver
+
+    def cuDeviceGetCount(self) -> Any:
+        return Status.CUDA_SUCCESS, 2
+
+    def cuDeviceGet(self, index: int) -> Any:
+        return Status.CUDA_SUCCESS, index
+
+    def cuDeviceGetName(self, _size: int, _device: int) -> Any:
+        return Status.CUDA_SUCCESS, b"Fake GPU\0\0\0"
+
+    def cuDeviceGetAttribute(self, which: str, _device: int) -> Any:
+        table = {"MAJOR": 9, "MINOR": 0, "OPTIN": 232448, "COUNT": 132}
+        return Status.CUDA_SUCCESS, table[which.rsplit("_", 1)[1]]
+
+    def cuDevicePrimaryCtxRetain(self, device: int) -> Any:
+        return Status.CUDA_SUCCESS, 1000 + device
+
+    def cuCtxSetCurrent(self, context: int) -> Any:
+        self.stack[-1] = context
+        return (Status.CUDA_SUCCESS,)
+
+    def cuCtxPushCurrent(self, context: int) -> Any:
+        self.stack.append(context)
+        return (Status.CUDA_SUCCESS,)
+
+    def cuCtxPopCurrent(self) -> Any:
+        return Status.CUDA_SUCCESS, self.stack.pop()
+
+    def cuCtxGetDevice(self) -> Any:
+        return Status.CUDA_SUCCESS, self.stack[-1] % 1000
+
+    def cuModuleLoadDataEx(self, image: bytes, _count: int, _options: Any, values: Any) -> Any:
+        if self.fail_load:
+            values[0][: len(self.fail_load)] = self.fail_load
+            return Status.CUDA_ERROR_INVALID_IMAGE, None
+        self.loads.append((self.stack[-1], image))
+        return Status.CUDA_SUCCESS, len(self.loads)
+
+    def cuModuleGetFunction(self, module: int, _entry: bytes) -> Any:
+        return Status.CUDA_SUCCESS, module
+
+    def cuFuncSetAttribute(self, function: int, _which: str, value: int) -> Any:
+        self.shared_limits[function] = value
+        return (Status.CUDA_SUCCESS,)
+
+    def cuFuncGetAttribute(self, which: str, _function: int) -> Any:
+        return Status.CUDA_SUCCESS, {"CU_FUNC_ATTRIBUTE_NUM_REGS": 40}.get(which, 0)
+
+    def cuGetErrorName(self, status: int) -> Any:
+        return Status.CUDA_SUCCESS, Status(status).name.encode()
+
+    def cuGetErrorString(self, _status: int) -> Any:
+        return Status.CUDA_SUCCESS, b"some text"

@@ -1,0 +1,166 @@
+"""The launch path against a driver made of Python: what arrives at cuLaunchKernelEx, and in which context."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import threading
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from minitile.runtime import cuda
+from minitile.runtime.arrays import Place, readers
+from minitile.runtime.errors import ArgumentError, DriverError
+from minitile.runtime.launch import LaunchInfo, Param, ScalarArg, TensorArg
+
+_spec = importlib.util.spec_from_file_location("fake_cuda", Path(__file__).with_name("fake_cuda.py"))
+fake_cuda = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(fake_cuda)
+
+INFO = LaunchInfo(
+    entry="axpy",
+    args=(
+        TensorArg("x", "f32", ("n",)),
+        TensorArg("y", "f32", ("n",)),
+        ScalarArg("a", "bf16"),
+        ScalarArg("flag", "bool"),
+    ),
+    params=(
+        Param("flag", "bool", ("scalar", "flag")),
+        Param("x", "pointer", ("pointer", "x")),
+        Param("y", "pointer", ("pointer", "y")),
+        Param("a", "bf16", ("scalar", "a")),
+        Param("n", "i32", ("dim", "n")),
+    ),
+    grid=(("ceildiv", ("dim", "n"), 128), 1, 1),
+    block=(128, 1, 1),
+    dynamic_shared=65536,
+    facts=(("divides", ("pointer", "x"), 16),),
+)
+TYPES = [ctypes.c_bool, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint16, ctypes.c_int32]
+
+
+class Array:
+    """A vector on a device, with a stream."""
+
+    def __init__(self, pointer, n=1000, device=0, stream=0):
+        self.pointer, self.n, self.place = pointer, n, Place("cuda", device, lambda: stream)
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    fake = fake_cuda.FakeDriver(TYPES)
+    monkeypatch.setattr(cuda, "driver", lambda: fake)
+    monkeypatch.setattr(cuda, "_ctypes_driver", lambda: fake)
+    monkeypatch.setitem(readers, Array, lambda x: (x.pointer, (x.n,), "f32", x.place, True))
+    cuda.device_info.cache_clear()
+    cuda._primary_context.cache_clear()
+    yield fake
+    cuda.device_info.cache_clear()
+    cuda._primary_context.cache_clear()
+
+
+def launcher(info=INFO):
+    return cuda.Launcher(info, lambda device: device.arch.encode())
+
+
+def test_what_arrives(driver):
+    launcher()(Array(4096, stream=77), Array(8192), 1.5, True)
+    (launch,) = driver.launches
+    assert launch.grid == (8, 1, 1)
+    assert launch.block == (128, 1, 1)
+    assert launch.shared == 65536
+    assert launch.stream == 77
+    assert launch.cluster is None
+    bits = int(np.float32(1.5).astype(ml_dtypes.bfloat16).view(np.uint16))
+    assert launch.values == (True, 4096, 8192, bits, 1000)
+    assert driver.shared_limits == {launch.function: 65536}
+
+
+def test_loaded_once_per_context(driver):
+    kernel = launcher()
+    for device in (0, 1, 0, 1):
+        kernel(Array(4096, device=device), Array(8192, device=device), 1, False)
+    assert driver.loads == [(1000, b"sm_90"), (1001, b"sm_90")]
+    assert [launch.context for launch in driver.launches] == [1000, 1001, 1000, 1001]
+    assert driver.stack == [1000], "the caller's context is as before"
+
+
+def test_the_callers_own_context_is_used(driver):
+    driver.stack = [5000]
+    launcher()(Array(4096), Array(8192), 1, False)
+    assert driver.launches[0].context == 5000
+
+
+def test_cluster(driver):
+    info = LaunchInfo(**{**{f: getattr(INFO, f) for f in INFO.__slots__}, "cluster": (2, 1, 1)})
+    launcher(info)(Array(4096), Array(8192), 1, False)
+    assert driver.launches[0].cluster == (2, 1, 1)
+
+
+def test_an_empty_grid_is_no_launch(driver):
+    kernel = launcher()
+    kernel(Array(0, n=0), Array(0, n=0), 1, False)
+    kernel.prepare(Array(0, n=0), Array(0, n=0), 1, False)()
+    assert driver.launches == []
+
+
+def test_prepared(driver):
+    again = launcher().prepare(Array(4096, stream=9), Array(8192), 1, False)
+    again()
+    again(5)
+    assert [launch.stream for launch in driver.launches] == [9, 5]
+    assert driver.launches[0].values == driver.launches[1].values == (False, 4096, 8192, 0x3F80, 1000)
+
+
+def test_facts(driver):
+    with pytest.raises(
+        ArgumentError, match="compiled for address of x divisible by 16, but the address of x is 0x1004"
+    ):
+        launcher()(Array(4100), Array(8192), 1, False)
+
+
+def test_wrong_kind_of_device(driver):
+    readers[Array] = lambda x: (x.pointer, (x.n,), "f32", Place("rocm", 0), True)
+    with pytest.raises(ArgumentError, match="cannot work on tensors on rocm:0"):
+        launcher()(Array(4096), Array(8192), 1, False)
+
+
+def test_what_does_not_fit(driver):
+    with pytest.raises(ArgumentError, match=r"n = 2147483648 does not fit the parameter n \(i32\)"):
+        launcher()(Array(4096, n=2**31), Array(8192, n=2**31), 1, False)
+
+
+def test_driver_errors_carry_name_and_launch(driver):
+    driver.fail_launch = 1
+    with pytest.raises(DriverError, match=r"launching axpy with grid \(8, 1, 1\).*CUDA_ERROR_INVALID_VALUE") as caught:
+        launcher()(Array(4096), Array(8192), 1, False)
+    assert caught.value.code == "CUDA_ERROR_INVALID_VALUE"
+
+
+def test_load_errors_carry_the_drivers_log(driver):
+    driver.fail_load = b"ptxas: no such instruction"
+    with pytest.raises(DriverError, match=r"loading the code of axpy.*\nptxas: no such instruction"):
+        launcher()(Array(4096), Array(8192), 1, False)
+
+
+def test_threads_do_not_share_a_frame(driver):
+    kernel = launcher()
+    kernel(Array(4096), Array(8192), 1, False)
+
+    def work(i):
+        for _ in range(200):
+            kernel(Array(4096 * i, n=i), Array(8192 * i, n=i), i, False)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(driver.launches) == 801
+    for launch in driver.launches[1:]:
+        assert launch.values[1] == 4096 * launch.values[4]
+        assert launch.values[2] == 8192 * launch.values[4]

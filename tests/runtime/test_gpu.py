@@ -1,0 +1,174 @@
+"""The launch path on a real GPU (MINITILE_GPU=1): torch, CuPy, `__cuda_array_interface__`, streams, devices, costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from minitile.ir.diagnostics import LaunchArgumentError
+from minitile.launching import Executable
+from minitile.runtime import cuda
+from minitile.runtime.arrays import describe, read
+from minitile.runtime.errors import DriverError
+from minitile.runtime.launch import LaunchInfo, Param, TensorArg
+from minitile.target import parse_target
+
+pytestmark = pytest.mark.gpu
+
+PTX = Path(__file__).with_name("vector_add.ptx").read_text()
+INFO = LaunchInfo(
+    entry="vector_add",
+    args=tuple(TensorArg(name, "f32", ("n",)) for name in "abc"),
+    params=(*(Param(name, "pointer", ("pointer", name)) for name in "abc"), Param("n", "u32", ("dim", "n"))),
+    grid=(("ceildiv", ("dim", "n"), 128), 1, 1),
+    block=(128, 1, 1),
+)
+
+
+class ByInterface:
+    """An array known only by `__cuda_array_interface__`."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+        self.__cuda_array_interface__ = tensor.__cuda_array_interface__
+
+
+class ByDLPack:
+    """An array known only by DLPack."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __dlpack__(self, stream=None):
+        return self.tensor.__dlpack__(stream=stream)
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    return Executable(INFO, PTX)
+
+
+def vectors(torch, n=1000):
+    return torch.randn(n, device="cuda"), torch.randn(n, device="cuda"), torch.zeros(n, device="cuda")
+
+
+@pytest.mark.parametrize("wrap", [lambda t: t, ByInterface, ByDLPack], ids=["torch", "interface", "dlpack"])
+def test_adds(torch, kernel, wrap):
+    for n in (1, 127, 128, 1000, 0):
+        a, b, c = vectors(torch, n)
+        torch.cuda.synchronize()
+        kernel(wrap(a), wrap(b), wrap(c))
+        torch.cuda.synchronize()
+        assert torch.equal(c, a + b)
+
+
+def test_cupy(kernel):
+    cupy = pytest.importorskip("cupy")
+    a, b, c = cupy.random.rand(1000, dtype="f"), cupy.random.rand(1000, dtype="f"), cupy.zeros(1000, "f")
+    kernel(a, b, c)
+    assert (c == a + b).all()
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        assert read(a)[3].stream() == stream.ptr
+
+
+@pytest.mark.parametrize(
+    "name", ["float32", "bfloat16", "float16", "float64", "int8", "int64", "bool", "float8_e4m3fn"]
+)
+def test_describe_torch(torch, name):
+    tensor = torch.zeros(6, 8, device="cuda").to(getattr(torch, name))
+    short = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "float64": "f64", "int8": "i8", "int64": "i64"}
+    info = describe(tensor[:, ::2])
+    assert info.dtype == short.get(name, {"bool": "bool", "float8_e4m3fn": "e4m3"}.get(name))
+    assert (info.shape, info.strides, info.contiguous) == ((6, 4), (8, 2), False)
+    assert (info.device_kind, info.device_index) == ("cuda", torch.cuda.current_device())
+
+
+def test_current_stream(torch, kernel):
+    """A launch goes behind what its stream still has to do: the slow product before it feeds it."""
+    a, b, c = vectors(torch, 4096)
+    big = torch.randn(4096, 4096, device="cuda")
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        x = big
+        for _ in range(20):
+            x = torch.tanh(x @ big)
+        a.copy_(x[0])
+        kernel(a, b, c)
+        want = a + b
+    torch.cuda.synchronize()
+    assert torch.equal(c, want)
+
+
+def test_captured_in_a_graph(torch, kernel):
+    a, b, c = vectors(torch)
+    kernel(a, b, c)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kernel(a, b, c)
+    a.fill_(2)
+    b.fill_(3)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert (c == 5).all()
+
+
+def test_prepared(torch, kernel):
+    a, b, c = vectors(torch)
+    again = kernel.prepare(a, b, c)
+    for value in (1.0, 2.0):
+        a.fill_(value)
+        again()
+        assert torch.equal(c, a + b)
+
+
+def test_the_drivers_own_jit(torch):
+    from minitile.runtime.cuda import Launcher
+
+    a, b, c = vectors(torch)
+    launcher = Launcher(INFO, lambda _: PTX.encode())
+    launcher(a, b, c)
+    assert torch.equal(c, a + b)
+    bad = Launcher(INFO, lambda _: PTX.replace("add.f32", "add.f33").encode())
+    with pytest.raises(DriverError, match=r"(?s)loading the code of vector_add.*line \d+"):
+        bad(a, b, c)
+
+
+def test_registers_agree_with_the_assembler(torch, kernel):
+    a, b, c = vectors(torch)
+    kernel(a, b, c)
+    (assembled,) = kernel.assembled.values()
+    assert kernel.launcher.function_info(read(a)[3]).registers == assembled.registers
+
+
+def test_mixed_devices(torch, kernel):
+    a, b, c = vectors(torch)
+    with pytest.raises(LaunchArgumentError, match="a is on cuda:0, b on cpu"):
+        kernel(a, b.cpu(), c)
+
+
+def test_the_tensors_device_is_used(torch, kernel):
+    if torch.cuda.device_count() < 2:
+        pytest.skip("one GPU only")
+    a, b, c = (x.to("cuda:1") for x in vectors(torch))
+    kernel(a, b, c)
+    torch.cuda.synchronize(1)
+    assert torch.equal(c, a + b)
+    assert torch.cuda.current_device() == 0
+
+
+def test_auto_target(torch):
+    device = cuda.current_device_info()
+    target = parse_target("auto")
+    assert target.arch == device.arch
+    assert target.capability <= torch.cuda.get_device_capability()

@@ -1,0 +1,131 @@
+"""Executables and dispatch: NumPy to the simulator, the cubin from the cache, errors at the caller's line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from minitile import launching
+from minitile.backends.nvidia.assemble import AssembleOptions, AssemblerMissing
+from minitile.ir.diagnostics import LaunchArgumentError, MinitileError
+from minitile.launching import DeviceError, Dispatcher, Executable, assemble_cached, device_arch
+from minitile.runtime import cuda
+from minitile.runtime.arrays import Place, readers
+from minitile.runtime.errors import UnavailableError
+from minitile.runtime.launch import LaunchInfo, Param, TensorArg
+
+PTX = Path(__file__).with_name("vector_add.ptx").read_text()
+INFO = LaunchInfo(
+    entry="vector_add",
+    args=tuple(TensorArg(name, "f32", ("n",)) for name in "abc"),
+    params=(*(Param(name, "pointer", ("pointer", name)) for name in "abc"), Param("n", "u32", ("dim", "n"))),
+    grid=(("ceildiv", ("dim", "n"), 128), 1, 1),
+    block=(128, 1, 1),
+)
+
+
+def add(arrays):
+    a, b, c = arrays
+    c[:] = a + b
+
+
+def vectors(n=5):
+    return np.arange(n, dtype=np.float32), np.ones(n, np.float32), np.zeros(n, np.float32)
+
+
+def test_numpy_goes_to_the_simulator():
+    a, b, c = vectors()
+    Executable(INFO, PTX, simulate=add)(a, b, c)
+    assert c.tolist() == [1, 2, 3, 4, 5]
+
+
+def test_without_a_simulator():
+    with pytest.raises(LaunchArgumentError, match="on the CPU"):
+        Executable(INFO, PTX)(*vectors())
+
+
+def test_errors_show_the_callers_line():
+    a, b, _ = vectors()
+    kernel = Executable(INFO, PTX, simulate=add)
+    with pytest.raises(MinitileError) as caught:
+        kernel(a, b, np.zeros(6, np.float32))
+    assert isinstance(caught.value, LaunchArgumentError)
+    assert "n is 5 in a.shape[0], but 6 in c.shape[0]" in str(caught.value)
+    assert "    kernel(a, b, np.zeros(6, np.float32))\n            ^^^^^" in str(caught.value)
+    assert caught.value.loc.file == __file__
+
+
+def test_dispatch_by_facts():
+    asked = []
+
+    def compile(place, facts):
+        asked.append((place.kind, facts))
+        return Executable(INFO, PTX, simulate=add)
+
+    kernel = Dispatcher(INFO.args, [("divides", ("dim", "n"), 4), ("less", ("dim", "n"), 100)], compile)
+    for n in (4, 5, 8, 9, 200):
+        a, b, c = vectors(n)
+        kernel(a, b, c)
+        assert (c == a + b).all()
+    assert asked == [("cpu", (True, True)), ("cpu", (False, True)), ("cpu", (True, False))]
+    assert kernel.executable(*vectors(8)) is kernel.executable(*vectors(12))
+
+
+class OnGPU:
+    pass
+
+
+def test_no_driver_says_what_to_install(monkeypatch):
+    def missing():
+        raise UnavailableError("no CUDA driver", "install it")
+
+    monkeypatch.setattr(cuda, "driver", missing)
+    cuda._ctypes_driver.cache_clear()
+    monkeypatch.setitem(readers, OnGPU, lambda _: (256, (5,), "f32", Place("cuda", 0), True))
+    with pytest.raises(DeviceError, match="no CUDA driver") as caught:
+        Executable(INFO, PTX)(OnGPU(), OnGPU(), OnGPU())
+    assert caught.value.hint == "install it"
+
+
+def test_device_arch():
+    assert device_arch(PTX, "sm_90") == "sm_90"
+    assert device_arch(PTX.replace(".target sm_80", ".target sm_90a"), "sm_90") == "sm_90a"
+
+
+def test_cubins_are_cached(tmp_path, monkeypatch):
+    monkeypatch.delenv("MINITILE_CACHE", raising=False)
+    monkeypatch.setenv("MINITILE_CACHE_DIR", str(tmp_path))
+    first = assemble_cached(PTX, "sm_80", AssembleOptions())
+
+    def never(*_):
+        raise AssertionError("assembled again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(launching, "assemble", never)
+        assert assemble_cached(PTX, "sm_80", AssembleOptions()) == first
+        for other in ((PTX + "\n", "sm_80", AssembleOptions()), (PTX, "sm_90", AssembleOptions())):
+            with pytest.raises(AssertionError, match="assembled again"):
+                assemble_cached(*other)
+        with pytest.raises(AssertionError, match="assembled again"):
+            assemble_cached(PTX, "sm_80", AssembleOptions(opt_level=2))
+    monkeypatch.setenv("MINITILE_CACHE", "0")
+    monkeypatch.setattr(launching, "assemble", never)
+    with pytest.raises(AssertionError, match="assembled again"):
+        assemble_cached(PTX, "sm_80", AssembleOptions())
+
+
+def test_without_nvjitlink_the_driver_gets_the_ptx(monkeypatch):
+    def missing(*_):
+        raise AssemblerMissing("none")
+
+    monkeypatch.setattr(launching, "assemble_cached", missing)
+    device = cuda.DeviceInfo(0, "x", (9, 0), 232448, 132)
+    assert Executable(INFO, PTX)._image(device) == PTX.encode()
+
+
+def test_no_framework_is_imported():
+    for name in ("torch", "cupy", "jax"):
+        assert name not in sys.modules

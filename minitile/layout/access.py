@@ -105,21 +105,32 @@ def bank_conflicts(layout: Layout, shared: SharedLayout, vec_bytes: int) -> int:
     in such runs.
     """
     width = max(1, vec_bytes * 8 // shared.element_bits)
-    runs = vector_runs(layout, width, _contiguous(layout, shared))
+    runs = [at for _, at in vector_runs(layout, width, _contiguous(layout, shared))]
     lanes = offsets(layout.lane, layout.rank)
-    lane_bits = bits_of_digits(layout.lane, layout.rank)
-    worst, seen = 1, set[int]()
-    for warp in offsets(layout.warp, layout.rank):
-        for _, at in runs:
-            # A constant that enters by xor and addition only renames the banks; what counts is its place in a word.
-            split = shared.split_constant(tuple(map(sum, zip(warp, at, strict=True))), lane_bits)
-            if split is not None:
-                if split.add % BANK_BYTES in seen:
-                    continue
-                seen.add(split.add % BANK_BYTES)
-            addresses = [_offset_inside(shared, lane, warp, at) for lane in lanes]
+    warps = offsets(layout.warp, layout.rank)
+    worst = 1
+    for warp in _distinct(shared, warps, bits_of_digits(layout.lane, layout.rank)):
+        for run in _distinct(shared, runs, thread_bits(layout)):
+            addresses = [_offset_inside(shared, lane, warp, run) for lane in lanes]
             worst = max(worst, phase_conflicts(addresses, vec_bytes))
     return worst
+
+
+def _distinct(shared: SharedLayout, constants: Iterable[Coord], base_bits: tuple[int, ...]) -> list[Coord]:
+    """The constants that can make a difference to bank conflicts.
+
+    One that enters an address by xor and addition only renames the banks; what counts is its place within a word.
+    """
+    out, seen = [], set[int]()
+    for constant in constants:
+        split = shared.split_constant(constant, base_bits)
+        if split is not None:
+            place = split.add % BANK_BYTES
+            if place in seen:
+                continue
+            seen.add(place)
+        out.append(constant)
+    return out
 
 
 def phase_conflicts(addresses: Sequence[int | None], vec_bytes: int) -> int:

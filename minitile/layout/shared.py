@@ -193,7 +193,7 @@ class SharedLayout:
         if total % 8:
             return None
         high, low = divmod(total // 8, self.swizzle.period)
-        maybe = self._maybe_set(base_bits)
+        maybe = _maybe_set(self, tuple(base_bits))
         if low & maybe:
             return None  # a carry could reach the bits that the swizzle reads
         # The swizzle is linear over xor, so it may be taken of base and constant apart. Where the swizzled
@@ -201,21 +201,6 @@ class SharedLayout:
         moved = self.swizzle(low)
         maybe_swizzled = maybe | (maybe >> 3 & self.swizzle.mask)
         return ConstantSplit(xor=moved & maybe_swizzled, add=(moved & ~maybe_swizzled) + high * self.swizzle.period)
-
-    def _maybe_set(self, base_bits: Sequence[int]) -> int:
-        """Bits of the base's affine byte offset that may be set, given those of its coordinates."""
-        out = 0
-        for bits, digits in zip(base_bits, self.dims, strict=True):
-            divisor = 1
-            for i, (size, stride) in enumerate(digits):
-                reachable = (1 << (size - 1).bit_length()) - 1
-                simple = is_power_of_two(divisor) and (is_power_of_two(size) or i == len(digits) - 1)
-                digit = bits // divisor & reachable if simple else reachable
-                while digit:
-                    out = add_maybe_bits(out, (digit & -digit) * stride)
-                    digit &= digit - 1
-                divisor *= size
-        return out >> 3
 
     @cached_property
     def contiguous_dim(self) -> int | None:
@@ -358,6 +343,23 @@ def add_maybe_bits(a: int, b: int) -> int:
 def _spread(value: int) -> int:
     """All bits from the lowest one set in `value` up."""
     return _ALL_BITS & -(value & -value) if value else 0
+
+
+@lru_cache(maxsize=512)
+def _maybe_set(layout: SharedLayout, base_bits: tuple[int, ...]) -> int:
+    """Bits of the base's affine byte offset that may be set, given those of its coordinates."""
+    out = 0
+    for bits, digits in zip(base_bits, layout.dims, strict=True):
+        divisor = 1
+        for i, (size, stride) in enumerate(digits):
+            reachable = (1 << (size - 1).bit_length()) - 1
+            simple = is_power_of_two(divisor) and (is_power_of_two(size) or i == len(digits) - 1)
+            digit = bits // divisor & reachable if simple else reachable
+            while digit:
+                out = add_maybe_bits(out, (digit & -digit) * stride)
+                digit &= digit - 1
+            divisor *= size
+    return out >> 3
 
 
 def _splits(constant: int, base_bits: int, digits: Sequence[AddressDigit]) -> bool:

@@ -73,6 +73,9 @@ def test_vector_width(layout: Layout, shared: SharedLayout, width: int) -> None:
         # 8-byte accesses are served 16 lanes at a time: stride 16 B touches each second pair of banks.
         (one_warp("128x4; reg 2:1@1, 4:32@0, 2:2@1; lane 32:1@0"), row_major((128, 4), 32), 8, 2),
         (one_warp("128x2; reg 2:1@1, 4:32@0; lane 32:1@0"), row_major((128, 2), 32), 8, 1),
+        # Columns 0 and 3 of a row are in neighbouring words, columns 1 and 4 two words apart: then the rows, 34 words
+        # apart, meet. The worst register counts.
+        (one_warp("16x6; reg 3:1@1; lane 2:3@1, 16:1@0"), row_major((16, 6), 16, pad=62), 2, 2),
         # An accumulator written in pairs of f32: rows of 64 words, so 8 rows share 8 banks; or 8 words of padding.
         (mma_accumulator((64, 64), M16N8K16, (4, 1)), row_major((64, 64), 32), 8, 4),
         (mma_accumulator((64, 64), M16N8K16, (4, 1)), row_major((64, 64), 32, pad=8), 8, 1),

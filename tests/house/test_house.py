@@ -1,4 +1,4 @@
-"""The house rules: what is packaged, what an import costs and brings along, which way the arrows run, how long files are."""
+"""The house rules: what is packaged, what an import costs and brings along, which way the arrows run."""
 
 from __future__ import annotations
 

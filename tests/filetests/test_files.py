@@ -6,8 +6,8 @@
     // ----
     tile kernel @k() { … }         what must come out; `pytest --bless` writes it
 
-An error test has, instead of an expectation, `// expect-error: part of the message` behind the line of the input at which
-the error must point. The IR is verified before and after every pass, and what comes out must read back as the same text.
+An error test has, instead of an expectation, `// expect-error: part of the message` behind the line of the input at
+which the error must point. The IR is verified before and after every pass, and what comes out must read back the same.
 """
 
 from __future__ import annotations

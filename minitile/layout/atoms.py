@@ -106,7 +106,7 @@ M8N8K4_F64 = _atom(
 
 MMA_ATOMS = {atom.name: atom for atom in (M16N8K16, M16N8K8, M16N8K8_TF32, M16N8K32_B8, M16N8K16_B8, M8N8K4_F64)}
 
-# Which atom suits operands of this dtype, in order of preference (the widest k first).
+# Which atoms suit operands of this dtype (as tile IR spells it), in order of preference (the widest k first).
 ATOMS_OF_DTYPE: dict[str, tuple[MmaAtom, ...]] = {
     "f16": (M16N8K16, M16N8K8),
     "bf16": (M16N8K16, M16N8K8),

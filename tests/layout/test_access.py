@@ -217,9 +217,9 @@ def test_ldmatrix_delivers_the_fragments(
     for warp in range(layout.num_warps):
         for access in plan.accesses:
             matrices = []
-            for matrix in range(count):
+            for index in range(count):
                 rows = []
-                for lane in range(8 * matrix, 8 * matrix + 8):
+                for lane in range(8 * index, 8 * index + 8):
                     at = list(access.offset)
                     for divisor, extent, dim, stride in plan.rows:
                         assert dim is not None

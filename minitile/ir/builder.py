@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import numpy as np
+
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.diagnostics import Location
 from minitile.ir.ops import arith
@@ -29,6 +31,15 @@ def wrap(number: int, dtype: DType) -> int:
     """An integer as `dtype` holds it (two's complement)."""
     number &= (1 << dtype.bits) - 1
     return number - (1 << dtype.bits) if dtype.kind == "int" and number >> (dtype.bits - 1) else number
+
+
+def _held(value: Value) -> Any:
+    """The number of a constant as a register holds it: a float rounded to its dtype. None if it is not one."""
+    number = constant_of(value)
+    if number is None or not value.dtype.is_float:
+        return number
+    with np.errstate(over="ignore"):
+        return float(np.asarray(number, value.dtype.numpy))
 
 
 def _truncdiv(a: int, b: int) -> int:
@@ -84,7 +95,7 @@ def fold(op: Op) -> Value | Any | None:
     if isinstance(op, arith.Binary):
         return _fold_binary(op)
     if isinstance(op, arith.Cmp):
-        a, b = constant_of(op.a), constant_of(op.b)
+        a, b = _held(op.a), _held(op.b)
         if a is not None and b is not None:
             return _COMPARE[op.predicate](a, b)
         if op.a is op.b and not op.a.dtype.is_float and isinstance(op.a.type, ScalarType):
@@ -150,7 +161,7 @@ def _fold_cast(op: arith.Cast) -> Value | Any | None:
     source, to = op.a.dtype, op.to
     if source is to:
         return op.a
-    a = constant_of(op.a)
+    a = _held(op.a)
     if a is None:
         return None
     if to.kind == "bool":

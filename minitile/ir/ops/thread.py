@@ -149,8 +149,8 @@ class AtomicMem(Op, name="atomic_mem", stage="thread"):
 
 
 class CpAsync(Op, name="cp_async", stage="thread"):
-    """Copies of `bytes` (4, 8 or 16) from global to shared memory; where the predicate is false, zeros are written, where
-    `enable` is false, nothing."""
+    """Copies of `bytes` (4, 8 or 16) from global to shared memory; where the predicate is false, zeros are written,
+    where `enable` is false, nothing."""
 
     dst: Value = operand()
     src: Value = operand()

@@ -1,0 +1,205 @@
+"""Software pipelining for one kind of thread: copies from global to shared memory are issued iterations ahead.
+
+    for %k = 0 to %n, stages = 3 {            %t0 = join (if 0 < %n { async_copy %A[0] -> %As[slot 0] })
+      copy %A[%k] -> %As                      %t1 = join (if 1 < %n { async_copy %A[1] -> %As[slot 1] })
+      use %As                            →    for %k = 0 to %n carry(%u0 = %t0, %u1 = %t1) {
+    }                                           wait %u0
+                                                %u2 = join (if %k+2 < %n {
+                                                        async_copy %A[%k+2] -> %As[slot (%k+2) % 3] })
+                                                use %As[slot %k % 3]
+                                                yield %u1, %u2 }
+
+With N stages the buffers get N versions and N-1 copies are in flight. Iteration k' (counted from 0) uses version
+k' mod N. Which copies can go ahead is found by `ahead.py`; the others stay in place, synchronous. The scalar arithmetic
+that a copy needs (indices, conditions, scalar loads) is written again for iteration k' + N-1; an `if` around a copy is
+split into one ahead around the copy and one in place around the rest.
+
+Each join stands outside the guard: past the end an empty group is committed, so that the number of groups younger than
+the awaited one is always N-2. A trip count of 0, 1 or fewer than N-1 only makes guards false.
+
+The order in the body is wait, copies, rest. One barrier between wait and copies, put there by a later pass, then does
+for both hazards: all threads' parts of tile k' have landed, and all threads have finished reading version
+(k'-1) mod N = (k'+N-1) mod N, which is overwritten next.
+
+After the loop nothing is awaited: the copy of iteration k' < trip was waited for in that iteration, so the tokens that
+leave the loop are of empty groups. Inside another loop each outer iteration starts at version 0 again, with copies that
+may overwrite what the last iterations read; the barrier pass sees both accesses with their slots and separates them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from minitile.ir.builder import Builder, constant_of
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.diagnostics import LanguageError
+from minitile.ir.ops import control, tile
+from minitile.ir.rewrite import clone, erase_unused, remake
+from minitile.ir.types import TOKEN, i32
+from minitile.passes.ahead import READS, Ahead, plan
+
+if TYPE_CHECKING:
+    from minitile.passes.manager import PassContext
+
+Emit = Callable[[], list[Value]]
+
+
+def software_pipeline(kernel: Kernel, context: PassContext) -> None:
+    plans = plan(kernel)
+    for loop, ahead in plans.items():
+        _check_schedule(loop, ahead)
+    plans = {loop: ahead for loop, ahead in plans.items() if ahead.copies}
+    if plans:
+        _expand_loops(kernel.body, plans)
+        erase_unused(kernel)
+
+
+def _check_schedule(loop: control.For, ahead: Ahead) -> None:
+    """A schedule of the user's own must be the one that comes out anyway."""
+    order, stage = loop.order, loop.stage_of
+    copies = len(ahead.copies)
+    if (order is None or order == tuple(range(len(order)))) and (
+        stage is None or (not any(stage[:copies]) and len(set(stage[copies:])) <= 1 and 0 not in stage[copies:])
+    ):
+        return
+    raise LanguageError(
+        "a schedule that splits this loop other than into its copies (stage 0) and the rest is planned",
+        loop.loc,
+        "leave out order= and stage=",
+    )
+
+
+def _expand_loops(block: Block, plans: dict[control.For, Ahead]) -> None:
+    old, block.ops = block.ops, []
+    b = Builder(block)
+    for op in old:
+        for region in op.regions:
+            _expand_loops(region, plans)
+        if isinstance(op, control.For) and op in plans:
+            _Pipelined(b, op, plans[op]).expand()
+        b.emit(op)
+
+
+class _Pipelined:
+    """Rewrites one loop in place; what goes before it is emitted through `b`."""
+
+    def __init__(self, b: Builder, loop: control.For, ahead: Ahead) -> None:
+        self.b = b
+        self.loop = loop
+        self.ahead = ahead
+        self.copies = set(ahead.copies)
+        self.versions = loop.stages
+
+    def expand(self) -> None:
+        b, loop, versions = self.b, self.loop, self.versions
+        b.loc = loop.loc
+        for buffer in self.ahead.buffers:
+            alloc = buffer.op
+            assert isinstance(alloc, tile.Alloc)
+            alloc.type_ = replace(alloc.type_, versions=max(versions, alloc.type_.versions))
+            buffer.type = alloc.type_
+        trip = b.floordiv(b.add(b.sub(loop.upper, loop.lower), b.sub(loop.step, 1)), loop.step)
+        body = Block()
+        tokens = [self.issue(b.constant(s, loop.iv.dtype), b.constant(s), trip) for s in range(versions - 1)]
+        carried = [loop.body.add_arg(TOKEN) for _ in tokens]
+        with b.inside(body):
+            b.emit(tile.Wait(carried[0], pending=None))
+            number = b.floordiv(b.sub(loop.iv, loop.lower), loop.step)
+            slot = b.cast(b.floormod(number, versions), i32)
+            later = b.add(number, versions - 1)
+            issued = self.issue(later, b.cast(b.floormod(later, versions), i32), trip)
+            self.rest(loop.body, slot)
+        end = loop.body.terminator
+        assert isinstance(end, control.Yield)
+        end.values = (*end.values, *carried[1:], issued)
+        loop.body.ops = body.ops + loop.body.ops
+        loop.init = (*loop.init, *tokens)
+        loop.results = (*loop.results, *[Value(TOKEN, loop, len(loop.results) + i) for i in range(len(tokens))])
+        loop.kind, loop.stages, loop.order, loop.stage_of = "serial", 1, None, None
+
+    # Ahead ----------------------------------------------------------------------------------------------------------
+
+    def issue(self, number: Value, slot: Value, trip: Value) -> Value:
+        """The copies of iteration `number`, if there is one; the token for all of them."""
+
+        def copies() -> list[Value]:
+            index = self.b.add(self.loop.lower, self.b.mul(number, self.loop.step))
+            return self.copies_of(self.loop.body, {self.loop.iv: index}, slot)
+
+        guard = self.b.compare("lt", number, trip)
+        return self.b.emit(tile.Join(tuple(self.branch(guard, copies, list)))).result
+
+    def copies_of(self, block: Block, map: dict[Value, Value], slot: Value) -> list[Value]:
+        """Emit a block's copies, asynchronous, and what they need, on other values; a token for each copy."""
+        tokens: list[Value] = []
+        for op in block.ops:
+            self.b.loc = op.loc
+            if op in self.ahead.needed:
+                if op.pure:
+                    map[op.result] = self.b.value(remake(op, lambda v: map.get(v, v)))
+                else:
+                    self.b.emit(clone(op, map))
+            elif isinstance(op, tile.Copy) and op in self.copies:
+                tokens.append(self.async_copy(op, map, slot))
+            elif isinstance(op, control.If) and any(inner in self.copies for r in op.regions for inner in r.walk()):
+                then, orelse = (partial(self.copies_of, region, map, slot) for region in op.regions)
+                tokens += self.branch(map.get(op.condition, op.condition), then, orelse)
+        return tokens
+
+    def async_copy(self, op: tile.Copy, map: dict[Value, Value], slot: Value) -> Value:
+        copy = tile.AsyncCopy(
+            op.src,
+            tuple([map.get(i, i) for i in op.src_indices]),
+            op.dst,
+            tuple([map.get(i, i) for i in op.dst_indices]),
+            src_slot=None,
+            dst_slot=slot,
+            shape=op.shape,
+            src_dims=op.src_dims,
+            dst_dims=op.dst_dims,
+        )
+        return self.b.emit(copy).result
+
+    def branch(self, condition: Value, then: Emit, orelse: Emit) -> list[Value]:
+        """Either branch's tokens under a condition; those of the branch that is not taken are complete."""
+        known = constant_of(condition)
+        if known is not None:
+            return then() if known else orelse()
+        blocks = (Block(), Block())
+        with self.b.inside(blocks[0]):
+            first = then()
+        with self.b.inside(blocks[1]):
+            second = orelse()
+            self.b.emit(control.Yield((*self.no_tokens(len(first)), *second)))
+        with self.b.inside(blocks[0]):
+            self.b.emit(control.Yield((*first, *self.no_tokens(len(second)))))
+        return list(self.b.emit(control.If(condition, then=blocks[0], orelse=blocks[1])).results)
+
+    def no_tokens(self, count: int) -> list[Value]:
+        return [self.b.emit(tile.NoToken()).result for _ in range(count)]
+
+    # In place -------------------------------------------------------------------------------------------------------
+
+    def rest(self, block: Block, slot: Value) -> None:
+        """Take the copies out of a block; what reads their buffers does so in `slot`."""
+        kept: list[Op] = []
+        for op in block.ops:
+            if op in self.copies:
+                continue
+            for mem, slot_of in READS.get(type(op), ()):
+                if getattr(op, mem) in self.ahead.buffers:
+                    setattr(op, slot_of, slot)
+            for region in op.regions:
+                self.rest(region, slot)
+            if not _is_empty_if(op):
+                kept.append(op)
+        block.ops = kept
+
+
+def _is_empty_if(op: Op) -> bool:
+    if not isinstance(op, control.If) or op.results:
+        return False
+    return all(not region.ops or region.ops[0].terminator for region in op.regions)

@@ -1,0 +1,147 @@
+"""The command line: each subcommand's output and exit status."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from minitile import __version__, cli_args
+from minitile.cache import Cache, Entry, make_key
+from minitile.cli import COMMANDS, main
+from minitile.ir.diagnostics import MinitileError
+
+ROOT = Path(__file__).parents[2]
+VECTOR_ADD = ROOT / "tests" / "runtime" / "vector_add.ptx"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.delenv("MINITILE_CACHE", raising=False)
+    monkeypatch.setenv("MINITILE_CACHE_DIR", str(tmp_path / "cache"))
+    return Cache(tmp_path / "cache")
+
+
+def test_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "minitile", "--version"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"minitile {__version__}\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help(command, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([command, "--help"])
+    assert caught.value.code == 0
+    assert COMMANDS[command].help in " ".join(capsys.readouterr().out.split())
+
+
+def test_cache(own_cache, capsys):
+    own_cache.store(make_key("x"), Entry({"arch": "sm_80", "registers": 40}, b"cubin"))
+    assert main(["cache"]) == 0
+    out = capsys.readouterr().out
+    assert make_key("x")[:16] in out
+    assert "sm_80  40 registers" in out
+    assert f"{own_cache.root}: 1 entries" in out
+    assert main(["cache", "clear"]) == 0
+    assert "1 entries removed" in capsys.readouterr().out
+    assert list(own_cache.entries()) == []
+
+
+def test_cache_off(monkeypatch, capsys):
+    monkeypatch.setenv("MINITILE_CACHE", "0")
+    assert main(["cache"]) == 0
+    assert "switched off" in capsys.readouterr().out
+
+
+def test_doctor(capsys):
+    assert main(["doctor"]) == 0
+    found = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
+    assert found["minitile"].strip() == __version__
+    assert found["numpy"].strip() == np.__version__
+    assert "CUDA driver" in found
+    assert "assembles" in found["nvJitLink"]
+
+
+RACE = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry race(.param .u64 out)
+{
+    .reg .b32 %t, %a, %v;
+    .reg .b64 %p;
+    .shared .align 4 .b8 buffer[256];
+    mov.u32 %t, %tid.x;
+    shl.b32 %a, %t, 2;
+    mov.u32 %v, buffer;
+    add.u32 %a, %a, %v;
+    st.shared.u32 [%a], %t;
+    xor.b32 %a, %a, 128;
+    ld.shared.u32 %v, [%a];
+    ld.param.u64 %p, [out];
+    st.global.u32 [%p], %v;
+    ret;
+}
+"""
+
+
+def test_check_finds_nothing(capsys):
+    arguments = ["f32[1000]", "f32[1000]", "f32[1000]=0", "u32=1000"]
+    assert main(["check", str(VECTOR_ADD), "--grid", "8", "--block", "128", "--args", *arguments]) == 0
+    assert "vector_add: " in capsys.readouterr().err
+
+
+def test_check_finds_a_race(tmp_path, capsys):
+    file = tmp_path / "race.ptx"
+    file.write_text(RACE)
+    assert main(["check", str(file), "--block", "64", "--args", "u32[1]"]) == 1
+    assert "missing_barrier (RAW)" in capsys.readouterr().out
+    file.write_text(RACE.replace("xor.b32", "bar.sync 0;\n    xor.b32").replace("st.global.u32", "// "))
+    assert main(["check", str(file), "--block", "64", "--args", "u32[1]"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.ptx", "--block", "1"], "cannot read nowhere.ptx"),
+        ([str(VECTOR_ADD), "--block", "128", "--args", "f99[4]"], "unknown dtype 'f99'"),
+        ([str(VECTOR_ADD), "--block", "128", "--args", "i32=x"], "'x' is no i32"),
+    ],
+)
+def test_check_says_what_is_wrong(arguments, message, capsys):
+    assert main(["check", *arguments]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_opt_says_what_is_wrong(capsys):
+    assert main(["opt", "nowhere.mt"]) == 1
+    assert "minitile opt: cannot read nowhere.mt" in capsys.readouterr().err
+
+
+def test_arguments():
+    array, filled, number, tosses = cli_args.parse_arguments(["bf16[3,4]", "i8[2]=-3", "u64=0x10", "bool[100]"])
+    assert (array.shape, array.dtype) == ((3, 4), ml_dtypes.bfloat16)
+    assert array.astype(np.float32).std() > 0
+    assert filled.tolist() == [-3, -3]
+    assert (type(number), int(number)) == (np.uint64, 16)
+    assert set(tosses.tolist()) == {True, False}
+    assert cli_args.parse_arguments(["f32[9]"], seed=1)[0].tolist() != cli_args.parse_arguments(["f32[9]"])[0].tolist()
+
+
+@pytest.mark.parametrize("text", ["f32", "f32[a]", "f32[2", "i8=300", "=3", "i32=1.5", ""])
+def test_wrong_arguments(text):
+    with pytest.raises(MinitileError):
+        cli_args.parse_arguments([text])
+
+
+def test_only_entry():
+    assert cli_args.only_entry(".visible .entry a(") == "a"
+    with pytest.raises(MinitileError, match="the kernels a, b"):
+        cli_args.only_entry(".entry a( .entry b(")
+    with pytest.raises(MinitileError, match="no kernel"):
+        cli_args.only_entry("")

@@ -1,0 +1,141 @@
+"""What a launch costs on the host: minitile's prepared launch and plain call beside Triton's, on one GPU.
+
+    python benchmarks/launch.py [--out FILE.json]
+
+The kernel is a vector add of three f32 tensors and a length, too small to keep the GPU busy, so that the host is what
+is measured. A sample is the time of 500 launches divided by 500 (fewer than the driver queues before it blocks), with
+the queue emptied before; samples of all variants alternate. Shown: the median and the least, in microseconds. The
+binding alone (checking the arguments) is measured too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+from minitile.launching import Dispatcher, Executable
+from minitile.runtime.launch import LaunchInfo, Param, TensorArg
+
+PTX = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry vector_add(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 n)
+{
+    .reg .pred %p;
+    .reg .b32 %n, %i, %block, %width;
+    .reg .b64 %a, %b, %c, %offset;
+    .reg .f32 %x, %y;
+    ld.param.u64 %a, [a];
+    ld.param.u64 %b, [b];
+    ld.param.u64 %c, [c];
+    ld.param.u32 %n, [n];
+    mov.u32 %block, %ctaid.x;
+    mov.u32 %width, %ntid.x;
+    mov.u32 %i, %tid.x;
+    mad.lo.u32 %i, %block, %width, %i;
+    setp.ge.u32 %p, %i, %n;
+    @%p bra done;
+    mul.wide.u32 %offset, %i, 4;
+    add.s64 %a, %a, %offset;
+    add.s64 %b, %b, %offset;
+    add.s64 %c, %c, %offset;
+    ld.global.f32 %x, [%a];
+    ld.global.f32 %y, [%b];
+    add.f32 %x, %x, %y;
+    st.global.f32 [%c], %x;
+done:
+    ret;
+}
+"""
+INFO = LaunchInfo(
+    entry="vector_add",
+    args=tuple(TensorArg(name, "f32", ("n",)) for name in "abc"),
+    params=(*(Param(name, "pointer", ("pointer", name)) for name in "abc"), Param("n", "u32", ("dim", "n"))),
+    grid=(("ceildiv", ("dim", "n"), 128), 1, 1),
+    block=(128, 1, 1),
+)
+FACTS = (*(("divides", ("pointer", name), 16) for name in "abc"), ("divides", ("dim", "n"), 16))
+LAUNCHES = 500
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Host time of a launch, in microseconds.")
+    parser.add_argument("--samples", type=int, default=20)
+    parser.add_argument("--out", help="write the numbers here as JSON")
+    args = parser.parse_args()
+
+    import torch
+
+    a, b, c = (torch.randn(1024, device="cuda") for _ in range(3))
+    variants = ours(a, b, c) | triton(a, b, c)
+    for name, launch in variants.items():
+        c.zero_()
+        launch()
+        torch.cuda.synchronize()
+        if not name.endswith("binding only") and not torch.equal(c, a + b):
+            raise SystemExit(f"{name}: wrong result")
+    times = measure(variants, args.samples, torch.cuda.synchronize)
+
+    width = max(map(len, times))
+    print(f"{torch.cuda.get_device_name()}, {platform.processor() or platform.machine()}, torch {torch.__version__}")
+    print(f"{'':<{width}}  median    least  (µs of host time for one launch)")
+    for name, samples in times.items():
+        print(f"{name:<{width}}  {statistics.median(samples):6.2f}   {min(samples):6.2f}")
+    if args.out:
+        found = {name: {"median": statistics.median(s), "least": min(s)} for name, s in times.items()}
+        with open(args.out, "w", encoding="utf-8") as file:
+            json.dump({"device": torch.cuda.get_device_name(), "microseconds": found}, file, indent=2)
+
+
+def measure(
+    variants: dict[str, Callable[[], Any]], samples: int, synchronize: Callable[[], None]
+) -> dict[str, list[float]]:
+    """Microseconds for one launch, by variant, one number a sample."""
+    times: dict[str, list[float]] = {name: [] for name in variants}
+    for _ in range(samples):
+        for name, launch in variants.items():
+            synchronize()
+            start = time.perf_counter()
+            for _ in range(LAUNCHES):
+                launch()
+            times[name].append((time.perf_counter() - start) / LAUNCHES * 1e6)
+    return times
+
+
+def ours(a: Any, b: Any, c: Any) -> dict[str, Callable[[], Any]]:
+    compiled = Executable(INFO, PTX)
+    call = Dispatcher(INFO.args, FACTS, lambda place, facts: compiled)
+    return {
+        "minitile, prepared": compiled.prepare(a, b, c),
+        "minitile, plain call": lambda: call(a, b, c),
+        "minitile, binding only": lambda: compiled.launcher.bind(a, b, c),
+    }
+
+
+def triton(a: Any, b: Any, c: Any) -> dict[str, Callable[[], Any]]:
+    """Triton's plain call, `kernel[grid](...)`; nothing where it is not installed."""
+    global tl  # Triton looks names up in the module
+    try:
+        import triton
+        import triton.language as tl
+    except ImportError:
+        return {}
+
+    @triton.jit
+    def vector_add(a, b, c, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        mask = at < n
+        tl.store(c + at, tl.load(a + at, mask) + tl.load(b + at, mask), mask)
+
+    n = a.numel()
+    grid = (triton.cdiv(n, 128),)
+    return {f"triton {triton.__version__}": lambda: vector_add[grid](a, b, c, n, BLOCK=128)}
+
+
+if __name__ == "__main__":
+    main()

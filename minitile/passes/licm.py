@@ -5,8 +5,8 @@
       %a = add %r, %k             ->        %a = add %r, %k
     }                                     }
 
-It moves out of as many loops as it can at once; out of an `if` it does not move. Only scalars and a few registers do:
-what is held through a loop costs registers all the way. One walk: while a loop's body is being rewritten, the
+It moves out of as many loops as it can at once, and out of branches on the way: nothing pure traps. An `if` alone is no
+reason to move. Only scalars and a few registers do: what is held through a loop costs registers all the way. One walk: while a loop's body is being rewritten, the
 operations in front of the loop are already in place, and what is hoisted goes behind them.
 """
 
@@ -50,11 +50,13 @@ class _Hoist:
         block.ops = kept
 
     def target(self, op: Op, here: int) -> int:
-        """The outermost block that the operation may move to: only loops in between, all operands made there."""
+        """In front of the outermost loop that the operation can leave; branches on the way are left with it."""
         needed = max((self.level.get(v, 0) for v in op.operands), default=0)
-        while here > needed and self.blocks[here][1]:
-            here -= 1
-        return here
+        best = here
+        for level in range(here, needed, -1):
+            if self.blocks[level][1]:
+                best = level - 1
+        return best
 
 
 def _is_cheap(t: Type) -> bool:

@@ -54,15 +54,17 @@ def optimize(
 
     Raises IRError for malformed text, MinitileError for an unknown pass, TargetError for an unknown target.
     """
-    from minitile.pipeline import make_context
-
     header = read_header(text)
     names = passes or [name.strip() for name in header.get("pass", "").split(",") if name.strip()]
     chosen = parse_target(target or header.get("target", "sm_80"))
     kernel = parse_kernel(text.partition(f"\n{SEPARATOR}")[0], file)
     if verify:
         verify_kernel(kernel)
-    run_passes(kernel, [(name, find_pass(name)) for name in names], make_context(chosen), verify=verify)
+    if names:
+        # Reading and checking text needs no backend; only passes do.
+        from minitile.pipeline import make_context
+
+        run_passes(kernel, [(name, find_pass(name)) for name in names], make_context(chosen), verify=verify)
     return kernel
 
 

@@ -2,8 +2,8 @@
 
 An operation's operands begin on its line, otherwise lines break freely; `//` and `;` start comments. Result types may
 be left out where the operation infers them; an operation may also be a constant's own line. A name may be used again in
-a block that does not see its first use. A constant written as an operand becomes a `constant` operation before its user,
-one per block and number.
+a block that does not see its first use. A constant written as an operand becomes a `constant` operation before its
+user, one per block and number.
 
 Every operation gets the location that its `loc(…)` says, or else its place in the text, so that whatever is found wrong
 later can show it. Errors are IRErrors with line, column and caret.

@@ -6,8 +6,9 @@
     }                                     }
 
 It moves out of as many loops as it can at once, and out of branches on the way: nothing pure traps. An `if` alone is no
-reason to move. Only scalars and a few registers do: what is held through a loop costs registers all the way. One walk: while a loop's body is being rewritten, the
-operations in front of the loop are already in place, and what is hoisted goes behind them.
+reason to move. Only scalars and a few registers do: what is held through a loop costs registers all the way. One walk:
+while a loop's body is being rewritten, the operations in front of it are already in place, and what is hoisted goes
+behind them.
 """
 
 from __future__ import annotations

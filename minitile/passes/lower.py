@@ -249,7 +249,10 @@ def _if(low: Lowering, op: control.If) -> tuple[Value, ...]:
     condition = low.get(op.condition)
     differs = not low.facts.uniform(op.condition)
     low.divergent += differs
-    then, orelse = low.block(op.then, Block()), low.block(op.orelse, Block())
+    with low.facts.assuming(op.condition):
+        then = low.block(op.then, Block())
+    with low.facts.assuming(op.condition, holds=False):
+        orelse = low.block(op.orelse, Block())
     low.divergent -= differs
     return low.b.emit(control.If(condition, then=then, orelse=orelse)).results
 

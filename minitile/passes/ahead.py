@@ -192,14 +192,14 @@ class _Slice:
             value = wanted.pop()
             if isinstance(value.owner, Block) and value in self.loop.carried:
                 return None
-            op = value.op
-            if op is None or op not in self.inside or op in needed:
+            made_by = value.op
+            if made_by is None or made_by not in self.inside or made_by in needed:
                 continue
-            if not self.safe(op):
+            if not self.safe(made_by):
                 return None
-            needed.add(op)
-            wanted += op.operands
-            for region in op.regions:
+            needed.add(made_by)
+            wanted += made_by.operands
+            for region in made_by.regions:
                 wanted += free_values(region)
         return needed
 

@@ -1,0 +1,151 @@
+"""Who knows of whose past: the happens-before order among the threads of a batch.
+
+Time is one counter `now` for the launch; it steps at every synchronisation. An access is stamped with `now`. A thread
+"knows" another's accesses up to (not including) some stamp, and knowledge is kept in three layers, so that the common
+case costs nothing:
+
+    floor[cta]         every thread of the CTA knows all of the CTA before this stamp (a barrier of all threads)
+    lane[thread, l]    knowledge of lane l of the own warp (bar.warp.sync)
+    peer[cta][t, u]    knowledge of thread u of the CTA (barriers of some threads, release/acquire); made when needed
+
+A release (an arrival) puts what the arriving threads know, and their own past, into a `Row`; an acquire takes it over.
+Rows also travel between CTAs (`far`): knowledge of another CTA's threads, kept per thread that has acquired some.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .scalars import Array
+
+Far = dict[int, Array]  # CTA (number in the grid) to the stamps up to which its threads are known
+
+
+@dataclass(slots=True)
+class Row:
+    """Knowledge on its way from releasing to acquiring threads: of the own CTA, and of others."""
+
+    cta: int
+    near: Array
+    far: Far = field(default_factory=dict)
+
+    def merge(self, other: Row) -> None:
+        """Take in another release."""
+        _merge(self.far, other.far)
+        if other.cta == self.cta:
+            np.maximum(self.near, other.near, out=self.near)
+        else:
+            _merge(self.far, {other.cta: other.near})
+
+
+def _merge(far: Far, more: Far) -> None:
+    for cta, stamps in more.items():
+        far[cta] = np.maximum(far[cta], stamps) if cta in far else stamps.copy()
+
+
+class Clocks:
+    """The knowledge of all threads of one batch. CTAs are numbered within the batch, `first` is the first one."""
+
+    def __init__(self, first: int, ctas: int, padded: int, now: int) -> None:
+        self.first = first
+        self.padded = padded
+        self.now = now
+        self.floor = np.zeros(ctas, np.int64)
+        self.lane = np.zeros((ctas * padded, 32), np.int64)
+        self.peer: dict[int, Array] = {}
+        self.far: dict[int, Far] = {}
+
+    def tick(self) -> int:
+        """Time steps: later accesses get a later stamp."""
+        self.now += 1
+        return self.now
+
+    def knows(self, me: Array, other: Array, stamp: Array) -> Array:
+        """Whether each thread `me` knows the access that `other`, a thread of the same CTA, made at `stamp`."""
+        cta = me // self.padded
+        ok = (me == other) | (stamp < self.floor[cta])
+        if ok.all():
+            return ok
+        ok |= (me // 32 == other // 32) & (stamp < self.lane[me, other % 32])
+        for each, matrix in self.peer.items():
+            mine = (cta == each) & ~ok
+            if mine.any():
+                ok[mine] = stamp[mine] < matrix[me[mine] % self.padded, other[mine] % self.padded]
+        return ok
+
+    def knows_far(self, me: int, cta: int, thread: int, stamp: int) -> bool:
+        """Whether a thread knows an access of thread `thread` of another CTA (numbered in the grid)."""
+        stamps = self.far.get(me, {}).get(cta)
+        return stamps is not None and stamp < int(stamps[thread])
+
+    # -- synchronisation -----------------------------------------------------------------------------------------------
+
+    def all_of(self, ctas: Array) -> None:
+        """All threads of these CTAs have met."""
+        self.floor[ctas] = self.tick()
+        if self.far:
+            for cta in ctas:
+                self._share_far(np.arange(cta * self.padded, (cta + 1) * self.padded))
+
+    def warp(self, threads: Array, masks: Array) -> None:
+        """Lanes of a warp have met: each thread with the lanes of its mask."""
+        now = self.tick()
+        named = (masks[:, None] >> np.arange(32, dtype=np.uint32) & np.uint32(1)) != 0
+        self.lane[threads] = np.where(named, now, self.lane[threads])
+        if not self.peer and not self.far:
+            return
+        for warp in np.unique(threads // 32):
+            for mask in np.unique(masks[threads // 32 == warp]):
+                group = threads[(threads // 32 == warp) & (masks == mask)]
+                matrix = self.peer.get(int(group[0]) // self.padded)
+                if matrix is not None:
+                    rows = group % self.padded
+                    matrix[rows] = matrix[rows].max(axis=0)
+                self._share_far(group)
+
+    def _share_far(self, threads: Array) -> None:
+        """Threads that have met know what each of them knows of other CTAs."""
+        known: Far = {}
+        for thread in threads:
+            _merge(known, self.far.get(int(thread), {}))
+        if known:
+            for thread in threads:
+                self.far[int(thread)] = dict(known)
+
+    def release(self, threads: Array) -> Row:
+        """What these threads (of one CTA) know, themselves included. Steps time."""
+        now = self.tick()
+        cta = int(threads[0]) // self.padded
+        matrix = self.peer.get(cta)
+        local = threads % self.padded
+        near = np.full(self.padded, self.floor[cta], np.int64)
+        if matrix is not None:
+            np.maximum(near, matrix[local].max(axis=0), out=near)
+        for warp in np.unique(local // 32):
+            lanes = self.lane[threads[local // 32 == warp]].max(axis=0)
+            part = near[warp * 32 : warp * 32 + 32]
+            np.maximum(part, lanes, out=part)
+        near[local] = now
+        far: Far = {}
+        if self.far:
+            for thread in threads:
+                _merge(far, self.far.get(int(thread), {}))
+        return Row(self.first + cta, near, far)
+
+    def acquire(self, threads: Array, row: Row) -> None:
+        """These threads (of one CTA) now know what the row says."""
+        cta = int(threads[0]) // self.padded
+        far = dict(row.far)
+        if row.cta == self.first + cta:
+            matrix = self.peer.get(cta)
+            if matrix is None:
+                matrix = self.peer[cta] = np.zeros((self.padded, self.padded), np.int64)
+            local = threads % self.padded
+            matrix[local] = np.maximum(matrix[local], row.near)
+        else:
+            _merge(far, {row.cta: row.near})
+        if far:
+            for thread in threads:
+                _merge(self.far.setdefault(int(thread), {}), far)

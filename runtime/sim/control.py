@@ -1,0 +1,146 @@
+"""Branches, exits, calls (PTX ISA 8.0, 9.7.11) and the debugging stops.
+
+The only function that can be called is `vprintf(format, arguments)`; the arguments lie in local memory, each aligned
+to its size, as the CUDA ABI lays them out.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .memory import split_generic
+from .operands import error, read
+from .program import Linker
+from .report import Finding
+from .scalars import Array, Sel
+from .syntax import Instruction, Symbol, Tuple
+from .table import ControlHandler, Handler, Kind, Outcome, instruction
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+
+@instruction("bra", kind=Kind.CONTROL, results=0)
+def _branch(ins: Instruction, linker: Linker) -> ControlHandler:
+    target = linker.label(ins.operands[0], ins)
+    return lambda m, sel, pc: [(target, sel)]
+
+
+@instruction("brx", kind=Kind.CONTROL, results=0)
+def _branch_indexed(ins: Instruction, linker: Linker) -> ControlHandler:
+    index = read(ins.operands[0], "u32", ins, linker)
+    name = ins.operands[1]
+    if not isinstance(name, Symbol) or name.name not in linker.function.targets:
+        raise error(ins, "brx.idx needs a list of branch targets")
+    targets = [linker.label(symbol, ins) for symbol in linker.function.targets[name.name]]
+
+    def run(m: Machine, sel: Sel, pc: int) -> Outcome:
+        chosen = np.minimum(np.broadcast_to(index(m, sel), m.thread[sel].shape), len(targets) - 1)
+        return [(targets[int(each)], m.thread[sel][chosen == each]) for each in np.unique(chosen)]
+
+    return run
+
+
+@instruction("exit", "ret", kind=Kind.CONTROL, results=0)
+def _exit(ins: Instruction, linker: Linker) -> ControlHandler:
+    def run(m: Machine, sel: Sel, pc: int) -> Outcome:
+        m.barriers.exit_threads(m, sel)
+        return []
+
+    return run
+
+
+@instruction("trap", "brkpt", kind=Kind.CONTROL, results=0)
+def _trap(ins: Instruction, linker: Linker) -> ControlHandler:
+    site = linker.site(ins)
+
+    def run(m: Machine, sel: Sel, pc: int) -> Outcome:
+        if ins.name == "brkpt":
+            return [(pc + 1, sel)]
+        access = m.access("trap", site, int(m.thread[sel][0]))
+        m.find(Finding("trap", "the program executed trap", access), stop=True)
+        return []
+
+    return run
+
+
+@instruction("nanosleep", "pmevent", "setmaxnreg", "griddepcontrol", results=0)
+def _no_effect(ins: Instruction, linker: Linker) -> Handler:
+    return lambda m, sel: None
+
+
+_DIRECTIVE = re.compile(r"%([-+ #0]*)(\d+|\*)?(?:\.(\d+))?(hh|h|ll|l|z)?([diouxXeEfFgGaAcsp%])")
+
+
+@instruction("call", results=1)
+def _call(ins: Instruction, linker: Linker) -> Handler:
+    operands = [each for each in ins.operands if not isinstance(each, Tuple)]
+    name = operands[0] if operands else None
+    lists = [each for each in ins.operands if isinstance(each, Tuple)]
+    if not isinstance(name, Symbol) or name.name != "vprintf" or len(lists) != 2:
+        raise error(ins, "only vprintf can be called")
+    result, arguments = (
+        [linker.address(each, ins) for each in group.items if isinstance(each, Symbol)] for group in lists
+    )
+    site = linker.site(ins)
+
+    def run(m: Machine, sel: Sel) -> None:
+        local = m.spaces["local"]
+        pointers = [
+            local.load(m, sel, np.full(len(m.thread[sel]), at, np.int64), 8, 1, site, False)[:, 0] for at in arguments
+        ]
+        for position, thread in enumerate(m.thread[sel]):
+            text = _string(m, int(pointers[0][position]))
+            m.print(int(thread), _format(m, text, int(pointers[1][position]), int(thread), site))
+        zero = np.zeros((len(m.thread[sel]), 1), np.uint32)
+        local.store(m, sel, np.full(len(zero), result[0], np.int64), zero, site, False)
+
+    return run
+
+
+def _string(m: Machine, pointer: int) -> str:
+    """The zero-terminated bytes at a generic address in global memory."""
+    space = m.spaces["global"]
+    where = space.locate(m, slice(0, 1), np.array([pointer], np.int64), 1, 0, "read")
+    data = space.arena.data[int(where[0]) :]
+    end = int(np.argmax(data == 0))
+    return bytes(data[:end]).decode("utf-8", "replace")
+
+
+def _format(m: Machine, text: str, pointer: int, thread: int, site: int) -> str:
+    """printf's formatting with the argument buffer at a generic address."""
+    at = pointer
+
+    def fetch(size: int) -> Array:
+        nonlocal at
+        at = -(-at // size) * size
+        sel = m.thread[thread : thread + 1]
+        space, threads, local, _ = split_generic(m, sel, np.array([at], np.int64))[0]
+        at += size
+        return space.load(m, threads, local, size, 1, site, False)[:, 0].copy()
+
+    def expand(match: re.Match[str]) -> str:
+        flags, width, precision, length, what = match.groups()
+        if what == "%":
+            return "%"
+        if width == "*":
+            width = str(int(fetch(4).view(np.int32)[0]))
+        spec = "%" + flags + (width or "") + (f".{precision}" if precision else "")
+        if what in "eEfFgG":
+            return (spec + what) % float(fetch(8).view(np.float64)[0])
+        if what == "s":
+            return (spec + "s") % _string(m, int(fetch(8)[0]))
+        if what == "p":
+            return f"0x{int(fetch(8)[0]):x}"
+        wide = length in ("l", "ll", "z")
+        bits = fetch(8 if wide else 4)
+        if what == "c":
+            return (spec + "c") % chr(int(bits[0]) & 0xFF)
+        signed = what in "di"
+        value = int(bits.view(np.int64 if wide else np.int32)[0]) if signed else int(bits[0])
+        return (spec + ("d" if what in "diu" else what)) % value
+
+    return _DIRECTIVE.sub(expand, text)

@@ -1,0 +1,26 @@
+"""Exceptions of the simulators.
+
+`SimulationError` is for text that cannot be executed (with its line) and for faults found while running;
+`RaceError` is for findings of the race model. Both carry plain data, so that callers can print their own message.
+"""
+
+from __future__ import annotations
+
+
+class SimulationError(RuntimeError):
+    """The text cannot be executed, or its execution did something the ISA forbids.
+
+    `line` is the 1-based line of the PTX text and `text` that line's content, when the error has one place.
+    """
+
+    def __init__(self, message: str, line: int | None = None, text: str | None = None) -> None:
+        self.message = message
+        self.line = line
+        self.text = text
+        where = "" if line is None else f"PTX line {line}: "
+        what = "" if text is None else f"\n    {text.strip()}"
+        super().__init__(f"{where}{message}{what}")
+
+
+class RaceError(SimulationError):
+    """Two accesses of the program are not ordered although at least one of them writes."""

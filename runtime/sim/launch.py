@@ -1,0 +1,173 @@
+"""`run_ptx`: check the arguments, lay out memory, run the grid batch by batch, copy results back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+# The modules of instructions register what they execute.
+from . import (
+    alu_float,
+    alu_integer,
+    async_copy,
+    atomics,
+    barriers,
+    collectives,
+    control,
+    convert,
+    load_store,
+    tensor_core,
+)
+from .errors import SimulationError
+from .machine import Dim, Launch, Machine
+from .memory import Fault, ParamSpace, build_global
+from .program import GLOBAL_BASE, Program, load_program
+from .race import RaceModel
+from .report import Report
+from .scalars import DTYPES, Array
+from .scheduler import Scheduler
+
+INSTRUCTION_MODULES = (
+    alu_float,
+    alu_integer,
+    async_copy,
+    atomics,
+    barriers,
+    collectives,
+    control,
+    convert,
+    load_store,
+    tensor_core,
+)
+_BATCH_THREADS = 8192
+_BATCH_SHARED = 8 << 20
+_MAX_SHARED = 232448 + 1024
+
+
+def run_ptx(
+    text: str,
+    entry: str,
+    grid: Sequence[int],
+    block: Sequence[int],
+    args: Sequence[Any],
+    cluster: Sequence[int] = (1, 1, 1),
+    dynamic_shared: int = 0,
+    schedule: str = "lazy",
+    seed: int = 0,
+    check: bool = True,
+) -> Report:
+    """Execute entry `entry` of a PTX text.
+
+    `args` are NumPy arrays (global buffers, C-contiguous, changed in place), NumPy scalars (by value), or Python
+    numbers where the parameter's type says what they become. `schedule` says when asynchronous copies land: "eager",
+    "lazy" or "random" (seeded by `seed`; the order of warps is random then too). `check` turns the race model on.
+
+    Returns a `Report`; a program that faults or deadlocks ends there with its finding. Raises `SimulationError` for
+    text that cannot be executed and for arguments that do not fit the parameters.
+    """
+    if schedule not in ("eager", "lazy", "random"):
+        raise SimulationError(f"schedule must be 'eager', 'lazy' or 'random', not {schedule!r}")
+    program = load_program(text, entry)
+    dims = {"grid": _dim(grid), "block": _dim(block), "cluster": _dim(cluster)}
+    _check_block(program, dims["block"])
+    arrays = [(index, arg) for index, arg in enumerate(args) if isinstance(arg, np.ndarray)]
+    if len(args) != len(program.params):
+        raise SimulationError(f"{entry} takes {len(program.params)} parameters, but {len(args)} arguments were given")
+    for index, array in arrays:
+        if not array.flags.c_contiguous:
+            raise SimulationError(f"argument {index} is not contiguous")
+    space, addresses = build_global(program, [(program.params[index].name, array) for index, array in arrays])
+    pointers = {index: address for (index, _), address in zip(arrays, addresses, strict=True)}
+    params = ParamSpace(_parameters(program, args, pointers))
+    shared = program.shared_size + dynamic_shared
+    if shared > _MAX_SHARED:
+        raise SimulationError(f"{shared} bytes of shared memory are more than a CTA can have")
+    race = RaceModel(program, len(space.arena.data)) if check else None
+    launch = Launch(
+        program,
+        dims["grid"],
+        dims["block"],
+        dims["cluster"],
+        shared,
+        dynamic_shared,
+        space,
+        params,
+        schedule,
+        check,
+        np.random.default_rng(seed),
+        race,
+    )
+    with np.errstate(all="ignore"):
+        _run_grid(launch)
+    for (_, array), address in zip(arrays, addresses, strict=True):
+        if array.flags.writeable:
+            where = address - GLOBAL_BASE
+            array.reshape(-1).view(np.uint8)[:] = space.arena.data[where : where + array.nbytes]
+    launch.report.stdout = "".join(text for _, text in sorted(launch.printed, key=lambda each: each[0]))
+    return launch.report
+
+
+def _run_grid(launch: Launch) -> None:
+    """All CTAs, as many side by side as is reasonable."""
+    total = launch.grid[0] * launch.grid[1] * launch.grid[2]
+    ctas = max(1, min(_BATCH_THREADS // launch.padded, _BATCH_SHARED // max(launch.shared_size, 1)))
+    report = launch.report
+    for first in range(0, total, ctas):
+        machine = Machine(launch, first, min(ctas, total - first))
+        scheduler = Scheduler(machine)
+        try:
+            scheduler.run()
+        except Fault:
+            report.stopped = True
+        for name, times in scheduler.opcode_counts().items():
+            report.instructions[name] = report.instructions.get(name, 0) + times
+        if report.stopped:
+            return
+
+
+def _dim(values: Sequence[int]) -> Dim:
+    padded = [int(value) for value in values] + [1] * (3 - len(values))
+    if len(padded) != 3 or min(padded) < 1:
+        raise SimulationError(f"a grid, block or cluster has up to three positive sizes, not {tuple(values)}")
+    return padded[0], padded[1], padded[2]
+
+
+def _check_block(program: Program, block: Dim) -> None:
+    threads = block[0] * block[1] * block[2]
+    limits = program.function.limits
+    required = limits.get("reqntid")
+    if required and _dim(required) != block:
+        raise SimulationError(f"the entry requires a block of {_dim(required)} (.reqntid), not {block}")
+    most = int(np.prod(limits.get("maxntid", (1024,))))
+    if threads > min(most, 1024):
+        raise SimulationError(f"a block of {threads} threads is more than the {min(most, 1024)} allowed")
+
+
+def _parameters(program: Program, args: Sequence[Any], pointers: dict[int, int]) -> bytes:
+    """The bytes of the parameter space."""
+    data = bytearray(program.param_size)
+    for index, (param, offset) in enumerate(zip(program.params, program.param_offsets, strict=True)):
+        arg = args[index]
+        if index in pointers:
+            raw = pointers[index].to_bytes(8, "little")
+        elif isinstance(arg, np.generic):
+            raw = arg.tobytes()
+        elif isinstance(arg, bool | int | float):
+            raw = _python_number(arg, DTYPES.get(param.elem), param.name)
+        elif isinstance(arg, bytes):
+            raw = arg
+        else:
+            raise SimulationError(f"argument {index} is a {type(arg).__name__}; give NumPy arrays and scalars")
+        if len(raw) != param.size:
+            raise SimulationError(f"argument {index} has {len(raw)} bytes, but parameter {param.name} has {param.size}")
+        data[offset : offset + len(raw)] = raw
+    return bytes(data)
+
+
+def _python_number(value: float, dtype: np.dtype[Any] | None, name: str) -> bytes:
+    if dtype is None:
+        raise SimulationError(f"parameter {name} has no simple type; give a NumPy scalar")
+    converted: Array = np.asarray(value).astype(dtype)
+    return converted.tobytes()

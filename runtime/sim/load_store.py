@@ -1,0 +1,159 @@
+"""ld, st, ldu, cvta, isspacep, and the hints prefetch, discard and applypriority (PTX ISA 8.0, 9.7.8).
+
+Cache operators, eviction priorities and prefetch sizes change nothing that can be seen. `.volatile`, `.relaxed`,
+`.acquire`, `.release` and `.mmio` accesses are "strong" (PTX ISA 8.0, 8.2.2): the race model is told.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .memory import split_generic
+from .operands import address, count, error, read, write
+from .program import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE, Linker
+from .scalars import DTYPES, FLOATS, SIZES, UNSIGNED, Array, Sel
+from .syntax import Address, Instruction, Operand, Symbol, Vector
+from .table import Handler, instruction
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+_SPACES = {
+    "global": "global",
+    "const": "global",
+    "shared": "shared",
+    "shared::cta": "shared",
+    "local": "local",
+    "param": "param",
+}
+_STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "mmio"})
+_WINDOWS = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "local": LOCAL_WINDOW}
+
+
+def space_of(ins: Instruction, operand: Operand, linker: Linker) -> str | None:
+    """The arena an access goes to, None for a generic address."""
+    for mod in ins.mods:
+        if mod in _SPACES:
+            space = _SPACES[mod]
+            break
+    else:
+        return None
+    if space == "param" and isinstance(operand, Address) and isinstance(operand.base, Symbol):
+        if all(each is not linker.variable(operand.base, ins) for each in linker.function.params):
+            return "local"  # a parameter of a call, declared in a block
+    return space
+
+
+def bit_kind(kind: str) -> str:
+    """The untyped twin of a type: floats move through memory as bits."""
+    return f"b{8 * SIZES[kind]}" if kind in FLOATS or kind.endswith("x2") else kind
+
+
+@instruction("ld", "ldu")
+def _load(ins: Instruction, linker: Linker) -> Handler:
+    kind = bit_kind(ins.mods[-1])
+    elem = SIZES[kind]
+    dtype = DTYPES[kind]
+    space = space_of(ins, ins.operands[1], linker)
+    where = address(ins.operands[1], ins, linker)
+    site = linker.site(ins)
+    strong = not _STRONG.isdisjoint(ins.mods)
+    acquire = "acquire" in ins.mods
+    target = ins.operands[0]
+    items = target.items if isinstance(target, Vector) else (target,)
+    lanes = len(items)
+    if lanes != next((int(mod[1:]) for mod in ins.mods if mod in ("v2", "v4", "v8")), 1):
+        raise error(ins, "the vector has another length than the instruction says")
+    writers = [write(item, kind, ins, linker) for item in items]
+
+    def run(m: Machine, sel: Sel) -> None:
+        addr = where(m, sel)
+        if space is not None:
+            value = m.spaces[space].load(m, sel, addr, elem, lanes, site, strong)
+        else:
+            value = _load_generic(m, sel, addr, elem, lanes, site, strong)
+        for lane, writer in enumerate(writers):
+            writer(m, sel, np.ascontiguousarray(value[:, lane]).view(dtype))
+        if acquire and m.race is not None:
+            m.race.acquire(m.thread[sel])
+
+    return run
+
+
+def _load_generic(m: Machine, sel: Sel, addr: Array, elem: int, lanes: int, site: int, strong: bool) -> Array:
+    parts = split_generic(m, sel, addr)
+    if parts and parts[0][3] is None:
+        space, threads, local, _ = parts[0]
+        return space.load(m, threads, local, elem, lanes, site, strong)
+    value = np.empty((count(sel), lanes), UNSIGNED[elem])
+    for space, threads, local, positions in parts:
+        value[positions] = space.load(m, threads, local, elem, lanes, site, strong)
+    return value
+
+
+@instruction("st", results=0)
+def _store(ins: Instruction, linker: Linker) -> Handler:
+    kind = bit_kind(ins.mods[-1])
+    word = UNSIGNED[SIZES[kind]]
+    space = space_of(ins, ins.operands[0], linker)
+    where = address(ins.operands[0], ins, linker)
+    site = linker.site(ins)
+    strong = not _STRONG.isdisjoint(ins.mods)
+    release = "release" in ins.mods
+    source = ins.operands[1]
+    items = source.items if isinstance(source, Vector) else (source,)
+    if len(items) != next((int(mod[1:]) for mod in ins.mods if mod in ("v2", "v4", "v8")), 1):
+        raise error(ins, "the vector has another length than the instruction says")
+    readers = [read(item, kind, ins, linker) for item in items]
+
+    def run(m: Machine, sel: Sel) -> None:
+        addr = where(m, sel)
+        value = np.empty((count(sel), len(readers)), word)
+        for lane, reader in enumerate(readers):
+            value[:, lane] = reader(m, sel).view(word)
+        if release and m.race is not None:
+            m.race.release(m.thread[sel])
+        if space is not None:
+            m.spaces[space].store(m, sel, addr, value, site, strong)
+            return
+        for part, threads, local, positions in split_generic(m, sel, addr):
+            part.store(m, threads, local, value if positions is None else value[positions], site, strong)
+
+    return run
+
+
+@instruction("cvta")
+def _convert_address(ins: Instruction, linker: Linker) -> Handler:
+    kind = ins.mods[-1]
+    dtype = DTYPES[kind]
+    source, target = read(ins.operands[1], kind, ins, linker), write(ins.operands[0], kind, ins, linker)
+    window = next((_WINDOWS[mod] for mod in ins.mods if mod in _WINDOWS), 0)
+    step = dtype.type(window if "to" not in ins.mods else -window & (1 << 64) - 1)
+    return lambda m, sel: target(m, sel, (source(m, sel) + step).astype(dtype))
+
+
+@instruction("isspacep")
+def _is_space(ins: Instruction, linker: Linker) -> Handler:
+    source, target = read(ins.operands[1], "u64", ins, linker), write(ins.operands[0], "pred", ins, linker)
+    space = _SPACES[ins.mods[0]]
+    window = np.uint64(_WINDOWS.get(space, 0))
+
+    def run(m: Machine, sel: Sel) -> None:
+        offset = source(m, sel) - window
+        inside = offset < np.uint64(WINDOW_SIZE) if window else source(m, sel) >= np.uint64(LOCAL_WINDOW + WINDOW_SIZE)
+        target(m, sel, np.broadcast_to(inside, (count(sel),)))
+
+    return run
+
+
+@instruction("prefetch", "prefetchu", "discard", "applypriority", results=0)
+def _hint(ins: Instruction, linker: Linker) -> Handler:
+    return lambda m, sel: None
+
+
+@instruction("createpolicy")
+def _create_policy(ins: Instruction, linker: Linker) -> Handler:
+    target = write(ins.operands[0], "b64", ins, linker)
+    return lambda m, sel: target(m, sel, np.zeros(count(sel), np.uint64))

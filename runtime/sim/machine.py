@@ -1,0 +1,190 @@
+"""The state of one batch of CTAs that run side by side, and how findings are made.
+
+Thread slot t of a batch is thread `t % padded` of its CTA, where `padded` is the block size rounded up to whole warps;
+slots behind the block's end never live. Registers are arrays over all slots. The scheduler decides who executes what
+(`scheduler.py`); this class is what instruction handlers work on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .async_copy import AsyncCopies
+from .barriers import Barriers
+from .memory import Fault, GlobalSpace, LocalSpace, ParamSpace, SharedSpace, Space
+from .program import Program
+from .race import RaceModel
+from .report import Access, Finding, Report
+from .scalars import DTYPES, UNSIGNED, Array, Sel
+
+Dim = tuple[int, int, int]
+_MAX_FINDINGS = 64
+
+
+@dataclass(slots=True)
+class Launch:
+    """One launch: its geometry, its memory, its options, and what has been found so far."""
+
+    program: Program
+    grid: Dim
+    block: Dim
+    cluster: Dim
+    shared_size: int
+    dynamic_shared: int
+    globals: GlobalSpace
+    params: ParamSpace
+    schedule: str
+    check: bool
+    rng: np.random.Generator
+    race: RaceModel | None
+    report: Report = field(default_factory=Report)
+    seen: set[tuple[object, ...]] = field(default_factory=set)
+    printed: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a CTA."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def padded(self) -> int:
+        """Thread slots of a CTA: whole warps."""
+        return -(-self.threads // 32) * 32
+
+
+class Machine:
+    """Registers, memories, barriers and pending copies of the CTAs first .. first + ctas - 1 of the grid."""
+
+    def __init__(self, launch: Launch, first: int, ctas: int) -> None:
+        self.launch = launch
+        self.program = launch.program
+        self.first = first
+        self.ctas = ctas
+        self.padded = launch.padded
+        slots = self.slots = ctas * launch.padded
+        self.thread = np.arange(slots, dtype=np.int64)
+        self.cta = self.thread // launch.padded
+        self.live = self.thread % launch.padded < launch.threads
+        self.regs = _registers(self.program, slots)
+        self.defined = {slot: np.zeros(slots, bool) for slot in self.program.fragile}
+        self.carry = np.zeros(slots, np.uint32)
+        self.clock = 0
+        self.race = launch.race
+        shared = SharedSpace(launch.shared_size, ctas, self.program.shared_names)
+        self.spaces: dict[str, Space] = {
+            "global": launch.globals,
+            "shared": shared,
+            "local": LocalSpace(self.program.local_size, slots),
+            "param": launch.params,
+        }
+        self.barriers = Barriers(self)
+        self.copies = AsyncCopies(self)
+        self.specials: dict[str, Array] = {}
+        if self.race is not None:
+            self.race.start_batch(self, shared)
+
+    # -- special registers (PTX ISA 8.0, chapter 10) -------------------------------------------------------------------
+
+    def special(self, name: str) -> Array:
+        """A special register's value per thread slot."""
+        if name.startswith(("clock", "globaltimer")):
+            self.clock += 32
+            return np.full(self.slots, self.clock, np.uint64)
+        if name not in self.specials:
+            self.specials[name] = self._special(name)
+        return self.specials[name]
+
+    def _special(self, name: str) -> Array:
+        launch = self.launch
+        base, _, axis = name.partition(".")
+        tid, cta = self.thread % self.padded, self.first + self.cta
+        position = {"tid": (tid, launch.block), "ctaid": (cta, launch.grid)}
+        size = {"ntid": launch.block, "nctaid": launch.grid, "cluster_nctaid": launch.cluster}
+        if base in position:
+            linear, (nx, ny, _) = position[base]
+            return {"x": linear % nx, "y": linear // nx % ny, "z": linear // (nx * ny)}[axis].astype(np.uint32)
+        if base in size:
+            return np.full(self.slots, size[base]["xyz".index(axis)], np.uint32)
+        lane = tid % 32
+        bit = np.uint64(1) << lane.astype(np.uint64)
+        values: dict[str, Array | int] = {
+            "laneid": lane,
+            "warpid": tid // 32,
+            "nwarpid": self.padded // 32,
+            "lanemask_eq": bit,
+            "lanemask_lt": bit - np.uint64(1),
+            "lanemask_le": bit * np.uint64(2) - np.uint64(1),
+            "lanemask_gt": ~(bit * np.uint64(2) - np.uint64(1)) & np.uint64(0xFFFFFFFF),
+            "lanemask_ge": ~(bit - np.uint64(1)) & np.uint64(0xFFFFFFFF),
+            "smid": cta % 132,
+            "nsmid": 132,
+            "total_smem_size": launch.shared_size,
+            "dynamic_smem_size": launch.dynamic_shared,
+        }
+        return np.broadcast_to(np.asarray(values.get(base, 0)), (self.slots,)).astype(np.uint32)
+
+    # -- who is who, in messages ---------------------------------------------------------------------------------------
+
+    def thread_position(self, slot: int) -> tuple[Dim, Dim]:
+        """(thread, CTA) coordinates of a slot."""
+        (bx, by, _), (gx, gy, _) = self.launch.block, self.launch.grid
+        tid, cta = slot % self.padded, self.first + slot // self.padded
+        return (tid % bx, tid // bx % by, tid // (bx * by)), (cta % gx, cta // gx % gy, cta // (gx * gy))
+
+    def access(self, what: str, site: int, slot: int | None = None) -> Access:
+        """One side of a finding: what happened at the instruction with this index."""
+        ins = self.program.code[site].ins
+        thread, cta = (None, None) if slot is None else self.thread_position(slot)
+        return Access(what, ins.line, ins.text, ins.source, thread, cta)
+
+    def find(self, finding: Finding, stop: bool = False) -> None:
+        """Add a finding, unless the same defect at the same lines is known already."""
+        second = finding.second.line if finding.second else None
+        key = (finding.kind, finding.hazard, finding.space, finding.buffer, finding.first.line, second)
+        if key not in self.launch.seen and len(self.launch.report.findings) < _MAX_FINDINGS:
+            self.launch.seen.add(key)
+            self.launch.report.findings.append(finding)
+        if stop:
+            raise Fault(finding.kind)
+
+    def fault(
+        self,
+        kind: str,
+        message: str,
+        site: int,
+        what: str,
+        slot: int,
+        space: str,
+        where: tuple[str | None, int],
+        size: int = 1,
+    ) -> None:
+        """Report something that ends the run."""
+        name, offset = where
+        access = self.access(what, site, slot)
+        span = (offset, offset + size)
+        self.find(Finding(kind, message, access, space=space, buffer=name, bytes=span), stop=True)
+
+    def print(self, slot: int, text: str) -> None:
+        """Output of vprintf."""
+        self.launch.printed.append((self.first * self.padded + slot, text))
+
+
+def _registers(program: Program, slots: int) -> list[Array]:
+    """Fresh registers with values that stand out: 0xA5 bytes, false predicates."""
+    registers: list[Array] = []
+    for register in program.function.registers:
+        size = DTYPES[register.kind].itemsize
+        if register.kind == "pred":
+            registers.append(np.zeros(slots, bool))
+        else:
+            poison = int.from_bytes(b"\xa5" * size, "little")
+            registers.append(np.full(slots, poison, UNSIGNED[size]))
+    return registers
+
+
+def select(threads: Array) -> Sel:
+    """Sorted thread slots as a selection: a slice where they are contiguous."""
+    first, last = int(threads[0]), int(threads[-1])
+    return slice(first, last + 1) if last - first + 1 == len(threads) else threads

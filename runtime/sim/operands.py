@@ -1,0 +1,194 @@
+"""Readers and writers of operands.
+
+Decoding turns each operand into a closure over its register slot or constant. A reader gives the values of the
+selected threads as an array of the instruction's type (or a scalar for constants), a writer stores them. Sources wider
+than the instruction's type are cut; results narrower than their register are sign- or zero-extended by the
+instruction's type (PTX ISA 8.0, 9.4.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .errors import SimulationError
+from .scalars import DTYPES, FLOATS, SIGNED, UNSIGNED, Array, Sel, is_signed
+from .syntax import (
+    Address,
+    Float,
+    Instruction,
+    Integer,
+    Not,
+    Operand,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    Vector,
+)
+
+if TYPE_CHECKING:
+    from .machine import Machine
+    from .program import Linker
+
+Read = Callable[["Machine", Sel], Array]
+Write = Callable[["Machine", Sel, Any], None]
+
+
+def error(ins: Instruction, message: str) -> SimulationError:
+    """A `SimulationError` at this instruction."""
+    return SimulationError(message, ins.line, ins.text)
+
+
+def count(sel: Sel) -> int:
+    """How many threads are selected."""
+    return sel.stop - sel.start if isinstance(sel, slice) else len(sel)
+
+
+def constant(value: int | float, dtype: np.dtype[Any]) -> Array:
+    """A constant as a scalar of this type; integers wrap, and integers given for floats are their bits or value."""
+    if dtype.kind in "iu":
+        bits = int(value) & ((1 << 8 * dtype.itemsize) - 1)
+        scalar: Array = UNSIGNED[dtype.itemsize].type(bits).view(dtype)
+        return scalar
+    return dtype.type(value)  # type: ignore[no-any-return]
+
+
+def read(operand: Operand, kind: str, ins: Instruction, linker: Linker) -> Read:
+    """A reader of this source operand as PTX type `kind`."""
+    dtype = DTYPES.get(kind)
+    if dtype is None:
+        raise error(ins, f"unsupported type .{kind}")
+    if isinstance(operand, Register):
+        return _read_register(operand, dtype, ins)
+    if isinstance(operand, Integer):
+        if kind == "pred":
+            value: Array = np.bool_(operand.value != 0)  # type: ignore[assignment]
+        elif kind in FLOATS:
+            # An integer literal in a float instruction: only its value can be meant.
+            value = constant(float(operand.value), dtype)
+        else:
+            value = constant(operand.value, dtype)
+        return lambda m, sel: value
+    if isinstance(operand, Float):
+        number = operand.value
+        if dtype.kind in "iu":
+            bits = np.float32(number).view(np.uint32) if dtype.itemsize == 4 else np.float64(number).view(np.uint64)
+            fixed = bits.view(dtype)
+        else:
+            fixed = dtype.type(number)
+        return lambda m, sel: fixed
+    if isinstance(operand, Special):
+        return _read_special(operand.name, dtype)
+    if isinstance(operand, Symbol):
+        address = constant(linker.address(operand, ins), dtype)
+        return lambda m, sel: address
+    if isinstance(operand, Not):
+        inner = operand.operand.slot
+        return lambda m, sel: ~m.regs[inner][sel]
+    if isinstance(operand, Vector):
+        return _read_packed(operand, dtype, ins, linker)
+    raise error(ins, "unsupported source operand")
+
+
+def _read_register(register: Register, dtype: np.dtype[Any], ins: Instruction) -> Read:
+    slot, stored = register.slot, DTYPES[register.kind].itemsize
+    if register.kind == "pred" or dtype.kind == "b":
+        if register.kind != "pred" or dtype.kind != "b":
+            raise error(ins, f"{register.name} is .{register.kind}: predicates do not mix with other types")
+        return lambda m, sel: m.regs[slot][sel]
+    if stored == dtype.itemsize:
+        if dtype.kind == "u":
+            return lambda m, sel: m.regs[slot][sel]
+        return lambda m, sel: m.regs[slot][sel].view(dtype)
+    if stored < dtype.itemsize:
+        raise error(ins, f"{register.name} is .{register.kind}, too narrow for this instruction")
+    narrow = UNSIGNED[dtype.itemsize]
+    return lambda m, sel: m.regs[slot][sel].astype(narrow).view(dtype)
+
+
+def _read_special(name: str, dtype: np.dtype[Any]) -> Read:
+    def reader(m: Machine, sel: Sel) -> Array:
+        return m.special(name)[sel].astype(dtype)
+
+    return reader
+
+
+def _read_packed(vector: Vector, dtype: np.dtype[Any], ins: Instruction, linker: Linker) -> Read:
+    """`{a, b}` as one word, the first element in the lowest bits (PTX ISA 8.0, 9.7.8.2, mov)."""
+    size = dtype.itemsize // len(vector.items)
+    parts = [read(item, f"b{8 * size}", ins, linker) for item in vector.items]
+    word = UNSIGNED[dtype.itemsize]
+
+    def reader(m: Machine, sel: Sel) -> Array:
+        total = parts[0](m, sel).astype(word)
+        for index, part in enumerate(parts[1:], 1):
+            total = total | (part(m, sel).astype(word) << word.type(8 * size * index))
+        return total.view(dtype)
+
+    return reader
+
+
+def write(operand: Operand, kind: str, ins: Instruction, linker: Linker) -> Write:
+    """A writer of this destination operand, taking values of PTX type `kind`."""
+    if isinstance(operand, Sink):
+        return _discard
+    if isinstance(operand, Vector):
+        return _write_unpacked(operand, kind, ins, linker)
+    if not isinstance(operand, Register):
+        raise error(ins, "the destination must be a register")
+    slot, dtype = operand.slot, DTYPES[kind]
+    if (operand.kind == "pred") != (kind == "pred"):
+        raise error(ins, f"{operand.name} is .{operand.kind}: predicates do not mix with other types")
+    stored = DTYPES[operand.kind].itemsize
+    word = np.dtype(np.bool_) if kind == "pred" else UNSIGNED[stored]
+
+    def same(m: Machine, sel: Sel, value: Array) -> None:
+        m.regs[slot][sel] = value.view(word)
+
+    def wider(m: Machine, sel: Sel, value: Array) -> None:
+        m.regs[slot][sel] = value.astype(extended).view(word)
+
+    if stored == dtype.itemsize:
+        return same
+    if stored < dtype.itemsize:
+        raise error(ins, f"{operand.name} is .{operand.kind}, too narrow for .{kind}")
+    if dtype.kind not in "iu":
+        bits = UNSIGNED[dtype.itemsize]
+        return lambda m, sel, value: m.regs[slot].__setitem__(sel, value.view(bits).astype(word))
+    extended = (SIGNED if is_signed(kind) else UNSIGNED)[stored]
+    return wider
+
+
+def _discard(m: Machine, sel: Sel, value: Array) -> None:
+    """The bit bucket."""
+
+
+def _write_unpacked(vector: Vector, kind: str, ins: Instruction, linker: Linker) -> Write:
+    size = DTYPES[kind].itemsize // len(vector.items)
+    word, narrow = UNSIGNED[DTYPES[kind].itemsize], UNSIGNED[size]
+    parts = [write(item, f"b{8 * size}", ins, linker) for item in vector.items]
+
+    def writer(m: Machine, sel: Sel, value: Array) -> None:
+        bits = value.view(word)
+        pieces = [(bits >> word.type(8 * size * index)).astype(narrow) for index in range(len(parts))]
+        for part, piece in zip(parts, pieces, strict=True):
+            part(m, sel, piece)
+
+    return writer
+
+
+def address(operand: Operand, ins: Instruction, linker: Linker) -> Read:
+    """A reader of the byte address that `[base+offset]` stands for, as int64 per selected thread."""
+    if not isinstance(operand, Address):
+        raise error(ins, "expected an address in brackets")
+    base, offset = operand.base, np.int64(operand.offset)
+    if isinstance(base, Register):
+        reg = _read_register(base, DTYPES["b64" if DTYPES[base.kind].itemsize == 8 else "b32"], ins)
+        if DTYPES[base.kind].itemsize == 8:
+            return lambda m, sel: reg(m, sel).view(np.int64) + offset
+        return lambda m, sel: reg(m, sel).astype(np.int64) + offset
+    fixed = base.value if isinstance(base, Integer) else linker.address(base, ins)
+    return lambda m, sel: np.full(count(sel), fixed, np.int64) + offset

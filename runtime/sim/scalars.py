@@ -1,0 +1,43 @@
+"""PTX's fundamental types and how registers of them are stored (PTX ISA 8.0, 5.2).
+
+A register is an array over threads of unsigned words of its width (predicates: bool), so that one register may be
+read as any type of that width. `DTYPES` gives the NumPy type in which an instruction type computes; packed types
+(f16x2) have the word's type here and are split where they are used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Sel = slice | Array  # the threads an instruction runs for: a contiguous range or sorted indices
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    **{f"{kind}{bits}": np.dtype(f"u{bits // 8}") for kind in "ub" for bits in (8, 16, 32, 64)},
+    **{f"s{bits}": np.dtype(f"i{bits // 8}") for bits in (8, 16, 32, 64)},
+    "f16": np.dtype(np.float16),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "tf32": np.dtype(np.float32),
+    "f16x2": np.dtype(np.uint32),
+    "bf16x2": np.dtype(np.uint32),
+    "e4m3x2": np.dtype(np.uint16),
+    "e5m2x2": np.dtype(np.uint16),
+    "u16x2": np.dtype(np.uint32),
+    "s16x2": np.dtype(np.uint32),
+    "pred": np.dtype(np.bool_),
+}
+
+UNSIGNED: dict[int, np.dtype[Any]] = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+SIGNED: dict[int, np.dtype[Any]] = {size: np.dtype(f"i{size}") for size in (1, 2, 4, 8)}
+FLOATS = frozenset({"f16", "bf16", "f32", "f64", "tf32"})
+SIZES: dict[str, int] = {name: dtype.itemsize for name, dtype in DTYPES.items()} | {"b128": 16}
+
+
+def is_signed(name: str) -> bool:
+    """Whether integers of this type are sign-extended when they are widened."""
+    return name[0] == "s" and name[1].isdigit()

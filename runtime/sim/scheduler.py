@@ -1,0 +1,338 @@
+"""Who executes what, when: groups of threads at one instruction, divergence and reconvergence.
+
+A *group* is a set of threads, from any warps of the batch, that stand at the same instruction. The group with the
+smallest program counter runs, in straight lines, until it branches, blocks, or comes to where another group stands
+and joins it. This min-PC rule reconverges structured code at its join points and executes warps and CTAs together as
+long as they agree, which is what makes the simulation fast; it is one legal order under independent thread
+scheduling. A group that keeps branching backwards while others could run must let them (`_PATIENCE`), so that threads
+may wait for each other in loops. Under schedule "random" a random part of a random group runs a random while.
+
+Instructions that a warp executes together park the threads whose partners have not come yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .memory import Fault
+from .operands import count
+from .program import Step, reads_and_writes
+from .report import Finding
+from .scalars import Array, Sel
+from .table import Kind, Outcome, lookup
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+FragileCheck = Callable[["Machine", Sel, int], None]
+_PATIENCE = 256  # backward branches that a group may take while others could run
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Threads `sel` that continue at instruction `pc`. A parked group waits for threads of the same warps."""
+
+    pc: int
+    sel: Sel
+    whole: bool
+    parked: bool = False
+    rank: int = 0  # how often it had to let others run; smaller ranks go first
+
+
+class Scheduler:
+    """Runs one batch to its end."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.program = machine.program
+        self.code = machine.program.code
+        self.random = machine.launch.schedule == "random"
+        self.rng = machine.launch.rng
+        self.groups: list[Group] = []
+        self.executed: dict[tuple[int, int], int] = {}
+        self.fragile = _fragile_checks(self.code, self.program.fragile)
+
+    def run(self) -> None:
+        """Run all threads until they exit, deadlock, or fault (`Fault` escapes)."""
+        machine = self.machine
+        threads = np.flatnonzero(machine.live)
+        if len(threads):
+            self.add(0, _select(threads))
+        while True:
+            self.collect()
+            group = self.pick()
+            if group is None:
+                if self.groups or machine.barriers.waiting.any():
+                    self.stuck()
+                return
+            self.advance(group)
+
+    # -- groups --------------------------------------------------------------------------------------------------------
+
+    def add(self, pc: int, sel: Sel, rank: int = 0) -> None:
+        """Threads continue at `pc`, together with those that already stand there."""
+        for other in self.groups:
+            if other.pc == pc and (not self.random or other.parked):
+                merged = np.concatenate([self.machine.thread[other.sel], self.machine.thread[sel]])
+                merged.sort()
+                other.sel = _select(merged)
+                other.whole = self.is_whole(other.sel)
+                other.parked = False
+                other.rank = min(other.rank, rank)
+                return
+        self.groups.append(Group(pc, sel, self.is_whole(sel), rank=rank))
+
+    def is_whole(self, sel: Sel) -> bool:
+        """Whether these threads are all lanes of their warps, with nobody missing or dead."""
+        if isinstance(sel, slice):
+            whole = sel.start % 32 == 0 and sel.stop % 32 == 0
+        else:
+            whole = len(sel) % 32 == 0 and bool((sel[::32] % 32 == 0).all() and (sel[31::32] - sel[::32] == 31).all())
+        return whole
+
+    def collect(self) -> None:
+        """Take in the threads that barriers have released."""
+        for pc, threads in self.machine.barriers.take_released():
+            self.add(pc, _select(threads))
+
+    def pick(self) -> Group | None:
+        """The group to run next, removed from the list."""
+        ready = [group for group in self.groups if not group.parked]
+        if not ready:
+            return None
+        if self.random:
+            chosen = ready[int(self.rng.integers(len(ready)))]
+        else:
+            chosen = min(ready, key=_urgency)
+        self.groups.remove(chosen)
+        return self.divide(chosen) if self.random else chosen
+
+    def divide(self, group: Group) -> Group:
+        """Keep a random half of the group's warps, give the others back."""
+        threads = self.machine.thread[group.sel]
+        warps = np.unique(threads // 32)
+        if len(warps) == 1 or self.rng.random() < 0.25:
+            return group
+        kept = np.isin(threads // 32, warps[self.rng.random(len(warps)) < 0.5])
+        if kept.all() or not kept.any():
+            return group
+        rest = _select(threads[~kept])
+        self.groups.append(Group(group.pc, rest, self.is_whole(rest)))
+        mine = _select(threads[kept])
+        return Group(group.pc, mine, self.is_whole(mine))
+
+    # -- execution -----------------------------------------------------------------------------------------------------
+
+    def advance(self, group: Group) -> None:
+        """Run a group until it splits, blocks, ends, meets another one, or has had its share."""
+        pc, sel, whole = group.pc, group.sel, group.whole
+        ends = self.program.whole_ends if whole else self.program.ragged_ends
+        stop = min((other.pc for other in self.groups if other.pc > pc), default=-1)
+        patience = _PATIENCE
+        quantum = int(self.rng.integers(1, 24)) if self.random and len(self.groups) else 0
+        while True:
+            end = ends[pc]
+            if pc < stop < end:
+                end = stop
+            if quantum:
+                end = min(end, pc + quantum)
+            if end > pc:
+                self.straight(pc, end, sel, whole)
+                pc = end
+            if pc == stop or (quantum and pc < ends[pc]):
+                self.add(pc, sel, group.rank)
+                return
+            if pc >= len(self.code):
+                self.machine.barriers.exit_threads(self.machine, sel)
+                self.wake()
+                return
+            outcome = self.control(self.code[pc], pc, sel)
+            if len(outcome) != 1 or outcome[0][1] is not sel:
+                for target, part in outcome:
+                    self.add(target, part, group.rank)
+                return
+            target = outcome[0][0]
+            if self.groups or self.machine.barriers.released:
+                if target <= pc:
+                    patience -= 1
+                    if not patience:
+                        self.add(target, sel, 1 + max(other.rank for other in self.groups) if self.groups else 0)
+                        return
+                if self.random or target != pc + 1:
+                    stop = -1
+                    lower = [
+                        other for other in self.groups if not other.parked and _urgency(other) < (group.rank, target)
+                    ]
+                    if self.random or lower or any(other.pc == target for other in self.groups):
+                        self.add(target, sel, group.rank)
+                        return
+                    stop = min((other.pc for other in self.groups if other.pc > target), default=-1)
+            pc = target
+
+    def straight(self, start: int, end: int, sel: Sel, whole: bool) -> None:
+        """Execute instructions that never change where a thread continues."""
+        machine, fragile = self.machine, self.fragile
+        warps = -(-count(sel) // 32)
+        self.executed[start, end] = self.executed.get((start, end), 0) + warps
+        for index in range(start, end):
+            step = self.code[index]
+            active = sel
+            if step.guard is not None:
+                active_or_none = self.guarded(step, sel, index)
+                if active_or_none is None:
+                    continue
+                active = active_or_none
+            if index in fragile:
+                fragile[index](machine, active, index)
+            step.run(machine, active)
+
+    def guarded(self, step: Step, sel: Sel, index: int) -> Sel | None:
+        """The threads whose guard lets them execute, None if there are none."""
+        machine = self.machine
+        if step.guard in machine.defined:
+            _check_defined(machine, sel, index, [step.guard])
+        flags = machine.regs[step.guard][sel]  # type: ignore[index]
+        if step.negated:
+            flags = ~flags
+        if flags.all():
+            return sel
+        if not flags.any():
+            return None
+        return machine.thread[sel][flags]
+
+    def control(self, step: Step, pc: int, sel: Sel) -> Outcome:
+        """Execute one instruction that needs the scheduler; returns who continues where."""
+        self.executed[pc, pc + 1] = self.executed.get((pc, pc + 1), 0) + -(-count(sel) // 32)
+        outcome: Outcome = []
+        active: Sel | None = sel
+        if step.guard is not None:
+            active = self.guarded(step, sel, pc)
+            if active is None:
+                return [(pc + 1, sel)]
+            if active is not sel:
+                flags = np.ones(self.machine.slots, bool)
+                flags[active] = False
+                outcome.append((pc + 1, _select(self.machine.thread[sel][flags[sel]])))
+                active = _select(self.machine.thread[active])
+        if pc in self.fragile:
+            self.fragile[pc](self.machine, active, pc)
+        if step.kind is Kind.WARP or step.members is not None:
+            active = self.converge(step, pc, active)
+            if active is None:
+                return outcome
+        if step.control is None:
+            step.run(self.machine, active)
+            return [*outcome, (pc + 1, active)]
+        outcome += step.control(self.machine, active, pc)
+        if step.ins.name in ("exit", "ret", "trap"):
+            self.wake()
+        return outcome
+
+    def converge(self, step: Step, pc: int, sel: Sel) -> Sel | None:
+        """The threads whose partners are all here; the others are parked until they come."""
+        machine = self.machine
+        if self.is_whole(sel):
+            return sel
+        threads = machine.thread[sel]
+        present = np.zeros(machine.slots // 32, np.uint32)
+        np.bitwise_or.at(present, threads // 32, np.uint32(1) << (threads % 32).astype(np.uint32))
+        needed = machine.barriers.live_lanes()[threads // 32]
+        if step.members is not None:
+            needed = needed & step.members(machine, sel)
+        missing = (needed & ~present[threads // 32]) != 0
+        if not missing.any():
+            return sel
+        late = _select(threads[missing])
+        self.groups.append(Group(pc, late, self.is_whole(late), parked=True))
+        return None if missing.all() else _select(threads[~missing])
+
+    def wake(self) -> None:
+        """Threads have exited: those that waited for them may look again."""
+        for group in self.groups:
+            group.parked = False
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def stuck(self) -> None:
+        """Nobody can run and somebody still waits: say who waits where for what."""
+        machine = self.machine
+        waits = [(group.pc, self.machine.thread[group.sel]) for group in self.groups]
+        waits += machine.barriers.waiting_groups()
+        accesses = []
+        divergent = False
+        for pc, threads in waits:
+            step = self.code[pc]
+            if step.kind is Kind.WARP or step.members is not None or step.ins.name in ("bar", "barrier"):
+                divergent = divergent or any(group.pc == pc for group in self.groups)
+            accesses.append((machine.access("wait", pc, int(threads[0])), len(threads)))
+        listing = "; ".join(f"{number} threads wait at PTX line {each.line} ({each.text})" for each, number in accesses)
+        kind = "divergent_barrier" if divergent else "deadlock"
+        why = (
+            "threads of a warp reached different instructions that they must execute together"
+            if divergent
+            else "every thread that has not exited waits"
+        )
+        first = accesses[0][0]
+        second = accesses[1][0] if len(accesses) > 1 else None
+        machine.find(Finding(kind, f"{why}: {listing}; move the barrier where all threads pass", first, second))
+        raise Fault(kind)
+
+    def opcode_counts(self) -> dict[str, int]:
+        """How often warps executed each opcode."""
+        counts: dict[str, int] = {}
+        for (start, end), times in self.executed.items():
+            for step in self.code[start:end]:
+                name = ".".join((step.ins.name, *step.ins.mods[:1]))
+                counts[name] = counts.get(name, 0) + times
+        return counts
+
+
+def _urgency(group: Group) -> tuple[int, int]:
+    return group.rank, group.pc
+
+
+def _select(threads: Array) -> Sel:
+    first, last = int(threads[0]), int(threads[-1])
+    return slice(first, last + 1) if last - first + 1 == len(threads) else threads
+
+
+def _fragile_checks(code: list[Step], fragile: frozenset[int]) -> dict[int, FragileCheck]:
+    """For each instruction that touches a fragile register: check what it reads, note what it writes."""
+    checks: dict[int, FragileCheck] = {}
+    for index, step in enumerate(code):
+        entry = lookup(step.ins)
+        if entry is None:
+            continue
+        read, written = reads_and_writes(step.ins, entry)
+        sources = [each.slot for each in read if each.slot in fragile and each is not step.ins.guard]
+        results = [each.slot for each in written if each.slot in fragile]
+        if sources or results:
+            checks[index] = _fragile_check(sources, results)
+    return checks
+
+
+def _fragile_check(sources: list[int], results: list[int]) -> FragileCheck:
+    def check(machine: Machine, sel: Sel, site: int) -> None:
+        _check_defined(machine, sel, site, sources)
+        for slot in results:
+            machine.defined[slot][sel] = True
+
+    return check
+
+
+def _check_defined(machine: Machine, sel: Sel, site: int, slots: list[int]) -> None:
+    """Report registers that a thread reads and never wrote."""
+    for slot in slots:
+        known = machine.defined[slot][sel]
+        if known.all():
+            continue
+        thread = int(machine.thread[sel][np.flatnonzero(~known)[0]])
+        name = machine.program.function.registers[slot].name
+        message = f"register {name} is read but was never written on this path; give it a value first"
+        machine.find(
+            Finding("uninitialised", message, machine.access("read", site, thread), space="register", buffer=name)
+        )

@@ -25,6 +25,7 @@ class Access:
     proxy     "generic", "async" (TMA, wgmma) or "tensormap"
     token     the token whose completion ends the access; None: it is complete at once, for the accessing thread
     threads   "all" threads of the CTA, "each" its own private part, "one" elected thread
+    place     what each thread's addresses come from: with equal places, each thread touches the same bytes twice
     """
 
     kind: str
@@ -34,6 +35,7 @@ class Access:
     proxy: str = "generic"
     token: Value | None = None
     threads: str = "all"
+    place: object = None
 
     @property
     def writes(self) -> bool:

@@ -20,6 +20,10 @@ def regs(count: int, dtype: DType) -> Type:
     return ScalarType(dtype) if count == 1 else RegsType(count, dtype)
 
 
+def _place(op: LoadMem | StoreMem | AtomicMem, element: DType) -> object:
+    return op.address, op.address_of, op.offsets, op.width * element.bits
+
+
 def count_of(t: Type) -> int:
     return t.count if isinstance(t, RegsType) else 1
 
@@ -106,7 +110,7 @@ class LoadMem(Op, name="load_mem", stage="thread"):
         return (regs(self.count, self.dtype),)
 
     def accesses(self) -> tuple[Access, ...]:
-        return (Access("read", self.mem, self.slot, self.span),)
+        return (Access("read", self.mem, self.slot, self.span, place=_place(self, self.dtype)),)
 
 
 class StoreMem(Op, name="store_mem", stage="thread"):
@@ -123,7 +127,7 @@ class StoreMem(Op, name="store_mem", stage="thread"):
     span: Span = attr(None)
 
     def accesses(self) -> tuple[Access, ...]:
-        return (Access("write", self.mem, self.slot, self.span),)
+        return (Access("write", self.mem, self.slot, self.span, place=_place(self, self.value.dtype)),)
 
 
 class AtomicMem(Op, name="atomic_mem", stage="thread"):
@@ -145,7 +149,7 @@ class AtomicMem(Op, name="atomic_mem", stage="thread"):
         return (self.value.type,) if self.returns else ()
 
     def accesses(self) -> tuple[Access, ...]:
-        return (Access("atomic", self.mem),)
+        return (Access("atomic", self.mem, place=_place(self, self.value.dtype)),)
 
 
 class CpAsync(Op, name="cp_async", stage="thread"):

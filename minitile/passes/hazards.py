@@ -1,0 +1,146 @@
+"""When two accesses to memory get in each other's way: what `thread_barriers` asks.
+
+A `Touch` is an access at one place of the program: the object, the version of it as a polynomial modulo the number of
+versions, and the bytes. Two touches conflict when their bytes may overlap and one of them writes, unless both are
+atomic or both are made by the same single thread. Buffers that `place_shared` gave the same bytes overlap as well.
+
+Versions:  %k % 3 and (%k + 2) % 3 never meet in the same iteration. `back` expresses a touch of one iteration in the
+terms of the next one, where %k has become %k - step:  %k % 3 is then (%k - 1) % 3, the same as (%k + 2) % 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Set
+from dataclasses import dataclass, field, replace
+
+from minitile.ir.core import Op, Value
+from minitile.ir.effects import Access
+from minitile.ir.ops import arith
+from minitile.ir.ops.tile import Alloc
+from minitile.ir.types import BufferType
+from minitile.passes.affine import Affine, Facts, divisor_of
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Version number `value` modulo `versions`, in normal form; value None: any of them."""
+
+    value: Affine | None
+    versions: int
+
+    def of(self, value: Affine) -> Slot:
+        n = self.versions
+        terms = {m: c % n for m, c in value.terms.items() if c % n}
+        return Slot(Affine(value.const % n, terms), n)
+
+    def differs(self, other: Slot) -> bool:
+        """Whether the two are different versions for sure."""
+        if self.value is None or other.value is None:
+            return False
+        gap = self.of(self.value - other.value).value
+        return gap is not None and gap.is_constant and gap.const != 0
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One access. `region`: bytes [lo, hi) of a version, None for all. `thread`: None when any thread may make it, else
+    what singles out the one that does. `place`: of two touches with the same one, each thread touches its own bytes."""
+
+    kind: str
+    mem: Value | None
+    slot: Slot
+    region: tuple[int, int] | None
+    thread: object = None
+    place: object = field(default=None, compare=False)
+    op: Op | None = field(default=None, compare=False)
+
+    @property
+    def writes(self) -> bool:
+        return self.kind != "read"
+
+
+def is_private(access: Access) -> bool:
+    """Whether only the accessing thread can see the memory."""
+    return access.mem is not None and isinstance(access.mem.type, BufferType) and access.mem.type.space != "shared"
+
+
+def touch(op: Op, access: Access, thread: object, facts: Facts) -> Touch:
+    if access.threads == "one" and thread is None:
+        thread = "elected"
+    return Touch(access.kind, access.mem, slot_of(access, facts), access.region, thread, access.place, op)
+
+
+def slot_of(access: Access, facts: Facts) -> Slot:
+    """The version an access goes to: `x % versions`, or a number."""
+    t = access.mem.type if access.mem is not None else None
+    versions = t.versions if isinstance(t, BufferType) else 1
+    if versions == 1:
+        return Slot(Affine(), 1)
+    if access.slot is None:
+        return Slot(None, versions)
+    op = access.slot.op
+    if isinstance(op, (arith.FloorMod, arith.TruncMod, arith.And)) and divisor_of(op) == versions:
+        return Slot(None, versions).of(facts.affine(op.a))
+    return Slot(None, versions).of(facts.affine(access.slot))
+
+
+def conflict(a: Touch, b: Touch) -> bool:
+    """Whether two touches by different threads need to be ordered."""
+    if not (a.writes or b.writes) or (a.kind == b.kind == "atomic" and a.mem is not None):
+        return False
+    if a.thread is not None and a.thread == b.thread:
+        return False
+    return _overlap(a, b)
+
+
+def _overlap(a: Touch, b: Touch) -> bool:
+    if a.mem is None or b.mem is None:
+        return True
+    if a.mem is b.mem:
+        if a.slot.differs(b.slot):
+            return False
+        return a.region is None or b.region is None or _meet(a.region, b.region)
+    bytes_a, bytes_b = _placed(a), _placed(b)
+    return bytes_a is not None and bytes_b is not None and _meet(bytes_a, bytes_b)
+
+
+def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    return a[0] < b[1] and b[0] < a[1]
+
+
+def _placed(t: Touch) -> tuple[int, int] | None:
+    """The bytes of shared memory that a touch may reach; None where buffers have no places yet, or in global memory."""
+    alloc = t.mem.op if t.mem is not None else None
+    if not isinstance(alloc, Alloc) or alloc.offset is None or alloc.type_.space != "shared":
+        return None
+    size = version_bytes(alloc)
+    low, high = t.region if t.region is not None else (0, size)
+    if t.slot.value is not None and t.slot.value.is_constant:
+        at = alloc.offset + size * t.slot.value.const
+        return at + low, at + high
+    return alloc.offset + low, alloc.offset + size * (t.slot.versions - 1) + high
+
+
+def version_bytes(alloc: Alloc) -> int:
+    """The size of one version of a buffer."""
+    if alloc.bytes is not None:
+        return alloc.bytes
+    return (math.prod(alloc.type_.shape) * alloc.type_.dtype.bits + 7) // 8
+
+
+def any_version(t: Touch) -> Touch:
+    return replace(t, slot=Slot(None, t.slot.versions))
+
+
+def back(t: Touch, iv: Value | None, step: Affine | None, local: Set[Value]) -> Touch:
+    """A touch of the previous iteration, said in this iteration's terms: `iv` was less by `step` then. What else was
+    made in the loop's body (`local`) has no name any more. Without iv, the same for a touch of any iteration."""
+    value = t.slot.value
+    if value is None or not value.terms:
+        return t
+    if iv is not None and step is not None:
+        value = value.substitute({iv: Affine.of(iv) - step})
+    known = iv is not None and not any(v in local for v in value.atoms() if v is not iv)
+    known = known or not any(v in local or v is iv for v in value.atoms())
+    return replace(t, slot=t.slot.of(value)) if known else any_version(t)

@@ -1,0 +1,414 @@
+"""Inserts `barrier` where threads of a CTA would otherwise meet in memory: on thread IR, after `place_shared`.
+
+    for … (%k) {                                   for … (%k) {
+      wait %t0                                       wait %t0
+      %t2 = cp_async … -> slot (%k+2)%3              barrier
+      %a = ldmatrix slot %k%3              ->        %t2 = cp_async … -> slot (%k+2)%3
+      …                                              %a = ldmatrix slot %k%3
+    }                                                …
+                                                   }
+
+A forward walk keeps the pending touches: all accesses since the last barrier on some path. Before an operation that
+conflicts with one of them (hazards.py) goes a barrier, and nothing is pending any more.
+
+Asynchronous writes   When issued they must not meet what is pending (somebody may still be reading there); from then on
+                      they are their token's. A `wait` for the token makes them pending: done for the thread that has
+                      waited, not yet known to the others. Tokens are followed through join, branches and loops.
+Loops                 The body is walked until what is pending at its head no longer grows: the touches of the previous
+                      iteration, in this one's terms. What was pending before the loop is settled by a barrier in front
+                      of it, if a barrier inside would be needed for that alone.
+Branches              Both sides start alike; after them everything pending on either side is. A barrier inside moves in
+                      front of the branch where that saves another one behind it.
+Divergent control     A branch or loop on a value that differs between threads cannot hold a barrier. It counts as one
+                      operation with all the accesses inside: the barrier goes in front of the outermost one. Conflicts
+                      inside are an error, unless one thread alone goes in, or each stays with its own bytes.
+
+Enough: any two conflicting accesses have a barrier between them on every path, since the first stays pending until
+there is one. Not too many: a barrier stands right before an access that conflicts with an earlier one and there is none
+between the two on some path; without it this pair would race. What operations touch is asked of `op.accesses()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.diagnostics import Location, MinitileError
+from minitile.ir.ops import arith, control, thread, tile
+from minitile.ir.types import TokenType
+from minitile.passes.affine import Affine, Facts
+from minitile.passes.hazards import Touch, any_version, back, conflict, is_private, touch
+from minitile.passes.manager import PassContext
+
+Touches = frozenset[Touch]
+_Body = Callable[["_State", set[Op]], tuple["_State", "_State"]]
+_NONE: Touches = frozenset()
+_CONTROL = (control.For, control.While, control.If)
+_PATIENCE = 8  # walks of a loop's body before versions are given up; each normally needs two or three
+
+
+def thread_barriers(kernel: Kernel, context: PassContext) -> None:
+    """The pass. Raises MinitileError for a conflict or a barrier among threads that have parted ways."""
+    walk = _Walk(kernel)
+    before = walk.run()
+    for branch in walk.branches_with(before):
+        walk.forced.add(branch)
+        changed = walk.run()
+        if walk.cost(changed) < walk.cost(before):
+            before = changed
+        else:
+            walk.forced.remove(branch)
+    _insert(kernel.body, before)
+
+
+def _insert(block: Block, before: set[Op]) -> None:
+    ops: list[Op] = []
+    for op in block.ops:
+        if op in before:
+            barrier = thread.Barrier(id=0, threads=None)
+            barrier.loc = op.loc
+            ops.append(barrier)
+        for region in op.regions:
+            _insert(region, before)
+        ops.append(op)
+    block.ops = ops
+
+
+@dataclass(slots=True)
+class _State:
+    """`pending` touches since the last barrier; `tokens`: which writes each token stands for."""
+
+    pending: Touches = _NONE
+    tokens: dict[Value, Touches] = field(default_factory=dict)
+
+    def copy(self) -> _State:
+        return _State(self.pending, dict(self.tokens))
+
+    def join(self, other: _State) -> None:
+        self.pending |= other.pending
+        for token, touches in other.tokens.items():
+            self.tokens[token] = self.tokens.get(token, _NONE) | touches
+
+    def covers(self, other: _State) -> bool:
+        return other.pending <= self.pending and all(
+            touches <= self.tokens.get(token, _NONE) for token, touches in other.tokens.items()
+        )
+
+    def carry(self, targets: Iterable[Value], sources: Iterable[Value]) -> None:
+        """Token values that go from sources to targets."""
+        moved = [
+            (target, self.tokens.get(source, _NONE))
+            for target, source in zip(targets, sources, strict=True)
+            if isinstance(target.type, TokenType)
+        ]
+        for target, touches in moved:
+            self.tokens[target] = self.tokens.get(target, _NONE) | touches
+
+
+class _Walk:
+    """`before` everywhere collects the operations that need a barrier in front of them; `forced` are branches that get
+    one whether or not the accesses inside ask for it."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.facts = Facts(kernel)
+        self.forced: set[Op] = set()
+        self.threads = kernel.attrs.get("threads")
+        self.touches: dict[Op, list[tuple[Touch, Value | None]]] = {}
+        self.locals: dict[Op, set[Value]] = {}
+        self.relevant: dict[Block, list[Op]] = {}
+
+    def run(self) -> set[Op]:
+        before: set[Op] = set()
+        self.block(self.kernel.body, _State(), before)
+        return before
+
+    def branches_with(self, before: set[Op]) -> list[Op]:
+        """The branches that have barriers inside, outer ones first."""
+        return [
+            op
+            for op in self.kernel.walk()
+            if isinstance(op, control.If) and any(inner in before for r in op.regions for inner in r.walk())
+        ]
+
+    def cost(self, before: set[Op]) -> int:
+        """How often barriers run, taking each loop for 8 iterations and each branch for taken."""
+
+        def go(block: Block, times: int) -> int:
+            total = 0
+            for op in block.ops:
+                total += times * (op in before)
+                inside = times * 8 if isinstance(op, (control.For, control.While)) else times
+                total += sum(go(region, inside) for region in op.regions)
+            return total
+
+        return go(self.kernel.body, 1)
+
+    def block(self, block: Block, state: _State, before: set[Op]) -> None:
+        """Walk a block; `state` becomes that at its end."""
+        ops = self.relevant.get(block)
+        if ops is None:
+            ops = self.relevant[block] = [op for op in block.ops if not op.pure and not op.terminator]
+        for op in ops:
+            if isinstance(op, _CONTROL):
+                self.structured(op, state, before)
+            elif self.is_barrier(op):
+                state.pending = _NONE
+            elif isinstance(op, tile.Wait):
+                state.pending |= state.tokens.get(op.token, _NONE)
+            elif isinstance(op, tile.Join):
+                state.tokens[op.result] = _NONE.union(*[state.tokens.get(t, _NONE) for t in op.tokens])
+            else:
+                self.access(op, state, before)
+
+    def is_barrier(self, op: Op) -> bool:
+        """Whether all threads meet here."""
+        if isinstance(op, thread.Barrier):
+            return op.threads is None or op.threads == self.threads
+        return isinstance(op, tile.SyncThreads)
+
+    def touches_of(self, op: Op, single: object = None) -> list[tuple[Touch, Value | None]]:
+        """The accesses of an operation that other threads can see, each with its token."""
+        found = self.touches.get(op)
+        if found is None:
+            found = self.touches[op] = [
+                (touch(op, a, single, self.facts), a.token) for a in op.accesses() if not is_private(a)
+            ]
+        return found
+
+    def access(self, op: Op, state: _State, before: set[Op]) -> None:
+        touches = self.touches_of(op)
+        if any(conflict(t, p) for t, _ in touches for p in state.pending):
+            before.add(op)
+            state.pending = _NONE
+        for t, token in touches:
+            if token is not None:
+                state.tokens[token] = state.tokens.get(token, _NONE) | {t}
+            if token is None or not t.writes:
+                state.pending |= {t}
+
+    # Control flow ----------------------------------------------------------------------------------------------------
+
+    def structured(self, op: Op, state: _State, before: set[Op]) -> None:
+        if self.diverges(op):
+            self.together(op, state, before)
+        elif isinstance(op, control.If):
+            self.branch(op, state, before)
+        elif isinstance(op, control.For):
+            self.loop(op, state, before)
+        elif isinstance(op, control.While):
+            self.repeat(op, state, before)
+
+    def diverges(self, op: Op) -> bool:
+        if isinstance(op, control.If):
+            return not self.facts.uniform(op.condition)
+        if isinstance(op, control.For):
+            return not all(self.facts.uniform(v) for v in (op.lower, op.upper, op.step))
+        end = op.before.terminator if isinstance(op, control.While) else None
+        assert isinstance(end, control.Condition)
+        return not self.facts.uniform(end.flag)
+
+    def branch(self, op: control.If, state: _State, before: set[Op]) -> None:
+        if op in self.forced:
+            before.add(op)
+            state.pending = _NONE
+        ends = []
+        for region in op.regions:
+            end = state.copy()
+            self.block(region, end, before)
+            if op.results and region.terminator is not None:
+                end.carry(op.results, region.terminator.operands)
+            ends.append(end)
+        state.pending, state.tokens = ends[0].pending, ends[0].tokens
+        state.join(ends[1])
+
+    def loop(self, op: control.For, state: _State, before: set[Op]) -> None:
+        yields = op.body.terminator.operands if op.body.terminator is not None else []
+        step = self.facts.affine(op.step)
+        inside = self.inside(op)
+
+        def body(head: _State, found: set[Op]) -> tuple[_State, _State]:
+            """One iteration: the state at its end, and the same in the next iteration's terms."""
+            end = head.copy()
+            self.block(op.body, end, found)
+            again = _State(self.shift(end.pending, op.iv, step, inside))
+            again.tokens = {t: self.shift(end.tokens[t], op.iv, step, inside) for t in end.tokens if t not in inside}
+            for arg, source in zip(op.carried, yields, strict=True):
+                if source in end.tokens:
+                    again.tokens[arg] = self.shift(end.tokens[source], op.iv, step, inside)
+            return end, again
+
+        entry = _State(_NONE, dict(state.tokens))
+        entry.carry(op.carried, op.init)
+        head, end, found = self.settle(entry, body)
+        alone = _State(head.pending | state.pending, head.tokens)
+        if state.pending:
+            with_entry: set[Op] = set()
+            first_end, _ = body(alone, with_entry)
+            if with_entry != found:
+                before.add(op)
+                state.pending = _NONE
+            else:
+                end = first_end
+        before |= found
+        end.carry(op.results, yields)
+        state.carry(op.results, op.init)
+        if self.facts.less(self.facts.affine(op.lower), self.facts.affine(op.upper)):
+            state.pending = _NONE  # it is part of the first iteration
+        state.join(self.leave(end, op.iv, inside))
+
+    def repeat(self, op: control.While, state: _State, before: set[Op]) -> None:
+        condition, back_edge = op.before.terminator, op.body.terminator
+        assert condition is not None
+        passed = condition.operands[1:]
+        inside = self.inside(op)
+
+        def body(head: _State, found: set[Op]) -> tuple[_State, _State]:
+            """The state when the condition has been computed, and after the body, in the next round's terms."""
+            left = head.copy()
+            self.block(op.before, left, found)
+            end = left.copy()
+            end.carry(op.body.args, passed)
+            self.block(op.body, end, found)
+            again = self.leave(end, None, inside)
+            for arg, source in zip(op.before.args, back_edge.operands if back_edge is not None else [], strict=True):
+                if source in end.tokens:
+                    again.tokens[arg] = self.shift(end.tokens[source], None, None, inside)
+            return left, again
+
+        entry = state.copy()
+        entry.carry(op.before.args, op.init)
+        _, left, found = self.settle(entry, body)
+        before |= found
+        left.carry(op.results, passed)
+        after = self.leave(left, None, inside)
+        state.pending, state.tokens = after.pending, after.tokens
+
+    def settle(self, entry: _State, body: _Body) -> tuple[_State, _State, set[Op]]:
+        """Walk a loop's body until its head covers its own end: the head, the end, the barriers."""
+        head = entry
+        for attempt in range(4 * _PATIENCE):
+            found: set[Op] = set()
+            end, again = body(head, found)
+            if head.covers(again):
+                break
+            if attempt >= _PATIENCE:
+                again = _forget_versions(again)
+            head = head.copy()
+            head.join(again)
+        # Growing, the head may have kept what no longer comes round; the least one that holds is better.
+        least = entry.copy()
+        least.join(again)
+        fewer: set[Op] = set()
+        least_end, least_again = body(least, fewer)
+        if least.covers(least_again):
+            return least, least_end, fewer
+        return head, end, found
+
+    def shift(self, touches: Touches, iv: Value | None, step: Affine | None, inside: set[Value]) -> Touches:
+        return frozenset([back(t, iv, step, inside) for t in touches])
+
+    def leave(self, end: _State, iv: Value | None, inside: set[Value]) -> _State:
+        """The state in terms of what is known outside a loop."""
+        hidden = inside if iv is None else inside | {iv}
+        tokens = {t: self.shift(end.tokens[t], None, None, hidden) for t in end.tokens if t not in inside}
+        return _State(self.shift(end.pending, None, None, hidden), tokens)
+
+    def inside(self, op: Op) -> set[Value]:
+        """All values made in the regions of an operation."""
+        found = self.locals.get(op)
+        if found is None:
+            found = self.locals[op] = set()
+            for region in op.regions:
+                found.update(region.args)
+                for inner in region.walk():
+                    found.update(inner.results)
+                    for block in inner.regions:
+                        found.update(block.args)
+        return found
+
+    # Divergent control flow ------------------------------------------------------------------------------------------
+
+    def together(self, op: Op, state: _State, before: set[Op]) -> None:
+        """Threads part ways: everything inside counts as one operation."""
+        touches: list[Touch] = []
+        for region in op.regions:
+            single = self.elected(op) if isinstance(op, control.If) and region is op.then else None
+            self.gather(region, single, isinstance(op, (control.For, control.While)), state, touches)
+        if any(conflict(t, p) for t in touches for p in state.pending):
+            before.add(op)
+            state.pending = _NONE
+        inside = self.inside(op)
+        state.pending |= self.shift(frozenset(touches), None, None, inside)
+        for result in op.results:
+            if isinstance(result.type, TokenType):
+                state.tokens[result] = _NONE.union(*state.tokens.values())
+
+    def gather(self, block: Block, single: object, loops: bool, state: _State, touches: list[Touch]) -> None:
+        """Collect what a block touches, and refuse what threads apart cannot do."""
+        for op in block.ops:
+            if op.uniform or self.is_barrier(op):
+                raise MinitileError(
+                    "not all threads come here: the condition differs between threads, and this needs all of them",
+                    op.loc,
+                    "move it out of the branch or loop, or make the condition the same for all threads",
+                )
+            if isinstance(op, tile.Wait):
+                touches.extend(state.tokens.get(op.token, _NONE))
+            if isinstance(op, tile.Join):
+                state.tokens[op.result] = _NONE.union(*[state.tokens.get(t, _NONE) for t in op.tokens])
+            inner_single = single
+            if isinstance(op, control.If) and single is None:
+                inner_single = self.elected(op)
+            for region in op.regions:
+                alone = inner_single if not isinstance(op, control.If) or region is op.then else single
+                self.gather(region, alone, loops or isinstance(op, (control.For, control.While)), state, touches)
+            if op.pure or op.terminator or op.regions:
+                continue
+            for t, token in self.touches_of(op, single):
+                for earlier in touches:
+                    if conflict(t, earlier) and not (t.place is not None and t.place == earlier.place):
+                        raise _apart(t, earlier)
+                touches.append(t)
+                if token is not None:
+                    state.tokens[token] = state.tokens.get(token, _NONE) | {t}
+
+    def elected(self, op: control.If) -> object:
+        """What singles out the one thread that takes the branch `thread index == a uniform value`; None otherwise."""
+        condition = op.condition.op
+        if not isinstance(condition, arith.Cmp) or condition.predicate != "eq" or not condition.a.dtype.is_int:
+            return None
+        gap = self.facts.affine(condition.a) - self.facts.affine(condition.b)
+        divergent = [m for m in gap.terms if not all(self.facts.uniform(v) for v in m)]
+        if len(divergent) != 1 or len(divergent[0]) != 1 or abs(gap.terms[divergent[0]]) != 1:
+            return None
+        index = divergent[0][0].op
+        if not isinstance(index, thread.Special) or index.register != "tid.x":
+            return None
+        return gap if gap.terms[divergent[0]] == 1 else -gap
+
+
+def _forget_versions(state: _State) -> _State:
+    """Every version of what is touched, so that a loop's head cannot grow for ever."""
+
+    def forget(touches: Touches) -> Touches:
+        return frozenset([any_version(t) for t in touches])
+
+    return _State(forget(state.pending), {token: forget(t) for token, t in state.tokens.items()})
+
+
+def _apart(later: Touch, earlier: Touch) -> MinitileError:
+    name = later.mem.name if later.mem is not None and later.mem.name else "memory"
+    verb = {"read": "reads", "write": "writes", "atomic": "updates"}
+    where = _line(earlier.op.loc if earlier.op is not None else None)
+    return MinitileError(
+        f"this {verb[later.kind]} `{name}` where another thread {verb[earlier.kind]} it{where}, and no barrier can "
+        "stand between: the condition around differs between threads",
+        later.op.loc if later.op is not None else None,
+        "end the branch between the two accesses, so that all threads meet there",
+    )
+
+
+def _line(loc: Location | None) -> str:
+    return f" (line {loc.line})" if loc is not None else ""

@@ -7,12 +7,12 @@ looks again, slowly, and says what is wrong. For `(A: (M, K) bf16, n: i32)` it r
         try:
             p0, s0, t0, place, w0 = (get(type(a0)) or find(a0))(a0)
             d0, d1, = s0
-            ok = t0 == 'bf16' and w0
+            ok = t0 == 'bf16' and w0 and not p0 & 1
             v0 = to_int(a1)
         except Exception:
             ok = False
         if not ok:
-            place = explain(a0, a1)
+            explain(a0, a1)
         return (p0, d0, d1, v0), place
 """
 
@@ -20,11 +20,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from .arrays import CPU, Place, Reading, find_reader, read, readers
 from .errors import ArgumentError
-from .launch import ScalarArg, TensorArg, Values
+from .launch import ScalarArg, TensorArg, Values, byte_size
 
 Bind = Callable[..., tuple[Values, Place]]
 
@@ -33,8 +33,9 @@ def compile_binder(args: Sequence[TensorArg | ScalarArg]) -> Bind:
     """A function that takes one Python value for each of `args` and returns `(slot values, place)`, the values in the
     order of `slots_of(args)`; the place is that of the tensors (the CPU if there are none).
 
-    It raises ArgumentError for a wrong rank, dtype or constant dimension, gaps or another order than row-major,
-    tensors on different devices, two tensors that disagree on a named dimension, and scalars of the wrong kind.
+    It raises ArgumentError for a wrong rank, dtype or constant dimension, gaps or another order than row-major, an
+    address that is no multiple of the element's size, tensors on different devices, two tensors that disagree on a
+    named dimension, and scalars of the wrong kind.
     """
     names = [f"a{i}" for i in range(len(args))]
     reads: list[str] = []
@@ -46,7 +47,7 @@ def compile_binder(args: Sequence[TensorArg | ScalarArg]) -> Bind:
     place = "CPU"
     for i, arg in enumerate(args):
         if isinstance(arg, ScalarArg):
-            checks.append(f"v{i} = {'to_float' if _is_float(arg.dtype) else 'to_int'}(a{i})")
+            checks.append(f"v{i} = {_conversion(arg.dtype)}(a{i})")
             scalars.append(f"v{i}")
             continue
         spot = "place" if place == "CPU" else f"place{i}"
@@ -55,8 +56,10 @@ def compile_binder(args: Sequence[TensorArg | ScalarArg]) -> Bind:
         unpacked = [f"d{i}_{axis}" for axis in range(len(arg.shape))]
         checks.append(f"{''.join(f'{d}, ' for d in unpacked) or '()'} = s{i}")
         tests += [f"t{i} == {arg.dtype!r}", f"w{i}"]
+        if byte_size(arg.dtype) > 1:
+            tests.append(f"not p{i} & {byte_size(arg.dtype) - 1}")
         if spot != "place":
-            tests.append(f"{spot} is place")
+            tests.append(f"({spot} is place or {spot} == place)")
         place = "place"
         for extent, variable in zip(arg.shape, unpacked, strict=True):
             if isinstance(extent, int):
@@ -68,23 +71,23 @@ def compile_binder(args: Sequence[TensorArg | ScalarArg]) -> Bind:
     body = "    try:\n" + "".join(f"        {line}\n" for line in (*reads, *checks))
     body += f"        ok = {' and '.join(tests) or 'True'}\n"
     body += "    except Exception:\n        ok = False\n"
-    body += f"    if not ok:\n        place = explain({', '.join(names)})\n"
+    body += f"    if not ok:\n        explain({', '.join(names)})\n"
     values = "".join(f"{name}, " for name in (*pointers, *dims.values(), *scalars))
     body += f"    return ({values}), {place}\n"
     scope: dict[str, Any] = {
         "get": readers.get,
         "find": find_reader,
         "CPU": CPU,
-        "to_int": operator.index,
-        "to_float": _to_float,
+        **_CONVERSIONS,
         "explain": lambda *values: _explain(tuple(args), values),
     }
     exec(f"def bind({', '.join(names)}):\n{body}", scope)
     return scope["bind"]  # type: ignore[no-any-return]
 
 
-def _is_float(dtype: str) -> bool:
-    return dtype in ("f64", "f32", "f16", "bf16")
+def _conversion(dtype: str) -> str:
+    """Which of `_CONVERSIONS` a scalar of this dtype goes through."""
+    return "to_bool" if dtype == "bool" else "to_float" if dtype in ("f64", "f32", "f16", "bf16") else "to_int"
 
 
 def _to_float(value: Any) -> float:
@@ -94,9 +97,18 @@ def _to_float(value: Any) -> float:
     return float(value)
 
 
-def _explain(args: tuple[TensorArg | ScalarArg, ...], values: tuple[Any, ...]) -> Place:
-    """Why `values` do not fit `args`, as an ArgumentError; the place, should nothing be wrong after all (tensors of two
-    frameworks on one device)."""
+def _to_bool(value: Any) -> bool:
+    """Truth values and the numbers 0 and 1."""
+    if value in (0, 1):
+        return bool(value)
+    raise TypeError("neither true nor false")
+
+
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {"to_int": operator.index, "to_float": _to_float, "to_bool": _to_bool}
+
+
+def _explain(args: tuple[TensorArg | ScalarArg, ...], values: tuple[Any, ...]) -> NoReturn:
+    """Why `values` do not fit `args`, as an ArgumentError."""
     place: Place | None = None
     placed = ""
     seen: dict[str, tuple[int, str]] = {}
@@ -104,8 +116,12 @@ def _explain(args: tuple[TensorArg | ScalarArg, ...], values: tuple[Any, ...]) -
         if isinstance(arg, ScalarArg):
             _explain_scalar(arg, value)
             continue
-        _, shape, dtype, here, whole = _read(arg, value)
+        pointer, shape, dtype, here, whole = _read(arg, value)
         _explain_tensor(arg, tuple(shape), dtype, whole)
+        if pointer % byte_size(dtype):
+            raise ArgumentError(
+                f"{arg.name} is misaligned: its address {pointer:#x} is no multiple of a {dtype}'s size"
+            )
         if place is None:
             place, placed = here, arg.name
         elif place != here:
@@ -121,7 +137,7 @@ def _explain(args: tuple[TensorArg | ScalarArg, ...], values: tuple[Any, ...]) -
                 raise ArgumentError(
                     f"{want} is {first} in {where}, but {have} in {arg.name}.shape[{axis}]: {_shown(arg, shape)}"
                 )
-    return place or CPU
+    raise ArgumentError("the arguments changed while they were read")
 
 
 def _read(arg: TensorArg, value: Any) -> Reading:
@@ -135,7 +151,7 @@ def _read(arg: TensorArg, value: Any) -> Reading:
 
 def _explain_scalar(arg: ScalarArg, value: Any) -> None:
     try:
-        (_to_float if _is_float(arg.dtype) else operator.index)(value)
+        _CONVERSIONS[_conversion(arg.dtype)](value)
     except Exception:
         raise ArgumentError(f"{arg.name} is a {arg.dtype} scalar; {value!r} ({type(value).__name__}) is none") from None
 

@@ -114,7 +114,7 @@ def device_info(index: int) -> DeviceInfo:
 
     return DeviceInfo(
         index=index,
-        name=_call("cuDeviceGetName", 256, device).rstrip(b"\0").decode(),
+        name=_call("cuDeviceGetName", 256, device).split(b"\0", 1)[0].decode(),
         capability=(ask("COMPUTE_CAPABILITY_MAJOR"), ask("COMPUTE_CAPABILITY_MINOR")),
         max_shared=ask("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         multiprocessors=ask("MULTIPROCESSOR_COUNT"),

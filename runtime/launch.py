@@ -169,6 +169,8 @@ _FORMATS = {
     "f32": "f",
     "f16": "e",
     "bf16": "H",
+    "e4m3": "B",
+    "e5m2": "B",
     "i8": "b",
     "i16": "h",
     "i32": "i",
@@ -179,6 +181,11 @@ _FORMATS = {
     "u64": "Q",
     "bool": "?",
 }
+
+
+def byte_size(dtype: str) -> int:
+    """Bytes of one element (1 for a dtype that minitile has not)."""
+    return struct.calcsize("<" + _FORMATS.get(dtype, "B"))
 
 
 def param_layout(params: Sequence[Param], start: int = 0) -> tuple[str, tuple[int, ...]]:

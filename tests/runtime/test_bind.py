@@ -77,6 +77,10 @@ def test_mixed_devices(gpu_arrays):
         ({2: np.zeros((4, 7), np.float32)}, r"N is 6 in B.shape\[0\], but 7 in C.shape\[1\]"),
         ({2: np.zeros((6, 4), np.float32).T}, "C is not row-major without gaps"),
         ({0: np.zeros((4, 16), bf16)[:, ::2]}, "A is not row-major without gaps"),
+        (
+            {2: np.zeros(100, np.uint8)[1 : 1 + 96].view(np.float32).reshape(4, 6)},
+            "C is misaligned: its address 0x[0-9a-f]+ is no multiple of a f32's size",
+        ),
         ({0: 7}, "A: int is no array that minitile knows"),
         ({3: "2"}, "alpha is a f32 scalar; '2'"),
         ({4: 2.5}, "steps is a i32 scalar; 2.5"),
@@ -94,6 +98,16 @@ def test_constant_dimension():
     bind = compile_binder([TensorArg("W", "f32", ("n", 128))])
     with pytest.raises(ArgumentError, match=r"W.shape\[1\] is 64, the kernel takes 128: W is \(n, 128\)"):
         bind(np.zeros((3, 64), np.float32))
+
+
+@pytest.mark.parametrize(("value", "want"), [(True, True), (np.bool_(False), False), (1, True), (2, None), ("", None)])
+def test_truth_values(value, want):
+    bind = compile_binder([ScalarArg("flag", "bool")])
+    if want is None:
+        with pytest.raises(ArgumentError, match="flag is a bool scalar"):
+            bind(value)
+    else:
+        assert bind(value)[0] == (want,)
 
 
 def test_describe_numpy():

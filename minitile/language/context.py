@@ -1,0 +1,100 @@
+"""The trace in progress: where operations go, and what surrounds the statement being traced.
+
+One `Trace` exists while a kernel function runs. The T.* functions and the operators of staged values reach it through
+`current()`; there is one per thread of the host, so that kernels may be traced concurrently.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from minitile.ir.builder import Builder
+from minitile.ir.core import Block, Value
+from minitile.ir.diagnostics import LanguageError, Location
+from minitile.ir.ops import control
+
+_local = threading.local()
+
+
+@dataclass(eq=False)
+class ControlRegion:
+    """A stretch of the program under run-time control: a loop's body or a branch. `what` names it in errors."""
+
+    what: str
+    loc: Location | None
+
+
+@dataclass(eq=False)
+class Trace:
+    """What tracing one kernel knows.
+
+    launch      the launch being traced; None outside `T.Kernel`
+    launched    a `T.Kernel` has been traced already
+    parallel    nesting depth of T.Parallel
+    control     the run-time loops and branches around the current statement, outermost first
+    created     Python containers made under run-time control, by id: (the container, its innermost region)
+    returns     conditions of the kernel's early returns, which must be uniform
+    dims        run-time dimensions by name
+    attrs       becomes the kernel's attrs
+    """
+
+    b: Builder
+    dims: dict[str, Value] = field(default_factory=dict)
+    launch: control.Launch | None = None
+    launched: bool = False
+    parallel: int = 0
+    control: list[ControlRegion] = field(default_factory=list)
+    created: dict[int, tuple[Any, ControlRegion | None]] = field(default_factory=dict)
+    returns: list[tuple[Value, Location | None]] = field(default_factory=list)
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def loc(self) -> Location | None:
+        return self.b.loc
+
+    @property
+    def region(self) -> ControlRegion | None:
+        """The innermost run-time loop or branch."""
+        return self.control[-1] if self.control else None
+
+    @contextmanager
+    def within(self, block: Block, what: str) -> Iterator[Block]:
+        """Trace into `block`, a region under run-time control."""
+        region = ControlRegion(what, self.b.loc)
+        self.control.append(region)
+        try:
+            with self.b.inside(block):
+                yield block
+        finally:
+            self.control.pop()
+
+    def error(self, message: str, hint: str = "") -> LanguageError:
+        return LanguageError(message, self.b.loc, hint)
+
+
+def current() -> Trace:
+    """The trace in progress; LanguageError when there is none."""
+    trace = active()
+    if trace is None:
+        raise LanguageError(
+            "this has a meaning only while a kernel is traced", hint="call it inside a function marked @mt.kernel"
+        )
+    return trace
+
+
+def active() -> Trace | None:
+    return cast("Trace | None", getattr(_local, "trace", None))
+
+
+@contextmanager
+def tracing(trace: Trace) -> Iterator[Trace]:
+    outer = active()
+    _local.trace = trace
+    try:
+        yield trace
+    finally:
+        _local.trace = outer

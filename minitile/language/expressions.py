@@ -1,0 +1,650 @@
+"""The interpreter's expressions.
+
+Each syntax node is evaluated by one method, so that every operation knows its place in the source. What has no run-time
+operand is plain Python. `and`, `or`, `not`, chained comparisons and the ternary are lazy: the right side is traced into a
+block of its own, which becomes a branch unless it is pure arithmetic.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from types import BuiltinMethodType, FunctionType, MethodType
+from typing import Any, ClassVar
+
+from minitile.ir.builder import constant_of
+from minitile.ir.core import Block, Value
+from minitile.ir.diagnostics import LanguageError, Location, MinitileError
+from minitile.ir.ops import arith, control
+from minitile.ir.types import bool_
+from minitile.language import math as tmath
+from minitile.language.context import Trace
+from minitile.language.memory import Memory
+from minitile.language.scalars import Expr, convert, is_scalar, truth, unify
+from minitile.language.source import FunctionNode, builtin_values, closure_values, function_node, is_interpreted
+
+MUTATORS = frozenset(
+    "append extend insert pop remove clear sort reverse update setdefault popitem add discard appendleft popleft "
+    "extendleft difference_update intersection_update symmetric_difference_update".split()
+)
+_CONTAINERS = (list, dict, set, bytearray)
+_MISSING = object()
+
+
+class Poison:
+    """Stands for a name that has no value here; `why` completes "'x' …"."""
+
+    def __init__(self, why: str, hint: str = "") -> None:
+        self.why = why
+        self.hint = hint
+
+
+class Scope:
+    """Where the names of one function call live. `parent` is the scope of the enclosing interpreted function."""
+
+    def __init__(
+        self,
+        globals: Mapping[str, Any],
+        closure: Mapping[str, Any],
+        file: str,
+        function: str,
+        caller: Location | None = None,
+        parent: Scope | None = None,
+    ) -> None:
+        self.locals: dict[str, Any] = {}
+        self.own: frozenset[str] = frozenset()  # names that are local because the function assigns them
+        self.globals = globals
+        self.builtins = builtin_values(globals)
+        self.closure = closure
+        self.file = file
+        self.function = function
+        self.caller = caller
+        self.parent = parent
+        self.locations: dict[ast.AST, Location] = {}
+
+    def location(self, node: ast.AST) -> Location:
+        found = self.locations.get(node)
+        if found is None:
+            line, end = node.lineno, node.end_lineno  # type: ignore[attr-defined]
+            end_column = node.end_col_offset if end == line else 1 << 20  # type: ignore[attr-defined]
+            found = Location(self.file, line, node.col_offset, end_column, self.function, self.caller)  # type: ignore[attr-defined]
+            self.locations[node] = found
+        return found
+
+
+class InnerFunction:
+    """A function or lambda defined inside interpreted code. Calling it interprets its body."""
+
+    def __init__(self, owner: Expressions, node: FunctionNode, defaults: list[Any], kw_defaults: list[Any]) -> None:
+        self.owner = owner
+        self.node = node
+        self.defaults = defaults
+        self.kw_defaults = kw_defaults
+        self.__name__ = node.name if isinstance(node, ast.FunctionDef) else "<lambda>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.owner.call_inner(self, args, kwargs)
+
+
+class Expressions:
+    """Evaluates expressions in one scope. Statements and control flow are added by the subclasses."""
+
+    handlers: ClassVar[dict[type[ast.AST], Callable[[Any, Any], Any]]] = {}
+
+    def __init__(self, trace: Trace, scope: Scope) -> None:
+        self.trace = trace
+        self.scope = scope
+        self.locals = scope.locals
+
+    def run_function(self, node: FunctionNode) -> Any:
+        """Run the body of a function whose arguments are bound; its return value."""
+        raise NotImplementedError
+
+    # Plumbing ----------------------------------------------------------------------------------------------------
+
+    def eval(self, node: ast.expr) -> Any:
+        handler = self.handlers.get(type(node))
+        if handler is None:
+            raise self.fail(node, f"{type(node).__name__.lower()} expressions have no meaning in a kernel")
+        return handler(self, node)
+
+    def at(self, node: ast.AST) -> None:
+        """What is emitted from now on comes from `node`."""
+        self.trace.b.loc = self.scope.location(node)
+
+    def fail(self, node: ast.AST, message: str, hint: str = "") -> LanguageError:
+        return LanguageError(message, self.scope.location(node), hint)
+
+    def perform(self, node: ast.AST, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run Python code on the user's behalf: whatever it raises becomes an error at `node`."""
+        self.at(node)
+        try:
+            return function(*args, **kwargs)
+        except MinitileError as error:
+            if error.loc is None:
+                error.loc = self.scope.location(node)
+            raise
+        except RecursionError:
+            raise
+        except Exception as error:
+            raise LanguageError(f"{type(error).__name__}: {error}", self.scope.location(node)) from error
+
+    # Names and constants -----------------------------------------------------------------------------------------
+
+    def constant(self, node: ast.Constant) -> Any:
+        return node.value
+
+    def name(self, node: ast.Name) -> Any:
+        return self.lookup(node.id, node)
+
+    def lookup(self, name: str, node: ast.AST) -> Any:
+        scope: Scope | None = self.scope
+        while scope is not None:
+            value = scope.locals.get(name, _MISSING)
+            if value is not _MISSING:
+                if isinstance(value, Poison):
+                    raise self.fail(node, f"'{name}' {value.why}", value.hint)
+                return value
+            if name in scope.own:
+                raise self.fail(node, f"'{name}' is used before it is assigned")
+            for names in (scope.closure, scope.globals, scope.builtins) if scope.parent is None else ():
+                if name in names:
+                    return self.captured(names[name])
+            scope = scope.parent
+        raise self.fail(node, f"name '{name}' is not defined")
+
+    def captured(self, value: Any) -> Any:
+        """A value from outside the kernel: the name of a run-time dimension stands for its size."""
+        if isinstance(value, Dim):
+            size = self.trace.dims.get(str(value))
+            return value if size is None else Expr(size)
+        return value
+
+    def attribute(self, node: ast.Attribute) -> Any:
+        value = self.eval(node.value)
+        return self.captured(self.perform(node, getattr, value, node.attr))
+
+    def named(self, node: ast.NamedExpr) -> Any:
+        value = self.eval(node.value)
+        self.assign_name(node.target.id, value, node)
+        return value
+
+    def assign_name(self, name: str, value: Any, node: ast.AST) -> None:
+        raise NotImplementedError
+
+    # Operators ---------------------------------------------------------------------------------------------------
+
+    def binary(self, node: ast.BinOp) -> Any:
+        left = self.eval(node.left)
+        right = self.eval(node.right)
+        return self.perform(node, BINARY[type(node.op)], left, right)
+
+    def unary(self, node: ast.UnaryOp) -> Any:
+        value = self.eval(node.operand)
+        if isinstance(node.op, ast.Not):
+            if not isinstance(value, Expr):
+                return self.perform(node, operator.not_, value)
+            self.at(node)
+            return Expr(self.trace.b.value(arith.Not(truth(value))))
+        return self.perform(node, UNARY[type(node.op)], value)
+
+    def compare(self, node: ast.Compare) -> Any:
+        left = self.eval(node.left)
+        right = self.eval(node.comparators[0])
+        first = self.perform(node, COMPARE[type(node.ops[0])], left, right)
+        if len(node.ops) == 1:
+            return first
+
+        def rest(i: int, left: Any) -> Any:
+            right = self.eval(node.comparators[i])
+            found = self.perform(node, COMPARE[type(node.ops[i])], left, right)
+            if i + 1 == len(node.ops):
+                return found
+            return self.lazy(node, "and", found, lambda: rest(i + 1, right))
+
+        return self.lazy(node, "and", first, lambda: rest(1, right))
+
+    def bool_op(self, node: ast.BoolOp) -> Any:
+        kind = "and" if isinstance(node.op, ast.And) else "or"
+
+        def rest(i: int) -> Any:
+            value = self.eval(node.values[i])
+            return value if i + 1 == len(node.values) else self.lazy(node, kind, value, lambda: rest(i + 1))
+
+        return rest(0)
+
+    def lazy(self, node: ast.expr, kind: str, left: Any, right: Callable[[], Any]) -> Any:
+        """`left and right()` or `left or right()`."""
+        if isinstance(left, Expr):
+            known = constant_of(left.value)
+            if known is not None:
+                left = bool(known)
+        if not isinstance(left, Expr):
+            self.at(node)
+            taken = self.perform(node, bool, left)
+            return right() if taken == (kind == "and") else left
+        b = self.trace.b
+        self.at(node)
+        condition = truth(left)
+        block = Block()
+        with self.trace.within(block, f"the right side of `{kind}`"):
+            value = right()
+            if not is_scalar(value):
+                raise self.fail(node, f"`{kind}` of a run-time value and {value!r}, which is no scalar")
+            self.at(node)
+            result = truth(value)
+        if is_speculative(block):
+            b.block.ops.extend(block.ops)
+            return Expr(b.value((arith.And if kind == "and" else arith.Or)(condition, result)))
+        block.ops.append(control.Yield((result,)))
+        other = Block()
+        with b.inside(other):
+            b.emit(control.Yield((b.constant(kind == "or", bool_),)))
+        blocks = (block, other) if kind == "and" else (other, block)
+        return Expr(b.emit(control.If(condition, then=blocks[0], orelse=blocks[1])).result)
+
+    def if_exp(self, node: ast.IfExp) -> Any:
+        test = self.eval(node.test)
+        return self.choose(node, test, lambda: self.eval(node.body), lambda: self.eval(node.orelse))
+
+    def choose(self, node: ast.expr, test: Any, a: Callable[[], Any], b: Callable[[], Any]) -> Any:
+        """The ternary: evaluates one side only."""
+        known = constant_of(test.value) if isinstance(test, Expr) else None
+        if not isinstance(test, Expr) or known is not None:
+            return a() if self.perform(node, bool, test if known is None else known) else b()
+        self.at(node)
+        condition = truth(test)
+        blocks = (Block(), Block())
+        found = []
+        for block, side in zip(blocks, (a, b), strict=True):
+            with self.trace.within(block, "a ternary"):
+                found.append(side())
+        if found[0] is found[1]:
+            return found[0]
+        for value in found:
+            if not is_scalar(value):
+                raise self.fail(node, f"a choice at run time between values of which one is {value!r}, not a scalar")
+        self.at(node)
+        return Expr(self.join(condition, blocks, (self.unified(blocks, found),))[0])
+
+    def unified(self, blocks: tuple[Block, Block], found: list[Any]) -> tuple[Value, Value]:
+        """Two scalars, each available in its block, with one dtype; casts go into the blocks."""
+        scratch = Block()
+        with self.trace.b.inside(scratch):
+            dtype = unify(found[0], found[1])[0].dtype
+        values = []
+        for block, value in zip(blocks, found, strict=True):
+            with self.trace.b.inside(block):
+                values.append(convert(value, dtype).value)
+        return values[0], values[1]
+
+    def join(
+        self, condition: Value, blocks: tuple[Block, Block], pairs: tuple[tuple[Value, Value], ...]
+    ) -> list[Value]:
+        """The two sides of a branch and what each yields: selects when both are pure arithmetic, else an `if`."""
+        b = self.trace.b
+        if all(is_speculative(block) for block in blocks):
+            for block in blocks:
+                b.block.ops.extend(block.ops)
+            return [b.select(condition, x, y) for x, y in pairs]
+        for side, block in enumerate(blocks):
+            with b.inside(block):
+                b.emit(control.Yield(tuple(p[side] for p in pairs)))
+        return list(b.emit(control.If(condition, then=blocks[0], orelse=blocks[1])).results)
+
+    # Displays ----------------------------------------------------------------------------------------------------
+
+    def tuple_display(self, node: ast.Tuple) -> Any:
+        return tuple(self.items(node.elts))
+
+    def list_display(self, node: ast.List) -> Any:
+        return self.created(self.items(node.elts))
+
+    def set_display(self, node: ast.Set) -> Any:
+        items = self.items(node.elts)
+        return self.created(self.perform(node, set, items))
+
+    def dict_display(self, node: ast.Dict) -> Any:
+        found: dict[Any, Any] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                self.perform(node, found.update, self.eval(value))
+            else:
+                k = self.eval(key)
+                self.perform(key, operator.setitem, found, k, self.eval(value))
+        return self.created(found)
+
+    def items(self, nodes: list[ast.expr]) -> list[Any]:
+        found: list[Any] = []
+        for node in nodes:
+            if isinstance(node, ast.Starred):
+                found.extend(self.perform(node, list, self.eval(node.value)))
+            else:
+                found.append(self.eval(node))
+        return found
+
+    def created(self, container: Any) -> Any:
+        """Remember where a container was made: only there it may be changed."""
+        if self.trace.control:
+            self.trace.created[id(container)] = (container, self.trace.region)
+        return container
+
+    def check_mutable(self, container: Any, node: ast.AST, what: str) -> None:
+        """Under run-time control, only what was made in the same loop body or branch may be changed."""
+        region = self.trace.region
+        if region is None:
+            return
+        known = self.trace.created.get(id(container))
+        if known is not None and known[0] is container and known[1] is region:
+            return
+        raise self.fail(
+            node,
+            f"{what} in {region.what}: a loop or branch on run-time values is traced once, so this would happen once, "
+            "and not as often as the kernel runs it",
+            "keep run-time data in buffers or scalars; Python containers are for compile-time data",
+        )
+
+    def slice_bounds(self, node: ast.Slice) -> Any:
+        parts = [None if n is None else self.eval(n) for n in (node.lower, node.upper, node.step)]
+        return slice(*parts)
+
+    def subscript(self, node: ast.Subscript) -> Any:
+        return self.subscript_as(node, "load")
+
+    def subscript_as(self, node: ast.Subscript, mode: str) -> Any:
+        """An index expression: of memory a load, or a region when the call it is an argument of wants one."""
+        value = self.eval(node.value)
+        index = self.eval(node.slice)
+        if not isinstance(value, Memory):
+            return self.captured(self.perform(node, operator.getitem, value, index))
+        items = index if isinstance(index, tuple) else (index,)
+        sliced = any(isinstance(i, slice) or i is Ellipsis for i in items)
+        if mode == "region" or (mode == "slices" and sliced):
+            return self.perform(node, value.region, index)
+        return self.perform(node, value.load, index)
+
+    def joined(self, node: ast.JoinedStr) -> str:
+        return "".join(
+            self.formatted(part) if isinstance(part, ast.FormattedValue) else str(self.eval(part))
+            for part in node.values
+        )
+
+    def formatted(self, node: ast.FormattedValue) -> str:
+        value = self.eval(node.value)
+        spec = "" if node.format_spec is None else self.eval(node.format_spec)
+        convert_to = {115: str, 114: repr, 97: ascii}.get(node.conversion)
+        return self.perform(node, format, value if convert_to is None else convert_to(value), spec)  # type: ignore[no-any-return]
+
+    # Comprehensions run in Python, at trace time -----------------------------------------------------------------
+
+    def generators(self, generators: list[ast.comprehension], element: Callable[[], None]) -> None:
+        if not generators:
+            element()
+            return
+        first, *rest = generators
+        for item in self.iterate(first.iter):
+            self.bind_target(first.target, item)
+            if all(self.compile_time_truth(test) for test in first.ifs):
+                self.generators(rest, element)
+
+    def iterate(self, node: ast.expr) -> Iterator[Any]:
+        values = self.eval(node)
+        return self.perform(node, iter, values)  # type: ignore[no-any-return]
+
+    def compile_time_truth(self, node: ast.expr) -> bool:
+        value = self.eval(node)
+        return self.perform(node, bool, value)  # type: ignore[no-any-return]
+
+    def bind_target(self, target: ast.expr, value: Any) -> None:
+        raise NotImplementedError
+
+    def comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> Any:
+        found: list[Any] = []
+        targets = [n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)]
+        saved = {n: self.locals[n] for n in targets if n in self.locals}
+
+        def element() -> None:
+            if isinstance(node, ast.DictComp):
+                found.append((self.eval(node.key), self.eval(node.value)))
+            else:
+                found.append(self.eval(node.elt))
+
+        self.generators(node.generators, element)
+        for n in targets:
+            self.locals.pop(n, None)
+        self.locals.update(saved)
+        make = {ast.SetComp: set, ast.DictComp: dict, ast.GeneratorExp: iter}.get(type(node))
+        return self.created(found if make is None else self.perform(node, make, found))
+
+    # Calls -------------------------------------------------------------------------------------------------------
+
+    def lambda_(self, node: ast.Lambda) -> InnerFunction:
+        return self.inner_function(node)
+
+    def inner_function(self, node: FunctionNode) -> InnerFunction:
+        defaults = [self.eval(d) for d in node.args.defaults]
+        kw_defaults = [_MISSING if d is None else self.eval(d) for d in node.args.kw_defaults]
+        return InnerFunction(self, node, defaults, kw_defaults)
+
+    def call(self, node: ast.Call) -> Any:
+        function = self.eval(node.func)
+        if function is tmath.if_then_else and len(node.args) == 3 and not node.keywords:
+            test, a, b = node.args
+            return self.choose(node, self.eval(test), lambda: self.eval(a), lambda: self.eval(b))
+        modes = getattr(function, "region_modes", None)
+        args: list[Any] = []
+        for i, a in enumerate(node.args):
+            if isinstance(a, ast.Starred):
+                args.extend(self.perform(a, list, self.eval(a.value)))
+            elif modes is not None and isinstance(a, ast.Subscript):
+                args.append(self.subscript_as(a, modes.get(i, "load")))
+            else:
+                args.append(self.eval(a))
+        kwargs: dict[str, Any] = {}
+        for k in node.keywords:
+            if k.arg is None:
+                kwargs.update(self.eval(k.value))
+            elif modes is not None and isinstance(k.value, ast.Subscript):
+                kwargs[k.arg] = self.subscript_as(k.value, modes.get(k.arg, "load"))
+            else:
+                kwargs[k.arg] = self.eval(k.value)
+        return self.call_value(node, function, args, kwargs)
+
+    def call_value(self, node: ast.AST, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Call: a user's function is interpreted, anything else runs as Python."""
+        if isinstance(function, MethodType) and isinstance(function.__func__, FunctionType):
+            args = [function.__self__, *args]
+            function = function.__func__
+        if isinstance(function, FunctionType) and is_interpreted(function):
+            return self.call_function(node, function, args, kwargs)
+        if isinstance(function, BuiltinMethodType):
+            owner = function.__self__
+            if isinstance(owner, _CONTAINERS) and function.__name__ in MUTATORS:
+                self.check_mutable(owner, node, f".{function.__name__}() on a Python {type(owner).__name__}")
+        elif isinstance(function, type) and issubclass(function, _CONTAINERS):
+            return self.created(self.perform(node, function, *args, **kwargs))
+        staged = STAGED_BUILTINS.get(id(function))
+        if staged is not None and any(isinstance(a, Expr) for a in args):
+            function = staged
+        return self.perform(node, function, *args, **kwargs)
+
+    def call_function(self, node: ast.AST, function: FunctionType, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Interpret a Python function of the user's."""
+        body = function_node(function)
+        scope = Scope(
+            function.__globals__,
+            closure_values(function),
+            function.__code__.co_filename,
+            function.__name__,
+            self.scope.location(node),
+        )
+        kw_defaults = function.__kwdefaults__ or {}
+        defaults = [kw_defaults.get(a.arg, _MISSING) for a in body.args.kwonlyargs]
+        call = type(self)(self.trace, scope)
+        return call.enter(node, self, body, [*(function.__defaults__ or ())], defaults, args, kwargs)
+
+    def call_inner(self, function: InnerFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Interpret a function that interpreted code defined."""
+        outer = self.scope
+        scope = Scope(outer.globals, {}, outer.file, function.__name__, self.trace.b.loc, outer)
+        call = type(self)(self.trace, scope)
+        return call.enter(function.node, self, function.node, function.defaults, function.kw_defaults, [*args], kwargs)
+
+    def enter(
+        self,
+        site: ast.AST,
+        caller: Expressions,
+        function: FunctionNode,
+        defaults: list[Any],
+        kw_defaults: list[Any],
+        args: list[Any],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Bind the arguments, run the body, put the place back to the call."""
+        caller.perform(site, self.bind_arguments, function.args, defaults, kw_defaults, args, kwargs)
+        loc = self.trace.b.loc
+        result = self.run_function(function)
+        self.trace.b.loc = loc
+        return result
+
+    def bind_arguments(
+        self,
+        spec: ast.arguments,
+        defaults: list[Any],
+        kw_defaults: list[Any],
+        args: list[Any],
+        kwargs: dict[str, Any],
+    ) -> None:
+        """Python's rules for arguments."""
+        positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]
+        bound = dict(zip(positional, args, strict=False))
+        if len(args) > len(positional):
+            if spec.vararg is None:
+                raise TypeError(f"{self.scope.function}() takes {len(positional)} arguments, not {len(args)}")
+        if spec.vararg is not None:
+            bound[spec.vararg.arg] = tuple(args[len(positional) :])
+        by_name = {a.arg for a in (*spec.args, *spec.kwonlyargs)}
+        extra: dict[str, Any] = {}
+        for name, value in kwargs.items():
+            if name in by_name and name in bound:
+                raise TypeError(f"{self.scope.function}() got argument '{name}' twice")
+            if name not in by_name and spec.kwarg is None:
+                raise TypeError(f"{self.scope.function}() has no argument '{name}'")
+            (bound if name in by_name else extra)[name] = value
+        if spec.kwarg is not None:
+            bound[spec.kwarg.arg] = extra
+        tail = zip(positional[len(positional) - len(defaults) :], defaults, strict=True)
+        keyword_only = zip((a.arg for a in spec.kwonlyargs), kw_defaults, strict=True)
+        for name, value in (*tail, *keyword_only):
+            if value is not _MISSING:
+                bound.setdefault(name, value)
+        missing = [n for n in (*positional, *(a.arg for a in spec.kwonlyargs)) if n not in bound]
+        if missing:
+            raise TypeError(f"{self.scope.function}() lacks argument {', '.join(map(repr, missing))}")
+        self.locals.update(bound)
+
+
+class Dim(str):
+    """The name of a run-time dimension, made by T.dynamic: in a signature's shape a dimension, in the body its size."""
+
+    __slots__ = ()
+
+
+def is_speculative(block: Block) -> bool:
+    """Whether a block may be executed although its condition is false: a little pure arithmetic."""
+    return len(block.ops) <= 16 and all(op.pure and not op.region_fields for op in block.ops)
+
+
+def _staged_float(x: Any) -> Any:
+    raise TypeError("float() of a run-time value: use T.cast(x, T.float32)")
+
+
+def _staged_int(x: Any) -> Any:
+    raise TypeError("int() of a run-time value: use T.cast(x, T.int32)")
+
+
+def _staged_bool(x: Any) -> Any:
+    return Expr(truth(x))
+
+
+STAGED_BUILTINS: dict[int, Callable[..., Any]] = {
+    id(builtins.min): tmath.min,
+    id(builtins.max): tmath.max,
+    id(builtins.round): tmath.round,
+    id(builtins.float): _staged_float,
+    id(builtins.int): _staged_int,
+    id(builtins.bool): _staged_bool,
+}
+
+BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.MatMult: operator.matmul,
+}
+INPLACE: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    kind: getattr(operator, "i" + f.__name__.strip("_")) for kind, f in BINARY.items()
+}
+UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Invert: operator.invert,
+}
+
+
+def _contains(item: Any, container: Any) -> Any:
+    return item in container
+
+
+def _contains_not(item: Any, container: Any) -> Any:
+    return item not in container
+
+
+COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.In: _contains,
+    ast.NotIn: _contains_not,
+}
+
+Expressions.handlers = {
+    ast.Constant: Expressions.constant,
+    ast.Name: Expressions.name,
+    ast.Attribute: Expressions.attribute,
+    ast.NamedExpr: Expressions.named,
+    ast.BinOp: Expressions.binary,
+    ast.UnaryOp: Expressions.unary,
+    ast.Compare: Expressions.compare,
+    ast.BoolOp: Expressions.bool_op,
+    ast.IfExp: Expressions.if_exp,
+    ast.Tuple: Expressions.tuple_display,
+    ast.List: Expressions.list_display,
+    ast.Set: Expressions.set_display,
+    ast.Dict: Expressions.dict_display,
+    ast.Slice: Expressions.slice_bounds,
+    ast.Subscript: Expressions.subscript,
+    ast.JoinedStr: Expressions.joined,
+    ast.ListComp: Expressions.comprehension,
+    ast.SetComp: Expressions.comprehension,
+    ast.DictComp: Expressions.comprehension,
+    ast.GeneratorExp: Expressions.comprehension,
+    ast.Lambda: Expressions.lambda_,
+    ast.Call: Expressions.call,
+}

@@ -1,0 +1,239 @@
+"""Functions of scalars: T.exp, T.max, T.ceildiv, T.cast, ….
+
+Of Python numbers they give Python numbers, so that compile-time arithmetic stays compile-time; of staged values, staged
+values.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable
+from typing import Any
+
+from minitile.ir.diagnostics import LanguageError, TypeMismatchError
+from minitile.ir.ops import arith
+from minitile.ir.types import DType
+from minitile.ir.types import dtype as lookup_dtype
+from minitile.language import scalars
+from minitile.language.context import active, current
+from minitile.language.scalars import Expr, is_number, is_scalar, python_number, unify
+
+
+def dtype_of_name(name: Any) -> DType:
+    """A DType from itself, its name, or NumPy's dtype of that name; LanguageError if there is none."""
+    if isinstance(name, DType):
+        return name
+    trace = active()
+    try:
+        return lookup_dtype(name if isinstance(name, str) else str(getattr(name, "__name__", name)))
+    except KeyError:
+        raise LanguageError(
+            f"unknown dtype {name!r}",
+            None if trace is None else trace.loc,
+            "dtypes are T.float32, T.bfloat16, T.int8, …",
+        ) from None
+
+
+def _float_function(kind: type[arith.Unary], compute: Callable[[float], float], what: str) -> Callable[[Any], Any]:
+    def function(x: Any) -> Any:
+        return compute(python_number(x)) if is_number(x) else scalars.unary(kind, x)
+
+    function.__name__ = function.__qualname__ = what.split(":")[0]
+    function.__doc__ = what
+    return function
+
+
+exp = _float_function(arith.Exp, math.exp, "exp: e to the x")
+exp2 = _float_function(arith.Exp2, lambda x: 2.0**x, "exp2: 2 to the x")
+log = _float_function(arith.Log, math.log, "log: the natural logarithm")
+log2 = _float_function(arith.Log2, math.log2, "log2: the logarithm to base 2")
+sqrt = _float_function(arith.Sqrt, math.sqrt, "sqrt: the square root")
+rsqrt = _float_function(arith.Rsqrt, lambda x: 1 / math.sqrt(x), "rsqrt: one over the square root")
+sin = _float_function(arith.Sin, math.sin, "sin: the sine of x in radians")
+cos = _float_function(arith.Cos, math.cos, "cos: the cosine of x in radians")
+tanh = _float_function(arith.Tanh, math.tanh, "tanh: the hyperbolic tangent")
+erf = _float_function(arith.Erf, math.erf, "erf: the error function")
+floor = _float_function(arith.Floor, math.floor, "floor: rounded down")
+ceil = _float_function(arith.Ceil, math.ceil, "ceil: rounded up")
+trunc = _float_function(arith.Trunc, math.trunc, "trunc: rounded towards zero")
+round = _float_function(arith.Round, builtins.round, "round: to the nearest integer, ties to even")
+
+
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + e^-x)."""
+    return 1.0 / (1.0 + exp(-x))
+
+
+def abs(x: Any) -> Any:
+    """The absolute value."""
+    return builtins.abs(x)
+
+
+fabs = abs
+
+
+def _extremum(kind: type[arith.Binary], pick: Callable[..., Any], values: tuple[Any, ...]) -> Any:
+    if len(values) == 1 and isinstance(values[0], (tuple, list)):
+        values = tuple(values[0])
+    result = values[0]
+    for v in values[1:]:
+        if is_number(result) and is_number(v):
+            result = pick(result, v)
+        else:
+            result = scalars.binary(kind, result, v)
+    return result
+
+
+def max(*values: Any) -> Any:
+    """The greatest; of a number and a NaN, the number."""
+    return _extremum(arith.Max, builtins.max, values)
+
+
+def min(*values: Any) -> Any:
+    """The least; of a number and a NaN, the number."""
+    return _extremum(arith.Min, builtins.min, values)
+
+
+def clamp(x: Any, low: Any, high: Any) -> Any:
+    """x, but at least `low` and at most `high`."""
+    return min(max(x, low), high)
+
+
+def ceildiv(a: Any, b: Any) -> Any:
+    """a / b rounded up, for integers with b > 0."""
+    if is_number(a) and is_number(b):
+        return -(-a // b)
+    return (a + (b - 1)) // b
+
+
+def floordiv(a: Any, b: Any) -> Any:
+    """a / b rounded down: `a // b`."""
+    return a // b
+
+
+def floormod(a: Any, b: Any) -> Any:
+    """`a % b`; has the sign of b."""
+    return a % b
+
+
+def truncdiv(a: Any, b: Any) -> Any:
+    """a / b rounded towards zero, as in C."""
+    if is_number(a) and is_number(b):
+        quotient = builtins.abs(a) // builtins.abs(b)
+        return quotient if (a < 0) == (b < 0) else -quotient
+    return scalars.integer_binary(arith.TruncDiv, "truncdiv", a, b)
+
+
+def truncmod(a: Any, b: Any) -> Any:
+    """a - b·truncdiv(a, b); has the sign of a."""
+    if is_number(a) and is_number(b):
+        return a - b * truncdiv(a, b)
+    return scalars.integer_binary(arith.TruncMod, "truncmod", a, b)
+
+
+def pow(x: Any, y: Any) -> Any:
+    """x to the power of y."""
+    return x**y
+
+
+def shift_left(a: Any, b: Any) -> Any:
+    return a << b
+
+
+def shift_right(a: Any, b: Any) -> Any:
+    """Arithmetic for signed dtypes, logical for unsigned ones."""
+    return a >> b
+
+
+def bitwise_and(a: Any, b: Any) -> Any:
+    return a & b
+
+
+def bitwise_or(a: Any, b: Any) -> Any:
+    return a | b
+
+
+def bitwise_xor(a: Any, b: Any) -> Any:
+    return a ^ b
+
+
+def bitwise_not(a: Any) -> Any:
+    return ~a
+
+
+def isnan(x: Any) -> Any:
+    return x != x
+
+
+def _value_and_dtype(a: Any, b: Any) -> tuple[Any, DType]:
+    """Both argument orders are in use: (value, dtype) and (dtype, value)."""
+    if isinstance(a, (DType, str)) and not isinstance(b, (DType, str)):
+        a, b = b, a
+    return a, dtype_of_name(b)
+
+
+def cast(value: Any, dtype: Any) -> Expr:
+    """The value in another dtype. Float to integer truncates and saturates; to bool is `!= 0`."""
+    x, d = _value_and_dtype(value, dtype)
+    return scalars.convert(x, d)
+
+
+def reinterpret(value: Any, dtype: Any) -> Expr:
+    """The same bits as another dtype of the same width."""
+    x, d = _value_and_dtype(value, dtype)
+    v = scalars.operand_value(x)
+    if v.dtype.bits != d.bits:
+        raise TypeMismatchError(
+            f"{v.dtype} has {v.dtype.bits} bits, {d} has {d.bits}: no reinterpretation", current().loc
+        )
+    return scalars.emit_value(arith.Reinterpret(v, d))
+
+
+def infinity(dtype: Any = "float32") -> Expr:
+    """Positive infinity of a float dtype."""
+    d = dtype_of_name(dtype)
+    if not d.is_float or d.bits == 8:
+        raise TypeMismatchError(f"{d} has no infinity", current().loc, "use T.max_value(dtype)")
+    return scalars.convert(math.inf, d)
+
+
+def max_value(dtype: Any) -> Expr:
+    """The greatest finite value of a dtype."""
+    return scalars.convert(_limits(dtype_of_name(dtype))[1], dtype_of_name(dtype))
+
+
+def min_value(dtype: Any) -> Expr:
+    """The least finite value of a dtype."""
+    return scalars.convert(_limits(dtype_of_name(dtype))[0], dtype_of_name(dtype))
+
+
+_FLOAT_MAX = {  # IEEE 754; bf16 has f32's exponent; fp8 as in OCP 8-bit Floating Point Specification, table 1
+    "f64": (2 - 2.0**-52) * 2.0**1023,
+    "f32": (2 - 2.0**-23) * 2.0**127,
+    "f16": 65504.0,
+    "bf16": (2 - 2.0**-7) * 2.0**127,
+    "e4m3": 448.0,
+    "e5m2": 57344.0,
+}
+
+
+def _limits(d: DType) -> tuple[float, float]:
+    if d.is_float:
+        return -_FLOAT_MAX[d.name], _FLOAT_MAX[d.name]
+    if d.kind == "int":
+        return -(1 << d.bits - 1), (1 << d.bits - 1) - 1
+    return 0, (1 << d.bits) - 1
+
+
+def if_then_else(condition: Any, a: Any, b: Any) -> Any:
+    """`a if condition else b`. In a kernel the interpreter evaluates only the chosen side; here, both are evaluated."""
+    if is_number(condition):
+        return a if condition else b
+    if not (is_scalar(a) and is_scalar(b)):
+        raise TypeMismatchError("both sides of a run-time choice must be scalars", current().loc)
+    x, y = unify(a, b)
+    return Expr(current().b.select(scalars.truth(condition), x, y))
+
+
+Select = if_then_else

@@ -1,0 +1,349 @@
+"""Tensors and buffers as a kernel sees them, and regions of them.
+
+`A[i, j]` is a scalar load (`Memory.load`) except as a direct argument of copy, gemm, fill, atomics and reductions, where
+it is a `Region`. A region has per memory dimension an offset and an extent:
+
+    int     that many elements
+    POINT   one element; the dimension is not a dimension of the tile
+    WHOLE   all of a run-time dimension: the other side of the copy says how many
+
+A region given by scalars only (`A[by * 128, k * 64]`) is a start: its extents are the other side's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from minitile.ir.builder import constant_of
+from minitile.ir.core import Value
+from minitile.ir.diagnostics import TypeMismatchError
+from minitile.ir.ops import arith, tile
+from minitile.ir.types import BufferType, DType, TensorType, dtype_of, i32, i64
+from minitile.language.context import Trace, current
+from minitile.language.scalars import Expr, assign_cast, constant_int, is_scalar, operand_value
+
+POINT = None
+WHOLE = -1
+Extent = int | None
+Dims = tuple[int | None, ...]
+
+
+class Memory:
+    """A tensor of the signature, or a buffer made by T.alloc_*. `shape` holds ints and, for run-time dimensions, staged
+    scalars."""
+
+    __hash__ = object.__hash__
+
+    def __init__(self, value: Value, trace: Trace) -> None:
+        self.value = value
+        self._launch = trace.launch
+        self.shape: tuple[Any, ...] = tuple(
+            Expr(trace.dims[d]) if isinstance(d, str) else d
+            for d in value.type.shape  # type: ignore[attr-defined]
+        )
+
+    @property
+    def dtype(self) -> DType:
+        return dtype_of(self.value.type)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def space(self) -> str:
+        """ "global", "shared", "fragment" or "local"."""
+        t = self.value.type
+        return t.space if isinstance(t, BufferType) else "global"
+
+    @property
+    def static_shape(self) -> tuple[int | str, ...]:
+        """The shape with run-time dimensions by name."""
+        t = self.value.type
+        assert isinstance(t, (BufferType, TensorType))
+        return t.shape
+
+    def describe(self) -> str:
+        shape = "×".join(map(str, self.static_shape))
+        kind = {"global": "tensor", "shared": "shared buffer"}.get(self.space, self.space)
+        return f"the {kind} {self.value.name or '(unnamed)'} ({shape} {self.dtype})"
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()[4:]}>"
+
+    def check_usable(self) -> None:
+        """A buffer lives in its Kernel block only."""
+        trace = current()
+        if trace.launch is None:
+            if self.space == "global":
+                raise trace.error(
+                    f"{self.describe()} is accessed outside T.Kernel", "memory is accessed inside `with T.Kernel(…)`"
+                )
+            raise trace.error(f"{self.describe()} is used outside the T.Kernel block that it was allocated in")
+        if self.space != "global" and self._launch is not trace.launch:
+            raise trace.error(f"{self.describe()} is used outside the T.Kernel block that it was allocated in")
+
+    def indices(self, index: Any) -> tuple[Value, ...]:
+        """The scalar indices of one element."""
+        items = index if isinstance(index, tuple) else (index,)
+        self.check_usable()
+        if any(isinstance(i, slice) or i is Ellipsis for i in items):
+            raise current().error(
+                f"a slice of {self.describe()} where one element is needed",
+                "slices are regions: direct arguments of T.copy, T.gemm, T.fill, T.atomic_* and T.reduce_*",
+            )
+        if len(items) != self.ndim:
+            raise TypeMismatchError(
+                f"{self.describe()} has {self.ndim} dimensions and is indexed with {len(items)}", current().loc
+            )
+        return tuple(self.index(i, d) for d, i in enumerate(items))
+
+    def index(self, i: Any, d: int, extent: int = 1) -> Value:
+        """One index as an i32 or i64 value; a constant one must lie inside a buffer."""
+        if not is_scalar(i):
+            raise TypeMismatchError(f"an index of {self.describe()} is {i!r}, not an integer", current().loc)
+        value = operand_value(i)
+        if not value.dtype.is_int:
+            raise TypeMismatchError(
+                f"an index of {self.describe()} is {value.dtype}, not an integer", current().loc, "cast it to T.int32"
+            )
+        number = constant_of(value)
+        size = self.static_shape[d]
+        if number is not None:
+            if number < 0 and self.space != "global":
+                raise current().error(
+                    f"index {number} in dimension {d} of {self.describe()} is negative",
+                    "indices count from the start only; write shape[d] - n",
+                )
+            if isinstance(size, int) and self.space != "global" and number + extent > size:
+                last = "" if extent == 1 else f" … {number + extent - 1}"
+                raise TypeMismatchError(
+                    f"index {number}{last} is outside dimension {d} (size {size}) of {self.describe()}", current().loc
+                )
+        wide = value.dtype.bits == 64 or value.dtype.name == "u32"
+        return current().b.cast(value, i64 if wide else i32)
+
+    def load(self, index: Any) -> Expr:
+        """The element, read here and now."""
+        indices = self.indices(index)
+        points = (None,) * self.ndim
+        return Expr(current().b.emit(tile.Load(self.value, indices, shape=(), dims=points)).result)
+
+    def store(self, index: Any, value: Any) -> None:
+        indices = self.indices(index)
+        what = f"a store to {self.describe()}"
+        if not is_scalar(value):
+            raise TypeMismatchError(
+                f"{what} of {value.describe() if isinstance(value, Memory) else repr(value)}: one element takes a scalar",
+                current().loc,
+                "tiles are copied with T.copy, filled with T.fill",
+            )
+        points = (None,) * self.ndim
+        current().b.emit(tile.Store(self.value, indices, assign_cast(value, self.dtype, what), dims=points))
+
+    def region(self, index: Any) -> Region:
+        """The region that an index with scalars and slices names; missing trailing indices mean all."""
+        self.check_usable()
+        items = list(index) if isinstance(index, tuple) else [index]
+        dots = [at for at, i in enumerate(items) if i is Ellipsis]
+        if dots:
+            items[dots[0] : dots[0] + 1] = [slice(None)] * (self.ndim - len(items) + 1)
+        if len(items) > self.ndim:
+            raise TypeMismatchError(
+                f"{self.describe()} has {self.ndim} dimensions and is indexed with {len(items)}", current().loc
+            )
+        start = len(items) == self.ndim and not any(isinstance(i, slice) for i in items)
+        items += [slice(None)] * (self.ndim - len(items))
+        offsets: list[Value] = []
+        extents: list[Extent] = []
+        for d, item in enumerate(items):
+            offset, extent = self._span(item, d) if isinstance(item, slice) else (item, POINT)
+            offsets.append(self.index(offset, d, 1 if extent is POINT or extent == WHOLE else extent))
+            extents.append(extent)
+        return Region(self, tuple(offsets), tuple(extents), start)
+
+    def _span(self, s: slice, d: int) -> tuple[Any, int]:
+        """Offset and extent of a slice."""
+        if s.step is not None and s.step != 1:
+            raise current().error(f"a slice of {self.describe()} with step {s.step!r}", "regions are contiguous")
+        size = self.static_shape[d]
+        low = 0 if s.start is None else s.start
+        if s.stop is None:
+            if isinstance(size, str):
+                return low, WHOLE
+            if isinstance(low, int):
+                return low, size - low
+        high = self.shape[d] if s.stop is None else s.stop
+        if not is_scalar(low) or not is_scalar(high):
+            raise TypeMismatchError(f"a slice of {self.describe()} has bounds {low!r}, {high!r}", current().loc)
+        extent = difference(high, low)
+        if extent is None:
+            raise current().error(
+                f"a slice of {self.describe()} in dimension {d} has an extent that is not known at compile time",
+                "tiles have constant shapes: write start : start + constant, or only the start",
+            )
+        if extent <= 0:
+            raise TypeMismatchError(
+                f"a slice of {self.describe()} in dimension {d} has {extent} elements", current().loc
+            )
+        return low, extent
+
+    def whole(self) -> Region:
+        self.check_usable()
+        zero = current().b.constant(0)
+        extents = tuple(WHOLE if isinstance(d, str) else d for d in self.static_shape)
+        return Region(self, (zero,) * self.ndim, extents, False)
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise TypeMismatchError(
+            f"arithmetic on {self.describe()} as a whole",
+            current().loc,
+            "write a loop over its elements: for i, j in T.Parallel(…): …",
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse
+
+    def __bool__(self) -> bool:
+        raise TypeMismatchError(
+            f"{self.describe()} as a condition", current().loc, "a condition is a scalar; index the element you mean"
+        )
+
+    def __iter__(self) -> NoReturn:
+        raise TypeMismatchError(f"iteration over {self.describe()}", current().loc, "loop over its indices")
+
+    def __len__(self) -> int:
+        return constant_int(self.shape[0], f"the length of {self.describe()}")
+
+    # Only code that is not interpreted (a library's) comes here; kernels and helpers go through the interpreter.
+    def __getitem__(self, index: Any) -> Expr:
+        return self.load(index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.store(index, value)
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A rectangle of a tensor or buffer; see the module's text."""
+
+    memory: Memory
+    offsets: tuple[Value, ...]
+    extents: tuple[Extent, ...]
+    start: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of the tile; empty for a start."""
+        return tuple(e for e in self.extents if e is not POINT)
+
+    def describe(self) -> str:
+        return f"a region of {self.memory.describe()}"
+
+    def dims(self, rank: int) -> Dims:
+        """Per memory dimension the dimension of a tile of `rank` that runs along it."""
+        if self.start:
+            first = self.memory.ndim - rank
+            return tuple(d - first if d >= first else None for d in range(self.memory.ndim))
+        found: list[int | None] = []
+        count = 0
+        skip = len(self.shape) - rank  # dimensions of extent 1 that the tile lacks
+        for e in self.extents:
+            if e is POINT or (e == 1 and skip > 0):
+                skip -= e == 1
+                found.append(None)
+            else:
+                found.append(count)
+                count += 1
+        return tuple(found)
+
+    def static(self, what: str) -> tuple[int, ...]:
+        """The shape of a region that must say it by itself."""
+        if self.start and self.memory.ndim:
+            raise current().error(
+                f"{what}: {self.describe()} given by its start only", "say how much with slices: buffer[i : i + n, :]"
+            )
+        if WHOLE in self.extents:
+            raise current().error(f"{what}: {self.describe()} with a run-time extent", "tiles have constant shapes")
+        return self.shape
+
+
+def as_region(x: Any, what: str) -> Region:
+    """A buffer, a tensor or a region of one; TypeMismatchError for anything else."""
+    if isinstance(x, Region):
+        return x
+    if isinstance(x, Memory):
+        return x.whole()
+    raise TypeMismatchError(f"{what} must be a tensor, a buffer or a region of one, not {x!r}", current().loc)
+
+
+def match_extents(src: Region, dst: Region, what: str) -> tuple[int, ...]:
+    """The tile shape that both sides of a copy agree on."""
+    if src.start and dst.start:
+        raise current().error(
+            f"{what}: both sides are given by their start only, so how much is not said",
+            "use slices on one side: A[i : i + 64, j : j + 64]",
+        )
+    if src.start or dst.start:
+        open_side, other = (src, dst) if src.start else (dst, src)
+        shape = other.static(what)
+        if len(shape) > open_side.memory.ndim:
+            raise TypeMismatchError(
+                f"{what}: a tile of {_times(shape)} does not go into {open_side.memory.describe()}", current().loc
+            )
+        return shape
+    a, b = list(src.shape), list(dst.shape)
+    if len(a) != len(b):
+        a, b = [e for e in a if e != 1], [e for e in b if e != 1]
+    if len(a) == len(b):
+        pairs = [(y if x == WHOLE else x, x if y == WHOLE else y) for x, y in zip(a, b, strict=True)]
+        if any(x == WHOLE for x, _ in pairs):
+            raise current().error(f"{what}: neither side has a constant extent", "copy tile by tile")
+        if all(x == y for x, y in pairs):
+            return tuple(x for x, _ in pairs)
+    raise TypeMismatchError(
+        f"{what}: shapes differ: {_times(src.shape)} from {src.memory.describe()}, "
+        f"{_times(dst.shape)} in {dst.memory.describe()}",
+        current().loc,
+    )
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return "×".join("?" if d == WHOLE else str(d) for d in shape) or "one element"
+
+
+def difference(high: Any, low: Any) -> int | None:
+    """high - low when that is a constant, whatever run-time values both contain."""
+    terms: dict[Value, int] = {}
+    total = _linear(high, 1, terms) + _linear(low, -1, terms)
+    return None if any(terms.values()) else total
+
+
+def _linear(x: Any, factor: int, terms: dict[Value, int]) -> int:
+    """Adds factor·x to a linear form: coefficients by value in `terms`, the constant part returned."""
+    if not isinstance(x, Expr):
+        return factor * constant_int(x, "a slice bound")
+    return _linear_value(x.value, factor, terms)
+
+
+def _linear_value(v: Value, factor: int, terms: dict[Value, int]) -> int:
+    number = constant_of(v)
+    if number is not None:
+        return factor * int(number)
+    op = v.op
+    if isinstance(op, arith.Add):
+        return _linear_value(op.a, factor, terms) + _linear_value(op.b, factor, terms)
+    if isinstance(op, arith.Sub):
+        return _linear_value(op.a, factor, terms) + _linear_value(op.b, -factor, terms)
+    if isinstance(op, arith.Mul):
+        for a, b in ((op.a, op.b), (op.b, op.a)):
+            scale = constant_of(b)
+            if scale is not None:
+                return _linear_value(a, factor * int(scale), terms)
+    terms[v] = terms.get(v, 0) + factor
+    return 0
+
+
+__all__ = ["POINT", "WHOLE", "Memory", "Region", "as_region", "difference", "match_extents"]

@@ -1,0 +1,40 @@
+"""T.use_swizzle: the order in which the blocks of a grid are visited.
+
+The hardware starts blocks row by row. In panels of `size` rows it goes down the panel's rows first and then to the next
+column, so that the blocks which run at the same time share rows and columns of the operands (the idea of CUTLASS'
+threadblock swizzle).
+"""
+
+from __future__ import annotations
+
+from minitile.ir.builder import Builder
+from minitile.ir.core import Block, Value
+from minitile.ir.ops import control
+
+
+def rasterise(b: Builder, launch: control.Launch, order: str, size: int) -> None:
+    """Compute the block indices x and y anew at the start of the launch and let everything use those.
+
+    With n = y·width + x, a panel holds size·width blocks; in a panel of h rows (the last may be lower than `size`) block r
+    stands in row r mod h, column r div h. order "col" exchanges the roles of x and y.
+    """
+    x, y = (0, 1) if order == "row" else (1, 0)
+    bx, by = launch.body.args[x], launch.body.args[y]
+    width, height = launch.grid[x], launch.grid[y]
+    body, launch.body.ops = launch.body.ops, []
+    start = Block()
+    with b.inside(start):
+        number = b.add(b.mul(by, width), bx)
+        panel_blocks = b.mul(width, size)
+        panel = b.floordiv(number, panel_blocks)
+        inside = b.sub(number, b.mul(panel, panel_blocks))
+        first_row = b.mul(panel, size)
+        rows = b.min(b.sub(height, first_row), size)
+        column = b.floordiv(inside, rows)
+        row = b.add(first_row, b.sub(inside, b.mul(column, rows)))
+    column.name, row.name = bx.name, by.name
+    new: dict[Value, Value] = {bx: column, by: row}
+    launch.body.ops = body
+    for op in launch.body.walk():
+        op.replace_operands(lambda v: new.get(v, v))
+    launch.body.ops = [*start.ops, *body]

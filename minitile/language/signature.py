@@ -1,0 +1,110 @@
+"""A kernel's signature: which parameters are tensors, run-time scalars, compile-time constants.
+
+A: T.Tensor(("M", 64), T.bfloat16)   a tensor; a string names a run-time dimension (or a compile-time parameter)
+x: T.float32                         a run-time scalar
+block=128, or no annotation          a compile-time constant
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+from minitile.ir.diagnostics import LanguageError, Location
+from minitile.ir.types import Dim as IRDim
+from minitile.ir.types import DType
+from minitile.language.math import dtype_of_name
+from minitile.language.source import closure_values
+
+
+class Tensor:
+    """`T.Tensor(shape, dtype)`: a tensor in global memory, row-major and contiguous. `dtype` None: any, the caller's."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: Any, dtype: Any = "float32") -> None:
+        items = shape if isinstance(shape, (tuple, list)) else (shape,)
+        self.shape: tuple[IRDim, ...] = tuple(_dimension(d) for d in items)
+        self.dtype: DType | None = None if dtype is None else dtype_of_name(dtype)
+
+    def __repr__(self) -> str:
+        return f"T.Tensor({self.shape}, {self.dtype})"
+
+
+def _dimension(d: Any) -> IRDim:
+    if isinstance(d, str) and d.isidentifier():
+        return str(d)
+    if not isinstance(d, (str, bool)) and hasattr(d, "__index__") and int(d) >= 0:
+        return int(d)
+    raise LanguageError(
+        f"a dimension of T.Tensor is {d!r}", hint="a dimension is an integer, or the name of a run-time one as a string"
+    )
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """`kind` is "tensor", "scalar" or "constant"; `default` is inspect's empty when there is none."""
+
+    name: str
+    kind: str
+    tensor: Tensor | None
+    dtype: DType | None
+    default: Any
+
+    @property
+    def required(self) -> bool:
+        return self.default is inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class Signature:
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def runtime(self) -> tuple[Parameter, ...]:
+        """Tensors and scalars, in order."""
+        return tuple(p for p in self.parameters if p.kind != "constant")
+
+    @property
+    def constants(self) -> tuple[Parameter, ...]:
+        return tuple(p for p in self.parameters if p.kind == "constant")
+
+
+def read_signature(function: FunctionType, around: Mapping[str, Any]) -> Signature:
+    """The signature of a kernel function. `around` are the names visible where it was defined: annotations kept as
+    strings (`from __future__ import annotations`) may use names that the function itself did not capture."""
+    place = Location(function.__code__.co_filename, function.__code__.co_firstlineno, function=function.__name__)
+    names = {**around, **closure_values(function)}
+    found = []
+    for p in inspect.signature(function).parameters.values():
+        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            raise LanguageError(f"a kernel takes no *{p.name}", place, "name every parameter")
+        annotation = p.annotation
+        if isinstance(annotation, str):
+            annotation = _evaluate(annotation, function, names, p.name, place)
+        if isinstance(annotation, Tensor):
+            if not p.default is p.empty:
+                raise LanguageError(f"the tensor {p.name} has a default value", place)
+            found.append(Parameter(p.name, "tensor", annotation, annotation.dtype, p.default))
+        elif isinstance(annotation, DType):
+            found.append(Parameter(p.name, "scalar", None, annotation, p.default))
+        elif annotation is Tensor:
+            raise LanguageError(f"{p.name}: T.Tensor without a shape", place, 'write T.Tensor(("M", "N"), T.float32)')
+        else:
+            found.append(Parameter(p.name, "constant", None, None, p.default))
+    return Signature(tuple(found))
+
+
+def _evaluate(text: str, function: FunctionType, names: dict[str, Any], parameter: str, place: Location) -> Any:
+    try:
+        return eval(text, function.__globals__, names)
+    except LanguageError as error:
+        error.loc = error.loc or place
+        raise
+    except Exception as error:
+        raise LanguageError(
+            f"the annotation of {parameter}, {text}, cannot be evaluated: {type(error).__name__}: {error}", place
+        ) from error

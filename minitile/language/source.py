@@ -1,0 +1,140 @@
+"""The syntax trees of functions, and what can be read off them: names assigned, jumps contained.
+
+A function's tree is found by parsing its whole file once (so that lines and columns are the file's own) and looking up
+(line, name). Everything here is a pure function of source text.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+import sys
+from collections.abc import Iterable, Mapping
+from types import FunctionType
+from typing import Any
+
+from minitile.ir.diagnostics import LanguageError, Location
+
+FunctionNode = ast.FunctionDef | ast.Lambda
+
+# Functions of these modules run as plain Python: the standard library and what cannot contain staged control flow.
+_NATIVE = frozenset({*sys.stdlib_module_names, "numpy", "ml_dtypes", "torch", "cupy", "scipy"}) - {"__main__"}
+
+_files: dict[str, tuple[list[str], dict[tuple[int, str], FunctionNode]]] = {}
+
+
+def is_interpreted(function: FunctionType) -> bool:
+    """Whether calls of this function are traced through the interpreter (a user's helper) or run natively."""
+    module = function.__module__ or ""
+    if module == "minitile" or module.startswith("minitile."):
+        return module.startswith("minitile.ops")
+    return module.split(".")[0] not in _NATIVE
+
+
+def function_node(function: FunctionType) -> FunctionNode:
+    """The syntax tree of a function; LanguageError when its source is not at hand."""
+    code = function.__code__
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    known = _files.get(code.co_filename)
+    if known is None or known[0] != lines:
+        try:
+            known = (lines, _index(ast.parse("".join(lines), code.co_filename)))
+        except SyntaxError:
+            known = (lines, {})
+        _files[code.co_filename] = known
+    node = known[1].get((code.co_firstlineno, code.co_name))
+    if node is None:
+        raise LanguageError(
+            f"the source of {function.__name__!r} is not at hand",
+            Location(code.co_filename, code.co_firstlineno),
+            "kernels and their helpers are read from source files (or notebook cells), and lambdas one per line",
+        )
+    return node
+
+
+def _index(tree: ast.Module) -> dict[tuple[int, str], FunctionNode]:
+    found: dict[tuple[int, str], FunctionNode] = {}
+    doubled: set[tuple[int, str]] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            first = node.decorator_list[0].lineno if node.decorator_list else node.lineno
+            found[first, node.name] = node
+        elif isinstance(node, ast.Lambda):
+            key = (node.lineno, "<lambda>")
+            if key in found:
+                doubled.add(key)
+            found[key] = node
+    for key in doubled:
+        del found[key]
+    return found
+
+
+def closure_values(function: FunctionType) -> dict[str, Any]:
+    """The captured variables of a function that are bound."""
+    values: dict[str, Any] = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            values[name] = cell.cell_contents
+        except ValueError:  # not yet bound
+            continue
+    return values
+
+
+def builtin_values(globals: Mapping[str, Any]) -> dict[str, Any]:
+    found = globals.get("__builtins__", builtins)
+    return found if isinstance(found, dict) else vars(found)
+
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def _walk(nodes: Iterable[ast.AST]) -> Iterable[ast.AST]:
+    """All nodes of this function: inner functions and comprehensions are not entered, but are yielded themselves."""
+    stack = list(nodes)[::-1]
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, _SCOPES) and not isinstance(node, _COMPREHENSIONS):
+            stack.extend(list(ast.iter_child_nodes(node))[::-1])
+
+
+def assigned_names(nodes: Iterable[ast.AST]) -> list[str]:
+    """The names that statements assign, in order of appearance."""
+    names: dict[str, None] = {}
+    for node in _walk(nodes):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names[node.id] = None
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names[node.name] = None
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            for alias in node.names:
+                names[alias.asname or alias.name.split(".")[0]] = None
+        elif isinstance(node, _COMPREHENSIONS):
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.NamedExpr):
+                    names[inner.target.id] = None
+    return list(names)
+
+
+def jumps(nodes: Iterable[ast.AST]) -> frozenset[str]:
+    """Which of "break", "continue", "return" may leave these statements (jumps of inner loops stay inside)."""
+    found: set[str] = set()
+
+    def go(items: Iterable[ast.AST], in_loop: bool) -> None:
+        for node in items:
+            if isinstance(node, ast.Return):
+                found.add("return")
+            elif isinstance(node, (ast.Break, ast.Continue)):
+                if not in_loop:
+                    found.add("break" if isinstance(node, ast.Break) else "continue")
+            elif isinstance(node, (ast.For, ast.While)):
+                go(node.body, True)
+                go(node.orelse, in_loop)
+            elif isinstance(node, (ast.If, ast.With)):
+                go(node.body, in_loop)
+                go(getattr(node, "orelse", ()), in_loop)
+
+    go(nodes, False)
+    return frozenset(found)

@@ -1,0 +1,466 @@
+"""Tile operations and storage: T.alloc_*, T.copy, T.gemm, T.fill, T.reduce_*, T.atomic_*, ….
+
+`@regions(...)` names the parameters whose argument, when it is an index expression, is a region and not a load; the
+interpreter looks for it. "slices" behind a name: only when the index has slices.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, TypeVar
+
+from minitile.ir.core import Value
+from minitile.ir.diagnostics import LanguageError, TypeMismatchError
+from minitile.ir.ops import arith, control, tile
+from minitile.ir.types import BOOL, I32, BufferType, DType
+from minitile.language.context import Trace, current
+from minitile.language.math import dtype_of_name
+from minitile.language.memory import Memory, Region, as_region, match_extents
+from minitile.language.scalars import (
+    Expr,
+    assign_cast,
+    check_store_cast,
+    constant_int,
+    constant_value,
+    convert,
+    is_scalar,
+    operand_value,
+    truth,
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def regions(*names: str, slices: tuple[str, ...] = ()) -> Callable[[F], F]:
+    """Marks the parameters that take regions."""
+
+    def mark(function: F) -> F:
+        order = list(inspect.signature(function).parameters)
+        modes = {**dict.fromkeys(names, "region"), **dict.fromkeys(slices, "slices")}
+        function.region_modes = {**modes, **{order.index(n): m for n, m in modes.items()}}  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+def _scope(what: str) -> Trace:
+    """The trace, when a tile operation is allowed here: inside T.Kernel and outside T.Parallel."""
+    trace = current()
+    if trace.launch is None:
+        raise trace.error(f"{what} outside T.Kernel", "write it inside `with T.Kernel(…) as …:`")
+    if trace.parallel:
+        raise trace.error(
+            f"{what} inside T.Parallel",
+            "the body of T.Parallel works on single elements; tile operations go before or after it",
+        )
+    return trace
+
+
+# Storage -----------------------------------------------------------------------------------------------------------
+
+
+def _alloc(space: str, shape: Any, dtype: Any, what: str) -> Memory:
+    trace = _scope(what)
+    items = shape if isinstance(shape, (tuple, list)) else (shape,)
+    dims = tuple(constant_int(d, f"the shape of {what}") for d in items)
+    if not dims or any(d < 1 for d in dims):
+        raise trace.error(f"{what}: shape {dims} has no elements", "each dimension is at least 1")
+    value = trace.b.emit(tile.Alloc(type_=BufferType(space, dims, dtype_of_name(dtype)))).result
+    return Memory(value, trace)
+
+
+def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Memory:
+    """A buffer in shared memory, common to the block's threads."""
+    return _alloc("shared", shape, dtype, "T.alloc_shared")
+
+
+def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Memory:
+    """A tile in registers, spread over the block's threads by a layout that the compiler chooses."""
+    return _alloc("fragment", shape, dtype, "T.alloc_fragment")
+
+
+def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Memory:
+    """Memory of each thread's own."""
+    return _alloc("local", shape, dtype, "T.alloc_local")
+
+
+class Variable(Expr):
+    """What T.alloc_var gives: the name that it is assigned to keeps its dtype."""
+
+    __slots__ = ()
+
+
+def alloc_var(dtype: Any, init: Any = 0) -> Variable:
+    """A scalar variable of a fixed dtype: later assignments to its name keep the dtype."""
+    return Variable(convert(init, dtype_of_name(dtype)).value)
+
+
+# Copies and fills --------------------------------------------------------------------------------------------------
+
+
+@regions("src", "dst")
+def copy(
+    src: Any,
+    dst: Any,
+    coalesced_width: int | None = None,
+    disable_tma: bool = False,
+    eviction_policy: str | None = None,
+) -> None:
+    """Copies a tile between global, shared and register memory, with a cast if the dtypes differ. Reading outside a
+    tensor gives 0, writing outside does nothing. The last three arguments are hints, which are not needed."""
+    trace = _scope("T.copy")
+    a, b = as_region(src, "T.copy's source"), as_region(dst, "T.copy's destination")
+    shape = match_extents(a, b, "T.copy")
+    check_store_cast(a.memory.dtype, b.memory.dtype, f"T.copy from {a.memory.describe()} to {b.memory.describe()}")
+    _inside(a, shape)
+    _inside(b, shape)
+    trace.b.emit(
+        tile.Copy(
+            a.memory.value,
+            a.offsets,
+            b.memory.value,
+            b.offsets,
+            shape=shape,
+            src_dims=a.dims(len(shape)),
+            dst_dims=b.dims(len(shape)),
+        )
+    )
+
+
+def _inside(region: Region, shape: tuple[int, ...]) -> None:
+    """A start in a buffer (not a tensor) leaves room for the tile."""
+    if region.start and region.memory.space != "global":
+        for d, t in enumerate(region.dims(len(shape))):
+            region.memory.index(Expr(region.offsets[d]), d, 1 if t is None else shape[t])
+
+
+@regions("buffer")
+def fill(buffer: Any, value: Any) -> None:
+    """Every element of a buffer, or of a region of it, becomes `value`."""
+    trace = _scope("T.fill")
+    region = as_region(buffer, "T.fill's buffer")
+    mem = region.memory
+    if mem.space == "global":
+        raise trace.error(f"T.fill of {mem.describe()}", "fill a fragment and T.copy it")
+    shape = region.static("T.fill") if not region.start else ()
+    what = f"T.fill of {mem.describe()}"
+    if not is_scalar(value):
+        raise TypeMismatchError(f"{what} with {value!r}, which is no scalar", trace.loc)
+    number = assign_cast(value, mem.dtype, what)
+    dims = (None,) * mem.ndim if region.start else region.dims(len(shape))
+    trace.b.emit(tile.Fill(mem.value, region.offsets, number, shape=shape, dims=dims))
+
+
+@regions("buffer")
+def clear(buffer: Any) -> None:
+    """T.fill with 0."""
+    fill(buffer, 0)
+
+
+# Matrix product ----------------------------------------------------------------------------------------------------
+
+
+class GemmWarpPolicy(Enum):
+    """How the warps split the result: into near squares, along the rows only, along the columns only."""
+
+    Square = "square"
+    FullRow = "full_row"
+    FullCol = "full_col"
+
+
+_ACCUMULATORS: dict[str, tuple[str, ...]] = {
+    "f16": ("f32", "f16"),
+    "bf16": ("f32",),
+    "f32": ("f32",),
+    "f64": ("f64",),
+    "i8": ("i32",),
+    "u8": ("i32",),
+    "e4m3": ("f32",),
+    "e5m2": ("f32",),
+}
+
+
+@regions("A", "B", "C")
+def gemm(
+    A: Any,
+    B: Any,
+    C: Any,
+    transpose_A: bool = False,
+    transpose_B: bool = False,
+    policy: GemmWarpPolicy = GemmWarpPolicy.Square,
+    clear_accum: bool = False,
+    k_pack: int = 1,
+    wg_wait: int = 0,
+) -> None:
+    """C += A @ B. A is M×K (K×M with transpose_A), B is K×N (N×K with transpose_B), both in shared memory or
+    fragments of one dtype; C is an M×N fragment. `clear_accum` overwrites C. k_pack and wg_wait are ignored."""
+    trace = _scope("T.gemm")
+    a, b, c = (as_region(x, f"T.gemm's {n}") for x, n in ((A, "A"), (B, "B"), (C, "C")))
+    for name, r in (("A", a), ("B", b)):
+        if r.memory.space not in ("shared", "fragment"):
+            raise trace.error(
+                f"T.gemm's {name} is {r.memory.describe()}",
+                "gemm reads shared memory or fragments: T.copy it there first",
+            )
+    if c.memory.space != "fragment" or c.shape != c.memory.static_shape:
+        raise trace.error(f"T.gemm's C is {c.describe()}", "accumulate into a whole fragment")
+    shapes = [r.static(f"T.gemm's {n}") for r, n in ((a, "A"), (b, "B"), (c, "C"))]
+    for name, shape in zip("ABC", shapes, strict=True):
+        if len(shape) != 2:
+            raise TypeMismatchError(f"T.gemm's {name} has {len(shape)} dimensions, not 2", trace.loc)
+    (m, k), (k2, n) = (s[::-1] if t else s for s, t in zip(shapes, (transpose_A, transpose_B), strict=False))
+    if k != k2 or (m, n) != shapes[2]:
+        raise TypeMismatchError(
+            f"T.gemm: A is {m}×{k} (M×K), B is {k2}×{n} (K×N), C is {shapes[2][0]}×{shapes[2][1]} (M×N): "
+            + (f"K is {k} and {k2}" if k != k2 else f"A and B make {m}×{n}"),
+            trace.loc,
+            f"transpose_A={bool(transpose_A)}, transpose_B={bool(transpose_B)} are already applied to these shapes",
+        )
+    _check_gemm_dtypes(trace, a.memory.dtype, b.memory.dtype, c.memory.dtype)
+    if not isinstance(policy, GemmWarpPolicy):
+        raise trace.error(f"T.gemm's policy is {policy!r}", "use T.GemmWarpPolicy.Square, FullRow or FullCol")
+    trace.b.emit(
+        tile.GemmInto(
+            a.memory.value,
+            a.offsets,
+            b.memory.value,
+            b.offsets,
+            c.memory.value,
+            transpose_a=bool(transpose_A),
+            transpose_b=bool(transpose_B),
+            a_dims=a.dims(2),
+            b_dims=b.dims(2),
+            policy=policy.value,
+            clear_accum=bool(clear_accum),
+        )
+    )
+
+
+def _check_gemm_dtypes(trace: Trace, a: DType, b: DType, c: DType) -> None:
+    both_fp8 = a.is_float and b.is_float and a.bits == b.bits == 8
+    if a is not b and not both_fp8:
+        raise TypeMismatchError(f"T.gemm: A is {a}, B is {b}", trace.loc, "both have one dtype")
+    accumulators = _ACCUMULATORS.get(a.name)
+    if accumulators is None:
+        raise TypeMismatchError(f"T.gemm on {a}", trace.loc, f"operands are {', '.join(_ACCUMULATORS)}")
+    if c.name not in accumulators:
+        raise TypeMismatchError(f"T.gemm of {a} accumulates in {' or '.join(accumulators)}, not {c}", trace.loc)
+
+
+# Reductions --------------------------------------------------------------------------------------------------------
+
+
+@regions("buffer", "out")
+def reduce(buffer: Any, out: Any, reduce_type: str, dim: int = -1, clear: bool = True) -> None:
+    """out = the reduction of buffer along `dim` (its shape without that dimension, or with 1 there); combined with
+    what out held unless `clear`. reduce_type: sum, max, min, absmax, abssum, and, or, xor."""
+    trace = _scope(f"T.reduce_{reduce_type}")
+    what = f"T.reduce_{reduce_type}"
+    src, dst = as_region(buffer, f"{what}'s source"), as_region(out, f"{what}'s result")
+    for r in (src, dst):
+        if r.memory.space not in ("fragment", "shared") or r.shape != r.memory.static_shape:
+            raise trace.error(f"{what} on {r.describe()}", "reduce a whole fragment into a whole fragment")
+    rank = len(src.shape)
+    d = constant_int(dim, "dim")
+    if not -rank <= d < rank:
+        raise trace.error(f"{what}: dim={d} of a buffer with {rank} dimensions")
+    d %= rank
+    rest = (*src.shape[:d], *src.shape[d + 1 :])
+    kept = (*src.shape[:d], 1, *src.shape[d + 1 :])
+    if dst.shape not in (rest, kept):
+        raise TypeMismatchError(
+            f"{what} along dimension {d} of {src.memory.describe()} gives {'×'.join(map(str, rest or (1,)))}, "
+            f"not {'×'.join(map(str, dst.shape))}",
+            trace.loc,
+        )
+    check_store_cast(src.memory.dtype, dst.memory.dtype, what)
+    if reduce_type in ("and", "or", "xor") and src.memory.dtype.is_float:
+        raise TypeMismatchError(f"{what} on {src.memory.dtype}", trace.loc, "bitwise reductions are for integers")
+    trace.b.emit(tile.ReduceInto(src.memory.value, dst.memory.value, dim=d, kind=reduce_type, clear=bool(clear)))
+
+
+def _reduction(kind: str, what: str, name: str = "") -> Callable[..., None]:
+    @regions("buffer", "out")
+    def function(buffer: Any, out: Any, dim: int = -1, clear: bool = True) -> None:
+        reduce(buffer, out, kind, dim, clear)
+
+    function.__name__ = function.__qualname__ = f"reduce_{name or kind}"
+    function.__doc__ = f"out = {what} of buffer along `dim`; see `reduce`."
+    return function
+
+
+reduce_sum = _reduction("sum", "the sum")
+reduce_max = _reduction("max", "the maximum")
+reduce_min = _reduction("min", "the minimum")
+reduce_abssum = _reduction("abssum", "the sum of absolute values")
+reduce_absmax = _reduction("absmax", "the maximum of absolute values")
+reduce_bitand = _reduction("and", "the bitwise and", "bitand")
+reduce_bitor = _reduction("or", "the bitwise or", "bitor")
+reduce_bitxor = _reduction("xor", "the bitwise exclusive or", "bitxor")
+
+
+# Atomics -----------------------------------------------------------------------------------------------------------
+
+
+def _atomic(kind: str, what: str) -> Callable[..., Any]:
+    @regions("dst", slices=("value",))
+    def function(dst: Any, value: Any, memory_order: str | None = None, return_prev: bool = False) -> Expr | None:
+        return _emit_atomic(kind, dst, value, f"T.{function.__name__}", return_prev)
+
+    function.__name__ = function.__qualname__ = f"atomic_{kind}"
+    function.__doc__ = (
+        f"dst = {what}, atomically, relaxed, for the whole GPU. dst is one element and value a scalar (the old value is "
+        f"returned if `return_prev`), or both are tiles."
+    )
+    return function
+
+
+def _emit_atomic(kind: str, dst: Any, value: Any, what: str, return_prev: bool) -> Expr | None:
+    trace = current()
+    target = as_region(dst, f"{what}'s destination")
+    mem = target.memory
+    if mem.space not in ("global", "shared"):
+        raise trace.error(f"{what} on {mem.describe()}", "atomics are for tensors and shared buffers")
+    if isinstance(value, (Memory, Region)):
+        if return_prev:
+            raise trace.error(f"{what} of a tile returns nothing", "use a loop over elements")
+        _atomic_tile(kind, target, as_region(value, f"{what}'s value"), what)
+        return None
+    if not is_scalar(value):
+        raise TypeMismatchError(f"{what} of {value!r}, which is no scalar and no tile", trace.loc)
+    if not target.start:
+        raise trace.error(f"{what} of a scalar to {target.describe()}", "index one element, or give a tile as value")
+    number = assign_cast(value, mem.dtype, what)
+    op = tile.AtomicRmw(mem.value, target.offsets, number, kind=kind, dims=(None,) * mem.ndim)
+    old = trace.b.emit(op).result
+    return Expr(old) if return_prev else None
+
+
+def _atomic_tile(kind: str, target: Region, value: Region, what: str) -> None:
+    """A tile of atomics is a parallel loop of single ones."""
+    trace = _scope(what)
+    shape = match_extents(value, target, what)
+    check_store_cast(value.memory.dtype, target.memory.dtype, what)
+    loop = control.Parallel(extents=shape)
+    ivs = [loop.body.add_arg(I32) for _ in shape]
+    with trace.b.inside(loop.body):
+
+        def element(r: Region) -> tuple[Value, ...]:
+            return tuple(
+                o if t is None else trace.b.add(o, trace.b.cast(ivs[t], o.dtype))
+                for o, t in zip(r.offsets, r.dims(len(shape)), strict=True)
+            )
+
+        points: tuple[None, ...] = (None,) * value.memory.ndim
+        x = trace.b.emit(tile.Load(value.memory.value, element(value), shape=(), dims=points)).result
+        x = trace.b.cast(x, target.memory.dtype)
+        points = (None,) * target.memory.ndim
+        trace.b.emit(tile.AtomicRmw(target.memory.value, element(target), x, kind=kind, dims=points))
+        trace.b.emit(control.Yield(()))
+    trace.b.emit(loop)
+
+
+atomic_add = _atomic("add", "dst + value")
+atomic_max = _atomic("max", "max(dst, value)")
+atomic_min = _atomic("min", "min(dst, value)")
+atomic_and = _atomic("and", "dst & value")
+atomic_or = _atomic("or", "dst | value")
+atomic_xor = _atomic("xor", "dst ^ value")
+atomic_exch = _atomic("exch", "value")
+
+
+# Threads and blocks ------------------------------------------------------------------------------------------------
+
+
+def sync_threads() -> None:
+    """All threads of the block meet. The compiler inserts barriers for shared memory by itself; this one is for what it
+    cannot see."""
+    _scope("T.sync_threads").b.emit(tile.SyncThreads())
+
+
+def get_thread_binding(dim: int = 0) -> Expr | int:
+    """The thread's index in its block. Blocks are one-dimensional: dimensions 1 and 2 are 0."""
+    trace = _scope("T.get_thread_binding")
+    if constant_int(dim, "dim") not in (0, 1, 2):
+        raise trace.error(f"T.get_thread_binding({dim}): dimensions are 0, 1, 2")
+    return Expr(trace.b.emit(tile.ThreadIndex()).result) if dim == 0 else 0
+
+
+def get_block_binding(dim: int = 0) -> Expr:
+    """The block's index in dimension `dim` of the grid."""
+    trace = current()
+    if trace.launch is None:
+        raise trace.error("T.get_block_binding outside T.Kernel")
+    if constant_int(dim, "dim") not in (0, 1, 2):
+        raise trace.error(f"T.get_block_binding({dim}): dimensions are 0, 1, 2")
+    return Expr(trace.launch.body.args[dim])
+
+
+# Annotations and debugging -----------------------------------------------------------------------------------------
+
+
+def annotate_layout(layouts: dict[Memory, Any]) -> None:
+    """Fixes the layout of shared buffers: {buffer: layout}."""
+    trace = _scope("T.annotate_layout")
+    for buffer, layout in layouts.items():
+        op = buffer.value.op if isinstance(buffer, Memory) else None
+        if not isinstance(op, tile.Alloc) or op.type_.space != "shared":
+            raise trace.error(f"T.annotate_layout of {buffer!r}", "it is for buffers of T.alloc_shared")
+        shape = getattr(layout, "shape", None)
+        if shape is None or tuple(shape) != op.type_.shape:
+            raise trace.error(f"T.annotate_layout: {layout!r} is no layout of {buffer.describe()}")
+        op.layout = layout
+
+
+def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> None:
+    """Visits the blocks of the grid in panels of `panel_size` rows, so that neighbours in time share cache lines."""
+    trace = _scope("T.use_swizzle")
+    size = constant_int(panel_size, "panel_size")
+    if size < 1 or order not in ("row", "column", "col"):
+        raise trace.error(f"T.use_swizzle({panel_size}, order={order!r})", 'panel_size ≥ 1, order "row" or "column"')
+    if enable:
+        trace.attrs["rasterise"] = (order[:3], size)
+
+
+def assume(condition: Any) -> None:
+    """Promises that the condition holds; bounds checks that it makes needless are dropped."""
+    if constant_value(condition) is None:
+        current().b.emit(arith.Assume(truth(condition)))
+    elif not constant_value(condition):
+        raise current().error("T.assume of a condition that is false")
+
+
+def device_assert(condition: Any, msg: str = "") -> None:
+    """Traps when the condition is false."""
+    trace = current()
+    value = truth(condition)
+    assert value.type == BOOL
+    trace.b.emit(tile.DeviceAssert(value, text=msg))
+
+
+_FORMATS = {"float": "%f", "int": "%d", "uint": "%u", "bool": "%d"}
+
+
+def print(obj: Any, msg: str = "") -> None:
+    """Prints a run-time scalar, for debugging."""
+    trace = current()
+    if isinstance(obj, (Memory, Region)):
+        raise trace.error(f"T.print of {obj.describe()}", "print single elements, in a serial loop")
+    if trace.launch is None:
+        raise trace.error("T.print outside T.Kernel")
+    value = operand_value(obj)
+    text = f"{msg + ': ' if msg else ''}{_FORMATS[value.dtype.kind]}\n"
+    trace.b.emit(tile.Print((value,), text=text))
+
+
+def refused(name: str, reason: str, status: str = "planned") -> Callable[..., Any]:
+    """What TileLang has and minitile has not (yet): calling it says so."""
+
+    def function(*_: Any, **__: Any) -> Any:
+        raise LanguageError(f"T.{name} is {status}", current().loc, reason)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{status.capitalize()}: {reason}"
+    return function

@@ -1,0 +1,99 @@
+"""From a Python function to traced IR."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+from minitile.ir.builder import Builder
+from minitile.ir.core import Block, Kernel, Value
+from minitile.ir.diagnostics import InternalError, LanguageError, Location, MinitileError
+from minitile.ir.types import I32, Dim, DType, ScalarType, TensorType
+from minitile.language.context import Trace, tracing
+from minitile.language.control_flow import Interpreter
+from minitile.language.expressions import Scope
+from minitile.language.memory import Memory
+from minitile.language.scalars import Expr
+from minitile.language.signature import Parameter, Signature
+from minitile.language.source import closure_values, function_node
+from minitile.language.uniform import check_uniform
+
+
+@dataclass(frozen=True)
+class TraceInput:
+    """What one specialisation fixes: the compile-time constants by parameter, the dtypes of tensors annotated without
+    one, and for run-time dimensions the power of two known to divide them."""
+
+    constants: Mapping[str, Any]
+    dtypes: Mapping[str, DType]
+    facts: Mapping[str, int]
+
+
+def tensor_shape(p: Parameter, constants: Mapping[str, Any]) -> tuple[Dim, ...]:
+    """The shape of a tensor parameter; names of compile-time parameters become their values."""
+    assert p.tensor is not None
+    shape: list[Dim] = []
+    for d in p.tensor.shape:
+        value = constants.get(d, d) if isinstance(d, str) else d
+        if not isinstance(value, (int, str)) or isinstance(value, bool):
+            raise LanguageError(f"dimension '{d}' of {p.name} is the compile-time parameter {d}={value!r}, no integer")
+        shape.append(value)
+    return tuple(shape)
+
+
+def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput) -> Kernel:
+    """Run the kernel function with staged arguments; raises LanguageError for what breaks the language's rules."""
+    trace = Trace(Builder(Block()))
+    params: list[Value] = []
+    for p in signature.runtime:
+        if p.kind == "tensor":
+            shape = tensor_shape(p, given.constants)
+            dtype = p.dtype or given.dtypes[p.name]
+            params.append(Value(TensorType(shape, dtype), None, len(params), p.name))
+            for d in shape:
+                if isinstance(d, str) and d not in trace.dims:
+                    trace.dims[d] = Value(I32, None, 0, d)
+        else:
+            assert p.dtype is not None
+            params.append(Value(ScalarType(p.dtype), None, len(params), p.name))
+    code = function.__code__
+    scope = Scope(function.__globals__, closure_values(function), code.co_filename, function.__name__)
+    values = iter(params)
+    for p in signature.parameters:
+        if p.kind == "constant":
+            scope.locals[p.name] = given.constants[p.name]
+        else:
+            value = next(values)
+            scope.locals[p.name] = Memory(value, trace) if p.kind == "tensor" else Expr(value)
+    _interpret(function, trace, scope)
+    if not trace.launched:
+        raise LanguageError(
+            f"the kernel {function.__name__} launches nothing",
+            Location(code.co_filename, code.co_firstlineno, function=function.__name__),
+            "its body needs `with T.Kernel(…) as …:`",
+        )
+    kernel = Kernel(
+        function.__name__,
+        tuple(params),
+        trace.dims,
+        trace.b.block,
+        facts={d: p for d, p in given.facts.items() if d in trace.dims and p > 1},
+        stage="traced",
+        attrs=trace.attrs,
+    )
+    check_uniform(kernel, trace.returns)
+    return kernel
+
+
+def _interpret(function: FunctionType, trace: Trace, scope: Scope) -> None:
+    with tracing(trace):
+        try:
+            Interpreter(trace, scope).run_function(function_node(function))
+        except MinitileError:
+            raise
+        except RecursionError as error:
+            raise LanguageError("helper functions call each other without end", trace.loc) from error
+        except Exception as error:
+            raise InternalError(f"{type(error).__name__}: {error}", trace.loc) from error

@@ -227,7 +227,6 @@ class Lowering:
 def _launch(low: Lowering, op: control.Launch) -> None:
     for axis, arg in zip("xyz", op.body.args, strict=True):
         low.map[arg] = low.special(f"ctaid.{axis}", arg.name)
-    low.kernel.attrs["grid"] = op.grid
     low.ops(op.body)
 
 

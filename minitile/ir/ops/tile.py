@@ -15,16 +15,17 @@ from typing import Any
 
 from minitile.ir.core import Op, Value, attr, maybe, operand, operands
 from minitile.ir.effects import Access
-from minitile.ir.types import (
-    I32,
-    TOKEN,
-    BufferType,
-    DType,
-    ScalarType,
-    TileType,
-    Type,
-    i32,
+from minitile.ir.ops.checks import (
+    ATOMICS,
+    REDUCTIONS,
+    require,
+    require_dim,
+    require_indices,
+    require_one_of,
+    require_region,
+    require_scalar,
 )
+from minitile.ir.types import I32, TOKEN, BufferType, DType, ScalarType, TileType, Type, bool_, i32
 
 Dims = tuple[int | None, ...]
 
@@ -58,6 +59,9 @@ class Iota(Op, name="iota", stage="tile", pure=True):
     def infer(self) -> tuple[Type, ...]:
         return (TileType(self.shape, i32),)
 
+    def verify(self) -> None:
+        require_dim(self.dim, len(self.shape))
+
 
 class Splat(Op, name="splat", stage="tile", pure=True):
     """A tile whose elements are all `value`."""
@@ -67,6 +71,9 @@ class Splat(Op, name="splat", stage="tile", pure=True):
 
     def infer(self) -> tuple[Type, ...]:
         return (TileType(self.shape, self.value.dtype),)
+
+    def verify(self) -> None:
+        require_scalar(self.value, "the value")
 
 
 class Expand(Op, name="expand", stage="tile", pure=True):
@@ -80,6 +87,9 @@ class Expand(Op, name="expand", stage="tile", pure=True):
         s = self.a.shape
         return (TileType((*s[: self.dim], self.size, *s[self.dim :]), self.a.dtype),)
 
+    def verify(self) -> None:
+        require_dim(self.dim, len(self.a.shape) + 1)
+
 
 class Permute(Op, name="permute", stage="tile", pure=True):
     """Dimension d of the result is dimension order[d] of the operand."""
@@ -89,6 +99,9 @@ class Permute(Op, name="permute", stage="tile", pure=True):
 
     def infer(self) -> tuple[Type, ...]:
         return (TileType(tuple(self.a.shape[d] for d in self.order), self.a.dtype),)
+
+    def verify(self) -> None:
+        require(sorted(self.order) == list(range(len(self.a.shape))), f"{self.order} permutes no {self.a.type}")
 
 
 class Slice(Op, name="slice", stage="tile", pure=True):
@@ -101,6 +114,10 @@ class Slice(Op, name="slice", stage="tile", pure=True):
     def infer(self) -> tuple[Type, ...]:
         return (TileType(self.shape, self.a.dtype),)
 
+    def verify(self) -> None:
+        inside = zip(self.offsets, self.shape, self.a.shape, strict=True)
+        require(all(o >= 0 and o + n <= m for o, n, m in inside), f"{self.offsets}, {self.shape} leaves {self.a.type}")
+
 
 class Insert(Op, name="insert", stage="tile", pure=True):
     """The tile with one element (at scalar indices) replaced."""
@@ -112,6 +129,11 @@ class Insert(Op, name="insert", stage="tile", pure=True):
     def infer(self) -> tuple[Type, ...]:
         return (self.a.type,)
 
+    def verify(self) -> None:
+        require_indices(self.indices, len(self.a.shape))
+        require_scalar(self.value, "the value")
+        require(self.value.dtype is self.a.dtype, f"the value is {self.value.type}, the tile {self.a.type}")
+
 
 class Extract(Op, name="extract", stage="tile", pure=True, uniform=True):
     """One element of a tile, at scalar indices, known to all threads."""
@@ -121,6 +143,9 @@ class Extract(Op, name="extract", stage="tile", pure=True, uniform=True):
 
     def infer(self) -> tuple[Type, ...]:
         return (ScalarType(self.a.dtype),)
+
+    def verify(self) -> None:
+        require_indices(self.indices, len(self.a.shape))
 
 
 class Reduce(Op, name="reduce", stage="tile", pure=True, uniform=True):
@@ -133,6 +158,10 @@ class Reduce(Op, name="reduce", stage="tile", pure=True, uniform=True):
     def infer(self) -> tuple[Type, ...]:
         s = self.a.shape
         return (tile_or_scalar((*s[: self.dim], *s[self.dim + 1 :]), self.a.dtype),)
+
+    def verify(self) -> None:
+        require_dim(self.dim, len(self.a.shape))
+        require_one_of(self.kind, REDUCTIONS, "reduction")
 
 
 class ConvertLayout(Op, name="convert_layout", stage="tile", pure=True, uniform=True):
@@ -158,6 +187,9 @@ class Load(Op, name="load", stage="tile"):
     def infer(self) -> tuple[Type, ...]:
         return (tile_or_scalar(self.shape, self.mem.dtype),)
 
+    def verify(self) -> None:
+        require_region(self.mem, self.indices, self.dims, self.shape, self.slot, self.mask)
+
     def accesses(self) -> tuple[Access, ...]:
         return (Access("read", self.mem, self.slot),)
 
@@ -169,6 +201,10 @@ class Store(Op, name="store", stage="tile"):
     mask: Value | None = maybe()
     slot: Value | None = maybe()
     dims: Dims = attr()
+
+    def verify(self) -> None:
+        require_region(self.mem, self.indices, self.dims, self.value.shape, self.slot, self.mask)
+        require(self.value.dtype is self.mem.dtype, f"the value is {self.value.type}, the memory {self.mem.type}")
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("write", self.mem, self.slot),)
@@ -188,6 +224,11 @@ class AtomicRmw(Op, name="atomic", stage="tile"):
     def infer(self) -> tuple[Type, ...]:
         return (self.value.type,)
 
+    def verify(self) -> None:
+        require_region(self.mem, self.indices, self.dims, self.value.shape, mask=self.mask)
+        require(self.value.dtype is self.mem.dtype, f"the value is {self.value.type}, the memory {self.mem.type}")
+        require_one_of(self.kind, ATOMICS, "atomic")
+
     def accesses(self) -> tuple[Access, ...]:
         return (Access("atomic", self.mem),)
 
@@ -205,6 +246,10 @@ class Copy(Op, name="copy", stage="tile", uniform=True):
     src_dims: Dims = attr()
     dst_dims: Dims = attr()
 
+    def verify(self) -> None:
+        require_region(self.src, self.src_indices, self.src_dims, self.shape, self.src_slot)
+        require_region(self.dst, self.dst_indices, self.dst_dims, self.shape, self.dst_slot)
+
     def accesses(self) -> tuple[Access, ...]:
         return (Access("read", self.src, self.src_slot), Access("write", self.dst, self.dst_slot))
 
@@ -214,6 +259,10 @@ class AsyncCopy(Copy, name="async_copy", stage="tile", uniform=True):
 
     def infer(self) -> tuple[Type, ...]:
         return (TOKEN,)
+
+    def verify(self) -> None:
+        super().verify()
+        require(self.src.dtype is self.dst.dtype, f"{self.src.type} and {self.dst.type}: no cast on the way")
 
     def accesses(self) -> tuple[Access, ...]:
         token = self.result
@@ -238,6 +287,9 @@ class Join(Op, name="join"):
     def infer(self) -> tuple[Type, ...]:
         return (TOKEN,)
 
+    def verify(self) -> None:
+        require(all(t.type == TOKEN for t in self.tokens), "only tokens can be joined")
+
     def accesses(self) -> tuple[Access, ...]:
         return ()
 
@@ -248,6 +300,9 @@ class Wait(Op, name="wait"):
 
     token: Value = operand()
     pending: int | None = attr(None)
+
+    def verify(self) -> None:
+        require(self.token.type == TOKEN, f"cannot wait for a {self.token.type}")
 
     def accesses(self) -> tuple[Access, ...]:
         return ()
@@ -274,6 +329,19 @@ class Gemm(Op, name="gemm", stage="tile", uniform=True):
     def infer(self) -> tuple[Type, ...]:
         return (self.c.type,) if isinstance(self.c.type, TileType) else ()
 
+    def verify(self) -> None:
+        for mem, indices, dims, slot in (
+            (self.a, self.a_indices, self.a_dims, self.a_slot),
+            (self.b, self.b_indices, self.b_dims, self.b_slot),
+        ):
+            if isinstance(mem.type, TileType):
+                require(len(mem.shape) == 2, f"{mem.type} is no matrix")
+            else:
+                require_region(mem, indices, dims, (0, 0), slot)
+                require({0, 1} <= set(dims), f"the matrix lies along dims {dims} of {mem.type}")
+        require(self.a.dtype is self.b.dtype, f"a is {self.a.type}, b {self.b.type}")
+        require(len(self.c.shape) == 2, f"the accumulator is {self.c.type}, no matrix")
+
     def accesses(self) -> tuple[Access, ...]:
         reads = ((self.a, self.a_slot), (self.b, self.b_slot))
         return tuple(Access("read", m, s) for m, s in reads if isinstance(m.type, BufferType))
@@ -289,6 +357,10 @@ class Mma(Op, name="mma", stage="tile", pure=True):
 
     def infer(self) -> tuple[Type, ...]:
         return (self.c.type,)
+
+    def verify(self) -> None:
+        (m, k), (k2, n) = self.a.shape, self.b.shape
+        require(k == k2 and self.c.shape == (m, n), f"{self.c.type} + {self.a.type} @ {self.b.type}")
 
 
 class SyncThreads(Op, name="sync_threads", uniform=True):
@@ -324,6 +396,9 @@ class DeviceAssert(Op, name="device_assert", stage="tile"):
     condition: Value = operand()
     text: str = attr("")
 
+    def verify(self) -> None:
+        require(self.condition.dtype is bool_, f"the condition is {self.condition.type}, not bool")
+
     def accesses(self) -> tuple[Access, ...]:
         return ()
 
@@ -339,6 +414,11 @@ class Fill(Op, name="fill", stage="traced", uniform=True):
     value: Value = operand()
     shape: tuple[int, ...] = attr()
     dims: Dims = attr()
+
+    def verify(self) -> None:
+        require_region(self.mem, self.indices, self.dims, self.shape)
+        require_scalar(self.value, "the value")
+        require(self.value.dtype is self.mem.dtype, f"the value is {self.value.type}, the memory {self.mem.type}")
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("write", self.mem),)
@@ -364,6 +444,10 @@ class ReduceInto(Op, name="reduce_into", stage="traced", uniform=True):
     dim: int = attr()
     kind: str = attr()
     clear: bool = attr(True)
+
+    def verify(self) -> None:
+        require_dim(self.dim, len(self.src.shape))
+        require_one_of(self.kind, REDUCTIONS, "reduction")
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("read", self.src), Access("write", self.dst))

@@ -25,7 +25,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from minitile.ir.diagnostics import Location
 from minitile.ir.effects import UNKNOWN, Access
@@ -90,7 +90,6 @@ def region() -> Any:
     return field(default_factory=Block, kw_only=True, metadata={"mark": "region"})
 
 
-@dataclass_transform(eq_default=False, field_specifiers=(operand, maybe, operands, attr, region))
 class Op:
     """Base of all operations."""
 
@@ -131,6 +130,10 @@ class Op:
             assert name not in Op.registry, name
             cls.mnemonic = name
             Op.registry[name] = cls
+
+    if TYPE_CHECKING:  # the marks' defaults and keyword-only fields are more than `dataclass_transform` can express
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
     def __post_init__(self) -> None:
         self.set_results(self.infer())

@@ -130,9 +130,9 @@ class _Token:
         self.landings = list(landings)
 
     def land(self) -> None:
-        for landing in self.landings:
+        landings, self.landings = self.landings, []
+        for landing in landings:
             landing()
-        self.landings = []
 
 
 class _Machine:
@@ -140,6 +140,7 @@ class _Machine:
         assert landing in ("late", "early")
         self.late = landing == "late"
         self.now: dict[Value, Any] = {}
+        self.flying = 0  # asynchronous copies that nobody has waited for
 
     def of(self, value: Value | None) -> Any:
         return None if value is None else self.now[value]
@@ -190,6 +191,7 @@ class _Machine:
     def Launch(self, op: control.Launch) -> None:
         for bz, by, bx in itertools.product(*(range(int(self.of(g))) for g in reversed(op.grid))):
             self.block(op.body, tuple(np.int32(b) for b in (bx, by, bz)))
+            assert self.flying == 0, "copies that were never waited for"
 
     def For(self, op: control.For) -> Any:
         carried = [self.of(v) for v in op.init]
@@ -273,15 +275,15 @@ class _Machine:
         value = self.get(op.src, op.src_indices, op.src_dims, op.shape)
         at, _ = self.places(op.dst, op.dst_indices, op.dst_dims, op.shape, None)
         array = self.memory(op.dst, op.dst_slot)
-        if self.late:
-            array[at] = _garbage(op.dst.dtype)
+        array[at] = _garbage(op.dst.dtype) if self.late else value
+        self.flying += 1
 
         def land() -> None:
-            array[at] = value
+            self.flying -= 1
+            if self.late:
+                array[at] = value
 
-        if not self.late:
-            land()
-        return (_Token(land) if self.late else _Token(),)
+        return (_Token(land),)
 
     def NoToken(self, op: tile.NoToken) -> Any:
         return (_Token(),)

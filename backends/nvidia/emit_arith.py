@@ -1,0 +1,206 @@
+"""Arithmetic: one instruction an element, from a table of (operation, element type).
+
+What is not in the table has been rewritten by `legalize`. `add.f32` and `mul.f32` come without a rounding mode, so that
+ptxas may contract them to fma (PTX ISA 8.0, 9.7.3.3): one rounding less, and what every CUDA compiler does by default.
+16-bit floats round after each operation (`.rn` forbids contraction) and go in pairs where both halves are in one word.
+
+Sources: PTX ISA 8.0, 9.7.1 (integers), 9.7.3 (f32, f64), 9.7.4 (f16, bf16), 9.7.5 (setp, selp), 9.7.7 (logic),
+9.7.8.17 (cvt).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from minitile.backends.nvidia.emitter import Emitter, fills_words
+from minitile.backends.nvidia.ops import Instruction
+from minitile.backends.nvidia.ptx import PTX_TYPE, ptx_type, register_type
+from minitile.ir.core import Op, Value
+from minitile.ir.ops import arith
+from minitile.ir.ops.thread import count_of
+from minitile.ir.types import DType, ScalarType
+
+_INTS = ("i32", "u32", "i64", "u64")
+_FLOATS = ("f32", "f64")
+_HALVES = ("f16", "bf16")
+
+# {t} is the instruction type of the dtype, {b} the untyped one of its size.
+_FORMS: tuple[tuple[type[Op], str, tuple[str, ...]], ...] = (
+    (arith.Add, "add.{t}", _INTS + _FLOATS),
+    (arith.Add, "add.rn.{t}", ("f16",)),
+    (arith.Sub, "sub.{t}", _INTS + _FLOATS),
+    (arith.Sub, "sub.rn.{t}", ("f16",)),
+    (arith.Mul, "mul.lo.{t}", _INTS),
+    (arith.Mul, "mul.{t}", _FLOATS),
+    (arith.Mul, "mul.rn.{t}", ("f16",)),
+    (arith.Fma, "mad.lo.{t}", _INTS),
+    (arith.Fma, "fma.rn.{t}", _FLOATS + _HALVES),
+    (arith.Div, "div.rn.{t}", _FLOATS),
+    (arith.TruncDiv, "div.{t}", _INTS),
+    (arith.TruncMod, "rem.{t}", _INTS),
+    (arith.Min, "min.{t}", _INTS + _FLOATS + _HALVES),
+    (arith.Max, "max.{t}", _INTS + _FLOATS + _HALVES),
+    (arith.And, "and.{b}", (*_INTS, "bool")),
+    (arith.Or, "or.{b}", (*_INTS, "bool")),
+    (arith.Xor, "xor.{b}", (*_INTS, "bool")),
+    (arith.Not, "not.{b}", (*_INTS, "bool")),
+    (arith.Shl, "shl.{b}", _INTS),
+    (arith.Shr, "shr.{t}", _INTS),
+    (arith.Neg, "neg.{t}", ("i32", "i64", *_FLOATS, *_HALVES)),
+    (arith.Abs, "abs.{t}", ("i32", "i64", *_FLOATS, *_HALVES)),
+    (arith.Sqrt, "sqrt.rn.{t}", _FLOATS),
+    (arith.Floor, "cvt.rmi.{t}.{t}", _FLOATS),
+    (arith.Ceil, "cvt.rpi.{t}.{t}", _FLOATS),
+    (arith.Round, "cvt.rni.{t}.{t}", _FLOATS),
+    (arith.Trunc, "cvt.rzi.{t}.{t}", _FLOATS),
+)
+_UNTYPED = {"i32": "b32", "u32": "b32", "i64": "b64", "u64": "b64", "bool": "pred"}
+
+MNEMONICS: dict[tuple[type[Op], str], str] = {
+    (op, d): form.format(t=PTX_TYPE.get(d, d), b=_UNTYPED.get(d, d)) for op, form, dtypes in _FORMS for d in dtypes
+}
+_SHIFTS = (arith.Shl, arith.Shr)
+
+
+def elementwise(w: Emitter, op: Op) -> None:
+    """An operation of the table, on each element; pairs of 16-bit floats on each word."""
+    result = op.results[0]
+    dtype = result.dtype
+    mnemonic = MNEMONICS[type(op), dtype.name]
+    operands = op.operands
+    if dtype.bits == 16:
+        _halves(w, result, mnemonic, operands)
+    elif isinstance(op, _SHIFTS):
+        _shift(w, op, mnemonic)
+    else:
+        _each(w, result, mnemonic, operands)
+
+
+def instruction(w: Emitter, op: Instruction) -> None:
+    _each(w, op.result, op.text, op.operands)
+
+
+def _each(w: Emitter, result: Value, mnemonic: str, operands: list[Value]) -> None:
+    targets = w.element_targets(result)
+    n = len(targets)
+    lines = w.lines
+    # Predicates have no literals.
+    sources = [
+        w.in_registers(v) * (n // count_of(v.type)) if v.dtype.kind == "bool" else w.spread(v, n) for v in operands
+    ]
+    if len(sources) == 2:
+        for d, x, y in zip(targets, *sources, strict=True):
+            lines.append(f"{mnemonic} {d}, {x}, {y};")
+    elif len(sources) == 1:
+        for d, x in zip(targets, *sources, strict=True):
+            lines.append(f"{mnemonic} {d}, {x};")
+    else:
+        for d, *xs in zip(targets, *sources, strict=True):
+            lines.append(f"{mnemonic} {d}, {', '.join(xs)};")
+    w.define(result, targets)
+
+
+def _halves(w: Emitter, result: Value, mnemonic: str, operands: list[Value]) -> None:
+    """f16 and bf16: the x2 form on words when the result fills them."""
+    packed = fills_words(result)
+    sources: list[list[str]] = []
+    for v in operands:
+        if not packed:
+            sources.append(w.in_registers(v))
+        elif isinstance(v.type, ScalarType):
+            sources.append([w.splat(v)])
+        else:
+            sources.append(w.words(v))
+    if packed:
+        mnemonic += "x2"
+    targets = w.targets(result)
+    for n, d in enumerate(targets):
+        w.emit(f"{mnemonic} {d}, {', '.join(s[n] if len(s) > 1 else s[0] for s in sources)};")
+
+
+def _shift(w: Emitter, op: Any, mnemonic: str) -> None:
+    """The amount of a shift is a 32-bit operand whatever is shifted."""
+    targets = w.element_targets(op.result)
+    n = len(targets)
+    amounts = w.elements(op.b)
+    if op.b.dtype.bits == 64:
+        amounts = [_low_word(w, amount) for amount in amounts]
+    if len(amounts) == 1:
+        amounts = amounts * n
+    for d, x, amount in zip(targets, w.spread(op.a, n), amounts, strict=True):
+        w.emit(f"{mnemonic} {d}, {x}, {amount};")
+    w.define(op.result, targets)
+
+
+def _low_word(w: Emitter, operand: str) -> str:
+    if operand[0] != "%":
+        return operand
+    low = w.temp("b32")
+    w.emit(f"cvt.u32.u64 {low}, {operand};")
+    return low
+
+
+_UNORDERED = {"ne": "neu"}  # true of NaN
+
+
+def compare(w: Emitter, op: arith.Cmp) -> None:
+    """setp. bool operands are compared for equality only (see `legalize`), through xor."""
+    dtype = op.a.dtype
+    targets = w.element_targets(op.result)
+    n = len(targets)
+    pairs = zip(targets, w.spread(op.a, n), w.spread(op.b, n), strict=True)
+    predicate = _UNORDERED.get(op.predicate, op.predicate) if dtype.is_float else op.predicate
+    for d, x, y in pairs:
+        w.emit(f"setp.{predicate}.{ptx_type(dtype)} {d}, {x}, {y};")
+    w.define(op.result, targets)
+
+
+def select(w: Emitter, op: arith.Select) -> None:
+    """selp; 8- and 16-bit elements one by one. bool values have been turned into logic by `legalize`."""
+    kind = register_type(op.result.dtype)
+    targets = w.element_targets(op.result)
+    n = len(targets)
+    operands = (w.spread(op.a, n), w.spread(op.b, n), w.spread(op.condition, n))
+    for d, x, y, p in zip(targets, *operands, strict=True):
+        w.emit(f"selp.{kind} {d}, {x}, {y}, {w.register(p, 'pred')};")
+    w.define(op.result, targets)
+
+
+def constant(w: Emitter, op: arith.Constant) -> None:
+    """Constants are printed where they are used."""
+
+
+def reinterpret(w: Emitter, op: arith.Reinterpret) -> None:
+    """The same registers under another type; a move where the register types differ (f32 and i32)."""
+    source, result = op.a, op.result
+    if w.has_words(source):
+        w.define_words(result, w.words(source))
+        return
+    kind, new = register_type(source.dtype), register_type(result.dtype)
+    elements = w.elements(source)
+    if kind == new and not _needs_extension(source.dtype, result.dtype):
+        w.define(result, elements)
+        return
+    targets = w.element_targets(result)
+    for d, x in zip(targets, elements, strict=True):
+        if kind != new:
+            w.emit(f"mov.b{result.dtype.bits} {d}, {x};")
+        else:
+            w.emit(f"cvt.{'s16.s8' if result.dtype.kind == 'int' else 'u16.u8'} {d}, {x};")
+    w.define(result, targets)
+
+
+def _needs_extension(source: DType, to: DType) -> bool:
+    """8-bit elements are kept sign- or zero-extended in their 16-bit registers."""
+    return source.bits == 8 and (source.kind == "int") != (to.kind == "int")
+
+
+EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
+    **{op: elementwise for op, _, _ in _FORMS},
+    Instruction: instruction,
+    arith.Cmp: compare,
+    arith.Select: select,
+    arith.Constant: constant,
+    arith.Reinterpret: reinterpret,
+}

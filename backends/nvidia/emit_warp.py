@@ -1,0 +1,208 @@
+"""What a warp or the CTA does together: mma, shuffles, barriers; and the pieces of vectors (pick, concat).
+
+An mma updates its accumulator in place when the accumulator dies there (homes.py): the registers of c and of the result
+are then the same names. Otherwise the first step along k reads c and writes the result.
+
+Sources: PTX ISA 8.0, 9.7.13.4.14 (mma), 9.7.8.6 (shfl.sync), 9.7.12.1 (bar); 8.4 for fp8 mma.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from minitile.backends.nvidia.emitter import Emitter, fills_words
+from minitile.backends.nvidia.ptx import per_word, register_type
+from minitile.ir.core import Op, Value
+from minitile.ir.diagnostics import TargetError
+from minitile.ir.ops import thread, tile
+from minitile.ir.types import DType
+
+
+@dataclass(frozen=True, slots=True)
+class _Mma:
+    """A shape's registers in one lane: 32-bit words of a and b (f64: registers), elements of c; `types` are the
+    (operand, accumulator) types that it takes."""
+
+    shape: str
+    a: int
+    b: int
+    c: int
+    types: frozenset[tuple[str, str]]
+
+
+_B8_INT = frozenset({("s8", "s32"), ("u8", "s32")})
+_B8 = _B8_INT | {("e4m3", "f32"), ("e5m2", "f32")}
+_B16 = frozenset({("f16", "f32"), ("f16", "f16"), ("bf16", "f32")})
+
+# By the names in minitile/layout/atoms.py.
+ATOMS: dict[str, _Mma] = {
+    "m16n8k16": _Mma("m16n8k16", 4, 2, 4, _B16),
+    "m16n8k8": _Mma("m16n8k8", 2, 1, 4, _B16),
+    "m16n8k8.tf32": _Mma("m16n8k8", 4, 2, 4, frozenset({("tf32", "f32")})),
+    "m16n8k32.b8": _Mma("m16n8k32", 4, 2, 4, _B8),
+    "m16n8k16.b8": _Mma("m16n8k16", 2, 1, 4, _B8_INT),
+    "m8n8k4.f64": _Mma("m8n8k4", 1, 1, 2, frozenset({("f64", "f64")})),
+}
+_OPERAND = {"f32": "tf32", "i8": "s8", "u8": "u8"}
+_ACCUMULATOR = {"i32": "s32"}
+
+
+def mma(w: Emitter, op: thread.MmaSync) -> None:
+    atom = ATOMS[op.atom]
+    a_type, b_type = (_OPERAND.get(v.dtype.name, v.dtype.name) for v in (op.a, op.b))
+    c_type = _ACCUMULATOR.get(op.c.dtype.name, op.c.dtype.name)
+    _check(w, op, atom, a_type, c_type)
+    m_count, n_count, k_count = op.repeats
+    a, b, c = _mma_words(w, op.a), _mma_words(w, op.b), _accumulator(w, op.c)
+    d = w.targets(op.result)
+    c_words = len(d) // (m_count * n_count)
+    opcode = f"mma.sync.aligned.{atom.shape}.row.col.{c_type}.{a_type}.{b_type}.{c_type}"
+    # The operands of each atom as text, once: they are used again along m and n.
+    a_text = [braces_of(a, i, atom.a) for i in range(m_count * k_count)]
+    b_text = [braces_of(b, i, atom.b) for i in range(n_count * k_count)]
+    c_text = [braces_of(c, i, c_words) for i in range(m_count * n_count)]
+    d_text = [braces_of(d, i, c_words) for i in range(m_count * n_count)]
+    for k in range(k_count):
+        for m in range(m_count):
+            x = a_text[m * k_count + k]
+            for n in range(n_count):
+                to = d_text[m * n_count + n]
+                w.emit(f"{opcode} {to}, {x}, {b_text[n * k_count + k]}, {c_text[m * n_count + n]};")
+        c_text = d_text
+
+
+def braces_of(registers: list[str], number: int, count: int) -> str:
+    """Group `number` of `count` registers as a vector operand; braces even for one, as mma wants."""
+    return "{" + ", ".join(registers[number * count : number * count + count]) + "}"
+
+
+def _check(w: Emitter, op: thread.MmaSync, atom: _Mma, a_type: str, c_type: str) -> None:
+    if (a_type, c_type) not in atom.types:
+        raise TargetError(f"mma {op.atom} does not take {op.a.dtype} operands with a {op.c.dtype} accumulator", op.loc)
+    if a_type in ("e4m3", "e5m2") and not w.target.has("mma_fp8"):
+        raise TargetError(f"{w.target.name} has no fp8 mma", op.loc, "sm_89 has, or cast the operands to float16")
+
+
+def _mma_words(w: Emitter, value: Value) -> list[str]:
+    """Operand registers of a or b; mma takes f32 bits (tf32) in untyped registers only."""
+    if register_type(value.dtype) != "f32":
+        return w.words(value)
+
+    def raw() -> list[str]:
+        registers = [w.temp("b32") for _ in range(thread.count_of(value.type))]
+        for d, x in zip(registers, w.elements(value), strict=True):
+            w.emit(f"mov.b32 {d}, {x};")
+        return registers
+
+    return w.once((value, "tf32"), raw)  # type: ignore[no-any-return]
+
+
+def _accumulator(w: Emitter, value: Value) -> list[str]:
+    return w.words(value) if per_word(value.dtype) > 1 else w.in_registers(value)
+
+
+def shuffle_xor(w: Emitter, op: thread.ShuffleXor) -> None:
+    _shuffle(w, op.a, op.result, "bfly", str(op.mask))
+
+
+def shuffle(w: Emitter, op: thread.Shuffle) -> None:
+    _shuffle(w, op.a, op.result, "idx", w.element(op.lane))
+
+
+def _shuffle(w: Emitter, source: Value, result: Value, mode: str, operand: str) -> None:
+    """Every register through shfl.sync, which moves 32 bits: narrow elements go packed, 64-bit ones in halves."""
+
+    def move(d: str, x: str) -> None:
+        w.emit(f"shfl.sync.{mode}.b32 {d}, {x}, {operand}, 31, -1;")
+
+    dtype = source.dtype
+    if fills_words(source):
+        for d, x in zip(w.targets(result), w.words(source), strict=True):
+            move(d, x)
+        return
+    targets = w.element_targets(result)
+    for d, x in zip(targets, w.in_registers(source), strict=True):
+        if dtype.bits == 32:
+            move(d, x)
+        elif dtype.bits == 64:
+            low, high, new_low, new_high = (w.temp("b32") for _ in range(4))
+            w.emit(f"mov.b64 {{{low}, {high}}}, {x};")
+            move(new_low, low)
+            move(new_high, high)
+            w.emit(f"mov.b64 {d}, {{{new_low}, {new_high}}};")
+        else:
+            _shuffle_narrow(w, d, x, dtype, move)
+    w.define(result, targets)
+
+
+def _shuffle_narrow(w: Emitter, d: str, x: str, dtype: DType, move: Callable[[str, str], None]) -> None:
+    wide, new = w.temp("b32"), w.temp("b32")
+    if dtype.kind == "bool":
+        w.emit(f"selp.b32 {wide}, 1, 0, {x};")
+        move(new, wide)
+        w.emit(f"setp.ne.u32 {d}, {new}, 0;")
+    else:
+        w.emit(f"cvt.u32.u16 {wide}, {x};")
+        move(new, wide)
+        w.emit(f"cvt.u16.u32 {d}, {new};")
+
+
+def barrier(w: Emitter, op: thread.Barrier) -> None:
+    threads = "" if op.threads is None else f", {op.threads}"
+    w.emit(f"bar.sync {op.id}{threads};")
+
+
+def sync_threads(w: Emitter, op: tile.SyncThreads) -> None:
+    w.emit("bar.sync 0;")
+
+
+def trap(w: Emitter, op: thread.Trap) -> None:
+    w.emit("trap;")
+
+
+def pick(w: Emitter, op: thread.Pick) -> None:
+    """Whole words stay words."""
+    n = per_word(op.a.dtype)
+    if n > 1 and w.has_words(op.a) and _whole_words(op.indices, n):
+        words = w.words(op.a)
+        w.define_words(op.result, [words[i // n] for i in op.indices[::n]])
+        return
+    elements = w.elements(op.a)
+    w.define(op.result, [elements[i] for i in op.indices])
+
+
+def _whole_words(indices: tuple[int, ...], n: int) -> bool:
+    if len(indices) % n:
+        return False
+    return all(i % n == k % n and i // n == indices[k - k % n] // n for k, i in enumerate(indices))
+
+
+def concat(w: Emitter, op: thread.Concat) -> None:
+    if per_word(op.result.dtype) > 1 and all(w.has_words(v) for v in op.values):
+        w.define_words(op.result, [word for v in op.values for word in w.words(v)])
+        return
+    w.define(op.result, [x for v in op.values for x in w.elements(v)])
+
+
+def offsets(w: Emitter, op: thread.Offsets) -> None:
+    a = w.element(op.a)
+    bits = op.result.dtype.bits
+    targets = w.element_targets(op.result)
+    for d, constant in zip(targets, op.constants, strict=True):
+        w.emit(f"add.s{bits} {d}, {a}, {constant};" if constant else f"mov.b{bits} {d}, {a};")
+    w.define(op.result, targets)
+
+
+EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
+    thread.MmaSync: mma,
+    thread.ShuffleXor: shuffle_xor,
+    thread.Shuffle: shuffle,
+    thread.Barrier: barrier,
+    tile.SyncThreads: sync_threads,
+    thread.Trap: trap,
+    thread.Pick: pick,
+    thread.Concat: concat,
+    thread.Offsets: offsets,
+}

@@ -1,0 +1,327 @@
+"""Which values need code, and which of them live in the same registers.
+
+Structured control flow passes values on: into a loop, around it, out of it; out of a branch. Each such hand-over is a
+copy unless both sides live in the same registers, and so is an mma whose accumulator is not updated in place. `plan`
+joins the values of a hand-over into one *home* whenever they do not interfere, those of inner loops first:
+
+    %acc = for … carry(%c = %z) {             %z, %c, %c1 and %acc are one home: the loop body has no copy
+      %c1 = mma_sync %a, %b, %c
+      yield %c1
+    }
+
+Two values interfere when one is live where the other is written (the test of Chaitin's colouring, on SSA form). One
+backward walk over the kernel finds liveness, interference, and what is needed at all. An operation that writes several
+registers may write some before it has read all of its operands; only elementwise ones (`IN_PLACE`) and an mma's
+accumulator may therefore share registers with an operand that dies there.
+
+Aliases (`pick`, `concat`, …) have no registers of their own: a use of one is a use of what it was made from, its roots.
+Constant offsets of addresses are folded into the access (`fold_address`), which is then a use of the base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from minitile.backends.nvidia.ops import Instruction
+from minitile.ir.builder import constant_of
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.ops import arith, control, thread, tile
+from minitile.ir.types import RegsType, ScalarType
+
+# Operations that give existing registers another name; integer casts between equal widths too (`is_alias`).
+_ALIASES = (thread.Pick, thread.Concat, arith.Reinterpret)
+# Operations whose registers are shared by all that ask for the same thing.
+_SHARED = (arith.Constant, thread.Special, thread.GlobalAddress, thread.BufferAddress, tile.Alloc)
+IN_PLACE = (arith.Unary, arith.Binary, arith.Fma, arith.Select, Instruction)
+# Loads have no effect but their result: like pure operations, they go when nobody needs it.
+_LOADS = (thread.LoadMem, thread.LdMatrix)
+
+# The operands of memory operations that become code: addresses, then others. (`mem` and `slot` are for the analyses.)
+_MEMORY: dict[type[Op], tuple[tuple[str, ...], tuple[str, ...]]] = {
+    thread.LoadMem: (("address",), ("predicate",)),
+    thread.StoreMem: (("address",), ("predicate", "value")),
+    thread.AtomicMem: (("address",), ("predicate", "value")),
+    thread.CpAsync: (("dst", "src"), ("predicate",)),
+    thread.LdMatrix: (("address",), ()),
+}
+
+
+def fold_address(address: Value) -> tuple[Value, tuple[int, ...], int]:
+    """`address` as (base, offsets by register or (), offset of all): register n is at base + offsets[n] + offset."""
+    offset = 0
+    while isinstance(op := address.op, arith.Add):
+        constant = constant_of(op.b)
+        if constant is None or op.a.type != address.type:
+            break
+        offset += constant
+        address = op.a
+    if not isinstance(op, thread.Offsets):
+        return address, (), offset
+    base, offsets, inner = fold_address(op.a)
+    assert not offsets, "the operand of `offsets` is a scalar"
+    return base, op.constants, offset + inner
+
+
+def is_alias(op: Op | None) -> bool:
+    if isinstance(op, arith.Cast):
+        return op.a.dtype.is_int and op.to.is_int and op.a.dtype.bits == op.to.bits >= 32
+    return isinstance(op, _ALIASES)
+
+
+@dataclass
+class Plan:
+    """`home[v]` stands for the registers that v shares with others; `members` lists them. `needed`: the values whose
+    operations must be emitted. `uniform`: values known to be the same in all threads of the CTA."""
+
+    needed: set[Value] = field(default_factory=set)
+    home: dict[Value, Value] = field(default_factory=dict)
+    members: dict[Value, list[Value]] = field(default_factory=dict)
+    uniform: set[Value] = field(default_factory=set)
+
+
+def plan(kernel: Kernel) -> Plan:
+    """The plan of a legalised kernel (thread stage)."""
+    survey = _Survey(kernel)
+    walk = _Backward(survey)
+    live: set[Value] = set()
+    walk.block(kernel.body, live)
+    walk.define_all([*kernel.params, *kernel.dims.values()], live)
+    homes = _Homes(walk.interferes)
+    for a, b in survey.links():
+        homes.join(a, b)
+    members = {home: values for home, values in homes.members.items() if len(values) > 1}
+    return Plan(walk.needed, {v: home for home, values in members.items() for v in values}, members, survey.uniform)
+
+
+class _Survey:
+    """The forward walk: hand-overs, roots of aliases, what regions use of the outside, what is uniform."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.roots: dict[Value, tuple[Value, ...]] = {}
+        self.free: dict[Block, set[Value]] = {}
+        self.uniform: set[Value] = {*kernel.params, *kernel.dims.values()}
+        self._links: list[tuple[int, Value, Value]] = []
+        self._depth = 0
+        self._block(kernel.body)
+        self.candidates: set[Value] = {v for _, *pair in self._links for v in pair}
+
+    def links(self) -> Iterable[tuple[Value, Value]]:
+        """The pairs that want to share a home, the innermost loops' first."""
+        return ((a, b) for _, a, b in sorted(self._links, key=lambda link: -link[0]))
+
+    def roots_of(self, value: Value) -> tuple[Value, ...]:
+        return self.roots.get(value, (value,))
+
+    def _link(self, a: Value, b: Value, depth: int) -> None:
+        if _has_registers(a) and _has_registers(b):
+            self._links.append((depth, a, b))
+
+    def _pairs(self, a: Sequence[Value], b: Sequence[Value], depth: int) -> None:
+        for x, y in zip(a, b, strict=True):
+            self._link(x, y, depth)
+
+    def _block(self, block: Block) -> set[Value]:
+        """The roots used inside but defined outside."""
+        used: set[Value] = set()
+        defined: set[Value] = set(block.args)
+        for op in block.ops:
+            if op.region_fields:
+                self._structure(op)
+                for region in op.regions:
+                    used |= self.free[region]
+            elif isinstance(op, thread.MmaSync):
+                self._link(op.result, op.c, self._depth)
+            if is_alias(op):
+                self.roots[op.results[0]] = tuple({r: None for v in op.operands for r in self.roots_of(v)})
+            operands = op.operands
+            for value in operands:
+                used.update(self.roots.get(value, (value,)))
+            for name in _MEMORY.get(type(op), ((), ()))[0]:
+                used.update(self.roots_of(fold_address(getattr(op, name))[0]))
+            defined.update(op.results)
+            if _is_uniform(op) and self.uniform.issuperset(operands):
+                self.uniform.update(op.results)
+        self.free[block] = used - defined
+        return self.free[block]
+
+    def _structure(self, op: Op) -> None:
+        outside, inside = self._depth, self._depth + 1
+        if isinstance(op, control.For):
+            if self.uniform.issuperset((op.lower, op.upper, op.step)):
+                self.uniform.add(op.iv)
+            self._pairs(op.results, op.carried, 1 << 30)  # always possible: never both alive
+            self._region(op.body, inside)
+            self._pairs(_yields(op.body), op.carried, inside)
+            self._pairs(op.init, op.carried, outside)
+        elif isinstance(op, control.While):
+            end = op.before.terminator
+            assert isinstance(end, control.Condition)
+            self._pairs(op.results, op.body.args, 1 << 30)
+            self._region(op.before, inside)
+            self._region(op.body, inside)
+            self._pairs(end.values, op.body.args, inside)
+            self._pairs(_yields(op.body), op.before.args, inside)
+            self._pairs(op.init, op.before.args, outside)
+        else:
+            for block in op.regions:
+                self._region(block, outside)
+                if op.results:
+                    self._pairs(_yields(block), op.results, outside)
+
+    def _region(self, block: Block, depth: int) -> None:
+        outer, self._depth = self._depth, depth
+        self._block(block)
+        self._depth = outer
+
+
+class _Backward:
+    """The backward walk. `live` holds candidates only; a method turns what is live after into what is live before."""
+
+    def __init__(self, survey: _Survey) -> None:
+        self.survey = survey
+        self.candidates = survey.candidates
+        self.needed: set[Value] = set()
+        self.interferes: dict[Value, set[Value]] = {v: set() for v in survey.candidates}
+
+    def block(self, block: Block, live: set[Value]) -> None:
+        for op in reversed(block.ops):
+            if isinstance(op, control.For):
+                self.loop(op, live)
+            elif isinstance(op, control.While):
+                self.while_(op, live)
+            elif op.region_fields:
+                self.branch(op, live)
+            elif not op.terminator:
+                self.plain(op, live)
+
+    def plain(self, op: Op, live: set[Value]) -> None:
+        results = op.results
+        if (op.pure or isinstance(op, _LOADS)) and not any(r in self.needed for r in results):
+            return
+        for r in results:
+            self.define(r, live)
+        addresses, others = _MEMORY.get(type(op), ((), None))
+        if others is None:
+            used = op.operands
+        else:
+            used = [fold_address(getattr(op, name))[0] for name in addresses]
+            used += [v for name in others if (v := getattr(op, name)) is not None]
+        self.use(used, live)
+        if not isinstance(op, IN_PLACE):
+            for r in results:
+                if r in self.candidates:
+                    in_place = self.survey.roots_of(op.c) if isinstance(op, thread.MmaSync) else ()
+                    self.interfere(r, [u for v in used for u in self.survey.roots_of(v) if u not in in_place])
+
+    def loop(self, op: control.For, live: set[Value]) -> None:
+        self.define_all(op.results, live)
+        bounds = [op.lower, op.upper, op.step]
+        self.needed.update(bounds)
+        live |= self.outside(op.body)
+        self.use([op.upper, op.step], live)
+        inside = set(live)
+        self.use([*_yields(op.body), op.iv], inside)
+        self.block(op.body, inside)
+        self.define_all(op.body.args, inside | live)
+        self.use(op.init, live)
+        self.interfere(op.iv, live)  # the induction variable is set before the carried values are
+        self.use([op.lower], live)
+
+    def while_(self, op: control.While, live: set[Value]) -> None:
+        self.define_all(op.results, live)
+        end = op.before.terminator
+        assert isinstance(end, control.Condition)
+        live |= self.outside(op.before) | self.outside(op.body)
+        inside = set(live)
+        self.use(_yields(op.body), inside)
+        self.block(op.body, inside)
+        inside |= live
+        self.use([end.flag], inside)  # read after the values have been handed to the body
+        self.define_all(op.body.args, inside)
+        self.use(end.values, inside)
+        self.block(op.before, inside)
+        self.define_all(op.before.args, inside | live)
+        self.use(op.init, live)
+
+    def branch(self, op: Op, live: set[Value]) -> None:
+        self.define_all(op.results, live)
+        before = set(live)
+        for block in op.regions:
+            inside = set(live)
+            self.use(_yields(block), inside)
+            self.block(block, inside)
+            before |= inside
+        live |= before
+        self.use(op.operands, live)
+
+    def outside(self, block: Block) -> set[Value]:
+        """What a loop's body uses of the outside is live all through the loop."""
+        return self.survey.free[block] & self.candidates
+
+    def use(self, values: Iterable[Value], live: set[Value]) -> None:
+        self.needed.update(values)
+        for v in values:
+            for root in self.survey.roots.get(v, (v,)):
+                if root in self.candidates:
+                    live.add(root)
+
+    def define(self, value: Value, live: set[Value]) -> None:
+        if value in self.candidates:
+            live.discard(value)
+            self.interfere(value, live)
+
+    def define_all(self, values: Sequence[Value], live: set[Value]) -> None:
+        """Values that come into being together interfere with each other."""
+        own = [v for v in values if v in self.candidates]
+        live.difference_update(own)
+        for v in own:
+            self.interfere(v, live)
+            self.interfere(v, own)
+
+    def interfere(self, value: Value, others: Iterable[Value]) -> None:
+        if value not in self.candidates:
+            return
+        for other in others:
+            if other is not value and other in self.candidates:
+                self.interferes[value].add(other)
+                self.interferes[other].add(value)
+
+
+class _Homes:
+    """Disjoint sets of values, none of which interferes with another of its set."""
+
+    def __init__(self, interferes: dict[Value, set[Value]]) -> None:
+        self.interferes = {v: set(others) for v, others in interferes.items()}
+        self.members = {v: [v] for v in interferes}
+        self.of = {v: v for v in interferes}
+
+    def join(self, a: Value, b: Value) -> None:
+        """Put a and b into one home unless something in a's interferes with something in b's."""
+        a, b = self.of[a], self.of[b]
+        if a is b or not self.interferes[b].isdisjoint(self.members[a]):
+            return
+        for v in self.members.pop(b):
+            self.members[a].append(v)
+            self.of[v] = a
+        self.interferes[a] |= self.interferes.pop(b)
+
+
+def _yields(block: Block) -> tuple[Value, ...]:
+    end = block.terminator
+    return end.values if isinstance(end, control.Yield) else ()
+
+
+def _has_registers(value: Value) -> bool:
+    """Whether a value lives in registers of its own, so that it can share them."""
+    if not isinstance(value.type, (ScalarType, RegsType)):
+        return False
+    op = value.op
+    return not (isinstance(op, _SHARED) or is_alias(op))
+
+
+def _is_uniform(op: Op) -> bool:
+    """Whether the operation gives the same in all threads when its operands are the same."""
+    if isinstance(op, thread.Special):
+        return op.register.startswith(("ctaid", "nctaid", "ntid"))
+    return op.pure and not isinstance(op, thread.BufferAddress)

@@ -1,0 +1,234 @@
+"""exp, log, tanh and their like on f32, as fused multiply-adds around the hardware's approximations.
+
+Each function takes a builder and an f32 value and returns the f32 result; all operations are legal. Errors are the
+largest ones over the whole range, relative unless said otherwise; inf, NaN, signed zeros and subnormals come out as
+IEEE 754 has them.
+
+    exp2   2^-22 (ex2.approx)          rsqrt   2^-22.9 (rsqrt.approx)
+    exp    2^-21                       tanh    2^-21
+    log    2^-22                       erf     2^-21 below 1, 2^-21 absolute above
+    log2   2^-21                       sin, cos  2^-22 absolute for |x| up to 1e5
+
+Sources: PTX ISA 8.0, 9.7.3 (errors of ex2, rsqrt, lg2); coefficients: S. Moshier, Cephes Math Library 2.2, single
+precision (logf.c, log2f.c, tanhf.c, sinf.c, ndtrf.c); erf from 1 on: Abramowitz & Stegun, Handbook of Mathematical
+Functions, 7.1.26.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from minitile.backends.nvidia.ops import Instruction
+from minitile.ir.builder import Builder
+from minitile.ir.core import Op, Value
+from minitile.ir.ops import arith
+from minitile.ir.types import f32, i32
+
+_LOG2E_HIGH, _LOG2E_LOW = 1.44269502162933349609375, 1.92596299112661746887e-08
+_LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
+_SIGN = -(1 << 31)
+_INFINITY = float("inf")
+
+
+class _Terms:
+    """Shorthand: numbers stand for constants."""
+
+    def __init__(self, b: Builder) -> None:
+        self.b = b
+
+    def value(self, x: Value | float) -> Value:
+        return x if isinstance(x, Value) else self.b.constant(float(x), f32)
+
+    def integer(self, x: Value | int) -> Value:
+        return x if isinstance(x, Value) else self.b.constant(x, i32)
+
+    def op(self, op: Op) -> Value:
+        return self.b.emit(op).result
+
+    def add(self, a: Value | float, b: Value | float) -> Value:
+        return self.op(arith.Add(self.value(a), self.value(b)))
+
+    def sub(self, a: Value | float, b: Value | float) -> Value:
+        return self.op(arith.Sub(self.value(a), self.value(b)))
+
+    def mul(self, a: Value | float, b: Value | float) -> Value:
+        return self.op(arith.Mul(self.value(a), self.value(b)))
+
+    def fma(self, a: Value | float, b: Value | float, c: Value | float) -> Value:
+        return self.op(arith.Fma(self.value(a), self.value(b), self.value(c)))
+
+    def native(self, text: str, a: Value) -> Value:
+        return self.op(Instruction((a,), text, f32))
+
+    def less(self, a: Value, b: float) -> Value:
+        return self.op(arith.Cmp(a, self.value(b), "lt"))
+
+    def select(self, condition: Value, a: Value | float, b: Value | float) -> Value:
+        return self.op(arith.Select(condition, self.value(a), self.value(b)))
+
+    def bits(self, a: Value) -> Value:
+        return self.op(arith.Reinterpret(a, i32))
+
+    def floats(self, a: Value) -> Value:
+        return self.op(arith.Reinterpret(a, f32))
+
+    def polynomial(self, x: Value, *coefficients: float) -> Value:
+        """Horner's scheme, the highest power first."""
+        result = self.value(coefficients[0])
+        for c in coefficients[1:]:
+            result = self.fma(result, x, c)
+        return result
+
+    def with_sign_of(self, x: Value, magnitude: Value) -> Value:
+        sign = self.op(arith.And(self.bits(x), self.integer(_SIGN)))
+        return self.floats(self.op(arith.Or(self.bits(magnitude), sign)))
+
+
+def exp2(b: Builder, x: Value) -> Value:
+    """ex2.approx without .ftz, which keeps subnormals."""
+    return _Terms(b).native("ex2.approx.f32", x)
+
+
+def rsqrt(b: Builder, x: Value) -> Value:
+    return _Terms(b).native("rsqrt.approx.f32", x)
+
+
+def exp(b: Builder, x: Value) -> Value:
+    """2^n · 2^f for n the integer nearest x·log2(e), |n| at most 126, and f the rest with log2(e) in two parts.
+
+    n comes from adding 1.5·2^23, which leaves it in the low bits; beyond ±126 the rest takes what is left, so that
+    overflow, subnormals, infinities and NaN need no case of their own."""
+    t = _Terms(b)
+    scaled = t.mul(x, _LOG2E_HIGH)
+    clamped = t.op(arith.Max(t.op(arith.Min(scaled, t.value(126.0))), t.value(-126.0)))
+    magic = 12582912.0
+    shifted = t.add(clamped, magic)
+    minus_n = t.sub(magic, shifted)
+    f = t.fma(x, _LOG2E_LOW, t.fma(x, _LOG2E_HIGH, minus_n))
+    exponent = t.op(arith.Shl(t.bits(shifted), t.integer(23)))
+    power = t.floats(t.op(arith.Add(exponent, t.integer(0x3F800000))))
+    return t.mul(t.native("ex2.approx.f32", f), power)
+
+
+def _log_parts(t: _Terms, x: Value) -> tuple[Value, Value, Value]:
+    """(e, f, y): x = 2^e · (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), and y = log(1 + f) - f."""
+    tiny = t.less(x, 2.0**-126)
+    bits = t.bits(t.select(tiny, t.mul(x, 2.0**23), x))
+    # Subtracting the bits of sqrt(1/2) makes the exponent field count from there.
+    exponent = t.op(arith.Shr(t.op(arith.Sub(bits, t.integer(0x3F3504F3))), t.integer(23)))
+    field = t.op(arith.Shl(exponent, t.integer(23)))
+    f = t.sub(t.floats(t.op(arith.Sub(bits, field))), 1.0)
+    e = t.add(t.op(arith.Cast(exponent, f32)), t.select(tiny, -23.0, 0.0))
+    z = t.mul(f, f)
+    p = t.polynomial(
+        f,
+        7.0376836292e-2,
+        -1.1514610310e-1,
+        1.1676998740e-1,
+        -1.2420140846e-1,
+        1.4249322787e-1,
+        -1.6668057665e-1,
+        2.0000714765e-1,
+        -2.4999993993e-1,
+        3.3333331174e-1,
+    )
+    return e, f, t.fma(z, -0.5, t.mul(t.mul(p, f), z))
+
+
+def _unless_special(t: _Terms, x: Value, result: Value) -> Value:
+    """lg2.approx answers for zero, negative numbers, infinity and NaN."""
+    positive = t.op(arith.Cmp(x, t.value(0.0), "gt"))
+    ordinary = t.op(arith.And(positive, t.less(x, _INFINITY)))
+    return t.select(ordinary, result, t.native("lg2.approx.f32", x))
+
+
+def log(b: Builder, x: Value) -> Value:
+    t = _Terms(b)
+    e, f, y = _log_parts(t, x)
+    small = t.add(f, t.fma(e, _LN2_LOW, y))
+    return _unless_special(t, x, t.fma(e, _LN2_HIGH, small))
+
+
+def log2(b: Builder, x: Value) -> Value:
+    """(f + y)·log2(e) + e, with log2(e) = 1 + 0.4427…: the one is added without rounding of its own."""
+    t = _Terms(b)
+    e, f, y = _log_parts(t, x)
+    rest = 0.44269504088896340735992
+    small = t.fma(f, rest, t.fma(y, rest, y))
+    return _unless_special(t, x, t.add(t.add(small, f), e))
+
+
+def tanh(b: Builder, x: Value) -> Value:
+    """Below 0.625 an odd polynomial, above 1 - 2 / (exp(2|x|) + 1)."""
+    t = _Terms(b)
+    a = t.op(arith.Abs(x))
+    z = t.mul(x, x)
+    p = t.polynomial(z, -5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
+    inner = t.fma(t.mul(p, z), x, x)
+    quotient = t.op(arith.Div(t.value(2.0), t.add(exp(b, t.add(a, a)), 1.0)))
+    outer = t.with_sign_of(x, t.sub(1.0, quotient))
+    return t.select(t.less(a, 0.625), inner, outer)
+
+
+def erf(b: Builder, x: Value) -> Value:
+    t = _Terms(b)
+    a = t.op(arith.Abs(x))
+    z = t.mul(x, x)
+    p = t.polynomial(
+        z,
+        7.853861353153693e-5,
+        -8.010193625184903e-4,
+        5.188327685732524e-3,
+        -2.685381193529856e-2,
+        1.128358514861418e-1,
+        -3.761262582423300e-1,
+        1.128379165726710,
+    )
+    inner = t.mul(p, x)
+    u = t.op(arith.Div(t.value(1.0), t.fma(a, 0.3275911, 1.0)))
+    q = t.polynomial(u, 1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
+    tail = t.mul(t.mul(q, u), exp(b, t.op(arith.Neg(z))))
+    outer = t.with_sign_of(x, t.sub(1.0, tail))
+    return t.select(t.less(a, 1.0), inner, outer)
+
+
+def _sin_quadrant(b: Builder, x: Value, turn: int) -> Value:
+    """sin(x + turn · π/2): the rest r after the nearest multiple of π/2, which is subtracted in three parts."""
+    t = _Terms(b)
+    j = t.op(arith.Round(t.mul(x, 0.636619772367581343)))
+    minus_j = t.op(arith.Neg(j))
+    r = t.fma(minus_j, 1.57079637050628662109375, x)
+    r = t.fma(minus_j, -4.37113882867379114e-8, r)
+    r = t.fma(minus_j, -1.71512451000588189e-15, r)
+    z = t.mul(r, r)
+    sine = t.fma(t.mul(t.polynomial(z, -1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1), z), r, r)
+    p = t.polynomial(z, 2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+    cosine = t.fma(t.mul(z, z), p, t.fma(z, -0.5, 1.0))
+    quadrant = t.op(arith.Cast(j, i32))
+    if turn:
+        quadrant = t.op(arith.Add(quadrant, t.integer(turn)))
+    odd = t.op(arith.Cmp(t.op(arith.And(quadrant, t.integer(1))), t.integer(0), "ne"))
+    lower = t.op(arith.Cmp(t.op(arith.And(quadrant, t.integer(2))), t.integer(0), "ne"))
+    result = t.select(odd, cosine, sine)
+    return t.select(lower, t.op(arith.Neg(result)), result)
+
+
+def sin(b: Builder, x: Value) -> Value:
+    return _sin_quadrant(b, x, 0)
+
+
+def cos(b: Builder, x: Value) -> Value:
+    return _sin_quadrant(b, x, 1)
+
+
+FUNCTIONS: dict[type[Op], Callable[[Builder, Value], Value]] = {
+    arith.Exp: exp,
+    arith.Exp2: exp2,
+    arith.Log: log,
+    arith.Log2: log2,
+    arith.Rsqrt: rsqrt,
+    arith.Tanh: tanh,
+    arith.Erf: erf,
+    arith.Sin: sin,
+    arith.Cos: cos,
+}

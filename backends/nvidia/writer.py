@@ -1,0 +1,293 @@
+"""Thread IR to PTX text: the entry point, parameters, and structured control flow.
+
+`write_ptx` legalises the kernel for its target, plans the register homes, then prints each operation through the tables
+of the emit_*.py files. Loops are rotated: a guard, then the body with its test at the end, so that an iteration costs
+one branch. A branch whose condition is the same in all threads is a `bra.uni`.
+
+    for %k in 0..%n carry(%c = %z)          if %p { A } else { B }
+
+      mov %k, 0                               @!%p bra $L_else
+      setp.ge %done, %k, %n                   A
+      @%done bra $L_for_end                   bra.uni $L_end
+    $L_for:                                 $L_else:
+      body                                    B
+      add %k, %k, step                      $L_end:
+      setp.lt %again, %k, %n
+      @%again bra $L_for
+    $L_for_end:
+
+Sources: PTX ISA 8.0, 9.7.11.2 (bra), 11.1 (.version, .target, .address_size), 11.3 (.entry and parameters), 11.4
+(.reqntid, .minnctapersm), 11.5 (.file, .loc).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from minitile.backends.nvidia import emit_arith, emit_atomic, emit_cast, emit_memory, emit_print, emit_warp
+from minitile.backends.nvidia.emitter import Emitter
+from minitile.backends.nvidia.homes import plan
+from minitile.backends.nvidia.legalize import legalize
+from minitile.backends.nvidia.ptx import PtxModule, identifier, is_register, ptx_type, register_type
+from minitile.ir.builder import constant_of
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.diagnostics import InternalError
+from minitile.ir.ops import control, thread
+from minitile.ir.types import DType, RegsType, ScalarType, TensorType
+from minitile.target import Target
+
+_EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
+    **emit_arith.EMIT,
+    **emit_cast.EMIT,
+    **emit_memory.EMIT,
+    **emit_atomic.EMIT,
+    **emit_warp.EMIT,
+    **emit_print.EMIT,
+}
+_LOADS = (thread.LoadMem, thread.LdMatrix)
+
+
+def write_ptx(kernel: Kernel, target: Target) -> PtxModule:
+    """The PTX of a kernel in the thread stage. The kernel is legalised in place.
+
+    `kernel.attrs`: "threads" (an int), "shared_bytes" (dynamic shared memory; 0 or absent: none), "min_ctas" (for
+    `.minnctapersm`; absent: none). Raises TargetError for what the target has no instructions for.
+    """
+    legalize(kernel, target)
+    writer = _Writer(kernel, target)
+    writer.parameters()
+    writer.block(kernel.body)
+    return writer.module()
+
+
+class _Writer:
+    def __init__(self, kernel: Kernel, target: Target) -> None:
+        self.kernel = kernel
+        self.target = target
+        self.w = Emitter(plan(kernel), target)
+        self.needed = self.w.plan.needed
+        self.params: list[tuple[str, str, DType]] = []
+        self.entry_names: list[str] = []
+
+    # Parameters and the frame --------------------------------------------------------------------------------------
+
+    def parameters(self) -> None:
+        """Every parameter of the signature has its place in the entry; only those that are used are loaded."""
+        taken: set[str] = {"smem", identifier(self.kernel.name, "kernel")}
+        for value in self.kernel.params:
+            is_pointer = isinstance(value.type, TensorType)
+            self._parameter(value, "pointer" if is_pointer else "scalar", value.name, taken)
+        for name, value in self.kernel.dims.items():
+            if value in self.needed:
+                self._parameter(value, "dim", name, taken)
+
+    def _parameter(self, value: Value, kind: str, name: str, taken: set[str]) -> None:
+        w = self.w
+        unique = base = identifier(name, "param")
+        number = 0
+        while unique in taken:
+            number += 1
+            unique = f"{base}_{number}"
+        taken.add(unique)
+        self.params.append((unique if kind != "dim" else name, kind, value.dtype))
+        self.entry_names.append(unique)
+        if value not in self.needed:
+            return
+        if kind == "pointer":
+            register = w.registers.one("b64", name)
+            w.prologue.append(f"ld.param.u64 {register}, [{unique}];")
+            w.prologue.append(f"cvta.to.global.u64 {register}, {register};")
+            w.define(value, [register])
+            return
+        if value.dtype.kind == "bool":
+            byte = w.temp("b16")
+            w.prologue.append(f"ld.param.u8 {byte}, [{unique}];")
+            (register,) = w.targets(value)
+            w.prologue.append(f"setp.ne.u16 {register}, {byte}, 0;")
+            return
+        if not value.name:
+            value.name = name
+        (register,) = w.targets(value)
+        w.prologue.append(f"ld.param.{_memory_type(value.dtype)} {register}, [{unique}];")
+
+    def module(self) -> PtxModule:
+        kernel, w = self.kernel, self.w
+        entry = identifier(kernel.name, "kernel")
+        shared = int(kernel.attrs.get("shared_bytes", 0) or 0)
+        head = [f".version {self.target.isa}", f".target {self.target.lowering}", ".address_size 64", ""]
+        head += [f'.file {number} "{_quoted(file)}"' for file, number in w.code.files.items()]
+        if shared:
+            head.append(f".extern .shared .align 1024 .b8 smem[];  // {shared} bytes")
+        head += w.globals
+        declared = [
+            f"  .param {_parameter_type(kind, dtype)} {name}"
+            for name, (_, kind, dtype) in zip(self.entry_names, self.params, strict=True)
+        ]
+        head += ["", f".visible .entry {entry}("]
+        if declared:
+            head.append(",\n".join(declared))
+        head += [")", f".reqntid {kernel.attrs['threads']}"]
+        if kernel.attrs.get("min_ctas"):
+            head.append(f".minnctapersm {kernel.attrs['min_ctas']}")
+        body = w.registers.declarations()
+        body += [f".local .align 16 .b8 {symbol}[{size}];" for symbol, size in w.locals.values()]
+        body += w.prologue
+        text = "\n".join(head) + "\n{\n"
+        text += "\n".join([line if line[0] == "$" else "  " + line for line in body + w.lines])
+        text += "\n  ret;\n}\n"
+        return PtxModule(text, entry, tuple((name, kind, dtype.name) for name, kind, dtype in self.params))
+
+    # Operations ----------------------------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> None:
+        w, needed = self.w, self.needed
+        for op in block.ops:
+            kind = type(op)
+            if (kind.pure or isinstance(op, _LOADS)) and not any(r in needed for r in op.results):
+                continue
+            w.code.at(op.loc)
+            emit = _EMIT.get(kind)
+            if emit is not None:
+                emit(w, op)
+            elif kind in _CONTROL:
+                _CONTROL[kind](self, op)
+            elif not kind.terminator:
+                raise InternalError(f"the PTX writer has no rule for {op.mnemonic}", op.loc)
+
+    def region(self, block: Block) -> None:
+        with self.w.scope():
+            self.block(block)
+
+    def hand_over(self, to: Sequence[Value], sources: Sequence[Value]) -> None:
+        """Copies each source to the home of its target, all at once; nothing for those that are there already."""
+        pairs = [(d, s) for d, s in zip(to, sources, strict=True) if isinstance(d.type, (ScalarType, RegsType))]
+        self.w.parallel([move for d, s in pairs for move in self.w.copies(d, s)])
+
+    def loop(self, op: control.For) -> None:
+        w = self.w
+        dtype = op.lower.dtype
+        typed, kind = ptx_type(dtype), register_type(dtype)
+        (iv,) = w.targets(op.iv)
+        lower, upper, step = (w.element(v) for v in (op.lower, op.upper, op.step))
+        w.emit(f"mov.{kind} {iv}, {lower};")
+        self.hand_over(op.carried, op.init)
+        trips = _trips(op)
+        if trips != 0:
+            branch = "bra.uni" if op.iv in w.plan.uniform else "bra"
+            head, end = w.code.label("for"), w.code.label("for_end")
+            if trips is None:
+                done = w.temp("pred")
+                w.emit(f"setp.ge.{typed} {done}, {iv}, {upper};")
+                w.emit(f"@{done} {branch} {end};")
+            w.code.place(head)
+            with w.scope():
+                self.block(op.body)
+                w.code.at(op.loc)
+                self.hand_over(op.carried, _yielded(op.body))
+                w.emit(f"add.{typed} {iv}, {iv}, {step};")
+            again = w.temp("pred")
+            w.emit(f"setp.lt.{typed} {again}, {iv}, {upper};")
+            w.emit(f"@{again} {branch} {head};")
+            if trips is None:
+                w.code.place(end)
+        self.settle(op.results, op.carried)
+
+    def while_(self, op: control.While) -> None:
+        """The body comes first, then the test, which is where the loop is entered."""
+        w = self.w
+        end = op.before.terminator
+        assert isinstance(end, control.Condition)
+        self.hand_over(op.before.args, op.init)
+        body, test = w.code.label("while"), w.code.label("while_test")
+        w.emit(f"bra.uni {test};")
+        w.code.place(body)
+        for arg in op.body.args:
+            self.settle([arg], [arg])
+        with w.scope():
+            self.block(op.body)
+            self.hand_over(op.before.args, _yielded(op.body))
+        w.code.place(test)
+        with w.scope():
+            self.block(op.before)
+            w.code.at(op.loc)
+            flag = w.register(w.element(end.flag), "pred")
+            self.hand_over(op.body.args, end.values)
+        w.emit(f"@{flag} bra {body};")
+        self.settle(op.results, op.body.args)
+
+    def branch(self, op: control.If) -> None:
+        w = self.w
+        condition = w.element(op.condition)
+        if not is_register(condition):
+            taken = op.then if condition == "1" else op.orelse
+            self.arm(taken, op.results)
+            return
+        jump = "bra.uni" if op.condition in w.plan.uniform else "bra"
+        end = w.code.label("if_end")
+        then_empty, else_empty = (self.is_empty(b, op.results) for b in (op.then, op.orelse))
+        if then_empty and else_empty:
+            return
+        if else_empty or then_empty:
+            w.emit(f"@{'!' if else_empty else ''}{condition} {jump} {end};")
+            self.arm(op.then if else_empty else op.orelse, op.results)
+        else:
+            other = w.code.label("else")
+            w.emit(f"@!{condition} {jump} {other};")
+            self.arm(op.then, op.results)
+            w.emit(f"bra.uni {end};")
+            w.code.place(other)
+            self.arm(op.orelse, op.results)
+        w.code.place(end)
+
+    def arm(self, block: Block, results: Sequence[Value]) -> None:
+        with self.w.scope():
+            self.block(block)
+            self.hand_over(results, _yielded(block))
+
+    def is_empty(self, block: Block, results: Sequence[Value]) -> bool:
+        """Whether a branch has no operation and every value that it yields is in its home already."""
+        if any(not op.terminator for op in block.ops):
+            return False
+        home = self.w.plan.home
+        return all(d in home and home.get(s) is home[d] for d, s in zip(results, _yielded(block), strict=True))
+
+    def settle(self, values: Sequence[Value], same_as: Sequence[Value]) -> None:
+        """`values` are where `same_as` are: one home by construction (homes.py)."""
+        for value, other in zip(values, same_as, strict=True):
+            if isinstance(value.type, (ScalarType, RegsType)):
+                assert self.w.plan.home.get(value) is self.w.plan.home.get(other)
+                self.w.targets(value)
+
+
+_CONTROL: dict[type[Op], Callable[[_Writer, Any], None]] = {
+    control.For: _Writer.loop,
+    control.While: _Writer.while_,
+    control.If: _Writer.branch,
+}
+
+
+def _yielded(block: Block) -> tuple[Value, ...]:
+    end = block.terminator
+    return end.values if isinstance(end, control.Yield) else ()
+
+
+def _trips(op: control.For) -> int | None:
+    """0 or 1 (at least one) when the bounds are constants, else None."""
+    lower, upper = constant_of(op.lower), constant_of(op.upper)
+    return None if lower is None or upper is None else int(lower < upper)
+
+
+def _memory_type(dtype: DType) -> str:
+    """The type of a scalar in the parameter space."""
+    if dtype.bits >= 32:
+        return ptx_type(dtype)
+    return "b16" if dtype.bits == 16 else ("s8" if dtype.kind == "int" else "u8")
+
+
+def _parameter_type(kind: str, dtype: DType) -> str:
+    return ".u64 .ptr .global .align 16" if kind == "pointer" else f".{_memory_type(dtype)}"
+
+
+def _quoted(file: str) -> str:
+    return file.replace("\\", "/").replace('"', "'")

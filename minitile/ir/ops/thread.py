@@ -11,7 +11,22 @@ from __future__ import annotations
 
 from minitile.ir.core import Op, Value, attr, maybe, operand, operands
 from minitile.ir.effects import Access
-from minitile.ir.types import I32, I64, TOKEN, DType, RegsType, ScalarType, Type, dtype_of
+from minitile.ir.ops.checks import ATOMICS, require, require_one_of, require_scalar
+from minitile.ir.types import (
+    I32,
+    I64,
+    TOKEN,
+    BufferType,
+    DType,
+    RegsType,
+    ScalarType,
+    TensorType,
+    Type,
+    bool_,
+    dtype_of,
+    i32,
+    i64,
+)
 
 Span = tuple[int, int] | None
 
@@ -26,6 +41,32 @@ def _place(op: LoadMem | StoreMem | AtomicMem, element: DType) -> object:
 
 def count_of(t: Type) -> int:
     return t.count if isinstance(t, RegsType) else 1
+
+
+def _require_registers(value: Value, indices: tuple[int, ...]) -> None:
+    """The indices are of registers that the value has."""
+    count = count_of(value.type)
+    require(all(0 <= i < count for i in indices), f"{value.type} has registers 0..{count - 1}, asked for {indices}")
+
+
+def _require_accesses(
+    elements: int, width: int, address: Value, address_of: tuple[int, ...], offsets: tuple[int, ...]
+) -> None:
+    """Every access, of `width` elements, has an address and an offset."""
+    require(address.dtype in (i32, i64), f"the address is {address.type}, not i32 or i64")
+    given = (len(address_of), len(offsets))
+    require(given[0] == given[1], f"{given[0]} addresses and {given[1]} offsets")
+    require(given[0] * width == elements, f"{given[0]} accesses of {width} elements do not make {elements}")
+    _require_registers(address, address_of)
+
+
+def _require_predicates(accesses: int, predicate: Value | None, predicate_of: tuple[int, ...]) -> None:
+    if predicate is None:
+        require(not predicate_of, f"predicates {predicate_of} of nothing")
+        return
+    require(predicate.dtype is bool_, f"the predicate is {predicate.type}, not bool")
+    require(len(predicate_of) == accesses, f"{len(predicate_of)} predicates for {accesses} accesses")
+    _require_registers(predicate, predicate_of)
 
 
 class Special(Op, name="special", stage="thread", pure=True):
@@ -48,6 +89,9 @@ class GlobalAddress(Op, name="global_address", stage="thread", pure=True):
     def infer(self) -> tuple[Type, ...]:
         return (I64,)
 
+    def verify(self) -> None:
+        require(isinstance(self.tensor.type, TensorType), f"{self.tensor.type} is no tensor")
+
 
 class BufferAddress(Op, name="buffer_address", stage="thread", pure=True):
     """The address of a buffer's version 0: shared (i32) or local (i64)."""
@@ -56,6 +100,9 @@ class BufferAddress(Op, name="buffer_address", stage="thread", pure=True):
 
     def infer(self) -> tuple[Type, ...]:
         return (I32,) if self.buffer.type.space == "shared" else (I64,)  # type: ignore[attr-defined]
+
+    def verify(self) -> None:
+        require(isinstance(self.buffer.type, BufferType), f"{self.buffer.type} is no buffer")
 
 
 class Pick(Op, name="pick", stage="thread", pure=True):
@@ -67,6 +114,9 @@ class Pick(Op, name="pick", stage="thread", pure=True):
     def infer(self) -> tuple[Type, ...]:
         return (regs(len(self.indices), dtype_of(self.a.type)),)
 
+    def verify(self) -> None:
+        _require_registers(self.a, self.indices)
+
 
 class Concat(Op, name="concat", stage="thread", pure=True):
     """The registers of all operands in order."""
@@ -75,6 +125,9 @@ class Concat(Op, name="concat", stage="thread", pure=True):
 
     def infer(self) -> tuple[Type, ...]:
         return (regs(sum(count_of(v.type) for v in self.values), dtype_of(self.values[0].type)),)
+
+    def verify(self) -> None:
+        require(len({v.dtype for v in self.values}) == 1, "the registers are of several dtypes")
 
 
 class Offsets(Op, name="offsets", stage="thread", pure=True):
@@ -85,6 +138,10 @@ class Offsets(Op, name="offsets", stage="thread", pure=True):
 
     def infer(self) -> tuple[Type, ...]:
         return (regs(len(self.constants), dtype_of(self.a.type)),)
+
+    def verify(self) -> None:
+        require_scalar(self.a, "the base")
+        require(self.a.dtype.is_int, f"the base is {self.a.type}, not an integer")
 
 
 class LoadMem(Op, name="load_mem", stage="thread"):
@@ -109,6 +166,10 @@ class LoadMem(Op, name="load_mem", stage="thread"):
     def infer(self) -> tuple[Type, ...]:
         return (regs(self.count, self.dtype),)
 
+    def verify(self) -> None:
+        _require_accesses(self.count, self.width, self.address, self.address_of, self.offsets)
+        _require_predicates(len(self.address_of), self.predicate, self.predicate_of)
+
     def accesses(self) -> tuple[Access, ...]:
         return (Access("read", self.mem, self.slot, self.span, place=_place(self, self.dtype)),)
 
@@ -125,6 +186,11 @@ class StoreMem(Op, name="store_mem", stage="thread"):
     offsets: tuple[int, ...] = attr()
     predicate_of: tuple[int, ...] = attr(())
     span: Span = attr(None)
+
+    def verify(self) -> None:
+        require(self.value.dtype is self.mem.dtype, f"the value is {self.value.type}, the memory {self.mem.type}")
+        _require_accesses(count_of(self.value.type), self.width, self.address, self.address_of, self.offsets)
+        _require_predicates(len(self.address_of), self.predicate, self.predicate_of)
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("write", self.mem, self.slot, self.span, place=_place(self, self.value.dtype)),)
@@ -147,6 +213,11 @@ class AtomicMem(Op, name="atomic_mem", stage="thread"):
 
     def infer(self) -> tuple[Type, ...]:
         return (self.value.type,) if self.returns else ()
+
+    def verify(self) -> None:
+        require_one_of(self.kind, ATOMICS, "atomic")
+        _require_accesses(count_of(self.value.type), self.width, self.address, self.address_of, self.offsets)
+        _require_predicates(len(self.address_of), self.predicate, self.predicate_of)
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("atomic", self.mem, place=_place(self, self.value.dtype)),)
@@ -175,6 +246,14 @@ class CpAsync(Op, name="cp_async", stage="thread"):
     def infer(self) -> tuple[Type, ...]:
         return (TOKEN,)
 
+    def verify(self) -> None:
+        require(self.bytes in (4, 8, 16), f"cp.async copies 4, 8 or 16 bytes, not {self.bytes}")
+        copies = len(self.dst_of)
+        _require_accesses(copies, 1, self.dst, self.dst_of, self.dst_offsets)
+        _require_accesses(copies, 1, self.src, self.src_of, self.src_offsets)
+        _require_predicates(copies, self.predicate, self.predicate_of)
+        _require_predicates(copies, self.enable, self.enable_of)
+
     def accesses(self) -> tuple[Access, ...]:
         token = self.result
         return (
@@ -201,6 +280,10 @@ class LdMatrix(Op, name="ldmatrix", stage="thread"):
 
     def infer(self) -> tuple[Type, ...]:
         return (RegsType(self.words * 32 // self.dtype.bits, self.dtype),)
+
+    def verify(self) -> None:
+        require(self.number in (1, 2, 4), f"ldmatrix loads 1, 2 or 4 matrices, not {self.number}")
+        _require_accesses(self.words, self.number, self.address, self.address_of, self.offsets)
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("read", self.mem, self.slot, self.span),)
@@ -248,6 +331,9 @@ class Shuffle(Op, name="shuffle", stage="thread", pure=True):
     def infer(self) -> tuple[Type, ...]:
         return (self.a.type,)
 
+    def verify(self) -> None:
+        require(self.lane.type == I32, f"the lane is {self.lane.type}, not i32")
+
 
 class Barrier(Op, name="barrier", stage="thread", uniform=True):
     """bar.sync id, threads. `threads` None: all of the CTA."""
@@ -270,6 +356,3 @@ class Printf(Op, name="printf", stage="thread"):
 class Trap(Op, name="trap", stage="thread"):
     def accesses(self) -> tuple[Access, ...]:
         return ()
-
-
-__all__ = [name for name in dir() if not name.startswith("_") and name not in ("Any", "annotations", "with_dtype")]

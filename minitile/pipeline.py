@@ -97,10 +97,11 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
     from minitile.backends.nvidia.writer import write_ptx
 
     context = make_context(target)
-    grid = launch_grid(kernel)
+    launch = find_launch(kernel)
+    grid = launch_grid(kernel, launch)
+    kernel.attrs["threads"] = launch.threads
     kept: dict[str, str] = {}
     switches = dict(passes or {})
-    names = {name for name, _ in TILE_PASSES}
 
     def run(which: list[tuple[str, Pass]]) -> None:
         mine = {name for name, _ in which}
@@ -124,7 +125,6 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
     start = time.perf_counter()
     module = write_ptx(kernel, target)
     context.timings["write_ptx"] = (time.perf_counter() - start) * 1e3
-    assert names
     return Result(
         module.text,
         module.entry,
@@ -137,11 +137,15 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
     )
 
 
-def launch_grid(kernel: Kernel) -> tuple[Any, Any, Any]:
-    """The launch's grid as expressions of runtime.launch. Raises LanguageError where the host could not compute it."""
+def find_launch(kernel: Kernel) -> control.Launch:
     launch = next((op for op in kernel.body.ops if isinstance(op, control.Launch)), None)
     if launch is None:
         raise LanguageError(f"the kernel {kernel.name} has no `with T.Kernel(...)`")
+    return launch
+
+
+def launch_grid(kernel: Kernel, launch: control.Launch) -> tuple[Any, Any, Any]:
+    """The launch's grid as expressions of runtime.launch. Raises LanguageError where the host could not compute it."""
     dims = {value: ("dim", name) for name, value in kernel.dims.items()}
     scalars = {value: ("scalar", value.name) for value in kernel.params}
     x, y, z = (_host(value, {**scalars, **dims}, launch) for value in launch.grid)

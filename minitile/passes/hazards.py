@@ -80,6 +80,8 @@ def slot_of(access: Access, facts: Facts) -> Slot:
     if access.slot is None:
         return Slot(None, versions)
     op = access.slot.op
+    while isinstance(op, arith.Cast):
+        op = op.a.op
     if isinstance(op, (arith.FloorMod, arith.TruncMod, arith.And)) and divisor_of(op) == versions:
         return Slot(None, versions).of(facts.affine(op.a))
     return Slot(None, versions).of(facts.affine(access.slot))
@@ -123,9 +125,11 @@ def _placed(t: Touch) -> tuple[int, int] | None:
 
 
 def version_bytes(alloc: Alloc) -> int:
-    """The size of one version of a buffer."""
+    """The size of one version of a buffer, padding and alignment of the next one included."""
     if alloc.bytes is not None:
         return alloc.bytes
+    if alloc.layout is not None:
+        return int(alloc.layout.stage_bytes)
     return (math.prod(alloc.type_.shape) * alloc.type_.dtype.bits + 7) // 8
 
 

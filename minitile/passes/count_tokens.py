@@ -1,0 +1,149 @@
+"""Tokens to counts, the last thing before emission: how many later commit groups may each `wait` leave in flight?
+
+    %t0 = join %a                                  %t0 = join %a
+    %t1 = join %b                                  %t1 = join %b
+    for … [%t0, %t1] (%k, %u0, %u1) {       ->     for … [%t0, %t1] (%k, %u0, %u1) {
+      wait %u0                                       wait %u0 {pending = 1}
+      %u2 = join %c                                  %u2 = join %c
+      yield %u1, %u2                                 yield %u1, %u2
+
+Each `join` commits one group (cp.async.commit_group), an empty one too. Groups complete in order, so that waiting until
+at most N are in flight completes a token exactly when N groups or more were committed after its own, on every path that
+leads here: N is the least over the paths (PTX ISA 8.0, cp.async.wait_group).
+
+A forward walk counts, for each token, the groups committed since. Where paths meet, the least count holds; loops are
+walked until nothing changes (counts only fall). A wait for a token that is complete anyway, since there is nothing to
+wait for or a wait before this one has covered it, disappears. A copy that is awaited without a join gets one.
+"""
+
+from __future__ import annotations
+
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.ops import control, tile
+from minitile.ir.types import TokenType
+from minitile.passes.manager import PassContext
+
+Ages = dict[Value, int]  # groups committed after the token's own
+COMPLETE = 1 << 30  # the age of a token that needs no wait; counting on does not make it less
+_UNCOMMITTED = -1  # a copy in no group yet; the next group takes it in
+
+
+def count_tokens(kernel: Kernel, context: PassContext) -> None:
+    """The pass."""
+    counts: dict[Op, int] = {}
+    _block(kernel.body, {}, counts)
+    _write(kernel.body, counts)
+
+
+def _write(block: Block, counts: dict[Op, int]) -> None:
+    """Write the counts into the waits; remove those that wait for nothing."""
+    ops: list[Op] = []
+    for op in block.ops:
+        for region in op.regions:
+            _write(region, counts)
+        if isinstance(op, tile.Wait):
+            age = counts[op]
+            if age >= COMPLETE:
+                continue
+            if age == _UNCOMMITTED:
+                commit = tile.Join((op.token,))
+                commit.loc = op.loc
+                ops.append(commit)
+            op.pending = max(age, 0)
+        ops.append(op)
+    block.ops = ops
+
+
+def _block(block: Block, ages: Ages, counts: dict[Op, int]) -> None:
+    """Walk a block; `ages` becomes what holds at its end, `counts` gets the age of each awaited token."""
+    for op in block.ops:
+        if isinstance(op, tile.Wait):
+            _wait(op, ages, counts)
+        elif isinstance(op, tile.Join):
+            _commit(ages)
+            ages[op.result] = 0
+        elif isinstance(op, tile.NoToken):
+            ages[op.result] = COMPLETE
+        elif isinstance(op, control.For):
+            _for(op, ages, counts)
+        elif isinstance(op, control.While):
+            _while(op, ages, counts)
+        elif isinstance(op, control.If):
+            _if(op, ages, counts)
+        else:
+            ages.update((r, _UNCOMMITTED) for r in op.results if isinstance(r.type, TokenType))
+
+
+def _commit(ages: Ages) -> None:
+    for token in ages:
+        ages[token] += 1
+
+
+def _wait(op: tile.Wait, ages: Ages, counts: dict[Op, int]) -> None:
+    age = counts[op] = ages[op.token]
+    if age >= COMPLETE:
+        return
+    if age == _UNCOMMITTED:
+        _commit(ages)
+        age = 0
+    for token, other in ages.items():
+        if other >= age:
+            ages[token] = COMPLETE
+
+
+def _meet(into: Ages, other: Ages) -> bool:
+    """Keep the lesser count of each token that both paths know. Whether that changes anything."""
+    changed = False
+    for token in into:
+        if other.get(token, COMPLETE) < into[token]:
+            into[token] = other[token]
+            changed = True
+    return changed
+
+
+def _carry(ages: Ages, targets: tuple[Value, ...], sources: list[Value] | tuple[Value, ...]) -> Ages:
+    """The ages that targets get from sources."""
+    return {t: ages[s] for t, s in zip(targets, sources, strict=True) if isinstance(t.type, TokenType)}
+
+
+def _yields(block: Block) -> list[Value]:
+    end = block.terminator
+    return end.operands if end is not None else []
+
+
+def _for(op: control.For, ages: Ages, counts: dict[Op, int]) -> None:
+    results = _carry(ages, op.results, op.init)
+    head = ages | _carry(ages, op.carried, op.init)
+    while True:
+        end = dict(head)
+        _block(op.body, end, counts)
+        back = end | _carry(end, op.carried, _yields(op.body))
+        if not _meet(head, back):
+            break
+    ages |= results
+    _meet(ages, end | _carry(end, op.results, _yields(op.body)))
+
+
+def _while(op: control.While, ages: Ages, counts: dict[Op, int]) -> None:
+    head = ages | _carry(ages, op.before.args, op.init)
+    while True:
+        left = dict(head)
+        _block(op.before, left, counts)
+        passed = _yields(op.before)[1:]
+        end = left | _carry(left, op.body.args, passed)
+        _block(op.body, end, counts)
+        if not _meet(head, end | _carry(end, op.before.args, _yields(op.body))):
+            break
+    for token in ages:
+        ages[token] = left[token]
+    ages |= _carry(left, op.results, passed)
+
+
+def _if(op: control.If, ages: Ages, counts: dict[Op, int]) -> None:
+    ends = []
+    for region in op.regions:
+        end = dict(ages)
+        _block(region, end, counts)
+        ends.append(end | _carry(end, op.results, _yields(region)))
+    _meet(ends[0], ends[1])
+    ages.update({token: age for token, age in ends[0].items() if token in ages or token in op.results})

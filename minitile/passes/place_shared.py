@@ -1,0 +1,196 @@
+"""Gives every shared buffer its bytes; buffers that are never needed at the same time may get the same ones.
+
+    %As = alloc shared<2 versions x 64x64xbf16>     used in the k loop      offset = 0
+    %Cs = alloc shared<64x64xf32>                   used after it           offset = 0
+                                                                            shared_bytes = 16384
+
+A buffer lives from its first to its last access in program order. In a loop that began before the buffer was allocated,
+one access makes it live through the whole loop: the next iteration may need what this one left. An asynchronous copy
+accesses its destination until the wait for its token, and through every loop that carries the token round. (A token
+that nobody waits for stands for nothing: a pass that issues copies waits for each of them.)
+
+The largest buffers are placed first, each in the smallest gap that fits among those that live when it does. Offsets are
+multiples of the layout's alignment, 16 bytes without a layout. That all threads are done before bytes change hands is
+the business of `thread_barriers`, which sees the offsets.
+
+Sets `offset` and `bytes` (of one version) of each alloc, and kernel.attrs["shared_bytes"].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.diagnostics import ResourceError
+from minitile.ir.ops import control, tile
+from minitile.ir.types import TokenType
+from minitile.passes.hazards import version_bytes
+from minitile.passes.manager import PassContext
+
+Loops = tuple[Op, ...]  # the loops around a place, outermost first
+
+
+def place_shared(kernel: Kernel, context: PassContext) -> None:
+    """The pass. Raises ResourceError when the buffers do not fit the target."""
+    walk = _Walk()
+    walk.block(kernel.body, ())
+    walk.finish()
+    lives = list(walk.lives.values())
+    total = kernel.attrs["shared_bytes"] = _place(lives)
+    if total > context.target.max_shared:
+        raise _too_large(lives, total, context.target.max_shared, context.target.name)
+
+
+@dataclass(slots=True)
+class Life:
+    """A buffer and the operations, by number, from and to which it must keep its bytes (both included)."""
+
+    alloc: tile.Alloc
+    depth: int  # loops around the alloc
+    first: int
+    last: int = -1
+
+    @property
+    def size(self) -> int:
+        return version_bytes(self.alloc) * self.alloc.type_.versions
+
+    @property
+    def alignment(self) -> int:
+        return self.alloc.layout.alignment if self.alloc.layout is not None else 16
+
+    def cover(self, first: int, last: int) -> None:
+        self.first = first if self.last < 0 else min(self.first, first)
+        self.last = max(self.last, last)
+
+    def meets(self, other: Life) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+class _Walk:
+    """Numbers the operations; notes who uses which buffer where, and how tokens flow."""
+
+    def __init__(self) -> None:
+        self.lives: dict[Value, Life] = {}
+        self.number = 0
+        self.spans: dict[Op, tuple[int, int]] = {}
+        self.uses: list[tuple[Value, int, Loops]] = []
+        self.waits: list[tuple[Value, int, Loops]] = []
+        self.filling: dict[Value, set[Value]] = {}  # token: the buffers that its copies write
+        self.flows: list[tuple[Value, Value, Op | None]] = []  # from token to token, by a loop's back edge or not
+
+    def block(self, block: Block, loops: Loops) -> None:
+        for op in block.ops:
+            self.number += 1
+            start = self.number
+            self.visit(op, loops)
+            inner = (*loops, op) if isinstance(op, (control.For, control.While)) else loops
+            for region in op.regions:
+                self.block(region, inner)
+            self.spans[op] = start, self.number
+
+    def visit(self, op: Op, loops: Loops) -> None:
+        if isinstance(op, tile.Alloc):
+            if op.type_.space == "shared":
+                op.bytes = version_bytes(op)
+                self.lives[op.result] = Life(op, len(loops), self.number)
+        elif isinstance(op, tile.Join):
+            self.flow(op.result, op.tokens)
+        elif isinstance(op, tile.Wait):
+            self.waits.append((op.token, self.number, loops))
+        elif op.regions:
+            self.control(op)
+        elif not op.pure and not op.terminator:
+            for access in op.accesses():
+                if access.mem in self.lives:
+                    self.uses.append((access.mem, self.number, loops))
+                    if access.token is not None:
+                        self.filling.setdefault(access.token, set()).add(access.mem)
+
+    def control(self, op: Op) -> None:
+        ends = [region.terminator for region in op.regions]
+        yields = [tuple(end.operands) if end is not None else () for end in ends]
+        if isinstance(op, control.For):
+            self.carry(op.carried, op.init)
+            self.carry(op.carried, yields[0], op)
+            self.carry(op.results, op.init)
+            self.carry(op.results, yields[0])
+        elif isinstance(op, control.While):
+            self.carry(op.before.args, op.init)
+            self.carry(op.body.args, yields[0][1:])
+            self.carry(op.results, yields[0][1:])
+            self.carry(op.before.args, yields[1], op)
+        elif op.results:
+            for values in yields:
+                self.carry(op.results, values)
+
+    def carry(self, targets: tuple[Value, ...], sources: tuple[Value, ...], around: Op | None = None) -> None:
+        for target, source in zip(targets, sources, strict=True):
+            if isinstance(target.type, TokenType):
+                self.flows.append((source, target, around))
+
+    def flow(self, target: Value, sources: tuple[Value, ...]) -> None:
+        self.flows.extend((source, target, None) for source in sources)
+
+    def finish(self) -> None:
+        """Put uses, waits and carried tokens together to lives."""
+        for mem, number, loops in self.uses:
+            self.used(mem, number, loops)
+        while True:
+            known = sum(map(len, self.filling.values()))
+            for source, target, _ in self.flows:
+                if source in self.filling:
+                    self.filling.setdefault(target, set()).update(self.filling[source])
+            if sum(map(len, self.filling.values())) == known:
+                break
+        for token, number, loops in self.waits:
+            for mem in self.filling.get(token, ()):
+                self.used(mem, number, loops)
+        for _, target, loop in self.flows:
+            if loop is not None:
+                for mem in self.filling.get(target, ()):
+                    self.lives[mem].cover(*self.spans[loop])
+
+    def used(self, mem: Value, number: int, loops: Loops) -> None:
+        """An access, within the outermost of the loops that do not contain the alloc."""
+        life = self.lives[mem]
+        life.cover(*(self.spans[loops[life.depth]] if len(loops) > life.depth else (number, number)))
+
+
+def _place(lives: list[Life]) -> int:
+    """Give all buffers their offsets; the number of bytes needed."""
+    placed: list[Life] = []
+    for life in sorted(lives, key=lambda life: -life.size):
+        taken = sorted((p.alloc.offset or 0, (p.alloc.offset or 0) + p.size) for p in placed if p.meets(life))
+        life.alloc.offset = _best_gap(taken, life.size, life.alignment)
+        placed.append(life)
+    return max(((life.alloc.offset or 0) + life.size for life in lives), default=0)
+
+
+def _best_gap(taken: list[tuple[int, int]], size: int, alignment: int) -> int:
+    """The offset in the smallest gap between the taken ranges (sorted) that fits, or else behind them."""
+    end = 0
+    gaps: list[tuple[int, int]] = []  # (bytes left over, offset)
+    for start, stop in taken:
+        offset = -(-end // alignment) * alignment
+        if offset + size <= start:
+            gaps.append((start - offset - size, offset))
+        end = max(end, stop)
+    return min(gaps)[1] if gaps else -(-end // alignment) * alignment
+
+
+def _too_large(lives: list[Life], total: int, limit: int, target: str) -> ResourceError:
+    largest = sorted(lives, key=lambda life: -life.size)
+    lines = [
+        f"the kernel needs {total} bytes of shared memory at once; {target} has {limit} for one block. Its buffers:",
+        *map(_describe, largest),
+    ]
+    return ResourceError("\n".join(lines), largest[0].alloc.loc, "smaller tiles or fewer stages need less")
+
+
+def _describe(life: Life) -> str:
+    alloc = life.alloc
+    t = alloc.type_
+    shape = "x".join(map(str, t.shape))
+    copies = f"{t.versions} versions of " if t.versions > 1 else ""
+    line = f", line {alloc.loc.line}" if alloc.loc is not None else ""
+    return f"    {alloc.result.name or 'scratch'}: {life.size} bytes ({copies}{shape} {t.dtype}{line})"

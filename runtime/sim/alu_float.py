@@ -16,7 +16,7 @@ from .alu_integer import INTEGER, Function, apply, carrying, integer, integer_mu
 from .formats import encode, fma64, fma_to_odd, sum_to_odd
 from .operands import Read, Write, count, error, read, write
 from .program import Linker
-from .scalars import DTYPES, FLOATS, UNSIGNED, Array, Sel
+from .scalars import DTYPES, FLOATS, UNSIGNED, Array, Sel, where
 from .syntax import Instruction, Pair, Sink
 from .table import Handler, instruction
 
@@ -28,7 +28,7 @@ _NAN_BITS = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF}
 def flush(value: Array) -> Array:
     """Subnormal numbers to zero of the same sign (.ftz)."""
     tiny = np.finfo(np.float32).tiny if value.dtype == np.float32 else np.float16(2.0**-14)
-    return np.where(np.abs(value) < tiny, np.copysign(value.dtype.type(0), value), value)
+    return where(np.abs(value) < tiny, np.copysign(value.dtype.type(0), value), value)
 
 
 def read_lanes(operand: Any, kind: str, ins: Instruction, linker: Linker) -> Read:
@@ -74,7 +74,7 @@ def _signed_zero(result: Array, a: Array, b: Array, combine: Callable[[Array, Ar
     if not zero.any():
         return result
     word = UNSIGNED[result.dtype.itemsize]
-    return np.where(zero, combine(a.view(word), b.view(word)).view(result.dtype), result)
+    return where(zero, combine(a.view(word), b.view(word)).view(result.dtype), result)
 
 
 def _bits(change: Callable[[Array, int], Array]) -> Function:
@@ -149,7 +149,7 @@ def _canonical(function: Function, kind: str) -> Function:
     def wrapped(*args: Array) -> Array:
         result = function(*args)
         bad = result != result
-        return np.where(bad, nan, result) if bad.any() else result
+        return where(bad, nan, result) if bad.any() else result
 
     return wrapped
 
@@ -157,11 +157,11 @@ def _canonical(function: Function, kind: str) -> Function:
 def _saturate(value: Array) -> Array:
     """Clamp to [0, 1]; NaN becomes +0."""
     zero, one = value.dtype.type(0), value.dtype.type(1)
-    return np.where(value > zero, np.where(value < one, value, one), zero)
+    return where(value > zero, np.where(value < one, value, one), zero)
 
 
 def _relu(value: Array) -> Array:
-    return np.where(value < value.dtype.type(0), value.dtype.type(0), value)
+    return where(value < value.dtype.type(0), value.dtype.type(0), value)
 
 
 @instruction("add", "sub", "mul", "div", "min", "max", "abs", "neg", "mad")
@@ -284,6 +284,6 @@ def _set(ins: Instruction, linker: Linker) -> Handler:
         truth = compare(a, b)
         if combine is not None and c is not None:
             truth = combine(truth, np.repeat(c, 2) if kind in _PACKED else c)
-        return np.where(truth, true, dtype.type(0))
+        return where(truth, true, dtype.type(0))
 
     return apply(function, readers, write_lanes(ins.operands[0], result, ins, linker))

@@ -9,7 +9,7 @@ import numpy as np
 
 from .operands import Read, Write, count, error, read, write
 from .program import Linker
-from .scalars import DTYPES, FLOATS, SIGNED, SIZES, UNSIGNED, Array, Sel, is_signed
+from .scalars import DTYPES, FLOATS, SIGNED, SIZES, UNSIGNED, Array, Sel, is_signed, where
 from .syntax import Instruction
 from .table import Handler, instruction
 
@@ -52,12 +52,12 @@ def divide(a: Array, b: Array) -> Array:
     """Quotient rounded toward zero; division by zero gives all ones (the ISA leaves it open)."""
     safe = np.where(b == 0, np.ones_like(b), b)
     quotient = (a - np.fmod(a, safe)) // safe
-    return np.where(b == 0, ~np.zeros_like(quotient), quotient)
+    return where(b == 0, ~np.zeros_like(quotient), quotient)
 
 
 def remainder(a: Array, b: Array) -> Array:
     """Remainder with the dividend's sign."""
-    return np.where(b == 0, a, np.fmod(a, np.where(b == 0, np.ones_like(b), b)))
+    return where(b == 0, a, np.fmod(a, np.where(b == 0, np.ones_like(b), b)))
 
 
 def multiply_high(a: Array, b: Array) -> Array:
@@ -66,12 +66,13 @@ def multiply_high(a: Array, b: Array) -> Array:
     if size < 8:
         wide = (SIGNED if np.asarray(a).dtype.kind == "i" else UNSIGNED)[2 * size]
         product = a.astype(wide) * b.astype(wide)
-        return (product >> wide.type(8 * size)).astype(np.asarray(a).dtype)
+        upper: Array = (product >> wide.type(8 * size)).astype(np.asarray(a).dtype)
+        return upper
     x, y = a.view(np.uint64), b.view(np.uint64)
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     x0, x1, y0, y1 = x & low, x >> half, y & low, y >> half
     middle = x1 * y0 + (x0 * y0 >> half)
-    high = x1 * y1 + (middle >> half) + ((middle & low) + x0 * y1 >> half)
+    high: Array = x1 * y1 + (middle >> half) + ((middle & low) + x0 * y1 >> half)
     if np.asarray(a).dtype.kind == "i":
         high = high - np.where(a < 0, y, np.uint64(0)) - np.where(b < 0, x, np.uint64(0))
     return high.view(np.asarray(a).dtype)
@@ -93,7 +94,8 @@ def integer_multiply(ins: Instruction, linker: Linker, adds: bool) -> Handler:
     def product(a: Array, b: Array) -> Array:
         if part == "hi":
             return multiply_high(a, b)
-        return a.astype(dtype) * b.astype(dtype)
+        whole: Array = a.astype(dtype) * b.astype(dtype)
+        return whole
 
     function: Function = (lambda a, b, c: product(a, b) + c) if adds else product
     if adds and "sat" in ins.mods:
@@ -135,7 +137,8 @@ def _halves(ins: Instruction, linker: Linker, kind: str) -> Handler:
 
     def packed(*args: Array) -> Array:
         words = np.broadcast_arrays(*args)
-        return function(*(np.ascontiguousarray(each).view(half) for each in words)).view(np.uint32)
+        result = function(*(np.ascontiguousarray(each).view(half) for each in words))
+        return result.view(np.uint32)
 
     return apply(packed, sources(ins, linker, ["b32", "b32"]), write(ins.operands[0], "b32", ins, linker))
 
@@ -191,7 +194,8 @@ def _dot(ins: Instruction, linker: Linker) -> Handler:
         a, b = (np.ascontiguousarray(each) for each in np.broadcast_arrays(a, b))
         x = a.view(elem_a).reshape(len(a), -1).astype(np.int64)
         y = b.view(bytes_b).reshape(len(a), -1).astype(np.int64)[:, skip : skip + x.shape[1]]
-        return ((x * y).sum(axis=1) + c.astype(np.int64)).astype(DTYPES[result])
+        total: Array = (x * y).sum(axis=1) + c.astype(np.int64)
+        return total.astype(DTYPES[result])
 
     return apply(function, sources(ins, linker, ["b32", "b32", result]), write(ins.operands[0], result, ins, linker))
 
@@ -251,7 +255,7 @@ def _shift(ins: Instruction, linker: Linker) -> Handler:
 
     def function(a: Array, b: Array) -> Array:
         amount = np.minimum(b, np.uint32(bits - 1)).astype(dtype)
-        shifted = np.left_shift(a, amount) if left else np.right_shift(a, amount)
+        shifted: Array = np.left_shift(a, amount) if left else np.right_shift(a, amount)
         over = b >= bits
         if (not is_signed(kind) and over.any()) or (left and over.any()):
             shifted = np.where(over, dtype.type(0), shifted)
@@ -343,7 +347,7 @@ def _find_leading(ins: Instruction, a: Array) -> Array:
     position = np.uint32(bits - 1) - leading_zeros(x)
     if "shiftamt" in ins.mods:
         position = np.uint32(bits - 1) - position
-    return np.where(x == 0, np.uint32(0xFFFFFFFF), position)
+    return where(x == 0, np.uint32(0xFFFFFFFF), position)
 
 
 @instruction("popc", "clz", "brev", "bfind")
@@ -438,7 +442,7 @@ def _move(ins: Instruction, linker: Linker) -> Handler:
 def _select(ins: Instruction, linker: Linker) -> Handler:
     kind = ins.mods[-1]
     kind = f"b{8 * SIZES[kind]}" if kind in FLOATS else kind
-    function: Function = lambda a, b, p: np.where(p, a, b)  # noqa: E731
+    function: Function = lambda a, b, p: where(p, a, b)  # noqa: E731
     return apply(function, sources(ins, linker, [kind, kind, "pred"]), write(ins.operands[0], kind, ins, linker))
 
 
@@ -447,5 +451,5 @@ def _select_by_sign(ins: Instruction, linker: Linker) -> Handler:
     kind, by = ins.mods[-2], ins.mods[-1]
     kind = f"b{8 * SIZES[kind]}" if kind in FLOATS else kind
     zero = DTYPES[by].type(0)
-    function: Function = lambda a, b, c: np.where(c >= zero, a, b)  # noqa: E731
+    function: Function = lambda a, b, c: where(c >= zero, a, b)  # noqa: E731
     return apply(function, sources(ins, linker, [kind, kind, by]), write(ins.operands[0], kind, ins, linker))

@@ -16,7 +16,7 @@ from .load_store import bit_kind, space_of
 from .memory import Space, split_generic
 from .operands import Read, address, count, error, read, write
 from .program import Linker
-from .scalars import DTYPES, SIZES, UNSIGNED, Array, Sel
+from .scalars import DTYPES, SIZES, UNSIGNED, Array, Sel, where
 from .syntax import Instruction, Vector
 from .table import Handler, instruction
 
@@ -28,11 +28,11 @@ _HALVES = {"f16x2": "f16", "bf16x2": "bf16"}
 
 
 def _increment(old: Array, limit: Array) -> Array:
-    return np.where(old >= limit, old.dtype.type(0), old + old.dtype.type(1))
+    return where(old >= limit, old.dtype.type(0), old + old.dtype.type(1))
 
 
 def _decrement(old: Array, limit: Array) -> Array:
-    return np.where((old == 0) | (old > limit), limit, old - old.dtype.type(1))
+    return where((old == 0) | (old > limit), limit, old - old.dtype.type(1))
 
 
 _UPDATES: dict[str, Update] = {
@@ -43,7 +43,7 @@ _UPDATES: dict[str, Update] = {
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
     "exch": lambda old, b: b,
-    "cas": lambda old, b, c: np.where(old == b, c, old),
+    "cas": lambda old, b, c: where(old == b, c, old),
     "inc": _increment,
     "dec": _decrement,
 }

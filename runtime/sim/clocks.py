@@ -65,7 +65,7 @@ class Clocks:
     def knows(self, me: Array, other: Array, stamp: Array) -> Array:
         """Whether each thread `me` knows the access that `other`, a thread of the same CTA, made at `stamp`."""
         cta = me // self.padded
-        ok = (me == other) | (stamp < self.floor[cta])
+        ok: Array = (me == other) | (stamp < self.floor[cta])
         if ok.all():
             return ok
         ok |= (me // 32 == other // 32) & (stamp < self.lane[me, other % 32])

@@ -11,7 +11,7 @@ from .alu_integer import apply
 from .formats import FORMATS, encode, to_integral
 from .operands import Read, count, error, read, write
 from .program import Linker
-from .scalars import DTYPES, SIZES, UNSIGNED, Array
+from .scalars import DTYPES, SIZES, UNSIGNED, Array, where
 from .syntax import Instruction
 from .table import Handler, instruction
 
@@ -77,8 +77,7 @@ def _float_to_float(
             converted = value.astype(np.float32).astype(dtype) if dtype.itemsize < 8 else value.astype(dtype)
         if saturate:
             zero, one = dtype.type(0), dtype.type(1)
-            converted = np.where(converted > zero, np.where(converted < one, converted, one), zero)
-            return converted
+            return where(converted > zero, where(converted < one, converted, one), zero)
         if relu:
             converted = np.where(converted < dtype.type(0), dtype.type(0), converted)
         if ftz and result == "f32":

@@ -34,15 +34,11 @@ _WINDOWS = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "local": LOCA
 
 def space_of(ins: Instruction, operand: Operand, linker: Linker) -> str | None:
     """The arena an access goes to, None for a generic address."""
-    for mod in ins.mods:
-        if mod in _SPACES:
-            space = _SPACES[mod]
-            break
-    else:
-        return None
+    space = next((_SPACES[mod] for mod in ins.mods if mod in _SPACES), None)
     if space == "param" and isinstance(operand, Address) and isinstance(operand.base, Symbol):
-        if all(each is not linker.variable(operand.base, ins) for each in linker.function.params):
-            return "local"  # a parameter of a call, declared in a block
+        variable = linker.variable(operand.base, ins)
+        kernel = any(each is variable for each in linker.function.params)
+        return space if kernel else "local"  # parameters of calls are declared in blocks
     return space
 
 

@@ -69,7 +69,8 @@ class Space:
         where = self.locate(m, sel, addr, size, site, "read")
         if m.race is not None:
             m.race.read(self.name, m.thread[sel], where, size, site, strong)
-        return self.arena.view(elem, lanes)[where // size]
+        value: Array = self.arena.view(elem, lanes)[where // size]
+        return value
 
     def store(self, m: Machine, sel: Sel, addr: Array, value: Array, site: int, strong: bool) -> None:
         """Write the array [threads, lanes] of unsigned elements."""

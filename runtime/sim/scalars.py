@@ -38,6 +38,12 @@ FLOATS = frozenset({"f16", "bf16", "f32", "f64", "tf32"})
 SIZES: dict[str, int] = {name: dtype.itemsize for name, dtype in DTYPES.items()} | {"b128": 16}
 
 
+def where(condition: Any, yes: Any, no: Any) -> Array:
+    """np.where with the type that this package uses for arrays."""
+    chosen: Array = np.where(condition, yes, no)
+    return chosen
+
+
 def is_signed(name: str) -> bool:
     """Whether integers of this type are sign-extended when they are widened."""
     return name[0] == "s" and name[1].isdigit()

@@ -89,10 +89,10 @@ class Scheduler:
     def is_whole(self, sel: Sel) -> bool:
         """Whether these threads are all lanes of their warps, with nobody missing or dead."""
         if isinstance(sel, slice):
-            whole = sel.start % 32 == 0 and sel.stop % 32 == 0
-        else:
-            whole = len(sel) % 32 == 0 and bool((sel[::32] % 32 == 0).all() and (sel[31::32] - sel[::32] == 31).all())
-        return whole
+            return bool(sel.start % 32 == 0 and sel.stop % 32 == 0)
+        if len(sel) % 32:
+            return False
+        return bool((sel[::32] % 32 == 0).all() and (sel[31::32] - sel[::32] == 31).all())
 
     def collect(self) -> None:
         """Take in the threads that barriers have released."""
@@ -104,10 +104,7 @@ class Scheduler:
         ready = [group for group in self.groups if not group.parked]
         if not ready:
             return None
-        if self.random:
-            chosen = ready[int(self.rng.integers(len(ready)))]
-        else:
-            chosen = min(ready, key=_urgency)
+        chosen = ready[int(self.rng.integers(len(ready)))] if self.random else min(ready, key=_urgency)
         self.groups.remove(chosen)
         return self.divide(chosen) if self.random else chosen
 
@@ -208,22 +205,23 @@ class Scheduler:
         """Execute one instruction that needs the scheduler; returns who continues where."""
         self.executed[pc, pc + 1] = self.executed.get((pc, pc + 1), 0) + -(-count(sel) // 32)
         outcome: Outcome = []
-        active: Sel | None = sel
+        active = sel
         if step.guard is not None:
-            active = self.guarded(step, sel, pc)
-            if active is None:
+            passed = self.guarded(step, sel, pc)
+            if passed is None:
                 return [(pc + 1, sel)]
-            if active is not sel:
+            if passed is not sel:
                 flags = np.ones(self.machine.slots, bool)
-                flags[active] = False
+                flags[passed] = False
                 outcome.append((pc + 1, _select(self.machine.thread[sel][flags[sel]])))
-                active = _select(self.machine.thread[active])
+                active = _select(self.machine.thread[passed])
         if pc in self.fragile:
             self.fragile[pc](self.machine, active, pc)
         if step.kind is Kind.WARP or step.members is not None:
-            active = self.converge(step, pc, active)
-            if active is None:
+            together = self.converge(step, pc, active)
+            if together is None:
                 return outcome
+            active = together
         if step.control is None:
             step.run(self.machine, active)
             return [*outcome, (pc + 1, active)]

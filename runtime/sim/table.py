@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -53,6 +53,7 @@ class Decoded:
 
 
 Factory = Callable[[Instruction, "Linker"], "Handler | ControlHandler | Decoded"]
+AnyFactory = TypeVar("AnyFactory", bound=Factory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +68,10 @@ class Entry:
 INSTRUCTIONS: dict[str, Entry] = {}
 
 
-def instruction(*names: str, kind: Kind = Kind.PLAIN, results: int = 1) -> Callable[[Factory], Factory]:
+def instruction(*names: str, kind: Kind = Kind.PLAIN, results: int = 1) -> Callable[[AnyFactory], AnyFactory]:
     """Register the decorated factory for these opcodes. A name may contain modifiers ("bar.warp"): longest wins."""
 
-    def register(factory: Factory) -> Factory:
+    def register(factory: AnyFactory) -> AnyFactory:
         for name in names:
             INSTRUCTIONS[name] = Entry(factory, kind, results)
         return factory

@@ -163,7 +163,8 @@ def to_float(words: Array, kind: str) -> Array:
     if kind == "f64":
         return words.view(np.float64)
     if kind in _FP8:
-        return words.view(_FP8[kind]).astype(np.float32)
+        small: Array = words.view(_FP8[kind]).astype(np.float32)
+        return small
     return words.view({"f16": np.float16, "s8": np.int8, "u8": np.uint8}[kind]).astype(np.float32)
 
 

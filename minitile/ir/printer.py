@@ -35,6 +35,7 @@ from minitile.ir.ops.arith import Constant
 from minitile.ir.types import DType, bool_, f32, i32
 
 _WORDS = {None: "none", True: "true", False: "false"}
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _IMPLIED = {int: i32, float: f32, bool: bool_}
 
 
@@ -87,7 +88,8 @@ class _Printer:
         self.lines: list[str] = []
         self.starts: dict[Op, int] = {}
         self.names: dict[Value, str] = {}
-        self.taken: set[str] = set()
+        # By name, how many times a number had to be put behind it.
+        self.taken: dict[str, int] = {}
         self.unnamed = 0
 
     def name(self, value: Value) -> str:
@@ -101,12 +103,11 @@ class _Printer:
         if not hint:
             self.unnamed += 1
             return f"%{self.unnamed - 1}"
-        base = name = re.sub(r"\W|^(?=\d)", "_", hint, flags=re.ASCII)
-        number = 0
+        base = name = hint if _NAME.fullmatch(hint) else re.sub(r"\W|^(?=\d)", "_", hint, flags=re.ASCII)
         while name in self.taken:
-            number += 1
-            name = f"{base}_{number}"
-        self.taken.add(name)
+            self.taken[base] += 1
+            name = f"{base}_{self.taken[base]}"
+        self.taken[name] = 0
         return f"%{name}"
 
     def use(self, value: Value) -> str:

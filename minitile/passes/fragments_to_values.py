@@ -19,8 +19,8 @@ Reading   the whole fragment is its value (permuted, expanded as `dims` say); a 
 Writing   the whole fragment is a new value; a part, or under a mask, is `select(inside, new, old)`; one element is
           `insert`. A value of fewer elements than the fragment can not be moved to a place in it, except a number
           (fill) and what comes from memory (loaded at its place at once).
-Unset     A variable that is read where no path has written it is an error; one that some path has not written starts as
-          zeros there.
+Unset     A variable that is read where no path has written it is an error (paths through a loop's body count where the
+          read's own part of the body may be skipped in the first round); where only some path has, it starts as zeros.
 
 Also here: `fill` of shared memory is a store of a splat, copies between dtypes are load, cast, store.
 """
@@ -65,13 +65,15 @@ def fragments_to_values(kernel: Kernel, context: PassContext) -> None:
 
 
 class _ToValues(Rewriter):
-    """`now` holds each variable's value, `written` those that some path to here has written."""
+    """`now` holds each variable's value, `written` those that some path to here has written (in the first rounds of
+    loops), `inside_of` the operations and their regions around here."""
 
     def __init__(self, variables: Variables) -> None:
         super().__init__()
         self.variables = variables
         self.now: dict[Variable, Value] = {}
         self.written: set[Variable] = set()
+        self.inside_of: list[tuple[Op, Block]] = []
 
     def visit(self, op: Op) -> New:
         handler = _HANDLERS.get(type(op))
@@ -94,7 +96,7 @@ class _ToValues(Rewriter):
         return self.zero(variable.type) if value is None else value
 
     def read(self, variable: Variable, loc: Location | None) -> Value:
-        if variable not in self.written:
+        if variable not in self.written and not self.variables.comes_around(variable, self.inside_of):
             raise LanguageError(
                 f"{variable} is read before it is written", loc, f"T.clear({variable.mem.name}) before, for zeros"
             )
@@ -368,6 +370,11 @@ class _ToValues(Rewriter):
 
     # Control flow ---------------------------------------------------------------------------------------------------
 
+    def region(self, op: Op, region: Block) -> None:
+        self.inside_of.append((op, region))
+        self.block(region)
+        self.inside_of.pop()
+
     def enter(self, block: Block, variables: list[Variable]) -> None:
         """The variables get their values from new arguments of the block."""
         for variable in variables:
@@ -399,7 +406,7 @@ class _ToValues(Rewriter):
         before = dict(self.now)
         for region in op.regions:
             self.enter(region, variables)
-            self.block(region)
+            self.region(op, region)
             self.leave(region, variables)
         return self.after(op, before, variables)
 
@@ -409,7 +416,7 @@ class _ToValues(Rewriter):
         after = set()
         for region in op.regions:
             self.now, self.written = dict(before), set(written)
-            self.block(region)
+            self.region(op, region)
             self.leave(region, variables)
             after |= self.written
         self.written = after

@@ -21,6 +21,7 @@ if       On a condition that is the same for all elements: an `if` around tile o
 for      Stays a loop, carrying tiles; its bounds must be the same for all elements.
 store    Must be of one value for each place: if value and mask do not depend on a parallel dimension that is not in the
          indices, the tile of lower rank is written; otherwise it is an error, unless a mask picks the element.
+         `x[i] = x[i] + 1` for every j too is such an error: the value depends on how many elements came before.
 atomic   Happens once for every element of the rectangle, so it always has all its dimensions.
 
 Order: every statement is done for all elements before the next one starts, and reads all its elements before it writes
@@ -220,6 +221,8 @@ class _Body:
         extra = set(value.dims) - set(places)
         picked = set(mask.dims) - set(places) if mask is not None else set()
         dims = places
+        if _reads(op.value, op.mem):
+            extra |= set(self.all_dims) - set(places)
         if extra - picked:
             self.many_values(op, min(extra - picked), "")
         elif picked and _is_fragment(op.mem):
@@ -358,6 +361,15 @@ class _Body:
 
     def while_(self, op: control.While) -> None:
         raise LanguageError("`while` inside T.Parallel is planned", op.loc, "use a serial `for` with uniform bounds")
+
+
+def _reads(value: Value, mem: Value) -> bool:
+    """Whether a value of the body is computed from what lies in `mem`."""
+    op = value.op
+    if op is None:
+        return False
+    inner = [v for region in op.regions for inner in region.walk() for v in (*inner.operands, *inner.results)]
+    return getattr(op, "mem", None) is mem or any(_reads(v, mem) for v in (*op.operands, *inner) if v.op is not op)
 
 
 def _is_fragment(mem: Value) -> bool:

@@ -104,13 +104,13 @@ class _Pipelined:
         trip = b.floordiv(b.add(b.sub(loop.upper, loop.lower), b.sub(loop.step, 1)), loop.step)
         body = Block()
         tokens = [self.issue(b.constant(s, loop.iv.dtype), b.constant(s), trip) for s in range(versions - 1)]
-        carried = [loop.body.add_arg(TOKEN) for _ in tokens]
+        carried = [loop.body.add_arg(TOKEN, "flight") for _ in tokens]
         with b.inside(body):
             b.emit(tile.Wait(carried[0], pending=None))
             number = b.floordiv(b.sub(loop.iv, loop.lower), loop.step)
-            slot = b.cast(b.floormod(number, versions), i32)
+            slot = self.slot(number, "slot")
             later = b.add(number, versions - 1)
-            issued = self.issue(later, b.cast(b.floormod(later, versions), i32), trip)
+            issued = self.issue(later, self.slot(later, "slot_ahead"), trip)
             self.rest(loop.body, slot)
         end = loop.body.terminator
         assert isinstance(end, control.Yield)
@@ -119,6 +119,11 @@ class _Pipelined:
         loop.init = (*loop.init, *tokens)
         loop.results = (*loop.results, *[Value(TOKEN, loop, len(loop.results) + i) for i in range(len(tokens))])
         loop.kind, loop.stages, loop.order, loop.stage_of = "serial", 1, None, None
+
+    def slot(self, number: Value, name: str) -> Value:
+        slot = self.b.cast(self.b.floormod(number, self.versions), i32)
+        slot.name = slot.name or name
+        return slot
 
     # Ahead ----------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import arith, control
+from minitile.ir.ops import control
 from minitile.ir.rewrite import Rewriter, remake
 from minitile.ir.types import ScalarType
 

@@ -58,8 +58,37 @@ class Variables:
     def __init__(self, kernel: Kernel) -> None:
         self.carried: dict[Op, list[Variable]] = {}
         self.promoted = _promotable(kernel)
-        self._order = {op.result: i for i, op in enumerate(kernel.walk()) if isinstance(op, tile.Alloc)}
+        self._order: dict[Value, int] = {}
+        self._effects: dict[Op, list[tuple[Variable, str]]] = {}
+        self._writers: dict[Variable, list[tuple[Block, ...]]] = {}
+        self._collect(kernel.body, ())
         self._live(kernel.body, set())
+
+    def _collect(self, block: Block, around: tuple[Block, ...]) -> None:
+        """Note each operation's effects, and for each write the blocks around it."""
+        around = (*around, block)
+        for op in block.ops:
+            if isinstance(op, tile.Alloc):
+                self._order[op.result] = len(self._order)
+            effects = list(self.effects(op))
+            if effects:
+                self._effects[op] = effects
+            for variable, effect in effects:
+                if effect != "read":
+                    self._writers.setdefault(variable, []).append(around)
+            for region in op.regions:
+                self._collect(region, around)
+
+    def comes_around(self, variable: Variable, inside: list[tuple[Op, Block]]) -> bool:
+        """Whether a read may see a write of an earlier round of a loop, although in the first round there is none: it
+        stands in a region (the last of those it is `inside`) that the first round may skip, the write stands outside.
+        """
+        if not inside:
+            return False
+        *outer, (_, innermost) = inside
+        bodies = {region for op, _ in outer if isinstance(op, control.For | control.While) for region in op.regions}
+        writers = self._writers.get(variable, ())
+        return any(innermost not in blocks and not bodies.isdisjoint(blocks) for blocks in writers)
 
     def of(self, mem: Value) -> list[Variable]:
         """All variables of a buffer; none for memory."""
@@ -105,7 +134,7 @@ class Variables:
 
     def _written(self, *blocks: Block) -> set[Variable]:
         ops = itertools.chain.from_iterable(block.walk() for block in blocks)
-        return {v for op in ops for v, effect in self.effects(op) if effect != "read"}
+        return {v for op in ops for v, effect in self._effects.get(op, ()) if effect != "read"}
 
     def _live(self, block: Block, live: set[Variable]) -> set[Variable]:
         """What is live before a block, from what is live after it; notes `carried` on the way."""
@@ -119,11 +148,10 @@ class Variables:
             elif op.regions:
                 for region in op.regions:
                     live |= self._live(region, set())
-            else:
-                for variable, effect in self.effects(op):
-                    (live.discard if effect == "set" else live.add)(variable)
-                # An operation may read what it sets: reads come first.
-                live.update(v for v, effect in self.effects(op) if effect == "read")
+            elif op in self._effects:
+                effects = self._effects[op]
+                live.difference_update(v for v, effect in effects if effect == "set")
+                live.update(v for v, effect in effects if effect != "set")
         return live
 
     def _loop(self, op: control.For | control.While, after: set[Variable]) -> set[Variable]:

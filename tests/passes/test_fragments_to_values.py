@@ -78,6 +78,11 @@ def test_cleared_in_the_first_round() -> None:
     check(f"for 0, %n, 1 (%k: i32) {{\n{first}\n{ADD_A}\nyield\n}}\n{OUT}")
 
 
+def test_first_round_in_one_branch_later_rounds_in_the_other() -> None:
+    first = '%p = cmp %k, 0 {predicate = "eq"}'
+    check(f"for 0, %n, 1 (%k: i32) {{\n{first}\nif %p then {{\n{IN}\n}} orelse {{\n{ADD_A}\n}}\nyield\n}}\n{OUT}")
+
+
 def test_while() -> None:
     check(
         f"""{FILL}
@@ -257,6 +262,10 @@ def test_local_arrays_at_constant_indices_become_scalars() -> None:
     [
         (OUT, "F is read before it is written"),
         (f"for 0, %n, 1 (%k: i32) {{\n{ADD_A}\nyield\n}}\n{OUT}", "F is read before it is written"),
+        (
+            f"for 0, 4, 1 (%t: i32) {{\nfor 0, %n, 1 (%k: i32) {{\n{ADD_A}\nyield\n}}\n{OUT}\nyield\n}}",
+            "F is read before it is written",
+        ),
         (f"copy %A[0, 0], %S[0, 0] {WHOLE}\ngemm_into %S[0, 0], %S[0, 0], %F", "F is read before it is written"),
         ("%x = load %L[0] {shape = (), dims = (none,)}\n%y = add %x, %x", "L[0] is read before it is written"),
         (f"{IN}\ncopy %F[%n, 0], %C[0, 0] {{shape = (2, 8), src_dims = (0, 1), dst_dims = (0, 1)}}", "only run time"),

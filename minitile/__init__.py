@@ -13,8 +13,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from minitile.ir.diagnostics import MinitileError, RaceError, SimulationError
+    from minitile.ir.diagnostics import MinitileError
     from minitile.jit import CompiledKernel, Kernel, kernel, spec
+    from minitile.simulate import RaceError, SimulationError
     from minitile.target import Target
 
 __version__ = "0.1.0"
@@ -26,8 +27,8 @@ _HOME = {
     "CompiledKernel": "minitile.jit",
     "Target": "minitile.target",
     "MinitileError": "minitile.ir.diagnostics",
-    "RaceError": "minitile.ir.diagnostics",
-    "SimulationError": "minitile.ir.diagnostics",
+    "RaceError": "minitile.simulate",
+    "SimulationError": "minitile.simulate",
 }
 _SUBMODULES = ("language", "ops", "ir", "layout", "passes", "backends", "runtime", "target", "cache")
 

@@ -1,0 +1,496 @@
+"""`@minitile.kernel`: a Python function that compiles itself for what it is called with.
+
+A `Kernel` traces its function once per specialisation. A specialisation is fixed by the compile-time parameters, the
+values of captured globals and helpers, the dtypes of tensors annotated without one, the target, and for each run-time
+dimension the largest of 128, 16, 8, 4, 2 that divides it. Everything else is a run-time value: one compiled kernel serves
+every size.
+
+A call goes: captured values unchanged? → bind the arguments → which dimensions are divisible by what → launch.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, overload
+
+from minitile.capture import captures
+from minitile.ir.core import Kernel as IRKernel
+from minitile.ir.diagnostics import LanguageError, LaunchArgumentError, MinitileError
+from minitile.ir.types import DType
+from minitile.language.math import dtype_of_name
+from minitile.language.signature import Parameter, Signature, read_signature
+from minitile.language.trace import TraceInput, tensor_shape, trace_kernel
+from minitile.launching import Dispatcher, Executable, caller_location, raise_for_caller
+from minitile.runtime.arrays import Place, describe
+from minitile.runtime.errors import LaunchError
+from minitile.runtime.launch import Expr, LaunchInfo, Param, ScalarArg, TensorArg
+from minitile.simulate import simulate
+from minitile.target import DEFAULT, Target, parse_target, target_for
+
+if TYPE_CHECKING:
+    from minitile.backends.nvidia.assemble import Assembled
+    from minitile.pipeline import Result
+    from minitile.runtime.cuda import Prepared
+    from minitile.runtime.sim import Report
+
+DIVISORS = (128, 16, 8, 4, 2)
+_ALIGNMENT = 16  # bytes that every tensor's address is a multiple of
+Constants = tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A tensor that is not there yet: `shape` holds sizes, or names for sizes that nothing is known of."""
+
+    shape: tuple[int | str, ...]
+    dtype: DType
+
+
+def spec(shape: tuple[int | str, ...] | int | str, dtype: Any) -> Spec:
+    """Describes a tensor for `compile` and `trace`: `spec((8192, "K"), "bfloat16")`. A size tells the compiler only what
+    divides it; raises LanguageError for an unknown dtype."""
+    return Spec(tuple(shape) if isinstance(shape, (tuple, list)) else (shape,), dtype_of_name(dtype))
+
+
+@overload
+def kernel(function: Callable[..., Any], /) -> Kernel: ...
+
+
+@overload
+def kernel(
+    *, target: str | Target = "auto", passes: Mapping[str, bool] | None = None
+) -> Callable[[Callable[..., Any]], Kernel]: ...
+
+
+def kernel(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    target: str | Target = "auto",
+    passes: Mapping[str, bool] | None = None,
+) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
+    """Marks a function as a kernel: `@kernel` or `@kernel(target="sm_80")`.
+
+    `target` is for calls; "auto" is the device that the arrays are on, or sm_80 in the simulator.
+    """
+    around = dict(sys._getframe(1).f_locals)
+
+    def decorate(f: Callable[..., Any]) -> Kernel:
+        if not isinstance(f, FunctionType):
+            raise LanguageError(f"@kernel is for functions, not {f!r}", caller_location())
+        return Kernel(f, read_signature(f, around), target, passes)
+
+    return decorate if function is None else decorate(function)
+
+
+class Kernel:
+    """A kernel function. Call it on arrays, or `compile` it without any."""
+
+    def __init__(
+        self,
+        function: FunctionType,
+        signature: Signature,
+        target: str | Target = "auto",
+        passes: Mapping[str, bool] | None = None,
+    ) -> None:
+        self.function = function
+        self.signature = signature
+        self.target = target if target == "auto" else parse_target(target)
+        self.passes = dict(passes or {})
+        self.__name__ = function.__name__
+        self.__qualname__ = function.__qualname__
+        self.__doc__ = function.__doc__
+        self.__module__ = function.__module__
+        self.__wrapped__ = function
+        self._parameters = {p.name: p for p in signature.parameters}
+        self._names = [p.name for p in signature.parameters]
+        self._runtime = [p.name for p in signature.runtime]
+        self._captures = captures(function)
+        self._tables: dict[Any, dict[Any, Dispatcher]] = {}
+        self._table = self._tables.setdefault(self._captures.key(), {})
+        # Calls with exactly the run-time arguments, when nothing more is needed to know the specialisation.
+        simple = self._names[: len(self._runtime)] == self._runtime and all(not p.required for p in signature.constants)
+        typed = all(p.dtype is not None for p in signature.runtime)
+        self._count = len(self._runtime) if simple and typed else -1
+        self._plain: Dispatcher | None = None
+
+    def __repr__(self) -> str:
+        return f"<minitile.Kernel {self.__name__}({', '.join(self._names)})>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Runs the kernel on the arrays' device and current stream; on NumPy arrays, in the simulator.
+
+        Arguments are the signature's parameters, by position or name. Raises LaunchArgumentError for what does not fit.
+        """
+        if self._plain is not None and not kwargs and len(args) == self._count and self._captures.current():
+            self._plain(*args)
+            return
+        dispatcher, runtime = self._dispatcher(args, kwargs)
+        dispatcher(*runtime)
+
+    def prepare(self, *args: Any, **kwargs: Any) -> Prepared:
+        """A launch on these very GPU arrays, ready to be repeated by calling it."""
+        dispatcher, runtime = self._dispatcher(args, kwargs)
+        return dispatcher.executable(*runtime).prepare(*runtime)
+
+    def trace(self, *specs: Any, **constants: Any) -> IRKernel:
+        """The traced IR, before any pass."""
+        return self._described(specs, constants).trace()
+
+    def compile(
+        self,
+        *specs: Any,
+        target: str | Target = "auto",
+        passes: Mapping[str, bool] | None = None,
+        **constants: Any,
+    ) -> CompiledKernel:
+        """Compiles without running; no GPU is needed.
+
+        specs: a `spec` (or an array) for each tensor, in order; none at all means that nothing is known of any size.
+        target: "sm_80", …, or "auto" for the device that is there. passes: passes to leave out, {"licm": False}.
+        constants: compile-time parameters.
+        """
+        case = self._described(specs, constants)
+        return CompiledKernel(case, parse_target(target), {**self.passes, **(passes or {})})
+
+    # Specialisation ------------------------------------------------------------------------------------------------
+
+    def _dispatcher(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Dispatcher, list[Any]]:
+        """The dispatcher for a call's compile-time parameters, and the run-time arguments in order."""
+        self._refresh()
+        given = self._bound(args, kwargs)
+        constants = self._constants(given)
+        runtime = [given[n] for n in self._runtime]
+        dtypes = tuple(
+            (p.name, _array_dtype(given[p.name])) for p in self.signature.runtime if p.kind == "tensor" and not p.dtype
+        )
+        key = _key(constants), dtypes
+        dispatcher = self._table.get(key)
+        if dispatcher is None:
+            dispatcher = self._table[key] = self._new_dispatcher(constants, dict(dtypes))
+            if not kwargs and len(args) == self._count:
+                self._plain = dispatcher
+        return dispatcher, runtime
+
+    def _refresh(self) -> None:
+        """Captured values may have changed since the last compilation."""
+        if not self._captures.current():
+            self._captures = captures(self.function)
+            self._plain = None
+            self._table = self._tables.setdefault(self._captures.key(), {})
+
+    def _new_dispatcher(self, constants: Constants, dtypes: dict[str, DType]) -> Dispatcher:
+        signature = self._signature_args(constants, dtypes)
+        dims = list(
+            dict.fromkeys(d for a in signature if isinstance(a, TensorArg) for d in a.shape if isinstance(d, str))
+        )
+        tensors = [a.name for a in signature if isinstance(a, TensorArg)]
+        facts: list[Expr] = [("divides", ("pointer", t), _ALIGNMENT) for t in tensors]
+        facts += [("divides", ("dim", d), p) for d in dims for p in DIVISORS]
+        compiled: dict[Any, Executable] = {}
+
+        def compile(place: Place, held: tuple[bool, ...]) -> Executable:
+            if place.kind != "cpu":
+                _check_alignment(tensors, held)
+            known = held[len(tensors) :]
+            divisors = {}
+            for i, d in enumerate(dims):
+                of_dim = known[i * len(DIVISORS) : (i + 1) * len(DIVISORS)]
+                divisors[d] = next((p for p, true in zip(DIVISORS, of_dim, strict=True) if true), 1)
+            target = self._target_for(place)
+            key = target, tuple(divisors.items())
+            if key not in compiled:
+                case = Case(self, constants, dtypes, divisors)
+                compiled[key] = CompiledKernel(case, target, self.passes).executable
+            return compiled[key]
+
+        return Dispatcher(signature, facts, compile)
+
+    def _target_for(self, place: Place) -> Target:
+        if isinstance(self.target, Target):
+            return self.target
+        if place.kind == "cpu":
+            return DEFAULT
+        from minitile.runtime.cuda import device_info
+
+        device = device_info(place.index)
+        return target_for(device.capability, device.max_shared)
+
+    def _signature_args(self, constants: Constants, dtypes: Mapping[str, DType]) -> list[TensorArg | ScalarArg]:
+        values = dict(constants)
+        args: list[TensorArg | ScalarArg] = []
+        for p in self.signature.runtime:
+            if p.kind == "tensor":
+                dtype = p.dtype or dtypes[p.name]
+                args.append(TensorArg(p.name, dtype.name, tensor_shape(p, values)))
+            else:
+                assert p.dtype is not None
+                args.append(ScalarArg(p.name, p.dtype.name))
+        return args
+
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Arguments by parameter, defaults filled in."""
+        if len(args) > len(self._names):
+            raise self._refused(f"takes {len(self._names)} arguments, not {len(args)}")
+        given = dict(zip(self._names, args, strict=False))
+        for name, value in kwargs.items():
+            if name not in self._parameters:
+                raise self._refused(f"has no parameter '{name}'", f"its parameters are {', '.join(self._names)}")
+            if name in given:
+                raise self._refused(f"got '{name}' twice")
+            given[name] = value
+        for p in self.signature.parameters:
+            if p.name not in given:
+                if p.required:
+                    raise self._refused(f"lacks the argument '{p.name}'")
+                given[p.name] = p.default
+        return given
+
+    def _constants(self, given: Mapping[str, Any]) -> Constants:
+        constants = tuple((p.name, given[p.name]) for p in self.signature.constants)
+        for name, value in constants:
+            try:
+                hash(value)
+            except TypeError:
+                raise self._refused(
+                    f"cannot tell specialisations apart by {name}={value!r}",
+                    f"'{name}' is a compile-time parameter (it has no T.Tensor or dtype annotation): pass something hashable",
+                ) from None
+        return constants
+
+    def _refused(self, what: str, hint: str = "") -> LaunchArgumentError:
+        return LaunchArgumentError(f"the kernel {self.__name__} {what}", caller_location(), hint)
+
+    def _described(self, specs: tuple[Any, ...], constants: dict[str, Any]) -> Case:
+        """The case that specs and constants describe."""
+        self._refresh()
+        tensors = [p for p in self.signature.runtime if p.kind == "tensor"]
+        # A spec for each tensor; specs of scalars may be left out.
+        given = [s for s in specs if not isinstance(s, (bool, int, float))]
+        if given and len(given) != len(tensors):
+            raise self._refused(f"has {len(tensors)} tensors, and {len(given)} specs are given")
+        unknown = [n for n in constants if n not in self._parameters or self._parameters[n].kind != "constant"]
+        if unknown:
+            raise self._refused(f"has no compile-time parameter '{unknown[0]}'")
+        missing = [p.name for p in self.signature.constants if p.required and p.name not in constants]
+        if missing:
+            raise self._refused(f"lacks the compile-time parameter '{missing[0]}'")
+        fixed = self._constants({p.name: constants.get(p.name, p.default) for p in self.signature.constants})
+        described = [_as_spec(s) for s in given]
+        dtypes: dict[str, DType] = {}
+        sizes: dict[str, int] = {}
+        for p, s in zip(tensors, described, strict=False):
+            self._fit(p, s, dict(fixed), dtypes, sizes)
+        for p in tensors:
+            if p.dtype is None and p.name not in dtypes:
+                raise self._refused(f"has a tensor {p.name} of any dtype", "give specs to compile it")
+        divisors = {d: next((p for p in DIVISORS if n % p == 0), 1) for d, n in sizes.items()}
+        return Case(self, fixed, dtypes, divisors)
+
+    def _fit(
+        self, p: Parameter, s: Spec, constants: dict[str, Any], dtypes: dict[str, DType], sizes: dict[str, int]
+    ) -> None:
+        """Check a spec against its parameter; note what it says."""
+        shape = tensor_shape(p, constants)
+        if len(s.shape) != len(shape):
+            raise self._refused(f"takes {p.name} with {len(shape)} dimensions, not {len(s.shape)}")
+        if p.dtype is not None and s.dtype is not p.dtype:
+            raise self._refused(f"takes {p.name} as {p.dtype}, not {s.dtype}")
+        if p.dtype is None:
+            dtypes[p.name] = s.dtype
+        for axis, (want, have) in enumerate(zip(shape, s.shape, strict=True)):
+            if isinstance(have, str):
+                continue
+            if isinstance(want, int) and want != have:
+                raise self._refused(f"takes {p.name} with {want} elements in dimension {axis}, not {have}")
+            if isinstance(want, str) and sizes.setdefault(want, have) != have:
+                raise self._refused(f"has {want} = {sizes[want]} from one spec and {have} from {p.name}")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One specialisation of a kernel: everything that the compiler knows."""
+
+    kernel: Kernel
+    constants: Constants
+    dtypes: Mapping[str, DType]
+    divisors: Mapping[str, int]
+
+    def trace(self) -> IRKernel:
+        k = self.kernel
+        return trace_kernel(k.function, k.signature, TraceInput(dict(self.constants), self.dtypes, self.divisors))
+
+    def args(self) -> list[TensorArg | ScalarArg]:
+        return self.kernel._signature_args(self.constants, self.dtypes)
+
+
+class CompiledKernel:
+    """One specialisation, compiled for one target. Callable on arrays that it was compiled for.
+
+    asm          texts by stage: "traced_ir", "tile_ir", "thread_ir", "ptx"
+    launch_info  grid, block, shared bytes, argument layout: plain data
+    timings      milliseconds: "trace", "passes", "ptx", and "assemble" once that has happened
+    """
+
+    def __init__(self, case: Case, target: Target, passes: Mapping[str, bool]) -> None:
+        from minitile.pipeline import compile_ir
+
+        self.case = case
+        self.target = target
+        self.passes = dict(passes)
+        start = time.perf_counter()
+        traced = case.trace()
+        middle = time.perf_counter()
+        result = compile_ir(traced, target, self.passes)
+        spent = (time.perf_counter() - middle) * 1e3
+        written = result.timings.get("write_ptx", 0.0)
+        self.pass_timings = result.timings
+        self.timings = {"trace": (middle - start) * 1e3, "passes": spent - written, "ptx": written}
+        self.launch_info = launch_info(result, case)
+        self.asm: Mapping[str, str] = _Texts(self, result.ptx)
+        self.executable = Executable(self.launch_info, result.ptx, self._run_in_simulator)
+
+    def __repr__(self) -> str:
+        return f"<minitile.CompiledKernel {self.case.kernel.__name__} for {self.target}>"
+
+    def __call__(self, *args: Any) -> None:
+        """Runs on the run-time arguments of the signature, in order."""
+        self.executable(*args)
+
+    def prepare(self, *args: Any) -> Prepared:
+        """A launch on these very GPU arrays, ready to be repeated by calling it."""
+        return self.executable.prepare(*args)
+
+    def simulate(self, *args: Any, schedule: str = "lazy", seed: int = 0, check: bool = True) -> Report:
+        """Executes the PTX on NumPy arrays. `schedule` is when asynchronous copies land: "eager", "lazy" or "random" (by
+        `seed`); `check` looks for races. Raises RaceError, SimulationError, LaunchArgumentError."""
+        self._bind_on_cpu(args)
+        return simulate(self.launch_info, self.asm["ptx"], args, schedule, seed, check)
+
+    @property
+    def assembled(self) -> Assembled:
+        """The cubin for the target with what the assembler says of it."""
+        known = self.target.arch in self.executable.assembled
+        start = time.perf_counter()
+        found = self.executable.assemble(self.target.arch)
+        if not known:
+            self.timings["assemble"] = (time.perf_counter() - start) * 1e3
+        return found
+
+    @property
+    def binary(self) -> bytes:
+        """The cubin. Raises AssemblerMissing where nvJitLink is not installed."""
+        return self.assembled.cubin
+
+    @property
+    def registers(self) -> int:
+        """Registers per thread."""
+        return self.assembled.registers
+
+    @property
+    def spills(self) -> int:
+        """Bytes per thread that are spilled (stores plus loads)."""
+        return self.assembled.spill_stores + self.assembled.spill_loads
+
+    def _run_in_simulator(self, args: tuple[Any, ...]) -> None:
+        simulate(self.launch_info, self.asm["ptx"], args)
+
+    def _bind_on_cpu(self, args: tuple[Any, ...]) -> None:
+        try:
+            _, place = self.executable._bind(*args)
+        except LaunchError as error:
+            raise_for_caller(error)
+        if place.kind != "cpu":
+            raise LaunchArgumentError(
+                f"simulate works on NumPy arrays, not on tensors on {place}", caller_location(), "copy them to the host"
+            )
+
+
+class _Texts(Mapping[str, str]):
+    """The texts of a compiled kernel. Those of the IR are made when they are asked for, by compiling again."""
+
+    _NAMES = ("traced_ir", "tile_ir", "thread_ir", "ptx")
+
+    def __init__(self, owner: CompiledKernel, ptx: str) -> None:
+        self._owner = owner
+        self._texts = {"ptx": ptx}
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._texts:
+            if name not in self._NAMES:
+                raise KeyError(f"{name!r}; there are {', '.join(self._NAMES)}")
+            from minitile.pipeline import compile_ir
+
+            owner = self._owner
+            result = compile_ir(owner.case.trace(), owner.target, owner.passes, texts=True)
+            self._texts = {**result.texts, "ptx": self._texts["ptx"]}
+        return self._texts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._NAMES)
+
+    def __len__(self) -> int:
+        return len(self._NAMES)
+
+
+def launch_info(result: Result, case: Case) -> LaunchInfo:
+    """The launch as plain data. The entry's parameters are the signature's in order, then the dimensions it uses."""
+    args = case.args()
+    by_position = iter(args)
+    params = []
+    for name, kind, dtype in result.params:
+        owner = name if kind == "dim" else next(by_position).name
+        params.append(Param(name, "pointer" if kind == "pointer" else dtype, (kind, owner)))
+    facts: list[Expr] = [("divides", ("dim", d), p) for d, p in case.divisors.items() if p > 1]
+    facts += [("divides", ("pointer", a.name), _ALIGNMENT) for a in args if isinstance(a, TensorArg)]
+    return LaunchInfo(
+        result.entry,
+        tuple(args),
+        tuple(params),
+        result.grid,
+        result.block,
+        dynamic_shared=result.shared_bytes,
+        facts=tuple(facts),
+    )
+
+
+def _key(constants: Constants) -> tuple[Any, ...]:
+    """1, 1.0 and True are equal and hash alike, but are different constants."""
+    return tuple((name, type(value), value) for name, value in constants)
+
+
+def _as_spec(x: Any) -> Spec:
+    if isinstance(x, Spec):
+        return x
+    try:
+        array = describe(x)
+    except LaunchError as error:
+        raise LaunchArgumentError(
+            f"{x!r} is no spec and no array", caller_location(), 'write minitile.spec((1024, "N"), "float16")'
+        ) from error
+    return Spec(array.shape, dtype_of_name(array.dtype))
+
+
+def _array_dtype(x: Any) -> DType:
+    try:
+        name = describe(x).dtype
+    except LaunchError as error:
+        raise_for_caller(error)
+    try:
+        return dtype_of_name(name)
+    except MinitileError as error:
+        raise LaunchArgumentError(error.message, caller_location(), error.hint) from None
+
+
+def _check_alignment(tensors: list[str], held: tuple[bool, ...]) -> None:
+    for name, aligned in zip(tensors, held, strict=False):
+        if not aligned:
+            raise LaunchArgumentError(
+                f"the address of {name} is no multiple of {_ALIGNMENT} bytes",
+                caller_location(),
+                "pass a copy: tensors made by the framework itself are aligned, slices of them may not be",
+            )

@@ -1,0 +1,120 @@
+"""A compiled kernel on NumPy arrays: its PTX in the simulator, findings as errors that show the user's line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from minitile.ir.diagnostics import LaunchArgumentError, Location, MinitileError
+from minitile.ir.types import dtype
+from minitile.runtime.launch import LaunchInfo, ScalarArg, compile_exprs, show_expr, slots_of
+
+if TYPE_CHECKING:
+    from minitile.runtime.sim import Report
+
+
+class SimulationError(MinitileError):
+    """The simulator found the program at fault, or could not execute it. `findings` is what it reports."""
+
+    findings: Sequence[Any] = ()
+
+
+class RaceError(SimulationError):
+    """Accesses that are not ordered although one of them writes: a missing barrier, wait or fence."""
+
+
+def simulate(
+    info: LaunchInfo, ptx: str, args: Sequence[Any], schedule: str = "lazy", seed: int = 0, check: bool = True
+) -> Report:
+    """Runs the kernel on NumPy arrays and Python scalars, which a binder has checked; writes into the arrays.
+
+    Raises RaceError, SimulationError, and LaunchArgumentError for sizes that the kernel was not compiled for.
+    """
+    from minitile.runtime.sim import Report, run_ptx
+    from minitile.runtime.sim import SimulationError as Fault
+
+    values = _slot_values(info, args)
+    slots = slots_of(info.args)
+    _check_facts(info, slots, tuple(values[s] for s in slots))
+    ordered = tuple(values[s] for s in slots)
+    grid = compile_exprs(info.grid, slots)(ordered)
+    if 0 in grid:
+        return Report()
+    given = [_parameter(p.dtype, p.source, values) for p in info.params]
+    try:
+        report = run_ptx(
+            ptx,
+            info.entry,
+            grid,
+            info.block,
+            given,
+            cluster=info.cluster,
+            dynamic_shared=info.dynamic_shared,
+            schedule=schedule,
+            seed=seed,
+            check=check,
+        )
+        report.raise_if_findings()
+    except Fault as fault:
+        raise _as_error(fault, locals().get("report")) from fault
+    if report.stdout:
+        print(report.stdout, end="")
+    return report
+
+
+def _slot_values(info: LaunchInfo, args: Sequence[Any]) -> dict[tuple[str, str], Any]:
+    """Each slot's value; a pointer's is the array itself."""
+    values: dict[tuple[str, str], Any] = {}
+    for arg, given in zip(info.args, args, strict=True):
+        if isinstance(arg, ScalarArg):
+            values["scalar", arg.name] = given
+            continue
+        values["pointer", arg.name] = given
+        values |= {("dim", d): n for d, n in zip(arg.shape, given.shape, strict=True) if isinstance(d, str)}
+    return values
+
+
+def _check_facts(info: LaunchInfo, slots: Sequence[tuple[str, str]], values: tuple[Any, ...]) -> None:
+    """Alignment of addresses is the simulator's own matter: it lays the arrays out itself."""
+    facts = [f for f in info.facts if not (isinstance(f, tuple) and f[0] == "divides" and f[1][0] == "pointer")]
+    for fact, holds in zip(facts, compile_exprs(facts, slots)(values), strict=True):
+        if not holds:
+            from minitile.launching import caller_location
+
+            sizes = ", ".join(f"{n} is {v}" for (kind, n), v in zip(slots, values, strict=True) if kind == "dim")
+            raise LaunchArgumentError(
+                f"this kernel was compiled for {show_expr(fact)}, but {sizes}",
+                caller_location(),
+                "call the kernel function itself: it compiles what a call needs",
+            )
+
+
+def _parameter(kind: str, source: Any, values: dict[tuple[str, str], Any]) -> Any:
+    value = values[source]
+    if kind == "pointer":
+        return value
+    import numpy as np
+
+    return np.asarray(value).astype(dtype(kind).numpy)[()]
+
+
+def _as_error(fault: Any, report: Report | None) -> SimulationError:
+    from minitile.runtime.sim import RaceError as Race
+
+    kind = RaceError if isinstance(fault, Race) else SimulationError
+    findings = () if report is None else tuple(report.findings)
+    source = findings[0].first.source if findings else None
+    error = kind(str(fault), _location(source))
+    error.findings = findings
+    return error
+
+
+def _location(source: str | None) -> Location | None:
+    """ "file:line" as a location."""
+    if source is None:
+        return None
+    file, _, line = source.rpartition(":")
+    return Location(file, int(line)) if line.isdigit() else None
+
+
+__all__ = ["RaceError", "SimulationError", "simulate"]

@@ -56,7 +56,7 @@ class _Legalize(Rewriter):
         rule = _RULES.get(type(op))
         return None if rule is None else rule(self, op)
 
-    # Small pieces that the rules share ---------------------------------------------------------------------------------
+    # Small pieces that the rules share ------------------------------------------------------------------------------
 
     def make(self, op: Op) -> Value:
         return self.b.emit(op).result
@@ -188,8 +188,6 @@ def _power_of_two(value: Value) -> int | None:
 
 def _floordiv(self: _Legalize, op: arith.FloorDiv) -> Value:
     a, b = op.a, op.b
-    if a.dtype.is_float:
-        return self.again(arith.Floor(self.again(arith.Div(a, b))))
     if a.dtype.bits < 32:
         return self.again(arith.Cast(self.in_dtype(op, i32 if a.dtype.kind == "int" else u32), a.dtype))
     shift = _power_of_two(b)
@@ -208,9 +206,6 @@ def _floordiv(self: _Legalize, op: arith.FloorDiv) -> Value:
 
 def _floormod(self: _Legalize, op: arith.FloorMod) -> Value:
     a, b = op.a, op.b
-    if a.dtype.is_float:
-        quotient = self.again(arith.FloorDiv(a, b))
-        return self.again(arith.Sub(a, self.again(arith.Mul(quotient, b))))
     if a.dtype.bits < 32:
         return self.again(arith.Cast(self.in_dtype(op, i32 if a.dtype.kind == "int" else u32), a.dtype))
     shift = _power_of_two(b)

@@ -1,0 +1,111 @@
+"""Every pair of dtypes, in words and one by one; the IR's rules for rounding, saturation and wrapping."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from minitile.ir.diagnostics import TargetError
+from minitile.ir.ops import arith
+from minitile.ir.types import DTYPES, dtype
+from minitile.target import parse_target
+
+from .harness import Array, elementwise
+from .test_arith import numbers, same
+
+FP8 = ("e4m3", "e5m2")
+PLAIN = [name for name in DTYPES if name not in FP8]
+SM89 = parse_target("sm_89")
+
+
+def converted(a: Array, to: str) -> Array:
+    """What the IR's cast says, from NumPy."""
+    d = dtype(to)
+    with np.errstate(all="ignore"):
+        if d.kind == "bool":
+            return a != 0
+        is_float = a.dtype.kind not in "iub"
+        if d.is_int and is_float:
+            info = np.iinfo(d.numpy)
+            whole = np.trunc(np.nan_to_num(a.astype(np.float64), posinf=1e300, neginf=-1e300))
+            return np.array([min(max(int(x), info.min), info.max) for x in whole], d.numpy)
+        if to in FP8:
+            return saturated(a, to)
+        if d.is_float and not is_float and a.dtype.itemsize == 8 and d.bits < 64:
+            # NumPy goes through f64, which rounds 64-bit integers once too often.
+            return np.array([rounded(int(x), to) for x in a]).astype(d.numpy)
+        return a.astype(d.numpy)
+
+
+def rounded(x: int, to: str) -> float:
+    """An integer to the nearest number of `to`, ties to even; what overflows stays as it is for NumPy to see."""
+    digits = {"f32": 24, "f16": 11, "bf16": 8, "e4m3": 4, "e5m2": 3}[to]
+    drop = max(0, abs(x).bit_length() - digits)
+    quotient, rest = divmod(abs(x), 1 << drop)
+    half = (1 << drop) >> 1
+    up = drop > 0 and (rest > half or (rest == half and quotient & 1))
+    return float((quotient + up) << drop) * (-1 if x < 0 else 1)
+
+
+def saturated(a: Array, to: str) -> Array:
+    top = 448.0 if to == "e4m3" else 57344.0
+    if a.dtype.kind in "iu":
+        wide = np.array([rounded(int(x), to) for x in a])
+    else:
+        wide = a.astype(np.float64)
+    return np.clip(wide, -top, top).astype(dtype(to).numpy)
+
+
+@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("to", PLAIN)
+@pytest.mark.parametrize("source", PLAIN)
+def test_cast(source: str, to: str, count: int) -> None:
+    a = numbers(source, 32 * count, 1)
+    got = elementwise(lambda m, x: m.emit(arith.Cast(x, dtype(to))).result, [(source, a)], to, count)
+    want = converted(a, to)
+    assert same(got, want), f"{a}\n{got}\n{want}"
+
+
+@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("to", FP8)
+@pytest.mark.parametrize("source", [n for n in DTYPES if n not in ("bool", "e5m2")])
+def test_cast_to_fp8(source: str, to: str, count: int) -> None:
+    a = numbers(source, 32 * count, 2)
+    got = elementwise(lambda m, x: m.emit(arith.Cast(x, dtype(to))).result, [(source, a)], to, count, SM89)
+    want = converted(a, to)
+    assert same(got.astype(np.float32), want.astype(np.float32)), f"{a}\n{got}\n{want}"
+
+
+@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("to", ["f64", "f32", "f16", "bf16", "i32", "i8"])
+@pytest.mark.parametrize("source", FP8)
+def test_cast_from_fp8(source: str, to: str, count: int) -> None:
+    a = (np.arange(256) if count == 4 else np.arange(0, 256, 3)[:64]).astype(np.uint8).view(dtype(source).numpy)
+    got = elementwise(lambda m, x: m.emit(arith.Cast(x, dtype(to))).result, [(source, a)], to, count, SM89)
+    want = converted(a, to)
+    finite = np.isfinite(a.astype(np.float32))
+    assert same(got[finite], want[finite])
+
+
+def test_ties_round_to_even_once() -> None:
+    """Through f32, 2^25 + 2^17 + 1 would become a tie for bf16 and round down; it is above the tie."""
+    a = np.full(32, (1 << 25) + (1 << 17) + 1, np.int32)
+    got = elementwise(lambda m, x: m.emit(arith.Cast(x, dtype("bf16"))).result, [("i32", a)], "bf16")
+    assert np.all(got.astype(np.float32) == (1 << 25) + (1 << 18))
+
+
+def test_fp8_before_sm_89_is_refused() -> None:
+    a = np.zeros(32, np.float32)
+    with pytest.raises(TargetError, match="sm_80 cannot convert f32 to e4m3"):
+        elementwise(lambda m, x: m.emit(arith.Cast(x, dtype("e4m3"))).result, [("f32", a)], "e4m3")
+
+
+@pytest.mark.parametrize(
+    ("source", "to"), [("f32", "i32"), ("u32", "f32"), ("f64", "u64"), ("bf16", "u16"), ("i8", "u8"), ("e4m3", "i8")]
+)
+@pytest.mark.parametrize("count", [1, 4])
+def test_reinterpret(source: str, to: str, count: int) -> None:
+    a = np.random.default_rng(3).integers(0, 255, 32 * count * dtype(source).bytes).astype(np.uint8)
+    a = a.view(dtype(source).numpy)
+    got = elementwise(lambda m, x: m.emit(arith.Reinterpret(x, dtype(to))).result, [(source, a)], to, count)
+    assert np.array_equal(got.view(np.uint8), a.view(np.uint8))

@@ -47,7 +47,7 @@ def _truncdiv(a: int, b: int) -> int:
     return q if (a < 0) == (b < 0) else -q
 
 
-_INTEGER: dict[type[Op], Callable[[int, int], int]] = {
+INTEGER: dict[type[Op], Callable[[int, int], int]] = {
     arith.Add: lambda a, b: a + b,
     arith.Sub: lambda a, b: a - b,
     arith.Mul: lambda a, b: a * b,
@@ -64,7 +64,7 @@ _INTEGER: dict[type[Op], Callable[[int, int], int]] = {
     arith.Shr: lambda a, b: a >> b,
 }
 _DIVISIONS = (arith.FloorDiv, arith.FloorMod, arith.TruncDiv, arith.TruncMod)
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b,
     "gt": lambda a, b: a > b,
@@ -97,7 +97,7 @@ def fold(op: Op) -> Value | Any | None:
     if isinstance(op, arith.Cmp):
         a, b = _held(op.a), _held(op.b)
         if a is not None and b is not None:
-            return _COMPARE[op.predicate](a, b)
+            return COMPARE[op.predicate](a, b)
         if op.a is op.b and not op.a.dtype.is_float and isinstance(op.a.type, ScalarType):
             return op.predicate in ("le", "ge", "eq")
     if isinstance(op, arith.Select):
@@ -138,7 +138,7 @@ def _fold_binary(op: arith.Binary) -> Value | Any | None:
             return None
         if kind in (arith.Shl, arith.Shr) and not 0 <= b < d.bits:
             return None
-        return wrap(_INTEGER[kind](a, b), d)
+        return wrap(INTEGER[kind](a, b), d)
     if kind in _NEUTRAL:
         neutral, commutes = _NEUTRAL[kind]
         if b == neutral and op.a.type == t:

@@ -30,6 +30,7 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, thread, tile
 from minitile.ir.types import DType, Type, dtype_of
 from minitile.passes.divergence import divergent_values
+from minitile.passes.examples import Example
 from minitile.passes.polynomial import Affine, Monomial, divide, serial
 
 __all__ = ["ZERO_MULTIPLE", "Affine", "Bounds", "Facts", "Monomial", "Range", "divisor_of"]
@@ -85,8 +86,10 @@ class Facts:
         self._divergent: set[Value] | None = None
         assumptions: list[tuple[Value, Block | None]] = []
         self._note(kernel.body, 0, None, assumptions)
+        self._examples = [Example(self._owners, self._factors, self._threads, last) for last in (False, True)]
         for condition, block in assumptions:
             self._assume(condition, True, block)
+            self._keep_examples(condition, True)
 
     # Where values come from ----------------------------------------------------------------------------------------
 
@@ -451,6 +454,10 @@ class Facts:
             return a.const >= 0
         known = self._proved.get(a)
         if known is None:
+            for example in self._examples:
+                number = example.polynomial(a)
+                if number is not None and number < 0:
+                    return False
             self._proved[a] = False
             known = self._proved[a] = _Proof(self).holds(a, 0)
         return known
@@ -501,19 +508,37 @@ class Facts:
             else:
                 bounds.upper.append((-c, parts[1]))
             recorded.append((v, c < 0))
+            recorded += self._record_quotient(v, c, parts[1], scope)
         return recorded
+
+    def _record_quotient(self, v: Value, c: int, rest: Affine, scope: Block | None) -> list[tuple[Value, bool]]:
+        """What c*v + rest >= 0 says of x, where v is x / d: n <= x / d makes n*d <= x."""
+        if not isinstance(v.op, _FLOOR_DIVISIONS):
+            return []
+        known = self._bounds.get(v) or self.bounds(v)
+        return [
+            fact
+            for d, a in (known.upper if c > 0 else known.lower)
+            if d > 1
+            for fact in self._record(c * a + d * rest, scope)
+        ]
+
+    def _keep_examples(self, condition: Value, holds: bool) -> None:
+        """Only examples in which the condition is known to be so."""
+        self._examples = [e for e in self._examples if e.value(condition) == holds]
 
     @contextmanager
     def assuming(self, condition: Value, holds: bool = True) -> Iterator[None]:
         """Inside the `with`, the condition is known to hold (or not to): for the branches of an `if`."""
+        outer = self._ranges, self._proved, self._bounds, self._multiples, self._examples
+        self._multiples = dict(self._multiples)
         recorded = self._assume(condition, holds, None)
-        caches = self._ranges, self._proved, self._bounds, self._multiples
-        if recorded:
-            self._ranges, self._proved, self._bounds, self._multiples = {}, {}, {}, dict(self._multiples)
+        self._keep_examples(condition, holds)
+        self._ranges, self._proved, self._bounds = {}, {}, {}
         try:
             yield
         finally:
-            self._ranges, self._proved, self._bounds, self._multiples = caches
+            self._ranges, self._proved, self._bounds, self._multiples, self._examples = outer
             for v, is_upper in reversed(recorded):
                 (self._assumed[v].upper if is_upper else self._assumed[v].lower).pop()
 

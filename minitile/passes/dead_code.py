@@ -35,9 +35,9 @@ def remove_dead(block: Block, live: set[Value]) -> None:
         elif isinstance(op, control.If):
             _if(op, live)
         else:
-            for region in reversed(op.regions):
+            for region in reversed(op.regions) if op.region_fields else ():
                 remove_dead(region, live)
-        if op.regions and _idle(op):
+        if op.region_fields and _idle(op):
             continue
         live.update(op.operands)
         kept.append(op)
@@ -108,7 +108,7 @@ def _needs(block: Block, live: set[Value]) -> set[Value]:
                 continue
             if _removable(op) and not any(r in live for r in op.results):
                 continue
-            for region in reversed(op.regions):
+            for region in reversed(op.regions) if op.region_fields else ():
                 go(region)
             live.update(op.operands)
 

@@ -132,7 +132,7 @@ class Barriers:
         threads = machine.thread[slots][self.waiting[slots] & (self.wait_id[slots] == number)]
         self.arrived[cta, number] = 0
         if machine.race is not None:
-            if expected == _ALL:
+            if len(threads) == int(self.live_count[cta]):
                 machine.race.barrier_all(np.array([cta]))
             machine.race.join(("bar", cta, number), threads)
         self.waiting[threads] = False

@@ -20,7 +20,7 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 def kernel(body: str, inputs: Mapping[str, Any], outputs: Mapping[str, str], target: str = "sm_80") -> str:
     """The text of an entry `k`; `outputs` maps register names to a type ("f32", "pred", ...)."""
     names = [*inputs, *outputs]
-    version = "8.1" if target == "sm_89" else "8.0"
+    version = "8.4" if target == "sm_89" else "8.0"
     lines = [f".version {version}\n.target {target}\n.address_size 64", ".visible .entry k("]
     lines.append(",\n".join(f"    .param .u64 p_{name}" for name in names) + "\n) {")
     lines.append("    .reg .b64 %base, %offset;\n    .reg .b32 %i, %word;\n    .reg .pred %pp;\n    .reg .b16 %half;")

@@ -1,4 +1,4 @@
-"""Every case of cases.py: the simulator agrees with NumPy, and the text assembles."""
+"""Every case of cases.py and warp_cases.py: the simulator agrees with NumPy, and the text assembles."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 
 from .cases import CASES, Case
 from .harness import assemble, kernel, output_dtype, simulate
+from .warp_cases import WARP_CASES
 
-_HALF = {"f16": np.float16, "f16x2": np.float16, "bf16x2": "bf16"}
+ALL_CASES = [*CASES, *WARP_CASES]
 
 
 def _bits(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -52,7 +53,7 @@ def _nan_alike(kind: str, case: Case, got: np.ndarray[Any, Any], want: np.ndarra
     return ok.reshape(len(got), -1).all(axis=1)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: case.name)
 def test_instruction(case: Case) -> None:
     results, report = simulate(case.body, case.inputs, case.outputs, case.target)
     assert not report.findings
@@ -70,7 +71,7 @@ def test_instruction(case: Case) -> None:
 
 def test_cases_assemble() -> None:
     problems = []
-    for case in CASES:
+    for case in ALL_CASES:
         problem = assemble(kernel(case.body, case.inputs, case.outputs, case.target), case.target)
         if problem:
             problems.append(f"{case.name}: {problem}")

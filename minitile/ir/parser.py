@@ -35,7 +35,7 @@ _TOKEN = re.compile(
     |(?P<symbol>@[\w.]+)
     |(?P<angle>[A-Za-z_]\w*<)
     |(?P<word>[A-Za-z_]\w*)
-    |(?P<mark>[()\[\]{{}},:=])""",
+    |(?P<mark>\.\.|[()\[\]{{}},:=*])""",
     re.VERBOSE,
 )
 _WORDS = {"true": True, "false": False}
@@ -370,9 +370,31 @@ class _Parser:
             return DTYPES[token.text]
         if token.text == "(":
             values: list[Any] = []
-            self.listed(lambda: values.append(self.attribute()), ")")
+            self.listed(lambda: self.element(values), ")")
             return tuple(values)
         raise self.error(f"expected an attribute's value, found {token.text}", token)
+
+    def element(self, into: list[Any]) -> None:
+        """One of a tuple's elements, `0 * 128`, or the `.., 14` that continues `0, 2`."""
+        if self.accept(".."):
+            self.expect(",")
+            last = self.number()
+            if len(into) < 2 or not all(type(v) is int for v in into[-2:]):
+                raise self.error("'..' continues the two numbers before it")
+            start, step = into[-1], into[-1] - into[-2]
+            if step == 0 or (last - start) % step or (last - start) // step < 0:
+                raise self.error(f"{last} is not reached from {start} in steps of {step}", self.tokens[self.at - 1])
+            into.extend(range(start + step, last + (1 if step > 0 else -1), step))
+            return
+        value = self.attribute()
+        into.extend([value] * (self.number() if self.accept("*") else 1))
+
+    def number(self) -> int:
+        token = self.take("number", "a number")
+        value, _ = read_number(token.text)
+        if type(value) is not int:
+            raise self.error(f"expected an integer, found {token.text}", token)
+        return value
 
     def types(self) -> tuple[Type, ...]:
         found = [self.type()]

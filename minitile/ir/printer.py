@@ -20,6 +20,7 @@ operands    several in brackets, which hug the operand before them when they are
             `name = %v`; an operation whose only field is `operands` lists them bare
 constants   stand where they are used: `4` is i32, `0.5` f32, `true` bool, other dtypes are written `4:i64`. They have
             no lines of their own, so an unused constant is not shown
+numbers     many in a tuple: `0 * 128` is 128 zeros, `0, 2, .., 14` goes on in equal steps
 names       the user's, with a number where that is needed to tell values apart; `%0`, `%1` without one
 regions     block arguments, then the operations; named when there are two
 """
@@ -67,9 +68,30 @@ def print_attribute(value: Any) -> str:
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, tuple):
-        comma = "," if len(value) == 1 else ""
-        return f"({', '.join(map(print_attribute, value))}{comma})"
+        parts = _runs(value) if all(type(v) is int for v in value) else list(map(print_attribute, value))
+        return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
     return str(value)
+
+
+def _runs(numbers: tuple[int, ...]) -> list[str]:
+    """The numbers, with runs of five or more shortened: `0 * 128` for equal ones, `0, 2, .., 14` for equal steps."""
+    parts: list[str] = []
+    at = 0
+    while at < len(numbers):
+        first = numbers[at]
+        step = numbers[at + 1] - first if at + 1 < len(numbers) else 0
+        end = at + 1
+        while end < len(numbers) and numbers[end] - numbers[end - 1] == step:
+            end += 1
+        if end - at < 5:
+            parts.append(str(first))
+            at += 1
+            continue
+        parts += (
+            [f"{first} * {end - at}"] if step == 0 else [f"{first}", f"{first + step}", "..", f"{numbers[end - 1]}"]
+        )
+        at = end
+    return parts
 
 
 def print_attributes(attributes: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 from typing import Any
 
@@ -81,6 +82,18 @@ anything: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner, max_size=3).map(tuple),
     max_leaves=4,
 )
+runs = st.builds(
+    lambda start, step, count: tuple(start + step * i for i in range(count)),
+    st.integers(24, 40),
+    st.integers(-3, 3),
+    st.integers(0, 9),
+)
+
+
+def join(parts: list[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(itertools.chain(*parts))
+
+
 # Strategies by the annotation of an attribute; those not listed take anything.
 BY_ANNOTATION: dict[str, st.SearchStrategy[Any]] = {
     "int": st.integers(0, 3),
@@ -89,7 +102,7 @@ BY_ANNOTATION: dict[str, st.SearchStrategy[Any]] = {
     "bool": st.booleans(),
     "DType": dtypes,
     "BufferType": buffers,
-    "tuple[int, ...]": st.lists(st.integers(0, 3), max_size=4).map(tuple),
+    "tuple[int, ...]": st.lists(st.integers(0, 3), max_size=4).map(tuple) | st.lists(runs, max_size=4).map(join),
     "tuple[int, ...] | None": st.none() | st.lists(st.integers(0, 3), max_size=4).map(tuple),
     "Dims": st.lists(st.none() | st.integers(0, 3), max_size=3).map(tuple),
     "Span": st.none() | st.tuples(small_ints, small_ints),
@@ -225,6 +238,13 @@ def test_round_trip_of_locations(kernel: Kernel) -> None:
     assert print_kernel(parse_kernel(text), locations=True) == text
 
 
+@given(st.lists(runs, max_size=5).map(join))
+def test_runs_of_numbers(numbers: tuple[int, ...]) -> None:
+    numbers = tuple(n - 30 for n in numbers)
+    kernel = Kernel("k", (), {}, Block(), attrs={"numbers": numbers})
+    assert parse_kernel(print_kernel(kernel)).attrs["numbers"] == numbers
+
+
 @given(types)
 def test_types(t: Type) -> None:
     assert parse_type(str(t)) == t
@@ -267,6 +287,10 @@ def test_constants_in_text_are_made_once_a_block() -> None:
         ((1,), "(1,)"),
         ((None, True, f32), "(none, true, f32)"),
         ('a"b', '"a\\"b"'),
+        ((0, 0, 0, 0), "(0, 0, 0, 0)"),
+        ((0,) * 128, "(0 * 128,)"),
+        ((*range(0, 16, 2), 7, 7), "(0, 2, .., 14, 7, 7)"),
+        ((5, 4, 3, 2, 1, 1, 1, 1, 1), "(5, 4, .., 1, 1, 1, 1, 1)"),
     ],
 )
 def test_attribute_spelling(value: Any, text: str) -> None:

@@ -1,7 +1,7 @@
 """What a kernel depends on besides its arguments: the globals and closure variables that it and its helpers read.
 
-`captures(function)` finds them by the names in its code; `Captures.current` says, cheaply enough for every call, whether
-all still have the values that were compiled in, and `key` stands for those values.
+`captures(function)` finds them by the names in its code; `Captures.current` says, cheaply enough for every call,
+whether all still have the values that were compiled in, and `key` stands for those values.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _MISSING = object()
 
 @dataclass
 class Captures:
-    """`read` are (get, name, value): get(name) must give the very same value. `compared` are (value, copy): objects that
-    can change in place, and what they were."""
+    """`read` are (get, name, value): get(name) must give the very same value. `compared` are (value, copy): objects
+    that can change in place, and what they were."""
 
     read: list[tuple[Callable[[str], Any], str, Any]] = field(default_factory=list)
     compared: list[tuple[Any, Any]] = field(default_factory=list)

@@ -2,8 +2,8 @@
 
 A `Kernel` traces its function once per specialisation. A specialisation is fixed by the compile-time parameters, the
 values of captured globals and helpers, the dtypes of tensors annotated without one, the target, and for each run-time
-dimension the largest of 128, 16, 8, 4, 2 that divides it. Everything else is a run-time value: one compiled kernel serves
-every size.
+dimension the largest of 128, 16, 8, 4, 2 that divides it. Everything else is a run-time value: one compiled kernel
+serves every size.
 
 A call goes: captured values unchanged? → bind the arguments → which dimensions are divisible by what → launch.
 """
@@ -51,8 +51,8 @@ class Spec:
 
 
 def spec(shape: tuple[int | str, ...] | int | str, dtype: Any) -> Spec:
-    """Describes a tensor for `compile` and `trace`: `spec((8192, "K"), "bfloat16")`. A size tells the compiler only what
-    divides it; raises LanguageError for an unknown dtype."""
+    """Describes a tensor for `compile` and `trace`: `spec((8192, "K"), "bfloat16")`. A size tells the compiler only
+    what divides it; raises LanguageError for an unknown dtype."""
     return Spec(tuple(shape) if isinstance(shape, (tuple, list)) else (shape,), dtype_of_name(dtype))
 
 
@@ -258,7 +258,7 @@ class Kernel:
             except TypeError:
                 raise self._refused(
                     f"cannot tell specialisations apart by {name}={value!r}",
-                    f"'{name}' is a compile-time parameter (it has no T.Tensor or dtype annotation): pass something hashable",
+                    f"'{name}' has no T.Tensor or dtype annotation, so it is compile-time: pass something hashable",
                 ) from None
         return constants
 
@@ -366,8 +366,8 @@ class CompiledKernel:
         return self.executable.prepare(*args)
 
     def simulate(self, *args: Any, schedule: str = "lazy", seed: int = 0, check: bool = True) -> Report:
-        """Executes the PTX on NumPy arrays. `schedule` is when asynchronous copies land: "eager", "lazy" or "random" (by
-        `seed`); `check` looks for races. Raises RaceError, SimulationError, LaunchArgumentError."""
+        """Executes the PTX on NumPy arrays. `schedule` is when asynchronous copies land: "eager", "lazy" or "random"
+        (by `seed`); `check` looks for races. Raises RaceError, SimulationError, LaunchArgumentError."""
         self._bind_on_cpu(args)
         return simulate(self.launch_info, self.asm["ptx"], args, schedule, seed, check)
 

@@ -1,9 +1,8 @@
-"""The interpreter's loops, branches and launch.
+"""The interpreter's loops and the launch.
 
-What is known at trace time stays Python; what is not becomes `for`, `while` and `if` with results:
+What is known at trace time stays Python; what is not becomes `for` and `while` with results:
 
 * a loop carries every name that its body assigns and that is a scalar before it, with the dtype it has on entry;
-* a branch yields every name that one of its sides assigns; equal values on both sides need no result;
 * other names assigned inside have no value afterwards (`Poison` says why when they are used);
 * a `for` that is left by `break` is traced as a `while`.
 """
@@ -13,18 +12,17 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Value
-from minitile.ir.diagnostics import LanguageError, MinitileError, TypeMismatchError
-from minitile.ir.ops import arith, control
+from minitile.ir.diagnostics import MinitileError, TypeMismatchError
+from minitile.ir.ops import control
 from minitile.ir.types import I32, i32
 from minitile.language import loops
+from minitile.language.branches import Branches
 from minitile.language.expressions import Poison
 from minitile.language.loops import KernelScope, Loop, ParallelLoop
-from minitile.language.memory import Memory
 from minitile.language.raster import rasterise
 from minitile.language.scalars import (
     Expr,
@@ -38,86 +36,14 @@ from minitile.language.scalars import (
     truth,
 )
 from minitile.language.source import assigned_names, jumps
-from minitile.language.statements import BROKE, FLAGS, RETURNED, SKIP, UNSET, VALUE, Statements
+from minitile.language.statements import BROKE, RETURNED, SKIP, UNSET, VALUE, Statements
 
 ITERATION_LIMIT = 100_000
 _INDEX = ".index"  # the running index of a `for` that is traced as a `while`
 
 
-@dataclass(frozen=True)
-class _Pending:
-    """A name's value after a branch: result number `index` of the `if`."""
-
-    index: int
-
-
-class Interpreter(Statements):
-    """All of the language."""
-
-    # Branches ----------------------------------------------------------------------------------------------------
-
-    def if_(self, node: ast.If) -> None:
-        test = self.eval(node.test)
-        known = constant_of(test.value) if isinstance(test, Expr) else None
-        if not isinstance(test, Expr) or known is not None:
-            self.block(node.body if self.perform(node.test, bool, test if known is None else known) else node.orelse)
-            return
-        self.at(node.test)
-        condition = truth(test)
-        jumped = jumps((*node.body, *node.orelse))
-        if "return" in jumped and self.scope.caller is None:
-            self.trace.returns.append((condition, self.trace.b.loc))
-        names = assigned_names((*node.body, *node.orelse)) + (list(FLAGS) if jumped else [])
-        self.branch(node, condition, lambda: self.block(node.body), lambda: self.block(node.orelse), names)
-
-    def guarded(self, node: ast.stmt, skip: Expr, rest: list[ast.stmt]) -> None:
-        condition = self.negated(skip.value)
-
-        def reached() -> None:
-            self.locals.update({SKIP: False, BROKE: False, RETURNED: False})
-            self.block(rest)
-
-        def skipped() -> None:
-            self.locals[SKIP] = True
-            if jumps([node]) == {"return"}:
-                self.locals[RETURNED] = True
-
-        self.branch(node, condition, reached, skipped, assigned_names(rest) + list(FLAGS))
-
-    def branch(
-        self,
-        node: ast.stmt,
-        condition: Value,
-        then: Callable[[], None],
-        orelse: Callable[[], None],
-        names: list[str],
-    ) -> None:
-        """Trace both sides, each from the same names, and merge what they assigned."""
-        before = {n: self.locals.get(n, UNSET) for n in names}
-        blocks = (Block(), Block())
-        after: list[dict[str, Any]] = []
-        for block, side in zip(blocks, (then, orelse), strict=True):
-            self.at(node)
-            with self.trace.within(block, f"the `if` at line {node.lineno}"):
-                side()
-            after.append({n: self.locals[n] for n in names if n in self.locals})
-            self.restore(before)
-        self.at(node)
-        merge = _Merge(self, node, condition, blocks)
-        merged = {n: merge.name(n, before[n], after[0].get(n, UNSET), after[1].get(n, UNSET)) for n in names}
-        results = self.join(condition, blocks, tuple(merge.pairs))
-        self.restore({n: _resolve(value, results) for n, value in merged.items()})
-
-    def negated(self, condition: Value) -> Value:
-        op = condition.op
-        return op.a if isinstance(op, arith.Not) else self.trace.b.value(arith.Not(condition))
-
-    def restore(self, values: dict[str, Any]) -> None:
-        for name, value in values.items():
-            if value is UNSET and name not in FLAGS:
-                self.locals.pop(name, None)
-            else:
-                self.locals[name] = value
+class Interpreter(Branches):
+    """All of the language: expressions, statements, branches, and here loops and the launch."""
 
     # Loops -------------------------------------------------------------------------------------------------------
 
@@ -144,9 +70,10 @@ class Interpreter(Statements):
 
     def loop_of(self, node: ast.expr) -> Any:
         """What a `for` runs over; Python's range counts as T.serial inside a launch."""
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and self.trace.launch is not None:
-            if self.eval(node.func) is range and not node.keywords:
-                return self.perform(node, loops.range_loop, *self.items(node.args))
+        match node:
+            case ast.Call(func=ast.Name() as function, args=args, keywords=[]) if self.trace.launch is not None:
+                if self.eval(function) is range:
+                    return self.perform(node, loops.range_loop, *self.items(args))
         return self.eval(node)
 
     def unrolled(self, node: ast.For | ast.While, items: Iterable[Any]) -> None:
@@ -258,15 +185,6 @@ class Interpreter(Statements):
             self.locals[name] = Poison(
                 f"is assigned inside {what} and has no value after it", "assign it before, so that it is carried"
             )
-
-    def refuse_rebinding(self, place: ast.AST, name: str, old: Any, what: str) -> None:
-        kind = old.describe() if isinstance(old, Memory) else f"a Python {type(old).__name__}"
-        raise self.fail(
-            place,
-            f"'{name}' is {kind} and is assigned anew in {what}: it is traced once, so which one is meant would depend on "
-            "run-time values",
-            "only scalars change at run time; use another name, or copy the contents",
-        )
 
     def staged_for(self, node: ast.For, loop: Loop) -> None:
         if not isinstance(node.target, ast.Name):
@@ -515,103 +433,8 @@ _NAMES = {
 }
 
 
-class _Merge:
-    """What the names assigned in a branch are after it. `pairs` are the values that the two sides yield."""
-
-    def __init__(self, interpreter: Interpreter, node: ast.stmt, condition: Value, blocks: tuple[Block, Block]) -> None:
-        self.interpreter = interpreter
-        self.node = node
-        self.condition = condition
-        self.blocks = blocks
-        self.pairs: list[tuple[Value, Value]] = []
-
-    def name(self, name: str, before: Any, a: Any, b: Any) -> Any:
-        if a is b:
-            return a
-        if name == VALUE:
-            return self.returned(a, b)
-        if isinstance(a, Poison) or isinstance(b, Poison):
-            line = self.node.lineno
-            return Poison(
-                f"is assigned on one side only of the `if` at line {line}", "assign it before, or on both sides"
-            )
-        if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
-            parts = before if isinstance(before, tuple) and len(before) == len(a) else (UNSET,) * len(a)
-            return tuple(self.name(name, p, x, y) for p, x, y in zip(parts, a, b, strict=True))
-        if is_scalar(a) and is_scalar(b):
-            return self.scalar(name, before, a, b)
-        place = self.interpreter.places.get(name, self.node)
-        if before is not UNSET and not isinstance(before, Poison):
-            self.interpreter.refuse_rebinding(place, name, before, f"the `if` at line {self.node.lineno}")
-        return Poison("is a different Python object on each side of an `if` on a run-time value")
-
-    def scalar(self, name: str, before: Any, a: Any, b: Any) -> Any:
-        if is_number(a) and is_number(b) and type(a) is type(b) and a == b:
-            return a
-        if isinstance(a, bool) and isinstance(b, bool) and (before is UNSET or entry_dtype(before).kind == "bool"):
-            return Expr(self.condition if a else self.interpreter.negated(self.condition))
-        dtype = self.dtype(name, before, a, b)
-        pair = []
-        for value, block in ((a, self.blocks[0]), (b, self.blocks[1])):
-            with self.interpreter.trace.b.inside(block):
-                pair.append(coerce(value, dtype, f"the value of '{name}'"))
-        if pair[0] is pair[1]:
-            return Expr(pair[0])
-        self.pairs.append((pair[0], pair[1]))
-        return _Pending(len(self.pairs) - 1)
-
-    def dtype(self, name: str, before: Any, a: Any, b: Any) -> Any:
-        """The dtype on entry; for a name that was not there, the one that both sides agree on."""
-        given = [x.dtype for x in (a, b) if isinstance(x, Expr)]
-        if is_scalar(before):
-            entry = entry_dtype(before)
-            for d in given:
-                if d is not entry:
-                    raise self.mismatch(name, f"is {entry} before the `if`, and {d} is assigned to it in a branch")
-            return entry
-        if not given:
-            return promote(entry_dtype(a), entry_dtype(b))
-        if len(given) == 2 and given[0] is not given[1]:
-            raise self.mismatch(name, f"is {given[0]} on one side of the `if` and {given[1]} on the other")
-        return given[0]
-
-    def mismatch(self, name: str, why: str) -> LanguageError:
-        place = self.interpreter.places.get(name, self.node)
-        loc = self.interpreter.scope.location(place)
-        return TypeMismatchError(f"'{name}' {why}", loc, "a variable keeps its dtype: cast the value with T.cast")
-
-    def returned(self, a: Any, b: Any) -> Any:
-        """A function's return value; the side that has not returned yet yields any value of the other's dtype."""
-        if isinstance(a, tuple) or isinstance(b, tuple):
-            count = len(a) if isinstance(a, tuple) else len(b)
-            left, right = (x if isinstance(x, tuple) else (UNSET,) * count for x in (a, b))
-            if len(left) == len(right) and all(x is UNSET or isinstance(x, tuple) for x in (a, b)):
-                return tuple(self.returned(x, y) for x, y in zip(left, right, strict=True))
-        if a is UNSET or b is UNSET:
-            set_one = b if a is UNSET else a
-            if not is_scalar(set_one):
-                return set_one
-            zero = literal(0, entry_dtype(set_one))
-            return self.scalar("the return value", UNSET, *(Expr(zero) if x is UNSET else x for x in (a, b)))
-        if is_scalar(a) and is_scalar(b):
-            return self.scalar("the return value", UNSET, a, b)
-        if a is b:
-            return a
-        raise self.interpreter.fail(
-            self.node, "a function returns different Python objects under a run-time condition", "return scalars"
-        )
-
-
-def _resolve(value: Any, results: list[Value]) -> Any:
-    if isinstance(value, _Pending):
-        return Expr(results[value.index])
-    if isinstance(value, tuple):
-        return tuple(_resolve(v, results) for v in value)
-    return value
-
-
 def drop_unchanged(body: Block, first: int, init: dict[str, Value], values: list[Value]) -> dict[str, Value]:
-    """Removes carried arguments (from number `first` on) that a body hands on as they came; the others' final values."""
+    """Removes carried arguments (from number `first` on) that a body hands on as they came; the others' end values."""
     args = body.args[first:]
     same = {a: init[n] for n, a, v in zip(init, args, values, strict=True) if v is a}
     if same:

@@ -1,7 +1,7 @@
 """What follows `in` of a `for`, and the launch: descriptions that the interpreter recognises.
 
-`T.serial`, `T.Pipelined`, `T.Parallel` and the others return a description; the loop itself is traced by the interpreter
-(`control_flow.py`). Iterating one anywhere else is an error that says so.
+`T.serial`, `T.Pipelined`, `T.Parallel` and the others return a description; the loop itself is traced by the
+interpreter (`control_flow.py`). Iterating one anywhere else is an error that says so.
 """
 
 from __future__ import annotations
@@ -113,7 +113,8 @@ def Pipelined(
     stage: list[int] | None = None,
 ) -> Loop:
     """A loop whose copies from global memory run ahead of their uses. `num_stages` is the number of versions that a
-    buffer filled in the loop gets; 0 and 1 mean no overlap. `order` and `stage`, one int per statement, fix the schedule."""
+    buffer filled in the loop gets; 0 and 1 mean no overlap. `order` and `stage`, one int per statement, fix the
+    schedule."""
     low, high = _bounds(start, stop, "T.Pipelined")
     stages = constant_int(num_stages, "num_stages")
     if not 0 <= stages <= 16:

@@ -78,10 +78,8 @@ def _extremum(kind: type[arith.Binary], pick: Callable[..., Any], values: tuple[
         values = tuple(values[0])
     result = values[0]
     for v in values[1:]:
-        if is_number(result) and is_number(v):
-            result = pick(result, v)
-        else:
-            result = scalars.binary(kind, result, v)
+        known = is_number(result) and is_number(v)
+        result = pick(result, v) if known else scalars.binary(kind, result, v)
     return result
 
 

@@ -1,7 +1,7 @@
 """Tensors and buffers as a kernel sees them, and regions of them.
 
-`A[i, j]` is a scalar load (`Memory.load`) except as a direct argument of copy, gemm, fill, atomics and reductions, where
-it is a `Region`. A region has per memory dimension an offset and an extent:
+`A[i, j]` is a scalar load (`Memory.load`) except as a direct argument of copy, gemm, fill, atomics and reductions,
+where it is a `Region`. A region has per memory dimension an offset and an extent:
 
     int     that many elements
     POINT   one element; the dimension is not a dimension of the tile
@@ -135,7 +135,7 @@ class Memory:
         what = f"a store to {self.describe()}"
         if not is_scalar(value):
             raise TypeMismatchError(
-                f"{what} of {value.describe() if isinstance(value, Memory) else repr(value)}: one element takes a scalar",
+                f"{what} of {value!r}: one element takes a scalar",
                 current().loc,
                 "tiles are copied with T.copy, filled with T.fill",
             )

@@ -15,8 +15,8 @@ from minitile.ir.ops import control
 def rasterise(b: Builder, launch: control.Launch, order: str, size: int) -> None:
     """Compute the block indices x and y anew at the start of the launch and let everything use those.
 
-    With n = y·width + x, a panel holds size·width blocks; in a panel of h rows (the last may be lower than `size`) block r
-    stands in row r mod h, column r div h. order "col" exchanges the roles of x and y.
+    With n = y·width + x, a panel holds size·width blocks; in a panel of h rows (the last may be lower than `size`)
+    block r stands in row r mod h, column r div h. order "col" exchanges the roles of x and y.
     """
     x, y = (0, 1) if order == "row" else (1, 0)
     bx, by = launch.body.args[x], launch.body.args[y]

@@ -296,7 +296,7 @@ def absolute(a: Expr) -> Expr:
 
 
 def unary(kind: type[arith.Unary], a: Any) -> Expr:
-    """A float function. Integers are taken as f32; 16-bit floats go through f32, where the hardware has the function."""
+    """A float function. Integers are taken as f32; 16-bit floats go through f32, which the hardware has it for."""
     value = operand_value(a)
     b = current().b
     given = value.dtype

@@ -21,7 +21,7 @@ from minitile.language.source import closure_values
 
 
 class Tensor:
-    """`T.Tensor(shape, dtype)`: a tensor in global memory, row-major and contiguous. `dtype` None: any, the caller's."""
+    """`T.Tensor(shape, dtype)`: a tensor in global memory, row-major, without gaps. `dtype` None: the caller's."""
 
     __slots__ = ("dtype", "shape")
 
@@ -86,7 +86,7 @@ def read_signature(function: FunctionType, around: Mapping[str, Any]) -> Signatu
         if isinstance(annotation, str):
             annotation = _evaluate(annotation, function, names, p.name, place)
         if isinstance(annotation, Tensor):
-            if not p.default is p.empty:
+            if p.default is not p.empty:
                 raise LanguageError(f"the tensor {p.name} has a default value", place)
             found.append(Parameter(p.name, "tensor", annotation, annotation.dtype, p.default))
         elif isinstance(annotation, DType):

@@ -1,8 +1,8 @@
 """The interpreter's statements: assignments, calls, definitions, jumps; blocks of them.
 
-Jumps are data: `break`, `continue` and `return` set flags, which live among the local names (under names that no user can
-write) and so are merged by branches and carried by loops like everything else. A flag that is a Python bool is known at
-trace time; one that is a staged bool guards the rest of the block.
+Jumps are data: `break`, `continue` and `return` set flags, which live among the local names (under names that no user
+can write) and so are merged by branches and carried by loops like everything else. A flag that is a Python bool is
+known at trace time; one that is a staged bool guards the rest of the block.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 
 from minitile.ir.diagnostics import LanguageError, MinitileError
 from minitile.ir.types import DType
+from minitile.language.calls import Calls
 from minitile.language.context import Trace
-from minitile.language.expressions import INPLACE, Expressions, Poison, Scope
+from minitile.language.expressions import INPLACE, Poison, Scope
 from minitile.language.memory import Memory
 from minitile.language.scalars import Expr, coerce
 from minitile.language.source import FunctionNode, assigned_names
@@ -26,7 +27,7 @@ FLAGS = (SKIP, BROKE, RETURNED, VALUE)
 UNSET = Poison("has no value")
 
 
-class Statements(Expressions):
+class Statements(Calls):
     """Executes statements; loops, branches and `with` are in control_flow.py."""
 
     executors: ClassVar[dict[type[ast.stmt], Callable[[Any, Any], None]]] = {}

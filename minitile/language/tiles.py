@@ -311,8 +311,8 @@ def _atomic(kind: str, what: str) -> Callable[..., Any]:
 
     function.__name__ = function.__qualname__ = f"atomic_{kind}"
     function.__doc__ = (
-        f"dst = {what}, atomically, relaxed, for the whole GPU. dst is one element and value a scalar (the old value is "
-        f"returned if `return_prev`), or both are tiles."
+        f"dst = {what}, atomically, relaxed, for the whole GPU. dst is one element and value a scalar (with "
+        f"`return_prev` the old value is returned), or both are tiles."
     )
     return function
 

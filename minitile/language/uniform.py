@@ -1,8 +1,8 @@
 """The rule of uniformity: what all threads of a block do together is not under a condition that differs between them.
 
-A value differs between threads when it comes from the thread's index, from an atomic's result, from memory at a differing
-address or of each thread's own, or from a loop or branch whose course differs. Tile operations and barriers inside such a
-loop or branch are errors, and so is an early return of the kernel.
+A value differs between threads when it comes from the thread's index, from an atomic's result, from memory at a
+differing address or of each thread's own, or from a loop or branch whose course differs. Tile operations and barriers
+inside such a loop or branch are errors, and so is an early return of the kernel.
 """
 
 from __future__ import annotations

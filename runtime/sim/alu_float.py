@@ -69,6 +69,16 @@ def maximum(a: Array, b: Array) -> Array:
     return _signed_zero(np.fmax(a, b), a, b, np.bitwise_and)
 
 
+def least(a: Array, b: Array) -> Array:
+    """The lesser, NaN if either is NaN (.NaN)."""
+    return _signed_zero(np.minimum(a, b), a, b, np.bitwise_or)
+
+
+def greatest(a: Array, b: Array) -> Array:
+    """The greater, NaN if either is NaN (.NaN)."""
+    return _signed_zero(np.maximum(a, b), a, b, np.bitwise_and)
+
+
 def _signed_zero(result: Array, a: Array, b: Array, combine: Callable[[Array, Array], Array]) -> Array:
     zero = (a == 0) & (b == 0)
     if not zero.any():
@@ -78,7 +88,7 @@ def _signed_zero(result: Array, a: Array, b: Array, combine: Callable[[Array, Ar
 
 
 def _bits(change: Callable[[Array, int], Array]) -> Function:
-    """A function on the sign bit alone: abs and neg keep a NaN's payload."""
+    """A function on the sign bit alone."""
 
     def function(a: Array) -> Array:
         word = UNSIGNED[a.dtype.itemsize]
@@ -128,7 +138,7 @@ def _function(ins: Instruction, kind: str) -> Function:
     else:
         function = _fma(kind) if name == "fma" else _FUNCTIONS[name]
     if "NaN" in ins.mods:
-        function = np.minimum if name == "min" else np.maximum
+        function = least if name == "min" else greatest
     if "ftz" in ins.mods and kind in ("f16", "f32"):
         plain = function
         function = lambda *args: flush(plain(*(flush(each) for each in args)))  # noqa: E731
@@ -137,8 +147,8 @@ def _function(ins: Instruction, kind: str) -> Function:
         function = lambda *args: _saturate(unlimited(*args))  # noqa: E731
     if "relu" in ins.mods:
         raw = function
-        function = lambda *args: _relu(raw(*args))  # noqa: E731
-    return _canonical(function, kind) if kind in _NAN_BITS and name not in ("abs", "neg", "copysign") else function
+        function = lambda *args: relu(raw(*args))  # noqa: E731
+    return _canonical(function, kind) if kind in _NAN_BITS and name != "copysign" else function
 
 
 def _canonical(function: Function, kind: str) -> Function:
@@ -160,8 +170,9 @@ def _saturate(value: Array) -> Array:
     return where(value > zero, np.where(value < one, value, one), zero)
 
 
-def _relu(value: Array) -> Array:
-    return where(value < value.dtype.type(0), value.dtype.type(0), value)
+def relu(value: Array) -> Array:
+    """Negative numbers and -0 to +0; NaN stays."""
+    return where(value <= value.dtype.type(0), value.dtype.type(0), value)
 
 
 @instruction("add", "sub", "mul", "div", "min", "max", "abs", "neg", "mad")

@@ -75,7 +75,7 @@ class Barriers:
         if (
             waits
             and everyone
-            and (per_cta[ctas] == self.live_count[ctas]).all()
+            and (per_cta[ctas] == machine.launch.threads).all()
             and not self.arrived[ctas, number].any()
         ):
             if machine.race is not None:
@@ -132,7 +132,7 @@ class Barriers:
         threads = machine.thread[slots][self.waiting[slots] & (self.wait_id[slots] == number)]
         self.arrived[cta, number] = 0
         if machine.race is not None:
-            if len(threads) == int(self.live_count[cta]):
+            if len(threads) == machine.launch.threads:  # not so if some have exited: nothing orders what they did
                 machine.race.barrier_all(np.array([cta]))
             machine.race.join(("bar", cta, number), threads)
         self.waiting[threads] = False

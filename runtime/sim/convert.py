@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .alu_float import flush
+from .alu_float import flush, relu
 from .alu_integer import apply
 from .formats import FORMATS, encode, to_integral
 from .operands import Read, count, error, read, write
@@ -17,7 +17,9 @@ from .table import Handler, instruction
 
 _MODES = {"rn": "rn", "rz": "rz", "rm": "rm", "rp": "rp", "rna": "rna"}
 _INTEGRAL = {"rni": "rn", "rzi": "rz", "rmi": "rm", "rpi": "rp"}
-_NAN = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "tf32": 0x7FFFFFFF, "e4m3": 0x7F, "e5m2": 0x7F}
+# The NaN that a narrowing conversion gives; on an H200 f64 and bf16 sources keep their payload in f32.
+_NAN = {"f16": 0x7FFF, "bf16": 0x7FFF, "e4m3": 0x7F, "e5m2": 0x7F}
+_NAN32 = 0x7FFFFFFF
 _TYPES = frozenset({*DTYPES, "tf32"})
 
 
@@ -46,7 +48,7 @@ def _scalar(ins: Instruction, result: str, source: str) -> Callable[[Array], Arr
     if from_float and to_float:
         function = _float_to_float(ins, result, source, mode, integral)
     elif from_float:
-        function = _float_to_integer(result, integral or "rz")
+        function = _float_to_integer(result, source, integral or "rz")
     elif to_float:
         function = _integer_to_float(result, source, mode)
     else:
@@ -62,7 +64,7 @@ def _float_to_float(
 ) -> Callable[[Array], Array]:
     dtype = FORMATS[result].dtype
     satfinite = "satfinite" in ins.mods
-    saturate, relu, ftz = "sat" in ins.mods, "relu" in ins.mods, "ftz" in ins.mods
+    saturate, clamped, ftz = "sat" in ins.mods, "relu" in ins.mods, "ftz" in ins.mods
     narrows = FORMATS[result].mantissa < FORMATS[source].mantissa or FORMATS[result].emin > FORMATS[source].emin
 
     def function(a: Array) -> Array:
@@ -78,29 +80,33 @@ def _float_to_float(
         if saturate:
             zero, one = dtype.type(0), dtype.type(1)
             return where(converted > zero, where(converted < one, converted, one), zero)
-        if relu:
-            converted = np.where(converted < dtype.type(0), dtype.type(0), converted)
+        if clamped:
+            converted = relu(converted)
         if ftz and result == "f32":
             converted = flush(converted)
-        if result in _NAN and nan.any() and result != source:
+        if (result in _NAN or (result == "f32" and (source == "f16" or integral))) and nan.any():
             word = UNSIGNED[dtype.itemsize]
-            converted = np.where(nan, word.type(_NAN[result]).view(dtype), converted)
+            converted = np.where(nan, word.type(_NAN.get(result, _NAN32)).view(dtype), converted)
         return converted
 
     return function
 
 
-def _float_to_integer(result: str, mode: str) -> Callable[[Array], Array]:
-    """Out of range clamps, NaN becomes 0."""
+def _float_to_integer(result: str, source: str, mode: str) -> Callable[[Array], Array]:
+    """Out of range clamps; NaN becomes 0, or the top bit alone if 64 bits are involved (measured on an H200)."""
     dtype = DTYPES[result]
     info = np.iinfo(dtype)
+    bits = UNSIGNED[dtype.itemsize]
+    wide = dtype.itemsize == 8 or source == "f64"
+    unknown = bits.type(1 << (8 * dtype.itemsize - 1) if wide else 0).view(dtype)
 
     def function(a: Array) -> Array:
         value = to_integral(np.atleast_1d(a).astype(np.float64), mode)
         inside = np.where(np.isnan(value) | (value >= float(info.max)) | (value <= float(info.min)), 0.0, value)
         whole = inside.astype(np.int64 if dtype.kind == "i" or dtype.itemsize < 8 else np.uint64).astype(dtype)
         whole = np.where(value >= float(info.max), dtype.type(info.max), whole)
-        return np.where(value <= float(info.min), dtype.type(info.min), whole)
+        whole = np.where(value <= float(info.min), dtype.type(info.min), whole)
+        return where(np.isnan(value), unknown, whole)
 
     return function
 

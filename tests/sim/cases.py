@@ -400,7 +400,7 @@ case(
     {"d": "f16"},
     lambda a, b: np.where((a == 0) & (b == 0) & ~(np.signbit(a) & np.signbit(b)), np.float16(0), np.fmax(a, b)),
 )
-case("neg.f16x2 d, a;", PACKED16, {"d": "f16x2"}, lambda a: a ^ np.uint32(0x80008000))
+case("neg.f16x2 d, a;", PACKED16, {"d": "f16x2"}, lambda a: a ^ np.uint32(0x80008000), tags=["nan bits"])
 
 
 def bf(array: Array) -> Array:
@@ -451,8 +451,8 @@ case("cvt.rn.f16.s32 d, a;", I32, {"d": "f16"}, lambda a: a.astype("f8").astype(
 ROUND = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 
 
-def _to_int(value: float, low: int, high: int) -> int:
-    return 0 if np.isnan(value) else clamp(int(np.clip(value, -1e300, 1e300)), low, high)
+def _to_int(value: float, low: int, high: int, unknown: int = 0) -> int:
+    return unknown if np.isnan(value) else clamp(int(np.clip(value, -1e300, 1e300)), low, high)
 
 
 for mode, rounding in ROUND.items():
@@ -461,16 +461,16 @@ for mode, rounding in ROUND.items():
         lo, hi = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
 
         def integral(a: Array, r: Any = rounding, lo: int = lo, hi: int = hi, t: str = dtype) -> Array:
-            return np.array([_to_int(float(x), lo, hi) for x in r(a.astype("f8"))]).astype(t)
+            unknown = lo if t == "i8" else 0
+            return np.array([_to_int(float(x), lo, hi, unknown) for x in r(a.astype("f8"))]).astype(t)
 
-        case(f"cvt.{mode}.{result}.f32 d, a;", F32, {"d": result}, integral, tags=["nan to int"])
+        case(f"cvt.{mode}.{result}.f32 d, a;", F32, {"d": result}, integral)
     case(f"cvt.{mode}.f32.f32 d, a;", F32, {"d": "f32"}, lambda a, r=rounding: r(a))
 case(
     "cvt.rzi.s32.f64 d, a;",
     F64,
     {"d": "s32"},
-    lambda a: np.array([_to_int(x, LOW, HIGH) for x in np.trunc(a).tolist()], "i4"),
-    tags=["nan to int"],
+    lambda a: np.array([_to_int(x, LOW, HIGH, LOW) for x in np.trunc(a).tolist()], "i4"),
 )
 case("cvt.rn.f16.f32 d, a;", F32, {"d": "f16"}, lambda a: a.astype("f2"))
 case("cvt.rn.bf16.f32 d, a;", F32, {"d": "b16"}, lambda a: a.astype(ml_dtypes.bfloat16).view("u2"), tags=["nan bits"])
@@ -499,11 +499,11 @@ case(
     F32,
     {"d": "bf16x2"},
     lambda a, b: (
-        np.where(np.stack([b, a], 1) < 0, np.float32(0), np.stack([b, a], 1))
+        np.where(np.stack([b, a], 1) <= 0, np.float32(0), np.stack([b, a], 1))
         .astype(ml_dtypes.bfloat16)
         .view("u4")[:, 0]
     ),
-    tags=["nan bits", "zero sign"],
+    tags=["nan bits"],
 )
 
 

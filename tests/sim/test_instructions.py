@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 import pytest
 
 from .cases import CASES, Case
+from .gpu import Driver
 from .harness import assemble, kernel, output_dtype, simulate
 from .warp_cases import WARP_CASES
 
@@ -67,6 +69,24 @@ def test_instruction(case: Case) -> None:
             at = int(np.flatnonzero(~ok)[0])
             inputs = {key: value[at] for key, value in case.inputs.items()}
             pytest.fail(f"{name} at {at}: got {got[at]!r}, expected {want[at]!r} from {inputs} ({(~ok).sum()} differ)")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(os.environ.get("MINITILE_GPU") != "1", reason="needs a GPU (MINITILE_GPU=1)")
+def test_gpu_agrees() -> None:
+    """The hardware computes what the cases say: bit for bit, or within the ISA's bounds for approximations."""
+    driver = Driver()
+    problems = []
+    for case in ALL_CASES:
+        count = len(next(iter(case.inputs.values())))
+        results = {name: np.zeros(count, output_dtype(kind)) for name, kind in case.outputs.items()}
+        text = kernel(case.body, case.inputs, case.outputs, case.target)
+        driver.run(text, "k", (count // 128,), (128,), [*case.inputs.values(), *results.values()])
+        simulated, _ = simulate(case.body, case.inputs, case.outputs, case.target)
+        for name, kind in case.outputs.items():
+            if not agrees(case, kind, results[name], simulated[name]).all():
+                problems.append(case.name)
+    assert not problems
 
 
 def test_cases_assemble() -> None:

@@ -87,7 +87,8 @@ PAIRS: dict[str, tuple[str, str, str, str | None]] = {
         "WAW",
     ),
     "shfl orders nothing": (
-        "st.shared.u32 [own], tid;\nshfl.sync.idx.b32 w, v, 0, 31, -1;\nxor.b32 next, own, 4;\nld.shared.u32 v, [next];",
+        "st.shared.u32 [own], tid;\nshfl.sync.idx.b32 w, v, 0, 31, -1;\n"
+        "xor.b32 next, own, 4;\nld.shared.u32 v, [next];",
         "st.shared.u32 [own], tid;\nbar.warp.sync -1;\nxor.b32 next, own, 4;\nld.shared.u32 v, [next];",
         "missing_barrier",
         "RAW",
@@ -114,8 +115,8 @@ PAIRS: dict[str, tuple[str, str, str, str | None]] = {
     ),
     "a wait that leaves the group in flight": (
         COPY + "cp.async.commit_group;\ncp.async.wait_group 1;\nbar.sync 0;\nld.shared.u32 v, [next];",
-        COPY
-        + "cp.async.commit_group;\ncp.async.commit_group;\ncp.async.wait_group 1;\nbar.sync 0;\nld.shared.u32 v, [next];",
+        COPY + "cp.async.commit_group;\ncp.async.commit_group;\n"
+        "cp.async.wait_group 1;\nbar.sync 0;\nld.shared.u32 v, [next];",
         "missing_wait",
         "RAW",
     ),
@@ -157,7 +158,8 @@ PAIRS: dict[str, tuple[str, str, str, str | None]] = {
     ),
     "atomics and plain stores": (
         "atom.shared.add.u32 v, [s], 1;\nsetp.eq.u32 p, tid, 40;\n@p st.shared.u32 [s], v;",
-        "setp.eq.u32 p, tid, 40;\n@p st.shared.u32 [s], v;\nbar.sync 0;\natom.shared.add.u32 v, [s], 1;\nred.shared.add.u32 [s], 1;",
+        "setp.eq.u32 p, tid, 40;\n@p st.shared.u32 [s], v;\nbar.sync 0;\n"
+        "atom.shared.add.u32 v, [s], 1;\nred.shared.add.u32 [s], 1;",
         "missing_barrier",
         "WAW",
     ),
@@ -182,7 +184,8 @@ PAIRS: dict[str, tuple[str, str, str, str | None]] = {
     "named barrier of one half": (
         "setp.lt.u32 p, tid, 32;\nst.shared.u32 [own], tid;\n@p bar.sync 1, 32;\nxor.b32 next, own, 128;\n"
         "setp.lt.u32 p, tid, 32;\n@p ld.shared.u32 v, [next];",
-        "setp.lt.u32 p, tid, 32;\nst.shared.u32 [own], tid;\n@!p bar.arrive 1, 64;\n@p bar.sync 1, 64;\nxor.b32 next, own, 128;\n"
+        "setp.lt.u32 p, tid, 32;\nst.shared.u32 [own], tid;\n"
+        "@!p bar.arrive 1, 64;\n@p bar.sync 1, 64;\nxor.b32 next, own, 128;\n"
         "setp.lt.u32 p, tid, 32;\n@p ld.shared.u32 v, [next];",
         "missing_barrier",
         "RAW",
@@ -253,7 +256,7 @@ def test_check_off_finds_no_races_and_faults_still() -> None:
     only(execute("ld.shared.u32 v, [own+4096];", check=False), "out_of_bounds")
 
 
-# -- across CTAs ---------------------------------------------------------------------------------------------------------
+# -- across CTAs --------------------------------------------------------------------------------
 
 
 def test_ctas_must_not_share_plain_stores() -> None:
@@ -315,7 +318,7 @@ def test_handoff_between_ctas(release: str, acquire: str, fine: bool) -> None:
         only(report, "missing_barrier", "RAW")
 
 
-# -- barriers ------------------------------------------------------------------------------------------------------------
+# -- barriers --------------------------------------------------------------------------------
 
 
 def test_divergent_barrier() -> None:
@@ -344,14 +347,17 @@ def test_barrier_counts() -> None:
 
 def test_bar_red() -> None:
     data, out = np.arange(64, dtype=np.uint32), np.zeros(64, np.uint32)
-    body = "setp.lt.u32 p, tid, 10;\nbar.red.popc.u32 v, 0, p;\nbar.red.or.pred q, 1, p;\n@q add.u32 v, v, 100;\nst.global.u32 [bt], v;"
+    body = (
+        "setp.lt.u32 p, tid, 10;\nbar.red.popc.u32 v, 0, p;\n"
+        "bar.red.or.pred q, 1, p;\n@q add.u32 v, v, 100;\nst.global.u32 [bt], v;"
+    )
     assert assemble(program(body)) is None
     report = run_ptx(program(body), "k", (1,), (64,), [data, out])
     assert not report.findings
     assert (out == 110).all()
 
 
-# -- faults --------------------------------------------------------------------------------------------------------------
+# -- faults --------------------------------------------------------------------------------
 
 
 def test_out_of_bounds_names_the_buffer() -> None:

@@ -33,7 +33,7 @@ def per_warp(function: Callable[[list[int]], list[int]]) -> Callable[..., Array]
     return lambda a: np.array([function(row.tolist()) for row in a.reshape(-1, 32)], "u4").ravel()
 
 
-# -- shuffles: the ISA's pseudocode ----------------------------------------------------------------------------------
+# -- shuffles: the ISA's pseudocode --------------------------------------------------------------------------------
 
 
 def shuffle(mode: str, step: int, c: int) -> Callable[..., Any]:
@@ -81,7 +81,7 @@ case(
     per_warp(lambda v: [v[i] if i % 2 or i + 2 > 31 else v[i + 2] for i in range(32)]),
 )
 
-# -- votes and reductions ----------------------------------------------------------------------------------------------
+# -- votes and reductions --------------------------------------------------------------------------------
 
 ODD = "    and.b32 %x0, a, 1;\n    setp.ne.u32 %q0, %x0, 0;\n"
 case(
@@ -120,7 +120,7 @@ case(
     "redux.sync.xor.b32 d, a, -1;", VALUES, {"d": "b32"}, per_warp(lambda v: [int(XORS.reduce(np.array(v, "u4")))] * 32)
 )
 
-# -- ldmatrix ------------------------------------------------------------------------------------------------------------
+# -- ldmatrix --------------------------------------------------------------------------------
 
 # Each of 4 warps puts its lanes' words into its own 1 KiB (four copies), then loads rows in a scrambled order.
 FILL = """    .shared .align 128 .b8 tile[4096];
@@ -172,10 +172,10 @@ for count in (1, 2, 4):
         registers = "defg"[:count]
         vector = "{" + ", ".join(registers) + "}"
         body = f"{FILL}    ldmatrix.sync.aligned.m8n8.x{count}{suffix}.shared.b16 {vector}, [row];"
-        outputs = {register: "b32" for register in registers}
+        outputs = dict.fromkeys(registers, "b32")
         case(body, VALUES, outputs, loaded(count, bool(suffix)))
 
-# -- mma -----------------------------------------------------------------------------------------------------------------
+# -- mma --------------------------------------------------------------------------------
 
 
 def fragment(places: list[tuple[Array, Array]], shape: tuple[int, int], elems: Array) -> Array:
@@ -236,7 +236,7 @@ def mma_case(
         return tuple(words[:, i] for i in range(c_regs))
 
     sets = ", ".join("{" + ", ".join(names) + "}" for names in (names_d, names_a, names_b, names_c))
-    case(f"{op} {sets};", inputs, {name: "b32" for name in names_d}, expected, target=target)
+    case(f"{op} {sets};", inputs, dict.fromkeys(names_d, "b32"), expected, target=target)
 
 
 _MMA = "mma.sync.aligned"
@@ -253,7 +253,7 @@ mma_case(f"{_MMA}.m16n8k16.row.col.s32.s8.u8.s32", "i1", "u1", A_8BIT_16, B_8BIT
 mma_case(f"{_MMA}.m16n8k32.row.col.f32.e4m3.e4m3.f32", E4M3, E4M3, A_8BIT, B_8BIT, 32, target="sm_89")
 mma_case(f"{_MMA}.m16n8k32.row.col.f32.e5m2.e4m3.f32", E5M2, E4M3, A_8BIT, B_8BIT, 32, target="sm_89")
 
-# -- divergence ------------------------------------------------------------------------------------------------------------
+# -- divergence --------------------------------------------------------------------------------
 
 case(
     """    mov.u32 d, 0;

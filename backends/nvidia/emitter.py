@@ -234,7 +234,7 @@ class Emitter:
         readers: dict[str, int] = {}
         for s, _ in pending.values():
             readers[s] = readers.get(s, 0) + 1
-        ready = [d for d in pending if d not in readers]
+        ready = [d for d in reversed(pending) if d not in readers]
         while pending:
             if not ready:  # only cycles are left: save one register, which frees it to be written
                 d, (s, kind) = next(iter(pending.items()))

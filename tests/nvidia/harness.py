@@ -1,7 +1,7 @@
 """Thread IR built by hand, written as PTX, assembled, and run in the simulator.
 
-`elementwise` makes a kernel of one warp or more in which each thread loads `count` elements of every input, computes, and
-stores `count` elements of the result.
+`elementwise` makes a kernel of one warp or more in which each thread loads `count` elements of every input, computes,
+and stores `count` elements of the result.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def elementwise(
     names = {f"x{n}_": d for n, (d, _) in enumerate(inputs)}
     make = Make({**names, "out": out}, threads=threads)
     index = make.mul(make.thread(), count)
-    values = [make.load(name, index, count, _width(make, name, count)) for name in names]
-    make.store("out", index, compute(make, *values), _width(make, "out", count))
+    values = [make.load(name, index, count, width_of(d, count)) for name, d in names.items()]
+    make.store("out", index, compute(make, *values), width_of(out, count))
     result = np.zeros(total, dtype(out).numpy)
     arrays = [np.ascontiguousarray(a, dtype(d).numpy) for d, a in inputs]
     # The simulator's buffers are bytes: it knows neither bf16 nor fp8.
@@ -116,8 +116,9 @@ def raw(array: Array) -> Array:
     return array.view(np.uint8)
 
 
-def _width(make: Make, name: str, count: int) -> int:
-    return min(count, 16 // make.tensors[name].dtype.bytes)
+def width_of(name: str, count: int) -> int:
+    """The widest accesses that are aligned: all of a power of two, up to 16 bytes."""
+    return min(count, 16 // dtype(name).bytes) if count & (count - 1) == 0 else 1
 
 
 def numpy_of(d: DType | str) -> np.dtype[Any]:

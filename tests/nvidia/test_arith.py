@@ -16,8 +16,9 @@ from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import arith
 from minitile.ir.types import dtype, f32
+from minitile.target import Target
 
-from .harness import SM80, Array, Make, elementwise, raw, run
+from .harness import SM80, Array, Make, elementwise, raw, run, width_of
 
 SIGNED = ("i8", "i16", "i32", "i64")
 UNSIGNED = ("u8", "u16", "u32", "u64")
@@ -106,17 +107,23 @@ def same(got: Array, want: Array) -> bool:
 
 
 def run_all(
-    name: str, computed: dict[str, tuple[Callable[[Builder, Value, Value], Value], str]], a: Array, b: Array, count: int
+    name: str,
+    computed: dict[str, tuple[Callable[[Builder, Value, Value], Value], str]],
+    a: Array,
+    b: Array,
+    count: int,
+    target: Target = SM80,
 ) -> dict[str, Array]:
     """One kernel with an output for every operation: title -> (what to emit, dtype of the result)."""
     outs = {f"out{n}_": d for n, (_, d) in enumerate(computed.values())}
-    make = Make({"a": name, "b": name, **outs})
+    threads = len(a) // count
+    make = Make({"a": name, "b": name, **outs}, threads=threads)
     index = make.mul(make.thread(), count)
-    x, y = make.load("a", index, count), make.load("b", index, count)
+    x, y = make.load("a", index, count, width_of(name, count)), make.load("b", index, count, width_of(name, count))
     for out, (emit, _) in zip(outs, computed.values(), strict=True):
-        make.store(out, index, emit(make, x, y))
-    results = [np.zeros(THREADS * count, dtype(d).numpy) for d in outs.values()]
-    run(make, raw(a), raw(b), *[raw(r) for r in results])
+        make.store(out, index, emit(make, x, y), width_of(outs[out], count))
+    results = [np.zeros(len(a), dtype(d).numpy) for d in outs.values()]
+    run(make, raw(a), raw(b), *[raw(r) for r in results], target=target, threads=threads)
     return dict(zip(computed, results, strict=True))
 
 

@@ -84,6 +84,7 @@ class Facts:
         self._proved: dict[Affine, bool] = {}
         self._assumed: dict[Value, Bounds] = {}
         self._divergent: set[Value] | None = None
+        self._analysed: set[Value] = set()  # the results that `_divergent` knows about
         assumptions: list[tuple[Value, Block | None]] = []
         self._note(kernel.body, 0, None, assumptions)
         self._examples = [Example(self._owners, self._factors, self._threads, last) for last in (False, True)]
@@ -130,8 +131,11 @@ class Facts:
         """Whether all threads of the CTA hold the same number."""
         if self._divergent is None:
             self._divergent = divergent_values(self.kernel)
+            self._analysed = {r for op in self.kernel.walk() for r in op.results}
         if v in self._divergent:
             return False
+        if v in self._analysed:
+            return True
         op = v.op
         if op is None or v in self._depths or not op.operands:
             return not isinstance(op, (tile.ThreadIndex, thread.Special)) or self._uniform_special(op)

@@ -26,8 +26,10 @@ from minitile.passes.parallel_to_tiles import parallel_to_tiles
 from minitile.passes.place_shared import place_shared
 from minitile.passes.simplify import simplify
 from minitile.passes.software_pipeline import software_pipeline
+from minitile.passes.spread_copies import spread_copies
 from minitile.passes.thread_barriers import thread_barriers
 from minitile.passes.unroll import unroll
+from minitile.passes.wrap_counters import wrap_counters
 from minitile.target import Target
 
 
@@ -35,7 +37,7 @@ def legalize(kernel: Kernel, context: PassContext) -> None:
     """The backend's own: operations that the target lacks become ones that it has."""
     from minitile.backends.nvidia.legalize import legalize as nvidia
 
-    nvidia(kernel, context)
+    nvidia(kernel, context.target)
 
 
 TILE_PASSES: list[tuple[str, Pass]] = [
@@ -56,14 +58,16 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     ("simplify", simplify),
     ("cse", cse),
     ("licm", licm),
+    ("spread_copies", spread_copies),
     # Synchronisation last: placement decides which bytes two buffers share, barriers which accesses those are, and only
     # then is it known which asynchronous groups are outstanding at a wait.
     ("place_shared", place_shared),
     ("thread_barriers", thread_barriers),
     ("count_tokens", count_tokens),
+    ("wrap_counters", wrap_counters),
 ]
 
-OPTIONAL = frozenset({"simplify", "cse", "licm", "software_pipeline", "unroll"})
+OPTIONAL = frozenset({"simplify", "cse", "licm", "software_pipeline", "spread_copies", "unroll", "wrap_counters"})
 
 PASSES: dict[str, Pass] = {**dict(TILE_PASSES), "lower": lower, **dict(THREAD_PASSES)}
 

@@ -193,13 +193,15 @@ def _store_bools(w: Emitter, op: thread.StoreMem, opcode: str, places: list[str]
 
 def cp_async(w: Emitter, op: thread.CpAsync) -> None:
     """16 bytes go past L1 (.cg), 4 and 8 through it (.ca). The source size operand is 0 where the predicate is false:
-    all of the destination becomes zeros and nothing is read."""
+    all of the destination becomes zeros and nothing is read. Where `enable` is false the instruction is skipped."""
     form = f"cp.async.{'cg' if op.bytes == 16 else 'ca'}.shared.global"
     to = addresses(w, op.dst, op.dst_of, op.dst_offsets)
     source = addresses(w, op.src, op.src_of, op.src_offsets)
     sizes = _source_sizes(w, op)
-    for d, s, size in zip(to, source, sizes, strict=True):
-        w.emit(f"{form} {d}, {s}, {op.bytes}{size};")
+    enabled = w.guards(op.enable, op.enable_of, len(to))
+    for d, s, size, guard in zip(to, source, sizes, enabled, strict=True):
+        if guard is not None:
+            w.emit(f"{guard}{form} {d}, {s}, {op.bytes}{size};")
 
 
 def _source_sizes(w: Emitter, op: thread.CpAsync) -> list[str]:

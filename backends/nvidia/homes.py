@@ -42,7 +42,7 @@ _MEMORY: dict[type[Op], tuple[tuple[str, ...], tuple[str, ...]]] = {
     thread.LoadMem: (("address",), ("predicate",)),
     thread.StoreMem: (("address",), ("predicate", "value")),
     thread.AtomicMem: (("address",), ("predicate", "value")),
-    thread.CpAsync: (("dst", "src"), ("predicate",)),
+    thread.CpAsync: (("dst", "src"), ("predicate", "enable")),
     thread.LdMatrix: (("address",), ()),
 }
 

@@ -99,6 +99,7 @@ class Op:
     terminator: ClassVar[bool] = False
     uniform: ClassVar[bool] = False
     operand_fields: ClassVar[tuple[tuple[str, str], ...]] = ()  # (name, mark)
+    plain_operands: ClassVar[tuple[str, ...] | None] = None  # the names when all are plain single ones: the fast way
     attr_fields: ClassVar[tuple[tuple[str, Any], ...]] = ()  # (name, default)
     region_fields: ClassVar[tuple[str, ...]] = ()
     registry: ClassVar[dict[str, type[Op]]] = {}
@@ -117,6 +118,8 @@ class Op:
         dataclass(eq=False, repr=False)(cls)
         marks = [(f.name, f.metadata.get("mark"), f.default) for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
         cls.operand_fields = tuple((n, m) for n, m, _ in marks if m in ("operand", "maybe", "operands"))
+        plain = all(mark == "operand" for _, mark in cls.operand_fields)
+        cls.plain_operands = tuple(n for n, _ in cls.operand_fields) if plain else None
         cls.attr_fields = tuple((n, d) for n, m, d in marks if m == "attr")
         cls.region_fields = tuple(n for n, m, _ in marks if m == "region")
         if stage is not None:
@@ -169,6 +172,8 @@ class Op:
     @property
     def operands(self) -> list[Value]:
         """All operands in field order."""
+        if self.plain_operands is not None:
+            return [getattr(self, name) for name in self.plain_operands]
         found: list[Value] = []
         for name, mark in self.operand_fields:
             value = getattr(self, name)
@@ -180,10 +185,14 @@ class Op:
 
     @property
     def regions(self) -> list[Block]:
-        return [getattr(self, name) for name in self.region_fields]
+        return [getattr(self, name) for name in self.region_fields] if self.region_fields else []
 
     def replace_operands(self, f: Callable[[Value], Value]) -> None:
         """Put f(v) for every operand v, in place."""
+        if self.plain_operands is not None:
+            for name in self.plain_operands:
+                setattr(self, name, f(getattr(self, name)))
+            return
         for name, mark in self.operand_fields:
             value = getattr(self, name)
             if mark == "operands":

@@ -44,7 +44,8 @@ class Rewriter:
         self.b.loc = loc
         if new is None:
             self.b.block.ops.append(op)
-            self.regions(op)
+            if op.region_fields:
+                self.regions(op)
             return
         values = new if isinstance(new, tuple) else (new,)
         for old_value, value in zip(op.results, values, strict=False):

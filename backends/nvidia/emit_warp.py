@@ -99,6 +99,16 @@ def _mma_words(w: Emitter, value: Value) -> list[str]:
     return w.once((value, "tf32"), raw)  # type: ignore[no-any-return]
 
 
+def round_tf32(w: Emitter, op: thread.RoundTf32) -> None:
+    """cvt.rna.tf32 writes untyped registers, which mma can take as they are."""
+    raw = []
+    for x in w.in_registers(op.a):
+        raw.append(w.temp("b32"))
+        w.emit(f"cvt.rna.tf32.f32 {raw[-1]}, {x};")
+    w.once((op.result, "tf32"), lambda: raw)
+    w.define(op.result, raw)
+
+
 def _accumulator(w: Emitter, value: Value) -> list[str]:
     return w.words(value) if per_word(value.dtype) > 1 else w.in_registers(value)
 
@@ -197,6 +207,7 @@ def offsets(w: Emitter, op: thread.Offsets) -> None:
 
 EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     thread.MmaSync: mma,
+    thread.RoundTf32: round_tf32,
     thread.ShuffleXor: shuffle_xor,
     thread.Shuffle: shuffle,
     thread.Barrier: barrier,

@@ -208,11 +208,18 @@ class _Backward:
             used = [fold_address(getattr(op, name))[0] for name in addresses]
             used += [v for name in others if (v := getattr(op, name)) is not None]
         self.use(used, live)
-        if not isinstance(op, IN_PLACE):
-            for r in results:
-                if r in self.candidates:
-                    in_place = self.survey.roots_of(op.c) if isinstance(op, thread.MmaSync) else ()
-                    self.interfere(r, [u for v in used for u in self.survey.roots_of(v) if u not in in_place])
+        for r in results:
+            if r in self.candidates:
+                self.interfere(r, self.read_late(op, used))
+
+    def read_late(self, op: Op, used: Sequence[Value]) -> list[Value]:
+        """What may still be read after a part of the result has been written. An alias may have the registers of its
+        root in another order, so that not even an elementwise operation reads each before it writes it."""
+        if isinstance(op, IN_PLACE):
+            used = [v for v in used if v in self.survey.roots]
+        elif isinstance(op, thread.MmaSync):
+            used = [v for v in used if v is not op.c or v in self.survey.roots]
+        return [root for v in used for root in self.survey.roots_of(v)]
 
     def loop(self, op: control.For, live: set[Value]) -> None:
         self.define_all(op.results, live)

@@ -227,6 +227,7 @@ class _Writer:
         end = w.code.label("if_end")
         then_empty, else_empty = (self.is_empty(b, op.results) for b in (op.then, op.orelse))
         if then_empty and else_empty:
+            self.settle(op.results, op.results)
             return
         if else_empty or then_empty:
             w.emit(f"@{'!' if else_empty else ''}{condition} {jump} {end};")

@@ -15,14 +15,14 @@ from .harness import Make, run
 from .programs import Programs, interpret
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_random_programs(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "size"), [*((seed, 30) for seed in range(40)), (212, 60), (684, 60), (411, 60)])
+def test_random_programs(seed: int, size: int) -> None:
     make = Make({"x": "i32", "out": "i32"})
     index = make.mul(make.thread(), 4)
     scalars = [make.load("x", index), make.load("x", make.add(index, 1))]
     vector = make.load("x", index, 4, 4)
     start = len(make.kernel.body.ops)
-    values = Programs(make, seed, 30).block([*scalars, vector])
+    values = Programs(make, seed, size).block([*scalars, vector])
     results = [v for v in values if v.type in (I32, vector.type)]
     total = results[-1]
     for v in results[3:-1]:  # every result counts, shuffled by a multiplication

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# The run tests on this machine's NVIDIA GPU, then every example under compute-sanitizer's four tools: six minutes.
+#
+#   benchmarks/gpu_check.sh [LOGS]          logs go to the folder LOGS (default: build/gpu_check)
+#
+# PYTHON=python3 names the interpreter (with torch, pytest, cuda-python, nvidia-nvjitlink); TESTS what pytest runs;
+# JOBS how many processes run at once; STEPS="tests planted examples" what to do. One line a check, first lines of
+# what failed below it; the exit code is 0 when all passed.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+logs=$(realpath -m "${1:-build/gpu_check}")
+python=${PYTHON:-python3}
+tests=${TESTS:-tests/examples tests/runtime tests/golden}
+jobs=${JOBS:-12}
+steps=${STEPS:-tests planted examples}
+tools="memcheck racecheck initcheck synccheck"
+mkdir -p "$logs"
+export MINITILE_GPU=1 PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1 MINITILE_CACHE_DIR=${MINITILE_CACHE_DIR:-$logs/cache}
+export logs python
+failed=0
+
+# check NAME SECONDS COMMAND...: runs it; prints PASS or FAIL, with the first complaints.
+check() {
+  local name=$1 limit=$2 start=$SECONDS status=0
+  shift 2
+  timeout "$limit" "$@" >"$logs/$name.log" 2>&1 || status=$?
+  if [ $status = 0 ]; then
+    echo "PASS $name ($((SECONDS - start)) s)$(grep -E '(passed|failed)' "$logs/$name.log" | tail -1 | sed 's/^/: /')"
+    return
+  fi
+  [ $status = 124 ] && echo "FAIL $name: still running after $limit s" || echo "FAIL $name: exit code $status"
+  grep -nE '^(FAILED|ERROR|E  )|Error|=========.*(Invalid|hazard|Uninit|Barrier|Race|summary|SUMMARY)|hazards' "$logs/$name.log" |
+    head -8 | cut -c1-220 | sed 's/^/     /'
+  return 1
+}
+
+# sanitized TOOL SCRIPT ARGS...: fails on anything the tool reports, and when the script fails.
+sanitized() {
+  local tool=$1
+  shift
+  compute-sanitizer --tool "$tool" --error-exitcode 9 --print-limit 20 "$python" "$@"
+}
+
+# planted TOOL: passes when the tool finds the fault that was put there for it.
+planted() {
+  sanitized "$1" tests/gpu/planted.py "$1"
+  local status=$?
+  echo "exit code $status"
+  [ $status = 9 ] && grep -qE 'SUMMARY: [1-9]' "$logs/planted-$1.log"
+}
+
+run() { # run KIND TOOL [EXAMPLE]: one job of the pool below
+  case $1 in
+  planted) check "planted-$2" 150 bash -c "planted $2" ;;
+  example) check "$3-$2" 170 bash -c "sanitized $2 examples/$3.py" ;;
+  esac
+}
+export -f check sanitized planted run
+
+nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader || exit 1
+"$python" -c 'import sys, torch; print("Python", sys.version.split()[0], "torch", torch.__version__, torch.cuda.get_device_name())' || exit 1
+
+if [[ " $steps " == *" tests "* ]]; then
+  parallel=$("$python" -c 'import xdist' 2>/dev/null && echo "-n $((jobs < 8 ? jobs : 8))")
+  # shellcheck disable=SC2086
+  check tests 240 "$python" -m pytest -q --maxfail=20 -p no:cacheprovider $parallel $tests || failed=1
+fi
+
+list=$(mktemp)
+trap 'rm -f "$list"' EXIT
+for tool in $tools; do
+  [[ " $steps " == *" planted "* ]] && echo "planted $tool" >>"$list"
+done
+for file in examples/*.py; do
+  example=$(basename "$file" .py)
+  [ "$example" = support ] || [ "$example" = demo ] && continue
+  for tool in $tools; do
+    [[ " $steps " == *" examples "* ]] && echo "example $tool $example" >>"$list"
+  done
+done
+xargs -P "$jobs" -L 1 bash -c 'run "$@"' run <"$list" || failed=1
+
+[ $failed = 0 ] && echo "all passed; logs in $logs" || echo "something failed; logs in $logs"
+exit $failed

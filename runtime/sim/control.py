@@ -1,7 +1,8 @@
 """Branches, exits, calls (PTX ISA 8.0, 9.7.11) and the debugging stops.
 
-The only function that can be called is `vprintf(format, arguments)`; the arguments lie in local memory, each aligned
-to its size, as the CUDA ABI lays them out.
+Functions of the module can be called, but not recursively: registers, arguments and results of each have one place per
+thread. `vprintf(format, arguments)` is built in; its arguments lie in local memory, each aligned to its size, as the
+CUDA ABI lays them out.
 """
 
 from __future__ import annotations
@@ -44,13 +45,41 @@ def _branch_indexed(ins: Instruction, linker: Linker) -> ControlHandler:
     return run
 
 
-@instruction("exit", "ret", kind=Kind.CONTROL, results=0)
+@instruction("exit", kind=Kind.CONTROL, results=0)
 def _exit(ins: Instruction, linker: Linker) -> ControlHandler:
     def run(m: Machine, sel: Sel, pc: int) -> Outcome:
         m.barriers.exit_threads(m, sel)
         return []
 
     return run
+
+
+@instruction("ret", kind=Kind.CONTROL, results=0)
+def _return(ins: Instruction, linker: Linker) -> ControlHandler:
+    if linker.function is linker.entry:
+        return _exit(ins, linker)
+    name = linker.function.name
+    results = [(linker.addresses[id(result)], result.size) for result in linker.function.results]
+
+    def run(m: Machine, sel: Sel, pc: int) -> Outcome:
+        calls = m.returns[name][sel]
+        outcome: Outcome = []
+        for call in np.unique(calls):
+            threads = sel if (calls == call).all() else m.thread[sel][calls == call]
+            _copy_locals(m, threads, results, m.program.call_results[int(call)])
+            outcome.append((int(call) + 1, threads))
+        return outcome
+
+    return run
+
+
+def _copy_locals(m: Machine, sel: Sel, sources: list[tuple[int, int]], targets: list[int]) -> None:
+    """Copy variables within each thread's frame: (address, size) to address."""
+    local = m.spaces["local"]
+    frames = local.arena.view(1, local.size)
+    threads = m.thread[sel]
+    for (source, size), target in zip(sources, targets, strict=True):
+        frames[threads, target : target + size] = frames[threads, source : source + size]
 
 
 @instruction("trap", "brkpt", kind=Kind.CONTROL, results=0)
@@ -75,28 +104,54 @@ def _no_effect(ins: Instruction, linker: Linker) -> Handler:
 _DIRECTIVE = re.compile(r"%([-+ #0]*)(\d+|\*)?(?:\.(\d+))?(hh|h|ll|l|z)?([diouxXeEfFgGaAcsp%])")
 
 
-@instruction("call", results=1)
-def _call(ins: Instruction, linker: Linker) -> Handler:
-    operands = [each for each in ins.operands if not isinstance(each, Tuple)]
-    name = operands[0] if operands else None
-    lists = [each for each in ins.operands if isinstance(each, Tuple)]
-    if not isinstance(name, Symbol) or name.name != "vprintf" or len(lists) != 2:
-        raise error(ins, "only vprintf can be called")
-    result, arguments = (
-        [linker.address(each, ins) for each in group.items if isinstance(each, Symbol)] for group in lists
+@instruction("call", kind=Kind.CONTROL, results=0)
+def _call(ins: Instruction, linker: Linker) -> ControlHandler:
+    """call (results), function, (arguments): all are variables in the caller's frame (PTX ISA 8.0, 9.7.11.5)."""
+    lists = [each.items for each in ins.operands if isinstance(each, Tuple)]
+    names = [each for each in ins.operands if isinstance(each, Symbol)]
+    if not names:
+        raise error(ins, "calls through a register are not supported")
+    first = isinstance(ins.operands[0], Tuple)
+    results, arguments = (lists[0], lists[1:]) if first else ((), lists)
+    to, sources = (
+        [linker.address(each, ins) for each in group if isinstance(each, Symbol)]
+        for group in (results, arguments[0] if arguments else ())
     )
-    site = linker.site(ins)
+    callee = linker.module.functions.get(names[0].name)
+    if callee is None or not callee.body:
+        if names[0].name != "vprintf":
+            raise error(ins, f"{names[0].name} has no body here, and only vprintf is built in")
+        return _printing(linker.site(ins), sources, to[0])
+    if len(to) != len(callee.results) or len(sources) != len(callee.params):
+        raise error(ins, f"{callee.name} takes {len(callee.params)} arguments and gives {len(callee.results)} results")
+    start, name = linker.bases[callee.name], callee.name
+    linker.call_results[linker.site(ins)] = to
+    places = [linker.addresses[id(param)] for param in callee.params]
+    copies = [(source, param.size) for source, param in zip(sources, callee.params, strict=True)]
 
-    def run(m: Machine, sel: Sel) -> None:
-        local = m.spaces["local"]
-        pointers = [
-            local.load(m, sel, np.full(len(m.thread[sel]), at, np.int64), 8, 1, site, False)[:, 0] for at in arguments
-        ]
-        for position, thread in enumerate(m.thread[sel]):
+    def run(m: Machine, sel: Sel, pc: int) -> Outcome:
+        if name not in m.returns:
+            m.returns[name] = np.zeros(m.slots, np.int64)
+        m.returns[name][sel] = pc
+        _copy_locals(m, sel, copies, places)
+        return [(start, sel)]
+
+    return run
+
+
+def _printing(site: int, arguments: list[int], result: int) -> ControlHandler:
+    """vprintf(format, arguments)."""
+
+    def run(m: Machine, sel: Sel, pc: int) -> Outcome:
+        local, threads = m.spaces["local"], m.thread[sel]
+        places = [np.full(len(threads), at, np.int64) for at in arguments]
+        pointers = [local.load(m, sel, place, 8, 1, site, False)[:, 0] for place in places]
+        for position, thread in enumerate(threads):
             text = _string(m, int(pointers[0][position]))
             m.print(int(thread), _format(m, text, int(pointers[1][position]), int(thread), site))
-        zero = np.zeros((len(m.thread[sel]), 1), np.uint32)
-        local.store(m, sel, np.full(len(zero), result[0], np.int64), zero, site, False)
+        zero = np.zeros((len(threads), 1), np.uint32)
+        local.store(m, sel, np.full(len(threads), result, np.int64), zero, site, False)
+        return [(pc + 1, sel)]
 
     return run
 

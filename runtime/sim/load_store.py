@@ -28,7 +28,6 @@ _SPACES = {
     "local": "local",
     "param": "param",
 }
-_STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "mmio"})
 _WINDOWS = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "local": LOCAL_WINDOW}
 
 
@@ -37,7 +36,7 @@ def space_of(ins: Instruction, operand: Operand, linker: Linker) -> str | None:
     space = next((_SPACES[mod] for mod in ins.mods if mod in _SPACES), None)
     if space == "param" and isinstance(operand, Address) and isinstance(operand.base, Symbol):
         variable = linker.variable(operand.base, ins)
-        kernel = any(each is variable for each in linker.function.params)
+        kernel = any(each is variable for each in linker.entry.params)
         return space if kernel else "local"  # parameters of calls are declared in blocks
     return space
 
@@ -55,7 +54,7 @@ def _load(ins: Instruction, linker: Linker) -> Handler:
     space = space_of(ins, ins.operands[1], linker)
     where = address(ins.operands[1], ins, linker)
     site = linker.site(ins)
-    strong = not _STRONG.isdisjoint(ins.mods)
+    strong = ins.is_strong
     acquire = "acquire" in ins.mods
     target = ins.operands[0]
     items = target.items if isinstance(target, Vector) else (target,)
@@ -96,7 +95,7 @@ def _store(ins: Instruction, linker: Linker) -> Handler:
     space = space_of(ins, ins.operands[0], linker)
     where = address(ins.operands[0], ins, linker)
     site = linker.site(ins)
-    strong = not _STRONG.isdisjoint(ins.mods)
+    strong = ins.is_strong
     release = "release" in ins.mods
     source = ins.operands[1]
     items = source.items if isinstance(source, Vector) else (source,)

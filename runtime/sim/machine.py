@@ -71,6 +71,7 @@ class Machine:
         self.defined = {slot: np.zeros(slots, bool) for slot in self.program.fragile}
         self.carry = np.zeros(slots, np.uint32)
         self.clock = 0
+        self.returns: dict[str, Array] = {}  # per called function: the call that each thread is in
         self.race = launch.race
         shared = SharedSpace(launch.shared_size, ctas, self.program.shared_names)
         self.spaces: dict[str, Space] = {
@@ -173,14 +174,15 @@ class Machine:
 
 def _registers(program: Program, slots: int) -> list[Array]:
     """Fresh registers with values that stand out: 0xA5 bytes, false predicates."""
-    registers: list[Array] = []
-    for register in program.function.registers:
+    unused = np.zeros(0, np.uint32)
+    registers: list[Array] = [unused] * program.module.slots
+    for register in program.registers:
         size = DTYPES[register.kind].itemsize
         if register.kind == "pred":
-            registers.append(np.zeros(slots, bool))
+            registers[register.slot] = np.zeros(slots, bool)
         else:
             poison = int.from_bytes(b"\xa5" * size, "little")
-            registers.append(np.full(slots, poison, UNSIGNED[size]))
+            registers[register.slot] = np.full(slots, poison, UNSIGNED[size])
     return registers
 
 

@@ -58,6 +58,7 @@ class Space:
 
     name = ""
     arena: Arena
+    size = 0  # bytes of one CTA's, thread's or launch's part
 
     def locate(self, m: Machine, sel: Sel, addr: Array, size: int, site: int, what: str) -> Array:
         """Arena offsets of these addresses, each the start of `size` bytes."""

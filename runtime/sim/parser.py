@@ -38,6 +38,7 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _SKIP = re.compile(r"\s+")
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
 _LINE_DIRECTIVE = re.compile(r"\.(version|target|address_size|file|loc)\b[^\n]*")
+_FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
 _SECTION = re.compile(r"\.section\b[^{]*\{[^}]*\}")
 _FUNCTION = re.compile(r"(?:\.(?:visible|weak|extern|common)\s+)*\.(entry|func)\b")
 _SPECIAL = re.compile(
@@ -65,7 +66,9 @@ class _Parser:
         self.at = 0
         self.line = 1
         self.counted = 0
-        self.files: dict[str, str] = {}
+        # .file may stand behind the .loc that uses it.
+        self.files = {match.group(1): match.group(2) for match in _FILE.finditer(self.text)}
+        self.slots = 0
         self.source: str | None = None
         self.version = self.target = ""
         self.root = Scope()
@@ -119,7 +122,7 @@ class _Parser:
                     self.declare(statement, self.root, None)
             else:
                 raise self.fail("expected a directive")
-        return Module(self.version, self.target, self.lines, self.functions, self.variables)
+        return Module(self.version, self.target, self.lines, self.functions, self.variables, self.slots)
 
     def line_directive(self, text: str) -> None:
         words = text.split(None, 1)
@@ -128,9 +131,6 @@ class _Parser:
             self.version = rest
         elif words[0] == ".target":
             self.target = rest
-        elif words[0] == ".file":
-            number, name = rest.split(None, 1)
-            self.files[number] = name.split('"')[1]
         elif words[0] == ".loc":
             number, line = rest.replace(",", " ").split()[:2]
             self.source = f"{self.files.get(number, '?')}:{line}"
@@ -217,7 +217,7 @@ class _Parser:
             (self.variables if function is None else function.variables).append(variable)
 
     def registers(self, statement: str, scope: Scope, function: Function) -> None:
-        match = re.match(r"\.reg\s+(?:\.(v[24])\s+)?\.(\w+)\s+(.*)\Z", statement, re.S)
+        match = re.match(r"\.reg\s*(?:\.(v[24])\s*)?\.(\w+)\s+(.*)\Z", statement, re.S)
         if match is None or match.group(1):
             raise self.fail(f"cannot read this register declaration: {statement.strip()}")
         kind = match.group(2)
@@ -227,17 +227,18 @@ class _Parser:
             ranged = re.match(r"\s*([\w$%]+)\s*<\s*(\d+)\s*>\s*\Z", name)
             names = [f"{ranged.group(1)}{i}" for i in range(int(ranged.group(2)))] if ranged else [name.strip()]
             for each in names:
-                register = Register(each, len(function.registers), kind)
+                register = Register(each, self.slots, kind)
+                self.slots += 1
                 function.registers.append(register)
                 scope.names[each] = register
 
     def variable(self, text: str, scope: Scope) -> Variable:
         """Parse one declarator such as `.visible .shared .align 16 .b8 tile[1024]` or `.param .u64 p`."""
         declaration, _, initial = text.partition("=")
-        match = re.match(r"\s*((?:\.\w+\s+(?:\d+\s+)?)+)([\w$%]+)\s*((?:\[[^\]]*\]\s*)*)\Z", declaration)
+        match = re.match(r"\s*((?:\.\w+\s*(?:\d+\s+)?)+)(?<=\s)([\w$%]+)\s*((?:\[[^\]]*\]\s*)*)\Z", declaration)
         if match is None:
             raise self.fail(f"cannot read this declaration: {text.strip()}")
-        words = match.group(1).split()
+        words = re.findall(r"\.\w+|\d+", match.group(1))
         name, dims = match.group(2), re.findall(r"\[([^\]]*)\]", match.group(3))
         elem = next((word[1:] for word in reversed(words) if word[1:] in SIZES), None)
         if elem is None:
@@ -316,7 +317,7 @@ def _split_declarators(statement: str) -> Iterator[str]:
         return
     first, *others = statement.split(",")
     yield first
-    match = re.match(r"\s*(?:\.\w+\s+(?:\d+\s+)?)+", first)
+    match = re.match(r"\s*(?:\.\w+\s*(?:\d+\s+)?)+(?<=\s)", first)
     prefix = match.group() if match else ""
     for other in others:
         yield prefix + other

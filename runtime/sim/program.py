@@ -48,6 +48,7 @@ class Step:
     members: Members | None
     guard: int | None
     negated: bool
+    target: int | None = None  # of a branch
 
 
 @dataclass(slots=True)
@@ -56,6 +57,8 @@ class Program:
 
     module: Module
     function: Function
+    registers: list[Register]
+    start: int  # the entry's first instruction
     code: list[Step]
     whole_ends: list[int]  # per instruction: the next one the scheduler must look at, for groups of whole warps
     ragged_ends: list[int]  # the same for groups that contain parts of warps
@@ -68,6 +71,7 @@ class Program:
     global_size: int
     addresses: dict[int, int]
     shared_names: list[tuple[int, int, str]]
+    call_results: dict[int, list[int]]
     fragile: frozenset[int] = frozenset()
 
 
@@ -76,8 +80,11 @@ class Linker:
     """What decoding an instruction may need to know: addresses of variables, positions of labels."""
 
     module: Module
-    function: Function
+    entry: Function
+    function: Function  # the one that is being decoded
     addresses: dict[int, int] = field(default_factory=dict)
+    call_results: dict[int, list[int]] = field(default_factory=dict)  # per call: where the results go
+    bases: dict[str, int] = field(default_factory=dict)  # where each function's code starts
     index: int = 0
 
     def site(self, ins: Instruction) -> int:
@@ -100,7 +107,7 @@ class Linker:
         found = ins.scope.find(operand.name) if isinstance(operand, Symbol) else None
         if not isinstance(found, int):
             raise SimulationError("there is no such label", ins.line, ins.text)
-        return found
+        return found + self.bases[self.function.name]
 
 
 @functools.lru_cache(maxsize=64)
@@ -111,15 +118,65 @@ def load_program(text: str, entry: str) -> Program:
     if function is None or not function.entry:
         names = ", ".join(name for name, each in module.functions.items() if each.entry) or "none"
         raise SimulationError(f"there is no entry {entry!r} in this text (it has: {names})")
-    linker = Linker(module, function)
-    program = Program(module, function, [], [], [], function.params, [], 0, 0, 0, [], 0, linker.addresses, [])
-    _place_variables(program)
-    for linker.index, ins in enumerate(function.body):
-        program.code.append(_decode(ins, linker))
+    linker = Linker(module, function, function)
+    # Called functions stand before their callers, so that the smallest program counter is the innermost one.
+    functions = _reachable(module, function)
+    registers = [register for each in functions for register in each.registers]
+    program = Program(
+        module,
+        function,
+        registers,
+        0,
+        [],
+        [],
+        [],
+        function.params,
+        [],
+        0,
+        0,
+        0,
+        [],
+        0,
+        linker.addresses,
+        [],
+        linker.call_results,
+    )
+    _place_variables(program, functions)
+    for each in functions:
+        linker.bases[each.name] = program.start = len(program.code)
+        linker.function = each
+        for ins in each.body:
+            linker.index = len(program.code)
+            program.code.append(_decode(ins, linker))
+        end = Instruction("ret", (), (), None, False, len(module.lines), "}", None, each.scope)
+        linker.index = len(program.code)
+        program.code.append(_decode(end, linker))
     program.whole_ends = _ends(program.code, ragged=False)
     program.ragged_ends = _ends(program.code, ragged=True)
     program.fragile = _maybe_unwritten(program.code, linker)
     return program
+
+
+def _reachable(module: Module, entry: Function) -> list[Function]:
+    """The functions an entry can call, callees first, the entry last. Recursion has no static frame: an error."""
+    order: list[Function] = []
+    active: list[str] = []
+
+    def visit(function: Function) -> None:
+        active.append(function.name)
+        for ins in function.body:
+            for operand in ins.operands if ins.name == "call" else ():
+                callee = module.functions.get(operand.name) if isinstance(operand, Symbol) else None
+                if callee is None or callee in order or not callee.body:
+                    continue
+                if callee.name in active:
+                    raise SimulationError(f"{callee.name} calls itself: recursion is not supported", ins.line, ins.text)
+                visit(callee)
+        active.pop()
+        order.append(function)
+
+    visit(entry)
+    return order
 
 
 def _decode(ins: Instruction, linker: Linker) -> Step:
@@ -136,7 +193,8 @@ def _decode(ins: Instruction, linker: Linker) -> Step:
     control: ControlHandler | None = run if entry.kind is Kind.CONTROL else None  # type: ignore[assignment]
     members = decoded.members if decoded else None
     guard = None if ins.guard is None else ins.guard.slot
-    return Step(ins, entry.kind, run, control, members, guard, ins.negated)
+    target = linker.label(ins.operands[0], ins) if ins.name == "bra" else None
+    return Step(ins, entry.kind, run, control, members, guard, ins.negated, target)
 
 
 def _ends(code: list[Step], ragged: bool) -> list[int]:
@@ -156,7 +214,7 @@ def _align(value: int, align: int) -> int:
     return -(-value // align) * align
 
 
-def _place_variables(program: Program) -> None:
+def _place_variables(program: Program, functions: list[Function]) -> None:
     module, function = program.module, program.function
     sizes = {"shared": SHARED_BASE, "local": 0, "param": 0, "global": 256}
     for param in function.params:
@@ -166,7 +224,9 @@ def _place_variables(program: Program) -> None:
         sizes["param"] += param.size
     program.param_size = sizes["param"]
     dynamic = []
-    for variable in (*module.variables, *function.variables):
+    inner = [each for called in functions[:-1] for each in (*called.params, *called.results)]
+    local = [each for called in functions for each in called.variables]
+    for variable in (*module.variables, *inner, *local):
         if variable.space == "shared" and variable.extern:
             dynamic.append(variable)
             continue
@@ -227,29 +287,29 @@ def _maybe_unwritten(code: list[Step], linker: Linker) -> frozenset[int]:
         read, written = reads_and_writes(step.ins, entry)
         reads.append(sum({1 << register.slot for register in read}))
         writes.append(0 if step.guard is not None else sum({1 << register.slot for register in written}))
-    everything = (1 << len(linker.function.registers)) - 1
+    everything = (1 << linker.module.slots) - 1
     before = [everything] * (len(code) + 1)
-    if code:
-        before[0] = 0
-    pending = [0]
-    while pending:
-        index = pending.pop()
-        known = before[index]
-        while index < len(code):
-            known |= writes[index]
-            step = code[index]
-            follow = _successors(step, index, linker)
-            for other in follow[1:]:
-                if before[other] & known != before[other]:
-                    before[other] &= known
-                    pending.append(other)
-            if not follow:
-                break
-            index = follow[0]
-            if before[index] & known == before[index]:
-                break
-            before[index] &= known
+    for name, base in linker.bases.items():
+        linker.function = linker.module.functions[name]
+        before[base] = 0
+        pending = [base]
+        while pending:
+            index = pending.pop()
             known = before[index]
+            while True:
+                known |= writes[index]
+                follow = _successors(code[index], index, linker)
+                for other in follow[1:]:
+                    if before[other] & known != before[other]:
+                        before[other] &= known
+                        pending.append(other)
+                if not follow:
+                    break
+                index = follow[0]
+                if before[index] & known == before[index]:
+                    break
+                before[index] &= known
+                known = before[index]
     fragile = 0
     for index in range(len(code)):
         fragile |= reads[index] & ~before[index]
@@ -259,8 +319,8 @@ def _maybe_unwritten(code: list[Step], linker: Linker) -> frozenset[int]:
 def _successors(step: Step, index: int, linker: Linker) -> list[int]:
     ins = step.ins
     following = [index + 1] if step.guard is not None else []
-    if ins.name == "bra":
-        return [*following, linker.label(ins.operands[0], ins)]
+    if step.target is not None:
+        return [*following, step.target]
     if ins.name == "brx":
         name = ins.operands[1]
         labels = linker.function.targets[name.name] if isinstance(name, Symbol) else ()

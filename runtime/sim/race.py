@@ -30,8 +30,6 @@ from .syntax import Instruction
 if TYPE_CHECKING:
     from .machine import Machine
 
-_STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "mmio"})
-
 
 def _access_size(ins: Instruction) -> tuple[str | None, int] | None:
     """(space or None for any, bytes) of the smallest piece of memory that an instruction may touch."""
@@ -67,9 +65,7 @@ class RaceModel:
 
     def __init__(self, program: Program, global_size: int) -> None:
         self.sizes = granules(program)
-        self.strong = np.array(
-            [step.ins.name in ("atom", "red") or not _STRONG.isdisjoint(step.ins.mods) for step in program.code], bool
-        )
+        self.strong = np.array([step.ins.is_strong for step in program.code], bool)
         self.globals = GlobalShadow(global_size, self.sizes["global"])
         self.now = 1
         self.machine: Machine
@@ -93,8 +89,15 @@ class RaceModel:
     # -- synchronisation -----------------------------------------------------------------------------------------------
 
     def barrier_all(self, ctas: Array) -> None:
-        """All live threads of these CTAs passed a barrier."""
+        """All threads of these CTAs passed a barrier. What one of them has heard, a fence of any may now take up."""
         self.clocks.all_of(ctas)
+        if self.heard:
+            padded = self.clocks.padded
+            for cta in ctas.tolist():
+                threads = range(cta * padded, (cta + 1) * padded)
+                rows = [row for thread in threads for row in self.heard.get(thread, ())]
+                if rows:
+                    self.heard.update({thread: list(rows) for thread in threads})
 
     def warp_barrier(self, threads: Array, masks: Array) -> None:
         """bar.warp.sync."""
@@ -189,12 +192,16 @@ class RaceModel:
         self, space: str, threads: Array, where: Array, size: int, site: int, release: bool, acquire: bool
     ) -> None:
         """Threads read and write in one step."""
-        if release:
-            self.release(threads)
-        self._strong_read(space, threads, where)
-        if acquire:
-            self.acquire(threads)
-        self.write(space, threads, where, size, site, True)
+        if release or acquire or self.fenced or self.flags:
+            for index in range(len(threads)):  # one after the other: each may hear those before it
+                one, place = threads[index : index + 1], where[index : index + 1]
+                if release:
+                    self.release(one)
+                self._strong_read(space, one, place)
+                if acquire:
+                    self.acquire(one)
+                self._strong_write(space, one, place)
+        self.write(space, threads, where, size, site, False)
 
     def async_done(self, space: str, threads: Array, where: Array, size: int) -> None:
         """The issuing threads have waited: their pending writes count as made by them now."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 FragileCheck = Callable[["Machine", Sel, int], None]
 _PATIENCE = 256  # backward branches that a group may take while others could run
+_SPIN_COST = 64  # what a branch costs whose loop looks at memory that others may change
 
 
 @dataclass(slots=True, eq=False)
@@ -53,6 +54,7 @@ class Scheduler:
         self.random = machine.launch.schedule == "random"
         self.rng = machine.launch.rng
         self.groups: list[Group] = []
+        self.spins = _spin_loops(self.code)
         self.executed: dict[tuple[int, int], int] = {}
         self.fragile = _fragile_checks(self.code, self.program.fragile)
 
@@ -61,7 +63,7 @@ class Scheduler:
         machine = self.machine
         threads = np.flatnonzero(machine.live)
         if len(threads):
-            self.add(0, _select(threads))
+            self.add(self.program.start, _select(threads))
         while True:
             self.collect()
             group = self.pick()
@@ -143,10 +145,6 @@ class Scheduler:
             if pc == stop or (quantum and pc < ends[pc]):
                 self.add(pc, sel, group.rank)
                 return
-            if pc >= len(self.code):
-                self.machine.barriers.exit_threads(self.machine, sel)
-                self.wake()
-                return
             outcome = self.control(self.code[pc], pc, sel)
             if len(outcome) != 1 or outcome[0][1] is not sel:
                 for target, part in outcome:
@@ -155,8 +153,8 @@ class Scheduler:
             target = outcome[0][0]
             if self.groups or self.machine.barriers.released:
                 if target <= pc:
-                    patience -= 1
-                    if not patience:
+                    patience -= _SPIN_COST if (target, pc) in self.spins else 1
+                    if patience <= 0:
                         self.add(target, sel, 1 + max(other.rank for other in self.groups) if self.groups else 0)
                         return
                 if self.random or target != pc + 1:
@@ -298,6 +296,16 @@ def _select(threads: Array) -> Sel:
     return slice(first, last + 1) if last - first + 1 == len(threads) else threads
 
 
+def _spin_loops(code: list[Step]) -> set[tuple[int, int]]:
+    """The backward branches (target, branch) around a strong access: perhaps threads that wait for others."""
+    spins: set[tuple[int, int]] = set()
+    strong = np.cumsum([0] + [step.ins.is_strong for step in code])
+    for index, step in enumerate(code):
+        if step.target is not None and step.target <= index and strong[index] > strong[step.target]:
+            spins.add((step.target, index))
+    return spins
+
+
 def _fragile_checks(code: list[Step], fragile: frozenset[int]) -> dict[int, FragileCheck]:
     """For each instruction that touches a fragile register: check what it reads, note what it writes."""
     checks: dict[int, FragileCheck] = {}
@@ -329,7 +337,7 @@ def _check_defined(machine: Machine, sel: Sel, site: int, slots: list[int]) -> N
         if known.all():
             continue
         thread = int(machine.thread[sel][np.flatnonzero(~known)[0]])
-        name = machine.program.function.registers[slot].name
+        name = next(register.name for register in machine.program.registers if register.slot == slot)
         message = f"register {name} is read but was never written on this path; give it a value first"
         machine.find(
             Finding("uninitialised", message, machine.access("read", site, thread), space="register", buffer=name)

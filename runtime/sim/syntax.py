@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A virtual register: `slot` numbers the registers of one function, `kind` is its declared type ("b32")."""
+    """A virtual register: `slot` numbers the registers of the module, `kind` is its declared type ("b32")."""
 
     name: str
     slot: int
@@ -125,6 +125,9 @@ class Scope:
         return None
 
 
+_STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "mmio"})
+
+
 @dataclass(slots=True)
 class Instruction:
     """One instruction. `name` is the first part of the opcode, `mods` the others ("global", "v4", "u32")."""
@@ -138,6 +141,11 @@ class Instruction:
     text: str
     source: str | None
     scope: Scope
+
+    @property
+    def is_strong(self) -> bool:
+        """Whether this is a strong memory operation (PTX ISA 8.0, 8.2.2)."""
+        return self.name in ("atom", "red") or not _STRONG.isdisjoint(self.mods)
 
     @property
     def opcode(self) -> str:
@@ -170,3 +178,4 @@ class Module:
     lines: list[str]
     functions: dict[str, Function]
     variables: list[Variable]
+    slots: int  # registers of all functions

@@ -7,7 +7,8 @@ one after the other. Memory that the kernel owns starts as garbage (NaN, 77), so
 not written.
 
 An asynchronous copy lands when its token is waited for (`landing="late"`: what did not wait sees garbage), or at once
-(`"early"`: what was still to be read there is gone). A program is right if both agree.
+(`"early"`: what was still to be read there is gone); those of one group in the other order. A program is right if all
+agree.
 """
 
 from __future__ import annotations
@@ -289,7 +290,7 @@ class _Machine:
         return (_Token(),)
 
     def Join(self, op: tile.Join) -> Any:
-        return (_Token(*(t.land for t in map(self.of, op.tokens))),)
+        return (_Token(*(t.land for t in map(self.of, reversed(op.tokens)))),)
 
     def Wait(self, op: tile.Wait) -> None:
         self.of(op.token).land()

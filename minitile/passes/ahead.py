@@ -4,8 +4,8 @@ The copies into one shared buffer go ahead together (each iteration then has a v
 
 * all writes of the buffer in the loop are plain copies from tensors, at the top of the body or under `if`s, before any
   other access to the buffer: nothing passes from one iteration to the next through it;
-* whenever the buffer is read, the iteration has written all of it: every copy's conditions hold for the reader, or
-  the copies under `c` and those under `not c` do so together;
+* whenever the buffer is read, the iteration has written all of it, by copies of constant regions that do not meet:
+  their conditions hold for the reader, too, or those under `c` and those under `not c` do so together;
 * the loop does not write the tensors that are copied;
 * indices and conditions of the copies come from the loop's index and values from outside by scalar arithmetic, by
   scalar loads of tensors that the loop does not write, and by `if`s of these: not from what the loop carries;
@@ -28,6 +28,7 @@ from minitile.ir.types import BufferType, ScalarType, TensorType
 from minitile.passes.variables import covers
 
 Path = frozenset[tuple[Value, bool]]  # conditions of the enclosing ifs and which branch of each
+Box = tuple[tuple[int, int], ...]
 
 # operation -> its operands that read memory, and the slot operand of each
 READS: dict[type[Op], tuple[tuple[str, str], ...]] = {
@@ -123,43 +124,41 @@ def _separate(buffer: Value, copies: list[_Use], touching: list[_Use]) -> bool:
     for use in others:
         if use.order < last or type(use.op) not in READS or any(a.writes for a in use.op.accesses() if a.mem is buffer):
             return False
-    by_path: dict[Path, list[_Use]] = {}
-    for use in copies:
-        by_path.setdefault(use.path, []).append(use)
-    whole = [path for path, group in by_path.items() if _fill(buffer, group)]
-    return len(whole) == len(by_path) and all(_always(whole, use.path) for use in others)
+    boxes = [(use.path, _box(buffer, use.op)) for use in copies]
+    for (path, box), (path2, box2) in itertools.combinations(boxes, 2):
+        if not _contradict(path, path2) and _meet(box, box2):
+            return False  # the later one would have to land later
+    return all(_filled(buffer, boxes, use.path) for use in others)
 
 
-def _fill(buffer: Value, copies: list[_Use]) -> bool:
-    """Whether copies with one path write every element of the buffer."""
-    boxes = []
-    for use in copies:
-        op = use.op
-        assert isinstance(op, tile.Copy)
-        if covers(buffer, op.dst_indices, op.dst_dims, op.shape):
-            return True
-        offsets = [constant_of(i) for i in op.dst_indices]
-        if None in offsets:
-            return False
-        sizes = [1 if d is None else op.shape[d] for d in op.dst_dims]
-        boxes.append([(o, o + size) for o, size in zip(offsets, sizes, strict=True)])
-    for a, b in itertools.combinations(boxes, 2):
-        if all(lo < hi2 and lo2 < hi for (lo, hi), (lo2, hi2) in zip(a, b, strict=True)):
-            return False  # they overlap, so that the sum below says nothing
-    volume = sum(math.prod(hi - lo for lo, hi in box) for box in boxes)
-    return bool(volume == math.prod(buffer.shape))
+def _box(buffer: Value, op: Op) -> Box | None:
+    """The region that a copy writes, from and to in each dimension; None where only run time knows."""
+    assert isinstance(op, tile.Copy)
+    offsets = [constant_of(i) for i in op.dst_indices]
+    if None in offsets:
+        return None
+    sizes = [1 if d is None else op.shape[d] for d in op.dst_dims]
+    return tuple([(o, o + size) for o, size in zip(offsets, sizes, strict=True)])
 
 
-def _always(paths: list[Path], reader: Path) -> bool:
-    """Whether some path is taken whenever the reader's is."""
-    paths = [path for path in paths if not any((c, not taken) in reader for c, taken in path)]
-    if any(path <= reader for path in paths):
+def _contradict(a: Path, b: Path) -> bool:
+    return any((condition, not taken) in b for condition, taken in a)
+
+
+def _meet(a: Box | None, b: Box | None) -> bool:
+    if a is None or b is None:
         return True
-    open_conditions = [c for path in paths for c, _ in path if (c, True) not in reader and (c, False) not in reader]
-    if not open_conditions:
-        return False
-    condition = open_conditions[0]
-    return all(_always(paths, reader | {(condition, taken)}) for taken in (True, False))
+    return all(lo < hi2 and lo2 < hi for (lo, hi), (lo2, hi2) in zip(a, b, strict=True))
+
+
+def _filled(buffer: Value, boxes: list[tuple[Path, Box | None]], reader: Path) -> bool:
+    """Whether the copies that are made whenever a reader's conditions hold, which do not meet, write all elements."""
+    boxes = [(path, box) for path, box in boxes if box is not None and not _contradict(path, reader)]
+    volumes = [math.prod(hi - lo for lo, hi in box) for path, box in boxes if box is not None and path <= reader]
+    if sum(volumes) == math.prod(buffer.shape):
+        return True
+    unsettled = [condition for path, _ in boxes for condition, taken in path if (condition, taken) not in reader]
+    return bool(unsettled) and all(_filled(buffer, boxes, reader | {(unsettled[0], taken)}) for taken in (True, False))
 
 
 class _Slice:
@@ -235,14 +234,14 @@ class _Outside:
             for op in self.home
             if op not in inside and any(a.mem in (buffer, None) and a.kind != "write" for a in op.accesses())
         ]
-        return all(self._written_before(op, buffer, inside) for op in readers)
+        return all(self._written_before(op, buffer) for op in readers)
 
-    def _written_before(self, reader: Op, buffer: Value, inside: set[Op]) -> bool:
+    def _written_before(self, reader: Op, buffer: Value) -> bool:
         block, place, around = self.home[reader]
         while True:  # outwards
             for op in reversed(block.ops[:place]):
                 if _writes_whole(op, buffer):
-                    return op not in inside
+                    return True
                 if _writes(op, buffer):
                     return False
             if around is None or (isinstance(around, control.For | control.While) and _writes(around, buffer)):

@@ -71,6 +71,41 @@ def test_written_in_one_branch() -> None:
     check(f'{IN}\n%p = cmp %n, 2 {{predicate = "gt"}}\nif %p then {{\n{ADD_A}\n}} orelse {{\n}}\n{OUT}')
     check(f'{IN}\n%p = cmp %n, 9 {{predicate = "gt"}}\nif %p then {{\n{ADD_A}\n}} orelse {{\n{FILL}\n}}\n{OUT}')
 
+    check(f'{IN}\n%p = cmp %n, 9 {{predicate = "gt"}}\nif %p then {{\n}} orelse {{\n{ADD_A}\n}}\n{OUT}')
+
+
+def test_branch_writes_what_the_next_round_reads() -> None:
+    check(
+        f"""{FILL}
+        for 0, %n, 1 (%k: i32) {{
+          %row = mul %k, 4
+          copy %F[0, 0], %C[%row, 0] {WHOLE}
+          %p = cmp %k, 1 {{predicate = "eq"}}
+          if %p then {{
+            {IN}
+          }} orelse {{
+          }}
+          yield
+        }}"""
+    )
+
+
+def test_branch_before_a_loop_without_rounds() -> None:
+    check(
+        f"""%p = cmp %n, 0 {{predicate = "eq"}}
+        if %p then {{
+          {IN}
+        }} orelse {{
+          {FILL}
+        }}
+        for 0, %n, 1 (%k: i32) {{
+          {FILL.replace("0.0", "3.0")}
+          yield
+        }}
+        {OUT}""",
+        n=0,
+    )
+
 
 def test_cleared_in_the_first_round() -> None:
     """Written on some path before it is read: no error, zeros elsewhere."""
@@ -142,6 +177,28 @@ def test_transposed_load_and_store() -> None:
     )
     assert count(after, "permute") == 2
     assert count(after, "cast") == 1
+
+
+def test_rank_three_permuted() -> None:
+    text = """
+    traced kernel @k(%A: tensor<2x3x4xf32>, %B: tensor<2x3x4xf32>) {
+      launch 1, 1, 1 {threads = 32} (%bx: i32, %by: i32, %bz: i32) {
+        %F = alloc {type_ = fragment<2x3x4xf32>}
+        copy %A[0, 0, 0], %F[0, 0, 0] {shape = (2, 3, 4), src_dims = (0, 1, 2), dst_dims = (0, 1, 2)}
+        %G = alloc {type_ = fragment<2x3x4xf32>}
+        parallel {extents = (3, 4, 2)} (%i: i32, %j: i32, %k: i32) {
+          %f = load %F[%k, %i, %j] {shape = (), dims = (none, none, none)}
+          %s = mul %i, 10
+          %t = add %s, %j
+          %u = cast %t {to = f32}
+          %y = add %f, %u
+          store %G[%k, %i, %j], %y {dims = (none, none, none)}
+        }
+        copy %G[0, 0, 0], %B[0, 0, 0] {shape = (2, 3, 4), src_dims = (0, 1, 2), dst_dims = (0, 1, 2)}
+      }
+    }"""
+    a = RANDOM.normal(size=(2, 3, 4)).astype(np.float32)
+    agree(text, TO_TILES, {"A": a, "B": np.zeros_like(a)})
 
 
 def test_one_index_of_a_dimension() -> None:

@@ -142,6 +142,16 @@ def test_two_halves() -> None:
     after = check(loop(body))
     assert count(after, "copy") == 0
     assert count(after, "async_copy") == 6
+    guarded = body.replace(
+        f"copy %A[%row, 0], %S[2, 0] {half}",
+        f"""%p = cmp %k, 2 {{predicate = "lt"}}
+          if %p then {{
+            copy %A[3, 0], %S[2, 0] {half}
+          }} orelse {{
+            copy %A[%row, 0], %S[2, 0] {half}
+          }}""",
+    )
+    assert count(check(loop(guarded)), "async_copy") == 7
 
 
 def test_other_copies_stay_when_one_can_not_go_ahead() -> None:
@@ -194,6 +204,13 @@ REFUSED = {
           copy %A[1, 0], %S[0, 0] {TILE}
           %s2 = load %S[0, 0] {DIMS}
           %d = add %e, %s2""",
+    "a second copy over the first": f"""{COPY}
+          %p = cmp %k, 1 {{predicate = "le"}}
+          if %p then {{
+            copy %A[20, 0], %S[0, 0] {TILE}
+          }} orelse {{
+          }}
+          {USE}""",
     "only a part is copied": f"""%row = floormod %k, 4
           copy %A[%k, 0], %S[%row, 0] {{shape = (1, 8), src_dims = (0, 1), dst_dims = (0, 1)}}
           {USE}""",
@@ -209,6 +226,31 @@ def test_copies_that_stay_synchronous(reason: str) -> None:
 
 def test_buffer_read_after_the_loop_stays() -> None:
     after = check(loop(f"{COPY}\n{USE}") + f"\n%q = load %S[0, 0] {DIMS}\nstore %C[4, 0], %q {{dims = (0, 1)}}")
+    assert count(after, "async_copy") == 0
+
+
+def test_buffer_written_before_and_read_after_the_loop_stays() -> None:
+    after = check(
+        "store %S[0, 0], %z {dims = (0, 1)}\n"
+        + loop(f"{COPY}\n{USE}")
+        + f"\n%q = load %S[0, 0] {DIMS}\nstore %C[4, 0], %q {{dims = (0, 1)}}"
+    )
+    assert count(after, "async_copy") == 0
+
+
+def test_buffer_read_in_the_next_outer_round_stays() -> None:
+    inner = loop(f"{COPY}\n{USE}")
+    after = check(
+        f"""store %S[0, 0], %z {{dims = (0, 1)}}
+        for 0, 2, 1 (%o: i32) {{
+          %q = load %S[0, 0] {DIMS}
+          %row0 = mul %o, 4
+          %row1 = add %row0, 8
+          store %C[%row1, 0], %q {{dims = (0, 1)}}
+          {inner}
+          yield
+        }}"""
+    )
     assert count(after, "async_copy") == 0
 
 

@@ -29,7 +29,7 @@ from minitile.passes.software_pipeline import software_pipeline
 from minitile.passes.spread_copies import spread_copies
 from minitile.passes.thread_barriers import thread_barriers
 from minitile.passes.unroll import unroll
-from minitile.passes.wrap_counters import wrap_counters
+from minitile.passes.induction import induction
 from minitile.target import Target
 
 
@@ -64,10 +64,10 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     ("place_shared", place_shared),
     ("thread_barriers", thread_barriers),
     ("count_tokens", count_tokens),
-    ("wrap_counters", wrap_counters),
+    ("induction", induction),
 ]
 
-OPTIONAL = frozenset({"simplify", "cse", "licm", "software_pipeline", "spread_copies", "unroll", "wrap_counters"})
+OPTIONAL = frozenset({"simplify", "cse", "licm", "software_pipeline", "spread_copies", "unroll", "induction"})
 
 PASSES: dict[str, Pass] = {**dict(TILE_PASSES), "lower": lower, **dict(THREAD_PASSES)}
 

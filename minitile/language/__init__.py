@@ -4,6 +4,9 @@ Names and argument orders are TileLang's where TileLang has the thing; docs/tile
 function marked `@minitile.kernel` they build tile IR; dtypes double as casts: `T.float32(x)`.
 """
 
+from typing import Any as _Any
+from typing import TypeVar as _TypeVar
+
 from minitile.ir.types import bf16 as bfloat16
 from minitile.ir.types import bool_ as bool
 from minitile.ir.types import e4m3 as float8_e4m3
@@ -65,6 +68,7 @@ from minitile.language.math import (
     truncdiv,
     truncmod,
 )
+from minitile.language.missing import missing as _missing
 from minitile.language.signature import Tensor
 from minitile.language.tiles import (
     GemmWarpPolicy,
@@ -102,8 +106,20 @@ from minitile.language.tiles import (
     use_swizzle,
 )
 
+_Function = _TypeVar("_Function")
+
 Cast = cast
 Buffer = Tensor
+
+
+def macro(function: _Function) -> _Function:
+    """Helpers need no mark: every function that a kernel calls is traced. Returns the function itself."""
+    return function
+
+
+def __getattr__(name: str) -> _Any:
+    raise _missing(name)
+
 
 __all__ = [
     "Buffer",
@@ -169,6 +185,7 @@ __all__ = [
     "isnan",
     "log",
     "log2",
+    "macro",
     "max",
     "max_value",
     "min",

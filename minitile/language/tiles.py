@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from minitile.ir.core import Value
-from minitile.ir.diagnostics import LanguageError, TypeMismatchError
+from minitile.ir.diagnostics import TypeMismatchError
 from minitile.ir.ops import arith, control, tile
 from minitile.ir.types import BOOL, I32, BufferType, DType
 from minitile.language.context import Trace, current
@@ -453,14 +453,3 @@ def print(obj: Any, msg: str = "") -> None:
     value = operand_value(obj)
     text = f"{msg + ': ' if msg else ''}{_FORMATS[value.dtype.kind]}\n"
     trace.b.emit(tile.Print((value,), text=text))
-
-
-def refused(name: str, reason: str, status: str = "planned") -> Callable[..., Any]:
-    """What TileLang has and minitile has not (yet): calling it says so."""
-
-    def function(*_: Any, **__: Any) -> Any:
-        raise LanguageError(f"T.{name} is {status}", current().loc, reason)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{status.capitalize()}: {reason}"
-    return function

@@ -189,6 +189,9 @@ class _Body:
             else:
                 at.append(self.expand(lifted, dims))
                 runs.append(None)
+        if set(range(len(dims))) - set(runs) and not any(index.shape for index in at):
+            # Elements along a dimension without index share a place: that takes an address for each.
+            at[0] = self.b.value(tile.Splat(at[0], self.shape(dims)))
         return tuple(at[::-1]), tuple(runs[::-1])
 
     def guard(self, mask: Value | None) -> Lifted | None:

@@ -16,7 +16,7 @@ def collatz(n, limit):
     while n != 1:
         if steps >= limit:
             break
-        if n % 2 == 0:
+        if n % 2 == 0:  # noqa: SIM108
             n = n // 2
         else:
             n = 3 * n + 1
@@ -188,7 +188,7 @@ def test_compile_time_stays_python(ops):
             i = 0
             while i < 3:
                 i += 1
-            log.append({k: v for k, v in zip("xy", (i, len(log)), strict=True)})
+            log.append({k: v + 0 for k, v in zip("xy", (i, len(log)), strict=True)})
             values = [T.float32(x) for x in range(3) if x != 1]
             A[0] = sum(values)
 
@@ -424,7 +424,7 @@ class TestErrors:
         refuses(kernel, "`return` in a loop on run-time values")
 
     def test_helper_that_returns_on_some_paths(self, refuses):
-        def f(x):
+        def f(x):  # noqa: RET503
             if x > 1:
                 return 3
 

@@ -154,7 +154,7 @@ def test_literals_enter_as_i32_i64_f32_and_bool(ops):
             c = 0.5
             d = False
             for _ in range(n):
-                a, b, c, d = 1, 1, 1.0, True
+                a, b, c, d = 1, 1, 1.0, True  # noqa: F841
 
     (loop,) = ops(kernel, "for")
     assert [r.dtype.name for r in loop.results] == ["i32", "i64", "f32", "bool"]

@@ -1,0 +1,92 @@
+"""What TileLang has and minitile has not (yet): asking for it says so, and what to do instead.
+
+docs/tilelang.md shows the same tables; tests/language/test_docs.py keeps the two together.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from minitile.ir.diagnostics import LanguageError
+from minitile.language.context import active
+
+PLANNED: dict[str, str] = {
+    "Persistent": "loop over the tiles with T.serial(bx, tiles, grid) until then",
+    "StridedTensor": "tensors are contiguous until then: pass a contiguous copy",
+    "alloc_barrier": "the compiler synchronises copies by itself",
+    "alloc_tmem": "for sm_100a",
+    "alloc_reducer": "use a fragment and T.reduce_*",
+    "cumsum": "reduce in pieces, or scan in a serial loop over shared memory",
+    "all_of": "T.reduce_min of 0 and 1",
+    "any_of": "T.reduce_max of 0 and 1",
+    "transpose": "a T.Parallel loop that stores to s[j, i]",
+    "gemm_sp": "sparse products",
+    "wgmma_gemm": "T.gemm chooses the instruction",
+    "tcgen05_gemm": "T.gemm chooses the instruction",
+    "tma_copy": "T.copy chooses the instruction",
+    "async_copy": "T.copy in a T.Pipelined loop is asynchronous",
+    "mbarrier_wait_parity": "the compiler synchronises copies by itself",
+    "mbarrier_arrive": "the compiler synchronises copies by itself",
+    "mbarrier_expect_tx": "the compiler synchronises copies by itself",
+    "fence": "the compiler inserts the fences that its own operations need",
+    "fence_proxy_async": "the compiler inserts the fences that its own operations need",
+    "proxy_hint": "the compiler inserts the fences that its own operations need",
+    "cluster_sync": "clusters, for sm_90a",
+    "cluster_arrive": "clusters, for sm_90a",
+    "cluster_wait": "clusters, for sm_90a",
+    "block_rank_in_cluster": "clusters, for sm_90a",
+    "pdl_trigger": "programmatic dependent launch, for sm_90a",
+    "pdl_sync": "programmatic dependent launch, for sm_90a",
+    "set_max_nreg": "the compiler divides the registers among the roles",
+    "ws": "warp roles come from the compiler",
+    "shfl_xor": "T.reduce_* exchange between lanes",
+    "shfl_sync": "T.reduce_* exchange between lanes",
+    "shfl_down": "T.reduce_* exchange between lanes",
+    "shfl_up": "T.reduce_* exchange between lanes",
+    "warp_reduce_sum": "T.reduce_sum",
+    "warp_reduce_max": "T.reduce_max",
+    "warp_reduce_min": "T.reduce_min",
+    "sync_warp": "T.sync_threads",
+    "atomic_addx2": "T.atomic_add of a tile",
+    "atomic_addx4": "T.atomic_add of a tile",
+    "atomic_load": "T.atomic_or(x, 0, return_prev=True) on integers",
+    "atomic_store": "T.atomic_exch",
+    "annotate_safe_value": "reads outside a tensor give 0; choose otherwise with T.if_then_else",
+    "annotate_l2_hit_ratio": "caching hints",
+    "annotate_min_blocks_per_sm": "occupancy hints",
+    "float4_e2m1fn": "4-bit dtypes",
+    "float8_e8m0fnu": "scales of 8 bits",
+    "int4": "pack two in an int8",
+    "uint4": "pack two in a uint8",
+}
+REFUSED: dict[str, str] = {
+    "prim_func": "mark the function with @minitile.kernel",
+    "jit": "mark the function with @minitile.kernel",
+    "const": 'name run-time dimensions as strings: T.Tensor(("M", "N"), dtype)',
+    "empty": "pass the result as a tensor of the signature",
+    "thread_binding": "T.get_thread_binding(0)",
+    "block": "write statements",
+    "call_extern": "no foreign code: the compiler writes all of the assembly",
+    "import_source": "no foreign code: the compiler writes all of the assembly",
+    "ptx_mma": "T.gemm",
+    "make_swizzled_layout": "shared layouts are chosen by the compiler; T.annotate_layout takes a SharedLayout",
+}
+
+
+def missing(name: str) -> Exception:
+    """What to raise for `T.name`: an error of the language inside a kernel, an AttributeError outside."""
+    if name.startswith("__"):
+        return AttributeError(f"module 'minitile.language' has no attribute {name!r}")
+    trace = active()
+    for table, status in ((PLANNED, "planned, not there yet"), (REFUSED, "not a part of minitile")):
+        if name in table:
+            message, hint = f"T.{name} is {status}", table[name]
+            break
+    else:
+        import minitile.language as language
+
+        near = difflib.get_close_matches(name, language.__all__, 1)
+        message, hint = f"there is no T.{name}" + (f"; did you mean T.{near[0]}?" if near else ""), ""
+    if trace is None:
+        return AttributeError(f"{message} ({hint})" if hint else message)
+    return LanguageError(message, trace.loc, hint)

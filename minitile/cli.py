@@ -8,10 +8,12 @@ needs is imported when it runs, so that `minitile --help` is quick.
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from minitile import __version__
 from minitile.ir.diagnostics import MinitileError
@@ -47,18 +49,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `minitile … | head`
         sys.stderr.close()
         return 0
-
-
-def _add_opt(parser: argparse.ArgumentParser) -> None:
-    from minitile import opt
-
-    opt.add_arguments(parser)
-
-
-def _opt(args: Arguments) -> int:
-    from minitile import opt
-
-    return opt.main(args)
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
@@ -162,9 +152,29 @@ def _triple(text: str) -> tuple[int, int, int]:
     return x, y, z
 
 
+def _late(module: str, name: str) -> Callable[[Any], Any]:
+    """The function of that name, from a module that is imported when the function is called."""
+    return lambda argument: getattr(importlib.import_module(module), name)(argument)
+
+
+_KERNELS = "minitile.cli_kernels"
+
 COMMANDS: dict[str, Command] = {
-    "opt": Command("run passes on IR text", _add_opt, _opt),
+    "compile": Command(
+        "compile a kernel; no GPU is needed", _late(_KERNELS, "add_compile"), _late(_KERNELS, "compile_command")
+    ),
+    "run": Command(
+        "run a kernel on random data: on the GPU if there is one, else in the simulator",
+        _late(_KERNELS, "add_run"),
+        _late(_KERNELS, "run_command"),
+    ),
+    "opt": Command("run passes on IR text", _late("minitile.opt", "add_arguments"), _late("minitile.opt", "main")),
     "check": Command("execute PTX text in the simulator and report races and other faults", _add_check, _check),
+    "bench": Command(
+        "run a benchmark of the source tree, or time a kernel on the GPU",
+        _late(_KERNELS, "add_bench"),
+        _late(_KERNELS, "bench_command"),
+    ),
     "cache": Command("show or clear the on-disk cache of compiled kernels", _add_cache, _cache),
     "doctor": Command("say what is installed, which GPUs are usable and what is missing", lambda _: None, _doctor),
 }

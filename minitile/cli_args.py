@@ -3,6 +3,8 @@
 f32[128,64]        a random array: standard normal, or small integers; bool: coin tosses
 f32[128,64]=0.5    one filled with a number
 i32=5              a number
+
+To compile, no data is needed: a size may be a name (`f32[M,64]`: nothing is known of it), and numbers are left out.
 """
 
 from __future__ import annotations
@@ -14,7 +16,10 @@ import numpy as np
 
 from minitile.ir.diagnostics import MinitileError
 from minitile.ir.types import DTYPES, DType
+from minitile.jit import Spec
+from minitile.language.math import dtype_of_name
 
+_SPEC = re.compile(r"(?P<dtype>\w+)(?:\[(?P<shape>[\w,\s]*)\])?(?:=\S+)?")
 _ARGUMENT = re.compile(r"(?P<dtype>\w+)(?:\[(?P<shape>[\d,\s]*)\])?(?:=(?P<value>\S+))?")
 
 
@@ -22,6 +27,23 @@ def parse_arguments(texts: Sequence[str], seed: int = 0) -> list[np.ndarray | np
     """The arrays and numbers that `texts` stand for. Raises MinitileError for what cannot be read."""
     random = np.random.default_rng(seed)
     return [_parse(text, random) for text in texts]
+
+
+def parse_specs(texts: Sequence[str]) -> list[Spec]:
+    """The tensors that `texts` describe; numbers among them are passed over. Raises MinitileError for what cannot be
+    read."""
+    return [found for text in texts if (found := _parse_spec(text)) is not None]
+
+
+def _parse_spec(text: str) -> Spec | None:
+    found = _SPEC.fullmatch(text)
+    if not found:
+        raise MinitileError(f"{text!r} is no tensor", hint="write bf16[8192,8192], or f32[M,64] for an unknown size")
+    dtype = _dtype(found["dtype"], text)
+    if found["shape"] is None:
+        return None
+    extents = [extent.strip() for extent in found["shape"].split(",") if extent.strip()]
+    return Spec(tuple(int(e) if e.isdigit() else e for e in extents), dtype)
 
 
 def only_entry(ptx: str) -> str:
@@ -37,9 +59,7 @@ def _parse(text: str, random: np.random.Generator) -> np.ndarray | np.generic:
     found = _ARGUMENT.fullmatch(text)
     if not found or (found["shape"] is None and found["value"] is None):
         raise MinitileError(f"{text!r} is no argument", hint="write f32[128,64], f32[64]=0 or i32=5")
-    if found["dtype"] not in DTYPES:
-        raise MinitileError(f"unknown dtype {found['dtype']!r} in {text!r}", hint=f"dtypes: {', '.join(DTYPES)}")
-    dtype = DTYPES[found["dtype"]]
+    dtype = _dtype(found["dtype"], text)
     value = None if found["value"] is None else _number(found["value"], dtype, text)
     if found["shape"] is None:
         assert value is not None
@@ -49,6 +69,13 @@ def _parse(text: str, random: np.random.Generator) -> np.ndarray | np.generic:
     except ValueError:
         raise MinitileError(f"{found['shape']!r} is no shape in {text!r}") from None
     return _random(shape, dtype, random) if value is None else np.full(shape, value)
+
+
+def _dtype(name: str, text: str) -> DType:
+    try:
+        return dtype_of_name(name)
+    except MinitileError:
+        raise MinitileError(f"unknown dtype {name!r} in {text!r}", hint=f"dtypes: {', '.join(DTYPES)}") from None
 
 
 def _number(text: str, dtype: DType, whole: str) -> np.generic:

@@ -89,7 +89,7 @@ def _name(binding: Any, status: Any) -> tuple[str, str]:
     return code, f"{code} ({text.decode()})" if text else code
 
 
-def _call(function: str, *args: Any, doing: str = "") -> Any:
+def call(function: str, *args: Any, doing: str = "") -> Any:
     """A driver call by name; its result, or a tuple of several. Raises DriverError with the driver's words."""
     binding = driver()
     status, *results = getattr(binding, function)(*args)
@@ -100,21 +100,21 @@ def _call(function: str, *args: Any, doing: str = "") -> Any:
 
 
 def device_count() -> int:
-    return int(_call("cuDeviceGetCount"))
+    return int(call("cuDeviceGetCount"))
 
 
 @cache
 def device_info(index: int) -> DeviceInfo:
     """The facts of device `index`."""
-    device = _call("cuDeviceGet", index)
+    device = call("cuDeviceGet", index)
     attribute = driver().CUdevice_attribute
 
     def ask(name: str) -> int:
-        return int(_call("cuDeviceGetAttribute", getattr(attribute, f"CU_DEVICE_ATTRIBUTE_{name}"), device))
+        return int(call("cuDeviceGetAttribute", getattr(attribute, f"CU_DEVICE_ATTRIBUTE_{name}"), device))
 
     return DeviceInfo(
         index=index,
-        name=_call("cuDeviceGetName", 256, device).split(b"\0", 1)[0].decode(),
+        name=call("cuDeviceGetName", 256, device).split(b"\0", 1)[0].decode(),
         capability=(ask("COMPUTE_CAPABILITY_MAJOR"), ask("COMPUTE_CAPABILITY_MINOR")),
         max_shared=ask("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         multiprocessors=ask("MULTIPROCESSOR_COUNT"),
@@ -125,8 +125,8 @@ def current_device_info() -> DeviceInfo | None:
     """The device of the current context, or device 0 where there is no context yet; None without a GPU."""
     if not available():
         return None
-    context = _call("cuCtxGetCurrent")
-    return device_info(int(_call("cuCtxGetDevice")) if int(context) else 0)
+    context = call("cuCtxGetCurrent")
+    return device_info(int(call("cuCtxGetDevice")) if int(context) else 0)
 
 
 def device_of_pointer(pointer: int) -> int:
@@ -134,13 +134,13 @@ def device_of_pointer(pointer: int) -> int:
     if pointer == 0:
         return 0
     which = driver().CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-    return int(_call("cuPointerGetAttribute", which, pointer, doing=f"asking which device {pointer:#x} is on"))
+    return int(call("cuPointerGetAttribute", which, pointer, doing=f"asking which device {pointer:#x} is on"))
 
 
 @cache
 def _primary_context(index: int) -> Any:
     """Device `index`'s primary context, retained for the life of the process."""
-    return _call("cuDevicePrimaryCtxRetain", _call("cuDeviceGet", index))
+    return call("cuDevicePrimaryCtxRetain", call("cuDeviceGet", index))
 
 
 @cache
@@ -254,7 +254,7 @@ class Launcher:
 
     def function_info(self, place: Place) -> FunctionInfo:
         """Registers, local and shared memory as the driver reports them for the code that runs at `place`."""
-        with _on_device(place):
+        with on_device(place):
             return self._load(place).info
 
     def _compile_fields(self) -> Callable[[Values], Values]:
@@ -279,13 +279,13 @@ class Launcher:
 
     def _first_launch(self, values: Values, place: Place) -> None:
         """A launch in a context that does not have the kernel yet, or whose device is not the tensors'."""
-        with _on_device(place):
+        with on_device(place):
             self._load(place)
             self.launch(values, place)
 
     def _load(self, place: Place) -> _Loaded:
         """The kernel in the current context, which is on the place's device; loaded once for all threads."""
-        context = int(_call("cuCtxGetCurrent"))
+        context = int(call("cuCtxGetCurrent"))
         with self._lock:
             loaded = self._loaded.get((context, place.index))
             if loaded is None:
@@ -354,7 +354,7 @@ class Prepared:
         self._explain = launcher._explain_launch, fields[:3]
         if 0 in fields[:3]:
             return
-        with _on_device(place):
+        with on_device(place):
             self._function = launcher._load(place).function
         try:
             launcher._pack(frame.buffer, 0, *fields)
@@ -382,21 +382,21 @@ def _nothing(*_: object) -> int:
 
 
 @contextmanager
-def _on_device(place: Place) -> Iterator[None]:
+def on_device(place: Place) -> Iterator[None]:
     """The current context if it is on the place's device, else that device's primary context for the while; a thread
     without any context gets it for good, as from the CUDA runtime."""
     if place.kind != "cuda":
         raise ArgumentError(f"a CUDA kernel cannot work on tensors on {place}")
-    if not int(_call("cuCtxGetCurrent")):
-        _call("cuCtxSetCurrent", _primary_context(place.index))
-    if int(_call("cuCtxGetDevice")) == place.index:
+    if not int(call("cuCtxGetCurrent")):
+        call("cuCtxSetCurrent", _primary_context(place.index))
+    if int(call("cuCtxGetDevice")) == place.index:
         yield
         return
-    _call("cuCtxPushCurrent", _primary_context(place.index))
+    call("cuCtxPushCurrent", _primary_context(place.index))
     try:
         yield
     finally:
-        _call("cuCtxPopCurrent")
+        call("cuCtxPopCurrent")
 
 
 def load_function(image: bytes, entry: str, dynamic_shared: int = 0) -> Any:
@@ -406,14 +406,14 @@ def load_function(image: bytes, entry: str, dynamic_shared: int = 0) -> Any:
     option = driver().CUjit_option
     options = [option.CU_JIT_ERROR_LOG_BUFFER, option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
     try:
-        module = _call("cuModuleLoadDataEx", image, 2, options, [log, len(log)], doing=f"loading the code of {entry}")
+        module = call("cuModuleLoadDataEx", image, 2, options, [log, len(log)], doing=f"loading the code of {entry}")
     except DriverError as error:
         said = log.split(b"\0", 1)[0].decode(errors="replace").strip()
         raise DriverError(f"{error.message}\n{said}" if said else error.message, error.code) from None
-    function = _call("cuModuleGetFunction", module, entry.encode(), doing=f"finding the entry {entry}")
+    function = call("cuModuleGetFunction", module, entry.encode(), doing=f"finding the entry {entry}")
     if dynamic_shared > _STATIC_LIMIT:
         which = driver().CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        _call(
+        call(
             "cuFuncSetAttribute",
             function,
             which,
@@ -428,7 +428,7 @@ def function_info(function: Any) -> FunctionInfo:
     attribute = driver().CUfunction_attribute
 
     def ask(name: str) -> int:
-        return int(_call("cuFuncGetAttribute", getattr(attribute, f"CU_FUNC_ATTRIBUTE_{name}"), function))
+        return int(call("cuFuncGetAttribute", getattr(attribute, f"CU_FUNC_ATTRIBUTE_{name}"), function))
 
     return FunctionInfo(ask("NUM_REGS"), ask("LOCAL_SIZE_BYTES"), ask("SHARED_SIZE_BYTES"))
 

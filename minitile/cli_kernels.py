@@ -1,0 +1,283 @@
+"""`minitile compile`, `run` and `bench`: kernels in Python files, from the command line.
+
+A kernel is named FILE.py:NAME; NAME is a kernel or a function that makes one, and can be left out where the file has a
+single kernel. Arguments are written as cli_args has them, compile-time parameters as `--set NAME=VALUE`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib.util
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from importlib.abc import Loader
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from minitile import cli_args
+from minitile.ir.diagnostics import Location, MinitileError
+from minitile.jit import CompiledKernel, Kernel
+from minitile.language.math import dtype_of_name
+from minitile.launching import DeviceError
+from minitile.pipeline import OPTIONAL
+from minitile.runtime import cuda
+from minitile.runtime.errors import LaunchError
+from minitile.target import TARGETS
+
+if TYPE_CHECKING:
+    from minitile.runtime.buffers import DeviceArray
+
+TEXTS = ("traced_ir", "tile_ir", "thread_ir", "ptx")
+EMIT = (*TEXTS, "cubin", "launch")
+
+
+def add_compile(parser: argparse.ArgumentParser) -> None:
+    _add_kernel(parser, "a tensor that the kernel is compiled for: bf16[8192,8192]; f32[M,64] where a size is unknown")
+    parser.add_argument("--emit", choices=EMIT, help="what to write (default ptx); launch: the launch as JSON")
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: standard output)")
+    parser.add_argument("--explain", action="store_true", help="say what came out: costs, memory, instructions, times")
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    _add_kernel(parser, "an argument, in order: f32[128,64] is a random array, f32[64]=0 a filled one, i32=5 a number")
+    parser.add_argument("--on", choices=("auto", "gpu", "simulator"), default="auto", help="where (auto: GPU if any)")
+    parser.add_argument("--seed", type=int, default=0, help="of the data and of the random schedule")
+    parser.add_argument("--schedule", choices=("lazy", "eager", "random"), default="lazy", help="when copies land")
+    parser.add_argument("--no-check", action="store_true", help="do not look for races in the simulator")
+    parser.add_argument("--rounds", type=int, default=20, help="timed launches on a GPU (default 20)")
+
+
+def add_bench(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", help="a script of benchmarks/, or FILE.py:KERNEL; without it: what there is")
+    parser.add_argument("rest", nargs=argparse.REMAINDER, help="the script's arguments, or those of `minitile run`")
+
+
+def compile_command(args: argparse.Namespace) -> int:
+    """Compiles a kernel without running it; writes what --emit names."""
+    kernel = load_kernel(args.kernel)
+    compiled = _compile(kernel, cli_args.parse_specs(args.args), args)
+    if args.explain:
+        from minitile.explain import explain
+
+        # What was asked for has standard output to itself.
+        print(explain(compiled), file=sys.stderr if args.emit and not args.output else sys.stdout)
+    if args.emit or args.output or not args.explain:
+        _write(_emitted(compiled, args.emit or "ptx"), args.output)
+    return 0
+
+
+def run_command(args: argparse.Namespace) -> int:
+    """Runs a kernel on random data and says what came out and how long it took."""
+    kernel = load_kernel(args.kernel)
+    values = cli_args.parse_arguments(args.args, args.seed)
+    _check_count(kernel, len(values))
+    if args.on == "gpu" or (args.on == "auto" and cuda.available()):
+        return _run_on_gpu(kernel, values, args)
+    start = time.perf_counter()
+    compiled = _compile(kernel, [v for v in values if isinstance(v, np.ndarray)], args, "sm_80")
+    middle = time.perf_counter()
+    before = [v.copy() for v in values]
+    report = compiled.simulate(*values, schedule=args.schedule, seed=args.seed, check=not args.no_check)
+    end = time.perf_counter()
+    _summarise(kernel, before, values)
+    executed = sum(report.instructions.values())
+    print(f"compiled for {compiled.target} in {(middle - start) * 1e3:.0f} ms")
+    print(f"simulated in {(end - middle) * 1e3:.0f} ms: {executed} warp instructions")
+    print("races were not looked for" if args.no_check else "no findings")
+    return 0
+
+
+def bench_command(args: argparse.Namespace) -> int:
+    """Runs a script of benchmarks/, or times a kernel on the GPU."""
+    if args.name and ".py" in args.name:
+        parser = argparse.ArgumentParser(prog=f"minitile bench {args.name}")
+        add_run(parser)
+        return run_command(parser.parse_args([args.name, "--on", "gpu", *args.rest]))
+    folder = Path(__file__).resolve().parents[1] / "benchmarks"
+    scripts = {p.stem: p for p in sorted(folder.glob("*.py")) if "__main__" in p.read_text(encoding="utf-8")}
+    if not scripts:
+        raise MinitileError("the benchmarks are in the source tree, not in the package", hint="run it in a checkout")
+    if args.name is None:
+        print("\n".join(scripts))
+        return 0
+    if args.name not in scripts:
+        raise MinitileError(f"there is no benchmark {args.name!r}", hint=f"benchmarks: {', '.join(scripts)}")
+    paths = [str(folder.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    return subprocess.run(
+        [sys.executable, str(scripts[args.name]), *args.rest], env=environment, check=False
+    ).returncode
+
+
+def load_kernel(text: str) -> Kernel:
+    """The kernel that FILE.py:NAME names. Runs the file as a module of its stem's name, with its folder on the path, as
+    Python does with a script. Raises MinitileError for what cannot be found and for what the file itself raises."""
+    file, _, name = text.rpartition(":") if ".py:" in text else (text, "", "")
+    path = Path(file)
+    if not path.is_file():
+        raise MinitileError(f"there is no file {file}", hint="name a kernel as FILE.py:KERNEL")
+    found = importlib.util.spec_from_file_location(path.stem, path)
+    if found is None or found.loader is None:
+        raise MinitileError(f"{file} is no Python file", hint="name a kernel as FILE.py:KERNEL")
+    module = importlib.util.module_from_spec(found)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(path.parent.resolve()))
+    _execute(found.loader, module)
+    kernels = {n: v for n, v in vars(module).items() if isinstance(v, Kernel)}
+    if not name:
+        if len(kernels) != 1:
+            raise MinitileError(f"{file} has {_listed(kernels)}", hint=f"name one: {file}:KERNEL")
+        return next(iter(kernels.values()))
+    made = vars(module).get(name)
+    if callable(made) and not isinstance(made, Kernel):
+        made = made()
+    if not isinstance(made, Kernel):
+        raise MinitileError(f"{file} has no kernel {name!r}", hint=f"it has {_listed(kernels)}")
+    return made
+
+
+def _execute(loader: Loader, module: ModuleType) -> None:
+    """Runs the file; an exception shows the line that raised it instead of how we came there."""
+    try:
+        loader.exec_module(module)
+    except MinitileError:
+        raise
+    except SyntaxError as error:
+        loc = Location(error.filename or module.__name__, error.lineno or 1, (error.offset or 1) - 1)
+        raise MinitileError(f"SyntaxError: {error.msg}", loc) from None
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        loc = Location(frame.filename, frame.lineno or 1, frame.colno or 0, frame.end_colno or 0, frame.name)
+        raise MinitileError(f"{type(error).__name__}: {error}", loc) from None
+
+
+def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
+    """Compile-time parameters from NAME=VALUE; a value is a Python literal, a dtype's name, or else text."""
+    settings = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise MinitileError(f"{text!r} sets nothing", hint="write --set NAME=VALUE, as in --set block_M=128")
+        settings[name] = _value(value)
+    return settings
+
+
+def _value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        pass
+    try:
+        return dtype_of_name(text)
+    except MinitileError:
+        return text
+
+
+def _add_kernel(parser: argparse.ArgumentParser, arg_help: str) -> None:
+    parser.add_argument("kernel", metavar="FILE.py:KERNEL", help="a kernel, or a function that makes one")
+    parser.add_argument("--arg", dest="args", action="append", default=[], metavar="ARG", help=arg_help)
+    parser.add_argument("--set", dest="settings", action="append", default=[], metavar="NAME=VALUE", help="a parameter")
+    parser.add_argument("--target", default="auto", help=f"auto, {', '.join(TARGETS)} (default auto)")
+    parser.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        metavar="PASS",
+        help=f"leave out a pass: {', '.join(sorted(OPTIONAL))}",
+    )
+
+
+def _compile(kernel: Kernel, tensors: Sequence[Any], args: argparse.Namespace, auto: str = "auto") -> CompiledKernel:
+    target = auto if args.target == "auto" else args.target
+    passes = dict.fromkeys(args.without, False)
+    return kernel.compile(*tensors, target=target, passes=passes, **parse_settings(args.settings))
+
+
+def _emitted(compiled: CompiledKernel, what: str) -> str | bytes:
+    if what == "cubin":
+        return compiled.binary
+    if what == "launch":
+        return json.dumps(compiled.launch_info.to_json(), indent=2) + "\n"
+    return compiled.asm[what]
+
+
+def _write(content: str | bytes, output: str | None) -> None:
+    if output is None:
+        if isinstance(content, bytes) and sys.stdout.isatty():
+            raise MinitileError("a cubin is not for the screen", hint="add -o FILE")
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content) if isinstance(content, bytes) else sys.stdout.write(content)
+        return
+    try:
+        Path(output).write_bytes(content if isinstance(content, bytes) else content.encode())
+    except OSError as error:
+        raise MinitileError(f"cannot write {output}: {error}") from None
+
+
+def _check_count(kernel: Kernel, given: int) -> None:
+    names = [p.name for p in kernel.signature.runtime]
+    if given != len(names):
+        raise MinitileError(
+            f"{kernel.__name__} takes {len(names)} arguments ({', '.join(names)}), and {given} are given",
+            hint="write an --arg for each, as in --arg 'f32[128,64]' --arg i32=5",
+        )
+
+
+def _run_on_gpu(kernel: Kernel, values: list[Any], args: argparse.Namespace) -> int:
+    from minitile.runtime.buffers import DeviceArray, time_launches
+
+    try:
+        arrays = [DeviceArray(v) if isinstance(v, np.ndarray) else v for v in values]
+        start = time.perf_counter()
+        compiled = _compile(kernel, [a for a in arrays if isinstance(a, DeviceArray)], args)
+        prepared = compiled.prepare(*arrays)
+        middle = time.perf_counter()
+        prepared(0)
+        _summarise(kernel, values, [_on_host(a) for a in arrays])
+        times = time_launches(prepared, args.rounds)
+        device = cuda.device_info(0)
+    except LaunchError as error:
+        raise DeviceError(error.message, hint=error.hint) from None
+    print(f"compiled for {device.arch} and loaded in {(middle - start) * 1e3:.0f} ms")
+    print(f"{device.name}: median {statistics.median(times) * 1e3:.1f} µs, least {min(times) * 1e3:.1f} µs")
+    return 0
+
+
+def _on_host(value: DeviceArray | np.generic) -> Any:
+    return value if isinstance(value, np.generic) else value.to_host()
+
+
+def _summarise(kernel: Kernel, before: Sequence[Any], after: Sequence[Any]) -> None:
+    """A line for each argument: what it is, whether the kernel wrote it, what it holds now."""
+    for parameter, old, new in zip(kernel.signature.runtime, before, after, strict=True):
+        what = f"{parameter.name:<12} {new.dtype.name}"
+        if not isinstance(new, np.ndarray):
+            print(f"{what} = {new}")
+            continue
+        changed = "written" if old.tobytes() != new.tobytes() else "unchanged"
+        print(f"{what}{list(new.shape)}  {changed}{_statistics(new)}")
+
+
+def _statistics(array: np.ndarray) -> str:
+    wide = array.astype(np.float64)
+    finite = wide[np.isfinite(wide)]
+    if not array.size:
+        return ""
+    bad = f", {array.size - finite.size} not finite" if finite.size < array.size else ""
+    if not finite.size:
+        return bad
+    return f"  least {finite.min():.6g}, most {finite.max():.6g}, mean {finite.mean():.6g}{bad}"
+
+
+def _listed(kernels: dict[str, Kernel]) -> str:
+    return f"the kernels {', '.join(kernels)}" if kernels else "no kernel"

@@ -1,0 +1,101 @@
+"""What a compiled kernel came out as, for a person: `minitile compile --explain`.
+
+gemm for sm_80
+  launch       grid (N + 127) // 128 × (M + 127) // 128 × 1, block 128 × 1 × 1, 49152 bytes of shared memory
+  arguments    A: bf16[M, K], B: bf16[N, K], C: bf16[M, N]
+  compiled for M divisible by 128, …
+  shared       A_shared at 0: 3 × 8192 bytes, 128x32 bf16, …
+  assembled    234 registers per thread, 0 bytes spilled, cubin of 30568 bytes
+  instructions 64 mma.sync, 12 cp.async, …                    how often each stands in the PTX
+  times        trace 7 ms, passes 35 ms (infer_layouts 9, …), ptx 6 ms, assemble 73 ms
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from minitile.backends.nvidia.assemble import AssemblerMissing
+from minitile.ir.ops import tile
+from minitile.ir.parser import parse_kernel
+from minitile.runtime.launch import TensorArg, show_expr
+
+if TYPE_CHECKING:
+    from minitile.jit import CompiledKernel
+
+# Instructions that move data between memories, synchronise or multiply matrices: what a kernel's speed hangs on.
+_TELLING = re.compile(
+    r"^\s*(?:@!?\S+\s+)?(mma\.sync|ldmatrix|cp\.async|(?:ld|st)\.(?:global|shared|local)|atom|red|bar|barrier|shfl)"
+    r"([\w.:]*)",
+    re.MULTILINE,
+)
+
+
+def explain(compiled: CompiledKernel) -> str:
+    """The text. Assembles the kernel where nvJitLink is installed."""
+    assembled = _assembled(compiled)  # first: it adds its time to the others
+    lines = [
+        ("launch", _launch(compiled)),
+        ("arguments", _arguments(compiled)),
+        ("compiled for", _facts(compiled)),
+        *(("shared", text) for text in _shared(compiled)),
+        ("assembled", assembled),
+        ("instructions", _instructions(compiled.asm["ptx"])),
+        ("times", _times(compiled)),
+    ]
+    body = "\n".join(f"  {name:<12} {text}" for name, text in lines)
+    return f"{compiled.launch_info.entry} for {compiled.target}\n{body}"
+
+
+def _launch(compiled: CompiledKernel) -> str:
+    info = compiled.launch_info
+    grid = " × ".join(show_expr(extent) for extent in info.grid)
+    block = " × ".join(map(str, info.block))
+    return f"grid {grid}, block {block}, {info.dynamic_shared} bytes of shared memory"
+
+
+def _arguments(compiled: CompiledKernel) -> str:
+    return ", ".join(
+        f"{arg.name}: {arg.dtype}" + (f"[{', '.join(map(str, arg.shape))}]" if isinstance(arg, TensorArg) else "")
+        for arg in compiled.launch_info.args
+    )
+
+
+def _facts(compiled: CompiledKernel) -> str:
+    return ", ".join(map(show_expr, compiled.launch_info.facts)) or "any sizes"
+
+
+def _shared(compiled: CompiledKernel) -> Iterator[str]:
+    for op in parse_kernel(compiled.asm["thread_ir"], "<thread_ir>").walk():
+        if isinstance(op, tile.Alloc) and op.type_.space == "shared":
+            shape = "x".join(map(str, op.type_.shape))
+            yield f"{op.result.name} at {op.offset}: {op.type_.versions} × {op.bytes} bytes, {shape} {op.type_.dtype}"
+
+
+def _assembled(compiled: CompiledKernel) -> str:
+    try:
+        found = compiled.assembled
+    except AssemblerMissing as error:
+        return f"not: {error.message}; {error.hint}"
+    spilled = found.spill_stores + found.spill_loads
+    size = len(found.cubin)
+    return f"{found.registers} registers per thread, {spilled} bytes spilled, cubin of {size} bytes for {found.arch}"
+
+
+def _instructions(ptx: str) -> str:
+    counts = Counter(_name(kind, rest) for kind, rest in _TELLING.findall(ptx))
+    return ", ".join(f"{count} {name}" for name, count in counts.most_common()) or "none that touch memory"
+
+
+def _name(kind: str, rest: str) -> str:
+    """The opcode, with the width where that is what matters: ld.global.v4.f32."""
+    return kind + rest if kind.startswith(("ld.", "st.")) else kind
+
+
+def _times(compiled: CompiledKernel) -> str:
+    slowest = sorted(compiled.pass_timings.items(), key=lambda item: -item[1])
+    details = ", ".join(f"{name} {spent:.1f}" for name, spent in slowest[:5] if name != "write_ptx")
+    stages = ", ".join(f"{name} {spent:.0f} ms" for name, spent in compiled.timings.items())
+    return f"{stages}; of the passes: {details}"

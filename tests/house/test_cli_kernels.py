@@ -1,0 +1,230 @@
+"""`minitile compile`, `run` and `bench`: what they print, write and refuse."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from minitile import cli_args
+from minitile.cli import main
+from minitile.cli_kernels import load_kernel, parse_settings
+from minitile.explain import explain
+from minitile.ir.diagnostics import MinitileError
+from minitile.ir.types import bf16, f32
+from minitile.jit import Spec
+
+ROOT = Path(__file__).parents[2]
+KERNELS = """
+import minitile as mt
+import minitile.language as T
+
+
+@mt.kernel
+def scale(A: T.Tensor(("N",), T.float32), B: T.Tensor(("N",), T.float32), factor: T.float32, block=256, threads=128):
+    with T.Kernel(T.ceildiv(A.shape[0], block), threads=threads) as bx:
+        for i in T.Parallel(block):
+            B[bx * block + i] = A[bx * block + i] * factor
+
+
+@mt.kernel
+def reverse(A: T.Tensor((64,), T.float32), B: T.Tensor((64,), T.float32)):
+    with T.Kernel(1, threads=64):
+        S = T.alloc_shared((64,), T.float32)
+        T.copy(A, S)
+        for i in T.Parallel(64):
+            B[i] = S[63 - i]
+
+
+def make(dtype=T.float16):
+    @mt.kernel
+    def made(A: T.Tensor(("M", 64), dtype), B: T.Tensor(("M", 64), dtype)):
+        with T.Kernel(T.ceildiv(A.shape[0], 64), threads=128) as bx:
+            F = T.alloc_fragment((64, 64), dtype)
+            T.copy(A[bx * 64, 0], F)
+            T.copy(F, B[bx * 64, 0])
+
+    return made
+"""
+
+
+@pytest.fixture
+def kernels(tmp_path, monkeypatch):
+    """A file with kernels; the modules and paths that loading adds are taken back."""
+    monkeypatch.setenv("MINITILE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    file = tmp_path / "kernels_of_test_cli.py"
+    file.write_text(KERNELS)
+    yield file
+    sys.modules.pop(file.stem, None)
+
+
+def test_compile_writes_ptx(kernels, capsys):
+    assert main(["compile", f"{kernels}:scale", "--target", "sm_80"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(".version 8.0\n.target sm_80\n")
+    assert ".entry scale(" in out
+
+
+@pytest.mark.parametrize(
+    ("stage", "text"), [("traced_ir", "traced kernel"), ("tile_ir", "tile kernel"), ("thread_ir", "thread kernel")]
+)
+def test_compile_writes_ir(kernels, capsys, stage, text):
+    assert main(["compile", f"{kernels}:make", "--target", "sm_80", "--emit", stage]) == 0
+    assert capsys.readouterr().out.startswith(text)
+
+
+def test_compile_into_a_file(kernels, tmp_path, capsys):
+    out = tmp_path / "scale.cubin"
+    assert main(["compile", f"{kernels}:scale", "--target", "sm_80", "--emit", "cubin", "-o", str(out)]) == 0
+    assert out.read_bytes().startswith(b"\x7fELF")
+    assert capsys.readouterr().out == ""
+
+
+def test_compile_for_sizes_and_settings(kernels, capsys):
+    arguments = ["--arg", "f32[4096]", "--arg", "f32[4096]", "--arg", "f32=2", "--set", "block=512"]
+    assert main(["compile", f"{kernels}:scale", "--target", "sm_80", *arguments, "--emit", "launch"]) == 0
+    launch = json.loads(capsys.readouterr().out)
+    assert launch["grid"][0] == ["floordiv", ["add", ["dim", "N"], 511], 512]
+    assert ["divides", ["dim", "N"], 128] in launch["facts"]
+
+
+def test_explain(kernels, capsys):
+    arguments = ["--target", "sm_80", "--explain"]
+    assert main(["compile", f"{kernels}:reverse", *arguments]) == 0
+    out = capsys.readouterr().out
+    found = dict(line.split(maxsplit=1) for line in out.splitlines()[1:])
+    assert out.splitlines()[0] == "reverse for sm_80"
+    assert found["launch"] == "grid 1 × 1 × 1, block 64 × 1 × 1, 256 bytes of shared memory"
+    assert found["shared"] == "S at 0: 1 × 256 bytes, 64 f32"
+    assert "0 bytes spilled" in found["assembled"]
+    assert "1 bar" in found["instructions"]
+    assert "assemble" in found["times"]
+    # With something else on standard output, the explanation goes beside it.
+    assert main(["compile", f"{kernels}:reverse", *arguments, "--emit", "ptx"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith(".version")
+    assert shown.err.startswith("reverse for sm_80")
+
+
+def test_explain_without_assembler(kernels, monkeypatch):
+    from minitile import launching
+    from minitile.backends.nvidia.assemble import AssemblerMissing
+
+    def missing(*_):
+        raise AssemblerMissing("no nvJitLink", hint="pip install it")
+
+    monkeypatch.setattr(launching, "assemble_cached", missing)
+    text = explain(load_kernel(f"{kernels}:scale").compile(target="sm_80"))
+    assert "not: no nvJitLink; pip install it" in text
+
+
+def test_leaving_out_a_pass(kernels, capsys):
+    assert main(["compile", f"{kernels}:scale", "--target", "sm_80", "--without", "cse"]) == 0
+    assert main(["compile", f"{kernels}:scale", "--target", "sm_80", "--without", "lower"]) == 1
+    assert "lower" in capsys.readouterr().err
+
+
+def test_run(kernels, capsys):
+    arguments = ["--arg", "f32[1000]=3", "--arg", "f32[1000]=nan", "--arg", "f32=0.5"]
+    assert main(["run", f"{kernels}:scale", *arguments, "--on", "simulator"]) == 0
+    a, b, factor, *rest = capsys.readouterr().out.splitlines()
+    assert a.split() == ["A", "float32[1000]", "unchanged", "least", "3,", "most", "3,", "mean", "3"]
+    assert b.split() == ["B", "float32[1000]", "written", "least", "1.5,", "most", "1.5,", "mean", "1.5"]
+    assert factor.split() == ["factor", "float32", "=", "0.5"]
+    assert rest[0].startswith("compiled for sm_80 in ")
+    assert rest[-1] == "no findings"
+
+
+def test_run_finds_a_race(kernels, capsys, monkeypatch):
+    from minitile import pipeline
+
+    passes = [(n, (lambda kernel, context: None) if n == "thread_barriers" else p) for n, p in pipeline.THREAD_PASSES]
+    monkeypatch.setattr(pipeline, "THREAD_PASSES", passes)
+    arguments = [f"{kernels}:reverse", "--arg", "f32[64]", "--arg", "f32[64]", "--on", "simulator"]
+    assert main(["run", *arguments]) == 1
+    error = capsys.readouterr().err
+    assert "minitile run: " in error
+    assert "missing_barrier (RAW)" in error
+    assert "B[i] = S[63 - i]" in error
+    assert main(["run", *arguments, "--no-check"]) == 0
+    assert "races were not looked for" in capsys.readouterr().out
+
+
+@pytest.mark.gpu
+def test_run_on_the_gpu(kernels, capsys):
+    arguments = ["--arg", "f32[1000]=3", "--arg", "f32[1000]=nan", "--arg", "f32=0.5"]
+    assert main(["run", f"{kernels}:scale", *arguments]) == 0
+    out = capsys.readouterr().out
+    assert "least 1.5, most 1.5" in out
+    assert "µs" in out
+    assert main(["bench", f"{kernels}:make", "--arg", "bf16[128,64]", "--arg", "bf16[128,64]"]) == 1  # made for f16
+    assert main(["bench", f"{kernels}:make", "--arg", "f16[128,64]", "--arg", "f16[128,64]"]) == 0
+
+
+def test_bench_lists_and_runs_scripts(capfd):
+    assert main(["bench"]) == 0
+    assert "launch" in capfd.readouterr().out.split()
+    assert main(["bench", "launch", "--help"]) == 0
+    assert "Host time of a launch" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["compile", "nowhere.py:x"], "there is no file nowhere.py"),
+        (["compile", "{file}"], "has the kernels scale, reverse\n  hint: name one: {file}:KERNEL"),
+        (["compile", "{file}:other"], "has no kernel 'other'\n  hint: it has the kernels scale, reverse"),
+        (["compile", "{file}:scale", "--target", "sm_12"], "unknown target 'sm_12'"),
+        (["compile", "{file}:scale", "--set", "block"], "'block' sets nothing"),
+        (["compile", "{file}:scale", "--set", "width=3"], "has no compile-time parameter 'width'"),
+        (["compile", "{file}:scale", "--set", "threads=100"], "threads=100"),
+        (["compile", "{file}:scale", "--arg", "f32{{4}}"], "'f32{{4}}' is no tensor"),
+        (["compile", "{file}:scale", "--arg", "f99[4]"], "unknown dtype 'f99'"),
+        (["compile", "{file}:scale", "--arg", "f32[4]"], "has 2 tensors, and 1 specs are given"),
+        (["compile", "{file}:scale", "-o", "{file}/x"], "cannot write {file}/x"),
+        (["run", "{file}:scale", "--arg", "f32[4]"], "takes 3 arguments (A, B, factor), and 1 are given"),
+        (["bench", "nothing"], "there is no benchmark 'nothing'"),
+    ],
+)
+def test_what_is_wrong(kernels, capsys, words, message):
+    assert main([word.format(file=kernels) for word in words]) == 1
+    shown = capsys.readouterr()
+    assert shown.err.startswith(f"minitile {words[0]}: ")
+    assert message.format(file=kernels) in shown.err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = [1,\n", "SyntaxError: '[' was never closed"),
+        ("x = 1\ny = x.there\n", "AttributeError: 'int' object has no attribute 'there'"),
+    ],
+)
+def test_a_broken_file(kernels, capsys, text, message):
+    kernels.write_text(text)
+    assert main(["compile", str(kernels)]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert str(kernels) in error
+    assert "^" in error
+
+
+def test_settings():
+    found = parse_settings(["block_M=128", "flag=True", "dtype=bfloat16", "name=plain", "shape=(1, 2)"])
+    assert found == {"block_M": 128, "flag": True, "dtype": bf16, "name": "plain", "shape": (1, 2)}
+
+
+def test_specs():
+    assert cli_args.parse_specs(["f32[4, 5]", "i32=5", "bfloat16[M,8]"]) == [Spec((4, 5), f32), Spec(("M", 8), bf16)]
+    with pytest.raises(MinitileError, match="is no tensor"):
+        cli_args.parse_specs(["f32[4"])
+
+
+def test_from_a_shell(kernels):
+    command = [sys.executable, "-m", "minitile", "compile", f"{kernels}:scale", "--target", "sm_80"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ".entry scale(" in done.stdout

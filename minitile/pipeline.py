@@ -18,18 +18,19 @@ from minitile.ir.printer import print_kernel
 from minitile.passes.count_tokens import count_tokens
 from minitile.passes.cse import cse
 from minitile.passes.fragments_to_values import fragments_to_values
+from minitile.passes.induction import induction
 from minitile.passes.infer_layouts import infer_layouts
 from minitile.passes.licm import licm
 from minitile.passes.lower import lower
 from minitile.passes.manager import Pass, PassContext, run_passes
 from minitile.passes.parallel_to_tiles import parallel_to_tiles
 from minitile.passes.place_shared import place_shared
+from minitile.passes.prefetch_fragments import prefetch_fragments
 from minitile.passes.simplify import simplify
 from minitile.passes.software_pipeline import software_pipeline
 from minitile.passes.spread_copies import spread_copies
 from minitile.passes.thread_barriers import thread_barriers
 from minitile.passes.unroll import unroll
-from minitile.passes.induction import induction
 from minitile.target import Target
 
 
@@ -59,6 +60,7 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     ("cse", cse),
     ("licm", licm),
     ("spread_copies", spread_copies),
+    ("prefetch_fragments", prefetch_fragments),
     # Synchronisation last: placement decides which bytes two buffers share, barriers which accesses those are, and only
     # then is it known which asynchronous groups are outstanding at a wait.
     ("place_shared", place_shared),
@@ -67,7 +69,7 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     ("induction", induction),
 ]
 
-OPTIONAL = frozenset({"simplify", "cse", "licm", "software_pipeline", "spread_copies", "unroll", "induction"})
+OPTIONAL = frozenset({"simplify", "cse", "licm", "prefetch_fragments", "software_pipeline", "spread_copies", "unroll", "induction"})
 
 PASSES: dict[str, Pass] = {**dict(TILE_PASSES), "lower": lower, **dict(THREAD_PASSES)}
 

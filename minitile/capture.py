@@ -7,7 +7,7 @@ whether all still have the values that were compiled in, and `key` stands for th
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -49,20 +49,22 @@ def captures(function: FunctionType) -> Captures:
         names = dict.fromkeys(_names(f.__code__))
         for name in names:
             if name in f.__globals__:
-                value = f.__globals__[name]
-                keep(f.__globals__.get, name, value)
-                if isinstance(value, ModuleType) and not _foreign(value.__name__):
-                    for attribute in names:
-                        if attribute in vars(value):
-                            keep(vars(value).get, attribute, vars(value)[attribute])
+                keep(f.__globals__.get, name, names)
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
-            keep(_cell_reader(cell), name, _cell_reader(cell)(name))
+            keep(_cell_reader(cell), name, names)
 
-    def keep(get: Callable[[str], Any], name: str, value: Any) -> None:
+    def keep(get: Callable[[str], Any], name: str, names: Iterable[str]) -> None:
+        """Note one variable; of a user's module, those of its attributes that are among the code's names."""
+        value = get(name)
         found.read.append((get, name, value))
         if isinstance(value, FunctionType):
             if not _foreign(value.__module__ or ""):
                 go(value)
+        elif isinstance(value, ModuleType):
+            if not _foreign(value.__name__):
+                for attribute in names:
+                    if attribute in vars(value) and not isinstance(vars(value)[attribute], ModuleType):
+                        keep(vars(value).get, attribute, names)
         elif _contents(value) is not None:
             found.compared.append((value, _copy(_contents(value))))
 

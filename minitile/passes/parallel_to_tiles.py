@@ -177,7 +177,8 @@ class _Body:
 
     def place(self, indices: tuple[Value, ...], dims: Dims) -> tuple[tuple[Value, ...], tuple[int | None, ...]]:
         """Indices and `dims` of a memory operation on a tile over the parallel dimensions `dims`. Of two indices along
-        the same dimension the last one is the affine one."""
+        the same dimension the last one is the affine one. If some dimension is in no index, then one index is a tile.
+        """
         at: list[Value] = []
         runs: list[int | None] = []
         taken: set[int] = set()
@@ -191,7 +192,7 @@ class _Body:
                 runs.append(None)
         if set(range(len(dims))) - set(runs) and not any(index.shape for index in at):
             # Elements along a dimension without index share a place: that takes an address for each.
-            at[0] = self.b.value(tile.Splat(at[0], self.shape(dims)))
+            at[-1], runs[-1] = self.spread(self.of(indices[0]), dims), None
         return tuple(at[::-1]), tuple(runs[::-1])
 
     def guard(self, mask: Value | None) -> Lifted | None:

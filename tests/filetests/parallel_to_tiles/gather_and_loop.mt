@@ -26,7 +26,8 @@ traced kernel @k(%A: tensor<64x64xf32>, %P: tensor<64xi32>, %C: tensor<64xf32>) 
       yield %d
     }
     store %C[0], %t {dims = (0,)}
-    %1 = splat 1.0 {shape = (64,)} : tile<64xf32>
-    %2 = atomic %C[0], %1 {dims = (none,)} : tile<64xf32>
+    %1 = splat 0 {shape = (64,)} : tile<64xi32>
+    %2 = splat 1.0 {shape = (64,)} : tile<64xf32>
+    %3 = atomic %C[%1], %2 {dims = (none,)} : tile<64xf32>
   }
 }

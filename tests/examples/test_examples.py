@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 
+import demo
 import gemm
 import gemm_bias_gelu
 import ml_dtypes
@@ -128,10 +129,20 @@ def test_gemm_schedules(stages, schedule):
 @pytest.mark.parametrize("name", ["bf16", "f16", "int8"])
 def test_the_checks_can_fail(name):
     """A result that is a little off is out of bounds: the bounds are no wider than rounding."""
-    dtype, accumulate, element, bound = gemm.DTYPES[name]
+    _, _, element, bound = gemm.DTYPES[name]
     rng = np.random.default_rng(0)
     a, b = random(rng, (32, 64), element), random(rng, (32, 64), element)
     exact = a.astype(np.float64) @ b.astype(np.float64).T
     off = exact.copy()
     off[0, 0] += max(1.0, 0.01 * np.linalg.norm(exact))
     assert error(exact.astype(element if bound else np.int32), exact) <= bound < error(off, exact)
+
+
+def test_demo(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(demo, "BUILD", tmp_path)
+    demo.main()
+    (written,) = tmp_path.iterdir()
+    assert written.read_text(encoding="utf-8").startswith(".version")
+    said = capsys.readouterr().out
+    assert str(written) in said
+    assert "registers" in said

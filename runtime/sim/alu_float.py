@@ -14,7 +14,7 @@ import numpy as np
 
 from .alu_integer import INTEGER, Function, apply, carrying, integer, integer_multiply, sources
 from .formats import encode, fma64, fma_to_odd, sum_to_odd
-from .operands import Read, Write, count, error, read, write
+from .operands import Read, Write, error, per_thread, read, write
 from .program import Linker
 from .scalars import DTYPES, FLOATS, UNSIGNED, Array, Sel, where
 from .syntax import Instruction, Pair, Sink
@@ -36,7 +36,7 @@ def read_lanes(operand: Any, kind: str, ins: Instruction, linker: Linker) -> Rea
     if kind not in _PACKED:
         return read(operand, kind, ins, linker)
     word, half = read(operand, "b32", ins, linker), DTYPES[_PACKED[kind]]
-    return lambda m, sel: np.ascontiguousarray(np.broadcast_to(word(m, sel), (count(sel),))).view(half)
+    return lambda m, sel: np.ascontiguousarray(per_thread(word(m, sel), sel)).view(half)
 
 
 def write_lanes(operand: Any, kind: str, ins: Instruction, linker: Linker) -> Write:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .operands import Read, Write, count, error, read, write
+from .operands import Read, Write, error, per_thread, read, write
 from .program import Linker
 from .scalars import DTYPES, FLOATS, SIGNED, SIZES, UNSIGNED, Array, Sel, is_signed, where
 from .syntax import Instruction
@@ -218,7 +218,7 @@ def carrying(ins: Instruction, linker: Linker) -> Handler:
     high = "hi" in ins.mods
 
     def run(m: Machine, sel: Sel) -> None:
-        values = [np.broadcast_to(each(m, sel), (count(sel),)) for each in readers]
+        values = [per_thread(each(m, sel), sel) for each in readers]
         if multiply:
             x, y = (np.ascontiguousarray(each) for each in values[:2])
             product = multiply_high(x.view(signed), y.view(signed)).view(dtype) if high else x * y

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .memory import Space
-from .operands import address, count, error, read
+from .operands import address, count, error, per_thread, read
 from .program import Linker
 from .scalars import Array, Sel
 from .syntax import Address, Instruction, Integer, Register
@@ -111,7 +111,7 @@ def _copy_async(ins: Instruction, linker: Linker) -> Handler:
         shared, threads = m.spaces["shared"], m.thread[sel]
         valid = np.full(count(sel), size, np.int64)
         if amount is not None:
-            valid = np.minimum(np.broadcast_to(amount(m, sel), valid.shape), size).astype(np.int64)
+            valid = np.minimum(per_thread(amount(m, sel), sel), size).astype(np.int64)
         elif ignore is not None:
             valid = np.where(ignore(m, sel), 0, valid)
         where = shared.locate(m, sel, target(m, sel), size, site, "write")
@@ -133,12 +133,11 @@ def _fetch(m: Machine, threads: Array, addr: Array, valid: Array, size: int, sit
         if not length:
             continue
         which = np.flatnonzero(valid == length)
-        if length == size:
-            data[which] = space.load(m, threads[which], addr[which], 1, size, site, False)
-            continue
-        space.check_alignment(m, threads[which], addr[which], size, site, "read")
-        for at in range(int(length)):
-            data[which, at] = space.load(m, threads[which], addr[which] + at, 1, 1, site, False)[:, 0]
+        part = threads[which]
+        where = space.locate(m, part, addr[which], int(length), site, "read", align=size)
+        if m.race is not None:
+            m.race.read("global", part, where, int(length), site, False)
+        data[which, :length] = space.arena.data[where[:, None] + np.arange(length)]
     return data
 
 

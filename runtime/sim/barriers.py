@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .operands import Read, constant, count, error, read, write
+from .operands import Read, constant, error, per_thread, read, write
 from .program import Linker
 from .report import Finding
 from .scalars import DTYPES, Array, Sel
@@ -168,8 +168,8 @@ def _barrier(ins: Instruction, linker: Linker, waits: bool, leading: int, source
     aligned = ins.name == "bar" or "aligned" in ins.mods
 
     def run(m: Machine, sel: Sel, pc: int) -> Outcome:
-        numbers = np.broadcast_to(number(m, sel), (count(sel),))
-        totals = None if total is None else np.broadcast_to(total(m, sel), (count(sel),))
+        numbers = per_thread(number(m, sel), sel)
+        totals = None if total is None else per_thread(total(m, sel), sel)
         done = True
         for each in np.unique(numbers):
             part = sel if (numbers == each).all() else m.thread[sel][numbers == each]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .operands import Read, count, error, read, write
+from .operands import Read, count, error, per_thread, read, write
 from .program import Linker
 from .report import Finding
 from .scalars import DTYPES, Array, Sel
@@ -54,7 +54,7 @@ def member_mask(operand: Operand, ins: Instruction, linker: Linker) -> tuple[Rea
     site = linker.site(ins)
 
     def values(m: Machine, sel: Sel) -> Array:
-        return np.broadcast_to(mask(m, sel), (count(sel),))
+        return per_thread(mask(m, sel), sel)
 
     def members(m: Machine, sel: Sel) -> Array:
         masks = values(m, sel)
@@ -85,7 +85,7 @@ def _shuffle(ins: Instruction, linker: Linker) -> Decoded:
 
     def run(m: Machine, sel: Sel) -> None:
         threads = m.thread[sel]
-        source = np.broadcast_to(a(m, sel), threads.shape)
+        source = per_thread(a(m, sel), sel)
         lane = threads % 32
         step = (b(m, sel) & np.uint32(31)).astype(np.int64)
         limit = c(m, sel).astype(np.int64)
@@ -130,7 +130,7 @@ def _vote(ins: Instruction, linker: Linker) -> Decoded:
 
     def run(m: Machine, sel: Sel) -> None:
         _, rows, active = lane_bits(m, sel)
-        ballot = pack(spread(m, sel, np.broadcast_to(source(m, sel), (count(sel),))))[rows]
+        ballot = pack(spread(m, sel, per_thread(source(m, sel), sel)))[rows]
         named = mask(m, sel) & active[rows]
         ballot = ballot & named
         if mode == "ballot":
@@ -165,7 +165,7 @@ def _match(ins: Instruction, linker: Linker) -> Decoded:
 
     def run(m: Machine, sel: Sel) -> None:
         _, rows, active = lane_bits(m, sel)
-        own = np.broadcast_to(source(m, sel), (count(sel),))
+        own = per_thread(source(m, sel), sel)
         named = mask(m, sel) & active[rows]
         equal = pack(spread(m, sel, own)[rows] == own[:, None]) & named
         if every:
@@ -199,8 +199,8 @@ def _reduce(ins: Instruction, linker: Linker) -> Decoded:
     mask, members = member_mask(ins.operands[2], ins, linker)
 
     def run(m: Machine, sel: Sel) -> None:
-        threads, rows, active = lane_bits(m, sel)
-        values = spread(m, sel, np.broadcast_to(source(m, sel), threads.shape))[rows]
+        _, rows, active = lane_bits(m, sel)
+        values = spread(m, sel, per_thread(source(m, sel), sel))[rows]
         named = mask(m, sel) & active[rows]
         inside = (named[:, None] >> _LANES.astype(np.uint32) & np.uint32(1)) != 0
         first = np.argmax(inside, axis=1)

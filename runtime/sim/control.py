@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .memory import split_generic
-from .operands import error, read
+from .operands import error, per_thread, read
 from .program import Linker
 from .report import Finding
 from .scalars import Array, Sel
@@ -39,7 +39,7 @@ def _branch_indexed(ins: Instruction, linker: Linker) -> ControlHandler:
     targets = [linker.label(symbol, ins) for symbol in linker.function.targets[name.name]]
 
     def run(m: Machine, sel: Sel, pc: int) -> Outcome:
-        chosen = np.minimum(np.broadcast_to(index(m, sel), m.thread[sel].shape), len(targets) - 1)
+        chosen = np.minimum(per_thread(index(m, sel), sel), len(targets) - 1)
         return [(targets[int(each)], m.thread[sel][chosen == each]) for each in np.unique(chosen)]
 
     return run

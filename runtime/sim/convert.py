@@ -9,7 +9,7 @@ import numpy as np
 from .alu_float import flush, relu
 from .alu_integer import apply
 from .formats import FORMATS, encode, to_integral
-from .operands import Read, count, error, read, write
+from .operands import Read, error, per_thread, read, write
 from .program import Linker
 from .scalars import DTYPES, SIZES, UNSIGNED, Array, where
 from .syntax import Instruction
@@ -162,6 +162,6 @@ def _convert_packed(ins: Instruction, linker: Linker, result: str, source: str) 
     pairs = read(ins.operands[1], f"b{8 * SIZES[source]}", ins, linker)
     stored = FORMATS[base].dtype
     pair_reader: Read = lambda m, sel: np.ascontiguousarray(  # noqa: E731
-        np.broadcast_to(pairs(m, sel), (count(sel),))
+        per_thread(pairs(m, sel), sel)
     ).view(stored)
     return apply(lambda a: np.ascontiguousarray(function(a)).view(word), [pair_reader], target)

@@ -60,8 +60,8 @@ class Space:
     arena: Arena
     size = 0  # bytes of one CTA's, thread's or launch's part
 
-    def locate(self, m: Machine, sel: Sel, addr: Array, size: int, site: int, what: str) -> Array:
-        """Arena offsets of these addresses, each the start of `size` bytes."""
+    def locate(self, m: Machine, sel: Sel, addr: Array, size: int, site: int, what: str, align: int = 0) -> Array:
+        """Arena offsets of these addresses, each the start of `size` bytes and a multiple of `align` (or of `size`)."""
         raise NotImplementedError
 
     def load(self, m: Machine, sel: Sel, addr: Array, elem: int, lanes: int, site: int, strong: bool) -> Array:
@@ -117,7 +117,7 @@ class GlobalSpace(Space):
         self.ends = np.array([each.end for each in self.allocations], np.int64)
         self.start_list = self.starts.tolist()
 
-    def locate(self, m: Machine, sel: Sel, addr: Array, size: int, site: int, what: str) -> Array:
+    def locate(self, m: Machine, sel: Sel, addr: Array, size: int, site: int, what: str, align: int = 0) -> Array:
         where = addr - GLOBAL_BASE
         if not len(where):
             return where
@@ -128,7 +128,7 @@ class GlobalSpace(Space):
             bad = (owner < 0) | (where + size > self.ends[np.maximum(owner, 0)])
             if not len(self.starts) or bad.any():
                 self.out_of_bounds(m, sel, addr, int(np.flatnonzero(bad)[0]), size, site, what)
-        self.check_alignment(m, sel, addr, size, site, what)
+        self.check_alignment(m, sel, addr, align or size, site, what)
         return where
 
     def out_of_bounds(self, m: Machine, sel: Sel, addr: Array, worst: int, size: int, site: int, what: str) -> None:
@@ -164,7 +164,7 @@ class SharedSpace(Space):
         self.arena = Arena(self.stride * ctas, POISON)
         self.names = names
 
-    def locate(self, m: Machine, sel: Sel, addr: Array, size: int, site: int, what: str) -> Array:
+    def locate(self, m: Machine, sel: Sel, addr: Array, size: int, site: int, what: str, align: int = 0) -> Array:
         inside = addr - SHARED_BASE
         if len(inside) and (int(inside.min()) < 0 or int(inside.max()) + size > self.size):
             bad = (inside < 0) | (inside + size > self.size)
@@ -177,7 +177,7 @@ class SharedSpace(Space):
             )
             who = int(m.thread[sel][worst])
             m.fault("out_of_bounds", message, site, what, who, "shared", self.describe(m, at), size)
-        self.check_alignment(m, sel, addr, size, site, what)
+        self.check_alignment(m, sel, addr, align or size, site, what)
         return inside + m.cta[sel] * self.stride
 
     def describe(self, m: Machine, addr: int) -> tuple[str | None, int]:
@@ -196,13 +196,13 @@ class LocalSpace(Space):
         self.size = -(-max(size, 16) // 16) * 16
         self.arena = Arena(self.size * threads, POISON)
 
-    def locate(self, m: Machine, sel: Sel, addr: Array, size: int, site: int, what: str) -> Array:
+    def locate(self, m: Machine, sel: Sel, addr: Array, size: int, site: int, what: str, align: int = 0) -> Array:
         bad = (addr < 0) | (addr + size > self.size)
         if bad.any():
             worst = int(np.flatnonzero(bad)[0])
             message = f"{what} of {size} bytes at local address {int(addr[worst]):#x} outside the frame"
             m.fault("out_of_bounds", message, site, what, int(m.thread[sel][worst]), "local", (None, 0), size)
-        self.check_alignment(m, sel, addr, size, site, what)
+        self.check_alignment(m, sel, addr, align or size, site, what)
         return addr + m.thread[sel] * self.size
 
 
@@ -216,11 +216,11 @@ class ParamSpace(Space):
         self.arena = Arena(self.size)
         self.arena.data[: self.size] = np.frombuffer(data, np.uint8)
 
-    def locate(self, m: Machine, sel: Sel, addr: Array, size: int, site: int, what: str) -> Array:
+    def locate(self, m: Machine, sel: Sel, addr: Array, size: int, site: int, what: str, align: int = 0) -> Array:
         if len(addr) and (int(addr.min()) < 0 or int(addr.max()) + size > self.size):
             message = f"{what} of {size} bytes outside the {self.size} bytes of parameters"
             m.fault("out_of_bounds", message, site, what, int(m.thread[sel][0]), "param", (None, 0), size)
-        self.check_alignment(m, sel, addr, size, site, what)
+        self.check_alignment(m, sel, addr, align or size, site, what)
         return addr
 
 

@@ -47,6 +47,11 @@ def count(sel: Sel) -> int:
     return sel.stop - sel.start if isinstance(sel, slice) else len(sel)
 
 
+def per_thread(value: Array, sel: Sel) -> Array:
+    """A source as one value a thread: constants come from readers as scalars."""
+    return value if value.ndim else np.full(count(sel), value)
+
+
 def constant(value: int | float, dtype: np.dtype[Any]) -> Array:
     """A constant as a scalar of this type; integers wrap, and integers given for floats are their bits or value."""
     if dtype.kind in "iu":

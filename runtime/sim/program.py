@@ -28,7 +28,7 @@ from .syntax import (
     Variable,
     Vector,
 )
-from .table import INSTRUCTIONS, ControlHandler, Decoded, Entry, Handler, Kind, Members, lookup
+from .table import ControlHandler, Decoded, Entry, Handler, Kind, Members, lookup
 
 SHARED_BASE = 1024  # the first shared address: null stays invalid, and swizzled tiles stay aligned
 GLOBAL_BASE = 0x7F0000000000
@@ -42,13 +42,18 @@ class Step:
     """One decoded instruction."""
 
     ins: Instruction
-    kind: Kind
+    entry: Entry
     run: Handler
     control: ControlHandler | None
     members: Members | None
     guard: int | None
     negated: bool
     target: int | None = None  # of a branch
+
+    @property
+    def kind(self) -> Kind:
+        """How the scheduler treats it."""
+        return self.entry.kind
 
 
 @dataclass(slots=True)
@@ -194,7 +199,7 @@ def _decode(ins: Instruction, linker: Linker) -> Step:
     members = decoded.members if decoded else None
     guard = None if ins.guard is None else ins.guard.slot
     target = linker.label(ins.operands[0], ins) if ins.name == "bra" else None
-    return Step(ins, entry.kind, run, control, members, guard, ins.negated, target)
+    return Step(ins, entry, run, control, members, guard, ins.negated, target)
 
 
 def _ends(code: list[Step], ragged: bool) -> list[int]:
@@ -281,10 +286,9 @@ def reads_and_writes(ins: Instruction, entry: Entry) -> tuple[list[Register], li
 
 def _maybe_unwritten(code: list[Step], linker: Linker) -> frozenset[int]:
     """The slots of registers that some path reads without having written them for certain."""
-    entries = [lookup(step.ins) or INSTRUCTIONS["mov"] for step in code]
     reads, writes = [], []
-    for step, entry in zip(code, entries, strict=True):
-        read, written = reads_and_writes(step.ins, entry)
+    for step in code:
+        read, written = reads_and_writes(step.ins, step.entry)
         reads.append(sum({1 << register.slot for register in read}))
         writes.append(0 if step.guard is not None else sum({1 << register.slot for register in written}))
     everything = (1 << linker.module.slots) - 1

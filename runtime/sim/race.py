@@ -25,7 +25,7 @@ from .program import SHARED_BASE, Program
 from .report import Finding
 from .scalars import SIZES, Array
 from .shadow import MANY, PENDING, SEVERAL, GlobalShadow, SharedShadow
-from .syntax import Instruction
+from .syntax import Instruction, Integer
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -37,7 +37,8 @@ def _access_size(ins: Instruction) -> tuple[str | None, int] | None:
     if name in ("ldmatrix", "stmatrix"):
         return "shared", 2 if "trans" in ins.mods else 4
     if name == "cp" and ins.mods[:1] == ("async",):
-        return None, 1 if len(ins.operands) > 3 else 4
+        size = ins.operands[2] if len(ins.operands) > 2 else None
+        return None, size.value if isinstance(size, Integer) else 16
     if name not in ("ld", "st", "ldu", "atom", "red"):
         return None
     lanes = next((int(mod[1:]) for mod in ins.mods if mod in ("v2", "v4", "v8")), 1)

@@ -23,7 +23,7 @@ from .operands import count
 from .program import Step, reads_and_writes
 from .report import Finding
 from .scalars import Array, Sel
-from .table import Kind, Outcome, lookup
+from .table import Kind, Outcome
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -66,6 +66,8 @@ class Scheduler:
             self.add(self.program.start, _select(threads))
         while True:
             self.collect()
+            if self.random:
+                machine.copies.drift()
             group = self.pick()
             if group is None:
                 if self.groups or machine.barriers.waiting.any():
@@ -310,10 +312,7 @@ def _fragile_checks(code: list[Step], fragile: frozenset[int]) -> dict[int, Frag
     """For each instruction that touches a fragile register: check what it reads, note what it writes."""
     checks: dict[int, FragileCheck] = {}
     for index, step in enumerate(code):
-        entry = lookup(step.ins)
-        if entry is None:
-            continue
-        read, written = reads_and_writes(step.ins, entry)
+        read, written = reads_and_writes(step.ins, step.entry)
         sources = [each.slot for each in read if each.slot in fragile and each is not step.ins.guard]
         results = [each.slot for each in written if each.slot in fragile]
         if sources or results:

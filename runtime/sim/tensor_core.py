@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from .memory import SharedSpace
-from .operands import address, count, error, read, write
+from .operands import address, count, error, per_thread, read, write
 from .program import Linker
 from .scalars import Array, Sel
 from .syntax import Instruction, Operand, Vector
@@ -224,7 +224,7 @@ def _multiply(ins: Instruction, linker: Linker) -> Decoded:
         b = to_float(np.stack([each(m, sel) for each in b_regs], axis=1), b_kind).reshape(warps, -1)
         product = np.matmul(a[:, a_order], b[:, b_order].transpose(0, 2, 1), dtype=fresh)
         terms = product.reshape(warps, -1)[:, out].reshape(warps * 32, -1)
-        c = np.stack([np.broadcast_to(each(m, sel), (count(sel),)) for each in c_regs], axis=1)
+        c = np.stack([per_thread(each(m, sel), sel) for each in c_regs], axis=1)
         result = finish(terms, c)
         for index, writer in enumerate(d_regs):
             writer(m, sel, np.ascontiguousarray(result[:, index]))

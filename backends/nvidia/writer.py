@@ -161,7 +161,7 @@ class _Writer:
 
     def hand_over(self, to: Sequence[Value], sources: Sequence[Value]) -> None:
         """Copies each source to the home of its target, all at once; nothing for those that are there already."""
-        pairs = [(d, s) for d, s in zip(to, sources, strict=True) if isinstance(d.type, (ScalarType, RegsType))]
+        pairs = [(d, s) for d, s in zip(to, sources, strict=True) if in_registers(d)]
         self.w.parallel([move for d, s in pairs for move in self.w.copies(d, s)])
 
     def loop(self, op: control.For) -> None:
@@ -251,12 +251,13 @@ class _Writer:
         if any(not op.terminator for op in block.ops):
             return False
         home = self.w.plan.home
-        return all(d in home and home.get(s) is home[d] for d, s in zip(results, _yielded(block), strict=True))
+        pairs = [(d, s) for d, s in zip(results, _yielded(block), strict=True) if in_registers(d)]
+        return all(d in home and home.get(s) is home[d] for d, s in pairs)
 
     def settle(self, values: Sequence[Value], same_as: Sequence[Value]) -> None:
         """`values` are where `same_as` are: one home by construction (homes.py)."""
         for value, other in zip(values, same_as, strict=True):
-            if isinstance(value.type, (ScalarType, RegsType)):
+            if in_registers(value):
                 assert self.w.plan.home.get(value) is self.w.plan.home.get(other)
                 self.w.targets(value)
 
@@ -266,6 +267,11 @@ _CONTROL: dict[type[Op], Callable[[_Writer, Any], None]] = {
     control.While: _Writer.while_,
     control.If: _Writer.branch,
 }
+
+
+def in_registers(value: Value) -> bool:
+    """Tokens and the like are not."""
+    return isinstance(value.type, (ScalarType, RegsType))
 
 
 def _yielded(block: Block) -> tuple[Value, ...]:

@@ -13,7 +13,8 @@ The largest buffers are placed first, each in the smallest gap that fits among t
 multiples of the layout's alignment, 16 bytes without a layout. That all threads are done before bytes change hands is
 the business of `thread_barriers`, which sees the offsets.
 
-Sets `offset` and `bytes` (of one version) of each alloc, and kernel.attrs["shared_bytes"].
+Sets `offset` and `bytes` (of one version) of each alloc, and kernel.attrs["shared_bytes"]. A buffer without accesses
+takes no room.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def place_shared(kernel: Kernel, context: PassContext) -> None:
     walk = _Walk()
     walk.block(kernel.body, ())
     walk.finish()
-    lives = list(walk.lives.values())
+    lives = [life for life in walk.lives.values() if life.last >= 0]
     total = kernel.attrs["shared_bytes"] = _place(lives)
     if total > context.target.max_shared:
         raise _too_large(lives, total, context.target.max_shared, context.target.name)
@@ -91,7 +92,7 @@ class _Walk:
     def visit(self, op: Op, loops: Loops) -> None:
         if isinstance(op, tile.Alloc):
             if op.type_.space == "shared":
-                op.bytes = version_bytes(op)
+                op.bytes, op.offset = version_bytes(op), 0
                 self.lives[op.result] = Life(op, len(loops), self.number)
         elif isinstance(op, tile.Join):
             self.flow(op.result, op.tokens)

@@ -121,6 +121,8 @@ class _Simplify(Rewriter):
         found = self.divided(op, a, c, quotient, floors) if isinstance(op.result.type, ScalarType) else None
         if found is not None:
             return found
+        if not quotient and self.facts.multiple(a) % c == 0:
+            return self.number(0, op)
         if not self.thread_stage:
             return None
         power = c & (c - 1) == 0

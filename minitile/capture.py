@@ -30,7 +30,7 @@ class Captures:
         for get, name, value in self.read:
             if get(name) is not value:
                 return False
-        return all(_contents(x) == copy for x, copy in self.compared)
+        return not self.compared or all(_contents(x) == copy for x, copy in self.compared)
 
     def key(self) -> tuple[Any, ...]:
         """Hashable; equal for equal captured values."""

@@ -190,17 +190,13 @@ class Kernel:
         )
         tensors = [a.name for a in signature if isinstance(a, TensorArg)]
         facts: list[Expr] = [("divides", ("pointer", t), _ALIGNMENT) for t in tensors]
-        facts += [("divides", ("dim", d), p) for d in dims for p in DIVISORS]
+        facts += [("gcd", ("dim", d), DIVISORS[0]) for d in dims]
         compiled: dict[Any, Executable] = {}
 
-        def compile(place: Place, held: tuple[bool, ...]) -> Executable:
+        def compile(place: Place, found: tuple[int, ...]) -> Executable:
             if place.kind != "cpu":
-                _check_alignment(tensors, held)
-            known = held[len(tensors) :]
-            divisors = {}
-            for i, d in enumerate(dims):
-                of_dim = known[i * len(DIVISORS) : (i + 1) * len(DIVISORS)]
-                divisors[d] = next((p for p, true in zip(DIVISORS, of_dim, strict=True) if true), 1)
+                _check_alignment(tensors, found)
+            divisors = {d: _divisor(n) for d, n in zip(dims, found[len(tensors) :], strict=True)}
             target = self._target_for(place)
             key = target, tuple(divisors.items())
             if key not in compiled:
@@ -288,7 +284,7 @@ class Kernel:
         for p in tensors:
             if p.dtype is None and p.name not in dtypes:
                 raise self._refused(f"has a tensor {p.name} of any dtype", "give specs to compile it")
-        divisors = {d: next((p for p in DIVISORS if n % p == 0), 1) for d, n in sizes.items()}
+        divisors = {d: _divisor(n) for d, n in sizes.items()}
         return Case(self, fixed, dtypes, divisors)
 
     def _fit(
@@ -458,6 +454,11 @@ def launch_info(result: Result, case: Case) -> LaunchInfo:
     )
 
 
+def _divisor(n: int) -> int:
+    """What the compiler is told that divides n: all the difference that is worth a compilation."""
+    return next((p for p in DIVISORS if n % p == 0), 1)
+
+
 def _key(constants: Constants) -> tuple[Any, ...]:
     """1, 1.0 and True are equal and hash alike, but are different constants."""
     return tuple((name, type(value), value) for name, value in constants)
@@ -486,8 +487,8 @@ def _array_dtype(x: Any) -> DType:
         raise LaunchArgumentError(error.message, caller_location(), error.hint) from None
 
 
-def _check_alignment(tensors: list[str], held: tuple[bool, ...]) -> None:
-    for name, aligned in zip(tensors, held, strict=False):
+def _check_alignment(tensors: list[str], facts: tuple[int, ...]) -> None:
+    for name, aligned in zip(tensors, facts, strict=False):
         if not aligned:
             raise LaunchArgumentError(
                 f"the address of {name} is no multiple of {_ALIGNMENT} bytes",

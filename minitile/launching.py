@@ -113,14 +113,14 @@ class Executable:
 
 
 class Dispatcher:
-    """All specialisations of one kernel: `compile` is asked for an Executable the first time that a place and a set of
-    `facts` (expressions over the arguments' slots; see minitile.runtime.launch) come up, with which of them hold."""
+    """All specialisations of one kernel: `compile` is asked for an Executable the first time that a place and values
+    of the `facts` (expressions over the arguments' slots; see minitile.runtime.launch) come up."""
 
     def __init__(
         self,
         args: Sequence[TensorArg | ScalarArg],
         facts: Sequence[Expr],
-        compile: Callable[[Place, tuple[bool, ...]], Executable],
+        compile: Callable[[Place, tuple[int, ...]], Executable],
     ) -> None:
         self._bind = compile_binder(args)
         self._facts = compile_exprs(facts, slots_of(args))

@@ -8,7 +8,7 @@ expression over the call's *slots*: one value for each pointer, run-time dimensi
     ("pointer", "A")           address of tensor A
     ("dim", "M")               run-time dimension M
     ("scalar", "alpha")        scalar argument alpha
-    (op, x, y)                 op one of add sub mul floordiv mod ceildiv min max divides less
+    (op, x, y)                 op one of add sub mul floordiv mod ceildiv min max gcd divides less
                                ("divides", x, 16) is true where 16 divides x; ("less", x, y) where x < y
 
 `compile_exprs` turns several at once into one Python function, so that a launch evaluates no tree.
@@ -17,6 +17,7 @@ Dtypes are the short names f64 f32 f16 bf16 e4m3 e5m2 i8…i64 u8…u64 bool.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -120,6 +121,7 @@ _OPERATIONS = {
     "ceildiv": "(-(-{} // {}))",
     "min": "min({}, {})",
     "max": "max({}, {})",
+    "gcd": "gcd({}, {})",
     "divides": "({} % {} == 0)",
     "less": "({} < {})",
 }
@@ -131,7 +133,7 @@ def compile_exprs(exprs: Sequence[Expr], slots: Sequence[Slot]) -> Callable[[Val
     Raises ValueError for an expression with an unknown operation or slot.
     """
     source = "".join(f"{_source(e, slots)}, " for e in exprs)
-    return eval(f"lambda v: ({source})", {"min": min, "max": max})  # type: ignore[no-any-return]
+    return eval(f"lambda v: ({source})", {"min": min, "max": max, "gcd": math.gcd})  # type: ignore[no-any-return]
 
 
 def _source(expr: Expr, slots: Sequence[Slot]) -> str:

@@ -86,36 +86,37 @@ def builtin_values(globals: Mapping[str, Any]) -> dict[str, Any]:
     return found if isinstance(found, dict) else vars(found)
 
 
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-
-
-def _walk(nodes: Iterable[ast.AST]) -> Iterable[ast.AST]:
-    """All nodes of this function: inner functions and comprehensions are not entered, but are yielded themselves."""
-    stack = list(nodes)[::-1]
-    while stack:
-        node = stack.pop()
-        yield node
-        if not isinstance(node, _SCOPES) and not isinstance(node, _COMPREHENSIONS):
-            stack.extend(list(ast.iter_child_nodes(node))[::-1])
+_assigned: dict[ast.AST, tuple[str, ...]] = {}
 
 
 def assigned_names(nodes: Iterable[ast.AST]) -> list[str]:
-    """The names that statements assign, in order of appearance."""
+    """The names that statements (or expressions) assign, in order of appearance. Inner functions keep theirs."""
     names: dict[str, None] = {}
-    for node in _walk(nodes):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            names[node.id] = None
-        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            names[node.name] = None
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            for alias in node.names:
-                names[alias.asname or alias.name.split(".")[0]] = None
-        elif isinstance(node, _COMPREHENSIONS):
-            for inner in ast.walk(node):
-                if isinstance(inner, ast.NamedExpr):
-                    names[inner.target.id] = None
+    for node in nodes:
+        found = _assigned.get(node)
+        if found is None:
+            found = _assigned[node] = tuple(_names_in(node))
+        names.update(dict.fromkeys(found))
     return list(names)
+
+
+def _names_in(node: ast.AST) -> Iterable[str]:
+    if isinstance(node, ast.Name):
+        return () if isinstance(node.ctx, ast.Load) else (node.id,)
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return (node.name,)
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return [alias.asname or alias.name.split(".")[0] for alias in node.names]
+    if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+        return [inner.target.id for inner in ast.walk(node) if isinstance(inner, ast.NamedExpr)]
+    if isinstance(node, (ast.Constant, ast.Lambda, ast.expr_context, ast.operator)):
+        return ()
+    # Statements inside statements are remembered one by one: a loop's body is asked for again on its own.
+    return assigned_names(ast.iter_child_nodes(node)) if isinstance(node, ast.stmt) else _names_below(node)
+
+
+def _names_below(node: ast.AST) -> list[str]:
+    return [name for child in ast.iter_child_nodes(node) for name in _names_in(child)]
 
 
 def jumps(nodes: Iterable[ast.AST]) -> frozenset[str]:

@@ -13,14 +13,15 @@ Whatever depends on the thread alone (coordinates, ownership) is written once, i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops import arith, control, thread, tile
-from minitile.ir.types import BOOL, TileType, Type, i32
+from minitile.ir.types import BOOL, DType, TileType, Type, i32
 from minitile.layout import Layout
 from minitile.passes.affine import Affine, Facts
 
@@ -40,6 +41,43 @@ def layout_of(value: Value) -> Layout:
     return layout
 
 
+class SharingBuilder(Builder):
+    """A builder that finds a pure operation again instead of writing it twice: in the block at hand and those around it.
+
+    The entry block counts as around every other: what is appended to it stands in front of what is being built.
+    """
+
+    def __init__(self, entry: Block) -> None:
+        super().__init__(entry)
+        self.entry = entry
+        self.scopes: list[dict[Any, Value]] = [{}]
+
+    @contextmanager
+    def inside(self, block: Block) -> Iterator[Block]:
+        outer = self.scopes
+        self.scopes = outer[:1] if block is self.entry else [*outer, {}]
+        with super().inside(block):
+            yield block
+        self.scopes = outer
+
+    def value(self, op: Op, name: str = "") -> Value:
+        kind = type(op)
+        operands = [getattr(op, field) for field, _ in kind.operand_fields]
+        return self._shared(
+            (kind, *operands, *op.attributes().values()), lambda: super(SharingBuilder, self).value(op, name)
+        )
+
+    def constant(self, value: bool | int | float, dtype: DType = i32) -> Value:
+        key = (value if type(value) is int else repr(value), dtype)
+        return self._shared(key, lambda: super(SharingBuilder, self).constant(value, dtype))
+
+    def _shared(self, key: Any, make: Callable[[], Value]) -> Value:
+        for scope in self.scopes:
+            if key in scope:
+                return scope[key]
+        return self.scopes[-1].setdefault(key, make())
+
+
 class Lowering:
     def __init__(self, kernel: Kernel, context: PassContext) -> None:
         from minitile.passes.lower_exchange import EXCHANGE_RULES
@@ -52,7 +90,7 @@ class Lowering:
         self.rules: dict[type[Op], Rule] = {**RULES, **MEMORY_RULES, **EXCHANGE_RULES, **context.rules.lower}
         self.map: dict[Value, Value] = {}
         self.entry = Block()
-        self.b = Builder(self.entry)
+        self.b = SharingBuilder(self.entry)
         self.once: dict[object, Any] = {}
         self.used = {v for op in kernel.walk() for v in op.operands}
         self.divergent = 0  # how many enclosing branches differ between threads

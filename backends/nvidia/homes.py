@@ -36,6 +36,7 @@ _SHARED = (arith.Constant, thread.Special, thread.GlobalAddress, thread.BufferAd
 IN_PLACE = (arith.Unary, arith.Binary, arith.Fma, arith.Select, Instruction)
 # Loads have no effect but their result: like pure operations, they go when nobody needs it.
 _LOADS = (thread.LoadMem, thread.LdMatrix)
+_MAYBE_ALIASES = (*_ALIASES, arith.Cast)
 
 # The operands of memory operations that become code: addresses, then others. (`mem` and `slot` are for the analyses.)
 _MEMORY: dict[type[Op], tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -72,12 +73,11 @@ def is_alias(op: Op | None) -> bool:
 @dataclass
 class Plan:
     """`home[v]` stands for the registers that v shares with others; `members` lists them. `needed`: the values whose
-    operations must be emitted. `uniform`: values known to be the same in all threads of the CTA."""
+    operations must be emitted."""
 
     needed: set[Value] = field(default_factory=set)
     home: dict[Value, Value] = field(default_factory=dict)
     members: dict[Value, list[Value]] = field(default_factory=dict)
-    uniform: set[Value] = field(default_factory=set)
 
 
 def plan(kernel: Kernel) -> Plan:
@@ -91,16 +91,16 @@ def plan(kernel: Kernel) -> Plan:
     for a, b in survey.links():
         homes.join(a, b)
     members = {home: values for home, values in homes.members.items() if len(values) > 1}
-    return Plan(walk.needed, {v: home for home, values in members.items() for v in values}, members, survey.uniform)
+    return Plan(walk.needed, {v: home for home, values in members.items() for v in values}, members)
 
 
 class _Survey:
-    """The forward walk: hand-overs, roots of aliases, what regions use of the outside, what is uniform."""
+    """The forward walk: hand-overs, roots of aliases, what operations use, and what regions use of the outside."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.roots: dict[Value, tuple[Value, ...]] = {}
+        self.used: dict[Op, list[Value]] = {}
         self.free: dict[Block, set[Value]] = {}
-        self.uniform: set[Value] = {*kernel.params, *kernel.dims.values()}
         self._links: list[tuple[int, Value, Value]] = []
         self._depth = 0
         self._block(kernel.body)
@@ -121,35 +121,30 @@ class _Survey:
         for x, y in zip(a, b, strict=True):
             self._link(x, y, depth)
 
-    def _block(self, block: Block) -> set[Value]:
-        """The roots used inside but defined outside."""
+    def _block(self, block: Block) -> None:
+        roots = self.roots
         used: set[Value] = set()
         defined: set[Value] = set(block.args)
         for op in block.ops:
-            if op.region_fields:
+            kind = type(op)
+            values = self.used[op] = _code_operands(op)
+            if kind.region_fields:
                 self._structure(op)
                 for region in op.regions:
                     used |= self.free[region]
             elif isinstance(op, thread.MmaSync):
                 self._link(op.result, op.c, self._depth)
-            if is_alias(op):
-                self.roots[op.results[0]] = tuple({r: None for v in op.operands for r in self.roots_of(v)})
-            operands = op.operands
-            for value in operands:
-                used.update(self.roots.get(value, (value,)))
-            for name in _MEMORY.get(type(op), ((), ()))[0]:
-                used.update(self.roots_of(fold_address(getattr(op, name))[0]))
-            defined.update(op.results)
-            if _is_uniform(op) and self.uniform.issuperset(operands):
-                self.uniform.update(op.results)
+            elif kind in _MAYBE_ALIASES and is_alias(op):
+                roots[op.results[0]] = tuple({r: None for v in values for r in roots.get(v, (v,))})
+            if self._depth:  # what a loop uses of the outside
+                for v in values:
+                    used.update(roots.get(v, (v,)))
+                defined.update(op.results)
         self.free[block] = used - defined
-        return self.free[block]
 
     def _structure(self, op: Op) -> None:
         outside, inside = self._depth, self._depth + 1
         if isinstance(op, control.For):
-            if self.uniform.issuperset((op.lower, op.upper, op.step)):
-                self.uniform.add(op.iv)
             self._pairs(op.results, op.carried, 1 << 30)  # always possible: never both alive
             self._region(op.body, inside)
             self._pairs(_yields(op.body), op.carried, inside)
@@ -196,17 +191,15 @@ class _Backward:
                 self.plain(op, live)
 
     def plain(self, op: Op, live: set[Value]) -> None:
-        results = op.results
-        if (op.pure or isinstance(op, _LOADS)) and not any(r in self.needed for r in results):
+        results, needed = op.results, self.needed
+        kind = type(op)
+        if (kind.pure or kind in _LOADS) and not any(r in needed for r in results):
             return
+        used = self.survey.used[op]
         for r in results:
-            self.define(r, live)
-        addresses, others = _MEMORY.get(type(op), ((), None))
-        if others is None:
-            used = op.operands
-        else:
-            used = [fold_address(getattr(op, name))[0] for name in addresses]
-            used += [v for name in others if (v := getattr(op, name)) is not None]
+            if r in self.candidates:
+                live.discard(r)
+                self.interfere(r, live)
         self.use(used, live)
         for r in results:
             if r in self.candidates:
@@ -268,15 +261,12 @@ class _Backward:
 
     def use(self, values: Iterable[Value], live: set[Value]) -> None:
         self.needed.update(values)
+        roots, candidates = self.survey.roots, self.candidates
         for v in values:
-            for root in self.survey.roots.get(v, (v,)):
-                if root in self.candidates:
-                    live.add(root)
-
-    def define(self, value: Value, live: set[Value]) -> None:
-        if value in self.candidates:
-            live.discard(value)
-            self.interfere(value, live)
+            if v in candidates:
+                live.add(v)
+            elif v in roots:
+                live.update(candidates.intersection(roots[v]))
 
     def define_all(self, values: Sequence[Value], live: set[Value]) -> None:
         """Values that come into being together interfere with each other."""
@@ -289,10 +279,11 @@ class _Backward:
     def interfere(self, value: Value, others: Iterable[Value]) -> None:
         if value not in self.candidates:
             return
-        for other in others:
-            if other is not value and other in self.candidates:
-                self.interferes[value].add(other)
-                self.interferes[other].add(value)
+        own = self.candidates.intersection(others)
+        own.discard(value)
+        self.interferes[value] |= own
+        for other in own:
+            self.interferes[other].add(value)
 
 
 class _Homes:
@@ -327,8 +318,11 @@ def _has_registers(value: Value) -> bool:
     return not (isinstance(op, _SHARED) or is_alias(op))
 
 
-def _is_uniform(op: Op) -> bool:
-    """Whether the operation gives the same in all threads when its operands are the same."""
-    if isinstance(op, thread.Special):
-        return op.register.startswith(("ctaid", "nctaid", "ntid"))
-    return op.pure and not isinstance(op, thread.BufferAddress)
+def _code_operands(op: Op) -> list[Value]:
+    """The operands that become code; of an address that is folded, the base."""
+    fields = _MEMORY.get(type(op))
+    if fields is None:
+        return op.operands
+    addresses, others = fields
+    used = [fold_address(getattr(op, name))[0] for name in addresses]
+    return used + [v for name in others if (v := getattr(op, name)) is not None]

@@ -69,6 +69,7 @@ class _Writer:
         self.needed = self.w.plan.needed
         self.params: list[tuple[str, str, DType]] = []
         self.entry_names: list[str] = []
+        self.uniform: dict[Value, bool] = {}
 
     # Parameters and the frame --------------------------------------------------------------------------------------
 
@@ -169,12 +170,13 @@ class _Writer:
         dtype = op.lower.dtype
         typed, kind = ptx_type(dtype), register_type(dtype)
         (iv,) = w.targets(op.iv)
+        self.uniform[op.iv] = all(map(self.is_uniform, (op.lower, op.upper, op.step)))
         lower, upper, step = (w.element(v) for v in (op.lower, op.upper, op.step))
         w.emit(f"mov.{kind} {iv}, {lower};")
         self.hand_over(op.carried, op.init)
         trips = _trips(op)
         if trips != 0:
-            branch = "bra.uni" if op.iv in w.plan.uniform else "bra"
+            branch = "bra.uni" if self.is_uniform(op.iv) else "bra"
             head, end = w.code.label("for"), w.code.label("for_end")
             if trips is None:
                 done = w.temp("pred")
@@ -223,7 +225,7 @@ class _Writer:
             taken = op.then if condition == "1" else op.orelse
             self.arm(taken, op.results)
             return
-        jump = "bra.uni" if op.condition in w.plan.uniform else "bra"
+        jump = "bra.uni" if self.is_uniform(op.condition) else "bra"
         end = w.code.label("if_end")
         then_empty, else_empty = (self.is_empty(b, op.results) for b in (op.then, op.orelse))
         if then_empty and else_empty:
@@ -253,6 +255,21 @@ class _Writer:
         home = self.w.plan.home
         pairs = [(d, s) for d, s in zip(results, _yielded(block), strict=True) if in_registers(d)]
         return all(d in home and home.get(s) is home[d] for d, s in pairs)
+
+    def is_uniform(self, value: Value) -> bool:
+        """Whether a value is seen to be the same in all threads of the CTA: made of block indices, parameters,
+        constants, and induction variables between such bounds."""
+        known = self.uniform.get(value)
+        if known is None:
+            owner = value.owner
+            if isinstance(owner, thread.Special):
+                known = owner.register.startswith(("ctaid", "nctaid", "ntid"))
+            elif isinstance(owner, Op):
+                known = owner.pure and owner.stage == "both" and all(map(self.is_uniform, owner.operands))
+            else:
+                known = owner is None  # a parameter; not what a loop carries
+            self.uniform[value] = known
+        return known
 
     def settle(self, values: Sequence[Value], same_as: Sequence[Value]) -> None:
         """`values` are where `same_as` are: one home by construction (homes.py)."""

@@ -448,7 +448,9 @@ class Facts:
                 lows.append(min(bottoms))
             if len(tops) == len(cases):
                 highs.append(max(tops))
-        return max(lows, default=None), min(highs, default=None)
+        step = self._atom_multiple(v)
+        low, high = max(lows, default=None), min(highs, default=None)
+        return None if low is None else -(-low // step) * step, None if high is None else high // step * step
 
     # Proofs --------------------------------------------------------------------------------------------------------
 

@@ -19,12 +19,19 @@ from typing import TYPE_CHECKING, Any, overload
 
 from minitile.capture import captures
 from minitile.ir.core import Kernel as IRKernel
-from minitile.ir.diagnostics import LanguageError, LaunchArgumentError, MinitileError
+from minitile.ir.diagnostics import (
+    InternalError,
+    LanguageError,
+    LaunchArgumentError,
+    Location,
+    MinitileError,
+    TargetError,
+)
 from minitile.ir.types import DType
 from minitile.language.math import dtype_of_name
 from minitile.language.signature import Parameter, Signature, read_signature
 from minitile.language.trace import TraceInput, tensor_shape, trace_kernel
-from minitile.launching import Dispatcher, Executable, caller_location, raise_for_caller
+from minitile.launching import Dispatcher, Executable, caller_location, for_users, raise_for_caller, shorten
 from minitile.runtime.arrays import Place, describe
 from minitile.runtime.errors import LaunchError
 from minitile.runtime.launch import Expr, LaunchInfo, Param, ScalarArg, TensorArg
@@ -50,6 +57,7 @@ class Spec:
     dtype: DType
 
 
+@for_users
 def spec(shape: tuple[int | str, ...] | int | str, dtype: Any) -> Spec:
     """Describes a tensor for `compile` and `trace`: `spec((8192, "K"), "bfloat16")`. A size tells the compiler only
     what divides it; raises LanguageError for an unknown dtype."""
@@ -79,6 +87,7 @@ def kernel(
     """
     around = dict(sys._getframe(1).f_locals)
 
+    @for_users
     def decorate(f: Callable[..., Any]) -> Kernel:
         if not isinstance(f, FunctionType):
             raise LanguageError(f"@kernel is for functions, not {f!r}", caller_location())
@@ -126,21 +135,28 @@ class Kernel:
 
         Arguments are the signature's parameters, by position or name. Raises LaunchArgumentError for what does not fit.
         """
-        if self._plain is not None and not kwargs and len(args) == self._count and self._captures.current():
-            self._plain(*args)
-            return
-        dispatcher, runtime = self._dispatcher(args, kwargs)
-        dispatcher(*runtime)
+        try:
+            if self._plain is not None and not kwargs and len(args) == self._count and self._captures.current():
+                self._plain(*args)
+                return
+            dispatcher, runtime = self._dispatcher(args, kwargs)
+            dispatcher(*runtime)
+        except MinitileError as error:
+            shorten(error)
+            raise
 
+    @for_users
     def prepare(self, *args: Any, **kwargs: Any) -> Prepared:
         """A launch on these very GPU arrays, ready to be repeated by calling it."""
         dispatcher, runtime = self._dispatcher(args, kwargs)
         return dispatcher.executable(*runtime).prepare(*runtime)
 
+    @for_users
     def trace(self, *specs: Any, **constants: Any) -> IRKernel:
         """The traced IR, before any pass."""
         return self._described(specs, constants).trace()
 
+    @for_users
     def compile(
         self,
         *specs: Any,
@@ -211,6 +227,8 @@ class Kernel:
             return self.target
         if place.kind == "cpu":
             return DEFAULT
+        if place.kind != "cuda":
+            raise TargetError(f"there is no backend for the arrays on {place}", hint="NumPy arrays go to the simulator")
         from minitile.runtime.cuda import device_info
 
         device = device_info(place.index)
@@ -341,7 +359,14 @@ class CompiledKernel:
         start = time.perf_counter()
         traced = case.trace()
         middle = time.perf_counter()
-        result = compile_ir(traced, target, self.passes)
+        try:
+            result = compile_ir(traced, target, self.passes)
+        except MinitileError:
+            raise
+        except Exception as error:
+            code = case.kernel.function.__code__
+            place = Location(code.co_filename, code.co_firstlineno, function=code.co_name)
+            raise InternalError(f"{type(error).__name__}: {error}", place) from error
         spent = (time.perf_counter() - middle) * 1e3
         written = result.timings.get("write_ptx", 0.0)
         self.pass_timings = result.timings
@@ -355,12 +380,18 @@ class CompiledKernel:
 
     def __call__(self, *args: Any) -> None:
         """Runs on the run-time arguments of the signature, in order."""
-        self.executable(*args)
+        try:
+            self.executable(*args)
+        except MinitileError as error:
+            shorten(error)
+            raise
 
+    @for_users
     def prepare(self, *args: Any) -> Prepared:
         """A launch on these very GPU arrays, ready to be repeated by calling it."""
         return self.executable.prepare(*args)
 
+    @for_users
     def simulate(self, *args: Any, schedule: str = "lazy", seed: int = 0, check: bool = True) -> Report:
         """Executes the PTX on NumPy arrays. `schedule` is when asynchronous copies land: "eager", "lazy" or "random"
         (by `seed`); `check` looks for races. Raises RaceError, SimulationError, LaunchArgumentError."""
@@ -368,6 +399,7 @@ class CompiledKernel:
         return simulate(self.launch_info, self.asm["ptx"], args, schedule, seed, check)
 
     @property
+    @for_users
     def assembled(self) -> Assembled:
         """The cubin for the target with what the assembler says of it."""
         known = self.target.arch in self.executable.assembled

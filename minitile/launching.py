@@ -13,10 +13,11 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import wraps
 from itertools import islice
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+from types import FrameType, TracebackType
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from minitile.backends.nvidia.assemble import (
     Assembled,
@@ -26,7 +27,7 @@ from minitile.backends.nvidia.assemble import (
     nvjitlink_version,
 )
 from minitile.cache import Entry, default_cache, make_key
-from minitile.ir.diagnostics import LaunchArgumentError, Location, MinitileError
+from minitile.ir.diagnostics import InternalError, LaunchArgumentError, Location, MinitileError
 from minitile.runtime import cuda
 from minitile.runtime.arrays import Place
 from minitile.runtime.bind import compile_binder
@@ -34,6 +35,8 @@ from minitile.runtime.errors import ArgumentError, LaunchError
 from minitile.runtime.launch import Expr, LaunchInfo, ScalarArg, TensorArg, Values, compile_exprs, slots_of
 
 Simulate = Callable[[tuple[Any, ...]], None]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class DeviceError(MinitileError):
@@ -179,14 +182,56 @@ def raise_for_caller(error: LaunchError) -> NoReturn:
     raise kind(error.message, caller_location(), error.hint) from None
 
 
+def shorten(error: MinitileError) -> None:
+    """Makes an error ready for its user: it shows their line, and a traceback leaves out our own frames. Its cause, if
+    it has one, is an exception of the user's code. An InternalError keeps everything, being for a report, and so does
+    every error with MINITILE_TRACEBACK=1."""
+    if error.loc is None:
+        error.loc = caller_location()
+    if not isinstance(error, InternalError) and os.environ.get("MINITILE_TRACEBACK") != "1":
+        error.__traceback__ = None
+        if error.__cause__ is not None:
+            error.__cause__.__traceback__ = _without_ours(error.__cause__.__traceback__)
+
+
+def _without_ours(trace: TracebackType | None) -> TracebackType | None:
+    if trace is None:
+        return None
+    rest = _without_ours(trace.tb_next)
+    if _is_ours(trace.tb_frame.f_code.co_filename):
+        return rest
+    return TracebackType(rest, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
+
+
+_HERE = Path(__file__).parent
+_OURS = tuple(f"{f}{os.sep}" for f in (_HERE, (_HERE / "backends").resolve(), (_HERE / "runtime").resolve()))
+
+
+def _is_ours(file: str) -> bool:
+    """Whether a file of code is minitile's own, or made up by it."""
+    return file.startswith((*_OURS, "<"))
+
+
+def for_users(function: Callable[P, R]) -> Callable[P, R]:
+    """Marks a function that users call themselves: its errors are shortened."""
+
+    @wraps(function)
+    def shortened(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except MinitileError as error:
+            shorten(error)
+            raise
+
+    return shortened
+
+
 def caller_location() -> Location | None:
     """The innermost expression outside minitile that is being evaluated."""
-    here = Path(__file__).parent
-    ours = tuple(f"{folder}{os.sep}" for folder in (here, (here / "backends").resolve(), (here / "runtime").resolve()))
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if not code.co_filename.startswith((*ours, "<")):
+        if not _is_ours(code.co_filename):
             positions = next(islice(code.co_positions(), frame.f_lasti // 2, None))
             line, end_line, column, end_column = positions
             if line is None or end_line != line:

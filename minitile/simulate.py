@@ -56,7 +56,7 @@ def simulate(
         )
         report.raise_if_findings()
     except Fault as fault:
-        raise _as_error(fault, locals().get("report")) from fault
+        raise _as_error(fault, locals().get("report")) from None
     if report.stdout:
         print(report.stdout, end="")
     return report

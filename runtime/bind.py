@@ -3,17 +3,17 @@
 The generated function holds the common case as straight-line comparisons; whatever fails there goes to `explain`, which
 looks again, slowly, and says what is wrong. For `(A: (M, K) bf16, n: i32)` it reads
 
-    def bind(a0, a1):
+    def bind(a0=MISSING, a1=MISSING, *rest):
         try:
             p0, s0, t0, place, w0 = (get(type(a0)) or find(a0))(a0)
             d0, d1, = s0
-            ok = t0 == 'bf16' and w0 and not p0 & 1
-            v0 = to_int(a1)
+            v1 = to_int(a1)
+            ok = not rest and t0 == 'bf16' and w0 and not p0 & 1
         except Exception:
             ok = False
         if not ok:
-            explain(a0, a1)
-        return (p0, d0, d1, v0), place
+            explain(a0, a1, *rest)
+        return (p0, d0, d1, v1), place
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def compile_binder(args: Sequence[TensorArg | ScalarArg]) -> Bind:
     """A function that takes one Python value for each of `args` and returns `(slot values, place)`, the values in the
     order of `slots_of(args)`; the place is that of the tensors (the CPU if there are none).
 
-    It raises ArgumentError for a wrong rank, dtype or constant dimension, gaps or another order than row-major, an
-    address that is no multiple of the element's size, tensors on different devices, two tensors that disagree on a
-    named dimension, and scalars of the wrong kind.
+    It raises ArgumentError for another number of arguments, a wrong rank, dtype or constant dimension, gaps or another
+    order than row-major, an address that is no multiple of the element's size, tensors on different devices, two
+    tensors that disagree on a named dimension, and scalars of the wrong kind.
     """
     names = [f"a{i}" for i in range(len(args))]
     reads: list[str] = []
@@ -69,20 +69,24 @@ def compile_binder(args: Sequence[TensorArg | ScalarArg]) -> Bind:
             else:
                 dims[extent] = variable
     body = "    try:\n" + "".join(f"        {line}\n" for line in (*reads, *checks))
-    body += f"        ok = {' and '.join(tests) or 'True'}\n"
+    body += f"        ok = {' and '.join(['not rest', *tests])}\n"
     body += "    except Exception:\n        ok = False\n"
-    body += f"    if not ok:\n        explain({', '.join(names)})\n"
+    body += f"    if not ok:\n        explain({''.join(f'{name}, ' for name in names)}*rest)\n"
     values = "".join(f"{name}, " for name in (*pointers, *dims.values(), *scalars))
     body += f"    return ({values}), {place}\n"
     scope: dict[str, Any] = {
         "get": readers.get,
         "find": find_reader,
         "CPU": CPU,
+        "MISSING": _MISSING,
         **_CONVERSIONS,
         "explain": lambda *values: _explain(tuple(args), values),
     }
-    exec(f"def bind({', '.join(names)}):\n{body}", scope)
+    exec(f"def bind({''.join(f'{name}=MISSING, ' for name in names)}*rest):\n{body}", scope)
     return scope["bind"]  # type: ignore[no-any-return]
+
+
+_MISSING: Any = object()  # an argument that was not given
 
 
 def _conversion(dtype: str) -> str:
@@ -112,6 +116,10 @@ def _explain(args: tuple[TensorArg | ScalarArg, ...], values: tuple[Any, ...]) -
     place: Place | None = None
     placed = ""
     seen: dict[str, tuple[int, str]] = {}
+    given = sum(value is not _MISSING for value in values)
+    if given != len(args):
+        names = ", ".join(arg.name for arg in args)
+        raise ArgumentError(f"the kernel takes {len(args)} arguments ({names}), and {given} are given")
     for arg, value in zip(args, values, strict=True):
         if isinstance(arg, ScalarArg):
             _explain_scalar(arg, value)
@@ -120,7 +128,8 @@ def _explain(args: tuple[TensorArg | ScalarArg, ...], values: tuple[Any, ...]) -
         _explain_tensor(arg, tuple(shape), dtype, whole)
         if pointer % byte_size(dtype):
             raise ArgumentError(
-                f"{arg.name} is misaligned: its address {pointer:#x} is no multiple of a {dtype}'s size"
+                f"{arg.name} is misaligned: its address {pointer:#x} is no multiple of a {dtype}'s size",
+                "pass a copy, which the framework aligns",
             )
         if place is None:
             place, placed = here, arg.name
@@ -162,7 +171,10 @@ def _explain_tensor(arg: TensorArg, shape: tuple[int, ...], dtype: str, whole: b
             f"{arg.name} has rank {len(shape)}, the kernel takes {len(arg.shape)}: {_shown(arg, shape)}"
         )
     if dtype != arg.dtype:
-        raise ArgumentError(f"{arg.name} is {dtype}, the kernel takes {arg.dtype}")
+        raise ArgumentError(
+            f"{arg.name} is {dtype}, the kernel takes {arg.dtype}",
+            "convert it first: `.to(dtype)` in torch, `.astype(dtype)` in NumPy",
+        )
     if not whole:
         raise ArgumentError(
             f"{arg.name} is not row-major without gaps (shape {shape})",

@@ -1,16 +1,16 @@
 """Lowering rules for sm_80 and its kin: mma.sync fed by ldmatrix, copies by cp.async.
 
-A gemm is unrolled over K in steps of the mma's k. For each step the warp loads its fragments, by ldmatrix where the shared
-layout has whole 16-byte rows for it, else element by element; a tile operand (attention's P) is in registers already.
+A gemm is unrolled over K in steps of the mma's k. For each step the warp loads its fragments, by ldmatrix where the
+shared layout has whole 16-byte rows for it, else element by element; a tile operand (attention's P) is in registers.
 All addresses of all steps are computed together, so that steps differ by immediates or one xor.
 
     %c1 = gemm %As, %Bs, %c : tile<128x128xf32, …>
     →
-    %a = ldmatrix … : regs<32xbf16>      %b = ldmatrix … : regs<16xbf16>      %c1 = mma_sync %a, %b, %c {repeats = (4, 4, 1)}
-    …                                    once for every 16 of K
+    %a = ldmatrix … : regs<32xbf16>     %b = ldmatrix … : regs<16xbf16>
+    %c1 = mma_sync %a, %b, %c {repeats = (4, 4, 1)}     once for every 16 of K
 
-A copy from global to shared memory is cp.async of 16, 8 or 4 bytes where alignment allows (PTX ISA 8.0, 9.7.8.22), else loads
-and stores.
+A copy from global to shared memory is cp.async of 16, 8 or 4 bytes where alignment allows (PTX ISA 8.0, 9.7.8.22),
+else loads and stores.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from minitile.ir.core import Op, Value
-from minitile.ir.diagnostics import MinitileError, TypeMismatchError
+from minitile.ir.diagnostics import ResourceError, TypeMismatchError
 from minitile.ir.ops import thread, tile
 from minitile.ir.types import BufferType, DType, TensorType, TileType, f32
 from minitile.layout import (
@@ -95,7 +95,7 @@ def extents(operand: Value, dims: tile.Dims) -> tuple[int, ...]:
 
 
 def plan_gemm(op: tile.Gemm, threads: int, target: Target) -> GemmPlan:
-    """Raises MinitileError where the shapes, dtypes or warps fit no mma."""
+    """Raises TypeMismatchError or ResourceError where the dtypes, or the shapes and warps, fit no mma."""
     a, b = extents(op.a, op.a_dims), extents(op.b, op.b_dims)
     (m, k) = a[::-1] if op.transpose_a else a
     n = b[0] if op.transpose_b else b[1]
@@ -112,11 +112,11 @@ def plan_gemm(op: tile.Gemm, threads: int, target: Target) -> GemmPlan:
     try:
         return make_plan(m, n, k, dtype, threads // 32, op.policy)
     except LayoutError as error:
-        raise MinitileError(
+        raise ResourceError(
             f"gemm of {m}x{n}x{k} {dtype} over {threads} threads: {error}",
             op.loc,
             hint="make block_M and block_N multiples of what the warps need, or use fewer threads",
-        ) from error
+        ) from None
 
 
 @lru_cache(maxsize=256)

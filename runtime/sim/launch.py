@@ -102,9 +102,13 @@ def run_ptx(
     with np.errstate(all="ignore"):
         _run_grid(launch)
     for (_, array), address in zip(arrays, addresses, strict=True):
+        where = address - GLOBAL_BASE
+        result = space.arena.data[where : where + array.nbytes]
+        before = array.reshape(-1).view(np.uint8)
         if array.flags.writeable:
-            where = address - GLOBAL_BASE
-            array.reshape(-1).view(np.uint8)[:] = space.arena.data[where : where + array.nbytes]
+            before[:] = result
+        elif not np.array_equal(before, result):
+            raise SimulationError(f"{entry} writes into an array that NumPy holds read-only (flags.writeable)")
     launch.report.stdout = "".join(text for _, text in sorted(launch.printed, key=lambda each: each[0]))
     return launch.report
 

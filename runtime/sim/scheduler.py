@@ -173,8 +173,7 @@ class Scheduler:
     def straight(self, start: int, end: int, sel: Sel, whole: bool) -> None:
         """Execute instructions that never change where a thread continues."""
         machine, fragile = self.machine, self.fragile
-        warps = -(-count(sel) // 32)
-        self.executed[start, end] = self.executed.get((start, end), 0) + warps
+        self.executed[start, end] = self.executed.get((start, end), 0) + _warps(sel)
         for index in range(start, end):
             step = self.code[index]
             active = sel
@@ -203,7 +202,7 @@ class Scheduler:
 
     def control(self, step: Step, pc: int, sel: Sel) -> Outcome:
         """Execute one instruction that needs the scheduler; returns who continues where."""
-        self.executed[pc, pc + 1] = self.executed.get((pc, pc + 1), 0) + -(-count(sel) // 32)
+        self.executed[pc, pc + 1] = self.executed.get((pc, pc + 1), 0) + _warps(sel)
         outcome: Outcome = []
         active = sel
         if step.guard is not None:
@@ -287,6 +286,13 @@ class Scheduler:
                 name = ".".join((step.ins.name, *step.ins.mods[:1]))
                 counts[name] = counts.get(name, 0) + times
         return counts
+
+
+def _warps(sel: Sel) -> int:
+    """How many warps these sorted threads belong to."""
+    if isinstance(sel, slice):
+        return (sel.stop - 1) // 32 - sel.start // 32 + 1
+    return 1 + int(np.count_nonzero(np.diff(sel // 32)))
 
 
 def _urgency(group: Group) -> tuple[int, int]:

@@ -41,7 +41,7 @@ class SharedShadow(Writers):
         """Remember reads at granules `where`; records before `floor` are known to everybody and may go."""
         key = where * self.warps + warp
         old = self.reads[key]
-        same = (old >> 32 < floor) | ((old >> 24 & 0xFF) == lane)
+        same = (old == 0) | (old >> 32 < floor) | ((old >> 24 & 0xFF) == lane)
         entry = (now << 32) + (np.where(same, lane, MANY) << 24) + site
         self.reads[key] = entry
         clash = self.reads[key] != entry

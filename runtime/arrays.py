@@ -121,9 +121,9 @@ def _type_name(kind: type) -> str:
 
 
 def _torch_reader(torch: Any) -> Reader:
-    names = {
-        value: SHORT_NAMES.get(name, name) for name, value in vars(torch).items() if isinstance(value, torch.dtype)
-    }
+    # A dtype has several names in torch (float32, float); its text has the one with the width.
+    dtypes = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+    names = {d: SHORT_NAMES.get(name, name) for d in dtypes for name in [str(d).removeprefix("torch.")]}
     kind = "rocm" if torch.version.hip else "cuda"
     places: dict[int, Place] = {}
 

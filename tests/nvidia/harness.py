@@ -6,6 +6,8 @@ and stores `count` elements of the result.
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,9 +19,11 @@ from minitile.backends.nvidia.writer import write_ptx
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Value
 from minitile.ir.ops import arith, thread
-from minitile.ir.types import I32, DType, TensorType, dtype, i64
+from minitile.ir.types import I32, TensorType, dtype, i64
 from minitile.runtime.sim import run_ptx
 from minitile.target import Target, parse_target
+
+from ..sim.gpu import Driver
 
 Array = np.ndarray[Any, Any]
 SM80 = parse_target("sm_80")
@@ -81,12 +85,22 @@ class Make(Builder):
 
 
 def run(make: Make, *args: Any, target: Target = SM80, threads: int = 32, shared: int = 0, check: bool = True) -> str:
-    """Write, assemble and simulate one CTA; arrays are changed in place. Returns the PTX text."""
+    """Write, assemble and run one CTA; arrays are changed in place. Returns the PTX text.
+
+    It runs in the simulator, or on the GPU with MINITILE_GPU=1."""
     module = make.write(target)
     assemble(module.text, target.arch)
+    if os.environ.get("MINITILE_GPU") == "1":
+        gpu().run(module.text, module.entry, (1,), (threads,), args, shared)
+        return module.text
     report = run_ptx(module.text, module.entry, (1,), (threads,), args, dynamic_shared=shared, check=check)
     assert not report.findings, f"{report.findings}\n{module.text}"
     return module.text
+
+
+@functools.cache
+def gpu() -> Driver:
+    return Driver()
 
 
 def elementwise(
@@ -119,7 +133,3 @@ def raw(array: Array) -> Array:
 def width_of(name: str, count: int) -> int:
     """The widest accesses that are aligned: all of a power of two, up to 16 bytes."""
     return min(count, 16 // dtype(name).bytes) if count & (count - 1) == 0 else 1
-
-
-def numpy_of(d: DType | str) -> np.dtype[Any]:
-    return dtype(d).numpy

@@ -64,11 +64,10 @@ def check(source: str, a: Array, to: Sequence[str], count: int, target: Target =
     for d in to:
         with np.errstate(all="ignore"):
             want = converted(a, d)
-        if source in FP8 and dtype(d).is_int:
-            keep = np.isfinite(a.astype(np.float32))
-            assert same(got[d][keep], want[keep]), d
-        else:
-            assert same(got[d], want), f"{source} to {d}: {a}\n{got[d]}\n{want}"
+        keep = np.full(len(a), True)
+        if dtype(source).is_float and dtype(d).is_int:  # what a NaN becomes is left open; GPUs differ by width
+            keep = ~np.isnan(a.astype(np.float32))
+        assert same(got[d][keep], want[keep]), f"{source} to {d}: {a}\n{got[d]}\n{want}"
 
 
 def _cast_to(name: str) -> Callable[[Builder, Value, Value], Value]:

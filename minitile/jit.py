@@ -28,7 +28,9 @@ from minitile.ir.diagnostics import (
     TargetError,
 )
 from minitile.ir.types import DType
+from minitile.language.context import active
 from minitile.language.math import dtype_of_name
+from minitile.language.scalars import is_number, python_number
 from minitile.language.signature import Parameter, Signature, read_signature
 from minitile.language.trace import TraceInput, tensor_shape, trace_kernel
 from minitile.launching import Dispatcher, Executable, caller_location, for_users, raise_for_caller, shorten
@@ -177,6 +179,9 @@ class Kernel:
 
     def _dispatcher(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Dispatcher, list[Any]]:
         """The dispatcher for a call's compile-time parameters, and the run-time arguments in order."""
+        trace = active()
+        if trace is not None:
+            raise trace.error(f"the kernel {self.__name__} is called in a kernel", "call a plain function instead")
         self._refresh()
         given = self._bound(args, kwargs)
         constants = self._constants(given)
@@ -265,7 +270,7 @@ class Kernel:
         return given
 
     def _constants(self, given: Mapping[str, Any]) -> Constants:
-        constants = tuple((p.name, given[p.name]) for p in self.signature.constants)
+        constants = tuple((p.name, _plain(given[p.name])) for p in self.signature.constants)
         for name, value in constants:
             try:
                 hash(value)
@@ -489,6 +494,11 @@ def launch_info(result: Result, case: Case) -> LaunchInfo:
 def _divisor(n: int) -> int:
     """What the compiler is told that divides n: all the difference that is worth a compilation."""
     return next((p for p in DIVISORS if n % p == 0), 1)
+
+
+def _plain(x: Any) -> Any:
+    """A NumPy scalar as a Python number."""
+    return python_number(x) if is_number(x) else x
 
 
 def _key(constants: Constants) -> tuple[Any, ...]:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import ast
 import builtins
+import operator
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
+from inspect import getattr_static
 from types import BuiltinMethodType, FunctionType, MethodType
 from typing import Any
 
@@ -78,11 +81,19 @@ class Calls(Expressions):
 
     def call_value(self, node: ast.AST, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Call: a user's function is interpreted, anything else runs as Python."""
+        if isinstance(function, partial):
+            args, kwargs = [*function.args, *args], {**function.keywords, **kwargs}
+            function = function.func
+        method = getattr_static(type(function), "__call__", None)
+        if isinstance(method, FunctionType) and not isinstance(function, InnerFunction) and is_interpreted(method):
+            args, function = [function, *args], method
         if isinstance(function, MethodType) and isinstance(function.__func__, FunctionType):
             args = [function.__self__, *args]
             function = function.__func__
         if isinstance(function, FunctionType) and is_interpreted(function):
-            return self.call_function(node, function, args, kwargs)
+            body = function_node(function)
+            if body is not None:
+                return self.call_function(node, function, body, args, kwargs)
         if isinstance(function, BuiltinMethodType):
             owner = function.__self__
             if any(isinstance(owner, t) and function.__name__ in names for t, names in MUTATORS.items()):
@@ -90,13 +101,14 @@ class Calls(Expressions):
         elif isinstance(function, type) and issubclass(function, tuple(MUTATORS)):
             return self.created(self.perform(node, function, *args, **kwargs))
         staged = STAGED_BUILTINS.get(id(function))
-        if staged is not None and any(isinstance(a, Expr) for a in args):
+        if staged is not None and any(isinstance(x, Expr) for a in args for x in _elements(a)):
             function = staged
         return self.perform(node, function, *args, **kwargs)
 
-    def call_function(self, node: ast.AST, function: FunctionType, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call_function(
+        self, node: ast.AST, function: FunctionType, body: FunctionNode, args: list[Any], kwargs: dict[str, Any]
+    ) -> Any:
         """Interpret a Python function of the user's."""
-        body = function_node(function)
         scope = Scope(
             function.__globals__,
             closure_values(function),
@@ -181,6 +193,18 @@ def _staged_bool(x: Any) -> Any:
     return Expr(truth(x))
 
 
+def _staged_any(items: Any) -> Any:
+    return reduce(operator.or_, (Expr(truth(x)) for x in items))
+
+
+def _staged_all(items: Any) -> Any:
+    return reduce(operator.and_, (Expr(truth(x)) for x in items))
+
+
+def _elements(x: Any) -> Sequence[Any]:
+    return x if isinstance(x, (list, tuple)) else (x,)
+
+
 STAGED_BUILTINS: dict[int, Callable[..., Any]] = {
     id(builtins.min): tmath.min,
     id(builtins.max): tmath.max,
@@ -188,6 +212,8 @@ STAGED_BUILTINS: dict[int, Callable[..., Any]] = {
     id(builtins.float): _staged_float,
     id(builtins.int): _staged_int,
     id(builtins.bool): _staged_bool,
+    id(builtins.any): _staged_any,
+    id(builtins.all): _staged_all,
 }
 
 Calls.handlers = {**Expressions.handlers, ast.Lambda: Calls.lambda_, ast.Call: Calls.call}

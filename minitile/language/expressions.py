@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
 from typing import Any, ClassVar
 
 from minitile.ir.builder import constant_of
@@ -442,11 +443,14 @@ UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
 
 
 def _contains(item: Any, container: Any) -> Any:
+    if isinstance(item, Expr) and isinstance(container, (tuple, list)) and container:
+        return reduce(operator.or_, (item == x for x in container))
     return item in container
 
 
 def _contains_not(item: Any, container: Any) -> Any:
-    return item not in container
+    found = _contains(item, container)
+    return ~found if isinstance(found, Expr) else not found
 
 
 COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {

@@ -132,9 +132,9 @@ def Pipelined(
     )
 
 
-def Parallel(*extents: Any) -> ParallelLoop:
+def Parallel(*extents: Any, coalesced_width: int | None = None) -> ParallelLoop:
     """`for i, j in T.Parallel(64, 128)`: all index combinations, spread over the threads of the block, in any order.
-    The extents are compile-time; guard with `if` inside to do less."""
+    The extents are compile-time; guard with `if` inside to do less. `coalesced_width` is a hint that is not needed."""
     if not extents:
         raise current().error("T.Parallel needs at least one extent")
     sizes = tuple(constant_int(e, "an extent of T.Parallel") for e in extents)

@@ -34,6 +34,7 @@ class Memory:
     scalars."""
 
     __hash__ = object.__hash__
+    __array_ufunc__ = None  # NumPy scalars on the left defer to us
 
     def __init__(self, value: Value, trace: Trace) -> None:
         self.value = value

@@ -32,8 +32,8 @@ def is_interpreted(function: FunctionType) -> bool:
     return module.split(".")[0] not in _NATIVE
 
 
-def function_node(function: FunctionType) -> FunctionNode:
-    """The syntax tree of a function; LanguageError when its source is not at hand."""
+def function_node(function: FunctionType) -> FunctionNode | None:
+    """The syntax tree of a function; None when its source is not at hand."""
     code = function.__code__
     lines = linecache.getlines(code.co_filename, function.__globals__)
     known = _files.get(code.co_filename)
@@ -43,12 +43,17 @@ def function_node(function: FunctionType) -> FunctionNode:
         except SyntaxError:
             known = (lines, {})
         _files[code.co_filename] = known
-    node = known[1].get((code.co_firstlineno, code.co_name))
+    return known[1].get((code.co_firstlineno, code.co_name))
+
+
+def kernel_node(function: FunctionType) -> FunctionNode:
+    """As `function_node`; LanguageError when there is no source."""
+    node = function_node(function)
     if node is None:
         raise LanguageError(
             f"the source of {function.__name__!r} is not at hand",
-            Location(code.co_filename, code.co_firstlineno),
-            "kernels and their helpers are read from source files (or notebook cells), and lambdas one per line",
+            Location(function.__code__.co_filename, function.__code__.co_firstlineno),
+            "kernels are read from source files (or notebook cells)",
         )
     return node
 

@@ -17,7 +17,7 @@ from minitile.language.expressions import Scope
 from minitile.language.memory import Memory
 from minitile.language.scalars import Expr
 from minitile.language.signature import Parameter, Signature
-from minitile.language.source import closure_values, function_node
+from minitile.language.source import closure_values, kernel_node
 from minitile.language.uniform import check_uniform
 
 
@@ -90,7 +90,7 @@ def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput
 def _interpret(function: FunctionType, trace: Trace, scope: Scope) -> None:
     with tracing(trace):
         try:
-            Interpreter(trace, scope).run_function(function_node(function))
+            Interpreter(trace, scope).run_function(kernel_node(function))
         except MinitileError:
             raise
         except RecursionError as error:

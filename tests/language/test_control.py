@@ -248,6 +248,29 @@ def test_inner_functions_and_lambdas():
     assert out.tolist() == [7 * 3 + 3, 14, 8]
 
 
+class Doubler:
+    def __call__(self, x):
+        if x > 3:
+            return x * 2
+        return x
+
+
+def test_objects_partials_and_builtins():
+    @mt.kernel
+    def kernel(n: T.int32, C: T.Tensor((6,), T.int32)):
+        with T.Kernel(1, threads=32):
+            C[0] = Doubler()(n)
+            C[1] = functools.partial(both, n)()[0]
+            C[2] = 1 if n in (1, 7) else 0
+            C[3] = 1 if n not in [1, 7] else 0
+            C[4] = T.int32(any([n == 1, n == 7])) + T.int32(all((n == 1, n == 7)))
+            C[5] = sum([n, n, 1]) + max([n, 3]) + abs(-n)
+
+    out = np.zeros(6, np.int32)
+    kernel(7, out)
+    assert out.tolist() == [14, 7, 1, 0, 1, 29]
+
+
 def test_typed_variables(ops):
     def kernel(n: T.int32, A: T.Tensor((1,), T.float16)):
         with T.Kernel(1):
@@ -549,6 +572,18 @@ class TestErrors:
                 x = 1  # noqa: F841
 
         refuses(early, "'x' is used before it is assigned", at="x")
+
+    def test_kernel_in_a_kernel(self, refuses):
+        @mt.kernel
+        def inner(A: T.Tensor((4,), T.float32)):
+            with T.Kernel(1):
+                A[0] = 1
+
+        def kernel(A: T.Tensor((4,), T.float32)):
+            with T.Kernel(1):
+                inner(A)
+
+        refuses(kernel, "the kernel inner is called in a kernel", at="inner(A)")
 
     def test_recursion(self, refuses):
         def f(x):

@@ -415,16 +415,19 @@ class CompiledKernel:
         return found
 
     @property
+    @for_users
     def binary(self) -> bytes:
         """The cubin. Raises AssemblerMissing where nvJitLink is not installed."""
         return self.assembled.cubin
 
     @property
+    @for_users
     def registers(self) -> int:
         """Registers per thread."""
         return self.assembled.registers
 
     @property
+    @for_users
     def spills(self) -> int:
         """Bytes per thread that are spilled (stores plus loads)."""
         return self.assembled.spill_stores + self.assembled.spill_loads

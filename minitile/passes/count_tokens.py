@@ -95,7 +95,7 @@ def _meet(into: Ages, other: Ages) -> bool:
     """Keep the lesser count of each token that both paths know. Whether that changes anything."""
     changed = False
     for token in into:
-        if other.get(token, COMPLETE) < into[token]:
+        if token in other and other[token] < into[token]:
             into[token] = other[token]
             changed = True
     return changed

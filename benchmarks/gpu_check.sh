@@ -36,10 +36,11 @@ check() {
 
 # sanitized TOOL SCRIPT ARGS...: fails on anything the tool reports, and when the script fails.
 sanitized() {
-  local tool=$1
+  local tool=$1 options=()
   shift
   # cuda-python asks the driver for functions that it may not have; that is no error of a kernel.
-  compute-sanitizer --tool "$tool" --report-api-errors no --error-exitcode 9 --print-limit 20 "$python" "$@"
+  [ "$tool" = memcheck ] && options=(--report-api-errors no)
+  compute-sanitizer --tool "$tool" "${options[@]}" --error-exitcode 9 --print-limit 20 "$python" "$@"
 }
 
 # planted TOOL: passes when the tool finds the fault that was put there for it.

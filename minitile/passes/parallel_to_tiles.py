@@ -225,8 +225,9 @@ class _Body:
         extra = set(value.dims) - set(places)
         picked = set(mask.dims) - set(places) if mask is not None else set()
         dims = places
-        if _reads(op.value, op.mem):
-            extra |= set(self.all_dims) - set(places)
+        missing = set(self.all_dims) - set(places)
+        if missing and _reads(op.value, op.mem):
+            extra |= missing
         if extra - picked:
             self.many_values(op, min(extra - picked), "")
         elif picked and _is_fragment(op.mem):
@@ -369,11 +370,18 @@ class _Body:
 
 def _reads(value: Value, mem: Value) -> bool:
     """Whether a value of the body is computed from what lies in `mem`."""
-    op = value.op
-    if op is None:
-        return False
-    inner = [v for region in op.regions for inner in region.walk() for v in (*inner.operands, *inner.results)]
-    return getattr(op, "mem", None) is mem or any(_reads(v, mem) for v in (*op.operands, *inner) if v.op is not op)
+    todo, seen = [value], {value}
+    while todo:
+        op = todo.pop().op
+        if op is None:
+            continue
+        if getattr(op, "mem", None) is mem:
+            return True
+        inside = [v for region in op.regions for inner in region.walk() for v in inner.operands]
+        new = {*op.operands, *inside} - seen
+        seen |= new
+        todo += new
+    return False
 
 
 def _is_fragment(mem: Value) -> bool:

@@ -1,4 +1,4 @@
-"""Random traced kernels compute the same after each tile pass, whenever asynchronous copies land."""
+"""Random traced kernels compute the same after each tile pass, and as PTX, whenever asynchronous copies land."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from minitile.ir.core import Kernel
+from minitile.ir.parser import parse_kernel
 from minitile.passes.dead_code import dead_code
 from minitile.passes.simplify import simplify
-from tests.passes.agree import ALL, agree, count
+from minitile.pipeline import compile_ir
+from minitile.runtime.sim import run_ptx
+from minitile.target import parse_target
+from tests.passes.agree import ALL, agree, count, run
 
 SHAPES = {"F": (4, 3), "E": (4, 3), "G": (4,), "W": (3,), "S": (4, 3), "T": (4, 3), "U": (4, 3)}
 SPACES = {
@@ -243,31 +247,73 @@ def write(random: Random) -> str:
     return f"""
     traced kernel @k(%A: tensor<12x6xf32>, %V: tensor<10xf32>, %P: tensor<4xi32>, %C: tensor<12x9xf32>,
                      %D: tensor<18x4xf32>, %n: i32) {{
-      launch 2, 1, 1 {{threads = 32}} (%bx: i32, %by: i32, %bz: i32) {{
+      launch 2, 1, 1 {{threads = {random.choice((32, 64, 96, 128))}}} (%bx: i32, %by: i32, %bz: i32) {{
         {body}
       }}
     }}"""
 
 
-def compare(random: Random, n: int) -> Kernel:
+def arrays(n: int) -> dict[str, np.ndarray]:
     values = np.random.default_rng(n)
-    arrays = {
+    return {
         "A": values.integers(-3, 4, (12, 6)).astype(np.float32),
         "V": values.integers(-3, 4, 10).astype(np.float32),
         "P": values.integers(-2, 14, 4).astype(np.int32),
         "C": np.zeros((12, 9), np.float32),
         "D": np.zeros((18, 4), np.float32),
     }
-    return agree(write(random), (*ALL, simplify, dead_code), arrays, n=n)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+def compare_passes(random: Random, n: int) -> Kernel:
+    return agree(write(random), (*ALL, simplify, dead_code), arrays(n), n=n)
+
+
+def compare_machine_code(random: Random, n: int) -> None:
+    """One block only: all blocks of these kernels write the same places."""
+    kernel = parse_kernel(write(random).replace("launch 2, 1, 1", "launch 1, 1, 1"))
+    expected = run(kernel, arrays(n), {"n": n})
+    compiled = compile_ir(kernel, parse_target("sm_80"))
+    for schedule in ("lazy", "eager", "random"):
+        given = arrays(n)
+        args = [given[name] if kind == "pointer" else np.int32(n) for name, kind, *_ in compiled.params]
+        report = run_ptx(
+            compiled.ptx,
+            compiled.entry,
+            (1, 1, 1),
+            compiled.block,
+            args,
+            dynamic_shared=compiled.shared_bytes,
+            schedule=schedule,
+            seed=n,
+        )
+        report.raise_if_findings()
+        for name, array in expected.items():
+            np.testing.assert_allclose(given[name], array, rtol=1e-5, err_msg=f"{name}, {schedule}")
+
+
+QUICK = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@QUICK
 @given(random=st.randoms(use_true_random=False), n=st.integers(0, 4))
-def test_random_kernels(random: Random, n: int) -> None:
-    compare(random, n)
+def test_each_pass(random: Random, n: int) -> None:
+    compare_passes(random, n)
+
+
+@QUICK
+@given(random=st.randoms(use_true_random=False), n=st.integers(0, 4))
+def test_machine_code(random: Random, n: int) -> None:
+    compare_machine_code(random, n)
 
 
 @pytest.mark.slow
-def test_many_random_kernels() -> None:
-    ahead = sum(count(compare(Random(seed), seed % 5), "async_copy") > 0 for seed in range(150))
+def test_each_pass_on_many() -> None:
+    ahead = sum(count(compare_passes(Random(seed), seed % 5), "async_copy") > 0 for seed in range(150))
     assert ahead > 30, "the generator should reach software pipelining"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(0, 200, 50))
+def test_machine_code_of_many(start: int) -> None:
+    for seed in range(start, start + 50):
+        compare_machine_code(Random(seed), seed % 5)

@@ -234,6 +234,12 @@ class Scheduler:
         machine = self.machine
         if self.is_whole(sel):
             return sel
+        waiting = [group for group in self.groups if group.parked and group.pc == pc]
+        if waiting:
+            self.groups = [group for group in self.groups if group not in waiting]
+            sel = _select(
+                np.sort(np.concatenate([machine.thread[group.sel] for group in waiting] + [machine.thread[sel]]))
+            )
         threads = machine.thread[sel]
         present = np.zeros(machine.slots // 32, np.uint32)
         np.bitwise_or.at(present, threads // 32, np.uint32(1) << (threads % 32).astype(np.uint32))
@@ -291,8 +297,9 @@ class Scheduler:
 def _warps(sel: Sel) -> int:
     """How many warps these sorted threads belong to."""
     if isinstance(sel, slice):
-        return (sel.stop - 1) // 32 - sel.start // 32 + 1
-    return 1 + int(np.count_nonzero(np.diff(sel // 32)))
+        return int((sel.stop - 1) // 32 - sel.start // 32 + 1)
+    changes = int(np.count_nonzero(np.diff(sel // 32)))
+    return 1 + changes
 
 
 def _urgency(group: Group) -> tuple[int, int]:

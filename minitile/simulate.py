@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -110,11 +111,14 @@ def _as_error(fault: Any, report: Report | None) -> SimulationError:
 
 
 def _location(source: str | None) -> Location | None:
-    """ "file:line" as a location."""
+    """ "file:line" as a location: the whole statement on that line."""
     if source is None:
         return None
     file, _, line = source.rpartition(":")
-    return Location(file, int(line)) if line.isdigit() else None
+    if not line.isdigit():
+        return None
+    text = linecache.getline(file, int(line)).rstrip()
+    return Location(file, int(line), len(text) - len(text.lstrip()), len(text))
 
 
 __all__ = ["RaceError", "SimulationError", "simulate"]

@@ -271,3 +271,14 @@ def test_frames_are_kept_on_request(monkeypatch):
         files.append(trace.tb_frame.f_code.co_filename)
         trace = trace.tb_next
     assert launching.__file__ in files
+
+
+def test_races_show_the_statement(shows):
+    @mt.kernel
+    def racy(B: T.Tensor((1,), T.int32)):
+        with T.Kernel(1, threads=64):
+            B[0] = T.get_thread_binding()
+
+    one = np.zeros(1, np.int32)
+    texts = ["missing_barrier (WAW)", "thread (0, 0, 0)", "thread (63, 0, 0)"]
+    shows(lambda: racy(one), mt.RaceError, "B[0] = T.get_thread_binding()", texts)

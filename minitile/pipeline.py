@@ -1,8 +1,8 @@
 """The passes of each target, in order: the compiler's table of contents.
 
-`compile_ir` takes traced IR to assembly text. Every pass is a function (kernel, context) in a file of its name; the order
-below is the only order there is, and what is optional can be switched off by name (`compile(..., passes={"licm": False})`).
-"""
+`compile_ir` takes traced IR to assembly text. Every pass is a function (kernel, context) in a file of its name; the
+order below is the only order there is, and what is optional can be switched off by name (`compile(...,
+passes={"licm": False})`)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     ("induction", induction),
 ]
 
-OPTIONAL = frozenset({"simplify", "cse", "licm", "prefetch_fragments", "software_pipeline", "spread_copies", "unroll", "induction"})
+OPTIONAL = frozenset(
+    {"simplify", "cse", "licm", "prefetch_fragments", "software_pipeline", "spread_copies", "unroll", "induction"}
+)
 
 PASSES: dict[str, Pass] = {**dict(TILE_PASSES), "lower": lower, **dict(THREAD_PASSES)}
 

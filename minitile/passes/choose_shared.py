@@ -1,8 +1,7 @@
 """Gives every shared buffer that has none a layout: the one with the fewest bank conflicts over its accesses.
 
-A buffer that a gemm reads is swizzled: that is what ldmatrix reads without conflicts and 16-byte copies write so. For the
-others plain rows, padded rows and swizzled rows are compared by what their accesses would cost.
-"""
+A buffer that a gemm reads is swizzled: that is what ldmatrix reads without conflicts and 16-byte copies write so. For
+the others plain rows, padded rows and swizzled rows are compared by what their accesses would cost."""
 
 from __future__ import annotations
 

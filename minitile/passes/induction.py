@@ -110,7 +110,10 @@ class _Stepper:
             lower = self.before.mul(self.before.cast(self.loop.lower, i64), line[0])
             start = self.before.add(self.before.add(base, lower), line[1])
             self.renamed[op.result] = self.carry(
-                start, op.result.name, end, lambda v, by=line[0] * step: after.add(v, by)  # type: ignore[misc]
+                start,
+                op.result.name,
+                end,
+                lambda v, by=line[0] * step: after.add(v, by),  # type: ignore[misc]
             )
             return
 

@@ -4,19 +4,18 @@
     →
     %c1 = gemm %As, %Bs, %c : tile<128x128xf32, layout<128x128; reg 2:1@1, 2:8@0, …>>
 
-Values that an operation takes and gives in one layout form a group: elementwise operands and results, what a loop carries.
-Three levels:
+Values that an operation takes and gives in one layout form a group: elementwise operands and results, what a loop
+carries. Three levels:
 
-strict  an instruction demands it: the accumulator of a gemm. When two demands meet in one group, the group is cut at the
-        last edge that joined them (never at a loop-carried one first), and a conversion stands there.
-common  along uses between groups: a reduction's result has the quotient of its operand's layout, an expanded row vector
-        likewise, a permuted tile the permuted layout.
-free    what is left takes the layout that suits its memory accesses: coalesced, as wide as alignment proves, rows within
-        a warp where a reduction runs along them.
+strict  an instruction demands it: the accumulator of a gemm. When two demands meet in one group, the group is cut
+        at the last edge that joined them (never at a loop-carried one first), and a conversion stands there.
+common  along uses between groups: a reduction's result has the quotient of its operand's layout, an expanded row
+        vector likewise, a permuted tile the permuted layout.
+free    what is left takes the layout that suits its memory accesses: coalesced, as wide as alignment proves, rows
+        within a warp where a reduction runs along them.
 
-Then conversions are placed wherever an operand's layout is not what its operation needs; `splat` and `iota` never need
-one, they are written again for each use.
-"""
+Then conversions are placed wherever an operand's layout is not what its operation needs; `splat` and `iota` never
+need one, they are written again for each use."""
 
 from __future__ import annotations
 
@@ -63,7 +62,7 @@ def _one_copy_per_use(block: Block) -> None:
                     seen.add(value)
                     return value
                 copy = clone(value.owner, {})
-                ops.append(copy)  # noqa: B023
+                ops.append(copy)
                 return copy.result
 
             op.replace_operands(own)
@@ -276,7 +275,8 @@ def carried_pairs(op: control.For | control.While | control.If) -> list[tuple[Va
         columns = zip(op.init, op.carried, yielded, op.results, strict=True)
         return [(carried, v) for i, carried, y, r in columns for v in (i, y, r)]
     condition, body = op.before.terminator, op.body.terminator
-    assert isinstance(condition, control.Condition) and body is not None
+    assert isinstance(condition, control.Condition)
+    assert body is not None
     passed = zip(condition.values, op.body.args, op.results, strict=True)
     entered = zip(op.before.args, op.init, body.operands, strict=True)
     return [(a, v) for a, i, y in entered for v in (i, y)] + [(c, v) for c, a, r in passed for v in (a, r)]
@@ -297,7 +297,8 @@ class _Converter:
         for op in block.ops:
             if op.terminator:
                 values = op.values  # type: ignore[attr-defined]
-                op.values = tuple(self.convert(v, w, op) for v, w in zip(values, wanted, strict=True))  # type: ignore[attr-defined]
+                converted = tuple(self.convert(v, w, op) for v, w in zip(values, wanted, strict=True))
+                op.values = converted  # type: ignore[attr-defined]
             else:
                 self._operands(op)
                 self._regions(op)

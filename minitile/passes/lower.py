@@ -5,8 +5,8 @@
     %s = add %a, %b : regs<64xf32>
 
 `Lowering` walks the kernel once. Arithmetic is the same operation on registers; memory (lower_memory.py) and exchange
-between threads (lower_exchange.py) have rules of their own; what a backend registers in `Rules.lower` comes first. The
-launch region is inlined: block indices become special registers, and the grid is the host's business.
+between threads (lower_exchange.py) have rules of their own; what a backend registers in `Rules.lower` comes first.
+The launch region is inlined: block indices become special registers, and the grid is the host's business.
 
 Whatever depends on the thread alone (coordinates, ownership) is written once, into the entry block.
 """
@@ -42,7 +42,7 @@ def layout_of(value: Value) -> Layout:
 
 
 class SharingBuilder(Builder):
-    """A builder that finds a pure operation again instead of writing it twice: in the block at hand and those around it.
+    """A builder that finds a pure operation again instead of writing it twice, in its block and those around it.
 
     The entry block counts as around every other: what is appended to it stands in front of what is being built.
     """

@@ -1,10 +1,9 @@
 """Reductions, layout conversions and single elements: where data goes from thread to thread.
 
-A reduction folds a thread's own registers first, in halves; then lanes, by butterfly shuffles over the lane digits of the
-dimension; then warps, through shared memory. A conversion is renaming when each thread already has what it needs, one
-shuffle a register when it stays in the warp, else a round trip through shared memory. The barriers around scratch buffers
-are the business of `thread_barriers`, which sees the accesses.
-"""
+A reduction folds a thread's own registers first, in halves; then lanes, by butterfly shuffles over the lane digits of
+the dimension; then warps, through shared memory. A conversion is renaming when each thread already has what it needs,
+one shuffle a register when it stays in the warp, else a round trip through shared memory. The barriers around scratch
+buffers are the business of `thread_barriers`, which sees the accesses."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, thread, tile
 from minitile.ir.types import DTYPES, BufferType, DType, f32, u8
 from minitile.layout import Layout, lane_exchange, register_permutation
-from minitile.layout.access import vector_width
+from minitile.layout.access import vector_runs, vector_width
 from minitile.layout.shared import SharedLayout, row_major
 from minitile.passes.affine import Affine
 from minitile.passes.lower import Lowering, Rule, layout_of
@@ -29,7 +28,6 @@ from minitile.passes.lower_memory import (
     emit_store,
     places,
     shared_addresses,
-    vector_runs,
 )
 
 COMBINE: dict[str, type[arith.Binary]] = {

@@ -4,13 +4,13 @@ The element at tile offset `at` from the thread's base lies, in memory dimension
 
     start[d] + thread[d] + at[d]          start: scalars of the program; thread: of the thread's number; at: constant
 
-Global memory is linear in these, with strides that may be run-time values: one address per combination of offsets that meet
-a run-time stride, the other offsets are immediates. Shared memory has a layout: one address per combination that the
-swizzle does not let through as an immediate. What varies in deeper loops is added last, so that the rest can be hoisted.
+Global memory is linear in these, with strides that may be run-time values: one address per combination of offsets
+that meet a run-time stride, the other offsets are immediates. Shared memory has a layout: one address per combination
+that the swizzle does not let through as an immediate. What varies in deeper loops is added last, so that the rest can
+be hoisted.
 
-Widths come from the layout, the alignment that `Facts` proves, and 16 bytes. Predicates are there where bounds cannot be
-proven: index < size in each dimension, and inside the tile where the layout overhangs it.
-"""
+Widths come from the layout, the alignment that `Facts` proves, and 16 bytes. Predicates are there where bounds cannot
+be proven: index < size in each dimension, and inside the tile where the layout overhangs it."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def strides_of(low: Lowering, tensor: Value) -> list[Affine]:
     return strides[::-1][: len(tensor.shape)]
 
 
-# Addresses ----------------------------------------------------------------------------------------------------------
+# Addresses -----------------------------------------------------------------------------------------------------------
 
 
 def global_addresses(low: Lowering, tensor: Value, where: Sequence[Place], offsets: Sequence[Coord]) -> Addresses:
@@ -211,7 +211,7 @@ def shared_layout(buffer: Value) -> SharedLayout:
     return layout
 
 
-# Predicates -----------------------------------------------------------------------------------------------------------
+# Predicates ----------------------------------------------------------------------------------------------------------
 
 
 class GuardBuilder:
@@ -271,7 +271,7 @@ class GuardBuilder:
         return Guards(self.low.concat(values), tuple(index))
 
 
-# Load, store, atomics ---------------------------------------------------------------------------------------------------
+# Load, store, atomics ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,11 +411,11 @@ def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writ
                 also(b.value(arith.Cmp(at, b.constant(0, wide), "ge")))
             also(b.value(arith.Cmp(at, low.emit(size, wide), "lt")))
         coords.append(at)
-    for d, (extent, size) in enumerate(zip(layout.extents, layout.shape, strict=True)):
-        if extent > size:
+    for d, (extent, inside) in enumerate(zip(layout.extents, layout.shape, strict=True)):
+        if extent > inside:
             base = low.thread_coord(layout, d)
             run = b.emit(thread.Offsets(b.constant(0) if base is None else base, tuple(c[d] for c in columns))).result
-            also(b.value(arith.Cmp(run, b.constant(size), "lt")))
+            also(b.value(arith.Cmp(run, b.constant(inside), "lt")))
     owner = low.owner(layout) if writes else None
     for condition in (owner, None if op.mask is None else low.get(op.mask)):
         if condition is not None:

@@ -11,13 +11,13 @@
     }                                                yield %c2, %t1, %t2, %f1
                                                    }
 
-So the wait, the barrier that follows it and the latency of ldmatrix hide behind the tensor cores instead of standing between
-two iterations. Only for loops of nothing but loads, multiplications and asynchronous copies, with a token for the next
-iteration at hand (three versions or more).
+So the wait, the barrier that follows it and the latency of ldmatrix hide behind the tensor cores instead of standing
+between two iterations. Only for loops of nothing but loads, multiplications and asynchronous copies, with a token for
+the next iteration at hand (three versions or more).
 
-In the last iteration there is no next one. Its load reads the slot at hand once more instead of one that may never have been
-written; the analyses are told the slot of the rule (`slot`), since no iteration follows whose accesses could tell.
-"""
+In the last iteration there is no next one. Its load reads the slot at hand once more instead of one that may never
+have been written; the analyses are told the slot of the rule (`slot`), since no iteration follows whose accesses
+could tell."""
 
 from __future__ import annotations
 
@@ -68,6 +68,8 @@ class _Rotation:
         if not waits or not reads or end is None or any(self.place[w] > self.place[self.first] for w in waits):
             return
         next_of = dict(zip(self.loop.carried, end.operands, strict=True))
+        if any(w.token not in next_of for w in waits):
+            return  # awaited where it was issued: nothing is under way for the next iteration
         inputs = [v for op in head for v in op.operands if v in next_of]
         if any(self.place.get(next_of[v].op, -1) >= self.place[self.last] for v in inputs):  # type: ignore[arg-type]
             return  # not known yet where it would be needed
@@ -134,8 +136,8 @@ class _Rotation:
         true_slot: dict[Value, Value] = {}
         for op in head:
             copy = b.emit(clone(op, names))
-            if isinstance(copy, (thread.LdMatrix, thread.LoadMem)) and op in reads:
-                copy.slot = true_slot.get(op.slot, copy.slot)  # type: ignore[attr-defined]
+            if isinstance(op, (thread.LdMatrix, thread.LoadMem)) and op.slot in true_slot:
+                copy.slot = true_slot[op.slot]  # type: ignore[attr-defined]
             for result in op.results:
                 if result in slots:
                     true_slot[result] = names[result]

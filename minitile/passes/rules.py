@@ -1,9 +1,8 @@
 """What a backend tells the target-independent passes: the layouts that its instructions demand, and how its
 instructions are written.
 
-`Rules` is one record per lowering (sm_80, …). `infer_layouts` asks `gemm_plan` which layouts a gemm needs; `lower` looks
-up each tile operation in `lower`.
-"""
+`Rules` is one record per lowering (sm_80, …). `infer_layouts` asks `gemm_plan` which layouts a gemm needs; `lower`
+looks up each tile operation in `lower`."""
 
 from __future__ import annotations
 
@@ -36,8 +35,8 @@ class GemmPlan:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """gemm_plan(op, threads) raises MinitileError where no instruction fits. `lower` maps operation classes to functions
-    (lowering, op) -> the values of op's results."""
+    """gemm_plan(op, threads) raises MinitileError where no instruction fits. `lower` maps operation classes to
+    functions (lowering, op) -> the values of op's results."""
 
     gemm_plan: Callable[[Gemm, int], GemmPlan]
     lower: dict[type[Op], Callable[[Lowering, Any], Any]]

@@ -9,12 +9,11 @@
     %f0 = ldmatrix … ; %c1 = mma_sync …              %p2 = cp_async … {the rest}, enable = %more
     %f1 = ldmatrix … ; %c2 = mma_sync …              %u = join %p, %p2, …
 
-First the branch goes: one that holds only pure operations and copies becomes the operations themselves, the copies enabled
-by its condition. Then the copies before the first multiplication are dealt out, in order, over the places behind each
-multiplication; the join that collects them moves behind the last one. The copies of an iteration go to a slot that nothing
-in it reads (that is what made them asynchronous), so they may move past its reads; they stay behind the wait and inside
-the iteration, so what a wait covers is the same. Joins keep their order.
-"""
+First the branch goes: one that holds only pure operations and copies becomes the operations themselves, the copies
+enabled by its condition. Then the copies before the first multiplication are dealt out, in order, over the places
+behind each multiplication; the join that collects them moves behind the last one. The copies of an iteration go to a
+slot that nothing in it reads (that is what made them asynchronous), so they may move past its reads; they stay behind
+the wait and inside the iteration, so what a wait covers is the same. Joins keep their order."""
 
 from __future__ import annotations
 

@@ -42,7 +42,8 @@ class AssembleOptions:
     max_registers: int | None = None
 
     def flags(self, arch: str) -> list[str]:
-        flags = [f"-arch={arch}", f"-O{self.opt_level}", "-Xptxas=-v"]
+        # A hit in nvJitLink's own cache would come back without the counts of -v.
+        flags = [f"-arch={arch}", f"-O{self.opt_level}", "-Xptxas=-v", "-no-cache"]
         if self.line_info:
             flags.append("-lineinfo")
         if self.max_registers is not None:

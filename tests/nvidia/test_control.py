@@ -9,9 +9,9 @@ from minitile.backends.nvidia.homes import plan
 from minitile.ir.builder import Builder
 from minitile.ir.core import Value
 from minitile.ir.ops import arith, control, thread
-from minitile.ir.types import I32, f32
+from minitile.ir.types import DTYPES, I32, dtype, f32
 
-from .harness import Make, run
+from .harness import Make, raw, run, width_of
 from .programs import Programs, interpret
 
 
@@ -249,3 +249,32 @@ def test_many_names() -> None:
     arrays = [np.full(64, n, np.float32) for n in range(5)]
     run(make, *arrays)
     assert np.all(arrays[-1] == 0 + 1 + 2 + 3 + 1)
+
+
+@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("name", DTYPES)
+def test_values_of_every_dtype_are_handed_over(name: str, count: int) -> None:
+    """Swapped by a loop that starts from a value and a constant, then chosen by a branch."""
+    d = dtype(name)
+    make = Make({"x": name, "out": name}, dims=("n",))
+    index = make.mul(make.thread(), count)
+    x = make.load("x", index, count, width_of(name, count))
+    one = make.constant(1, d)
+    ones = make.emit(thread.Concat((one,) * count)).result
+    op, (a, b) = loop(make, make.dims["n"], [x, ones])
+    with make.inside(op.body):
+        make.emit(control.Yield((b, a)))
+    make.emit(op)
+    branch = control.If(make.compare("lt", make.thread(), 16))
+    for block, value in ((branch.then, op.results[0]), (branch.orelse, ones)):
+        with make.inside(block):
+            make.emit(control.Yield((value,)))
+    branch.set_results((x.type,))
+    make.emit(branch)
+    make.store("out", index, branch.result, width_of(name, count))
+    data = np.random.default_rng(4).integers(0, 2, 32 * count).astype(d.numpy)
+    for n in (2, 3):
+        out = np.zeros_like(data)
+        run(make, raw(data), raw(out), np.int32(n))
+        first = data if n == 2 else np.ones_like(data)
+        assert np.array_equal(out, np.where(np.arange(32 * count) < 16 * count, first, np.ones_like(data)))

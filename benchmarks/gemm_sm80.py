@@ -13,12 +13,12 @@ import argparse
 import json
 import statistics
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 import timing
 from gemm_contenders import CONTENDERS, Contender, Missing, Size
 
+LINKED = ("registers", "local", "mma_sync", "wgmma")  # what is known of the code linked for the GPU; -1: not known
 BOUND = 4e-3  # bf16 results: half a unit in the last place of 8 bits, over random values
 
 
@@ -104,13 +104,25 @@ def measure(size: Size, names: list[str], rounds: int) -> tuple[list[dict[str, A
     base = next((times[name] for name, contender in ready.items() if contender.name == "cublas"), None)
     rows = []
     for name, contender in ready.items():
-        milliseconds = statistics.median(times[name])
-        row = asdict(contender) | {"error": errors[name], "ms": milliseconds, "spread": timing.spread(times[name])}
-        row |= {
-            "tflops": size.flops / milliseconds * 1e-9,
-            "of_cublas": timing.ratio(times[name], base) if base else None,
-        }
-        rows.append({key: value for key, value in row.items() if key not in ("run", "failure")})
+        samples = times[name]
+        milliseconds = statistics.median(samples)
+        rows.append(
+            {
+                "name": contender.name,
+                "tiles": contender.tiles,
+                "tflops": size.flops / milliseconds * 1e-9,
+                "spread": timing.spread(samples),
+                "of_cublas": timing.ratio(samples, base) if base else None,
+                "error": errors[name],
+                "registers": contender.registers,
+                "local": contender.local,
+                "mma_sync": contender.mma[0],
+                "wgmma": contender.mma[1],
+                "compile_seconds": contender.compile_seconds,
+                "ms": milliseconds,
+                "samples": samples,
+            }
+        )
     return sorted(rows, key=lambda row: row["ms"]), missing
 
 
@@ -122,7 +134,7 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     ]
     for row in rows:
         of_cublas = "" if row["of_cublas"] is None else f"{row['of_cublas']:.2f}"
-        known = ["" if value < 0 else str(value) for value in (row["registers"], row["local"], *row["mma"])]
+        known = ["" if row[key] < 0 else str(row[key]) for key in LINKED]
         cells = [row["name"], row["tiles"], f"{row['tflops']:.0f}", f"{row['spread']:.1%}", of_cublas]
         lines.append("| " + " | ".join([*cells, f"{row['error']:.1e}", *known]) + " |")
     return lines
@@ -139,7 +151,8 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
     lines = []
     for name, row in best.items():
         if name != "minitile":
-            lines.append(f"- minitile / {name}: {row['ms'] / ours['ms']:.2f} ({row['name']}: {row['tiles']})")
+            share = timing.ratio(ours["samples"], row["samples"])
+            lines.append(f"- minitile / {name}: {share:.2f} of the speed ({name}: {row['tiles']})")
     return [f"Fastest of minitile: {ours['tiles']}, {ours['tflops']:.0f} TFLOP/s.", "", *lines]
 
 

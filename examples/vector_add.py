@@ -9,7 +9,11 @@ import minitile.language as T
 
 @mt.kernel
 def add(
-    A: T.Tensor(("N",), T.float32), B: T.Tensor(("N",), T.float32), C: T.Tensor(("N",), T.float32), block=1024, threads=128
+    A: T.Tensor(("N",), T.float32),
+    B: T.Tensor(("N",), T.float32),
+    C: T.Tensor(("N",), T.float32),
+    block=1024,
+    threads=128,
 ):
     N = A.shape[0]
     with T.Kernel(T.ceildiv(N, block), threads=threads) as bx:

@@ -219,6 +219,7 @@ def _write(content: str | bytes, output: str | None) -> None:
         sys.stdout.buffer.write(content) if isinstance(content, bytes) else sys.stdout.write(content)
         return
     try:
+        Path(output).parent.mkdir(parents=True, exist_ok=True)
         Path(output).write_bytes(content if isinstance(content, bytes) else content.encode())
     except OSError as error:
         raise MinitileError(f"cannot write {output}: {error}") from None

@@ -1,0 +1,74 @@
+"""What README.md shows is so: its Python blocks run as one program and print what stands below, its commands work."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language):
+    """The fenced blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+
+
+COMMANDS = [line for block in blocks("sh") for line in block.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A folder that looks like a checkout to the commands, so that nothing lands in ours."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in ("examples", "minitile", "benchmarks"):
+        (folder / name).symlink_to(ROOT / name)
+    return folder
+
+
+def execute(words, folder, settings=()):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MINITILE_CACHE_DIR": str(folder / "cache"), **dict(settings)}
+    return subprocess.run(
+        [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_python_blocks(tmp_path):
+    file = tmp_path / "readme.py"
+    file.write_text("".join(blocks("python")), encoding="utf-8")
+    done = execute([str(file)], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "".join(blocks("text"))
+
+
+def test_the_commands(checkout):
+    """In the order of the page, since some read what others write."""
+    assert len(COMMANDS) >= 10
+    for command in COMMANDS:
+        words = shlex.split(command)
+        settings = []
+        while "=" in words[0]:
+            settings.append(tuple(words.pop(0).split("=", 1)))
+        assert words[0] == "minitile", command
+        done = execute(["-m", *words], checkout, settings)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        assert bool(settings) == ("after infer_layouts" in done.stderr), command
+
+
+def test_links():
+    for target in re.findall(r"\]\(([^)#]+)\)", TEXT):
+        assert target.startswith("http") or (ROOT / target).exists(), target
+    assert "make demo" in TEXT
+    for target in re.findall(r"^    make (\w+)", TEXT, re.MULTILINE):
+        assert f"\n{target}:" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def test_the_kernel_on_the_first_screen():
+    assert TEXT.index("@mt.kernel") < TEXT.index("make demo") < TEXT.index("What ran where") < TEXT.index("\n## ")
+    assert TEXT[: TEXT.index("\n## ")].count("\n") < 60

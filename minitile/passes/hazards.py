@@ -11,7 +11,7 @@ terms of the next one, where %k has become %k - step:  %k % 3 is then (%k - 1) %
 from __future__ import annotations
 
 import math
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from minitile.ir.core import Op, Value
@@ -131,6 +131,13 @@ def version_bytes(alloc: Alloc) -> int:
     if alloc.layout is not None:
         return int(alloc.layout.stage_bytes)
     return (math.prod(alloc.type_.shape) * alloc.type_.dtype.bits + 7) // 8
+
+
+def moved(t: Touch, values: Mapping[Value, Affine]) -> Touch:
+    """A touch with some of the values that its version is computed from replaced."""
+    if t.slot.value is None or not t.slot.value.terms:
+        return t
+    return replace(t, slot=t.slot.of(t.slot.value.substitute(values)))
 
 
 def any_version(t: Touch) -> Touch:

@@ -38,7 +38,7 @@ from minitile.ir.diagnostics import Location, MinitileError
 from minitile.ir.ops import arith, control, thread, tile
 from minitile.ir.types import TokenType
 from minitile.passes.affine import Affine, Facts
-from minitile.passes.hazards import Touch, any_version, back, conflict, is_private, touch
+from minitile.passes.hazards import Touch, any_version, back, conflict, is_private, moved, touch
 from minitile.passes.manager import PassContext
 
 Touches = frozenset[Touch]
@@ -53,12 +53,12 @@ def thread_barriers(kernel: Kernel, context: PassContext) -> None:
     walk = _Walk(kernel)
     before = walk.run()
     for branch in walk.branches_with(before):
-        walk.forced.add(branch)
+        walk.fixed.add(branch)
         changed = walk.run()
         if walk.cost(changed) < walk.cost(before):
             before = changed
         else:
-            walk.forced.remove(branch)
+            walk.fixed.remove(branch)
     _insert(kernel.body, before)
 
 
@@ -107,13 +107,14 @@ class _State:
 
 
 class _Walk:
-    """`before` everywhere collects the operations that need a barrier in front of them; `forced` are branches that get
-    one whether or not the accesses inside ask for it."""
+    """`before` everywhere collects the operations that need a barrier in front of them; those in `fixed` get one
+    whether or not their accesses ask for it. `first` holds loop variables that are at their first number just now."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.facts = Facts(kernel)
-        self.forced: set[Op] = set()
+        self.fixed: set[Op] = set()
+        self.first: dict[Value, Affine] = {}
         self.threads = kernel.attrs.get("threads")
         self.touches: dict[Op, list[tuple[Touch, Value | None]]] = {}
         self.locals: dict[Op, set[Value]] = {}
@@ -151,6 +152,9 @@ class _Walk:
         if ops is None:
             ops = self.relevant[block] = [op for op in block.ops if not op.pure and not op.terminator]
         for op in ops:
+            if op in self.fixed:
+                before.add(op)
+                state.pending = _NONE
             if isinstance(op, _CONTROL):
                 self.structured(op, state, before)
             elif self.is_barrier(op):
@@ -175,6 +179,8 @@ class _Walk:
             found = self.touches[op] = [
                 (touch(op, a, single, self.facts), a.token) for a in op.accesses() if not is_private(a)
             ]
+        if self.first:
+            return [(moved(t, self.first), token) for t, token in found]
         return found
 
     def access(self, op: Op, state: _State, before: set[Op]) -> None:
@@ -210,9 +216,6 @@ class _Walk:
         return not self.facts.uniform(end.flag)
 
     def branch(self, op: control.If, state: _State, before: set[Op]) -> None:
-        if op in self.forced:
-            before.add(op)
-            state.pending = _NONE
         ends = []
         for region in op.regions:
             end = state.copy()
@@ -242,21 +245,35 @@ class _Walk:
         entry = _State(_NONE, dict(state.tokens))
         entry.carry(op.carried, op.init)
         head, end, found = self.settle(entry, body)
-        alone = _State(head.pending | state.pending, head.tokens)
-        if state.pending:
-            with_entry: set[Op] = set()
-            first_end, _ = body(alone, with_entry)
-            if with_entry != found:
-                before.add(op)
-                state.pending = _NONE
-            else:
-                end = first_end
+        left = self.entered(op, state.pending, entry, head, found) if state.pending else _NONE
+        if left is None:
+            before.add(op)
+            state.pending = left = _NONE
         before |= found
         end.carry(op.results, yields)
         state.carry(op.results, op.init)
+        after = self.leave(end, op.iv, inside)
         if self.facts.less(self.facts.affine(op.lower), self.facts.affine(op.upper)):
-            state.pending = _NONE  # it is part of the first iteration
-        state.join(self.leave(end, op.iv, inside))
+            state.pending = left
+        state.join(after)
+
+    def entered(self, op: control.For, pending: Touches, entry: _State, head: _State, found: set[Op]) -> Touches | None:
+        """What was pending before a loop meets the body, whose barriers are `found`: what is left of it when an
+        iteration has ended, or None where it needs a barrier of its own. The first iteration is looked at as such,
+        since most of what was pending does not live to see another."""
+        fixed, self.fixed = self.fixed, self.fixed | found
+        first = _State(pending, dict(entry.tokens))
+        later = _State(head.pending, dict(head.tokens))
+        needed: set[Op] = set()
+        self.first[op.iv] = self.facts.affine(op.lower)
+        self.block(op.body, first, needed)
+        del self.first[op.iv]
+        left = pending & first.pending
+        if left:
+            later.pending |= left
+            self.block(op.body, later, needed)
+        self.fixed = fixed
+        return None if needed - found else left & later.pending
 
     def repeat(self, op: control.While, state: _State, before: set[Op]) -> None:
         condition, back_edge = op.before.terminator, op.body.terminator

@@ -370,7 +370,7 @@ class CompiledKernel:
             raise
         except Exception as error:
             code = case.kernel.function.__code__
-            place = Location(code.co_filename, code.co_firstlineno, function=code.co_name)
+            place = Location.of_line(code.co_filename, code.co_firstlineno, code.co_name)
             raise InternalError(f"{type(error).__name__}: {error}", place) from error
         spent = (time.perf_counter() - middle) * 1e3
         written = result.timings.get("write_ptx", 0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -115,10 +114,7 @@ def _location(source: str | None) -> Location | None:
     if source is None:
         return None
     file, _, line = source.rpartition(":")
-    if not line.isdigit():
-        return None
-    text = linecache.getline(file, int(line)).rstrip()
-    return Location(file, int(line), len(text) - len(text.lstrip()), len(text))
+    return Location.of_line(file, int(line)) if line.isdigit() else None
 
 
 __all__ = ["RaceError", "SimulationError", "simulate"]

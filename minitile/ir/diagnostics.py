@@ -22,6 +22,12 @@ class Location:
     function: str = ""
     caller: Location | None = None
 
+    @staticmethod
+    def of_line(file: str, line: int, function: str = "") -> Location:
+        """All that stands on a line."""
+        text = linecache.getline(file, line).rstrip()
+        return Location(file, line, len(text) - len(text.lstrip()), len(text), function)
+
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column + 1}"
 

@@ -12,7 +12,7 @@ operation. What a rule emits is legal already and is not looked at again.
 
     %q = floordiv %x, 8    =>    %q = shr %x, 3
 
-exp, log, tanh and the like are in legalize_math.py.
+exp, log, tanh and the like are in legalize_math.py, fp8 for targets without it in legalize_fp8.py.
 
 Sources: PTX ISA 8.0, 9.7 (which types an instruction takes on which target); for rounding to odd, Boldo & Melquiond,
 "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to odd", IEEE Trans. Comp. 57(4), 2008.
@@ -28,6 +28,7 @@ import numpy as np
 
 from minitile.backends.nvidia.emit_arith import MNEMONICS
 from minitile.backends.nvidia.emit_cast import DIRECT
+from minitile.backends.nvidia.legalize_fp8 import decode, encode
 from minitile.backends.nvidia.legalize_math import FUNCTIONS
 from minitile.backends.nvidia.ops import Instruction
 from minitile.ir.builder import constant_of
@@ -83,15 +84,6 @@ class _Legalize(Rewriter):
         new.replace_operands(lambda v: v if v.dtype is bool_ else self.again(arith.Cast(v, dtype)))
         new.set_results(new.infer())
         return self.again(new)
-
-    def check_fp8(self, op: arith.Cast) -> None:
-        """fp8 conversions are instructions from sm_89 on."""
-        if not self.target.has("mma_fp8"):
-            raise TargetError(
-                f"{self.target.name} cannot convert {op.a.dtype} to {op.to}",
-                op.loc,
-                "fp8 is storage only before sm_89: compile for sm_89 or keep the values in float16",
-            )
 
     def is_nonnegative(self, value: Value) -> bool:
         """Cheaply seen from the operation itself; range analysis has turned what it could into truncdiv before."""
@@ -274,8 +266,11 @@ def _cast(self: _Legalize, op: arith.Cast) -> Value | None:
             number = float(np.asarray(constant, source.numpy).astype(to.numpy)) if to not in _FP8 else None
         if number is not None:
             return self.const(number, to)
-    if to in _FP8 or source in _FP8:
-        self.check_fp8(op)
+    if not self.target.has("mma_fp8"):  # fp8 conversions came together with fp8 mma
+        if source in _FP8:
+            return self.again(arith.Cast(decode(self.b, op.a), to))
+        if to in _FP8 and source is f32:
+            return encode(self.b, op.a, to)
     if (source.name, to.name) in DIRECT:
         return None
     return _route(self, op.a, to)
@@ -297,7 +292,7 @@ def _route(self: _Legalize, a: Value, to: DType) -> Value:
         return self.cast(self.again(arith.Cast(a, wide)), to)
     # What is left: 32- and 64-bit numbers to bf16 and fp8. f32 has more than two bits to spare, so rounding to odd
     # first makes the second rounding the only one.
-    return self.cast(_round_to_odd(self, a), to)
+    return self.again(arith.Cast(_round_to_odd(self, a), to))
 
 
 def _clamped(self: _Legalize, a: Value, to: DType) -> Value:

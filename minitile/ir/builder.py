@@ -247,4 +247,4 @@ class Builder:
         return self.value(arith.Select(condition, a, b))
 
     def cast(self, a: Value, to: DType) -> Value:
-        return self.value(arith.Cast(a, to))
+        return a if a.dtype is to else self.value(arith.Cast(a, to))

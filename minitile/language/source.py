@@ -11,7 +11,7 @@ import builtins
 import linecache
 import sys
 from collections.abc import Iterable, Mapping
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from minitile.ir.diagnostics import LanguageError, Location
@@ -21,7 +21,8 @@ FunctionNode = ast.FunctionDef | ast.Lambda
 # Functions of these modules run as plain Python: the standard library and what cannot contain staged control flow.
 _NATIVE = frozenset({*sys.stdlib_module_names, "numpy", "ml_dtypes", "torch", "cupy", "scipy"}) - {"__main__"}
 
-_files: dict[str, tuple[list[str], dict[tuple[int, str], FunctionNode]]] = {}
+_nodes: dict[CodeType, FunctionNode | None] = {}
+_files: dict[str, tuple[list[str], ast.Module]] = {}
 
 
 def is_interpreted(function: FunctionType) -> bool:
@@ -35,15 +36,18 @@ def is_interpreted(function: FunctionType) -> bool:
 def function_node(function: FunctionType) -> FunctionNode | None:
     """The syntax tree of a function; None when its source is not at hand."""
     code = function.__code__
-    lines = linecache.getlines(code.co_filename, function.__globals__)
-    known = _files.get(code.co_filename)
-    if known is None or known[0] != lines:
-        try:
-            known = (lines, _index(ast.parse("".join(lines), code.co_filename)))
-        except SyntaxError:
-            known = (lines, {})
-        _files[code.co_filename] = known
-    return known[1].get((code.co_firstlineno, code.co_name))
+    if code not in _nodes:
+        linecache.checkcache(code.co_filename)
+        lines = linecache.getlines(code.co_filename, function.__globals__)
+        known = _files.get(code.co_filename)
+        if known is None or known[0] is not lines:
+            try:
+                known = lines, ast.parse("".join(lines), code.co_filename)
+            except SyntaxError:
+                known = lines, ast.Module([], [])
+            _files[code.co_filename] = known
+        _nodes[code] = _find(known[1], code)
+    return _nodes[code]
 
 
 def kernel_node(function: FunctionType) -> FunctionNode:
@@ -58,21 +62,22 @@ def kernel_node(function: FunctionType) -> FunctionNode:
     return node
 
 
-def _index(tree: ast.Module) -> dict[tuple[int, str], FunctionNode]:
-    found: dict[tuple[int, str], FunctionNode] = {}
-    doubled: set[tuple[int, str]] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
+def _find(tree: ast.Module, code: CodeType) -> FunctionNode | None:
+    """The function whose code this is, by its first line and name. Of several lambdas on a line, none."""
+    if code.co_name == "<lambda>":
+        lambdas = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
+        return lambdas[0] if len(lambdas) == 1 else None
+    stack: list[ast.AST] = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
             first = node.decorator_list[0].lineno if node.decorator_list else node.lineno
-            found[first, node.name] = node
-        elif isinstance(node, ast.Lambda):
-            key = (node.lineno, "<lambda>")
-            if key in found:
-                doubled.add(key)
-            found[key] = node
-    for key in doubled:
-        del found[key]
-    return found
+            if first == code.co_firstlineno:
+                return node
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inside = getattr(node, name, ())
+            stack.extend(inside if isinstance(inside, list) else ())
+    return None
 
 
 def closure_values(function: FunctionType) -> dict[str, Any]:

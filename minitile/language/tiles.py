@@ -408,9 +408,12 @@ def annotate_layout(layouts: dict[Memory, Any]) -> None:
         op = buffer.value.op if isinstance(buffer, Memory) else None
         if not isinstance(op, tile.Alloc) or op.type_.space != "shared":
             raise trace.error(f"T.annotate_layout of {buffer!r}", "it is for buffers of T.alloc_shared")
-        shape = getattr(layout, "shape", None)
-        if shape is None or tuple(shape) != op.type_.shape:
-            raise trace.error(f"T.annotate_layout: {layout!r} is no layout of {buffer.describe()}")
+        fits = (getattr(layout, "shape", None), getattr(layout, "element_bits", None))
+        if fits != (op.type_.shape, op.type_.dtype.bits):
+            raise trace.error(
+                f"T.annotate_layout: {layout!r} is no layout of {buffer.describe()}",
+                "give a SharedLayout of its shape and element size, see minitile.layout.shared",
+            )
         op.layout = layout
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
+from minitile.layout.shared import row_major, swizzled
 
 
 def test_copy_forms():
@@ -231,6 +232,84 @@ def test_kernel_targets_and_names(ops):
     assert launch.threads == 128
     assert launch.body.args[0].name == "column"
     assert [op.result.name for op in ops(kernel, "alloc", "mul")] == ["buffer", "total"]
+
+
+def test_annotated_layouts():
+    @mt.kernel
+    def transpose(A: T.Tensor((64, 64), T.float32), B: T.Tensor((64, 64), T.float32), layout=None):
+        with T.Kernel(1, threads=128):
+            s = T.alloc_shared((64, 64), T.float32)
+            T.annotate_layout({s: layout})
+            T.copy(A, s)
+            for i, j in T.Parallel(64, 64):
+                B[i, j] = s[j, i]
+
+    a = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    for layout in (row_major((64, 64), 32), row_major((64, 64), 32, 4), swizzled((64, 64), 32)):
+        b = np.zeros_like(a)
+        transpose(a, b, layout)
+        np.testing.assert_array_equal(b, a.T)
+        assert str(layout) in transpose.compile(target="sm_80", layout=layout).asm["tile_ir"]
+    with pytest.raises(mt.MinitileError, match="is no layout of the shared buffer s"):
+        transpose.trace(layout=row_major((64, 64), 16))
+
+
+def test_attention():
+    """Online softmax over pipelined key and value tiles, causal."""
+    tile, dim, length = 32, 32, 96
+
+    @mt.kernel
+    def attention(
+        Q: T.Tensor(("S", dim), T.float16),
+        K: T.Tensor(("S", dim), T.float16),
+        V: T.Tensor(("S", dim), T.float16),
+        Out: T.Tensor(("S", dim), T.float32),
+        stages=2,
+    ):
+        S, _ = Q.shape
+        scale = 1.44269504 / dim**0.5
+        with T.Kernel(T.ceildiv(S, tile), threads=64) as bx:
+            q = T.alloc_shared((tile, dim), T.float16)
+            k = T.alloc_shared((tile, dim), T.float16)
+            v = T.alloc_shared((tile, dim), T.float16)
+            scores = T.alloc_fragment((tile, tile), T.float32)
+            weights = T.alloc_fragment((tile, tile), T.float16)
+            out = T.alloc_fragment((tile, dim), T.float32)
+            old, new, total, part = [T.alloc_fragment((tile,), T.float32) for _ in range(4)]
+            T.copy(Q[bx * tile, 0], q)
+            T.clear(out)
+            T.clear(total)
+            T.fill(new, -T.infinity(T.float32))
+            for n in T.Pipelined(bx + 1, num_stages=stages):
+                T.copy(K[n * tile, 0], k)
+                T.copy(V[n * tile, 0], v)
+                for i, j in T.Parallel(tile, tile):
+                    scores[i, j] = 0 if bx * tile + i >= n * tile + j else -T.infinity(T.float32)
+                T.gemm(q, k, scores, transpose_B=True)
+                T.copy(new, old)
+                T.reduce_max(scores, new, dim=1, clear=False)
+                for i, j in T.Parallel(tile, tile):
+                    scores[i, j] = T.exp2((scores[i, j] - new[i]) * scale)
+                T.reduce_sum(scores, part, dim=1)
+                for i in T.Parallel(tile):
+                    old[i] = T.exp2((old[i] - new[i]) * scale)
+                    total[i] = total[i] * old[i] + part[i]
+                for i, j in T.Parallel(tile, dim):
+                    out[i, j] *= old[i]
+                T.copy(scores, weights)
+                T.gemm(weights, v, out)
+            for i, j in T.Parallel(tile, dim):
+                Out[bx * tile + i, j] = out[i, j] / total[i]
+
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((length, dim)).astype(np.float16) for _ in range(3))
+    out = np.zeros((length, dim), np.float32)
+    attention(q, k, v, out)
+    scores = q.astype(np.float32) @ k.astype(np.float32).T / dim**0.5
+    scores[np.triu_indices(length, 1)] = -np.inf
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    want = weights @ v.astype(np.float32) / weights.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(out, want, atol=3e-3)
 
 
 def test_fp8_storage():

@@ -305,9 +305,7 @@ class Emitter:
         """For each of `count` accesses: "" (always), "@%p " or None (never)."""
         if predicate is None:
             return [""] * count
-        operands = [f"@{p} " if is_register(p) else (None if p == FALSE else "") for p in self.elements(predicate)]
-        return [operands[n] for n in predicate_of] if predicate_of else self._spread_guards(operands, count)
-
-    @staticmethod
-    def _spread_guards(guards: list[str | None], count: int) -> list[str | None]:
-        return guards * count if len(guards) == 1 else guards
+        each = [f"@{p} " if is_register(p) else (None if p == FALSE else "") for p in self.elements(predicate)]
+        if predicate_of:
+            return [each[n] for n in predicate_of]
+        return each * count if len(each) == 1 else each

@@ -112,9 +112,9 @@ class Interpreter(Branches):
                 self.unrolled(node, self.while_true(node))
                 return
         self.refuse_jumps(node, "a `while` on run-time values", ("return",))
-        self.staged_while(
-            node, assigned_names((*node.body, node.test)), lambda: self.eval(node.test), lambda: self.block(node.body)
-        )
+        if assigned_names([node.test]):
+            raise self.fail(node.test, "`:=` in the condition of a `while` on run-time values", "assign in the body")
+        self.staged_while(node, assigned_names(node.body), lambda: self.eval(node.test), lambda: self.block(node.body))
 
     def while_true(self, node: ast.While) -> Iterable[None]:
         """One item for each time that the compile-time condition holds."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import reduce
 from typing import Any, ClassVar
 
@@ -20,8 +21,8 @@ from minitile.ir.ops import arith, control
 from minitile.ir.types import bool_
 from minitile.language.context import Trace
 from minitile.language.memory import Memory
-from minitile.language.scalars import Expr, convert, is_scalar, truth, unify
-from minitile.language.source import FunctionNode, builtin_values
+from minitile.language.scalars import Expr, convert, entry_dtype, is_scalar, operand_value, truth, unify
+from minitile.language.source import FunctionNode, assigned_names, builtin_values
 
 MISSING = object()
 
@@ -195,34 +196,38 @@ class Expressions:
         return rest(0)
 
     def lazy(self, node: ast.expr, kind: str, left: Any, right: Callable[[], Any]) -> Any:
-        """`left and right()` or `left or right()`."""
-        if isinstance(left, Expr):
-            known = constant_of(left.value)
-            if known is not None:
-                left = bool(known)
-        if not isinstance(left, Expr):
-            self.at(node)
-            taken = self.perform(node, bool, left)
-            return right() if taken == (kind == "and") else left
-        b = self.trace.b
+        """`left and right()` or `left or right()`: of bools a bool, else the operand that Python would give."""
         self.at(node)
+        known = constant_of(left.value) if isinstance(left, Expr) else None
+        if not isinstance(left, Expr) or known is not None:
+            taken = self.perform(node, bool, left if known is None else known)
+            return right() if taken == (kind == "and") else left
         condition = truth(left)
-        block = Block()
-        with self.trace.within(block, f"the right side of `{kind}`"):
+        block, other = Block(), Block()
+        with self.trace.within(block, f"the right side of `{kind}`"), self.conditional(node):
             value = right()
-            if not is_scalar(value):
-                raise self.fail(node, f"`{kind}` of a run-time value and {value!r}, which is no scalar")
-            self.at(node)
-            result = truth(value)
-        if is_speculative(block):
+        if not is_scalar(value):
+            raise self.fail(node, f"`{kind}` of a run-time value and {value!r}, which is no scalar")
+        self.at(node)
+        bools = left.dtype is bool_ and entry_dtype(value) is bool_
+        if bools and is_speculative(block):
+            b = self.trace.b
             b.block.ops.extend(block.ops)
-            return Expr(b.value((arith.And if kind == "and" else arith.Or)(condition, result)))
-        block.ops.append(control.Yield((result,)))
-        other = Block()
-        with b.inside(other):
-            b.emit(control.Yield((b.constant(kind == "or", bool_),)))
+            return Expr(b.value((arith.And if kind == "and" else arith.Or)(condition, operand_value(value))))
+        otherwise = (kind == "or") if bools else left
         blocks = (block, other) if kind == "and" else (other, block)
-        return Expr(b.emit(control.If(condition, then=blocks[0], orelse=blocks[1])).result)
+        found = [value, otherwise] if kind == "and" else [otherwise, value]
+        return Expr(self.join(condition, blocks, (self.unified(blocks, found),))[0])
+
+    @contextmanager
+    def conditional(self, node: ast.expr) -> Iterator[None]:
+        """Around the evaluation of a part of `node` that may not be reached: what it assigns has no value later."""
+        names = assigned_names([node])
+        before = {n: self.locals.get(n) for n in names}
+        yield
+        for n in names:
+            if self.locals.get(n) is not before[n]:
+                self.locals[n] = Poison("is assigned by `:=` in a part that may not be evaluated", "assign it before")
 
     def if_exp(self, node: ast.IfExp) -> Any:
         test = self.eval(node.test)
@@ -238,7 +243,7 @@ class Expressions:
         blocks = (Block(), Block())
         found = []
         for block, side in zip(blocks, (a, b), strict=True):
-            with self.trace.within(block, "a ternary"):
+            with self.trace.within(block, "a ternary"), self.conditional(node):
                 found.append(side())
         if found[0] is found[1]:
             return found[0]

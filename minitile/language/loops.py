@@ -79,11 +79,19 @@ def _integer(x: Any, what: str) -> None:
         raise current().error(f"a bound of {what} is {x!r}, not an integer")
 
 
+def _step(step: Any, what: str) -> Any:
+    if step is None:
+        return 1
+    _integer(step, what)
+    if constant_value(step) == 0:
+        raise current().error(f"the step of {what} is 0: the loop would not end")
+    return step
+
+
 def serial(start: Any, stop: Any = None, step: Any = 1) -> Loop:
     """`for i in T.serial(n)` or `(start, stop, step)`: one iteration after the other; bounds may be run-time values."""
     low, high = _bounds(start, stop, "T.serial")
-    _integer(step, "T.serial")
-    return Loop(low, high, 1 if step is None else step)
+    return Loop(low, high, _step(step, "T.serial"))
 
 
 def range_loop(*bounds: Any) -> Loop:
@@ -96,13 +104,13 @@ def range_loop(*bounds: Any) -> Loop:
 def unroll(start: Any, stop: Any = None, step: Any = 1) -> Loop:
     """A loop whose body is repeated. With constant bounds the index is a compile-time int."""
     low, high = _bounds(start, stop, "T.unroll")
-    return Loop(low, high, 1 if step is None else step, "unroll")
+    return Loop(low, high, _step(step, "T.unroll"), "unroll")
 
 
 def vectorized(start: Any, stop: Any = None, step: Any = 1) -> Loop:
     """A loop of each thread's own over neighbouring elements, whose accesses may be joined into wide ones."""
     low, high = _bounds(start, stop, "T.vectorized")
-    return Loop(low, high, 1 if step is None else step, "vectorized")
+    return Loop(low, high, _step(step, "T.vectorized"), "vectorized")
 
 
 def Pipelined(
@@ -150,6 +158,8 @@ def Kernel(*grid: Any, threads: int | tuple[int, ...] | list[int] | None = None)
         raise current().error(f"T.Kernel takes 1 to 3 grid dimensions, not {len(grid)}")
     for g in grid:
         _integer(g, "the grid")
+        if (constant_value(g) or 0) < 0:
+            raise current().error(f"a bound of the grid is {g}", "0 blocks make the launch a no-op")
     count = 1
     for t in [128] if threads is None else threads if isinstance(threads, (tuple, list)) else [threads]:
         count *= constant_int(t, "threads")

@@ -271,6 +271,69 @@ def test_objects_partials_and_builtins():
     assert out.tolist() == [14, 7, 1, 0, 1, 29]
 
 
+def test_and_or_give_operands():
+    """Of numbers, as in Python, the operand that decides."""
+
+    @mt.kernel
+    def kernel(A: T.Tensor((6,), T.int32), C: T.Tensor((4, 6), T.int32)):
+        with T.Kernel(6, threads=32) as bx:
+            x, y = A[bx], A[5 - bx]
+            C[0, bx] = x or y or 9
+            C[1, bx] = x and y
+            C[2, bx] = x and A[x % 6]
+            C[3, bx] = 1 if (x and not y) or x > 2 else 0
+
+    a = [0, 3, 1, 0, 2, 5]
+    out = np.zeros((4, 6), np.int32)
+    kernel(np.array(a, np.int32), out)
+    pairs = [(a[i], a[5 - i]) for i in range(6)]
+    assert out[0].tolist() == [x or y or 9 for x, y in pairs]
+    assert out[1].tolist() == [x and y for x, y in pairs]
+    assert out[2].tolist() == [x and a[x % 6] for x, _ in pairs]
+    assert out[3].tolist() == [int(bool((x and not y) or x > 2)) for x, y in pairs]
+
+
+def test_branches_and_loops_in_parallel():
+    @mt.kernel
+    def kernel(A: T.Tensor((64,), T.float32), C: T.Tensor((64,), T.float32)):
+        with T.Kernel(1, threads=32):
+            s = T.alloc_shared((64,), T.float32)
+            T.copy(A, s)
+            for i in T.Parallel(64):
+                x = s[i]
+                if x < 0:
+                    x = s[(i + 1) % 64] * 2 if i % 3 == 0 else -x
+                for j in T.unroll(4):
+                    if j == 2:
+                        continue
+                    x = x + j
+                for j in range(3):
+                    x += s[(i + j) % 64]
+                C[i] = x
+
+    a = np.random.default_rng(0).standard_normal(64).astype(np.float32)
+    c = np.zeros_like(a)
+    kernel(a, c)
+    x = np.where(a < 0, np.where(np.arange(64) % 3 == 0, np.roll(a, -1) * 2, -a), a)
+    np.testing.assert_allclose(c, x + 4 + a + np.roll(a, -1) + np.roll(a, -2), rtol=1e-5, atol=1e-5)
+
+
+def test_run_time_continue_in_an_unrolled_loop():
+    @mt.kernel
+    def kernel(n: T.int32, C: T.Tensor((1,), T.int32)):
+        with T.Kernel(1, threads=32):
+            total = 0
+            for j in T.unroll(5):
+                if j == n:
+                    continue
+                total += 10**j
+            C[0] = total
+
+    out = np.zeros(1, np.int32)
+    kernel(2, out)
+    assert out[0] == 11011
+
+
 def test_typed_variables(ops):
     def kernel(n: T.int32, A: T.Tensor((1,), T.float16)):
         with T.Kernel(1):
@@ -572,6 +635,21 @@ class TestErrors:
                 x = 1  # noqa: F841
 
         refuses(early, "'x' is used before it is assigned", at="x")
+
+    def test_walrus_where_it_may_not_be_reached(self, refuses):
+        def kernel(n: T.int32, A: T.Tensor((4,), T.float32)):
+            with T.Kernel(1):
+                if n > 2 and (x := A[0]) > 1:
+                    A[0] = x
+
+        refuses(kernel, "'x' is assigned by `:=` in a part that may not be evaluated")
+
+        def loop(n: T.int32, A: T.Tensor((4,), T.float32)):
+            with T.Kernel(1):
+                while (x := A[0]) > 1:
+                    A[0] = x - 1
+
+        refuses(loop, "`:=` in the condition of a `while`", at="(x := A[0]) > 1")
 
     def test_kernel_in_a_kernel(self, refuses):
         @mt.kernel

@@ -266,3 +266,34 @@ def test_errors_in_helpers_show_who_called(shows):
         caret="S[64]",
     )
     assert error.loc.caller.function == "kernel"
+
+
+@mt.kernel
+def standing_still(A: T.Tensor((64,), T.float32)):
+    with T.Kernel(1):
+        for i in T.serial(0, 64, 0):
+            A[i] = 1.0
+
+
+@mt.kernel
+def fewer_than_no_blocks(A: T.Tensor((64,), T.float32), blocks=-1):
+    with T.Kernel(1, blocks):
+        A[0] = 1.0
+
+
+def test_impossible_counts(shows):
+    shows(
+        lambda: standing_still.compile(target="sm_80"),
+        LanguageError,
+        "for i in T.serial(0, 64, 0):",
+        ["the step of T.serial is 0"],
+        caret="T.serial(0, 64, 0)",
+    )
+    shows(
+        lambda: fewer_than_no_blocks.compile(target="sm_80"),
+        LanguageError,
+        "with T.Kernel(1, blocks):",
+        ["a bound of the grid is -1"],
+        "no-op",
+        caret="T.Kernel(1, blocks)",
+    )

@@ -39,7 +39,8 @@ class Missing(Exception):
 
 @dataclass(frozen=True)
 class Tiles:
-    """One way to cut the product: a block's tile, the stages of its pipeline, its threads."""
+    """One way to cut the product: a block's tile, the stages of its pipeline (versions of the tiles in shared memory),
+    its threads."""
 
     m: int
     n: int
@@ -183,7 +184,8 @@ def triton(size: Size, arch: str) -> Iterator[Contender]:
     def build(tiles: Tiles) -> Contender:
         constants = {"BM": tiles.m, "BN": tiles.n, "BK": tiles.k, "GROUP": 8}
         source = ASTSource(matmul, signature | dict.fromkeys(constants, "constexpr"), constants, divisible)
-        options = {"num_warps": tiles.threads // 32, "num_stages": tiles.stages}
+        # Triton counts the multiplication as a stage of its own: n + 1 make n versions of the shared tiles.
+        options = {"num_warps": tiles.threads // 32, "num_stages": tiles.stages + 1}
         kernel = triton.compile(source, target=GPUTarget("cuda", 80, 32), options=options)
         ptx, name, shared = kernel.asm["ptx"], kernel.metadata.name, kernel.metadata.shared
         linked = assemble(ptx, arch)

@@ -72,3 +72,13 @@ def test_links():
 def test_the_kernel_on_the_first_screen():
     assert TEXT.index("@mt.kernel") < TEXT.index("make demo") < TEXT.index("What ran where") < TEXT.index("\n## ")
     assert TEXT[: TEXT.index("\n## ")].count("\n") < 60
+
+
+def test_the_speeds_are_those_of_the_results():
+    results = (ROOT / "benchmarks" / "results" / "gemm_sm80.md").read_text(encoding="utf-8")
+    ratios = dict(re.findall(r"^- minitile / (\w+): ([\d.]+) of the speed", results, re.MULTILINE))
+    said = (
+        f"{ratios['cublas']} of the speed of\ncuBLAS (which uses wgmma), {ratios['tilelang']} of TileLang's and "
+        f"{ratios['triton']} of Triton's"
+    )
+    assert said.split() == re.search(r"[\d.]+ of the speed of\s+cuBLAS.*?Triton's", TEXT, re.DOTALL)[0].split()

@@ -38,7 +38,7 @@ class Writer:
         pick = self.random.randrange
         if depth == 0 or pick(3) == 0:
             return self.random.choice([*NAMES, str(pick(-4, 9))])
-        kind = pick(9)
+        kind = pick(10)
         x, y = self.expression(depth - 1), self.expression(depth - 1)
         if kind < 4:
             return f"({x} {'+-*&'[kind]} {y}) % 1009"
@@ -46,6 +46,8 @@ class Writer:
             return f"({x} // {pick(1, 9)})"
         if kind == 5:
             return f"({x} % -{pick(1, 9)})"
+        if kind == 9:
+            return f"({x} {('and', 'or')[pick(2)]} {y})"
         if kind == 6:
             return f"({x} if {self.condition(1)} else {y})"
         return f"{('min', 'max')[kind - 7]}({x}, {y})"

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .scalars import Array
+from .scalars import Array, where
 
 Far = dict[int, Array]  # CTA (number in the grid) to the stamps up to which its threads are known
 
@@ -74,6 +74,15 @@ class Clocks:
             if mine.any():
                 ok[mine] = stamp[mine] < matrix[me[mine] % self.padded, other[mine] % self.padded]
         return ok
+
+    def knows_lane(self, me: Array, lane: Array, stamp: Array) -> Array:
+        """Whether each thread knows an access by a lane of its own warp, or by all lanes where `lane` is no lane."""
+        ok: Array = stamp < self.floor[me // self.padded]
+        if ok.all():
+            return ok
+        one = lane < 32
+        every: Array = stamp < self.lane[me].min(axis=1)
+        return ok | where(one, self.knows(me, me // 32 * 32 + lane % 32, stamp), every)
 
     def knows_far(self, me: int, cta: int, thread: int, stamp: int) -> bool:
         """Whether a thread knows an access of thread `thread` of another CTA (numbered in the grid)."""

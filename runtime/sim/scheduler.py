@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .memory import Fault
-from .operands import count
 from .program import Step, reads_and_writes
 from .report import Finding
 from .scalars import Array, Sel

@@ -51,14 +51,15 @@ OPS = st.one_of(
 def text(ops: list[Op]) -> str:
     """The PTX of a program. Thread t touches word t ^ xor."""
     lines = []
-    for op in ops:
+    for bar, op in enumerate(ops, 1):
         guard = ""
         if op.kind in ("store", "load", "copy", "atomic"):
             lines.append(f"xor.b32 r, tid, {op.xor};\nshl.b32 r, r, 2;\nadd.u32 r, r, base;")
             if op.who[0]:
                 lines.append(f"and.b32 m, tid, {op.who[0]};\nsetp.eq.u32 p, m, {op.who[1]};")
                 guard = "@p "
-        # Named barriers: two of the three warps meet; or one arrives and one waits.
+        # Named barriers: two of the three warps meet; or one arrives and one waits. Each has a barrier of its own, as
+        # warps that are ahead would otherwise complete an earlier one.
         one, other = 32 * op.number, 32 * ((op.number + 1) % 3)
         pair = f"and.b32 m, tid, 96;\nsetp.eq.u32 p, m, {one};\nsetp.eq.u32 q, m, {other};"
         lines.append(
@@ -73,8 +74,8 @@ def text(ops: list[Op]) -> str:
                 "half": "and.b32 m, tid, 16;\nsetp.eq.u32 p, m, 0;\n"
                 + ("@p bar.warp.sync 0xFFFF;" if op.number == 0 else "@!p bar.warp.sync 0xFFFF0000;"),
                 "wait": f"cp.async.wait_group {op.number};",
-                "named": f"{pair}\n@p bar.sync 1, 64;\n@q bar.sync 1, 64;",
-                "arrive": f"{pair}\n@p bar.arrive 2, 64;\n@q bar.sync 2, 64;",
+                "named": f"{pair}\n@p bar.sync {bar}, 64;\n@q bar.sync {bar}, 64;",
+                "arrive": f"{pair}\n@p bar.arrive {bar}, 64;\n@q bar.sync {bar}, 64;",
             }[op.kind]
         )
     body = "\n".join(lines)
@@ -108,7 +109,7 @@ class Reference:
     def access(self, kind: str, thread: int, word: int) -> None:
         writes = kind != "load"
         history = self.history[word]
-        if kind == "load" and not any(other != "load" for other, _, _ in history):
+        if kind in ("load", "atomic") and not any(other != "load" for other, _, _ in history):
             self.bad = True
         for other, by, when in history:
             conflict = writes or other != "load"

@@ -157,7 +157,8 @@ PAIRS: dict[str, tuple[str, str, str, str | None]] = {
         None,
     ),
     "atomics and plain stores": (
-        "atom.shared.add.u32 v, [s], 1;\nsetp.eq.u32 p, tid, 40;\n@p st.shared.u32 [s], v;",
+        "setp.eq.u32 p, tid, 40;\n@p st.shared.u32 [s], v;\nbar.sync 0;\n"
+        "atom.shared.add.u32 v, [s], 1;\n@p st.shared.u32 [s], v;",
         "setp.eq.u32 p, tid, 40;\n@p st.shared.u32 [s], v;\nbar.sync 0;\n"
         "atom.shared.add.u32 v, [s], 1;\nred.shared.add.u32 [s], 1;",
         "missing_barrier",

@@ -1,0 +1,174 @@
+"""Races in global memory, within a CTA and between CTAs (see shadow.py for what is remembered).
+
+The shadow lives as long as the launch; threads are numbered through the grid. CTAs are unordered, unless knowledge
+has travelled between them by release and acquire (`Clocks.far`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .clocks import Clocks
+from .race_shared import HAZARDS
+from .report import Finding
+from .scalars import Array
+from .shadow import SEVERAL, GridRecords, Writers
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+
+class GlobalRaces:
+    """The global memory of one launch."""
+
+    machine: Machine
+    clocks: Clocks
+    knows_warp: Callable[[Array, Array, Array], Array]
+
+    def __init__(self, size: int, granule: int, strong: Array) -> None:
+        self.granule = granule
+        self.strong = strong
+        self.count = size // granule
+        self.writers = Writers(self.count)
+        self.readers = GridRecords(self.count)
+        self.updaters: GridRecords | None = None  # strong writers; made for the first one
+        self.base = 0  # the grid's number of the batch's first thread
+
+    def start_batch(self, machine: Machine, clocks: Clocks, knows_warp: Callable[[Array, Array, Array], Array]) -> None:
+        """Accesses come from the threads of this machine now."""
+        self.machine = machine
+        self.clocks = clocks
+        self.knows_warp = knows_warp
+        self.base = clocks.first * clocks.padded
+
+    def read(self, threads: Array, where: Array, site: int, strong: bool) -> None:
+        """Threads read granules."""
+        self._check_writer("RAW", threads, where, site)
+        if self.updaters is not None and not strong:
+            self._check_crowd(self.updaters, "RAW", threads, where, site)
+        self._record(self.readers, threads, where, site)
+
+    def write(self, threads: Array, where: Array, site: int) -> None:
+        """Threads write granules."""
+        writers = self.writers
+        self._check_writer("WAW", threads, where, site)
+        for crowd, hazard in ((self.readers, "WAR"), (self.updaters, "WAW")):
+            if crowd is not None:
+                self._check_crowd(crowd, hazard, threads, where, site)
+                crowd.forget(where)
+        me = (threads + self.base + 1).astype(np.int32)
+        writers.thread[where] = me
+        writers.stamp[where] = self.clocks.now
+        writers.site[where] = site
+        clash = writers.thread[where] != me
+        if clash.any():
+            other = int(writers.thread[where[clash][0]]) - 1
+            message = "two threads write the same bytes with one instruction; let one of them write"
+            self._report("WAW", message, int(threads[clash][0]), int(where[clash][0]), site, other, site)
+
+    def update(self, threads: Array, where: Array, site: int) -> None:
+        """Threads write granules strongly: atomically, or with a volatile or relaxed store."""
+        self._check_writer("WAW", threads, where, site)
+        self._check_crowd(self.readers, "WAR", threads, where, site)
+        if self.updaters is None:
+            self.updaters = GridRecords(self.count)
+        self._record(self.updaters, threads, where, site)
+
+    # -- checks ---------------------------------------------------------------------------------------------------
+
+    def _record(self, records: GridRecords, threads: Array, where: Array, site: int) -> None:
+        clocks = self.clocks
+
+        def known() -> Array:
+            """All recorded accesses are by the own CTA and before its last barrier of all."""
+            same: Array = (records.thread[where] - 1 - self.base) // clocks.padded == threads // clocks.padded
+            before = records.stamp[where] < clocks.floor[threads // clocks.padded]
+            return same & before & (records.cta[where] != SEVERAL)
+
+        records.record(where, threads + self.base, clocks.now, site, clocks.padded, known)
+
+    def _ordered(self, threads: Array, other: Array, stamp: Array) -> Array:
+        """Whether batch threads know accesses of single grid threads."""
+        clocks = self.clocks
+        local = other - self.base
+        near = (local // clocks.padded == threads // clocks.padded) & (local >= 0)
+        ok = np.zeros(len(threads), bool)
+        if near.any():
+            ok[near] = clocks.knows(threads[near], local[near], stamp[near])
+        if clocks.far and not ok.all():
+            for index in np.flatnonzero(~ok & ~near):
+                cta, thread = divmod(int(other[index]), clocks.padded)
+                ok[index] = clocks.knows_far(int(threads[index]), cta, thread, int(stamp[index]))
+        return ok
+
+    def _check_writer(self, hazard: str, threads: Array, where: Array, site: int) -> None:
+        other = self.writers.thread[where]
+        doubtful = (other != 0) & (other != threads + self.base + 1)
+        if not doubtful.any():
+            return
+        me, place = threads[doubtful], where[doubtful]
+        writer = other[doubtful].astype(np.int64) - 1
+        ok = self._ordered(me, writer, self.writers.stamp[place])
+        if not ok.all():
+            bad = int(np.flatnonzero(~ok)[0])
+            self._race(
+                hazard, int(me[bad]), int(place[bad]), site, int(writer[bad]), int(self.writers.site[place[bad]])
+            )
+
+    def _check_crowd(self, records: GridRecords, hazard: str, threads: Array, where: Array, site: int) -> None:
+        """Report the first access that is not ordered after those recorded."""
+        other = records.thread[where]
+        doubtful = (other != 0) & ((other != threads + self.base + 1) | (records.cta[where] != 0))
+        if not doubtful.any():
+            return
+        me, place = threads[doubtful], where[doubtful]
+        last = other[doubtful].astype(np.int64) - 1
+        stamp, cta = records.stamp[place], records.cta[place]
+        single = cta == 0
+        ok = np.zeros(len(me), bool)
+        ok[single] = self._ordered(me[single], last[single], stamp[single])
+        if self.strong[site]:
+            ok |= self.strong[records.site[place]]
+        mine = (me + self.base) // self.clocks.padded + 1
+        ok |= (cta == mine) & (stamp < self.clocks.floor[me // self.clocks.padded])
+        for index in np.flatnonzero(~ok & ~single):
+            ok[index] = self._knows_crowd(int(me[index]), int(cta[index] == mine[index]), records, int(place[index]))
+            if not ok[index]:
+                break
+        if not ok.all():
+            bad = int(np.flatnonzero(~ok)[0])
+            self._race(hazard, int(me[bad]), int(place[bad]), site, int(last[bad]), int(records.site[place[bad]]))
+
+    def _knows_crowd(self, me: int, same_cta: int, records: GridRecords, where: int) -> bool:
+        """Whether a thread knows all that several threads did. Across CTAs, having acquired anything is taken to be
+        enough: which threads it is from is not kept."""
+        if not same_cta:
+            return me in self.clocks.far
+        warps, stamp = int(records.warps[where]), records.stamp[where : where + 1]
+        start = me // self.clocks.padded * self.clocks.padded
+        one = np.array([me])
+        return all(
+            bool(self.knows_warp(one, np.array([start + 32 * warp]), stamp)[0])
+            for warp in range(32)
+            if warps >> warp & 1
+        )
+
+    # -- findings ---------------------------------------------------------------------------------------------------
+
+    def _race(self, hazard: str, me: int, where: int, site: int, other: int, other_site: int) -> None:
+        near = (other - self.base) // self.clocks.padded == me // self.clocks.padded
+        cure = "put bar.sync between them" if near else "CTAs of a launch are not ordered: use atomics, or two launches"
+        later, earlier = HAZARDS[hazard]
+        message = f"global memory: a {later} conflicts with an earlier {earlier}; {cure}"
+        self._report(hazard, message, me, where, site, other, other_site)
+
+    def _report(self, hazard: str, message: str, me: int, where: int, site: int, other: int, other_site: int) -> None:
+        machine = self.machine
+        name, offset = machine.launch.globals.owner(where * self.granule)
+        later, earlier = HAZARDS[hazard]
+        first, second = machine.access(later, site, me), machine.access(earlier, other_site, other - self.base)
+        span = (offset, offset + self.granule)
+        machine.find(Finding("missing_barrier", message, first, second, hazard, "global", name, span))

@@ -1,0 +1,179 @@
+"""Races in shared memory: each access against the last plain write and against the crowds since (see shadow.py)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .clocks import Clocks
+from .memory import SharedSpace
+from .program import SHARED_BASE
+from .report import Finding
+from .scalars import Array
+from .shadow import MANY, PENDING, WarpRecords, Writers
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+HAZARDS = {"RAW": ("read", "write"), "WAW": ("write", "write"), "WAR": ("write", "read")}
+
+
+class SharedRaces:
+    """The shared memory of one batch. `strong` says of each instruction whether its accesses are strong."""
+
+    def __init__(self, machine: Machine, space: SharedSpace, clocks: Clocks, granule: int, strong: Array) -> None:
+        self.machine = machine
+        self.space = space
+        self.clocks = clocks
+        self.granule = granule
+        self.strong = strong
+        count, self.warps = len(space.arena.data) // granule, machine.padded // 32
+        self.written = np.zeros(count, bool)
+        self.writers = Writers(count)
+        self.readers = WarpRecords(count, self.warps)
+        self.updaters: WarpRecords | None = None  # strong writers; made for the first one
+
+    def read(self, threads: Array, where: Array, site: int, strong: bool) -> None:
+        """Threads read granules."""
+        self._check_written(threads, where, site)
+        self._check_writer("RAW", threads, where, site)
+        if self.updaters is not None and not strong:
+            self._check_crowd(self.updaters, "RAW", threads, where, site)
+        self._record(self.readers, threads, where, site)
+
+    def write(self, threads: Array, where: Array, site: int, pending: bool) -> None:
+        """Threads write granules; a pending write is made later by an asynchronous agent."""
+        self._check_writer("WAW", threads, where, site)
+        self._check_crowd(self.readers, "WAR", threads, where, site)
+        self.readers.forget(where)
+        if self.updaters is not None:
+            self._check_crowd(self.updaters, "WAW", threads, where, site)
+            self.updaters.forget(where)
+        self.writers.thread[where] = threads + 1
+        self.writers.stamp[where] = PENDING if pending else self.clocks.now
+        self.writers.site[where] = site
+        self.written[where] = True
+        clash = self.writers.thread[where] != threads + 1
+        if clash.any():
+            self._same_instruction(threads[clash], where[clash], site)
+
+    def update(self, threads: Array, where: Array, site: int, reads: bool) -> None:
+        """Threads write granules strongly: atomically (`reads`), or with a volatile or relaxed store."""
+        if reads:
+            self._check_written(threads, where, site)
+        self._check_writer("WAW", threads, where, site)
+        self._check_crowd(self.readers, "WAR", threads, where, site)
+        if self.updaters is None:
+            self.updaters = WarpRecords(len(self.written), self.warps)
+        self._record(self.updaters, threads, where, site)
+        self.written[where] = True
+
+    def done(self, threads: Array, where: Array) -> None:
+        """The issuing threads have waited: their pending writes count as made by them now."""
+        mine = (self.writers.stamp[where] == PENDING) & (self.writers.thread[where] == threads + 1)
+        self.writers.stamp[where[mine]] = self.clocks.now
+
+    # -- checks ---------------------------------------------------------------------------------------------------
+
+    def _record(self, records: WarpRecords, threads: Array, where: Array, site: int) -> None:
+        clocks = self.clocks
+
+        def known(positions: Array, lane: Array, stamp: Array) -> Array:
+            return clocks.knows_lane(threads[positions], lane, stamp)
+
+        records.record(where, threads % 32, threads % clocks.padded // 32, clocks.now, site, known)
+
+    def _check_writer(self, hazard: str, threads: Array, where: Array, site: int) -> None:
+        """Report the first access that is not ordered after the granule's last plain write."""
+        writers, clocks = self.writers, self.clocks
+        doubtful = writers.stamp[where] >= clocks.floor[threads // clocks.padded]
+        if not doubtful.any():
+            return
+        doubtful &= writers.thread[where] > 0
+        me, place = threads[doubtful], where[doubtful]
+        other, stamp = writers.thread[place].astype(np.int64) - 1, writers.stamp[place]
+        ok = clocks.knows(me, other, stamp) & (stamp != PENDING)
+        if not ok.all():
+            bad = int(np.flatnonzero(~ok)[0])
+            waits = bool(stamp[bad] == PENDING)
+            self._report(
+                hazard, int(me[bad]), int(place[bad]), site, int(other[bad]), int(writers.site[place[bad]]), waits
+            )
+
+    def _check_crowd(self, records: WarpRecords, hazard: str, threads: Array, where: Array, site: int) -> None:
+        """Report the first access that is not ordered after those recorded."""
+        clocks = self.clocks
+        stamp, lane, sites = records.read(where)
+        suspects = (stamp >= clocks.floor[threads // clocks.padded][:, None]) & (stamp > 0)
+        if not suspects.any():
+            return
+        row, warp = np.nonzero(suspects)
+        me = threads[row]
+        first = me // clocks.padded * clocks.padded + warp * 32
+        lanes, stamps = lane[row, warp], stamp[row, warp]
+        many = lanes == MANY
+        ok = clocks.knows(me, first + np.where(many, 0, lanes), stamps)
+        if many.any():
+            ok[many] = self.knows_warp(me[many], first[many], stamps[many])
+        if self.strong[site]:
+            ok |= self.strong[sites[row, warp]]
+        if not ok.all():
+            bad = int(np.flatnonzero(~ok)[0])
+            other = int(first[bad]) + (0 if many[bad] else int(lanes[bad]))
+            self._report(
+                hazard, int(me[bad]), int(where[row[bad]]), site, other, int(sites[row[bad], warp[bad]]), False
+            )
+
+    def knows_warp(self, me: Array, first: Array, stamp: Array) -> Array:
+        """Whether threads know all live lanes of the warp that starts at `first`, up to a stamp."""
+        ok = np.ones(len(me), bool)
+        for lane in range(32):
+            ok &= self.clocks.knows(me, first + lane, stamp) | ~self.machine.live[first + lane]
+        return ok
+
+    def _check_written(self, threads: Array, where: Array, site: int) -> None:
+        written = self.written[where]
+        if written.all():
+            return
+        bad = int(np.flatnonzero(~written)[0])
+        name, offset = self._place(int(where[bad]))
+        message = "shared memory is read that no thread of this CTA has written"
+        access = self.machine.access("read", site, int(threads[bad]))
+        span = (offset, offset + self.granule)
+        self.machine.find(Finding("uninitialised", message, access, space="shared", buffer=name, bytes=span))
+
+    # -- findings ---------------------------------------------------------------------------------------------------
+
+    def _place(self, granule: int) -> tuple[str | None, int]:
+        """The variable that a granule belongs to, and the byte offset in it."""
+        return self.space.describe(self.machine, granule * self.granule % self.space.stride + SHARED_BASE)
+
+    def _report(self, hazard: str, me: int, where: int, site: int, other: int, other_site: int, waits: bool) -> None:
+        kind = "missing_wait" if waits else "missing_barrier"
+        if waits:
+            cure = "wait for the copy (cp.async.wait_group) first, then bar.sync for other threads"
+        elif me // 32 == other // 32:
+            cure = "put bar.warp.sync (or bar.sync) between them"
+        else:
+            cure = "put bar.sync between them"
+        later, earlier = HAZARDS[hazard]
+        does = "reads" if later == "read" else "overwrites"
+        did = "read" if earlier == "read" else "written"
+        mine, theirs = me % self.clocks.padded, other % self.clocks.padded
+        message = f"thread {mine} {does} what thread {theirs} has {did}; {cure}"
+        first = self.machine.access(later, site, me)
+        second = self.machine.access(f"async {earlier}" if waits else earlier, other_site, other)
+        name, offset = self._place(where)
+        span = (offset, offset + self.granule)
+        self.machine.find(Finding(kind, message, first, second, hazard, "shared", name, span))
+
+    def _same_instruction(self, threads: Array, where: Array, site: int) -> None:
+        """Several threads wrote one place with one instruction."""
+        winner = int(self.writers.thread[where[0]]) - 1
+        message = "two threads write the same bytes with one instruction; let one of them write"
+        first = self.machine.access("write", site, int(threads[0]))
+        second = self.machine.access("write", site, winner)
+        name, offset = self._place(int(where[0]))
+        span = (offset, offset + self.granule)
+        self.machine.find(Finding("missing_barrier", message, first, second, "WAW", "shared", name, span))

@@ -8,7 +8,8 @@ such a value, or chosen by a branch or loop on such a value:
     %x = if %c { yield 1 } else { yield 2 }      diverges: the choice does
 
 A load at an address that all threads share gives all the same, except where other CTAs may be writing meanwhile: a load
-from global memory that the kernel itself writes counts as divergent. In the tile stage, tiles and futures are not
+from global memory that the kernel itself writes counts as divergent. What lowering marks as the same (`pick` with
+`same`: the result of shuffles that end alike in all lanes) is. In the tile stage, tiles and futures are not
 thread values at all, and what `extract` or a full `reduce` makes of them is the same everywhere.
 """
 
@@ -62,6 +63,8 @@ class _Search:
                     self.divergent.update(op.body.args)
                 for region in op.regions:
                     self.block(region)
+            elif isinstance(op, thread.Pick) and op.same:
+                continue
             elif self.source(op) or (self.any(op.operands) and not isinstance(op, _TILE_TO_SCALAR)):
                 self.divergent.update(op.results)
 

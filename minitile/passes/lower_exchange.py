@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from minitile.ir.builder import Builder
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, thread, tile
-from minitile.ir.types import DTYPES, BufferType, DType, f32, u8
+from minitile.ir.types import DTYPES, BufferType, DType, TileType, f32, u8
 from minitile.layout import Layout, lane_exchange, register_permutation
 from minitile.layout.access import vector_runs, vector_width
 from minitile.layout.shared import SharedLayout, row_major
@@ -265,7 +265,8 @@ def _reduce(low: Lowering, op: tile.Reduce) -> Value:
     if wide:
         value = low.b.cast(value, f32)
     out = reduce_tile(low, value, layout_of(op.a), (op.dim,), op.kind)
-    return low.b.cast(out, dtype) if wide else out
+    out = low.b.cast(out, dtype) if wide else out
+    return out if isinstance(op.result.type, TileType) else same_in_all_threads(low, out)
 
 
 def _convert_layout(low: Lowering, op: tile.ConvertLayout) -> Value:
@@ -289,8 +290,15 @@ def _extract(low: Lowering, op: tile.Extract) -> Value:
         value = b.select(b.value(arith.Cmp(run, here, "eq")), value, b.constant(0, bits))
     out = reduce_tile(low, value, layout, tuple(range(layout.rank)), "or")
     if dtype.kind == "bool":
-        return b.cast(out, dtype)
-    return out if bits is dtype else b.value(arith.Reinterpret(out, dtype))
+        out = b.cast(out, dtype)
+    elif bits is not dtype:
+        out = b.value(arith.Reinterpret(out, dtype))
+    return same_in_all_threads(low, out)
+
+
+def same_in_all_threads(low: Lowering, value: Value) -> Value:
+    """A scalar that is the program's, not a thread's: branches on it keep the threads together."""
+    return low.b.emit(thread.Pick(value, (0,), same=True)).result
 
 
 def integer_of(dtype: DType) -> DType:

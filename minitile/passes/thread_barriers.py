@@ -304,24 +304,34 @@ class _Walk:
 
     def settle(self, entry: _State, body: _Body) -> tuple[_State, _State, set[Op]]:
         """Walk a loop's body until its head covers its own end: the head, the end, the barriers."""
-        head = entry
+        head, end, found, steady = self.grow(entry, body)
+        if steady:
+            return head, end, found
+        # Barriers came and went while the head grew. It may hold what got there for want of a barrier that there is
+        # now, and what is there only because it was before: grow it again with these barriers in place, which can
+        # only give less, and see which of them that still asks for.
+        fixed, self.fixed = self.fixed, self.fixed | found
+        head, end, _, _ = self.grow(entry, body)
+        self.fixed = fixed
+        fewer: set[Op] = set()
+        fewer_end, again = body(head, fewer)
+        return (head, fewer_end, fewer) if head.covers(again) else (head, end, found)
+
+    def grow(self, entry: _State, body: _Body) -> tuple[_State, _State, set[Op], bool]:
+        """The same without second thoughts, and whether each walk asked for the same barriers."""
+        head, steady = entry, True
+        last: set[Op] | None = None
         for attempt in range(4 * _PATIENCE):
             found: set[Op] = set()
             end, again = body(head, found)
+            steady = steady and last in (None, found)
             if head.covers(again):
                 break
             if attempt >= _PATIENCE:
                 again = _forget_versions(again)
-            head = head.copy()
+            head, last = head.copy(), found
             head.join(again)
-        # Growing, the head may have kept what no longer comes round; the least one that holds is better.
-        least = entry.copy()
-        least.join(again)
-        fewer: set[Op] = set()
-        least_end, least_again = body(least, fewer)
-        if least.covers(least_again):
-            return least, least_end, fewer
-        return head, end, found
+        return head, end, found, steady
 
     def shift(self, touches: Touches, iv: Value | None, step: Affine | None, inside: set[Value]) -> Touches:
         return frozenset([back(t, iv, step, inside) for t in touches])

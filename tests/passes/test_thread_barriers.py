@@ -310,3 +310,27 @@ def test_a_barrier_among_some_threads_is_an_error() -> None:
         thread_barriers(kernel, PassContext())
     assert caught.value.loc is not None
     assert caught.value.loc.line == 5
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_what_lowering_marks_as_the_same_keeps_threads_together(same: bool) -> None:
+    kernel = parse_kernel(f"""thread kernel @k() attrs {{threads = 32}} {{
+        %S = alloc {{type_ = shared<64xf32>}}
+        %s = buffer_address %S
+        %t = special {{register = "tid.x"}}
+        %other = shuffle_xor %t {{mask = 1}}
+        %both = add %t, %other
+        %all = pick %both {{indices = (0,), same = {str(same).lower()}}}
+        %p = cmp %all, 40 {{predicate = "lt"}}
+        if %p then {{
+          store_mem %s, 1.0, %S {STORE}
+          %x = load_mem %s, %S {LOAD.replace("(0,)}", "(4,)}")}
+        }} orelse {{
+        }}
+    }}""")
+    if same:
+        thread_barriers(kernel, PassContext())
+        assert len(list(barriers(kernel))) == 1
+        return
+    with pytest.raises(MinitileError, match="no barrier can stand between"):
+        thread_barriers(kernel, PassContext())

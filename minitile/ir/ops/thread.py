@@ -106,10 +106,12 @@ class BufferAddress(Op, name="buffer_address", stage="thread", pure=True):
 
 
 class Pick(Op, name="pick", stage="thread", pure=True):
-    """Registers of `a` by number: result[n] = a[indices[n]]."""
+    """Registers of `a` by number: result[n] = a[indices[n]]. `same`: known to be the same in all threads, by what the
+    program means or by how `a` was computed."""
 
     a: Value = operand()
     indices: tuple[int, ...] = attr()
+    same: bool = attr(False)
 
     def infer(self) -> tuple[Type, ...]:
         return (regs(len(self.indices), dtype_of(self.a.type)),)

@@ -16,10 +16,8 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Sequence
-from importlib.abc import Loader
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -132,7 +130,8 @@ def load_kernel(text: str) -> Kernel:
     module = importlib.util.module_from_spec(found)
     sys.modules[path.stem] = module
     sys.path.insert(0, str(path.parent.resolve()))
-    _execute(found.loader, module)
+    loader = found.loader
+    _theirs(lambda: loader.exec_module(module))
     kernels = {n: v for n, v in vars(module).items() if isinstance(v, Kernel)}
     if not name:
         if len(kernels) != 1:
@@ -140,24 +139,28 @@ def load_kernel(text: str) -> Kernel:
         return next(iter(kernels.values()))
     made = vars(module).get(name)
     if callable(made) and not isinstance(made, Kernel):
-        made = made()
+        made = _theirs(made)
     if not isinstance(made, Kernel):
         raise MinitileError(f"{file} has no kernel {name!r}", hint=f"it has {_listed(kernels)}")
     return made
 
 
-def _execute(loader: Loader, module: ModuleType) -> None:
-    """Runs the file; an exception shows the line that raised it instead of how we came there."""
+def _theirs(run: Callable[[], Any]) -> Any:
+    """What the user's code gives; an exception shows the line that raised it instead of how we came there."""
     try:
-        loader.exec_module(module)
+        return run()
     except MinitileError:
         raise
     except SyntaxError as error:
-        loc = Location(error.filename or module.__name__, error.lineno or 1, (error.offset or 1) - 1)
+        loc = Location(error.filename or "<unknown>", error.lineno or 1, (error.offset or 1) - 1)
         raise MinitileError(f"SyntaxError: {error.msg}", loc) from None
     except Exception as error:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        loc = Location(frame.filename, frame.lineno or 1, frame.colno or 0, frame.end_colno or 0, frame.name)
+        frames = traceback.extract_tb(error.__traceback__)
+        outside = [f for f in frames if f.filename != __file__ and not f.filename.startswith("<frozen")]
+        loc = None
+        if outside:
+            at = outside[-1]
+            loc = Location(at.filename, at.lineno or 1, at.colno or 0, at.end_colno or 0, at.name)
         raise MinitileError(f"{type(error).__name__}: {error}", loc) from None
 
 

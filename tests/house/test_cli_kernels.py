@@ -48,6 +48,10 @@ def make(dtype=T.float16):
             T.copy(F, B[bx * 64, 0])
 
     return made
+
+
+def needs_more(size):
+    return scale
 """
 
 
@@ -178,6 +182,7 @@ def test_bench_lists_and_runs_scripts(capfd):
         (["compile", "nowhere.py:x"], "there is no file nowhere.py"),
         (["compile", "{file}"], "has the kernels scale, reverse\n  hint: name one: {file}:KERNEL"),
         (["compile", "{file}:other"], "has no kernel 'other'\n  hint: it has the kernels scale, reverse"),
+        (["compile", "{file}:needs_more"], "missing 1 required positional argument: 'size'"),
         (["compile", "{file}:scale", "--target", "sm_12"], "unknown target 'sm_12'"),
         (["compile", "{file}:scale", "--set", "block"], "'block' sets nothing"),
         (["compile", "{file}:scale", "--set", "width=3"], "has no compile-time parameter 'width'"),
@@ -201,6 +206,7 @@ def test_what_is_wrong(kernels, capsys, words, message):
     ("text", "message"),
     [
         ("x = [1,\n", "SyntaxError: '[' was never closed"),
+        ("import nothing_by_this_name\n", "ModuleNotFoundError: No module named 'nothing_by_this_name'"),
         ("x = 1\ny = x.there\n", "AttributeError: 'int' object has no attribute 'there'"),
     ],
 )

@@ -92,14 +92,6 @@ class LaunchArgumentError(MinitileError):
     """A call's arguments do not fit the kernel's signature."""
 
 
-class SimulationError(MinitileError):
-    """The simulator found a fault in an execution: out of bounds, never written, deadlock, …"""
-
-
-class RaceError(SimulationError):
-    """Two accesses that nothing orders: a missing barrier, wait or fence."""
-
-
 class IRError(MinitileError):
     """Malformed IR: found by the parser or the verifier. `notes` are further places."""
 

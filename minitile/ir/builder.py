@@ -92,37 +92,46 @@ def fold(op: Op) -> Value | Any | None:
     Floats are folded only where the result is exact (casts of literals, comparisons), so that no rounding differs from
     the hardware's.
     """
-    if isinstance(op, arith.Binary):
-        return _fold_binary(op)
-    if isinstance(op, arith.Cmp):
-        a, b = _held(op.a), _held(op.b)
-        if a is not None and b is not None:
-            return COMPARE[op.predicate](a, b)
-        if op.a is op.b and not op.a.dtype.is_float and isinstance(op.a.type, ScalarType):
-            return op.predicate in ("le", "ge", "eq")
-    if isinstance(op, arith.Select):
-        condition = constant_of(op.condition)
-        if condition is not None:
-            chosen = op.a if condition else op.b
-            return chosen if chosen.type == op.result.type else None
-        if op.a is op.b and op.a.type == op.result.type:
-            return op.a
-    if isinstance(op, arith.Cast):
-        return _fold_cast(op)
-    if isinstance(op, arith.Not) and constant_of(op.a) is not None:
-        a = constant_of(op.a)
-        return not a if op.a.dtype.kind == "bool" else wrap(~a, op.a.dtype)
-    if isinstance(op, arith.Neg) and constant_of(op.a) is not None:
-        a = constant_of(op.a)
-        return -a if op.a.dtype.is_float else wrap(-a, op.a.dtype)
+    rule = _FOLD.get(type(op))
+    return None if rule is None else rule(op)
+
+
+def _fold_cmp(op: arith.Cmp) -> bool | None:
+    a, b = _held(op.a), _held(op.b)
+    if a is not None and b is not None:
+        return COMPARE[op.predicate](a, b)
+    if op.a is op.b and not op.a.dtype.is_float and isinstance(op.a.type, ScalarType):
+        return op.predicate in ("le", "ge", "eq")
     return None
+
+
+def _fold_select(op: arith.Select) -> Value | None:
+    condition = constant_of(op.condition)
+    if condition is not None:
+        chosen = op.a if condition else op.b
+        return chosen if chosen.type == op.result.type else None
+    return op.a if op.a is op.b and op.a.type == op.result.type else None
+
+
+def _fold_not(op: arith.Not) -> Any | None:
+    a = constant_of(op.a)
+    if a is None:
+        return None
+    return not a if op.a.dtype.kind == "bool" else wrap(~a, op.a.dtype)
+
+
+def _fold_neg(op: arith.Neg) -> Any | None:
+    a = constant_of(op.a)
+    if a is None:
+        return None
+    return -a if op.a.dtype.is_float else wrap(-a, op.a.dtype)
 
 
 def _fold_binary(op: arith.Binary) -> Value | Any | None:
     kind, t = type(op), op.result.type
     d = dtype_of(t)
     a, b = constant_of(op.a), constant_of(op.b)
-    if d.is_float:
+    if d.is_float or (a is None and b is None and op.a is not op.b):
         return None
     if d.kind == "bool":
         for x, other in ((a, op.b), (b, op.a)):
@@ -173,6 +182,18 @@ def _fold_cast(op: arith.Cast) -> Value | Any | None:
     if to.name == "f64" or (to.name == "f32" and not source.is_float and abs(a) <= 1 << 24):
         return float(a)
     return None
+
+
+_FOLD: dict[type[Op], Callable[[Any], Value | Any | None]] = {
+    **{
+        kind: _fold_binary for kind in vars(arith).values() if isinstance(kind, type) and issubclass(kind, arith.Binary)
+    },
+    arith.Cmp: _fold_cmp,
+    arith.Select: _fold_select,
+    arith.Cast: _fold_cast,
+    arith.Not: _fold_not,
+    arith.Neg: _fold_neg,
+}
 
 
 class Builder:

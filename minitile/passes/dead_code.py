@@ -28,7 +28,7 @@ def remove_dead(block: Block, live: set[Value]) -> None:
     """Remove what is dead in a block, given the values that are needed after it; `live` grows by what it needs."""
     kept: list[Op] = []
     for op in reversed(block.ops):
-        if _removable(op) and not any(r in live for r in op.results):
+        if _unused(op, live) and _removable(op):
             continue
         if isinstance(op, control.For):
             _for(op, live)
@@ -42,6 +42,10 @@ def remove_dead(block: Block, live: set[Value]) -> None:
         live.update(op.operands)
         kept.append(op)
     block.ops = kept[::-1]
+
+
+def _unused(op: Op, live: set[Value]) -> bool:
+    return live.isdisjoint(op.results)
 
 
 def _removable(op: Op) -> bool:
@@ -106,7 +110,7 @@ def _needs(block: Block, live: set[Value]) -> set[Value]:
         for op in reversed(inner.ops):
             if op is own_end:
                 continue
-            if _removable(op) and not any(r in live for r in op.results):
+            if _unused(op, live) and _removable(op):
                 continue
             for region in reversed(op.regions) if op.region_fields else ():
                 go(region)

@@ -101,11 +101,13 @@ class Machine:
         launch = self.launch
         base, _, axis = name.partition(".")
         tid, cta = self.thread % self.padded, self.first + self.cta
-        position = {"tid": (tid, launch.block), "ctaid": (cta, launch.grid)}
+        ctas = self.first + np.arange(self.ctas)
+        position = {"tid": (np.arange(self.padded), launch.block), "ctaid": (ctas, launch.grid)}
         size = {"ntid": launch.block, "nctaid": launch.grid, "cluster_nctaid": launch.cluster}
         if base in position:
             linear, (nx, ny, _) = position[base]
-            return {"x": linear % nx, "y": linear // nx % ny, "z": linear // (nx * ny)}[axis].astype(np.uint32)
+            part = {"x": linear % nx, "y": linear // nx % ny, "z": linear // (nx * ny)}[axis].astype(np.uint32)
+            return np.tile(part, self.ctas) if base == "tid" else np.repeat(part, self.padded)
         if base in size:
             return np.full(self.slots, size[base]["xyz".index(axis)], np.uint32)
         lane = tid % 32

@@ -1,9 +1,8 @@
-"""A module and an entry, decoded: handlers, block ends, variable addresses, and a few static facts.
+"""A module and an entry, decoded: handlers, addresses of variables, and facts about the flow (flow.py).
 
 Decoding happens once per (text, entry). Variables get fixed addresses: shared variables from SHARED_BASE up
 (dynamic ones, `.extern .shared`, behind the static ones), module variables at the start of the global arena, locals
-in a frame per thread. `fragile` lists the registers that some path may read before it wrote them, found by a
-forward dataflow over "definitely written" sets, so that only those need checking while running.
+in a frame per thread.
 """
 
 from __future__ import annotations
@@ -12,21 +11,16 @@ import functools
 from dataclasses import dataclass, field
 
 from .errors import SimulationError
+from .flow import Watch, spin_loops, straight_ends, unwritten
 from .parser import parse_module
-from .scalars import SIZES
 from .syntax import (
-    Address,
     Function,
     Instruction,
     Module,
-    Not,
     Operand,
-    Pair,
     Register,
     Symbol,
-    Tuple,
     Variable,
-    Vector,
 )
 from .table import ControlHandler, Decoded, Entry, Handler, Kind, Members, lookup
 
@@ -77,7 +71,9 @@ class Program:
     addresses: dict[int, int]
     shared_names: list[tuple[int, int, str]]
     call_results: dict[int, list[int]]
-    fragile: frozenset[int] = frozenset()
+    spins: set[tuple[int, int]] = field(default_factory=set)
+    fragile: frozenset[int] = frozenset()  # slots of registers that may be read unwritten (flow.py)
+    watch: Watch = field(default_factory=dict)  # where these are read and written
 
 
 @dataclass(slots=True)
@@ -156,9 +152,10 @@ def load_program(text: str, entry: str) -> Program:
         end = Instruction("ret", (), (), None, False, len(module.lines), "}", None, each.scope)
         linker.index = len(program.code)
         program.code.append(_decode(end, linker))
-    program.whole_ends = _ends(program.code, ragged=False)
-    program.ragged_ends = _ends(program.code, ragged=True)
-    program.fragile = _maybe_unwritten(program.code, linker)
+    program.whole_ends = straight_ends(program.code, ragged=False)
+    program.ragged_ends = straight_ends(program.code, ragged=True)
+    program.spins = spin_loops(program.code)
+    program.fragile, program.watch = unwritten(program.code, linker)
     return program
 
 
@@ -202,16 +199,6 @@ def _decode(ins: Instruction, linker: Linker) -> Step:
     return Step(ins, entry, run, control, members, guard, ins.negated, target)
 
 
-def _ends(code: list[Step], ragged: bool) -> list[int]:
-    """Per index, the first index at or behind it where a group must leave the straight line."""
-    ends = [len(code)] * (len(code) + 1)
-    for index in range(len(code) - 1, -1, -1):
-        step = code[index]
-        stop = step.kind is Kind.CONTROL or (step.kind is Kind.WARP and (ragged or step.guard is not None))
-        ends[index] = index if stop else ends[index + 1]
-    return ends
-
-
 # -- variables ----------------------------------------------------------------------------------------------------
 
 
@@ -252,88 +239,3 @@ def _place_variables(program: Program, functions: list[Function]) -> None:
     program.shared_size -= SHARED_BASE
     program.local_size = _align(sizes["local"], 16)
     program.global_size = sizes["global"]
-
-
-# -- registers that may be read before they are written -------------------------------------------------------------
-
-
-def registers_in(operand: Operand) -> list[Register]:
-    """The registers an operand names."""
-    if isinstance(operand, Register):
-        return [operand]
-    if isinstance(operand, Not):
-        return [operand.operand]
-    if isinstance(operand, Vector | Tuple):
-        return [register for item in operand.items for register in registers_in(item)]
-    if isinstance(operand, Pair):
-        return registers_in(operand.first) + registers_in(operand.second)
-    if isinstance(operand, Address):
-        base = [operand.base] if isinstance(operand.base, Register) else []
-        return base + [register for item in operand.rest for register in registers_in(item)]
-    return []
-
-
-def reads_and_writes(ins: Instruction, entry: Entry) -> tuple[list[Register], list[Register]]:
-    """The registers an instruction reads (with its guard) and writes."""
-    results = entry.results
-    written = [register for operand in ins.operands[:results] for register in registers_in(operand)]
-    if results and isinstance(ins.operands[0], Address):
-        written = []
-    sources = ins.operands[results:] if written or not results else ins.operands
-    read = [register for operand in sources for register in registers_in(operand)]
-    return read + ([ins.guard] if ins.guard else []), written
-
-
-def _maybe_unwritten(code: list[Step], linker: Linker) -> frozenset[int]:
-    """The slots of registers that some path reads without having written them for certain."""
-    reads, writes = [], []
-    for step in code:
-        read, written = reads_and_writes(step.ins, step.entry)
-        reads.append(sum({1 << register.slot for register in read}))
-        writes.append(0 if step.guard is not None else sum({1 << register.slot for register in written}))
-    everything = (1 << linker.module.slots) - 1
-    before = [everything] * (len(code) + 1)
-    for name, base in linker.bases.items():
-        linker.function = linker.module.functions[name]
-        before[base] = 0
-        pending = [base]
-        while pending:
-            index = pending.pop()
-            known = before[index]
-            while True:
-                known |= writes[index]
-                follow = _successors(code[index], index, linker)
-                for other in follow[1:]:
-                    if before[other] & known != before[other]:
-                        before[other] &= known
-                        pending.append(other)
-                if not follow:
-                    break
-                index = follow[0]
-                if before[index] & known == before[index]:
-                    break
-                before[index] &= known
-                known = before[index]
-    fragile = 0
-    for index in range(len(code)):
-        fragile |= reads[index] & ~before[index]
-    return frozenset(slot for slot in range(fragile.bit_length()) if fragile >> slot & 1)
-
-
-def _successors(step: Step, index: int, linker: Linker) -> list[int]:
-    ins = step.ins
-    following = [index + 1] if step.guard is not None else []
-    if step.target is not None:
-        return [*following, step.target]
-    if ins.name == "brx":
-        name = ins.operands[1]
-        labels = linker.function.targets[name.name] if isinstance(name, Symbol) else ()
-        return [*following, *(linker.label(label, ins) for label in labels)]
-    if ins.name in ("exit", "ret", "trap"):
-        return following
-    return [index + 1]
-
-
-def parameter_size(variable: Variable) -> int:
-    """Bytes of one parameter."""
-    return variable.size or SIZES[variable.elem]

@@ -85,8 +85,9 @@ class GlobalRaces:
         def known() -> Array:
             """All recorded accesses are by the own CTA and before its last barrier of all."""
             same: Array = (records.thread[where] - 1 - self.base) // clocks.padded == threads // clocks.padded
-            before = records.stamp[where] < clocks.floor[threads // clocks.padded]
-            return same & before & (records.cta[where] != SEVERAL)
+            same &= records.stamp[where] < clocks.floor[threads // clocks.padded]
+            same &= records.cta[where] != SEVERAL
+            return same
 
         records.record(where, threads + self.base, clocks.now, site, clocks.padded, known)
 

@@ -12,14 +12,13 @@ Instructions that a warp executes together park the threads whose partners have 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .memory import Fault
-from .program import Step, reads_and_writes
+from .program import Step
 from .report import Finding
 from .scalars import Array, Sel
 from .table import Kind, Outcome
@@ -27,7 +26,6 @@ from .table import Kind, Outcome
 if TYPE_CHECKING:
     from .machine import Machine
 
-FragileCheck = Callable[["Machine", Sel, int], None]
 _PATIENCE = 256  # backward branches that a group may take while others could run
 _SPIN_COST = 64  # what a branch costs whose loop looks at memory that others may change
 
@@ -53,9 +51,7 @@ class Scheduler:
         self.random = machine.launch.schedule == "random"
         self.rng = machine.launch.rng
         self.groups: list[Group] = []
-        self.spins = _spin_loops(self.code)
         self.executed: dict[tuple[int, int], int] = {}
-        self.fragile = _fragile_checks(self.code, self.program.fragile)
 
     def run(self) -> None:
         """Run all threads until they exit, deadlock, or fault (`Fault` escapes)."""
@@ -154,7 +150,7 @@ class Scheduler:
             target = outcome[0][0]
             if self.groups or self.machine.barriers.released:
                 if target <= pc:
-                    patience -= _SPIN_COST if (target, pc) in self.spins else 1
+                    patience -= _SPIN_COST if (target, pc) in self.program.spins else 1
                     if patience <= 0:
                         self.add(target, sel, 1 + max(other.rank for other in self.groups) if self.groups else 0)
                         return
@@ -171,7 +167,7 @@ class Scheduler:
 
     def straight(self, start: int, end: int, sel: Sel, whole: bool) -> None:
         """Execute instructions that never change where a thread continues."""
-        machine, fragile = self.machine, self.fragile
+        machine, watch = self.machine, self.program.watch
         self.executed[start, end] = self.executed.get((start, end), 0) + _warps(sel)
         for index in range(start, end):
             step = self.code[index]
@@ -181,8 +177,8 @@ class Scheduler:
                 if active_or_none is None:
                     continue
                 active = active_or_none
-            if index in fragile:
-                fragile[index](machine, active, index)
+            if index in watch:
+                _watch(machine, active, index)
             step.run(machine, active)
 
     def guarded(self, step: Step, sel: Sel, index: int) -> Sel | None:
@@ -213,8 +209,8 @@ class Scheduler:
                 flags[passed] = False
                 outcome.append((pc + 1, _select(self.machine.thread[sel][flags[sel]])))
                 active = _select(self.machine.thread[passed])
-        if pc in self.fragile:
-            self.fragile[pc](self.machine, active, pc)
+        if pc in self.program.watch:
+            _watch(self.machine, active, pc)
         if step.kind is Kind.WARP or step.members is not None:
             together = self.converge(step, pc, active)
             if together is None:
@@ -310,35 +306,12 @@ def _select(threads: Array) -> Sel:
     return slice(first, last + 1) if last - first + 1 == len(threads) else threads
 
 
-def _spin_loops(code: list[Step]) -> set[tuple[int, int]]:
-    """The backward branches (target, branch) around a strong access: perhaps threads that wait for others."""
-    spins: set[tuple[int, int]] = set()
-    strong = np.cumsum([0] + [step.ins.is_strong for step in code])
-    for index, step in enumerate(code):
-        if step.target is not None and step.target <= index and strong[index] > strong[step.target]:
-            spins.add((step.target, index))
-    return spins
-
-
-def _fragile_checks(code: list[Step], fragile: frozenset[int]) -> dict[int, FragileCheck]:
-    """For each instruction that touches a fragile register: check what it reads, note what it writes."""
-    checks: dict[int, FragileCheck] = {}
-    for index, step in enumerate(code):
-        read, written = reads_and_writes(step.ins, step.entry)
-        sources = [each.slot for each in read if each.slot in fragile and each is not step.ins.guard]
-        results = [each.slot for each in written if each.slot in fragile]
-        if sources or results:
-            checks[index] = _fragile_check(sources, results)
-    return checks
-
-
-def _fragile_check(sources: list[int], results: list[int]) -> FragileCheck:
-    def check(machine: Machine, sel: Sel, site: int) -> None:
-        _check_defined(machine, sel, site, sources)
-        for slot in results:
-            machine.defined[slot][sel] = True
-
-    return check
+def _watch(machine: Machine, sel: Sel, site: int) -> None:
+    """Check the watched registers that an instruction reads, note those it writes."""
+    sources, results = machine.program.watch[site]
+    _check_defined(machine, sel, site, sources)
+    for slot in results:
+        machine.defined[slot][sel] = True
 
 
 def _check_defined(machine: Machine, sel: Sel, site: int, slots: list[int]) -> None:

@@ -390,6 +390,7 @@ def test_unwritten_registers() -> None:
     assert finding.buffer == "w"
     assert finding.first.thread == (5, 0, 0)
     assert not execute("setp.lt.u32 p, tid, 5;\n@p mov.u32 w, 3;\n@p add.u32 v, w, 1;").findings
+    assert only(execute("@q add.u32 v, v, 1;"), "uninitialised").buffer == "q"
 
 
 def test_trap() -> None:

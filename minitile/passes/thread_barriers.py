@@ -69,8 +69,9 @@ def _insert(block: Block, before: set[Op]) -> None:
             barrier = thread.Barrier(id=0, threads=None)
             barrier.loc = op.loc
             ops.append(barrier)
-        for region in op.regions:
-            _insert(region, before)
+        if op.region_fields:
+            for region in op.regions:
+                _insert(region, before)
         ops.append(op)
     block.ops = ops
 
@@ -114,6 +115,7 @@ class _Walk:
         self.kernel = kernel
         self.facts = Facts(kernel)
         self.fixed: set[Op] = set()
+        self.times: dict[Op, int] = {}
         self.first: dict[Value, Affine] = {}
         self.threads = kernel.attrs.get("threads")
         self.touches: dict[Op, list[tuple[Touch, Value | None]]] = {}
@@ -135,16 +137,17 @@ class _Walk:
 
     def cost(self, before: set[Op]) -> int:
         """How often barriers run, taking each loop for 8 iterations and each branch for taken."""
+        if not self.times:
+            self.count(self.kernel.body, 1)
+        return sum(self.times[op] for op in before)
 
-        def go(block: Block, times: int) -> int:
-            total = 0
-            for op in block.ops:
-                total += times * (op in before)
+    def count(self, block: Block, times: int) -> None:
+        for op in block.ops:
+            self.times[op] = times
+            if op.region_fields:
                 inside = times * 8 if isinstance(op, (control.For, control.While)) else times
-                total += sum(go(region, inside) for region in op.regions)
-            return total
-
-        return go(self.kernel.body, 1)
+                for region in op.regions:
+                    self.count(region, inside)
 
     def block(self, block: Block, state: _State, before: set[Op]) -> None:
         """Walk a block; `state` becomes that at its end."""

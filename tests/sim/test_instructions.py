@@ -27,10 +27,10 @@ def agrees(case: Case, kind: str, got: np.ndarray[Any, Any], want: np.ndarray[An
         same |= np.isnan(got) & np.isnan(want)
         if "zero sign" in case.tags:
             same |= got == want
-        if case.ulp:
+        if case.ulp or case.absolute:
             unit = np.spacing(np.maximum(np.abs(want), np.float32(2.0**-126)))
             with np.errstate(invalid="ignore"):
-                same |= np.abs(got.astype("f8") - want.astype("f8")) <= case.ulp * unit
+                same |= np.abs(got.astype("f8") - want.astype("f8")) <= np.maximum(case.ulp * unit, case.absolute)
     if "nan bits" in case.tags and not same.all():
         same |= _nan_alike(kind, case, got, want)
     return same

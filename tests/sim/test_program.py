@@ -338,6 +338,55 @@ def test_the_same_array_twice_is_one_buffer() -> None:
     np.testing.assert_array_equal(base, [0, 0, 5, 5, 0, 0, 0, 0])
 
 
+@pytest.mark.parametrize(("size", "cache"), [(4, "ca"), (8, "ca"), (16, "ca"), (16, "cg")])
+@pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
+def test_asynchronous_copies_fill_with_zeros(size: int, cache: str, schedule: str) -> None:
+    """The first half gives a source size, the second half a predicate that ignores the source."""
+    text = (
+        HEAD
+        + f""".visible .entry k(.param .u64 source, .param .u64 result) {{
+    .shared .align 16 .b8 tile[{64 * size}];
+    .reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .pred %p, %q;
+    ld.param.u64 %rd0, [source];
+    ld.param.u64 %rd1, [result];
+    mov.u32 %r0, %tid.x;
+    mul.wide.u32 %rd2, %r0, {size};
+    add.u64 %rd0, %rd0, %rd2;
+    add.u64 %rd1, %rd1, %rd2;
+    mov.u32 %r1, tile;
+    mad.lo.u32 %r1, %r0, {size}, %r1;
+    rem.u32 %r2, %r0, {size + 1};
+    and.b32 %r3, %r0, 1;
+    setp.ne.u32 %q, %r3, 0;
+    setp.lt.u32 %p, %r0, 32;
+    @%p bra SIZED;
+    cp.async.{cache}.shared.global [%r1], [%rd0], {size}, %q;
+    bra JOIN;
+SIZED:
+    cp.async.{cache}.shared.global.L2::128B [%r1], [%rd0], {size}, %r2;
+JOIN:
+    cp.async.wait_all;
+    mov.u32 %r4, 0;
+LOOP:
+    add.u32 %r5, %r1, %r4;
+    ld.shared.u8 %r6, [%r5];
+    cvt.u64.u32 %rd3, %r4;
+    add.u64 %rd4, %rd1, %rd3;
+    st.global.u8 [%rd4], %r6;
+    add.u32 %r4, %r4, 1;
+    setp.lt.u32 %p, %r4, {size};
+    @%p bra LOOP;
+    ret;
+}}
+"""
+    )
+    source = np.arange(1, 64 * size + 1).astype(np.uint8).reshape(64, size)
+    result = np.zeros_like(source)
+    run_checked(text, (1,), (64,), [source, result], schedule=schedule)
+    valid = np.where(np.arange(64) < 32, np.arange(64) % (size + 1), np.where(np.arange(64) % 2, 0, size))
+    np.testing.assert_array_equal(result, np.where(np.arange(size) < valid[:, None], source, 0))
+
+
 # -- atomics --------------------------------------------------------------------------------
 
 RNG = np.random.default_rng(5)

@@ -175,6 +175,60 @@ for count in (1, 2, 4):
         outputs = dict.fromkeys(registers, "b32")
         case(body, VALUES, outputs, loaded(count, bool(suffix)))
 
+# A fragment of one 8 x 8 matrix, transposed in registers, and stored to shared memory and read back in order.
+case(
+    "movmatrix.sync.aligned.m8n8.trans.b16 d, a;",
+    VALUES,
+    {"d": "b32"},
+    lambda a: (
+        np.ascontiguousarray(np.ascontiguousarray(a).view("u2").reshape(-1, 8, 8).transpose(0, 2, 1)).view("u4").ravel()
+    ),
+)
+
+
+def stored(transposed: bool) -> Callable[..., Any]:
+    def expected(a: Array) -> Array:
+        tiles = np.stack([a, ~a], 1).reshape(-1, 32, 2).transpose(0, 2, 1)
+        tiles = np.ascontiguousarray(tiles).view("u2").reshape(-1, 2, 8, 8)
+        if transposed:
+            tiles = tiles.transpose(0, 1, 3, 2)
+        # Lane l reads the first half of row l % 16 of its warp's 16 rows: two elements.
+        rows = tiles.reshape(-1, 16, 8)[:, np.arange(32) % 16, :2]
+        return np.ascontiguousarray(rows).view("u4").ravel()
+
+    return expected
+
+
+for suffix in ("", ".trans"):
+    case(
+        f"""    .shared .align 128 .b8 tile[1024];
+    .reg .b32 s, other;
+    mov.u32 s, tile;
+    mov.u32 %x0, %tid.x;
+    and.b32 %x1, %x0, 15;
+    and.b32 %x2, %x0, 96;
+    shr.u32 %x2, %x2, 1;
+    add.u32 %x1, %x1, %x2;
+    shl.b32 %x1, %x1, 4;
+    add.u32 s, s, %x1;
+    not.b32 other, a;
+    stmatrix.sync.aligned.m8n8.x2{suffix}.shared.b16 [s], {{a, other}};
+    bar.warp.sync -1;
+    ld.shared.b32 d, [s];
+    // stmatrix{suffix}""",
+        VALUES,
+        {"d": "b32"},
+        stored(bool(suffix)),
+        target="sm_90",
+    )
+case(
+    "elect.sync %x0|p, -1;\nadd.u32 d, a, %x0;",
+    VALUES,
+    {"p": "pred", "d": "b32"},
+    lambda a: ((_LANE == 0).astype("u4"), a),
+    target="sm_90",
+)
+
 # -- mma --------------------------------------------------------------------------------
 
 
@@ -240,6 +294,22 @@ def mma_case(
 
 
 _MMA = "mma.sync.aligned"
+DOUBLES = {name: _RNG.integers(-8, 9, N).astype("f8") for name in ("a", "b", "x", "y")}
+
+
+def _double(a: Array, b: Array, x: Array, y: Array) -> tuple[Array, Array]:
+    left = fragment([(G, T)], (8, 4), a.reshape(-1, 32, 1))
+    right = fragment([(T, G)], (4, 8), b.reshape(-1, 32, 1))
+    total = left @ right
+    return total[:, G, 2 * T].ravel() + x, total[:, G, 2 * T + 1].ravel() + y
+
+
+case(
+    f"{_MMA}.m8n8k4.row.col.f64.f64.f64.f64 {{d, e}}, {{a}}, {{b}}, {{x, y}};",
+    DOUBLES,
+    {"d": "f64", "e": "f64"},
+    _double,
+)
 mma_case(f"{_MMA}.m16n8k16.row.col.f32.f16.f16.f32", "f2", "f2", A_16X16, B_16X8, 16)
 mma_case(f"{_MMA}.m16n8k16.row.col.f16.f16.f16.f16", "f2", "f2", A_16X16, B_16X8, 16, "f16")
 mma_case(f"{_MMA}.m16n8k16.row.col.f32.bf16.bf16.f32", BF16, BF16, A_16X16, B_16X8, 16)

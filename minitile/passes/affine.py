@@ -22,41 +22,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, thread, tile
-from minitile.ir.types import DType, Type, dtype_of
+from minitile.ir.types import DType, ScalarType, Type, dtype_of
 from minitile.passes.divergence import divergent_values
 from minitile.passes.examples import Example
-from minitile.passes.polynomial import Affine, Monomial, divide, serial
+from minitile.passes.polynomial import Affine, Monomial, serial
+from minitile.passes.proof import Bounds, Proof, Range, between, product
 
 __all__ = ["ZERO_MULTIPLE", "Affine", "Bounds", "Facts", "Monomial", "Range", "divisor_of"]
 
-Range = tuple[int | None, int | None]  # inclusive; None: not known
 ZERO_MULTIPLE = 1 << 62  # what divides zero
-_FUEL = 48  # substitutions that one proof may try
-
-
-Bound = tuple[int, Affine]  # (d, A) with d > 0
-
-
-@dataclass(slots=True)
-class Bounds:
-    """Of an atom v: `lower` holds (d, A) with d*v >= A, `upper` with d*v <= A; each holds by itself. `cases`: v equals
-    one of these, so what can be proved of each is proved of v."""
-
-    lower: list[Bound] = field(default_factory=list)
-    upper: list[Bound] = field(default_factory=list)
-    cases: list[Affine] = field(default_factory=list)
-
-
-def between(low: int, high: int) -> Bounds:
-    return Bounds([(1, Affine(low))], [(1, Affine(high))])
-
-
 _LOOP = (control.For, control.While, control.Parallel)
 _FLOOR_DIVISIONS = (arith.FloorDiv, arith.TruncDiv, arith.Shr)
 _FLOOR_REMAINDERS = (arith.FloorMod, arith.TruncMod, arith.And)
@@ -84,6 +63,7 @@ class Facts:
         self._proved: dict[Affine, bool] = {}
         self._assumed: dict[Value, Bounds] = {}
         self._divergent: set[Value] | None = None
+        self._extents: list[Affine] = []
         self._analysed: set[Value] = set()  # the results that `_divergent` knows about
         assumptions: list[tuple[Value, Block | None]] = []
         self._note(kernel.body, 0, None, assumptions)
@@ -106,6 +86,8 @@ class Facts:
                     self._depths[r] = depth
             if isinstance(op, control.Launch):
                 self._threads = op.threads
+                extents = {v for size in op.grid for v in self.affine(size).atoms()}
+                self._extents = [Affine.of(v) for v in sorted(extents, key=serial)]
             inner = depth + isinstance(op, _LOOP)
             for region in op.regions:
                 self._owners[region] = op
@@ -316,10 +298,28 @@ class Facts:
         if isinstance(op, (arith.Or, arith.Xor)):
             return self._bitwise_bounds(op)
         if isinstance(op, _RESHAPED):
-            a = self.affine(op.operands[0])
-            return Bounds([(1, a)], [(1, a)])
+            return self._reshaped_bounds(op)
         source = op.a.dtype if isinstance(op, arith.Cast) else v.dtype
         return _type_bounds(source if source.bits < v.dtype.bits else v.dtype)
+
+    def _reshaped_bounds(self, op: Op) -> Bounds:
+        """Each element is some element of the operand, but two reshapings of one operand hold different ones of them
+        (rows and columns of one index, two halves of the registers). So only what bounds all elements carries over."""
+        a = self.affine(op.operands[0])
+        several = [m for m, c in a.terms.items() if not _of_scalars(Affine(0, {m: c}))]
+        if not several or isinstance(op, tile.ConvertLayout):
+            return Bounds([(1, a)], [(1, a)])
+        low, high = self.range(a)
+        found = Bounds([] if low is None else [(1, Affine(low))], [] if high is None else [(1, Affine(high))])
+        if len(several) == 1 and len(several[0]) == 1:
+            (atom,) = several[0]
+            c = a.terms[several[0]]
+            rest = a - Affine.of(atom) * c
+            known = self.bounds(atom)
+            below, above = (known.lower, known.upper) if c > 0 else (known.upper, known.lower)
+            found.lower += [(d, rest * d + bound * c) for d, bound in below if _of_scalars(bound)]
+            found.upper += [(d, rest * d + bound * c) for d, bound in above if _of_scalars(bound)]
+        return found
 
     def _argument_bounds(self, v: Value) -> Bounds:
         owner = self._owners.get(v.owner) if isinstance(v.owner, Block) else None
@@ -382,14 +382,12 @@ class Facts:
         if positive:
             found.upper.append((1, a))
         divisor = self.affine(op.b)
-        for v in sorted(a.atoms(), key=serial, reverse=True)[:1]:
-            # With x <= n*d - 1 the quotient by d is at most n - 1: what a flattened grid needs.
-            for c, top in self.bounds(v).upper:
-                parts = a.split(v)
-                if c == 1 and parts is not None and parts[0] == Affine(1):
-                    n = divide(top + parts[1] + 1, divisor)
-                    if n is not None:
-                        found.upper.append((1, n - 1))
+        found.quotient = a, divisor
+        if positive:
+            # With x <= n*d - 1 the quotient by d is at most n - 1: likely numbers n are the grid's.
+            for n in self._extents:
+                if self.nonnegative(n * divisor - 1 - a):
+                    found.upper.append((1, n - 1))
         return found
 
     def _bitwise_bounds(self, op: Any) -> Bounds:
@@ -405,22 +403,22 @@ class Facts:
         """Constant bounds of `a`, inclusive."""
         if isinstance(a, Value):
             a = self.affine(a)
-        low, high = self._interval(a)
+        low, high = self.interval(a)
         if low is None or high is None:
             if low is None:
-                low = _Proof(self).least(a, None)
+                low = Proof(self).least(a, None)
             if high is None:
-                least = _Proof(self).least(-a, None)
+                least = Proof(self).least(-a, None)
                 high = None if least is None else -least
         return low, high
 
-    def _interval(self, a: Affine) -> Range:
+    def interval(self, a: Affine) -> Range:
         low: int | None = a.const
         high: int | None = a.const
         for m, c in a.terms.items():
             bottom, top = self._atom_range(m[0])
             for v in m[1:]:
-                bottom, top = _product((bottom, top), self._atom_range(v))
+                bottom, top = product((bottom, top), self._atom_range(v))
             if c < 0:
                 bottom, top = top, bottom
             low = None if low is None or bottom is None else low + c * bottom
@@ -438,10 +436,10 @@ class Facts:
 
     def _look_range(self, v: Value) -> Range:
         bounds = self.bounds(v)
-        lows = [-(-low // d) for d, a in bounds.lower if (low := self._interval(a)[0]) is not None]
-        highs = [high // d for d, a in bounds.upper if (high := self._interval(a)[1]) is not None]
+        lows = [-(-low // d) for d, a in bounds.lower if (low := self.interval(a)[0]) is not None]
+        highs = [high // d for d, a in bounds.upper if (high := self.interval(a)[1]) is not None]
         if bounds.cases:
-            cases = [self._interval(a) for a in bounds.cases]
+            cases = [self.interval(a) for a in bounds.cases]
             bottoms = [low for low, _ in cases if low is not None]
             tops = [high for _, high in cases if high is not None]
             if len(bottoms) == len(cases):
@@ -465,7 +463,7 @@ class Facts:
                 if number is not None and number < 0:
                     return False
             self._proved[a] = False
-            known = self._proved[a] = _Proof(self).holds(a, 0)
+            known = self._proved[a] = Proof(self).holds(a, 0)
         return known
 
     def less(self, a: Affine, b: Affine) -> bool:
@@ -549,79 +547,12 @@ class Facts:
                 (self._assumed[v].upper if is_upper else self._assumed[v].lower).pop()
 
 
-class _Proof:
-    """One search, of bounded effort, for a constant that a polynomial never goes below."""
-
-    def __init__(self, facts: Facts) -> None:
-        self.facts = facts
-        self.fuel = _FUEL
-
-    def holds(self, a: Affine, goal: int) -> bool:
-        least = self.least(a, goal)
-        return least is not None and least >= goal
-
-    def least(self, a: Affine, goal: int | None) -> int | None:
-        """The best constant found; the first one that reaches the goal, if there is a goal."""
-        best, high = self.facts._interval(a)
-        if goal is not None and ((best is not None and best >= goal) or (high is not None and high < goal)):
-            return best
-        for v in sorted(a.atoms(), key=serial, reverse=True):
-            parts = a.split(v)
-            sign = self._sign(parts[0]) if parts is not None else 0
-            if parts is None or sign == 0:
-                continue
-            bounds = self.facts.bounds(v)
-            candidates = bounds.lower if sign > 0 else bounds.upper
-            for bound in candidates:
-                best = _better(best, self._with(parts, bound, goal))
-                if goal is not None and best is not None and best >= goal:
-                    return best
-            if bounds.cases:
-                found = [self._with(parts, (1, case), goal) for case in bounds.cases]
-                known = [n for n in found if n is not None]
-                best = _better(best, min(known) if len(known) == len(found) else None)
-            if candidates or bounds.cases:
-                return best  # the atom made last is bounded: other orders do not help
-        return best
-
-    def _with(self, parts: tuple[Affine, Affine], bound: Bound, goal: int | None) -> int | None:
-        """The least of P*v + R with d*v replaced by its bound, all times d/g."""
-        if self.fuel <= 0:
-            return None
-        self.fuel -= 1
-        p, r = parts
-        d, limit = bound
-        g = math.gcd(d, p.content)
-        scale = d // g
-        found = self.least(p.quotient(g) * limit + r * scale, None if goal is None else goal * scale)
-        return None if found is None else -(-found // scale)
-
-    def _sign(self, p: Affine) -> int:
-        if p.is_constant:
-            return (p.const > 0) - (p.const < 0)
-        low, high = self.facts._interval(p)
-        if low is not None and low >= 0:
-            return 1
-        return -1 if high is not None and high <= 0 else 0
-
-
-def _better(a: int | None, b: int | None) -> int | None:
-    return b if a is None else a if b is None else max(a, b)
-
-
 def _power_of_two(n: int) -> int:
     return n & -n
 
 
-def _product(a: Range, b: Range) -> Range:
-    """The range of a product of two factors."""
-    (low_a, high_a), (low_b, high_b) = a, b
-    if low_a is None or low_b is None or low_a < 0 or low_b < 0:
-        if low_a is None or low_b is None or high_a is None or high_b is None:
-            return None, None
-        corners = (low_a * low_b, low_a * high_b, high_a * low_b, high_a * high_b)
-        return min(corners), max(corners)
-    return low_a * low_b, None if high_a is None or high_b is None else high_a * high_b
+def _of_scalars(a: Affine) -> bool:
+    return all(isinstance(v.type, ScalarType) for v in a.atoms())
 
 
 def _exact(t: Type) -> bool:

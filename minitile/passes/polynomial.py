@@ -145,7 +145,9 @@ def serial(v: Value) -> int:
 
 
 def divide(a: Affine, d: Affine) -> Affine | None:
-    """a / d where d is one monomial and a factor of every term of a."""
+    """a / d where d is a number or one monomial, and a factor of every term of a; None otherwise."""
+    if d.is_constant:
+        return a.quotient(d.const) if d.const and a.content % d.const == 0 else None
     if d.const or len(d.terms) != 1 or a.const:
         return None
     ((factor, c),) = d.terms.items()

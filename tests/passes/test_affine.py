@@ -12,6 +12,7 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, tile
 from minitile.ir.parser import parse_kernel
 from minitile.ir.types import I32, i64
+from minitile.language.raster import rasterise
 from minitile.passes.affine import ZERO_MULTIPLE, Affine, Facts
 
 
@@ -121,6 +122,30 @@ def test_a_grouped_grid() -> None:
     assert facts.less(a("first"), a("m"))
     assert facts.nonnegative(a("size") - 1)
     assert facts.less(a("rows") + 127, a("M"))
+
+
+@pytest.mark.parametrize("order", ["row", "col"])
+def test_blocks_in_panels(order: str) -> None:
+    dims = {name: Value(I32, None, 0, name) for name in ("M", "N")}
+    b = Builder(Block())
+    kernel = Kernel("k", (), dims, b.block, {"M": 128, "N": 64})
+    height, width = b.floordiv(b.add(dims["M"], 127), 128), b.floordiv(b.add(dims["N"], 63), 64)
+    launch = control.Launch((width, height, b.constant(1)), threads=256)
+    bx, by, _ = (launch.body.add_arg(I32, name) for name in ("bx", "by", "bz"))
+    b.emit(launch)
+    with b.inside(launch.body):
+        b.value(arith.Mul(by, b.constant(128)), "rows")
+        b.value(arith.Mul(bx, b.constant(64)), "columns")
+    rasterise(b, launch, order, 8)
+    facts, values = Facts(kernel), named(kernel)
+    rows, columns = facts.affine(values["rows"]), facts.affine(values["columns"])
+    m, n = facts.affine(dims["M"]), facts.affine(dims["N"])
+    assert facts.nonnegative(rows)
+    assert facts.nonnegative(columns)
+    assert facts.less(rows + 127, m)
+    assert facts.less(columns + 63, n)
+    assert not facts.less(rows + 128, m)
+    assert not facts.less(columns + 64, n)
 
 
 def test_divisors() -> None:
@@ -294,6 +319,8 @@ def random_operation(random: Random, b: Builder, values: list[Value]) -> Value:
         lambda: b.mul(x, random.choice([-2, 2, 3, 8])),
         lambda: b.floordiv(x, c),
         lambda: b.floormod(x, c),
+        lambda: b.floordiv(x, b.max(y, 1)),
+        lambda: b.sub(x, b.mul(b.floordiv(x, b.max(y, 1)), b.max(y, 1))),
         lambda: b.value(arith.TruncDiv(x, b.constant(c))),
         lambda: b.value(arith.TruncMod(x, b.constant(c))),
         lambda: b.value(arith.Shr(x, b.constant(random.randint(0, 4)))),
@@ -393,3 +420,34 @@ def test_much_is_proved() -> None:
         facts = Facts(kernel)
         proved += sum(facts.nonnegative(facts.affine(v)) for v in values)
     assert proved > 150
+
+
+def test_elements_of_one_value_are_not_each_other() -> None:
+    """Two registers of a value, its rows and its columns, its halves: bounded alike, but not equal."""
+    facts, a = facts_of(
+        """
+        %none = constant 0 : i64
+        %r = load_mem %none, %A {space = "global", dtype = i32, count = 4, width = 4, address_of = (0,), offsets = (0,)}
+        %low = and %r, 63
+        %p = pick %low {indices = (0,)}
+        %q = pick %low {indices = (1,)}
+        %s = pick %low {indices = (0,)}
+        """.replace("%none = constant 0 : i64", "%none = global_address %A"),
+        stage="thread",
+    )
+    assert facts.range(a("p")) == (0, 63)
+    assert not facts.nonnegative(a("p") - a("q"))
+    assert not facts.nonnegative(a("q") - a("p"))
+    assert not facts.nonnegative(a("low") - a("q"))
+    facts, a = facts_of("""
+        launch 1, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
+          %x = load %A[0] {shape = (64,), dims = (0,)}
+          %i = expand %x {dim = 1, size = 64}
+          %j = expand %x {dim = 0, size = 64}
+          %b = splat %bx {shape = (64,)}
+          %c = expand %b {dim = 0, size = 64}
+        }
+    """)
+    assert not facts.nonnegative(a("i") - a("j"))
+    assert not facts.nonnegative(a("j") - a("i"))
+    assert facts.equal(a("c"), a("bx"))

@@ -30,9 +30,9 @@ from minitile.cache import Entry, default_cache, make_key
 from minitile.ir.diagnostics import InternalError, LaunchArgumentError, Location, MinitileError
 from minitile.runtime import cuda
 from minitile.runtime.arrays import Place
-from minitile.runtime.bind import compile_binder
+from minitile.runtime.bind import compile_binder, compile_selector
 from minitile.runtime.errors import ArgumentError, LaunchError
-from minitile.runtime.launch import Expr, LaunchInfo, ScalarArg, TensorArg, Values, compile_exprs, slots_of
+from minitile.runtime.launch import Expr, LaunchInfo, ScalarArg, TensorArg, Values
 
 Simulate = Callable[[tuple[Any, ...]], None]
 P = ParamSpec("P")
@@ -68,20 +68,19 @@ class Executable:
     def __call__(self, *args: Any) -> None:
         """Runs on the arguments: on their GPU, on its framework's current stream; in the simulator for NumPy arrays."""
         try:
-            _, place = self._bind(*args)
+            values, place = self._bind(*args)
             if place.kind == "cpu":
-                self._on_cpu(args)
+                self.run_on_cpu(args)
             else:
-                self.launcher(*args)
+                (self._launcher or self.launcher).launch_checked(values, place)
         except LaunchError as error:
             raise_for_caller(error)
 
-    def run(self, values: Values, place: Place, args: tuple[Any, ...]) -> None:
-        """As a call, with arguments that are bound and known to hold to the kernel's facts. Raises LaunchErrors."""
-        if place.kind == "cpu":
-            self._on_cpu(args)
-        else:
-            (self._launcher or self.launcher).launch(values, place)
+    def run_on_cpu(self, args: tuple[Any, ...]) -> None:
+        """Simulates a call with arguments that are bound. Raises LaunchErrors."""
+        if self._simulate is None:
+            raise ArgumentError("the arguments are on the CPU and this kernel has no simulator")
+        self._simulate(args)
 
     def prepare(self, *args: Any) -> cuda.Prepared:
         """A launch on these very arrays, ready to be repeated by calling it (optionally with a raw stream)."""
@@ -109,11 +108,6 @@ class Executable:
         except AssemblerMissing:
             return self.ptx.encode()
 
-    def _on_cpu(self, args: tuple[Any, ...]) -> None:
-        if self._simulate is None:
-            raise ArgumentError("the arguments are on the CPU and this kernel has no simulator")
-        self._simulate(args)
-
 
 class Dispatcher:
     """All specialisations of one kernel: `compile` is asked for an Executable the first time that a place and values
@@ -125,31 +119,42 @@ class Dispatcher:
         facts: Sequence[Expr],
         compile: Callable[[Place, tuple[int, ...]], Executable],
     ) -> None:
-        self._bind = compile_binder(args)
-        self._facts = compile_exprs(facts, slots_of(args))
+        self._select = compile_selector(args, facts)
         self._compile = compile
-        self._known: dict[tuple[Any, ...], Executable] = {}
+        self._known: dict[Values, Executable] = {}
+        self._launches: dict[
+            Values, Callable[[Values, Place], None]
+        ] = {}  # the GPU launches among them, by the same key
 
     def __call__(self, *args: Any) -> None:
         try:
-            values, place = self._bind(*args)
-            self._pick(values, place).run(values, place, args)
+            values, place, key = self._select(*args)
+            launch = self._launches.get(key)
+            if launch is not None:
+                launch(values, place)
+                return
+            executable = self._pick(place, key)
+            if place.kind == "cpu":
+                executable.run_on_cpu(args)
+            else:
+                launch = self._launches[key] = executable.launcher.launch
+                launch(values, place)
         except LaunchError as error:
             raise_for_caller(error)
 
     def executable(self, *args: Any) -> Executable:
         """The specialisation that a call with these arguments would run; compiled now if need be."""
         try:
-            return self._pick(*self._bind(*args))
+            _, place, key = self._select(*args)
+            return self._pick(place, key)
         except LaunchError as error:
             raise_for_caller(error)
 
-    def _pick(self, values: Values, place: Place) -> Executable:
-        facts = self._facts(values)
-        key = (place.kind, place.index, facts)
+    def _pick(self, place: Place, key: Values) -> Executable:
+        """The key is the place's kind and index and then the facts' values."""
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._compile(place, facts)
+            found = self._known[key] = self._compile(place, key[2:])
         return found
 
 

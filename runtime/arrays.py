@@ -15,6 +15,7 @@ import ctypes
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from .errors import ArgumentError
@@ -94,11 +95,12 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 def find_reader(array: Any) -> Reader:
     """The reader for arrays of this type, kept for the next time."""
     kind = type(array)
+    reader: Reader
     torch = sys.modules.get("torch")
     numpy = sys.modules.get("numpy")
     cupy = sys.modules.get("cupy")
     if torch is not None and isinstance(array, torch.Tensor):
-        reader = _torch_reader(torch)
+        reader = torch_tensors().read
     elif numpy is not None and isinstance(array, numpy.ndarray):
         reader = _read_numpy
     elif cupy is not None and isinstance(array, cupy.ndarray):
@@ -120,31 +122,42 @@ def _type_name(kind: type) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _torch_reader(torch: Any) -> Reader:
-    # A dtype has several names in torch (float32, float); its text has the one with the width.
-    dtypes = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
-    names = {d: SHORT_NAMES.get(name, name) for d in dtypes for name in [str(d).removeprefix("torch.")]}
-    kind = "rocm" if torch.version.hip else "cuda"
-    places: dict[int, Place] = {}
+class TorchTensors:
+    """What is to be known of torch to read its tensors: `kind`, the tensors' type; `dtypes` by their short names; and
+    `places` by device index, for GPUs, as they are met."""
 
-    def read_torch(tensor: Any) -> Reading:
+    def __init__(self, torch: Any) -> None:
+        self.kind: type = torch.Tensor
+        # A dtype has several names in torch (float32, float); its text has the one with the width.
+        dtypes = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+        self._names = {d: SHORT_NAMES.get(name, name) for d in dtypes for name in [str(d).removeprefix("torch.")]}
+        self.dtypes = {name: d for d, name in self._names.items()}
+        self.places: dict[int, Place] = {}
+        self._device_kind = "rocm" if torch.version.hip else "cuda"
+        self._torch = torch
+
+    def read(self, tensor: Any) -> Reading:
         index = tensor.get_device()
-        place = places.get(index)
-        if place is None:
-            place = places[index] = place_of(tensor, index)
-        return tensor.data_ptr(), tensor.shape, names[tensor.dtype], place, tensor.is_contiguous()
+        place = self.places.get(index) or self.place_of(tensor)
+        return tensor.data_ptr(), tensor.shape, self._names[tensor.dtype], place, tensor.is_contiguous()
 
-    def place_of(tensor: Any, index: int) -> Place:
-        if index < 0 or tensor.device.type != "cuda":
-            if tensor.device.type == "cpu":
-                return CPU
+    def place_of(self, tensor: Any) -> Place:
+        """The place of a tensor, noted in `places` if it is a GPU. Raises ArgumentError for other devices."""
+        index, device = tensor.get_device(), tensor.device.type
+        if device == "cpu":
+            return CPU
+        if device != "cuda":
             raise ArgumentError(f"a tensor on torch device '{tensor.device}' cannot be given to a kernel")
-        raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-        if raw is None:
-            return Place(kind, index, lambda: int(torch.cuda.current_stream(index).cuda_stream))
-        return Place(kind, index, lambda: int(raw(index)))
+        raw = getattr(self._torch._C, "_cuda_getCurrentRawStream", None)
+        stream = partial(raw, index) if raw else lambda: int(self._torch.cuda.current_stream(index).cuda_stream)
+        place = self.places[index] = Place(self._device_kind, index, stream)
+        return place
 
-    return read_torch
+
+@cache
+def torch_tensors() -> TorchTensors:
+    """For the torch that has been imported."""
+    return TorchTensors(sys.modules["torch"])
 
 
 def _read_numpy(array: Any) -> Reading:

@@ -5,15 +5,26 @@ looks again, slowly, and says what is wrong. For `(A: (M, K) bf16, n: i32)` it r
 
     def bind(a0=MISSING, a1=MISSING, *rest):
         try:
-            p0, s0, t0, place, w0 = (get(type(a0)) or find(a0))(a0)
-            d0, d1, = s0
+            if type(a0) is Tensor:
+                p0, s0, index = a0.data_ptr(), a0.shape, a0.get_device()
+                place = places.get(index) or place_of(a0)
+                ok = a0.dtype is torch_bf16 and a0.is_contiguous()
+            else:
+                p0, s0, t0, place, w0 = (get(type(a0)) or find(a0))(a0)
+                ok = t0 == 'bf16' and w0
+                if Tensor is None:
+                    learn(a0)
+            d0_0, d0_1, = s0
             v1 = to_int(a1)
-            ok = not rest and t0 == 'bf16' and w0 and not p0 & 1
+            ok = ok and not rest and not p0 & 1
         except Exception:
             ok = False
         if not ok:
             explain(a0, a1, *rest)
-        return (p0, d0, d1, v1), place
+        return (p0, d0_0, d0_1, v1), place
+
+The first branch is for torch, whose tensors are then asked nothing twice and through no other function. torch is not
+imported here: `Tensor` is nothing's type until `learn` is shown a tensor.
 """
 
 from __future__ import annotations
@@ -22,11 +33,12 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from .arrays import CPU, Place, Reading, find_reader, read, readers
+from .arrays import CPU, SHORT_NAMES, Place, Reading, TorchTensors, find_reader, read, readers
 from .errors import ArgumentError
-from .launch import ScalarArg, TensorArg, Values, byte_size
+from .launch import FUNCTIONS, Expr, ScalarArg, Slot, TensorArg, Values, byte_size, expr_source
 
 Bind = Callable[..., tuple[Values, Place]]
+Select = Callable[..., tuple[Values, Place, Values]]
 
 
 def compile_binder(args: Sequence[TensorArg | ScalarArg]) -> Bind:
@@ -37,53 +49,113 @@ def compile_binder(args: Sequence[TensorArg | ScalarArg]) -> Bind:
     order than row-major, an address that is no multiple of the element's size, tensors on different devices, two
     tensors that disagree on a named dimension, and scalars of the wrong kind.
     """
-    names = [f"a{i}" for i in range(len(args))]
-    reads: list[str] = []
-    checks: list[str] = []
-    tests: list[str] = []
-    pointers: list[str] = []
-    dims: dict[str, str] = {}
-    scalars: list[str] = []
-    place = "CPU"
-    for i, arg in enumerate(args):
-        if isinstance(arg, ScalarArg):
-            checks.append(f"v{i} = {_conversion(arg.dtype)}(a{i})")
-            scalars.append(f"v{i}")
-            continue
-        spot = "place" if place == "CPU" else f"place{i}"
-        reads.append(f"p{i}, s{i}, t{i}, {spot}, w{i} = (get(type(a{i})) or find(a{i}))(a{i})")
-        pointers.append(f"p{i}")
-        unpacked = [f"d{i}_{axis}" for axis in range(len(arg.shape))]
-        checks.append(f"{''.join(f'{d}, ' for d in unpacked) or '()'} = s{i}")
-        tests += [f"t{i} == {arg.dtype!r}", f"w{i}"]
-        if byte_size(arg.dtype) > 1:
-            tests.append(f"not p{i} & {byte_size(arg.dtype) - 1}")
-        if spot != "place":
-            tests.append(f"({spot} is place or {spot} == place)")
-        place = "place"
-        for extent, variable in zip(arg.shape, unpacked, strict=True):
-            if isinstance(extent, int):
-                tests.append(f"{variable} == {extent}")
-            elif extent in dims:
-                tests.append(f"{variable} == {dims[extent]}")
-            else:
-                dims[extent] = variable
-    body = "    try:\n" + "".join(f"        {line}\n" for line in (*reads, *checks))
-    body += f"        ok = {' and '.join(['not rest', *tests])}\n"
-    body += "    except Exception:\n        ok = False\n"
-    body += f"    if not ok:\n        explain({''.join(f'{name}, ' for name in names)}*rest)\n"
-    values = "".join(f"{name}, " for name in (*pointers, *dims.values(), *scalars))
-    body += f"    return ({values}), {place}\n"
-    scope: dict[str, Any] = {
-        "get": readers.get,
-        "find": find_reader,
-        "CPU": CPU,
-        "MISSING": _MISSING,
-        **_CONVERSIONS,
-        "explain": lambda *values: _explain(tuple(args), values),
-    }
-    exec(f"def bind({''.join(f'{name}=MISSING, ' for name in names)}*rest):\n{body}", scope)
-    return scope["bind"]  # type: ignore[no-any-return]
+    return _Signature(args).compile()  # type: ignore[no-any-return]
+
+
+def compile_selector(args: Sequence[TensorArg | ScalarArg], exprs: Sequence[Expr]) -> Select:
+    """As `compile_binder`; the function returns `(slot values, place, key)`, the key made of the place's kind and index
+    and of the expressions' values."""
+    signature = _Signature(args)
+    key = "".join(f", {expr_source(e, signature.slots)}" for e in exprs)
+    return signature.compile(f", (place.kind, place.index{key})")  # type: ignore[no-any-return]
+
+
+class _Signature:
+    """The parts of a binder's text: for each tensor how torch's is read and how any other's, what holds for both, and
+    the variable of each slot."""
+
+    def __init__(self, args: Sequence[TensorArg | ScalarArg]) -> None:
+        self.args = tuple(args)
+        self.names = [f"a{i}" for i in range(len(args))]
+        self.tensors = [(name, arg) for name, arg in zip(self.names, args, strict=True) if isinstance(arg, TensorArg)]
+        self.unpacked: list[str] = []
+        self.tests = ["ok", "not rest"]
+        pointers: dict[Slot, str] = {}
+        dims: dict[Slot, str] = {}
+        scalars: dict[Slot, str] = {}
+        for i, (name, arg) in enumerate(zip(self.names, args, strict=True)):
+            if isinstance(arg, ScalarArg):
+                self.unpacked.append(f"v{i} = {_converted(name, arg.dtype)}")
+                scalars["scalar", arg.name] = f"v{i}"
+                continue
+            pointers["pointer", arg.name] = f"p{i}"
+            extents = [f"d{i}_{axis}" for axis in range(len(arg.shape))]
+            self.unpacked.append(f"{''.join(f'{d}, ' for d in extents) or '()'} = s{i}")
+            if byte_size(arg.dtype) > 1:
+                self.tests.append(f"not p{i} & {byte_size(arg.dtype) - 1}")
+            for extent, variable in zip(arg.shape, extents, strict=True):
+                if isinstance(extent, int):
+                    self.tests.append(f"{variable} == {extent}")
+                elif ("dim", extent) in dims:
+                    self.tests.append(f"{variable} == {dims['dim', extent]}")
+                else:
+                    dims["dim", extent] = variable
+        self.slots = {**pointers, **dims, **scalars}
+
+    def compile(self, extra: str = "") -> Any:
+        """The function; `extra` is the text of what it returns after the values and the place."""
+        body = ["    try:"]
+        if self.tensors:
+            body.append(f"        if {' is '.join(f'type({name})' for name, _ in self.tensors)} is Tensor:")
+            body += [f"            {line}" for line in self._torch()]
+            body.append("        else:")
+            body += [f"            {line}" for line in self._any()]
+        else:
+            body.append("        place, ok = CPU, True")
+        body += [f"        {line}" for line in self.unpacked]
+        body += [
+            f"        ok = {' and '.join(self.tests)}",
+            "    except Exception:",
+            "        ok = False",
+            "    if not ok:",
+            f"        explain({''.join(f'{name}, ' for name in self.names)}*rest)",
+            f"    return ({''.join(f'{variable}, ' for variable in self.slots.values())}), place{extra}",
+        ]
+        scope: dict[str, Any] = {
+            "Tensor": None,
+            "get": readers.get,
+            "find": find_reader,
+            "CPU": CPU,
+            "MISSING": _MISSING,
+            **FUNCTIONS,
+            **_CONVERSIONS,
+            "explain": lambda *values: _explain(self.args, values),
+            "learn": lambda array: _learn(scope, array),
+        }
+        head = f"def bind({''.join(f'{name}=MISSING, ' for name in self.names)}*rest):\n"
+        exec(head + "\n".join(body), scope)
+        return scope["bind"]
+
+    def _torch(self) -> list[str]:
+        """All tensors are torch's own: `ok` says whether dtypes, contiguity and devices are right."""
+        lines = [f"p{name[1:]} = {name}.data_ptr(); s{name[1:]} = {name}.shape" for name, _ in self.tensors]
+        first = self.tensors[0][0]
+        lines.append(f"index = {first}.get_device()")
+        lines.append(f"place = places.get(index) or place_of({first})")
+        tests = [f"{name}.dtype is torch_{arg.dtype} and {name}.is_contiguous()" for name, arg in self.tensors]
+        tests += [f"{name}.get_device() == index" for name, _ in self.tensors[1:]]
+        return [*lines, f"ok = {' and '.join(tests)}"]
+
+    def _any(self) -> list[str]:
+        """The same by the readers of `arrays`."""
+        lines, tests = [], []
+        first = self.tensors[0][0]
+        for name, arg in self.tensors:
+            i, place = name[1:], "place" if name == first else f"place{name[1:]}"
+            lines.append(f"p{i}, s{i}, t{i}, {place}, w{i} = (get(type({name})) or find({name}))({name})")
+            tests.append(f"t{i} == {arg.dtype!r} and w{i}")
+            if place != "place":
+                tests.append(f"({place} is place or {place} == place)")
+        return [*lines, f"ok = {' and '.join(tests)}", "if Tensor is None:", f"    learn({first})"]
+
+
+def _learn(scope: dict[str, Any], array: Any) -> None:
+    """If this is a tensor of torch: fills in what a binder's branch for torch names."""
+    torch = getattr(readers[type(array)], "__self__", None)
+    if isinstance(torch, TorchTensors):
+        scope |= {f"torch_{name}": torch.dtypes.get(name) for name in SHORT_NAMES.values()}
+        scope |= {"places": torch.places, "place_of": torch.place_of}
+        scope["Tensor"] = torch.kind  # last: another thread may be in the function
 
 
 _MISSING: Any = object()  # an argument that was not given
@@ -92,6 +164,12 @@ _MISSING: Any = object()  # an argument that was not given
 def _conversion(dtype: str) -> str:
     """Which of `_CONVERSIONS` a scalar of this dtype goes through."""
     return "to_bool" if dtype == "bool" else "to_float" if dtype in ("f64", "f32", "f16", "bf16") else "to_int"
+
+
+def _converted(name: str, dtype: str) -> str:
+    """The text that converts the argument `name`; a float needs no call to be one."""
+    convert = _conversion(dtype)
+    return f"{name} if type({name}) is float else to_float({name})" if convert == "to_float" else f"{convert}({name})"
 
 
 def _to_float(value: Any) -> float:

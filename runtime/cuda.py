@@ -1,9 +1,37 @@
 """Launching on NVIDIA GPUs: cubins loaded once per CUDA context, and a launch path that costs little on the host.
 
-A `Launcher` is one compiled kernel. A launch evaluates the parameters and the grid by generated functions, packs them
-with the launch configuration into one buffer by one `struct` call, and calls `cuLaunchKernelEx` through ctypes: its
-four pointers convert in a quarter of the time that `cuLaunchKernel`'s eleven arguments take, and faster than through
-cuda-python. Everything that is not on that path goes through cuda-python (`cuda.bindings.driver`).
+A `Launcher` is one compiled kernel. Its launch path is one generated function: it evaluates the grid and the
+parameters, packs them with the launch configuration into one buffer by one `struct` call, and calls `cuLaunchKernelEx`
+through ctypes. That call takes four pointers, which ctypes passes on as they are when they are `byref`s made
+beforehand: much less than `cuLaunchKernel`'s eleven numbers cost, or cuda-python. Everything that is not on that path
+goes through cuda-python (`cuda.bindings.driver`). For
+
+    grid (ceildiv(n, 128), 1, 1), block (128, 1, 1), parameters A, B (a tensor map of the tensor B) and n
+
+the generated function reads
+
+    def launch(values, place):
+        v0, v1, v2, = values
+        g0, g1, g2 = -(-v2 // 128), 1, 1
+        if not (g0 and g1 and g2):
+            return
+        try:
+            frame = pop()
+        except IndexError:
+            frame = new_frame()
+        current(frame.context_at)
+        loaded = find((frame.context.value, place.index))
+        if loaded is None or place.kind != 'cuda':
+            return first_launch(values, place)
+        try:
+            pack(frame.buffer, 0, g0, g1, g2, 128, 1, 1, 0, place.stream(), 0, 0,
+                 v0, known0((v1, v2)) or encode0((v1, v2)), v2)
+        except (error, OverflowError) as reason:
+            explain_pack(values, reason)
+        status = launch_kernel(frame.config, loaded.function, frame.params, None)
+        push(frame)
+        if status:
+            explain_launch(status, (g0, g1, g2))
 
 The caller's context is used when it is on the tensors' device, else that device's primary context for the one call; the
 stream is the one that the tensors' framework uses at the moment.
@@ -17,16 +45,31 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
+from . import tensor_map
 from .arrays import Place
 from .bind import compile_binder
 from .errors import ArgumentError, DriverError, LaunchError, UnavailableError
-from .launch import LaunchInfo, Values, bf16_bits, compile_exprs, param_layout, show_expr, slots_of
+from .launch import (
+    FUNCTIONS,
+    LaunchInfo,
+    Param,
+    Slot,
+    TensorMapParam,
+    Values,
+    bf16_bits,
+    compile_exprs,
+    expr_source,
+    mentioned,
+    param_layout,
+    show_expr,
+    slots_of,
+)
 
 _INSTALL = "pip install 'minitile[cuda]' brings cuda-python; the driver itself comes with NVIDIA's driver package"
 _STATIC_LIMIT = 48 * 1024
@@ -145,13 +188,13 @@ def _primary_context(index: int) -> Any:
 
 @cache
 def _ctypes_driver() -> Any:
-    """libcuda for the two calls of the launch path. The driver is initialised and loaded by then."""
+    """libcuda for the calls of the launch path. The driver is initialised and loaded by then. The two calls of every
+    launch have no argument types, which ctypes would check again each time: they are given `byref`s and None."""
     driver()
-    library = ctypes.CDLL("libcuda.so.1")
-    library.cuLaunchKernelEx.argtypes = [ctypes.c_void_p] * 4
-    library.cuLaunchKernelEx.restype = ctypes.c_int
-    library.cuCtxGetCurrent.argtypes = [ctypes.c_void_p]
-    library.cuCtxGetCurrent.restype = ctypes.c_int
+    library: Any = ctypes.CDLL("libcuda.so.1")
+    # It never waits, so there is no need to let go of the interpreter's lock for it.
+    library.cuCtxGetCurrent = ctypes.PyDLL("libcuda.so.1").cuCtxGetCurrent
+    tensor_map.declare(library)
     return library
 
 
@@ -160,30 +203,39 @@ _CONFIG = "<3I3II4xQQI4x"
 _CONFIG_BYTES = struct.calcsize(_CONFIG)
 # CUlaunchAttribute: id, 4 bytes of padding, a union of 64 bytes. CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION is 4.
 _CLUSTER_ATTRIBUTE = struct.Struct("<I4x3I52x")
+_FRAME_ALIGNMENT = 64  # a tensor map's
+
+
+class _Opaque(ctypes.Structure):
+    """What a handle points to: `byref` of one at a handle's address is the handle, ready for ctypes."""
+
+
+def _handle(address: int) -> Any:
+    return ctypes.byref(_Opaque.from_address(address))
 
 
 class _Frame:
     """The memory of one launch in progress: configuration, packed parameters, pointers to each parameter, and a word
     for the driver to say the current context in."""
 
-    __slots__ = ("buffer", "config", "context", "context_at", "keep", "params")
+    __slots__ = ("buffer", "config", "context", "context_at", "params")
 
     def __init__(self, size: int, offsets: tuple[int, ...]) -> None:
-        self.buffer = ctypes.create_string_buffer(size)
-        self.config = ctypes.addressof(self.buffer)
-        pointers = (ctypes.c_void_p * max(1, len(offsets)))(*(self.config + offset for offset in offsets))
-        self.params = ctypes.addressof(pointers)
+        memory = ctypes.create_string_buffer(size + _FRAME_ALIGNMENT)
+        skipped = -ctypes.addressof(memory) % _FRAME_ALIGNMENT
+        self.buffer = (ctypes.c_char * size).from_buffer(memory, skipped)
+        start = ctypes.addressof(self.buffer)
+        self.config = ctypes.byref(self.buffer)
+        self.params = ctypes.byref((ctypes.c_void_p * max(1, len(offsets)))(*(start + at for at in offsets)))
         self.context = ctypes.c_void_p()
         self.context_at = ctypes.byref(self.context)
-        self.keep = pointers
 
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """The kernel in one context: its function handle, that context's device, the driver's facts."""
+    """The kernel in one context: its function handle, ready for ctypes, and the driver's facts."""
 
-    function: int
-    device: int
+    function: Any
     info: FunctionInfo
 
 
@@ -198,84 +250,148 @@ class Launcher:
         self.info = info
         self.slots = slots_of(info.args)
         self._image = image
+        self._library = _ctypes_driver()
         self._bind = compile_binder(info.args)
         self._facts = compile_exprs(info.facts, self.slots)
         form, self._offsets = param_layout(info.params, _CONFIG_BYTES)
-        self._size = struct.calcsize(_CONFIG + form)
-        self._pack = struct.Struct(_CONFIG + form).pack_into
+        self._pack = struct.Struct(_CONFIG + form)
         cluster = None if info.cluster == (1, 1, 1) else _CLUSTER_ATTRIBUTE.pack(4, *info.cluster)
         self._attributes = None if cluster is None else ctypes.create_string_buffer(cluster)
-        self._fields = self._compile_fields()
-        library = _ctypes_driver()
-        self._launch = library.cuLaunchKernelEx
-        self._current = library.cuCtxGetCurrent
-        self._frames: list[_Frame] = []
         self._loaded: dict[tuple[int | None, int], _Loaded] = {}
         self._lock = threading.Lock()
+        self.launch, self._fields = self._compile()
 
     def __call__(self, *args: Any) -> None:
         """Checks the arguments and launches on their framework's current stream. Raises ArgumentError, DriverError."""
-        values, place = self.bind(*args)
-        self.launch(values, place)
+        self.launch(*self.bind(*args))
 
     def bind(self, *args: Any) -> tuple[Values, Place]:
         """The arguments' slot values and place, checked against the signature and the facts compiled for."""
         values, place = self._bind(*args)
-        if not all(self._facts(values)):
+        if False in self._facts(values):
             self._explain_facts(values)
         return values, place
 
-    def launch(self, values: Values, place: Place) -> None:
-        """Launches with slot values (in the order of `slots`) that a binder has checked, for tensors at `place`."""
-        fields = self._fields((*values, place.stream()))
-        if 0 in fields[:3]:
-            return
-        try:
-            frame = self._frames.pop()
-        except IndexError:
-            frame = _Frame(self._size, self._offsets)
-        self._current(frame.context_at)
-        loaded = self._loaded.get((frame.context.value, place.index))
-        if loaded is None or place.kind != "cuda":
-            self._first_launch(values, place)
-            return
-        try:
-            self._pack(frame.buffer, 0, *fields)
-        except (struct.error, OverflowError) as error:
-            self._explain_pack(fields, error)
-        status = self._launch(frame.config, loaded.function, frame.params, None)
-        self._frames.append(frame)
-        if status:
-            self._explain_launch(status, fields[:3])
+    def launch_checked(self, values: Values, place: Place) -> None:
+        """As `launch`, with the facts compiled for checked first."""
+        if False in self._facts(values):
+            self._explain_facts(values)
+        self.launch(values, place)
 
     def prepare(self, *args: Any) -> Prepared:
         """Everything that does not change, done once: the result launches on these very arrays when called."""
-        return Prepared(self, *self.bind(*args))
+        values, place = self.bind(*args)
+        fields = self._fields(values, 0)
+        grid = fields[:3]
+        if 0 in grid:
+            return _nothing
+        with on_device(place):
+            function = self._load(place).function
+        frame = self._new_frame()
+        buffer, config, params = frame.buffer, frame.config, frame.params
+        try:
+            self._pack.pack_into(buffer, 0, *fields)
+        except (struct.error, OverflowError) as error:
+            self._explain_pack(values, error)
+        launch_kernel, current_stream, packed = self._library.cuLaunchKernelEx, place.stream, 0
+
+        def prepared(stream: int | None = None) -> None:
+            nonlocal packed
+            if stream is None:
+                stream = current_stream()
+            if stream != packed:
+                _pack_stream(buffer, _STREAM_AT, stream)
+                packed = stream
+            status = launch_kernel(config, function, params, None)
+            if status:
+                self._explain_launch(status, grid)
+
+        return prepared
 
     def function_info(self, place: Place) -> FunctionInfo:
         """Registers, local and shared memory as the driver reports them for the code that runs at `place`."""
         with on_device(place):
             return self._load(place).info
 
-    def _compile_fields(self) -> Callable[[Values], Values]:
-        """From the slot values and the stream to all that goes into a frame, in the order of `_CONFIG` and then the
-        parameters; bf16 scalars as their bits."""
-        info, stream = self.info, ("stream", "")
+    def _compile(self) -> tuple[Callable[[Values, Place], None], Callable[[Values, int], Values]]:
+        """The launch path, a function of slot values that a binder has checked (in the order of `slots`) and the place
+        of their tensors, as in this module's text; and a function from such values and a stream to what it packs, in
+        the order of `_CONFIG` and then the parameters."""
+        info = self.info
+        scope: dict[str, Any] = {
+            **FUNCTIONS,
+            "bf16_bits": bf16_bits,
+            "current": self._library.cuCtxGetCurrent,
+            "error": struct.error,
+            "explain_launch": self._explain_launch,
+            "explain_pack": self._explain_pack,
+            "find": self._loaded.get,
+            "first_launch": self._first_launch,
+            "launch_kernel": self._library.cuLaunchKernelEx,
+            "new_frame": self._new_frame,
+            "pack": self._pack.pack_into,
+        }
+        frames: list[_Frame] = []
+        scope |= {"pop": frames.pop, "push": frames.append}
+        names = {slot: f"v{i}" for i, slot in enumerate(self.slots)}
+        grid = ", ".join(expr_source(extent, names) for extent in info.grid)
         attributes = (0, 0) if self._attributes is None else (ctypes.addressof(self._attributes), 1)
-        sources = [param.source for param in info.params]
-        exprs = (*info.grid, *info.block, info.dynamic_shared, stream, *attributes, *sources)
-        plain = compile_exprs(exprs, (*self.slots, stream))
-        halves = [i - len(info.params) for i, param in enumerate(info.params) if param.dtype == "bf16"]
-        if not halves:
-            return plain
+        params = [self._param_text(i, param, names, scope) for i, param in enumerate(info.params)]
+        fields = [
+            "g0",
+            "g1",
+            "g2",
+            *map(str, (*info.block, info.dynamic_shared)),
+            "stream",
+            *map(str, attributes),
+            *params,
+        ]
+        packed = ", ".join(fields)
+        start = f"""
+    {"".join(f"{name}, " for name in names.values()) or "()"} = values
+    g0, g1, g2 = {grid}"""
+        text = f"""
+def launch(values, place):{start}
+    if not (g0 and g1 and g2):
+        return
+    try:
+        frame = pop()
+    except IndexError:
+        frame = new_frame()
+    current(frame.context_at)
+    loaded = find((frame.context.value, place.index))
+    if loaded is None or place.kind != 'cuda':
+        return first_launch(values, place)
+    stream = place.stream()
+    try:
+        pack(frame.buffer, 0, {packed})
+    except (error, OverflowError) as reason:
+        explain_pack(values, reason)
+    status = launch_kernel(frame.config, loaded.function, frame.params, None)
+    push(frame)
+    if status:
+        explain_launch(status, (g0, g1, g2))
 
-        def with_bits(values: Values) -> Values:
-            fields = list(plain(values))
-            for i in halves:
-                fields[i] = bf16_bits(fields[i])
-            return tuple(fields)
+def fields(values, stream):{start}
+    return {packed}
+"""
+        exec(text, scope)
+        return scope["launch"], scope["fields"]
 
-        return with_bits
+    def _param_text(
+        self, i: int, param: Param | TensorMapParam, names: Mapping[Slot, str], scope: dict[str, Any]
+    ) -> str:
+        """Parameter i's value as Python text: a bf16 as its bits, a tensor map as its bytes."""
+        if isinstance(param, Param):
+            text = expr_source(param.source, names)
+            return f"bf16_bits({text})" if param.dtype == "bf16" else text
+        encoder = tensor_map.TensorMapEncoder(param, self.slots, self._library)
+        scope |= {f"known{i}": encoder.known.get, f"encode{i}": encoder.encode}
+        key = "".join(f"{names[slot]}, " for slot in encoder.slots)
+        return f"known{i}(({key})) or encode{i}(({key}))"
+
+    def _new_frame(self) -> _Frame:
+        return _Frame(self._pack.size, self._offsets)
 
     def _first_launch(self, values: Values, place: Place) -> None:
         """A launch in a context that does not have the kernel yet, or whose device is not the tensors'."""
@@ -291,7 +407,7 @@ class Launcher:
             if loaded is None:
                 image = self._image(device_info(place.index))
                 function = load_function(image, self.info.entry, self.info.dynamic_shared)
-                loaded = _Loaded(int(function), place.index, function_info(function))
+                loaded = _Loaded(_handle(int(function)), function_info(function))
                 self._loaded[context, place.index] = loaded
             return loaded
 
@@ -301,21 +417,24 @@ class Launcher:
                 having = ", ".join(
                     f"the address of {name} is {value:#x}" if kind == "pointer" else f"{name} is {value}"
                     for (kind, name), value in zip(self.slots, values, strict=True)
-                    if _mentions(fact, (kind, name))
+                    if (kind, name) in mentioned(fact)
                 )
                 raise ArgumentError(
                     f"this kernel was compiled for {show_expr(fact)}, but {having}",
                     "call the kernel function itself: it compiles what a call needs",
                 )
 
-    def _explain_pack(self, fields: Values, error: Exception) -> NoReturn:
-        for axis, blocks in zip("xyz", fields[:3], strict=True):
+    def _explain_pack(self, values: Values, error: Exception) -> NoReturn:
+        for axis, blocks in zip("xyz", compile_exprs(self.info.grid, self.slots)(values), strict=True):
             if not 0 <= blocks < 2**32:
                 raise ArgumentError(f"the grid's {axis} is {blocks}, which no GPU can launch") from None
-        for param, value in zip(self.info.params, fields[-len(self.info.params) :], strict=True):
+        for param in self.info.params:
+            if isinstance(param, TensorMapParam):
+                continue
+            (value,) = compile_exprs([param.source], self.slots)(values)
             form, _ = param_layout([param])
             try:
-                struct.pack("<" + form, value)
+                struct.pack("<" + form, bf16_bits(value) if param.dtype == "bf16" else value)
             except (struct.error, OverflowError):
                 raise ArgumentError(
                     f"{show_expr(param.source)} = {value} does not fit the parameter {param.name} ({param.dtype})"
@@ -335,40 +454,15 @@ class Launcher:
         )
 
 
-class Prepared:
-    """One launch with everything fixed: call it to launch again on the same arrays, which it does not keep alive.
+class Prepared(Protocol):
+    """One launch with everything fixed: call it to launch again on the same arrays, which it does not keep alive, on
+    `stream` (a raw handle) or by default on the one that the arrays' framework uses at the time.
 
     It belongs to the context that was current when it was prepared (or to the tensors' device's primary context, if
     that was on another device) and launches there only; it is not for several threads at once.
     """
 
-    __slots__ = ("_at", "_buffer", "_config", "_explain", "_frame", "_function", "_launch", "_params", "_stream")
-
-    def __init__(self, launcher: Launcher, values: Values, place: Place) -> None:
-        fields = launcher._fields((*values, 0))
-        self._frame = frame = _Frame(launcher._size, launcher._offsets)
-        self._buffer, self._config, self._params = frame.buffer, frame.config, frame.params
-        self._stream = place.stream
-        self._function = 0
-        self._launch: Callable[..., int] = _nothing
-        self._explain = launcher._explain_launch, fields[:3]
-        if 0 in fields[:3]:
-            return
-        with on_device(place):
-            self._function = launcher._load(place).function
-        try:
-            launcher._pack(frame.buffer, 0, *fields)
-        except (struct.error, OverflowError) as error:
-            launcher._explain_pack(fields, error)
-        self._launch = launcher._launch
-
-    def __call__(self, stream: int | None = None) -> None:
-        """Launches on `stream` (a raw handle), by default on the arrays' framework's current one."""
-        _pack_stream(self._buffer, _STREAM_AT, self._stream() if stream is None else stream)
-        status = self._launch(self._config, self._function, self._params, None)
-        if status:
-            explain, grid = self._explain
-            explain(status, grid)
+    def __call__(self, stream: int | None = None) -> None: ...
 
 
 _pack_stream = struct.Struct("<Q").pack_into
@@ -376,9 +470,8 @@ _STREAM_AT = struct.calcsize("<3I3II4x")
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 
 
-def _nothing(*_: object) -> int:
+def _nothing(stream: int | None = None) -> None:
     """The launch of an empty grid."""
-    return 0
 
 
 @contextmanager
@@ -431,9 +524,3 @@ def function_info(function: Any) -> FunctionInfo:
         return int(call("cuFuncGetAttribute", getattr(attribute, f"CU_FUNC_ATTRIBUTE_{name}"), function))
 
     return FunctionInfo(ask("NUM_REGS"), ask("LOCAL_SIZE_BYTES"), ask("SHARED_SIZE_BYTES"))
-
-
-def _mentions(expr: Any, slot: tuple[str, str]) -> bool:
-    if expr == slot:
-        return True
-    return isinstance(expr, tuple) and any(_mentions(part, slot) for part in expr)

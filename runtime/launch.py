@@ -11,15 +11,19 @@ expression over the call's *slots*: one value for each pointer, run-time dimensi
     (op, x, y)                 op one of add sub mul floordiv mod ceildiv min max gcd divides less
                                ("divides", x, 16) is true where 16 divides x; ("less", x, y) where x < y
 
-`compile_exprs` turns several at once into one Python function, so that a launch evaluates no tree.
+`compile_exprs` turns several at once into one Python function, so that a launch evaluates no tree; `expr_source` gives
+one as Python text to whoever generates a function of their own.
 Dtypes are the short names f64 f32 f16 bf16 e4m3 e5m2 i8…i64 u8…u64 bool.
+
+Sources: PTX ISA 8.0, 5.4.2 (parameters are naturally aligned, or as `.align` says) and 5.5.8 (`.tensormap`: a tensor
+map as a parameter is 128 bytes, aligned to 64).
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -56,6 +60,28 @@ class Param:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorMapParam:
+    """A parameter that is a tensor map for TMA: `.param .align 64 .b8 name[128]`.
+
+    The map is of the memory that the caller's `tensor` begins at, seen as `dims` elements of `dtype`. Everything is
+    outermost first. strides: in elements, one for each dimension but the last, whose stride is 1. box: the elements
+    that one copy moves, as many as dims. swizzle: of 16-byte chunks, in bytes: 0 (none), 32, 64 or 128. l2_promotion:
+    bytes that L2 fetches at least: 0 (no more than asked), 64, 128 or 256. fill: what a load finds outside of the
+    tensor, "zeros" or "nan". See `tensor_map` for the limits.
+    """
+
+    name: str
+    tensor: str
+    dtype: str
+    dims: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    box: tuple[int, ...]
+    swizzle: int = 0
+    l2_promotion: int = 128
+    fill: str = "zeros"
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchInfo:
     """How to launch one compiled kernel.
 
@@ -66,7 +92,7 @@ class LaunchInfo:
 
     entry: str
     args: tuple[TensorArg | ScalarArg, ...]
-    params: tuple[Param, ...]
+    params: tuple[Param | TensorMapParam, ...]
     grid: tuple[Expr, Expr, Expr]
     block: tuple[int, int, int]
     cluster: tuple[int, int, int] = (1, 1, 1)
@@ -88,13 +114,18 @@ class LaunchInfo:
                 else ScalarArg(a["name"], a["dtype"])
                 for a in data["args"]
             ),
-            params=tuple(Param(p["name"], p["dtype"], _tuples(p["source"])) for p in data["params"]),
+            params=tuple(_parameter(p) for p in data["params"]),
             grid=_tuples(data["grid"]),
             block=_tuples(data["block"]),
             cluster=_tuples(data["cluster"]),
             dynamic_shared=data["dynamic_shared"],
             facts=_tuples(data["facts"]),
         )
+
+
+def _parameter(data: Mapping[str, Any]) -> Param | TensorMapParam:
+    kind = TensorMapParam if "box" in data else Param
+    return kind(**{name: _tuples(value) for name, value in data.items()})
 
 
 def _tuples(value: Any) -> Any:
@@ -132,18 +163,35 @@ def compile_exprs(exprs: Sequence[Expr], slots: Sequence[Slot]) -> Callable[[Val
 
     Raises ValueError for an expression with an unknown operation or slot.
     """
-    source = "".join(f"{_source(e, slots)}, " for e in exprs)
-    return eval(f"lambda v: ({source})", {"min": min, "max": max, "gcd": math.gcd})  # type: ignore[no-any-return]
+    names = {slot: f"v[{i}]" for i, slot in enumerate(slots)}
+    source = "".join(f"{expr_source(e, names)}, " for e in exprs)
+    return eval(f"lambda v: ({source})", dict(FUNCTIONS))  # type: ignore[no-any-return]
 
 
-def _source(expr: Expr, slots: Sequence[Slot]) -> str:
+FUNCTIONS = {"min": min, "max": max, "gcd": math.gcd}  # what the text of an expression calls
+
+
+def expr_source(expr: Expr, names: Mapping[Slot, str]) -> str:
+    """An expression as Python text, over `names`' texts for the slots. Raises ValueError as `compile_exprs` does."""
     if type(expr) is int:
         return str(expr)
-    if isinstance(expr, tuple) and expr in slots:
-        return f"v[{slots.index(expr)}]"
+    if isinstance(expr, tuple) and expr in names:
+        return names[expr]
     if isinstance(expr, tuple) and len(expr) == 3 and expr[0] in _OPERATIONS:
-        return _OPERATIONS[expr[0]].format(_source(expr[1], slots), _source(expr[2], slots))
-    raise ValueError(f"{expr!r} is no expression over {slots}")
+        operation, x, y = expr
+        if operation == "divides" and type(y) is int and y.bit_count() == 1:
+            return f"(not {expr_source(x, names)} & {y - 1})"  # cheaper for an address than its remainder
+        return _OPERATIONS[operation].format(expr_source(x, names), expr_source(y, names))
+    raise ValueError(f"{expr!r} is no expression over {tuple(names)}")
+
+
+def mentioned(expr: Expr) -> set[Slot]:
+    """The slots that an expression reads."""
+    if not isinstance(expr, tuple):
+        return set()
+    if len(expr) == 2:
+        return {(expr[0], expr[1])}
+    return mentioned(expr[1]) | mentioned(expr[2])
 
 
 def show_expr(expr: Expr) -> str:
@@ -190,14 +238,21 @@ def byte_size(dtype: str) -> int:
     return struct.calcsize("<" + _FORMATS.get(dtype, "B"))
 
 
-def param_layout(params: Sequence[Param], start: int = 0) -> tuple[str, tuple[int, ...]]:
+TENSOR_MAP_BYTES = 128
+TENSOR_MAP_ALIGNMENT = 64
+
+
+def param_layout(params: Sequence[Param | TensorMapParam], start: int = 0) -> tuple[str, tuple[int, ...]]:
     """The `struct` format of the packed parameters (little endian, explicit padding) and each one's byte offset,
-    counted from `start` bytes (a multiple of 8) before the first."""
+    counted from `start` bytes before the first. A tensor map is packed from its 128 bytes."""
     form, offsets, at = "", [], start
     for param in params:
-        code = _FORMATS[param.dtype]
-        size = struct.calcsize("<" + code)
-        padding = -at % size
+        if isinstance(param, TensorMapParam):
+            code, size, alignment = f"{TENSOR_MAP_BYTES}s", TENSOR_MAP_BYTES, TENSOR_MAP_ALIGNMENT
+        else:
+            code = _FORMATS[param.dtype]
+            size = alignment = struct.calcsize("<" + code)
+        padding = -at % alignment
         form += f"{padding}x{code}" if padding else code
         offsets.append(at + padding)
         at += padding + size

@@ -30,6 +30,17 @@ def named(*names: str) -> SimpleNamespace:
     return SimpleNamespace(**{name: name for name in names})
 
 
+def pointed(reference: Any) -> int:
+    """The address that a `ctypes.byref` stands for."""
+    return ctypes.addressof(reference._obj)
+
+
+def value_at(kind: Any, address: int) -> Any:
+    """A parameter as the driver copies it: a number, or the bytes of a tensor map."""
+    found = kind.from_address(address)
+    return bytes(found) if issubclass(kind, ctypes.Array) else found.value
+
+
 class FakeDriver:
     """Both faces: `cuda.bindings.driver`'s functions that return (status, results…), and libcuda for ctypes. A
     context's handle is 1000 + device; a function's 1, 2, …; `parameters` are the ctypes of the kernel's parameters."""
@@ -55,6 +66,8 @@ class FakeDriver:
         self.loads: list[tuple[int, bytes]] = []
         self.launches: list[SimpleNamespace] = []
         self.shared_limits: dict[int, int] = {}
+        self.maps: list[SimpleNamespace] = []
+        self.fail_map = 0
         self.fail_launch = 0
         self.fail_load = b""
 
@@ -66,9 +79,9 @@ class FakeDriver:
         out[0]._obj.value = self.stack[-1]
         return 0
 
-    def cuLaunchKernelEx(self, config_at: int, function: int, params_at: int, extra: None) -> int:
-        config = Config.from_address(config_at)
-        pointers = (ctypes.c_void_p * len(self.parameters)).from_address(params_at)
+    def cuLaunchKernelEx(self, config_at: Any, function_at: Any, params_at: Any, extra: None) -> int:
+        config = Config.from_address(pointed(config_at))
+        pointers = (ctypes.c_void_p * len(self.parameters)).from_address(pointed(params_at))
         cluster = None
         if config.count:
             assert ctypes.c_uint.from_address(config.attributes).value == 4
@@ -80,12 +93,35 @@ class FakeDriver:
                 shared=config.shared,
                 stream=config.stream or 0,
                 cluster=cluster,
-                function=function,
+                function=pointed(function_at),
                 context=self.stack[-1],
-                values=tuple(t.from_address(p).value for t, p in zip(self.parameters, pointers, strict=True)),
+                addresses=tuple(pointers),
+                values=tuple(value_at(t, p) for t, p in zip(self.parameters, pointers, strict=True)),
             )
         )
         return self.fail_launch
+
+    def cuTensorMapEncodeTiled(
+        self, out: int, dtype: int, rank: int, address: int, dims: Any, strides: Any, box: Any, steps: Any, *modes: int
+    ) -> int:
+        assert out % 64 == 0
+        interleave, swizzle, l2_promotion, fill = modes
+        assert interleave == 0
+        self.maps.append(
+            SimpleNamespace(
+                dtype=dtype,
+                address=address,
+                dims=tuple(dims),
+                strides=tuple(strides)[: rank - 1],
+                box=tuple(box),
+                steps=tuple(steps),
+                swizzle=swizzle,
+                l2_promotion=l2_promotion,
+                fill=fill,
+            )
+        )
+        ctypes.memset(out, len(self.maps), 128)
+        return self.fail_map
 
     # cuda.bindings.driver
 

@@ -50,7 +50,6 @@ _TOKEN = re.compile(
     r"0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?"
     r"|[A-Za-z_$%][\w$]*(?:::\w+)*(?:\.[\w]+)*|[\[\]{}()|!+\-,=<>*]|\.\w+|\"[^\"]*\""
 )
-_DEFAULT_ALIGN = 1
 
 
 @functools.lru_cache(maxsize=32)
@@ -246,7 +245,7 @@ class _Parser:
         space = next((w[1:] for w in words if w in (".param", ".shared", ".global", ".const", ".local", ".reg")), "reg")
         lanes = next((int(w[2:]) for w in words if w in (".v2", ".v4")), 1)
         unit = SIZES[elem] * lanes
-        align = int(words[words.index(".align") + 1]) if ".align" in words else max(unit, _DEFAULT_ALIGN)
+        align = int(words[words.index(".align") + 1]) if ".align" in words else unit
         open_ended = any(not dim.strip() for dim in dims)
         count = 1
         for dim in dims:

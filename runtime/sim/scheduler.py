@@ -12,11 +12,13 @@ Instructions that a warp executes together park the threads whose partners have 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .errors import SimulationError
 from .memory import Fault
 from .program import Step
 from .report import Finding
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 _PATIENCE = 256  # backward branches that a group may take while others could run
 _SPIN_COST = 64  # what a branch costs whose loop looks at memory that others may change
+_MAX_IDLE = 10_000  # such branches until somebody passes a barrier or exits
+_MAX_LOOPS = 5_000_000  # backward branches of a batch
 
 
 @dataclass(slots=True, eq=False)
@@ -51,6 +55,8 @@ class Scheduler:
         self.random = machine.launch.schedule == "random"
         self.rng = machine.launch.rng
         self.groups: list[Group] = []
+        self.loops = 0
+        self.idle = 0
         self.executed: dict[tuple[int, int], int] = {}
 
     def run(self) -> None:
@@ -143,43 +149,73 @@ class Scheduler:
                 self.add(pc, sel, group.rank)
                 return
             outcome = self.control(self.code[pc], pc, sel)
+            if self.code[pc].target is None:
+                self.idle = 0
             if len(outcome) != 1 or outcome[0][1] is not sel:
                 for target, part in outcome:
                     self.add(target, part, group.rank)
                 return
             target = outcome[0][0]
-            if self.groups or self.machine.barriers.released:
-                if target <= pc:
-                    patience -= _SPIN_COST if (target, pc) in self.program.spins else 1
-                    if patience <= 0:
-                        self.add(target, sel, 1 + max(other.rank for other in self.groups) if self.groups else 0)
-                        return
-                if self.random or target != pc + 1:
-                    stop = -1
-                    lower = [
-                        other for other in self.groups if not other.parked and _urgency(other) < (group.rank, target)
-                    ]
-                    if self.random or lower or any(other.pc == target for other in self.groups):
+            if target <= pc:
+                patience -= self.loop_cost(pc, target, sel)
+            if self.groups:
+                if patience <= 0:
+                    self.add(target, sel, 1 + max(other.rank for other in self.groups))
+                    return
+                if target != pc + 1:
+                    if self.must_yield(target, group.rank):
                         self.add(target, sel, group.rank)
                         return
                     stop = min((other.pc for other in self.groups if other.pc > target), default=-1)
             pc = target
 
+    def must_yield(self, target: int, rank: int) -> bool:
+        """Whether a group that jumps to `target` must let others run, or join them there."""
+        return self.random or any(
+            other.pc == target or (not other.parked and _urgency(other) < (rank, target)) for other in self.groups
+        )
+
+    def loop_cost(self, pc: int, target: int, sel: Sel) -> int:
+        """What a backward branch takes from a group's patience. Endless loops end here."""
+        self.loops += 1
+        spins = (target, pc) in self.program.spins
+        self.idle += spins
+        if self.idle > _MAX_IDLE:
+            access = self.machine.access("wait", pc, int(self.machine.thread[sel][0]))
+            message = "threads wait in a loop for memory to change, and nobody changes it"
+            if self.machine.first + self.machine.ctas < math.prod(self.machine.launch.grid):
+                message += " (later CTAs of this grid have not started)"
+            self.machine.find(Finding("deadlock", message, access), stop=True)
+        if self.loops > _MAX_LOOPS:
+            ins = self.code[pc].ins
+            raise SimulationError(
+                f"an endless loop? {_MAX_LOOPS} backward branches, the last one here", ins.line, ins.text
+            )
+        return _SPIN_COST if spins else 1
+
     def straight(self, start: int, end: int, sel: Sel, whole: bool) -> None:
         """Execute instructions that never change where a thread continues."""
         machine, watch = self.machine, self.program.watch
         self.executed[start, end] = self.executed.get((start, end), 0) + _warps(sel)
-        for index in range(start, end):
-            step = self.code[index]
-            active = sel
-            if step.guard is not None:
-                active_or_none = self.guarded(step, sel, index)
-                if active_or_none is None:
-                    continue
-                active = active_or_none
-            if index in watch:
-                _watch(machine, active, index)
-            step.run(machine, active)
+        index = start
+        try:
+            for index in range(start, end):
+                step = self.code[index]
+                active = sel
+                if step.guard is not None:
+                    passed = self.guarded(step, sel, index)
+                    if passed is None:
+                        continue
+                    active = passed
+                if index in watch:
+                    _watch(machine, active, index)
+                step.run(machine, active)
+        except (Fault, SimulationError):
+            raise
+        except Exception as problem:
+            ins = self.code[index].ins
+            message = f"the simulator failed at this instruction: {type(problem).__name__}: {problem}"
+            raise SimulationError(message, ins.line, ins.text) from problem
 
     def guarded(self, step: Step, sel: Sel, index: int) -> Sel | None:
         """The threads whose guard lets them execute, None if there are none."""

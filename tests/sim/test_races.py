@@ -336,6 +336,12 @@ def test_deadlock_names_who_waits() -> None:
     assert "32 threads" in finding.message
 
 
+def test_waiting_for_memory_that_nobody_changes() -> None:
+    finding = only(execute("L:\nld.volatile.global.u32 v, [b];\nsetp.eq.u32 p, v, 0;\n@p bra L;", grid=2), "deadlock")
+    assert "nobody changes it" in finding.message
+    assert finding.first.text == "@p bra L"
+
+
 def test_exited_threads_do_not_hold_up_barriers() -> None:
     assert not execute("setp.lt.u32 p, tid, 32;\n@p exit;\nbar.sync 0;").findings
 

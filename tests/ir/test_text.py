@@ -162,6 +162,8 @@ def draw_op(draw: st.DrawFn, kind: type[Op], block: Block, visible: list[Value],
         str([r.type for r in op.results])
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError):
         return None  # types that do not suit the operation
+    if any(isinstance(r.type, TileType) and not all(isinstance(n, int) for n in r.type.shape) for r in op.results):
+        return None  # a tile made of a tensor, whose sizes have names
     for result in op.results:
         result.name = draw(names)
     if draw(st.booleans()):

@@ -30,7 +30,7 @@ from minitile.ir.ops import arith, control, thread, tile
 from minitile.ir.types import DType, ScalarType, Type, dtype_of
 from minitile.passes.divergence import divergent_values
 from minitile.passes.examples import Example
-from minitile.passes.polynomial import Affine, Monomial, serial
+from minitile.passes.polynomial import Affine, Monomial
 from minitile.passes.proof import Bounds, Proof, Range, between, product
 
 __all__ = ["ZERO_MULTIPLE", "Affine", "Bounds", "Facts", "Monomial", "Range", "divisor_of"]
@@ -55,6 +55,7 @@ class Facts:
         self._threads = int(kernel.attrs.get("threads", 1024))
         self._owners: dict[Block, Op] = {}
         self._depths: dict[Value, int] = {}
+        self._orders: dict[Value, tuple[int, int]] = {}
         self._affine: dict[Value, Affine] = {}
         self._index: dict[Value, bool] = {}
         self._multiples: dict[Value, int] = {}
@@ -81,18 +82,19 @@ class Facts:
         for op in block.ops:
             if isinstance(op, arith.Assume):
                 assumptions.append((op.condition, scope))
-            if depth:
-                for r in op.results:
-                    self._depths[r] = depth
+            for r in op.results:
+                self._depths[r] = depth
+                self._orders[r] = len(self._orders), 0
             if isinstance(op, control.Launch):
                 self._threads = op.threads
                 extents = {v for size in op.grid for v in self.affine(size).atoms()}
-                self._extents = [Affine.of(v) for v in sorted(extents, key=serial)]
+                self._extents = [Affine.of(v) for v in sorted(extents, key=self.order)]
             inner = depth + isinstance(op, _LOOP)
             for region in op.regions:
                 self._owners[region] = op
                 for a in region.args:
                     self._depths[a] = inner
+                    self._orders[a] = len(self._orders), 0
                 once = scope is None and isinstance(op, control.Launch)
                 self._note(region, inner, None if once else region, assumptions)
 
@@ -108,6 +110,15 @@ class Facts:
             return self._depths[v]
         op = v.op
         return max((self.loop_depth(o) for o in op.operands), default=0) if op is not None else 0
+
+    def order(self, v: Value) -> tuple[int, int]:
+        """A key that puts values behind what they depend on: program order; of a value made later, its operands'."""
+        known = self._orders.get(v)
+        if known is None:
+            op = v.op
+            last = max((self.order(o)[0] for o in op.operands), default=-1) if op is not None else -1
+            known = self._orders[v] = last, v.serial
+        return known
 
     def uniform(self, v: Value) -> bool:
         """Whether all threads of the CTA hold the same number."""

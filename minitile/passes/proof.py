@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from minitile.passes.polynomial import Affine, divide, serial
+from minitile.passes.polynomial import Affine, divide
 
 if TYPE_CHECKING:
     from minitile.passes.affine import Facts
@@ -55,7 +55,7 @@ class Proof:
         best, high = self.facts.interval(a)
         if goal is not None and ((best is not None and best >= goal) or (high is not None and high < goal)):
             return best
-        for v in sorted(a.atoms(), key=serial, reverse=True):
+        for v in sorted(a.atoms(), key=self.facts.order, reverse=True):
             parts = a.split(v)
             if parts is None:
                 continue

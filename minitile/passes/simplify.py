@@ -111,10 +111,14 @@ class _Simplify(Rewriter):
         return new
 
     def divide(self, op: Any) -> Result:
-        """floordiv, truncdiv, floormod, truncmod by a constant."""
+        """floordiv, truncdiv, floormod, truncmod."""
         c = _integer(op.b)
-        if c is None or c <= 0 or not op.a.dtype.signed:
+        if op.a.dtype.kind == "uint":
             return self.divide_unsigned(op, c)
+        if c is None:
+            return self.divide_by_value(op)
+        if c <= 0:
+            return None
         quotient = isinstance(op, (arith.FloorDiv, arith.TruncDiv))
         floors = isinstance(op, (arith.FloorDiv, arith.FloorMod))
         a = self.facts.affine(op.a)
@@ -135,11 +139,17 @@ class _Simplify(Rewriter):
         return None
 
     def divide_unsigned(self, op: Any, c: int | None) -> Result:
-        if c is None or c <= 0 or c & (c - 1) or op.a.dtype.kind != "uint" or not self.thread_stage:
+        if c is None or c <= 0 or c & (c - 1) or not self.thread_stage:
             return None
         if isinstance(op, (arith.FloorDiv, arith.TruncDiv)):
             return self.again(arith.Shr(op.a, self.constant(c.bit_length() - 1, op.b)))
         return self.again(arith.And(op.a, self.constant(c - 1, op.b)))
+
+    def divide_by_value(self, op: Any) -> Result:
+        """Python's division of numbers that are not negative is C's. (While the grid is known: in either stage.)"""
+        kind = {arith.FloorDiv: arith.TruncDiv, arith.FloorMod: arith.TruncMod}.get(type(op))
+        positive = kind and all(self.facts.nonnegative(self.facts.affine(v)) for v in (op.a, op.b))
+        return self.b.emit(kind(op.a, op.b)).result if kind and positive else None
 
     def divided(self, op: Any, a: Affine, c: int, quotient: bool, floors: bool) -> Result:
         """Quotient or remainder of a = whole + rest, where c divides `whole` and 0 <= rest < c."""

@@ -14,6 +14,8 @@ from minitile.ir.parser import parse_kernel
 from minitile.ir.types import I32, i64
 from minitile.language.raster import rasterise
 from minitile.passes.affine import ZERO_MULTIPLE, Affine, Facts
+from minitile.passes.manager import PassContext
+from minitile.passes.simplify import simplify
 
 
 def named(kernel: Kernel) -> dict[str, Value]:
@@ -125,7 +127,8 @@ def test_a_grouped_grid() -> None:
 
 
 @pytest.mark.parametrize("order", ["row", "col"])
-def test_blocks_in_panels(order: str) -> None:
+@pytest.mark.parametrize("simplified", [False, True])
+def test_blocks_in_panels(order: str, simplified: bool) -> None:
     dims = {name: Value(I32, None, 0, name) for name in ("M", "N")}
     b = Builder(Block())
     kernel = Kernel("k", (), dims, b.block, {"M": 128, "N": 64})
@@ -134,11 +137,13 @@ def test_blocks_in_panels(order: str) -> None:
     bx, by, _ = (launch.body.add_arg(I32, name) for name in ("bx", "by", "bz"))
     b.emit(launch)
     with b.inside(launch.body):
-        b.value(arith.Mul(by, b.constant(128)), "rows")
-        b.value(arith.Mul(bx, b.constant(64)), "columns")
+        used = b.emit(tile.Print((b.mul(by, 128), b.mul(bx, 64)), text="%d %d"))
     rasterise(b, launch, order, 8)
-    facts, values = Facts(kernel), named(kernel)
-    rows, columns = facts.affine(values["rows"]), facts.affine(values["columns"])
+    if simplified:
+        simplify(kernel, PassContext())
+        assert not any(isinstance(op, arith.FloorDiv) for op in launch.body.ops), "C's division will do"
+    facts = Facts(kernel)
+    rows, columns = (facts.affine(v) for v in used.operands)
     m, n = facts.affine(dims["M"]), facts.affine(dims["N"])
     assert facts.nonnegative(rows)
     assert facts.nonnegative(columns)

@@ -5,9 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from minitile.ir.diagnostics import LaunchArgumentError, Location, MinitileError
 from minitile.ir.types import dtype
-from minitile.runtime.launch import LaunchInfo, ScalarArg, compile_exprs, show_expr, slots_of
+from minitile.runtime.errors import LaunchError
+from minitile.runtime.launch import (
+    LaunchInfo,
+    Param,
+    ScalarArg,
+    Slot,
+    TensorMapParam,
+    Values,
+    compile_exprs,
+    show_expr,
+    slots_of,
+)
+from minitile.runtime.tensor_map import check_box, check_tensor
 
 if TYPE_CHECKING:
     from minitile.runtime.sim import Report
@@ -40,7 +54,10 @@ def simulate(
     grid = compile_exprs(info.grid, slots)(ordered)
     if 0 in grid:
         return Report()
-    given = [_parameter(p.dtype, p.source, values) for p in info.params]
+    given = [
+        _tensor_map(p, slots, ordered) if isinstance(p, TensorMapParam) else _parameter(p, slots, ordered)
+        for p in info.params
+    ]
     try:
         report = run_ptx(
             ptx,
@@ -89,13 +106,30 @@ def _check_facts(info: LaunchInfo, slots: Sequence[tuple[str, str]], values: tup
             )
 
 
-def _parameter(kind: str, source: Any, values: dict[tuple[str, str], Any]) -> Any:
-    value = values[source]
-    if kind == "pointer":
+def _parameter(param: Param, slots: Sequence[Slot], values: Values) -> Any:
+    (value,) = compile_exprs([param.source], slots)(values)
+    if param.dtype == "pointer":
         return value
-    import numpy as np
+    return np.asarray(value).astype(dtype(param.dtype).numpy)[()]
 
-    return np.asarray(value).astype(dtype(kind).numpy)[()]
+
+def _tensor_map(param: TensorMapParam, slots: Sequence[Slot], values: Values) -> Any:
+    """The simulator's tensor map: a view of the array that has the map's dimensions and strides."""
+    from minitile.launching import raise_for_caller
+    from minitile.runtime.sim import TensorMap
+
+    array = values[slots.index(("pointer", param.tensor))]
+    dims = compile_exprs(param.dims, slots)(values)
+    strides = tuple(s * array.itemsize for s in compile_exprs(param.strides, slots)(values))
+    try:
+        check_box(param)
+        if 0 not in dims:
+            check_tensor(param, 0, dims, strides)
+    except LaunchError as error:
+        raise_for_caller(error)
+    memory = array.reshape(-1).view(np.uint8)
+    view: Any = np.ndarray(dims, dtype(param.dtype).numpy, memory, 0, (*strides, array.itemsize))
+    return TensorMap(view, param.box, swizzle=param.swizzle, oob_fill=param.fill)
 
 
 def _as_error(fault: Any, report: Report | None) -> SimulationError:

@@ -66,7 +66,7 @@ class TensorMapEncoder:
         self.slots = tuple(slot for slot in slots if slot in read)  # what a map depends on: the order of a key
         self.known: dict[Values, bytes] = {}
         self._evaluate = compile_exprs(exprs, self.slots)
-        self._encode_tiled = getattr(library, "cuTensorMapEncodeTiled", None)
+        self._encode_tiled: Any = getattr(library, "cuTensorMapEncodeTiled", None)
         if self._encode_tiled is None:
             raise UnavailableError("this CUDA driver makes no tensor maps", "they came with CUDA 12.0")
 

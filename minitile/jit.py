@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, overload
@@ -36,7 +37,7 @@ from minitile.language.trace import TraceInput, tensor_shape, trace_kernel
 from minitile.launching import Dispatcher, Executable, caller_location, for_users, raise_for_caller, shorten
 from minitile.runtime.arrays import Place, describe
 from minitile.runtime.errors import LaunchError
-from minitile.runtime.launch import Expr, LaunchInfo, Param, ScalarArg, TensorArg
+from minitile.runtime.launch import Expr, LaunchInfo, Param, ScalarArg, TensorArg, TensorMapParam
 from minitile.simulate import simulate
 from minitile.target import DEFAULT, Target, parse_target, target_for
 
@@ -364,14 +365,8 @@ class CompiledKernel:
         start = time.perf_counter()
         traced = case.trace()
         middle = time.perf_counter()
-        try:
+        with _bugs_said(case.kernel):
             result = compile_ir(traced, target, self.passes)
-        except MinitileError:
-            raise
-        except Exception as error:
-            code = case.kernel.function.__code__
-            place = Location.of_line(code.co_filename, code.co_firstlineno, code.co_name)
-            raise InternalError(f"{type(error).__name__}: {error}", place) from error
         spent = (time.perf_counter() - middle) * 1e3
         written = result.timings.get("write_ptx", 0.0)
         self.pass_timings = result.timings
@@ -401,7 +396,8 @@ class CompiledKernel:
         """Executes the PTX on NumPy arrays. `schedule` is when asynchronous copies land: "eager", "lazy" or "random"
         (by `seed`); `check` looks for races. Raises RaceError, SimulationError, LaunchArgumentError."""
         self._bind_on_cpu(args)
-        return simulate(self.launch_info, self.asm["ptx"], args, schedule, seed, check)
+        with _bugs_said(self.case.kernel):
+            return simulate(self.launch_info, self.asm["ptx"], args, schedule, seed, check)
 
     @property
     @for_users
@@ -433,7 +429,8 @@ class CompiledKernel:
         return self.assembled.spill_stores + self.assembled.spill_loads
 
     def _run_in_simulator(self, args: tuple[Any, ...]) -> None:
-        simulate(self.launch_info, self.asm["ptx"], args)
+        with _bugs_said(self.case.kernel):
+            simulate(self.launch_info, self.asm["ptx"], args)
 
     def _bind_on_cpu(self, args: tuple[Any, ...]) -> None:
         try:
@@ -444,6 +441,19 @@ class CompiledKernel:
             raise LaunchArgumentError(
                 f"simulate works on NumPy arrays, not on tensors on {place}", caller_location(), "copy them to the host"
             )
+
+
+@contextmanager
+def _bugs_said(kernel: Kernel) -> Iterator[None]:
+    """What nobody foresaw becomes an InternalError that names the kernel."""
+    try:
+        yield
+    except (MinitileError, LaunchError, MemoryError):
+        raise
+    except Exception as error:
+        code = kernel.function.__code__
+        place = Location.of_line(code.co_filename, code.co_firstlineno, code.co_name)
+        raise InternalError(f"{type(error).__name__}: {error}", place) from error
 
 
 class _Texts(Mapping[str, str]):
@@ -477,8 +487,12 @@ def launch_info(result: Result, case: Case) -> LaunchInfo:
     """The launch as plain data. The entry's parameters are the signature's in order, then the dimensions it uses."""
     args = case.args()
     by_position = iter(args)
-    params = []
+    params: list[Param | TensorMapParam] = []
+    maps = {entry[0]: entry for entry in result.tensor_maps}
     for name, kind, dtype in result.params:
+        if kind == "tensor_map":
+            params.append(tensor_map(args, *maps[name]))
+            continue
         owner = name if kind == "dim" else next(by_position).name
         params.append(Param(name, "pointer" if kind == "pointer" else dtype, (kind, owner)))
     facts: list[Expr] = [("divides", ("dim", d), p) for d, p in case.divisors.items() if p > 1]
@@ -492,6 +506,18 @@ def launch_info(result: Result, case: Case) -> LaunchInfo:
         dynamic_shared=result.shared_bytes,
         facts=tuple(facts),
     )
+
+
+def tensor_map(
+    args: Sequence[TensorArg | ScalarArg], name: str, tensor: str, box: tuple[int, ...], swizzle: int
+) -> TensorMapParam:
+    """The map of a whole tensor of the signature."""
+    (arg,) = (a for a in args if isinstance(a, TensorArg) and a.name == tensor)
+    dims: list[Expr] = [("dim", d) if isinstance(d, str) else d for d in arg.shape]
+    strides: list[Expr] = []
+    for size in reversed(dims[1:]):
+        strides.append(size if not strides else ("mul", strides[-1], size))
+    return TensorMapParam(name, tensor, arg.dtype, tuple(dims), tuple(reversed(strides)), box, swizzle)
 
 
 def _divisor(n: int) -> int:

@@ -28,6 +28,7 @@ from minitile.passes.place_shared import place_shared
 from minitile.passes.prefetch_fragments import prefetch_fragments
 from minitile.passes.simplify import simplify
 from minitile.passes.software_pipeline import software_pipeline
+from minitile.passes.specialise import specialise
 from minitile.passes.spread_copies import spread_copies
 from minitile.passes.thread_barriers import thread_barriers
 from minitile.passes.unroll import unroll
@@ -47,6 +48,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("fragments_to_values", fragments_to_values),
     ("simplify", simplify),
     # While a copy is still one operation.
+    ("specialise", specialise),
     ("software_pipeline", software_pipeline),
     ("simplify", simplify),
     ("infer_layouts", infer_layouts),
@@ -70,7 +72,17 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
 ]
 
 OPTIONAL = frozenset(
-    {"simplify", "cse", "licm", "prefetch_fragments", "software_pipeline", "spread_copies", "unroll", "induction"}
+    {
+        "simplify",
+        "cse",
+        "licm",
+        "prefetch_fragments",
+        "software_pipeline",
+        "specialise",
+        "spread_copies",
+        "unroll",
+        "induction",
+    }
 )
 
 PASSES: dict[str, Pass] = {**dict(TILE_PASSES), "lower": lower, **dict(THREAD_PASSES)}
@@ -79,7 +91,8 @@ PASSES: dict[str, Pass] = {**dict(TILE_PASSES), "lower": lower, **dict(THREAD_PA
 @dataclass
 class Result:
     """Assembly and how to launch it. `grid` holds expressions of runtime.launch over the run-time dimensions; `params`
-    (name, kind, dtype) in the entry's order; `texts` the IR by stage; `timings` milliseconds by pass."""
+    (name, kind, dtype) in the entry's order; `tensor_maps` (parameter, tensor, box, swizzle); `texts` the IR by stage;
+    `timings` milliseconds by pass; `notes` what was not done, and why."""
 
     ptx: str
     entry: str
@@ -89,6 +102,8 @@ class Result:
     params: tuple[tuple[str, str, str], ...]
     texts: dict[str, str] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
+    tensor_maps: tuple[tuple[str, str, tuple[int, ...], int], ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def make_context(target: Target, options: Mapping[str, Any] | None = None) -> PassContext:
@@ -137,11 +152,13 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
         module.text,
         module.entry,
         grid,
-        (kernel.attrs["threads"], 1, 1),
+        (kernel.attrs["threads"] + kernel.attrs.get("producer_threads", 0), 1, 1),
         kernel.attrs.get("shared_bytes", 0),
         module.params,
         kept,
         context.timings,
+        kernel.attrs.get("tensor_maps", ()),
+        tuple(context.notes),
     )
 
 

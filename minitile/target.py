@@ -56,7 +56,7 @@ TARGETS: dict[str, Target] = {
     for target in (
         Target("sm_80", "nvidia", "sm_80", "sm_80", "8.0", (8, 0), 163 * 1024, 48 * 1024, _SM80),
         Target("sm_89", "nvidia", "sm_89", "sm_89", "8.4", (8, 9), 99 * 1024, 48 * 1024, _SM89),
-        Target("sm_90a", "nvidia", "sm_90a", "sm_80", "8.0", (9, 0), 227 * 1024, 48 * 1024, _SM90A),
+        Target("sm_90a", "nvidia", "sm_90a", "sm_90a", "8.4", (9, 0), 227 * 1024, 48 * 1024, _SM90A),
         Target("gfx942", "amd", "gfx942", "", "", (0, 0), 64 * 1024, 64 * 1024, _CDNA3, 64, 1024, 512),
         Target("gfx950", "amd", "gfx950", "", "", (0, 0), 160 * 1024, 64 * 1024, _CDNA4, 64, 1024, 512),
     )
@@ -85,6 +85,8 @@ def target_for(capability: tuple[int, int], max_shared: int) -> Target:
     Raises TargetError for devices older than sm_80.
     """
     arch = "sm_{}{}".format(*capability)
+    if capability == TARGETS["sm_90a"].capability:
+        arch += "a"  # what wgmma and setmaxnreg need; such code runs on this capability alone
     fitting = [t for t in TARGETS.values() if t.lowering == t.name and t.capability <= capability]
     if not fitting:
         raise TargetError(f"this GPU is {arch}: minitile needs sm_80 (Ampere) or newer")

@@ -231,8 +231,12 @@ def join(w: Emitter, op: tile.Join) -> None:
     w.emit("cp.async.commit_group;")
 
 
+_WAIT = {"": "cp.async.wait_group", "wgmma": "wgmma.wait_group.sync.aligned"}
+
+
 def wait(w: Emitter, op: tile.Wait) -> None:
-    w.emit(f"cp.async.wait_group {op.pending or 0};")
+    counter = op.token.type.counter  # type: ignore[attr-defined]
+    w.emit(f"{_WAIT[counter]} {op.pending or 0};")
 
 
 def ldmatrix(w: Emitter, op: thread.LdMatrix) -> None:

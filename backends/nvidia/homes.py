@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from minitile.backends.nvidia.ops import Instruction
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import arith, control, thread, tile
+from minitile.ir.ops import arith, control, hopper, roles, thread, tile
 from minitile.ir.types import RegsType, ScalarType
 
 # Operations that give existing registers another name; integer casts between equal widths too (`is_alias`).
@@ -37,6 +37,8 @@ IN_PLACE = (arith.Unary, arith.Binary, arith.Fma, arith.Select, Instruction)
 # Loads have no effect but their result: like pure operations, they go when nobody needs it.
 _LOADS = (thread.LoadMem, thread.LdMatrix)
 _MAYBE_ALIASES = (*_ALIASES, arith.Cast)
+# Operations that update an operand's registers where they are.
+_UPDATES: dict[type[Op], str] = {thread.MmaSync: "c", hopper.Wgmma: "c", roles.Await: "a"}
 
 # The operands of memory operations that become code: addresses, then others. (`mem` and `slot` are for the analyses.)
 _MEMORY: dict[type[Op], tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -45,6 +47,13 @@ _MEMORY: dict[type[Op], tuple[tuple[str, ...], tuple[str, ...]]] = {
     thread.AtomicMem: (("address",), ("predicate", "value")),
     thread.CpAsync: (("dst", "src"), ("predicate", "enable")),
     thread.LdMatrix: (("address",), ()),
+    hopper.MbarrierInit: (("address",), ()),
+    hopper.MbarrierArrive: (("address",), ("predicate",)),
+    hopper.MbarrierExpect: (("address",), ("predicate",)),
+    hopper.MbarrierWait: (("address",), ("parity",)),
+    hopper.TmaLoad: (("address", "barrier"), ("predicate",)),
+    hopper.Wgmma: ((), ("a", "b", "c")),
+    roles.Await: ((), ("a",)),
 }
 
 
@@ -132,8 +141,8 @@ class _Survey:
                 self._structure(op)
                 for region in op.regions:
                     used |= self.free[region]
-            elif isinstance(op, thread.MmaSync):
-                self._link(op.result, op.c, self._depth)
+            elif kind in _UPDATES:
+                self._link(op.results[0], getattr(op, _UPDATES[kind]), self._depth)
             elif kind in _MAYBE_ALIASES and is_alias(op):
                 roots[op.results[0]] = tuple({r: None for v in values for r in roots.get(v, (v,))})
             if self._depth:  # what a loop uses of the outside
@@ -210,8 +219,9 @@ class _Backward:
         root in another order, so that not even an elementwise operation reads each before it writes it."""
         if isinstance(op, IN_PLACE):
             used = [v for v in used if v in self.survey.roots]
-        elif isinstance(op, thread.MmaSync):
-            used = [v for v in used if v is not op.c or v in self.survey.roots]
+        elif type(op) in _UPDATES:
+            old = getattr(op, _UPDATES[type(op)])
+            used = [v for v in used if v is not old or v in self.survey.roots]
         return [root for v in used for root in self.survey.roots_of(v)]
 
     def loop(self, op: control.For, live: set[Value]) -> None:
@@ -325,4 +335,6 @@ def _code_operands(op: Op) -> list[Value]:
         return op.operands
     addresses, others = fields
     used = [fold_address(getattr(op, name))[0] for name in addresses]
+    if isinstance(op, hopper.TmaLoad):
+        used += op.coordinates
     return used + [v for name in others if (v := getattr(op, name)) is not None]

@@ -18,10 +18,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
+from minitile.backends.nvidia.hopper import HOPPER_RULES, plan_wgmma
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import ResourceError, TypeMismatchError
-from minitile.ir.ops import thread, tile
+from minitile.ir.ops import roles, thread, tile
 from minitile.ir.types import BufferType, DType, TensorType, TileType, f32
 from minitile.layout import (
     ATOMS_OF_DTYPE,
@@ -72,15 +74,16 @@ FEATURE = {"e4m3": "mma_fp8", "e5m2": "mma_fp8"}
 
 @lru_cache(maxsize=8)
 def rules_for(target: Target) -> Rules:
-    """The rules of an NVIDIA target whose lowering is sm_80's."""
+    """The rules of an NVIDIA target: sm_80's, and those of sm_90a where the target has wgmma."""
 
     def gemm_plan(op: tile.Gemm, threads: int) -> GemmPlan:
-        return plan_gemm(op, threads, target)
+        return plan_wgmma(op, threads) if isinstance(op, roles.AsyncGemm) else plan_gemm(op, threads, target)
 
     def gemm(low: Lowering, op: tile.Gemm) -> Value:
         return lower_gemm(low, op, plan_gemm(op, low.threads, target))
 
-    return Rules(gemm_plan, {tile.Gemm: gemm, tile.Copy: copy, tile.AsyncCopy: async_copy})
+    rules: dict[type[Op], Any] = {tile.Gemm: gemm, tile.Copy: copy, tile.AsyncCopy: async_copy}
+    return Rules(gemm_plan, rules | (HOPPER_RULES if target.has("wgmma") else {}))
 
 
 # gemm -----------------------------------------------------------------------------------------------------------------

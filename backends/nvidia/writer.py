@@ -25,7 +25,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minitile.backends.nvidia import emit_arith, emit_atomic, emit_cast, emit_memory, emit_print, emit_warp
+from minitile.backends.nvidia import (
+    emit_arith,
+    emit_atomic,
+    emit_cast,
+    emit_hopper,
+    emit_memory,
+    emit_print,
+    emit_warp,
+)
 from minitile.backends.nvidia.emitter import Emitter
 from minitile.backends.nvidia.homes import plan
 from minitile.backends.nvidia.legalize import legalize
@@ -34,7 +42,7 @@ from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops import control, thread
-from minitile.ir.types import DType, RegsType, ScalarType, TensorType
+from minitile.ir.types import DType, RegsType, ScalarType, TensorType, u8
 from minitile.target import Target
 
 _EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
@@ -44,6 +52,7 @@ _EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     **emit_atomic.EMIT,
     **emit_warp.EMIT,
     **emit_print.EMIT,
+    **emit_hopper.EMIT,
 }
 _LOADS = (thread.LoadMem, thread.LdMatrix)
 
@@ -82,6 +91,9 @@ class _Writer:
         for name, value in self.kernel.dims.items():
             if value in self.needed:
                 self._parameter(value, "dim", name, taken)
+        for name, *_ in self.kernel.attrs.get("tensor_maps", ()):
+            self.params.append((name, "tensor_map", u8))
+            self.entry_names.append(name)
 
     def _parameter(self, value: Value, kind: str, name: str, taken: set[str]) -> None:
         w = self.w
@@ -122,13 +134,13 @@ class _Writer:
             head.append(f".extern .shared .align 1024 .b8 smem[];  // {shared} bytes")
         head += w.globals
         declared = [
-            f"  .param {_parameter_type(kind, dtype)} {name}"
+            f"  .param {_parameter(name, kind, dtype)}"
             for name, (_, kind, dtype) in zip(self.entry_names, self.params, strict=True)
         ]
         head += ["", f".visible .entry {entry}("]
         if declared:
             head.append(",\n".join(declared))
-        head += [")", f".reqntid {kernel.attrs['threads']}"]
+        head += [")", f".reqntid {kernel.attrs['threads'] + kernel.attrs.get('producer_threads', 0)}"]
         if kernel.attrs.get("min_ctas"):
             head.append(f".minnctapersm {kernel.attrs['min_ctas']}")
         body = w.registers.declarations()
@@ -309,8 +321,10 @@ def _memory_type(dtype: DType) -> str:
     return "b16" if dtype.bits == 16 else ("s8" if dtype.kind == "int" else "u8")
 
 
-def _parameter_type(kind: str, dtype: DType) -> str:
-    return ".u64 .ptr .global .align 16" if kind == "pointer" else f".{_memory_type(dtype)}"
+def _parameter(name: str, kind: str, dtype: DType) -> str:
+    if kind == "tensor_map":
+        return f".align 64 .b8 {name}[128]"
+    return f"{'.u64 .ptr .global .align 16' if kind == 'pointer' else '.' + _memory_type(dtype)} {name}"
 
 
 def _quoted(file: str) -> str:

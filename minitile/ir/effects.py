@@ -24,6 +24,7 @@ class Access:
     region    bytes [lo, hi) of one version that it may touch; None: all
     proxy     "generic", "async" (TMA, wgmma) or "tensormap"
     token     the token whose completion ends the access; None: it is complete at once, for the accessing thread
+    channel   what orders the access with the others of the same memory, if it is not barriers: a channel's slots
     threads   "all" threads of the CTA, "each" its own private part, "one" elected thread
     place     what each thread's addresses come from: with equal places, each thread touches the same bytes twice
     """
@@ -35,6 +36,7 @@ class Access:
     proxy: str = "generic"
     token: Value | None = None
     threads: str = "all"
+    channel: Value | None = None
     place: object = None
 
     @property

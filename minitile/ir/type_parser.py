@@ -23,6 +23,7 @@ from minitile.ir.types import (
     SlotType,
     TensorType,
     TileType,
+    TokenType,
     Type,
 )
 
@@ -146,5 +147,6 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "future": lambda inner, text: FutureType(parse_type(inner)),
     "channel": _channel,
     "slot": _slot,
+    "token": lambda inner, text: TokenType(inner),
     "layout": _layout,
 }

@@ -196,8 +196,12 @@ class BufferType(Type):
 
 @dataclass(frozen=True, slots=True)
 class TokenType(Type):
+    """`counter`: the hardware's way to count completions, where it is not cp.async groups ("wgmma")."""
+
+    counter: str = ""
+
     def __str__(self) -> str:
-        return "token"
+        return f"token<{self.counter}>" if self.counter else "token"
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +239,7 @@ I64 = ScalarType(i64)
 F32 = ScalarType(f32)
 BOOL = ScalarType(bool_)
 TOKEN = TokenType()
+WGMMA_TOKEN = TokenType("wgmma")
 
 
 def dtype_of(t: Type) -> DType:

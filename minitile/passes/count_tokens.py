@@ -7,9 +7,10 @@
       %u2 = join %c                                  %u2 = join %c
       yield %u1, %u2                                 yield %u1, %u2
 
-Each `join` commits one group (cp.async.commit_group), an empty one too. Groups complete in order, so that waiting until
-at most N are in flight completes a token exactly when N groups or more were committed after its own, on every path that
-leads here: N is the least over the paths (PTX ISA 8.0, cp.async.wait_group).
+Each `join` commits one group (cp.async.commit_group), an empty one too; each `wgmma` one of its own kind, and `await`
+is its wait. Groups of a kind complete in order, so that waiting until at most N are in flight completes a token exactly
+when N groups or more were committed after its own, on every path that leads here: N is the least over the paths (PTX
+ISA 8.0, cp.async.wait_group, wgmma.wait_group).
 
 A forward walk counts, for each token, the groups committed since. Where paths meet, the least count holds; loops are
 walked until nothing changes (counts only fall). A wait for a token that is complete anyway, since there is nothing to
@@ -19,11 +20,12 @@ wait for or a wait before this one has covered it, disappears. A copy that is aw
 from __future__ import annotations
 
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import control, tile
-from minitile.ir.types import TokenType
+from minitile.ir.ops import control, hopper, roles, tile
+from minitile.ir.types import TokenType, Type
 from minitile.passes.manager import PassContext
 
-Ages = dict[Value, int]  # groups committed after the token's own
+Ages = dict[Value, int]  # groups of its kind committed after the token's own
+_Waiting = tile.Wait | roles.Await
 COMPLETE = 1 << 30  # the age of a token that needs no wait; counting on does not make it less
 _UNCOMMITTED = -1  # a copy in no group yet; the next group takes it in
 
@@ -41,15 +43,15 @@ def _write(block: Block, counts: dict[Op, int]) -> None:
     for op in block.ops:
         for region in op.regions:
             _write(region, counts)
-        if isinstance(op, tile.Wait):
+        if isinstance(op, (tile.Wait, roles.Await)):
             age = counts[op]
-            if age >= COMPLETE:
+            if age >= COMPLETE and isinstance(op, tile.Wait):
                 continue
             if age == _UNCOMMITTED:
                 commit = tile.Join((op.token,))
                 commit.loc = op.loc
                 ops.append(commit)
-            op.pending = max(age, 0)
+            op.pending = max(age, 0) if age < COMPLETE else None
         ops.append(op)
     block.ops = ops
 
@@ -57,11 +59,12 @@ def _write(block: Block, counts: dict[Op, int]) -> None:
 def _block(block: Block, ages: Ages, counts: dict[Op, int]) -> None:
     """Walk a block; `ages` becomes what holds at its end, `counts` gets the age of each awaited token."""
     for op in block.ops:
-        if isinstance(op, tile.Wait):
+        if isinstance(op, (tile.Wait, roles.Await)):
             _wait(op, ages, counts)
-        elif isinstance(op, tile.Join):
-            _commit(ages)
-            ages[op.result] = 0
+        elif isinstance(op, (tile.Join, hopper.Wgmma)):
+            token = op.results[-1]
+            _commit(ages, token.type)
+            ages[token] = 0
         elif isinstance(op, tile.NoToken):
             ages[op.result] = COMPLETE
         elif isinstance(op, control.For):
@@ -74,20 +77,21 @@ def _block(block: Block, ages: Ages, counts: dict[Op, int]) -> None:
             ages.update((r, _UNCOMMITTED) for r in op.results if isinstance(r.type, TokenType))
 
 
-def _commit(ages: Ages) -> None:
+def _commit(ages: Ages, kind: Type) -> None:
     for token in ages:
-        ages[token] += 1
+        if token.type == kind:
+            ages[token] += 1
 
 
-def _wait(op: tile.Wait, ages: Ages, counts: dict[Op, int]) -> None:
+def _wait(op: _Waiting, ages: Ages, counts: dict[Op, int]) -> None:
     age = counts[op] = ages[op.token]
     if age >= COMPLETE:
         return
     if age == _UNCOMMITTED:
-        _commit(ages)
+        _commit(ages, op.token.type)
         age = 0
     for token, other in ages.items():
-        if other >= age:
+        if other >= age and token.type == op.token.type:
             ages[token] = COMPLETE
 
 

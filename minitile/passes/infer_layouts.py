@@ -124,8 +124,8 @@ class _Inference:
     def _constrain(self, op: Op) -> None:
         if isinstance(op, tile.Gemm):
             plan = self.rules.gemm_plan(op, self.threads)
-            self.firm.append((op.c, op.result))
-            self.anchors.append((op.result, plan.c, op))
+            self.firm.append((op.c, op.results[0]))
+            self.anchors.append((op.results[0], plan.c, op))
         elif isinstance(op, tile.Reduce):
             if is_tile(op.result):
                 self.quotients.append((op.a, op.dim, op.result))
@@ -350,7 +350,7 @@ class _Converter:
             if is_tile(op.b):
                 op.b = self.convert(op.b, plan.b.permute_dims((1, 0)) if op.transpose_b else plan.b, op)
             op.c = self.convert(op.c, plan.c, op)
-            op.result.type = TileType(op.result.shape, op.result.dtype, plan.c)
+            op.results[0].type = TileType(op.c.shape, op.c.dtype, plan.c)
             return
         if isinstance(op, tile.Reduce):
             if is_tile(op.result):

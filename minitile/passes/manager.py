@@ -29,12 +29,14 @@ from minitile.target import DEFAULT, Target
 @dataclass
 class PassContext:
     """What passes share besides the kernel: the target, what its backend says of its instructions, the options of this
-    compilation, and the time each took, in milliseconds by name."""
+    compilation, the time each took, in milliseconds by name, and notes for `compile --explain`: what was not done and
+    why."""
 
     target: Target = DEFAULT
     rules: Rules = NO_RULES
     options: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 Pass = Callable[[Kernel, PassContext], None]

@@ -176,11 +176,13 @@ class _Walk:
         return isinstance(op, tile.SyncThreads)
 
     def touches_of(self, op: Op, single: object = None) -> list[tuple[Touch, Value | None]]:
-        """The accesses of an operation that other threads can see, each with its token."""
+        """The accesses of an operation that other threads can see, each with its token; a channel orders its own."""
         found = self.touches.get(op)
         if found is None:
             found = self.touches[op] = [
-                (touch(op, a, single, self.facts), a.token) for a in op.accesses() if not is_private(a)
+                (touch(op, a, single, self.facts), a.token)
+                for a in op.accesses()
+                if a.channel is None and not is_private(a)
             ]
         if self.first:
             return [(moved(t, self.first), token) for t, token in found]

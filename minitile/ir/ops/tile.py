@@ -25,7 +25,7 @@ from minitile.ir.ops.checks import (
     require_region,
     require_scalar,
 )
-from minitile.ir.types import I32, TOKEN, BufferType, DType, ScalarType, TileType, Type, bool_, i32
+from minitile.ir.types import I32, TOKEN, BufferType, DType, ScalarType, TileType, TokenType, Type, bool_, i32
 
 Dims = tuple[int | None, ...]
 
@@ -275,8 +275,10 @@ class AsyncCopy(Copy, name="async_copy", stage="tile", uniform=True):
 class NoToken(Op, name="no_token", pure=True):
     """A token that is complete from the start."""
 
+    counter: str = attr("")
+
     def infer(self) -> tuple[Type, ...]:
-        return (TOKEN,)
+        return (TokenType(self.counter),)
 
 
 class Join(Op, name="join"):

@@ -1,0 +1,141 @@
+"""How the operations of sm_90a print: mbarriers, TMA, wgmma, setmaxnreg. PTX ISA 8.0, 9.7.12.15 (mbarrier), 9.7.8.24
+(cp.async.bulk.tensor), 9.7.14 (wgmma), 9.7.17.5 (setmaxnreg)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from minitile.backends.nvidia.emit_memory import addresses
+from minitile.backends.nvidia.emitter import Emitter
+from minitile.backends.nvidia.ptx import register_type
+from minitile.ir.core import Op, Value
+from minitile.ir.ops import hopper, roles
+
+
+def warp_index(w: Emitter, op: hopper.WarpIndex) -> None:
+    """Broadcast from lane 0, so that the assembler may keep it in a uniform register."""
+    tid, warp = w.temp("b32"), w.temp("b32")
+    (target,) = w.targets(op.result)
+    w.emit(f"mov.u32 {tid}, %tid.x;")
+    w.emit(f"shr.u32 {warp}, {tid}, 5;")
+    w.emit(f"shfl.sync.idx.b32 {target}, {warp}, 0, 31, 0xffffffff;")
+
+
+def elect(w: Emitter, op: hopper.Elect) -> None:
+    (target,) = w.targets(op.result)
+    w.emit(f"elect.sync _|{target}, 0xffffffff;")
+
+
+def _place(w: Emitter, address: Value) -> str:
+    return addresses(w, address, (0,), (0,))[0]
+
+
+def _guard(w: Emitter, predicate: Value | None) -> str | None:
+    return w.guards(predicate, (0,), 1)[0]
+
+
+def mbarrier_init(w: Emitter, op: hopper.MbarrierInit) -> None:
+    w.emit(f"mbarrier.init.shared.b64 {_place(w, op.address)}, {op.count};")
+
+
+def mbarrier_init_fence(w: Emitter, op: hopper.MbarrierInitFence) -> None:
+    w.emit("fence.mbarrier_init.release.cluster;")
+
+
+def mbarrier_arrive(w: Emitter, op: hopper.MbarrierArrive) -> None:
+    guard = _guard(w, op.predicate)
+    if guard is not None:
+        w.emit(f"{guard}mbarrier.arrive.shared.b64 _, {_place(w, op.address)};")
+
+
+def mbarrier_expect(w: Emitter, op: hopper.MbarrierExpect) -> None:
+    guard = _guard(w, op.predicate)
+    if guard is not None:
+        w.emit(f"{guard}mbarrier.arrive.expect_tx.shared.b64 _, {_place(w, op.address)}, {op.bytes};")
+
+
+def mbarrier_wait(w: Emitter, op: hopper.MbarrierWait) -> None:
+    """try_wait suspends the thread for a while and may come back too early: again, then."""
+    done, again = w.temp("pred"), w.code.label("wait")
+    parity = w.register(w.element(op.parity), "b32")
+    w.code.place(again)
+    w.emit(f"mbarrier.try_wait.parity.shared.b64 {done}, {_place(w, op.address)}, {parity};")
+    w.emit(f"@!{done} bra {again};")
+
+
+def tma_load(w: Emitter, op: hopper.TmaLoad) -> None:
+    guard = _guard(w, op.predicate)
+    if guard is None:
+        return
+    rank = len(op.coordinates)
+    at = ", ".join(w.register(w.element(c), "b32") for c in op.coordinates)
+    generic = w.at_top(("map", op.map), "b64", op.map, f"mov.b64 {{0}}, {op.map};\n  cvta.param.u64 {{0}}, {{0}};")
+    w.emit(
+        f"{guard}cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        f"{_place(w, op.address)}, [{generic}, {{{at}}}], {_place(w, op.barrier)};"
+    )
+
+
+def set_max_registers(w: Emitter, op: hopper.SetMaxRegisters) -> None:
+    w.emit(f"setmaxnreg.{'inc' if op.increase else 'dec'}.sync.aligned.u32 {op.count};")
+
+
+_TYPE = {"bf16": "bf16", "f16": "f16"}
+
+
+def wgmma(w: Emitter, op: hopper.Wgmma) -> None:
+    """Fence, the multiplications, commit. The accumulators are updated where they are."""
+    accumulators = w.in_registers(op.c)
+    targets = w.targets(op.results[0])
+    kind = register_type(op.c.dtype)
+    if targets != accumulators:
+        w.parallel([(d, s, kind) for d, s in zip(targets, accumulators, strict=True)])
+    a, b = w.element(op.a), w.element(op.b)
+    each, steps = op.n // 2, len(op.b_offsets)
+    t = _TYPE[op.dtype.name]
+    opcode = f"wgmma.mma_async.sync.aligned.m64n{op.n}k{op.k}.f32.{t}.{t}"
+    flags = f"1, 1, 1, {int(op.transpose_a)}, {int(op.transpose_b)}"
+    w.emit("wgmma.fence.sync.aligned;")
+    for m in range(len(op.a_offsets) // steps):
+        registers = "{" + ", ".join(targets[m * each : (m + 1) * each]) + "}"
+        for k in range(steps):
+            x, y = _moved(w, a, op.a_offsets[m * steps + k]), _moved(w, b, op.b_offsets[k])
+            w.emit(f"{opcode} {registers}, {x}, {y}, {flags};")
+    w.emit("wgmma.commit_group.sync.aligned;")
+
+
+def _moved(w: Emitter, descriptor: str, by: int) -> str:
+    if not by:
+        return descriptor
+    return w.once(("descriptor", descriptor, by), lambda: _add(w, descriptor, by))  # type: ignore[no-any-return]
+
+
+def _add(w: Emitter, descriptor: str, by: int) -> str:
+    moved = w.temp("b64")
+    w.emit(f"add.s64 {moved}, {descriptor}, {by};")
+    return moved
+
+
+def await_(w: Emitter, op: roles.Await) -> None:
+    if op.pending is not None:
+        w.emit(f"wgmma.wait_group.sync.aligned {op.pending};")
+    source, targets = w.in_registers(op.a), w.targets(op.result)
+    if source != targets:
+        kind = register_type(op.a.dtype)
+        w.parallel([(d, s, kind) for d, s in zip(targets, source, strict=True)])
+
+
+EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
+    hopper.WarpIndex: warp_index,
+    hopper.Elect: elect,
+    hopper.MbarrierInit: mbarrier_init,
+    hopper.MbarrierInitFence: mbarrier_init_fence,
+    hopper.MbarrierArrive: mbarrier_arrive,
+    hopper.MbarrierExpect: mbarrier_expect,
+    hopper.MbarrierWait: mbarrier_wait,
+    hopper.TmaLoad: tma_load,
+    hopper.SetMaxRegisters: set_max_registers,
+    hopper.Wgmma: wgmma,
+    roles.Await: await_,
+}

@@ -1,0 +1,123 @@
+"""Thread operations of sm_90a: mbarriers, the copy engine (TMA), warpgroup multiplication, register budgets.
+
+Barrier words lie in a shared buffer of their own, `ring`; their accesses are ordered by what they are.
+"""
+
+from __future__ import annotations
+
+from minitile.ir.core import Op, Value, attr, maybe, operand, operands
+from minitile.ir.effects import Access
+from minitile.ir.types import BOOL, I32, WGMMA_TOKEN, DType, Type
+
+
+class WarpIndex(Op, name="warp_index", stage="thread", pure=True):
+    """The warp's number in the block, in a register that the assembler knows to be the same in all lanes."""
+
+    def infer(self) -> tuple[Type, ...]:
+        return (I32,)
+
+
+class Elect(Op, name="elect", stage="thread"):
+    """True in one lane of the warp, the same one each time."""
+
+    def infer(self) -> tuple[Type, ...]:
+        return (BOOL,)
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+class _BarrierOp(Op):
+    address: Value = operand()
+    ring: Value = operand()
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (Access("atomic", self.ring, channel=self.ring),)
+
+
+class MbarrierInit(_BarrierOp, name="mbarrier_init", stage="thread"):
+    """The barrier's phase completes after `count` arrivals (and the bytes that were announced)."""
+
+    count: int = attr()
+
+
+class MbarrierInitFence(Op, name="mbarrier_init_fence", stage="thread"):
+    """Initialised barriers become visible to the copy engine."""
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+class MbarrierArrive(_BarrierOp, name="mbarrier_arrive", stage="thread"):
+    predicate: Value | None = maybe()
+
+
+class MbarrierExpect(_BarrierOp, name="mbarrier_expect", stage="thread"):
+    """Arrive and announce `bytes`."""
+
+    bytes: int = attr()
+    predicate: Value | None = maybe()
+
+
+class MbarrierWait(_BarrierOp, name="mbarrier_wait", stage="thread"):
+    """Wait until the phase of this parity is complete."""
+
+    parity: Value = operand()
+
+
+class TmaLoad(Op, name="tma_load", stage="thread"):
+    """A box of the tensor map at `coordinates` (innermost first) to shared memory; completes on a barrier by bytes."""
+
+    address: Value = operand()
+    barrier: Value = operand()
+    coordinates: tuple[Value, ...] = operands()
+    mem: Value = operand()
+    slot: Value = operand()
+    ring: Value = operand()
+    map: str = attr()
+    predicate: Value | None = maybe()
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (Access("write", self.mem, self.slot, proxy="async", channel=self.ring),)
+
+
+class SetMaxRegisters(Op, name="set_max_registers", stage="thread"):
+    """The warpgroup's register budget; `increase` says which way it goes."""
+
+    count: int = attr()
+    increase: bool = attr()
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+class Wgmma(Op, name="wgmma", stage="thread"):
+    """One commit group: for each block of 64 rows and each step of K,  c += a · b  by the warpgroup.
+
+    a and b are shared-memory descriptors (i64); block m, step k reads a + a_offsets[m * steps + k] and
+    b + b_offsets[k], in units of 16 bytes. c holds n/2 registers a block. The first result is in flight until the token
+    is awaited.
+    """
+
+    a: Value = operand()
+    b: Value = operand()
+    c: Value = operand()
+    reads: tuple[Value, ...] = operands()
+    slots: tuple[Value, ...] = operands()
+    dtype: DType = attr()
+    n: int = attr()
+    k: int = attr()
+    a_offsets: tuple[int, ...] = attr()
+    b_offsets: tuple[int, ...] = attr()
+    transpose_a: bool = attr(False)
+    transpose_b: bool = attr(False)
+
+    def infer(self) -> tuple[Type, ...]:
+        return (self.c.type, WGMMA_TOKEN)
+
+    def accesses(self) -> tuple[Access, ...]:
+        token = self.results[1] if len(self.results) > 1 else None
+        return tuple(
+            Access("read", mem, self.slots[n] if self.slots else None, proxy="async", token=token, channel=mem)
+            for n, mem in enumerate(self.reads)
+        )

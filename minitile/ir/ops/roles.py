@@ -1,0 +1,120 @@
+"""Warp roles and the channels between them (tile stage).
+
+A channel is a ring of slots: the producer fills slot after slot, the consumers use and release them. Which slot, and
+which turn of the ring, is carried by each role's own loop as two i32 values, `index` and `phase`:
+
+    %ring = channel %As, %Bs {slots = 4}
+    specialised producer {
+      for … [0, 0] (%k, %i, %p) {
+        acquire %ring, %i, %p                         // wait until the slot is free
+        expect %ring, %i                              // its bytes are on their way
+        tma_copy %A[…], %As, %ring, %i ; tma_copy %B[…], %Bs, %ring, %i
+        %i1, %p1 = … the next slot ; yield %i1, %p1
+    } } consumer {
+      for … (%k, %c, %t, %last, %i, %p) {
+        receive %ring, %i, %p                         // wait until the slot is full
+        %c1, %t1 = async_gemm %As, %Bs, %c {slot %i}
+        wait %t ; release %ring, %last                // the gemm before this one is done with its slot
+        …
+"""
+
+from __future__ import annotations
+
+from minitile.ir.core import Block, Op, Value, attr, maybe, operand, operands, region
+from minitile.ir.effects import Access
+from minitile.ir.ops.tile import Dims, Gemm
+from minitile.ir.types import WGMMA_TOKEN, BufferType, ChannelType, Type
+
+
+class Channel(Op, name="channel", stage="tile"):
+    """A ring of `slots` versions of the payload buffers, all free at first. `consumers`: threads that release."""
+
+    payload: tuple[Value, ...] = operands()
+    slots: int = attr()
+    consumers: int = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        named = tuple((v.name or f"buffer{n}", v.type) for n, v in enumerate(self.payload))
+        return (ChannelType(self.slots, tuple((n, t) for n, t in named if isinstance(t, BufferType))),)
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+class Specialised(Op, name="specialised", stage="tile"):
+    """Two roles: `producer` by one warp of `producer_threads` that come on top, `consumer` by the threads that compute.
+    `registers`: how many each thread of either role may use."""
+
+    producer_threads: int = attr(128)
+    registers: tuple[int, int] = attr((40, 232))
+    producer: Block = region()
+    consumer: Block = region()
+
+
+class _SlotOp(Op):
+    channel: Value = operand()
+    index: Value = operand()
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+class Acquire(_SlotOp, name="acquire", stage="tile"):
+    """Wait until the consumers have released the slot. `phase` counts the ring's turns, modulo 2, from 0."""
+
+    phase: Value = operand()
+
+
+class Receive(_SlotOp, name="receive", stage="tile"):
+    """Wait until the slot's copies have landed."""
+
+    phase: Value = operand()
+
+
+class Expect(_SlotOp, name="expect", stage="tile"):
+    """The producer announces the payload's bytes; stands before the copies."""
+
+
+class Release(_SlotOp, name="release", stage="tile"):
+    """This consumer will not touch the slot again. Where `condition` is false there is nothing to release."""
+
+    condition: Value | None = maybe()
+
+
+class TmaCopy(Op, name="tma_copy", stage="tile"):
+    """A region of a tensor into a whole version of a shared buffer, by the copy engine; lands on the slot's barrier.
+    What lies outside the tensor becomes zeros."""
+
+    src: Value = operand()
+    src_indices: tuple[Value, ...] = operands()
+    dst: Value = operand()
+    channel: Value = operand()
+    index: Value = operand()
+    src_dims: Dims = attr()
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (
+            Access("read", self.src, proxy="async"),
+            Access("write", self.dst, self.index, proxy="async", channel=self.channel),
+        )
+
+
+class AsyncGemm(Gemm, name="async_gemm", stage="tile"):
+    """A gemm in flight: its result may feed the next one, everything else awaits it. The token is its completion."""
+
+    def infer(self) -> tuple[Type, ...]:
+        return (self.c.type, WGMMA_TOKEN)
+
+
+class Await(Op, name="await"):
+    """The tile when the token is complete."""
+
+    a: Value = operand()
+    token: Value = operand()
+    pending: int | None = attr(None)
+
+    def infer(self) -> tuple[Type, ...]:
+        return (self.a.type,)
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()

@@ -1,0 +1,304 @@
+"""Warp specialisation: one role feeds shared memory, the other multiplies.
+
+    for 0, %n, 1, [%z] {pipelined, 4 stages} (%k, %c) {      %ring = channel %As, %Bs {slots = 4}
+      copy %A[…], %As                                         specialised producer {
+      copy %B[…], %Bs                                           for … [0, 0] (%k, %i, %p) {
+      %c1 = gemm %As, %Bs, %c                          →          acquire %ring, %i, %p ; expect %ring, %i
+      yield %c1                                                   tma_copy %A[…], %As … ; tma_copy %B[…], %Bs …
+    }                                                             yield next(%i, %p) } }
+    store %c, %C[…]                                           consumer {
+                                                                for … [%z, done, 0, 0, 0] (%k, %c, %t, %last, %i, %p) {
+                                                                  receive %ring, %i, %p
+                                                                  %c1, %t1 = async_gemm %As, %Bs, %c   // slot %i
+                                                                  wait %t ; release %ring, %last if %k > 0
+                                                                  yield %c1, %t1, %i, next(%i, %p) }
+                                                                %r = await %c, %t ; store %r, %C[…] }
+
+A gemm whose result goes into the next one and nowhere else stays in flight; the slot of the gemm before it is
+released behind its issue. Any other gemm is awaited at once and its slot released at the iteration's end. `index` and
+`phase` are carried, so trip counts of 0 and 1 need no case of their own.
+
+What this pass cannot do yet it leaves to software pipelining; `context.notes` says why. It wants one pipelined loop,
+whose copies TMA can make (16-byte strides, whole buffers), whose shared buffers only gemms read, and threads that
+need not meet."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from minitile.ir.builder import Builder, constant_of
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.ops import control, roles, tile
+from minitile.ir.rewrite import clone
+from minitile.ir.types import BufferType, ScalarType, TensorType, TileType
+from minitile.passes.affine import Affine, Facts
+from minitile.passes.manager import PassContext
+
+BOX = 256  # elements of a box in each dimension: cuTensorMapEncodeTiled
+PRODUCER = 128  # threads of the producer's warpgroup
+
+
+class Refused(Exception):
+    """Why a kernel is not specialised."""
+
+
+def specialise(kernel: Kernel, context: PassContext) -> None:
+    """The pass."""
+    if not context.target.has("wgmma") or not context.options.get("warp_specialise", True):
+        return
+    launch = next(op for op in kernel.body.ops if isinstance(op, control.Launch))
+    try:
+        plan = _analyse(kernel, launch)
+    except Refused as reason:
+        context.notes.append(f"not warp-specialised: {reason}")
+        return
+    launch.body.ops = _rebuild(launch, plan)
+    kernel.attrs["producer_threads"] = PRODUCER
+
+
+@dataclass
+class _Plan:
+    loop: control.For
+    at: int
+    copies: list[tile.Copy]
+    gemms: list[tile.Gemm]
+    slots: int
+
+
+def _analyse(kernel: Kernel, launch: control.Launch) -> _Plan:
+    loops = [(n, op) for n, op in enumerate(launch.body.ops) if isinstance(op, control.For) and op.kind == "pipelined"]
+    if len(loops) != 1:
+        raise Refused(f"{len(loops)} pipelined loops stand in the kernel's body")
+    at, loop = loops[0]
+    if loop.stages < 2:
+        raise Refused("num_stages is less than 2")
+    if constant_of(loop.lower) != 0 or constant_of(loop.step) != 1:
+        raise Refused("the pipelined loop does not count from 0 by 1")
+    body = loop.body.ops
+    copies = [op for op in body if isinstance(op, tile.Copy) and isinstance(op.src.type, TensorType)]
+    gemms = [op for op in body if isinstance(op, tile.Gemm)]
+    if not copies or not gemms:
+        raise Refused("the pipelined loop does not copy and multiply")
+    facts = Facts(kernel)
+    for copy in copies:
+        _check_copy(kernel, copy, facts)
+    buffers = {c.dst for c in copies}
+    if len(buffers) != len(copies):
+        raise Refused("two copies fill one buffer")
+    for gemm in gemms:
+        _check_gemm(gemm, buffers, launch.threads)
+    for op in launch.body.walk():
+        _check_op(op, loop, buffers, copies, gemms)
+    _slice(loop, copies)
+    return _Plan(loop, at, copies, gemms, loop.stages)
+
+
+def _check_copy(kernel: Kernel, copy: tile.Copy, facts: Facts) -> None:
+    shape, dtype = copy.dst.shape, copy.dst.dtype
+    if not isinstance(copy.dst.type, BufferType) or copy.dst.type.space != "shared" or copy.src.dtype is not dtype:
+        raise Refused(f"the copy of {copy.src.name} does not go to shared memory as it is")
+    if copy.shape != shape or any(constant_of(i) != 0 for i in copy.dst_indices) or len(shape) != 2:
+        raise Refused(f"the copy of {copy.src.name} does not fill all of a matrix")
+    order = [d for d in copy.src_dims if d is not None]
+    if order != list(range(len(shape))) or copy.src_dims[-1] is None or len(copy.src.shape) > 5:
+        raise Refused(f"the copy of {copy.src.name} turns it")
+    if any(isinstance(i.type, TileType) for i in copy.src_indices):
+        raise Refused(f"the copy of {copy.src.name} gathers")
+    if shape[0] > BOX or shape[1] * dtype.bytes % 32:
+        raise Refused(f"a box of {shape[0]}x{shape[1]} is not TMA's")
+    if len(copy.src.shape) > 1:
+        last = copy.src.shape[-1]
+        row = facts.affine(kernel.dims[last]) if isinstance(last, str) else Affine(last)
+        if facts.multiple(row) * dtype.bytes % 16:
+            raise Refused(f"the rows of {copy.src.name} may not be multiples of 16 bytes")
+
+
+def _check_gemm(gemm: tile.Gemm, buffers: set[Value], threads: int) -> None:
+    if gemm.a not in buffers or gemm.b not in buffers:
+        raise Refused("a gemm's operand is not one of the copied buffers")
+    if gemm.a.dtype.name not in ("bf16", "f16") or gemm.c.dtype.name != "f32":
+        raise Refused(f"wgmma of {gemm.a.dtype} is not written yet")
+    groups, rest = divmod(threads, 128)
+    m, n = gemm.c.shape
+    k = math.prod(gemm.a.shape) // m
+    if rest or not groups or m % (64 * groups) or n % 8 or n > 256 or k % 16:
+        raise Refused(f"{threads} threads do not split {m}x{n}x{k} into 64-row blocks of wgmma")
+    if any(constant_of(i) != 0 for i in (*gemm.a_indices, *gemm.b_indices)):
+        raise Refused("a gemm reads part of a buffer")
+
+
+def _check_op(op: Op, loop: control.For, buffers: set[Value], copies: list[tile.Copy], gemms: list[tile.Gemm]) -> None:
+    """No accesses of the ring but the copies and gemms, and nothing for which the consumers would have to meet."""
+    if (
+        op in copies
+        or op in gemms
+        or op is loop
+        or isinstance(op, (tile.Alloc, control.For, control.If, control.Yield))
+    ):
+        return
+    if any(v in buffers for v in op.operands):
+        raise Refused(f"`{op.mnemonic}` uses a buffer of the pipeline")
+    shared = [a.mem for a in op.accesses() if a.mem is None or getattr(a.mem.type, "space", "") == "shared"]
+    if op.uniform or shared or isinstance(op, (tile.Gemm, control.While)):
+        raise Refused(f"`{op.mnemonic}` makes the threads meet")
+
+
+# The two roles -------------------------------------------------------------------------------------------------------
+
+
+def _rebuild(launch: control.Launch, plan: _Plan) -> list[Op]:
+    """What stands before the loop and yields no tiles is for both roles; the consumer has the rest."""
+    before, after = launch.body.ops[: plan.at], launch.body.ops[plan.at + 1 :]
+    common = [
+        op for op in before if not any(isinstance(r.type, TileType) for r in op.results) and (op.results or op.pure)
+    ]
+    mine = [op for op in before if op not in common]
+    outer = Block(ops=common)
+    b = Builder(outer, plan.loop.loc)
+    for copy in plan.copies:
+        alloc = copy.dst.op
+        assert isinstance(alloc, tile.Alloc)
+        t = alloc.type_
+        alloc.type_ = copy.dst.type = BufferType(t.space, t.shape, t.dtype, plan.slots)
+    ring = b.emit(roles.Channel(tuple(c.dst for c in plan.copies), plan.slots, launch.threads)).result
+    ring.name = "ring"
+    producer, consumer = Block(), Block(ops=mine)
+    _producer(Builder(producer, plan.loop.loc), plan, ring)
+    _consumer(Builder(consumer, plan.loop.loc), plan, ring)
+    consumer.ops += after
+    groups = launch.threads // 128
+    registers = {1: (56, 256), 2: (40, 232), 3: (32, 160)}.get(groups, (24, 128))
+    b.emit(roles.Specialised(producer_threads=PRODUCER, registers=registers, producer=producer, consumer=consumer))
+    return outer.ops
+
+
+def _next(b: Builder, index: Value, phase: Value, slots: int) -> tuple[Value, Value]:
+    """The slot after this one: at the ring's end the first again, in the other phase."""
+    following = b.add(index, 1)
+    wraps = b.compare("eq", following, slots)
+    return (
+        b.select(wraps, b.constant(0), following),
+        b.select(wraps, b.xor(phase, 1), phase),
+    )
+
+
+def _producer(b: Builder, plan: _Plan, ring: Value) -> None:
+    loop, body = plan.loop, Block()
+    zero = b.constant(0)
+    k = body.add_arg(loop.iv.type, loop.iv.name)
+    index, phase = body.add_arg(zero.type, "slot"), body.add_arg(zero.type, "phase")
+    names: dict[Value, Value] = {loop.iv: k}
+    with b.inside(body):
+        for op in _slice(loop, plan.copies):
+            b.emit(clone(op, names))
+        b.emit(roles.Acquire(ring, index, phase))
+        b.emit(roles.Expect(ring, index))
+        for copy in plan.copies:
+            at = tuple(names.get(v, v) for v in copy.src_indices)
+            new = b.emit(roles.TmaCopy(copy.src, at, copy.dst, ring, index, copy.src_dims))
+            new.loc = copy.loc
+        b.emit(control.Yield(_next(b, index, phase, plan.slots)))
+    b.emit(control.For(loop.lower, loop.upper, loop.step, (zero, zero), body=body))
+
+
+def _slice(loop: control.For, copies: list[tile.Copy]) -> list[Op]:
+    """The loop's operations that the copies' places are computed by. Refused where the producer can't do those."""
+    wanted = {v for c in copies for v in c.src_indices}
+    found: list[Op] = []
+    for op in reversed(loop.body.ops):
+        if any(r in wanted for r in op.results):
+            if not (op.pure or isinstance(op, tile.Load)) or not all(
+                isinstance(r.type, ScalarType) for r in op.results
+            ):
+                raise Refused(f"a copy depends on `{op.mnemonic}`")
+            found.append(op)
+            wanted.update(op.operands)
+    if wanted & set(loop.carried):
+        raise Refused("a copy depends on what the loop carries")
+    return found[::-1]
+
+
+def _consumer(b: Builder, plan: _Plan, ring: Value) -> None:
+    loop, body = plan.loop, plan.loop.body
+    in_flight = _chained(loop, plan.gemms)
+    zero = b.constant(0)
+    done = b.emit(tile.NoToken(counter="wgmma")).result
+    token = body.add_arg(done.type, "flight")
+    last, index, phase = (body.add_arg(zero.type, n) for n in ("last", "slot", "phase"))
+    old, body.ops = body.ops, []
+    tokens: Value = token
+    with b.inside(body):
+        b.emit(roles.Receive(ring, index, phase))
+        renamed: dict[Value, Value] = {}
+        for op in old:
+            op.replace_operands(lambda v: renamed.get(v, v))
+            if op in plan.copies or op.terminator:
+                continue
+            if not isinstance(op, tile.Gemm) or op not in plan.gemms:
+                b.emit(op)
+                continue
+            gemm = _issue(b, op, index)
+            if in_flight:
+                renamed[op.result], tokens = gemm.results
+            else:
+                renamed[op.result] = b.emit(roles.Await(*gemm.results)).result
+                renamed[op.result].name = op.result.name
+        end = old[-1]
+        assert isinstance(end, control.Yield)
+        if in_flight:
+            b.emit(tile.Wait(token))
+            b.emit(roles.Release(ring, last, condition=b.compare("gt", body.args[0], loop.lower)))
+        else:
+            b.emit(roles.Release(ring, index))
+        values = tuple(renamed.get(v, v) for v in end.values)
+        b.emit(control.Yield((*values, tokens, index, *_next(b, index, phase, plan.slots))))
+    new = control.For(loop.lower, loop.upper, loop.step, (*loop.init, done, zero, zero, zero), body=body)
+    b.emit(new)
+    for n, result in enumerate(loop.results):
+        fresh = new.results[n]
+        if in_flight and in_flight == n + 1:
+            fresh = b.emit(roles.Await(fresh, new.results[len(loop.results)])).result
+        # The code behind the loop keeps using the old results: they are what the new values define.
+        _replace_result(b, result, fresh)
+
+
+def _replace_result(b: Builder, old: Value, new: Value) -> None:
+    owner = new.owner
+    assert isinstance(owner, Op)
+    owner.results = tuple(old if r is new else r for r in owner.results)
+    old.owner, old.index = owner, new.index
+
+
+def _chained(loop: control.For, gemms: list[tile.Gemm]) -> int:
+    """1 + the number of the carried value that a single gemm accumulates into and nothing else touches; 0 if none."""
+    if len(gemms) != 1:
+        return 0
+    gemm = gemms[0]
+    end = loop.body.terminator
+    assert isinstance(end, control.Yield)
+    uses = [op for op in loop.body.walk() if gemm.result in op.operands or gemm.c in op.operands]
+    if gemm.c not in loop.carried or uses != [gemm, end]:
+        return 0
+    n = loop.carried.index(gemm.c)
+    return n + 1 if end.values[n] is gemm.result and list(end.values).count(gemm.result) == 1 else 0
+
+
+def _issue(b: Builder, op: tile.Gemm, slot: Value) -> roles.AsyncGemm:
+    gemm = roles.AsyncGemm(
+        op.a,
+        op.a_indices,
+        op.b,
+        op.b_indices,
+        op.c,
+        a_slot=slot,
+        b_slot=slot,
+        transpose_a=op.transpose_a,
+        transpose_b=op.transpose_b,
+        a_dims=op.a_dims,
+        b_dims=op.b_dims,
+        policy=op.policy,
+    )
+    gemm.loc = op.loc
+    gemm.results[0].name = op.result.name
+    return b.emit(gemm)

@@ -261,6 +261,18 @@ def test_a_bug_of_ours_says_so(monkeypatch):
     assert "please report it" in str(caught.value)
 
 
+def test_a_bug_in_the_simulator_says_so(monkeypatch):
+    from minitile.runtime import sim
+
+    def broken(*_, **__):
+        raise AttributeError("nothing")
+
+    monkeypatch.setattr(sim, "run_ptx", broken)
+    with pytest.raises(InternalError, match="AttributeError: nothing") as caught:
+        double(a, np.zeros(8, np.float32))
+    assert "in double" in str(caught.value)
+
+
 def test_frames_are_kept_on_request(monkeypatch):
     monkeypatch.setenv("MINITILE_TRACEBACK", "1")
     with pytest.raises(LaunchArgumentError) as caught:

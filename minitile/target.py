@@ -85,12 +85,12 @@ def target_for(capability: tuple[int, int], max_shared: int) -> Target:
     Raises TargetError for devices older than sm_80.
     """
     arch = "sm_{}{}".format(*capability)
-    if capability == TARGETS["sm_90a"].capability:
-        arch += "a"  # what wgmma and setmaxnreg need; such code runs on this capability alone
-    fitting = [t for t in TARGETS.values() if t.lowering == t.name and t.capability <= capability]
-    if not fitting:
+    own = [t for t in TARGETS.values() if t.capability == capability]  # an "a" target runs on no other capability
+    older = [t for t in TARGETS.values() if t.vendor == "nvidia" and t.capability < capability and t.arch[-1] != "a"]
+    if not own + older:
         raise TargetError(f"this GPU is {arch}: minitile needs sm_80 (Ampere) or newer")
-    best = max(fitting, key=lambda t: t.capability)
+    best = max(own + older, key=lambda t: t.capability)
+    arch = best.arch if own else arch
     return replace(best, arch=arch, max_shared=min(max_shared, 227 * 1024))
 
 

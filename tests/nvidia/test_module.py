@@ -54,7 +54,7 @@ def test_header() -> None:
 
 
 def test_targets() -> None:
-    for name, isa, lowering in (("sm_80", "8.0", "sm_80"), ("sm_89", "8.4", "sm_89"), ("sm_90a", "8.0", "sm_80")):
+    for name, isa, lowering in (("sm_80", "8.0", "sm_80"), ("sm_89", "8.4", "sm_89"), ("sm_90a", "8.4", "sm_90a")):
         make = Make({"x": "f32"})
         make.store("x", make.thread(), make.constant(0.0, f32))
         text = make.write(parse_target(name)).text

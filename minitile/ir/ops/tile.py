@@ -277,6 +277,10 @@ class NoToken(Op, name="no_token", pure=True):
 
     counter: str = attr("")
 
+    def verify(self) -> None:
+        if self.counter not in ("", "wgmma"):
+            raise ValueError(f"there is no counter {self.counter!r}")
+
     def infer(self) -> tuple[Type, ...]:
         return (TokenType(self.counter),)
 

@@ -9,5 +9,6 @@ from __future__ import annotations
 from .errors import RaceError, SimulationError
 from .launch import run_ptx
 from .report import Access, Finding, Report
+from .tensor_map import TensorMap
 
-__all__ = ["Access", "Finding", "RaceError", "Report", "SimulationError", "run_ptx"]
+__all__ = ["Access", "Finding", "RaceError", "Report", "SimulationError", "TensorMap", "run_ptx"]

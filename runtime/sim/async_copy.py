@@ -8,6 +8,7 @@ count its commits, so "all but the latest N groups" is a comparison.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -78,6 +79,22 @@ class AsyncCopies:
                 threads, where = transfer.threads[reached], transfer.where[reached]
                 self.machine.race.async_done("shared", threads, where, transfer.size)
         self.pending = [transfer for transfer in self.pending if not transfer.done.all()]
+
+    def completion(self, thread: int) -> Callable[[], None]:
+        """A function that completes what this thread has started so far."""
+        mine = [(transfer, transfer.threads == thread) for transfer in self.pending]
+
+        def finish() -> None:
+            for transfer, which in mine:
+                fresh = which & ~transfer.done
+                transfer.land(fresh)
+                transfer.done |= fresh
+                if self.machine.race is not None:
+                    self.machine.race.async_done(
+                        "shared", transfer.threads[fresh], transfer.where[fresh], transfer.size
+                    )
+
+        return finish
 
     def drift(self) -> None:
         """Under schedule "random": some of what is in flight lands now."""

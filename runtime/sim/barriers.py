@@ -150,6 +150,8 @@ class Barriers:
         self.live_count = np.bincount(machine.cta[machine.live], minlength=machine.ctas)
         for cta, number in np.argwhere((self.arrived > 0) & (self.expected == _ALL)):
             self.complete(int(cta), int(number))
+        machine.bulk.exit_threads(machine.thread[sel])
+        machine.clusters.exit_threads(machine.thread[sel])
 
 
 def _uniform(operand: Operand, ins: Instruction, linker: Linker) -> Read:

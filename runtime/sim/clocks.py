@@ -10,6 +10,8 @@ case costs nothing:
 
 A release (an arrival) puts what the arriving threads know, and their own past, into a `Row`; an acquire takes it over.
 Rows also travel between CTAs (`far`): knowledge of another CTA's threads, kept per thread that has acquired some.
+CTAs of one cluster share a matrix: where this module says CTA, it means a cluster then, and `padded` counts all its
+threads. Programs that use the async proxy have `knowledge` of it too, which travels with the rows.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .knowledge import FOREVER, Knowledge, joined
 from .scalars import Array, where
 
 Far = dict[int, Array]  # CTA (number in the grid) to the stamps up to which its threads are known
@@ -30,12 +33,19 @@ class Row:
     cta: int
     near: Array
     far: Far = field(default_factory=dict)
+    extra: Array | None = None  # of the async proxy, for threads of the same CTA
+
+    def copy(self) -> Row:
+        """A row that merges without changing this one."""
+        return Row(self.cta, self.near.copy(), dict(self.far), self.extra)
 
     def merge(self, other: Row) -> None:
         """Take in another release."""
         _merge(self.far, other.far)
         if other.cta == self.cta:
-            np.maximum(self.near, other.near, out=self.near)
+            self.near = np.maximum(self.near, other.near)
+            if other.extra is not None:
+                self.extra = other.extra if self.extra is None else joined(self.extra, other.extra)
         else:
             _merge(self.far, {other.cta: other.near})
 
@@ -48,7 +58,7 @@ def _merge(far: Far, more: Far) -> None:
 class Clocks:
     """The knowledge of all threads of one batch. CTAs are numbered within the batch, `first` is the first one."""
 
-    def __init__(self, first: int, ctas: int, padded: int, now: int) -> None:
+    def __init__(self, first: int, ctas: int, padded: int, now: int, knowledge: Knowledge | None = None) -> None:
         self.first = first
         self.padded = padded
         self.now = now
@@ -56,6 +66,7 @@ class Clocks:
         self.lane = np.zeros((ctas * padded, 32), np.int64)
         self.peer: dict[int, Array] = {}
         self.far: dict[int, Far] = {}
+        self.knowledge = knowledge
 
     def tick(self) -> int:
         """Time steps: later accesses get a later stamp."""
@@ -94,6 +105,9 @@ class Clocks:
     def all_of(self, ctas: Array) -> None:
         """All threads of these CTAs have met."""
         self.floor[ctas] = self.tick()
+        if self.knowledge is not None:
+            for cta in ctas:
+                self.knowledge.meet(np.arange(cta * self.padded, (cta + 1) * self.padded))
         if self.far:
             for cta in ctas:
                 self._share_far(np.arange(cta * self.padded, (cta + 1) * self.padded))
@@ -103,7 +117,7 @@ class Clocks:
         now = self.tick()
         named = (masks[:, None] >> np.arange(32, dtype=np.uint32) & np.uint32(1)) != 0
         self.lane[threads] = np.where(named, now, self.lane[threads])
-        if not self.peer and not self.far:
+        if not self.peer and not self.far and self.knowledge is None:
             return
         for warp in np.unique(threads // 32):
             for mask in np.unique(masks[threads // 32 == warp]):
@@ -112,6 +126,8 @@ class Clocks:
                 if matrix is not None:
                     rows = group % self.padded
                     matrix[rows] = matrix[rows].max(axis=0)
+                if self.knowledge is not None:
+                    self.knowledge.meet(group)
                 self._share_far(group)
 
     def _share_far(self, threads: Array) -> None:
@@ -141,7 +157,8 @@ class Clocks:
         if self.far:
             for thread in threads:
                 _merge(far, self.far.get(int(thread), {}))
-        return Row(self.first + cta, near, far)
+        extra = None if self.knowledge is None else self.knowledge.take(threads)
+        return Row(self.first + cta, near, far, extra)
 
     def acquire(self, threads: Array, row: Row) -> None:
         """These threads (of one CTA) now know what the row says."""
@@ -153,8 +170,25 @@ class Clocks:
                 matrix = self.peer[cta] = np.zeros((self.padded, self.padded), np.int64)
             local = threads % self.padded
             matrix[local] = np.maximum(matrix[local], row.near)
+            if self.knowledge is not None and row.extra is not None:
+                self.knowledge.give(threads, row.extra)
         else:
             _merge(far, {row.cta: row.near})
         if far:
             for thread in threads:
                 _merge(self.far.setdefault(int(thread), {}), far)
+
+    def common(self, threads: Array) -> Array:
+        """Per thread of the CTA: the stamp up to which every one of these threads knows it; their own past is known
+        to each of them alone."""
+        cta, local = int(threads[0]) // self.padded, threads % self.padded
+        known = np.full((len(threads), self.padded), self.floor[cta], np.int64)
+        matrix = self.peer.get(cta)
+        if matrix is not None:
+            np.maximum(known, matrix[local], out=known)
+        lanes = (local // 32 * 32)[:, None] + np.arange(32)
+        rows = np.arange(len(threads))[:, None]
+        known[rows, lanes] = np.maximum(known[rows, lanes], self.lane[threads])
+        known[rows[:, 0], local] = FOREVER
+        row: Array = known.min(axis=0)
+        return row

@@ -96,7 +96,7 @@ def _trap(ins: Instruction, linker: Linker) -> ControlHandler:
     return run
 
 
-@instruction("nanosleep", "pmevent", "setmaxnreg", "griddepcontrol", results=0)
+@instruction("nanosleep", "pmevent", results=0)
 def _no_effect(ins: Instruction, linker: Linker) -> Handler:
     return lambda m, sel: None
 

@@ -1,8 +1,9 @@
 """Facts about the flow of a program, found once when it is decoded.
 
-`straight_ends` cuts the code into straight lines, `spin_loops` finds loops that may wait for other threads, and
-`unwritten` lists, per instruction, the registers to watch because some path may read them before it wrote them: a
-forward dataflow over "definitely written" sets. Only those need checking while running.
+`straight_ends` cuts the code into straight lines, `spin_loops` finds loops that may wait for other threads,
+`product_registers` lists who touches the registers of asynchronous products, and `unwritten` lists, per instruction,
+the registers to watch because some path may read them before it wrote them: a forward dataflow over "definitely
+written" sets. Only those need checking while running.
 """
 
 from __future__ import annotations
@@ -129,3 +130,30 @@ def _successors(step: Step, index: int, linker: Linker) -> list[int]:
     if ins.name in ("exit", "ret", "trap"):
         return following
     return [index + 1]
+
+
+def products_of(ins: Instruction) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The slots of a wgmma's accumulators, and of A if it is in registers."""
+    results, fragments = (
+        tuple(register.slot for register in registers_in(operand)) if isinstance(operand, Vector) else ()
+        for operand in ins.operands[:2]
+    )
+    return results, fragments
+
+
+def product_registers(code: list[Step]) -> Watch:
+    """Per instruction (but wgmma itself): the registers used by any wgmma that it reads, and those that it writes."""
+    products = [step.ins for step in code if step.ins.name == "wgmma" and step.ins.mods[0] == "mma_async"]
+    used = {slot for ins in products for slots in products_of(ins) for slot in slots}
+    watch: Watch = {}
+    for index, step in enumerate(code if used else []):
+        if step.ins.name == "wgmma":
+            continue
+        reads, writes = reads_and_writes(step.ins, step.entry)
+        touched = (
+            [each.slot for each in reads if each.slot in used],
+            [each.slot for each in writes if each.slot in used],
+        )
+        if touched[0] or touched[1]:
+            watch[index] = touched
+    return watch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,11 +15,16 @@ from . import (
     async_copy,
     atomics,
     barriers,
+    bulk_instructions,
+    cluster,
     collectives,
     control,
     convert,
     load_store,
+    mbarrier,
+    proxy_fences,
     tensor_core,
+    wgmma_instructions,
 )
 from .errors import SimulationError
 from .machine import Dim, Launch, Machine
@@ -28,6 +34,7 @@ from .race import RaceModel
 from .report import Report
 from .scalars import DTYPES, Array
 from .scheduler import Scheduler
+from .tensor_map import TensorMap
 
 INSTRUCTION_MODULES = (
     alu_float,
@@ -35,11 +42,16 @@ INSTRUCTION_MODULES = (
     async_copy,
     atomics,
     barriers,
+    bulk_instructions,
+    cluster,
     collectives,
     control,
     convert,
     load_store,
+    mbarrier,
+    proxy_fences,
     tensor_core,
+    wgmma_instructions,
 )
 _BATCH_THREADS = 8192
 _BATCH_SHARED = 8 << 20
@@ -60,8 +72,9 @@ def run_ptx(
 ) -> Report:
     """Execute entry `entry` of a PTX text.
 
-    `args` are NumPy arrays (global buffers, C-contiguous, changed in place), NumPy scalars (by value), or Python
-    numbers where the parameter's type says what they become. `schedule` says when asynchronous copies land: "eager",
+    `args` are NumPy arrays (global buffers, C-contiguous, changed in place), `TensorMap`s of such arrays, NumPy scalars
+    (by value), or Python numbers where the parameter's type says what they become. Arrays that share memory share it in
+    the simulation too. `schedule` says when asynchronous copies land: "eager",
     "lazy" or "random" (seeded by `seed`; the order of warps is random then too). `check` turns the race model on.
 
     Returns a `Report`; a program that faults or deadlocks ends there with its finding. Raises `SimulationError` for
@@ -72,7 +85,9 @@ def run_ptx(
     program = load_program(text, entry)
     dims = {"grid": _dim(grid), "block": _dim(block), "cluster": _dim(cluster)}
     _check_block(program, dims["block"])
-    arrays = [(index, arg) for index, arg in enumerate(args) if isinstance(arg, np.ndarray)]
+    _check_cluster(program, dims["grid"], dims["cluster"])
+    roots = [arg.root if isinstance(arg, TensorMap) else arg for arg in args]
+    arrays = [(index, arg) for index, arg in enumerate(roots) if isinstance(arg, np.ndarray)]
     if len(args) != len(program.params):
         raise SimulationError(f"{entry} takes {len(program.params)} parameters, but {len(args)} arguments were given")
     for index, array in arrays:
@@ -80,6 +95,9 @@ def run_ptx(
             raise SimulationError(f"argument {index} is not contiguous")
     space, addresses = build_global(program, [(program.params[index].name, array) for index, array in arrays])
     pointers = {index: address for (index, _), address in zip(arrays, addresses, strict=True)}
+    maps = [dataclasses.replace(arg) for arg in args if isinstance(arg, TensorMap)]
+    for each, index in zip(maps, (i for i, arg in enumerate(args) if isinstance(arg, TensorMap)), strict=True):
+        each.address = pointers[index] + each.root_offset
     params = ParamSpace(_parameters(program, args, pointers))
     shared = program.shared_size + dynamic_shared
     if shared > _MAX_SHARED:
@@ -98,6 +116,8 @@ def run_ptx(
         check,
         np.random.default_rng(seed),
         race,
+        maps=maps,
+        order=_cluster_order(dims["grid"], dims["cluster"]),
     )
     with np.errstate(all="ignore"):
         _run_grid(launch)
@@ -117,6 +137,7 @@ def _run_grid(launch: Launch) -> None:
     """All CTAs, as many side by side as is reasonable."""
     total = launch.grid[0] * launch.grid[1] * launch.grid[2]
     ctas = max(1, min(_BATCH_THREADS // launch.padded, _BATCH_SHARED // max(launch.shared_size, 1)))
+    ctas = max(ctas // launch.cluster_size, 1) * launch.cluster_size
     report = launch.report
     for first in range(0, total, ctas):
         machine = Machine(launch, first, min(ctas, total - first))
@@ -149,12 +170,32 @@ def _check_block(program: Program, block: Dim) -> None:
         raise SimulationError(f"a block of {threads} threads is more than the {min(most, 1024)} allowed")
 
 
+def _check_cluster(program: Program, grid: Dim, cluster: Dim) -> None:
+    required = program.function.limits.get("reqnctapercluster")
+    if required and _dim(required) != cluster:
+        raise SimulationError(f"the entry requires clusters of {_dim(required)}, not {cluster}")
+    if cluster[0] * cluster[1] * cluster[2] > 16 or any(g % c for g, c in zip(grid, cluster, strict=True)):
+        raise SimulationError(f"clusters of {cluster} do not divide the grid {grid}, or have more than 16 CTAs")
+
+
+def _cluster_order(grid: Dim, cluster: Dim) -> Array | None:
+    """The grid's numbers of all CTAs, cluster by cluster; None if a cluster is one CTA."""
+    if cluster == (1, 1, 1):
+        return None
+    shape = [part for g, c in zip(reversed(grid), reversed(cluster), strict=True) for part in (g // c, c)]
+    numbers: Array = np.arange(grid[0] * grid[1] * grid[2]).reshape(shape)
+    return numbers.transpose(0, 2, 4, 1, 3, 5).ravel()
+
+
 def _parameters(program: Program, args: Sequence[Any], pointers: dict[int, int]) -> bytes:
     """The bytes of the parameter space."""
-    data = bytearray(program.param_size)
+    data, number = bytearray(program.param_size), 0
     for index, (param, offset) in enumerate(zip(program.params, program.param_offsets, strict=True)):
         arg = args[index]
-        if index in pointers:
+        if isinstance(arg, TensorMap):
+            raw = arg.pack(number)
+            number += 1
+        elif index in pointers:
             raw = pointers[index].to_bytes(8, "little")
         elif isinstance(arg, np.generic):
             raw = arg.tobytes()

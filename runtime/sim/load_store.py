@@ -12,7 +12,7 @@ import numpy as np
 
 from .memory import split_generic
 from .operands import address, count, error, read, write
-from .program import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE, Linker
+from .program import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_SIZE, Linker
 from .scalars import DTYPES, FLOATS, SIZES, UNSIGNED, Array, Sel
 from .syntax import Address, Instruction, Operand, Symbol, Vector
 from .table import Handler, instruction
@@ -25,10 +25,12 @@ _SPACES = {
     "const": "global",
     "shared": "shared",
     "shared::cta": "shared",
+    "shared::cluster": "shared",
     "local": "local",
     "param": "param",
 }
-_WINDOWS = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "local": LOCAL_WINDOW}
+_WINDOWS = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "shared::cluster": SHARED_WINDOW}
+_WINDOWS |= {"local": LOCAL_WINDOW, "param": PARAM_WINDOW}
 
 
 def space_of(ins: Instruction, operand: Operand, linker: Linker) -> str | None:

@@ -13,11 +13,18 @@ import numpy as np
 
 from .async_copy import AsyncCopies
 from .barriers import Barriers
+from .bulk_copy import BulkCopies
+from .cluster import Clusters
+from .mbarrier import MBarriers
 from .memory import Fault, GlobalSpace, LocalSpace, ParamSpace, SharedSpace, Space
 from .program import Program
+from .proxy_fences import RegisterBudget
 from .race import RaceModel
 from .report import Access, Finding, Report
 from .scalars import DTYPES, UNSIGNED, Array, Sel
+from .sleepers import Sleepers
+from .tensor_map import TensorMap
+from .wgmma import WarpGroups
 
 Dim = tuple[int, int, int]
 _MAX_FINDINGS = 64
@@ -41,7 +48,14 @@ class Launch:
     race: RaceModel | None
     report: Report = field(default_factory=Report)
     seen: set[tuple[object, ...]] = field(default_factory=set)
+    maps: list[TensorMap] = field(default_factory=list)
+    order: Array | None = None  # for clusters: the grid's number of each CTA, in the order in which they run
     printed: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def cluster_size(self) -> int:
+        """CTAs of a cluster."""
+        return self.cluster[0] * self.cluster[1] * self.cluster[2]
 
     @property
     def threads(self) -> int:
@@ -82,6 +96,13 @@ class Machine:
         }
         self.barriers = Barriers(self)
         self.copies = AsyncCopies(self)
+        self.sleepers = Sleepers(self)
+        self.mbarriers = MBarriers(self)
+        self.bulk = BulkCopies(self)
+        self.wgmma = WarpGroups(self)
+        self.clusters = Clusters(self)
+        self.budget = RegisterBudget(self)
+        self.polls: dict[object, int] = {}  # what a thread has asked an mbarrier in vain, and when
         self.specials: dict[str, Array] = {}
         if self.race is not None:
             self.race.start_batch(self, shared)
@@ -100,7 +121,7 @@ class Machine:
     def _special(self, name: str) -> Array:
         launch = self.launch
         base, _, axis = name.partition(".")
-        tid, cta = self.thread % self.padded, self.first + self.cta
+        tid, cta = self.thread % self.padded, self.number(self.first + self.cta)
         ctas = self.first + np.arange(self.ctas)
         position = {"tid": (np.arange(self.padded), launch.block), "ctaid": (ctas, launch.grid)}
         size = {"ntid": launch.block, "nctaid": launch.grid, "cluster_nctaid": launch.cluster}
@@ -110,6 +131,8 @@ class Machine:
             return np.tile(part, self.ctas) if base == "tid" else np.repeat(part, self.padded)
         if base in size:
             return np.full(self.slots, size[base]["xyz".index(axis)], np.uint32)
+        if base.startswith("cluster") or base == "nclusterid":
+            return self._cluster_special(base, axis)
         lane = tid % 32
         bit = np.uint64(1) << lane.astype(np.uint64)
         values: dict[str, Array | int] = {
@@ -128,12 +151,36 @@ class Machine:
         }
         return np.broadcast_to(np.asarray(values.get(base, 0)), (self.slots,)).astype(np.uint32)
 
+    def _cluster_special(self, base: str, axis: str) -> Array:
+        launch = self.launch
+        position = self.first + self.cta
+        rank, cluster = position % launch.cluster_size, position // launch.cluster_size
+        counts = tuple(grid // size for grid, size in zip(launch.grid, launch.cluster, strict=True))
+        if base == "cluster_ctarank":
+            return rank.astype(np.uint32)
+        if base == "cluster_nctarank":
+            return np.full(self.slots, launch.cluster_size, np.uint32)
+        if base == "nclusterid":
+            return np.full(self.slots, counts["xyz".index(axis)], np.uint32)
+        linear, (nx, ny, _) = (rank, launch.cluster) if base == "cluster_ctaid" else (cluster, counts)
+        return {"x": linear % nx, "y": linear // nx % ny, "z": linear // (nx * ny)}[axis].astype(np.uint32)
+
+    def number(self, position: Array) -> Array:
+        """The grid's number of the CTAs that run at these positions."""
+        return position if self.launch.order is None else self.launch.order[position]
+
+    def end(self) -> None:
+        """All threads have exited: what is in flight lands, and what is left is checked."""
+        self.bulk.end()
+        self.wgmma.end()
+        self.budget.end()
+
     # -- who is who, in messages ---------------------------------------------------------------------------------------
 
     def thread_position(self, slot: int) -> tuple[Dim, Dim]:
         """(thread, CTA) coordinates of a slot."""
         (bx, by, _), (gx, gy, _) = self.launch.block, self.launch.grid
-        tid, cta = slot % self.padded, self.first + slot // self.padded
+        tid, cta = slot % self.padded, int(self.number(np.array(self.first + slot // self.padded)))
         return (tid % bx, tid // bx % by, tid // (bx * by)), (cta % gx, cta // gx % gy, cta // (gx * gy))
 
     def access(self, what: str, site: int, slot: int | None = None) -> Access:

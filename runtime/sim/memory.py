@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .program import GLOBAL_BASE, LOCAL_WINDOW, SHARED_BASE, SHARED_WINDOW, WINDOW_SIZE, Program
+from .program import GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_BASE, SHARED_WINDOW, WINDOW_SIZE, Program
 from .scalars import UNSIGNED, Array, Sel
 
 if TYPE_CHECKING:
@@ -165,6 +165,9 @@ class SharedSpace(Space):
         self.names = names
 
     def locate(self, m: Machine, sel: Sel, addr: Array, size: int, site: int, what: str, align: int = 0) -> Array:
+        cta = m.cta[sel]
+        if m.launch.cluster_size > 1:
+            cta, addr = self.in_cluster(m, cta, addr)
         inside = addr - SHARED_BASE
         if len(inside) and (int(inside.min()) < 0 or int(inside.max()) + size > self.size):
             bad = (inside < 0) | (inside + size > self.size)
@@ -178,7 +181,14 @@ class SharedSpace(Space):
             who = int(m.thread[sel][worst])
             m.fault("out_of_bounds", message, site, what, who, "shared", self.describe(m, at), size)
         self.check_alignment(m, sel, addr, align or size, site, what)
-        return inside + m.cta[sel] * self.stride
+        return inside + cta * self.stride
+
+    def in_cluster(self, m: Machine, cta: Array, addr: Array) -> tuple[Array, Array]:
+        """The CTAs that addresses of shared::cluster name (see cluster.py), and the addresses there."""
+        rank, group = addr >> 24 & 0xFF, m.launch.cluster_size
+        rank = np.where(rank > group, 0, rank)
+        remote = rank > 0
+        return np.where(remote, cta // group * group + rank - 1, cta), np.where(remote, addr & 0xFFFFFF, addr)
 
     def describe(self, m: Machine, addr: int) -> tuple[str | None, int]:
         for start, end, name in self.names:
@@ -231,7 +241,7 @@ def split_generic(m: Machine, sel: Sel, addr: Array) -> list[tuple[Space, Sel, A
     parts: list[tuple[Space, Sel, Array, Array | None]] = []
     threads = m.thread[sel]
     left = np.ones(len(addr), bool)
-    for name, window in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)):
+    for name, window in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW), ("param", PARAM_WINDOW)):
         inside = (addr >= window) & (addr < window + WINDOW_SIZE)
         if inside.all():
             return [(m.spaces[name], sel, addr - window, None)]

@@ -11,7 +11,7 @@ import functools
 from dataclasses import dataclass, field
 
 from .errors import SimulationError
-from .flow import Watch, spin_loops, straight_ends, unwritten
+from .flow import Watch, product_registers, spin_loops, straight_ends, unwritten
 from .parser import parse_module
 from .syntax import (
     Function,
@@ -28,6 +28,7 @@ SHARED_BASE = 1024  # the first shared address: null stays invalid, and swizzled
 GLOBAL_BASE = 0x7F0000000000
 SHARED_WINDOW = 1 << 40  # where shared::cta begins among generic addresses
 LOCAL_WINDOW = 2 << 40
+PARAM_WINDOW = 3 << 40
 WINDOW_SIZE = 1 << 32
 
 
@@ -74,6 +75,7 @@ class Program:
     spins: set[tuple[int, int]] = field(default_factory=set)
     fragile: frozenset[int] = frozenset()  # slots of registers that may be read unwritten (flow.py)
     watch: Watch = field(default_factory=dict)  # where these are read and written
+    products: Watch = field(default_factory=dict)  # where registers that wgmma uses are read and written
 
 
 @dataclass(slots=True)
@@ -156,6 +158,7 @@ def load_program(text: str, entry: str) -> Program:
     program.ragged_ends = straight_ends(program.code, ragged=True)
     program.spins = spin_loops(program.code)
     program.fragile, program.watch = unwritten(program.code, linker)
+    program.products = product_registers(program.code)
     return program
 
 

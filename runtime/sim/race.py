@@ -11,6 +11,9 @@ accesses to the same bytes conflict if one writes; they race unless one happens 
     release/acquire, fences     through a strong access to the same place
     cp.async                    its write happens when the issuing thread has waited for its group, not before
 
+    mbarrier, barrier.cluster   arrivals with those who have waited for the phase
+    the async proxy             see `race_async.py`
+
 Threads are slots of the current batch; in global memory they are numbered through the whole grid.
 """
 
@@ -21,8 +24,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .clocks import Clocks, Row
+from .knowledge import Knowledge
 from .memory import SharedSpace
 from .program import Program
+from .race_async import AsyncRaces
 from .race_global import GlobalRaces
 from .race_shared import SharedRaces
 from .scalars import SIZES, Array
@@ -50,6 +55,11 @@ def _access_size(ins: Instruction) -> tuple[str | None, int] | None:
     return space, min(16, SIZES.get(ins.mods[-1], 1) * lanes)
 
 
+def _is_async(ins: Instruction) -> bool:
+    """Whether an instruction has to do with the async proxy, or with mbarriers."""
+    return ins.name in ("wgmma", "mbarrier") or "bulk" in ins.mods or "async" in ins.mods[1:]
+
+
 def granules(program: Program) -> dict[str, int]:
     """The granule of shared and of global memory: the smallest access of the program."""
     smallest = {"shared": 16, "global": 16}
@@ -71,8 +81,10 @@ class RaceModel:
 
     def __init__(self, program: Program, global_size: int) -> None:
         self.sizes = granules(program)
+        self.uses_async_proxy = any(_is_async(step.ins) for step in program.code)
         self.strong = np.array([step.ins.is_strong for step in program.code], bool)
-        self.globals = GlobalRaces(global_size, self.sizes["global"], self.strong)
+        bulky = np.array(["bulk" in step.ins.mods for step in program.code], bool)
+        self.globals = GlobalRaces(global_size, self.sizes["global"], self.strong, bulky)
         self.now = 1
         self.rows: dict[object, Row] = {}
         self.flags: dict[tuple[str, int], Row] = {}
@@ -84,7 +96,10 @@ class RaceModel:
         if hasattr(self, "clocks"):
             self.now = self.clocks.tick()
         self.machine = machine
-        self.clocks = Clocks(machine.first, machine.ctas, machine.padded, self.now)
+        group = machine.launch.cluster_size
+        domains, padded = machine.ctas // group, machine.padded * group
+        knowledge = Knowledge(domains, padded) if self.uses_async_proxy else None
+        self.clocks = Clocks(machine.first // group, domains, padded, self.now, knowledge)
         self.shared = SharedRaces(machine, shared, self.clocks, self.sizes["shared"], self.strong)
         self.globals.start_batch(machine, self.clocks, self.shared.knows_warp)
         self.flags = {(space, place): row for (space, place), row in self.flags.items() if space == "global"}
@@ -96,9 +111,14 @@ class RaceModel:
 
     def barrier_all(self, ctas: Array) -> None:
         """All threads of these CTAs passed a barrier. What one of them has heard, a fence of any may now take up."""
-        self.clocks.all_of(ctas)
+        padded = self.machine.padded
+        if padded == self.clocks.padded:
+            self.clocks.all_of(ctas)
+        else:  # a CTA of a cluster, whose other threads learn nothing
+            for cta in ctas.tolist():
+                everyone = np.arange(cta * padded, (cta + 1) * padded)
+                self.clocks.acquire(everyone, self.clocks.release(everyone))
         if self.heard:
-            padded = self.clocks.padded
             for cta in ctas.tolist():
                 threads = range(cta * padded, (cta + 1) * padded)
                 rows = [row for thread in threads for row in self.heard.get(thread, ())]
@@ -152,7 +172,7 @@ class RaceModel:
                 continue
             known = self.flags.get((space, place))
             if known is None:
-                self.flags[space, place] = Row(row.cta, row.near.copy(), dict(row.far))
+                self.flags[space, place] = row.copy()
             else:
                 known.merge(row)
 
@@ -162,7 +182,7 @@ class RaceModel:
         for thread, place in zip(threads.tolist(), where.tolist(), strict=True):
             row = self.flags.get((space, place))
             if row is not None:
-                self.heard.setdefault(thread, []).append(Row(row.cta, row.near.copy(), dict(row.far)))
+                self.heard.setdefault(thread, []).append(row.copy())
 
     # -- accesses -----------------------------------------------------------------------------------------------------
 
@@ -207,6 +227,12 @@ class RaceModel:
             self.shared.update(*_spread(threads, where, size, self.shared.granule), site, reads)
         elif space == "global":
             self.globals.update(*_spread(threads, where, size, self.globals.granule), site)
+
+    @property
+    def proxy(self) -> AsyncRaces:
+        """The model of the async proxy, which is there if the program has such instructions."""
+        assert self.shared.async_proxy is not None
+        return self.shared.async_proxy
 
     def async_done(self, space: str, threads: Array, where: Array, size: int) -> None:
         """The issuing threads have waited: their pending writes count as made by them now."""

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .clocks import Clocks
+from .knowledge import GLOBAL
 from .race_shared import HAZARDS
 from .report import Finding
 from .scalars import Array
-from .shadow import SEVERAL, GridRecords, Writers
+from .shadow import PENDING, SEVERAL, GridRecords, Writers
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -28,9 +29,10 @@ class GlobalRaces:
     clocks: Clocks
     knows_warp: Callable[[Array, Array, Array], Array]
 
-    def __init__(self, size: int, granule: int, strong: Array) -> None:
+    def __init__(self, size: int, granule: int, strong: Array, bulky: Array) -> None:
         self.granule = granule
         self.strong = strong
+        self.bulky = bulky  # per instruction: whether it is a bulk copy
         self.count = size // granule
         self.writers = Writers(self.count)
         self.readers = GridRecords(self.count)
@@ -77,6 +79,43 @@ class GlobalRaces:
             self.updaters = GridRecords(self.count)
         self._record(self.updaters, threads, where, site)
 
+    def bulk(self, thread: int, offsets: Array, site: int, writes: bool, atomic: bool = False) -> None:
+        """A bulk copy of a thread accesses elements at arena offsets, in the async proxy. Writes are pending until the
+        thread has waited for them (`BulkCopies`)."""
+        granules = offsets // self.granule
+        where = granules[np.r_[True, granules[1:] != granules[:-1]]]
+        threads = np.full(len(where), thread)
+        self._check_fences("WAW" if writes else "RAW", thread, where, site)
+        if not writes:
+            self.read(threads, where, site, False)
+        elif atomic:
+            self.update(threads, where, site)
+        else:
+            where = np.unique(where)
+            self.write(threads[: len(where)], where, site)
+            self.writers.stamp[where] = PENDING
+
+    def _check_fences(self, hazard: str, thread: int, where: Array, site: int) -> None:
+        """Generic writes before a bulk copy need a proxy fence of the writing thread; those of bulk copies do not."""
+        knowledge, padded = self.clocks.knowledge, self.clocks.padded
+        assert knowledge is not None
+        base = thread // padded * padded
+        local = self.writers.thread[where] - 1 - self.base - base
+        near = np.flatnonzero((local >= 0) & (local < padded) & ~self.bulky[self.writers.site[where]])
+        if not len(near):
+            return
+        fenced = knowledge.matrix[thread, GLOBAL * padded : (GLOBAL + 1) * padded][local[near]]
+        late = self.writers.stamp[where[near]] >= fenced
+        known = self._ordered(
+            np.full(len(near), thread), local[near] + base + self.base, self.writers.stamp[where[near]]
+        )
+        if (late & known).any():
+            bad = int(where[near][np.flatnonzero(late & known)[0]])
+            other = int(self.writers.thread[bad]) - 1
+            message = "a bulk copy accesses global memory that a thread has written; it needs fence.proxy.async.global"
+            other_site = int(self.writers.site[bad])
+            self._report(hazard, message, thread, bad, site, other, other_site, "missing_proxy_fence")
+
     # -- checks ---------------------------------------------------------------------------------------------------
 
     def _record(self, records: GridRecords, threads: Array, where: Array, site: int) -> None:
@@ -107,12 +146,12 @@ class GlobalRaces:
 
     def _check_writer(self, hazard: str, threads: Array, where: Array, site: int) -> None:
         other = self.writers.thread[where]
-        doubtful = (other != 0) & (other != threads + self.base + 1)
+        doubtful = (other != 0) & ((other != threads + self.base + 1) | (self.writers.stamp[where] == PENDING))
         if not doubtful.any():
             return
         me, place = threads[doubtful], where[doubtful]
         writer = other[doubtful].astype(np.int64) - 1
-        ok = self._ordered(me, writer, self.writers.stamp[place])
+        ok = self._ordered(me, writer, self.writers.stamp[place]) & (self.writers.stamp[place] != PENDING)
         if not ok.all():
             bad = int(np.flatnonzero(~ok)[0])
             self._race(
@@ -161,15 +200,29 @@ class GlobalRaces:
 
     def _race(self, hazard: str, me: int, where: int, site: int, other: int, other_site: int) -> None:
         near = (other - self.base) // self.clocks.padded == me // self.clocks.padded
+        if self.writers.stamp[where] == PENDING:
+            message = "global memory: a bulk copy may still be writing this; wait for it (cp.async.bulk.wait_group)"
+            self._report(hazard, message, me, where, site, other, other_site, "missing_wait")
+            return
         cure = "put bar.sync between them" if near else "CTAs of a launch are not ordered: use atomics, or two launches"
         later, earlier = HAZARDS[hazard]
         message = f"global memory: a {later} conflicts with an earlier {earlier}; {cure}"
         self._report(hazard, message, me, where, site, other, other_site)
 
-    def _report(self, hazard: str, message: str, me: int, where: int, site: int, other: int, other_site: int) -> None:
+    def _report(
+        self,
+        hazard: str,
+        message: str,
+        me: int,
+        where: int,
+        site: int,
+        other: int,
+        other_site: int,
+        kind: str = "missing_barrier",
+    ) -> None:
         machine = self.machine
         name, offset = machine.launch.globals.owner(where * self.granule)
         later, earlier = HAZARDS[hazard]
         first, second = machine.access(later, site, me), machine.access(earlier, other_site, other - self.base)
         span = (offset, offset + self.granule)
-        machine.find(Finding("missing_barrier", message, first, second, hazard, "global", name, span))
+        machine.find(Finding(kind, message, first, second, hazard, "global", name, span))

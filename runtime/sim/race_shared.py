@@ -9,6 +9,7 @@ import numpy as np
 from .clocks import Clocks
 from .memory import SharedSpace
 from .program import SHARED_BASE
+from .race_async import AsyncRaces
 from .report import Finding
 from .scalars import Array
 from .shadow import MANY, PENDING, WarpRecords, Writers
@@ -28,14 +29,17 @@ class SharedRaces:
         self.clocks = clocks
         self.granule = granule
         self.strong = strong
-        count, self.warps = len(space.arena.data) // granule, machine.padded // 32
+        count, self.warps = len(space.arena.data) // granule, clocks.padded // 32
         self.written = np.zeros(count, bool)
         self.writers = Writers(count)
         self.readers = WarpRecords(count, self.warps)
         self.updaters: WarpRecords | None = None  # strong writers; made for the first one
+        self.async_proxy = None if clocks.knowledge is None else AsyncRaces(machine, self)
 
     def read(self, threads: Array, where: Array, site: int, strong: bool) -> None:
         """Threads read granules."""
+        if self.async_proxy is not None:
+            self.async_proxy.generic(threads, where, site, writes=False)
         self._check_written(threads, where, site)
         self._check_writer("RAW", threads, where, site)
         if self.updaters is not None and not strong:
@@ -44,6 +48,8 @@ class SharedRaces:
 
     def write(self, threads: Array, where: Array, site: int, pending: bool) -> None:
         """Threads write granules; a pending write is made later by an asynchronous agent."""
+        if self.async_proxy is not None:
+            self.async_proxy.generic(threads, where, site, writes=True)
         self._check_writer("WAW", threads, where, site)
         self._check_crowd(self.readers, "WAR", threads, where, site)
         self.readers.forget(where)
@@ -60,6 +66,8 @@ class SharedRaces:
 
     def update(self, threads: Array, where: Array, site: int, reads: bool) -> None:
         """Threads write granules strongly: atomically (`reads`), or with a volatile or relaxed store."""
+        if self.async_proxy is not None:
+            self.async_proxy.generic(threads, where, site, writes=True)
         if reads:
             self._check_written(threads, where, site)
         self._check_writer("WAW", threads, where, site)
@@ -73,6 +81,12 @@ class SharedRaces:
         """The issuing threads have waited: their pending writes count as made by them now."""
         mine = (self.writers.stamp[where] == PENDING) & (self.writers.thread[where] == threads + 1)
         self.writers.stamp[where[mine]] = self.clocks.now
+
+    def granules(self, where: Array, size: int) -> Array:
+        """The granules of pieces of `size` bytes at arena offsets."""
+        pieces = size // self.granule
+        first = where // self.granule
+        return first if pieces <= 1 else (first[:, None] + np.arange(pieces)).ravel()
 
     # -- checks ---------------------------------------------------------------------------------------------------
 
@@ -137,7 +151,7 @@ class SharedRaces:
         if written.all():
             return
         bad = int(np.flatnonzero(~written)[0])
-        name, offset = self._place(int(where[bad]))
+        name, offset = self.place(int(where[bad]))
         message = "shared memory is read that no thread of this CTA has written"
         access = self.machine.access("read", site, int(threads[bad]))
         span = (offset, offset + self.granule)
@@ -145,7 +159,7 @@ class SharedRaces:
 
     # -- findings ---------------------------------------------------------------------------------------------------
 
-    def _place(self, granule: int) -> tuple[str | None, int]:
+    def place(self, granule: int) -> tuple[str | None, int]:
         """The variable that a granule belongs to, and the byte offset in it."""
         return self.space.describe(self.machine, granule * self.granule % self.space.stride + SHARED_BASE)
 
@@ -164,7 +178,7 @@ class SharedRaces:
         message = f"thread {mine} {does} what thread {theirs} has {did}; {cure}"
         first = self.machine.access(later, site, me)
         second = self.machine.access(f"async {earlier}" if waits else earlier, other_site, other)
-        name, offset = self._place(where)
+        name, offset = self.place(where)
         span = (offset, offset + self.granule)
         self.machine.find(Finding(kind, message, first, second, hazard, "shared", name, span))
 
@@ -174,6 +188,6 @@ class SharedRaces:
         message = "two threads write the same bytes with one instruction; let one of them write"
         first = self.machine.access("write", site, int(threads[0]))
         second = self.machine.access("write", site, winner)
-        name, offset = self._place(int(where[0]))
+        name, offset = self.place(int(where[0]))
         span = (offset, offset + self.granule)
         self.machine.find(Finding("missing_barrier", message, first, second, "WAW", "shared", name, span))

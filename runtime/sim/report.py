@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from .errors import RaceError, SimulationError
 
-RACES = frozenset({"missing_barrier", "missing_wait", "missing_proxy_fence"})
+RACES = frozenset({"missing_barrier", "missing_wait", "missing_proxy_fence", "missing_fence"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,11 +68,15 @@ class Scheduler:
         while True:
             self.collect()
             if self.random:
-                machine.copies.drift()
+                for pending in (machine.copies, machine.bulk, machine.wgmma):
+                    pending.drift()
             group = self.pick()
             if group is None:
-                if self.groups or machine.barriers.waiting.any():
+                if machine.sleepers.stall():
+                    continue
+                if self.groups or machine.barriers.waiting.any() or machine.sleepers:
                     self.stuck()
+                machine.end()
                 return
             self.advance(group)
 
@@ -180,6 +184,8 @@ class Scheduler:
         self.loops += 1
         spins = (target, pc) in self.program.spins
         self.idle += spins
+        if spins and self.idle % _PATIENCE == 0:
+            self.machine.bulk.force(set())
         if self.idle > _MAX_IDLE:
             access = self.machine.access("wait", pc, int(self.machine.thread[sel][0]))
             message = "threads wait in a loop for memory to change, and nobody changes it"
@@ -195,7 +201,7 @@ class Scheduler:
 
     def straight(self, start: int, end: int, sel: Sel, whole: bool) -> None:
         """Execute instructions that never change where a thread continues."""
-        machine, watch = self.machine, self.program.watch
+        machine, watch, products = self.machine, self.program.watch, self.program.products
         self.executed[start, end] = self.executed.get((start, end), 0) + _warps(sel)
         index = start
         try:
@@ -209,6 +215,8 @@ class Scheduler:
                     active = passed
                 if index in watch:
                     _watch(machine, active, index)
+                if index in products:
+                    machine.wgmma.check_registers(active, index, *products[index])
                 step.run(machine, active)
         except (Fault, SimulationError):
             raise
@@ -247,6 +255,8 @@ class Scheduler:
                 active = _select(self.machine.thread[passed])
         if pc in self.program.watch:
             _watch(self.machine, active, pc)
+        if pc in self.program.products:
+            self.machine.wgmma.check_registers(active, pc, *self.program.products[pc])
         if step.kind is Kind.WARP or step.members is not None:
             together = self.converge(step, pc, active)
             if together is None:
@@ -296,6 +306,8 @@ class Scheduler:
         machine = self.machine
         waits = [(group.pc, self.machine.thread[group.sel]) for group in self.groups]
         waits += machine.barriers.waiting_groups()
+        sleepers = machine.sleepers.all()
+        waits += [(each.pc, each.threads) for each in sleepers]
         accesses = []
         divergent = False
         for pc, threads in waits:
@@ -304,6 +316,9 @@ class Scheduler:
                 divergent = divergent or any(group.pc == pc for group in self.groups)
             accesses.append((machine.access("wait", pc, int(threads[0])), len(threads)))
         listing = "; ".join(f"{number} threads wait at PTX line {each.line} ({each.text})" for each, number in accesses)
+        details = "; ".join(
+            dict.fromkeys(f"line {self.code[each.pc].ins.line} waits for {each.describe()}" for each in sleepers)
+        )
         kind = "divergent_barrier" if divergent else "deadlock"
         why = (
             "threads of a warp reached different instructions that they must execute together"
@@ -312,7 +327,9 @@ class Scheduler:
         )
         first = accesses[0][0]
         second = accesses[1][0] if len(accesses) > 1 else None
-        machine.find(Finding(kind, f"{why}: {listing}; move the barrier where all threads pass", first, second))
+        machine.find(
+            Finding(kind, f"{why}: {listing}; {details or 'move the barrier where all threads pass'}", first, second)
+        )
         raise Fault(kind)
 
     def opcode_counts(self) -> dict[str, int]:

@@ -1,0 +1,219 @@
+"""Bulk copies: what cp.async.bulk and TMA have in flight (PTX ISA 8.0, 9.7.8.24 and 9.7.8.25).
+
+Copies into shared memory complete on an mbarrier, copies out of it in bulk groups of the issuing thread. A `Load` has
+taken its bytes when it was issued, and lands in one step: bytes into memory, then the count to the barrier. A `Store`
+reads shared memory late, when a wait of its thread forces it to, and writes global memory later still; so whoever
+overwrites the source too early changes the result. When things happen depends on the launch's schedule: at once
+(eager), when nobody can run or a wait forces it (lazy), or at any time between (random).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .mbarrier import MBarrier
+from .report import Finding
+from .scalars import Array
+from .shadow import PENDING
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+Combine = Callable[[Array, Array], Array]
+
+
+@dataclass(slots=True, eq=False)
+class Load:
+    """Bytes on their way to shared memory: rows of 16 at arena offsets `where`; `size` counts on `barrier`.
+
+    A load without bytes is an arrival that waits for something (`action`), as cp.async.mbarrier.arrive does.
+    """
+
+    barrier: MBarrier
+    where: Array
+    data: Array
+    size: int
+    column: int = 0
+    step: int = 0
+    combine: Combine | None = None
+    action: Callable[[], None] | None = None
+    ready: Callable[[], bool] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Store:
+    """Rows of shared memory at `where` on their way to global memory: elements of `item` bytes at offsets `target`."""
+
+    thread: int
+    group: int
+    site: int
+    where: Array
+    target: Array
+    inside: Array
+    item: int
+    combine: Combine | None = None
+    data: Array = field(default_factory=lambda: np.zeros(0, np.uint8))
+    taken: bool = False
+    landed: bool = False
+
+
+class BulkCopies:
+    """The bulk copies in flight of a batch."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.schedule = machine.launch.schedule
+        self.loads: list[Load] = []
+        self.stores: list[Store] = []
+        self.commits: dict[int, int] = {}  # per thread: its committed groups
+
+    # -- copies that complete on an mbarrier ----------------------------------------------------------------------
+
+    def load(self, load: Load) -> None:
+        """A copy is on its way."""
+        self.loads.append(load)
+        if self.schedule == "eager":
+            self.land([load])
+
+    def land(self, loads: list[Load]) -> None:
+        """These copies arrive, and their barriers count it."""
+        machine = self.machine
+        for load in loads:
+            self.loads.remove(load)
+            if len(load.where):
+                rows, view = load.where // 16, machine.spaces["shared"].arena.view(8, 2)
+                new = load.data.view(np.uint64).reshape(-1, 2)
+                view[rows] = new if load.combine is None else load.combine(view[rows], new)
+            if load.action is not None:
+                load.action()
+            if load.size:
+                load.barrier.transactions -= load.size
+                machine.mbarriers.settle(load.barrier)
+
+    def force(self, keys: set[Hashable]) -> bool:
+        """Nobody can run: land what the sleepers wait for, else anything. Whether there was something."""
+        wanted = [load for load in self.loads if load.barrier.key in keys] or self.loads
+        chosen = [load for load in wanted if load.ready is None or load.ready()] or wanted
+        if self.schedule == "random" and len(chosen) > 1:
+            kept = self.machine.launch.rng.random(len(chosen)) < 0.5
+            chosen = [load for load, keep in zip(chosen, kept, strict=True) if keep] or chosen[:1]
+        self.land(list(chosen))
+        return bool(chosen)
+
+    def postpone(self, barrier: MBarrier) -> None:
+        """The barrier's phase has completed without some copies that were to complete in it: they do so later."""
+        race = self.machine.race
+        for load in self.loads:
+            if load.barrier is barrier and load.step == barrier.serial and race is not None:
+                load.step += 1
+                assert race.shared.async_proxy is not None
+                granules = race.shared.granules(load.where, 16)
+                race.shared.async_proxy.postpone(granules, load.column, load.step - 1, load.step)
+
+    # -- copies in bulk groups --------------------------------------------------------------------------------------
+
+    def store(self, store: Store) -> None:
+        """A copy out of shared memory has been issued."""
+        self.stores.append(store)
+        if self.schedule == "eager":
+            self.finish(store)
+
+    def take(self, store: Store) -> None:
+        """A store reads its source."""
+        if not store.taken:
+            store.data = self.machine.spaces["shared"].arena.view(8, 2)[store.where // 16].view(np.uint8).ravel()
+            store.taken = True
+
+    def finish(self, store: Store) -> None:
+        """A store writes its destination."""
+        self.take(store)
+        if store.landed:
+            return
+        store.landed = True
+        values = store.data.view(f"u{store.item}")[store.inside]
+        rows = store.target[store.inside] // store.item
+        view = self.machine.spaces["global"].arena.view(store.item, 1)[:, 0]
+        view[rows] = values if store.combine is None else store.combine(view[rows], values)
+
+    def group(self, thread: int) -> int:
+        """The number of a thread's open group."""
+        return self.commits.get(thread, 0)
+
+    def commit(self, threads: Array) -> None:
+        """Close the current group of each thread."""
+        for thread in threads.tolist():
+            self.commits[thread] = self.commits.get(thread, 0) + 1
+
+    def wait(self, threads: Array, keep: int, only_read: bool) -> None:
+        """Threads wait for all of their groups but the latest `keep`, or for these groups' reads of shared memory."""
+        race = self.machine.race
+        for thread in threads.tolist():
+            limit = self.commits.get(thread, 0) - keep
+            for store in self.stores:
+                if store.thread == thread and store.group < limit:
+                    self.take(store)
+                    if not only_read:
+                        self.finish(store)
+                        self._visible(store)
+            if race is not None and limit > 0:
+                knowledge = race.clocks.knowledge
+                assert knowledge is not None
+                column = knowledge.agent(thread // race.clocks.padded, ("bulk", thread))
+                knowledge.complete(np.array([thread]), column, limit)
+        self.stores = [store for store in self.stores if not (store.landed and self._is_visible(store))]
+
+    def _visible(self, store: Store) -> None:
+        """The issuing thread has waited: what the store wrote counts as written by it now."""
+        race = self.machine.race
+        if race is None:
+            return
+        granules = np.unique(store.target[store.inside] // race.globals.granule)
+        writers = race.globals.writers
+        mine = writers.stamp[granules] == PENDING
+        writers.stamp[granules[mine]] = race.clocks.now
+        store.group = -1
+
+    def _is_visible(self, store: Store) -> bool:
+        return self.machine.race is None or store.group < 0
+
+    # -- time -------------------------------------------------------------------------------------------------------
+
+    def drift(self) -> None:
+        """Under schedule "random": some of what is in flight happens now."""
+        rng = self.machine.launch.rng
+        for load in [each for each in self.loads if each.ready is None or each.ready()]:
+            if load in self.loads and rng.random() < 0.1:
+                self.land([load])
+        for store in self.stores:
+            if not store.landed and rng.random() < 0.1:
+                self.take(store)
+                if rng.random() < 0.5:
+                    self.finish(store)
+
+    def exit_threads(self, threads: Array) -> None:
+        """Threads end: stores of theirs that may still read shared memory are an error, since it may be gone."""
+        who = set(threads.tolist()) if self.stores else set()
+        for store in self.stores:
+            if store.thread not in who or self.machine.race is None or store.group < 0:
+                continue
+            knowledge = self.machine.race.clocks.knowledge
+            assert knowledge is not None
+            column = knowledge.agent(store.thread // self.machine.race.clocks.padded, ("bulk", store.thread))
+            if knowledge.matrix[store.thread, column] <= store.group:
+                message = (
+                    "the thread ends while this copy may still read its shared memory; "
+                    "execute cp.async.bulk.wait_group.read 0 before"
+                )
+                access = self.machine.access("async read", store.site, store.thread)
+                self.machine.find(Finding("missing_wait", message, access, space="shared"))
+
+    def end(self) -> None:
+        """The batch is over: everything lands."""
+        for store in self.stores:
+            self.finish(store)
+            self._visible(store)
+        self.stores = []

@@ -1,0 +1,402 @@
+"""cp.async.bulk, TMA tensor copies, reductions, prefetches and bulk groups (PTX ISA 8.0, 9.7.8.24 and 9.7.8.25).
+
+Decoding turns the operands into places: 16-byte rows of shared memory, and elements of global memory. The copies
+themselves are the business of `bulk_copy.py`. Tile mode only. Cache hints are accepted and change nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import ml_dtypes
+import numpy as np
+
+from .bulk_copy import Combine, Load, Store
+from .mbarrier import MBarrier
+from .memory import SharedSpace
+from .operands import Read, address, error, per_thread, read
+from .program import GLOBAL_BASE, PARAM_WINDOW, SHARED_BASE, Linker
+from .scalars import DTYPES, Array, Sel
+from .syntax import Address, Instruction, Integer, Operand, Symbol, Vector
+from .table import Handler, instruction
+from .tensor_map import TensorMap, swizzle_address, unpack
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+_REDUCTIONS: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "inc": lambda old, limit: np.where(old >= limit, 0, old + 1).astype(old.dtype),
+    "dec": lambda old, limit: np.where((old == 0) | (old > limit), limit, old - 1).astype(old.dtype),
+}
+_SIZE = "the size of a bulk copy must be a multiple of 16 bytes"
+
+
+def _reduction(name: str, dtype: np.dtype[np.generic]) -> Combine:
+    """old, new -> result on arrays of unsigned words that hold elements of `dtype`; 16-bit floats add in single."""
+    function = _REDUCTIONS[name]
+    half = dtype in (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
+
+    def combine(old: Array, new: Array) -> Array:
+        a, b = np.ascontiguousarray(old).view(dtype), np.ascontiguousarray(new).view(dtype)
+        if half:
+            return function(a.astype(np.float32), b.astype(np.float32)).astype(dtype).view(old.dtype)
+        return function(a, b).astype(dtype).view(old.dtype)
+
+    return combine
+
+
+# -- places -----------------------------------------------------------------------------------------------------------
+
+
+def rows_of(m: Machine, thread: int, addr: int, size: int, swizzle: int, align: int, site: int, what: str) -> Array:
+    """The arena offsets of the 16-byte rows of `size` bytes of shared memory, in the box's order."""
+    shared = m.spaces["shared"]
+    assert isinstance(shared, SharedSpace)
+    one = np.array([thread])
+    start = int(shared.locate(m, one, np.array([addr]), 16, site, what, align=align)[0])
+    last = np.array([addr + size - 16])
+    shared.locate(m, one, last, 16, site, what)
+    inside = start % shared.stride + SHARED_BASE + 16 * np.arange(size // 16, dtype=np.int64)
+    return swizzle_address(inside, swizzle) - SHARED_BASE + start // shared.stride * shared.stride
+
+
+def in_cta(m: Machine, addr: int, rank: int) -> int:
+    """The address of the same shared variable in the CTA with this rank in the cluster."""
+    return addr if m.launch.cluster_size == 1 else (addr & 0xFFFFFF) | (rank + 1) << 24
+
+
+def destinations(m: Machine, thread: int, mask: int | None) -> list[int | None]:
+    """The cluster ranks that a copy goes to, None for whatever its address says."""
+    if mask is None:
+        return [None]
+    ranks = [rank for rank in range(16) if mask >> rank & 1]
+    if not ranks or ranks[-1] >= m.launch.cluster_size:
+        m.mbarriers.complain(f"the multicast mask {mask:#x} names CTAs outside the cluster", thread, 0)
+    return list(ranks)
+
+
+def _fetch_global(m: Machine, thread: int, offsets: Array, item: int, site: int) -> Array:
+    """The elements at these arena offsets, as unsigned words, with the race model told."""
+    if m.race is not None and len(offsets):
+        m.race.globals.bulk(thread, offsets, site, writes=False)
+    words: Array = m.spaces["global"].arena.view(item, 1)[offsets // item, 0]
+    return words
+
+
+def _start_load(
+    m: Machine,
+    thread: int,
+    site: int,
+    target: int,
+    data: Array,
+    bar_addr: int,
+    mask: int | None,
+    swizzle: int,
+    align: int,
+    combine: Combine | None = None,
+    source: Array | None = None,
+) -> None:
+    """Send bytes to shared memory of one or several CTAs, each completing on its own barrier. `source` are the rows
+    of shared memory that they come from, if they do."""
+    for rank in destinations(m, thread, mask):
+        to, at = (target, bar_addr) if rank is None else (in_cta(m, target, rank), in_cta(m, bar_addr, rank))
+        rows = rows_of(m, thread, to, len(data), swizzle, align, site, "write")
+        place = int(m.mbarriers.locate(np.array([thread]), np.array([at]), site)[0])
+        barrier = m.mbarriers.get(place, thread, site)
+        m.mbarriers.check_fenced(barrier, thread, site)
+        load = Load(barrier, rows, data, len(data), combine=combine)
+        if m.race is not None:
+            load.step = barrier.serial + 1
+            load.column = m.race.proxy.load(thread, rows, site, barrier.key, load.step)
+            if source is not None:
+                m.race.proxy.read(np.array([thread]), source, site, barrier.key, load.step)
+        m.bulk.load(load)
+
+
+def _start_store(
+    m: Machine,
+    thread: int,
+    site: int,
+    rows: Array,
+    target: Array,
+    inside: Array,
+    item: int,
+    combine: Combine | None,
+) -> None:
+    group = m.bulk.group(thread)
+    if m.race is not None:
+        m.race.proxy.read(np.array([thread]), rows, site, ("bulk", thread), group + 1)
+        if inside.any():
+            m.race.globals.bulk(thread, target[inside], site, writes=True, atomic=combine is not None)
+    m.bulk.store(Store(thread, group, site, rows, target, inside, item, combine))
+
+
+# -- tensors ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Tensor:
+    """The operand [map, {coordinates}]."""
+
+    where: Read
+    coordinates: list[Read]
+
+    def map(self, m: Machine, thread: int, addr: int, site: int) -> TensorMap:
+        """The tensor map at an address."""
+        params = m.spaces["param"]
+        offset = addr - PARAM_WINDOW if addr >= PARAM_WINDOW else addr
+        number = None
+        if 0 <= offset <= params.size - 128:
+            number = unpack(params.arena.data[offset : offset + 128].tobytes())
+        if number is None:
+            m.fault(
+                "out_of_bounds",
+                f"there is no tensor map at address {addr:#x}; give a TensorMap for a .param of 128 bytes",
+                site,
+                "tensor map",
+                thread,
+                "param",
+                (None, 0),
+            )
+        chosen = m.launch.maps[number or 0]
+        if chosen.array.ndim != len(self.coordinates):
+            message = f"the tensor has {chosen.array.ndim} dimensions, the instruction {len(self.coordinates)}"
+            m.fault("out_of_bounds", message, site, "tensor map", thread, "param", (None, 0))
+        return chosen
+
+
+def _tensor(operand: Operand, ins: Instruction, linker: Linker) -> _Tensor:
+    if not isinstance(operand, Address) or len(operand.rest) != 1 or not isinstance(operand.rest[0], Vector):
+        raise error(ins, "expected [map, {coordinates}]")
+    items = operand.rest[0].items
+    if f"{len(items)}d" not in ins.mods:
+        raise error(ins, f"there are {len(items)} coordinates, but the instruction says otherwise")
+    if isinstance(operand.base, Symbol):
+        param = linker.variable(operand.base, ins)
+        if param.align < 64 or param.size != 128:
+            raise error(ins, "a tensor map is a parameter `.param .align 64 .b8 name[128]`")
+    plain = Address(operand.base, operand.offset)
+    return _Tensor(address(plain, ins, linker), [read(item, "s32", ins, linker) for item in items])
+
+
+def _check_mode(ins: Instruction) -> None:
+    if any(mod.startswith(("im2col", "tile::", "cta_group")) for mod in ins.mods):
+        raise error(ins, "only tile mode is supported")
+
+
+def _mask(ins: Instruction, operands: tuple[Operand, ...], linker: Linker) -> Read | None:
+    """The CTA mask of .multicast::cluster, the first of the optional operands."""
+    if "multicast::cluster" not in ins.mods:
+        return None
+    if not operands:
+        raise error(ins, ".multicast::cluster needs a mask of CTAs")
+    return read(operands[0], "u16", ins, linker)
+
+
+def _values(m: Machine, sel: Sel, reader: Read | None) -> list[int | None]:
+    threads = m.thread[sel]
+    return [None] * len(threads) if reader is None else per_thread(reader(m, sel), sel).tolist()
+
+
+@instruction("cp.async.bulk.tensor", results=0)
+def _copy_tensor(ins: Instruction, linker: Linker) -> Handler:
+    _check_mode(ins)
+    if ins.mods.index("global") < next(i for i, mod in enumerate(ins.mods) if mod.startswith("shared")):
+        return _store_tensor(ins, linker, None)
+    target, source = address(ins.operands[0], ins, linker), _tensor(ins.operands[1], ins, linker)
+    barrier = address(ins.operands[2], ins, linker)
+    mask = _mask(ins, ins.operands[3:], linker)
+    site = linker.site(ins)
+
+    def run(m: Machine, sel: Sel) -> None:
+        places = [per_thread(each(m, sel), sel).tolist() for each in source.coordinates]
+        masks = _values(m, sel, mask)
+        rows = zip(m.thread[sel].tolist(), source.where(m, sel).tolist(), target(m, sel).tolist(), strict=True)
+        for index, ((thread, at, to), bar) in enumerate(zip(rows, barrier(m, sel).tolist(), strict=True)):
+            tensor = source.map(m, thread, at, site)
+            box = tensor.tile([each[index] for each in places])
+            data = np.tile(tensor.fill_bytes(), len(box.offsets)).view(f"u{tensor.item}")
+            offsets = tensor.address - GLOBAL_BASE + box.offsets[box.inside]
+            data[box.inside] = _fetch_global(m, thread, offsets, tensor.item, site)
+            data = data.view(np.uint8)
+            _start_load(m, thread, site, to, data, bar, masks[index], tensor.swizzle, tensor.alignment)
+
+    return run
+
+
+def _store_tensor(ins: Instruction, linker: Linker, reduction: str | None) -> Handler:
+    target, source = _tensor(ins.operands[0], ins, linker), address(ins.operands[1], ins, linker)
+    site = linker.site(ins)
+
+    def run(m: Machine, sel: Sel) -> None:
+        places = [per_thread(each(m, sel), sel).tolist() for each in target.coordinates]
+        rows = zip(m.thread[sel].tolist(), target.where(m, sel).tolist(), source(m, sel).tolist(), strict=True)
+        for index, (thread, at, from_) in enumerate(rows):
+            tensor = target.map(m, thread, at, site)
+            box = tensor.tile([each[index] for each in places])
+            rows_ = rows_of(m, thread, from_, tensor.box_bytes, tensor.swizzle, tensor.alignment, site, "read")
+            combine = None if reduction is None else _reduction(reduction, tensor.array.dtype)
+            offsets = tensor.address - GLOBAL_BASE + box.offsets
+            _start_store(m, thread, site, rows_, offsets, box.inside, tensor.item, combine)
+
+    return run
+
+
+# -- plain bytes ------------------------------------------------------------------------------------------------------
+
+
+def _check_size(m: Machine, thread: int, size: int, site: int) -> None:
+    if size % 16 or size <= 0:
+        m.fault("misaligned", f"{_SIZE}, not {size}", site, "copy", thread, "shared", (None, 0))
+
+
+def _global_bytes(m: Machine, thread: int, addr: int, size: int, site: int, what: str) -> int:
+    space, one = m.spaces["global"], np.array([thread])
+    start = space.locate(m, one, np.array([addr]), size, site, what, align=16)
+    return int(start[0])
+
+
+@instruction("cp.async.bulk", results=0)
+def _copy_bulk(ins: Instruction, linker: Linker) -> Handler:
+    """cp.async.bulk.to.from [to], [from], size, then [mbar]{, mask} if the destination is shared memory."""
+    spaces = [mod for mod in ins.mods if mod in ("global", "shared::cta", "shared::cluster")]
+    if len(spaces) != 2:
+        raise error(ins, f"unsupported instruction {ins.opcode}")
+    if spaces[0] == "global":
+        return _store_bulk(ins, linker, None)
+    return _load_bulk(ins, linker, spaces[1], None)
+
+
+def _load_bulk(ins: Instruction, linker: Linker, space: str, combine: Combine | None) -> Handler:
+    target, source = address(ins.operands[0], ins, linker), address(ins.operands[1], ins, linker)
+    size, barrier = read(ins.operands[2], "u32", ins, linker), address(ins.operands[3], ins, linker)
+    mask = _mask(ins, ins.operands[4:], linker)
+    site = linker.site(ins)
+
+    def run(m: Machine, sel: Sel) -> None:
+        sizes, masks = per_thread(size(m, sel), sel).tolist(), _values(m, sel, mask)
+        rows = zip(target(m, sel).tolist(), source(m, sel).tolist(), barrier(m, sel).tolist(), strict=True)
+        for index, (thread, (to, at, bar)) in enumerate(zip(m.thread[sel].tolist(), rows, strict=True)):
+            length = sizes[index]
+            source_rows = None
+            _check_size(m, thread, length, site)
+            if space == "global":
+                start = _global_bytes(m, thread, at, length, site, "read")
+                offsets = start + 8 * np.arange(length // 8, dtype=np.int64)
+                data = _fetch_global(m, thread, offsets, 8, site).view(np.uint8)
+            else:
+                source_rows = rows_of(m, thread, at, length, 0, 16, site, "read")
+                data = m.spaces["shared"].arena.view(8, 2)[source_rows // 16].view(np.uint8).ravel()
+            _start_load(m, thread, site, to, data, bar, masks[index], 0, 16, combine, source_rows)
+
+    return run
+
+
+def _store_bulk(ins: Instruction, linker: Linker, combine: Combine | None, item: int = 8) -> Handler:
+    target, source = address(ins.operands[0], ins, linker), address(ins.operands[1], ins, linker)
+    size, site = read(ins.operands[2], "u32", ins, linker), linker.site(ins)
+
+    def run(m: Machine, sel: Sel) -> None:
+        sizes = per_thread(size(m, sel), sel).tolist()
+        places = zip(m.thread[sel].tolist(), target(m, sel).tolist(), source(m, sel).tolist(), sizes, strict=True)
+        for thread, to, at, length in places:
+            _check_size(m, thread, length, site)
+            rows = rows_of(m, thread, at, length, 0, 16, site, "read")
+            start = _global_bytes(m, thread, to, length, site, "write")
+            offsets = start + item * np.arange(length // item, dtype=np.int64)
+            _start_store(m, thread, site, rows, offsets, np.ones(len(offsets), bool), item, combine)
+
+    return run
+
+
+@instruction("cp.reduce.async.bulk", results=0)
+def _reduce_bulk(ins: Instruction, linker: Linker) -> Handler:
+    """cp.reduce.async.bulk{.tensor}: as the copies, but each element is combined with what is there."""
+    name = next((mod for mod in ins.mods if mod in _REDUCTIONS), None)
+    if name is None:
+        raise error(ins, f"unsupported instruction {ins.opcode}")
+    if "tensor" in ins.mods:
+        _check_mode(ins)
+        return _store_tensor(ins, linker, name)
+    dtype = DTYPES[ins.mods[-1]]
+    combine = _reduction(name, dtype)
+    spaces = [mod for mod in ins.mods if mod in ("global", "shared::cta", "shared::cluster")]
+    if spaces[0] == "global":
+        return _store_bulk(ins, linker, combine, dtype.itemsize)
+    return _load_bulk(ins, linker, spaces[1], combine)
+
+
+@instruction("cp.async.bulk.prefetch", results=0)
+def _prefetch(ins: Instruction, linker: Linker) -> Handler:
+    """A prefetch into L2 changes nothing, but its operands must be right."""
+    if "tensor" not in ins.mods:
+        where, size, site = address(ins.operands[0], ins, linker), read(ins.operands[1], "u32", ins, linker), 0
+        site = linker.site(ins)
+
+        def run(m: Machine, sel: Sel) -> None:
+            for thread, at, length in zip(
+                m.thread[sel].tolist(), where(m, sel).tolist(), per_thread(size(m, sel), sel).tolist(), strict=True
+            ):
+                _check_size(m, thread, length, site)
+                _global_bytes(m, thread, at, length, site, "read")
+
+        return run
+    tensor = _tensor(ins.operands[0], ins, linker)
+    tensor_site = linker.site(ins)
+
+    def check(m: Machine, sel: Sel) -> None:
+        for thread, at in zip(m.thread[sel].tolist(), tensor.where(m, sel).tolist(), strict=True):
+            tensor.map(m, thread, at, tensor_site)
+
+    return check
+
+
+@instruction("cp.async.bulk.commit_group", results=0)
+def _commit(ins: Instruction, linker: Linker) -> Handler:
+    return lambda m, sel: m.bulk.commit(m.thread[sel])
+
+
+@instruction("cp.async.bulk.wait_group", results=0)
+def _wait(ins: Instruction, linker: Linker) -> Handler:
+    number = ins.operands[0]
+    if not isinstance(number, Integer):
+        raise error(ins, "wait_group takes a constant")
+    only_read = "read" in ins.mods
+    return lambda m, sel: m.bulk.wait(m.thread[sel], number.value, only_read)
+
+
+@instruction("cp.async.mbarrier.arrive", results=0)
+def _arrive_when_copied(ins: Instruction, linker: Linker) -> Handler:
+    """cp.async.mbarrier.arrive{.noinc}: an arrival once the thread's cp.async copies so far have landed (9.7.12.15.15).
+
+    Without .noinc the pending count grows by one first, so that the arrival changes nothing in the end.
+    """
+    where, site = address(ins.operands[0], ins, linker), linker.site(ins)
+    counted = "noinc" in ins.mods
+
+    def run(m: Machine, sel: Sel) -> None:
+        for thread, place in zip(
+            m.thread[sel].tolist(), m.mbarriers.locate(sel, where(m, sel), site).tolist(), strict=True
+        ):
+            barrier = m.mbarriers.get(place, thread, site)
+            barrier.pending += 0 if counted else 1
+            finish = m.copies.completion(thread)
+
+            action = functools.partial(_copied, m, finish, barrier, thread, site)
+            m.bulk.load(Load(barrier, np.zeros(0, np.int64), np.zeros(0, np.uint8), 0, action=action))
+
+    return run
+
+
+def _copied(m: Machine, finish: Callable[[], None], barrier: MBarrier, thread: int, site: int) -> None:
+    finish()
+    m.mbarriers.arrive(barrier, np.array([thread]), 1, site, True)

@@ -1,0 +1,178 @@
+"""Clusters: barrier.cluster, mapa, getctarank (PTX ISA 8.0, 9.7.12.3, 9.7.8.22, 9.7.8.23).
+
+The CTAs of a cluster stand next to each other in a batch. An address in `shared::cluster` carries the rank of its CTA,
+plus one, above bit 24; without it, it means the own CTA, so that every shared::cta address is one too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .operands import address, error, per_thread, read, write
+from .program import SHARED_WINDOW, Linker
+from .report import Finding
+from .scalars import DTYPES, Array, Sel
+from .sleepers import Sleeper
+from .syntax import Address, Instruction, Register, Symbol
+from .table import Decoded, Handler, Kind, Outcome, instruction, whole_warp
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+RANK_SHIFT = 24
+
+
+@dataclass(slots=True)
+class Meeting:
+    """The barrier of one cluster: its phase, and which of its threads have arrived in it."""
+
+    arrived: Array
+    phase: int = 0
+
+
+class Clusters:
+    """The cluster barriers of a batch."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.padded = machine.padded * machine.launch.cluster_size
+        clusters = machine.slots // self.padded
+        self.meetings = [Meeting(np.zeros(self.padded, bool)) for _ in range(clusters)]
+        self.target = np.zeros(machine.slots, np.int64)  # the phase that each thread has arrived for, + 1
+
+    def arrive(self, sel: Sel, site: int, release: bool) -> None:
+        """barrier.cluster.arrive."""
+        threads = self.machine.thread[sel]
+        for cluster in np.unique(threads // self.padded):
+            part = threads[threads // self.padded == cluster]
+            meeting = self.meetings[cluster]
+            again = meeting.arrived[part % self.padded]
+            if again.any():
+                thread = int(part[np.flatnonzero(again)[0]])
+                message = "a thread arrives at the cluster's barrier twice without waiting between"
+                access = self.machine.access("arrive", site, thread)
+                self.machine.find(Finding("barrier_mismatch", message, access), stop=True)
+            meeting.arrived[part % self.padded] = True
+            self.target[part] = meeting.phase + 1
+            if self.machine.race is not None and release:
+                self.machine.race.arrive(("cluster", int(cluster), meeting.phase), part)
+            self.settle(int(cluster))
+
+    def settle(self, cluster: int) -> None:
+        """Complete the phase if all threads that have not exited have arrived."""
+        meeting = self.meetings[cluster]
+        live = self.machine.live[cluster * self.padded : (cluster + 1) * self.padded]
+        if not meeting.arrived.any() or not (meeting.arrived | ~live).all():
+            return
+        meeting.arrived[:] = False
+        meeting.phase += 1
+        self.machine.sleepers.changed(("cluster", cluster))
+
+    def exit_threads(self, threads: Array) -> None:
+        """Threads end; the others need not wait for them."""
+        for cluster in np.unique(threads // self.padded):
+            self.settle(int(cluster))
+
+    def ready(self, cluster: int, threads: Array) -> bool:
+        """Whether the phase that these threads arrived for is over."""
+        return bool((self.target[threads] <= self.meetings[cluster].phase).all())
+
+    def leave(self, cluster: int, threads: Array) -> None:
+        """Threads leave the barrier (acquire)."""
+        race = self.machine.race
+        if race is not None:
+            row = race.rows.get(("cluster", cluster, int(self.target[threads[0]]) - 1))
+            if row is not None:
+                race.clocks.acquire(threads, row)
+
+
+@instruction("barrier.cluster.arrive", kind=Kind.WARP, results=0)
+def _arrive(ins: Instruction, linker: Linker) -> Decoded:
+    site, release = linker.site(ins), "relaxed" not in ins.mods
+    return Decoded(lambda m, sel: m.clusters.arrive(sel, site, release), whole_warp)
+
+
+@instruction("barrier.cluster.wait", kind=Kind.CONTROL, results=0)
+def _wait(ins: Instruction, linker: Linker) -> Decoded:
+    site = linker.site(ins)
+
+    def run(m: Machine, sel: Sel, pc: int) -> Outcome:
+        threads = m.thread[sel]
+        if not m.clusters.target[threads].all():
+            message = "barrier.cluster.wait without barrier.cluster.arrive"
+            m.find(Finding("barrier_mismatch", message, m.access("wait", site, int(threads[0]))), stop=True)
+        goes = []
+        for cluster in np.unique(threads // m.clusters.padded).tolist():
+            part = threads[threads // m.clusters.padded == cluster]
+            if m.clusters.ready(cluster, part):
+                m.clusters.leave(cluster, part)
+                goes.append(part)
+            else:
+                _sleep(m, cluster, part, pc)
+        if sum(len(part) for part in goes) == len(threads):
+            return [(pc + 1, sel)]
+        return [(pc + 1, np.concatenate(goes))] if goes else []
+
+    return Decoded(run, whole_warp)
+
+
+def _sleep(m: Machine, cluster: int, threads: Array, pc: int) -> None:
+    def describe() -> str:
+        base = cluster * m.clusters.padded
+        live = m.live[base : base + m.clusters.padded]
+        missing = np.flatnonzero(live & ~m.clusters.meetings[cluster].arrived)
+        position, cta = m.thread_position(base + int(missing[0])) if len(missing) else ((0, 0, 0), (0, 0, 0))
+        return f"the cluster's barrier; {len(missing)} threads have not arrived, first thread {position} of CTA {cta}"
+
+    sleeper = Sleeper(
+        pc,
+        threads,
+        lambda: m.clusters.ready(cluster, threads),
+        lambda done: m.clusters.leave(cluster, threads),
+        describe,
+    )
+    m.sleepers.add(("cluster", cluster), sleeper)
+
+
+@instruction("mapa")
+def _map(ins: Instruction, linker: Linker) -> Handler:
+    """mapa{.shared::cluster}.type d, a, rank: the address of the same variable in another CTA of the cluster."""
+    kind = ins.mods[-1]
+    source = ins.operands[1]
+    if not isinstance(source, Register | Symbol):
+        raise error(ins, "mapa takes a register or a variable")
+    base = source if isinstance(source, Symbol) else None
+    start = read(source, kind, ins, linker) if base is None else address(Address(base, base.offset), ins, linker)
+    rank, target = read(ins.operands[2], "u32", ins, linker), write(ins.operands[0], kind, ins, linker)
+    generic = "shared::cluster" not in ins.mods
+    site = linker.site(ins)
+
+    def run(m: Machine, sel: Sel) -> None:
+        ranks = per_thread(rank(m, sel), sel).astype(np.int64)
+        if (ranks >= m.launch.cluster_size).any():
+            thread = int(m.thread[sel][np.flatnonzero(ranks >= m.launch.cluster_size)[0]])
+            message = f"mapa names a CTA outside the cluster of {m.launch.cluster_size}"
+            m.fault("out_of_bounds", message, site, "mapa", thread, "shared", (None, 0))
+        addr = per_thread(start(m, sel), sel).astype(np.int64)
+        window = SHARED_WINDOW if generic else 0
+        plain = (addr - window if generic and base is None else addr) & (1 << RANK_SHIFT) - 1
+        mapped = (plain | ranks + 1 << RANK_SHIFT) + window
+        target(m, sel, mapped.astype(DTYPES[kind]))
+
+    return run
+
+
+@instruction("getctarank")
+def _rank(ins: Instruction, linker: Linker) -> Handler:
+    kind = ins.mods[-1]
+    source, target = read(ins.operands[1], kind, ins, linker), write(ins.operands[0], "u32", ins, linker)
+
+    def run(m: Machine, sel: Sel) -> None:
+        named = per_thread(source(m, sel), sel).astype(np.int64) >> RANK_SHIFT & 0xFF
+        own = m.special("cluster_ctarank")[sel].astype(np.int64)
+        target(m, sel, np.where(named > 0, named - 1, own).astype(np.uint32))
+
+    return run

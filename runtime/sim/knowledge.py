@@ -1,0 +1,78 @@
+"""What threads know about the async proxy, beside the clocks of `clocks.py` (PTX ISA 8.0, 8.2.4 and 9.7.12.4).
+
+Two more kinds of knowledge travel along with every release and acquire, in one matrix per CTA (or cluster), a row per
+thread:
+
+    fences   per thread u: all of u's generic accesses to shared (or global) memory before this stamp have been
+             followed by a proxy fence of u. A thread's own entry is the stamp of its latest fence.
+    agents   per agent: how many of its steps are known to be complete. An agent is whatever completes asynchronous
+             operations in order: an mbarrier (its phases), a thread's bulk groups, a warpgroup's wgmma groups.
+
+So "ordered" means known by the clocks, and "ordered for the async proxy" means known by the fences too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from .scalars import Array
+
+SHARED, GLOBAL = 0, 1  # which memory a proxy fence is for
+FOREVER = np.int64(1 << 60)
+
+
+def joined(a: Array, b: Array) -> Array:
+    """The later of two rows, entry by entry; agents that one of them has not heard of are at 0."""
+    short, long = (a, b) if len(a) < len(b) else (b, a)
+    result = long.copy()
+    np.maximum(result[: len(short)], short, out=result[: len(short)])
+    return result
+
+
+class Knowledge:
+    """The matrices of one batch; `domains` CTAs (or clusters) of `padded` threads each."""
+
+    def __init__(self, domains: int, padded: int) -> None:
+        self.padded = padded
+        self.width = 2 * padded + 8
+        self.matrix = np.zeros((domains * padded, self.width), np.int64)
+        self.columns: list[dict[Hashable, int]] = [{} for _ in range(domains)]
+
+    def agent(self, domain: int, key: Hashable) -> int:
+        """The column of an agent of this domain."""
+        columns = self.columns[domain]
+        if key not in columns:
+            columns[key] = 2 * self.padded + len(columns)
+            if columns[key] >= self.width:
+                self.matrix = np.pad(self.matrix, ((0, 0), (0, self.width)))
+                self.width *= 2
+        return columns[key]
+
+    def fence(self, threads: Array, now: int, memory: int) -> None:
+        """A proxy fence: these threads' own accesses before `now` are in order with the async proxy."""
+        self.matrix[threads, memory * self.padded + threads % self.padded] = now
+
+    def complete(self, threads: Array, column: int, steps: Array | int) -> None:
+        """These threads have seen an agent finish this many steps."""
+        self.matrix[threads, column] = np.maximum(self.matrix[threads, column], steps)
+
+    def meet(self, threads: Array) -> None:
+        """These threads (of one domain) all know what each of them knows."""
+        self.matrix[threads] = self.matrix[threads].max(axis=0)
+
+    def take(self, threads: Array) -> Array:
+        """What these threads know together."""
+        row: Array = self.matrix[threads].max(axis=0)
+        return row
+
+    def give(self, threads: Array, row: Array) -> None:
+        """These threads learn a row."""
+        part = self.matrix[threads, : len(row)]
+        self.matrix[threads, : len(row)] = np.maximum(part, row)
+
+    def common(self, threads: Array) -> Array:
+        """What every one of these threads knows."""
+        row: Array = self.matrix[threads].min(axis=0)
+        return row

@@ -1,0 +1,450 @@
+"""mbarriers: phases, pending arrivals, transaction bytes (PTX ISA 8.0, 9.7.12.15).
+
+An `MBarrier` lies in some CTA's shared memory and is kept here as an object; the eight bytes in memory stay as they
+are, because programs may not look at them. Its phase completes when no arrivals are pending and the transaction count
+is zero. Threads that wait sleep until then. `serial` counts the phases ever completed, over all initialisations.
+
+For the race model an arrival releases what the arriving threads know into the current phase, and the completion of
+asynchronous writes adds the barrier's own step (`knowledge.py`); who has waited acquires all completed phases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .clocks import Row
+from .knowledge import joined
+from .memory import SharedSpace
+from .operands import Read, address, error, per_thread, read, write
+from .program import SHARED_BASE, SHARED_WINDOW, Linker
+from .report import Finding
+from .scalars import Array, Sel
+from .sleepers import Sleeper, one_domain
+from .syntax import Address, Instruction, Sink
+from .table import ControlHandler, Handler, Kind, Outcome, instruction
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+MAX_COUNT = (1 << 20) - 1
+_TRUNCATED = 6  # how many threads a report names
+
+
+@dataclass(slots=True, eq=False)
+class MBarrier:
+    """One barrier: `cta` of the batch, `offset` in its shared memory, `count` arrivals per phase."""
+
+    cta: int
+    offset: int
+    count: int
+    origin: tuple[int, int, int]  # the initialising thread, the stamp, the instruction
+    serial: int = 0
+    phase: int = 0
+    pending: int = 0
+    transactions: int = 0
+    fenced: bool = False  # the initialisation has been made visible to the async proxy
+    current: Row | None = None  # released into the phase that is under way
+    done: Row | None = None  # released into all phases before
+    arrived: dict[int, int] = field(default_factory=dict)  # in this phase: thread to instruction
+    before: dict[int, int] = field(default_factory=dict)  # in the last phase
+    introduced: set[int] = field(default_factory=set)  # threads that are known to know the initialisation
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """What its sleepers wait for, and its name as an agent."""
+        return "mbarrier", self.cta, self.offset
+
+
+class MBarriers:
+    """The mbarriers of a batch, by arena offset."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.at: dict[int, MBarrier] = {}
+
+    # -- operations -------------------------------------------------------------------------------------------------
+
+    def locate(self, sel: Sel, addr: Array, site: int) -> Array:
+        """The arena offsets of barrier objects."""
+        shared = self.machine.spaces["shared"]
+        return shared.locate(self.machine, sel, addr, 8, site, "mbarrier")
+
+    def get(self, place: int, thread: int, site: int) -> MBarrier:
+        """The barrier at an arena offset; a finding that ends the run if there is none."""
+        barrier = self.at.get(place)
+        if barrier is None:
+            cta, offset = self.split(place)
+            where = self.machine.spaces["shared"].describe(self.machine, offset + SHARED_BASE)
+            message = f"there is no mbarrier at {self.name(cta, offset)}: execute mbarrier.init first"
+            self.machine.fault("uninitialised", message, site, "mbarrier", thread, "shared", where, 8)
+        assert barrier is not None
+        race = self.machine.race
+        if race is not None and thread not in barrier.introduced:
+            owner, stamp, origin = barrier.origin
+            one = np.array([thread])
+            if not race.clocks.knows(one, np.array([owner]), np.array([stamp])).all():
+                message = "this mbarrier's initialisation by another thread is not known here; put bar.sync between"
+                first, second = (
+                    self.machine.access("mbarrier", site, thread),
+                    self.machine.access("init", origin, owner),
+                )
+                name, offset = self.machine.spaces["shared"].describe(self.machine, barrier.offset + SHARED_BASE)
+                self.machine.find(
+                    Finding("missing_barrier", message, first, second, "RAW", "shared", name, (offset, offset + 8))
+                )
+            barrier.introduced.add(thread)
+        return barrier
+
+    def split(self, place: int) -> tuple[int, int]:
+        """(CTA, offset in its shared memory) of an arena offset."""
+        shared = self.machine.spaces["shared"]
+        assert isinstance(shared, SharedSpace)
+        return place // shared.stride, place % shared.stride
+
+    def name(self, cta: int, offset: int) -> str:
+        """A barrier in words."""
+        symbol, inside = self.machine.spaces["shared"].describe(self.machine, offset + SHARED_BASE)
+        where = f"{symbol}+{inside}" if symbol else f"offset {offset}"
+        position = self.machine.thread_position(cta * self.machine.padded)[1]
+        return f"shared address {offset + SHARED_BASE:#x} ({where}) of CTA {position}"
+
+    def init(self, place: int, count: int, thread: int, site: int) -> None:
+        """mbarrier.init."""
+        if not 1 <= count <= MAX_COUNT:
+            self.complain(f"an mbarrier expects 1 to {MAX_COUNT} arrivals, not {count}", thread, site)
+        cta, offset = self.split(place)
+        old = self.at.get(place)
+        now = self.machine.race.clocks.now if self.machine.race is not None else 0
+        serial = 0 if old is None else old.serial
+        barrier = MBarrier(cta, offset, count, (thread, now, site), serial=serial, pending=count)
+        barrier.introduced.add(thread)
+        self.at[place] = barrier
+
+    def fence_init(self, threads: Array) -> None:
+        """fence.mbarrier_init, or a proxy fence: what these threads have initialised is visible to the async proxy."""
+        who = set(threads.tolist())
+        for barrier in self.at.values():
+            if barrier.origin[0] in who:
+                barrier.fenced = True
+
+    def check_fenced(self, barrier: MBarrier, thread: int, site: int) -> None:
+        """A copy will complete on this barrier: its initialisation must be visible to the async proxy."""
+        if barrier.fenced or self.machine.race is None:
+            return
+        owner, _, origin = barrier.origin
+        message = "an asynchronous copy completes on this mbarrier; execute fence.mbarrier_init after mbarrier.init"
+        first, second = self.machine.access("async mbarrier", site, thread), self.machine.access("init", origin, owner)
+        name, offset = self.machine.spaces["shared"].describe(self.machine, barrier.offset + SHARED_BASE)
+        self.machine.find(
+            Finding("missing_proxy_fence", message, first, second, "RAW", "shared", name, (offset, offset + 8))
+        )
+
+    def arrive(
+        self, barrier: MBarrier, threads: Array, count: int, site: int, release: bool, drop: bool = False
+    ) -> list[int]:
+        """Each thread arrives `count` times; returns the phase that each arrived in."""
+        race, phases = self.machine.race, []
+        if race is not None and release:
+            for part in one_domain(threads, race.clocks.padded):
+                self._release(barrier, race.clocks.release(part))
+        for thread in threads.tolist():
+            if count > barrier.pending:
+                self.complain(
+                    f"{count} arrivals where {barrier.pending} of {barrier.count} are pending, in phase {barrier.phase} "
+                    f"of the mbarrier at {self.name(barrier.cta, barrier.offset)}",
+                    thread,
+                    site,
+                )
+            phases.append(barrier.phase)
+            barrier.arrived[thread] = site
+            barrier.pending -= count
+            barrier.count -= count if drop else 0
+            self.settle(barrier)
+        return phases
+
+    def _release(self, barrier: MBarrier, row: Row) -> None:
+        if barrier.current is None:
+            barrier.current = row
+        else:
+            barrier.current.merge(row)
+
+    def expect(self, barrier: MBarrier, amount: int, thread: int, site: int) -> None:
+        """expect_tx."""
+        barrier.transactions += amount
+        if abs(barrier.transactions) > MAX_COUNT:
+            self.complain(f"a transaction count of {barrier.transactions} is more than {MAX_COUNT}", thread, site)
+
+    def settle(self, barrier: MBarrier) -> None:
+        """Complete the phase if nothing is pending, and wake who waits for that."""
+        self.machine.sleepers.progress += 1
+        if barrier.pending or barrier.transactions:
+            return
+        barrier.phase += 1
+        barrier.serial += 1
+        barrier.pending = barrier.count
+        barrier.before, barrier.arrived = barrier.arrived, {}
+        race = self.machine.race
+        if race is not None:
+            row, barrier.current = barrier.current, None
+            self._complete_row(barrier, row)
+            self.machine.bulk.postpone(barrier)
+        self.machine.sleepers.changed(barrier.key)
+
+    def _complete_row(self, barrier: MBarrier, row: Row | None) -> None:
+        """Add the phase's releases, and the barrier's own step, to what its waiters learn."""
+        race = self.machine.race
+        assert race is not None
+        clocks = race.clocks
+        domain = barrier.cta * self.machine.padded // clocks.padded
+        assert clocks.knowledge is not None
+        column = clocks.knowledge.agent(domain, barrier.key)
+        extra = np.zeros(column + 1, np.int64)
+        extra[column] = barrier.serial
+        if row is None:
+            row = Row(clocks.first + domain, np.zeros(clocks.padded, np.int64))
+        row.extra = extra if row.extra is None else joined(row.extra, extra)
+        if barrier.done is None:
+            barrier.done = row
+        else:
+            barrier.done.merge(row)
+
+    def observe(self, barrier: MBarrier, threads: Array) -> None:
+        """These threads have seen a phase complete (acquire)."""
+        race = self.machine.race
+        if race is None or barrier.done is None:
+            return
+        for part in one_domain(threads, race.clocks.padded):
+            race.clocks.acquire(part, barrier.done)
+
+    # -- words ------------------------------------------------------------------------------------------------------
+
+    def complain(self, message: str, thread: int, site: int) -> None:
+        """A misuse that ends the run."""
+        self.machine.find(
+            Finding("barrier_mismatch", message, self.machine.access("mbarrier", site, thread)), stop=True
+        )
+
+    def describe(self, barrier: MBarrier) -> str:
+        """Where a barrier stands, for deadlock reports."""
+        text = (
+            f"the mbarrier at {self.name(barrier.cta, barrier.offset)} is in phase {barrier.phase}: "
+            f"{barrier.pending} of {barrier.count} arrivals are pending and {barrier.transactions} bytes outstanding"
+        )
+        late = {thread: site for thread, site in barrier.before.items() if thread not in barrier.arrived}
+        if barrier.pending and late:
+            lines = sorted({self.machine.program.code[site].ins.line for site in late.values()})
+            names = [self._who(thread) for thread in list(late)[:_TRUNCATED]]
+            more = f" and {len(late) - _TRUNCATED} more" if len(late) > _TRUNCATED else ""
+            text += f"; in the phase before, {', '.join(names)}{more} arrived at PTX line {_lines(lines)}"
+        elif barrier.pending:
+            text += "; nobody arrived in the phase before" if barrier.phase else "; no phase has completed yet"
+            if barrier.arrived:
+                text += f", but {', '.join(self._who(thread) for thread in list(barrier.arrived)[:_TRUNCATED])} arrived"
+        if barrier.transactions > 0:
+            text += "; the copies that should bring these bytes were never issued, or bring fewer"
+        elif barrier.transactions < 0:
+            text += "; copies brought more bytes than expect_tx announced"
+        return text
+
+    def _who(self, thread: int) -> str:
+        position, _ = self.machine.thread_position(thread)
+        if not self.machine.live[thread]:
+            return f"thread {position} (which has exited)"
+        return f"thread {position}"
+
+
+def _lines(lines: list[int]) -> str:
+    return ", ".join(str(line) for line in lines)
+
+
+# -- instructions -----------------------------------------------------------------------------------------------------
+
+
+def shared_address(operand: object, ins: Instruction, linker: Linker) -> Read:
+    """An address in shared memory, whether the instruction names the space or takes a generic address."""
+    if not isinstance(operand, Address):
+        raise error(ins, "expected an address in brackets")
+    where = address(operand, ins, linker)
+    if any(mod.startswith("shared") for mod in ins.mods):
+        return where
+    return lambda m, sel: np.where(where(m, sel) >= SHARED_WINDOW, where(m, sel) - SHARED_WINDOW, where(m, sel))
+
+
+def _each(m: Machine, sel: Sel, addr: Array, site: int) -> list[tuple[MBarrier, Array, Array]]:
+    """The distinct barriers of an instruction, with the threads and their positions in the selection."""
+    places, threads = m.mbarriers.locate(sel, addr, site), m.thread[sel]
+    result = []
+    for place in np.unique(places):
+        which = np.flatnonzero(places == place)
+        for thread in threads[which].tolist():
+            barrier = m.mbarriers.get(int(place), thread, site)
+        result.append((barrier, threads[which], which))
+    return result
+
+
+@instruction("mbarrier.init", results=0)
+def _init(ins: Instruction, linker: Linker) -> Handler:
+    where, number = shared_address(ins.operands[0], ins, linker), read(ins.operands[1], "u32", ins, linker)
+    site = linker.site(ins)
+
+    def run(m: Machine, sel: Sel) -> None:
+        places, counts = m.mbarriers.locate(sel, where(m, sel), site), per_thread(number(m, sel), sel)
+        for place, count, thread in zip(places.tolist(), counts.tolist(), m.thread[sel].tolist(), strict=True):
+            m.mbarriers.init(place, count, thread, site)
+
+    return run
+
+
+@instruction("mbarrier.inval", results=0)
+def _invalidate(ins: Instruction, linker: Linker) -> Handler:
+    where, site = shared_address(ins.operands[0], ins, linker), linker.site(ins)
+
+    def run(m: Machine, sel: Sel) -> None:
+        for place, thread in zip(
+            m.mbarriers.locate(sel, where(m, sel), site).tolist(), m.thread[sel].tolist(), strict=True
+        ):
+            m.mbarriers.get(place, thread, site)
+            del m.mbarriers.at[place]
+
+    return run
+
+
+def _state(phase: Array, pending: Array) -> Array:
+    """The opaque state: the phase and the pending count."""
+    return phase.astype(np.uint64) << np.uint64(32) | pending.astype(np.uint64)
+
+
+@instruction("mbarrier.arrive", "mbarrier.arrive_drop")
+def _arrive(ins: Instruction, linker: Linker) -> Handler:
+    """mbarrier.arrive{.expect_tx | .noComplete}{.sem.scope}.b64 state, [addr]{, count or bytes}."""
+    has_state = not isinstance(ins.operands[0], Address)
+    operands = ins.operands[1:] if has_state else ins.operands
+    where = shared_address(operands[0], ins, linker)
+    target = ins.operands[0] if has_state else Sink()
+    state = write(target, "b64", ins, linker)
+    extra = read(operands[1], "u32", ins, linker) if len(operands) > 1 else None
+    expects, partial = "expect_tx" in ins.mods, "noComplete" in ins.mods
+    if (expects or partial) and extra is None:
+        raise error(ins, "this form needs a count")
+    site, release, drop = linker.site(ins), "relaxed" not in ins.mods, ins.mods[0] == "arrive_drop"
+
+    def run(m: Machine, sel: Sel) -> None:
+        values = None if extra is None else per_thread(extra(m, sel), sel)
+        phases, pending = np.zeros((2, len(m.thread[sel])), np.int64)
+        for barrier, threads, which in _each(m, sel, where(m, sel), site):
+            amounts = [1] * len(which) if values is None else values[which].tolist()
+            if expects:
+                for amount, thread in zip(amounts, threads.tolist(), strict=True):
+                    m.mbarriers.expect(barrier, amount, thread, site)
+            counts = [1] * len(which) if expects else amounts
+            for count in sorted(set(counts)):
+                part = [index for index, each in enumerate(counts) if each == count]
+                if partial and len(part) * count >= barrier.pending:
+                    m.mbarriers.complain("arrive.noComplete would complete the phase", int(threads[0]), site)
+                phases[which[part]] = m.mbarriers.arrive(barrier, threads[part], count, site, release, drop)
+            pending[which] = barrier.pending
+        if not isinstance(target, Sink):
+            state(m, sel, _state(phases, pending))
+
+    return run
+
+
+@instruction("mbarrier.expect_tx", "mbarrier.complete_tx", results=0)
+def _transactions(ins: Instruction, linker: Linker) -> Handler:
+    where, amount = shared_address(ins.operands[0], ins, linker), read(ins.operands[1], "u32", ins, linker)
+    site, sign = linker.site(ins), 1 if ins.mods[0] == "expect_tx" else -1
+
+    def run(m: Machine, sel: Sel) -> None:
+        amounts = per_thread(amount(m, sel), sel)
+        for barrier, threads, which in _each(m, sel, where(m, sel), site):
+            for each, thread in zip(amounts[which].tolist(), threads.tolist(), strict=True):
+                m.mbarriers.expect(barrier, sign * each, thread, site)
+            if sign < 0:
+                m.mbarriers.settle(barrier)
+
+    return run
+
+
+@instruction("mbarrier.pending_count")
+def _pending(ins: Instruction, linker: Linker) -> Handler:
+    target, source = write(ins.operands[0], "b32", ins, linker), read(ins.operands[1], "b64", ins, linker)
+    return lambda m, sel: target(m, sel, (source(m, sel) & np.uint64(MAX_COUNT)).astype(np.uint32))
+
+
+@instruction("mbarrier.test_wait", "mbarrier.try_wait", kind=Kind.CONTROL)
+def _wait(ins: Instruction, linker: Linker) -> ControlHandler:
+    """Waits with a parity hold when the current phase has the other parity; those with a state, when its phase is over.
+
+    try_wait sleeps until then. test_wait answers at once, but sleeps when it is asked again without any change.
+    """
+    target = write(ins.operands[0], "pred", ins, linker)
+    where = shared_address(ins.operands[1], ins, linker)
+    parity = "parity" in ins.mods
+    wanted = read(ins.operands[2], "u32" if parity else "b64", ins, linker)
+    site, acquire, patient = linker.site(ins), "relaxed" not in ins.mods, ins.mods[0] == "try_wait"
+
+    def answer(m: Machine, barrier: MBarrier, threads: Array, done: bool) -> None:
+        target(m, threads, np.full(len(threads), done))
+        if done and acquire:
+            m.mbarriers.observe(barrier, threads)
+
+    def run(m: Machine, sel: Sel, pc: int) -> Outcome:
+        wishes = per_thread(wanted(m, sel), sel)
+        goes = np.zeros(len(m.thread[sel]), bool)
+        for barrier, threads, which in _each(m, sel, where(m, sel), site):
+            for wish in np.unique(wishes[which]):
+                mine = wishes[which] == wish
+                check = _condition(barrier, int(wish), parity)
+                part = threads[mine]
+                if check():
+                    answer(m, barrier, part, True)
+                elif _may_poll(m, barrier, part, patient):
+                    answer(m, barrier, part, False)
+                else:
+                    _sleep(m, barrier, part, pc, check, answer, f"parity {int(wish)}" if parity else "its phase")
+                    continue
+                goes[which[mine]] = True
+        if goes.all():
+            return [(pc + 1, sel)]
+        return [(pc + 1, m.thread[sel][goes])] if goes.any() else []
+
+    return run
+
+
+def _condition(barrier: MBarrier, wish: int, parity: bool) -> Callable[[], bool]:
+    """Whether the wait is over."""
+    if parity:
+        return lambda: barrier.phase & 1 != wish & 1
+    return lambda: barrier.phase > wish >> 32
+
+
+def _may_poll(m: Machine, barrier: MBarrier, threads: Array, patient: bool) -> bool:
+    """Whether a poll in vain returns at once: try_wait's by chance under "random", test_wait's the first time."""
+    if patient:
+        return m.launch.schedule == "random" and m.launch.rng.random() < 0.05
+    key = (int(threads[0]), barrier.key)
+    fresh = m.polls.get(key) != m.sleepers.progress
+    m.polls[key] = m.sleepers.progress
+    return fresh
+
+
+def _sleep(
+    m: Machine,
+    barrier: MBarrier,
+    threads: Array,
+    pc: int,
+    check: Callable[[], bool],
+    answer: Callable[[Machine, MBarrier, Array, bool], None],
+    wish: str,
+) -> None:
+    def wake(done: bool) -> None:
+        answer(m, barrier, threads, done)
+
+    def describe() -> str:
+        return f"{wish}: {m.mbarriers.describe(barrier)}"
+
+    m.sleepers.add(barrier.key, Sleeper(pc, threads, check, wake, describe, times_out=True))

@@ -1,0 +1,286 @@
+"""Races between the async proxy and everything else in shared memory (PTX ISA 8.0, 8.2.4, 9.7.8.24, 9.7.14.3).
+
+Copies by cp.async.bulk and the reads of wgmma are accesses in the async proxy. Per granule this module remembers the
+last asynchronous write and the asynchronous reads since, each as (agent, step, site): the access is complete for a
+thread that knows the agent to have done that step (`knowledge.py`). The rules:
+
+    generic, then async    ordered by synchronisation, and every thread that accessed the bytes has executed a proxy
+                           fence between its access and that synchronisation; else `missing_barrier`, or
+                           `missing_proxy_fence`. This holds for reads that are overwritten, too.
+    async, then anything   its completion is known: by the mbarrier's phase, the bulk group, or the wgmma group;
+                           else `missing_wait`. No fence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .knowledge import FOREVER, SHARED
+from .report import Finding
+from .scalars import Array
+from .shadow import MANY, PENDING
+
+if TYPE_CHECKING:
+    from .machine import Machine
+    from .race_shared import SharedRaces
+
+_CURES = {
+    "mbarrier": "wait for the mbarrier's phase (mbarrier.try_wait) first",
+    "bulk": "wait for the bulk group (cp.async.bulk.wait_group.read) first, then let other threads know (bar.sync)",
+    "wgmma": "wait for the group (wgmma.wait_group) first, then let other threads know",
+}
+
+
+class AsyncRaces:
+    """The asynchronous accesses to the shared memory of one batch."""
+
+    def __init__(self, machine: Machine, shared: SharedRaces) -> None:
+        self.machine = machine
+        self.shared = shared
+        self.clocks = shared.clocks
+        assert self.clocks.knowledge is not None
+        self.knowledge = self.clocks.knowledge
+        count = len(shared.written)
+        self.active = False
+        self.column = np.zeros(count, np.int32)  # of the agent that wrote last, 0: none
+        self.step = np.zeros(count, np.int64)
+        self.site = np.zeros(count, np.int32)
+        self.readers: list[dict[int, int]] = [{} for _ in self.knowledge.columns]  # agent's column to an index below
+        self.read_step = np.zeros((count, 2), np.int64)
+        self.read_site = np.zeros((count, 2), np.int32)
+
+    # -- what agents and threads do ---------------------------------------------------------------------------------
+
+    def fence(self, threads: Array, memory: int) -> None:
+        """fence.proxy.async of these threads for shared or global memory."""
+        self.knowledge.fence(threads, self.clocks.tick(), memory)
+
+    def complete(self, threads: Array, key: Hashable, steps: int) -> None:
+        """Threads of one CTA have waited until an agent has done this many steps."""
+        column = self.knowledge.agent(int(threads[0]) // self.clocks.padded, key)
+        self.knowledge.complete(threads, column, steps)
+
+    def load(self, thread: int, rows: Array, site: int, key: Hashable, step: int) -> int:
+        """A copy writes rows of 16 bytes; returns the column of the agent, the mbarrier, that completes it."""
+        column = self.knowledge.agent(thread // self.clocks.padded, key)
+        self.access(np.array([thread]), self.shared.granules(rows, 16), site, column, step, writes=True)
+        return column
+
+    def read(self, issuers: Array, rows: Array, site: int, key: Hashable, step: int) -> None:
+        """An agent reads rows of 16 bytes for these threads: a store's source, a product's operands."""
+        column = self.knowledge.agent(int(issuers[0]) // self.clocks.padded, key)
+        self.access(issuers, self.shared.granules(rows, 16), site, column, step, writes=False)
+
+    # -- generic accesses ---------------------------------------------------------------------------------------------
+
+    def generic(self, threads: Array, where: Array, site: int, writes: bool) -> None:
+        """Threads access granules in the generic proxy."""
+        if not self.active:
+            return
+        columns = self.column[where]
+        touched = np.flatnonzero(columns)
+        if len(touched):
+            me, place = threads[touched], where[touched]
+            ok = self.knowledge.matrix[me, columns[touched]] >= self.step[place]
+            if not ok.all():
+                bad = int(np.flatnonzero(~ok)[0])
+                self._early(
+                    "WAW" if writes else "RAW",
+                    int(me[bad]),
+                    int(place[bad]),
+                    site,
+                    int(columns[touched][bad]),
+                    int(self.site[place[bad]]),
+                )
+        if not writes:
+            return
+        steps = self.read_step[where]
+        if steps.any():
+            for domain in np.unique(threads // self.clocks.padded):
+                mine = threads // self.clocks.padded == domain
+                self._check_reads(int(domain), self.knowledge.matrix[threads[mine]], threads, where[mine], site)
+            self.read_step[where] = 0
+        self.column[where] = 0
+
+    def _check_reads(self, domain: int, known: Array, threads: Array, where: Array, site: int) -> None:
+        """Report the first granule that is overwritten while an agent may still read it. `known` is what each of the
+        accesses' threads knows, or one row for all."""
+        steps = self.read_step[where]
+        for column, index in self.readers[domain].items():
+            late = steps[:, index] > known[..., column]
+            if late.any():
+                bad = int(np.flatnonzero(late)[0])
+                me = int(threads[min(bad, len(threads) - 1)])
+                self._early("WAR", me, int(where[bad]), site, column, int(self.read_site[where[bad], index]))
+                return
+
+    # -- asynchronous accesses ------------------------------------------------------------------------------------
+
+    def access(self, issuers: Array, where: Array, site: int, column: int, step: int, writes: bool) -> None:
+        """An agent accesses granules on behalf of threads of one CTA (or cluster), which all have to know of what was
+        before; the access is over when the agent has done `step` steps."""
+        domain = int(issuers[0]) // self.clocks.padded
+        known, aware = self.clocks.common(issuers), self.knowledge.common(issuers)
+        fenced = aware[SHARED * self.clocks.padded : (SHARED + 1) * self.clocks.padded]
+        base = domain * self.clocks.padded
+        self._against_writer(issuers, where, site, known, fenced, base, writes)
+        crowds = [self.shared.updaters] if self.shared.updaters is not None else []
+        for records in [*crowds, self.shared.readers] if writes else crowds:
+            stamp, lane, sites = records.read(where)
+            if stamp.any():
+                hazard = "WAR" if records is self.shared.readers else "WAW" if writes else "RAW"
+                self._against_crowd(hazard, issuers, where, site, (stamp, lane, sites), known, fenced, base)
+        self._against_async(domain, issuers, where, site, column, aware, writes)
+        if not writes and not self.shared.written[where].all():
+            self._unwritten(int(issuers[0]), int(where[~self.shared.written[where]][0]), site)
+        self._record(domain, where, site, column, step, writes)
+
+    def _record(self, domain: int, where: Array, site: int, column: int, step: int, writes: bool) -> None:
+        self.active = True
+        if writes:
+            self.column[where], self.step[where], self.site[where] = column, step, site
+            self.read_step[where] = 0
+            shared = self.shared
+            shared.written[where] = True
+            shared.writers.thread[where] = 0
+            shared.writers.stamp[where] = 0
+            shared.readers.forget(where)
+            if shared.updaters is not None:
+                shared.updaters.forget(where)
+            return
+        index = self.readers[domain].setdefault(column, len(self.readers[domain]))
+        if index >= self.read_step.shape[1]:
+            more = ((0, 0), (0, self.read_step.shape[1]))
+            self.read_step, self.read_site = np.pad(self.read_step, more), np.pad(self.read_site, more)
+        self.read_step[where, index] = step
+        self.read_site[where, index] = site
+
+    def postpone(self, where: Array, column: int, old: int, new: int) -> None:
+        """A write that was to be complete with an agent's step `old` is so with `new`."""
+        mine = (self.column[where] == column) & (self.step[where] == old)
+        self.step[where[mine]] = new
+
+    # -- checks ---------------------------------------------------------------------------------------------------
+
+    def _against_writer(
+        self, issuers: Array, where: Array, site: int, known: Array, fenced: Array, base: int, writes: bool
+    ) -> None:
+        writers = self.shared.writers
+        thread, stamp = writers.thread[where], writers.stamp[where]
+        some = np.flatnonzero(thread)
+        if not len(some):
+            return
+        local, stamp, place = thread[some] - 1 - base, stamp[some], where[some]
+        hazard = "WAW" if writes else "RAW"
+        for ok, kind in (
+            (stamp != PENDING, "missing_wait"),
+            (stamp < known[local], "missing_barrier"),
+            (stamp < fenced[local], "missing_proxy_fence"),
+        ):
+            if not ok.all():
+                bad = int(np.flatnonzero(~ok)[0])
+                other, other_site = int(local[bad]) + base, int(writers.site[place[bad]])
+                self._report(kind, hazard, int(issuers[0]), int(place[bad]), site, other, other_site)
+                return
+
+    def _against_crowd(
+        self,
+        hazard: str,
+        issuers: Array,
+        where: Array,
+        site: int,
+        crowd: tuple[Array, Array, Array],
+        known: Array,
+        fenced: Array,
+        base: int,
+    ) -> None:
+        """Check against the records (stamp, lane, site) [granules, warps] of generic accesses."""
+        stamp, lane, sites = crowd
+        row, warp = np.nonzero(stamp)
+        stamps, lanes = stamp[row, warp], lane[row, warp]
+        many = lanes == MANY
+        first = warp * 32
+        live = self.machine.live[base : base + self.clocks.padded]
+        for reached, kind in ((known, "missing_barrier"), (fenced, "missing_proxy_fence")):
+            counted = np.where(live | (reached > 0), reached, FOREVER)  # lanes that have exited cannot speak for others
+            slowest = counted.reshape(-1, 32).min(axis=1)
+            ok = stamps < np.where(many, slowest[warp], counted[first + np.where(many, 0, lanes)])
+            if not ok.all():
+                bad = int(np.flatnonzero(~ok)[0])
+                other = base + int(first[bad]) + (0 if many[bad] else int(lanes[bad]))
+                place = int(where[row[bad]])
+                self._report(kind, hazard, int(issuers[0]), place, site, other, int(sites[row[bad], warp[bad]]))
+                return
+
+    def _against_async(
+        self, domain: int, issuers: Array, where: Array, site: int, column: int, aware: Array, writes: bool
+    ) -> None:
+        columns = self.column[where]
+        late = (columns > 0) & (self.step[where] > aware[columns])
+        if late.any():
+            bad = int(np.flatnonzero(late)[0])
+            place = int(where[bad])
+            hazard = "WAW" if writes else "RAW"
+            self._early(hazard, int(issuers[0]), place, site, int(columns[bad]), int(self.site[place]))
+        if writes:
+            self._check_reads(domain, aware, issuers, where, site)
+
+    # -- findings -------------------------------------------------------------------------------------------------
+
+    def _agent(self, domain: int, column: int) -> str:
+        """The kind of agent of this column."""
+        for key, each in self.knowledge.columns[domain].items():
+            if each == column and isinstance(key, tuple):
+                return str(key[0])
+        return "mbarrier"
+
+    def _early(self, hazard: str, me: int, where: int, site: int, column: int, other_site: int) -> None:
+        """An access to what an agent may still be working on."""
+        kind = self._agent(me // self.clocks.padded, column)
+        later, earlier = {"RAW": ("read", "write"), "WAW": ("write", "write"), "WAR": ("write", "read")}[hazard]
+        does = "reads" if later == "read" else "overwrites"
+        doing = "reading" if earlier == "read" else "writing"
+        message = f"this {does} shared memory that an asynchronous operation may still be {doing}; {_CURES[kind]}"
+        self._add("missing_wait", message, hazard, later, me, where, site, f"async {earlier}", None, other_site)
+
+    def _report(self, kind: str, hazard: str, me: int, where: int, site: int, other: int, other_site: int) -> None:
+        later, earlier = {"RAW": ("read", "write"), "WAW": ("write", "write"), "WAR": ("write", "read")}[hazard]
+        does = "reads" if later == "read" else "overwrites"
+        did = "read" if earlier == "read" else "written"
+        thread = other % self.clocks.padded
+        what = f"an asynchronous operation {does} what thread {thread} has {did}"
+        cure = {
+            "missing_wait": "that copy is still in flight: wait for it (cp.async.wait_group)",
+            "missing_barrier": "put a barrier (bar.sync, mbarrier) between them",
+            "missing_proxy_fence": f"thread {thread} needs fence.proxy.async after its access, before the barrier",
+        }[kind]
+        self._add(kind, f"{what}; {cure}", hazard, f"async {later}", me, where, site, earlier, other, other_site)
+
+    def _add(
+        self,
+        kind: str,
+        message: str,
+        hazard: str,
+        later: str,
+        me: int,
+        where: int,
+        site: int,
+        earlier: str,
+        other: int | None,
+        other_site: int,
+    ) -> None:
+        machine = self.machine
+        first, second = machine.access(later, site, me), machine.access(earlier, other_site, other)
+        name, offset = self.shared.place(where)
+        span = (offset, offset + self.shared.granule)
+        machine.find(Finding(kind, message, first, second, hazard, "shared", name, span))
+
+    def _unwritten(self, me: int, where: int, site: int) -> None:
+        name, offset = self.shared.place(where)
+        message = "an asynchronous operation reads shared memory that nobody has written"
+        span = (offset, offset + self.shared.granule)
+        access = self.machine.access("async read", site, me)
+        self.machine.find(Finding("uninitialised", message, access, space="shared", buffer=name, bytes=span))

@@ -1,0 +1,96 @@
+"""Threads that wait for something other than a CTA barrier: an mbarrier's phase, a cluster, a warpgroup's other warps.
+
+A thread that would poll is put to sleep instead and woken when what it waits for has changed; so the simulator never
+spins. When nobody can run, asynchronous copies land (`BulkCopies.force`); when that changes nothing either, sleeping
+polls time out, as the hardware's may (PTX ISA 8.0, 9.7.12.15.16: try_wait waits for a system-dependent time), and the
+program goes on with the answer "not yet". A program that does nothing else with that is deadlocked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .scalars import Array
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+_TIMEOUTS = 64  # rounds of polls without any progress that make a deadlock
+
+
+@dataclass(slots=True, eq=False)
+class Sleeper:
+    """Threads asleep at instruction `pc`. `check()` says whether they may go on, `wake(done)` gives them their result;
+    `times_out` says that they may also go on without. `describe()` tells a deadlock report what they wait for."""
+
+    pc: int
+    threads: Array
+    check: Callable[[], bool]
+    wake: Callable[[bool], None]
+    describe: Callable[[], str]
+    times_out: bool = False
+
+
+class Sleepers:
+    """All sleeping threads of a batch, by what they wait for."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.asleep: dict[Hashable, list[Sleeper]] = {}
+        self.progress = 0  # grows with every change that a waiting thread could see
+        self.seen = 0
+        self.rounds = 0
+
+    def __bool__(self) -> bool:
+        return any(self.asleep.values())
+
+    def add(self, key: Hashable, sleeper: Sleeper) -> None:
+        """Put threads to sleep until `changed(key)` finds them ready."""
+        self.asleep.setdefault(key, []).append(sleeper)
+
+    def changed(self, key: Hashable) -> None:
+        """Something happened to what `key` names: wake those who are ready."""
+        self.progress += 1
+        sleepers = self.asleep.get(key)
+        if not sleepers:
+            return
+        ready = [each for each in sleepers if each.check()]
+        self.asleep[key] = [each for each in sleepers if each not in ready]
+        for each in ready:
+            self._release(each, True)
+
+    def _release(self, sleeper: Sleeper, done: bool) -> None:
+        sleeper.wake(done)
+        self.machine.barriers.released.append((sleeper.pc + 1, sleeper.threads))
+
+    def stall(self) -> bool:
+        """Nobody can run. Whether something could be done about it."""
+        if self.machine.bulk.force(set(self.asleep)):
+            return True
+        late = [each for sleepers in self.asleep.values() for each in sleepers if each.times_out]
+        if self.progress != self.seen:
+            self.rounds, self.seen = 0, self.progress
+        self.rounds += 1
+        if not late or self.rounds > _TIMEOUTS:
+            return False
+        for key, sleepers in self.asleep.items():
+            self.asleep[key] = [each for each in sleepers if not each.times_out]
+        for each in late:
+            self._release(each, False)
+        return True
+
+    def all(self) -> list[Sleeper]:
+        """Everybody, for a deadlock report."""
+        return [each for sleepers in self.asleep.values() for each in sleepers]
+
+
+def one_domain(threads: Array, padded: int) -> list[Array]:
+    """Sorted threads, split into those of each CTA (or cluster) of `padded` slots."""
+    groups = threads // padded
+    if groups[0] == groups[-1]:
+        return [threads]
+    return np.split(threads, np.flatnonzero(np.diff(groups)) + 1)

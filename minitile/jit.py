@@ -128,7 +128,7 @@ class Kernel:
         simple = self._names[: len(self._runtime)] == self._runtime and all(not p.required for p in signature.constants)
         typed = all(p.dtype is not None for p in signature.runtime)
         self._count = len(self._runtime) if simple and typed else -1
-        self._plain: Dispatcher | None = None
+        self._plain: Callable[..., None] | None = None
 
     def __repr__(self) -> str:
         return f"<minitile.Kernel {self.__name__}({', '.join(self._names)})>"
@@ -143,7 +143,7 @@ class Kernel:
                 self._plain(*args)
                 return
             dispatcher, runtime = self._dispatcher(args, kwargs)
-            dispatcher(*runtime)
+            dispatcher.call(*runtime)
         except MinitileError as error:
             shorten(error)
             raise
@@ -195,7 +195,7 @@ class Kernel:
         if dispatcher is None:
             dispatcher = self._table[key] = self._new_dispatcher(constants, dict(dtypes))
             if not kwargs and len(args) == self._count:
-                self._plain = dispatcher
+                self._plain = dispatcher.call
         return dispatcher, runtime
 
     def _refresh(self) -> None:

@@ -30,7 +30,7 @@ from minitile.cache import Entry, default_cache, make_key
 from minitile.ir.diagnostics import InternalError, LaunchArgumentError, Location, MinitileError
 from minitile.runtime import cuda
 from minitile.runtime.arrays import Place
-from minitile.runtime.bind import compile_binder, compile_selector
+from minitile.runtime.bind import Launch, compile_binder, compile_dispatch, compile_selector
 from minitile.runtime.errors import ArgumentError, LaunchError
 from minitile.runtime.launch import Expr, LaunchInfo, ScalarArg, TensorArg, Values
 
@@ -122,25 +122,21 @@ class Dispatcher:
         self._select = compile_selector(args, facts)
         self._compile = compile
         self._known: dict[Values, Executable] = {}
-        self._launches: dict[
-            Values, Callable[[Values, Place], None]
-        ] = {}  # the GPU launches among them, by the same key
+        self._launches: dict[Values, Launch] = {}  # of those known, the ones on GPUs, by the same key
+        self.call = compile_dispatch(args, facts, self._launches, self._first_call, raise_for_caller)
 
     def __call__(self, *args: Any) -> None:
-        try:
-            values, place, key = self._select(*args)
-            launch = self._launches.get(key)
-            if launch is not None:
-                launch(values, place)
-                return
-            executable = self._pick(place, key)
-            if place.kind == "cpu":
-                executable.run_on_cpu(args)
-            else:
-                launch = self._launches[key] = executable.launcher.launch
-                launch(values, place)
-        except LaunchError as error:
-            raise_for_caller(error)
+        """As `call`, which is quicker: a function, not a method."""
+        self.call(*args)
+
+    def _first_call(self, values: Values, place: Place, key: Values, args: tuple[Any, ...]) -> None:
+        """A call of a specialisation that has not been on a GPU yet."""
+        executable = self._pick(place, key)
+        if place.kind == "cpu":
+            executable.run_on_cpu(args)
+        else:
+            launch = self._launches[key] = executable.launcher.launch
+            launch(values, place)
 
     def executable(self, *args: Any) -> Executable:
         """The specialisation that a call with these arguments would run; compiled now if need be."""

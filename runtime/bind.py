@@ -30,15 +30,16 @@ imported here: `Tensor` is nothing's type until `learn` is shown a tensor.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from .arrays import CPU, SHORT_NAMES, Place, Reading, TorchTensors, find_reader, read, readers
-from .errors import ArgumentError
+from .errors import ArgumentError, LaunchError
 from .launch import FUNCTIONS, Expr, ScalarArg, Slot, TensorArg, Values, byte_size, expr_source
 
 Bind = Callable[..., tuple[Values, Place]]
 Select = Callable[..., tuple[Values, Place, Values]]
+Launch = Callable[[Values, Place], None]
 
 
 def compile_binder(args: Sequence[TensorArg | ScalarArg]) -> Bind:
@@ -49,15 +50,39 @@ def compile_binder(args: Sequence[TensorArg | ScalarArg]) -> Bind:
     order than row-major, an address that is no multiple of the element's size, tensors on different devices, two
     tensors that disagree on a named dimension, and scalars of the wrong kind.
     """
-    return _Signature(args).compile()  # type: ignore[no-any-return]
+    signature = _Signature(args)
+    return signature.compile([f"return {signature.values}, place"])  # type: ignore[no-any-return]
 
 
 def compile_selector(args: Sequence[TensorArg | ScalarArg], exprs: Sequence[Expr]) -> Select:
     """As `compile_binder`; the function returns `(slot values, place, key)`, the key made of the place's kind and index
     and of the expressions' values."""
     signature = _Signature(args)
-    key = "".join(f", {expr_source(e, signature.slots)}" for e in exprs)
-    return signature.compile(f", (place.kind, place.index{key})")  # type: ignore[no-any-return]
+    return signature.compile(  # type: ignore[no-any-return]
+        [f"return {signature.values}, place, {signature.key(exprs)}"]
+    )
+
+
+def compile_dispatch(
+    args: Sequence[TensorArg | ScalarArg],
+    exprs: Sequence[Expr],
+    launches: Mapping[Values, Launch],
+    otherwise: Callable[[Values, Place, Values, tuple[Any, ...]], None],
+    fail: Callable[[LaunchError], None],
+) -> Callable[..., None]:
+    """A whole call in one function: it does as `compile_selector`'s and calls `launches[key](values, place)`, or
+    `otherwise(values, place, key, arguments)` where there is no such launch (yet). LaunchErrors go to `fail`."""
+    signature = _Signature(args)
+    lines = [
+        f"key = {signature.key(exprs)}",
+        "launch = find_launch(key)",
+        "if launch is None:",
+        f"    otherwise({signature.values}, place, key, ({signature.arguments}))",
+        "else:",
+        f"    launch({signature.values}, place)",
+    ]
+    known = {"find_launch": launches.get, "otherwise": otherwise, "fail": fail, "LaunchError": LaunchError}
+    return signature.compile(lines, known, ["except LaunchError as error:", "    fail(error)"])  # type: ignore[no-any-return]
 
 
 class _Signature:
@@ -92,25 +117,44 @@ class _Signature:
                     dims["dim", extent] = variable
         self.slots = {**pointers, **dims, **scalars}
 
-    def compile(self, extra: str = "") -> Any:
-        """The function; `extra` is the text of what it returns after the values and the place."""
-        body = ["    try:"]
+    @property
+    def arguments(self) -> str:
+        """The arguments, each with a comma."""
+        return "".join(f"{name}, " for name in self.names)
+
+    @property
+    def values(self) -> str:
+        """The tuple of the slots' values."""
+        return f"({''.join(f'{variable}, ' for variable in self.slots.values())})"
+
+    def key(self, exprs: Sequence[Expr]) -> str:
+        """The tuple of the place and the expressions' values."""
+        return f"(place.kind, place.index{''.join(f', {expr_source(e, self.slots)}' for e in exprs)})"
+
+    def compile(
+        self, ending: Sequence[str], more: Mapping[str, Any] | None = None, handlers: Sequence[str] = ()
+    ) -> Any:
+        """The function; `ending` is what it does with values and place, by the names that `more` adds, `handlers` the
+        `except` clauses around everything."""
+        body = ["try:"]
         if self.tensors:
-            body.append(f"        if {' is '.join(f'type({name})' for name, _ in self.tensors)} is Tensor:")
-            body += [f"            {line}" for line in self._torch()]
-            body.append("        else:")
-            body += [f"            {line}" for line in self._any()]
+            body.append(f"    if {' is '.join(f'type({name})' for name, _ in self.tensors)} is Tensor:")
+            body += [f"        {line}" for line in self._torch()]
+            body.append("    else:")
+            body += [f"        {line}" for line in self._any()]
         else:
-            body.append("        place, ok = CPU, True")
-        body += [f"        {line}" for line in self.unpacked]
+            body.append("    place, ok = CPU, True")
+        body += [f"    {line}" for line in self.unpacked]
         body += [
-            f"        ok = {' and '.join(self.tests)}",
-            "    except Exception:",
-            "        ok = False",
-            "    if not ok:",
-            f"        explain({''.join(f'{name}, ' for name in self.names)}*rest)",
-            f"    return ({''.join(f'{variable}, ' for variable in self.slots.values())}), place{extra}",
+            f"    ok = {' and '.join(self.tests)}",
+            "except Exception:",
+            "    ok = False",
+            "if not ok:",
+            f"    explain({self.arguments}*rest)",
+            *ending,
         ]
+        if handlers:
+            body = ["try:", *(f"    {line}" for line in body), *handlers]
         scope: dict[str, Any] = {
             "Tensor": None,
             "get": readers.get,
@@ -119,11 +163,12 @@ class _Signature:
             "MISSING": _MISSING,
             **FUNCTIONS,
             **_CONVERSIONS,
+            **(more or {}),
             "explain": lambda *values: _explain(self.args, values),
             "learn": lambda array: _learn(scope, array),
         }
-        head = f"def bind({''.join(f'{name}=MISSING, ' for name in self.names)}*rest):\n"
-        exec(head + "\n".join(body), scope)
+        head = f"def bind({''.join(f'{name}=MISSING, ' for name in self.names)}*rest):"
+        exec("\n    ".join([head, *body]), scope)
         return scope["bind"]
 
     def _torch(self) -> list[str]:

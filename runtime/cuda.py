@@ -24,7 +24,7 @@ the generated function reads
         if loaded is None or place.kind != 'cuda':
             return first_launch(values, place)
         try:
-            pack(frame.buffer, 0, g0, g1, g2, 128, 1, 1, 0, place.stream(), 0, 0,
+            pack(frame.buffer, 0, g0, g1, g2, block, place.stream(), attributes,
                  v0, known0((v1, v2)) or encode0((v1, v2)), v2)
         except (error, OverflowError) as reason:
             explain_pack(values, reason)
@@ -198,8 +198,11 @@ def _ctypes_driver() -> Any:
     return library
 
 
-# CUlaunchConfig: gridDim, blockDim, sharedMemBytes, padding, hStream, attrs, numAttrs, padding.
-_CONFIG = "<3I3II4xQQI4x"
+# CUlaunchConfig: gridDim; blockDim and sharedMemBytes; padding; hStream; attrs and numAttrs; padding. What is the same
+# for every launch is packed as bytes made beforehand.
+_CONFIG = "<3I16s4xQ12s4x"
+_BLOCK = struct.Struct("<3II")
+_ATTRIBUTES = struct.Struct("<QI")
 _CONFIG_BYTES = struct.calcsize(_CONFIG)
 # CUlaunchAttribute: id, 4 bytes of padding, a union of 64 bytes. CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION is 4.
 _CLUSTER_ATTRIBUTE = struct.Struct("<I4x3I52x")
@@ -336,17 +339,10 @@ class Launcher:
         names = {slot: f"v{i}" for i, slot in enumerate(self.slots)}
         grid = ", ".join(expr_source(extent, names) for extent in info.grid)
         attributes = (0, 0) if self._attributes is None else (ctypes.addressof(self._attributes), 1)
+        scope["block"] = _BLOCK.pack(*info.block, info.dynamic_shared)
+        scope["attributes"] = _ATTRIBUTES.pack(*attributes)
         params = [self._param_text(i, param, names, scope) for i, param in enumerate(info.params)]
-        fields = [
-            "g0",
-            "g1",
-            "g2",
-            *map(str, (*info.block, info.dynamic_shared)),
-            "stream",
-            *map(str, attributes),
-            *params,
-        ]
-        packed = ", ".join(fields)
+        packed = ", ".join(["g0", "g1", "g2", "block", "stream", "attributes", *params])
         start = f"""
     {"".join(f"{name}, " for name in names.values()) or "()"} = values
     g0, g1, g2 = {grid}"""
@@ -466,7 +462,7 @@ class Prepared(Protocol):
 
 
 _pack_stream = struct.Struct("<Q").pack_into
-_STREAM_AT = struct.calcsize("<3I3II4x")
+_STREAM_AT = struct.calcsize("<3I16s4x")
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 
 

@@ -183,7 +183,7 @@ def test_clusters(run):
         args=(TensorArg("out", "i32", (8,)),),
         params=(Param("out", "pointer", ("pointer", "out")),),
         grid=(8, 1, 1),
-        block=(32, 1, 1),
+        block=(1, 1, 1),
         cluster=(4, 1, 1),
     )
     out = np.zeros(8, np.int32)

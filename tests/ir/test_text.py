@@ -110,6 +110,7 @@ BY_ANNOTATION: dict[str, st.SearchStrategy[Any]] = {
 # What becomes part of a type, or of the spelling of an operand, cannot be just anything.
 BY_NAME = {
     ("convert_layout", "layout"): st.just(LAYOUT),
+    ("no_token", "counter"): st.sampled_from(["", "wgmma"]),
     ("constant", "value"): st.booleans() | st.integers(-9, 1 << 63) | floats,
 }
 

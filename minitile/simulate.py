@@ -127,8 +127,11 @@ def _tensor_map(param: TensorMapParam, slots: Sequence[Slot], values: Values) ->
             check_tensor(param, 0, dims, strides)
     except LaunchError as error:
         raise_for_caller(error)
+    element = dtype(param.dtype).numpy
+    if 0 in dims:  # nothing can be loaded; like the driver, the simulator has no map for that
+        return TensorMap(np.zeros(param.box, element), param.box, swizzle=param.swizzle, oob_fill=param.fill)
     memory = array.reshape(-1).view(np.uint8)
-    view: Any = np.ndarray(dims, dtype(param.dtype).numpy, memory, 0, (*strides, array.itemsize))
+    view: Any = np.ndarray(dims, element, memory, 0, (*strides, array.itemsize))
     return TensorMap(view, param.box, swizzle=param.swizzle, oob_fill=param.fill)
 
 

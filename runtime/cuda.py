@@ -23,9 +23,10 @@ the generated function reads
         loaded = find((frame.context.value, place.index))
         if loaded is None or place.kind != 'cuda':
             return first_launch(values, place)
+        stream = place.stream()
         try:
-            pack(frame.buffer, 0, g0, g1, g2, block, place.stream(), attributes,
-                 v0, known0((v1, v2)) or encode0((v1, v2)), v2)
+            pack(frame.buffer, 0, g0, g1, g2, block, stream, attributes,
+                 v0, known1((v1, v2)) or encode1((v1, v2)), v2)
         except (error, OverflowError) as reason:
             explain_pack(values, reason)
         status = launch_kernel(frame.config, loaded.function, frame.params, None)
@@ -284,18 +285,17 @@ class Launcher:
     def prepare(self, *args: Any) -> Prepared:
         """Everything that does not change, done once: the result launches on these very arrays when called."""
         values, place = self.bind(*args)
-        fields = self._fields(values, 0)
-        grid = fields[:3]
+        frame = self._new_frame()
+        buffer, config, params = frame.buffer, frame.config, frame.params
+        grid = compile_exprs(self.info.grid, self.slots)(values)
         if 0 in grid:
             return _nothing
         with on_device(place):
             function = self._load(place).function
-        frame = self._new_frame()
-        buffer, config, params = frame.buffer, frame.config, frame.params
-        try:
-            self._pack.pack_into(buffer, 0, *fields)
-        except (struct.error, OverflowError) as error:
-            self._explain_pack(values, error)
+            try:
+                self._pack.pack_into(buffer, 0, *self._fields(values, 0))
+            except (struct.error, OverflowError) as error:
+                self._explain_pack(values, error)
         launch_kernel, current_stream, packed = self._library.cuLaunchKernelEx, place.stream, 0
 
         def prepared(stream: int | None = None) -> None:

@@ -252,7 +252,7 @@ def _run_on_gpu(kernel: Kernel, values: list[Any], args: argparse.Namespace) -> 
         device = cuda.device_info(0)
     except LaunchError as error:
         raise DeviceError(error.message, hint=error.hint) from None
-    print(f"compiled for {device.arch} and loaded in {(middle - start) * 1e3:.0f} ms")
+    print(f"compiled for {compiled.target} and loaded in {(middle - start) * 1e3:.0f} ms")
     print(f"{device.name}: median {statistics.median(times) * 1e3:.1f} µs, least {min(times) * 1e3:.1f} µs")
     return 0
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 # Instructions that move data between memories, synchronise or multiply matrices: what a kernel's speed hangs on.
 _TELLING = re.compile(
-    r"^\s*(?:@!?\S+\s+)?(mma\.sync|ldmatrix|cp\.async|(?:ld|st)\.(?:global|shared|local)|atom|red|bar|barrier|shfl)"
-    r"([\w.:]*)",
+    r"^\s*(?:@!?\S+\s+)?(mma\.sync|wgmma\.mma_async|ldmatrix|stmatrix|cp\.async\.bulk|cp\.async(?=\.c[ag])|mbarrier\.[a-z_]+"
+    r"|fence\.proxy|(?:ld|st)\.(?:global|shared|local)|atom|red|bar|barrier|shfl)([\w.:]*)",
     re.MULTILINE,
 )
 

@@ -168,7 +168,8 @@ def test_the_tensors_device_is_used(torch, kernel):
 
 
 def test_auto_target(torch):
+    """The device's own architecture; on an H100 or H200, the one with wgmma and TMA."""
     device = cuda.current_device_info()
     target = parse_target("auto")
-    assert target.arch == device.arch
-    assert target.capability <= torch.cuda.get_device_capability()
+    assert target.arch == ("sm_90a" if device.capability == (9, 0) else device.arch)
+    assert target.capability <= device.capability == torch.cuda.get_device_capability()

@@ -154,8 +154,8 @@ class MBarriers:
         for thread in threads.tolist():
             if count > barrier.pending:
                 self.complain(
-                    f"{count} arrivals where {barrier.pending} of {barrier.count} are pending, in phase {barrier.phase} "
-                    f"of the mbarrier at {self.name(barrier.cta, barrier.offset)}",
+                    f"{count} arrivals where {barrier.pending} of {barrier.count} are pending, "
+                    f"in phase {barrier.phase} of the mbarrier at {self.name(barrier.cta, barrier.offset)}",
                     thread,
                     site,
                 )

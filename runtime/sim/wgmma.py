@@ -9,8 +9,8 @@ Registers are watched (`check_registers`): touching an accumulator in flight, or
 `missing_wait`; a product whose registers were written after the last wgmma.fence is a `missing_fence`.
 
 A thread holds element i of the result at row 16 * warp + lane / 4 + 8 * (i / 2 % 2) and column
-8 * (i / 4) + 2 * (lane % 4) + i % 2, and A in registers as mma.m16n8k does for the warp's 16 rows. Products are exact in single precision and
-summed there; the hardware's order of additions is not specified.
+8 * (i / 4) + 2 * (lane % 4) + i % 2, and A in registers as mma.m16n8k does for the warp's 16 rows. Products are exact
+in single precision and summed there; the hardware's order of additions is not specified.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from minitile.layout.shared import SharedLayout, row_major
 from minitile.passes.lower import Lowering, layout_of
 from minitile.passes.lower_memory import shared_layout
 from minitile.passes.rules import GemmPlan
+from minitile.passes.thread_barriers import CONSUMERS
 
 WORD = 8  # bytes of an mbarrier
 ATOM_K_BYTES = 32  # of K in one wgmma
@@ -142,9 +143,10 @@ def specialised(low: Lowering, op: roles.Specialised) -> None:
     with b.inside(consumer):
         if budget:
             b.emit(hopper.SetMaxRegisters(op.registers[1], increase=True))
+        low.meeting = (CONSUMERS, low.threads)
         low.ops(op.consumer)
         b.emit(control.Yield(()))
-    b.emit(control.If(b.compare("ge", warp, first), then=producer, orelse=consumer))
+    b.emit(roles.ByRole(b.compare("ge", warp, first), then=producer, orelse=consumer, consumers=low.threads))
     low.kernel.attrs["min_ctas"] = 1  # without it the assembler ignores setmaxnreg (C7508)
 
 

@@ -41,7 +41,7 @@ from minitile.backends.nvidia.ptx import PtxModule, identifier, is_register, ptx
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError
-from minitile.ir.ops import control, thread
+from minitile.ir.ops import control, roles, thread
 from minitile.ir.types import DType, RegsType, ScalarType, TensorType, u8
 from minitile.target import Target
 
@@ -295,6 +295,7 @@ _CONTROL: dict[type[Op], Callable[[_Writer, Any], None]] = {
     control.For: _Writer.loop,
     control.While: _Writer.while_,
     control.If: _Writer.branch,
+    roles.ByRole: _Writer.branch,
 }
 
 

@@ -93,6 +93,7 @@ class Lowering:
         self.b = SharingBuilder(self.entry)
         self.once: dict[object, Any] = {}
         self.used = {v for op in kernel.walk() for v in op.operands}
+        self.meeting: tuple[int, int | None] = (0, None)  # the barrier at which the threads at hand meet
         self.divergent = 0  # how many enclosing branches differ between threads
 
     # the walk ------------------------------------------------------------------------------------------------------
@@ -344,7 +345,8 @@ def _insert(low: Lowering, op: tile.Insert) -> Value:
 
 
 def _sync(low: Lowering, op: tile.SyncThreads) -> None:
-    low.b.emit(thread.Barrier())
+    id, threads = low.meeting
+    low.b.emit(thread.Barrier(id=id, threads=threads))
 
 
 def _thread_index(low: Lowering, op: tile.ThreadIndex) -> Value:

@@ -75,6 +75,7 @@ class _Walk:
         self.number = 0
         self.spans: dict[Op, tuple[int, int]] = {}
         self.uses: list[tuple[Value, int, Loops]] = []
+        self.always: set[Value] = set()  # what a channel orders: no barrier tells when another may have its bytes
         self.waits: list[tuple[Value, int, Loops]] = []
         self.filling: dict[Value, set[Value]] = {}  # token: the buffers that its copies write
         self.flows: list[tuple[Value, Value, Op | None]] = []  # from token to token, by a loop's back edge or not
@@ -102,6 +103,8 @@ class _Walk:
             self.control(op)
         elif not op.pure and not op.terminator:
             for access in op.accesses():
+                if access.mem in self.lives and access.channel is not None:
+                    self.always.add(access.mem)
                 if access.mem in self.lives:
                     self.uses.append((access.mem, self.number, loops))
                     if access.token is not None:
@@ -134,6 +137,8 @@ class _Walk:
 
     def finish(self) -> None:
         """Put uses, waits and carried tokens together to lives."""
+        for mem in self.always:
+            self.lives[mem].cover(0, self.number)
         for mem, number, loops in self.uses:
             self.used(mem, number, loops)
         while True:

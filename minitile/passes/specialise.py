@@ -19,8 +19,8 @@ released behind its issue. Any other gemm is awaited at once and its slot releas
 `phase` are carried, so trip counts of 0 and 1 need no case of their own.
 
 What this pass cannot do yet it leaves to software pipelining; `context.notes` says why. It wants one pipelined loop,
-whose copies TMA can make (16-byte strides, whole buffers), whose shared buffers only gemms read, and threads that
-need not meet."""
+whose copies TMA can make (16-byte strides, whole buffers), and whose shared buffers only gemms read.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _check_gemm(gemm: tile.Gemm, buffers: set[Value], threads: int) -> None:
 
 
 def _check_op(op: Op, loop: control.For, buffers: set[Value], copies: list[tile.Copy], gemms: list[tile.Gemm]) -> None:
-    """No accesses of the ring but the copies and gemms, and nothing for which the consumers would have to meet."""
+    """No accesses of the ring but the copies and gemms."""
     if (
         op in copies
         or op in gemms
@@ -139,9 +139,8 @@ def _check_op(op: Op, loop: control.For, buffers: set[Value], copies: list[tile.
         return
     if any(v in buffers for v in op.operands):
         raise Refused(f"`{op.mnemonic}` uses a buffer of the pipeline")
-    shared = [a.mem for a in op.accesses() if a.mem is None or getattr(a.mem.type, "space", "") == "shared"]
-    if op.uniform or shared or isinstance(op, (tile.Gemm, control.While)):
-        raise Refused(f"`{op.mnemonic}` makes the threads meet")
+    if isinstance(op, (tile.Gemm, control.While)) or any(a.mem is None for a in op.accesses()):
+        raise Refused(f"`{op.mnemonic}` stands beside the pipelined loop")
 
 
 # The two roles -------------------------------------------------------------------------------------------------------

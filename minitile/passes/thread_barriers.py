@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import Location, MinitileError
-from minitile.ir.ops import arith, control, thread, tile
+from minitile.ir.ops import arith, control, roles, thread, tile
 from minitile.ir.types import TokenType
 from minitile.passes.affine import Affine, Facts
 from minitile.passes.hazards import Touch, any_version, back, conflict, is_private, moved, touch
@@ -45,6 +45,7 @@ Touches = frozenset[Touch]
 _Body = Callable[["_State", set[Op]], tuple["_State", "_State"]]
 _NONE: Touches = frozenset()
 _CONTROL = (control.For, control.While, control.If)
+CONSUMERS = 1  # the named barrier at which the consumers of a specialised kernel meet
 _PATIENCE = 8  # walks of a loop's body before versions are given up; each normally needs two or three
 
 
@@ -62,16 +63,19 @@ def thread_barriers(kernel: Kernel, context: PassContext) -> None:
     _insert(kernel.body, before)
 
 
-def _insert(block: Block, before: set[Op]) -> None:
+def _insert(block: Block, before: set[Op], id: int = 0, threads: int | None = None) -> None:
     ops: list[Op] = []
     for op in block.ops:
         if op in before:
-            barrier = thread.Barrier(id=0, threads=None)
+            barrier = thread.Barrier(id=id, threads=threads)
             barrier.loc = op.loc
             ops.append(barrier)
-        if op.region_fields:
+        if isinstance(op, roles.ByRole):
+            _insert(op.then, before)
+            _insert(op.orelse, before, CONSUMERS, op.consumers)
+        elif op.region_fields:
             for region in op.regions:
-                _insert(region, before)
+                _insert(region, before, id, threads)
         ops.append(op)
     block.ops = ops
 
@@ -202,7 +206,9 @@ class _Walk:
     # Control flow ----------------------------------------------------------------------------------------------------
 
     def structured(self, op: Op, state: _State, before: set[Op]) -> None:
-        if self.diverges(op):
+        if isinstance(op, roles.ByRole):
+            self.by_role(op, state, before)
+        elif self.diverges(op):
             self.together(op, state, before)
         elif isinstance(op, control.If):
             self.branch(op, state, before)
@@ -210,6 +216,17 @@ class _Walk:
             self.loop(op, state, before)
         elif isinstance(op, control.While):
             self.repeat(op, state, before)
+
+    def by_role(self, op: roles.ByRole, state: _State, before: set[Op]) -> None:
+        """Each role's threads meet by themselves; what the roles hand each other goes through channels."""
+        if state.pending:
+            before.add(op)
+        left = _NONE
+        for region in op.regions:
+            inner = _State(_NONE, dict(state.tokens))
+            self.block(region, inner, before)
+            left |= inner.pending
+        state.pending = left
 
     def diverges(self, op: Op) -> bool:
         if isinstance(op, control.If):

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from minitile.ir.core import Block, Op, Value, attr, maybe, operand, operands, region
 from minitile.ir.effects import Access
+from minitile.ir.ops.control import If
 from minitile.ir.ops.tile import Dims, Gemm
 from minitile.ir.types import WGMMA_TOKEN, BufferType, ChannelType, Type
 
@@ -49,6 +50,13 @@ class Specialised(Op, name="specialised", stage="tile"):
     registers: tuple[int, int] = attr((40, 232))
     producer: Block = region()
     consumer: Block = region()
+
+
+class ByRole(If, name="by_role", stage="thread"):
+    """The roles in thread IR: the warps for which the condition holds take the first branch, the `consumers` threads the
+    second one. The two never meet inside; the consumers do among themselves, at a barrier of their own."""
+
+    consumers: int = attr(0)
 
 
 class _SlotOp(Op):

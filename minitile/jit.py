@@ -39,7 +39,7 @@ from minitile.runtime.arrays import Place, describe
 from minitile.runtime.errors import LaunchError
 from minitile.runtime.launch import Expr, LaunchInfo, Param, ScalarArg, TensorArg, TensorMapParam
 from minitile.simulate import simulate
-from minitile.target import DEFAULT, Target, parse_target, target_for
+from minitile.target import DEFAULT, Target, chosen_target, parse_target, target_for
 
 if TYPE_CHECKING:
     from minitile.backends.nvidia.assemble import Assembled
@@ -86,7 +86,7 @@ def kernel(
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """Marks a function as a kernel: `@kernel` or `@kernel(target="sm_80")`.
 
-    `target` is for calls; "auto" is the device that the arrays are on, or sm_80 in the simulator.
+    `target` is for calls; "auto" is MINITILE_TARGET, else the device that the arrays are on, or sm_80 in the simulator.
     """
     around = dict(sys._getframe(1).f_locals)
 
@@ -231,6 +231,8 @@ class Kernel:
     def _target_for(self, place: Place) -> Target:
         if isinstance(self.target, Target):
             return self.target
+        if (chosen := chosen_target()) is not None:
+            return chosen
         if place.kind == "cpu":
             return DEFAULT
         if place.kind != "cuda":

@@ -1,7 +1,8 @@
 """The targets: what a named GPU architecture has, as one table.
 
 A `Target` is all that the compiler knows of a vendor. `parse_target` turns a name into one; `"auto"` asks the current
-device and fits the best lowering there is to it, assembled for the device's own architecture.
+device and fits the best lowering there is to it, assembled for the device's own architecture. The environment variable
+MINITILE_TARGET says what "auto" means instead: to run the code for one GPU on a newer one, or in the simulator.
 
 Sources: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability" (shared memory, registers,
 threads); PTX ISA 9.7 (the target notes of cp.async, ldmatrix, mma, wgmma, cp.async.bulk.tensor); CDNA 3 and CDNA 4 ISA
@@ -10,6 +11,7 @@ guides (wave size, LDS bytes).
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 
 from minitile.ir.diagnostics import TargetError
@@ -65,17 +67,26 @@ DEFAULT = TARGETS["sm_80"]
 
 
 def parse_target(name: str | Target) -> Target:
-    """The target called `name`; "auto" is the current device's, or sm_80 (for the simulator) where there is no GPU.
+    """The target called `name`; "auto" is MINITILE_TARGET, else the current device's, or sm_80 (for the simulator)
+    where there is no GPU.
 
     Raises TargetError for an unknown name.
     """
     if isinstance(name, Target):
         return name
     if name == "auto":
-        return _auto()
+        return chosen_target() or _auto()
     if name not in TARGETS:
         raise TargetError(f"unknown target {name!r}", hint=f"known targets: auto, {', '.join(TARGETS)}")
     return TARGETS[name]
+
+
+def chosen_target() -> Target | None:
+    """The target that MINITILE_TARGET names; None where it names none. Raises TargetError for an unknown name."""
+    name = os.environ.get("MINITILE_TARGET", "auto")
+    if name == "auto" or name in TARGETS:
+        return TARGETS.get(name)
+    raise TargetError(f"unknown target {name!r} in MINITILE_TARGET", hint=f"known targets: auto, {', '.join(TARGETS)}")
 
 
 def target_for(capability: tuple[int, int], max_shared: int) -> Target:

@@ -1,8 +1,27 @@
-"""The examples import each other as scripts do: from their own folder."""
+"""The examples import each other as scripts do, from their own folder, and run once for each target.
+
+In the simulator these are sm_80 and sm_90a; on a GPU sm_80 and the GPU's own one.
+"""
 
 from __future__ import annotations
 
+import importlib
+import os
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "examples"
+sys.path.insert(0, str(FOLDER))
+TARGETS = ("sm_80", "auto") if os.environ.get("MINITILE_GPU") == "1" else ("sm_80", "sm_90a")
+
+
+@pytest.fixture(scope="module", autouse=True, params=TARGETS)
+def target(request):
+    """What "auto" means. The examples are loaded anew, because a kernel keeps what it has compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MINITILE_TARGET", request.param)
+        for name in sorted((path.stem for path in FOLDER.glob("*.py")), key=lambda name: name == "demo"):
+            importlib.reload(importlib.import_module(name))
+        yield request.param

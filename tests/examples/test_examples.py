@@ -1,7 +1,7 @@
 """Every example on sizes that do not fit its tiles, against float64; each within the bound that the example states.
 
 In the simulator, which also looks for races, out-of-bounds accesses and uninitialised reads; with MINITILE_GPU=1 on the
-GPU.
+GPU. All of it for each target of conftest.py.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import split_k
 import transpose
 import vector_add
 from support import USE_GPU, error, on_device, poisoned, random
+
+import minitile as mt
 
 TRANSPOSES = list(itertools.product((False, True), repeat=2))
 simulator_only = pytest.mark.skipif(USE_GPU, reason="the GPU has its own schedule")
@@ -136,6 +138,14 @@ def test_the_checks_can_fail(name):
     off = exact.copy()
     off[0, 0] += max(1.0, 0.01 * np.linalg.norm(exact))
     assert error(exact.astype(element if bound else np.int32), exact) <= bound < error(off, exact)
+
+
+def test_the_target_is_the_one_meant(target):
+    """Hopper's instructions are there when it is meant, and not when it is not."""
+    specs = [mt.spec((1024, 1024), "bfloat16")] * 3
+    kernel = gemm.gemm_nt_bf16().compile(*specs)
+    assert target in (kernel.target.name, "auto")
+    assert ("wgmma.mma_async" in kernel.asm["ptx"]) == (kernel.target.name == "sm_90a")
 
 
 def test_demo(monkeypatch, tmp_path, capsys):

@@ -43,10 +43,23 @@ def test_too_old_a_device():
 
 
 def test_auto(monkeypatch):
+    monkeypatch.delenv("MINITILE_TARGET", raising=False)
     monkeypatch.setattr(cuda, "current_device_info", lambda: None)
     assert parse_target("auto") is target.DEFAULT
     monkeypatch.setattr(cuda, "current_device_info", lambda: cuda.DeviceInfo(0, "x", (8, 0), 166912, 108))
     assert parse_target("auto").arch == "sm_80"
+
+
+def test_auto_by_the_environment(monkeypatch):
+    monkeypatch.setattr(cuda, "current_device_info", lambda: cuda.DeviceInfo(0, "x", (9, 0), 232448, 132))
+    monkeypatch.setenv("MINITILE_TARGET", "sm_80")
+    assert parse_target("auto") is TARGETS["sm_80"]
+    assert parse_target("sm_89") is TARGETS["sm_89"]
+    monkeypatch.setenv("MINITILE_TARGET", "auto")
+    assert parse_target("auto").arch == "sm_90a"
+    monkeypatch.setenv("MINITILE_TARGET", "sm_7")
+    with pytest.raises(TargetError, match="unknown target 'sm_7' in MINITILE_TARGET"):
+        parse_target("auto")
 
 
 def test_the_limits_are_the_programming_guides():

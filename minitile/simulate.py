@@ -11,6 +11,7 @@ from minitile.ir.diagnostics import LaunchArgumentError, Location, MinitileError
 from minitile.ir.types import dtype
 from minitile.runtime.errors import LaunchError
 from minitile.runtime.launch import (
+    TENSOR_MAP_BYTES,
     LaunchInfo,
     Param,
     ScalarArg,
@@ -123,8 +124,9 @@ def _tensor_map(param: TensorMapParam, slots: Sequence[Slot], values: Values) ->
     strides = tuple(s * array.itemsize for s in compile_exprs(param.strides, slots)(values))
     try:
         check_box(param)
-        if 0 not in dims:
-            check_tensor(param, 0, dims, strides)
+        if 0 in dims:
+            return bytes(TENSOR_MAP_BYTES)  # as on a GPU: it may be there, but nothing can be copied by it
+        check_tensor(param, 0, dims, strides)
     except LaunchError as error:
         raise_for_caller(error)
     element = dtype(param.dtype).numpy

@@ -6,9 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from minitile.ir.diagnostics import LaunchArgumentError
 from minitile.launching import Executable
 from minitile.runtime.launch import LaunchInfo, Param, ScalarArg, TensorArg, TensorMapParam
-from minitile.simulate import simulate
+from minitile.simulate import SimulationError, simulate
 
 LOAD_BOX = """.version 8.0
 .target sm_90a
@@ -189,3 +190,19 @@ def test_clusters(run):
     out = np.zeros(8, np.int32)
     run(info, RANKS, out)
     assert out.tolist() == [40, 41, 42, 43] * 2
+
+
+def test_the_simulator_keeps_the_drivers_rules():
+    dims = ("dim", "M"), ("dim", "N")
+    for columns, box, words in ((70, (16, 32), "a stride of 280 bytes"), (72, (16, 64), "its box is 256 bytes wide")):
+        tensor_map = TensorMapParam("map", "A", "f32", dims, dims[1:], box, 128)
+        with pytest.raises(LaunchArgumentError, match=f"A cannot be copied by TMA: .*{words}"):
+            load_box(in_simulator, matrix(np.float32, (100, columns)), tensor_map, 0, 0)
+
+
+def test_nothing_is_loaded_from_an_empty_tensor():
+    """On a GPU it is an error that poisons the context, so only the simulator tells."""
+    dims = ("dim", "M"), ("dim", "N")
+    tensor_map = TensorMapParam("map", "A", "f32", dims, dims[1:], (16, 32), 128)
+    with pytest.raises(SimulationError, match="tensor map"):
+        load_box(in_simulator, np.zeros((0, 72), np.float32), tensor_map, 0, 0)

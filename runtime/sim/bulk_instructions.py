@@ -181,9 +181,7 @@ def _tensor(operand: Operand, ins: Instruction, linker: Linker) -> _Tensor:
     if f"{len(items)}d" not in ins.mods:
         raise error(ins, f"there are {len(items)} coordinates, but the instruction says otherwise")
     if isinstance(operand.base, Symbol):
-        param = linker.variable(operand.base, ins)
-        if param.align < 64 or param.size != 128:
-            raise error(ins, "a tensor map is a parameter `.param .align 64 .b8 name[128]`")
+        raise error(ins, "a tensor map is named by its generic address in a register (cvta.param)")
     plain = Address(operand.base, operand.offset)
     return _Tensor(address(plain, ins, linker), [read(item, "s32", ins, linker) for item in items])
 

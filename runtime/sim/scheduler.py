@@ -66,10 +66,10 @@ class Scheduler:
         if len(threads):
             self.add(self.program.start, _select(threads))
         while True:
-            self.collect()
             if self.random:
                 for pending in (machine.copies, machine.bulk, machine.wgmma):
                     pending.drift()
+            self.collect()
             group = self.pick()
             if group is None:
                 if machine.sleepers.stall():

@@ -257,7 +257,7 @@ def test_faults() -> None:
     """A misaligned destination, a copy beyond shared memory, and a parameter that is no map."""
     text = load_text(2, (0, 0), 512)
     array, out = np.zeros((16, 32), np.uint16), np.zeros(512, np.uint8)
-    wrong = text.replace(" [s], [m0", " [s+16], [map0")
+    wrong = text.replace(" [s], [m0", " [s+16], [m0")
     assert simulate(wrong, [TensorMap(array, (8, 32)), out]).findings[0].kind == "misaligned"
     assert simulate(text, [TensorMap(array, (8, 32)), out], shared=256).findings[0].kind == "out_of_bounds"
     report = simulate(text, [np.void(bytes(128)), out])

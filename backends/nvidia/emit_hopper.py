@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from minitile.backends.nvidia.emit_memory import addresses
+from minitile.backends.nvidia.emit_warp import braces_of
 from minitile.backends.nvidia.emitter import Emitter
 from minitile.backends.nvidia.ptx import register_type
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import hopper, roles
+from minitile.ir.ops.thread import count_of
 
 
 def warp_index(w: Emitter, op: hopper.WarpIndex) -> None:
@@ -91,16 +93,21 @@ def wgmma(w: Emitter, op: hopper.Wgmma) -> None:
     kind = register_type(op.c.dtype)
     if targets != accumulators:
         w.parallel([(d, s, kind) for d, s in zip(targets, accumulators, strict=True)])
-    a, b = w.element(op.a), w.element(op.b)
+    from_registers = count_of(op.a.type) > 1
+    a = w.words(op.a) if from_registers else [w.element(op.a)]
+    b = w.element(op.b)
     each, steps = op.n // 2, len(op.b_offsets)
     t = _TYPE[op.dtype.name]
     opcode = f"wgmma.mma_async.sync.aligned.m64n{op.n}k{op.k}.f32.{t}.{t}"
-    flags = f"1, 1, 1, {int(op.transpose_a)}, {int(op.transpose_b)}"
+    transposes = [op.transpose_b] if from_registers else [op.transpose_a, op.transpose_b]
+    flags = "1, 1, 1, " + ", ".join(str(int(t)) for t in transposes)
     w.emit("wgmma.fence.sync.aligned;")
     for m in range(len(op.a_offsets) // steps):
         registers = "{" + ", ".join(targets[m * each : (m + 1) * each]) + "}"
         for k in range(steps):
-            x, y = _moved(w, a, op.a_offsets[m * steps + k]), _moved(w, b, op.b_offsets[k])
+            at = m * steps + k
+            x = braces_of(a, at, 4) if from_registers else _moved(w, a[0], op.a_offsets[at])
+            y = _moved(w, b, op.b_offsets[k])
             w.emit(f"{opcode} {registers}, {x}, {y}, {flags};")
     w.emit("wgmma.commit_group.sync.aligned;")
 

@@ -22,7 +22,7 @@ from functools import lru_cache
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.diagnostics import MinitileError
 from minitile.ir.ops import arith, control, hopper, roles, thread, tile
-from minitile.ir.types import BufferType, i64, u64
+from minitile.ir.types import BufferType, TileType, i64, u64
 from minitile.layout import LayoutError, wgmma_accumulator, wgmma_operand_a
 from minitile.layout.shared import SharedLayout, row_major
 from minitile.passes.lower import Lowering, layout_of
@@ -151,9 +151,11 @@ def specialised(low: Lowering, op: roles.Specialised) -> None:
 
 
 def accumulators(op: roles.Specialised) -> int:
-    """Registers that a consumer thread's largest accumulators take."""
-    sizes = [layout_of(g.c).num_regs for g in op.consumer.walk() if isinstance(g, roles.AsyncGemm)]
-    return max(sizes, default=0)
+    """Registers that a consumer thread's accumulators and register operands take."""
+    gemms = [g for g in op.consumer.walk() if isinstance(g, roles.AsyncGemm)]
+    operands = [g.a for g in gemms if isinstance(g.a.type, TileType)]
+    words = [layout_of(a).num_regs * a.dtype.bits // 32 for a in operands]
+    return sum(layout_of(g.c).num_regs for g in gemms) + sum(words)
 
 
 # Copies --------------------------------------------------------------------------------------------------------------
@@ -211,20 +213,25 @@ def async_gemm(low: Lowering, op: roles.AsyncGemm) -> tuple[Value, ...]:
     (_, n, _), (blocks, _, steps), step = plan.shape, plan.repeats, plan.step
     group = low.in_entry("group", lambda b: b.floordiv(b.emit(hopper.WarpIndex()).result, 4))
     rows = blocks * 64
-    a = _Operand(low, op.a, op.a_slot, k_dim=0 if op.transpose_a else 1)
     b = _Operand(low, op.b, op.b_slot, k_dim=1 if op.transpose_b else 0)
+    if isinstance(op.a.type, TileType):
+        first, a_offsets, transpose_a = low.get(op.a), (0,) * (blocks * steps), False
+    else:
+        a = _Operand(low, op.a, op.a_slot, k_dim=0 if op.transpose_a else 1)
+        first = a.descriptor(low.b.mul(group, a.offset(rows, 0)))
+        a_offsets = tuple(a.offset(64 * m, step * k) >> 4 for m in range(blocks) for k in range(steps))
+        transpose_a = not a.k_major
     new = hopper.Wgmma(
-        a.descriptor(low.b.mul(group, a.offset(rows, 0))),
+        first,
         b.descriptor(None),
         low.get(op.c),
-        (low.get(op.a), low.get(op.b)),
-        tuple(low.get(s) for s in (op.a_slot, op.b_slot) if s is not None),
+        tuple(low.get(v) for v in (op.a, op.b) if isinstance(v.type, BufferType)),
         op.a.dtype,
         n,
         step,
-        tuple(a.offset(64 * m, step * k) >> 4 for m in range(blocks) for k in range(steps)),
+        a_offsets,
         tuple(b.offset(0, step * k) >> 4 for k in range(steps)),
-        transpose_a=not a.k_major,
+        transpose_a=transpose_a,
         transpose_b=not b.k_major,
     )
     return low.b.emit(new).results

@@ -58,12 +58,27 @@ def specialise(kernel: Kernel, context: PassContext) -> None:
 
 
 @dataclass
-class _Plan:
-    loop: control.For
-    at: int
+class _Ring:
+    """Copies that the same gemms read: they share a channel."""
+
     copies: list[tile.Copy]
     gemms: list[tile.Gemm]
+
+
+@dataclass
+class _Plan:
+    """`early` copies stand before the loop and stay for all of it."""
+
+    loop: control.For
+    at: int
+    rings: list[_Ring]
+    early: list[tile.Copy]
+    gemms: list[tile.Gemm]
     slots: int
+
+    @property
+    def copies(self) -> list[tile.Copy]:
+        return [c for ring in self.rings for c in ring.copies]
 
 
 def _analyse(kernel: Kernel, launch: control.Launch) -> _Plan:
@@ -80,18 +95,32 @@ def _analyse(kernel: Kernel, launch: control.Launch) -> _Plan:
     gemms = [op for op in body if isinstance(op, tile.Gemm)]
     if not copies or not gemms:
         raise Refused("the pipelined loop does not copy and multiply")
+    wanted = {v for g in gemms for v in (g.a, g.b)}
+    early = [op for op in launch.body.ops[:at] if isinstance(op, tile.Copy) and op.dst in wanted]
     facts = Facts(kernel)
-    for copy in copies:
+    for copy in (*copies, *early):
         _check_copy(kernel, copy, facts)
-    buffers = {c.dst for c in copies}
-    if len(buffers) != len(copies):
+    buffers = {c.dst for c in (*copies, *early)}
+    if len(buffers) != len(copies) + len(early):
         raise Refused("two copies fill one buffer")
     for gemm in gemms:
         _check_gemm(gemm, buffers, launch.threads)
     for op in launch.body.walk():
-        _check_op(op, loop, buffers, copies, gemms)
+        if op not in copies and op not in early and op not in gemms:
+            _check_op(op, buffers)
     _slice(loop, copies)
-    return _Plan(loop, at, copies, gemms, loop.stages)
+    return _Plan(loop, at, _rings(copies, gemms), early, gemms, loop.stages)
+
+
+def _rings(copies: list[tile.Copy], gemms: list[tile.Gemm]) -> list[_Ring]:
+    """In the order in which the gemms first want them."""
+    rings: dict[tuple[int, ...], _Ring] = {}
+    for copy in copies:
+        readers = [n for n, g in enumerate(gemms) if copy.dst in (g.a, g.b)]
+        if not readers:
+            raise Refused(f"no gemm reads the copy of {copy.src.name}")
+        rings.setdefault(tuple(readers), _Ring([], [gemms[n] for n in readers])).copies.append(copy)
+    return [rings[key] for key in sorted(rings)]
 
 
 def _check_copy(kernel: Kernel, copy: tile.Copy, facts: Facts) -> None:
@@ -115,7 +144,7 @@ def _check_copy(kernel: Kernel, copy: tile.Copy, facts: Facts) -> None:
 
 
 def _check_gemm(gemm: tile.Gemm, buffers: set[Value], threads: int) -> None:
-    if gemm.a not in buffers or gemm.b not in buffers:
+    if gemm.b not in buffers or (gemm.a not in buffers and not isinstance(gemm.a.type, TileType)):
         raise Refused("a gemm's operand is not one of the copied buffers")
     if gemm.a.dtype.name not in ("bf16", "f16") or gemm.c.dtype.name != "f32":
         raise Refused(f"wgmma of {gemm.a.dtype} is not written yet")
@@ -128,14 +157,9 @@ def _check_gemm(gemm: tile.Gemm, buffers: set[Value], threads: int) -> None:
         raise Refused("a gemm reads part of a buffer")
 
 
-def _check_op(op: Op, loop: control.For, buffers: set[Value], copies: list[tile.Copy], gemms: list[tile.Gemm]) -> None:
-    """No accesses of the ring but the copies and gemms."""
-    if (
-        op in copies
-        or op in gemms
-        or op is loop
-        or isinstance(op, (tile.Alloc, control.For, control.If, control.Yield))
-    ):
+def _check_op(op: Op, buffers: set[Value]) -> None:
+    """No accesses of the rings but the copies and gemms."""
+    if isinstance(op, (tile.Alloc, control.For, control.If, control.Yield)):
         return
     if any(v in buffers for v in op.operands):
         raise Refused(f"`{op.mnemonic}` uses a buffer of the pipeline")
@@ -150,9 +174,9 @@ def _rebuild(launch: control.Launch, plan: _Plan) -> list[Op]:
     """What stands before the loop and yields no tiles is for both roles; the consumer has the rest."""
     before, after = launch.body.ops[: plan.at], launch.body.ops[plan.at + 1 :]
     common = [
-        op for op in before if not any(isinstance(r.type, TileType) for r in op.results) and (op.results or op.pure)
+        op for op in before if (op.results or op.pure) and not any(isinstance(r.type, TileType) for r in op.results)
     ]
-    mine = [op for op in before if op not in common]
+    mine = [op for op in before if op not in common and op not in plan.early]
     outer = Block(ops=common)
     b = Builder(outer, plan.loop.loc)
     for copy in plan.copies:
@@ -160,16 +184,21 @@ def _rebuild(launch: control.Launch, plan: _Plan) -> list[Op]:
         assert isinstance(alloc, tile.Alloc)
         t = alloc.type_
         alloc.type_ = copy.dst.type = BufferType(t.space, t.shape, t.dtype, plan.slots)
-    ring = b.emit(roles.Channel(tuple(c.dst for c in plan.copies), plan.slots, launch.threads)).result
-    ring.name = "ring"
+    rings = [_channel(b, ring.copies, plan.slots, launch.threads) for ring in plan.rings]
+    early = _channel(b, plan.early, 1, launch.threads) if plan.early else None
     producer, consumer = Block(), Block(ops=mine)
-    _producer(Builder(producer, plan.loop.loc), plan, ring)
-    _consumer(Builder(consumer, plan.loop.loc), plan, ring)
+    _producer(Builder(producer, plan.loop.loc), plan, rings, early)
+    _consumer(Builder(consumer, plan.loop.loc), plan, rings, early)
     consumer.ops += after
-    groups = launch.threads // 128
-    registers = {1: (56, 256), 2: (40, 232), 3: (32, 160)}.get(groups, (24, 128))
+    registers = {1: (56, 256), 2: (40, 232), 3: (32, 160)}.get(launch.threads // 128, (24, 128))
     b.emit(roles.Specialised(producer_threads=PRODUCER, registers=registers, producer=producer, consumer=consumer))
     return outer.ops
+
+
+def _channel(b: Builder, copies: list[tile.Copy], slots: int, threads: int) -> Value:
+    ring = b.emit(roles.Channel(tuple(c.dst for c in copies), slots, threads)).result
+    ring.name = "ring"
+    return ring
 
 
 def _next(b: Builder, index: Value, phase: Value, slots: int) -> tuple[Value, Value]:
@@ -182,23 +211,30 @@ def _next(b: Builder, index: Value, phase: Value, slots: int) -> tuple[Value, Va
     )
 
 
-def _producer(b: Builder, plan: _Plan, ring: Value) -> None:
+def _producer(b: Builder, plan: _Plan, rings: list[Value], early: Value | None) -> None:
     loop, body = plan.loop, Block()
     zero = b.constant(0)
+    if early is not None:
+        _feed(b, plan.early, early, zero, {})
     k = body.add_arg(loop.iv.type, loop.iv.name)
     index, phase = body.add_arg(zero.type, "slot"), body.add_arg(zero.type, "phase")
     names: dict[Value, Value] = {loop.iv: k}
     with b.inside(body):
         for op in _slice(loop, plan.copies):
             b.emit(clone(op, names))
-        b.emit(roles.Acquire(ring, index, phase))
-        b.emit(roles.Expect(ring, index))
-        for copy in plan.copies:
-            at = tuple(names.get(v, v) for v in copy.src_indices)
-            new = b.emit(roles.TmaCopy(copy.src, at, copy.dst, ring, index, copy.src_dims))
-            new.loc = copy.loc
+        for ring, channel in zip(plan.rings, rings, strict=True):
+            b.emit(roles.Acquire(channel, index, phase))
+            _feed(b, ring.copies, channel, index, names)
         b.emit(control.Yield(_next(b, index, phase, plan.slots)))
     b.emit(control.For(loop.lower, loop.upper, loop.step, (zero, zero), body=body))
+
+
+def _feed(b: Builder, copies: list[tile.Copy], channel: Value, index: Value, names: dict[Value, Value]) -> None:
+    b.emit(roles.Expect(channel, index))
+    for copy in copies:
+        at = tuple(names.get(v, v) for v in copy.src_indices)
+        new = b.emit(roles.TmaCopy(copy.src, at, copy.dst, channel, index, copy.src_dims))
+        new.loc = copy.loc
 
 
 def _slice(loop: control.For, copies: list[tile.Copy]) -> list[Op]:
@@ -218,80 +254,88 @@ def _slice(loop: control.For, copies: list[tile.Copy]) -> list[Op]:
     return found[::-1]
 
 
-def _consumer(b: Builder, plan: _Plan, ring: Value) -> None:
+def _consumer(b: Builder, plan: _Plan, rings: list[Value], early: Value | None) -> None:
+    """The loop's own body, rewritten: receives before a ring's first gemm, releases behind its last one."""
     loop, body = plan.loop, plan.loop.body
-    in_flight = _chained(loop, plan.gemms)
+    chained = _chained(loop, plan)
+    staying = {c.dst for c in plan.early}
     zero = b.constant(0)
+    if early is not None:
+        b.emit(roles.Receive(early, zero, zero))
     done = b.emit(tile.NoToken(counter="wgmma")).result
-    token = body.add_arg(done.type, "flight")
+    flight = body.add_arg(done.type, "flight")
     last, index, phase = (body.add_arg(zero.type, n) for n in ("last", "slot", "phase"))
+    first_of = {ring.gemms[0]: channel for ring, channel in zip(plan.rings, rings, strict=True)}
+    last_of = {ring.gemms[-1]: channel for ring, channel in zip(plan.rings, rings, strict=True)}
     old, body.ops = body.ops, []
-    tokens: Value = token
+    end = old[-1]
+    assert isinstance(end, control.Yield)
+    renamed: dict[Value, Value] = {}
+    token: Value = flight
     with b.inside(body):
-        b.emit(roles.Receive(ring, index, phase))
-        renamed: dict[Value, Value] = {}
-        for op in old:
+        for op in old[:-1]:
             op.replace_operands(lambda v: renamed.get(v, v))
-            if op in plan.copies or op.terminator:
+            if op in plan.copies:
                 continue
-            if not isinstance(op, tile.Gemm) or op not in plan.gemms:
+            if not isinstance(op, tile.Gemm):
                 b.emit(op)
                 continue
-            gemm = _issue(b, op, index)
-            if in_flight:
-                renamed[op.result], tokens = gemm.results
-            else:
-                renamed[op.result] = b.emit(roles.Await(*gemm.results)).result
-                renamed[op.result].name = op.result.name
-        end = old[-1]
-        assert isinstance(end, control.Yield)
-        if in_flight:
-            b.emit(tile.Wait(token))
-            b.emit(roles.Release(ring, last, condition=b.compare("gt", body.args[0], loop.lower)))
-        else:
-            b.emit(roles.Release(ring, index))
+            if op in first_of:
+                b.emit(roles.Receive(first_of[op], index, phase))
+            gemm = _issue(b, op, index, staying)
+            if chained is not None:
+                renamed[op.result], token = gemm.results
+                b.emit(tile.Wait(flight))
+                more = b.compare("gt", body.args[0], loop.lower)
+                b.emit(roles.Release(last_of[op], last, condition=more))
+                continue
+            renamed[op.result] = b.emit(roles.Await(*gemm.results)).result
+            renamed[op.result].name = op.result.name
+            if op in last_of:
+                b.emit(roles.Release(last_of[op], index))
         values = tuple(renamed.get(v, v) for v in end.values)
-        b.emit(control.Yield((*values, tokens, index, *_next(b, index, phase, plan.slots))))
-    new = control.For(loop.lower, loop.upper, loop.step, (*loop.init, done, zero, zero, zero), body=body)
-    b.emit(new)
+        b.emit(control.Yield((*values, token, index, *_next(b, index, phase, plan.slots))))
+    new = b.emit(control.For(loop.lower, loop.upper, loop.step, (*loop.init, done, zero, zero, zero), body=body))
     for n, result in enumerate(loop.results):
         fresh = new.results[n]
-        if in_flight and in_flight == n + 1:
+        if n == chained:
             fresh = b.emit(roles.Await(fresh, new.results[len(loop.results)])).result
         # The code behind the loop keeps using the old results: they are what the new values define.
-        _replace_result(b, result, fresh)
+        _replace_result(result, fresh)
 
 
-def _replace_result(b: Builder, old: Value, new: Value) -> None:
+def _replace_result(old: Value, new: Value) -> None:
     owner = new.owner
     assert isinstance(owner, Op)
     owner.results = tuple(old if r is new else r for r in owner.results)
     old.owner, old.index = owner, new.index
 
 
-def _chained(loop: control.For, gemms: list[tile.Gemm]) -> int:
-    """1 + the number of the carried value that a single gemm accumulates into and nothing else touches; 0 if none."""
-    if len(gemms) != 1:
-        return 0
-    gemm = gemms[0]
+def _chained(loop: control.For, plan: _Plan) -> int | None:
+    """The number of the carried value that the only gemm accumulates into and nothing else touches."""
+    if len(plan.gemms) != 1:
+        return None
+    (gemm,) = plan.gemms
     end = loop.body.terminator
     assert isinstance(end, control.Yield)
     uses = [op for op in loop.body.walk() if gemm.result in op.operands or gemm.c in op.operands]
     if gemm.c not in loop.carried or uses != [gemm, end]:
-        return 0
+        return None
     n = loop.carried.index(gemm.c)
-    return n + 1 if end.values[n] is gemm.result and list(end.values).count(gemm.result) == 1 else 0
+    return n if end.values[n] is gemm.result and list(end.values).count(gemm.result) == 1 else None
 
 
-def _issue(b: Builder, op: tile.Gemm, slot: Value) -> roles.AsyncGemm:
+def _issue(b: Builder, op: tile.Gemm, slot: Value, staying: set[Value]) -> roles.AsyncGemm:
+    """The gemm in flight; the slot is that of its operands in rings."""
+    ringed = [isinstance(v.type, BufferType) and v not in staying for v in (op.a, op.b)]
     gemm = roles.AsyncGemm(
         op.a,
         op.a_indices,
         op.b,
         op.b_indices,
         op.c,
-        a_slot=slot,
-        b_slot=slot,
+        a_slot=slot if ringed[0] else None,
+        b_slot=slot if ringed[1] else None,
         transpose_a=op.transpose_a,
         transpose_b=op.transpose_b,
         a_dims=op.a_dims,

@@ -7,6 +7,7 @@ leaves by the terminator, `yield`.
 from __future__ import annotations
 
 from minitile.ir.core import Block, Op, Value, attr, operand, operands, region
+from minitile.ir.relations import Relation, Same
 from minitile.ir.types import BOOL, I32, Type
 
 
@@ -44,6 +45,11 @@ class For(Op, name="for"):
     def carried(self) -> tuple[Value, ...]:
         return self.body.args[1:]
 
+    def relations(self) -> list[Relation]:
+        end = self.body.terminator
+        columns = zip(self.init, self.carried, end.operands if end is not None else (), self.results, strict=True)
+        return [Same(carried, v, firm=True) for i, carried, y, r in columns for v in (i, y, r)]
+
     def verify(self) -> None:
         if self.upper.type != self.lower.type or self.step.type != self.lower.type:
             raise ValueError(f"bounds {self.lower.type}, {self.upper.type}, {self.step.type} are of different types")
@@ -67,6 +73,14 @@ class While(Op, name="while"):
     def infer(self) -> tuple[Type, ...]:
         end = self.before.terminator
         return tuple(v.type for v in (end.values if isinstance(end, Condition) else self.init))
+
+    def relations(self) -> list[Relation]:
+        condition, end = self.before.terminator, self.body.terminator
+        assert isinstance(condition, Condition)
+        entered = zip(self.before.args, self.init, end.operands if end is not None else (), strict=True)
+        passed = zip(condition.values, self.body.args, self.results, strict=True)
+        found = [(a, v) for a, i, y in entered for v in (i, y)] + [(c, v) for c, a, r in passed for v in (a, r)]
+        return [Same(like, v, firm=True) for like, v in found]
 
     def verify(self) -> None:
         types = [v.type for v in self.init]
@@ -98,6 +112,10 @@ class If(Op, name="if"):
     def infer(self) -> tuple[Type, ...]:
         end = self.then.terminator
         return tuple(v.type for v in end.values) if isinstance(end, Yield) else ()
+
+    def relations(self) -> list[Relation]:
+        ends = [b.terminator for b in (self.then, self.orelse)]
+        return [Same(r, e.operands[i], firm=True) for e in ends if e is not None for i, r in enumerate(self.results)]
 
     def verify(self) -> None:
         if self.condition.type != BOOL:

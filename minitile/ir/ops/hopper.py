@@ -95,15 +95,15 @@ class Wgmma(Op, name="wgmma", stage="thread"):
     """One commit group: for each block of 64 rows and each step of K,  c += a · b  by the warpgroup.
 
     a and b are shared-memory descriptors (i64); block m, step k reads a + a_offsets[m * steps + k] and
-    b + b_offsets[k], in units of 16 bytes. c holds n/2 registers a block. The first result is in flight until the token
-    is awaited.
+    b + b_offsets[k], in units of 16 bytes. Or a is registers: the fragments of block m, step k in that order, which
+    must stay as they are until the token is awaited. c holds n/2 registers a block. The first result is in flight until
+    then.
     """
 
     a: Value = operand()
     b: Value = operand()
     c: Value = operand()
     reads: tuple[Value, ...] = operands()
-    slots: tuple[Value, ...] = operands()
     dtype: DType = attr()
     n: int = attr()
     k: int = attr()
@@ -117,7 +117,4 @@ class Wgmma(Op, name="wgmma", stage="thread"):
 
     def accesses(self) -> tuple[Access, ...]:
         token = self.results[1] if len(self.results) > 1 else None
-        return tuple(
-            Access("read", mem, self.slots[n] if self.slots else None, proxy="async", token=token, channel=mem)
-            for n, mem in enumerate(self.reads)
-        )
+        return tuple(Access("read", mem, proxy="async", token=token, channel=mem) for mem in self.reads)

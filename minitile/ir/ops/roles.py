@@ -53,8 +53,8 @@ class Specialised(Op, name="specialised", stage="tile"):
 
 
 class ByRole(If, name="by_role", stage="thread"):
-    """The roles in thread IR: the warps for which the condition holds take the first branch, the `consumers` threads the
-    second one. The two never meet inside; the consumers do among themselves, at a barrier of their own."""
+    """The roles in thread IR: the warps for which the condition holds take the first branch, the `consumers` threads
+    the second one. The two never meet inside; the consumers do among themselves, at a barrier of their own."""
 
     consumers: int = attr(0)
 

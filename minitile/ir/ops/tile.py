@@ -25,6 +25,7 @@ from minitile.ir.ops.checks import (
     require_region,
     require_scalar,
 )
+from minitile.ir.relations import Permuted, Quotient, Relation, Same
 from minitile.ir.types import I32, TOKEN, BufferType, DType, ScalarType, TileType, TokenType, Type, bool_, i32
 
 Dims = tuple[int | None, ...]
@@ -87,6 +88,9 @@ class Expand(Op, name="expand", stage="tile", pure=True):
         s = self.a.shape
         return (TileType((*s[: self.dim], self.size, *s[self.dim :]), self.a.dtype),)
 
+    def relations(self) -> list[Relation]:
+        return [Quotient(self.result, self.dim, self.a)]
+
     def verify(self) -> None:
         require_dim(self.dim, len(self.a.shape) + 1)
 
@@ -99,6 +103,9 @@ class Permute(Op, name="permute", stage="tile", pure=True):
 
     def infer(self) -> tuple[Type, ...]:
         return (TileType(tuple(self.a.shape[d] for d in self.order), self.a.dtype),)
+
+    def relations(self) -> list[Relation]:
+        return [Permuted(self.a, self.order, self.result)]
 
     def verify(self) -> None:
         require(sorted(self.order) == list(range(len(self.a.shape))), f"{self.order} permutes no {self.a.type}")
@@ -113,6 +120,9 @@ class Slice(Op, name="slice", stage="tile", pure=True):
 
     def infer(self) -> tuple[Type, ...]:
         return (TileType(self.shape, self.a.dtype),)
+
+    def relations(self) -> list[Relation]:
+        return []  # either side has its own: the part may be spread over more or fewer threads
 
     def verify(self) -> None:
         inside = zip(self.offsets, self.shape, self.a.shape, strict=True)
@@ -159,6 +169,9 @@ class Reduce(Op, name="reduce", stage="tile", pure=True, uniform=True):
         s = self.a.shape
         return (tile_or_scalar((*s[: self.dim], *s[self.dim + 1 :]), self.a.dtype),)
 
+    def relations(self) -> list[Relation]:
+        return [Quotient(self.a, self.dim, self.result)]
+
     def verify(self) -> None:
         require_dim(self.dim, len(self.a.shape))
         require_one_of(self.kind, REDUCTIONS, "reduction")
@@ -173,8 +186,29 @@ class ConvertLayout(Op, name="convert_layout", stage="tile", pure=True, uniform=
     def infer(self) -> tuple[Type, ...]:
         return (TileType(self.a.shape, self.a.dtype, self.layout),)
 
+    def relations(self) -> list[Relation]:
+        return []
 
-class Load(Op, name="load", stage="tile"):
+
+class MemoryOp(Op):
+    """What load, store and atomic have in common: all their tiles lie as the `subject` does."""
+
+    @property
+    def moved(self) -> Value:
+        """What goes from or to memory."""
+        raise NotImplementedError
+
+    @property
+    def subject(self) -> Value | None:
+        """The tile whose layout decides the access: what is moved, else a tile of indices; None where all is scalar."""
+        return next((v for v in (self.moved, *self.operands) if isinstance(v.type, TileType)), None)
+
+    def relations(self) -> list[Relation]:
+        subject = self.subject
+        return [] if subject is None else [Same(subject, v) for v in (*self.operands, *self.results)]
+
+
+class Load(MemoryOp, name="load", stage="tile"):
     """A tile (a scalar when shape is ()) from memory; see the module's text for `indices` and `dims`."""
 
     mem: Value = operand()
@@ -187,6 +221,10 @@ class Load(Op, name="load", stage="tile"):
     def infer(self) -> tuple[Type, ...]:
         return (tile_or_scalar(self.shape, self.mem.dtype),)
 
+    @property
+    def moved(self) -> Value:
+        return self.result
+
     def verify(self) -> None:
         require_region(self.mem, self.indices, self.dims, self.shape, self.slot, self.mask)
 
@@ -194,13 +232,17 @@ class Load(Op, name="load", stage="tile"):
         return (Access("read", self.mem, self.slot),)
 
 
-class Store(Op, name="store", stage="tile"):
+class Store(MemoryOp, name="store", stage="tile"):
     mem: Value = operand()
     indices: tuple[Value, ...] = operands()
     value: Value = operand()
     mask: Value | None = maybe()
     slot: Value | None = maybe()
     dims: Dims = attr()
+
+    @property
+    def moved(self) -> Value:
+        return self.value
 
     def verify(self) -> None:
         require_region(self.mem, self.indices, self.dims, self.value.shape, self.slot, self.mask)
@@ -210,7 +252,7 @@ class Store(Op, name="store", stage="tile"):
         return (Access("write", self.mem, self.slot),)
 
 
-class AtomicRmw(Op, name="atomic", stage="tile"):
+class AtomicRmw(MemoryOp, name="atomic", stage="tile"):
     """mem[…] = kind(mem[…], value), atomically at GPU scope, relaxed. kind: add, min, max, and, or, xor, exch.
     The result is the old value, of the value's type."""
 
@@ -223,6 +265,10 @@ class AtomicRmw(Op, name="atomic", stage="tile"):
 
     def infer(self) -> tuple[Type, ...]:
         return (self.value.type,)
+
+    @property
+    def moved(self) -> Value:
+        return self.value
 
     def verify(self) -> None:
         require_region(self.mem, self.indices, self.dims, self.value.shape, mask=self.mask)
@@ -335,6 +381,9 @@ class Gemm(Op, name="gemm", stage="tile", uniform=True):
     def infer(self) -> tuple[Type, ...]:
         return (self.c.type,) if isinstance(self.c.type, TileType) else ()
 
+    def relations(self) -> list[Relation]:
+        return [Same(self.c, self.results[0], firm=True)]  # a and b are the instruction's business
+
     def verify(self) -> None:
         for mem, indices, dims, slot in (
             (self.a, self.a_indices, self.a_dims, self.a_slot),
@@ -351,22 +400,6 @@ class Gemm(Op, name="gemm", stage="tile", uniform=True):
     def accesses(self) -> tuple[Access, ...]:
         reads = ((self.a, self.a_slot), (self.b, self.b_slot))
         return tuple(Access("read", m, s) for m, s in reads if isinstance(m.type, BufferType))
-
-
-class Mma(Op, name="mma", stage="tile", pure=True):
-    """c + a @ b on tiles (a M×K, b K×N, c M×N) whose layouts are those of the hardware atom named by `atom`."""
-
-    a: Value = operand()
-    b: Value = operand()
-    c: Value = operand()
-    atom: str = attr()
-
-    def infer(self) -> tuple[Type, ...]:
-        return (self.c.type,)
-
-    def verify(self) -> None:
-        (m, k), (k2, n) = self.a.shape, self.b.shape
-        require(k == k2 and self.c.shape == (m, n), f"{self.c.type} + {self.a.type} @ {self.b.type}")
 
 
 class SyncThreads(Op, name="sync_threads", uniform=True):

@@ -6,11 +6,10 @@ a GPU the speed, beside torch's if that is installed. No framework is needed: on
 
 from __future__ import annotations
 
-import importlib
-import math
 import platform
 import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,10 @@ from support import error, poisoned, random
 
 import minitile as mt
 from minitile.runtime import cuda
+from minitile.runtime.buffers import DeviceArray, time_launches
 
 BOUND = 4e-3
 BUILD = Path(__file__).parents[1] / "build"
-COMPILER = ("minitile.pipeline", "minitile.backends.nvidia.lowering", "minitile.backends.nvidia.writer")  # lazy ones
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
 
@@ -38,10 +37,6 @@ def main() -> None:
 
 def compiled(m: int, n: int, k: int, target: str, **tiles: int) -> mt.CompiledKernel:
     """The kernel for such sizes, after saying what came out of the compiler."""
-    start = time.perf_counter()
-    for module in COMPILER:
-        importlib.import_module(module)
-    imported = (time.perf_counter() - start) * 1e3
     specs = [mt.spec(shape, "bfloat16") for shape in ((m, k), (n, k), (m, n))]
     kernel = gemm_nt_bf16().compile(*specs, target=target, **tiles)
     try:
@@ -54,7 +49,7 @@ def compiled(m: int, n: int, k: int, target: str, **tiles: int) -> mt.CompiledKe
     path = BUILD / f"gemm_{kernel.target.name}.ptx"
     path.write_text(kernel.asm["ptx"], encoding="utf-8")
     stages = ", ".join(f"{stage} {ms:.0f} ms" for stage, ms in kernel.timings.items())
-    print(f"  compiled    {stages} (modules were imported in {imported:.0f} ms)")
+    print(f"  compiled    {stages}")
     print(f"  assembled   for {kernel.target.arch}: {costs}")
     print(f"  PTX         {path} ({kernel.asm['ptx'].count(chr(10))} lines)")
     return kernel
@@ -90,16 +85,21 @@ def on_gpu(device: cuda.DeviceInfo) -> None:
     want = a[rows].astype(np.float32) @ b.astype(np.float32).T
     judge(error(arrays[2].to_host()[rows], want), "64 rows of C")
 
-    launches: dict[str, Any] = {"minitile": kernel.prepare(*arrays)}
+    launches: dict[str, Callable[[int], Any]] = {"minitile": kernel.prepare(*arrays)}
     try:
         import torch
 
         x, y = (torch.from_numpy(z.view(np.int16)).cuda().view(torch.bfloat16) for z in (a, b))
         z = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-        launches["torch"] = lambda: torch.mm(x, y.t(), out=z)
+        launches["torch"] = lambda _: torch.mm(x, y.t(), out=z)
     except (ImportError, RuntimeError, AssertionError) as problem:
         print(f"  torch       not compared: {problem}")
-    for name, milliseconds in timed(launches).items():
+    times: dict[str, list[float]] = {name: [] for name in launches}
+    for _ in range(20):  # they take turns, because a GPU slows down as it gets warm
+        for name, launch in launches.items():
+            times[name] += time_launches(launch, 5)
+    for name, found in times.items():
+        milliseconds = statistics.median(found)
         print(f"  {name:<11} {2 * m * n * k / milliseconds * 1e-9:.0f} TFLOP/s ({milliseconds:.3f} ms)")
 
 
@@ -107,52 +107,6 @@ def judge(value: float, of: str) -> None:
     print(f"  error       {value:.1e} of {of} against NumPy (‖C - AB‖ / ‖AB‖; bound {BOUND:.0e})")
     if not value <= BOUND:
         raise SystemExit("wrong result")
-
-
-class DeviceArray:
-    """A copy of a NumPy array in device memory, for as long as the process lives."""
-
-    def __init__(self, array: np.ndarray) -> None:
-        self.dtype, self.shape, self.size = array.dtype, array.shape, array.nbytes
-        self._driver = driver = cuda.driver()
-        context = checked(driver.cuDevicePrimaryCtxRetain(checked(driver.cuDeviceGet(0))))
-        checked(driver.cuCtxSetCurrent(context))
-        self._at = checked(driver.cuMemAlloc(self.size))
-        checked(driver.cuMemcpyHtoD(self._at, array.ctypes.data, self.size))
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"shape": self.shape, "typestr": "<V2", "data": (int(self._at), False), "version": 3, "strides": None}
-
-    def to_host(self) -> np.ndarray:
-        array = np.empty(self.shape, self.dtype)
-        checked(self._driver.cuMemcpyDtoH(array.ctypes.data, self._at, self.size))
-        return array
-
-
-def checked(result: tuple[Any, ...]) -> Any:
-    """What a driver call returned beside its status."""
-    status, *rest = result
-    if int(status):
-        raise SystemExit(f"the CUDA driver says: {status}")
-    return rest[0] if rest else None
-
-
-def timed(launches: dict[str, Any], rounds: int = 20, repeat: int = 5) -> dict[str, float]:
-    """Median milliseconds of a launch; the contenders take turns, because a GPU slows down as it gets warm."""
-    driver = cuda.driver()
-    start, end = checked(driver.cuEventCreate(0)), checked(driver.cuEventCreate(0))
-    times: dict[str, list[float]] = {name: [] for name in launches}
-    for _ in range(rounds):
-        for name, launch in launches.items():
-            launch()
-            checked(driver.cuEventRecord(start, 0))
-            for _ in range(repeat):
-                launch()
-            checked(driver.cuEventRecord(end, 0))
-            checked(driver.cuEventSynchronize(end))
-            times[name].append(checked(driver.cuEventElapsedTime(start, end)) / repeat)
-    return {name: statistics.median(found) if found else math.nan for name, found in times.items()}
 
 
 if __name__ == "__main__":

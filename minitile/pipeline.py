@@ -32,7 +32,7 @@ from minitile.passes.specialise import specialise
 from minitile.passes.spread_copies import spread_copies
 from minitile.passes.thread_barriers import thread_barriers
 from minitile.passes.unroll import unroll
-from minitile.target import Target
+from minitile.target import TARGETS, Target
 
 
 def legalize(kernel: Kernel, context: PassContext) -> None:
@@ -109,7 +109,8 @@ class Result:
 def make_context(target: Target, options: Mapping[str, Any] | None = None) -> PassContext:
     """The context in which a target's passes run. Raises TargetError for a target that nothing is written for yet."""
     if target.vendor != "nvidia" or not target.lowering:
-        raise TargetError(f"{target} has no backend yet", hint="targets that have one: sm_80, sm_89")
+        written = ", ".join(t.name for t in TARGETS.values() if t.lowering)
+        raise TargetError(f"{target} has no backend yet", hint=f"targets that have one: {written}")
     from minitile.backends.nvidia.lowering import rules_for
 
     return PassContext(target, rules_for(target), dict(options or {}))
@@ -124,27 +125,19 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
     grid = launch_grid(kernel, launch)
     kernel.attrs["threads"] = launch.threads
     kept: dict[str, str] = {}
-    switches = dict(passes or {})
 
-    def run(which: list[tuple[str, Pass]]) -> None:
-        mine = {name for name, _ in which}
-        run_passes(
-            kernel,
-            which,
-            context,
-            switches={n: on for n, on in switches.items() if n in mine or n not in PASSES},
-            optional=OPTIONAL,
-        )
+    def keep(stage: str) -> list[tuple[str, Pass]]:
+        return [(stage, lambda kernel, _: kept.update({stage: print_kernel(kernel)}))] if texts else []
 
-    if texts:
-        kept["traced_ir"] = print_kernel(kernel)
-    run(TILE_PASSES)
-    if texts:
-        kept["tile_ir"] = print_kernel(kernel)
-    run([("lower", lower)])
-    run(THREAD_PASSES)
-    if texts:
-        kept["thread_ir"] = print_kernel(kernel)
+    order = [
+        *keep("traced_ir"),
+        *TILE_PASSES,
+        *keep("tile_ir"),
+        ("lower", lower),
+        *THREAD_PASSES,
+        *keep("thread_ir"),
+    ]
+    run_passes(kernel, order, context, switches=passes, optional=OPTIONAL)
     start = time.perf_counter()
     module = write_ptx(kernel, target)
     context.timings["write_ptx"] = (time.perf_counter() - start) * 1e3

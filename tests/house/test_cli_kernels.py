@@ -114,6 +114,17 @@ def test_explain(kernels, capsys):
     assert shown.err.startswith("reverse for sm_80")
 
 
+def test_explain_says_what_was_not_done(kernels, capsys):
+    kernel = f"{ROOT / 'examples' / 'gemm.py'}:gemm_nt_bf16"
+    assert main(["compile", kernel, "--target", "sm_90a", "--explain"]) == 0
+    assert "\n  note         not warp-specialised: the rows of A may not be" in capsys.readouterr().out
+    sizes = ["--arg", "bf16[512,512]"] * 3
+    assert main(["compile", kernel, "--target", "sm_90a", "--explain", *sizes]) == 0
+    out = capsys.readouterr().out
+    assert "\n  note " not in out
+    assert " wgmma.mma_async" in out
+
+
 def test_explain_without_assembler(kernels, monkeypatch):
     from minitile import launching
     from minitile.backends.nvidia.assemble import AssemblerMissing

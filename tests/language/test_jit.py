@@ -8,6 +8,7 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
+from minitile import pipeline
 
 SCALE = 2
 TABLE = [1, 10]
@@ -252,6 +253,18 @@ def test_compiled_kernel():
     assert k.registers > 0
     assert k.spills == 0
     assert k.timings["assemble"] >= 0
+
+
+def test_dumps_are_numbered_in_order(tmp_path, monkeypatch):
+    """Through the whole pipeline: no pass that runs again writes over what it dumped before."""
+    monkeypatch.setenv("MINITILE_DUMP", "all")
+    monkeypatch.setenv("MINITILE_DUMP_DIR", str(tmp_path))
+    add.compile(target="sm_80")
+    files = sorted(p.name for p in tmp_path.iterdir())
+    assert [name.split(".")[1] for name in files] == [f"{n:02}" for n in range(len(files))]
+    assert [name.split(".")[2] for name in files] == [
+        name for name, _ in (*pipeline.TILE_PASSES, ("lower", None), *pipeline.THREAD_PASSES)
+    ]
 
 
 def test_compiled_for_other_sizes():

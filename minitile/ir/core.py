@@ -7,13 +7,14 @@ the operation is like is said by class keywords:
     class Add(Op, name="add", pure=True): ...
 
 `name`        the mnemonic in IR text
-`stage`       "tile", "thread" or "both": where the verifier accepts it
+`stage`       "traced", "tile", "thread" or "both": where the verifier accepts it (its table LEGAL)
 `pure`        no effects: may be merged, hoisted, deleted when unused
 `terminator`  ends its block
 `uniform`     must be reached by all threads of the CTA together (barriers, tile operations that exchange data)
 
 `infer()` gives the result types from operands, attributes and regions; text may override them (layouts do).
 `accesses()` says what memory the operation touches; the default for an operation that is not pure is the worst.
+`relations()` says which of its tiles share a layout.
 
 There are no use lists: a pass walks the blocks in order, once, and writes new ones (`Rewriter` in rewrite.py).
 Structured control flow only, so a region is one block.
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from minitile.ir.diagnostics import Location
 from minitile.ir.effects import UNKNOWN, Access
+from minitile.ir.relations import Relation, Same
 from minitile.ir.types import DType, Type
 
 _serials = itertools.count()
@@ -155,6 +157,10 @@ class Op:
         """May results, or arguments of regions, differ between the threads of a CTA that have the same operands?"""
         return False
 
+    def relations(self) -> list[Relation]:
+        """How the layouts of the tiles that it takes and gives hang together."""
+        return [Same(self.results[0], v) for v in self.operands] if self.results else []
+
     def verify(self) -> None:
         """Raise ValueError with the reason when operands or attributes are ill-formed."""
 
@@ -244,7 +250,8 @@ class Kernel:
 
     `params` are the signature's tensors and scalars in order; `dims` maps the name of each run-time dimension to its
     value (i32, at least 0). `facts` are what the specialisation knows: for a dimension's name, the power of two that
-    divides it. `stage` is "tile" or "thread". `attrs` holds what passes leave for the backend: threads, shared bytes.
+    divides it. `stage` is "traced", "tile" or "thread". `attrs` holds what passes leave for the backend:
+    threads, shared bytes.
     """
 
     name: str

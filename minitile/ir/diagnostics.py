@@ -93,7 +93,7 @@ class LaunchArgumentError(MinitileError):
 
 
 class IRError(MinitileError):
-    """Malformed IR: found by the parser or the verifier. `notes` are further places."""
+    """Malformed IR: found by the parser or the verifier."""
 
 
 class InternalError(MinitileError):

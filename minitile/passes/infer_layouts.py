@@ -23,11 +23,11 @@ import math
 from typing import TYPE_CHECKING
 
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.diagnostics import LayoutConflictError
 from minitile.ir.ops import control, tile
+from minitile.ir.relations import Permuted, Quotient, Same
 from minitile.ir.rewrite import clone
 from minitile.ir.types import TensorType, TileType
-from minitile.layout import Layout, LayoutError, blocked, row_blocked
+from minitile.layout import Layout, blocked, row_blocked
 from minitile.passes.affine import Affine, Facts
 from minitile.passes.choose_shared import choose_shared_layouts
 from minitile.passes.rules import Rules
@@ -81,13 +81,11 @@ def is_tile(value: Value) -> bool:
 class _Group:
     """Values of one layout."""
 
-    __slots__ = ("demands", "layout", "members", "reason")
+    __slots__ = ("layout", "members")
 
     def __init__(self, member: Value) -> None:
         self.members = [member]
         self.layout: Layout | None = None
-        self.reason: Op | None = None
-        self.demands = 0
 
 
 class _Inference:
@@ -97,11 +95,11 @@ class _Inference:
         self.facts = Facts(kernel)
         self.threads: int = kernel.attrs["threads"]
         self.group_of: dict[Value, _Group] = {}
-        self.firm: list[tuple[Value, Value]] = []  # carried by loops: joined first
-        self.equal: list[tuple[Value, Value]] = []
-        self.anchors: list[tuple[Value, Layout, Op]] = []
-        self.quotients: list[tuple[Value, int, Value]] = []  # (wide, dim, narrow)
-        self.permutes: list[tuple[Value, tuple[int, ...], Value]] = []  # (source, order, result)
+        self.firm: list[Same] = []  # joined first
+        self.equal: list[Same] = []
+        self.anchors: list[tuple[Value, Layout]] = []
+        self.quotients: list[Quotient] = []
+        self.permutes: list[Permuted] = []
         self.uses: list[tuple[Value, tile.Load | tile.Store | tile.AtomicRmw]] = []
         self.reduced: set[tuple[Value, int]] = set()
 
@@ -123,44 +121,27 @@ class _Inference:
 
     def _constrain(self, op: Op) -> None:
         if isinstance(op, tile.Gemm):
-            plan = self.rules.gemm_plan(op, self.threads)
-            self.firm.append((op.c, op.results[0]))
-            self.anchors.append((op.results[0], plan.c, op))
-        elif isinstance(op, tile.Reduce):
-            if is_tile(op.result):
-                self.quotients.append((op.a, op.dim, op.result))
-            self.reduced.add((op.a, op.dim))
-        elif isinstance(op, tile.Expand):
-            self.quotients.append((op.result, op.dim, op.a))
-        elif isinstance(op, tile.Permute):
-            self.permutes.append((op.a, op.order, op.result))
-        elif isinstance(op, (control.For, control.While, control.If)):
-            self.firm += [(a, b) for a, b in carried_pairs(op) if is_tile(a)]
-        elif isinstance(op, (tile.Load, tile.Store, tile.AtomicRmw)):
-            subject = memory_subject(op)
-            if subject is not None:
-                self.uses.append((subject, op))
-                self.equal += [
-                    (subject, v) for v in op.operands if v is not subject and v.shape == subject.shape and is_tile(v)
-                ]
-                if isinstance(op, tile.AtomicRmw) and is_tile(op.result):
-                    self.equal.append((subject, op.result))
-        elif isinstance(op, tile.Slice) or not op.results or not is_tile(op.results[0]):
-            same = [v for v in op.operands if is_tile(v)] if op.pure else []
-            self.equal += [(same[0], v) for v in same[1:] if v.shape == same[0].shape]
-        else:
-            self.equal += [(op.result, v) for v in op.operands if is_tile(v) and v.shape == op.result.shape]
+            self.anchors.append((op.results[0], self.rules.gemm_plan(op, self.threads).c))
+        if isinstance(op, (tile.Load, tile.Store, tile.AtomicRmw)) and op.subject is not None:
+            self.uses.append((op.subject, op))
+        for relation in op.relations():
+            if isinstance(relation, Same):
+                if is_tile(relation.like):
+                    (self.firm if relation.firm else self.equal).append(relation)
+            elif isinstance(relation, Quotient):
+                self.quotients.append(relation)
+                if relation.narrow in op.results:
+                    self.reduced.add((relation.wide, relation.dim))
+            else:
+                self.permutes.append(relation)
 
     # solve ---------------------------------------------------------------------------------------------------------
 
     def solve(self) -> None:
-        for value, layout, op in self.anchors:
-            group = self.group_of[value]
-            group.layout, group.reason = layout, op
-        for a, b in self.firm:
-            self._join(a, b, firm=True)
-        for a, b in self.equal:
-            self._join(a, b, firm=False)
+        for value, layout in self.anchors:
+            self.group_of[value].layout = layout
+        for same in (*self.firm, *self.equal):
+            self._join(same)
         self._propagate()
         pending = {id(g): g for g in self.group_of.values() if g.layout is None}
         for group in sorted(pending.values(), key=lambda g: (-len(g.members[0].shape), -math.prod(g.members[0].shape))):
@@ -168,16 +149,16 @@ class _Inference:
                 group.layout = self._choose(group)
                 self._propagate()
 
-    def _join(self, a: Value, b: Value, firm: bool) -> None:
-        ga, gb = self.group_of[a], self.group_of[b]
-        if ga is gb or a.shape != b.shape:
+    def _join(self, same: Same) -> None:
+        ga, gb = self.group_of[same.like], self.group_of.get(same.value)
+        if gb is None or ga is gb or same.like.shape != same.value.shape:
             return
-        if ga.layout is not None and gb.layout is not None and ga.layout != gb.layout and not firm:
+        if ga.layout is not None and gb.layout is not None and ga.layout != gb.layout and not same.firm:
             return  # two demands: a conversion will stand on this edge
         if len(ga.members) < len(gb.members):
             ga, gb = gb, ga
         if ga.layout is None:
-            ga.layout, ga.reason = gb.layout, gb.reason
+            ga.layout = gb.layout
         for member in gb.members:
             self.group_of[member] = ga
         ga.members += gb.members
@@ -186,19 +167,17 @@ class _Inference:
         changed = True
         while changed:
             changed = False
-            for wide, dim, narrow in self.quotients:
-                source = self.group_of[wide].layout
-                target = self.group_of.get(narrow)
-                if source is not None and target is not None and target.layout is None:
-                    target.layout = source.quotient(dim)
-                    changed = True
-            for a, order, result in self.permutes:
-                source, target = self.group_of[a].layout, self.group_of[result]
-                if source is not None and target.layout is None:
-                    target.layout, changed = source.permute_dims(order), True
-                elif source is None and target.layout is not None:
-                    self.group_of[a].layout = target.layout.permute_dims(inverse_order(order))
-                    changed = True
+            for quotient in self.quotients:
+                wide = self.group_of[quotient.wide].layout
+                narrow = self.group_of.get(quotient.narrow)
+                if wide is not None and narrow is not None and narrow.layout is None:
+                    narrow.layout, changed = wide.quotient(quotient.dim), True
+            for permuted in self.permutes:
+                source, result = self.group_of[permuted.source], self.group_of[permuted.result]
+                if source.layout is not None and result.layout is None:
+                    result.layout, changed = source.layout.permute_dims(permuted.order), True
+                elif source.layout is None and result.layout is not None:
+                    source.layout, changed = result.layout.permute_dims(inverse_order(permuted.order)), True
 
     def _choose(self, group: _Group) -> Layout:
         """The free choice: from the widest memory access of the group, global before shared."""
@@ -255,33 +234,6 @@ def inverse_order(order: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(order.index(d) for d in range(len(order)))
 
 
-def memory_subject(op: tile.Load | tile.Store | tile.AtomicRmw) -> Value | None:
-    """The tile whose layout decides an access: what is loaded or stored, else a tile of indices."""
-    if isinstance(op, tile.Load):
-        return op.result if is_tile(op.result) else None
-    if is_tile(op.value):
-        return op.value
-    return next((v for v in op.operands if is_tile(v)), None)
-
-
-def carried_pairs(op: control.For | control.While | control.If) -> list[tuple[Value, Value]]:
-    """Values that are one value at different times: what goes in, the body's argument, what comes out."""
-    if isinstance(op, control.If):
-        ends = [b.terminator for b in (op.then, op.orelse)]
-        return [(r, e.operands[i]) for e in ends if e is not None for i, r in enumerate(op.results)]
-    if isinstance(op, control.For):
-        body = op.body.terminator
-        yielded = body.operands if body is not None else []
-        columns = zip(op.init, op.carried, yielded, op.results, strict=True)
-        return [(carried, v) for i, carried, y, r in columns for v in (i, y, r)]
-    condition, body = op.before.terminator, op.body.terminator
-    assert isinstance(condition, control.Condition)
-    assert body is not None
-    passed = zip(condition.values, op.body.args, op.results, strict=True)
-    entered = zip(op.before.args, op.init, body.operands, strict=True)
-    return [(a, v) for a, i, y in entered for v in (i, y)] + [(c, v) for c, a, r in passed for v in (a, r)]
-
-
 class _Converter:
     """Puts conversions where an operand's layout is not the one that its operation needs."""
 
@@ -327,46 +279,42 @@ class _Converter:
         if isinstance(value.owner, FREE):  # used only here
             value.type = TileType(value.shape, value.dtype, wanted)
             return value
-        try:
-            conversion = tile.ConvertLayout(value, wanted)
-        except LayoutError as error:  # pragma: no cover - shapes agree by construction
-            raise LayoutConflictError(str(error), op.loc) from error
+        conversion = tile.ConvertLayout(value, wanted)
         conversion.loc, conversion.result.name = op.loc, value.name
         self.ops.append(conversion)
         return conversion.result
 
     def _operands(self, op: Op) -> None:
-        need: dict[Value, Layout | None] = {}
         if isinstance(op, control.For):
             op.init = tuple(self.convert(v, w, op) for v, w in zip(op.init, self._all(op.carried), strict=True))
-            return
-        if isinstance(op, control.While):
+        elif isinstance(op, control.While):
             op.init = tuple(self.convert(v, w, op) for v, w in zip(op.init, self._all(op.before.args), strict=True))
-            return
-        if isinstance(op, tile.Gemm):
-            plan = self.rules.gemm_plan(op, self.inference.threads)
-            if is_tile(op.a):
-                op.a = self.convert(op.a, plan.a.permute_dims((1, 0)) if op.transpose_a else plan.a, op)
-            if is_tile(op.b):
-                op.b = self.convert(op.b, plan.b.permute_dims((1, 0)) if op.transpose_b else plan.b, op)
-            op.c = self.convert(op.c, plan.c, op)
-            op.results[0].type = TileType(op.c.shape, op.c.dtype, plan.c)
-            return
-        if isinstance(op, tile.Reduce):
-            if is_tile(op.result):
-                narrow = self.layout(op.a).quotient(op.dim)
-                op.result.type = TileType(op.result.shape, op.result.dtype, narrow)
-            return
-        if isinstance(op, tile.Expand):
-            need = {op.a: self.layout(op.result).quotient(op.dim)}
-        elif isinstance(op, tile.Permute):
-            need = {op.a: self.layout(op.result).permute_dims(inverse_order(op.order))}
-        elif isinstance(op, (tile.Load, tile.Store, tile.AtomicRmw)):
-            subject = memory_subject(op)
-            if subject is not None:
-                need = {v: self.layout(subject) for v in op.operands if is_tile(v)}
-        elif isinstance(op, (tile.Slice, tile.Extract, tile.ConvertLayout)):
-            return
-        elif op.pure and is_tile(op.results[0]):
-            need = {v: self.layout(op.result) for v in op.operands if is_tile(v)}
+        elif isinstance(op, tile.Gemm):
+            self._gemm(op)
+        else:
+            self._related(op)
+
+    def _gemm(self, op: tile.Gemm) -> None:
+        plan = self.rules.gemm_plan(op, self.inference.threads)
+        op.a = self.convert(op.a, plan.a.permute_dims((1, 0)) if op.transpose_a else plan.a, op)
+        op.b = self.convert(op.b, plan.b.permute_dims((1, 0)) if op.transpose_b else plan.b, op)
+        op.c = self.convert(op.c, plan.c, op)
+        op.results[0].type = TileType(op.c.shape, op.c.dtype, plan.c)
+
+    def _related(self, op: Op) -> None:
+        """Operands follow results (and, in memory operations, the subject); a reduction's result follows its operand,
+        in whose threads it comes about."""
+        need: dict[Value, Layout] = {}
+        for relation in op.relations():
+            if isinstance(relation, Same):
+                if is_tile(relation.like):
+                    need[relation.value] = self.layout(relation.like)
+            elif isinstance(relation, Permuted):
+                need[relation.source] = self.layout(relation.result).permute_dims(inverse_order(relation.order))
+            else:
+                narrow = self.layout(relation.wide).quotient(relation.dim)
+                if relation.narrow in op.operands:
+                    need[relation.narrow] = narrow
+                elif is_tile(relation.narrow):
+                    relation.narrow.type = TileType(relation.narrow.shape, relation.narrow.dtype, narrow)
         op.replace_operands(lambda v: self.convert(v, need.get(v), op))

@@ -1,0 +1,44 @@
+"""How the layouts of the tiles around one operation hang together: the one description that layouts are inferred from.
+
+An operation says so in `relations()`; the default is one layout for its first result and all operands of that shape.
+`infer_layouts` asks, so that a new operation needs no change there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from minitile.ir.core import Value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Same:
+    """`value` is in the layout of `like`. `firm`: where both are demanded otherwise, this is the last relation to give
+    way to a conversion. Says nothing of values that are no tiles of one shape."""
+
+    like: Value
+    value: Value
+    firm: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quotient:
+    """`narrow` is in the layout of `wide` less its dimension `dim`; a scalar has none."""
+
+    wide: Value
+    dim: int
+    narrow: Value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Permuted:
+    """Dimension d of `result` is dimension order[d] of `source`, in the same registers."""
+
+    source: Value
+    order: tuple[int, ...]
+    result: Value
+
+
+Relation = Same | Quotient | Permuted

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# The run tests on this machine's NVIDIA GPU, then every example under compute-sanitizer's four tools: six minutes.
+# The run tests on this machine's NVIDIA GPU, then every example under compute-sanitizer's four tools, compiled for sm_80
+# and for the GPU itself: ten minutes.
 #
 #   benchmarks/gpu_check.sh [LOGS]          logs go to the folder LOGS (default: build/gpu_check)
 #
 # PYTHON=python3 names the interpreter (with torch, pytest, cuda-python, nvidia-nvjitlink); TESTS what pytest runs;
-# JOBS how many processes run at once; STEPS="tests planted examples" what to do. One line a check, first lines of
-# what failed below it; the exit code is 0 when all passed.
+# TARGETS what the examples are compiled for; JOBS how many processes run at once; STEPS="tests planted examples" what to
+# do. One line a check, first lines of what failed below it; the exit code is 0 when all passed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 logs=$(realpath -m "${1:-build/gpu_check}")
 python=${PYTHON:-python3}
 tests=${TESTS:-tests/examples tests/runtime tests/golden}
+targets=${TARGETS:-sm_80 auto}
 jobs=${JOBS:-12}
 steps=${STEPS:-tests planted examples}
 tools="memcheck racecheck initcheck synccheck"
@@ -51,10 +53,10 @@ planted() {
   [ $status = 9 ] && grep -qE 'SUMMARY: [1-9]' "$logs/planted-$1.log"
 }
 
-run() { # run KIND TOOL [EXAMPLE]: one job of the pool below
+run() { # run KIND TOOL [EXAMPLE TARGET]: one job of the pool below
   case $1 in
   planted) check "planted-$2" 150 bash -c "planted $2" ;;
-  example) check "$3-$2" 170 bash -c "sanitized $2 examples/$3.py" ;;
+  example) MINITILE_TARGET=$4 check "$3-$4-$2" 170 bash -c "sanitized $2 examples/$3.py" ;;
   esac
 }
 export -f check sanitized planted run
@@ -76,8 +78,10 @@ done
 for file in examples/*.py; do
   example=$(basename "$file" .py)
   [ "$example" = support ] || [ "$example" = demo ] && continue
-  for tool in $tools; do
-    [[ " $steps " == *" examples "* ]] && echo "example $tool $example" >>"$list"
+  for target in $targets; do
+    for tool in $tools; do
+      [[ " $steps " == *" examples "* ]] && echo "example $tool $example $target" >>"$list"
+    done
   done
 done
 xargs -P "$jobs" -L 1 bash -c 'run "$@"' run <"$list" || failed=1

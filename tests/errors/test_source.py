@@ -297,3 +297,25 @@ def test_impossible_counts(shows):
         "no-op",
         caret="T.Kernel(1, blocks)",
     )
+
+
+def test_a_buffer_of_another_kernel(shows):
+    kept = []
+
+    @mt.kernel
+    def keeps(A: T.Tensor((64,), T.float32)):
+        with T.Kernel(1):
+            S = T.alloc_shared((64,), T.float32)
+            T.copy(A, S)
+            kept.append(S)
+
+    @mt.kernel
+    def uses(A: T.Tensor((64,), T.float32)):
+        with T.Kernel(1):
+            T.copy(kept[0], A)
+
+    keeps.compile(target="sm_80")
+    texts = ["the shared buffer S (64 f32) is used outside the T.Kernel block"]
+    shows(lambda: uses.compile(target="sm_80"), LanguageError, "T.copy(kept[0], A)", texts)
+    with pytest.raises(LanguageError, match="only while a kernel is traced"):
+        kept[0][0]

@@ -148,6 +148,12 @@ class MBarriers:
     ) -> list[int]:
         """Each thread arrives `count` times; returns the phase that each arrived in."""
         race, phases = self.machine.race, []
+        if len(threads) > 1 and len(threads) * count > barrier.pending:  # the phase ends between them
+            return [
+                phase
+                for index in range(len(threads))
+                for phase in self.arrive(barrier, threads[index : index + 1], count, site, release, drop)
+            ]
         if race is not None and release:
             for part in one_domain(threads, race.clocks.padded):
                 self._release(barrier, race.clocks.release(part))

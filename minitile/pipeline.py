@@ -106,14 +106,14 @@ class Result:
     notes: tuple[str, ...] = ()
 
 
-def make_context(target: Target, options: Mapping[str, Any] | None = None) -> PassContext:
+def make_context(target: Target) -> PassContext:
     """The context in which a target's passes run. Raises TargetError for a target that nothing is written for yet."""
     if target.vendor != "nvidia" or not target.lowering:
         written = ", ".join(t.name for t in TARGETS.values() if t.lowering)
         raise TargetError(f"{target} has no backend yet", hint=f"targets that have one: {written}")
     from minitile.backends.nvidia.lowering import rules_for
 
-    return PassContext(target, rules_for(target), dict(options or {}))
+    return PassContext(target, rules_for(target))
 
 
 def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None = None, texts: bool = False) -> Result:

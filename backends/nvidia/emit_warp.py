@@ -16,7 +16,7 @@ from minitile.backends.nvidia.emitter import Emitter, fills_words
 from minitile.backends.nvidia.ptx import per_word, register_type
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import TargetError
-from minitile.ir.ops import thread, tile
+from minitile.ir.ops import thread
 from minitile.ir.types import DType
 
 
@@ -164,10 +164,6 @@ def barrier(w: Emitter, op: thread.Barrier) -> None:
     w.emit(f"bar.sync {op.id}{threads};")
 
 
-def sync_threads(w: Emitter, op: tile.SyncThreads) -> None:
-    w.emit("bar.sync 0;")
-
-
 def trap(w: Emitter, op: thread.Trap) -> None:
     w.emit("trap;")
 
@@ -211,7 +207,6 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     thread.ShuffleXor: shuffle_xor,
     thread.Shuffle: shuffle,
     thread.Barrier: barrier,
-    tile.SyncThreads: sync_threads,
     thread.Trap: trap,
     thread.Pick: pick,
     thread.Concat: concat,

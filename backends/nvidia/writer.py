@@ -275,7 +275,7 @@ class _Writer:
         if known is None:
             owner = value.owner
             if isinstance(owner, thread.Special):
-                known = owner.register.startswith(("ctaid", "nctaid", "ntid"))
+                known = not owner.varies()
             elif isinstance(owner, Op):
                 known = owner.pure and owner.stage == "both" and all(map(self.is_uniform, owner.operands))
             else:

@@ -76,10 +76,6 @@ class TypeMismatchError(LanguageError):
     """Shapes or dtypes do not fit."""
 
 
-class LayoutConflictError(MinitileError):
-    """Two operations demand layouts of one value that cannot both be had."""
-
-
 class ResourceError(MinitileError):
     """The kernel asks for more than the target has: shared memory, threads, registers."""
 

@@ -7,7 +7,7 @@ stands for its results (new operations have been emitted through `self.b`), `ERA
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from minitile.ir.builder import Builder, OpT
 from minitile.ir.core import Block, Kernel, Op, Value
@@ -98,11 +98,6 @@ def clone_block(block: Block, map: dict[Value, Value]) -> Block:
     return new
 
 
-def used_values(block: Block) -> set[Value]:
-    """Every value that some operation of the block, or of its regions, takes as an operand."""
-    return {v for op in block.walk() for v in op.operands}
-
-
 def free_values(block: Block) -> list[Value]:
     """The values used in a block (and its regions) but defined outside, in order of first use."""
     defined: set[Value] = set(block.args)
@@ -137,11 +132,3 @@ def erase_unused(kernel: Kernel) -> None:
         block.ops = kept[::-1]
 
     go(kernel.body, set())
-
-
-def walk_blocks(blocks: Iterable[Block]) -> Iterable[Block]:
-    """Blocks and all blocks inside them, outer first."""
-    for block in blocks:
-        yield block
-        for op in block.ops:
-            yield from walk_blocks(op.regions)

@@ -131,11 +131,8 @@ class Facts:
             return True
         op = v.op
         if op is None or v in self._depths or not op.operands:
-            return not isinstance(op, (tile.ThreadIndex, thread.Special)) or self._uniform_special(op)
+            return op is None or not op.varies()
         return op.pure and all(self.uniform(o) for o in op.operands)
-
-    def _uniform_special(self, op: Op) -> bool:
-        return isinstance(op, thread.Special) and op.register.startswith(("ctaid", "nctaid", "ntid"))
 
     # Polynomials ---------------------------------------------------------------------------------------------------
 
@@ -351,10 +348,6 @@ class Facts:
         register = op.register if isinstance(op, thread.Special) else "tid.x"
         if register == "tid.x":
             return between(0, self._threads - 1)
-        if register.startswith("ctaid.") and "grid" in self.kernel.attrs:
-            extent = self.kernel.attrs["grid"]["xyz".index(register[-1])]
-            top = self.affine(extent) if isinstance(extent, Value) else Affine(extent)
-            return Bounds([(1, Affine(0))], [(1, top - 1)])
         if register in _SPECIAL_RANGES:
             return between(*_SPECIAL_RANGES[register])
         return Bounds([(1, Affine(0))])

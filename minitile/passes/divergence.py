@@ -19,7 +19,6 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, thread, tile
 from minitile.ir.types import TensorType
 
-_SHARED_REGISTERS = ("ctaid", "nctaid", "ntid")
 _TILE_TO_SCALAR = (tile.Extract, tile.Reduce)
 
 
@@ -70,11 +69,9 @@ class _Search:
 
     def source(self, op: Op) -> bool:
         """Whether the results diverge whatever the operands."""
-        if isinstance(op, thread.Special):
-            return not op.register.startswith(_SHARED_REGISTERS)
-        if op.pure:
-            return isinstance(op, tile.ThreadIndex)
-        if not op.results:
+        if op.varies():
+            return True
+        if op.pure or not op.results:
             return False
         return any(a.writes or a.mem is None or a.mem in self.written for a in op.accesses())
 

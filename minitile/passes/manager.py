@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from minitile.ir.core import Kernel
 from minitile.ir.diagnostics import IRError, MinitileError
@@ -28,13 +27,11 @@ from minitile.target import DEFAULT, Target
 
 @dataclass
 class PassContext:
-    """What passes share besides the kernel: the target, what its backend says of its instructions, the options of this
-    compilation, the time each took, in milliseconds by name, and notes for `compile --explain`: what was not done and
-    why."""
+    """What passes share besides the kernel: the target, what its backend says of its instructions, the time each took,
+    in milliseconds by name, and notes for `compile --explain`: what was not done and why."""
 
     target: Target = DEFAULT
     rules: Rules = NO_RULES
-    options: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 

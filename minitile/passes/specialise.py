@@ -45,7 +45,7 @@ class Refused(Exception):
 
 def specialise(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    if not context.target.has("wgmma") or not context.options.get("warp_specialise", True):
+    if not context.target.has("wgmma"):
         return
     launch = next(op for op in kernel.body.ops if isinstance(op, control.Launch))
     try:

@@ -175,9 +175,7 @@ class _Walk:
 
     def is_barrier(self, op: Op) -> bool:
         """Whether all threads meet here."""
-        if isinstance(op, thread.Barrier):
-            return op.threads is None or op.threads == self.threads
-        return isinstance(op, tile.SyncThreads)
+        return isinstance(op, thread.Barrier) and op.threads in (None, self.threads)
 
     def touches_of(self, op: Op, single: object = None) -> list[tuple[Touch, Value | None]]:
         """The accesses of an operation that other threads can see, each with its token; a channel orders its own."""

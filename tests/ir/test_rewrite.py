@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from minitile.ir.builder import constant_of
-from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.ops import arith, control
 from minitile.ir.parser import parse_kernel
 from minitile.ir.rewrite import (
@@ -18,8 +18,6 @@ from minitile.ir.rewrite import (
     erase_unused,
     free_values,
     remake,
-    used_values,
-    walk_blocks,
 )
 from minitile.ir.types import I32, I64, TileType, f32
 from minitile.ir.verifier import verify
@@ -49,9 +47,9 @@ def parse(text: str) -> Kernel:
 
 def values(kernel: Kernel) -> dict[str, Value]:
     found = {v.name: v for v in kernel.params}
-    for block in walk_blocks([kernel.body]):
-        found.update({a.name: a for a in block.args})
-        found.update({r.name: r for op in block.ops for r in op.results})
+    for op in kernel.walk():
+        found.update({r.name: r for r in op.results})
+        found.update({a.name: a for block in op.regions for a in block.args})
     return found
 
 
@@ -130,11 +128,10 @@ tile kernel @k(%A: tensor<4xf32>, %x: f32) {
     assert str(kernel) == text
 
 
-def test_used_and_free_values() -> None:
+def test_free_values() -> None:
     kernel = parse_kernel(NESTED)
     named = values(kernel)
     loop = next(op for op in kernel.body.ops if isinstance(op, control.For))
-    assert {v.name for v in used_values(loop.body)} == {"i", "a", "p", "c", "x", "u", "r"}
     assert free_values(loop.body) == [named["a"], named["x"]]
     assert {v.name for v in free_values(kernel.body)} == {"n", "x"}
 
@@ -185,8 +182,3 @@ def test_rewriter() -> None:
 def test_rewriter_must_be_told_what_to_do() -> None:
     with pytest.raises(NotImplementedError):
         Rewriter().run(parse("tile kernel @k() {\n  sync_threads\n}"))
-
-
-def test_walk_blocks() -> None:
-    kernel = parse_kernel(NESTED)
-    assert [len(b.args) for b in walk_blocks([kernel.body, Block()])] == [0, 2, 0, 0, 0]

@@ -70,7 +70,8 @@ def _require_predicates(accesses: int, predicate: Value | None, predicate_of: tu
 
 
 class Special(Op, name="special", stage="thread", pure=True):
-    """A special register: tid.x, ctaid.x, ctaid.y, ctaid.z, laneid, …"""
+    """A special register: tid.x, ctaid.x, ctaid.y, ctaid.z, laneid, … Only those of the grid and of the CTA's size are
+    known to be the same in all threads."""
 
     register: str = attr()
 
@@ -78,7 +79,7 @@ class Special(Op, name="special", stage="thread", pure=True):
         return (I32,)
 
     def varies(self) -> bool:
-        return self.register.startswith(("tid", "laneid", "warpid"))
+        return not self.register.startswith(("ctaid", "nctaid", "ntid"))
 
 
 class GlobalAddress(Op, name="global_address", stage="thread", pure=True):

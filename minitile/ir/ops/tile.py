@@ -402,7 +402,7 @@ class Gemm(Op, name="gemm", stage="tile", uniform=True):
         return tuple(Access("read", m, s) for m, s in reads if isinstance(m.type, BufferType))
 
 
-class SyncThreads(Op, name="sync_threads", uniform=True):
+class SyncThreads(Op, name="sync_threads", stage="tile", uniform=True):
     """All threads of the CTA meet; shared and global memory accessed before is ordered before what comes after."""
 
     def accesses(self) -> tuple[Access, ...]:

@@ -52,16 +52,18 @@ FAULTS = {
     ld.global.f32 %v, [%y];
     st.global.f32 [%x], %v;
 """,
-    # The block's barrier, by half of the second warp.
+    # The block's barrier: 48 threads come to one while the others wait at the next. (Threads that had exited would not
+    # count as missing.)
     "synccheck": """
     setp.ge.u32 %p, %t, 48;
-    @%p bra done;
     mov.f32 %v, 0f3F800000;
     st.shared.f32 [%at], %v;
+    @%p bra other;
     bar.sync 0;
+other:
     ld.shared.f32 %v, [words];
     st.global.f32 [%y], %v;
-done:
+    bar.sync 0;
 """,
 }
 INFO = LaunchInfo(

@@ -17,6 +17,7 @@ from minitile.ir.ops import arith, control
 from minitile.ir.printer import print_kernel
 from minitile.passes.count_tokens import count_tokens
 from minitile.passes.cse import cse
+from minitile.passes.dead_code import dead_code
 from minitile.passes.fragments_to_values import fragments_to_values
 from minitile.passes.induction import induction
 from minitile.passes.infer_layouts import infer_layouts
@@ -69,12 +70,15 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     ("thread_barriers", thread_barriers),
     ("count_tokens", count_tokens),
     ("induction", induction),
+    # What induction has replaced would keep registers busy through its loop.
+    ("dead_code", dead_code),
 ]
 
 OPTIONAL = frozenset(
     {
         "simplify",
         "cse",
+        "dead_code",
         "licm",
         "prefetch_fragments",
         "software_pipeline",

@@ -173,6 +173,7 @@ def _check_op(op: Op, buffers: set[Value]) -> None:
 def _rebuild(launch: control.Launch, plan: _Plan) -> list[Op]:
     """What stands before the loop and yields no tiles is for both roles; the consumer has the rest."""
     before, after = launch.body.ops[: plan.at], launch.body.ops[plan.at + 1 :]
+    end = [after.pop()] if after and after[-1].terminator else []
     common = [
         op for op in before if (op.results or op.pure) and not any(isinstance(r.type, TileType) for r in op.results)
     ]
@@ -192,7 +193,7 @@ def _rebuild(launch: control.Launch, plan: _Plan) -> list[Op]:
     consumer.ops += after
     registers = {1: (56, 256), 2: (40, 232), 3: (32, 160)}.get(launch.threads // 128, (24, 128))
     b.emit(roles.Specialised(producer_threads=PRODUCER, registers=registers, producer=producer, consumer=consumer))
-    return outer.ops
+    return outer.ops + end
 
 
 def _channel(b: Builder, copies: list[tile.Copy], slots: int, threads: int) -> Value:

@@ -1,4 +1,4 @@
-"""File tests: each `.mt` file below this folder is a test.
+"""File tests: each `.mt` file below this folder is a test; a folder for each pass.
 
     // pass: pipeline, fold        the passes to run, by name (none: only read and verify)
     // target: sm_80
@@ -20,6 +20,7 @@ import pytest
 from minitile.ir.diagnostics import MinitileError
 from minitile.ir.parser import parse_kernel
 from minitile.opt import SEPARATOR, optimize
+from minitile.pipeline import PASSES
 
 FOLDER = Path(__file__).parent
 FILES = sorted(FOLDER.rglob("*.mt"))
@@ -44,6 +45,10 @@ def test_file(path: Path, bless: bool) -> None:
     hint = f"if the new text is right: pytest --bless {FOLDER.relative_to(FOLDER.parent.parent)} -k {path.stem}"
     assert separator, f"{where} has no expectation; {hint}"
     assert actual == expected, f"{where} comes out otherwise; {hint}"
+
+
+def test_every_pass_has_one() -> None:
+    assert {path.parent.name for path in FILES} >= set(PASSES)
 
 
 def check_error(text: str, path: Path, line: int, message: str) -> None:

@@ -354,7 +354,7 @@ class Wait(Op, name="wait"):
     pending: int | None = attr(None)
 
     def verify(self) -> None:
-        require(self.token.type == TOKEN, f"cannot wait for a {self.token.type}")
+        require(isinstance(self.token.type, TokenType), f"cannot wait for a {self.token.type}")
 
     def accesses(self) -> tuple[Access, ...]:
         return ()

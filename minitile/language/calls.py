@@ -16,6 +16,8 @@ from inspect import getattr_static
 from types import BuiltinMethodType, FunctionType, MethodType
 from typing import Any
 
+import numpy as np
+
 from minitile.language import math as tmath
 from minitile.language.expressions import MISSING, Expressions, Scope
 from minitile.language.scalars import Expr, truth
@@ -103,6 +105,8 @@ class Calls(Expressions):
         staged = STAGED_BUILTINS.get(id(function))
         if staged is not None and any(isinstance(x, Expr) for a in args for x in _elements(a)):
             function = staged
+        if isinstance(function, np.ufunc) and any(isinstance(a, Expr) for a in args):
+            raise self.fail(node, f"NumPy's {function.__name__} of a run-time value", "use the T.* function")
         return self.perform(node, function, *args, **kwargs)
 
     def call_function(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import minitile as mt
@@ -191,6 +192,24 @@ def test_if_on_a_tensor(shows):
         ["the fragment F (64 f32) as a condition"],
         "index the element you mean",
         caret="F",
+    )
+
+
+@mt.kernel
+def by_numpy(A: T.Tensor((64,), T.float32)):
+    with T.Kernel(1):
+        for i in T.Parallel(64):
+            A[i] = np.exp(A[i]) * np.exp(0.5)
+
+
+def test_functions_of_numpy(shows):
+    shows(
+        lambda: by_numpy.compile(target="sm_80"),
+        LanguageError,
+        "A[i] = np.exp(A[i]) * np.exp(0.5)",
+        ["NumPy's exp of a run-time value"],
+        "use the T.* function",
+        caret="np.exp(A[i])",
     )
 
 

@@ -1,7 +1,8 @@
 """O = softmax(Q · Kᵀ / √d) · V, blockwise, with running maxima and sums; causal or not.
 
-One block holds 128 rows of Q; K and V pass by in blocks of 128. Scores, maxima and sums are fragments; the probabilities go
-into the second multiplication from registers. Causal: the loop ends at the diagonal, and what is right of it counts as −∞.
+One block holds 128 rows of Q; K and V pass by in blocks of 128. Scores, maxima and sums are fragments; the
+probabilities go into the second multiplication from registers. Causal: the loop ends at the diagonal, and what is right
+of it counts as −∞.
 """
 
 import math
@@ -19,7 +20,7 @@ def attention(
     Q: T.Tensor(("B", "H", "S", "D"), T.bfloat16),
     K: T.Tensor(("B", "H", "S", "D"), T.bfloat16),
     V: T.Tensor(("B", "H", "S", "D"), T.bfloat16),
-    O: T.Tensor(("B", "H", "S", "D"), T.bfloat16),
+    O: T.Tensor(("B", "H", "S", "D"), T.bfloat16),  # noqa: E741 - its name in every paper
     D=128,
     causal=False,
     block_M=128,
@@ -54,10 +55,9 @@ def attention(
             T.gemm(Q_shared, K_shared, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
             for i, j in T.Parallel(block_M, block_N):
                 column = k * block_N + j
+                seen = column < S
                 if causal:
-                    seen = (column < S) and (column <= bx * block_M + i)
-                else:
-                    seen = column < S
+                    seen = seen and column <= bx * block_M + i
                 scores[i, j] = T.if_then_else(seen, scores[i, j], -(2.0**99))
             T.copy(largest, before)
             T.reduce_max(scores, largest, dim=1, clear=False)

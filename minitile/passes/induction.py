@@ -10,8 +10,8 @@
                                             }
 
 Two shapes: an i64 sum (an address) of something invariant and a multiple of the counter; and (counter + c) mod n, for a
-constant lower bound and step. An address that steps in place costs one addition and, once `dead_code` has removed what it
-was computed from, no second register. The pass stands behind those that tell slots apart by their modulus.
+constant lower bound and step. An address that steps in place costs one addition and, once `dead_code` has removed what
+it was computed from, no second register. The pass stands behind those that tell slots apart by their modulus.
 """
 
 from __future__ import annotations

@@ -42,6 +42,7 @@ class Clusters:
         clusters = machine.slots // self.padded
         self.meetings = [Meeting(np.zeros(self.padded, bool)) for _ in range(clusters)]
         self.target = np.zeros(machine.slots, np.int64)  # the phase that each thread has arrived for, + 1
+        self.inside = np.zeros(machine.slots, bool)  # has arrived and not waited yet
 
     def arrive(self, sel: Sel, site: int, release: bool) -> None:
         """barrier.cluster.arrive."""
@@ -49,13 +50,14 @@ class Clusters:
         for cluster in np.unique(threads // self.padded):
             part = threads[threads // self.padded == cluster]
             meeting = self.meetings[cluster]
-            again = meeting.arrived[part % self.padded]
+            again = self.inside[part]
             if again.any():
                 thread = int(part[np.flatnonzero(again)[0]])
                 message = "a thread arrives at the cluster's barrier twice without waiting between"
                 access = self.machine.access("arrive", site, thread)
                 self.machine.find(Finding("barrier_mismatch", message, access), stop=True)
             meeting.arrived[part % self.padded] = True
+            self.inside[part] = True
             self.target[part] = meeting.phase + 1
             if self.machine.race is not None and release:
                 self.machine.race.arrive(("cluster", int(cluster), meeting.phase), part)
@@ -82,6 +84,7 @@ class Clusters:
 
     def leave(self, cluster: int, threads: Array) -> None:
         """Threads leave the barrier (acquire)."""
+        self.inside[threads] = False
         race = self.machine.race
         if race is not None:
             row = race.rows.get(("cluster", cluster, int(self.target[threads[0]]) - 1))
@@ -101,7 +104,7 @@ def _wait(ins: Instruction, linker: Linker) -> Decoded:
 
     def run(m: Machine, sel: Sel, pc: int) -> Outcome:
         threads = m.thread[sel]
-        if not m.clusters.target[threads].all():
+        if not m.clusters.inside[threads].all():
             message = "barrier.cluster.wait without barrier.cluster.arrive"
             m.find(Finding("barrier_mismatch", message, m.access("wait", site, int(threads[0]))), stop=True)
         goes = []

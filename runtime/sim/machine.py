@@ -122,7 +122,7 @@ class Machine:
         launch = self.launch
         base, _, axis = name.partition(".")
         tid, cta = self.thread % self.padded, self.number(self.first + self.cta)
-        ctas = self.first + np.arange(self.ctas)
+        ctas = self.number(self.first + np.arange(self.ctas))
         position = {"tid": (np.arange(self.padded), launch.block), "ctaid": (ctas, launch.grid)}
         size = {"ntid": launch.block, "nctaid": launch.grid, "cluster_nctaid": launch.cluster}
         if base in position:

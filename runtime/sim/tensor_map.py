@@ -47,7 +47,7 @@ class TensorMap:
 
     `array` is a NumPy array of one to five dimensions whose innermost one is dense; it may be a view. `box` has the
     size of a tile per dimension, in the array's order. `swizzle` is 0, 32, 64 or 128 bytes. `element_strides` (in the
-    array's order) takes every n-th element. `oob_fill` is "zeros" or "nan". Raises `SimulationError` for whatever
+    array's order) takes every n-th element; the hardware ignores the innermost one. `oob_fill` is "zeros" or "nan". Raises `SimulationError` for whatever
     the driver would refuse.
     """
 
@@ -64,7 +64,7 @@ class TensorMap:
         rank = self.array.ndim
         self.box = tuple(int(each) for each in self.box)
         steps = self.element_strides
-        self.element_strides = (1,) * rank if steps is None else tuple(int(each) for each in steps)
+        self.element_strides = (1,) * rank if steps is None else (*(int(each) for each in steps[:-1]), 1)
         self.item = self.array.dtype.itemsize
         problem = self._problem(rank)
         if problem:

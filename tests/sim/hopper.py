@@ -79,7 +79,9 @@ def _copies(args: Sequence[Any]) -> list[Any]:
         root = arg.root if isinstance(arg, TensorMap) else arg
         twin = roots.setdefault(id(root), root.copy())
         if isinstance(arg, TensorMap):
-            view = np.ndarray(arg.array.shape, arg.array.dtype, twin.data, arg.root_offset, arg.array.strides)
+            view = np.ndarray(
+                arg.array.shape, arg.array.dtype, twin.view(np.uint8).data, arg.root_offset, arg.array.strides
+            )
             twin = TensorMap(view, arg.box, arg.swizzle, arg.element_strides, arg.interleave, arg.oob_fill)
         result.append(twin)
     return result

@@ -68,6 +68,8 @@ def test_the_public_names_are_there():
     code, out, error = python("import minitile as mt; print(*(getattr(mt, name).__name__ for name in mt.__all__))")
     assert code == 0, error
     assert "MinitileError" in out
+    code, _, error = python("import minitile as mt; [getattr(mt, name) for name in dir(mt)]")
+    assert code == 0, error
 
 
 def imports(path):

@@ -1,4 +1,4 @@
-"""The examples import each other as scripts do, from their own folder, and run once for each target.
+"""The examples import each other as scripts do, from their own folder; what uses `target` runs once for each target.
 
 In the simulator these are sm_80 and sm_90a; on a GPU sm_80 and the GPU's own one.
 """
@@ -17,7 +17,7 @@ sys.path.insert(0, str(FOLDER))
 TARGETS = ("sm_80", "auto") if os.environ.get("MINITILE_GPU") == "1" else ("sm_80", "sm_90a")
 
 
-@pytest.fixture(scope="module", autouse=True, params=TARGETS)
+@pytest.fixture(scope="module", params=TARGETS)
 def target(request):
     """What "auto" means. The examples are loaded anew, because a kernel keeps what it has compiled."""
     with pytest.MonkeyPatch.context() as patch:

@@ -23,6 +23,7 @@ from support import USE_GPU, error, on_device, poisoned, random
 
 import minitile as mt
 
+pytestmark = pytest.mark.usefixtures("target")
 TRANSPOSES = list(itertools.product((False, True), repeat=2))
 simulator_only = pytest.mark.skipif(USE_GPU, reason="the GPU has its own schedule")
 

@@ -111,8 +111,19 @@ def _arithmetic(self: _Legalize, op: Any) -> Value | None:
     if dtype.is_float and dtype.bits <= 16:
         return self.again(arith.Cast(self.in_dtype(op, f32), dtype))
     if dtype.is_int and dtype.bits < 32:
-        return self.again(arith.Cast(self.in_dtype(op, i32 if dtype.kind == "int" else u32), dtype))
+        return _widened(self, op)
     raise TargetError(f"{op.mnemonic} is not defined for {dtype}", op.loc)
+
+
+def _wide(dtype: DType) -> DType:
+    """The 32-bit integer that holds a narrower one."""
+    return i32 if dtype.kind == "int" else u32
+
+
+def _widened(self: _Legalize, op: Op) -> Value:
+    """An operation on narrow integers in 32 bits, cut off again."""
+    dtype = op.result.dtype
+    return self.again(arith.Cast(self.in_dtype(op, _wide(dtype)), dtype))
 
 
 def _add(self: _Legalize, op: arith.Add) -> Value | None:
@@ -181,7 +192,7 @@ def _power_of_two(value: Value) -> int | None:
 def _floordiv(self: _Legalize, op: arith.FloorDiv) -> Value:
     a, b = op.a, op.b
     if a.dtype.bits < 32:
-        return self.again(arith.Cast(self.in_dtype(op, i32 if a.dtype.kind == "int" else u32), a.dtype))
+        return _widened(self, op)
     shift = _power_of_two(b)
     if shift is not None:
         return self.make(arith.Shr(a, self.const(shift, a)))
@@ -199,7 +210,7 @@ def _floordiv(self: _Legalize, op: arith.FloorDiv) -> Value:
 def _floormod(self: _Legalize, op: arith.FloorMod) -> Value:
     a, b = op.a, op.b
     if a.dtype.bits < 32:
-        return self.again(arith.Cast(self.in_dtype(op, i32 if a.dtype.kind == "int" else u32), a.dtype))
+        return _widened(self, op)
     shift = _power_of_two(b)
     if shift is not None:
         return self.make(arith.And(a, self.const((1 << shift) - 1, a)))
@@ -228,8 +239,7 @@ def _cmp(self: _Legalize, op: arith.Cmp) -> Value | None:
         return _compare_bools(self, op)
     if dtype.bits >= 32:
         return None
-    wide = f32 if dtype.is_float else (i32 if dtype.kind == "int" else u32)
-    return self.in_dtype(op, wide)
+    return self.in_dtype(op, f32 if dtype.is_float else _wide(dtype))
 
 
 def _compare_bools(self: _Legalize, op: arith.Cmp) -> Value:
@@ -280,16 +290,15 @@ def _route(self: _Legalize, a: Value, to: DType) -> Value:
     """A cast without an instruction of its own, as several that have one."""
     source = a.dtype
     if source.is_int and source.bits < 32:  # any wider type holds it
-        return self.again(arith.Cast(self.cast(a, i32 if source.kind == "int" else u32), to))
+        return self.again(arith.Cast(self.cast(a, _wide(source)), to))
     if source in _FP8:
         return self.again(arith.Cast(self.cast(a, f16), to))
     if source.is_float and source.bits == 16:
         return self.again(arith.Cast(self.cast(a, f32), to))
     if to.is_int and to.bits < 32:
-        wide = i32 if to.kind == "int" else u32
         if source.is_float:
-            return self.cast(_clamped(self, self.cast(a, wide), to), to)
-        return self.cast(self.again(arith.Cast(a, wide)), to)
+            return self.cast(_clamped(self, self.cast(a, _wide(to)), to), to)
+        return self.cast(self.again(arith.Cast(a, _wide(to))), to)
     # What is left: 32- and 64-bit numbers to bf16 and fp8. f32 has more than two bits to spare, so rounding to odd
     # first makes the second rounding the only one.
     return self.again(arith.Cast(_round_to_odd(self, a), to))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from minitile.ir.builder import Builder, OpT
 from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.ops import control
 
 ERASE: tuple[Value, ...] = ()
 
@@ -132,3 +133,15 @@ def erase_unused(kernel: Kernel) -> None:
         block.ops = kept[::-1]
 
     go(kernel.body, set())
+
+
+def rewrite_loops(block: Block, rewrite: Callable[[control.For, Block], None]) -> None:
+    """Call rewrite(loop, before) for every `for`, inner ones first; what it appends to `before` goes in front of it."""
+    before = Block()
+    for op in block.ops:
+        for region in op.regions:
+            rewrite_loops(region, rewrite)
+        if isinstance(op, control.For):
+            rewrite(op, before)
+        before.ops.append(op)
+    block.ops = before.ops

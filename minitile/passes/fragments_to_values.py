@@ -45,18 +45,6 @@ Indices = tuple[Value, ...]
 Shape = tuple[int, ...]
 New = tuple[Value, ...] | Value | None
 
-# reduction kind -> how a new partial result joins an old one
-_COMBINE: dict[str, type[arith.Binary]] = {
-    "sum": arith.Add,
-    "abssum": arith.Add,
-    "max": arith.Max,
-    "absmax": arith.Max,
-    "min": arith.Min,
-    "and": arith.And,
-    "or": arith.Or,
-    "xor": arith.Xor,
-}
-
 
 def fragments_to_values(kernel: Kernel, context: PassContext) -> None:
     _ToValues(Variables(kernel)).run(kernel)
@@ -361,7 +349,7 @@ class _ToValues(Rewriter):
         elif value.shape != op.dst.shape:
             value = self.b.value(tile.Expand(value, op.dim, 1))
         if not op.clear:
-            value = self.b.value(_COMBINE[op.kind](self.whole(op, op.dst), value))
+            value = self.b.value(arith.COMBINE[op.kind](self.whole(op, op.dst), value))
         return self.put(op.dst, value)
 
     def print(self, op: tile.Print) -> New:

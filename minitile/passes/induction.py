@@ -19,27 +19,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from minitile.ir.builder import Builder, constant_of
-from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.core import Kernel, Value
 from minitile.ir.ops import arith, control
+from minitile.ir.rewrite import rewrite_loops
 from minitile.ir.types import I64, i64
 from minitile.passes.manager import PassContext
 
 
 def induction(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    _block(kernel.body)
-
-
-def _block(block: Block) -> None:
-    ops: list[Op] = []
-    for op in block.ops:
-        for region in op.regions:
-            _block(region)
-        if isinstance(op, control.For):
-            before = Block(ops=ops)
-            _Stepper(op, Builder(before, op.loc)).run()
-        ops.append(op)
-    block.ops = ops
+    rewrite_loops(kernel.body, lambda loop, before: _Stepper(loop, Builder(before, loop.loc)).run())
 
 
 class _Stepper:

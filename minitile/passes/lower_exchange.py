@@ -30,17 +30,6 @@ from minitile.passes.lower_memory import (
     shared_addresses,
 )
 
-COMBINE: dict[str, type[arith.Binary]] = {
-    "sum": arith.Add,
-    "abssum": arith.Add,
-    "max": arith.Max,
-    "absmax": arith.Max,
-    "min": arith.Min,
-    "and": arith.And,
-    "or": arith.Or,
-    "xor": arith.Xor,
-}
-
 
 def neutral(kind: str, dtype: DType) -> bool | int | float:
     """What changes nothing in a reduction."""
@@ -64,20 +53,20 @@ def reduce_tile(low: Lowering, value: Value, layout: Layout, dims: Sequence[int]
     groups: dict[tuple[int, ...], list[int]] = {}
     for reg, at in enumerate(layout.register_offsets()):
         groups.setdefault(tuple(at[d] for d in kept), []).append(reg)
-    value = fold_registers(low, value, list(groups.values()), COMBINE[kind])
+    value = fold_registers(low, value, list(groups.values()), arith.COMBINE[kind])
     for divisor, size, dim, _ in layout.thread_digits():
         if dim in dims:
             inside = min(size, max(1, layout.num_lanes // divisor)) if divisor < layout.num_lanes else 1
             step = 1
             while step < inside:
                 other = b.emit(thread.ShuffleXor(value, divisor * step)).result
-                value = b.value(COMBINE[kind](value, other))
+                value = b.value(arith.COMBINE[kind](value, other))
                 step *= 2
     narrow = layout
     for d in sorted(dims, reverse=True):
         narrow = narrow.quotient(d)
     if any(d.dim in dims for d in layout.warp):
-        value = across_warps(low, value, layout, narrow, dims, COMBINE[kind])
+        value = across_warps(low, value, layout, narrow, dims, arith.COMBINE[kind])
     return value
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, thread, tile
-from minitile.ir.rewrite import clone
+from minitile.ir.rewrite import clone, rewrite_loops
 from minitile.ir.types import dtype_of
 from minitile.passes.manager import PassContext
 
@@ -33,24 +33,13 @@ Read = thread.LdMatrix | thread.LoadMem
 
 def prefetch_fragments(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    _block(kernel.body)
-
-
-def _block(block: Block) -> None:
-    ops: list[Op] = []
-    for op in block.ops:
-        for region in op.regions:
-            _block(region)
-        if isinstance(op, control.For):
-            _Rotation(op, ops).run()
-        ops.append(op)
-    block.ops = ops
+    rewrite_loops(kernel.body, lambda loop, before: _Rotation(loop, before).run())
 
 
 class _Rotation:
-    """One loop; `before` are the operations in front of it."""
+    """One loop; `before` is what stands in front of it."""
 
-    def __init__(self, loop: control.For, before: list[Op]) -> None:
+    def __init__(self, loop: control.For, before: Block) -> None:
         self.loop, self.before = loop, before
         self.ops = loop.body.ops
         self.place = {op: n for n, op in enumerate(self.ops)}
@@ -88,8 +77,8 @@ class _Rotation:
 
     def before_loop(self, head: list[Op], reads: list[Read]) -> tuple[Value, ...]:
         """The first iteration's fragments, if there is one; else zeros."""
-        loop, around = self.loop, Block()
-        b = Builder(around, loop.loc)
+        loop = self.loop
+        b = Builder(self.before, loop.loc)
         trips = b.compare("lt", loop.lower, loop.upper)
         then, orelse = Block(), Block()
         names = dict(zip(loop.carried, loop.init, strict=True)) | {loop.iv: loop.lower}
@@ -98,9 +87,7 @@ class _Rotation:
             b.emit(control.Yield(tuple(names[r.result] for r in reads)))
         with b.inside(orelse):
             b.emit(control.Yield(tuple(_zeros(b, r.result) for r in reads)))
-        branch = b.emit(control.If(trips, then=then, orelse=orelse))
-        self.before += around.ops
-        return branch.results
+        return b.emit(control.If(trips, then=then, orelse=orelse)).results
 
     def in_loop(
         self, head: list[Op], reads: list[Read], next_of: dict[Value, Value], starts: tuple[Value, ...]

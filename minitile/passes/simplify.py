@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from minitile.ir.builder import constant_of, fold, wrap
+from minitile.ir.builder import INTEGER, constant_of, fold, wrap
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control
 from minitile.ir.rewrite import Rewriter
@@ -67,35 +67,24 @@ class _Simplify(Rewriter):
 
     # Arithmetic ----------------------------------------------------------------------------------------------------
 
-    def add(self, op: arith.Add) -> Result:
-        """(x + c1) + c2 -> x + (c1 + c2), for integers, which wrap alike on both sides."""
+    def collect(self, op: Any) -> Result:
+        """(x + c1) + c2 -> x + (c1 + c2), and products alike: for integers, which wrap alike on both sides."""
+        kind = type(op)
         c = _integer(op.b)
         if c is None:
             if _integer(op.a) is not None:
                 op.a, op.b = op.b, op.a
-                return self.add(op)
+                return self.collect(op)
             return None
         inner = op.a.op
-        if isinstance(inner, arith.Add) and (c1 := _integer(inner.b)) is not None:
-            return self.again(arith.Add(inner.a, self.constant(c + c1, op.b)))
+        if isinstance(inner, kind) and (c1 := _integer(inner.b)) is not None:
+            return self.again(kind(inner.a, self.constant(INTEGER[kind](c1, c), op.b)))
         return None
 
     def sub(self, op: arith.Sub) -> Result:
         """x - c -> x + (-c)"""
         c = _integer(op.b)
         return None if c is None else self.again(arith.Add(op.a, self.constant(-c, op.b)))
-
-    def mul(self, op: arith.Mul) -> Result:
-        c = _integer(op.b)
-        if c is None:
-            if _integer(op.a) is not None:
-                op.a, op.b = op.b, op.a
-                return self.mul(op)
-            return None
-        inner = op.a.op
-        if isinstance(inner, arith.Mul) and (c1 := _integer(inner.b)) is not None:
-            return self.again(arith.Mul(inner.a, self.constant(c * c1, op.b)))
-        return None
 
     def constant(self, number: int, like: Value) -> Value:
         return self.b.constant(wrap(number, like.dtype), like.dtype)
@@ -270,9 +259,9 @@ def _embeds(a: DType, b: DType) -> bool:
 
 
 _RULES: dict[type[Op], Callable[[_Simplify, Any], Result]] = {
-    arith.Add: _Simplify.add,
+    arith.Add: _Simplify.collect,
     arith.Sub: _Simplify.sub,
-    arith.Mul: _Simplify.mul,
+    arith.Mul: _Simplify.collect,
     arith.FloorDiv: _Simplify.divide,
     arith.TruncDiv: _Simplify.divide,
     arith.FloorMod: _Simplify.divide,

@@ -114,6 +114,19 @@ class Shr(Binary, name="shr"):
     """Arithmetic for signed dtypes, logical for unsigned ones."""
 
 
+# How a partial result of a reduction joins another one, by the reduction's kind.
+COMBINE: dict[str, type[Binary]] = {
+    "sum": Add,
+    "abssum": Add,
+    "max": Max,
+    "absmax": Max,
+    "min": Min,
+    "and": And,
+    "or": Or,
+    "xor": Xor,
+}
+
+
 class Neg(Unary, name="neg"): ...
 
 

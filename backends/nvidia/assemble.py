@@ -3,7 +3,7 @@
 `assemble` returns the cubin with what ptxas says of it (`-Xptxas=-v`): registers, spills, stack, shared memory. What
 ptxas rejects becomes an `AssembleError` that names the PTX line and, through the `.loc` before it, the user's own line.
 
-Sources: the nvJitLink documentation (options, error codes); the PTX ISA 8.0, 11.5 (`.loc`, `.file`); the form of the
+Sources: the nvJitLink documentation (options, error codes); the PTX ISA 8.3, 11.5 (`.loc`, `.file`); the form of the
 log was read from nvJitLink 13.0 and 13.5.
 """
 

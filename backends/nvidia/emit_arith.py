@@ -1,11 +1,11 @@
 """Arithmetic: one instruction an element, from a table of (operation, element type).
 
 What is not in the table has been rewritten by `legalize`. `add.f32` and `mul.f32` come without a rounding mode, so that
-ptxas may contract them to fma (PTX ISA 8.0, 9.7.3.3): one rounding less, and what every CUDA compiler does by default.
+ptxas may contract them to fma (PTX ISA 8.3, 9.7.3.3): one rounding less, and what every CUDA compiler does by default.
 16-bit floats round after each operation (`.rn` forbids contraction) and go in pairs where both halves are in one word.
 
-Sources: PTX ISA 8.0, 9.7.1 (integers), 9.7.3 (f32, f64), 9.7.4 (f16, bf16), 9.7.5 (setp, selp), 9.7.7 (logic),
-9.7.8.17 (cvt).
+Sources: PTX ISA 8.3, 9.7.1 (integers), 9.7.3 (f32, f64), 9.7.4 (f16, bf16), 9.7.5 (setp, selp), 9.7.7 (logic),
+9.7.8.20 (cvt).
 """
 
 from __future__ import annotations

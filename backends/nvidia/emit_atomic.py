@@ -9,7 +9,7 @@ a compare-and-swap loop on the 32- or 64-bit word that holds the element:
 
 The first guess is 0, so the loop needs no load: a wrong guess returns what is there.
 
-Sources: PTX ISA 8.0, 9.7.12.4 (atom), 9.7.12.5 (red).
+Sources: PTX ISA 8.3, 9.7.12.5 (atom), 9.7.12.6 (red).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ so that a cast needs no unpacking of its own:
     bf16 -> f32         the bits, shifted up                 f16 -> f32           cvt.f32.f16 of each half
     i32 -> i16, i8      prmt                                 i8, i16 -> i32       bfe of each byte, cvt of each half
 
-Source: PTX ISA 8.0, 9.7.8.17 (cvt), 9.7.8.7 (prmt); 8.1 for the fp8 forms.
+Source: PTX ISA 8.3, 9.7.8.20 (cvt), 9.7.8.7 (prmt).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The instruction's vector form follows from width × element bits: up to four reg
 travel in words where an access is at least 32 bits wide. A load under a predicate writes zeros first, then loads if it
 holds.
 
-Sources: PTX ISA 8.0, 9.7.8.8 (ld), 9.7.8.9 (ld.global.nc), 9.7.8.11 (st), 9.7.8.24.3 (cp.async),
+Sources: PTX ISA 8.3, 9.7.8.8 (ld), 9.7.8.9 (ld.global.nc), 9.7.8.11 (st), 9.7.8.24.3 (cp.async),
 9.7.13.4.15 (ldmatrix).
 """
 

@@ -3,7 +3,7 @@
 An mma updates its accumulator in place when the accumulator dies there (homes.py): the registers of c and of the result
 are then the same names. Otherwise the first step along k reads c and writes the result.
 
-Sources: PTX ISA 8.0, 9.7.13.4.14 (mma), 9.7.8.6 (shfl.sync), 9.7.12.1 (bar); 8.4 for fp8 mma.
+Sources: PTX ISA 8.3, 9.7.13.4.14 (mma), 9.7.8.6 (shfl.sync), 9.7.12.1 (bar); 8.4 for fp8 mma.
 """
 
 from __future__ import annotations

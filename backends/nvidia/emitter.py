@@ -8,7 +8,7 @@ A value of 32- or 64-bit elements, or of bools, has one register an element. Ele
 Whoever computes a value defines the form it has; `elements` and `words` make the other one when it is first asked for
 and keep it until the region it was made in ends. A value that shares a home (homes.py) lives there, in words if it can.
 
-Sources: PTX ISA 8.0, 9.7.8.3 (mov, packing), 9.7.8.7 (prmt: selector nibbles 0–3 name bytes of a, 4–7 of b),
+Sources: PTX ISA 8.3, 9.7.8.4 (mov, packing), 9.7.8.7 (prmt: selector nibbles 0–3 name bytes of a, 4–7 of b),
 9.7.1.19 (bfe).
 """
 

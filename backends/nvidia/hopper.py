@@ -3,12 +3,12 @@
 Channel. A ring of S slots is 2·S barrier words: `full[i]` completes when the slot's bytes have landed (one arrival,
 with the bytes announced), `empty[i]` when every consumer warp has released it. Consumers wait for full with the
 slot's own phase, the producer for empty with the other one: a barrier that never completed counts as having completed
-the phase before (PTX ISA 8.0, 9.7.12.15 "mbarrier").
+the phase before (PTX ISA 8.3, 9.7.12.15 "mbarrier").
 
 TMA. A shared matrix whose swizzled rows are wider than 128 bytes lies in panels of [rows][128 B]; each is one box of
-the tensor map (PTX ISA 8.0, 5.5). The map's swizzle is the layout's.
+the tensor map (PTX ISA 8.3, 5.5). The map's swizzle is the layout's.
 
-wgmma. A descriptor says where the operand starts and how its 8-row groups lie (PTX ISA 8.0, 9.7.14.5 "Matrix
+wgmma. A descriptor says where the operand starts and how its 8-row groups lie (PTX ISA 8.3, 9.7.14.5.1 "Matrix
 Descriptor"): start address >> 4 in bits 0-13, leading byte offset >> 4 in 16-29, stride byte offset >> 4 in 32-45,
 swizzle mode in 62-63 (1: 128 B, 2: 64 B, 3: 32 B). K runs along the rows of bytes (K-major): the stride offset is
 that of 8 rows, the leading one is not used. M or N does (MN-major): the stride offset is that of 8 rows of K, the
@@ -121,7 +121,7 @@ def release(low: Lowering, op: roles.Release) -> None:
 
 def specialised(low: Lowering, op: roles.Specialised) -> None:
     """One branch a role, by the warp's number. Where an equal share of the registers would not do for the consumers,
-    each role takes its own number first (PTX ISA 8.0, 9.7.17.5 "setmaxnreg")."""
+    each role takes its own number first (PTX ISA 8.3, 9.7.17.5 "setmaxnreg")."""
     b = low.b
     share = 65536 // (low.threads + op.producer_threads) // 8 * 8
     budget = accumulators(op) + WORKING > share

@@ -14,7 +14,7 @@ operation. What a rule emits is legal already and is not looked at again.
 
 exp, log, tanh and the like are in legalize_math.py, fp8 for targets without it in legalize_fp8.py.
 
-Sources: PTX ISA 8.0, 9.7 (which types an instruction takes on which target); for rounding to odd, Boldo & Melquiond,
+Sources: PTX ISA 8.3, 9.7 (which types an instruction takes on which target); for rounding to odd, Boldo & Melquiond,
 "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to odd", IEEE Trans. Comp. 57(4), 2008.
 """
 

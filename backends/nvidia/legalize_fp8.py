@@ -8,7 +8,7 @@
 
 Both follow `cvt.rn.satfinite.e4m3x2.f32` and `cvt.rn.f16x2.e4m3x2` bit for bit, NaN (0x7F) included.
 
-Source: PTX ISA 8.1, 9.7.9.21 (cvt); Micikevicius et al., "FP8 Formats for Deep Learning", 2022 (the formats).
+Source: PTX ISA 8.3, 9.7.8.20 (cvt); Micikevicius et al., "FP8 Formats for Deep Learning", 2022 (the formats).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ IEEE 754 has them.
     log    2^-22                       erf     2^-21 below 1, 2^-21 absolute above
     log2   2^-21                       sin, cos  2^-22 absolute for |x| up to 1e5
 
-Sources: PTX ISA 8.0, 9.7.3 (errors of ex2, rsqrt, lg2); coefficients: S. Moshier, Cephes Math Library 2.2, single
+Sources: PTX ISA 8.3, 9.7.3 (errors of ex2, rsqrt, lg2); coefficients: S. Moshier, Cephes Math Library 2.2, single
 precision (logf.c, log2f.c, tanhf.c, sinf.c, ndtrf.c); erf from 1 on: Abramowitz & Stegun, Handbook of Mathematical
 Functions, 7.1.26.
 """

@@ -9,7 +9,7 @@ All addresses of all steps are computed together, so that steps differ by immedi
     %a = ldmatrix … : regs<32xbf16>     %b = ldmatrix … : regs<16xbf16>
     %c1 = mma_sync %a, %b, %c {repeats = (4, 4, 1)}     once for every 16 of K
 
-A copy from global to shared memory is cp.async of 16, 8 or 4 bytes where alignment allows (PTX ISA 8.0, 9.7.8.22),
+A copy from global to shared memory is cp.async of 16, 8 or 4 bytes where alignment allows (PTX ISA 8.3, 9.7.8.24.3),
 else loads and stores.
 """
 

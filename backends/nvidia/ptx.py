@@ -4,7 +4,8 @@ An operand is a `str`: a register (`%x`), a literal (`7`, `0f3F800000`) or a sym
 registers of a kernel under readable names and prints their declarations; `Code` collects instructions, labels and
 `.loc` lines; `PtxModule` is the finished text with what a launcher must know.
 
-Sources: PTX ISA 8.0, 4.4 (identifiers), 4.5 (constants), 5.2 (types), 10 (special registers), 11.5.3 (`.file`, `.loc`).
+Sources: PTX ISA 8.3, 4.4 (identifiers), 4.5 (constants), 5.2 (types), 10 (special registers), 11.5.3 (`.file`),
+11.5.4 (`.loc`).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ one branch. A branch whose condition is the same in all threads is a `bra.uni`.
       @%again bra $L_for
     $L_for_end:
 
-Sources: PTX ISA 8.0, 9.7.11.2 (bra), 11.1 (.version, .target, .address_size), 11.3 (.entry and parameters), 11.4
+Sources: PTX ISA 8.3, 9.7.11.3 (bra), 11.1 (.version, .target, .address_size), 11.3 (.entry and parameters), 11.4
 (.reqntid, .minnctapersm), 11.5 (.file, .loc).
 """
 

@@ -1,6 +1,6 @@
 """Tensor-core instructions as data: the register layouts of their operands, and whole tiles made of them.
 
-Tiles are A (M, K), B (K, N), C (M, N). Facts: PTX ISA 8.0, 9.7.13.4, "Matrix Fragments for mma.*", where
+Tiles are A (M, K), B (K, N), C (M, N). Facts: PTX ISA 8.3, 9.7.13.4, "Matrix Fragments for mma.*", where
 groupID = lane / 4 and threadID_in_group = lane % 4 appear here as the lane digits `8:1` and `4:...`; wgmma:
 9.7.14.
 
@@ -43,7 +43,7 @@ def _atom(name: str, mnk: tuple[int, int, int], bits: int, a: str, b: str, c: st
         return Layout.parse(f"layout<{rows}x{columns}; {digits}>")
 
     return MmaAtom(
-        name, m, n, k, bits, fragment(m, k, a), fragment(k, n, b), fragment(m, n, c), f"PTX ISA 8.0, {source}"
+        name, m, n, k, bits, fragment(m, k, a), fragment(k, n, b), fragment(m, n, c), f"PTX ISA 8.3, {source}"
     )
 
 
@@ -184,7 +184,7 @@ def warp_partition(policy: str, m: int, n: int, num_warps: int, atom: MmaAtom) -
 def wgmma_accumulator(shape: tuple[int, int], warpgroups: tuple[int, int] = (1, 1)) -> Layout:
     """The accumulator of wgmma.m64nN, `shape` = (M, N), over warpgroups (along m, along n).
 
-    row = 16 * warp + lane / 4 (+ 8), column = 8 * j + 2 * (lane % 4): PTX ISA 8.0, 9.7.14 (fragments of D).
+    row = 16 * warp + lane / 4 (+ 8), column = 8 * j + 2 * (lane % 4): PTX ISA 8.3, 9.7.14 (fragments of D).
     Further blocks of 64 rows go to registers. Raises LayoutError when M or N does not divide.
     """
     gm, gn = warpgroups
@@ -200,7 +200,7 @@ def wgmma_accumulator(shape: tuple[int, int], warpgroups: tuple[int, int] = (1, 
 def wgmma_operand_a(shape: tuple[int, int], bits: int, warpgroups: tuple[int, int] = (1, 1)) -> Layout:
     """A of wgmma from registers, `shape` = (M, K), elements of 8, 16 or 32 bits; copies along n.
 
-    Per warp the fragment of mma m16n8k(256/bits): PTX ISA 8.0, 9.7.14 (fragments of A).
+    Per warp the fragment of mma m16n8k(256/bits): PTX ISA 8.3, 9.7.14 (fragments of A).
     """
     atom = {8: M16N8K32_B8, 16: M16N8K16, 32: M16N8K8_TF32}[bits]
     gm, gn = warpgroups

@@ -8,7 +8,7 @@ From cheap to dear:
                 (`lane_exchange`)
     shared       through shared memory
 
-Masked slots of the result may hold anything. shfl: PTX ISA 8.0, 9.7.8.6.
+Masked slots of the result may hold anything. shfl: PTX ISA 8.3, 9.7.8.6.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ aligned base:
                                           64B: mask 0x30, bits 4-5 ^= bits 7-8
                                           32B: mask 0x10, bit 4 ^= bit 7
 
-as TMA and wgmma define it (PTX ISA 8.0, 5.5.6 "Swizzling modes"). It permutes the 16-byte chunks of each 128
+as TMA and wgmma define it (PTX ISA 8.3, 5.5.6 "Swizzling modes"). It permutes the 16-byte chunks of each 128
 bytes, is its own inverse and linear over xor, and repeats every 1024, 512 or 256 bytes: the alignment that a
 base needs.
 

@@ -10,7 +10,7 @@
 Each `join` commits one group (cp.async.commit_group), an empty one too; each `wgmma` one of its own kind, and `await`
 is its wait. Groups of a kind complete in order, so that waiting until at most N are in flight completes a token exactly
 when N groups or more were committed after its own, on every path that leads here: N is the least over the paths (PTX
-ISA 8.0, cp.async.wait_group, wgmma.wait_group).
+ISA 8.3, 9.7.8.24.5 "cp.async.wait_group", 9.7.14.7.3 "wgmma.wait_group").
 
 A forward walk counts, for each token, the groups committed since. Where paths meet, the least count holds; loops are
 walked until nothing changes (counts only fall). A wait for a token that is complete anyway, since there is nothing to

@@ -22,7 +22,7 @@ from .program import GLOBAL_BASE, PARAM_WINDOW, SHARED_BASE, Linker
 from .scalars import DTYPES, Array, Sel
 from .syntax import Address, Instruction, Integer, Operand, Symbol, Vector
 from .table import Handler, instruction
-from .tensor_map import TensorMap, swizzle_address, unpack
+from .tensor_map import BOX_ALIGNMENT, Box, TensorMap, swizzle_address, unpack
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -186,6 +186,16 @@ def _tensor(operand: Operand, ins: Instruction, linker: Linker) -> _Tensor:
     return _Tensor(address(plain, ins, linker), [read(item, "s32", ins, linker) for item in items])
 
 
+def _tile(m: Machine, tensor: TensorMap, coordinates: list[int], thread: int, site: int) -> Box:
+    """A box. Where its rows start must be a multiple of 16 bytes, also outside the tensor: an H200 stops otherwise."""
+    inner = coordinates[0] * tensor.item
+    if inner % 16:
+        message = f"the box starts {inner} bytes into its row, which is not a multiple of 16"
+        where = m.launch.globals.describe(m, tensor.address)
+        m.fault("misaligned", message, site, "TMA copy", thread, "global", where, tensor.item)
+    return tensor.tile(coordinates)
+
+
 def _check_mode(ins: Instruction) -> None:
     if any(mod.startswith(("im2col", "tile::", "cta_group")) for mod in ins.mods):
         raise error(ins, "only tile mode is supported")
@@ -221,12 +231,12 @@ def _copy_tensor(ins: Instruction, linker: Linker) -> Handler:
         rows = zip(m.thread[sel].tolist(), source.where(m, sel).tolist(), target(m, sel).tolist(), strict=True)
         for index, ((thread, at, to), bar) in enumerate(zip(rows, barrier(m, sel).tolist(), strict=True)):
             tensor = source.map(m, thread, at, site)
-            box = tensor.tile([each[index] for each in places])
+            box = _tile(m, tensor, [each[index] for each in places], thread, site)
             data = np.tile(tensor.fill_bytes(), len(box.offsets)).view(f"u{tensor.item}")
             offsets = tensor.address - GLOBAL_BASE + box.offsets[box.inside]
             data[box.inside] = _fetch_global(m, thread, offsets, tensor.item, site)
             data = data.view(np.uint8)
-            _start_load(m, thread, site, to, data, bar, masks[index], tensor.swizzle, tensor.alignment)
+            _start_load(m, thread, site, to, data, bar, masks[index], tensor.swizzle, BOX_ALIGNMENT)
 
     return run
 
@@ -240,8 +250,8 @@ def _store_tensor(ins: Instruction, linker: Linker, reduction: str | None) -> Ha
         rows = zip(m.thread[sel].tolist(), target.where(m, sel).tolist(), source(m, sel).tolist(), strict=True)
         for index, (thread, at, from_) in enumerate(rows):
             tensor = target.map(m, thread, at, site)
-            box = tensor.tile([each[index] for each in places])
-            rows_ = rows_of(m, thread, from_, tensor.box_bytes, tensor.swizzle, tensor.alignment, site, "read")
+            box = _tile(m, tensor, [each[index] for each in places], thread, site)
+            rows_ = rows_of(m, thread, from_, tensor.box_bytes, tensor.swizzle, BOX_ALIGNMENT, site, "read")
             combine = None if reduction is None else _reduction(reduction, tensor.array.dtype)
             offsets = tensor.address - GLOBAL_BASE + box.offsets
             _start_store(m, thread, site, rows_, offsets, box.inside, tensor.item, combine)

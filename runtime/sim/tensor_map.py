@@ -21,9 +21,9 @@ from .errors import SimulationError
 from .scalars import Array
 
 MAP_SIZE = 128  # bytes of the parameter
+BOX_ALIGNMENT = 128  # of a box's shared address; a swizzle's pattern follows the address
 _MAGIC = b"minitile"
 _SWIZZLES = {0: 0, 32: 1, 64: 3, 128: 7}  # bytes to the mask of rows that take part
-_ALIGNMENTS = {0: 16, 32: 256, 64: 512, 128: 1024}
 _NAN_FILLS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64), np.dtype(ml_dtypes.bfloat16))
 
 
@@ -47,8 +47,8 @@ class TensorMap:
 
     `array` is a NumPy array of one to five dimensions whose innermost one is dense; it may be a view. `box` has the
     size of a tile per dimension, in the array's order. `swizzle` is 0, 32, 64 or 128 bytes. `element_strides` (in the
-    array's order) takes every n-th element; the hardware ignores the innermost one. `oob_fill` is "zeros" or "nan". Raises `SimulationError` for whatever
-    the driver would refuse.
+    array's order) takes every n-th element; the hardware ignores the innermost one. `oob_fill` is "zeros" or "nan".
+    Raises `SimulationError` for whatever the driver would refuse.
     """
 
     array: Array
@@ -128,11 +128,6 @@ class TensorMap:
     def box_bytes(self) -> int:
         """Bytes of a box in shared memory: what a load completes on its barrier, whatever lies outside."""
         return int(np.prod(self.box_shape)) * self.item
-
-    @property
-    def alignment(self) -> int:
-        """What the shared address of a box must be a multiple of; for a swizzle, so that its pattern starts there."""
-        return max(128, _ALIGNMENTS[self.swizzle]) if self.swizzle else 128
 
     def tile(self, coordinates: Sequence[int]) -> Box:
         """The box at these coordinates, innermost first."""

@@ -61,9 +61,9 @@ LOADS = [
     ((256,), np.uint8, (256,), (128,), 0, None),
     ((40, 72), BF16, (16, 64), (8, 8), 128, None),
     ((40, 72), BF16, (16, 64), (32, 16), 128, None),
-    ((40, 72), BF16, (16, 64), (-3, -5), 128, None),
-    ((40, 72), BF16, (16, 32), (1, 3), 64, None),
-    ((40, 72), BF16, (16, 16), (1, 3), 32, None),
+    ((40, 72), BF16, (16, 64), (-3, -8), 128, None),
+    ((40, 72), BF16, (16, 32), (1, 16), 64, None),
+    ((40, 72), BF16, (16, 16), (1, 8), 32, None),
     ((40, 72), np.float32, (8, 32), (33, 60), 128, None),
     ((40, 72), np.float64, (8, 4), (33, 60), 0, None),
     ((10, 20, 24), np.float16, (4, 6, 16), (8, 17, 8), 0, None),
@@ -88,6 +88,20 @@ def test_load(case: tuple[Any, ...], schedule: str) -> None:
     report = simulate(text, [TensorMap(array, box, swizzle, steps), out], schedule=schedule)
     silent(report)
     np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize("swizzle", [0, 32, 64, 128])
+def test_the_swizzle_follows_the_address(swizzle: int) -> None:
+    """A box that does not start where the pattern does."""
+    array, out = np.arange(16 * 64, dtype=np.uint16).reshape(16, 64), np.zeros(1024, np.uint8)
+    box = (1024 // (swizzle or 128), (swizzle or 128) // 2)
+    text = load_text(2, (0, 0), 1024).replace(" [s], [m0", " [s+384], [m0").replace(", s;", ", x12;")
+    text = text.replace("    shl.b32 x15, tid, 4;", "    add.u32 x12, s, 384;\n    shl.b32 x15, tid, 4;")
+    assembles(text)
+    silent(simulate(text, [TensorMap(array, box, swizzle), out]))
+    plain = box_of(array, box, (0, 0), (1, 1), 0)
+    image = swizzled(np.concatenate([np.zeros(192, np.uint16), plain.ravel()]), swizzle)
+    np.testing.assert_array_equal(out, image[384:])
 
 
 def test_nan_fill() -> None:
@@ -254,7 +268,7 @@ def test_strides_must_be_multiples_of_16() -> None:
 
 
 def test_faults() -> None:
-    """A misaligned destination, a copy beyond shared memory, and a parameter that is no map."""
+    """A misaligned destination, a copy beyond shared memory, a parameter that is no map, a row that starts askew."""
     text = load_text(2, (0, 0), 512)
     array, out = np.zeros((16, 32), np.uint16), np.zeros(512, np.uint8)
     wrong = text.replace(" [s], [m0", " [s+16], [m0")
@@ -262,3 +276,6 @@ def test_faults() -> None:
     assert simulate(text, [TensorMap(array, (8, 32)), out], shared=256).findings[0].kind == "out_of_bounds"
     report = simulate(text, [np.void(bytes(128)), out])
     assert "no tensor map" in report.findings[0].message
+    report = simulate(load_text(2, (4, 0), 512), [TensorMap(array, (8, 32)), out])
+    assert report.findings[0].kind == "misaligned"
+    assert "8 bytes into its row" in report.findings[0].message

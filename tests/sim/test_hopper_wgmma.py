@@ -38,11 +38,12 @@ class Operand:
     leading: int
     stride: int
     swizzle: int
+    base: int = 0
 
     def descriptor(self, start: int) -> int:
         """The descriptor's word without the shared memory's own address."""
         fields = start >> 4 | (self.leading >> 4) << 16 | (self.stride >> 4) << 32
-        return fields | MODES[self.swizzle] << 62
+        return fields | self.base << 49 | MODES[self.swizzle] << 62
 
 
 def lay_out(matrix: Array, swizzle: int, mn_major: bool) -> Operand:
@@ -98,20 +99,22 @@ def product_text(
     accumulate: int,
     repeats: int = 1,
     b_kind: str = "",
+    shift: int = 0,
 ) -> str:
     """D = A B (+ C): A and B from images p0 and p1 (A from registers if `a` is None), C and D in p2 as each thread's
-    registers."""
+    registers. A lies `shift` lines of 128 bytes behind an aligned address."""
     depth = 32 // DTYPES_BYTES[kind]
     number = columns // (4 if result == "f16" else 2)
     place_b = 16384
-    lines = [fill(len(a.image) if a else 64 * depth * DTYPES_BYTES[kind], "a0", "s")]
+    size = len(a.image) if a else 64 * depth * DTYPES_BYTES[kind]
+    lines = [f"    add.u32 x11, s, {128 * shift};\n" + fill(size, "a0", "x11")]
     lines.append(f"    add.u32 x12, s, {place_b};\n" + fill(len(b.image), "a1", "x12"))
     lines.append("    fence.proxy.async.shared::cta;\n    bar.sync 0;")
     lines.append(f"    mul.wide.u32 y0, tid, {4 * number};\n    add.u64 y0, y0, a2;")
     lines += [f"    ld.global.b32 d{i}, [y0+{4 * i}];" for i in range(number)]
     lines.append("    and.b32 x0, s, 0x3FFFF;\n    shr.u32 x0, x0, 4;\n    cvt.u64.u32 y1, x0;")
     if a:
-        lines.append(f"    add.u64 y2, y1, {a.descriptor(0)};")
+        lines.append(f"    add.u64 y2, y1, {a.descriptor(128 * shift)};")
     else:  # the fragment's rows are 32 bytes long in shared memory
         lines.append("    shr.u32 x1, lane, 2;\n    and.b32 x2, lane, 3;\n    shl.b32 x3, warp, 4;")
         lines.append("    add.u32 x1, x1, x3;\n    shl.b32 x1, x1, 5;\n    shl.b32 x2, x2, 2;")
@@ -211,6 +214,35 @@ def test_scales(scales: str) -> None:
 
 def test_without_the_accumulator() -> None:
     run_case(CASES[2], accumulate=0)
+
+
+@pytest.mark.parametrize("based", [False, True])
+@pytest.mark.parametrize("swizzle", [32, 64, 128])
+def test_patterns_that_start_askew(swizzle: int, based: bool) -> None:
+    """A at an address in the middle of the swizzle's pattern: with a base offset the pattern starts there, too."""
+    shift = 3
+    a_matrix, b_matrix = values((64, 16), "bf16", 1), values((16, 16), "bf16", 2)
+    image, b = lay_out(a_matrix, swizzle, False).image, lay_out(b_matrix, 128, False)
+    if not based:  # exchange the pieces as the address, not the position in the matrix, says
+        plain = swizzled_lines(image, swizzle, 0)
+        image = swizzled_lines(plain, swizzle, shift)
+    a = Operand(image, 16, 8 * swizzle, swizzle, shift if based else 0)
+    text = product_text("bf16", "f32", 16, a, b, ", 1, 1, 0, 0", 0, shift=shift)
+    assembles(text)
+    registers = np.zeros((128, 8), np.uint32)
+    silent(simulate(text, [image, b.image, registers], shared=65536))
+    want = a_matrix.astype(np.float32) @ b_matrix.astype(np.float32).T
+    np.testing.assert_array_equal(registers.view(np.float32), to_threads(want))
+
+
+def swizzled_lines(image: Array, swizzle: int, first: int) -> Array:
+    """Exchange the 16-byte pieces of an image whose first line of 128 bytes is line `first` of the pattern. Its own
+    inverse."""
+    pieces = image.reshape(-1, 8, 16)
+    result = np.zeros_like(pieces)
+    for line, piece in np.ndindex(len(pieces), 8):
+        result[line, piece ^ (line + first) % (swizzle // 16)] = pieces[line, piece]
+    return result.ravel()
 
 
 # -- registers, groups, fences ------------------------------------------------------------------------------------

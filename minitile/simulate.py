@@ -19,6 +19,8 @@ from minitile.runtime.launch import (
     TensorMapParam,
     Values,
     compile_exprs,
+    fits,
+    misfit,
     show_expr,
     slots_of,
 )
@@ -59,6 +61,7 @@ def simulate(
         _tensor_map(p, slots, ordered) if isinstance(p, TensorMapParam) else _parameter(p, slots, ordered)
         for p in info.params
     ]
+    report: Report | None = None
     try:
         report = run_ptx(
             ptx,
@@ -72,11 +75,10 @@ def simulate(
             seed=seed,
             check=check,
         )
+        print(report.stdout, end="")
         report.raise_if_findings()
     except Fault as fault:
-        raise _as_error(fault, locals().get("report")) from None
-    if report.stdout:
-        print(report.stdout, end="")
+        raise _as_error(fault, report) from None
     return report
 
 
@@ -111,6 +113,10 @@ def _parameter(param: Param, slots: Sequence[Slot], values: Values) -> Any:
     (value,) = compile_exprs([param.source], slots)(values)
     if param.dtype == "pointer":
         return value
+    if not fits(param, value):
+        from minitile.launching import caller_location
+
+        raise LaunchArgumentError(misfit(param, value), caller_location())
     return np.asarray(value).astype(dtype(param.dtype).numpy)[()]
 
 

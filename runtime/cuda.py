@@ -66,7 +66,9 @@ from .launch import (
     bf16_bits,
     compile_exprs,
     expr_source,
+    fits,
     mentioned,
+    misfit,
     param_layout,
     show_expr,
     slots_of,
@@ -428,13 +430,8 @@ def fields(values, stream):{start}
             if isinstance(param, TensorMapParam):
                 continue
             (value,) = compile_exprs([param.source], self.slots)(values)
-            form, _ = param_layout([param])
-            try:
-                struct.pack("<" + form, bf16_bits(value) if param.dtype == "bf16" else value)
-            except (struct.error, OverflowError):
-                raise ArgumentError(
-                    f"{show_expr(param.source)} = {value} does not fit the parameter {param.name} ({param.dtype})"
-                ) from None
+            if not fits(param, value):
+                raise ArgumentError(misfit(param, value)) from None
         raise ArgumentError(f"the launch parameters cannot be packed: {error}") from None
 
     def _explain_launch(self, status: int, grid: Values) -> NoReturn:

@@ -259,6 +259,21 @@ def param_layout(params: Sequence[Param | TensorMapParam], start: int = 0) -> tu
     return form, tuple(offsets)
 
 
+def fits(param: Param, value: Any) -> bool:
+    """Whether the parameter's type has this number."""
+    form, _ = param_layout([param])
+    try:
+        struct.pack("<" + form, bf16_bits(value) if param.dtype == "bf16" else value)
+    except (struct.error, OverflowError):
+        return False
+    return True
+
+
+def misfit(param: Param, value: Any) -> str:
+    """What is said where it does not."""
+    return f"{show_expr(param.source)} = {value} does not fit the parameter {param.name} ({param.dtype})"
+
+
 def bf16_bits(value: float) -> int:
     """The 16 bits of `value` rounded to nearest even, as a bf16."""
     bits = int.from_bytes(struct.pack("<f", value), "little")

@@ -28,6 +28,13 @@ def double(A: T.Tensor(("N",), T.float32), B: T.Tensor(("N",), T.float32)):
             B[bx * 256 + i] = A[bx * 256 + i] * 2
 
 
+@mt.kernel
+def watched(A: T.Tensor(("N",), T.float32), limit: T.int32):
+    with T.Kernel(1, threads=32):
+        T.print(A[1], "A[1]")
+        T.device_assert(A[1] < limit, "A[1] is too large")
+
+
 class Elsewhere:
     """An array of eight f32 that claims to be on a device, at an address of its choice."""
 
@@ -100,6 +107,10 @@ def half_a_vector():
     double(Elsewhere(), Elsewhere(address=4100))
 
 
+def too_large_a_scalar():
+    watched(a, 2**31)
+
+
 def written_read_only():
     double(a, read_only())
 
@@ -114,6 +125,7 @@ CALLS = [
     (too_few, ["the kernel double lacks the argument 'B'"], ""),
     (host_and_device, ["A is on cpu, B on cuda:0: all tensors must be on one device"], ""),
     (two_devices, ["A is on cuda:0, B on cuda:1: all tensors must be on one device"], ""),
+    (too_large_a_scalar, ["limit = 2147483648 does not fit the parameter limit (i32)"], ""),
     (half_a_vector, ["the address of B is no multiple of 16 bytes"], "copy"),
 ]
 
@@ -125,6 +137,19 @@ def test_arguments(shows, call, texts, hint):
 
 def test_read_only_results(shows):
     shows(written_read_only, mt.SimulationError, line_of(written_read_only), ["read-only"])
+
+
+def test_what_was_printed_before_a_trap_is_shown(shows, capsys):
+    watched(a, 2)
+    assert capsys.readouterr().out == "A[1]: 1.000000\n"
+
+    def call():
+        watched(a, 1)
+
+    shows(call, mt.SimulationError, 'T.device_assert(A[1] < limit, "A[1] is too large")', ["trap"])
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "A[1]: 1.000000"
+    assert printed[1].startswith(f"assertion failed: A[1] is too large ({__file__}:")
 
 
 def test_compiled_kernels_check_their_arguments(shows):

@@ -121,8 +121,8 @@ def Pipelined(
     stage: list[int] | None = None,
 ) -> Loop:
     """A loop whose copies from global memory run ahead of their uses. `num_stages` is the number of versions that a
-    buffer filled in the loop gets; 0 and 1 mean no overlap. `order` and `stage`, one int per statement, fix the
-    schedule."""
+    buffer filled in the loop gets; 0 and 1 mean no overlap. `order` and `stage`, one int per statement, are the user's
+    own schedule: the copies in stage 0, in the order of the source, is the only one that is not refused later."""
     low, high = _bounds(start, stop, "T.Pipelined")
     stages = constant_int(num_stages, "num_stages")
     if not 0 <= stages <= 16:

@@ -19,7 +19,7 @@ from minitile.backends.nvidia.ptx import at, braces, identifier, is_register, pt
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops import thread, tile
-from minitile.ir.types import BufferType, DType, ScalarType
+from minitile.ir.types import DType, ScalarType
 
 _MAX_OFFSET = 1 << 31
 
@@ -273,7 +273,7 @@ def buffer_address(w: Emitter, op: thread.BufferAddress) -> None:
     assert isinstance(alloc, tile.Alloc)
     name = alloc.result.name
     if alloc.type_.space == "local":
-        symbol = local_array(w, alloc, name, local_bytes(alloc))
+        symbol = local_array(w, alloc, name, alloc.version_bytes * alloc.type_.versions)
         register = w.at_top(("address", alloc), "b64", name, f"mov.u64 {{}}, {symbol};")
     else:
         smem = w.at_top("smem", "b32", "smem", "mov.u32 {}, smem;")
@@ -289,20 +289,6 @@ def local_array(w: Emitter, key: object, name: str, size: int) -> str:
     if key not in w.locals:
         w.locals[key] = (f"local_{len(w.locals)}_{identifier(name, 'buffer')}", size)
     return w.locals[key][0]
-
-
-def local_bytes(alloc: tile.Alloc) -> int:
-    """The size of a local buffer, all versions."""
-    if alloc.bytes is not None:
-        return alloc.bytes * alloc.type_.versions
-    return buffer_bytes(alloc.type_)
-
-
-def buffer_bytes(buffer: BufferType) -> int:
-    total = buffer.dtype.bytes * buffer.versions
-    for extent in buffer.shape:
-        total *= extent
-    return total
 
 
 def nothing(w: Emitter, op: Op) -> None:

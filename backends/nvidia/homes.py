@@ -35,7 +35,7 @@ _ALIASES = (thread.Pick, thread.Concat, arith.Reinterpret)
 _SHARED = (arith.Constant, thread.Special, thread.GlobalAddress, thread.BufferAddress, tile.Alloc)
 IN_PLACE = (arith.Unary, arith.Binary, arith.Fma, arith.Select, Instruction)
 # Loads have no effect but their result: like pure operations, they go when nobody needs it.
-_LOADS = (thread.LoadMem, thread.LdMatrix)
+LOADS = (thread.LoadMem, thread.LdMatrix)
 _MAYBE_ALIASES = (*_ALIASES, arith.Cast)
 # Operations that update an operand's registers where they are.
 _UPDATES: dict[type[Op], str] = {thread.MmaSync: "c", hopper.Wgmma: "c", roles.Await: "a"}
@@ -202,7 +202,7 @@ class _Backward:
     def plain(self, op: Op, live: set[Value]) -> None:
         results, needed = op.results, self.needed
         kind = type(op)
-        if (kind.pure or kind in _LOADS) and not any(r in needed for r in results):
+        if (kind.pure or kind in LOADS) and not any(r in needed for r in results):
             return
         used = self.survey.used[op]
         for r in results:

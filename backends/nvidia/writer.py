@@ -35,7 +35,7 @@ from minitile.backends.nvidia import (
     emit_warp,
 )
 from minitile.backends.nvidia.emitter import Emitter
-from minitile.backends.nvidia.homes import plan
+from minitile.backends.nvidia.homes import LOADS, plan
 from minitile.backends.nvidia.legalize import legalize
 from minitile.backends.nvidia.ptx import PtxModule, identifier, is_register, ptx_type, register_type
 from minitile.ir.builder import constant_of
@@ -54,11 +54,11 @@ _EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     **emit_print.EMIT,
     **emit_hopper.EMIT,
 }
-_LOADS = (thread.LoadMem, thread.LdMatrix)
 
 
 def write_ptx(kernel: Kernel, target: Target) -> PtxModule:
-    """The PTX of a kernel in the thread stage. The kernel is legalised in place.
+    """The PTX of a kernel in the thread stage. The kernel is legalised in place, also where it was before: the passes
+    behind may have joined two casts to one that has no instruction.
 
     `kernel.attrs`: "threads" (an int), "shared_bytes" (dynamic shared memory; 0 or absent: none), "min_ctas" (for
     `.minnctapersm`; absent: none). Raises TargetError for what the target has no instructions for.
@@ -157,7 +157,7 @@ class _Writer:
         w, needed = self.w, self.needed
         for op in block.ops:
             kind = type(op)
-            if (kind.pure or isinstance(op, _LOADS)) and not any(r in needed for r in op.results):
+            if (kind.pure or kind in LOADS) and not any(r in needed for r in op.results):
                 continue
             w.code.at(op.loc)
             emit = _EMIT.get(kind)

@@ -284,31 +284,28 @@ class Facts:
         op = v.op
         if op is None:
             return self._argument_bounds(v)
-        if isinstance(op, _FLOOR_REMAINDERS):
-            return self._remainder_bounds(op)
-        if isinstance(op, _FLOOR_DIVISIONS):
-            return self._quotient_bounds(op)
-        if isinstance(op, arith.Min):
-            a, b = self.affine(op.a), self.affine(op.b)
-            return Bounds(upper=[(1, a), (1, b)], cases=[a, b])
-        if isinstance(op, arith.Max):
-            a, b = self.affine(op.a), self.affine(op.b)
-            return Bounds(lower=[(1, a), (1, b)], cases=[a, b])
-        if isinstance(op, arith.Select):
-            return Bounds(cases=[self.affine(op.a), self.affine(op.b)])
+        rule = _BOUNDS.get(type(op))
+        if rule is not None:
+            return rule(self, op)
         if isinstance(op, control.If):
             ends = [r.terminator for r in op.regions]
             return Bounds(cases=[self.affine(e.operands[v.index]) for e in ends if e is not None])
-        if isinstance(op, (tile.ThreadIndex, thread.Special, tile.Iota)):
-            return self._special_bounds(op)
-        if isinstance(op, arith.Abs):
-            return Bounds([(1, Affine(0)), (1, self.affine(op.a))])
-        if isinstance(op, (arith.Or, arith.Xor)):
-            return self._bitwise_bounds(op)
-        if isinstance(op, _RESHAPED):
-            return self._reshaped_bounds(op)
         source = op.a.dtype if isinstance(op, arith.Cast) else v.dtype
         return _type_bounds(source if source.bits < v.dtype.bits else v.dtype)
+
+    def _min_bounds(self, op: Any) -> Bounds:
+        a, b = self.affine(op.a), self.affine(op.b)
+        return Bounds(upper=[(1, a), (1, b)], cases=[a, b])
+
+    def _max_bounds(self, op: Any) -> Bounds:
+        a, b = self.affine(op.a), self.affine(op.b)
+        return Bounds(lower=[(1, a), (1, b)], cases=[a, b])
+
+    def _select_bounds(self, op: Any) -> Bounds:
+        return Bounds(cases=[self.affine(op.a), self.affine(op.b)])
+
+    def _abs_bounds(self, op: Any) -> Bounds:
+        return Bounds([(1, Affine(0)), (1, self.affine(op.a))])
 
     def _reshaped_bounds(self, op: Op) -> Bounds:
         """Each element is some element of the operand, but two reshapings of one operand hold different ones of them
@@ -342,9 +339,10 @@ class Facts:
             return Bounds([(1, lower)], [(1, upper - gap)])
         return _type_bounds(v.dtype)
 
+    def _iota_bounds(self, op: tile.Iota) -> Bounds:
+        return between(0, op.shape[op.dim] - 1)
+
     def _special_bounds(self, op: Op) -> Bounds:
-        if isinstance(op, tile.Iota):
-            return between(0, op.shape[op.dim] - 1)
         register = op.register if isinstance(op, thread.Special) else "tid.x"
         if register == "tid.x":
             return between(0, self._threads - 1)
@@ -611,6 +609,20 @@ _DIVISOR: dict[type[Op], Callable[..., int]] = {
     arith.Mul: lambda a, b: a * b,
     arith.Neg: lambda a: a,
     arith.Shl: lambda a, b: a,
+}
+_BOUNDS: dict[type[Op], Callable[[Facts, Any], Bounds]] = {
+    **dict.fromkeys(_FLOOR_REMAINDERS, Facts._remainder_bounds),
+    **dict.fromkeys(_FLOOR_DIVISIONS, Facts._quotient_bounds),
+    **dict.fromkeys(_RESHAPED, Facts._reshaped_bounds),
+    arith.Min: Facts._min_bounds,
+    arith.Max: Facts._max_bounds,
+    arith.Select: Facts._select_bounds,
+    arith.Abs: Facts._abs_bounds,
+    arith.Or: Facts._bitwise_bounds,
+    arith.Xor: Facts._bitwise_bounds,
+    tile.Iota: Facts._iota_bounds,
+    tile.ThreadIndex: Facts._special_bounds,
+    thread.Special: Facts._special_bounds,
 }
 _INDEX_OPS = (
     arith.Binary,

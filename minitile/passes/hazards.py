@@ -10,7 +10,6 @@ terms of the next one, where %k has become %k - step:  %k % 3 is then (%k - 1) %
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 
@@ -114,21 +113,12 @@ def _placed(t: Touch) -> tuple[int, int] | None:
     alloc = t.mem.op if t.mem is not None else None
     if not isinstance(alloc, Alloc) or alloc.offset is None or alloc.type_.space != "shared":
         return None
-    size = version_bytes(alloc)
+    size = alloc.version_bytes
     low, high = t.region if t.region is not None else (0, size)
     if t.slot.value is not None and t.slot.value.is_constant:
         at = alloc.offset + size * t.slot.value.const
         return at + low, at + high
     return alloc.offset + low, alloc.offset + size * (t.slot.versions - 1) + high
-
-
-def version_bytes(alloc: Alloc) -> int:
-    """The size of one version of a buffer, padding and alignment of the next one included."""
-    if alloc.bytes is not None:
-        return alloc.bytes
-    if alloc.layout is not None:
-        return int(alloc.layout.stage_bytes)
-    return (math.prod(alloc.type_.shape) * alloc.type_.dtype.bits + 7) // 8
 
 
 def moved(t: Touch, values: Mapping[Value, Affine]) -> Touch:

@@ -547,8 +547,7 @@ def move_through_registers(low: Lowering, op: tile.Copy, layout: Layout) -> None
 
 
 def _alloc(low: Lowering, op: tile.Alloc) -> Value:
-    size = math.prod(op.type_.shape) * op.type_.dtype.bytes if op.bytes is None else op.bytes
-    new = tile.Alloc(op.type_, layout=op.layout, offset=op.offset, bytes=size)
+    new = tile.Alloc(op.type_, layout=op.layout, offset=op.offset, bytes=op.version_bytes)
     new.loc = op.loc
     low.entry.ops.append(new)
     return new.result

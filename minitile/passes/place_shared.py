@@ -25,7 +25,6 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import ResourceError
 from minitile.ir.ops import control, tile
 from minitile.ir.types import TokenType
-from minitile.passes.hazards import version_bytes
 from minitile.passes.manager import PassContext
 
 Loops = tuple[Op, ...]  # the loops around a place, outermost first
@@ -53,7 +52,7 @@ class Life:
 
     @property
     def size(self) -> int:
-        return version_bytes(self.alloc) * self.alloc.type_.versions
+        return self.alloc.version_bytes * self.alloc.type_.versions
 
     @property
     def alignment(self) -> int:
@@ -93,7 +92,7 @@ class _Walk:
     def visit(self, op: Op, loops: Loops) -> None:
         if isinstance(op, tile.Alloc):
             if op.type_.space == "shared":
-                op.bytes, op.offset = version_bytes(op), 0
+                op.bytes, op.offset = op.version_bytes, 0
                 self.lives[op.result] = Life(op, len(loops), self.number)
         elif isinstance(op, tile.Join):
             self.flow(op.result, op.tokens)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GemmPlan:
-    """How a gemm is split over the warps: `a` is the layout of a M×K tile, `b` of K×N, `c` of M×N."""
+    """How a gemm of `shape` (M, N, K) is split over `warps` (along M, along N), each of which does `atom` as often as
+    `repeats` says (along M, N, K), `step` elements of K at a time. `a` is the layout of a M×K tile, `b` of K×N, `c` of
+    M×N."""
 
     atom: str
     shape: tuple[int, int, int]

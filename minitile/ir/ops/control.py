@@ -19,9 +19,9 @@ class For(Op, name="for"):
     """`for iv in lower..upper step step carry(args = init)`; step is positive. Results: the values carried out.
 
     The body's arguments are iv (the type of lower) and one per carried value. A trip count of zero gives `init`.
-    kind        "serial", "unroll" (fully, before lowering), "vectorized", "pipelined", "persistent"
-    stages      of a pipelined loop: the number of versions of a buffer
-    order, stage  the user's own schedule of a pipelined loop, one int per statement
+    kind              "serial", "unroll" (fully, before lowering), "vectorized", "pipelined"
+    stages            of a pipelined loop: the number of versions of a buffer
+    order, stage_of   the user's own schedule of a pipelined loop, one int per statement
     """
 
     lower: Value = operand()

@@ -11,6 +11,7 @@ vanish; a false mask element likewise. `slot` picks the version of a multi-versi
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from minitile.ir.core import Op, Value, attr, maybe, operand, operands
@@ -46,6 +47,15 @@ class Alloc(Op, name="alloc"):
 
     def infer(self) -> tuple[Type, ...]:
         return (self.type_,)
+
+    @property
+    def version_bytes(self) -> int:
+        """The size of one version, padding and alignment of the next one included."""
+        if self.bytes is not None:
+            return self.bytes
+        if self.layout is not None:
+            return int(self.layout.stage_bytes)
+        return math.prod(self.type_.shape) * self.type_.dtype.bytes
 
     def accesses(self) -> tuple[Access, ...]:
         return ()

@@ -2,8 +2,8 @@
 
     pytest --bless tests/golden     writes the files anew; look at the difference before you commit it
 
-The kernels are those of examples/ with tiles for one warp (for sm_90a, one warpgroup that multiplies), so that each is a
-page or two. Each text must also assemble, without spills, for the architecture it is written for and for later ones;
+The kernels are those of examples/ with tiles for one warp (for sm_90a: one warpgroup that multiplies), so that each is
+a page or two. Each text must also assemble, without spills, for the architecture it is written for and for later ones;
 what is written for sm_90a, for that alone.
 """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from minitile.backends.nvidia import assemble as assembler
 from minitile.backends.nvidia.assemble import AssembleError, AssembleOptions, AssemblerMissing, assemble, read_log
 from minitile.ir.diagnostics import TargetError
 
-PTX = Path(__file__).with_name("vector_add.ptx").read_text()
+from .vector_add import PTX
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90", "sm_90a"])

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import threading
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -16,9 +14,7 @@ from minitile.runtime.arrays import Place, readers
 from minitile.runtime.errors import ArgumentError, DriverError
 from minitile.runtime.launch import LaunchInfo, Param, ScalarArg, TensorArg
 
-_spec = importlib.util.spec_from_file_location("fake_cuda", Path(__file__).with_name("fake_cuda.py"))
-fake_cuda = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(fake_cuda)
+from .fake_cuda import FakeDriver
 
 INFO = LaunchInfo(
     entry="axpy",
@@ -52,7 +48,7 @@ class Array:
 
 @pytest.fixture
 def driver(monkeypatch):
-    fake = fake_cuda.FakeDriver(TYPES)
+    fake = FakeDriver(TYPES)
     monkeypatch.setattr(cuda, "driver", lambda: fake)
     monkeypatch.setattr(cuda, "_ctypes_driver", lambda: fake)
     monkeypatch.setitem(readers, Array, lambda x: (x.pointer, (x.n,), "f32", x.place, True))

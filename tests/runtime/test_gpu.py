@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from minitile.ir.diagnostics import LaunchArgumentError
@@ -11,19 +9,11 @@ from minitile.launching import Executable
 from minitile.runtime import cuda
 from minitile.runtime.arrays import describe, read
 from minitile.runtime.errors import DriverError
-from minitile.runtime.launch import LaunchInfo, Param, TensorArg
 from minitile.target import parse_target
 
-pytestmark = pytest.mark.gpu
+from .vector_add import INFO, PTX
 
-PTX = Path(__file__).with_name("vector_add.ptx").read_text()
-INFO = LaunchInfo(
-    entry="vector_add",
-    args=tuple(TensorArg(name, "f32", ("n",)) for name in "abc"),
-    params=(*(Param(name, "pointer", ("pointer", name)) for name in "abc"), Param("n", "u32", ("dim", "n"))),
-    grid=(("ceildiv", ("dim", "n"), 128), 1, 1),
-    block=(128, 1, 1),
-)
+pytestmark = pytest.mark.gpu
 
 
 class ByInterface:

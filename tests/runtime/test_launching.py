@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,16 +15,8 @@ from minitile.launching import DeviceError, Dispatcher, Executable, assemble_cac
 from minitile.runtime import cuda
 from minitile.runtime.arrays import Place, readers
 from minitile.runtime.errors import UnavailableError
-from minitile.runtime.launch import LaunchInfo, Param, TensorArg
 
-PTX = Path(__file__).with_name("vector_add.ptx").read_text()
-INFO = LaunchInfo(
-    entry="vector_add",
-    args=tuple(TensorArg(name, "f32", ("n",)) for name in "abc"),
-    params=(*(Param(name, "pointer", ("pointer", name)) for name in "abc"), Param("n", "u32", ("dim", "n"))),
-    grid=(("ceildiv", ("dim", "n"), 128), 1, 1),
-    block=(128, 1, 1),
-)
+from .vector_add import INFO, PTX
 
 
 def add(arrays):

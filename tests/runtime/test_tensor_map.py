@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -15,9 +13,7 @@ from minitile.runtime.arrays import Place, readers
 from minitile.runtime.errors import ArgumentError, DriverError
 from minitile.runtime.launch import LaunchInfo, Param, TensorArg, TensorMapParam, param_layout
 
-_spec = importlib.util.spec_from_file_location("fake_cuda", Path(__file__).with_name("fake_cuda.py"))
-fake_cuda = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(fake_cuda)
+from .fake_cuda import FakeDriver
 
 M, K = ("dim", "M"), ("dim", "K")
 MAP = TensorMapParam("tA", "A", "bf16", (M, K), (K,), (128, 64), swizzle=128)
@@ -43,7 +39,7 @@ class Matrix:
 
 @pytest.fixture
 def driver(monkeypatch):
-    fake = fake_cuda.FakeDriver(TYPES)
+    fake = FakeDriver(TYPES)
     monkeypatch.setattr(cuda, "driver", lambda: fake)
     monkeypatch.setattr(cuda, "_ctypes_driver", lambda: fake)
     monkeypatch.setitem(readers, Matrix, lambda x: (x.pointer, x.shape, "bf16", x.place, True))

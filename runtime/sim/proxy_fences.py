@@ -67,7 +67,7 @@ class RegisterBudget:
         self.site = 0
         limits = machine.program.function.limits
         ctas = limits.get("minnctapersm", (1,))[0]
-        self.initial = min(255, _REGISTERS // (machine.padded * max(ctas, 1)) // 8 * 8)
+        self.initial = min(256, _REGISTERS // (machine.padded * max(ctas, 1)) // 8 * 8)
         self.room = _REGISTERS // max(ctas, 1)
 
     def ask(self, sel: Sel, number: int, grows: bool, site: int) -> None:

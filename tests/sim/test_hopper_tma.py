@@ -137,7 +137,7 @@ def store_text(rank: int, coordinates: tuple[int, ...], size: int, op: str = "cp
 
 
 @pytest.mark.parametrize("swizzle", [0, 32, 64, 128])
-@pytest.mark.parametrize("corner", [(0, 0), (36, 24), (-2, -8)])
+@pytest.mark.parametrize("corner", [(0, 0), (36, 24), (3, 72)])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_store(swizzle: int, corner: tuple[int, int], schedule: str) -> None:
     box = (8, (swizzle or 64) // 2)
@@ -279,3 +279,5 @@ def test_faults() -> None:
     report = simulate(load_text(2, (4, 0), 512), [TensorMap(array, (8, 32)), out])
     assert report.findings[0].kind == "misaligned"
     assert "8 bytes into its row" in report.findings[0].message
+    report = simulate(store_text(2, (0, -8), 512), [TensorMap(array, (8, 32)), out])
+    assert "negative" in report.findings[0].message

@@ -350,7 +350,7 @@ def test_typed_variables(ops):
 
 
 class TestErrors:
-    """The rules of DESIGN.md, each broken once."""
+    """The rules of docs/tilelang.md, each broken once."""
 
     def test_one_branch_only(self, refuses):
         def kernel(n: T.int32, A: T.Tensor((1,), T.int32)):

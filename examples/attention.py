@@ -78,18 +78,24 @@ def attention(
         T.copy(out, O[bz, by, bx * block_M, 0])
 
 
+def reference(q, k, v, causal: bool):
+    """In float64."""
+    s, d = q.shape[-2:]
+    scores = np.einsum("bhmd,bhnd->bhmn", q.astype(np.float64), k.astype(np.float64)) / math.sqrt(d)
+    if causal:
+        scores = np.where(np.tri(s, dtype=bool), scores, -np.inf)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return np.einsum("bhmn,bhnd->bhmd", weights, v.astype(np.float64))
+
+
 def run(b: int, h: int, s: int, d: int, causal: bool, seed: int = 0, **tiles) -> float:
     """The relative error on random queries, keys and values."""
     rng = np.random.default_rng(seed)
     q, k, v = (random(rng, (b, h, s, d), ml_dtypes.bfloat16) for _ in range(3))
     o = on_device(poisoned((b, h, s, d), ml_dtypes.bfloat16))
     attention(on_device(q), on_device(k), on_device(v), o, D=d, causal=causal, **tiles)
-    scores = np.einsum("bhmd,bhnd->bhmn", q.astype(np.float64), k.astype(np.float64)) / math.sqrt(d)
-    if causal:
-        scores = np.where(np.tri(s, dtype=bool), scores, -np.inf)
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights /= weights.sum(axis=-1, keepdims=True)
-    return error(o, np.einsum("bhmn,bhnd->bhmd", weights, v.astype(np.float64)))
+    return error(o, reference(q, k, v, causal))
 
 
 if __name__ == "__main__":

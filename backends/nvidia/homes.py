@@ -156,7 +156,7 @@ class _Survey:
         if isinstance(op, control.For):
             self._pairs(op.results, op.carried, 1 << 30)  # always possible: never both alive
             self._region(op.body, inside)
-            self._pairs(_yields(op.body), op.carried, inside)
+            self._pairs(op.body.yielded, op.carried, inside)
             self._pairs(op.init, op.carried, outside)
         elif isinstance(op, control.While):
             end = op.before.terminator
@@ -165,13 +165,13 @@ class _Survey:
             self._region(op.before, inside)
             self._region(op.body, inside)
             self._pairs(end.values, op.body.args, inside)
-            self._pairs(_yields(op.body), op.before.args, inside)
+            self._pairs(op.body.yielded, op.before.args, inside)
             self._pairs(op.init, op.before.args, outside)
         else:
             for block in op.regions:
                 self._region(block, outside)
                 if op.results:
-                    self._pairs(_yields(block), op.results, outside)
+                    self._pairs(block.yielded, op.results, outside)
 
     def _region(self, block: Block, depth: int) -> None:
         outer, self._depth = self._depth, depth
@@ -231,7 +231,7 @@ class _Backward:
         live |= self.outside(op.body)
         self.use([op.upper, op.step], live)
         inside = set(live)
-        self.use([*_yields(op.body), op.iv], inside)
+        self.use([*op.body.yielded, op.iv], inside)
         self.block(op.body, inside)
         self.define_all(op.body.args, inside | live)
         self.use(op.init, live)
@@ -244,7 +244,7 @@ class _Backward:
         assert isinstance(end, control.Condition)
         live |= self.outside(op.before) | self.outside(op.body)
         inside = set(live)
-        self.use(_yields(op.body), inside)
+        self.use(op.body.yielded, inside)
         self.block(op.body, inside)
         inside |= live
         self.use([end.flag], inside)  # read after the values have been handed to the body
@@ -259,7 +259,7 @@ class _Backward:
         before = set(live)
         for block in op.regions:
             inside = set(live)
-            self.use(_yields(block), inside)
+            self.use(block.yielded, inside)
             self.block(block, inside)
             before |= inside
         live |= before
@@ -313,11 +313,6 @@ class _Homes:
             self.members[a].append(v)
             self.of[v] = a
         self.interferes[a] |= self.interferes.pop(b)
-
-
-def _yields(block: Block) -> tuple[Value, ...]:
-    end = block.terminator
-    return end.values if isinstance(end, control.Yield) else ()
 
 
 def _has_registers(value: Value) -> bool:

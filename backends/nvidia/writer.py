@@ -198,7 +198,7 @@ class _Writer:
             with w.scope():
                 self.block(op.body)
                 w.code.at(op.loc)
-                self.hand_over(op.carried, _yielded(op.body))
+                self.hand_over(op.carried, op.body.yielded)
                 w.emit(f"add.{typed} {iv}, {iv}, {step};")
             again = w.temp("pred")
             w.emit(f"setp.lt.{typed} {again}, {iv}, {upper};")
@@ -220,7 +220,7 @@ class _Writer:
             self.settle([arg], [arg])
         with w.scope():
             self.block(op.body)
-            self.hand_over(op.before.args, _yielded(op.body))
+            self.hand_over(op.before.args, op.body.yielded)
         w.code.place(test)
         with w.scope():
             self.block(op.before)
@@ -258,14 +258,14 @@ class _Writer:
     def arm(self, block: Block, results: Sequence[Value]) -> None:
         with self.w.scope():
             self.block(block)
-            self.hand_over(results, _yielded(block))
+            self.hand_over(results, block.yielded)
 
     def is_empty(self, block: Block, results: Sequence[Value]) -> bool:
         """Whether a branch has no operation and every value that it yields is in its home already."""
         if any(not op.terminator for op in block.ops):
             return False
         home = self.w.plan.home
-        pairs = [(d, s) for d, s in zip(results, _yielded(block), strict=True) if in_registers(d)]
+        pairs = [(d, s) for d, s in zip(results, block.yielded, strict=True) if in_registers(d)]
         return all(d in home and home.get(s) is home[d] for d, s in pairs)
 
     def is_uniform(self, value: Value) -> bool:
@@ -302,11 +302,6 @@ _CONTROL: dict[type[Op], Callable[[_Writer, Any], None]] = {
 def in_registers(value: Value) -> bool:
     """Tokens and the like are not."""
     return isinstance(value.type, (ScalarType, RegsType))
-
-
-def _yielded(block: Block) -> tuple[Value, ...]:
-    end = block.terminator
-    return end.values if isinstance(end, control.Yield) else ()
 
 
 def _trips(op: control.For) -> int | None:

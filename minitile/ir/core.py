@@ -236,6 +236,17 @@ class Block:
     def terminator(self) -> Op | None:
         return self.ops[-1] if self.ops and self.ops[-1].terminator else None
 
+    @property
+    def yielded(self) -> list[Value]:
+        """What the terminator hands on; one that hands on nothing may be left out."""
+        end = self.terminator
+        return end.operands if end is not None else []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing but a terminator."""
+        return not self.ops or self.ops[0].terminator
+
     def walk(self) -> Iterator[Op]:
         """All operations, outer before inner, in program order."""
         for op in self.ops:

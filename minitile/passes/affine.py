@@ -288,8 +288,7 @@ class Facts:
         if rule is not None:
             return rule(self, op)
         if isinstance(op, control.If):
-            ends = [r.terminator for r in op.regions]
-            return Bounds(cases=[self.affine(e.operands[v.index]) for e in ends if e is not None])
+            return Bounds(cases=[self.affine(region.yielded[v.index]) for region in op.regions])
         source = op.a.dtype if isinstance(op, arith.Cast) else v.dtype
         return _type_bounds(source if source.bits < v.dtype.bits else v.dtype)
 

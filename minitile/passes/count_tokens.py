@@ -19,6 +19,8 @@ wait for or a wait before this one has covered it, disappears. A copy that is aw
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, hopper, roles, tile
 from minitile.ir.types import TokenType, Type
@@ -105,14 +107,9 @@ def _meet(into: Ages, other: Ages) -> bool:
     return changed
 
 
-def _carry(ages: Ages, targets: tuple[Value, ...], sources: list[Value] | tuple[Value, ...]) -> Ages:
+def _carry(ages: Ages, targets: tuple[Value, ...], sources: Sequence[Value]) -> Ages:
     """The ages that targets get from sources."""
     return {t: ages[s] for t, s in zip(targets, sources, strict=True) if isinstance(t.type, TokenType)}
-
-
-def _yields(block: Block) -> list[Value]:
-    end = block.terminator
-    return end.operands if end is not None else []
 
 
 def _for(op: control.For, ages: Ages, counts: dict[Op, int]) -> None:
@@ -121,11 +118,11 @@ def _for(op: control.For, ages: Ages, counts: dict[Op, int]) -> None:
     while True:
         end = dict(head)
         _block(op.body, end, counts)
-        back = end | _carry(end, op.carried, _yields(op.body))
+        back = end | _carry(end, op.carried, op.body.yielded)
         if not _meet(head, back):
             break
     ages |= results
-    _meet(ages, end | _carry(end, op.results, _yields(op.body)))
+    _meet(ages, end | _carry(end, op.results, op.body.yielded))
 
 
 def _while(op: control.While, ages: Ages, counts: dict[Op, int]) -> None:
@@ -133,10 +130,10 @@ def _while(op: control.While, ages: Ages, counts: dict[Op, int]) -> None:
     while True:
         left = dict(head)
         _block(op.before, left, counts)
-        passed = _yields(op.before)[1:]
+        passed = op.before.yielded[1:]
         end = left | _carry(left, op.body.args, passed)
         _block(op.body, end, counts)
-        if not _meet(head, end | _carry(end, op.before.args, _yields(op.body))):
+        if not _meet(head, end | _carry(end, op.before.args, op.body.yielded)):
             break
     for token in ages:
         ages[token] = left[token]
@@ -148,6 +145,6 @@ def _if(op: control.If, ages: Ages, counts: dict[Op, int]) -> None:
     for region in op.regions:
         end = dict(ages)
         _block(region, end, counts)
-        ends.append(end | _carry(end, op.results, _yields(region)))
+        ends.append(end | _carry(end, op.results, region.yielded))
     _meet(ends[0], ends[1])
     ages.update({token: age for token, age in ends[0].items() if token in ages or token in op.results})

@@ -62,7 +62,7 @@ def _idle(op: Op) -> bool:
     """Whether a loop or branch has no results and does nothing."""
     if op.results or not isinstance(op, (control.For, control.If)):
         return False
-    return all(not region.ops or region.ops[0].terminator for region in op.regions)
+    return all(region.is_empty for region in op.regions)
 
 
 def _for(op: control.For, live: set[Value]) -> None:

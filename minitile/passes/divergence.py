@@ -79,20 +79,17 @@ class _Search:
         choice = op.condition in self.divergent
         for region in op.regions:
             self.block(region)
-            end = region.terminator
-            if end is not None and op.results:
-                self.mark(op.results, end.operands, choice)
+            self.mark(op.results, region.yielded, choice)
 
     def loop(self, op: control.For) -> None:
         trips = self.any([op.lower, op.upper, op.step])
         if trips:
             self.divergent.add(op.iv)
         self.mark(op.carried, op.init, trips)
-        while True:
+        changed = True
+        while changed:
             self.block(op.body)
-            end = op.body.terminator
-            if end is None or not self.mark(op.carried, end.operands, trips):
-                break
+            changed = self.mark(op.carried, op.body.yielded, trips)
         self.mark(op.results, op.carried, trips)
 
     def repeat(self, op: control.While) -> None:
@@ -106,5 +103,4 @@ class _Search:
             self.mark(op.body.args, end.values, choice)
             self.mark(op.results, end.values, choice)
             self.block(op.body)
-            back = op.body.terminator
-            changed = back is not None and self.mark(op.before.args, back.operands, choice)
+            changed = self.mark(op.before.args, op.body.yielded, choice)

@@ -74,8 +74,8 @@ class Example:
             return (op.shape[op.dim] - 1) * self.last
         if isinstance(op, control.If):
             condition = self.value(op.condition)
-            end = (op.then if condition else op.orelse).terminator
-            return None if condition is None or end is None else self.value(end.operands[v.index])
+            taken = op.then if condition else op.orelse
+            return None if condition is None else self.value(taken.yielded[v.index])
         if isinstance(op, arith.Select):
             condition = self.value(op.condition)
             return None if condition is None else self.value(op.a if condition else op.b)

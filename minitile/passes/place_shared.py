@@ -19,6 +19,7 @@ takes no room.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from minitile.ir.core import Block, Kernel, Op, Value
@@ -110,8 +111,7 @@ class _Walk:
                         self.filling.setdefault(access.token, set()).add(access.mem)
 
     def control(self, op: Op) -> None:
-        ends = [region.terminator for region in op.regions]
-        yields = [tuple(end.operands) if end is not None else () for end in ends]
+        yields = [region.yielded for region in op.regions]
         if isinstance(op, control.For):
             self.carry(op.carried, op.init)
             self.carry(op.carried, yields[0], op)
@@ -126,7 +126,7 @@ class _Walk:
             for values in yields:
                 self.carry(op.results, values)
 
-    def carry(self, targets: tuple[Value, ...], sources: tuple[Value, ...], around: Op | None = None) -> None:
+    def carry(self, targets: tuple[Value, ...], sources: Sequence[Value], around: Op | None = None) -> None:
         for target, source in zip(targets, sources, strict=True):
             if isinstance(target.type, TokenType):
                 self.flows.append((source, target, around))

@@ -220,9 +220,7 @@ class _Simplify(Rewriter):
         if self.facts.nonnegative(lower + step - upper) and self.facts.less(lower, upper):
             self.map.update(zip(op.body.args, (op.lower, *op.init), strict=True))
             return self.inline(op.body)
-        end = op.body.terminator
-        yields = end.operands if end is not None else []
-        same = [y is a or y is i for y, a, i in zip(yields, op.carried, op.init, strict=True)]
+        same = [y is a or y is i for y, a, i in zip(op.body.yielded, op.carried, op.init, strict=True)]
         for a, r, i, s in zip(op.carried, op.results, op.init, same, strict=True):
             if s:
                 self.map[a] = self.map[r] = i

@@ -207,4 +207,4 @@ class _Pipelined:
 def _is_empty_if(op: Op) -> bool:
     if not isinstance(op, control.If) or op.results:
         return False
-    return all(not region.ops or region.ops[0].terminator for region in op.regions)
+    return all(region.is_empty for region in op.regions)

@@ -240,14 +240,13 @@ class _Walk:
         for region in op.regions:
             end = state.copy()
             self.block(region, end, before)
-            if op.results and region.terminator is not None:
-                end.carry(op.results, region.terminator.operands)
+            end.carry(op.results, region.yielded)
             ends.append(end)
         state.pending, state.tokens = ends[0].pending, ends[0].tokens
         state.join(ends[1])
 
     def loop(self, op: control.For, state: _State, before: set[Op]) -> None:
-        yields = op.body.terminator.operands if op.body.terminator is not None else []
+        yields = op.body.yielded
         step = self.facts.affine(op.step)
         inside = self.inside(op)
 
@@ -296,9 +295,7 @@ class _Walk:
         return None if needed - found else left & later.pending
 
     def repeat(self, op: control.While, state: _State, before: set[Op]) -> None:
-        condition, back_edge = op.before.terminator, op.body.terminator
-        assert condition is not None
-        passed = condition.operands[1:]
+        passed = op.before.yielded[1:]
         inside = self.inside(op)
 
         def body(head: _State, found: set[Op]) -> tuple[_State, _State]:
@@ -309,7 +306,7 @@ class _Walk:
             end.carry(op.body.args, passed)
             self.block(op.body, end, found)
             again = self.leave(end, None, inside)
-            for arg, source in zip(op.before.args, back_edge.operands if back_edge is not None else [], strict=True):
+            for arg, source in zip(op.before.args, op.body.yielded, strict=True):
                 if source in end.tokens:
                     again.tokens[arg] = self.shift(end.tokens[source], None, None, inside)
             return left, again

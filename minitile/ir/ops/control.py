@@ -46,8 +46,7 @@ class For(Op, name="for"):
         return self.body.args[1:]
 
     def relations(self) -> list[Relation]:
-        end = self.body.terminator
-        columns = zip(self.init, self.carried, end.operands if end is not None else (), self.results, strict=True)
+        columns = zip(self.init, self.carried, self.body.yielded, self.results, strict=True)
         return [Same(carried, v, firm=True) for i, carried, y, r in columns for v in (i, y, r)]
 
     def verify(self) -> None:
@@ -75,10 +74,8 @@ class While(Op, name="while"):
         return tuple(v.type for v in (end.values if isinstance(end, Condition) else self.init))
 
     def relations(self) -> list[Relation]:
-        condition, end = self.before.terminator, self.body.terminator
-        assert isinstance(condition, Condition)
-        entered = zip(self.before.args, self.init, end.operands if end is not None else (), strict=True)
-        passed = zip(condition.values, self.body.args, self.results, strict=True)
+        entered = zip(self.before.args, self.init, self.body.yielded, strict=True)
+        passed = zip(self.before.yielded[1:], self.body.args, self.results, strict=True)
         found = [(a, v) for a, i, y in entered for v in (i, y)] + [(c, v) for c, a, r in passed for v in (a, r)]
         return [Same(like, v, firm=True) for like, v in found]
 
@@ -114,8 +111,11 @@ class If(Op, name="if"):
         return tuple(v.type for v in end.values) if isinstance(end, Yield) else ()
 
     def relations(self) -> list[Relation]:
-        ends = [b.terminator for b in (self.then, self.orelse)]
-        return [Same(r, e.operands[i], firm=True) for e in ends if e is not None for i, r in enumerate(self.results)]
+        return [
+            Same(r, v, firm=True)
+            for b in (self.then, self.orelse)
+            for r, v in zip(self.results, b.yielded, strict=True)
+        ]
 
     def verify(self) -> None:
         if self.condition.type != BOOL:

@@ -37,6 +37,8 @@ class Load:
     where: Array
     data: Array
     size: int
+    thread: int
+    site: int
     column: int = 0
     step: int = 0
     combine: Combine | None = None
@@ -212,7 +214,12 @@ class BulkCopies:
                 self.machine.find(Finding("missing_wait", message, access, space="shared"))
 
     def end(self) -> None:
-        """The batch is over: everything lands."""
+        """The batch is over: everything lands. A load that nobody has waited for may land in memory of others."""
+        for load in self.loads:
+            if load.size:
+                message = "the CTA has ended while this copy into its shared memory is in flight; wait for its mbarrier"
+                access = self.machine.access("async write", load.site, load.thread)
+                self.machine.find(Finding("missing_wait", message, access, space="shared"))
         for store in self.stores:
             self.finish(store)
             self._visible(store)

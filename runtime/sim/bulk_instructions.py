@@ -37,6 +37,7 @@ _REDUCTIONS: dict[str, Callable[[Array, Array], Array]] = {
     "inc": lambda old, limit: np.where(old >= limit, 0, old + 1).astype(old.dtype),
     "dec": lambda old, limit: np.where((old == 0) | (old > limit), limit, old - 1).astype(old.dtype),
 }
+NOWHERE, NOTHING = np.zeros(0, np.int64), np.zeros(0, np.uint8)
 _SIZE = "the size of a bulk copy must be a multiple of 16 bytes"
 
 
@@ -113,7 +114,7 @@ def _start_load(
         place = int(m.mbarriers.locate(np.array([thread]), np.array([at]), site)[0])
         barrier = m.mbarriers.get(place, thread, site)
         m.mbarriers.check_fenced(barrier, thread, site)
-        load = Load(barrier, rows, data, len(data), combine=combine)
+        load = Load(barrier, rows, data, len(data), thread, site, combine=combine)
         if m.race is not None:
             load.step = barrier.serial + 1
             load.column = m.race.proxy.load(thread, rows, site, barrier.key, load.step)
@@ -406,7 +407,7 @@ def _arrive_when_copied(ins: Instruction, linker: Linker) -> Handler:
             finish = m.copies.completion(thread)
 
             action = functools.partial(_copied, m, finish, barrier, thread, site)
-            m.bulk.load(Load(barrier, np.zeros(0, np.int64), np.zeros(0, np.uint8), 0, action=action))
+            m.bulk.load(Load(barrier, NOWHERE, NOTHING, 0, thread, site, action=action))
 
     return run
 

@@ -123,6 +123,8 @@ class MBarriers:
         barrier = MBarrier(cta, offset, count, (thread, now, site), serial=serial, pending=count)
         barrier.introduced.add(thread)
         self.at[place] = barrier
+        if self.machine.race is not None:
+            self.machine.race.proxy.reserve(place, True)
 
     def fence_init(self, threads: Array) -> None:
         """fence.mbarrier_init, or a proxy fence: what these threads have initialised is visible to the async proxy."""
@@ -315,6 +317,8 @@ def _invalidate(ins: Instruction, linker: Linker) -> Handler:
         ):
             m.mbarriers.get(place, thread, site)
             del m.mbarriers.at[place]
+            if m.race is not None:
+                m.race.proxy.reserve(place, False)
 
     return run
 

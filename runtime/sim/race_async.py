@@ -45,6 +45,7 @@ class AsyncRaces:
         self.knowledge = self.clocks.knowledge
         count = len(shared.written)
         self.active = False
+        self.reserved = np.zeros(count, bool)  # where an mbarrier lies
         self.column = np.zeros(count, np.int32)  # of the agent that wrote last, 0: none
         self.step = np.zeros(count, np.int64)
         self.site = np.zeros(count, np.int32)
@@ -78,6 +79,8 @@ class AsyncRaces:
 
     def generic(self, threads: Array, where: Array, site: int, writes: bool) -> None:
         """Threads access granules in the generic proxy."""
+        if writes:
+            self._check_reserved(int(threads[0]), where, site)
         if not self.active:
             return
         columns = self.column[where]
@@ -123,6 +126,8 @@ class AsyncRaces:
         """An agent accesses granules on behalf of threads of one CTA (or cluster), which all have to know of what was
         before; the access is over when the agent has done `step` steps."""
         domain = int(issuers[0]) // self.clocks.padded
+        if writes:
+            self._check_reserved(int(issuers[0]), where, site)
         known, aware = self.clocks.common(issuers), self.knowledge.common(issuers)
         fenced = aware[SHARED * self.clocks.padded : (SHARED + 1) * self.clocks.padded]
         base = domain * self.clocks.padded
@@ -163,7 +168,22 @@ class AsyncRaces:
         mine = (self.column[where] == column) & (self.step[where] == old)
         self.step[where[mine]] = new
 
+    def reserve(self, place: int, used: bool) -> None:
+        """An mbarrier begins or ends at an arena offset."""
+        self.reserved[self.shared.granules(np.array([place]), max(8, self.shared.granule))] = used
+
     # -- checks ---------------------------------------------------------------------------------------------------
+
+    def _check_reserved(self, me: int, where: Array, site: int) -> None:
+        hit = self.reserved[where]
+        if hit.any():
+            name, offset = self.shared.place(int(where[np.flatnonzero(hit)[0]]))
+            message = (
+                "this overwrites an mbarrier that is in use; give it memory of its own, or mbarrier.inval it first"
+            )
+            access = self.machine.access("write", site, me)
+            span = (offset, offset + self.shared.granule)
+            self.machine.find(Finding("barrier_mismatch", message, access, None, None, "shared", name, span))
 
     def _against_writer(
         self, issuers: Array, where: Array, site: int, known: Array, fenced: Array, base: int, writes: bool

@@ -69,7 +69,9 @@ class Sleepers:
 
     def stall(self) -> bool:
         """Nobody can run. Whether something could be done about it."""
-        if self.machine.bulk.force(set(self.asleep)):
+        if not self:
+            return False
+        if self.machine.bulk.force({key for key, sleepers in self.asleep.items() if sleepers}):
             return True
         late = [each for sleepers in self.asleep.values() for each in sleepers if each.times_out]
         if self.progress != self.seen:

@@ -121,6 +121,8 @@ class WarpGroups:
                 bool(accumulate[lanes[0]]),
             )
             self._tell_race(product)
+            if product.accumulates:
+                self._check_written(shape, warps[which])
             self.pending.append(product)
             step = self.commits[warps[which]] + 1
             for slots, table in ((shape.results, self.busy), (shape.fragments, self.reading)):
@@ -297,6 +299,17 @@ class WarpGroups:
             if busy is not None and (busy[warps] > self.finished[warps]).any():
                 self._touched(slot, "read", shape.site, int(warps[0]) * 32)
                 break
+
+    def _check_written(self, shape: Shape, warps: Array) -> None:
+        """A product that accumulates needs accumulators with values."""
+        for slot in shape.results:
+            tables = [table[slot][warps] for table in (self.wrote, self.busy) if slot in table]
+            if not tables or not np.any(tables, axis=0).all():
+                name = self._name(slot)
+                message = f"the product adds to accumulator {name}, which was never written; set scale-d to false"
+                access = self.machine.access("wgmma", shape.site, int(warps[0]) * 32)
+                self.machine.find(Finding("uninitialised", message, access, space="register", buffer=name))
+                return
 
     def check_registers(self, sel: Sel, site: int, reads: list[int], writes: list[int]) -> None:
         """An instruction reads and writes registers that products use."""

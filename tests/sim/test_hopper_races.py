@@ -284,3 +284,23 @@ def test_the_finding_names_both_sides() -> None:
     assert finding.buffer == "smem"
     assert finding.space == "shared"
     assert "fence.proxy.async" in finding.message
+
+
+@pytest.mark.parametrize("how", ["[x1]", "[bar]", "[bar+8]"])
+def test_an_mbarrier_is_overwritten(how: str) -> None:
+    """By a thread's store, or by a copy."""
+    body = INIT.replace("[bar]", "[s+64]") + (STS if how == "[x1]" else TMA.replace("[bar]", "[s+4096]"))
+    if how != "[x1]":
+        body = INIT.replace("[bar]", "[s+4096]") + body.replace("    bar.sync 0;", "", 1).replace(
+            "@lead fence", "@!lead fence"
+        )
+        body = body.replace("@!lead fence.mbarrier_init.release.cluster;", "") + WAIT.replace("[bar]", "[s+4096]")
+    report = run(body, gpu=False)
+    assert "barrier_mismatch" in {finding.kind for finding in report.findings}, report.findings
+
+
+def test_a_copy_outlives_its_cta() -> None:
+    silent(run(INIT + TMA + WAIT))
+    report = run(INIT + TMA, gpu=False)
+    assert [finding.kind for finding in report.findings] == ["missing_wait"]
+    assert "has ended" in report.findings[0].message

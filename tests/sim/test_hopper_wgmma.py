@@ -344,6 +344,14 @@ def test_pairs(name: str, schedule: str) -> None:
     assert {finding.kind for finding in report.findings} == {kind}, str(report.findings)
 
 
+def test_an_accumulator_without_a_value() -> None:
+    body = small(FENCE + MMA + WAIT0).replace("    mov.b32 d2, 0;\n", "")
+    report = simulate(body, [np.zeros(4, np.uint32)], gpu=False)
+    assert [finding.kind for finding in report.findings] == ["uninitialised"]
+    assert report.findings[0].buffer == "d2"
+    silent(simulate(body.replace("setp.eq.u32 p", "setp.ne.u32 p"), [np.zeros(4, np.uint32)], gpu=False))
+
+
 def test_part_of_a_warpgroup() -> None:
     """Three of four warps issue a product: the hardware would hang or worse."""
     body = "    setp.eq.u32 q, warp, 3;\n    @q bra SKIP;\n" + FENCE + MMA + WAIT0 + "SKIP:\n"

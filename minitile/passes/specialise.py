@@ -14,8 +14,8 @@
                                                                   yield %c1, %t1, %i, next(%i, %p) }
                                                                 %r = await %c, %t ; store %r, %C[…] }
 
-A gemm whose result goes into the next one and nowhere else stays in flight; the slot of the gemm before it is
-released behind its issue. Any other gemm is awaited at once and its slot released at the iteration's end. `index` and
+A gemm whose result only goes into the next iteration stays in flight until something there uses it, and its slot is
+released then (behind the issue of the next gemm, when that is the use). Any other gemm is awaited at once. `index` and
 `phase` are carried, so trip counts of 0 and 1 need no case of their own.
 
 What this pass cannot do yet it leaves to software pipelining; `context.notes` says why. It wants one pipelined loop,
@@ -258,24 +258,37 @@ def _slice(loop: control.For, copies: list[tile.Copy]) -> list[Op]:
 def _consumer(b: Builder, plan: _Plan, rings: list[Value], early: Value | None) -> None:
     """The loop's own body, rewritten: receives before a ring's first gemm, releases behind its last one."""
     loop, body = plan.loop, plan.loop.body
-    chained = _chained(loop, plan)
+    end = loop.body.ops[-1]
+    assert isinstance(end, control.Yield)
+    carried = {gemm: n for gemm in plan.gemms if (n := _handed_on(loop, gemm, end)) is not None}
     staying = {c.dst for c in plan.early}
     zero = b.constant(0)
     if early is not None:
         b.emit(roles.Receive(early, zero, zero))
     done = b.emit(tile.NoToken(counter="wgmma")).result
-    flight = body.add_arg(done.type, "flight")
+    flight = {gemm: body.add_arg(done.type, "flight") for gemm in carried}
     last, index, phase = (body.add_arg(zero.type, n) for n in ("last", "slot", "phase"))
     first_of = {ring.gemms[0]: channel for ring, channel in zip(plan.rings, rings, strict=True)}
     last_of = {ring.gemms[-1]: channel for ring, channel in zip(plan.rings, rings, strict=True)}
     old, body.ops = body.ops, []
-    end = old[-1]
-    assert isinstance(end, control.Yield)
+    tokens: dict[tile.Gemm, Value] = {}
     renamed: dict[Value, Value] = {}
-    token: Value = flight
+    waiting = dict(carried)  # gemms of the iteration before that nobody has awaited yet
+
+    def settle(gemm: tile.Gemm) -> None:
+        """The gemm of the iteration before is complete: its slot is free."""
+        del waiting[gemm]
+        if gemm in last_of:
+            more = b.compare("gt", body.args[0], loop.lower)
+            b.emit(roles.Release(last_of[gemm], last, condition=more))
+
     with b.inside(body):
         for op in old[:-1]:
-            op.replace_operands(lambda v: renamed.get(v, v))
+            for gemm, n in list(waiting.items()):
+                if op is not gemm and loop.carried[n] in _uses(op):
+                    renamed[loop.carried[n]] = b.emit(roles.Await(loop.carried[n], flight[gemm])).result
+                    settle(gemm)
+            _replace_uses(op, renamed)
             if op in plan.copies:
                 continue
             if not isinstance(op, tile.Gemm):
@@ -283,26 +296,40 @@ def _consumer(b: Builder, plan: _Plan, rings: list[Value], early: Value | None) 
                 continue
             if op in first_of:
                 b.emit(roles.Receive(first_of[op], index, phase))
-            gemm = _issue(b, op, index, staying)
-            if chained is not None:
-                renamed[op.result], token = gemm.results
-                b.emit(tile.Wait(flight))
-                more = b.compare("gt", body.args[0], loop.lower)
-                b.emit(roles.Release(last_of[op], last, condition=more))
+            issued = _issue(b, op, index, staying)
+            if op not in carried:
+                renamed[op.result] = b.emit(roles.Await(*issued.results)).result
+                renamed[op.result].name = op.result.name
+                if op in last_of:
+                    b.emit(roles.Release(last_of[op], index))
                 continue
-            renamed[op.result] = b.emit(roles.Await(*gemm.results)).result
-            renamed[op.result].name = op.result.name
-            if op in last_of:
-                b.emit(roles.Release(last_of[op], index))
+            renamed[op.result], tokens[op] = issued.results
+            if op in waiting:
+                b.emit(tile.Wait(flight[op]))
+                settle(op)
         values = tuple(renamed.get(v, v) for v in end.values)
-        b.emit(control.Yield((*values, token, index, *_next(b, index, phase, plan.slots))))
-    new = b.emit(control.For(loop.lower, loop.upper, loop.step, (*loop.init, done, zero, zero, zero), body=body))
+        b.emit(control.Yield((*values, *(tokens[g] for g in carried), index, *_next(b, index, phase, plan.slots))))
+    starts = (*loop.init, *(done for _ in carried), zero, zero, zero)
+    new = b.emit(control.For(loop.lower, loop.upper, loop.step, starts, body=body))
+    at = {n: len(loop.results) + i for i, n in enumerate(carried.values())}
     for n, result in enumerate(loop.results):
         fresh = new.results[n]
-        if n == chained:
-            fresh = b.emit(roles.Await(fresh, new.results[len(loop.results)])).result
+        if n in at:
+            fresh = b.emit(roles.Await(fresh, new.results[at[n]])).result
         # The code behind the loop keeps using the old results: they are what the new values define.
         _replace_result(result, fresh)
+
+
+def _uses(op: Op) -> set[Value]:
+    """The operands of an operation and of all in its regions."""
+    return {v for inner in (op, *(o for region in op.regions for o in region.walk())) for v in inner.operands}
+
+
+def _replace_uses(op: Op, renamed: dict[Value, Value]) -> None:
+    op.replace_operands(lambda v: renamed.get(v, v))
+    for region in op.regions:
+        for inner in region.walk():
+            inner.replace_operands(lambda v: renamed.get(v, v))
 
 
 def _replace_result(old: Value, new: Value) -> None:
@@ -312,18 +339,12 @@ def _replace_result(old: Value, new: Value) -> None:
     old.owner, old.index = owner, new.index
 
 
-def _chained(loop: control.For, plan: _Plan) -> int | None:
-    """The number of the carried value that the only gemm accumulates into and nothing else touches."""
-    if len(plan.gemms) != 1:
+def _handed_on(loop: control.For, gemm: tile.Gemm, end: control.Yield) -> int | None:
+    """The number of the carried value that the gemm's result is, if it is nothing else: it may stay in flight."""
+    if [op for op in loop.body.walk() if gemm.result in op.operands] != [end]:
         return None
-    (gemm,) = plan.gemms
-    end = loop.body.terminator
-    assert isinstance(end, control.Yield)
-    uses = [op for op in loop.body.walk() if gemm.result in op.operands or gemm.c in op.operands]
-    if gemm.c not in loop.carried or uses != [gemm, end]:
-        return None
-    n = loop.carried.index(gemm.c)
-    return n if end.values[n] is gemm.result and list(end.values).count(gemm.result) == 1 else None
+    places = [n for n, v in enumerate(end.values) if v is gemm.result]
+    return places[0] if len(places) == 1 else None
 
 
 def _issue(b: Builder, op: tile.Gemm, slot: Value, staying: set[Value]) -> roles.AsyncGemm:

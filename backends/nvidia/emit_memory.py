@@ -4,7 +4,7 @@ The instruction's vector form follows from width × element bits: up to four reg
 travel in words where an access is at least 32 bits wide. A load under a predicate writes zeros first, then loads if it
 holds.
 
-Sources: PTX ISA 8.3, 9.7.8.8 (ld), 9.7.8.9 (ld.global.nc), 9.7.8.11 (st), 9.7.8.24.3 (cp.async),
+Sources: PTX ISA 8.3, 9.7.8.8 (ld), 9.7.8.11 (st), 9.7.8.24.3 (cp.async),
 9.7.13.4.15 (ldmatrix).
 """
 
@@ -49,8 +49,7 @@ def load(w: Emitter, op: thread.LoadMem) -> None:
     accesses = op.count // op.width
     places = addresses(w, op.address, op.address_of, op.offsets)
     guards = w.guards(op.predicate, op.predicate_of, accesses)
-    cache = f".{op.cache}" if op.cache else ""
-    opcode = f"ld.{op.space}{cache}"
+    opcode = f"ld.{op.space}"
     bits = op.width * dtype.bits
     if dtype.bits >= 32:
         targets = w.element_targets(result)

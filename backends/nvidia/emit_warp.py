@@ -114,20 +114,12 @@ def _accumulator(w: Emitter, value: Value) -> list[str]:
 
 
 def shuffle_xor(w: Emitter, op: thread.ShuffleXor) -> None:
-    _shuffle(w, op.a, op.result, "bfly", str(op.mask))
-
-
-def shuffle(w: Emitter, op: thread.Shuffle) -> None:
-    _shuffle(w, op.a, op.result, "idx", w.element(op.lane))
-
-
-def _shuffle(w: Emitter, source: Value, result: Value, mode: str, operand: str) -> None:
     """Every register through shfl.sync, which moves 32 bits: narrow elements go packed, 64-bit ones in halves."""
 
     def move(d: str, x: str) -> None:
-        w.emit(f"shfl.sync.{mode}.b32 {d}, {x}, {operand}, 31, -1;")
+        w.emit(f"shfl.sync.bfly.b32 {d}, {x}, {op.mask}, 31, -1;")
 
-    dtype = source.dtype
+    source, result, dtype = op.a, op.result, op.a.dtype
     if fills_words(source):
         for d, x in zip(w.targets(result), w.words(source), strict=True):
             move(d, x)
@@ -205,7 +197,6 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     thread.MmaSync: mma,
     thread.RoundTf32: round_tf32,
     thread.ShuffleXor: shuffle_xor,
-    thread.Shuffle: shuffle,
     thread.Barrier: barrier,
     thread.Trap: trap,
     thread.Pick: pick,

@@ -1,6 +1,6 @@
 """What an operation touches: the one description that barriers, fences, waits and scheduling are computed from.
 
-An `Access` names the memory object, the version or slot of it, the byte region, and through which proxy it goes.
+An `Access` names the memory object, the version or slot of it, the byte region, who accesses it and by which proxy.
 Passes that insert synchronisation ask `op.accesses()`; they know no operation by name.
 """
 
@@ -24,6 +24,7 @@ class Access:
     proxy     "generic", "async" (TMA, wgmma) or "tensormap"
     token     the token whose completion ends the access; None: it is complete at once, for the accessing thread
     channel   what orders the access with the others of the same memory, if it is not barriers: a channel's slots
+    threads   "all" threads of the CTA, or "one" elected thread of it
     place     what each thread's addresses come from: with equal places, each thread touches the same bytes twice
     """
 
@@ -34,6 +35,7 @@ class Access:
     proxy: str = "generic"
     token: Value | None = None
     channel: Value | None = None
+    threads: str = "all"
     place: object = None
 
     @property

@@ -65,6 +65,8 @@ def is_private(access: Access) -> bool:
 
 
 def touch(op: Op, access: Access, thread: object, facts: Facts) -> Touch:
+    if access.threads == "one" and thread is None:
+        thread = "elected"
     return Touch(access.kind, access.mem, slot_of(access, facts), access.region, thread, access.place, op)
 
 

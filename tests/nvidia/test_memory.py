@@ -247,9 +247,3 @@ def test_impossible_atomics_are_refused() -> None:
     make.emit(op)
     with pytest.raises(TargetError, match="no atomic xor on f32"):
         make.write()
-
-
-def test_cache_operator() -> None:
-    make = Make({"x": "f32", "out": "f32"})
-    make.store("out", make.thread(), make.load("x", make.thread(), cache="nc"))
-    assert "ld.global.nc.f32" in make.write().text

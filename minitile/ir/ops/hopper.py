@@ -78,7 +78,7 @@ class TmaLoad(Op, name="tma_load", stage="thread"):
     predicate: Value | None = maybe()
 
     def accesses(self) -> tuple[Access, ...]:
-        return (Access("write", self.mem, self.slot, proxy="async", channel=self.ring),)
+        return (Access("write", self.mem, self.slot, proxy="async", channel=self.ring, threads="one"),)
 
 
 class SetMaxRegisters(Op, name="set_max_registers", stage="thread"):

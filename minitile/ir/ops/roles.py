@@ -102,8 +102,8 @@ class TmaCopy(Op, name="tma_copy", stage="tile"):
 
     def accesses(self) -> tuple[Access, ...]:
         return (
-            Access("read", self.src, proxy="async"),
-            Access("write", self.dst, self.index, proxy="async", channel=self.channel),
+            Access("read", self.src, proxy="async", threads="one"),
+            Access("write", self.dst, self.index, proxy="async", channel=self.channel, threads="one"),
         )
 
 

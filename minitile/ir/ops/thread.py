@@ -150,7 +150,7 @@ class Offsets(Op, name="offsets", stage="thread", pure=True):
 class LoadMem(Op, name="load_mem", stage="thread"):
     """`count` elements of `dtype` in count/width loads of `width` elements. Where the predicate is false: 0.
 
-    space: "global", "shared", "local"; cache: "" or PTX's operator such as "nc"."""
+    space: "global", "shared", "local"."""
 
     address: Value = operand()
     predicate: Value | None = maybe()
@@ -164,7 +164,6 @@ class LoadMem(Op, name="load_mem", stage="thread"):
     offsets: tuple[int, ...] = attr()
     predicate_of: tuple[int, ...] = attr(())
     span: Span = attr(None)
-    cache: str = attr("")
 
     def infer(self) -> tuple[Type, ...]:
         return (regs(self.count, self.dtype),)
@@ -323,19 +322,6 @@ class ShuffleXor(Op, name="shuffle_xor", stage="thread", pure=True):
 
     def infer(self) -> tuple[Type, ...]:
         return (self.a.type,)
-
-
-class Shuffle(Op, name="shuffle", stage="thread", pure=True):
-    """Each register from the lane given by `lane` (i32)."""
-
-    a: Value = operand()
-    lane: Value = operand()
-
-    def infer(self) -> tuple[Type, ...]:
-        return (self.a.type,)
-
-    def verify(self) -> None:
-        require(self.lane.type == I32, f"the lane is {self.lane.type}, not i32")
 
 
 class Barrier(Op, name="barrier", stage="thread", uniform=True):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .machine import Machine
 
 MAX_COUNT = (1 << 20) - 1
-_TRUNCATED = 6  # how many threads a report names
+_TRUNCATED = 2  # how many threads a report names
 
 
 @dataclass(slots=True, eq=False)

@@ -165,6 +165,50 @@ def test_multicast(schedule: str) -> None:
     assert run(lost, [TensorMap(source, (8, 32)), out], maps=1, schedule=schedule, gpu=False).findings
 
 
+TWICE = """    @lead mbarrier.init.shared::cta.b64 [bar], 1;
+    @lead fence.mbarrier_init.release.cluster;
+{sync}    mov.u32 x7, 1024;
+    mov.u16 mask, 3;
+    setp.eq.u32 q, rank, 0;
+    and.pred q, q, lead;
+    @lead mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 1024;
+{sync}{copy}{first}
+    shl.b32 x0, tid, 4;
+    add.u32 x0, x0, s;
+    ld.shared.v4.u32 {{v0, v1, v2, v3}}, [x0];
+    {fence}
+    @lead mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 1024;
+{between}{copy}{second}{sync}"""
+COPY = (
+    "    @q cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+    " [s], [a0], x7, [bar], mask;\n"
+)
+RELEASE = "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;"
+ACQUIRE = "    fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;\n"
+
+
+def twice(fence: str, between: str) -> str:
+    body = TWICE.format(sync=SYNC, copy=COPY, first=wait(0, "0"), second=wait(1, "1"), fence=fence, between=between)
+    return frame(body, registers=".reg .b16 mask;", limits=PAIR)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("fence", [RELEASE, "fence.proxy.async.shared::cta;"])
+def test_multicast_over_what_the_other_cta_has_read(fence: str, schedule: str) -> None:
+    """The reader fences before the synchronisation; a fence behind it, or at the issuer, does not do."""
+    args = [np.arange(256, dtype=np.uint32)]
+    options = {"block": 64, "grid": 2, "cluster": (2, 1, 1), "schedule": schedule}
+    assembles(twice(fence, SYNC + ACQUIRE))
+    silent(simulate(twice(fence, SYNC + ACQUIRE), args, **options))
+    for wrong, kind in (
+        (twice("", SYNC + ACQUIRE), "missing_proxy_fence"),
+        (twice("", SYNC + f"    {RELEASE}\n"), "missing_proxy_fence"),
+        (twice(fence, "    bar.sync 0;\n"), "missing_barrier"),
+    ):
+        report = simulate(wrong, args, gpu=False, **options)
+        assert kind in {finding.kind for finding in report.findings}, report.findings
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_bulk_copy_to_another_cta(schedule: str) -> None:
     body = f"""    @lead mbarrier.init.shared::cta.b64 [bar], 1;

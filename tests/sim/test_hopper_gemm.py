@@ -50,6 +50,12 @@ def test_assembles_and_agrees_with_the_gpu() -> None:
     assert error < 1.01
 
 
+def test_without_the_race_model() -> None:
+    error, report = multiply(hopper_gemm(), (128, 128, 192), check=False, gpu=False)
+    silent(report)
+    assert error < 1.01
+
+
 def synchronisations() -> list[tuple[int, str]]:
     """The lines of the text that only order things; of equal neighbours one."""
     wanted = re.compile(

@@ -29,3 +29,11 @@ def test_softmax(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setenv("MINITILE_VERIFY", "1")
     softmax.compile(*[mt.spec((16, 256), "float32")] * 2, target=target, rows=2, columns=256, threads=128)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_attention(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from attention import attention
+
+    monkeypatch.setenv("MINITILE_VERIFY", "1")
+    attention.compile(*[mt.spec((1, 2, 256, 128), "bfloat16")] * 4, target=target, num_stages=2, causal=True)

@@ -1,5 +1,5 @@
-"""All operations. `arith` and `control` are legal in both stages, `tile` in the tile stage, `thread` in the thread
-stage."""
+"""All operations. `arith` and `control` are legal in both stages, `tile` and `roles` in the tile stage, `thread` and
+`hopper` (what sm_90a alone has) in the thread stage."""
 
 from minitile.ir.ops import arith, control, hopper, roles, thread, tile
 

@@ -20,9 +20,9 @@ from typing import Any
 
 from minitile.ir.builder import INTEGER, constant_of, fold, wrap
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import arith, control
+from minitile.ir.ops import arith, control, tile
 from minitile.ir.rewrite import Rewriter
-from minitile.ir.types import DType, ScalarType, dtype_of
+from minitile.ir.types import DType, RegsType, ScalarType, TileType, dtype_of
 from minitile.passes.affine import Affine, Facts
 from minitile.passes.dead_code import remove_dead
 from minitile.passes.manager import PassContext
@@ -61,8 +61,12 @@ class _Simplify(Rewriter):
                 self.block(region)
 
     def number(self, value: bool | int | float, op: Op) -> Value | None:
-        """A constant in place of an operation's result; None (no change) if the result is no scalar."""
+        """A constant in place of an operation's result, all over if that is a tile; None (no change) for registers."""
         t = op.result.type
+        if isinstance(t, TileType):
+            splat = self.b.emit(tile.Splat(self.b.constant(value, t.dtype), t.shape))
+            splat.result.type = t
+            return splat.result
         return self.b.constant(value, dtype_of(t)) if isinstance(t, ScalarType) else None
 
     # Arithmetic ----------------------------------------------------------------------------------------------------
@@ -179,10 +183,23 @@ class _Simplify(Rewriter):
         return None
 
     def compare(self, op: arith.Cmp) -> Result:
-        if not (isinstance(op.result.type, ScalarType) and op.a.dtype.is_int):
+        if not op.a.dtype.is_int or isinstance(op.result.type, RegsType):
             return None
         decided = self.decide(op.predicate, self.facts.affine(op.a), self.facts.affine(op.b))
         return None if decided is None else self.number(decided, op)
+
+    def select(self, op: arith.Select) -> Result:
+        """One side, where the condition is the same constant all over."""
+        splat = op.condition.op
+        condition = constant_of(splat.value) if isinstance(splat, tile.Splat) else None
+        chosen = op.a if condition else op.b
+        return None if condition is None or chosen.type != op.result.type else chosen
+
+    def expand(self, op: tile.Expand) -> Result:
+        """A constant tile, wider."""
+        splat = op.a.op
+        constant = constant_of(splat.value) if isinstance(splat, tile.Splat) else None
+        return None if constant is None else self.number(constant, op)
 
     def decide(self, predicate: str, a: Affine, b: Affine) -> bool | None:
         facts = self.facts
@@ -267,6 +284,8 @@ _RULES: dict[type[Op], Callable[[_Simplify, Any], Result]] = {
     arith.Min: _Simplify.least,
     arith.Max: _Simplify.least,
     arith.Cmp: _Simplify.compare,
+    arith.Select: _Simplify.select,
+    tile.Expand: _Simplify.expand,
     arith.Cast: _Simplify.cast,
     control.If: _Simplify.branch,
     control.For: _Simplify.loop,

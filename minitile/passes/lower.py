@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from minitile.ir.builder import Builder
@@ -178,15 +179,11 @@ class Lowering:
         """Σ ((tid // divisor) % size) * stride, None when there are no digits."""
         if not digits:
             return None
-        tid = self.tid
 
         def make(b: Builder) -> Value:
             total: Value | None = None
             for divisor, size, _, stride in digits:
-                part = b.floordiv(tid, divisor)
-                if divisor * size != self.threads:
-                    part = b.floormod(part, size)
-                part = b.mul(part, stride)
+                part = b.mul(self.digit(b, divisor, size), stride)
                 total = part if total is None else b.add(total, part)
             assert total is not None
             return total
@@ -196,24 +193,24 @@ class Lowering:
 
     def owner(self, layout: Layout) -> Value | None:
         """Is this thread the one that stores its elements? None: every thread is."""
-        replicas = layout.replica_digits()
-        if not replicas:
+        return self.at_zero([(divisor, size) for divisor, size, _, _ in layout.replica_digits()])
+
+    def at_zero(self, digits: Sequence[tuple[int, int]]) -> Value | None:
+        """Are these digits (divisor, size) of the thread's number all 0? None: there are none."""
+        if not digits:
             return None
-        tid = self.tid
 
         def make(b: Builder) -> Value:
-            result: Value | None = None
-            for divisor, size, _, _ in replicas:
-                part = b.floordiv(tid, divisor)
-                if divisor * size != self.threads:
-                    part = b.floormod(part, size)
-                here = b.compare("eq", part, 0)
-                result = here if result is None else b.and_(result, here)
-            assert result is not None
-            return result
+            first, *rest = (b.compare("eq", self.digit(b, divisor, size), 0) for divisor, size in digits)
+            return reduce(b.and_, rest, first)
 
-        value: Value = self.in_entry(("owner", replicas), make)
+        value: Value = self.in_entry(("zero", tuple(digits)), make)
         return value
+
+    def digit(self, b: Builder, divisor: int, size: int) -> Value:
+        """(tid // divisor) % size."""
+        part = b.floordiv(self.tid, divisor)
+        return part if divisor * size == self.threads else b.floormod(part, size)
 
     def first_thread(self) -> Value:
         value: Value = self.in_entry("first", lambda b: b.compare("eq", self.tid, 0))

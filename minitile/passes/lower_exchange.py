@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from minitile.ir.builder import Builder
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, thread, tile
 from minitile.ir.types import DTYPES, BufferType, DType, TileType, f32, u8
@@ -146,20 +145,7 @@ def only_one_replica(low: Lowering, layout: Layout, dims: Sequence[int]) -> Valu
     for divisor, size, dim, _ in layout.thread_digits():
         if dim in dims and divisor < layout.num_lanes:
             lanes.append((divisor, min(size, layout.num_lanes // divisor)))
-    if not lanes:
-        return None
-    tid = low.tid
-
-    def make(b: Builder) -> Value | None:
-        result: Value | None = None
-        for divisor, size in lanes:
-            part = b.floormod(b.floordiv(tid, divisor), size)
-            here = b.compare("eq", part, 0)
-            result = here if result is None else b.and_(result, here)
-        return result
-
-    value: Value = low.in_entry(("replica", tuple(lanes)), make)
-    return value
+    return low.at_zero(lanes)
 
 
 def storage(dtype: DType) -> DType:

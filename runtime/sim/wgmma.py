@@ -82,6 +82,7 @@ class WarpGroups:
         self.now = 1
         self.fenced = np.zeros(warps, np.int64)
         self.wrote: dict[int, Array] = {}
+        self.valued: set[tuple[tuple[int, ...], bytes]] = set()  # accumulators of warps that have values
 
     def key(self, warp: int) -> tuple[str, int, int]:
         """A warpgroup's name: as an agent, and for sleepers."""
@@ -302,6 +303,10 @@ class WarpGroups:
 
     def _check_written(self, shape: Shape, warps: Array) -> None:
         """A product that accumulates needs accumulators with values."""
+        key = (shape.results, warps.tobytes())
+        if key in self.valued:
+            return
+        self.valued.add(key)
         for slot in shape.results:
             tables = [table[slot][warps] for table in (self.wrote, self.busy) if slot in table]
             if not tables or not np.any(tables, axis=0).all():

@@ -1,7 +1,7 @@
 """sm_90a in the simulator: TMA, mbarriers, warp roles and wgmma, against float64, with every access checked.
 
-Small sizes on purpose: fewer K blocks than stages, none at all, tails in every dimension. Each synchronising instruction of
-the emitted GEMM is deleted in turn: the simulator must miss it.
+Small sizes on purpose: fewer K blocks than stages, none at all, tails in every dimension. Each synchronising
+instruction of the emitted GEMM is deleted in turn: the simulator must miss it.
 """
 
 from __future__ import annotations

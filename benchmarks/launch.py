@@ -100,7 +100,15 @@ def main() -> None:
     if args.out:
         found = {name: {"median": statistics.median(s), "least": min(s)} for name, s in times.items()}
         with open(args.out, "w", encoding="utf-8") as file:
-            json.dump({"device": torch.cuda.get_device_name(), "microseconds": found}, file, indent=2)
+            json.dump(
+                {
+                    "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+                    "device": torch.cuda.get_device_name(),
+                    "microseconds": found,
+                },
+                file,
+                indent=2,
+            )
 
 
 def measure(

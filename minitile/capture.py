@@ -1,27 +1,32 @@
 """What a kernel depends on besides its arguments: the globals and closure variables that it and its helpers read.
 
 `captures(function)` finds them by the names in its code; `Captures.current` says, cheaply enough for every call,
-whether all still have the values that were compiled in, and `key` stands for those values.
+whether all still have the values that were compiled in, and `key` stands for those values. A value is looked through:
+containers, NumPy arrays and objects of the user's own classes are what is in them at the time.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
+
 _FOREIGN = frozenset({*sys.stdlib_module_names, "numpy", "ml_dtypes", "torch", "cupy", "scipy", "minitile"}) - {
     "__main__"
 }
+_PLAIN = (int, float, complex, str, bytes, type(None), np.generic)
 _MISSING = object()
 
 
 @dataclass
 class Captures:
-    """`read` are (get, name, value): get(name) must give the very same value. `compared` are (value, copy): objects
-    that can change in place, and what they were."""
+    """`read` are (get, name, value): get(name) must give the very same value. `compared` are (value, snapshot): objects
+    that can change in place, and what was in them."""
 
     read: list[tuple[Callable[[str], Any], str, Any]] = field(default_factory=list)
     compared: list[tuple[Any, Any]] = field(default_factory=list)
@@ -30,11 +35,11 @@ class Captures:
         for get, name, value in self.read:
             if get(name) is not value:
                 return False
-        return not self.compared or all(_contents(x) == copy for x, copy in self.compared)
+        return not self.compared or all(_snapshot(value) == was for value, was in self.compared)
 
     def key(self) -> tuple[Any, ...]:
         """Hashable; equal for equal captured values."""
-        return tuple((name, _hashable(value)) for _, name, value in self.read)
+        return tuple((name, _snapshot(value)) for _, name, value in self.read)
 
 
 def captures(function: FunctionType) -> Captures:
@@ -54,19 +59,27 @@ def captures(function: FunctionType) -> Captures:
             keep(_cell_reader(cell), name, names)
 
     def keep(get: Callable[[str], Any], name: str, names: Iterable[str]) -> None:
-        """Note one variable; of a user's module, those of its attributes that are among the code's names."""
+        """Note one variable; of a user's module or class, those of its attributes that are among the code's names."""
         value = get(name)
         found.read.append((get, name, value))
         if isinstance(value, FunctionType):
             if not _foreign(value.__module__ or ""):
                 go(value)
         elif isinstance(value, ModuleType):
-            if not _foreign(value.__name__):
-                for attribute in names:
-                    if attribute in vars(value) and not isinstance(vars(value)[attribute], ModuleType):
-                        keep(vars(value).get, attribute, names)
-        elif _contents(value) is not None:
-            found.compared.append((value, _copy(_contents(value))))
+            members(value, value.__name__, names)
+        elif not isinstance(value, _PLAIN):
+            for owner in (value if isinstance(value, type) else type(value)).__mro__:
+                members(owner, owner.__module__, names)
+            if not isinstance(found_now := _snapshot(value), _Itself):
+                found.compared.append((value, found_now))
+
+    def members(owner: ModuleType | type, module: str, names: Iterable[str]) -> None:
+        if _foreign(module) or (owner, *names) in seen:
+            return
+        seen.add((owner, *names))
+        for attribute in names:
+            if attribute in vars(owner) and not isinstance(vars(owner)[attribute], ModuleType):
+                keep(vars(owner).get, attribute, names)
 
     go(function)
     return found
@@ -93,26 +106,48 @@ def _cell_reader(cell: Any) -> Callable[[str], Any]:
     return read
 
 
-def _contents(value: Any) -> Any:
-    """What can change inside an object; None if nothing that matters can."""
-    if isinstance(value, (list, dict, set)):
-        return value
-    if isinstance(value, (type, ModuleType, FunctionType)) or _foreign(type(value).__module__):
-        return None
-    return getattr(value, "__dict__", None)
+@dataclass(frozen=True, eq=False, slots=True)
+class _Itself:
+    """A value that counts as the object that it is."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
 
 
-def _copy(contents: Any) -> Any:
-    return type(contents)(contents)
+def _snapshot(value: Any, around: tuple[int, ...] = (), owned: bool = False) -> Any:
+    """What a value is and holds, hashable; equal as long as it means the same to a kernel (1, 1.0 and True do not).
+    An object that another one owns counts as itself: who knows what hangs on it."""
+    kind = type(value)
+    if isinstance(value, _PLAIN):
+        return kind, value
+    if id(value) in around:
+        return _Itself(value)
+    around = (*around, id(value))
+    if isinstance(value, list | tuple | deque):
+        return kind, tuple(_snapshot(x, around, owned) for x in value)
+    if isinstance(value, dict):
+        return kind, tuple((_snapshot(k, around, owned), _snapshot(x, around, owned)) for k, x in value.items())
+    if isinstance(value, set | frozenset):
+        return kind, frozenset(_snapshot(x, around, owned) for x in value)
+    if isinstance(value, bytearray):
+        return kind, bytes(value)
+    if isinstance(value, np.ndarray):
+        return kind, value.dtype, value.shape, value.tobytes()
+    if isinstance(value, (type, ModuleType, FunctionType)) or owned or _foreign(kind.__module__):
+        return _Itself(value)
+    return _Itself(value), tuple((name, _snapshot(x, around, True)) for name, x in _attributes(value))
 
 
-def _hashable(value: Any) -> Any:
-    """The value, so that equal ones meet; what cannot be hashed or has no value of its own stands by identity."""
-    contents = _contents(value)
-    if contents is not None:
-        return (id(value), repr(contents))
-    try:
-        hash(value)
-    except TypeError:
-        return (id(value), repr(value))
-    return (type(value), value)
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    """What an object of a user's class holds, in `__dict__` or in slots."""
+    yield from getattr(value, "__dict__", {}).items()
+    for kind in type(value).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+                yield name, getattr(value, name)

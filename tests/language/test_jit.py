@@ -1,5 +1,6 @@
 """The decorator: signatures, specialisation, what is compiled again and what is not, calls and their errors."""
 
+import dataclasses
 import sys
 
 import ml_dtypes
@@ -131,6 +132,63 @@ def test_captured_values_are_part_of_the_key(monkeypatch):
     monkeypatch.setitem(globals(), "scaled", lambda x: x)
     assert value() == 225
     assert len(done) == 7
+
+
+@dataclasses.dataclass
+class Settings:
+    width: int = 1
+    rows: list = dataclasses.field(default_factory=lambda: [1])
+    depth = 1  # of the class
+
+
+class Slotted:
+    __slots__ = ("size",)
+
+
+def test_changes_inside_captured_values():
+    """What a captured value holds counts, however deep; equal numbers of other types are other values."""
+    table, nested, settings, slotted = np.array([1, 2]), {"a": [1, (2, [3])]}, Settings(), Slotted()
+    slotted.size = 1
+    endless = [1]
+    endless.append(endless)
+
+    @mt.kernel
+    def kernel(B: T.Tensor((8,), T.float32)):
+        with T.Kernel(1, threads=32):
+            B[0] = int(table[0])
+            B[1] = nested["a"][1][1][0]
+            B[2] = settings.width
+            B[3] = settings.rows[0]
+            B[4] = settings.depth + Settings.depth
+            B[5] = slotted.size
+            B[6] = endless[0]
+            B[7] = 1 if isinstance(nested["a"][0], bool) else 0
+
+    b = np.zeros(8, np.float32)
+
+    def values():
+        kernel(b)
+        return b.astype(int).tolist()
+
+    assert values() == [1, 3, 1, 1, 2, 1, 1, 0]
+    table[0] = 7
+    assert values() == [7, 3, 1, 1, 2, 1, 1, 0]
+    nested["a"][1][1][0] = 4
+    assert values() == [7, 4, 1, 1, 2, 1, 1, 0]
+    settings.rows[0] = 5
+    assert values() == [7, 4, 1, 5, 2, 1, 1, 0]
+    try:
+        Settings.depth = 3
+        assert values() == [7, 4, 1, 5, 6, 1, 1, 0]
+    finally:
+        Settings.depth = 1
+    slotted.size = 6
+    assert values() == [7, 4, 1, 5, 2, 6, 1, 0]
+    endless[0] = 2
+    assert values() == [7, 4, 1, 5, 2, 6, 2, 0]
+    nested["a"][0] = True
+    assert values() == [7, 4, 1, 5, 2, 6, 2, 1]
+    assert kernel._captures.current()
 
 
 def test_string_annotations():

@@ -90,12 +90,16 @@ _TYPE = {"bf16": "bf16", "f16": "f16"}
 
 
 def wgmma(w: Emitter, op: hopper.Wgmma) -> None:
-    """Fence, the multiplications, commit. The accumulators are updated where they are."""
-    accumulators = w.in_registers(op.c)
+    """Fence, the multiplications, commit. The accumulators are updated where they are; the first step of K adds to them
+    or not (scale-d)."""
     targets = w.targets(op.results[0])
-    kind = register_type(op.c.dtype)
-    if targets != accumulators:
-        w.parallel([(d, s, kind) for d, s in zip(targets, accumulators, strict=True)])
+    first = "0" if op.c is None else "1"
+    if op.c is not None:
+        accumulators, kind = w.in_registers(op.c), register_type(op.c.dtype)
+        if targets != accumulators:
+            w.parallel([(d, s, kind) for d, s in zip(targets, accumulators, strict=True)])
+        if op.scale_d is not None:
+            first = w.element(op.scale_d)
     from_registers = count_of(op.a.type) > 1
     a = w.words(op.a) if from_registers else [w.element(op.a)]
     b = w.element(op.b)
@@ -103,7 +107,7 @@ def wgmma(w: Emitter, op: hopper.Wgmma) -> None:
     t = _TYPE[op.dtype.name]
     opcode = f"wgmma.mma_async.sync.aligned.m64n{op.n}k{op.k}.f32.{t}.{t}"
     transposes = [op.transpose_b] if from_registers else [op.transpose_a, op.transpose_b]
-    flags = "1, 1, 1, " + ", ".join(str(int(t)) for t in transposes)
+    flags = "1, 1, " + ", ".join(str(int(t)) for t in transposes)
     w.emit("wgmma.fence.sync.aligned;")
     for m in range(len(op.a_offsets) // steps):
         registers = "{" + ", ".join(targets[m * each : (m + 1) * each]) + "}"
@@ -111,7 +115,7 @@ def wgmma(w: Emitter, op: hopper.Wgmma) -> None:
             at = m * steps + k
             x = braces_of(a, at, 4) if from_registers else _moved(w, a[0], op.a_offsets[at])
             y = _moved(w, b, op.b_offsets[k])
-            w.emit(f"{opcode} {registers}, {x}, {y}, {flags};")
+            w.emit(f"{opcode} {registers}, {x}, {y}, {'1' if k else first}, {flags};")
     w.emit("wgmma.commit_group.sync.aligned;")
 
 

@@ -52,7 +52,7 @@ _MEMORY: dict[type[Op], tuple[tuple[str, ...], tuple[str, ...]]] = {
     hopper.MbarrierExpect: (("address",), ("predicate",)),
     hopper.MbarrierWait: (("address",), ("parity",)),
     hopper.TmaLoad: (("address", "barrier"), ("predicate",)),
-    hopper.Wgmma: ((), ("a", "b", "c")),
+    hopper.Wgmma: ((), ("a", "b", "c", "scale_d")),
     roles.Await: ((), ("a",)),
 }
 
@@ -142,7 +142,9 @@ class _Survey:
                 for region in op.regions:
                     used |= self.free[region]
             elif kind in _UPDATES:
-                self._link(op.results[0], getattr(op, _UPDATES[kind]), self._depth)
+                old = getattr(op, _UPDATES[kind])
+                if old is not None:
+                    self._link(op.results[0], old, self._depth)
             elif kind in _MAYBE_ALIASES and is_alias(op):
                 roots[op.results[0]] = tuple({r: None for v in values for r in roots.get(v, (v,))})
             if self._depth:  # what a loop uses of the outside

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
+from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.diagnostics import MinitileError
 from minitile.ir.ops import arith, control, hopper, roles, thread, tile
@@ -221,16 +222,19 @@ def async_gemm(low: Lowering, op: roles.AsyncGemm) -> tuple[Value, ...]:
         first = a.descriptor(low.b.mul(group, a.offset(rows, 0)))
         a_offsets = tuple(a.offset(64 * m, step * k) >> 4 for m in range(blocks) for k in range(steps))
         transpose_a = not a.k_major
+    # A cleared accumulator is none at all: the first step of K writes it (scale-d), and no register is filled.
+    cleared = isinstance(op.c.op, tile.Splat) and constant_of(op.c.op.value) == 0
     new = hopper.Wgmma(
         first,
         b.descriptor(None),
-        low.get(op.c),
         tuple(low.get(v) for v in (op.a, op.b) if isinstance(v.type, BufferType)),
         op.a.dtype,
+        op.c.dtype,
         n,
         step,
         a_offsets,
         tuple(b.offset(0, step * k) >> 4 for k in range(steps)),
+        c=None if cleared else low.get(op.c),
         transpose_a=transpose_a,
         transpose_b=not b.k_major,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from minitile.ir.core import Op, Value, attr, maybe, operand, operands
 from minitile.ir.effects import Access
-from minitile.ir.types import BOOL, I32, WGMMA_TOKEN, DType, Type
+from minitile.ir.types import BOOL, I32, WGMMA_TOKEN, DType, RegsType, Type
 
 
 class WarpIndex(Op, name="warp_index", stage="thread", pure=True):
@@ -96,15 +96,18 @@ class Wgmma(Op, name="wgmma", stage="thread"):
 
     a and b are shared-memory descriptors (i64); block m, step k reads a + a_offsets[m * steps + k] and
     b + b_offsets[k], in units of 16 bytes. Or a is registers: the fragments of block m, step k in that order, which
-    must stay as they are until the token is awaited. c holds n/2 registers a block. The first result is in flight until
-    then.
+    must stay as they are until the token is awaited. c holds n/2 elements of dtype `into` a block; without c, or where
+    `scale_d` is false, the first step of K replaces what the registers hold. The first result is in flight until the
+    token is awaited.
     """
 
     a: Value = operand()
     b: Value = operand()
-    c: Value = operand()
     reads: tuple[Value, ...] = operands()
+    c: Value | None = maybe()
+    scale_d: Value | None = maybe()
     dtype: DType = attr()
+    into: DType = attr()
     n: int = attr()
     k: int = attr()
     a_offsets: tuple[int, ...] = attr()
@@ -113,7 +116,14 @@ class Wgmma(Op, name="wgmma", stage="thread"):
     transpose_b: bool = attr(False)
 
     def infer(self) -> tuple[Type, ...]:
-        return (self.c.type, WGMMA_TOKEN)
+        blocks = len(self.a_offsets) // len(self.b_offsets)
+        return (RegsType(blocks * self.n // 2, self.into), WGMMA_TOKEN)
+
+    def verify(self) -> None:
+        if self.c is not None and self.c.type != self.results[0].type:
+            raise ValueError(f"the accumulator is {self.c.type}, the result {self.results[0].type}")
+        if self.scale_d is not None and self.c is None:
+            raise ValueError("scale_d needs an accumulator to keep")
 
     def accesses(self) -> tuple[Access, ...]:
         token = self.results[1] if len(self.results) > 1 else None

@@ -1,7 +1,7 @@
 """How the operations of sm_90a print: mbarriers, TMA, wgmma, setmaxnreg.
 
-Sources: PTX ISA 8.3, 9.7.12.14 (elect.sync), 9.7.12.15 (mbarrier), 9.7.8.24.9 (cp.async.bulk.tensor), 9.7.14 (wgmma),
-9.7.17.5 (setmaxnreg).
+Sources: PTX ISA 8.3, 9.7.12.14 (elect.sync), 9.7.12.15 (mbarrier), 9.7.8.24.9 (cp.async.bulk.tensor), 9.7.8.24.10
+(cp.reduce.async.bulk.tensor), 9.7.14 (wgmma), 9.7.17.5 (setmaxnreg).
 """
 
 from __future__ import annotations
@@ -69,17 +69,34 @@ def mbarrier_wait(w: Emitter, op: hopper.MbarrierWait) -> None:
     w.emit(f"@!{done} bra {again};")
 
 
-def tma_load(w: Emitter, op: hopper.TmaLoad) -> None:
-    guard = _guard(w, op.predicate)
-    if guard is None:
-        return
-    rank = len(op.coordinates)
+def _box(w: Emitter, op: hopper.TmaLoad | hopper.TmaStore) -> str:
+    """The operand that names a box of a tensor map."""
     at = ", ".join(w.register(w.element(c), "b32") for c in op.coordinates)
     generic = w.at_top(("map", op.map), "b64", op.map, f"mov.b64 {{0}}, {op.map};\n  cvta.param.u64 {{0}}, {{0}};")
-    w.emit(
-        f"{guard}cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes "
-        f"{_place(w, op.address)}, [{generic}, {{{at}}}], {_place(w, op.barrier)};"
-    )
+    return f"[{generic}, {{{at}}}]"
+
+
+def tma_load(w: Emitter, op: hopper.TmaLoad) -> None:
+    guard = _guard(w, op.predicate)
+    if guard is not None:
+        w.emit(
+            f"{guard}cp.async.bulk.tensor.{len(op.coordinates)}d.shared::cluster.global.mbarrier::complete_tx::bytes "
+            f"{_place(w, op.address)}, {_box(w, op)}, {_place(w, op.barrier)};"
+        )
+
+
+def tma_store(w: Emitter, op: hopper.TmaStore) -> None:
+    guard = _guard(w, op.predicate)
+    if guard is not None:
+        opcode = f"cp.async.bulk.tensor.{len(op.coordinates)}d"
+        w.emit(f"{guard}{opcode}.global.shared::cta.bulk_group {_box(w, op)}, {_place(w, op.address)};")
+
+
+def tma_reduce(w: Emitter, op: hopper.TmaReduce) -> None:
+    guard = _guard(w, op.predicate)
+    if guard is not None:
+        opcode = f"cp.reduce.async.bulk.tensor.{len(op.coordinates)}d"
+        w.emit(f"{guard}{opcode}.global.shared::cta.{op.kind}.bulk_group {_box(w, op)}, {_place(w, op.address)};")
 
 
 def set_max_registers(w: Emitter, op: hopper.SetMaxRegisters) -> None:
@@ -149,6 +166,8 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     hopper.MbarrierExpect: mbarrier_expect,
     hopper.MbarrierWait: mbarrier_wait,
     hopper.TmaLoad: tma_load,
+    hopper.TmaStore: tma_store,
+    hopper.TmaReduce: tma_reduce,
     hopper.SetMaxRegisters: set_max_registers,
     hopper.Wgmma: wgmma,
     roles.Await: await_,

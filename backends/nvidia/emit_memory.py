@@ -5,7 +5,7 @@ travel in words where an access is at least 32 bits wide. A load under a predica
 holds.
 
 Sources: PTX ISA 8.3, 9.7.8.8 (ld), 9.7.8.11 (st), 9.7.8.24.3 (cp.async),
-9.7.13.4.15 (ldmatrix).
+9.7.8.24.12, .13 (cp.async.bulk groups), 9.7.13.4.15 (ldmatrix), .16 (stmatrix).
 """
 
 from __future__ import annotations
@@ -226,16 +226,19 @@ def _source_sizes(w: Emitter, op: thread.CpAsync) -> list[str]:
     return each * count if len(each) == 1 else each
 
 
+_COMMIT = {"": "cp.async.commit_group", "bulk": "cp.async.bulk.commit_group"}
+_WAIT = {"": "cp.async.wait_group", "wgmma": "wgmma.wait_group.sync.aligned", "bulk": "cp.async.bulk.wait_group"}
+
+
 def join(w: Emitter, op: tile.Join) -> None:
-    w.emit("cp.async.commit_group;")
-
-
-_WAIT = {"": "cp.async.wait_group", "wgmma": "wgmma.wait_group.sync.aligned"}
+    """By all threads, whether they have issued something or not: so the groups that the compiler counts are each
+    thread's own."""
+    w.emit(f"{_COMMIT[op.result.type.counter]};")  # type: ignore[attr-defined]
 
 
 def wait(w: Emitter, op: tile.Wait) -> None:
     counter = op.token.type.counter  # type: ignore[attr-defined]
-    w.emit(f"{_WAIT[counter]} {op.pending or 0};")
+    w.emit(f"{_WAIT[counter]}{'.read' if op.reads else ''} {op.pending or 0};")
 
 
 def ldmatrix(w: Emitter, op: thread.LdMatrix) -> None:
@@ -250,6 +253,24 @@ def ldmatrix(w: Emitter, op: thread.LdMatrix) -> None:
     if raw is not targets:
         for d, word in zip(targets, raw, strict=True):
             w.emit(f"mov.b32 {d}, {word};")
+
+
+def stmatrix(w: Emitter, op: thread.StMatrix) -> None:
+    transpose = ".trans" if op.transpose else ""
+    opcode = f"stmatrix.sync.aligned.m8n8.x{op.number}{transpose}.shared.b16"
+    words = w.words(op.value) if op.value.dtype.bits < 32 else [_untyped(w, op, r) for r in w.in_registers(op.value)]
+    n = op.number
+    for i, place in enumerate(addresses(w, op.address, op.address_of, op.offsets)):
+        w.emit(f"{opcode} {place}, {{{', '.join(words[i * n : i * n + n])}}};")
+
+
+def _untyped(w: Emitter, op: thread.StMatrix, register: str) -> str:
+    """The instruction wants registers without a type."""
+    if register_type(op.value.dtype) != "f32":
+        return register
+    word = w.temp("b32")
+    w.emit(f"mov.b32 {word}, {register};")
+    return word
 
 
 # Names for registers that hold a special register, when the value has none.
@@ -299,6 +320,7 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     thread.StoreMem: store,
     thread.CpAsync: cp_async,
     thread.LdMatrix: ldmatrix,
+    thread.StMatrix: stmatrix,
     thread.Special: special,
     thread.GlobalAddress: global_address,
     thread.BufferAddress: buffer_address,

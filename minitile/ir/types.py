@@ -196,7 +196,8 @@ class BufferType(Type):
 
 @dataclass(frozen=True, slots=True)
 class TokenType(Type):
-    """`counter`: the hardware's way to count completions, where it is not cp.async groups ("wgmma")."""
+    """`counter`: the hardware's way to count completions: "" cp.async groups, "wgmma" its groups, "bulk" those of TMA's
+    copies out of shared memory."""
 
     counter: str = ""
 
@@ -240,6 +241,8 @@ F32 = ScalarType(f32)
 BOOL = ScalarType(bool_)
 TOKEN = TokenType()
 WGMMA_TOKEN = TokenType("wgmma")
+BULK_TOKEN = TokenType("bulk")
+COUNTERS = ("", "wgmma", "bulk")
 
 
 def dtype_of(t: Type) -> DType:

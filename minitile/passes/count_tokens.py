@@ -7,14 +7,17 @@
       %u2 = join %c                                  %u2 = join %c
       yield %u1, %u2                                 yield %u1, %u2
 
-Each `join` commits one group (cp.async.commit_group), an empty one too; each `wgmma` one of its own kind, and `await`
-is its wait. Groups of a kind complete in order, so that waiting until at most N are in flight completes a token exactly
-when N groups or more were committed after its own, on every path that leads here: N is the least over the paths (PTX
-ISA 8.3, 9.7.8.24.5 "cp.async.wait_group", 9.7.14.7.3 "wgmma.wait_group").
+Each `join` commits one group of its tokens' kind (cp.async.commit_group, cp.async.bulk.commit_group), an empty one too;
+each `wgmma` one of its own kind, and `await` is its wait. Groups of a kind complete in order, so that waiting until at
+most N are in flight completes a token exactly when N groups or more were committed after its own, on every path that
+leads here: N is the least over the paths (PTX ISA 8.3, 9.7.8.24.5 "cp.async.wait_group", 9.7.14.7.3
+"wgmma.wait_group").
 
 A forward walk counts, for each token, the groups committed since. Where paths meet, the least count holds; loops are
-walked until nothing changes (counts only fall). A wait for a token that is complete anyway, since there is nothing to
-wait for or a wait before this one has covered it, disappears. A copy that is awaited without a join gets one.
+walked until nothing changes (counts only fall). What a token reads is counted apart: a wait with `reads` completes the
+reads of its group and of those before, nothing else (9.7.8.24.13 "cp.async.bulk.wait_group"). A wait for a token that
+is complete anyway, since there is nothing to wait for or a wait before this one has covered it, disappears. A copy that
+is awaited without a join gets one.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from minitile.ir.ops import control, hopper, roles, tile
 from minitile.ir.types import TokenType, Type
 from minitile.passes.manager import PassContext
 
-Ages = dict[Value, int]  # groups of its kind committed after the token's own
+Ages = dict[tuple[Value, bool], int]  # groups of its kind committed after the token's own; for all of it, or its reads
 _Waiting = tile.Wait | roles.Await
 COMPLETE = 1 << 30  # the age of a token that needs no wait; counting on does not make it less
 _UNCOMMITTED = -1  # a copy in no group yet; the next group takes it in
@@ -66,9 +69,9 @@ def _block(block: Block, ages: Ages, counts: dict[Op, int]) -> None:
         elif isinstance(op, (tile.Join, hopper.Wgmma)):
             token = op.results[-1]
             _commit(ages, token.type)
-            ages[token] = 0
+            _start(ages, token, 0)
         elif isinstance(op, tile.NoToken):
-            ages[op.result] = COMPLETE
+            _start(ages, op.result, COMPLETE)
         elif isinstance(op, control.For):
             _for(op, ages, counts)
         elif isinstance(op, control.While):
@@ -76,40 +79,48 @@ def _block(block: Block, ages: Ages, counts: dict[Op, int]) -> None:
         elif isinstance(op, control.If):
             _if(op, ages, counts)
         else:
-            ages.update((r, _UNCOMMITTED) for r in op.results if isinstance(r.type, TokenType))
+            for result in op.results:
+                if isinstance(result.type, TokenType):
+                    _start(ages, result, _UNCOMMITTED)
+
+
+def _start(ages: Ages, token: Value, age: int) -> None:
+    ages[token, False] = ages[token, True] = age
 
 
 def _commit(ages: Ages, kind: Type) -> None:
-    for token in ages:
-        if token.type == kind:
-            ages[token] += 1
+    for key in ages:
+        if key[0].type == kind:
+            ages[key] += 1
 
 
 def _wait(op: _Waiting, ages: Ages, counts: dict[Op, int]) -> None:
-    age = counts[op] = ages[op.token]
+    only_reads = isinstance(op, tile.Wait) and op.reads
+    age = counts[op] = ages[op.token, only_reads]
     if age >= COMPLETE:
         return
     if age == _UNCOMMITTED:
         _commit(ages, op.token.type)
         age = 0
-    for token, other in ages.items():
-        if other >= age and token.type == op.token.type:
-            ages[token] = COMPLETE
+    for (token, reads), other in ages.items():
+        if other >= age and token.type == op.token.type and (reads or not only_reads):
+            ages[token, reads] = COMPLETE
 
 
 def _meet(into: Ages, other: Ages) -> bool:
     """Keep the lesser count of each token that both paths know. Whether that changes anything."""
     changed = False
-    for token in into:
-        if token in other and other[token] < into[token]:
-            into[token] = other[token]
+    for key in into:
+        if key in other and other[key] < into[key]:
+            into[key] = other[key]
             changed = True
     return changed
 
 
 def _carry(ages: Ages, targets: tuple[Value, ...], sources: Sequence[Value]) -> Ages:
     """The ages that targets get from sources."""
-    return {t: ages[s] for t, s in zip(targets, sources, strict=True) if isinstance(t.type, TokenType)}
+    pairs = [(t, s) for t, s in zip(targets, sources, strict=True) if isinstance(t.type, TokenType)]
+    return {(t, reads): ages[s, reads] for t, s in pairs for reads in (False, True)}
 
 
 def _for(op: control.For, ages: Ages, counts: dict[Op, int]) -> None:
@@ -135,8 +146,8 @@ def _while(op: control.While, ages: Ages, counts: dict[Op, int]) -> None:
         _block(op.body, end, counts)
         if not _meet(head, end | _carry(end, op.before.args, op.body.yielded)):
             break
-    for token in ages:
-        ages[token] = left[token]
+    for key in ages:
+        ages[key] = left[key]
     ages |= _carry(left, op.results, passed)
 
 
@@ -147,4 +158,4 @@ def _if(op: control.If, ages: Ages, counts: dict[Op, int]) -> None:
         _block(region, end, counts)
         ends.append(end | _carry(end, op.results, region.yielded))
     _meet(ends[0], ends[1])
-    ages.update({token: age for token, age in ends[0].items() if token in ages or token in op.results})
+    ages.update({key: age for key, age in ends[0].items() if key in ages or key[0] in op.results})

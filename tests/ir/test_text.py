@@ -19,11 +19,11 @@ from minitile.ir.printer import print_attribute, print_kernel, print_op
 from minitile.ir.type_parser import parse_type
 from minitile.ir.types import (
     BOOL,
+    COUNTERS,
     DTYPES,
     F32,
     I32,
     I64,
-    TOKEN,
     BufferType,
     ChannelType,
     FutureType,
@@ -32,6 +32,7 @@ from minitile.ir.types import (
     SlotType,
     TensorType,
     TileType,
+    TokenType,
     Type,
     f32,
     i32,
@@ -70,7 +71,7 @@ types: st.SearchStrategy[Type] = st.one_of(
     st.builds(RegsType, sizes, dtypes),
     st.builds(TensorType, dims, dtypes),
     buffers,
-    st.just(TOKEN),
+    st.builds(TokenType, st.sampled_from(COUNTERS)),
     st.builds(FutureType, tiles),
     channels,
     st.builds(SlotType, channels),
@@ -110,7 +111,7 @@ BY_ANNOTATION: dict[str, st.SearchStrategy[Any]] = {
 # What becomes part of a type, or of the spelling of an operand, cannot be just anything.
 BY_NAME = {
     ("convert_layout", "layout"): st.just(LAYOUT),
-    ("no_token", "counter"): st.sampled_from(["", "wgmma"]),
+    ("no_token", "counter"): st.sampled_from(COUNTERS),
     ("constant", "value"): st.booleans() | st.integers(-9, 1 << 63) | floats,
 }
 

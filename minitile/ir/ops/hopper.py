@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from minitile.ir.core import Op, Value, attr, maybe, operand, operands
 from minitile.ir.effects import Access
-from minitile.ir.types import BOOL, I32, WGMMA_TOKEN, DType, RegsType, Type
+from minitile.ir.ops.checks import require, require_one_of
+from minitile.ir.types import BOOL, BULK_TOKEN, I32, WGMMA_TOKEN, DType, RegsType, Type
 
 
 class WarpIndex(Op, name="warp_index", stage="thread", pure=True):
@@ -79,6 +80,72 @@ class TmaLoad(Op, name="tma_load", stage="thread"):
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("write", self.mem, self.slot, proxy="async", channel=self.ring, threads="one"),)
+
+
+class TmaStore(Op, name="tma_store", stage="thread"):
+    """A box of the tensor map at `coordinates` (innermost first) from shared memory. What lies outside the tensor is
+    left out; coordinates are not negative.
+
+    The token joins a bulk group of the issuing thread (`join` commits it), so that the same thread must issue, commit
+    and wait; a thread that has issued nothing waits for nothing. A wait with `reads` gives the shared memory back, one
+    without also makes the tensor's new contents visible to the thread. `span`: the bytes of the version that the box is
+    taken from.
+    """
+
+    address: Value = operand()
+    coordinates: tuple[Value, ...] = operands()
+    mem: Value = operand()
+    tensor: Value = operand()
+    slot: Value | None = maybe()
+    predicate: Value | None = maybe()
+    map: str = attr()
+    span: tuple[int, int] | None = attr(None)
+
+    def infer(self) -> tuple[Type, ...]:
+        return (BULK_TOKEN,)
+
+    def verify(self) -> None:
+        rank = len(self.tensor.shape)
+        require(len(self.coordinates) == rank, f"{len(self.coordinates)} coordinates for {self.tensor.type}")
+        require(self.mem.dtype is self.tensor.dtype, f"{self.mem.type} to {self.tensor.type}")
+
+    def accesses(self) -> tuple[Access, ...]:
+        token = self.result
+        return (
+            Access("read", self.mem, self.slot, self.span, proxy="async", token=token, threads="one"),
+            Access(self.effect, self.tensor, proxy="async", token=token, threads="one"),
+        )
+
+    @property
+    def effect(self) -> str:
+        return "write"
+
+
+REDUCES = {
+    "add": ("f16", "bf16", "f32", "i32", "u32", "u64"),
+    "min": ("f16", "bf16", "i32", "u32", "i64", "u64"),
+    "max": ("f16", "bf16", "i32", "u32", "i64", "u64"),
+    "and": ("i32", "u32", "i64", "u64"),
+    "or": ("i32", "u32", "i64", "u64"),
+    "xor": ("i32", "u32", "i64", "u64"),
+}
+"""What cp.reduce.async.bulk combines in global memory, by dtype (PTX ISA 8.3, 9.7.8.24.8, 9.7.8.24.10)."""
+
+
+class TmaReduce(TmaStore, name="tma_reduce", stage="thread"):
+    """As tma_store, but each element of the tensor becomes kind(element, new one), atomically at GPU scope, relaxed."""
+
+    kind: str = attr()
+
+    def verify(self) -> None:
+        super().verify()
+        require_one_of(self.kind, REDUCES, "reduction by TMA")
+        known = REDUCES[self.kind]
+        require(self.mem.dtype.name in known, f"TMA has no {self.kind} of {self.mem.dtype}, only of {', '.join(known)}")
+
+    @property
+    def effect(self) -> str:
+        return "atomic"
 
 
 class SetMaxRegisters(Op, name="set_max_registers", stage="thread"):

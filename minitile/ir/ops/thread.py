@@ -291,6 +291,33 @@ class LdMatrix(Op, name="ldmatrix", stage="thread"):
         return (Access("read", self.mem, self.slot, self.span),)
 
 
+class StMatrix(Op, name="stmatrix", stage="thread"):
+    """ldmatrix's mirror: 8×8 matrices of 16-bit elements to shared memory, `number` (1, 2, 4) an instruction, for each
+    one a 32-bit word of the value. The lane's row address for instruction n is address[address_of[n]] + offsets[n]."""
+
+    address: Value = operand()
+    value: Value = operand()
+    mem: Value = operand()
+    slot: Value | None = maybe()
+    number: int = attr(4)
+    transpose: bool = attr(False)
+    address_of: tuple[int, ...] = attr()
+    offsets: tuple[int, ...] = attr()
+    span: Span = attr(None)
+
+    @property
+    def words(self) -> int:
+        return count_of(self.value.type) * self.value.dtype.bits // 32
+
+    def verify(self) -> None:
+        require(self.number in (1, 2, 4), f"stmatrix stores 1, 2 or 4 matrices, not {self.number}")
+        require(self.value.dtype is self.mem.dtype, f"the value is {self.value.type}, the memory {self.mem.type}")
+        _require_accesses(self.words, self.number, self.address, self.address_of, self.offsets)
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (Access("write", self.mem, self.slot, self.span),)
+
+
 class MmaSync(Op, name="mma_sync", stage="thread", pure=True):
     """m·n·k warp-level mma instructions. Registers are in the atom's order; c's atoms run along n, then m; a's along k,
     then m; b's along k, then n. `repeats` is (m, n, k)."""

@@ -27,7 +27,20 @@ from minitile.ir.ops.checks import (
     require_scalar,
 )
 from minitile.ir.relations import Permuted, Quotient, Relation, Same
-from minitile.ir.types import I32, TOKEN, BufferType, DType, ScalarType, TileType, TokenType, Type, bool_, i32
+from minitile.ir.types import (
+    BULK_TOKEN,
+    COUNTERS,
+    I32,
+    TOKEN,
+    BufferType,
+    DType,
+    ScalarType,
+    TileType,
+    TokenType,
+    Type,
+    bool_,
+    i32,
+)
 
 Dims = tuple[int | None, ...]
 
@@ -334,37 +347,42 @@ class NoToken(Op, name="no_token", pure=True):
     counter: str = attr("")
 
     def verify(self) -> None:
-        if self.counter not in ("", "wgmma"):
-            raise ValueError(f"there is no counter {self.counter!r}")
+        require(self.counter in COUNTERS, f"there is no counter {self.counter!r}")
 
     def infer(self) -> tuple[Type, ...]:
         return (TokenType(self.counter),)
 
 
 class Join(Op, name="join"):
-    """One token for several; on cp.async hardware, a commit group (an empty one when there are no tokens)."""
+    """One token for several of one kind: a commit group (of cp.async, an empty one, when there are no tokens)."""
 
     tokens: tuple[Value, ...] = operands()
 
     def infer(self) -> tuple[Type, ...]:
-        return (TOKEN,)
+        return (self.tokens[0].type if self.tokens else TOKEN,)
 
     def verify(self) -> None:
-        require(all(t.type == TOKEN for t in self.tokens), "only tokens can be joined")
+        kinds = {t.type for t in self.tokens}
+        require(
+            all(isinstance(t, TokenType) for t in kinds) and len(kinds) < 2, "only tokens of one kind can be joined"
+        )
 
     def accesses(self) -> tuple[Access, ...]:
         return ()
 
 
 class Wait(Op, name="wait"):
-    """The token's effects have happened, for this thread. `pending`: how many later groups may still be in flight, once
+    """The token's effects have happened, for this thread; or, with `reads`, only what it reads has been read and may be
+    overwritten (copies by TMA out of shared memory). `pending`: how many later groups may still be in flight, once
     tokens are counted."""
 
     token: Value = operand()
+    reads: bool = attr(False)
     pending: int | None = attr(None)
 
     def verify(self) -> None:
         require(isinstance(self.token.type, TokenType), f"cannot wait for a {self.token.type}")
+        require(not self.reads or self.token.type == BULK_TOKEN, f"a {self.token.type} has no reads of its own")
 
     def accesses(self) -> tuple[Access, ...]:
         return ()

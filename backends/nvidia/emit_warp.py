@@ -3,7 +3,8 @@
 An mma updates its accumulator in place when the accumulator dies there (homes.py): the registers of c and of the result
 are then the same names. Otherwise the first step along k reads c and writes the result.
 
-Sources: PTX ISA 8.3, 9.7.13.4.14 (mma), 9.7.8.6 (shfl.sync), 9.7.12.1 (bar); 8.4 for fp8 mma.
+Sources: PTX ISA 8.3, 9.7.13.4.14 (mma), 9.7.8.6 (shfl.sync), 9.7.12.1 (bar), 9.7.12.4
+(fence.proxy); 8.4 for fp8 mma; 8.6 for the halves of a proxy fence.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from minitile.backends.nvidia.emitter import Emitter, fills_words
 from minitile.backends.nvidia.ptx import per_word, register_type
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import TargetError
-from minitile.ir.ops import thread
+from minitile.ir.ops import fences, thread
 from minitile.ir.types import DType
 
 
@@ -156,6 +157,21 @@ def barrier(w: Emitter, op: thread.Barrier) -> None:
     w.emit(f"bar.sync {op.id}{threads};")
 
 
+_SPACES = {"shared": ".shared::cta", "global": ".global", "any": ""}
+_FORMS = {"release": "release.sync_restrict::shared::cta", "acquire": "acquire.sync_restrict::shared::cluster"}
+
+
+def proxy_fence(w: Emitter, op: fences.ProxyFence) -> None:
+    if op.form:
+        w.emit(f"fence.proxy.async::generic.{_FORMS[op.form]}.cluster;")
+    else:
+        w.emit(f"fence.proxy.async{_SPACES[op.space]};")
+
+
+def memory_fence(w: Emitter, op: fences.MemoryFence) -> None:
+    w.emit(f"fence.acq_rel.{op.scope};")
+
+
 def trap(w: Emitter, op: thread.Trap) -> None:
     w.emit("trap;")
 
@@ -198,6 +214,8 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     thread.RoundTf32: round_tf32,
     thread.ShuffleXor: shuffle_xor,
     thread.Barrier: barrier,
+    fences.ProxyFence: proxy_fence,
+    fences.MemoryFence: memory_fence,
     thread.Trap: trap,
     thread.Pick: pick,
     thread.Concat: concat,

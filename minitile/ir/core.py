@@ -14,6 +14,7 @@ the operation is like is said by class keywords:
 
 `infer()` gives the result types from operands, attributes and regions; text may override them (layouts do).
 `accesses()` says what memory the operation touches; the default for an operation that is not pure is the worst.
+`syncs()` says how it orders the accesses of threads with one another.
 `relations()` says which of its tiles share a layout.
 
 There are no use lists: a pass walks the blocks in order, once, and writes new ones (`Rewriter` in rewrite.py).
@@ -29,7 +30,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from minitile.ir.diagnostics import Location
-from minitile.ir.effects import UNKNOWN, Access
+from minitile.ir.effects import UNKNOWN, Access, Sync
 from minitile.ir.relations import Relation, Same
 from minitile.ir.types import DType, Type
 
@@ -152,6 +153,10 @@ class Op:
     def accesses(self) -> tuple[Access, ...]:
         """The memory accesses of this operation itself (not of its regions)."""
         return () if self.pure or self.region_fields or self.terminator else (UNKNOWN,)
+
+    def syncs(self) -> tuple[Sync, ...]:
+        """How the operation orders what threads access."""
+        return ()
 
     def varies(self) -> bool:
         """May results, or arguments of regions, differ between the threads of a CTA that have the same operands?"""

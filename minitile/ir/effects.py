@@ -1,7 +1,8 @@
 """What an operation touches: the one description that barriers, fences, waits and scheduling are computed from.
 
 An `Access` names the memory object, the version or slot of it, the byte region, who accesses it and by which proxy.
-Passes that insert synchronisation ask `op.accesses()`; they know no operation by name.
+Passes that insert synchronisation ask `op.accesses()`; they know no operation by name. A `Sync` is how an operation
+orders the accesses of threads with one another: `op.syncs()`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class Access:
     mem       the tensor or buffer value; None: any memory (an unknown operation)
     slot      the version index (an i32 value) of a versioned buffer; None: version 0 or all
     region    bytes [lo, hi) of one version that it may touch; None: all
-    proxy     "generic", "async" (TMA, wgmma) or "tensormap"
+    proxy     "generic", "async" (TMA, wgmma), "tensormap", or "any" of them (an unknown operation)
     token     the token whose completion ends the access; None: it is complete at once, for the accessing thread
     channel   what orders the access with the others of the same memory, if it is not barriers: a channel's slots
     threads   "all" threads of the CTA, or "one" elected thread of it
@@ -43,4 +44,29 @@ class Access:
         return self.kind != "read"
 
 
-UNKNOWN = Access("atomic", None)
+UNKNOWN = Access("atomic", None, proxy="any")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sync:
+    """One way in which an operation orders accesses between threads.
+
+    kind      "release": what the thread has done is in order with what others do that acquire `on`; "acquire": the
+              other side; "meet": both at once, by all the threads that take part
+    on        what the two sides have in common: the buffer of barrier words, or a barrier's number
+    threads   "all": each thread that comes here takes part; "one": an elected one does, for those it has met
+    scope     "cta" or "cluster"
+    """
+
+    kind: str
+    on: object
+    threads: str = "all"
+    scope: str = "cta"
+
+    @property
+    def releases(self) -> bool:
+        return self.kind != "acquire"
+
+    @property
+    def acquires(self) -> bool:
+        return self.kind != "release"

@@ -25,6 +25,7 @@ from minitile.ir.types import u32 as uint32
 from minitile.ir.types import u64 as uint64
 from minitile.language.expressions import Dim as dynamic
 from minitile.language.expressions import Dim as symbolic
+from minitile.language.fences import fence, fence_proxy_async, proxy_hint
 from minitile.language.loops import Kernel, Parallel, Pipelined, serial, unroll, vectorized
 from minitile.language.math import (
     Select,
@@ -163,6 +164,8 @@ __all__ = [
     "exp",
     "exp2",
     "fabs",
+    "fence",
+    "fence_proxy_async",
     "fill",
     "float8_e4m3",
     "float8_e4m3fn",
@@ -192,6 +195,7 @@ __all__ = [
     "min_value",
     "pow",
     "print",
+    "proxy_hint",
     "reduce",
     "reduce_absmax",
     "reduce_abssum",

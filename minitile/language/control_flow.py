@@ -22,6 +22,7 @@ from minitile.ir.types import I32, i32
 from minitile.language import loops
 from minitile.language.branches import Branches
 from minitile.language.expressions import Poison
+from minitile.language.fences import HintScope
 from minitile.language.loops import KernelScope, Loop, ParallelLoop
 from minitile.language.raster import rasterise
 from minitile.language.scalars import (
@@ -37,6 +38,7 @@ from minitile.language.scalars import (
 )
 from minitile.language.source import assigned_names, jumps
 from minitile.language.statements import BROKE, RETURNED, SKIP, UNSET, VALUE, Statements
+from minitile.language.tiles import tile_scope
 
 ITERATION_LIMIT = 100_000
 _INDEX = ".index"  # the running index of a `for` that is traced as a `while`
@@ -383,9 +385,14 @@ class Interpreter(Branches):
     def with_(self, node: ast.With) -> None:
         item = node.items[0]
         scope = self.eval(item.context_expr)
-        if len(node.items) != 1 or not isinstance(scope, KernelScope):
-            raise self.fail(node, "`with` has a meaning for T.Kernel only")
         trace = self.trace
+        if len(node.items) == 1 and isinstance(scope, HintScope):
+            self.at(item.context_expr)
+            with scope.traced(tile_scope("T.proxy_hint")):
+                self.block(node.body)
+            return
+        if len(node.items) != 1 or not isinstance(scope, KernelScope):
+            raise self.fail(node, "`with` has a meaning for T.Kernel and T.proxy_hint only")
         if trace.launch is not None:
             raise self.fail(item.context_expr, "T.Kernel inside T.Kernel")
         if trace.control:

@@ -45,7 +45,7 @@ def regions(*names: str, slices: tuple[str, ...] = ()) -> Callable[[F], F]:
     return mark
 
 
-def _scope(what: str) -> Trace:
+def tile_scope(what: str) -> Trace:
     """The trace, when a tile operation is allowed here: inside T.Kernel and outside T.Parallel."""
     trace = current()
     if trace.launch is None:
@@ -62,7 +62,7 @@ def _scope(what: str) -> Trace:
 
 
 def _alloc(space: str, shape: Any, dtype: Any, what: str) -> Memory:
-    trace = _scope(what)
+    trace = tile_scope(what)
     items = shape if isinstance(shape, (tuple, list)) else (shape,)
     dims = tuple(constant_int(d, f"the shape of {what}") for d in items)
     if not dims or any(d < 1 for d in dims):
@@ -110,7 +110,7 @@ def copy(
 ) -> None:
     """Copies a tile between global, shared and register memory, with a cast if the dtypes differ. Reading outside a
     tensor gives 0, writing outside does nothing. The last three arguments are hints, which are not needed."""
-    trace = _scope("T.copy")
+    trace = tile_scope("T.copy")
     a, b = as_region(src, "T.copy's source"), as_region(dst, "T.copy's destination")
     shape = match_extents(a, b, "T.copy")
     check_store_cast(a.memory.dtype, b.memory.dtype, f"T.copy from {a.memory.describe()} to {b.memory.describe()}")
@@ -139,7 +139,7 @@ def _inside(region: Region, shape: tuple[int, ...]) -> None:
 @regions("buffer")
 def fill(buffer: Any, value: Any) -> None:
     """Every element of a buffer, or of a region of it, becomes `value`."""
-    trace = _scope("T.fill")
+    trace = tile_scope("T.fill")
     region = as_region(buffer, "T.fill's buffer")
     mem = region.memory
     if mem.space == "global":
@@ -196,7 +196,7 @@ def gemm(
 ) -> None:
     """C += A @ B. A is M×K (K×M with transpose_A), B is K×N (N×K with transpose_B), both in shared memory or
     fragments of one dtype; C is an M×N fragment. `clear_accum` overwrites C. k_pack and wg_wait are ignored."""
-    trace = _scope("T.gemm")
+    trace = tile_scope("T.gemm")
     a, b, c = (as_region(x, f"T.gemm's {n}") for x, n in ((A, "A"), (B, "B"), (C, "C")))
     for name, r in (("A", a), ("B", b)):
         if r.memory.space not in ("shared", "fragment"):
@@ -256,7 +256,7 @@ def _check_gemm_dtypes(trace: Trace, a: DType, b: DType, c: DType) -> None:
 def reduce(buffer: Any, out: Any, reduce_type: str, dim: int = -1, clear: bool = True) -> None:
     """out = the reduction of buffer along `dim` (its shape without that dimension, or with 1 there); combined with
     what out held unless `clear`. reduce_type: sum, max, min, absmax, abssum, and, or, xor."""
-    trace = _scope(f"T.reduce_{reduce_type}")
+    trace = tile_scope(f"T.reduce_{reduce_type}")
     what = f"T.reduce_{reduce_type}"
     src, dst = as_region(buffer, f"{what}'s source"), as_region(out, f"{what}'s result")
     for r in (src, dst):
@@ -340,7 +340,7 @@ def _emit_atomic(kind: str, dst: Any, value: Any, what: str, return_prev: bool) 
 
 def _atomic_tile(kind: str, target: Region, value: Region, what: str) -> None:
     """A tile of atomics is a parallel loop of single ones."""
-    trace = _scope(what)
+    trace = tile_scope(what)
     shape = match_extents(value, target, what)
     check_store_cast(value.memory.dtype, target.memory.dtype, what)
     loop = control.Parallel(extents=shape)
@@ -377,12 +377,12 @@ atomic_exch = _atomic("exch", "value")
 def sync_threads() -> None:
     """All threads of the block meet. The compiler inserts barriers for shared memory by itself; this one is for what it
     cannot see."""
-    _scope("T.sync_threads").b.emit(tile.SyncThreads())
+    tile_scope("T.sync_threads").b.emit(tile.SyncThreads())
 
 
 def get_thread_binding(dim: int = 0) -> Expr | int:
     """The thread's index in its block. Blocks are one-dimensional: dimensions 1 and 2 are 0."""
-    trace = _scope("T.get_thread_binding")
+    trace = tile_scope("T.get_thread_binding")
     if constant_int(dim, "dim") not in (0, 1, 2):
         raise trace.error(f"T.get_thread_binding({dim}): dimensions are 0, 1, 2")
     return Expr(trace.b.emit(tile.ThreadIndex()).result) if dim == 0 else 0
@@ -403,7 +403,7 @@ def get_block_binding(dim: int = 0) -> Expr:
 
 def annotate_layout(layouts: dict[Memory, Any]) -> None:
     """Fixes the layout of shared buffers: {buffer: layout}."""
-    trace = _scope("T.annotate_layout")
+    trace = tile_scope("T.annotate_layout")
     for buffer, layout in layouts.items():
         op = buffer.value.op if isinstance(buffer, Memory) else None
         if not isinstance(op, tile.Alloc) or op.type_.space != "shared":
@@ -419,7 +419,7 @@ def annotate_layout(layouts: dict[Memory, Any]) -> None:
 
 def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> None:
     """Visits the blocks of the grid in panels of `panel_size` rows, so that neighbours in time share cache lines."""
-    trace = _scope("T.use_swizzle")
+    trace = tile_scope("T.use_swizzle")
     size = constant_int(panel_size, "panel_size")
     if size < 1 or order not in ("row", "column", "col"):
         raise trace.error(f"T.use_swizzle({panel_size}, order={order!r})", 'panel_size ≥ 1, order "row" or "column"')

@@ -6,7 +6,7 @@ Barrier words lie in a shared buffer of their own, `ring`; their accesses are or
 from __future__ import annotations
 
 from minitile.ir.core import Op, Value, attr, maybe, operand, operands
-from minitile.ir.effects import Access
+from minitile.ir.effects import Access, Sync
 from minitile.ir.ops.checks import require, require_one_of
 from minitile.ir.types import BOOL, BULK_TOKEN, I32, WGMMA_TOKEN, DType, RegsType, Type
 
@@ -49,21 +49,32 @@ class MbarrierInitFence(Op, name="mbarrier_init_fence", stage="thread"):
         return ()
 
 
-class MbarrierArrive(_BarrierOp, name="mbarrier_arrive", stage="thread"):
+class _Arrive(_BarrierOp):
+    """With a predicate, one lane arrives for others."""
+
     predicate: Value | None = maybe()
 
+    def syncs(self) -> tuple[Sync, ...]:
+        return (Sync("release", self.ring, "all" if self.predicate is None else "one"),)
 
-class MbarrierExpect(_BarrierOp, name="mbarrier_expect", stage="thread"):
+
+class MbarrierArrive(_Arrive, name="mbarrier_arrive", stage="thread"):
+    """What the thread has done is known to those who wait."""
+
+
+class MbarrierExpect(_Arrive, name="mbarrier_expect", stage="thread"):
     """Arrive and announce `bytes`."""
 
     bytes: int = attr()
-    predicate: Value | None = maybe()
 
 
 class MbarrierWait(_BarrierOp, name="mbarrier_wait", stage="thread"):
     """Wait until the phase of this parity is complete."""
 
     parity: Value = operand()
+
+    def syncs(self) -> tuple[Sync, ...]:
+        return (Sync("acquire", self.ring),)
 
 
 class TmaLoad(Op, name="tma_load", stage="thread"):

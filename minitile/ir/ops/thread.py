@@ -10,7 +10,7 @@ passes that synchronise: `span` is the byte range of one version that the CTA's 
 from __future__ import annotations
 
 from minitile.ir.core import Op, Value, attr, maybe, operand, operands
-from minitile.ir.effects import Access
+from minitile.ir.effects import Access, Sync
 from minitile.ir.ops.checks import ATOMICS, require, require_one_of, require_scalar
 from minitile.ir.types import (
     I32,
@@ -359,6 +359,9 @@ class Barrier(Op, name="barrier", stage="thread", uniform=True):
 
     def accesses(self) -> tuple[Access, ...]:
         return ()
+
+    def syncs(self) -> tuple[Sync, ...]:
+        return (Sync("meet", self.id),)
 
 
 class Printf(Op, name="printf", stage="thread"):

@@ -1,0 +1,65 @@
+"""Fences, and what a program says about proxies: legal in both stages.
+
+A proxy fence is between a thread's own accesses as loads and stores make them (the generic proxy) and those that copy
+engines and tensor cores make later (the async proxy); `proxy_fence.py` inserts them. A memory fence orders a thread's
+accesses as the rest of the GPU, or the host, sees them.
+"""
+
+from __future__ import annotations
+
+from minitile.ir.core import Op, attr
+from minitile.ir.effects import Access
+from minitile.ir.ops.checks import require_one_of
+
+SPACES = ("shared", "global", "any")
+FORMS = ("", "release", "acquire")
+SCOPES = ("gpu", "sys")
+HINTS = ("generic", "async", "neutral")
+
+
+class ProxyFence(Op, name="proxy_fence", stage="both"):
+    """What this thread has accessed is in order with asynchronous accesses behind, for the threads that get to know of
+    it afterwards.
+
+    space  which memory: "shared", "global" or "any" of the two
+    form   "": within the CTA. Between CTAs of a cluster there are two halves, for shared memory: "release" by the
+           threads that accessed, before they tell, and "acquire" by the thread that has been told, before it issues
+    """
+
+    space: str = attr("shared")
+    form: str = attr("")
+
+    def verify(self) -> None:
+        require_one_of(self.space, SPACES, "space of a proxy fence")
+        require_one_of(self.form, FORMS, "form of a proxy fence")
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+class MemoryFence(Op, name="memory_fence", stage="both"):
+    """This thread's accesses before are seen before those behind, by all threads of the GPU ("gpu") or of the whole
+    system ("sys"), the host included."""
+
+    scope: str = attr()
+
+    def verify(self) -> None:
+        require_one_of(self.scope, SCOPES, "scope of a memory fence")
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+class ProxyHint(Op, name="proxy_hint", stage="both"):
+    """How the accesses from here to the matching end count, whatever the operations say: as "generic" or "async" ones,
+    or ("neutral") not at all, and everything before is in order. `end` closes the innermost open one of its block."""
+
+    scope: str = attr("")
+    end: bool = attr(False)
+
+    def verify(self) -> None:
+        if not self.end:
+            require_one_of(self.scope, HINTS, "scope of a proxy hint")
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()

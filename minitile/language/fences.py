@@ -1,0 +1,68 @@
+"""Fences by hand, and hints: T.fence, T.fence_proxy_async, T.proxy_hint.
+
+The compiler inserts the fences that the operations it knows need (`passes/proxy_fence.py`) and takes those written here
+into account; they are for what it cannot see, such as other kernels or the host looking at the same memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NoReturn
+
+from minitile.ir.diagnostics import LanguageError
+from minitile.ir.ops import fences
+from minitile.language.context import Trace, current
+from minitile.language.tiles import tile_scope
+
+_SCOPES = ("async_shared", "gpu", "sys")
+
+
+def fence(scope: str) -> None:
+    """This thread's accesses before are in order with those behind.
+
+    "async_shared"  shared memory, as the copy engine and the tensor cores see it: fence.proxy.async.shared::cta (sm_90)
+    "gpu"           as all threads of the GPU see it: fence.acq_rel.gpu
+    "sys"           as the host sees it as well: fence.acq_rel.sys
+
+    Raises LanguageError for another scope, and outside T.Kernel.
+    """
+    trace = tile_scope("T.fence")
+    if scope not in _SCOPES:
+        raise trace.error(f"T.fence({scope!r})", f"scopes are {', '.join(_SCOPES)}")
+    trace.b.emit(fences.ProxyFence("shared") if scope == "async_shared" else fences.MemoryFence(scope))
+
+
+def fence_proxy_async() -> None:
+    """T.fence("async_shared")."""
+    fence("async_shared")
+
+
+@dataclass(frozen=True)
+class HintScope:
+    """`T.proxy_hint(…)` as a `with` statement of a kernel sees it."""
+
+    scope: str
+
+    @contextmanager
+    def traced(self, trace: Trace) -> Iterator[None]:
+        trace.b.emit(fences.ProxyHint(self.scope))
+        yield
+        trace.b.emit(fences.ProxyHint(end=True))
+
+    def __enter__(self) -> NoReturn:
+        raise LanguageError("T.proxy_hint has a meaning only in a `with` statement of a function marked @mt.kernel")
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def proxy_hint(scope: str) -> HintScope:
+    """`with T.proxy_hint("generic"):` says how the accesses inside count where fences are inserted: as "generic" or
+    "async" ones whatever they are, or, with "neutral", not at all; what was before is in order then.
+
+    Raises LanguageError for another scope.
+    """
+    if scope not in fences.HINTS:
+        raise current().error(f"T.proxy_hint({scope!r})", f"scopes are {', '.join(fences.HINTS)}")
+    return HintScope(scope)

@@ -269,7 +269,7 @@ class Launch:
         from minitile.runtime.cuda import driver, load_function
 
         if self._function is None:
-            self._function = load_function(*self._code)
+            self._function, _ = load_function(*self._code)
         kinds = tuple(ctypes.c_int32 if isinstance(arg, Int32) else ctypes.c_void_p for arg in args)
         stream = torch.cuda.current_stream().cuda_stream
         (status,) = driver().cuLaunchKernel(self._function, *self._shape, stream, (args, kinds), 0)

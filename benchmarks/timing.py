@@ -68,18 +68,17 @@ def machine() -> dict[str, str]:
     import torch
 
     import minitile
-    from minitile.backends.nvidia.assemble import nvjitlink_version
+    from minitile.backends.nvidia.assemble import assembler_name
     from minitile.runtime.cuda import driver
 
     _, cuda = driver().cuDriverGetVersion()
-    nvjitlink = nvjitlink_version()
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "gpu": torch.cuda.get_device_name(),
         "cuda driver": f"{cuda // 1000}.{cuda % 1000 // 10}",
         "python": platform.python_version(),
         "minitile": minitile.__version__,
-        "nvjitlink": ".".join(map(str, nvjitlink)) if nvjitlink else "not installed",
+        "assembler": assembler_name("") or "none",
         "torch": torch.__version__,
         "triton": version("triton"),
         "tilelang": version("tilelang"),

@@ -45,6 +45,7 @@ def _nvidia() -> Iterator[Line]:
     extra = "missing: pip install 'minitile[cuda]'"
     yield "cuda-python", _version("cuda-python") or _version("cuda-bindings") or extra
     yield "nvJitLink", _assembler()
+    yield "ptxas", _ptxas()
     try:
         release = int(cuda.driver().cuDriverGetVersion()[1])
         count = cuda.device_count()
@@ -60,7 +61,7 @@ def _nvidia() -> Iterator[Line]:
 
 
 def _assembler() -> str:
-    from minitile.backends.nvidia.assemble import AssemblerMissing, assemble, nvjitlink_version
+    from minitile.backends.nvidia.assemble import AssemblerMissing, assemble
 
     try:
         done = assemble(_EMPTY_KERNEL, "sm_80")
@@ -68,8 +69,16 @@ def _assembler() -> str:
         return f"{error.message}; {error.hint}"
     except MinitileError as error:
         return f"found, but it does not work: {error}"
-    version = ".".join(map(str, nvjitlink_version() or ()))
-    return f"{version} (assembles: {len(done.cubin)} bytes for an empty kernel)"
+    return f"{done.assembler} assembles: {len(done.cubin)} bytes for an empty kernel"
+
+
+def _ptxas() -> str:
+    from minitile.backends.nvidia.assemblers import PTXAS_HINT, find_ptxas
+
+    found = find_ptxas()
+    if found is None:
+        return f"none (for the cubins of kernels with wgmma; launches do without): {PTXAS_HINT}"
+    return f"{'.'.join(map(str, found.release))}, {found.path}"
 
 
 def _amd() -> Iterator[Line]:

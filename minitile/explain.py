@@ -6,7 +6,7 @@ gemm for sm_80
   compiled for M divisible by 128, …
   shared       A_shared at 0: 3 × 8192 bytes, 128x32 bf16, …
   note         not warp-specialised: …                        what the compiler did not do, and why
-  assembled    234 registers per thread, 0 bytes spilled, cubin of 30568 bytes
+  assembled    234 registers per thread, 0 bytes spilled, cubin of 30568 bytes for sm_80 by nvJitLink 13.5
   instructions 64 mma.sync, 12 cp.async, …                    how often each stands in the PTX
   times        trace 7 ms, passes 35 ms (infer_layouts 9, …), ptx 6 ms, assemble 73 ms
 """
@@ -35,7 +35,7 @@ _TELLING = re.compile(
 
 
 def explain(compiled: CompiledKernel) -> str:
-    """The text. Assembles the kernel where nvJitLink is installed."""
+    """The text. Assembles the kernel where an assembler is installed."""
     assembled = _assembled(compiled)  # first: it adds its time to the others
     lines = [
         ("launch", _launch(compiled)),
@@ -83,7 +83,8 @@ def _assembled(compiled: CompiledKernel) -> str:
         return f"not: {error.message}; {error.hint}"
     spilled = found.spill_stores + found.spill_loads
     size = len(found.cubin)
-    return f"{found.registers} registers per thread, {spilled} bytes spilled, cubin of {size} bytes for {found.arch}"
+    costs = f"{found.registers} registers per thread, {spilled} bytes spilled"
+    return f"{costs}, cubin of {size} bytes for {found.arch} by {found.assembler}"
 
 
 def _instructions(ptx: str) -> str:

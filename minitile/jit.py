@@ -355,7 +355,7 @@ class CompiledKernel:
 
     asm          texts by stage: "traced_ir", "tile_ir", "thread_ir", "ptx"
     launch_info  grid, block, shared bytes, argument layout: plain data
-    notes        what the compiler could not do for this kernel, and why
+    notes        what the compiler could not do for this kernel, and why; once assembled, what the assembler says of it
     timings      milliseconds: "trace", "passes", "ptx", and "assemble" once that has happened
     """
 
@@ -370,7 +370,7 @@ class CompiledKernel:
         middle = time.perf_counter()
         with _bugs_said(case.kernel):
             result = compile_ir(traced, target, self.passes)
-        self.notes = result.notes
+        self._notes = result.notes
         self.pass_timings = {name: spent for name, spent in result.timings.items() if name != "write_ptx"}
         self.timings = {  # without the import of the backend, which compile_ir begins with
             "trace": (middle - start) * 1e3,
@@ -380,6 +380,10 @@ class CompiledKernel:
         self.launch_info = launch_info(result, case)
         self.asm: Mapping[str, str] = _Texts(self, result.ptx)
         self.executable = Executable(self.launch_info, result.ptx, self._run_in_simulator)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*self._notes, *self.executable.remarks)
 
     def __repr__(self) -> str:
         return f"<minitile.CompiledKernel {self.case.kernel.__name__} for {self.target}>"
@@ -419,20 +423,22 @@ class CompiledKernel:
     @property
     @for_users
     def binary(self) -> bytes:
-        """The cubin. Raises AssemblerMissing where nvJitLink is not installed."""
+        """The cubin. Raises AssemblerMissing where no assembler is installed. A kernel with wgmma wants a
+        `ptxas`: where there is none, the cubin may be slower than what a launch runs, with an AssemblerWarning."""
         return self.assembled.cubin
 
     @property
     @for_users
     def registers(self) -> int:
-        """Registers per thread."""
-        return self.assembled.registers
+        """Registers per thread: of what was launched, else of the cubin."""
+        return self.executable.costs(self.target.arch).registers
 
     @property
     @for_users
     def spills(self) -> int:
-        """Bytes per thread that are spilled (stores plus loads)."""
-        return self.assembled.spill_stores + self.assembled.spill_loads
+        """Bytes per thread that are spilled (stores plus loads), likewise."""
+        costs = self.executable.costs(self.target.arch)
+        return costs.spill_stores + costs.spill_loads
 
     def _run_in_simulator(self, args: tuple[Any, ...]) -> None:
         with _bugs_said(self.case.kernel):

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import wraps
@@ -23,8 +24,12 @@ from minitile.backends.nvidia.assemble import (
     Assembled,
     AssembleOptions,
     AssemblerMissing,
+    AssemblerWarning,
     assemble,
-    nvjitlink_version,
+    assembler_for,
+    assembler_name,
+    by_driver,
+    remarks,
 )
 from minitile.cache import Entry, default_cache, make_key
 from minitile.ir.diagnostics import InternalError, LaunchArgumentError, Location, MinitileError
@@ -47,7 +52,8 @@ class Executable:
     """One compiled kernel, callable on GPU arrays and, through `simulate`, on NumPy arrays.
 
     `simulate` gets the caller's arguments (NumPy arrays and Python scalars, already checked) and writes the results
-    into the arrays. `assembled` fills with what ptxas said for each architecture that the kernel was assembled for.
+    into the arrays. `assembled` fills with what ptxas said for each architecture that the kernel was assembled for,
+    `running` with what was launched, and `remarks` with what there is to know of either.
     """
 
     def __init__(
@@ -61,6 +67,8 @@ class Executable:
         self.ptx = ptx
         self.options = options or AssembleOptions()
         self.assembled: dict[str, Assembled] = {}
+        self.running: dict[str, Assembled] = {}
+        self.remarks: list[str] = []
         self._simulate = simulate
         self._bind = compile_binder(info.args)
         self._launcher: cuda.Launcher | None = None
@@ -93,20 +101,49 @@ class Executable:
     def launcher(self) -> cuda.Launcher:
         """The kernel on CUDA devices, made on first use."""
         if self._launcher is None:
-            self._launcher = cuda.Launcher(self.info, self._image)
+            o = self.options
+            jit = cuda.JitOptions(4 if o.opt_level == 3 else o.opt_level, o.line_info, o.max_registers)
+            self._launcher = cuda.Launcher(self.info, self._image, jit, self._compiled_by_driver)
         return self._launcher
 
     def assemble(self, arch: str) -> Assembled:
-        """The cubin for `arch` with its costs, from the cache or by nvJitLink."""
+        """The cubin for `arch` with its costs, from the cache or by the assembler that the text needs. Warns of what
+        costs speed, or raises AssembleError; see `backends.nvidia.assemble`."""
         if arch not in self.assembled:
-            self.assembled[arch] = assemble_cached(self.ptx, arch, self.options)
+            done = assemble_cached(self.ptx, arch, self.options)
+            self._remark(done)
+            self.assembled[arch] = done
         return self.assembled[arch]
 
+    def costs(self, arch: str) -> Assembled:
+        """What runs on `arch`, or would: the driver's code where it has compiled the kernel, else the cubin."""
+        return self.running.get(arch) or self.assemble(arch)
+
     def _image(self, device: cuda.DeviceInfo) -> bytes:
+        """The cubin; the text, for the driver's JIT, where there is no assembler that does all that the text asks."""
+        arch = device_arch(self.ptx, device.arch)
         try:
-            return self.assemble(device_arch(self.ptx, device.arch)).cubin
+            if assembler_for(self.ptx).honours(self.ptx):
+                done = self.running[arch] = self.assemble(arch)
+                return done.cubin
         except AssemblerMissing:
-            return self.ptx.encode()
+            pass
+        return self.ptx.encode()
+
+    def _compiled_by_driver(self, device: cuda.DeviceInfo, info: cuda.FunctionInfo, log: str) -> None:
+        arch = device_arch(self.ptx, device.arch)
+        log = remembered_log(self.ptx, arch, self.options, log)
+        done = by_driver(arch, info.registers, info.local, info.shared, log)
+        self._remark(done)
+        self.running[arch] = done
+
+    def _remark(self, done: Assembled) -> None:
+        """Warns, at the line of the call."""
+        for text in remarks(done, self.ptx):
+            if text not in self.remarks:
+                self.remarks.append(text)
+                at = caller_location() or Location("<minitile>", 1)
+                warnings.warn_explicit(f"{self.info.entry}: {text}", AssemblerWarning, at.file, at.line)
 
 
 class Dispatcher:
@@ -162,12 +199,11 @@ def device_arch(ptx: str, arch: str) -> str:
 
 
 def assemble_cached(ptx: str, arch: str, options: AssembleOptions) -> Assembled:
-    """As `assemble`, kept on disk: by the text, the architecture, the options and nvJitLink's version."""
+    """As `assemble`, kept on disk: by the text, the architecture, the options and the assembler with its version."""
     store = default_cache()
     if store is None:
         return assemble(ptx, arch, options)
-    version = nvjitlink_version()
-    key = make_key("cubin", ptx, arch, json.dumps([asdict(options), version]))
+    key = make_key("cubin", ptx, arch, json.dumps([asdict(options), assembler_name(ptx)]))
     entry = store.load(key)
     if entry is not None:
         return Assembled(cubin=entry.blob, **{**entry.meta, "warnings": tuple(entry.meta["warnings"])})
@@ -175,6 +211,21 @@ def assemble_cached(ptx: str, arch: str, options: AssembleOptions) -> Assembled:
     meta = {name: value for name, value in asdict(assembled).items() if name != "cubin"}
     store.store(key, Entry(meta, assembled.cubin))
     return assembled
+
+
+def remembered_log(ptx: str, arch: str, options: AssembleOptions, log: str) -> str:
+    """What the driver said when it compiled this text: it has a cache of its own, and is silent when it finds a text
+    there. So its words are kept on disk as well."""
+    store = default_cache()
+    if store is None:
+        return log
+    version = int(cuda.call("cuDriverGetVersion"))
+    key = make_key("driver's log", ptx, arch, json.dumps([asdict(options), version]))
+    if log:
+        store.store(key, Entry({"arch": arch, "log": log}, b""))
+        return log
+    entry = store.load(key)
+    return entry.meta["log"] if entry is not None else ""
 
 
 def raise_for_caller(error: LaunchError) -> NoReturn:

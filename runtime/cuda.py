@@ -103,6 +103,15 @@ class FunctionInfo:
     shared: int
 
 
+@dataclass(frozen=True, slots=True)
+class JitOptions:
+    """How the driver compiles PTX text: `opt_level` 0–4, `max_registers` per thread (None: the text's own limit)."""
+
+    opt_level: int = 4
+    line_info: bool = True
+    max_registers: int | None = None
+
+
 @cache
 def driver() -> Any:
     """`cuda.bindings.driver`, initialised. Raises UnavailableError where it, the driver or a device is missing."""
@@ -239,23 +248,33 @@ class _Frame:
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """The kernel in one context: its function handle, ready for ctypes, and the driver's facts."""
+    """The kernel in one context: its function handle, ready for ctypes, the driver's facts, and what its JIT said."""
 
     function: Any
     info: FunctionInfo
+    log: str
 
 
 class Launcher:
     """One compiled kernel that can be launched on any device it fits.
 
-    `image` gives the code for a device: a cubin, or PTX text (bytes) for the driver's own JIT. It is asked once per
-    context. Safe to use from several threads. Raises UnavailableError without a driver.
+    `image` gives the code for a device: a cubin, or PTX text (bytes) for the driver's own JIT, as `jit` says. It is
+    asked once per context. `compiled` is told what the JIT made of PTX (the device, the function's facts, the log)
+    before it is launched, and may raise. Safe to use from several threads. Raises UnavailableError without a driver.
     """
 
-    def __init__(self, info: LaunchInfo, image: Callable[[DeviceInfo], bytes]) -> None:
+    def __init__(
+        self,
+        info: LaunchInfo,
+        image: Callable[[DeviceInfo], bytes],
+        jit: JitOptions | None = None,
+        compiled: Callable[[DeviceInfo, FunctionInfo, str], None] | None = None,
+    ) -> None:
         self.info = info
         self.slots = slots_of(info.args)
         self._image = image
+        self._jit = jit or JitOptions()
+        self._compiled = compiled
         self._library = _ctypes_driver()
         self._bind = compile_binder(info.args)
         self._facts = compile_exprs(info.facts, self.slots)
@@ -266,6 +285,29 @@ class Launcher:
         self._loaded: dict[tuple[int | None, int], _Loaded] = {}
         self._lock = threading.Lock()
         self.launch, self._fields = self._compile()
+
+    @classmethod
+    def of_ptx(cls, info: LaunchInfo, ptx: str, jit: JitOptions | None = None) -> Launcher:
+        """Any PTX text, compiled by the driver when it is first launched: as a whole program, so that setmaxnreg has
+        its effect. `info.entry` names the kernel, `info.params` its parameters in order. For two pointers and a number
+
+            info = LaunchInfo(
+                entry="scale",
+                args=(TensorArg("x", "f32", ("n",)), TensorArg("y", "f32", ("n",)), ScalarArg("a", "f32")),
+                params=(
+                    Param("x", "pointer", ("pointer", "x")),
+                    Param("y", "pointer", ("pointer", "y")),
+                    Param("a", "f32", ("scalar", "a")),
+                    Param("n", "i32", ("dim", "n")),
+                ),
+                grid=(("ceildiv", ("dim", "n"), 128), 1, 1),
+                block=(128, 1, 1),
+            )
+            scale = Launcher.of_ptx(info, text)
+            scale(x, y, 2.0)                       # on the tensors' device and their framework's stream
+            again = scale.prepare(x, y, 2.0)       # for timing: `again()` launches and does nothing else
+        """
+        return cls(info, lambda _: ptx.encode(), jit)
 
     def __call__(self, *args: Any) -> None:
         """Checks the arguments and launches on their framework's current stream. Raises ArgumentError, DriverError."""
@@ -317,6 +359,12 @@ class Launcher:
         """Registers, local and shared memory as the driver reports them for the code that runs at `place`."""
         with on_device(place):
             return self._load(place).info
+
+    def jit_log(self, place: Place) -> str:
+        """What the driver's JIT said when it compiled the code that runs at `place`; nothing of a cubin, or of text
+        that it remembers from an earlier process."""
+        with on_device(place):
+            return self._load(place).log
 
     def _compile(self) -> tuple[Callable[[Values, Place], None], Callable[[Values, int], Values]]:
         """The launch path, a function of slot values that a binder has checked (in the order of `slots`) and the place
@@ -403,9 +451,12 @@ def fields(values, stream):{start}
         with self._lock:
             loaded = self._loaded.get((context, place.index))
             if loaded is None:
-                image = self._image(device_info(place.index))
-                function = load_function(image, self.info.entry, self.info.dynamic_shared)
-                loaded = _Loaded(_handle(int(function)), function_info(function))
+                device = device_info(place.index)
+                image = self._image(device)
+                function, log = load_function(image, self.info.entry, self.info.dynamic_shared, self._jit)
+                loaded = _Loaded(_handle(int(function)), function_info(function), log)
+                if self._compiled is not None and is_text(image):
+                    self._compiled(device, loaded.info, log)
                 self._loaded[context, place.index] = loaded
             return loaded
 
@@ -485,16 +536,29 @@ def on_device(place: Place) -> Iterator[None]:
         call("cuCtxPopCurrent")
 
 
-def load_function(image: bytes, entry: str, dynamic_shared: int = 0) -> Any:
-    """Loads a cubin, or PTX text for the driver's JIT, into the current context and returns its entry as a CUfunction,
-    allowed to use `dynamic_shared` bytes. Raises DriverError; for PTX with the JIT's own words."""
-    log = bytearray(8192)
-    option = driver().CUjit_option
-    options = [option.CU_JIT_ERROR_LOG_BUFFER, option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
+def is_text(image: bytes) -> bool:
+    """Whether it is PTX rather than a cubin (an ELF file)."""
+    return not image.startswith(b"\x7fELF")
+
+
+def load_function(image: bytes, entry: str, dynamic_shared: int = 0, jit: JitOptions | None = None) -> tuple[Any, str]:
+    """Loads a cubin, or PTX text for the driver's JIT, into the current context: its entry as a CUfunction, allowed to
+    use `dynamic_shared` bytes, and the JIT's log. Raises DriverError; for PTX with the JIT's own words."""
+    errors, infos = bytearray(8192), bytearray(65536)
+    options: dict[str, Any] = {"ERROR_LOG_BUFFER": errors, "ERROR_LOG_BUFFER_SIZE_BYTES": len(errors)}
+    if is_text(image):
+        image += b"\0"
+        options |= {"INFO_LOG_BUFFER": infos, "INFO_LOG_BUFFER_SIZE_BYTES": len(infos), "LOG_VERBOSE": 1}
+        jit = jit or JitOptions()
+        options |= {"OPTIMIZATION_LEVEL": jit.opt_level, "GENERATE_LINE_INFO": int(jit.line_info)}
+        if jit.max_registers is not None:
+            options["MAX_REGISTERS"] = jit.max_registers
+    names = [getattr(driver().CUjit_option, f"CU_JIT_{name}") for name in options]
+    values = list(options.values())
     try:
-        module = call("cuModuleLoadDataEx", image, 2, options, [log, len(log)], doing=f"loading the code of {entry}")
+        module = call("cuModuleLoadDataEx", image, len(names), names, values, doing=f"loading the code of {entry}")
     except DriverError as error:
-        said = log.split(b"\0", 1)[0].decode(errors="replace").strip()
+        said = _said(errors)
         raise DriverError(f"{error.message}\n{said}" if said else error.message, error.code) from None
     function = call("cuModuleGetFunction", module, entry.encode(), doing=f"finding the entry {entry}")
     if dynamic_shared > _STATIC_LIMIT:
@@ -506,7 +570,11 @@ def load_function(image: bytes, entry: str, dynamic_shared: int = 0) -> Any:
             dynamic_shared,
             doing=f"asking for {dynamic_shared} bytes of shared memory for {entry}",
         )
-    return function
+    return function, _said(infos)
+
+
+def _said(log: bytearray) -> str:
+    return log.split(b"\0", 1)[0].decode(errors="replace").strip()
 
 
 def function_info(function: Any) -> FunctionInfo:

@@ -1,26 +1,62 @@
-"""PTX text to a cubin, in process, by nvJitLink; no GPU and no driver needed.
+"""PTX text to a cubin and what ptxas says of it; no GPU and no driver needed.
 
-`assemble` returns the cubin with what ptxas says of it (`-Xptxas=-v`): registers, spills, stack, shared memory. What
-ptxas rejects becomes an `AssembleError` that names the PTX line and, through the `.loc` before it, the user's own line.
+`assemble` chooses the assembler that the text needs (see `assemblers`) and returns the cubin with the counts of
+`ptxas -v`: registers, spills, stack, shared memory. What ptxas rejects becomes an `AssembleError` that names the PTX
+line and, through the `.loc` before it, the user's own line. `remarks` judges what it accepts but warns of:
 
-Sources: the nvJitLink documentation (options, error codes); the PTX ISA 8.3, 11.5 (`.loc`, `.file`); the form of the
-log was read from nvJitLink 13.0 and 13.5.
+    wgmmas serialised, setmaxnreg ignored (C7504, C7508–C7519)   an AssembleError with ptxas' words and the user's line
+    spills                                                       a remark; an AssembleError where `strict`
+    either, where only an assembler of relocatable code is there a remark that says so
+
+A serialised wgmma is an error, since it costs most of the tensor cores' speed and points at a fault in how the PTX is
+written; some spilled bytes may not matter, and their user can see them and choose. MINITILE_STRICT=1 makes everything
+an error, for tests and benchmarks; MINITILE_STRICT=0 makes everything a remark.
+
+Sources: the PTX ISA 8.3, 11.5 (`.loc`, `.file`); the form of the log was read from nvJitLink 13.0 and 13.5 and ptxas
+12.9 and 13.5, that of the driver's JIT is similar and may lack spills.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from dataclasses import dataclass
 from typing import Any
 
-from minitile.ir.diagnostics import Location, MinitileError, TargetError
+from minitile.backends.nvidia.assemblers import (
+    PTXAS_HINT,
+    AssembleOptions,
+    AssemblerMissing,
+    Rejected,
+    assembler_for,
+    find_ptxas,
+    needs_whole_program,
+)
+from minitile.ir.diagnostics import Location, MinitileError
 
-INSTALL_HINT = "install the assembler: pip install 'minitile[cuda]' (nvidia-nvjitlink and cuda-python)"
+__all__ = [
+    "AssembleError",
+    "AssembleOptions",
+    "Assembled",
+    "AssemblerMissing",
+    "AssemblerWarning",
+    "assemble",
+    "assembler_for",
+    "assembler_name",
+    "by_driver",
+    "find_ptxas",
+    "needs_whole_program",
+    "read_log",
+    "remarks",
+    "source_of",
+    "strictness",
+]
 
 
 class AssembleError(MinitileError):
-    """ptxas refused the PTX. `log` is its whole output, `ptx_line` the first line it names (1-based; 0: none)."""
+    """ptxas refused the PTX, or accepted it at a price that must not go unnoticed. `log` is its whole output,
+    `ptx_line` the first line it names (1-based; 0: none)."""
 
     def __init__(self, message: str, log: str, ptx_line: int = 0, loc: Location | None = None, hint: str = "") -> None:
         super().__init__(message, loc, hint)
@@ -28,37 +64,25 @@ class AssembleError(MinitileError):
         self.ptx_line = ptx_line
 
 
-class AssemblerMissing(MinitileError):
-    """nvJitLink or its Python binding is not installed: the driver's own JIT can still load PTX."""
+class AssemblerWarning(UserWarning):
+    """A remark on how a kernel was assembled."""
 
 
-@dataclass(frozen=True, slots=True)
-class AssembleOptions:
-    """How to assemble: `opt_level` 0–3; `line_info` keeps the `.loc` lines for profilers and compute-sanitizer;
-    `max_registers` per thread, None for the kernel's own limit."""
-
-    opt_level: int = 3
-    line_info: bool = True
-    max_registers: int | None = None
-
-    def flags(self, arch: str) -> list[str]:
-        # A hit in nvJitLink's own cache would come back without the counts of -v.
-        flags = [f"-arch={arch}", f"-O{self.opt_level}", "-Xptxas=-v", "-no-cache"]
-        if self.line_info:
-            flags.append("-lineinfo")
-        if self.max_registers is not None:
-            flags.append(f"-maxrregcount={self.max_registers}")
-        return flags
+DRIVER = "the driver's JIT"
 
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
     """A cubin and its costs. Registers are per thread; `spill_stores`, `spill_loads` and `stack` are bytes per thread;
     `shared` is static shared memory in bytes. With several entries in one PTX text, each is the largest of them.
-    `warnings` are ptxas' own, with the advisory C75xx notes (a wgmma that was serialised, a setmaxnreg ignored)."""
+    `warnings` are ptxas' own, with the advisory C75xx notes (a wgmma that was serialised, a setmaxnreg ignored).
+    `honoured`: it was compiled as a whole program, if the text needs that. What the driver compiled has an empty
+    `cubin`."""
 
     cubin: bytes
     arch: str
+    assembler: str
+    honoured: bool
     registers: int
     spill_stores: int
     spill_loads: int
@@ -69,49 +93,33 @@ class Assembled:
     seconds: float
 
 
-def nvjitlink_version() -> tuple[int, int] | None:
-    """(major, minor) of the nvJitLink found, None when there is none."""
+def assembler_name(ptx: str) -> str | None:
+    """The assembler that `assemble` would use, with its version; None where there is none."""
     try:
-        major, minor = _binding().version()
+        return assembler_for(ptx).name
     except AssemblerMissing:
         return None
-    return int(major), int(minor)
 
 
 def assemble(ptx: str, arch: str, options: AssembleOptions | None = None) -> Assembled:
     """Assembles `ptx` for `arch` ("sm_80", "sm_90a", …: the PTX's own target or a later one it is compatible with).
 
-    Raises AssembleError (ptxas refuses the text), TargetError (this nvJitLink does not know `arch`) and
+    Raises AssembleError (ptxas refuses the text), TargetError (the assembler does not know `arch`) and
     AssemblerMissing (not installed).
     """
-    link = _binding()
-    flags = (options or AssembleOptions()).flags(arch)
-    text = ptx.encode() + b"\0"
+    assembler = assembler_for(ptx)
     started = time.perf_counter()
     try:
-        handle = link.create(len(flags), flags)
-    except link.nvJitLinkError as error:
-        raise TargetError(
-            f"nvJitLink {'.'.join(map(str, link.version()))} refuses {' '.join(flags)}: {error}",
-            hint="a newer nvidia-nvjitlink may know this architecture",
-        ) from None
-    try:
-        try:
-            link.add_data(handle, link.InputType.PTX, text, len(text), "kernel.ptx")
-            link.complete(handle)
-        except link.nvJitLinkError:
-            raise _error(ptx, arch, _text(link, handle, "error")) from None
-        cubin = bytearray(link.get_linked_cubin_size(handle))
-        link.get_linked_cubin(handle, cubin)
-        log = _text(link, handle, "info")
-    finally:
-        link.destroy(handle)
-    return Assembled(bytes(cubin), arch, **read_log(log), log=log, seconds=time.perf_counter() - started)
+        cubin, log = assembler.run(ptx, arch, options or AssembleOptions())
+    except Rejected as rejected:
+        raise _error(ptx, arch, str(rejected)) from None
+    seconds = time.perf_counter() - started
+    return Assembled(cubin, arch, assembler.name, assembler.honours(ptx), **read_log(log), log=log, seconds=seconds)
 
 
-_USED = re.compile(r"ptxas info\s*: Used (\d+) registers(?:.*?, (\d+)(?:\+\d+)? bytes smem)?")
+_USED = re.compile(r"\bused (\d+) registers(?:.*?, (\d+)(?:\+\d+)? bytes smem)?", re.IGNORECASE)
 _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
-_WARNING = re.compile(r"^(?:ptxas )?.*(?:\bwarning\b|\(C75\d\d\)).*$", re.MULTILINE)
+_WARNING = re.compile(r"^.*(?:\bwarning\b|\(C75\d\d\)).*$", re.MULTILINE)
 
 
 def read_log(log: str) -> dict[str, Any]:
@@ -126,8 +134,80 @@ def read_log(log: str) -> dict[str, Any]:
         "stack": max(frame[0] for frame in frames),
         "spill_stores": max(frame[1] for frame in frames),
         "spill_loads": max(frame[2] for frame in frames),
-        "warnings": tuple(line.strip() for line in _WARNING.findall(log)),
+        "warnings": _warnings(log),
     }
+
+
+def by_driver(arch: str, registers: int, local: int, shared: int, log: str) -> Assembled:
+    """What the driver's JIT made of a text: its facts of the loaded function, and its log, which may be empty (it keeps
+    what it compiled) or lack the spills: then they count as 0 and are part of the stack, `local` bytes per thread."""
+    frames = [tuple(map(int, found)) for found in _FRAME.findall(log)] or [(0, 0, 0)]
+    _, stores, loads = map(max, zip(*frames, strict=True))
+    return Assembled(b"", arch, DRIVER, True, registers, stores, loads, local, shared, _warnings(log), log, 0.0)
+
+
+def _warnings(log: str) -> tuple[str, ...]:
+    return tuple(line.strip() for line in _WARNING.findall(log))
+
+
+# What it says -------------------------------------------------------------------------------------------------------
+
+_NOTE = re.compile(r"\((C75\d\d)\)\s*(.*)")
+_GRAVE = {"C7504", *(f"C75{n:02}" for n in range(8, 20))}  # setmaxnreg ignored; wgmma serialised
+
+
+def strictness() -> int:
+    """0: all are remarks; 1: what is grave is an error; 2: all are errors."""
+    return {"0": 0, "1": 2}.get(os.environ.get("MINITILE_STRICT", ""), 1)
+
+
+def remarks(done: Assembled, ptx: str, strict: int | None = None) -> tuple[str, ...]:
+    """What the user should know of how their kernel was assembled. Raises AssembleError for what is grave; see this
+    module's text. `strict`: see `strictness`, which is the default."""
+    strict = strictness() if strict is None else strict
+    grave = [found for line in done.warnings if (found := _NOTE.search(line)) and found[1] in _GRAVE]
+    spilled = done.spill_stores + done.spill_loads
+    if not done.honoured:
+        lost = [f"({code}) {words}" for code, words in (found.groups() for found in grave)]
+        lost += [f"{spilled} bytes per thread are spilled"] if spilled else []
+        advice = f"On a GPU its driver compiles this kernel better, when it is launched; for a cubin, {PTXAS_HINT}"
+        return (f"{done.assembler} assembles relocatable code: {'; '.join(lost)}. {advice}",) if lost else ()
+    said = []
+    for code, words in (found.groups() for found in grave):
+        line = _line_of(ptx, words)
+        if strict >= 1:
+            raise AssembleError(
+                f"{done.assembler} for {done.arch}: ({code}) {words}",
+                done.log,
+                line,
+                source_of(ptx, line) if line else None,
+                "MINITILE_STRICT=0 runs it as it is",
+            )
+        said.append(f"{done.assembler} for {done.arch}: ({code}) {words}")
+    if spilled:
+        text = (
+            f"{done.assembler} for {done.arch}: {done.registers} registers do not do: {done.spill_stores} bytes per "
+            f"thread of spill stores, {done.spill_loads} bytes of spill loads"
+        )
+        if strict >= 2:
+            raise AssembleError(text, done.log, 0, _first_source(ptx), "more threads or smaller tiles need fewer")
+        said.append(f"{text}; more threads or smaller tiles need fewer registers")
+    return tuple(said)
+
+
+def _line_of(ptx: str, words: str) -> int:
+    """The PTX line that a note means: the one it names, else the first wgmma's; 0 where there is none."""
+    named = re.search(r"\bline (\d+)", words)
+    if named is not None:
+        return int(named[1])
+    found = re.search(r"^\s*(wgmma|setmaxnreg)\b", ptx, re.MULTILINE)
+    return ptx.count("\n", 0, found.start(1)) + 1 if found else 0
+
+
+def _first_source(ptx: str) -> Location | None:
+    """The first of the user's lines."""
+    found = re.search(r"^\s*\.loc\b", ptx, re.MULTILINE)
+    return source_of(ptx, ptx.count("\n", 0, found.end()) + 1) if found else None
 
 
 _AT_LINE = re.compile(r"line (\d+); (?:error|fatal)\s*: (.*)")
@@ -162,32 +242,3 @@ def source_of(ptx: str, line: int) -> Location | None:
         if found and found.group(1) in files:
             return Location(files[found.group(1)], int(found.group(2)), max(0, int(found.group(3)) - 1))
     return None
-
-
-def _text(link: Any, handle: Any, which: str) -> str:
-    """nvJitLink's "info" or "error" log."""
-    size = getattr(link, f"get_{which}_log_size")(handle)
-    if size <= 1:
-        return ""
-    log = bytearray(size)
-    getattr(link, f"get_{which}_log")(handle, log)
-    return log.rstrip(b"\0").decode(errors="replace")
-
-
-_loaded: Any = None
-
-
-def _binding() -> Any:
-    """cuda.bindings.nvjitlink with its library loaded, or AssemblerMissing."""
-    global _loaded
-    if _loaded is None:
-        try:
-            from cuda.bindings import nvjitlink
-
-            nvjitlink.version()
-        except Exception as error:  # ImportError; or the binding's own errors when it finds no library
-            raise AssemblerMissing(
-                f"no nvJitLink to assemble PTX with: {type(error).__name__}: {error}", hint=INSTALL_HINT
-            ) from None
-        _loaded = nvjitlink
-    return _loaded

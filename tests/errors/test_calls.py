@@ -11,7 +11,7 @@ import pytest
 import minitile as mt
 import minitile.language as T
 from minitile import launching, pipeline
-from minitile.backends.nvidia import assemble
+from minitile.backends.nvidia import assemblers
 from minitile.backends.nvidia.assemble import AssemblerMissing
 from minitile.ir.diagnostics import InternalError, LaunchArgumentError, TargetError
 from minitile.launching import DeviceError
@@ -260,7 +260,8 @@ def test_the_driver_is_missing(shows, monkeypatch):
 
 def test_the_assembler_is_missing(shows, monkeypatch):
     monkeypatch.setenv("MINITILE_CACHE", "0")
-    monkeypatch.setattr(assemble, "_loaded", None)
+    monkeypatch.setenv("MINITILE_PTXAS", "0")
+    monkeypatch.setattr(assemblers, "_loaded", None)
     without_modules(monkeypatch, "cuda")
     compiled = double.compile(target="sm_80")
     assert compiled.asm["ptx"].startswith(".version")  # needs nothing

@@ -17,6 +17,7 @@ from support import poisoned, random
 
 import minitile as mt
 import minitile.language as T
+from minitile.backends.nvidia.assemble import find_ptxas
 from minitile.runtime.sim import SimulationError, TensorMap, run_ptx
 
 TILES = {"block_M": 128, "block_N": 128, "block_K": 64, "num_stages": 3, "threads": 256}
@@ -51,6 +52,17 @@ def test_trip_counts(k):
     """None, one, fewer than the stages, as many, more."""
     error, _ = simulated(128, 128, k)
     assert error < 4e-3
+
+
+def test_accumulators_beyond_an_equal_share():
+    """256×192 by two warpgroups: 192 accumulators a thread want setmaxnreg, and an assembler that honours it."""
+    error, kernel = simulated(256, 192, 128, block_M=256, block_N=192)
+    assert error < 4e-3
+    assert "setmaxnreg.inc" in kernel.asm["ptx"]
+    if find_ptxas(kernel.asm["ptx"]) is None:
+        pytest.skip("needs a ptxas")
+    assert kernel.spills == 0
+    assert kernel.assembled.warnings == ()
 
 
 @pytest.mark.parametrize("tb", [False, True])

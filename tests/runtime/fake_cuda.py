@@ -46,7 +46,16 @@ class FakeDriver:
     context's handle is 1000 + device; a function's 1, 2, …; `parameters` are the ctypes of the kernel's parameters."""
 
     CUresult = Status
-    CUjit_option = named("CU_JIT_ERROR_LOG_BUFFER", "CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES")
+    CUjit_option = named(
+        "CU_JIT_ERROR_LOG_BUFFER",
+        "CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES",
+        "CU_JIT_GENERATE_LINE_INFO",
+        "CU_JIT_INFO_LOG_BUFFER",
+        "CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES",
+        "CU_JIT_LOG_VERBOSE",
+        "CU_JIT_MAX_REGISTERS",
+        "CU_JIT_OPTIMIZATION_LEVEL",
+    )
     CUfunction_attribute = named(
         "CU_FUNC_ATTRIBUTE_NUM_REGS",
         "CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES",
@@ -70,6 +79,8 @@ class FakeDriver:
         self.fail_map = 0
         self.fail_launch = 0
         self.fail_load = b""
+        self.jit_says = b""
+        self.jit_options: list[dict[str, Any]] = []
 
     # libcuda, as ctypes calls it
 
@@ -155,10 +166,21 @@ class FakeDriver:
     def cuCtxGetDevice(self) -> Any:
         return Status.CUDA_SUCCESS, self.stack[-1] % 1000
 
-    def cuModuleLoadDataEx(self, image: bytes, _count: int, _options: Any, values: Any) -> Any:
+    def cuDriverGetVersion(self) -> Any:
+        return Status.CUDA_SUCCESS, 12080
+
+    def cuModuleLoadDataEx(self, image: bytes, count: int, names: list[str], values: list[Any]) -> Any:
+        assert count == len(names) == len(values)
+        options = {name.removeprefix("CU_JIT_"): value for name, value in zip(names, values, strict=True)}
         if self.fail_load:
-            values[0][: len(self.fail_load)] = self.fail_load
+            options["ERROR_LOG_BUFFER"][: len(self.fail_load)] = self.fail_load
             return Status.CUDA_ERROR_INVALID_IMAGE, None
+        if "INFO_LOG_BUFFER" in options:
+            options["INFO_LOG_BUFFER"][: len(self.jit_says)] = self.jit_says
+        self.jit_options.append(options)
+        if not image.startswith(b"\x7fELF"):
+            assert image.endswith(b"\0"), "PTX is passed as a C string"
+            image = image[:-1]
         self.loads.append((self.stack[-1], image))
         return Status.CUDA_SUCCESS, len(self.loads)
 

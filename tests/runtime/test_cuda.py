@@ -143,6 +143,40 @@ def test_load_errors_carry_the_drivers_log(driver):
         launcher()(Array(4096), Array(8192), 1, False)
 
 
+def test_ptx_is_compiled_by_the_driver(driver):
+    driver.jit_says = b"info : used 40 registers"
+    heard = []
+    kernel = cuda.Launcher(INFO, lambda _: b"text", cuda.JitOptions(2, False, 64), lambda *what: heard.append(what))
+    x = Array(4096)
+    for _ in range(2):
+        kernel(x, Array(8192), 1, False)
+    (options,) = driver.jit_options
+    assert (options["OPTIMIZATION_LEVEL"], options["GENERATE_LINE_INFO"], options["MAX_REGISTERS"]) == (2, 0, 64)
+    assert options["LOG_VERBOSE"] == 1
+    assert options["INFO_LOG_BUFFER_SIZE_BYTES"] == len(options["INFO_LOG_BUFFER"])
+    assert heard == [(cuda.device_info(0), cuda.FunctionInfo(40, 0, 0), "info : used 40 registers")]
+    assert kernel.jit_log(x.place) == "info : used 40 registers"
+
+
+def test_a_cubin_has_no_jit_log(driver):
+    driver.jit_says = b"unused"
+    heard = []
+    kernel = cuda.Launcher(INFO, lambda _: b"\x7fELF cubin", compiled=lambda *what: heard.append(what))
+    kernel(Array(4096), Array(8192), 1, False)
+    assert driver.loads == [(1000, b"\x7fELF cubin")]
+    assert "OPTIMIZATION_LEVEL" not in driver.jit_options[0]
+    assert heard == []
+    assert kernel.jit_log(Place("cuda", 0)) == ""
+
+
+def test_a_launcher_of_ptx_text(driver):
+    kernel = cuda.Launcher.of_ptx(INFO, "any text")
+    kernel.prepare(Array(4096), Array(8192), 1, False)()
+    assert driver.loads == [(1000, b"any text")]
+    assert driver.jit_options[0]["OPTIMIZATION_LEVEL"] == 4
+    assert len(driver.launches) == 1
+
+
 def test_threads_do_not_share_a_frame(driver):
     kernel = launcher()
     kernel(Array(4096), Array(8192), 1, False)

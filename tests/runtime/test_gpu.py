@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from minitile.ir.diagnostics import LaunchArgumentError
@@ -132,6 +134,30 @@ def test_the_drivers_own_jit(torch):
     bad = Launcher(INFO, lambda _: PTX.replace("add.f32", "add.f33").encode())
     with pytest.raises(DriverError, match=r"(?s)loading the code of vector_add.*line \d+"):
         bad(a, b, c)
+
+
+def test_setmaxnreg_takes_effect(torch, monkeypatch):
+    """A tile whose accumulators need more than an equal share of the registers: the driver's JIT gives them."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "examples"))
+    from gemm import gemm_nt_bf16
+
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("needs sm_90a")
+    monkeypatch.setenv("MINITILE_PTXAS", "0")
+    monkeypatch.setenv("MINITILE_STRICT", "1")
+    a, b = (torch.randn(512, 384, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    c = torch.full((512, 512), float("nan"), device="cuda", dtype=torch.bfloat16)
+    tiles = {"block_M": 256, "block_N": 192, "block_K": 64, "num_stages": 3, "threads": 256}
+    kernel = gemm_nt_bf16().compile(a, b, c, target="sm_90a", **tiles)
+    kernel(a, b, c)
+    exact = a.double() @ b.double().t()
+    assert torch.linalg.norm(c.double() - exact) < 4e-3 * torch.linalg.norm(exact)
+    assert "setmaxnreg" in kernel.asm["ptx"]
+    assert (kernel.registers, kernel.spills) == (168, 0)
+    place = read(a)[3]
+    launcher = kernel.executable.launcher
+    assert launcher.function_info(place).local == 0
+    assert "C75" not in launcher.jit_log(place)
 
 
 def test_registers_agree_with_the_assembler(torch, kernel):

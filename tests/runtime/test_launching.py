@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import ctypes
+import dataclasses
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
 
 from minitile import launching
-from minitile.backends.nvidia.assemble import AssembleOptions, AssemblerMissing
+from minitile.backends.nvidia.assemble import (
+    AssembleError,
+    AssembleOptions,
+    AssemblerMissing,
+    AssemblerWarning,
+    assemble,
+    by_driver,
+)
 from minitile.ir.diagnostics import LaunchArgumentError, MinitileError
 from minitile.launching import DeviceError, Dispatcher, Executable, assemble_cached, device_arch
 from minitile.runtime import cuda
 from minitile.runtime.arrays import Place, readers
 from minitile.runtime.errors import UnavailableError
 
+from .fake_cuda import FakeDriver
 from .vector_add import INFO, PTX
 
 
@@ -116,6 +127,102 @@ def test_without_nvjitlink_the_driver_gets_the_ptx(monkeypatch):
     monkeypatch.setattr(launching, "assemble_cached", missing)
     device = cuda.DeviceInfo(0, "x", (9, 0), 232448, 132)
     assert Executable(INFO, PTX)._image(device) == PTX.encode()
+
+
+# Kernels that need a whole program ------------------------------------------------------------------------------------
+
+ROLES = PTX.replace(".target sm_80", ".target sm_90a").replace(
+    "    ret;", "    setmaxnreg.inc.sync.aligned.u32 208;\n    ret;"
+)
+SERIALISED = b"info : (C7511) Potential Performance Loss: wgmma.mma_async instructions are serialized"
+
+
+@pytest.fixture
+def driver(monkeypatch, tmp_path):
+    """A GPU made of Python, arrays on it, and no ptxas."""
+    fake = FakeDriver([ctypes.c_void_p] * 3 + [ctypes.c_int32])
+    monkeypatch.setattr(cuda, "driver", lambda: fake)
+    monkeypatch.setattr(cuda, "_ctypes_driver", lambda: fake)
+    monkeypatch.setitem(readers, OnGPU, lambda _: (256, (5,), "f32", Place("cuda", 0, lambda: 0), True))
+    monkeypatch.setenv("MINITILE_PTXAS", "0")
+    monkeypatch.delenv("MINITILE_CACHE", raising=False)
+    monkeypatch.setenv("MINITILE_CACHE_DIR", str(tmp_path))
+    cuda.device_info.cache_clear()
+    cuda._primary_context.cache_clear()
+    yield fake
+    cuda.device_info.cache_clear()
+    cuda._primary_context.cache_clear()
+
+
+def call(kernel):
+    kernel(OnGPU(), OnGPU(), OnGPU())
+
+
+def test_setmaxnreg_is_for_the_drivers_jit(driver):
+    kernel = Executable(INFO, ROLES)
+    call(kernel)
+    call(kernel)
+    assert driver.loads == [(1000, ROLES.encode())]
+    assert driver.jit_options[0]["OPTIMIZATION_LEVEL"] == 4
+    assert len(driver.launches) == 2
+    assert (kernel.costs("sm_90a").registers, kernel.costs("sm_90a").honoured) == (40, True)
+    assert kernel.assembled == {}, "nobody asked for a cubin"
+    with pytest.warns(AssemblerWarning, match="'setmaxnreg' ignored"):
+        assert kernel.assemble("sm_90a").cubin.startswith(b"\x7fELF")
+    assert len(kernel.remarks) == 1
+
+
+def test_other_texts_are_not(driver):
+    kernel = Executable(INFO, PTX)
+    call(kernel)
+    ((_, image),) = driver.loads
+    assert image == kernel.assembled["sm_90"].cubin
+    assert kernel.costs("sm_90") is kernel.assembled["sm_90"]
+
+
+def test_ptxas_does_for_setmaxnreg(driver, monkeypatch):
+    class Ptxas:
+        name = "ptxas 99.0"
+
+        def honours(self, _):
+            return True
+
+    done = dataclasses.replace(assemble(PTX, "sm_80"), assembler="ptxas 99.0")
+    monkeypatch.setattr(launching, "assembler_for", lambda _: Ptxas())
+    monkeypatch.setattr(launching, "assemble", lambda *_: done)
+    call(Executable(INFO, ROLES))
+    assert driver.loads == [(1000, done.cubin)]
+
+
+def test_what_the_jit_serialised_is_not_launched(driver, monkeypatch):
+    driver.jit_says = SERIALISED
+    for _ in range(2):
+        with pytest.raises(AssembleError, match=r"the driver's JIT for sm_90a: \(C7511\) Potential"):
+            call(Executable(INFO, ROLES))
+        driver.jit_says = b""  # the driver remembers the text, and says nothing
+    assert driver.launches == []
+    monkeypatch.setenv("MINITILE_STRICT", "0")
+    with pytest.warns(AssemblerWarning, match="C7511") as heard:
+        call(Executable(INFO, ROLES))
+    assert heard[0].filename == __file__
+    assert len(driver.launches) == 1
+
+
+def test_the_jits_options(driver):
+    call(Executable(INFO, ROLES, options=AssembleOptions(2, False, 128)))
+    options = driver.jit_options[0]
+    assert (options["OPTIMIZATION_LEVEL"], options["GENERATE_LINE_INFO"], options["MAX_REGISTERS"]) == (2, 0, 128)
+
+
+def test_spills_are_warned_of_once(monkeypatch):
+    done = dataclasses.replace(by_driver("sm_80", 255, 64, 0, ""), spill_stores=64, spill_loads=32)
+    monkeypatch.setattr(launching, "assemble_cached", lambda *_: done)
+    kernel = Executable(INFO, PTX)
+    with pytest.warns(AssemblerWarning, match="64 bytes per thread of spill stores, 32 bytes of spill loads"):
+        kernel.assemble("sm_80")
+    with warnings.catch_warnings(action="error"):
+        kernel.assemble("sm_80")
+    assert len(kernel.remarks) == 1
 
 
 def test_no_framework_is_imported():

@@ -6,6 +6,8 @@ import os
 
 import pytest
 
+os.environ.setdefault("MINITILE_STRICT", "1")  # spills are errors in the tests
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="rewrite the expectations of golden and file tests")

@@ -11,7 +11,7 @@ from typing import Any
 
 from minitile.backends.nvidia.emit_memory import addresses
 from minitile.backends.nvidia.emit_warp import braces_of
-from minitile.backends.nvidia.emitter import Emitter
+from minitile.backends.nvidia.emitter import Emitter, fills_words
 from minitile.backends.nvidia.ptx import register_type
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import hopper, roles
@@ -103,7 +103,7 @@ def set_max_registers(w: Emitter, op: hopper.SetMaxRegisters) -> None:
     w.emit(f"setmaxnreg.{'inc' if op.increase else 'dec'}.sync.aligned.u32 {op.count};")
 
 
-_TYPE = {"bf16": "bf16", "f16": "f16"}
+_TYPE = {"f32": "tf32", "i8": "s8", "u8": "u8", "i32": "s32"}
 
 
 def wgmma(w: Emitter, op: hopper.Wgmma) -> None:
@@ -112,28 +112,52 @@ def wgmma(w: Emitter, op: hopper.Wgmma) -> None:
     targets = w.targets(op.results[0])
     first = "0" if op.c is None else "1"
     if op.c is not None:
-        accumulators, kind = w.in_registers(op.c), register_type(op.c.dtype)
-        if targets != accumulators:
-            w.parallel([(d, s, kind) for d, s in zip(targets, accumulators, strict=True)])
+        _into(w, targets, op.c)
         if op.scale_d is not None:
             first = w.element(op.scale_d)
     from_registers = count_of(op.a.type) > 1
     a = w.words(op.a) if from_registers else [w.element(op.a)]
     b = w.element(op.b)
-    each, steps = op.n // 2, len(op.b_offsets)
-    t = _TYPE[op.dtype.name]
-    opcode = f"wgmma.mma_async.sync.aligned.m64n{op.n}k{op.k}.f32.{t}.{t}"
-    transposes = [op.transpose_b] if from_registers else [op.transpose_a, op.transpose_b]
-    flags = "1, 1, " + ", ".join(str(int(t)) for t in transposes)
+    steps = len(op.b_offsets)
+    blocks = len(op.a_offsets) // steps
+    each = len(targets) // blocks
+    x_type, y_type = (_TYPE.get(t.name, t.name) for t in op.dtypes)
+    d_type = "s32" if op.into.is_int else op.into.name
+    opcode = f"wgmma.mma_async.sync.aligned.m64n{op.n}k{op.k}.{d_type}.{x_type}.{y_type}"
+    flags = _flags(op, from_registers)
     w.emit("wgmma.fence.sync.aligned;")
-    for m in range(len(op.a_offsets) // steps):
+    for m in range(blocks):
         registers = "{" + ", ".join(targets[m * each : (m + 1) * each]) + "}"
         for k in range(steps):
             at = m * steps + k
             x = braces_of(a, at, 4) if from_registers else _moved(w, a[0], op.a_offsets[at])
             y = _moved(w, b, op.b_offsets[k])
-            w.emit(f"{opcode} {registers}, {x}, {y}, {'1' if k else first}, {flags};")
+            w.emit(f"{opcode} {registers}, {x}, {y}, {'1' if k else first}{flags};")
     w.emit("wgmma.commit_group.sync.aligned;")
+
+
+def fragment(w: Emitter, op: roles.Fragment) -> None:
+    """The operand's own words, or new ones; never made again where the gemm stands."""
+    w.define_words(op.result, w.words(op.a))
+
+
+def _flags(op: hopper.Wgmma, from_registers: bool) -> str:
+    """Floats have the signs of a and b, those of 16 bits also whether a (in shared memory) and b are MN-major."""
+    if op.into.is_int:
+        return ""
+    if op.dtypes[0].bits != 16:
+        return ", 1, 1"
+    transposes = [op.transpose_b] if from_registers else [op.transpose_a, op.transpose_b]
+    return ", 1, 1, " + ", ".join(str(int(t)) for t in transposes)
+
+
+def _into(w: Emitter, targets: list[str], value: Value) -> None:
+    """Moves where an accumulator is not in its home: narrow ones are whole words, as wgmma has them."""
+    packed = fills_words(value)
+    source = w.words(value) if packed else w.in_registers(value)
+    if source != targets:
+        kind = "b32" if packed else register_type(value.dtype)
+        w.parallel([(d, s, kind) for d, s in zip(targets, source, strict=True)])
 
 
 def _moved(w: Emitter, descriptor: str, by: int) -> str:
@@ -151,10 +175,7 @@ def _add(w: Emitter, descriptor: str, by: int) -> str:
 def await_(w: Emitter, op: roles.Await) -> None:
     if op.pending is not None:
         w.emit(f"wgmma.wait_group.sync.aligned {op.pending};")
-    source, targets = w.in_registers(op.a), w.targets(op.result)
-    if source != targets:
-        kind = register_type(op.a.dtype)
-        w.parallel([(d, s, kind) for d, s in zip(targets, source, strict=True)])
+    _into(w, w.targets(op.result), op.a)
 
 
 EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
@@ -170,5 +191,6 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     hopper.TmaReduce: tma_reduce,
     hopper.SetMaxRegisters: set_max_registers,
     hopper.Wgmma: wgmma,
+    roles.Fragment: fragment,
     roles.Await: await_,
 }

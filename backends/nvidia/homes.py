@@ -30,7 +30,7 @@ from minitile.ir.ops import arith, control, hopper, roles, thread, tile
 from minitile.ir.types import RegsType, ScalarType
 
 # Operations that give existing registers another name; integer casts between equal widths too (`is_alias`).
-_ALIASES = (thread.Pick, thread.Concat, arith.Reinterpret)
+_ALIASES = (thread.Pick, thread.Concat, arith.Reinterpret, roles.Fragment)
 # Operations whose registers are shared by all that ask for the same thing.
 _SHARED = (arith.Constant, thread.Special, thread.GlobalAddress, thread.BufferAddress, tile.Alloc)
 IN_PLACE = (arith.Unary, arith.Binary, arith.Fma, arith.Select, Instruction)

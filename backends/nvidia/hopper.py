@@ -1,4 +1,4 @@
-"""Lowering rules of sm_90a: channels on mbarriers, copies by TMA, gemms by wgmma.
+"""Lowering rules of sm_90a: channels on mbarriers, copies by TMA, roles. Gemms are in wgmma.py.
 
 Channel. A ring of S slots is 2·S barrier words: `full[i]` completes when the slot's bytes have landed (one arrival,
 with the bytes announced), `empty[i]` when every consumer warp has released it. Consumers wait for full with the
@@ -6,53 +6,23 @@ slot's own phase, the producer for empty with the other one: a barrier that neve
 the phase before (PTX ISA 8.3, 9.7.12.15 "mbarrier").
 
 TMA. A shared matrix whose swizzled rows are wider than 128 bytes lies in panels of [rows][128 B]; each is one box of
-the tensor map (PTX ISA 8.3, 5.5). The map's swizzle is the layout's.
-
-wgmma. A descriptor says where the operand starts and how its 8-row groups lie (PTX ISA 8.3, 9.7.14.5.1 "Matrix
-Descriptor"): start address >> 4 in bits 0-13, leading byte offset >> 4 in 16-29, stride byte offset >> 4 in 32-45,
-swizzle mode in 62-63 (1: 128 B, 2: 64 B, 3: 32 B). K runs along the rows of bytes (K-major): the stride offset is
-that of 8 rows, the leading one is not used. M or N does (MN-major): the stride offset is that of 8 rows of K, the
-leading one that of the next panel. Steps along K and blocks along M move the start address, before the swizzle."""
+the tensor map (PTX ISA 8.3, 5.5). The map's swizzle is the layout's."""
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
-from minitile.ir.builder import constant_of
+from minitile.backends.nvidia.wgmma import async_gemm, fragment, panels_of
 from minitile.ir.core import Block, Op, Value
-from minitile.ir.diagnostics import MinitileError
-from minitile.ir.ops import arith, control, hopper, roles, thread, tile
-from minitile.ir.types import BufferType, TileType, i64, u64
-from minitile.layout import LayoutError, wgmma_accumulator, wgmma_operand_a
-from minitile.layout.shared import SharedLayout, row_major
+from minitile.ir.ops import control, hopper, roles, thread, tile
+from minitile.ir.types import BufferType, TileType, u64
+from minitile.layout.shared import row_major
 from minitile.passes.lower import Lowering, layout_of
 from minitile.passes.lower_memory import shared_layout
-from minitile.passes.rules import GemmPlan
 from minitile.passes.thread_barriers import CONSUMERS
 
 WORD = 8  # bytes of an mbarrier
-ATOM_K_BYTES = 32  # of K in one wgmma
-MODE = {128: 1, 64: 2, 32: 3}
 WORKING = 40  # registers that a consumer thread takes besides its accumulators
-
-
-def plan_wgmma(op: roles.AsyncGemm, threads: int) -> GemmPlan:
-    """The accumulator's rows are split over the warpgroups. Raises MinitileError where wgmma's shapes do not fit."""
-    m, n = op.c.shape
-    k = math.prod(op.a.shape) // m
-    try:
-        return _plan(m, n, k, op.a.dtype.bits, threads // 128)
-    except LayoutError as error:
-        raise MinitileError(f"wgmma of {m}x{n}x{k} over {threads} threads: {error}", op.loc) from None
-
-
-@lru_cache(maxsize=64)
-def _plan(m: int, n: int, k: int, bits: int, groups: int) -> GemmPlan:
-    c = wgmma_accumulator((m, n), (groups, 1))
-    a = wgmma_operand_a((m, k), bits, (groups, 1))
-    step = ATOM_K_BYTES * 8 // bits
-    return GemmPlan(f"m64n{n}k{step}", (m, n, k), (m // groups // 64, 1, k // step), (groups, 1), step, a, a, c)
 
 
 # Channels and roles --------------------------------------------------------------------------------------------------
@@ -154,9 +124,8 @@ def specialised(low: Lowering, op: roles.Specialised) -> None:
 def accumulators(op: roles.Specialised) -> int:
     """Registers that a consumer thread's accumulators and register operands take."""
     gemms = [g for g in op.consumer.walk() if isinstance(g, roles.AsyncGemm)]
-    operands = [g.a for g in gemms if isinstance(g.a.type, TileType)]
-    words = [layout_of(a).num_regs * a.dtype.bits // 32 for a in operands]
-    return sum(layout_of(g.c).num_regs for g in gemms) + sum(words)
+    tiles = [v for g in gemms for v in (g.c, g.a) if isinstance(v.type, TileType)]
+    return sum(layout_of(v).num_regs * v.dtype.bits // 32 for v in tiles)
 
 
 # Copies --------------------------------------------------------------------------------------------------------------
@@ -187,14 +156,6 @@ def tma_copy(low: Lowering, op: roles.TmaCopy) -> None:
         )
 
 
-def panels_of(shared: SharedLayout) -> tuple[int, int, int]:
-    """Columns of a panel, how many panels, bytes from one to the next."""
-    digits = shared.dims[-1]
-    if len(digits) == 1:
-        return digits[0].size, 1, 0
-    return digits[0].size, digits[1].size, digits[1].stride // 8
-
-
 def tensor_map(low: Lowering, tensor: Value, box: tuple[int, ...], swizzle: int) -> str:
     """The name of the kernel parameter that holds the map; equal ones are shared."""
     maps: tuple[tuple[str, str, tuple[int, ...], int], ...] = low.kernel.attrs.get("tensor_maps", ())
@@ -206,75 +167,6 @@ def tensor_map(low: Lowering, tensor: Value, box: tuple[int, ...], swizzle: int)
     return name
 
 
-# Multiplication ------------------------------------------------------------------------------------------------------
-
-
-def async_gemm(low: Lowering, op: roles.AsyncGemm) -> tuple[Value, ...]:
-    plan = plan_wgmma(op, low.threads)
-    (_, n, _), (blocks, _, steps), step = plan.shape, plan.repeats, plan.step
-    group = low.in_entry("group", lambda b: b.floordiv(b.emit(hopper.WarpIndex()).result, 4))
-    rows = blocks * 64
-    b = _Operand(low, op.b, op.b_slot, k_dim=1 if op.transpose_b else 0)
-    if isinstance(op.a.type, TileType):
-        first, a_offsets, transpose_a = low.get(op.a), (0,) * (blocks * steps), False
-    else:
-        a = _Operand(low, op.a, op.a_slot, k_dim=0 if op.transpose_a else 1)
-        first = a.descriptor(low.b.mul(group, a.offset(rows, 0)))
-        a_offsets = tuple(a.offset(64 * m, step * k) >> 4 for m in range(blocks) for k in range(steps))
-        transpose_a = not a.k_major
-    # A cleared accumulator is none at all: the first step of K writes it (scale-d), and no register is filled.
-    cleared = isinstance(op.c.op, tile.Splat) and constant_of(op.c.op.value) == 0
-    new = hopper.Wgmma(
-        first,
-        b.descriptor(None),
-        tuple(low.get(v) for v in (op.a, op.b) if isinstance(v.type, BufferType)),
-        op.a.dtype,
-        op.c.dtype,
-        n,
-        step,
-        a_offsets,
-        tuple(b.offset(0, step * k) >> 4 for k in range(steps)),
-        c=None if cleared else low.get(op.c),
-        transpose_a=transpose_a,
-        transpose_b=not b.k_major,
-    )
-    return low.b.emit(new).results
-
-
-class _Operand:
-    """A shared matrix as wgmma sees it; offsets in bytes, before the swizzle."""
-
-    def __init__(self, low: Lowering, buffer: Value, slot: Value | None, k_dim: int) -> None:
-        self.low, self.buffer, self.slot, self.k_dim = low, buffer, slot, k_dim
-        self.shared = shared_layout(buffer)
-        self.k_major = self.shared.contiguous_dim == k_dim
-
-    def offset(self, mn: int, k: int) -> int:
-        at = (mn, k) if self.k_dim == 1 else (k, mn)
-        return self.shared.affine_bits(at) // 8
-
-    def descriptor(self, moved: Value | None) -> Value:
-        low, b, shared = self.low, self.low.b, self.shared
-        start = low.in_entry(("buffer", self.buffer), lambda b: b.emit(thread.BufferAddress(self.buffer)).result)
-        if moved is not None:
-            start = b.add(start, moved)
-        if self.slot is not None:
-            start = b.add(start, b.mul(low.get(self.slot), shared.stage_bytes))
-        low_bits = b.value(arith.Shr(b.and_(start, b.constant(0x3FFFF)), b.constant(4)))
-        return b.value(arith.Or(b.cast(low_bits, i64), b.constant(self.constant_bits(), i64)))
-
-    def constant_bits(self) -> int:
-        """All of the descriptor but the start address, as a signed number."""
-        width = self.shared.swizzle.width
-        if self.k_major:
-            leading, stride = 1, 8 * width >> 4
-        else:
-            _, panels, panel_bytes = panels_of(self.shared)
-            leading, stride = (panel_bytes >> 4 if panels > 1 else 1), 8 * width >> 4
-        bits = leading << 16 | stride << 32 | MODE[width] << 62
-        return bits - (1 << 64) if bits >> 63 else bits
-
-
 HOPPER_RULES: dict[type[Op], object] = {
     roles.Channel: channel,
     roles.Acquire: acquire,
@@ -284,4 +176,5 @@ HOPPER_RULES: dict[type[Op], object] = {
     roles.Specialised: specialised,
     roles.TmaCopy: tma_copy,
     roles.AsyncGemm: async_gemm,
+    roles.Fragment: fragment,
 }

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from minitile.backends.nvidia.hopper import HOPPER_RULES, plan_wgmma
+from minitile.backends.nvidia.hopper import HOPPER_RULES
+from minitile.backends.nvidia.wgmma import plan_wgmma, refusal
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import ResourceError, TypeMismatchError
 from minitile.ir.ops import roles, thread, tile
@@ -83,7 +84,9 @@ def rules_for(target: Target) -> Rules:
         return lower_gemm(low, op, plan_gemm(op, low.threads, target))
 
     rules: dict[type[Op], Any] = {tile.Gemm: gemm, tile.Copy: copy, tile.AsyncCopy: async_copy}
-    return Rules(gemm_plan, rules | (HOPPER_RULES if target.has("wgmma") else {}))
+    if not target.has("wgmma"):
+        return Rules(gemm_plan, rules)
+    return Rules(gemm_plan, rules | HOPPER_RULES, refusal)
 
 
 # gemm -----------------------------------------------------------------------------------------------------------------

@@ -177,8 +177,8 @@ _ACCUMULATORS: dict[str, tuple[str, ...]] = {
     "f64": ("f64",),
     "i8": ("i32",),
     "u8": ("i32",),
-    "e4m3": ("f32",),
-    "e5m2": ("f32",),
+    "e4m3": ("f32", "f16"),
+    "e5m2": ("f32", "f16"),
 }
 
 
@@ -239,9 +239,11 @@ def gemm(
 
 
 def _check_gemm_dtypes(trace: Trace, a: DType, b: DType, c: DType) -> None:
-    both_fp8 = a.is_float and b.is_float and a.bits == b.bits == 8
-    if a is not b and not both_fp8:
-        raise TypeMismatchError(f"T.gemm: A is {a}, B is {b}", trace.loc, "both have one dtype")
+    mixed = a.bits == b.bits == 8 and a.is_float == b.is_float
+    if a is not b and not mixed:
+        raise TypeMismatchError(
+            f"T.gemm: A is {a}, B is {b}", trace.loc, "both have one dtype; e4m3 and e5m2, or i8 and u8, may be mixed"
+        )
     accumulators = _ACCUMULATORS.get(a.name)
     if accumulators is None:
         raise TypeMismatchError(f"T.gemm on {a}", trace.loc, f"operands are {', '.join(_ACCUMULATORS)}")

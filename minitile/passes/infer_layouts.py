@@ -14,8 +14,8 @@ common  along uses between groups: a reduction's result has the quotient of its 
 free    what is left takes the layout that suits its memory accesses: coalesced, as wide as alignment proves, rows
         within a warp where a reduction runs along them.
 
-Then conversions are placed wherever an operand's layout is not what its operation needs; `splat` and `iota` never
-need one, they are written again for each use."""
+Then conversions are placed wherever an operand's layout is not what its operation needs, outside of the loops in which
+the operand does not change; `splat` and `iota` never need one, they are written again for each use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ import math
 from typing import TYPE_CHECKING
 
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import control, tile
+from minitile.ir.ops import control, roles, tile
 from minitile.ir.relations import Permuted, Quotient, Same
 from minitile.ir.rewrite import clone
 from minitile.ir.types import TensorType, TileType
@@ -234,6 +234,21 @@ def inverse_order(order: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(order.index(d) for d in range(len(order)))
 
 
+class _Scope:
+    """A block that is being written: its operations so far, the values that it defines, what has been made of values
+    for their users. `loops`: whether it is a loop's body, in front of which its own operations could stand."""
+
+    def __init__(self, block: Block, loops: bool) -> None:
+        self.ops: list[Op] = []
+        self.defined: set[Value] = set(block.args)
+        self.loops = loops
+        self.made: dict[object, Value] = {}
+
+    def append(self, op: Op) -> None:
+        self.ops.append(op)
+        self.defined.update(op.results)
+
+
 class _Converter:
     """Puts conversions where an operand's layout is not the one that its operation needs."""
 
@@ -241,11 +256,12 @@ class _Converter:
         self.inference = inference
         self.layout = inference.layout
         self.rules = inference.rules
-        self.ops: list[Op] = []
+        self.scopes: list[_Scope] = []
 
-    def block(self, block: Block, wanted: tuple[Layout | None, ...] = ()) -> None:
+    def block(self, block: Block, wanted: tuple[Layout | None, ...] = (), loops: bool = False) -> None:
         """`wanted`: the layouts in which the block's terminator hands on its values."""
-        outer, self.ops = self.ops, []
+        scope = _Scope(block, loops)
+        self.scopes.append(scope)
         for op in block.ops:
             if op.terminator:
                 values = op.values  # type: ignore[attr-defined]
@@ -254,18 +270,18 @@ class _Converter:
             else:
                 self._operands(op)
                 self._regions(op)
-            self.ops.append(op)
-        block.ops, self.ops = self.ops, outer
+            scope.append(op)
+        block.ops = self.scopes.pop().ops
 
     def _regions(self, op: Op) -> None:
         if isinstance(op, control.For):
-            self.block(op.body, self._all(op.carried))
+            self.block(op.body, self._all(op.carried), loops=True)
         elif isinstance(op, control.If):
             self.block(op.then, self._all(op.results))
             self.block(op.orelse, self._all(op.results))
         elif isinstance(op, control.While):
-            self.block(op.before, self._all(op.body.args))
-            self.block(op.body, self._all(op.before.args))
+            self.block(op.before, self._all(op.body.args), loops=True)
+            self.block(op.body, self._all(op.before.args), loops=True)
         else:
             for region in op.regions:
                 self.block(region)
@@ -279,10 +295,21 @@ class _Converter:
         if isinstance(value.owner, FREE):  # used only here
             value.type = TileType(value.shape, value.dtype, wanted)
             return value
-        conversion = tile.ConvertLayout(value, wanted)
-        conversion.loc, conversion.result.name = op.loc, value.name
-        self.ops.append(conversion)
-        return conversion.result
+        return self.made_of(value, op, tile.ConvertLayout, wanted)
+
+    def made_of(self, value: Value, user: Op, kind: type[Op], *attributes: Layout) -> Value:
+        """`kind` of the value, once for all users, in front of the loops that do not define the value."""
+        depth = len(self.scopes) - 1
+        while self.scopes[depth].loops and value not in self.scopes[depth].defined:
+            depth -= 1
+        for scope in self.scopes[: depth + 1]:
+            if (value, kind, attributes) in scope.made:
+                return scope.made[value, kind, attributes]
+        made = kind(value, *attributes)
+        made.loc, made.result.name = user.loc, value.name
+        self.scopes[depth].append(made)
+        self.scopes[depth].made[value, kind, attributes] = made.result
+        return made.result
 
     def _operands(self, op: Op) -> None:
         if isinstance(op, control.For):
@@ -300,6 +327,8 @@ class _Converter:
         op.b = self.convert(op.b, plan.b.permute_dims((1, 0)) if op.transpose_b else plan.b, op)
         op.c = self.convert(op.c, plan.c, op)
         op.results[0].type = TileType(op.c.shape, op.c.dtype, plan.c)
+        if isinstance(op, roles.AsyncGemm) and is_tile(op.a):
+            op.a = self.made_of(op.a, op, roles.Fragment)
 
     def _related(self, op: Op) -> None:
         """Operands follow results (and, in memory operations, the subject); a reduction's result follows its operand,

@@ -35,13 +35,19 @@ class GemmPlan:
     c: Layout
 
 
+def _none_in_flight(op: Gemm, threads: int) -> str:
+    return "the target multiplies nothing asynchronously"
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """gemm_plan(op, threads) raises MinitileError where no instruction fits. `lower` maps operation classes to
-    functions (lowering, op) -> the values of op's results."""
+    functions (lowering, op) -> the values of op's results. refuses_async(op, threads) says why no asynchronous
+    instruction does a gemm on whole shared matrices; "" where one does."""
 
     gemm_plan: Callable[[Gemm, int], GemmPlan]
     lower: dict[type[Op], Callable[[Lowering, Any], Any]]
+    refuses_async: Callable[[Gemm, int], str] = _none_in_flight
 
 
 def _no_backend(op: Gemm, threads: int) -> GemmPlan:

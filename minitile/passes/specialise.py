@@ -24,7 +24,6 @@ whose copies TMA can make (16-byte strides, whole buffers), and whose shared buf
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from minitile.ir.builder import Builder, constant_of
@@ -34,6 +33,7 @@ from minitile.ir.rewrite import clone
 from minitile.ir.types import BufferType, ScalarType, TensorType, TileType
 from minitile.passes.affine import Affine, Facts
 from minitile.passes.manager import PassContext
+from minitile.passes.rules import Rules
 
 BOX = 256  # elements of a box in each dimension: cuTensorMapEncodeTiled
 PRODUCER = 128  # threads of the producer's warpgroup
@@ -49,7 +49,7 @@ def specialise(kernel: Kernel, context: PassContext) -> None:
         return
     launch = next(op for op in kernel.body.ops if isinstance(op, control.Launch))
     try:
-        plan = _analyse(kernel, launch)
+        plan = _analyse(kernel, launch, context)
     except Refused as reason:
         context.notes.append(f"not warp-specialised: {reason}")
         return
@@ -81,7 +81,7 @@ class _Plan:
         return [c for ring in self.rings for c in ring.copies]
 
 
-def _analyse(kernel: Kernel, launch: control.Launch) -> _Plan:
+def _analyse(kernel: Kernel, launch: control.Launch, context: PassContext) -> _Plan:
     loops = [(n, op) for n, op in enumerate(launch.body.ops) if isinstance(op, control.For) and op.kind == "pipelined"]
     if len(loops) != 1:
         raise Refused(f"{len(loops)} pipelined loops stand in the kernel's body")
@@ -104,7 +104,7 @@ def _analyse(kernel: Kernel, launch: control.Launch) -> _Plan:
     if len(buffers) != len(copies) + len(early):
         raise Refused("two copies fill one buffer")
     for gemm in gemms:
-        _check_gemm(gemm, buffers, launch.threads)
+        _check_gemm(gemm, buffers, launch.threads, context.rules)
     for op in launch.body.walk():
         if op not in copies and op not in early and op not in gemms:
             _check_op(op, buffers)
@@ -143,18 +143,14 @@ def _check_copy(kernel: Kernel, copy: tile.Copy, facts: Facts) -> None:
             raise Refused(f"the rows of {copy.src.name} may not be multiples of 16 bytes")
 
 
-def _check_gemm(gemm: tile.Gemm, buffers: set[Value], threads: int) -> None:
+def _check_gemm(gemm: tile.Gemm, buffers: set[Value], threads: int, rules: Rules) -> None:
     if gemm.b not in buffers or (gemm.a not in buffers and not isinstance(gemm.a.type, TileType)):
         raise Refused("a gemm's operand is not one of the copied buffers")
-    if gemm.a.dtype.name not in ("bf16", "f16") or gemm.c.dtype.name != "f32":
-        raise Refused(f"wgmma of {gemm.a.dtype} is not written yet")
-    groups, rest = divmod(threads, 128)
-    m, n = gemm.c.shape
-    k = math.prod(gemm.a.shape) // m
-    if rest or not groups or m % (64 * groups) or n % 8 or n > 256 or k % 16:
-        raise Refused(f"{threads} threads do not split {m}x{n}x{k} into 64-row blocks of wgmma")
     if any(constant_of(i) != 0 for i in (*gemm.a_indices, *gemm.b_indices)):
         raise Refused("a gemm reads part of a buffer")
+    reason = rules.refuses_async(gemm, threads)
+    if reason:
+        raise Refused(reason)
 
 
 def _check_op(op: Op, buffers: set[Value]) -> None:
@@ -191,7 +187,7 @@ def _rebuild(launch: control.Launch, plan: _Plan) -> list[Op]:
     _producer(Builder(producer, plan.loop.loc), plan, rings, early)
     _consumer(Builder(consumer, plan.loop.loc), plan, rings, early)
     consumer.ops += after
-    registers = {1: (56, 256), 2: (40, 232), 3: (32, 160)}.get(launch.threads // 128, (24, 128))
+    registers = {1: (56, 256), 2: (40, 232), 3: (32, 160)}.get(launch.threads // 128, (24, 112))
     b.emit(roles.Specialised(producer_threads=PRODUCER, registers=registers, producer=producer, consumer=consumer))
     return outer.ops + end
 
@@ -285,7 +281,8 @@ def _consumer(b: Builder, plan: _Plan, rings: list[Value], early: Value | None) 
     with b.inside(body):
         for op in old[:-1]:
             for gemm, n in list(waiting.items()):
-                if op is not gemm and loop.carried[n] in _uses(op):
+                # Its result is used, or the registers that it reads A from are about to be written again.
+                if op is not gemm and (loop.carried[n] in _uses(op) or gemm.a in op.results):
                     renamed[loop.carried[n]] = b.emit(roles.Await(loop.carried[n], flight[gemm])).result
                     settle(gemm)
             _replace_uses(op, renamed)

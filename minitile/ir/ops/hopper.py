@@ -174,9 +174,10 @@ class Wgmma(Op, name="wgmma", stage="thread"):
 
     a and b are shared-memory descriptors (i64); block m, step k reads a + a_offsets[m * steps + k] and
     b + b_offsets[k], in units of 16 bytes. Or a is registers: the fragments of block m, step k in that order, which
-    must stay as they are until the token is awaited. c holds n/2 elements of dtype `into` a block; without c, or where
-    `scale_d` is false, the first step of K replaces what the registers hold. The first result is in flight until the
-    token is awaited.
+    must stay as they are until the token is awaited. `dtypes` are those of a and b.
+
+    c holds n/2 elements of dtype `into` a block; without c, or where `scale_d` is false, the first step of K replaces
+    what the registers hold. The first result is in flight until the token is awaited.
     """
 
     a: Value = operand()
@@ -184,7 +185,7 @@ class Wgmma(Op, name="wgmma", stage="thread"):
     reads: tuple[Value, ...] = operands()
     c: Value | None = maybe()
     scale_d: Value | None = maybe()
-    dtype: DType = attr()
+    dtypes: tuple[DType, DType] = attr()
     into: DType = attr()
     n: int = attr()
     k: int = attr()

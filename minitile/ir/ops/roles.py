@@ -114,6 +114,17 @@ class AsyncGemm(Gemm, name="async_gemm", stage="tile"):
         return (self.c.type, WGMMA_TOKEN)
 
 
+class Fragment(Op, name="fragment", pure=True):
+    """The tile in the registers from which an asynchronous gemm reads it: whole words, f32 rounded to tf32. They must
+    not be written again before the gemm is complete; so this stands where the tile comes from, outside of loops that
+    only use it."""
+
+    a: Value = operand()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (self.a.type,)
+
+
 class Await(Op, name="await"):
     """The tile when the token is complete."""
 

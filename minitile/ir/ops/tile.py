@@ -422,7 +422,9 @@ class Gemm(Op, name="gemm", stage="tile", uniform=True):
             else:
                 require_region(mem, indices, dims, (0, 0), slot)
                 require({0, 1} <= set(dims), f"the matrix lies along dims {dims} of {mem.type}")
-        require(self.a.dtype is self.b.dtype, f"a is {self.a.type}, b {self.b.type}")
+        a, b = self.a.dtype, self.b.dtype
+        mixed = a.bits == b.bits == 8 and a.is_float == b.is_float  # e4m3 by e5m2, i8 by u8
+        require(a is b or mixed, f"a is {self.a.type}, b {self.b.type}")
         require(len(self.c.shape) == 2, f"the accumulator is {self.c.type}, no matrix")
 
     def accesses(self) -> tuple[Access, ...]:

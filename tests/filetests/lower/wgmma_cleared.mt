@@ -49,42 +49,41 @@ thread kernel @scores(%A: tensor<256x512xbf16>, %B: tensor<64x512xbf16>, %C: ten
   %7 = warp_index : i32
   %8 = buffer_address %As : i32
   %9 = buffer_address %Bs : i32
-  %10 = shr %7, 2 : i32
-  %11 = and %tid, 31 : i32
-  %12 = cmp %11, 0 {predicate = "eq"} : bool
-  %13 = shr %tid, 2 : i32
-  %14 = and %13, 7 : i32
-  %15 = shr %tid, 5 : i32
-  %16 = mul %15, 16 : i32
-  %17 = add %14, %16 : i32
-  %18 = and %tid, 3 : i32
-  %19 = mul %18, 2 : i32
-  %20 = global_address %C : i64
-  %21 = cmp %7, 4 {predicate = "ge"} : bool
-  by_role %21 {consumers = 128} then {
-    %22 = cmp %7, 4 {predicate = "eq"} : bool
-    if %22 then {
-      %23 = elect : bool
-      %24, %25 = for 0, 16, 1, [0, 0] : i32, i32 (%k: i32, %slot: i32, %phase: i32) {
-        %26 = xor %phase, 1 : i32
-        %27 = add %0, 24 : i32
-        %28 = mul %slot, 8 : i32
-        %29 = add %27, %28 : i32
-        mbarrier_wait %29, %ring, %26
-        %30 = add %0, %28 : i32
-        mbarrier_expect %30, %ring, predicate = %23 {bytes = 8192}
-        %31 = mul %slot, 4096 : i32
-        %32 = add %8, %31 : i32
-        %33 = mul %by, 64 : i32
-        %34 = mul %k, 32 : i32
-        tma_load %32, %30, [%34, %33], %As, %slot, %ring, predicate = %23 {map = "A_map0"}
-        %35 = add %9, %31 : i32
-        tma_load %35, %30, [%34, 0], %Bs, %slot, %ring, predicate = %23 {map = "B_map1"}
-        %36 = add %slot, 1 : i32
-        %37 = cmp %36, 3 {predicate = "eq"} : bool
-        %38 = select %37, 0, %36 : i32
-        %39 = select %37, %26, %phase : i32
-        yield %38, %39
+  %10 = and %tid, 31 : i32
+  %11 = cmp %10, 0 {predicate = "eq"} : bool
+  %12 = shr %tid, 2 : i32
+  %13 = and %12, 7 : i32
+  %14 = shr %tid, 5 : i32
+  %15 = mul %14, 16 : i32
+  %16 = add %13, %15 : i32
+  %17 = and %tid, 3 : i32
+  %18 = mul %17, 2 : i32
+  %19 = global_address %C : i64
+  %20 = cmp %7, 4 {predicate = "ge"} : bool
+  by_role %20 {consumers = 128} then {
+    %21 = cmp %7, 4 {predicate = "eq"} : bool
+    if %21 then {
+      %22 = elect : bool
+      %23, %24 = for 0, 16, 1, [0, 0] : i32, i32 (%k: i32, %slot: i32, %phase: i32) {
+        %25 = xor %phase, 1 : i32
+        %26 = add %0, 24 : i32
+        %27 = mul %slot, 8 : i32
+        %28 = add %26, %27 : i32
+        mbarrier_wait %28, %ring, %25
+        %29 = add %0, %27 : i32
+        mbarrier_expect %29, %ring, predicate = %22 {bytes = 8192}
+        %30 = mul %slot, 4096 : i32
+        %31 = add %8, %30 : i32
+        %32 = mul %by, 64 : i32
+        %33 = mul %k, 32 : i32
+        tma_load %31, %29, [%33, %32], %As, %slot, %ring, predicate = %22 {map = "A_map0"}
+        %34 = add %9, %30 : i32
+        tma_load %34, %29, [%33, 0], %Bs, %slot, %ring, predicate = %22 {map = "B_map1"}
+        %35 = add %slot, 1 : i32
+        %36 = cmp %35, 3 {predicate = "eq"} : bool
+        %37 = select %36, 0, %35 : i32
+        %38 = select %36, %25, %phase : i32
+        yield %37, %38
       }
       yield
     } orelse {
@@ -93,46 +92,44 @@ thread kernel @scores(%A: tensor<256x512xbf16>, %B: tensor<64x512xbf16>, %C: ten
     yield
   } orelse {
     %z = pick 0.0 {indices = (0 * 32,)} : regs<32xf32>
-    %r, %40, %41 = for 0, 16, 1, [%z, 0, 0] : regs<32xf32>, i32, i32 (%k_1: i32, %c: regs<32xf32>, %slot_1: i32, %phase_1: i32) {
-      %42 = mul %slot_1, 8 : i32
-      %43 = add %0, %42 : i32
-      mbarrier_wait %43, %ring, %phase_1
-      %44 = mul %10, 4096 : i32
-      %45 = add %8, %44 : i32
-      %46 = mul %slot_1, 4096 : i32
-      %47 = add %45, %46 : i32
-      %48 = and %47, 262143 : i32
-      %49 = shr %48, 4 : i32
-      %50 = cast %49 {to = i64} : i64
-      %51 = or %50, -9223371899415756800:i64 : i64
-      %52 = add %9, %46 : i32
-      %53 = and %52, 262143 : i32
-      %54 = shr %53, 4 : i32
-      %55 = cast %54 {to = i64} : i64
-      %56 = or %55, -9223371899415756800:i64 : i64
-      %s, %57 = wgmma %51, %56, [%As, %Bs] {dtype = bf16, into = f32, n = 64, k = 16, a_offsets = (0, 2), b_offsets = (0, 2)} : regs<32xf32>, token<wgmma>
-      %s_1 = await %s, %57 : regs<32xf32>
-      %58 = add %0, 24 : i32
-      %59 = add %58, %42 : i32
-      mbarrier_arrive %59, %ring, predicate = %12
+    %r, %39, %40 = for 0, 16, 1, [%z, 0, 0] : regs<32xf32>, i32, i32 (%k_1: i32, %c: regs<32xf32>, %slot_1: i32, %phase_1: i32) {
+      %41 = mul %slot_1, 8 : i32
+      %42 = add %0, %41 : i32
+      mbarrier_wait %42, %ring, %phase_1
+      %43 = mul %slot_1, 4096 : i32
+      %44 = add %8, %43 : i32
+      %45 = and %44, 262143 : i32
+      %46 = shr %45, 4 : i32
+      %47 = cast %46 {to = i64} : i64
+      %48 = or %47, -9223371899415756800:i64 : i64
+      %49 = add %9, %43 : i32
+      %50 = and %49, 262143 : i32
+      %51 = shr %50, 4 : i32
+      %52 = cast %51 {to = i64} : i64
+      %53 = or %52, -9223371899415756800:i64 : i64
+      %s, %54 = wgmma %48, %53, [%As, %Bs] {dtypes = (bf16, bf16), into = f32, n = 64, k = 16, a_offsets = (0, 2), b_offsets = (0, 2)} : regs<32xf32>, token<wgmma>
+      %s_1 = await %s, %54 : regs<32xf32>
+      %55 = add %0, 24 : i32
+      %56 = add %55, %41 : i32
+      mbarrier_arrive %56, %ring, predicate = %11
       %e = max %s_1, %c : regs<32xf32>
-      %60 = add %slot_1, 1 : i32
-      %61 = cmp %60, 3 {predicate = "eq"} : bool
-      %62 = select %61, 0, %60 : i32
-      %63 = xor %phase_1, 1 : i32
-      %64 = select %61, %63, %phase_1 : i32
-      yield %e, %62, %64
+      %57 = add %slot_1, 1 : i32
+      %58 = cmp %57, 3 {predicate = "eq"} : bool
+      %59 = select %58, 0, %57 : i32
+      %60 = xor %phase_1, 1 : i32
+      %61 = select %58, %60, %phase_1 : i32
+      yield %e, %59, %61
     }
-    %65 = mul %by, 64 : i32
-    %66 = add %65, %17 : i32
-    %67 = cast %66 {to = i64} : i64
-    %68 = mul %67, 256:i64 : i64
-    %69 = add %20, %68 : i64
-    %70 = cast %19 {to = i64} : i64
-    %71 = mul %70, 4:i64 : i64
-    %72 = add %69, %71 : i64
-    %73 = pick %r {indices = (0, 1, 4, 5, 8, 9, 12, 13, 16, 17, 20, 21, 24, 25, 28, 29, 2, 3, 6, 7, 10, 11, 14, 15, 18, 19, 22, 23, 26, 27, 30, 31)} : regs<32xf32>
-    store_mem %72, %73, %C {space = "global", width = 2, address_of = (0 * 16,), offsets = (0, 32, .., 224, 2048, 2080, .., 2272)}
+    %62 = mul %by, 64 : i32
+    %63 = add %62, %16 : i32
+    %64 = cast %63 {to = i64} : i64
+    %65 = mul %64, 256:i64 : i64
+    %66 = add %19, %65 : i64
+    %67 = cast %18 {to = i64} : i64
+    %68 = mul %67, 4:i64 : i64
+    %69 = add %66, %68 : i64
+    %70 = pick %r {indices = (0, 1, 4, 5, 8, 9, 12, 13, 16, 17, 20, 21, 24, 25, 28, 29, 2, 3, 6, 7, 10, 11, 14, 15, 18, 19, 22, 23, 26, 27, 30, 31)} : regs<32xf32>
+    store_mem %69, %70, %C {space = "global", width = 2, address_of = (0 * 16,), offsets = (0, 32, .., 224, 2048, 2080, .., 2272)}
     yield
   }
 }

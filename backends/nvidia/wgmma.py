@@ -1,0 +1,250 @@
+"""Gemms by wgmma: what it takes, the plan of one, its lowering.
+
+An instruction multiplies 64 rows by N columns by 32 bytes of K (PTX ISA 8.3, 9.7.14.2 "Asynchronous Warpgroup Level
+Matrix Multiply-Accumulate Operation": shapes and types). A gemm is one thread operation: for each block of 64 rows that
+the warpgroup has, all steps of K.
+
+    operands               accumulator   N                                  K-major only
+    f16 × f16              f32, f16      8, 16, …, 256
+    bf16 × bf16            f32           8, 16, …, 256
+    f32 × f32 (as tf32)    f32           8, 16, …, 256                      yes
+    e4m3, e5m2, mixed      f32, f16      8, 16, …, 256                      yes
+    i8, u8, mixed          i32           8, 16, 24, 32, 48, 64, …, 256      yes
+
+A matrix is K-major where K runs along the rows of its buffer. Warpgroups share the accumulator's rows as far as there
+are blocks of 64 for them, then its columns; with the policy "full_col" columns first. Each block reads all columns of B
+that its warpgroup has, so that splitting rows reads least.
+
+Descriptors say where an operand starts and how its 8-row groups lie (PTX ISA 8.3, 9.7.14.5.1 "Matrix Descriptor"):
+start address >> 4 in bits 0-13, leading byte offset >> 4 in 16-29, stride byte offset >> 4 in 32-45, swizzle mode in
+62-63 (1: 128 B, 2: 64 B, 3: 32 B). K-major: the stride offset is that of 8 rows, the leading one is not used. MN-major:
+the stride offset is that of 8 rows of K, the leading one that of the next panel. Steps along K, blocks along M and the
+warpgroup's part move the start address, before the swizzle: by whole patterns of 8 rows, whole panels, or 32 bytes
+inside a row."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+from minitile.ir.builder import constant_of
+from minitile.ir.core import Value
+from minitile.ir.diagnostics import MinitileError
+from minitile.ir.ops import arith, hopper, roles, thread, tile
+from minitile.ir.types import BufferType, TileType, f32, i64
+from minitile.layout import LayoutError, swizzled, wgmma_accumulator, wgmma_operand_a
+from minitile.layout.shared import SharedLayout
+from minitile.passes.lower import Lowering
+from minitile.passes.lower_memory import shared_layout
+from minitile.passes.rules import GemmPlan
+
+ROWS = 64  # of the accumulator in one instruction
+ATOM_K_BYTES = 32  # of K in one instruction
+MOST_COLUMNS = 256
+MOST_GROUPS = 4  # with the producer's 640 threads; five consumers would have too few registers for any accumulator
+MODE = {128: 1, 64: 2, 32: 3}
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What multiplies with an operand of one dtype, into what; whether M or N may be contiguous; the step of N above
+    32 columns."""
+
+    partners: tuple[str, ...]
+    accumulators: tuple[str, ...]
+    mn_major: bool = False
+    step: int = 8
+
+
+_FP8, _INT8 = ("e4m3", "e5m2"), ("i8", "u8")
+KINDS = {
+    "f16": _Kind(("f16",), ("f32", "f16"), mn_major=True),
+    "bf16": _Kind(("bf16",), ("f32",), mn_major=True),
+    "f32": _Kind(("f32",), ("f32",)),
+    **dict.fromkeys(_FP8, _Kind(_FP8, ("f32", "f16"))),
+    **dict.fromkeys(_INT8, _Kind(_INT8, ("i32",), step=16)),
+}
+
+
+# What it takes -------------------------------------------------------------------------------------------------------
+
+
+def plan_wgmma(op: tile.Gemm, threads: int) -> GemmPlan:
+    """The layouts of a gemm over the warpgroups. Raises MinitileError with the reason where wgmma can't do it."""
+    try:
+        return _plan_of(op, threads)
+    except LayoutError as reason:
+        raise MinitileError(f"no wgmma for this gemm: {reason}", op.loc) from None
+
+
+def refusal(op: tile.Gemm, threads: int) -> str:
+    """Why wgmma can't do a gemm whose shared operands are whole matrices; "" where it can."""
+    try:
+        _plan_of(op, threads)
+    except LayoutError as reason:
+        return f"wgmma: {reason}"
+    return ""
+
+
+def _plan_of(op: tile.Gemm, threads: int) -> GemmPlan:
+    m, n = op.c.shape
+    k = math.prod(op.a.shape) // m
+    _check_types(op)
+    if isinstance(op.b.type, TileType):
+        raise LayoutError("B is in registers, and is read from shared memory only")
+    groups, rest = divmod(threads, 128)
+    if rest or not groups:
+        raise LayoutError(f"{threads} threads are not whole warpgroups of 128")
+    if groups > MOST_GROUPS:
+        raise LayoutError(f"{threads} threads are more than {MOST_GROUPS} warpgroups that multiply")
+    step = ATOM_K_BYTES * 8 // op.a.dtype.bits
+    if k % step:
+        raise LayoutError(f"K = {k} is not a multiple of {step}, which one instruction of {op.a.dtype} takes")
+    # A panel is as many columns as a row of the swizzle has; several are not neighbours.
+    panel = 1 if op.transpose_b else swizzled(op.b.shape[-2:], op.b.dtype.bits).dims[-1][0].size
+    return _plan(m, n, k, op.a.dtype.name, op.a.dtype.bits, groups, op.policy, panel)
+
+
+def _check_types(op: tile.Gemm) -> None:
+    a, b, c = op.a.dtype, op.b.dtype, op.c.dtype
+    kind = KINDS.get(a.name)
+    if kind is None or b.name not in kind.partners or c.name not in kind.accumulators:
+        raise LayoutError(f"{a} by {b} into {c} is not among its types")
+    if kind.mn_major:
+        return
+    in_shared = isinstance(op.a.type, BufferType)
+    for name, contiguous in (("A", not (in_shared and op.transpose_a)), ("B", op.transpose_b)):
+        if not contiguous:
+            rows = "K×M" if name == "A" else "K×N"
+            raise LayoutError(f"{name} is {rows} in shared memory; K must be contiguous for {a}")
+
+
+@lru_cache(maxsize=64)
+def _plan(m: int, n: int, k: int, kind: str, bits: int, groups: int, policy: str, panel: int) -> GemmPlan:
+    """`panel`: the columns of B that stay together."""
+    fits, reasons = [], []
+    for gn in range(1, groups + 1):
+        gm, rest = divmod(groups, gn)
+        if rest:
+            continue
+        reason = _misfit(m / gm, n / gn, KINDS[kind], panel if gn > 1 else 1)
+        reasons.append(f"{gm}x{gn} leaves each {m / gm:g}x{n / gn:g}, {reason}")
+        if not reason:
+            fits.append((gm, gn))
+    if not fits:
+        raise LayoutError(f"{m}x{n} over {groups} warpgroups: {'; '.join(reasons)}")
+    gm, gn = fits[-1] if policy == "full_col" else fits[0]
+    step = ATOM_K_BYTES * 8 // bits
+    c = wgmma_accumulator((m, n), (gm, gn))
+    a = wgmma_operand_a((m, k), bits, (gm, gn))
+    return GemmPlan(f"m64n{n // gn}k{step}", (m, n, k), (m // gm // ROWS, 1, k // step), (gm, gn), step, a, a, c)
+
+
+def _misfit(m: float, n: float, kind: _Kind, panel: int) -> str:
+    """Why a warpgroup can't have m×n of the accumulator; "" if it can."""
+    if m % ROWS:
+        return f"and rows come in blocks of {ROWS}"
+    if n > MOST_COLUMNS:
+        return f"and an instruction has {MOST_COLUMNS} columns at most"
+    step = 8 if n <= 32 else kind.step
+    if n % step:
+        return f"and columns come in steps of {step}"
+    if n % panel and panel % n:
+        return f"which is neither whole panels of {panel} columns nor one of several equal parts of a panel"
+    return ""
+
+
+# Lowering ------------------------------------------------------------------------------------------------------------
+
+
+def async_gemm(low: Lowering, op: roles.AsyncGemm) -> tuple[Value, ...]:
+    """The one thread operation."""
+    plan = plan_wgmma(op, low.threads)
+    (m, n, _), (blocks, _, steps), (gm, gn), step = plan.shape, plan.repeats, plan.warps, plan.step
+    group = low.in_entry("group", lambda b: b.floordiv(b.emit(hopper.WarpIndex()).result, 4))
+    b = _Operand(low, op.b, op.b_slot, k_dim=1 if op.transpose_b else 0)
+    b_part = low.b.floordiv(group, gm) if gn > 1 else None
+    if isinstance(op.a.type, TileType):
+        first, a_offsets, transpose_a = low.get(op.a), (0,) * (blocks * steps), False
+    else:
+        a = _Operand(low, op.a, op.a_slot, k_dim=0 if op.transpose_a else 1)
+        a_part = (low.b.floormod(group, gm) if gn > 1 else group) if gm > 1 else None
+        first = a.descriptor(a_part, m // gm)
+        a_offsets = tuple(a.offset(ROWS * block, step * k) >> 4 for block in range(blocks) for k in range(steps))
+        transpose_a = not a.k_major
+    # A cleared accumulator is none at all: the first step of K writes it (scale-d), and no register is filled.
+    cleared = isinstance(op.c.op, tile.Splat) and constant_of(op.c.op.value) == 0
+    new = hopper.Wgmma(
+        first,
+        b.descriptor(b_part, n // gn),
+        tuple(low.get(v) for v in (op.a, op.b) if isinstance(v.type, BufferType)),
+        (op.a.dtype, op.b.dtype),
+        op.c.dtype,
+        n // gn,
+        step,
+        a_offsets,
+        tuple(b.offset(0, step * k) >> 4 for k in range(steps)),
+        c=None if cleared else low.get(op.c),
+        transpose_a=transpose_a,
+        transpose_b=not b.k_major,
+    )
+    return low.b.emit(new).results
+
+
+def fragment(low: Lowering, op: roles.Fragment) -> Value:
+    """What the tensor cores would truncate is rounded, as for mma.sync."""
+    value = low.get(op.a)
+    return low.b.value(thread.RoundTf32(value) if op.a.dtype is f32 else roles.Fragment(value))
+
+
+class _Operand:
+    """A shared matrix as wgmma sees it; offsets in bytes, before the swizzle."""
+
+    def __init__(self, low: Lowering, buffer: Value, slot: Value | None, k_dim: int) -> None:
+        self.low, self.buffer, self.slot, self.k_dim = low, buffer, slot, k_dim
+        self.shared = shared_layout(buffer)
+        self.k_major = self.shared.contiguous_dim == k_dim
+
+    def offset(self, mn: int, k: int) -> int:
+        at = (mn, k) if self.k_dim == 1 else (k, mn)
+        return self.shared.affine_bits(at) // 8
+
+    def descriptor(self, part: Value | None, rows: int) -> Value:
+        """Of the warpgroup's part, `rows` of M or N, if there are several."""
+        low, b, shared = self.low, self.low.b, self.shared
+        start = low.in_entry(("buffer", self.buffer), lambda b: b.emit(thread.BufferAddress(self.buffer)).result)
+        if part is not None:
+            start = b.add(start, self.moved(part, rows))
+        if self.slot is not None:
+            start = b.add(start, b.mul(low.get(self.slot), shared.stage_bytes))
+        low_bits = b.value(arith.Shr(b.and_(start, b.constant(0x3FFFF)), b.constant(4)))
+        return b.value(arith.Or(b.cast(low_bits, i64), b.constant(self.constant_bits(), i64)))
+
+    def moved(self, part: Value, rows: int) -> Value:
+        """Bytes to the warpgroup's part: several may lie in one panel."""
+        b = self.low.b
+        columns, _, panel_bytes = panels_of(self.shared)
+        if self.k_major or rows >= columns:
+            return b.mul(part, self.offset(rows, 0))
+        inside = b.mul(b.floormod(part, columns // rows), self.offset(rows, 0))
+        return b.add(inside, b.mul(b.floordiv(part, columns // rows), panel_bytes))
+
+    def constant_bits(self) -> int:
+        """All of the descriptor but the start address, as a signed number."""
+        width = self.shared.swizzle.width
+        if self.k_major:
+            leading, stride = 1, 8 * width >> 4
+        else:
+            _, panels, panel_bytes = panels_of(self.shared)
+            leading, stride = (panel_bytes >> 4 if panels > 1 else 1), 8 * width >> 4
+        bits = leading << 16 | stride << 32 | MODE[width] << 62
+        return bits - (1 << 64) if bits >> 63 else bits
+
+
+def panels_of(shared: SharedLayout) -> tuple[int, int, int]:
+    """Columns of a panel, how many panels, bytes from one to the next."""
+    digits = shared.dims[-1]
+    if len(digits) == 1:
+        return digits[0].size, 1, 0
+    return digits[0].size, digits[1].size, digits[1].stride // 8

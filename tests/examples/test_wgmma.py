@@ -1,0 +1,306 @@
+"""Every form of wgmma, through T.gemm, in the simulator against float64: operand types, accumulators, N, warpgroups and
+how they share the tile, operands from registers; and what it refuses, with the reason. nvJitLink must take each form as
+it is: no note that it serialised a wgmma."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import ml_dtypes
+import numpy as np
+import pytest
+from support import poisoned, random
+
+import minitile as mt
+import minitile.language as T
+from minitile.backends.nvidia.assemble import AssemblerMissing, assemble
+
+ELEMENT = {
+    "bf16": (T.bfloat16, ml_dtypes.bfloat16),
+    "f16": (T.float16, np.float16),
+    "tf32": (T.float32, np.float32),
+    "e4m3": (T.float8_e4m3, ml_dtypes.float8_e4m3fn),
+    "e5m2": (T.float8_e5m2, ml_dtypes.float8_e5m2),
+    "s8": (T.int8, np.int8),
+    "u8": (T.uint8, np.uint8),
+    "f32": (T.float32, np.float32),
+    "s32": (T.int32, np.int32),
+}
+BOUND = {"f32": 1e-6, "s32": 0, "f16": 2e-3}  # of sums of exact products; f16 rounds after each step of K
+FORMS = [  # A, B, accumulator
+    ("bf16", "bf16", "f32"),
+    ("f16", "f16", "f32"),
+    ("f16", "f16", "f16"),
+    ("tf32", "tf32", "f32"),
+    ("e4m3", "e4m3", "f32"),
+    ("e5m2", "e5m2", "f32"),
+    ("e4m3", "e5m2", "f32"),
+    ("e5m2", "e4m3", "f16"),
+    ("s8", "s8", "s32"),
+    ("u8", "u8", "s32"),
+    ("s8", "u8", "s32"),
+    ("u8", "s8", "s32"),
+]
+
+
+@lru_cache
+def make(a, b, into, ta=False, tb=True, policy="Square", stages=2):
+    """C = op(A) · op(B): a block_K of 64 bytes."""
+    a_type, b_type, c_type = (ELEMENT[name][0] for name in (a, b, into))
+
+    @mt.kernel
+    def product(
+        A: T.Tensor(("K", "M") if ta else ("M", "K"), a_type),
+        B: T.Tensor(("N", "K") if tb else ("K", "N"), b_type),
+        C: T.Tensor(("M", "N"), c_type),
+        block_M=64,
+        block_N=64,
+        block_K=32,
+        threads=128,
+    ):
+        M, N = C.shape
+        K = A.shape[0] if ta else A.shape[1]
+        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+            A_shared = T.alloc_shared((block_K, block_M) if ta else (block_M, block_K), a_type)
+            B_shared = T.alloc_shared((block_N, block_K) if tb else (block_K, block_N), b_type)
+            C_local = T.alloc_fragment((block_M, block_N), c_type)
+            T.clear(C_local)
+            for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=stages):
+                if ta:
+                    T.copy(A[k * block_K, by * block_M], A_shared)
+                else:
+                    T.copy(A[by * block_M, k * block_K], A_shared)
+                if tb:
+                    T.copy(B[bx * block_N, k * block_K], B_shared)
+                else:
+                    T.copy(B[k * block_K, bx * block_N], B_shared)
+                T.gemm(
+                    A_shared,
+                    B_shared,
+                    C_local,
+                    transpose_A=ta,
+                    transpose_B=tb,
+                    policy=getattr(T.GemmWarpPolicy, policy),
+                )
+            T.copy(C_local, C[by * block_M, bx * block_N])
+
+    return product
+
+
+def values(rng, shape, name):
+    """Random; floats that tf32 and the sums of f16 hold well, integers of all sizes."""
+    element = ELEMENT[name][1]
+    if name in ("s8", "u8"):
+        limits = np.iinfo(element)
+        return rng.integers(limits.min, limits.max + 1, shape).astype(element)
+    if name == "tf32":  # as tf32 has them: what is rounded is another test's
+        return random(rng, shape, ml_dtypes.bfloat16).astype(np.float32)
+    return random(rng, shape, element)
+
+
+def check(a, b, into, m, n, k, ta=False, tb=True, policy="Square", schedule="random", seed=1, **tiles):
+    """Compiles, simulates and compares; the compiled kernel."""
+    rng = np.random.default_rng(seed)
+    left = values(rng, (k, m) if ta else (m, k), a)
+    right = values(rng, (n, k) if tb else (k, n), b)
+    result = poisoned((m, n), ELEMENT[into][1])
+    kernel = make(a, b, into, ta, tb, policy).compile(left, right, result, target="sm_90a", **tiles)
+    assert "wgmma.mma_async" in kernel.asm["ptx"], kernel.notes
+    kernel.simulate(left, right, result, schedule=schedule, seed=seed)
+    wide = [x.astype(np.float64) for x in (left, right)]
+    exact = (wide[0].T if ta else wide[0]) @ (wide[1].T if tb else wide[1])
+    difference = np.linalg.norm(result.astype(np.float64) - exact)
+    assert difference <= BOUND[into] * np.linalg.norm(exact)
+    return kernel
+
+
+def assembles(kernel):
+    """Not a word of the assembler."""
+    try:
+        done = assemble(kernel.asm["ptx"], "sm_90a")
+    except AssemblerMissing:
+        pytest.skip("nvJitLink is not installed")
+    assert done.warnings == ()
+    assert done.spill_stores == 0
+
+
+@pytest.mark.parametrize("form", FORMS, ids="-".join)
+def test_types(form):
+    kernel = check(*form, 136, 80, 272, block_M=128, block_N=80)
+    assembles(kernel)
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "eager"])
+@pytest.mark.parametrize("form", [FORMS[2], FORMS[3], FORMS[6], FORMS[10]], ids="-".join)
+def test_schedules(form, schedule):
+    check(*form, 64, 48, 272, block_N=48, schedule=schedule)
+
+
+@pytest.mark.parametrize("n", [8, 16, 24, 40, 96, 104, 192, 256])
+@pytest.mark.parametrize("form", [FORMS[0], FORMS[2], FORMS[4]], ids="-".join)
+def test_columns(form, n):
+    check(*form, 64, n + 16, 64, block_N=n)
+
+
+@pytest.mark.parametrize("n", [8, 16, 24, 32, 48, 112, 256])
+def test_columns_of_integers(n):
+    check("s8", "u8", "s32", 64, n + 16, 64, block_N=n)
+
+
+@pytest.mark.parametrize("tb", [False, True])
+@pytest.mark.parametrize("ta", [False, True])
+@pytest.mark.parametrize("form", FORMS[:3], ids="-".join)
+def test_transposes(form, ta, tb):
+    assembles(check(*form, 72, 104, 96, ta, tb, block_M=64, block_N=96))
+
+
+SPLITS = [  # policy, M, N, threads: how many warpgroups go along M and N
+    ("Square", 128, 64, 256, (2, 1)),
+    ("FullRow", 128, 64, 256, (2, 1)),
+    ("FullCol", 128, 64, 256, (1, 2)),
+    ("Square", 64, 64, 256, (1, 2)),
+    ("FullRow", 64, 32, 256, (1, 2)),
+    ("FullCol", 128, 128, 512, (1, 4)),
+    ("Square", 128, 64, 512, (2, 2)),
+    ("Square", 256, 32, 512, (4, 1)),
+    ("Square", 192, 32, 384, (3, 1)),
+    ("FullCol", 64, 96, 384, (1, 3)),
+]
+
+
+@pytest.mark.parametrize("tb", [False, True])
+@pytest.mark.parametrize("split", SPLITS, ids=str)
+def test_splits(split, tb):
+    policy, m, n, threads, (_, along_n) = split
+    kernel = check("bf16", "bf16", "f32", m, n + 8, 96, False, tb, policy, block_M=m, block_N=n, threads=threads)
+    assert f"m64n{n // along_n}k16" in kernel.asm["ptx"]
+    assembles(kernel)
+
+
+@lru_cache
+def make_from_registers(a, b, into):
+    """C = A · (B₀ + B₁ + …), A once in registers. Its conversion stands in front of the loop."""
+    a_type, b_type, c_type = (ELEMENT[name][0] for name in (a, b, into))
+
+    @mt.kernel
+    def product(
+        A: T.Tensor(("M", 64), a_type),
+        B: T.Tensor(("N", "K"), b_type),
+        C: T.Tensor(("M", "N"), c_type),
+        block_M=64,
+        block_N=64,
+        threads=128,
+    ):
+        M, N = C.shape
+        K = B.shape[1]
+        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+            A_local = T.alloc_fragment((block_M, 64), a_type)
+            B_shared = T.alloc_shared((block_N, 64), b_type)
+            C_local = T.alloc_fragment((block_M, block_N), c_type)
+            T.copy(A[by * block_M, 0], A_local)
+            T.clear(C_local)
+            for k in T.Pipelined(T.ceildiv(K, 64), num_stages=2):
+                T.copy(B[bx * block_N, k * 64], B_shared)
+                T.gemm(A_local, B_shared, C_local, transpose_B=True)
+            T.copy(C_local, C[by * block_M, bx * block_N])
+
+    return product
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "random"])
+@pytest.mark.parametrize("form", FORMS, ids="-".join)
+def test_a_from_registers(form, schedule):
+    a, b, into = form
+    rng = np.random.default_rng(0)
+    left, right = values(rng, (128, 64), a), values(rng, (72, 192), b)
+    result = poisoned((128, 72), ELEMENT[into][1])
+    kernel = make_from_registers(*form).compile(left, right, result, target="sm_90a", block_M=128, threads=256)
+    assert "wgmma.mma_async" in kernel.asm["ptx"], kernel.notes
+    kernel.simulate(left, right, result, schedule=schedule, seed=1)
+    summed = right.astype(np.float64).reshape(72, 3, 64).sum(axis=1)
+    exact = left.astype(np.float64) @ summed.T
+    assert np.linalg.norm(result.astype(np.float64) - exact) <= BOUND[into] * np.linalg.norm(exact)
+    assembles(kernel)
+
+
+@lru_cache
+def make_chain(kind):
+    """O = (Q · Kᵀ) · Vᵀ, blocks of K and V one after the other; what lies between goes from one gemm's accumulator to
+    the next one's A, in `kind`."""
+    element = ELEMENT[kind][0]
+
+    @mt.kernel
+    def chain(
+        Q: T.Tensor(("M", 64), element),
+        K: T.Tensor(("S", 64), element),
+        V: T.Tensor(("N", "S"), element),
+        O: T.Tensor(("M", "N"), T.float32),  # noqa: E741
+        block_M=128,
+        block_N=32,
+        block_S=64,
+        threads=256,
+    ):
+        M, N = O.shape
+        S = K.shape[0]
+        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+            Q_shared = T.alloc_shared((block_M, 64), element)
+            K_shared = T.alloc_shared((block_S, 64), element)
+            V_shared = T.alloc_shared((block_N, block_S), element)
+            between = T.alloc_fragment((block_M, block_S), T.float32)
+            weights = T.alloc_fragment((block_M, block_S), element)
+            out = T.alloc_fragment((block_M, block_N), T.float32)
+            T.copy(Q[by * block_M, 0], Q_shared)
+            T.clear(out)
+            for s in T.Pipelined(T.ceildiv(S, block_S), num_stages=2):
+                T.copy(K[s * block_S, 0], K_shared)
+                T.gemm(Q_shared, K_shared, between, transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(block_M, block_S):
+                    between[i, j] /= 8
+                T.copy(between, weights)
+                T.copy(V[bx * block_N, s * block_S], V_shared)
+                T.gemm(weights, V_shared, out, transpose_B=True)
+            T.copy(out, O[by * block_M, bx * block_N])
+
+    return chain
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "eager", "random"])
+@pytest.mark.parametrize("kind", ["bf16", "f16", "e4m3", "e5m2", "tf32"])
+def test_accumulator_to_operand(kind, schedule):
+    """The accumulator lies as the A of 16-bit operands; for the others it goes from thread to thread."""
+    rng = np.random.default_rng(0)
+    q, k, v = (values(rng, shape, kind) for shape in ((128, 64), (192, 64), (32, 192)))
+    out = poisoned((128, 32))
+    kernel = make_chain(kind).compile(q, k, v, out, target="sm_90a")
+    assert "wgmma.mma_async" in kernel.asm["ptx"], kernel.notes
+    kernel.simulate(q, k, v, out, schedule=schedule, seed=1)
+    element = ml_dtypes.finfo(ELEMENT[kind][1]).dtype if kind != "tf32" else np.float32
+    between = (q.astype(np.float64) @ k.astype(np.float64).T / 8).astype(np.float32).astype(element)
+    exact = between.astype(np.float64) @ v.astype(np.float64).T
+    assert np.linalg.norm(out - exact) <= (1e-3 if kind == "tf32" else 1e-4) * np.linalg.norm(exact)
+    assembles(kernel)
+
+
+REFUSED = {  # what wgmma can't take: the same kernel by mma.sync, and the reason
+    "rows": (("bf16", "bf16", "f32"), {"block_M": 32}, "rows come in blocks of 64"),
+    "K-major fp8": (("e4m3", "e4m3", "f32", False, False), {}, "K must be contiguous for e4m3"),
+    "K-major int8": (("s8", "s8", "s32", True, True), {}, "K must be contiguous for i8"),
+    "K-major tf32": (("tf32", "tf32", "f32", True, True), {}, "K must be contiguous for f32"),
+    "columns": (("bf16", "bf16", "f32"), {"block_N": 272, "threads": 256, "block_M": 128}, "box"),
+    "columns of integers": (("s8", "s8", "s32"), {"block_N": 40}, "steps of 16"),
+    "threads": (("bf16", "bf16", "f32"), {"threads": 64}, "64 threads are not whole warpgroups"),
+    "warpgroups": (("bf16", "bf16", "f32"), {"threads": 640, "block_M": 160, "block_N": 160}, "more than 4 warpgroups"),
+    "K": (("bf16", "bf16", "f32", True, False), {"block_K": 24}, "K = 24 is not a multiple of 16"),
+    "panels": (("bf16", "bf16", "f32", False, False), {"block_N": 48, "threads": 256}, "panels of 16 columns"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    form, tiles, reason = REFUSED[name]
+    element, into = ELEMENT[form[0]][1], ELEMENT[form[2]][1]
+    kernel = make(*form).compile(
+        *(mt.spec((256, 256), np.dtype(e).name) for e in (element, element, into)), target="sm_90a", **tiles
+    )
+    assert "wgmma.mma_async" not in kernel.asm["ptx"]
+    assert any(reason in note for note in kernel.notes), kernel.notes

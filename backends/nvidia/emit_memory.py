@@ -298,6 +298,8 @@ def buffer_address(w: Emitter, op: thread.BufferAddress) -> None:
     else:
         smem = w.at_top("smem", "b32", "smem", "mov.u32 {}, smem;")
         offset = alloc.offset or 0
+        versions = f", {alloc.type_.versions} versions" if alloc.type_.versions > 1 else ""
+        w.shared[offset, offset + alloc.version_bytes * alloc.type_.versions] = f"{name or 'scratch'}{versions}"
         register = (
             w.at_top(("smem", offset), "b32", name or "buffer", f"add.u32 {{}}, {smem}, {offset};") if offset else smem
         )

@@ -54,6 +54,7 @@ class Emitter:
         self.registers = Registers()
         self.prologue: list[str] = []  # runs once at the top: parameters, special registers, addresses of buffers
         self.globals: dict[str, None] = {}  # module-level declarations, such as format strings, in order
+        self.shared: dict[tuple[int, int], str] = {}  # buffers in use: first and last byte, and what lies there
         self.locals: dict[object, tuple[str, int]] = {}  # arrays in local memory: symbol and bytes
         self._elements: dict[Value, list[str]] = {}
         self._words: dict[Value, list[str]] = {}

@@ -61,7 +61,8 @@ def write_ptx(kernel: Kernel, target: Target) -> PtxModule:
     behind may have joined two casts to one that has no instruction.
 
     `kernel.attrs`: "threads" (an int), "shared_bytes" (dynamic shared memory; 0 or absent: none), "min_ctas" (for
-    `.minnctapersm`; absent: none). Raises TargetError for what the target has no instructions for.
+    `.minnctapersm`; absent: none). Comments say which bytes of shared memory are whose; the simulator's findings name
+    buffers by them. Raises TargetError for what the target has no instructions for.
     """
     legalize(kernel, target)
     writer = _Writer(kernel, target)
@@ -132,6 +133,7 @@ class _Writer:
         head += [f'.file {number} "{_quoted(file)}"' for file, number in w.code.files.items()]
         if shared:
             head.append(f".extern .shared .align 1024 .b8 smem[];  // {shared} bytes")
+            head += [f"// smem[{first}:{end}] is {what}" for (first, end), what in sorted(w.shared.items())]
         head += w.globals
         declared = [
             f"  .param {_parameter(name, kind, dtype)}"

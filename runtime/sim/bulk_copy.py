@@ -206,20 +206,19 @@ class BulkCopies:
             assert knowledge is not None
             column = knowledge.agent(store.thread // self.machine.race.clocks.padded, ("bulk", store.thread))
             if knowledge.matrix[store.thread, column] <= store.group:
-                message = (
-                    "the thread ends while this copy may still read its shared memory; "
-                    "execute cp.async.bulk.wait_group.read 0 before"
-                )
+                message = "the thread ends while this copy may still read its shared memory"
+                cure = "cp.async.bulk.wait_group.read 0 by the thread before it ends"
                 access = self.machine.access("async read", store.site, store.thread)
-                self.machine.find(Finding("missing_wait", message, access, space="shared"))
+                self.machine.find(Finding("missing_wait", message, access, space="shared", cure=cure))
 
     def end(self) -> None:
         """The batch is over: everything lands. A load that nobody has waited for may land in memory of others."""
         for load in self.loads:
             if load.size:
-                message = "the CTA has ended while this copy into its shared memory is in flight; wait for its mbarrier"
+                message = "the CTA has ended while this copy into its shared memory is in flight"
+                cure = "a wait for the phase of its mbarrier (mbarrier.try_wait) before the CTA ends"
                 access = self.machine.access("async write", load.site, load.thread)
-                self.machine.find(Finding("missing_wait", message, access, space="shared"))
+                self.machine.find(Finding("missing_wait", message, access, space="shared", cure=cure))
         for store in self.stores:
             self.finish(store)
             self._visible(store)

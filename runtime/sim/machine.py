@@ -192,7 +192,8 @@ class Machine:
     def find(self, finding: Finding, stop: bool = False) -> None:
         """Add a finding, unless the same defect at the same lines is known already."""
         second = finding.second.line if finding.second else None
-        key = (finding.kind, finding.hazard, finding.space, finding.buffer, finding.first.line, second)
+        buffer = finding.buffer and finding.buffer.partition("[")[0]
+        key = (finding.kind, finding.hazard, finding.space, buffer, finding.first.line, second)
         if key not in self.launch.seen and len(self.launch.report.findings) < _MAX_FINDINGS:
             self.launch.seen.add(key)
             self.launch.report.findings.append(finding)

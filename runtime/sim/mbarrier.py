@@ -21,7 +21,7 @@ from .knowledge import joined
 from .memory import SharedSpace
 from .operands import Read, address, error, per_thread, read, write
 from .program import SHARED_BASE, SHARED_WINDOW, Linker
-from .report import Finding
+from .report import Finding, between
 from .scalars import Array, Sel
 from .sleepers import Sleeper, one_domain
 from .syntax import Address, Instruction, Sink
@@ -87,15 +87,14 @@ class MBarriers:
             owner, stamp, origin = barrier.origin
             one = np.array([thread])
             if not race.clocks.knows(one, np.array([owner]), np.array([stamp])).all():
-                message = "this mbarrier's initialisation by another thread is not known here; put bar.sync between"
+                message = "this mbarrier's initialisation by another thread is not known here"
                 first, second = (
                     self.machine.access("mbarrier", site, thread),
                     self.machine.access("init", origin, owner),
                 )
                 name, offset = self.machine.spaces["shared"].describe(self.machine, barrier.offset + SHARED_BASE)
-                self.machine.find(
-                    Finding("missing_barrier", message, first, second, "RAW", "shared", name, (offset, offset + 8))
-                )
+                span, cure = (offset, offset + 8), f"bar.sync {between(second, first)}"
+                self.machine.find(Finding("missing_barrier", message, first, second, "RAW", "shared", name, span, cure))
             barrier.introduced.add(thread)
         return barrier
 
@@ -138,11 +137,21 @@ class MBarriers:
         if barrier.fenced or self.machine.race is None:
             return
         owner, _, origin = barrier.origin
-        message = "an asynchronous copy completes on this mbarrier; execute fence.mbarrier_init after mbarrier.init"
+        message = "an asynchronous copy completes on this mbarrier, whose initialisation it need not see"
         first, second = self.machine.access("async mbarrier", site, thread), self.machine.access("init", origin, owner)
         name, offset = self.machine.spaces["shared"].describe(self.machine, barrier.offset + SHARED_BASE)
         self.machine.find(
-            Finding("missing_proxy_fence", message, first, second, "RAW", "shared", name, (offset, offset + 8))
+            Finding(
+                "missing_proxy_fence",
+                message,
+                first,
+                second,
+                "RAW",
+                "shared",
+                name,
+                (offset, offset + 8),
+                f"fence.mbarrier_init.release.cluster by the initialising thread {between(second, first)}",
+            )
         )
 
     def arrive(

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .program import GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_BASE, SHARED_WINDOW, WINDOW_SIZE, Program
+from .program import (
+    GLOBAL_BASE,
+    LOCAL_WINDOW,
+    PARAM_WINDOW,
+    SHARED_BASE,
+    SHARED_WINDOW,
+    WINDOW_SIZE,
+    Program,
+    SharedName,
+)
 from .scalars import UNSIGNED, Array, Sel
 
 if TYPE_CHECKING:
@@ -158,7 +167,7 @@ class SharedSpace(Space):
 
     name = "shared"
 
-    def __init__(self, size: int, ctas: int, names: list[tuple[int, int, str]]) -> None:
+    def __init__(self, size: int, ctas: int, names: list[SharedName]) -> None:
         self.size = size
         self.stride = -(-max(size, 16) // 16) * 16
         self.arena = Arena(self.stride * ctas, POISON)
@@ -191,10 +200,16 @@ class SharedSpace(Space):
         return np.where(remote, cta // group * group + rank - 1, cta), np.where(remote, addr & 0xFFFFFF, addr)
 
     def describe(self, m: Machine, addr: int) -> tuple[str | None, int]:
-        for start, end, name in self.names:
-            if start <= addr < end:
-                return name, addr - start
-        return None, addr - SHARED_BASE
+        """What lies there: the parts of an array that comments name (several, where they share bytes), or the array."""
+        found = [each for each in self.names if each[0] <= addr < each[1]]
+        if not found:
+            return None, addr - SHARED_BASE
+        parts = [each for each in found if each[1] < 1 << 31] or found
+        names = []
+        for start, end, name, versions in parts:
+            version, inside = divmod(addr - start, (end - start) // versions)
+            names.append((f"{name}[{version}]" if versions > 1 else name, inside))
+        return " or ".join(name for name, _ in names), names[0][1]
 
 
 class LocalSpace(Space):

@@ -8,6 +8,7 @@ in a frame per thread.
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass, field
 
 from .errors import SimulationError
@@ -30,6 +31,8 @@ SHARED_WINDOW = 1 << 40  # where shared::cta begins among generic addresses
 LOCAL_WINDOW = 2 << 40
 PARAM_WINDOW = 3 << 40
 WINDOW_SIZE = 1 << 32
+
+SharedName = tuple[int, int, str, int]  # first address, end, the variable, how many equal versions it consists of
 
 
 @dataclass(slots=True)
@@ -70,7 +73,7 @@ class Program:
     globals: list[tuple[int, Variable]]
     global_size: int
     addresses: dict[int, int]
-    shared_names: list[tuple[int, int, str]]
+    shared_names: list[SharedName]
     call_results: dict[int, list[int]]
     spins: set[tuple[int, int]] = field(default_factory=set)
     fragile: frozenset[int] = frozenset()  # slots of registers that may be read unwritten (flow.py)
@@ -144,7 +147,7 @@ def load_program(text: str, entry: str) -> Program:
         [],
         linker.call_results,
     )
-    _place_variables(program, functions)
+    _place_variables(program, functions, text)
     for each in functions:
         linker.bases[each.name] = program.start = len(program.code)
         linker.function = each
@@ -209,7 +212,11 @@ def _align(value: int, align: int) -> int:
     return -(-value // align) * align
 
 
-def _place_variables(program: Program, functions: list[Function]) -> None:
+# What a comment line says of a part of a shared array: `// smem[0:98304] is A_shared, 3 versions`.
+_PIECE = re.compile(r"^\s*//\s*(\w+)\[(\d+):(\d+)\] is (\w+)(?:, (\d+) versions)?\s*$", re.MULTILINE)
+
+
+def _place_variables(program: Program, functions: list[Function], text: str) -> None:
     module, function = program.module, program.function
     sizes = {"shared": SHARED_BASE, "local": 0, "param": 0, "global": 256}
     for param in function.params:
@@ -230,7 +237,7 @@ def _place_variables(program: Program, functions: list[Function]) -> None:
         sizes[space] = offset + variable.size
         program.addresses[id(variable)] = offset + (GLOBAL_BASE if space == "global" else 0)
         if space == "shared":
-            program.shared_names.append((offset, offset + variable.size, variable.name))
+            program.shared_names.append((offset, offset + variable.size, variable.name, 1))
         elif space == "global":
             program.globals.append((offset, variable))
             sizes["global"] = _align(sizes["global"], 256) + 256  # guard space
@@ -238,7 +245,12 @@ def _place_variables(program: Program, functions: list[Function]) -> None:
     program.shared_size = _align(sizes["shared"], max(align, 16)) if dynamic else _align(sizes["shared"], 16)
     for variable in dynamic:
         program.addresses[id(variable)] = program.shared_size
-        program.shared_names.append((program.shared_size, 1 << 31, variable.name))
+        program.shared_names.append((program.shared_size, 1 << 31, variable.name, 1))
+        program.shared_names[:0] = [
+            (program.shared_size + int(first), program.shared_size + int(end), name, int(count or 1))
+            for symbol, first, end, name, count in _PIECE.findall(text)
+            if symbol == variable.name
+        ]
     program.shared_size -= SHARED_BASE
     program.local_size = _align(sizes["local"], 16)
     program.global_size = sizes["global"]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .knowledge import FOREVER, SHARED
-from .report import Finding
+from .report import Finding, between
 from .scalars import Array
 from .shadow import MANY, PENDING
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from .race_shared import SharedRaces
 
 _CURES = {
-    "mbarrier": "wait for the mbarrier's phase (mbarrier.try_wait) first",
-    "bulk": "wait for the bulk group (cp.async.bulk.wait_group.read) first, then let other threads know (bar.sync)",
-    "wgmma": "wait for the group (wgmma.wait_group) first, then let other threads know",
+    "mbarrier": "a wait for the mbarrier's phase (mbarrier.try_wait)",
+    "bulk": "cp.async.bulk.wait_group.read by the thread that issued the copy, and for the others then bar.sync",
+    "wgmma": "wgmma.wait_group, and for other threads then an arrival or bar.sync",
 }
 
 
@@ -178,12 +178,10 @@ class AsyncRaces:
         hit = self.reserved[where]
         if hit.any():
             name, offset = self.shared.place(int(where[np.flatnonzero(hit)[0]]))
-            message = (
-                "this overwrites an mbarrier that is in use; give it memory of its own, or mbarrier.inval it first"
-            )
+            message, cure = "this overwrites an mbarrier that is in use", "memory of its own, or mbarrier.inval first"
             access = self.machine.access("write", site, me)
             span = (offset, offset + self.shared.granule)
-            self.machine.find(Finding("barrier_mismatch", message, access, None, None, "shared", name, span))
+            self.machine.find(Finding("barrier_mismatch", message, access, None, None, "shared", name, span, cure))
 
     def _against_writer(
         self, issuers: Array, where: Array, site: int, known: Array, fenced: Array, base: int, writes: bool
@@ -263,8 +261,10 @@ class AsyncRaces:
         later, earlier = {"RAW": ("read", "write"), "WAW": ("write", "write"), "WAR": ("write", "read")}[hazard]
         does = "reads" if later == "read" else "overwrites"
         doing = "reading" if earlier == "read" else "writing"
-        message = f"this {does} shared memory that an asynchronous operation may still be {doing}; {_CURES[kind]}"
-        self._add("missing_wait", message, hazard, later, me, where, site, f"async {earlier}", None, other_site)
+        message = f"this {does} shared memory that an asynchronous operation may still be {doing}"
+        self._add(
+            "missing_wait", message, _CURES[kind], hazard, later, me, where, site, f"async {earlier}", None, other_site
+        )
 
     def _report(self, kind: str, hazard: str, me: int, where: int, site: int, other: int, other_site: int) -> None:
         later, earlier = {"RAW": ("read", "write"), "WAW": ("write", "write"), "WAR": ("write", "read")}[hazard]
@@ -273,16 +273,17 @@ class AsyncRaces:
         thread = other % self.clocks.padded
         what = f"an asynchronous operation {does} what thread {thread} has {did}"
         cure = {
-            "missing_wait": "that copy is still in flight: wait for it (cp.async.wait_group)",
-            "missing_barrier": "put a barrier (bar.sync, mbarrier) between them",
-            "missing_proxy_fence": f"thread {thread} needs fence.proxy.async after its access, before the barrier",
+            "missing_wait": f"cp.async.wait_group by thread {thread}, whose copy is still in flight,",
+            "missing_barrier": "bar.sync, or an arrival at an mbarrier and a wait for it,",
+            "missing_proxy_fence": f"fence.proxy.async by thread {thread}, before the barrier or arrival,",
         }[kind]
-        self._add(kind, f"{what}; {cure}", hazard, f"async {later}", me, where, site, earlier, other, other_site)
+        self._add(kind, what, cure, hazard, f"async {later}", me, where, site, earlier, other, other_site)
 
     def _add(
         self,
         kind: str,
         message: str,
+        cure: str,
         hazard: str,
         later: str,
         me: int,
@@ -296,7 +297,8 @@ class AsyncRaces:
         first, second = machine.access(later, site, me), machine.access(earlier, other_site, other)
         name, offset = self.shared.place(where)
         span = (offset, offset + self.shared.granule)
-        machine.find(Finding(kind, message, first, second, hazard, "shared", name, span))
+        cure = f"{cure} {between(second, first)}"
+        machine.find(Finding(kind, message, first, second, hazard, "shared", name, span, cure))
 
     def _unwritten(self, me: int, where: int, site: int) -> None:
         name, offset = self.shared.place(where)

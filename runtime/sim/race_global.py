@@ -13,8 +13,8 @@ import numpy as np
 
 from .clocks import Clocks
 from .knowledge import GLOBAL
-from .race_shared import HAZARDS
-from .report import Finding
+from .race_shared import HAZARDS, ONE_WRITER
+from .report import Finding, between
 from .scalars import Array
 from .shadow import PENDING, SEVERAL, GridRecords, Writers
 
@@ -68,8 +68,9 @@ class GlobalRaces:
         clash = writers.thread[where] != me
         if clash.any():
             other = int(writers.thread[where[clash][0]]) - 1
-            message = "two threads write the same bytes with one instruction; let one of them write"
-            self._report("WAW", message, int(threads[clash][0]), int(where[clash][0]), site, other, site)
+            message = "two threads write the same bytes with one instruction"
+            loser, place = int(threads[clash][0]), int(where[clash][0])
+            self._report("WAW", message, loser, place, site, other, site, cure=ONE_WRITER)
 
     def update(self, threads: Array, where: Array, site: int) -> None:
         """Threads write granules strongly: atomically, or with a volatile or relaxed store."""
@@ -112,9 +113,10 @@ class GlobalRaces:
         if (late & known).any():
             bad = int(where[near][np.flatnonzero(late & known)[0]])
             other = int(self.writers.thread[bad]) - 1
-            message = "a bulk copy accesses global memory that a thread has written; it needs fence.proxy.async.global"
+            message = "a bulk copy accesses global memory that a thread has written"
+            cure = "fence.proxy.async.global by the writing thread, behind its write, before the barrier"
             other_site = int(self.writers.site[bad])
-            self._report(hazard, message, thread, bad, site, other, other_site, "missing_proxy_fence")
+            self._report(hazard, message, thread, bad, site, other, other_site, "missing_proxy_fence", cure)
 
     # -- checks ---------------------------------------------------------------------------------------------------
 
@@ -201,13 +203,14 @@ class GlobalRaces:
     def _race(self, hazard: str, me: int, where: int, site: int, other: int, other_site: int) -> None:
         near = (other - self.base) // self.clocks.padded == me // self.clocks.padded
         if self.writers.stamp[where] == PENDING:
-            message = "global memory: a bulk copy may still be writing this; wait for it (cp.async.bulk.wait_group)"
-            self._report(hazard, message, me, where, site, other, other_site, "missing_wait")
+            message = "global memory: a bulk copy may still be writing this"
+            cure = "cp.async.bulk.wait_group by the thread that issued the copy, then bar.sync for the others"
+            self._report(hazard, message, me, where, site, other, other_site, "missing_wait", cure)
             return
-        cure = "put bar.sync between them" if near else "CTAs of a launch are not ordered: use atomics, or two launches"
+        cure = "" if near else "CTAs of a launch are not ordered: use atomics, or two launches"
         later, earlier = HAZARDS[hazard]
-        message = f"global memory: a {later} conflicts with an earlier {earlier}; {cure}"
-        self._report(hazard, message, me, where, site, other, other_site)
+        message = f"global memory: a {later} conflicts with an earlier {earlier}"
+        self._report(hazard, message, me, where, site, other, other_site, cure=cure)
 
     def _report(
         self,
@@ -219,10 +222,13 @@ class GlobalRaces:
         other: int,
         other_site: int,
         kind: str = "missing_barrier",
+        cure: str = "",
     ) -> None:
+        """`cure`: by default a barrier."""
         machine = self.machine
         name, offset = machine.launch.globals.owner(where * self.granule)
         later, earlier = HAZARDS[hazard]
         first, second = machine.access(later, site, me), machine.access(earlier, other_site, other - self.base)
         span = (offset, offset + self.granule)
-        machine.find(Finding(kind, message, first, second, hazard, "global", name, span))
+        cure = cure or f"bar.sync {between(second, first)}"
+        machine.find(Finding(kind, message, first, second, hazard, "global", name, span, cure))

@@ -10,13 +10,14 @@ from .clocks import Clocks
 from .memory import SharedSpace
 from .program import SHARED_BASE
 from .race_async import AsyncRaces
-from .report import Finding
+from .report import Finding, between
 from .scalars import Array
 from .shadow import MANY, PENDING, WarpRecords, Writers
 
 if TYPE_CHECKING:
     from .machine import Machine
 
+ONE_WRITER = "let one of them write"
 HAZARDS = {"RAW": ("read", "write"), "WAW": ("write", "write"), "WAR": ("write", "read")}
 
 
@@ -165,29 +166,31 @@ class SharedRaces:
 
     def _report(self, hazard: str, me: int, where: int, site: int, other: int, other_site: int, waits: bool) -> None:
         kind = "missing_wait" if waits else "missing_barrier"
-        if waits:
-            cure = "wait for the copy (cp.async.wait_group) first, then bar.sync for other threads"
-        elif me // 32 == other // 32:
-            cure = "put bar.warp.sync (or bar.sync) between them"
-        else:
-            cure = "put bar.sync between them"
         later, earlier = HAZARDS[hazard]
         does = "reads" if later == "read" else "overwrites"
         did = "read" if earlier == "read" else "written"
         mine, theirs = me % self.clocks.padded, other % self.clocks.padded
-        message = f"thread {mine} {does} what thread {theirs} has {did}; {cure}"
+        message = f"thread {mine} {does} what thread {theirs} has {did}"
         first = self.machine.access(later, site, me)
         second = self.machine.access(f"async {earlier}" if waits else earlier, other_site, other)
+        where_to = between(second, first)
+        if waits:
+            others = "" if me == other else ", and behind it bar.sync"
+            cure = f"cp.async.wait_group by thread {theirs}, which issued the copy{others}, {where_to}"
+        elif me // 32 == other // 32:
+            cure = f"bar.warp.sync (or bar.sync) {where_to}"
+        else:
+            cure = f"bar.sync {where_to}"
         name, offset = self.place(where)
         span = (offset, offset + self.granule)
-        self.machine.find(Finding(kind, message, first, second, hazard, "shared", name, span))
+        self.machine.find(Finding(kind, message, first, second, hazard, "shared", name, span, cure))
 
     def _same_instruction(self, threads: Array, where: Array, site: int) -> None:
         """Several threads wrote one place with one instruction."""
         winner = int(self.writers.thread[where[0]]) - 1
-        message = "two threads write the same bytes with one instruction; let one of them write"
+        message = "two threads write the same bytes with one instruction"
         first = self.machine.access("write", site, int(threads[0]))
         second = self.machine.access("write", site, winner)
         name, offset = self.place(int(where[0]))
         span = (offset, offset + self.granule)
-        self.machine.find(Finding("missing_barrier", message, first, second, "WAW", "shared", name, span))
+        self.machine.find(Finding("missing_barrier", message, first, second, "WAW", "shared", name, span, ONE_WRITER))

@@ -34,7 +34,8 @@ class Access:
 class Finding:
     """One defect. `first` is the later access (the one that noticed), `second` the earlier one, if there are two.
 
-    `bytes` is the half-open byte range inside `buffer` that the first occurrence touched.
+    `bytes` is the half-open byte range inside `buffer` that the first occurrence touched; a buffer of several versions
+    has the version's number behind its name. `cure` says which wait, barrier or fence is missing, and where.
     """
 
     kind: str
@@ -45,13 +46,30 @@ class Finding:
     space: str | None = None
     buffer: str | None = None
     bytes: tuple[int, int] | None = None
+    cure: str = ""
 
     def __str__(self) -> str:
         hazard = f" ({self.hazard})" if self.hazard else ""
-        lines = [f"{self.kind}{hazard}: {self.message}", f"    {self.first}"]
+        lines = [f"{self.kind}{hazard}: {self.message}"]
+        if self.bytes is not None:
+            lines.append(
+                f"    bytes {self.bytes[0]} to {self.bytes[1] - 1} of {self.buffer or 'no buffer'} ({self.space})"
+            )
+        lines.append(f"    {self.first}")
         if self.second is not None:
             lines.append(f"    {self.second}")
+        if self.cure:
+            lines.append(f"    cure: {self.cure}")
         return "\n".join(lines)
+
+
+def between(earlier: Access, later: Access) -> str:
+    """Where something has to stand to come between two accesses. A later access that stands further up is a round of a
+    loop behind."""
+    first, last = f"PTX line {earlier.line}", f"line {later.line}"
+    if earlier.line < later.line:
+        return f"between {first} and {last}"
+    return f"behind {first}, before the next round of a loop comes to {last}"
 
 
 @dataclass(slots=True)

@@ -289,11 +289,12 @@ class WarpGroups:
             late = late or (wrote is not None and bool((wrote[warps] >= self.fenced[warps]).any()))
             if late:
                 name = self._name(slot)
-                message = f"register {name} was written after the last wgmma.fence; put wgmma.fence before this product"
+                message = f"register {name} was written after the last wgmma.fence"
                 if not (self.fenced[warps] != 0).all():
-                    message = "no wgmma.fence was executed before the first product; put one there"
+                    message = "no wgmma.fence was executed before the first product"
                 access = self.machine.access("wgmma", shape.site, int(warps[0]) * 32)
-                self.machine.find(Finding("missing_fence", message, access, space="register", buffer=name))
+                cure = f"wgmma.fence before PTX line {access.line}"
+                self.machine.find(Finding("missing_fence", message, access, space="register", buffer=name, cure=cure))
                 break
         for slot in shape.fragments:
             busy = self.busy.get(slot)
@@ -311,9 +312,10 @@ class WarpGroups:
             tables = [table[slot][warps] for table in (self.wrote, self.busy) if slot in table]
             if not tables or not np.any(tables, axis=0).all():
                 name = self._name(slot)
-                message = f"the product adds to accumulator {name}, which was never written; set scale-d to false"
+                message = f"the product adds to accumulator {name}, which was never written"
                 access = self.machine.access("wgmma", shape.site, int(warps[0]) * 32)
-                self.machine.find(Finding("uninitialised", message, access, space="register", buffer=name))
+                cure = "scale-d false for the first product"
+                self.machine.find(Finding("uninitialised", message, access, space="register", buffer=name, cure=cure))
                 return
 
     def check_registers(self, sel: Sel, site: int, reads: list[int], writes: list[int]) -> None:
@@ -340,10 +342,11 @@ class WarpGroups:
         name = self._name(slot)
         product = next((each for each in self.pending if slot in each.shape.results + each.shape.fragments), None)
         second = None if product is None else self.machine.access("wgmma", product.shape.site)
-        message = f"register {name} is in use by a wgmma in flight; put wgmma.wait_group before this {what}"
+        message = f"register {name} is in use by a wgmma in flight"
         access = self.machine.access(what, site, thread)
         hazard = "RAW" if what == "read" else "WAW"
-        self.machine.find(Finding("missing_wait", message, access, second, hazard, "register", name))
+        cure = f"wgmma.wait_group before this {what}"
+        self.machine.find(Finding("missing_wait", message, access, second, hazard, "register", name, cure=cure))
 
     def _name(self, slot: int) -> str:
         return next(register.name for register in self.machine.program.registers if register.slot == slot)

@@ -283,7 +283,9 @@ def test_the_finding_names_both_sides() -> None:
     assert "st.shared" in finding.second.text
     assert finding.buffer == "smem"
     assert finding.space == "shared"
-    assert "fence.proxy.async" in finding.message
+    assert finding.cure.startswith("fence.proxy.async by thread ")
+    assert f"between PTX line {finding.second.line} and line {finding.first.line}" in finding.cure
+    assert f"    cure: {finding.cure}" in str(finding)
 
 
 @pytest.mark.parametrize("how", ["[x1]", "[bar]", "[bar+8]"])

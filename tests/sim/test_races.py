@@ -215,6 +215,31 @@ def test_found_under_every_schedule(name: str) -> None:
         assert kinds <= alike
 
 
+CURES = {
+    "bar.sync": "bar.sync 0;",
+    "bar.warp.sync": "bar.warp.sync -1;",
+    "cp.async.wait_group": "cp.async.wait_all;\nbar.sync 0;",
+}
+
+
+@pytest.mark.parametrize("name", [name for name, pair in PAIRS.items() if pair[2].startswith("missing")])
+def test_the_cure_cures(name: str) -> None:
+    """What the finding asks for, put before the later of its accesses, leaves nothing to find at that pair."""
+    wrong, _, _, _ = PAIRS[name]
+    if name == "one instruction, one place":
+        assert execute(wrong).findings[0].cure == "let one of them write"
+        return
+    lines = program(wrong).splitlines()
+    for _ in range(4):
+        data = np.arange(4096, dtype=np.uint32)
+        report = run_ptx("\n".join(lines), "k", (1,), (64,), [data, np.zeros(4096, np.uint32)])
+        if not report.findings:
+            return
+        finding = report.findings[0]
+        lines.insert(finding.first.line - 1, CURES[finding.cure.split()[0]].replace("\n", " "))
+    pytest.fail(f"not cured: {finding}")
+
+
 def test_bodies_assemble() -> None:
     problems = [assemble(program(body)) for pair in PAIRS.values() for body in pair[:2]]
     assert not [problem for problem in problems if problem]
@@ -240,7 +265,23 @@ def test_findings_name_both_lines_and_the_bytes() -> None:
     assert "ld.shared" in finding.first.text
     assert "st.shared" in finding.second.text
     assert finding.first.line == finding.second.line + 1
-    assert "bar" in finding.message
+    assert (
+        finding.cure
+        == f"bar.warp.sync (or bar.sync) between PTX line {finding.second.line} and line {finding.first.line}"
+    )
+    assert "    bytes 4 to 7 of tile (shared)\n" in str(finding)
+
+
+def test_comments_name_parts_of_an_array() -> None:
+    """As minitile writes them: which bytes are whose; two buffers may share theirs at different times."""
+    text = program(PAIRS["neighbour read after a write"][0]).replace(
+        "    .shared .align 128 .b8 tile[4096];",
+        ".shared .align 128 .b8 first[128]; .extern .shared .align 128 .b8 tile[];\n"
+        "// tile[0:32] is A, 8 versions\n// tile[4:36] is B",
+    )
+    data = np.zeros(64, np.uint32)
+    finding = run_ptx(text, "k", (1,), (64,), [data, data.copy()], dynamic_shared=4096).findings[0]
+    assert (finding.buffer, finding.bytes) == ("A[1] or B", (0, 4))
 
 
 def test_raising() -> None:
@@ -271,7 +312,7 @@ def test_a_cta_reads_what_another_wrote() -> None:
     body = "setp.eq.u32 p, cta, 0;\n@p st.global.u32 [bt], v;\n@!p ld.global.u32 w, [bt];"
     finding = execute(body, grid=2).findings[0]
     assert finding.kind == "missing_barrier"
-    assert "CTAs" in finding.message
+    assert "CTAs" in finding.cure
 
 
 HANDOFF = """

@@ -1,6 +1,7 @@
 """C = op(A) · op(B), op the identity or the transpose, in bf16, f16, tf32 and int8.
 
 The kernel is the plain one: copy, copy, multiply. Pipelining, swizzled shared memory, ldmatrix and mma follow from it.
+`panel` is the height in tiles of the panels in which blocks are visited, 0 for row by row.
 """
 
 from functools import lru_cache
@@ -36,10 +37,13 @@ def make_gemm(dtype, accumulate, result, transpose_A=False, transpose_B=False):
         block_K=32,
         num_stages=3,
         threads=128,
+        panel=0,
     ):
         M, N = C.shape
         K = A.shape[0] if transpose_A else A.shape[1]
         with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+            if panel:
+                T.use_swizzle(panel)
             A_shared = T.alloc_shared((block_K, block_M) if transpose_A else (block_M, block_K), dtype)
             B_shared = T.alloc_shared((block_N, block_K) if transpose_B else (block_K, block_N), dtype)
             C_local = T.alloc_fragment((block_M, block_N), accumulate)

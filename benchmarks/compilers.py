@@ -1,0 +1,75 @@
+"""What gemm.py and attention.py share apart from the contest: options, our examples, compiling with nothing cached."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from contest import Missing, short
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def add_options(parser: argparse.ArgumentParser, contenders: list[str]) -> None:
+    """What the command lines of gemm.py and attention.py share."""
+    parser.add_argument("--contenders", nargs="+", choices=contenders, default=contenders)
+    parser.add_argument("--rounds", type=int, default=25, help="rounds that count")
+    parser.add_argument("--batch-ms", type=float, default=5.0, help="milliseconds that one contender's turn takes")
+    parser.add_argument("--reference", metavar="DIR", help="time the hand-written PTX of DIR/reference.json too")
+    parser.add_argument("--out", metavar="NAME", help="write NAME.md, NAME.json, NAME.svg")
+    parser.add_argument("--plot", metavar="NAME.json", help="draw the plot of a result and do nothing else")
+
+
+def fresh_caches() -> None:
+    """So that every compiler compiles, and the times of it are of that."""
+    os.environ["MINITILE_CACHE"] = "0"
+    os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp(prefix="triton-")
+
+
+def example(name: str) -> Any:
+    """The module examples/NAME.py. The examples import each other, and run on the GPU, as scripts of their folder."""
+    import importlib.util
+
+    os.environ["MINITILE_GPU"] = "1"
+    if str(EXAMPLES) not in sys.path:
+        sys.path.append(str(EXAMPLES))
+    spec = importlib.util.spec_from_file_location(f"examples_{name}", EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def stages(timings: dict[str, float]) -> str:
+    """A compiled kernel's milliseconds by stage, in words."""
+    return ", ".join(f"{name} {spent:.0f} ms" for name, spent in timings.items())
+
+
+def compile_ahead(wanted: Sequence[tuple[Any, Any]], program: Callable[[Any, Any], Any], **options: Any) -> dict:
+    """TileLang's kernels of these (problem, tiles): the first two one after the other, for their times, the rest at
+    once on all cores. By key: (kernel, or None where it does not compile; seconds or None; why not)."""
+    try:
+        import tilelang
+    except ImportError as error:
+        raise Missing(f"not installed ({error})") from None
+    tilelang.disable_cache()
+    found: dict[Any, tuple[Any, float | None, str]] = {}
+    for key in wanted[:2]:
+        start = time.perf_counter()
+        try:
+            kernel, reason = tilelang.compile(program(*key), **options), ""
+        except Exception as error:
+            kernel, reason = None, short(error)
+        found[key] = kernel, None if reason else time.perf_counter() - start, reason
+    rest = list(wanted[2:])
+    if rest:
+        kernels = tilelang.par_compile([program(*key) for key in rest], ignore_error=True, **options)
+        for key, kernel in zip(rest, kernels, strict=True):
+            found[key] = kernel, None, "" if kernel else "does not compile"
+    return found

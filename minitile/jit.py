@@ -521,7 +521,7 @@ def launch_info(result: Result, case: Case) -> LaunchInfo:
 
 
 def tensor_map(
-    args: Sequence[TensorArg | ScalarArg], name: str, tensor: str, box: tuple[int, ...], swizzle: int
+    args: Sequence[TensorArg | ScalarArg], name: str, tensor: str, box: tuple[int, ...], swizzle: int, tf32: bool
 ) -> TensorMapParam:
     """The map of a whole tensor of the signature."""
     (arg,) = (a for a in args if isinstance(a, TensorArg) and a.name == tensor)
@@ -529,7 +529,7 @@ def tensor_map(
     strides: list[Expr] = []
     for size in reversed(dims[1:]):
         strides.append(size if not strides else ("mul", strides[-1], size))
-    return TensorMapParam(name, tensor, arg.dtype, tuple(dims), tuple(reversed(strides)), box, swizzle)
+    return TensorMapParam(name, tensor, arg.dtype, tuple(dims), tuple(reversed(strides)), box, swizzle, tf32=tf32)
 
 
 def _divisor(n: int) -> int:

@@ -95,8 +95,8 @@ PASSES: dict[str, Pass] = {**dict(TILE_PASSES), "lower": lower, **dict(THREAD_PA
 @dataclass
 class Result:
     """Assembly and how to launch it. `grid` holds expressions of runtime.launch over the run-time dimensions; `params`
-    (name, kind, dtype) in the entry's order; `tensor_maps` (parameter, tensor, box, swizzle); `texts` the IR by stage;
-    `timings` milliseconds by pass; `notes` what was not done, and why."""
+    (name, kind, dtype) in the entry's order; `tensor_maps` (parameter, tensor, box, swizzle, tf32); `texts` the IR by
+    stage; `timings` milliseconds by pass; `notes` what was not done, and why."""
 
     ptx: str
     entry: str
@@ -106,7 +106,7 @@ class Result:
     params: tuple[tuple[str, str, str], ...]
     texts: dict[str, str] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
-    tensor_maps: tuple[tuple[str, str, tuple[int, ...], int], ...] = ()
+    tensor_maps: tuple[tuple[str, str, tuple[int, ...], int, bool], ...] = ()
     notes: tuple[str, ...] = ()
 
 

@@ -140,7 +140,7 @@ def _tensor_map(param: TensorMapParam, slots: Sequence[Slot], values: Values) ->
         return TensorMap(np.zeros(param.box, element), param.box, swizzle=param.swizzle, oob_fill=param.fill)
     memory = array.reshape(-1).view(np.uint8)
     view: Any = np.ndarray(dims, element, memory, 0, (*strides, array.itemsize))
-    return TensorMap(view, param.box, swizzle=param.swizzle, oob_fill=param.fill)
+    return TensorMap(view, param.box, swizzle=param.swizzle, oob_fill=param.fill, tf32=param.tf32)
 
 
 def _as_error(fault: Any, report: Report | None) -> SimulationError:

@@ -67,7 +67,7 @@ class TensorMapParam:
     outermost first. strides: in elements, one for each dimension but the last, whose stride is 1. box: the elements
     that one copy moves, as many as dims. swizzle: of 16-byte chunks, in bytes: 0 (none), 32, 64 or 128. l2_promotion:
     bytes that L2 fetches at least: 0 (no more than asked), 64, 128 or 256. fill: what a load finds outside of the
-    tensor, "zeros" or "nan". See `tensor_map` for the limits.
+    tensor, "zeros" or "nan". tf32: loads round f32 to tf32. See `tensor_map` for the limits.
     """
 
     name: str
@@ -79,6 +79,7 @@ class TensorMapParam:
     swizzle: int = 0
     l2_promotion: int = 128
     fill: str = "zeros"
+    tf32: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ _DATA_TYPES = {
     "f64": 8,
     "bf16": 9,
 }
+_TF32 = 11  # f32 in memory; what a load writes is rounded to the nearest tf32, ties to even (triton-lang/triton #11751)
 _FLOATS = ("f16", "f32", "f64", "bf16")
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # bytes -> CUtensorMapSwizzle
 _L2_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}  # bytes -> CUtensorMapL2promotion
@@ -93,7 +94,7 @@ class TensorMapEncoder:
         skipped = -at % TENSOR_MAP_ALIGNMENT
         status = self._encode_tiled(
             at + skipped,
-            _DATA_TYPES[param.dtype],
+            _TF32 if param.tf32 else _DATA_TYPES[param.dtype],
             rank,
             pointer,
             (ctypes.c_uint64 * rank)(*reversed(dims)),
@@ -142,6 +143,7 @@ def check_box(param: TensorMapParam) -> None:
         ),
         (param.fill in _FILLS, f"it is filled with {param.fill!r}; there are 'zeros' and 'nan'"),
         (param.fill != "nan" or param.dtype in _FLOATS, f"{param.dtype} has no NaN to be filled with"),
+        (not param.tf32 or param.dtype == "f32", f"{param.dtype} is not rounded to tf32"),
         (all(1 <= n <= 256 for n in param.box), f"its box is {param.box}; each extent must be from 1 to 256"),
         (inner % _CHUNK == 0, f"its box is {inner} bytes wide, which must be a multiple of {_CHUNK}"),
         (

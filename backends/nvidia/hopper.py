@@ -138,7 +138,7 @@ def tma_copy(low: Lowering, op: roles.TmaCopy) -> None:
     start = low.in_entry(("buffer", op.dst), lambda b: b.emit(thread.BufferAddress(low.get(op.dst))).result)
     address = b.add(start, b.mul(low.get(op.index), shared.stage_bytes))
     box = tuple(1 if t is None else (columns if t == len(shared.shape) - 1 else shared.shape[t]) for t in op.src_dims)
-    name = tensor_map(low, op.src, box, shared.swizzle.width)
+    name = tensor_map(low, op.src, box, shared.swizzle.width, op.tf32)
     at = [low.emit(low.facts.affine(v)) for v in op.src_indices]
     for panel in range(panels):
         coordinates = [*at[:-1], b.add(at[-1], panel * columns)][::-1]
@@ -156,14 +156,15 @@ def tma_copy(low: Lowering, op: roles.TmaCopy) -> None:
         )
 
 
-def tensor_map(low: Lowering, tensor: Value, box: tuple[int, ...], swizzle: int) -> str:
+def tensor_map(low: Lowering, tensor: Value, box: tuple[int, ...], swizzle: int, tf32: bool = False) -> str:
     """The name of the kernel parameter that holds the map; equal ones are shared."""
-    maps: tuple[tuple[str, str, tuple[int, ...], int], ...] = low.kernel.attrs.get("tensor_maps", ())
-    for name, of, known, width in maps:
-        if (of, known, width) == (tensor.name, box, swizzle):
+    maps: tuple[tuple[str, str, tuple[int, ...], int, bool], ...] = low.kernel.attrs.get("tensor_maps", ())
+    wanted = tensor.name, box, swizzle, tf32
+    for name, *known in maps:
+        if tuple(known) == wanted:
             return name
     name = f"{tensor.name}_map{len(maps)}"
-    low.kernel.attrs["tensor_maps"] = (*maps, (name, tensor.name, box, swizzle))
+    low.kernel.attrs["tensor_maps"] = (*maps, (name, *wanted))
     return name
 
 

@@ -30,7 +30,7 @@ from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, roles, tile
 from minitile.ir.rewrite import clone
-from minitile.ir.types import BufferType, ScalarType, TensorType, TileType
+from minitile.ir.types import BufferType, ScalarType, TensorType, TileType, f32
 from minitile.passes.affine import Affine, Facts
 from minitile.passes.manager import PassContext
 from minitile.passes.rules import Rules
@@ -230,7 +230,8 @@ def _feed(b: Builder, copies: list[tile.Copy], channel: Value, index: Value, nam
     b.emit(roles.Expect(channel, index))
     for copy in copies:
         at = tuple(names.get(v, v) for v in copy.src_indices)
-        new = b.emit(roles.TmaCopy(copy.src, at, copy.dst, channel, index, copy.src_dims))
+        tf32 = copy.dst.dtype is f32  # only gemms read the rings
+        new = b.emit(roles.TmaCopy(copy.src, at, copy.dst, channel, index, copy.src_dims, tf32=tf32))
         new.loc = copy.loc
 
 

@@ -236,7 +236,7 @@ def _copy_tensor(ins: Instruction, linker: Linker) -> Handler:
             data = np.tile(tensor.fill_bytes(), len(box.offsets)).view(f"u{tensor.item}")
             offsets = tensor.address - GLOBAL_BASE + box.offsets[box.inside]
             data[box.inside] = _fetch_global(m, thread, offsets, tensor.item, site)
-            data = data.view(np.uint8)
+            data = tensor.converted(data).view(np.uint8)
             _start_load(m, thread, site, to, data, bar, masks[index], tensor.swizzle, BOX_ALIGNMENT)
 
     return run

@@ -48,6 +48,7 @@ class TensorMap:
     `array` is a NumPy array of one to five dimensions whose innermost one is dense; it may be a view. `box` has the
     size of a tile per dimension, in the array's order. `swizzle` is 0, 32, 64 or 128 bytes. `element_strides` (in the
     array's order) takes every n-th element; the hardware ignores the innermost one. `oob_fill` is "zeros" or "nan".
+    `tf32`: loads round f32 to tf32 (CU_TENSOR_MAP_DATA_TYPE_TFLOAT32).
     Raises `SimulationError` for whatever the driver would refuse.
     """
 
@@ -57,6 +58,7 @@ class TensorMap:
     element_strides: Sequence[int] | None = None
     interleave: str | None = None
     oob_fill: str = "zeros"
+    tf32: bool = False
     item: int = field(init=False)
     address: int = field(init=False, default=0)  # of the array in the simulated global memory, once placed
 
@@ -84,6 +86,8 @@ class TensorMap:
             return f'out-of-bounds fill is "zeros" or "nan", not {self.oob_fill!r}'
         if self.oob_fill == "nan" and array.dtype not in _NAN_FILLS:
             return f"{array.dtype} has no NaN to fill with"
+        if self.tf32 and array.dtype != np.float32:
+            return f"only f32 is rounded to tf32, not {array.dtype}"
         if min(box) < 1 or max(box) > 256:
             return f"each side of a box is 1 to 256, not {box}"
         if min(self.element_strides or (1,)) < 1 or max(self.element_strides or (1,)) > 8:
@@ -150,6 +154,15 @@ class TensorMap:
         if self.oob_fill == "zeros":
             return np.zeros(self.item, np.uint8)
         return np.full(1, np.nan).astype(self.array.dtype).view(np.uint8)
+
+    def converted(self, words: Array) -> Array:
+        """What a load makes of the elements (as unsigned integers): the nearest tf32, ties to even, with the 13 low
+        bits clear; infinities and NaNs stay as they are."""
+        if not self.tf32:
+            return words
+        rounded = words + np.uint32(0xFFF) + (words >> np.uint32(13) & np.uint32(1)) & np.uint32(0xFFFFE000)
+        finite = words & np.uint32(0x7F800000) != np.uint32(0x7F800000)
+        return np.where(finite, rounded, words)
 
     def pack(self, number: int) -> bytes:
         """The parameter's bytes: opaque to programs; `number` says which of the launch's maps this is."""

@@ -281,6 +281,19 @@ def test_accumulator_to_operand(kind, schedule):
     assembles(kernel)
 
 
+@pytest.mark.parametrize("n", [32, 40])
+def test_tf32_is_rounded(n):
+    """Of operands that tf32 can't hold: the error is that of rounding, half of truncation's, and has no bias."""
+    rng = np.random.default_rng(0)
+    left, right = rng.uniform(1, 2, (64, 256)).astype(np.float32), rng.uniform(1, 2, (n, 256)).astype(np.float32)
+    result = poisoned((64, n))
+    kernel = make("tf32", "tf32", "f32").compile(left, right, result, target="sm_90a", block_N=n)
+    assert "wgmma.mma_async" in kernel.asm["ptx"], kernel.notes
+    kernel.simulate(left, right, result)
+    exact = left.astype(np.float64) @ right.astype(np.float64).T
+    assert np.abs(result / exact - 1).max() <= 2e-4  # truncated operands are 6.6e-4 too small on average
+
+
 REFUSED = {  # what wgmma can't take: the same kernel by mma.sync, and the reason
     "rows": (("bf16", "bf16", "f32"), {"block_M": 32}, "rows come in blocks of 64"),
     "K-major fp8": (("e4m3", "e4m3", "f32", False, False), {}, "K must be contiguous for e4m3"),

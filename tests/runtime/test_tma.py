@@ -150,6 +150,24 @@ def test_boxes(run, swizzle, x, y):
 
 
 @everywhere
+def test_rounded_to_tf32(run):
+    """To nearest, ties to even, over the largest number to infinity; what is no number stays."""
+    tie = np.float32(2.0**-11)
+    special = [1 + tie, 1 + 3 * tie, 1 + tie / 2, 1 + 1.5 * tie, np.inf, -np.inf, np.nan, 3.4028235e38, 1e-40, -0.0]
+    array = matrix(np.float32, (8, 32))
+    array[0, : len(special)] = special
+    dims = ("dim", "M"), ("dim", "N")
+    tensor_map = TensorMapParam("map", "A", "f32", dims, dims[1:], (8, 32), 0, tf32=True)
+    found = load_box(run, array, tensor_map, 0, 0).view(np.float32).reshape(8, 32)
+    step = 2.0 ** (np.floor(np.log2(np.abs(array[1:].astype(np.float64)))) - 10)
+    assert np.array_equal(found[1:], np.round(array[1:] / step) * step)
+    want = [1, 1 + 4 * tie, 1, 1 + 2 * tie, np.inf, -np.inf, np.nan, np.inf]
+    assert np.array_equal(found[0, :8], np.array(want, np.float32), equal_nan=True)
+    assert abs(found[0, 8] - array[0, 8]) <= 2.0**-137
+    assert np.signbit(found[0, 9])
+
+
+@everywhere
 def test_filled_with_nan(run):
     array = matrix(np.float16)
     dims = ("dim", "M"), ("dim", "N")

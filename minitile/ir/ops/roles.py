@@ -91,7 +91,7 @@ class Release(_SlotOp, name="release", stage="tile"):
 
 class TmaCopy(Op, name="tma_copy", stage="tile"):
     """A region of a tensor into a whole version of a shared buffer, by the copy engine; lands on the slot's barrier.
-    What lies outside the tensor becomes zeros."""
+    What lies outside the tensor becomes zeros. `tf32`: f32 is rounded to tf32 on its way."""
 
     src: Value = operand()
     src_indices: tuple[Value, ...] = operands()
@@ -99,6 +99,7 @@ class TmaCopy(Op, name="tma_copy", stage="tile"):
     channel: Value = operand()
     index: Value = operand()
     src_dims: Dims = attr()
+    tf32: bool = attr(False)
 
     def accesses(self) -> tuple[Access, ...]:
         return (

@@ -20,7 +20,7 @@ tile kernel @scores(%A: tensor<256x512xbf16>, %B: tensor<64x512xbf16>, %C: tenso
 }
 
 // ----
-thread kernel @scores(%A: tensor<256x512xbf16>, %B: tensor<64x512xbf16>, %C: tensor<256x64xf32>) attrs {threads = 128, producer_threads = 128, tensor_maps = (("A_map0", "A", (64, 32), 64), ("B_map1", "B", (64, 32), 64)), min_ctas = 1} {
+thread kernel @scores(%A: tensor<256x512xbf16>, %B: tensor<64x512xbf16>, %C: tensor<256x64xf32>) attrs {threads = 128, producer_threads = 128, tensor_maps = (("A_map0", "A", (64, 32), 64, false), ("B_map1", "B", (64, 32), 64, false)), min_ctas = 1} {
   %by = special {register = "ctaid.y"} : i32
   %As = alloc {type_ = shared<3 versions x 64x32xbf16>, layout = shared<64x32xb16; 64:512; 32:16; swizzle 64>, bytes = 4096} : shared<3 versions x 64x32xbf16>
   %Bs = alloc {type_ = shared<3 versions x 64x32xbf16>, layout = shared<64x32xb16; 64:512; 32:16; swizzle 64>, bytes = 4096} : shared<3 versions x 64x32xbf16>

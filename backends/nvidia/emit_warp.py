@@ -154,7 +154,11 @@ def _shuffle_narrow(w: Emitter, d: str, x: str, dtype: DType, move: Callable[[st
 
 def barrier(w: Emitter, op: thread.Barrier) -> None:
     threads = "" if op.threads is None else f", {op.threads}"
-    w.emit(f"bar.sync {op.id}{threads};")
+    number = str(op.id)
+    if op.each:
+        group = f"mov.u32 {{0}}, %tid.x;\n  div.u32 {{0}}, {{0}}, {op.threads};\n  add.u32 {{0}}, {{0}}, {op.id};"
+        number = w.at_top(("group", op.id, op.threads), "b32", "group", group)
+    w.emit(f"bar.sync {number}{threads};")
 
 
 _SPACES = {"shared": ".shared::cta", "global": ".global", "any": ""}

@@ -16,9 +16,6 @@ from minitile.layout.access import (
 )
 from minitile.layout.atoms import (
     ATOMS_OF_DTYPE,
-    MFMA_ATOMS,
-    MFMA_K32_CHAINED,
-    MFMA_OF_DTYPE,
     MMA_ATOMS,
     MmaAtom,
     mma_accumulator,
@@ -30,7 +27,15 @@ from minitile.layout.atoms import (
 )
 from minitile.layout.blocked import blocked, coalesced, replicated, row_blocked
 from minitile.layout.convert import LaneMove, conversion, lane_exchange, register_permutation
-from minitile.layout.ldmatrix import MatrixAccess, MatrixPlan, ldmatrix_conflicts, ldmatrix_legal, ldmatrix_plan
+from minitile.layout.ldmatrix import (
+    MatrixAccess,
+    MatrixPlan,
+    ldmatrix_conflicts,
+    ldmatrix_legal,
+    ldmatrix_plan,
+    stmatrix_plan,
+)
+from minitile.layout.parts import block, warp_groups
 from minitile.layout.register import Digit, Layout, LayoutError, OwnerDigit, Slot, ThreadDigit
 from minitile.layout.shared import (
     AddressDigit,
@@ -45,9 +50,6 @@ from minitile.layout.shared import (
 
 __all__ = [
     "ATOMS_OF_DTYPE",
-    "MFMA_ATOMS",
-    "MFMA_K32_CHAINED",
-    "MFMA_OF_DTYPE",
     "MMA_ATOMS",
     "AddressDigit",
     "AddressTerm",
@@ -69,6 +71,7 @@ __all__ = [
     "bank_conflicts",
     "bits_of_digits",
     "bits_of_multiple",
+    "block",
     "blocked",
     "coalesced",
     "conversion",
@@ -83,10 +86,12 @@ __all__ = [
     "replicated",
     "row_blocked",
     "row_major",
+    "stmatrix_plan",
     "swizzled",
     "thread_bits",
     "vector_runs",
     "vector_width",
+    "warp_groups",
     "warp_partition",
     "wgmma_accumulator",
     "wgmma_operand_a",

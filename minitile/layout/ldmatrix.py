@@ -3,7 +3,8 @@
 An instruction moves 1, 2 or 4 matrices of 8 rows x 16 bytes. Lane l supplies the address of row `l % 8` of matrix
 `l / 8`; thread l receives in result register i, from matrix i, bytes 4 * (l % 4) .. + 3 of row l / 4. With `.trans`
 (16-bit elements only) it is elements (2 * (l % 4), l / 4) and (2 * (l % 4) + 1, l / 4): the stored matrix transposed.
-Facts: PTX ISA 8.3, 9.7.13.4.15 "ldmatrix".
+stmatrix takes its words from where ldmatrix puts them. Facts: PTX ISA 8.3, 9.7.13.4.15 "ldmatrix", 9.7.13.4.16
+"stmatrix".
 
 A layout qualifies when its lanes are those of an mma fragment: `4:e@c, 8:1@r` with e elements in 4 bytes, c the
 contiguous dimension of shared memory; or, for .trans, `4:2@r, 8:1@c`. What matrices make up an instruction follows
@@ -47,6 +48,13 @@ class MatrixPlan:
     rows: tuple[ThreadDigit, ...]
     lane_digits: tuple[Digit, ...]
     accesses: tuple[MatrixAccess, ...]
+
+
+def stmatrix_plan(
+    layout: Layout, shared: SharedLayout, max_count: int = 4, base_bits: tuple[int, ...] | None = None
+) -> MatrixPlan | None:
+    """As `ldmatrix_plan`, for stmatrix: each element must be one thread's to store."""
+    return None if layout.is_replicated() else ldmatrix_plan(layout, shared, max_count, base_bits)
 
 
 @lru_cache(maxsize=1024)

@@ -95,6 +95,12 @@ def conflict(a: Touch, b: Touch) -> bool:
     return _overlap(a, b)
 
 
+def group_of(a: Touch, b: Touch) -> int | None:
+    """How many consecutive threads two touches meet among, where each such group has a part of the buffer to itself."""
+    alloc = a.mem.op if a.mem is not None and a.mem is b.mem else None
+    return alloc.shared_by if isinstance(alloc, Alloc) else None
+
+
 def _overlap(a: Touch, b: Touch) -> bool:
     if a.mem is None or b.mem is None:
         return True

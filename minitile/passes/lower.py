@@ -86,6 +86,7 @@ class Lowering:
 
         self.kernel = kernel
         self.target = context.target
+        self.notes = context.notes
         self.facts = Facts(kernel)
         self.threads: int = kernel.attrs["threads"]
         self.rules: dict[type[Op], Rule] = {**RULES, **MEMORY_RULES, **EXCHANGE_RULES, **context.rules.lower}
@@ -95,7 +96,7 @@ class Lowering:
         self.once: dict[object, Any] = {}
         self.used = {v for op in kernel.walk() for v in op.operands}
         self.meeting: tuple[int, int | None] = (0, None)  # the barrier at which the threads at hand meet
-        self.divergent = 0  # how many enclosing branches differ between threads
+        self.divergent = 0  # how many enclosing branches and loops differ between threads
 
     # the walk ------------------------------------------------------------------------------------------------------
 
@@ -268,15 +269,22 @@ def _launch(low: Lowering, op: control.Launch) -> None:
 
 def _for(low: Lowering, op: control.For) -> tuple[Value, ...]:
     init = tuple(low.get(v) for v in op.init)
+    differs = not all(map(low.facts.uniform, (op.lower, op.upper, op.step)))
+    low.divergent += differs
     body = low.block(op.body, Block())
+    low.divergent -= differs
     new = control.For(low.get(op.lower), low.get(op.upper), low.get(op.step), init, kind=op.kind, body=body)
     return low.b.emit(new).results
 
 
 def _while(low: Lowering, op: control.While) -> tuple[Value, ...]:
     init = tuple(low.get(v) for v in op.init)
+    end = op.before.terminator
+    differs = not isinstance(end, control.Condition) or not low.facts.uniform(end.flag)
+    low.divergent += differs
     before = low.block(op.before, Block())
     body = low.block(op.body, Block())
+    low.divergent -= differs
     return low.b.emit(control.While(init, before=before, body=body)).results
 
 

@@ -19,6 +19,8 @@ Loops                 The body is walked until what is pending at its head no lo
                       of it, if a barrier inside would be needed for that alone.
 Branches              Both sides start alike; after them everything pending on either side is. A barrier inside moves in
                       front of the branch where that saves another one behind it.
+Groups                Where groups of threads have a part of a buffer each (`shared_by` of its alloc), a conflict in the
+                      buffer concerns each group alone: it meets at a barrier of its own.
 Divergent control     A branch or loop on a value that differs between threads cannot hold a barrier. It counts as one
                       operation with all the accesses inside: the barrier goes in front of the outermost one. Conflicts
                       inside are an error, unless one thread alone goes in, or each stays with its own bytes.
@@ -38,14 +40,16 @@ from minitile.ir.diagnostics import Location, MinitileError
 from minitile.ir.ops import arith, control, roles, thread, tile
 from minitile.ir.types import TokenType
 from minitile.passes.affine import Affine, Facts
-from minitile.passes.hazards import Touch, any_version, back, conflict, is_private, moved, touch
+from minitile.passes.hazards import Touch, any_version, back, conflict, group_of, is_private, moved, touch
 from minitile.passes.manager import PassContext
 
 Touches = frozenset[Touch]
-_Body = Callable[["_State", set[Op]], tuple["_State", "_State"]]
+Spot = tuple[Op, int | None]  # a barrier in front of an operation: of all threads, or of each that many of them
+_Body = Callable[["_State", set[Spot]], tuple["_State", "_State"]]
 _NONE: Touches = frozenset()
 _CONTROL = (control.For, control.While, control.If)
 CONSUMERS = 1  # the named barrier at which the consumers of a specialised kernel meet
+GROUPS = 2  # the first one at which a group of threads meets by itself, one number a group
 _PATIENCE = 8  # walks of a loop's body before versions are given up; each normally needs two or three
 
 
@@ -54,28 +58,36 @@ def thread_barriers(kernel: Kernel, context: PassContext) -> None:
     walk = _Walk(kernel)
     before = walk.run()
     for branch in walk.branches_with(before):
-        walk.fixed.add(branch)
+        walk.fixed.add((branch, None))
         changed = walk.run()
         if walk.cost(changed) < walk.cost(before):
             before = changed
         else:
-            walk.fixed.remove(branch)
+            walk.fixed.remove((branch, None))
     _insert(kernel.body, before)
 
 
-def _insert(block: Block, before: set[Op], id: int = 0, threads: int | None = None) -> None:
+def _insert(block: Block, before: set[Spot], id: int = 0, threads: int | None = None) -> None:
+    groups = {op: group for op, group in before if group is not None}
+    _insert_in(block, {op for op, group in before if group is None}, groups, id, threads)
+
+
+def _insert_in(block: Block, before: set[Op], groups: dict[Op, int], id: int, threads: int | None) -> None:
     ops: list[Op] = []
     for op in block.ops:
-        if op in before:
-            barrier = thread.Barrier(id=id, threads=threads)
+        if op in before or op in groups:
+            narrow = op not in before
+            barrier = thread.Barrier(
+                id=GROUPS if narrow else id, threads=groups[op] if narrow else threads, each=narrow
+            )
             barrier.loc = op.loc
             ops.append(barrier)
         if isinstance(op, roles.ByRole):
-            _insert(op.then, before)
-            _insert(op.orelse, before, CONSUMERS, op.consumers)
+            _insert_in(op.then, before, groups, 0, None)
+            _insert_in(op.orelse, before, groups, CONSUMERS, op.consumers)
         elif op.region_fields:
             for region in op.regions:
-                _insert(region, before, id, threads)
+                _insert_in(region, before, groups, id, threads)
         ops.append(op)
     block.ops = ops
 
@@ -118,7 +130,9 @@ class _Walk:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.facts = Facts(kernel)
-        self.fixed: set[Op] = set()
+        self.fixed: set[Spot] = set()
+        allocs = [op for op in kernel.walk() if isinstance(op, tile.Alloc)]
+        self.groups = sorted({a.shared_by for a in allocs if a.shared_by is not None})
         self.times: dict[Op, int] = {}
         self.first: dict[Value, Affine] = {}
         self.threads = kernel.attrs.get("threads")
@@ -126,24 +140,25 @@ class _Walk:
         self.locals: dict[Op, set[Value]] = {}
         self.relevant: dict[Block, list[Op]] = {}
 
-    def run(self) -> set[Op]:
-        before: set[Op] = set()
+    def run(self) -> set[Spot]:
+        before: set[Spot] = set()
         self.block(self.kernel.body, _State(), before)
         return before
 
-    def branches_with(self, before: set[Op]) -> list[Op]:
+    def branches_with(self, before: set[Spot]) -> list[Op]:
         """The branches that have barriers inside, outer ones first."""
+        behind = {op for op, _ in before}
         return [
             op
             for op in self.kernel.walk()
-            if isinstance(op, control.If) and any(inner in before for r in op.regions for inner in r.walk())
+            if isinstance(op, control.If) and any(inner in behind for r in op.regions for inner in r.walk())
         ]
 
-    def cost(self, before: set[Op]) -> int:
+    def cost(self, before: set[Spot]) -> int:
         """How often barriers run, taking each loop for 8 iterations and each branch for taken."""
         if not self.times:
             self.count(self.kernel.body, 1)
-        return sum(self.times[op] for op in before)
+        return sum(self.times[op] for op, _ in before)
 
     def count(self, block: Block, times: int) -> None:
         for op in block.ops:
@@ -153,21 +168,21 @@ class _Walk:
                 for region in op.regions:
                     self.count(region, inside)
 
-    def block(self, block: Block, state: _State, before: set[Op]) -> None:
+    def block(self, block: Block, state: _State, before: set[Spot]) -> None:
         """Walk a block; `state` becomes that at its end."""
         ops = self.relevant.get(block)
         if ops is None:
             ops = self.relevant[block] = [op for op in block.ops if not op.pure and not op.terminator]
         for op in ops:
-            if op in self.fixed:
-                before.add(op)
-                state.pending = _NONE
+            for group in (*self.groups, None):
+                if (op, group) in self.fixed:
+                    self.meet(op, group, state, before)
             if isinstance(op, _CONTROL):
                 self.structured(op, state, before)
             elif self.is_barrier(op):
                 state.pending = _NONE
             elif isinstance(op, tile.Wait):
-                state.pending |= state.tokens.get(op.token, _NONE)
+                state.pending |= _ended(op, state)
             elif isinstance(op, tile.Join):
                 state.tokens[op.result] = _NONE.union(*[state.tokens.get(t, _NONE) for t in op.tokens])
             else:
@@ -190,20 +205,36 @@ class _Walk:
             return [(moved(t, self.first), token) for t, token in found]
         return found
 
-    def access(self, op: Op, state: _State, before: set[Op]) -> None:
+    def access(self, op: Op, state: _State, before: set[Spot]) -> None:
         touches = self.touches_of(op)
-        if any(conflict(t, p) for t, _ in touches for p in state.pending):
-            before.add(op)
-            state.pending = _NONE
+        self.settle_conflicts(op, [t for t, _ in touches], state, before)
         for t, token in touches:
             if token is not None:
                 state.tokens[token] = state.tokens.get(token, _NONE) | {t}
             if token is None or not t.writes:
                 state.pending |= {t}
 
+    def settle_conflicts(self, op: Op, touches: list[Touch], state: _State, before: set[Spot]) -> None:
+        """A barrier where something pending is in the way."""
+        within: int | None = None
+        for t in touches:
+            for p in state.pending:
+                if conflict(t, p):
+                    within = group_of(t, p)
+                    if within is None:
+                        self.meet(op, None, state, before)
+                        return
+        if within is not None:
+            self.meet(op, within, state, before)
+
+    def meet(self, op: Op, group: int | None, state: _State, before: set[Spot]) -> None:
+        """A barrier in front of an operation, of all threads or of each group."""
+        before.add((op, group))
+        state.pending = _NONE if group is None else frozenset([p for p in state.pending if group_of(p, p) != group])
+
     # Control flow ----------------------------------------------------------------------------------------------------
 
-    def structured(self, op: Op, state: _State, before: set[Op]) -> None:
+    def structured(self, op: Op, state: _State, before: set[Spot]) -> None:
         if isinstance(op, roles.ByRole):
             self.by_role(op, state, before)
         elif self.diverges(op):
@@ -215,10 +246,10 @@ class _Walk:
         elif isinstance(op, control.While):
             self.repeat(op, state, before)
 
-    def by_role(self, op: roles.ByRole, state: _State, before: set[Op]) -> None:
+    def by_role(self, op: roles.ByRole, state: _State, before: set[Spot]) -> None:
         """Each role's threads meet by themselves; what the roles hand each other goes through channels."""
         if state.pending:
-            before.add(op)
+            self.meet(op, None, state, before)
         left = _NONE
         for region in op.regions:
             inner = _State(_NONE, dict(state.tokens))
@@ -235,7 +266,7 @@ class _Walk:
         assert isinstance(end, control.Condition)
         return not self.facts.uniform(end.flag)
 
-    def branch(self, op: control.If, state: _State, before: set[Op]) -> None:
+    def branch(self, op: control.If, state: _State, before: set[Spot]) -> None:
         ends = []
         for region in op.regions:
             end = state.copy()
@@ -245,12 +276,12 @@ class _Walk:
         state.pending, state.tokens = ends[0].pending, ends[0].tokens
         state.join(ends[1])
 
-    def loop(self, op: control.For, state: _State, before: set[Op]) -> None:
+    def loop(self, op: control.For, state: _State, before: set[Spot]) -> None:
         yields = op.body.yielded
         step = self.facts.affine(op.step)
         inside = self.inside(op)
 
-        def body(head: _State, found: set[Op]) -> tuple[_State, _State]:
+        def body(head: _State, found: set[Spot]) -> tuple[_State, _State]:
             """One iteration: the state at its end, and the same in the next iteration's terms."""
             end = head.copy()
             self.block(op.body, end, found)
@@ -266,8 +297,8 @@ class _Walk:
         head, end, found = self.settle(entry, body)
         left = self.entered(op, state.pending, entry, head, found) if state.pending else _NONE
         if left is None:
-            before.add(op)
-            state.pending = left = _NONE
+            self.meet(op, None, state, before)
+            left = _NONE
         before |= found
         end.carry(op.results, yields)
         state.carry(op.results, op.init)
@@ -276,14 +307,16 @@ class _Walk:
             state.pending = left
         state.join(after)
 
-    def entered(self, op: control.For, pending: Touches, entry: _State, head: _State, found: set[Op]) -> Touches | None:
+    def entered(
+        self, op: control.For, pending: Touches, entry: _State, head: _State, found: set[Spot]
+    ) -> Touches | None:
         """What was pending before a loop meets the body, whose barriers are `found`: what is left of it when an
         iteration has ended, or None where it needs a barrier of its own. The first iteration is looked at as such,
         since most of what was pending does not live to see another."""
         fixed, self.fixed = self.fixed, self.fixed | found
         first = _State(pending, dict(entry.tokens))
         later = _State(head.pending, dict(head.tokens))
-        needed: set[Op] = set()
+        needed: set[Spot] = set()
         self.first[op.iv] = self.facts.affine(op.lower)
         self.block(op.body, first, needed)
         del self.first[op.iv]
@@ -294,11 +327,11 @@ class _Walk:
         self.fixed = fixed
         return None if needed - found else left & later.pending
 
-    def repeat(self, op: control.While, state: _State, before: set[Op]) -> None:
+    def repeat(self, op: control.While, state: _State, before: set[Spot]) -> None:
         passed = op.before.yielded[1:]
         inside = self.inside(op)
 
-        def body(head: _State, found: set[Op]) -> tuple[_State, _State]:
+        def body(head: _State, found: set[Spot]) -> tuple[_State, _State]:
             """The state when the condition has been computed, and after the body, in the next round's terms."""
             left = head.copy()
             self.block(op.before, left, found)
@@ -319,7 +352,7 @@ class _Walk:
         after = self.leave(left, None, inside)
         state.pending, state.tokens = after.pending, after.tokens
 
-    def settle(self, entry: _State, body: _Body) -> tuple[_State, _State, set[Op]]:
+    def settle(self, entry: _State, body: _Body) -> tuple[_State, _State, set[Spot]]:
         """Walk a loop's body until its head covers its own end: the head, the end, the barriers."""
         head, end, found, steady = self.grow(entry, body)
         if steady:
@@ -330,16 +363,16 @@ class _Walk:
         fixed, self.fixed = self.fixed, self.fixed | found
         head, end, _, _ = self.grow(entry, body)
         self.fixed = fixed
-        fewer: set[Op] = set()
+        fewer: set[Spot] = set()
         fewer_end, again = body(head, fewer)
         return (head, fewer_end, fewer) if head.covers(again) else (head, end, found)
 
-    def grow(self, entry: _State, body: _Body) -> tuple[_State, _State, set[Op], bool]:
+    def grow(self, entry: _State, body: _Body) -> tuple[_State, _State, set[Spot], bool]:
         """The same without second thoughts, and whether each walk asked for the same barriers."""
         head, steady = entry, True
-        last: set[Op] | None = None
+        last: set[Spot] | None = None
         for attempt in range(4 * _PATIENCE):
-            found: set[Op] = set()
+            found: set[Spot] = set()
             end, again = body(head, found)
             steady = steady and last in (None, found)
             if head.covers(again):
@@ -374,15 +407,14 @@ class _Walk:
 
     # Divergent control flow ------------------------------------------------------------------------------------------
 
-    def together(self, op: Op, state: _State, before: set[Op]) -> None:
+    def together(self, op: Op, state: _State, before: set[Spot]) -> None:
         """Threads part ways: everything inside counts as one operation."""
         touches: list[Touch] = []
         for region in op.regions:
             single = self.elected(op) if isinstance(op, control.If) and region is op.then else None
             self.gather(region, single, isinstance(op, (control.For, control.While)), state, touches)
         if any(conflict(t, p) for t in touches for p in state.pending):
-            before.add(op)
-            state.pending = _NONE
+            self.meet(op, None, state, before)
         inside = self.inside(op)
         state.pending |= self.shift(frozenset(touches), None, None, inside)
         for result in op.results:
@@ -399,7 +431,7 @@ class _Walk:
                     "move it out of the branch or loop, or make the condition the same for all threads",
                 )
             if isinstance(op, tile.Wait):
-                touches.extend(state.tokens.get(op.token, _NONE))
+                touches.extend(_ended(op, state))
             if isinstance(op, tile.Join):
                 state.tokens[op.result] = _NONE.union(*[state.tokens.get(t, _NONE) for t in op.tokens])
             inner_single = single
@@ -431,6 +463,12 @@ class _Walk:
         if not isinstance(index, thread.Special) or index.register != "tid.x":
             return None
         return gap if gap.terms[divergent[0]] == 1 else -gap
+
+
+def _ended(wait: tile.Wait, state: _State) -> Touches:
+    """The accesses that are over, for the thread that has waited."""
+    touches = state.tokens.get(wait.token, _NONE)
+    return frozenset([t for t in touches if not t.writes]) if wait.reads else touches
 
 
 def _forget_versions(state: _State) -> _State:

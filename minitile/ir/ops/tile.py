@@ -51,12 +51,14 @@ def tile_or_scalar(shape: tuple[int, ...], dtype: DType) -> Type:
 
 class Alloc(Op, name="alloc"):
     """Memory of the kernel's own. `layout` is the SharedLayout once inferred, `offset` the place in shared memory once
-    placed, `bytes` the size of one version once lowered."""
+    placed, `bytes` the size of one version once lowered. `shared_by`: each that many consecutive threads have a part of
+    every version to themselves; None: all threads share all of it."""
 
     type_: BufferType = attr()
     layout: Any = attr(None)
     offset: int | None = attr(None)
     bytes: int | None = attr(None)
+    shared_by: int | None = attr(None)
 
     def infer(self) -> tuple[Type, ...]:
         return (self.type_,)

@@ -1,0 +1,396 @@
+"""Lowering rules of sm_90a for what leaves the registers: stmatrix to shared memory, TMA from there to tensors.
+
+Fragment to shared. stmatrix where the fragments are those of an mma and rows are whole 16-byte chunks; layouts decide
+(`layout/ldmatrix.py`).
+
+Shared to tensor. A whole shared matrix is one box a panel, stored, or combined with what is there, by one thread.
+
+Fragment to tensor. The accumulators of consumers are staged, a panel (`columns` wide, 64 rows of each warpgroup) at a
+time, through a ring of one or two versions of a shared buffer:
+
+    store %C[%m, %n], %acc
+    →
+    stmatrix %acc[part 0] -> %staged, slot 0      // each warpgroup its own rows
+    %t0 = join (tma_store %staged, slot 0 -> %C[…])   // one thread of each warpgroup
+    wait %t0 {reads}
+    stmatrix %acc[part 1] -> %staged, slot 1 …
+    wait %t1 ; wait %t0
+
+Each part is awaited at once here, for its reads and at the end for all of it; `delay_waits` moves the waits to where
+somebody needs them, and `thread_barriers` makes each warpgroup meet by itself between stmatrix and TMA. What lies
+outside the tensor is cut off by TMA.
+
+TMA stores take tensors whose rows are multiples of 16 bytes, from coordinates that are not negative and start a row at
+a multiple of 16 bytes. Anything else goes by the ordinary stores, and `context.notes` says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from minitile.backends.nvidia.hopper import tensor_map
+from minitile.backends.nvidia.wgmma import panels_of
+from minitile.ir.builder import constant_of
+from minitile.ir.core import Op, Value
+from minitile.ir.ops import fences, hopper, thread, tile
+from minitile.ir.types import BufferType, TensorType, TileType
+from minitile.layout import Digit, Layout, bits_of_digits, block, stmatrix_plan, swizzled, warp_groups
+from minitile.layout.access import vector_runs, vector_width
+from minitile.layout.ldmatrix import MatrixPlan
+from minitile.layout.shared import SharedLayout, add_maybe_bits
+from minitile.passes.affine import Affine
+from minitile.passes.lower import Lowering, layout_of
+from minitile.passes.lower_memory import (
+    Addresses,
+    Place,
+    bits_of_start,
+    in_memory,
+    places,
+    shared_addresses,
+    shared_layout,
+    size_of,
+)
+
+BOX = 256  # elements of a box in each dimension: cuTensorMapEncodeTiled
+CHUNK = 16  # bytes: TMA's grain in global memory
+GROUP = 128  # threads of a warpgroup, which stages and stores by itself
+ROWS = 64  # of a warpgroup, staged at a time: those of one wgmma
+RING = 2  # versions of the staging buffer: one is filled while TMA reads the other
+
+
+class Refused(Exception):
+    """Why TMA cannot make a store."""
+
+
+# Fragment to shared ---------------------------------------------------------------------------------------------------
+
+
+def store_matrices(low: Lowering, op: tile.Store) -> bool:
+    """A fragment to shared memory by stmatrix. False where it cannot be."""
+    if not isinstance(op.mem.type, BufferType) or op.mem.type.space != "shared" or op.mask is not None or low.divergent:
+        return False
+    if not isinstance(op.value.type, TileType) or any(isinstance(v.type, TileType) for v in op.indices):
+        return False
+    shared, layout = shared_layout(op.mem), in_memory(layout_of(op.value), op.dims)
+    starts = [low.facts.affine(v) for v in op.indices]
+    column = shared.contiguous_dim
+    if column is None or low.facts.multiple(starts[column]) * shared.element_bits % (8 * CHUNK):
+        return False
+    plan = stmatrix_plan(layout, shared, 4, tuple(bits_of_start(low, s) for s in starts))
+    if plan is None:
+        return False
+    emit_matrices(low, plan, layout, op.mem, op.slot, starts, low.get(op.value))
+    return True
+
+
+def emit_matrices(
+    low: Lowering,
+    plan: MatrixPlan,
+    layout: Layout,
+    buffer: Value,
+    slot: Value | None,
+    starts: Sequence[Affine],
+    value: Value,
+) -> None:
+    """`value` in the registers of `layout`, whose dimensions are the buffer's."""
+    bits = bits_of_digits(plan.lane_digits + layout.warp, layout.rank)
+    where = []
+    for d, start in enumerate(starts):
+        mine = low.digits_value(tuple(digit for digit in plan.rows if digit.dim == d))
+        where.append(Place(start, mine, 0, add_maybe_bits(bits[d], bits_of_start(low, start))))
+    addresses = shared_addresses(low, buffer, slot, where, [x.offset for x in plan.accesses])
+    order = [r for x in plan.accesses for word in x.registers for r in word]
+    low.b.emit(
+        thread.StMatrix(
+            addresses.value,
+            low.pick(value, order),
+            low.get(buffer),
+            slot=None if slot is None else low.get(slot),
+            number=plan.count,
+            transpose=plan.trans,
+            address_of=addresses.index,
+            offsets=addresses.offsets,
+        )
+    )
+
+
+# What TMA takes -------------------------------------------------------------------------------------------------------
+
+
+def check_tensor(low: Lowering, tensor: Value, indices: Sequence[Value], dims: tile.Dims) -> list[Affine]:
+    """Where a box starts in each dimension. Raises Refused where TMA cannot store there."""
+    order = [d for d in dims if d is not None]
+    if order != sorted(order) or dims[-1] is None or len(dims) > 5:
+        raise Refused("it turns the tile")
+    if any(isinstance(i.type, TileType) for i in indices):
+        raise Refused("it scatters")
+    element, facts = tensor.dtype.bytes, low.facts
+    if tensor.dtype.kind == "bool":
+        raise Refused("TMA has no bool")
+    if len(dims) > 1 and facts.multiple(size_of(low, tensor, len(dims) - 1)) * element % CHUNK:
+        raise Refused(f"the rows of {tensor.name} may not be multiples of {CHUNK} bytes")
+    starts = [facts.affine(v) for v in indices]
+    if facts.multiple(starts[-1]) * element % CHUNK:
+        raise Refused(f"it may not start at a multiple of {CHUNK} bytes")
+    if not all(map(facts.nonnegative, starts)):
+        raise Refused("an index may be negative")
+    if low.divergent:
+        raise Refused("some threads may not come here")
+    return starts
+
+
+def check_kind(kind: str | None, tensor: Value) -> None:
+    """Raises Refused for what TMA does not combine. None: nothing to combine."""
+    if kind is not None and tensor.dtype.name not in hopper.REDUCES.get(kind, ()):
+        raise Refused(f"TMA has no {kind} of {tensor.dtype}")
+
+
+def check_columns(columns: int, dtype_bytes: int) -> None:
+    if columns > BOX or columns * dtype_bytes % CHUNK:
+        raise Refused(f"a box of {columns} columns is not TMA's")
+
+
+def note(low: Lowering, op: Op, tensor: Value, reason: object) -> None:
+    line = f", line {op.loc.line}" if op.loc is not None else ""
+    text = f"not stored by TMA ({tensor.name}{line}): {reason}"
+    if text not in low.notes:
+        low.notes.append(text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where boxes go: the tensor, the start in each of its dimensions, which tile dimension runs along each."""
+
+    tensor: Value
+    starts: Sequence[Affine]
+    dims: tile.Dims
+    kind: str | None
+
+    def box(self, shape: Sequence[int]) -> tuple[int, ...]:
+        return tuple(1 if t is None else shape[t] for t in self.dims)
+
+
+def emit_box(
+    low: Lowering,
+    target: _Target,
+    shape: Sequence[int],
+    moved: Sequence[Value | int],
+    buffer: Value,
+    slot: Value | None,
+    offset: Value | int,
+    leader: Value,
+) -> Value:
+    """The token of one box of `shape`, from `offset` bytes into a version of the buffer to `moved` from the start."""
+    b, shared = low.b, shared_layout(buffer)
+    address = low.in_entry(("buffer", buffer), lambda b: b.emit(thread.BufferAddress(low.get(buffer))).result)
+    if slot is not None:
+        address = b.add(address, b.mul(low.get(slot), shared.stage_bytes))
+    at = []
+    for start, t in zip(target.starts, target.dims, strict=True):
+        value = low.emit(start)
+        at.append(value if t is None else b.add(value, moved[t]))
+    map_ = tensor_map(low, target.tensor, target.box(shape), shared.swizzle.width)
+    fields = {
+        "address": b.add(address, offset),
+        "coordinates": tuple(at[::-1]),
+        "mem": low.get(buffer),
+        "tensor": target.tensor,
+        "slot": None if slot is None else low.get(slot),
+        "predicate": leader,
+        "map": map_,
+    }
+    store = hopper.TmaStore(**fields) if target.kind is None else hopper.TmaReduce(**fields, kind=target.kind)
+    return b.emit(store).result
+
+
+# Shared to tensor -----------------------------------------------------------------------------------------------------
+
+
+def copy(low: Lowering, op: tile.Copy) -> bool:
+    """From shared memory to a tensor by TMA. False where it cannot be."""
+    if isinstance(op, tile.AsyncCopy) or not isinstance(op.dst.type, TensorType):
+        return False
+    if not isinstance(op.src.type, BufferType) or op.src.type.space != "shared":
+        return False
+    try:
+        starts = check_tensor(low, op.dst, op.dst_indices, op.dst_dims)
+        check_source(op.src, op.src_indices, op.src_dims, op.shape)
+    except Refused as reason:
+        note(low, op, op.dst, reason)
+        return False
+    store_matrix(low, _Target(op.dst, starts, op.dst_dims, None), op.src, op.src_slot)
+    return True
+
+
+def check_source(buffer: Value, indices: Sequence[Value], dims: tile.Dims, shape: tuple[int, ...]) -> None:
+    """Raises Refused where a region is not the whole of a buffer that lies as boxes do."""
+    shared = shared_layout(buffer)
+    if shape != buffer.shape or tuple(dims) != tuple(range(len(shape))) or any(constant_of(i) != 0 for i in indices):
+        raise Refused(f"it is not all of {buffer.name}")
+    if len(shape) > 2 or shared != swizzled(shape, shared.element_bits, shared.swizzle.width):
+        raise Refused(f"{buffer.name} does not lie as TMA's boxes do")
+    columns, _, _ = panels_of(shared)
+    check_columns(columns, buffer.dtype.bytes)
+    if shape[0] > BOX:
+        raise Refused(f"{shape[0]} rows are more than a box's {BOX}")
+
+
+def store_matrix(low: Lowering, target: _Target, buffer: Value, slot: Value | None) -> None:
+    shared = shared_layout(buffer)
+    columns, panels, panel_bytes = panels_of(shared)
+    shape = (*shared.shape[:-1], columns)
+    before = [0] * (len(shape) - 1)
+    leader = low.first_thread()
+    low.b.emit(fences.ProxyFence())
+    low.b.emit(thread.Barrier(id=low.meeting[0], threads=low.meeting[1]))
+    boxes = [
+        emit_box(low, target, shape, (*before, panel * columns), buffer, slot, panel * panel_bytes, leader)
+        for panel in range(panels)
+    ]
+    low.b.emit(tile.Wait(low.b.emit(tile.Join(tuple(boxes))).result))
+
+
+# Fragment to tensor ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """How a fragment is cut: `layout` is that of a part in the staging buffer, `parts` has each part's place in a
+    warpgroup's rows and its registers; `rows` of the tile belong to each of `groups` warpgroups."""
+
+    layout: Layout
+    shared: SharedLayout
+    parts: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    shape: tuple[int, int]
+    groups: int
+    rows: int
+
+
+def store(low: Lowering, op: tile.Store) -> bool:
+    return store_matrices(low, op) or stage(low, op, None)
+
+
+def atomic(low: Lowering, op: tile.AtomicRmw) -> bool:
+    return op.result not in low.used and stage(low, op, op.kind)
+
+
+def stage(low: Lowering, op: tile.Store | tile.AtomicRmw, kind: str | None) -> bool:
+    """A fragment of the consumers to a tensor, through shared memory. False where that cannot be, or is of no use."""
+    if low.meeting[1] is None or not isinstance(op.mem.type, TensorType) or not isinstance(op.value.type, TileType):
+        return False
+    layout, element = layout_of(op.value), op.mem.dtype.bytes
+    if layout.rank != 2 or (kind is None and layout.vector_width(1) * element >= CHUNK):
+        return False
+    try:
+        starts = check_tensor(low, op.mem, op.indices, op.dims)
+        check_kind(kind, op.mem)
+        if op.mask is not None:
+            raise Refused("it has a mask")
+        parts = cut(layout, op.mem.dtype.bits)
+        versions = min(RING, len(parts.parts), room(low) // parts.shared.stage_bytes)
+        if not versions:
+            raise Refused(f"{parts.shared.stage_bytes} bytes to stage it are more than what is left of shared memory")
+    except Refused as reason:
+        note(low, op, op.mem, reason)
+        return False
+    buffer = staging(low, parts.shared, op, versions)
+    emit_parts(low, parts, _Target(op.mem, starts, op.dims, kind), buffer, versions, low.get(op.value))
+    return True
+
+
+def cut(layout: Layout, bits: int) -> _Parts:
+    """One panel of one block of rows of each warpgroup at a time. Raises Refused."""
+    split = warp_groups(layout, GROUP // 32)
+    if split is None or split[1] != 0:
+        raise Refused("the warpgroups do not share it out by rows")
+    mine, _, groups = split
+    rows = min(ROWS, mine.shape[0])
+    columns, _, _ = panels_of(swizzled((rows, layout.shape[1]), bits))
+    check_columns(columns, bits // 8)
+    found = block(mine, (rows, columns))
+    if found is None:
+        raise Refused(f"its fragments are not made of blocks of {rows}x{columns}")
+    part, parts = found
+    shared = swizzled((groups * rows, columns), bits)
+    whole = Layout(shared.shape, part.reg, part.lane, (*part.warp, Digit(groups, 0, rows)))
+    return _Parts(whole, shared, parts, (rows, columns), groups, mine.shape[0])
+
+
+def room(low: Lowering) -> int:
+    """Bytes of shared memory that nothing else will want, if nothing shares its place."""
+    allocs = {op.result: op for op in low.kernel.walk() if isinstance(op, tile.Alloc) and op.type_.space == "shared"}
+    lowered = {low.get(v) for v in allocs}
+    mine = [op for op in low.entry.ops if isinstance(op, tile.Alloc) and op.type_.space == "shared"]
+    every = [*allocs.values(), *(op for op in mine if op.result not in lowered)]
+    taken = sum(op.version_bytes * op.type_.versions + 128 for op in every)
+    later = (op for op in low.kernel.walk() if isinstance(op, _SCRATCH) and op.results[0] not in low.map)
+    return low.target.max_shared - taken - sum(_scratch_bytes(op) for op in later)
+
+
+_SCRATCH = (tile.ConvertLayout, tile.Slice, tile.Reduce, tile.Extract)
+
+
+def _scratch_bytes(op: Op) -> int:
+    """At most what an exchange between threads takes, padding included."""
+    source = op.operands[0]
+    return 2 * layout_of(source).num_regs * layout_of(source).threads * source.dtype.bytes
+
+
+def staging(low: Lowering, shared: SharedLayout, op: Op, versions: int) -> Value:
+    dtype = op.mem.dtype  # type: ignore[attr-defined]
+    kind = BufferType("shared", shared.shape, dtype, versions)
+    alloc = tile.Alloc(kind, layout=shared, bytes=shared.stage_bytes, shared_by=GROUP)
+    alloc.loc, alloc.result.name = op.loc, "staged"
+    low.entry.ops.append(alloc)
+    return alloc.result
+
+
+def emit_parts(low: Lowering, parts: _Parts, target: _Target, buffer: Value, versions: int, value: Value) -> None:
+    b, shared = low.b, parts.shared
+    rows, _ = parts.shape
+    group = low.in_entry("group", lambda b: b.floordiv(b.emit(hopper.WarpIndex()).result, 4))
+    leader = low.in_entry("leader", lambda b: b.compare("eq", b.floormod(low.tid, GROUP), 0))
+    plan = stmatrix_plan(parts.layout, shared, 4, (0, 0))
+    offset = b.mul(group, shared.affine_bits((rows, 0)) // 8) if parts.groups > 1 else 0
+    ahead = b.mul(group, parts.rows) if parts.groups > 1 else 0
+    tokens = []
+    for n, ((row, column), registers) in enumerate(parts.parts):
+        slot = b.constant(n % versions) if versions > 1 else None
+        part = low.pick(value, registers)
+        if plan is not None:
+            emit_matrices(low, plan, parts.layout, buffer, slot, [Affine(0)] * 2, part)
+        else:
+            emit_vectors(low, parts.layout, buffer, slot, part)
+        b.emit(fences.ProxyFence())
+        moved = (b.add(ahead, row) if isinstance(ahead, Value) else row, column)
+        box = emit_box(low, target, parts.shape, moved, buffer, slot, offset, leader)
+        tokens.append(b.emit(tile.Join((box,))).result)
+        b.emit(tile.Wait(tokens[-1], reads=True))
+    for token in reversed(tokens):
+        b.emit(tile.Wait(token))
+
+
+def emit_vectors(low: Lowering, layout: Layout, buffer: Value, slot: Value | None, value: Value) -> None:
+    """The registers of `layout`, whose dimensions are the buffer's, by the widest stores that there are."""
+    shared = shared_layout(buffer)
+    width = vector_width(layout, shared)
+    runs = vector_runs(layout, width, shared.contiguous_dim)
+    where = places(low, [Affine(0)] * layout.rank, layout)
+    addresses: Addresses = shared_addresses(low, buffer, slot, where, [at for _, at in runs])
+    low.b.emit(
+        thread.StoreMem(
+            addresses.value,
+            low.pick(value, [r for registers, _ in runs for r in registers]),
+            low.get(buffer),
+            slot=slot,
+            space="shared",
+            width=width,
+            address_of=addresses.index,
+            offsets=addresses.offsets,
+        )
+    )
+
+
+STORE_RULES: dict[type[Op], Callable[..., bool]] = {tile.Store: store, tile.AtomicRmw: atomic, tile.Copy: copy}
+"""What is tried before the ordinary rule: whether it has been done."""

@@ -132,7 +132,7 @@ def cudnn(problem: Attention, operands: Operands, problems: Sequence[Attention])
 
 
 def flash(problem: Attention, operands: Operands, problems: Sequence[Attention]) -> Iterator[Entry]:
-    yield Entry("flash-attention 2", "torch's", torch_backend("FLASH_ATTENTION", problem, operands))
+    yield Entry("flash2", "torch's", torch_backend("FLASH_ATTENTION", problem, operands))
 
 
 @cache
@@ -313,7 +313,7 @@ def tilelang(problem: Attention, operands: Operands, problems: Sequence[Attentio
 CONTENDERS: dict[str, Contender] = {
     "minitile": minitile,
     "cudnn": cudnn,
-    "flash-attention 2": flash,
+    "flash2": flash,
     "triton": triton,
     "tilelang": tilelang,
 }

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# The run tests on this machine's NVIDIA GPU, then every example under compute-sanitizer's four tools, compiled for sm_80
-# and for the GPU itself: ten minutes.
+# The run tests on this machine's NVIDIA GPU, then every example and the kernels of the benchmarks under
+# compute-sanitizer's four tools, compiled for sm_80 and for the GPU itself: ten minutes. Then, if asked for, the random
+# sweep of GEMM and attention, and ten thousand launches of each that must be bit-identical.
 #
 #   benchmarks/gpu_check.sh [LOGS]          logs go to the folder LOGS (default: build/gpu_check)
 #
 # PYTHON=python3 names the interpreter (with torch, pytest, cuda-python, nvidia-nvjitlink); TESTS what pytest runs;
-# TARGETS what the examples are compiled for; JOBS how many processes run at once; STEPS="tests planted examples" what to
-# do. One line a check, first lines of what failed below it; the exit code is 0 when all passed.
+# TARGETS what the examples are compiled for; JOBS how many processes run at once; STEPS="tests planted examples kernels"
+# what to do, "sweep repeat" besides. One line a check, first lines of what failed below it; the exit code is 0 when all
+# passed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 logs=$(realpath -m "${1:-build/gpu_check}")
@@ -14,7 +16,8 @@ python=${PYTHON:-python3}
 tests=${TESTS:-tests/examples tests/runtime tests/golden}
 targets=${TARGETS:-sm_80 auto}
 jobs=${JOBS:-12}
-steps=${STEPS:-tests planted examples}
+steps=${STEPS:-tests planted examples kernels}
+sweep=tests/examples/test_sweep.py
 tools="memcheck racecheck initcheck synccheck"
 mkdir -p "$logs"
 export MINITILE_GPU=1 PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1 MINITILE_CACHE_DIR=${MINITILE_CACHE_DIR:-$logs/cache}
@@ -57,6 +60,7 @@ run() { # run KIND TOOL [EXAMPLE TARGET]: one job of the pool below
   case $1 in
   planted) check "planted-$2" 150 bash -c "planted $2" ;;
   example) MINITILE_TARGET=$4 check "$3-$4-$2" 170 bash -c "sanitized $2 examples/$3.py" ;;
+  kernels) MINITILE_TARGET=$4 check "kernels-$3-$4-$2" 400 bash -c "sanitized $2 tests/gpu/kernels.py $3" ;;
   esac
 }
 export -f check sanitized planted run
@@ -67,13 +71,26 @@ nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader ||
 if [[ " $steps " == *" tests "* ]]; then
   parallel=$("$python" -c 'import xdist' 2>/dev/null && echo "-n $((jobs < 8 ? jobs : 8))")
   # shellcheck disable=SC2086
-  check tests 240 "$python" -m pytest -q --maxfail=20 -p no:cacheprovider $parallel $tests || failed=1
+  check tests 240 "$python" -m pytest -q --maxfail=20 -p no:cacheprovider $parallel --ignore=$sweep $tests || failed=1
 fi
+# One process each: what is looked for here shows when nothing else decides who runs when.
+for step in sweep repeat; do
+  [[ " $steps " == *" $step "* ]] || continue
+  [ $step = sweep ] && paths=$sweep || paths=tests/gpu
+  check $step 500 "$python" -m pytest -q -p no:cacheprovider $paths || failed=1
+done
 
 list=$(mktemp)
 trap 'rm -f "$list"' EXIT
 for tool in $tools; do
   [[ " $steps " == *" planted "* ]] && echo "planted $tool" >>"$list"
+done
+for target in $targets; do
+  for tool in $tools; do
+    for kernel in gemm attention; do
+      [[ " $steps " == *" kernels "* ]] && echo "kernels $tool $kernel $target" >>"$list"
+    done
+  done
 done
 for file in examples/*.py; do
   example=$(basename "$file" .py)

@@ -24,7 +24,7 @@ COLOURS = {
     "minitile": "#d1495b",
     "cublas": "#76b900",
     "cudnn": "#76b900",
-    "flash-attention 2": "#00798c",
+    "flash2": "#00798c",
     "tilelang": "#edae49",
     "triton": "#30638e",
     "reference": "#8d99ae",

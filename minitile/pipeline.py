@@ -22,6 +22,7 @@ from minitile.passes.delay_waits import delay_waits
 from minitile.passes.fragments_to_values import fragments_to_values
 from minitile.passes.induction import induction
 from minitile.passes.infer_layouts import infer_layouts
+from minitile.passes.late_waits import late_waits
 from minitile.passes.licm import licm
 from minitile.passes.lower import lower
 from minitile.passes.manager import Pass, PassContext, run_passes
@@ -29,6 +30,7 @@ from minitile.passes.parallel_to_tiles import parallel_to_tiles
 from minitile.passes.place_shared import place_shared
 from minitile.passes.prefetch_fragments import prefetch_fragments
 from minitile.passes.simplify import simplify
+from minitile.passes.skew import skew
 from minitile.passes.software_pipeline import software_pipeline
 from minitile.passes.specialise import specialise
 from minitile.passes.spread_copies import spread_copies
@@ -51,6 +53,8 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("simplify", simplify),
     # While a copy is still one operation.
     ("specialise", specialise),
+    ("skew", skew),
+    ("late_waits", late_waits),
     ("software_pipeline", software_pipeline),
     ("simplify", simplify),
     ("infer_layouts", infer_layouts),
@@ -89,6 +93,7 @@ OPTIONAL = frozenset(
         "spread_copies",
         "unroll",
         "induction",
+        "skew",
     }
 )
 

@@ -1,0 +1,223 @@
+"""Gemms stay in flight until something uses what they make.
+
+    for … [%z, …] (%k, %c, %i, %p) {                  for … [%z, done, -1, …] (%k, %c, %t, %last, %i, %p) {
+      receive %ring, %i, %p                              receive %ring, %i, %p
+      %f, %t1 = async_gemm %As, %Bs, %c                  %f, %t1 = async_gemm %As, %Bs, %c
+      %c1 = await %f, %t1                       →        wait %t
+      release %ring, %i                                  release %ring, %last if %last >= 0
+      yield %c1, next(%i, %p)                            yield %f, %t1, %i, next(%i, %p)
+    }                                                  } ; %r = await …
+
+A walk over each block keeps the awaits that it has passed, each with the releases behind it, and puts them down as late
+as they can be:
+
+* before the first operation that uses the tile. Groups complete in order, so that older ones are complete then as well
+  and come first;
+* behind the next gemm into the same accumulator, if that is the only use: it needs no await, but the slot gets free;
+* before an operation that overwrites registers which the gemm still reads, in the iteration before or this one: those of
+  a carried operand, when its next value is made;
+* at the end of a loop's body, if the tile is only handed on to the next iteration: it goes there in flight, with its
+  token and the slots to release (-1: none), and its await is put down there in the same way. So it is behind the loop.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from minitile.ir.builder import Builder
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.ops import control, roles, tile
+from minitile.ir.types import TileType
+from minitile.passes.manager import PassContext
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """A slot to release; a `guarded` one only if it is not negative."""
+
+    channel: Value
+    index: Value
+    guarded: bool = False
+
+
+@dataclass(eq=False)
+class _Flight:
+    """A gemm in flight: its tile, its token, what the awaited tile is called; the buffers that it reads, the register
+    operand, and the slots that it holds."""
+
+    tile: Value
+    token: Value
+    awaited: Value
+    reads: frozenset[Value] = frozenset()
+    operand: Value | None = None
+    slots: list[_Slot] = field(default_factory=list)
+
+
+def late_waits(kernel: Kernel, context: PassContext) -> None:
+    """The pass."""
+    for op in kernel.walk():
+        if isinstance(op, roles.Specialised):
+            _Walk(op.consumer).run([])
+            _drop_last(op.consumer)
+
+
+class _Walk:
+    """One block, rewritten in place."""
+
+    def __init__(self, block: Block, loop: control.For | None = None) -> None:
+        self.block, self.loop = block, loop
+        self.b = Builder(block)
+        self.flights: list[_Flight] = []  # oldest first
+        self.issued: dict[Value, int] = {}  # which gemm of the block a token is of
+        self.uses = Counter(v for op in block.walk() for v in op.operands)
+        carried = zip(loop.carried, block.yielded, strict=True) if loop is not None else ()
+        self.next_of = dict(carried)  # what a carried value is in the next iteration
+
+    def run(self, entering: Sequence[_Flight]) -> list[_Flight]:
+        """What is in flight at the end: for a loop's body what can be handed on to the next iteration, else nothing."""
+        self.flights = list(entering)
+        old, self.block.ops = self.block.ops, []
+        end = old.pop() if old and old[-1].terminator else None
+        for op in old:
+            self.b.loc = op.loc
+            if isinstance(op, roles.AsyncGemm):
+                self.issued[op.results[1]] = len(self.issued)
+            if isinstance(op, roles.Await):
+                self.flights.append(_flight(op))
+                self.flights.sort(key=lambda f: self.issued.get(f.token, -1))
+            elif isinstance(op, roles.Release):
+                self.release(_Slot(op.channel, op.index, op.condition is not None))
+            else:
+                self.op(op)
+        staying = [f for f in self.flights if self.loop is not None and self.only_yielded(f, end)]
+        self.settle([f for f in self.flights if f not in staying])
+        if end is not None:
+            self.block.ops.append(end)
+        return staying
+
+    def op(self, op: Op) -> None:
+        if isinstance(op, roles.AsyncGemm):
+            fed = next((f for f in self.flights if f.awaited is op.c and self.uses[f.awaited] == 1), None)
+        else:
+            fed = None
+        used = {v for inner in (op, *(o for region in op.regions for o in region.walk())) for v in inner.operands}
+        late = [n for n, f in enumerate(self.flights) if f is not fed and (f.awaited in used or self.overwrites(op, f))]
+        if late:
+            self.settle([f for f in self.flights[: late[-1] + 1] if f is not fed])
+        if isinstance(op, control.For):
+            self.flights += _loop(self.b, op)
+            return
+        for region in op.regions:
+            _Walk(region).run([])
+        if fed is None or not isinstance(op, roles.AsyncGemm):
+            self.b.emit(op)
+            return
+        op.c = fed.tile
+        self.b.emit(op)
+        self.settle(self.flights[: self.flights.index(fed)])
+        self.flights.remove(fed)
+        self.b.emit(tile.Wait(fed.token))
+        self.let_go(fed)
+
+    def overwrites(self, op: Op, flight: _Flight) -> bool:
+        """Whether an operation makes the next content of registers that the gemm reads."""
+        operand = flight.operand
+        return operand is not None and (operand in op.results or self.next_of.get(operand) in op.results)
+
+    def only_yielded(self, flight: _Flight, end: Op | None) -> bool:
+        return end is not None and self.uses[flight.awaited] == 1 and flight.awaited in end.operands
+
+    def release(self, slot: _Slot) -> None:
+        """Now, or when the youngest of the gemms that read the ring is complete."""
+        payload = slot.channel.op.operands if slot.channel.op is not None else []
+        holding = [f for f in self.flights if not f.reads.isdisjoint(payload)]
+        if holding:
+            holding[-1].slots.append(slot)
+        else:
+            self.emit_release(slot)
+
+    def settle(self, flights: Sequence[_Flight]) -> None:
+        for flight in flights:
+            self.flights.remove(flight)
+            awaited = self.b.emit(roles.Await(flight.tile, flight.token))
+            _define(awaited, 0, flight.awaited)
+            self.let_go(flight)
+
+    def let_go(self, flight: _Flight) -> None:
+        for slot in flight.slots:
+            self.emit_release(slot)
+
+    def emit_release(self, slot: _Slot) -> None:
+        condition = self.b.compare("ge", slot.index, 0) if slot.guarded else None
+        self.b.emit(roles.Release(slot.channel, slot.index, condition=condition))
+
+
+def _flight(op: roles.Await) -> _Flight:
+    gemm = op.token.op
+    assert isinstance(gemm, roles.AsyncGemm)
+    operand = gemm.a if isinstance(gemm.a.type, TileType) else None
+    return _Flight(op.a, op.token, op.result, frozenset((gemm.a, gemm.b)) - {operand}, operand)
+
+
+def _loop(b: Builder, loop: control.For) -> list[_Flight]:
+    """Rewrite a loop's body and emit the loop; what is in flight behind it."""
+    staying = _Walk(loop.body, loop).run([])
+    end = loop.body.terminator
+    entering, behind = [], []
+    for flight in staying:
+        assert isinstance(end, control.Yield)
+        n = end.values.index(flight.awaited)
+        end.values = (*end.values[:n], flight.tile, *end.values[n + 1 :])
+        tile_in, token_in, token_out = loop.carried[n], *_carry(loop, _done(b), flight.token, "flight")
+        awaited, awaited_out = Value(tile_in.type, name=tile_in.name), loop.results[n]
+        _define(loop, n, Value(tile_in.type, name=tile_in.name))
+        _rename(loop.body, tile_in, awaited)
+        inner = _Flight(tile_in, token_in, awaited, flight.reads, flight.operand)
+        outer = _Flight(loop.results[n], token_out, awaited_out, flight.reads)
+        for slot in flight.slots:
+            last_in, last_out = _carry(loop, b.constant(-1), slot.index, "last")
+            inner.slots.append(_Slot(slot.channel, last_in, True))
+            outer.slots.append(_Slot(slot.channel, last_out, True))
+        entering.append(inner)
+        behind.append(outer)
+    if entering:
+        _Walk(loop.body, loop).run(entering)
+    b.emit(loop)
+    return behind
+
+
+def _done(b: Builder) -> Value:
+    return b.emit(tile.NoToken(counter="wgmma")).result
+
+
+def _carry(loop: control.For, init: Value, following: Value, name: str) -> tuple[Value, Value]:
+    """Carry one more value through a loop: what it is in the body and behind the loop."""
+    end = loop.body.terminator
+    assert isinstance(end, control.Yield)
+    end.values = (*end.values, following)
+    loop.init = (*loop.init, init)
+    result = Value(init.type, loop, len(loop.results), name)
+    loop.results = (*loop.results, result)
+    return loop.body.add_arg(init.type, name), result
+
+
+def _define(op: Op, n: int, value: Value) -> None:
+    """Let an existing value be the n-th result of an operation: its users stay as they are."""
+    op.results = (*op.results[:n], value, *op.results[n + 1 :])
+    value.owner, value.index = op, n
+
+
+def _rename(block: Block, old: Value, new: Value) -> None:
+    for op in block.walk():
+        op.replace_operands(lambda v: new if v is old else v)
+
+
+def _drop_last(block: Block) -> None:
+    """Outside of loops no producer waits for a slot any more."""
+    block.ops = [op for op in block.ops if not isinstance(op, roles.Release)]
+    for op in block.ops:
+        if isinstance(op, control.If):
+            for region in op.regions:
+                _drop_last(region)

@@ -1,0 +1,301 @@
+"""Which copies a producer warp can make, and the rings of slots that they fill: the analysis of `specialise`.
+
+A copy from a tensor into a whole shared buffer becomes the producer's if
+
+* TMA can make it: 16-byte strides, boxes of at most 256 rows, no gather, the element type as it is;
+* nothing else writes the buffer, and whatever reads it stands behind the copy, in its block or further inside: nothing
+  passes from one iteration to the next;
+* the kernel does not write the tensor;
+* indices, and the bounds and conditions of the loops and branches around it, are scalar arithmetic and scalar loads of
+  tensors that the kernel does not write (the `Slice`), never tiles or shared memory.
+
+Copies of one block that the same stretch of operations uses share a ring: one barrier says that they have landed,
+another that their slot is free. A ring has as many slots as the pipelined loop around it has stages, else one. Rings of
+one block and of as many slots move on together, at the block's end: they share a `Clock`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from minitile.ir.builder import constant_of
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.ops import control, tile
+from minitile.ir.rewrite import free_values
+from minitile.ir.types import BufferType, ScalarType, TensorType, TileType
+from minitile.passes.affine import Affine, Facts
+from minitile.passes.ahead import READS
+
+BOX = 256  # elements of a box in each dimension: cuTensorMapEncodeTiled
+
+
+class Refused(Exception):
+    """Why a copy, or the kernel, is not specialised."""
+
+
+@dataclass(eq=False)
+class Clock:
+    """The slot and phase that the rings of a block are at."""
+
+    block: Block
+    slots: int
+
+    @property
+    def turns(self) -> bool:
+        return self.slots > 1
+
+
+@dataclass(eq=False)
+class Ring:
+    """Copies of one block that its operations from `first` to `last` use."""
+
+    copies: list[tile.Copy]
+    clock: Clock
+    first: Op
+    last: Op
+
+    @property
+    def buffers(self) -> tuple[Value, ...]:
+        return tuple(c.dst for c in self.copies)
+
+
+@dataclass
+class Rings:
+    """The rings in the order of their copies, and what the producer needs besides (see `Slice`)."""
+
+    rings: list[Ring]
+    slice: Slice
+    pipelined: set[control.For] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.copies = {c: ring for ring in self.rings for c in ring.copies}
+        self.of = {buffer: ring for ring in self.rings for buffer in ring.buffers}
+        self.clocks = list(dict.fromkeys(ring.clock for ring in self.rings))
+
+
+def find_rings(kernel: Kernel, launch: control.Launch) -> Rings:
+    """Raises Refused with the first reason why a copy in a pipelined loop cannot be the producer's."""
+    places = Places(launch.body)
+    written = {a.mem for op in launch.body.walk() for a in op.accesses() if a.writes}
+    if None in written:
+        op = next(op for op in launch.body.walk() if any(a.mem is None for a in op.accesses()))
+        raise Refused(f"nobody knows what `{op.mnemonic}` touches")
+    facts = Facts(kernel)
+    slice_ = Slice(places, written)
+    rings: list[Ring] = []
+    pipelined: set[control.For] = set()
+    for op in launch.body.walk():
+        if not (type(op) is tile.Copy and isinstance(op.src.type, TensorType) and is_shared(op.dst)):
+            continue
+        loop = places.around(op)
+        stages = loop.stages if isinstance(loop, control.For) and loop.kind == "pipelined" else 1
+        try:
+            check_tma(kernel, op, facts)
+            first, last = _uses(op, places, written)
+            slice_.include(op)
+        except Refused:
+            if stages > 1:
+                raise
+            continue
+        if stages > 1:
+            assert isinstance(loop, control.For)
+            pipelined.add(loop)
+        _enter(rings, op, Clock(places.block[op], stages), first, last)
+    if not pipelined:
+        raise Refused("no loop of two or more stages copies tensors to shared memory")
+    return Rings(rings, slice_, pipelined)
+
+
+def _enter(rings: list[Ring], copy: tile.Copy, clock: Clock, first: Op, last: Op) -> None:
+    for ring in rings:
+        if ring.clock.block is clock.block and ring.clock.slots == clock.slots:
+            clock = ring.clock
+            if (ring.first, ring.last) == (first, last):
+                ring.copies.append(copy)
+                return
+    rings.append(Ring([copy], clock, first, last))
+
+
+def is_shared(value: Value) -> bool:
+    return isinstance(value.type, BufferType) and value.type.space == "shared"
+
+
+def check_tma(kernel: Kernel, copy: tile.Copy, facts: Facts) -> None:
+    """Raises Refused where the copy engine cannot make the copy (limits: cuTensorMapEncodeTiled)."""
+    shape, dtype = copy.dst.shape, copy.dst.dtype
+    if copy.src.dtype is not dtype:
+        raise Refused(f"the copy of {copy.src.name} does not go to shared memory as it is")
+    if copy.shape != shape or any(constant_of(i) != 0 for i in copy.dst_indices) or len(shape) != 2:
+        raise Refused(f"the copy of {copy.src.name} does not fill all of a matrix")
+    order = [d for d in copy.src_dims if d is not None]
+    if order != list(range(len(shape))) or copy.src_dims[-1] is None or len(copy.src.shape) > 5:
+        raise Refused(f"the copy of {copy.src.name} turns it")
+    if any(isinstance(i.type, TileType) for i in copy.src_indices):
+        raise Refused(f"the copy of {copy.src.name} gathers")
+    if shape[0] > BOX or shape[1] * dtype.bytes % 32:
+        raise Refused(f"a box of {shape[0]}x{shape[1]} is not TMA's")
+    if len(copy.src.shape) > 1:
+        last = copy.src.shape[-1]
+        row = facts.affine(kernel.dims[last]) if isinstance(last, str) else Affine(last)
+        if facts.multiple(row) * dtype.bytes % 16:
+            raise Refused(f"the rows of {copy.src.name} may not be multiples of 16 bytes")
+
+
+class Places:
+    """Where each operation stands: its block, its number there, the operation around the block."""
+
+    def __init__(self, body: Block) -> None:
+        self.block: dict[Op, Block] = {}
+        self.number: dict[Op, int] = {}
+        self.parent: dict[Block, Op] = {}
+        self.users: dict[Value, list[Op]] = {}  # of shared buffers
+        self._enter(body)
+
+    def _enter(self, block: Block) -> None:
+        for n, op in enumerate(block.ops):
+            self.block[op], self.number[op] = block, n
+            for value in op.operands:
+                if is_shared(value):
+                    self.users.setdefault(value, []).append(op)
+            for region in op.regions:
+                self.parent[region] = op
+                self._enter(region)
+
+    def around(self, op: Op) -> Op | None:
+        return self.parent.get(self.block[op])
+
+    def all_around(self, op: Op) -> Iterator[Op]:
+        """The operations around it, inner ones first."""
+        around = self.around(op)
+        while around is not None:
+            yield around
+            around = self.around(around)
+
+    def in_block(self, op: Op, block: Block) -> Op | None:
+        """The operation of `block` that is `op` or holds it; None where it stands elsewhere."""
+        while self.block[op] is not block:
+            outer = self.around(op)
+            if outer is None:
+                return None
+            op = outer
+        return op
+
+
+def _uses(copy: tile.Copy, places: Places, written: set[Value | None]) -> tuple[Op, Op]:
+    """The first and the last operation of the copy's block that use what it brings."""
+    name = copy.dst.name or "the buffer"
+    if copy.src in written:
+        raise Refused(f"the kernel writes {copy.src.name}, which it copies")
+    numbers = []
+    for user in places.users[copy.dst]:
+        if user is copy:
+            continue
+        if any(a.writes and a.mem is copy.dst for a in user.accesses()):
+            raise Refused(f"`{user.mnemonic}` writes {name}, too")
+        if not any(isinstance(user, kind) for kind in READS):
+            raise Refused(f"`{user.mnemonic}` uses {name}")
+        holder = places.in_block(user, places.block[copy])
+        if holder is None or places.number[holder] < places.number[copy]:
+            raise Refused(f"`{user.mnemonic}` reads {name} in another turn than it is copied")
+        numbers.append(places.number[holder])
+    if not numbers:
+        raise Refused(f"nobody reads {name}")
+    ops = places.block[copy].ops
+    return ops[min(numbers)], ops[max(numbers)]
+
+
+class Slice:
+    """What of the program the producer does besides its copies: `wanted` values, and the `needed` operations that make
+    them. Loops and branches that hold copies (`holders`) are needed with their bounds and conditions, but only those of
+    their carried values that are wanted."""
+
+    def __init__(self, places: Places, written: set[Value | None]) -> None:
+        self.places, self.written = places, written
+        self.holders = {around for op in places.block if isinstance(op, tile.Copy) for around in places.all_around(op)}
+        self.wanted: set[Value] = set()
+        self.needed: set[Op] = set()
+
+    def include(self, copy: tile.Copy) -> None:
+        """Take a copy in. Raises Refused, and changes nothing, where the producer could not know what it needs."""
+        saved = set(self.wanted), set(self.needed)
+        values = list(copy.src_indices)
+        try:
+            for around in self.places.all_around(copy):
+                self.needed.add(around)
+                values += self._of_holder(around)
+            self._close(values)
+        except Refused as reason:
+            self.wanted, self.needed = saved
+            raise Refused(f"the copy of {copy.src.name} depends on {reason}") from None
+
+    def _close(self, values: Iterable[Value]) -> None:
+        work = list(values)
+        while work:
+            value = work.pop()
+            if value in self.wanted:
+                continue
+            self.wanted.add(value)
+            if isinstance(value.owner, Block):
+                work += self._of_argument(value, value.owner)
+            elif value.op is not None and value.op in self.places.block:
+                work += self._of_result(value, value.op)
+
+    def _of_holder(self, op: Op) -> list[Value]:
+        """What decides how often the regions of an operation run."""
+        if isinstance(op, control.For):
+            return [op.lower, op.upper, op.step]
+        if isinstance(op, control.If):
+            return [op.condition]
+        if isinstance(op, control.While):
+            return [op.before.yielded[0]]
+        raise Refused(f"`{op.mnemonic}` around it")
+
+    def _of_argument(self, value: Value, block: Block) -> list[Value]:
+        around = self.places.parent.get(block)
+        if isinstance(around, control.For):
+            n = value.index - 1
+            return [] if n < 0 else [around.init[n], around.body.yielded[n]]
+        if isinstance(around, control.While):
+            if block is around.body:
+                return [around.before.yielded[value.index + 1]]
+            return [around.init[value.index], around.body.yielded[value.index]]
+        return []  # the launch's own
+
+    def _of_result(self, value: Value, op: Op) -> list[Value]:
+        if not isinstance(value.type, ScalarType):
+            raise Refused(f"`{op.mnemonic}`")
+        if op in self.holders:  # this result only
+            self.needed.add(op)
+            return self._of_holder(op) + self._handed_on(value, op)
+        if op in self.needed:
+            return []
+        self.needed.add(op)
+        if op.region_fields:
+            self._check_all(op)
+            inner = {r for o in (op, *self._inside(op)) for r in o.results}
+            return [v for v in (*op.operands, *(f for r in op.regions for f in free_values(r))) if v not in inner]
+        self._check(op)
+        return op.operands
+
+    def _handed_on(self, value: Value, op: Op) -> list[Value]:
+        if isinstance(op, control.For):
+            return [op.carried[value.index], op.init[value.index]]
+        if isinstance(op, control.While):
+            return [op.before.yielded[value.index + 1]]
+        return [region.yielded[value.index] for region in op.regions]
+
+    def _inside(self, op: Op) -> list[Op]:
+        return [inner for region in op.regions for inner in region.walk()]
+
+    def _check_all(self, op: Op) -> None:
+        for inner in self._inside(op):
+            if not inner.terminator and not inner.region_fields:
+                self._check(inner)
+
+    def _check(self, op: Op) -> None:
+        known = op.pure and not op.uniform and all(isinstance(r.type, ScalarType) for r in op.results)
+        if isinstance(op, tile.Load):
+            known = isinstance(op.mem.type, TensorType) and op.mem not in self.written and not op.result.shape
+        if not known or any(isinstance(v.type, TileType) for v in op.operands):
+            raise Refused(f"`{op.mnemonic}`")

@@ -14,8 +14,8 @@ as they can be:
 * before the first operation that uses the tile. Groups complete in order, so that older ones are complete then as well
   and come first;
 * behind the next gemm into the same accumulator, if that is the only use: it needs no await, but the slot gets free;
-* before an operation that overwrites registers which the gemm still reads, in the iteration before or this one: those of
-  a carried operand, when its next value is made;
+* before an operation that overwrites registers which the gemm still reads, be it the one of the iteration before:
+  those of a carried operand, when its next value is made;
 * at the end of a loop's body, if the tile is only handed on to the next iteration: it goes there in flight, with its
   token and the slots to release (-1: none), and its await is put down there in the same way. So it is behind the loop.
 """
@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import control, roles, tile
+from minitile.ir.ops import arith, control, roles, tile
 from minitile.ir.types import TileType
 from minitile.passes.manager import PassContext
 
@@ -70,7 +70,7 @@ class _Walk:
         self.block, self.loop = block, loop
         self.b = Builder(block)
         self.flights: list[_Flight] = []  # oldest first
-        self.issued: dict[Value, int] = {}  # which gemm of the block a token is of
+        self.issued: dict[Value, int] = {}  # where in the block a token's gemm is
         self.uses = Counter(v for op in block.walk() for v in op.operands)
         carried = zip(loop.carried, block.yielded, strict=True) if loop is not None else ()
         self.next_of = dict(carried)  # what a carried value is in the next iteration
@@ -83,7 +83,7 @@ class _Walk:
         for op in old:
             self.b.loc = op.loc
             if isinstance(op, roles.AsyncGemm):
-                self.issued[op.results[1]] = len(self.issued)
+                self.issued[op.results[1]] = len(self.block.ops)
             if isinstance(op, roles.Await):
                 self.flights.append(_flight(op))
                 self.flights.sort(key=lambda f: self.issued.get(f.token, -1))
@@ -141,9 +141,20 @@ class _Walk:
     def settle(self, flights: Sequence[_Flight]) -> None:
         for flight in flights:
             self.flights.remove(flight)
+            self.hold(flight)
             awaited = self.b.emit(roles.Await(flight.tile, flight.token))
             _define(awaited, 0, flight.awaited)
             self.let_go(flight)
+
+    def hold(self, flight: _Flight) -> None:
+        """Pin the await behind what was computed since: whatever nothing else of that has used."""
+        since = self.block.ops[self.issued.get(flight.token, 0) :]
+        since = [op for op in since if op.pure and not isinstance(op, arith.Constant)]
+        used = {v for op in since for v in op.operands}
+        ends = [r for op in since for r in op.results if r not in used and isinstance(r.type, TileType)]
+        ends = [r for r in ends if r.dtype.bits == 32 and self.uses[r]]
+        if ends and not isinstance(self.block.ops[-1], roles.Hold):
+            self.b.emit(roles.Hold(tuple(ends)))
 
     def let_go(self, flight: _Flight) -> None:
         for slot in flight.slots:

@@ -10,8 +10,8 @@
                                                    %o' + %p · V[last] }
 
 The tensor cores work on the second gemm of one iteration while the other units compute f of the next. `late` is the
-second gemm with its receives, awaits and releases; the rest stays in its iteration. What late operations use of the rest
-is carried, and the operations that use what they make come behind them.
+second gemm with its receives, awaits and releases; the rest stays in its iteration. What late operations use of the
+rest is carried, and the operations that use what they make come behind them.
 
 A loop is rewritten where its body's last gemm needs an earlier one of the same iteration, which needs nothing that the
 last one makes, and the registers do for both: that is attention's shape. A slot that is received early and released
@@ -107,7 +107,8 @@ def _late(ops: Sequence[Op], gemm: roles.AsyncGemm) -> set[Op] | None:
         if not isinstance(op, (roles.Receive, roles.Release)):
             continue
         ring = op.channel.op
-        assert ring is not None and isinstance(op.channel.type, ChannelType)
+        assert ring is not None
+        assert isinstance(op.channel.type, ChannelType)
         reads = [v for v in ring.operands if v in (gemm.a, gemm.b)]
         if not reads:
             continue

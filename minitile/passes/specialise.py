@@ -35,8 +35,8 @@ from minitile.ir.rewrite import clone
 from minitile.ir.types import BufferType, ScalarType, TileType, f32
 from minitile.passes.ahead import READS
 from minitile.passes.manager import PassContext
-from minitile.passes.rules import Rules
 from minitile.passes.rings import Clock, Refused, Ring, Rings, find_rings
+from minitile.passes.rules import Rules
 
 PRODUCER = 128  # threads of the producer's warpgroup
 REGISTERS = {1: (56, 256), 2: (40, 232), 3: (32, 160)}  # of a thread, by consumer warpgroups: producer, consumers

@@ -60,7 +60,7 @@ def late_waits(kernel: Kernel, context: PassContext) -> None:
     for op in kernel.walk():
         if isinstance(op, roles.Specialised):
             _Walk(op.consumer).run([])
-            _drop_last(op.consumer)
+            _drop_last(op.consumer, set())
 
 
 class _Walk:
@@ -102,7 +102,7 @@ class _Walk:
             fed = next((f for f in self.flights if f.awaited is op.c and self.uses[f.awaited] == 1), None)
         else:
             fed = None
-        used = {v for inner in (op, *(o for region in op.regions for o in region.walk())) for v in inner.operands}
+        used = {v for inner in (op, *_inside(op)) for v in inner.operands}
         late = [n for n, f in enumerate(self.flights) if f is not fed and (f.awaited in used or self.overwrites(op, f))]
         if late:
             self.settle([f for f in self.flights[: late[-1] + 1] if f is not fed])
@@ -225,10 +225,20 @@ def _rename(block: Block, old: Value, new: Value) -> None:
         op.replace_operands(lambda v: new if v is old else v)
 
 
-def _drop_last(block: Block) -> None:
-    """Outside of loops no producer waits for a slot any more."""
-    block.ops = [op for op in block.ops if not isinstance(op, roles.Release)]
-    for op in block.ops:
+def _drop_last(block: Block, later: set[Value]) -> None:
+    """Remove the releases outside of loops of slots that no receive will wait for again; `later`: the channels that are
+    received behind the block, and then behind its beginning."""
+    kept: list[Op] = []
+    for op in reversed(block.ops):
+        if isinstance(op, roles.Release) and op.channel not in later:
+            continue
         if isinstance(op, control.If):
             for region in op.regions:
-                _drop_last(region)
+                _drop_last(region, set(later))
+        later |= {o.channel for o in (op, *_inside(op)) if isinstance(o, roles.Receive)}
+        kept.append(op)
+    block.ops = kept[::-1]
+
+
+def _inside(op: Op) -> list[Op]:
+    return [inner for region in op.regions for inner in region.walk()]

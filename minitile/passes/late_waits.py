@@ -107,7 +107,9 @@ class _Walk:
         if late:
             self.settle([f for f in self.flights[: late[-1] + 1] if f is not fed])
         if isinstance(op, control.For):
-            self.flights += _loop(self.b, op)
+            left = _loop(self.b, op)
+            self.issued |= {f.token: len(self.block.ops) for f in left}
+            self.flights += left
             return
         for region in op.regions:
             _Walk(region).run([])

@@ -37,29 +37,26 @@ tile kernel @gemm(%A: tensor<256x512xbf16>, %B: tensor<256x512xbf16>, %C: tensor
         tma_copy %B[%n, %o], %Bs, %ring, %slot {src_dims = (0, 1)}
         %2 = add %slot, 1 : i32
         %3 = cmp %2, 3 {predicate = "eq"} : bool
-        %4 = select %3, 0, %2 : i32
-        %5 = xor %phase, 1 : i32
-        %6 = select %3, %5, %phase : i32
-        yield %4, %6
+        %4 = xor %phase, 1 : i32
+        %5 = select %3, %4, %phase : i32
+        %6 = select %3, 0, %2 : i32
+        yield %6, %5
       }
     } consumer {
       %z = splat 0.0 {shape = (128, 128)} : tile<128x128xf32>
-      %7 = no_token {counter = "wgmma"} : token<wgmma>
-      %8, %9, %10, %11, %12 = for 0, 8, 1, [%z, %7, 0, 0, 0] : tile<128x128xf32>, token<wgmma>, i32, i32, i32 (%k_1: i32, %c: tile<128x128xf32>, %flight: token<wgmma>, %last: i32, %slot_1: i32, %phase_1: i32) {
+      %r, %7, %8 = for 0, 8, 1, [%z, 0, 0] : tile<128x128xf32>, i32, i32 (%k_1: i32, %c: tile<128x128xf32>, %slot_1: i32, %phase_1: i32) {
         %o_1 = mul %k_1, 64 : i32
         receive %ring, %slot_1, %phase_1
-        %c1, %13 = async_gemm %As[0, 0], %Bs[0, 0], %c, a_slot = %slot_1, b_slot = %slot_1 {transpose_b = true} : tile<128x128xf32>, token<wgmma>
-        wait %flight
-        %14 = cmp %k_1, 0 {predicate = "gt"} : bool
-        release %ring, %last, condition = %14
-        %15 = add %slot_1, 1 : i32
-        %16 = cmp %15, 3 {predicate = "eq"} : bool
-        %17 = select %16, 0, %15 : i32
-        %18 = xor %phase_1, 1 : i32
-        %19 = select %16, %18, %phase_1 : i32
-        yield %c1, %13, %slot_1, %17, %19
+        %c1, %9 = async_gemm %As[0, 0], %Bs[0, 0], %c, a_slot = %slot_1, b_slot = %slot_1 {transpose_b = true} : tile<128x128xf32>, token<wgmma>
+        %c1_1 = await %c1, %9 : tile<128x128xf32>
+        release %ring, %slot_1
+        %10 = add %slot_1, 1 : i32
+        %11 = cmp %10, 3 {predicate = "eq"} : bool
+        %12 = xor %phase_1, 1 : i32
+        %13 = select %11, %12, %phase_1 : i32
+        %14 = select %11, 0, %10 : i32
+        yield %c1_1, %14, %13
       }
-      %r = await %8, %9 : tile<128x128xf32>
       store %C[%m, %n], %r {dims = (0, 1)}
     }
   }

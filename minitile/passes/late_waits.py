@@ -154,6 +154,7 @@ class _Walk:
         since = [op for op in since if op.pure and not isinstance(op, arith.Constant)]
         used = {v for op in since for v in op.operands}
         ends = [r for op in since for r in op.results if r not in used and isinstance(r.type, TileType)]
+        ends = [r for r in ends if len(r.shape) < 2]  # many registers would cost more than they gain
         ends = [r for r in ends if r.dtype.bits == 32 and self.uses[r]]
         if ends and not isinstance(self.block.ops[-1], roles.Hold):
             self.b.emit(roles.Hold(tuple(ends)))

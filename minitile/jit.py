@@ -353,10 +353,10 @@ class Case:
 class CompiledKernel:
     """One specialisation, compiled for one target. Callable on arrays that it was compiled for.
 
-    asm          texts by stage: "traced_ir", "tile_ir", "thread_ir", "ptx"
+    asm          texts by stage: "traced_ir", "tile_ir", "thread_ir", then "ptx", or "llvm" and "gcn"
     launch_info  grid, block, shared bytes, argument layout: plain data
     notes        what the compiler could not do for this kernel, and why; once assembled, what the assembler says of it
-    timings      milliseconds: "trace", "passes", "ptx", and "assemble" once that has happened
+    timings      milliseconds: "trace", "passes", "ptx" (or "llvm" and "gcn"), and "assemble" once that has happened
     """
 
     def __init__(self, case: Case, target: Target, passes: Mapping[str, bool]) -> None:
@@ -371,15 +371,16 @@ class CompiledKernel:
         with _bugs_said(case.kernel):
             result = compile_ir(traced, target, self.passes)
         self._notes = result.notes
-        self.pass_timings = {name: spent for name, spent in result.timings.items() if name != "write_ptx"}
+        self.pass_timings = {n: spent for n, spent in result.timings.items() if not n.startswith("write_")}
         self.timings = {  # without the import of the backend, which compile_ir begins with
             "trace": (middle - start) * 1e3,
             "passes": sum(self.pass_timings.values()),
-            "ptx": result.timings["write_ptx"],
+            **{name: result.timings[f"write_{name}"] for name in result.assembly},
         }
         self.launch_info = launch_info(result, case)
-        self.asm: Mapping[str, str] = _Texts(self, result.ptx)
-        self.executable = Executable(self.launch_info, result.ptx, self._run_in_simulator)
+        self.asm: Mapping[str, str] = _Texts(self, result.assembly)
+        self.text = list(result.assembly.values())[-1]
+        self.executable = Executable(self.launch_info, self.text, self._run_in_simulator)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -403,11 +404,11 @@ class CompiledKernel:
 
     @for_users
     def simulate(self, *args: Any, schedule: str = "lazy", seed: int = 0, check: bool = True) -> Report:
-        """Executes the PTX on NumPy arrays. `schedule` is when asynchronous copies land: "eager", "lazy" or "random"
-        (by `seed`); `check` looks for races. Raises RaceError, SimulationError, LaunchArgumentError."""
+        """Executes the assembly on NumPy arrays. `schedule` is when asynchronous copies land: "eager", "lazy" or
+        "random" (by `seed`); `check` looks for races. Raises RaceError, SimulationError, LaunchArgumentError."""
         self._bind_on_cpu(args)
         with _bugs_said(self.case.kernel):
-            return simulate(self.launch_info, self.asm["ptx"], args, schedule, seed, check)
+            return simulate(self.launch_info, self.text, args, schedule, seed, check, vendor=self.target.vendor)
 
     @property
     @for_users
@@ -442,7 +443,7 @@ class CompiledKernel:
 
     def _run_in_simulator(self, args: tuple[Any, ...]) -> None:
         with _bugs_said(self.case.kernel):
-            simulate(self.launch_info, self.asm["ptx"], args)
+            simulate(self.launch_info, self.text, args, vendor=self.target.vendor)
 
     def _bind_on_cpu(self, args: tuple[Any, ...]) -> None:
         try:
@@ -471,28 +472,29 @@ def _bugs_said(kernel: Kernel) -> Iterator[None]:
 class _Texts(Mapping[str, str]):
     """The texts of a compiled kernel. Those of the IR are made when they are asked for, by compiling again."""
 
-    _NAMES = ("traced_ir", "tile_ir", "thread_ir", "ptx")
+    _STAGES = ("traced_ir", "tile_ir", "thread_ir")
 
-    def __init__(self, owner: CompiledKernel, ptx: str) -> None:
+    def __init__(self, owner: CompiledKernel, assembly: Mapping[str, str]) -> None:
         self._owner = owner
-        self._texts = {"ptx": ptx}
+        self._texts = dict(assembly)
+        self._names = (*self._STAGES, *assembly)
 
     def __getitem__(self, name: str) -> str:
         if name not in self._texts:
-            if name not in self._NAMES:
-                raise KeyError(f"{name!r}; there are {', '.join(self._NAMES)}")
+            if name not in self._names:
+                raise KeyError(f"{name!r}; there are {', '.join(self._names)}")
             from minitile.pipeline import compile_ir
 
             owner = self._owner
             result = compile_ir(owner.case.trace(), owner.target, owner.passes, texts=True)
-            self._texts = {**result.texts, "ptx": self._texts["ptx"]}
+            self._texts = {**result.texts, **self._texts}
         return self._texts[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._NAMES)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._NAMES)
+        return len(self._names)
 
 
 def launch_info(result: Result, case: Case) -> LaunchInfo:

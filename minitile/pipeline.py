@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minitile.ir.core import Kernel, Op, Value
-from minitile.ir.diagnostics import LanguageError, TargetError
+from minitile.ir.diagnostics import LanguageError, ResourceError
 from minitile.ir.ops import arith, control
 from minitile.ir.printer import print_kernel
 from minitile.passes.count_tokens import count_tokens
@@ -36,11 +36,16 @@ from minitile.passes.specialise import specialise
 from minitile.passes.spread_copies import spread_copies
 from minitile.passes.thread_barriers import thread_barriers
 from minitile.passes.unroll import unroll
-from minitile.target import TARGETS, Target
+from minitile.target import Target
 
 
 def legalize(kernel: Kernel, context: PassContext) -> None:
     """The backend's own: operations that the target lacks become ones that it has."""
+    if context.target.vendor == "amd":
+        from minitile.backends.amd.legalize import legalize as amd
+
+        amd(kernel, context.target)
+        return
     from minitile.backends.nvidia.legalize import legalize as nvidia
 
     nvidia(kernel, context.target)
@@ -102,11 +107,12 @@ PASSES: dict[str, Pass] = {**dict(TILE_PASSES), "lower": lower, **dict(THREAD_PA
 
 @dataclass
 class Result:
-    """Assembly and how to launch it. `grid` holds expressions of runtime.launch over the run-time dimensions; `params`
-    (name, kind, dtype) in the entry's order; `tensor_maps` (parameter, tensor, box, swizzle, tf32); `texts` the IR by
-    stage; `timings` milliseconds by pass; `notes` what was not done, and why."""
+    """Assembly and how to launch it. `assembly` has the texts that the backend wrote, by name: "ptx", or "llvm" and
+    "gcn"; the last one is what is assembled and simulated. `grid` holds expressions of runtime.launch over the run-time
+    dimensions; `params` (name, kind, dtype) in the entry's order; `tensor_maps` (parameter, tensor, box, swizzle,
+    tf32); `texts` the IR by stage; `timings` milliseconds by pass; `notes` what was not done, and why."""
 
-    ptx: str
+    assembly: dict[str, str]
     entry: str
     grid: tuple[Any, Any, Any]
     block: tuple[int, int, int]
@@ -119,21 +125,41 @@ class Result:
 
 
 def make_context(target: Target) -> PassContext:
-    """The context in which a target's passes run. Raises TargetError for a target that nothing is written for yet."""
-    if target.vendor != "nvidia" or not target.lowering:
-        written = ", ".join(t.name for t in TARGETS.values() if t.lowering)
-        raise TargetError(f"{target} has no backend yet", hint=f"targets that have one: {written}")
-    from minitile.backends.nvidia.lowering import rules_for
+    """The context in which a target's passes run."""
+    if target.vendor == "amd":
+        from minitile.backends.amd.lowering import rules_for as amd
 
-    return PassContext(target, rules_for(target))
+        return PassContext(target, amd(target))
+    from minitile.backends.nvidia.lowering import rules_for as nvidia
+
+    return PassContext(target, nvidia(target))
+
+
+def write(kernel: Kernel, context: PassContext) -> tuple[dict[str, str], str, tuple[tuple[str, str, str], ...]]:
+    """The backend's texts by name, the entry's name, and its parameters (name, kind, dtype)."""
+    start = time.perf_counter()
+    if context.target.vendor == "amd":
+        from minitile.backends.amd.codegen import generate
+        from minitile.backends.amd.writer import write_llvm
+
+        program = write_llvm(kernel, context.target)
+        middle = time.perf_counter()
+        context.timings["write_llvm"] = (middle - start) * 1e3
+        text = generate(program.text, context.target)
+        context.timings["write_gcn"] = (time.perf_counter() - middle) * 1e3
+        return {"llvm": program.text, "gcn": text}, program.entry, program.params
+    from minitile.backends.nvidia.writer import write_ptx
+
+    module = write_ptx(kernel, context.target)
+    context.timings["write_ptx"] = (time.perf_counter() - start) * 1e3
+    return {"ptx": module.text}, module.entry, module.params
 
 
 def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None = None, texts: bool = False) -> Result:
-    """Traced IR to PTX, in place. `texts`: keep the text of both stages of the IR. Raises MinitileError."""
-    from minitile.backends.nvidia.writer import write_ptx
-
+    """Traced IR to assembly, in place. `texts`: keep the text of both stages of the IR. Raises MinitileError."""
     context = make_context(target)
     launch = find_launch(kernel)
+    check_threads(launch, target)
     grid = launch_grid(kernel, launch)
     kernel.attrs["threads"] = launch.threads
     kept: dict[str, str] = {}
@@ -150,16 +176,14 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
         *keep("thread_ir"),
     ]
     run_passes(kernel, order, context, switches=passes, optional=OPTIONAL)
-    start = time.perf_counter()
-    module = write_ptx(kernel, target)
-    context.timings["write_ptx"] = (time.perf_counter() - start) * 1e3
+    assembly, entry, params = write(kernel, context)
     return Result(
-        module.text,
-        module.entry,
+        assembly,
+        entry,
         grid,
         (kernel.attrs["threads"] + kernel.attrs.get("producer_threads", 0), 1, 1),
         kernel.attrs.get("shared_bytes", 0),
-        module.params,
+        params,
         kept,
         context.timings,
         kernel.attrs.get("tensor_maps", ()),
@@ -172,6 +196,17 @@ def find_launch(kernel: Kernel) -> control.Launch:
     if launch is None:
         raise LanguageError(f"the kernel {kernel.name} has no `with T.Kernel(...)`")
     return launch
+
+
+def check_threads(launch: control.Launch, target: Target) -> None:
+    """Raises ResourceError for a number of threads that is not one of whole warps."""
+    if launch.threads % target.lanes:
+        more = -(-launch.threads // target.lanes) * target.lanes
+        raise ResourceError(
+            f"threads={launch.threads}: on {target} a block has a multiple of {target.lanes} threads",
+            launch.loc,
+            hint=f"use threads={more}",
+        )
 
 
 def launch_grid(kernel: Kernel, launch: control.Launch) -> tuple[Any, Any, Any]:

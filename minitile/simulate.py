@@ -1,4 +1,4 @@
-"""A compiled kernel on NumPy arrays: its PTX in the simulator, findings as errors that show the user's line."""
+"""A compiled kernel on NumPy arrays: its assembly in the simulator, findings as errors that show the user's line."""
 
 from __future__ import annotations
 
@@ -41,13 +41,20 @@ class RaceError(SimulationError):
 
 
 def simulate(
-    info: LaunchInfo, ptx: str, args: Sequence[Any], schedule: str = "lazy", seed: int = 0, check: bool = True
+    info: LaunchInfo,
+    text: str,
+    args: Sequence[Any],
+    schedule: str = "lazy",
+    seed: int = 0,
+    check: bool = True,
+    vendor: str = "nvidia",
 ) -> Report:
-    """Runs the kernel on NumPy arrays and Python scalars, which a binder has checked; writes into the arrays.
+    """Runs the kernel, `text` being PTX or, for the vendor "amd", GCN assembly,
+    on NumPy arrays and Python scalars, which a binder has checked; writes into the arrays.
 
     Raises RaceError, SimulationError, and LaunchArgumentError for sizes that the kernel was not compiled for.
     """
-    from minitile.runtime.sim import Report, run_ptx
+    from minitile.runtime.sim import Report
     from minitile.runtime.sim import SimulationError as Fault
 
     values = _slot_values(info, args)
@@ -63,23 +70,38 @@ def simulate(
     ]
     report: Report | None = None
     try:
-        report = run_ptx(
-            ptx,
-            info.entry,
-            grid,
-            info.block,
-            given,
-            cluster=info.cluster,
-            dynamic_shared=info.dynamic_shared,
-            schedule=schedule,
-            seed=seed,
-            check=check,
-        )
+        report = _run(vendor, info, text, grid, given, schedule, seed, check)
         print(report.stdout, end="")
         report.raise_if_findings()
     except Fault as fault:
         raise _as_error(fault, report) from None
     return report
+
+
+def _run(vendor: str, info: LaunchInfo, text: str, grid: Any, given: list[Any], *how: Any) -> Report:
+    schedule, seed, check = how
+    if vendor == "amd":  # whose shared memory is declared in the text
+        import minitile.runtime.sim as sim
+
+        run_gcn: Any = getattr(sim, "run_gcn", None)
+        if run_gcn is None:
+            raise SimulationError("there is no simulator for GCN assembly yet")
+        report: Report = run_gcn(text, info.entry, grid, info.block, given, schedule=schedule, seed=seed, check=check)
+        return report
+    from minitile.runtime.sim import run_ptx
+
+    return run_ptx(
+        text,
+        info.entry,
+        grid,
+        info.block,
+        given,
+        cluster=info.cluster,
+        dynamic_shared=info.dynamic_shared,
+        schedule=schedule,
+        seed=seed,
+        check=check,
+    )
 
 
 def _slot_values(info: LaunchInfo, args: Sequence[Any]) -> dict[tuple[str, str], Any]:

@@ -22,8 +22,8 @@ class Target:
     """One architecture. Sizes in bytes.
 
     name: what the user writes. arch: what the assembler is asked for (the device's own one for "auto").
-    lowering: the architecture whose rules lower the kernel and which the PTX names in `.target`; "" where none is
-    written yet. isa: the PTX ISA version of the text. capability: compute capability, (0, 0) for AMD.
+    lowering: the architecture whose rules lower the kernel and which the PTX names in `.target`. isa: the PTX ISA
+    version of the text. capability: compute capability, (0, 0) for AMD. lanes: the threads of a warp (AMD: of a wave).
     max_shared: dynamic shared memory that one block can have; above static_shared it must be asked for at launch.
     """
 
@@ -59,8 +59,8 @@ TARGETS: dict[str, Target] = {
         Target("sm_80", "nvidia", "sm_80", "sm_80", "8.0", (8, 0), 163 * 1024, 48 * 1024, _SM80),
         Target("sm_89", "nvidia", "sm_89", "sm_89", "8.4", (8, 9), 99 * 1024, 48 * 1024, _SM89),
         Target("sm_90a", "nvidia", "sm_90a", "sm_90a", "8.4", (9, 0), 227 * 1024, 48 * 1024, _SM90A),
-        Target("gfx942", "amd", "gfx942", "", "", (0, 0), 64 * 1024, 64 * 1024, _CDNA3, 64, 1024, 512),
-        Target("gfx950", "amd", "gfx950", "", "", (0, 0), 160 * 1024, 64 * 1024, _CDNA4, 64, 1024, 512),
+        Target("gfx942", "amd", "gfx942", "gfx942", "", (0, 0), 64 * 1024, 64 * 1024, _CDNA3, 64, 1024, 512),
+        Target("gfx950", "amd", "gfx950", "gfx950", "", (0, 0), 160 * 1024, 64 * 1024, _CDNA4, 64, 1024, 512),
     )
 }
 DEFAULT = TARGETS["sm_80"]

@@ -16,6 +16,9 @@ from minitile.layout.access import (
 )
 from minitile.layout.atoms import (
     ATOMS_OF_DTYPE,
+    MFMA_ATOMS,
+    MFMA_K32_CHAINED,
+    MFMA_OF_DTYPE,
     MMA_ATOMS,
     MmaAtom,
     mma_accumulator,
@@ -50,6 +53,9 @@ from minitile.layout.shared import (
 
 __all__ = [
     "ATOMS_OF_DTYPE",
+    "MFMA_ATOMS",
+    "MFMA_K32_CHAINED",
+    "MFMA_OF_DTYPE",
     "MMA_ATOMS",
     "AddressDigit",
     "AddressTerm",

@@ -119,6 +119,56 @@ ATOMS_OF_DTYPE: dict[str, tuple[MmaAtom, ...]] = {
 }
 
 
+def _mfma(name: str, mnk: tuple[int, int, int], bits: int, run: int, step: int = 0) -> MmaAtom:
+    """A fragment in which lane l has row (or column) l % 16 and `run` neighbours of K from run·(l / 16) on; with
+    `step`, two such runs, `step` apart. The accumulator: row l % 16, columns 4·(l / 16) + register.
+
+    That is the hardware's v_mfma_*_16x16x* with A and B exchanged, so that it computes the transpose: its result has
+    column l % 16 and rows 4·(l / 16) + register. A k that is a multiple of the instruction's own means several of them,
+    each with its part of every lane's run; the order of K is free as long as A and B agree.
+    """
+    m, n, k = mnk
+    registers = f"reg {run}:1@{{0}}" + (f", 2:{step}@{{0}}" if step else "") if run > 1 else "reg"
+    lanes = "lane 16:1@{1}, 4:" + f"{run}@{{0}}"
+    digits = f"{registers}; {lanes}".replace("reg; ", "")
+    return MmaAtom(
+        name,
+        m,
+        n,
+        k,
+        bits,
+        Layout.parse(f"layout<{m}x{k}; {digits.format(1, 0)}>"),
+        Layout.parse(f"layout<{k}x{n}; {digits.format(0, 1)}>"),
+        Layout.parse(f"layout<{m}x{n}; reg 4:1@1; lane 16:1@0, 4:4@1>"),
+        "CDNA 3 ISA, Matrix Arithmetic Instructions; AMD matrix instruction calculator",
+    )
+
+
+MFMA_K32 = _mfma("mfma16x16x32", (16, 16, 32), 16, 8)
+MFMA_K16 = _mfma("mfma16x16x16", (16, 16, 16), 16, 4)
+# A is what two neighbouring accumulators are, as they lie.
+MFMA_K32_CHAINED = _mfma("mfma16x16x32.chained", (16, 16, 32), 16, 4, 16)
+MFMA_K64_B8 = _mfma("mfma16x16x64.b8", (16, 16, 64), 8, 16)
+MFMA_K32_B8 = _mfma("mfma16x16x32.b8", (16, 16, 32), 8, 8)
+MFMA_K16_F32 = _mfma("mfma16x16x16.f32", (16, 16, 16), 32, 4)
+MFMA_K4_F32 = _mfma("mfma16x16x4.f32", (16, 16, 4), 32, 1)
+
+MFMA_ATOMS = {
+    atom.name: atom
+    for atom in (MFMA_K32, MFMA_K16, MFMA_K32_CHAINED, MFMA_K64_B8, MFMA_K32_B8, MFMA_K16_F32, MFMA_K4_F32)
+}
+_MFMA_16 = (MFMA_K32, MFMA_K16)
+_MFMA_8 = (MFMA_K64_B8, MFMA_K32_B8)
+MFMA_OF_DTYPE: dict[str, tuple[MmaAtom, ...]] = {
+    "f16": _MFMA_16,
+    "bf16": _MFMA_16,
+    "i8": _MFMA_8,
+    "e4m3": _MFMA_8,
+    "e5m2": _MFMA_8,
+    "f32": (MFMA_K16_F32, MFMA_K4_F32),
+}
+
+
 @lru_cache(maxsize=512)
 def mma_accumulator(shape: tuple[int, int], atom: MmaAtom, warps: tuple[int, int]) -> Layout:
     """C or D, `shape` = (M, N), over `warps` = (along m, along n), m counting fastest.

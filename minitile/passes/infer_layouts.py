@@ -40,7 +40,7 @@ FREE = (tile.Splat, tile.Iota)  # written again for each use, so that they join 
 
 def infer_layouts(kernel: Kernel, context: PassContext) -> None:
     _one_copy_per_use(kernel.body)
-    inference = _Inference(kernel, context.rules)
+    inference = _Inference(kernel, context.rules, context.target.lanes)
     inference.collect(kernel.body)
     inference.solve()
     inference.assign()
@@ -89,9 +89,10 @@ class _Group:
 
 
 class _Inference:
-    def __init__(self, kernel: Kernel, rules: Rules) -> None:
+    def __init__(self, kernel: Kernel, rules: Rules, lanes: int) -> None:
         self.kernel = kernel
         self.rules = rules
+        self.lanes = lanes
         self.facts = Facts(kernel)
         self.threads: int = kernel.attrs["threads"]
         self.group_of: dict[Value, _Group] = {}
@@ -196,7 +197,7 @@ class _Inference:
         while vec > 1 and vec * self.threads > math.prod(shape):
             vec //= 2
         reduces = any((m, order[0]) in self.reduced for m in members)
-        return (row_blocked if reduces else blocked)(shape, self.threads, vec, order)
+        return (row_blocked if reduces else blocked)(shape, self.threads, vec, order, self.lanes)
 
     def _width(self, op: tile.Load | tile.Store | tile.AtomicRmw, value: Value) -> tuple[int, int | None]:
         """How many elements of a tile row one access may take, and the tile dimension they run along."""

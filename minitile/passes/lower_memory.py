@@ -373,7 +373,7 @@ def _scalar(low: Lowering, op: MemoryOp, space: str, writes: bool) -> Plan:
         where.append(Place(start, None, 0, bits_of_start(low, start)))
     zero = (0,) * len(where)
     if space == "global":
-        guards.bounds(mem, where, Layout((1,) * len(where), (), (Digit(32, None, 0),), ()))
+        guards.bounds(mem, where, Layout((1,) * len(where), (), (Digit(low.target.lanes, None, 0),), ()))
         return Plan(space, 1, (0,), global_addresses(low, mem, where, [zero]), guards.finish([zero]))
     return Plan(space, 1, (0,), shared_addresses(low, mem, _slot(op), where, [zero]), guards.finish([zero]))
 
@@ -532,7 +532,7 @@ def _atomic(low: Lowering, op: tile.AtomicRmw) -> tuple[Value, ...]:
 
 def _copy(low: Lowering, op: tile.Copy) -> None:
     """Through registers: a load and a store in the layout that suits both."""
-    move_through_registers(low, op, coalesced(op.shape, low.threads, op.src.dtype.bits))
+    move_through_registers(low, op, coalesced(op.shape, low.threads, op.src.dtype.bits, low.target.lanes))
 
 
 def move_through_registers(low: Lowering, op: tile.Copy, layout: Layout) -> None:

@@ -109,14 +109,13 @@ def test_unknown_target(shows):
     )
 
 
-def test_a_target_without_a_backend(shows):
+def test_half_a_wave(shows):
     shows(
-        lambda: matmul.compile(target="gfx942"),
-        TargetError,
-        'lambda: matmul.compile(target="gfx942"),',
-        ["gfx942 has no backend yet"],
-        "sm_80, sm_89",
-        caret='matmul.compile(target="gfx942")',
+        lambda: matmul.compile(target="gfx942", threads=96),
+        ResourceError,
+        KERNEL,
+        ["threads=96: on gfx942 a block has a multiple of 64 threads"],
+        "use threads=128",
     )
 
 

@@ -1,4 +1,4 @@
-"""fp8 in integer arithmetic, for targets without its conversions (before sm_89): storage works everywhere.
+"""fp8 in integer arithmetic, for targets without its conversions (before sm_89; gfx942): storage works everywhere.
 
     e5m2 -> f32    an f16 without its low byte
     e4m3 -> f32    exponent and mantissa moved to their places in an f32, times 2^120 for the difference of the biases;

@@ -1,8 +1,9 @@
 """exp, log, tanh and their like on f32, as fused multiply-adds around the hardware's approximations.
 
-Each function takes a builder and an f32 value and returns the f32 result; all operations are legal. Errors are the
-largest ones over the whole range, relative unless said otherwise; inf, NaN, signed zeros and subnormals come out as
-IEEE 754 has them, but for exp2, whose results below 2^-126 are 0.
+A backend calls them while it legalises. Each function takes `Terms` (a builder and the target's own exp2, log2 and
+rsqrt) and an f32 value and returns the f32 result; all operations are legal. Errors are the largest ones over the whole
+range with NVIDIA's approximations, relative unless said otherwise; inf, NaN, signed zeros and subnormals come out as
+IEEE 754 has them, but for exp2 there, whose results below 2^-126 are 0.
 
     exp2   2^-22 (ex2.approx)          rsqrt   2^-22.9 (rsqrt.approx)
     exp    2^-21                       tanh    2^-21
@@ -18,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from minitile.backends.nvidia.ops import Instruction
 from minitile.ir.builder import Builder
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith
@@ -30,11 +30,13 @@ _SIGN = -(1 << 31)
 _INFINITY = float("inf")
 
 
-class _Terms:
-    """Shorthand: numbers stand for constants."""
+class Terms:
+    """Shorthand: numbers stand for constants. `native(name, x)` is the target's own "exp2", "log2" or "rsqrt" of an
+    f32, right for every x up to rounding: subnormals, infinities, NaN."""
 
-    def __init__(self, b: Builder) -> None:
+    def __init__(self, b: Builder, native: Callable[[str, Value], Value]) -> None:
         self.b = b
+        self.native = native
 
     def value(self, x: Value | float) -> Value:
         return x if isinstance(x, Value) else self.b.constant(float(x), f32)
@@ -56,9 +58,6 @@ class _Terms:
 
     def fma(self, a: Value | float, b: Value | float, c: Value | float) -> Value:
         return self.op(arith.Fma(self.value(a), self.value(b), self.value(c)))
-
-    def native(self, text: str, a: Value) -> Value:
-        return self.op(Instruction((a,), text, f32))
 
     def less(self, a: Value, b: float) -> Value:
         return self.op(arith.Cmp(a, self.value(b), "lt"))
@@ -84,21 +83,19 @@ class _Terms:
         return self.floats(self.op(arith.Or(self.bits(magnitude), sign)))
 
 
-def exp2(b: Builder, x: Value) -> Value:
-    """One instruction with .ftz; without it, three more scale subnormals up and down again."""
-    return _Terms(b).native("ex2.approx.ftz.f32", x)
+def exp2(t: Terms, x: Value) -> Value:
+    return t.native("exp2", x)
 
 
-def rsqrt(b: Builder, x: Value) -> Value:
-    return _Terms(b).native("rsqrt.approx.f32", x)
+def rsqrt(t: Terms, x: Value) -> Value:
+    return t.native("rsqrt", x)
 
 
-def exp(b: Builder, x: Value) -> Value:
+def exp(t: Terms, x: Value) -> Value:
     """2^n · 2^f for n the integer nearest x·log2(e), |n| at most 126, and f the rest with log2(e) in two parts.
 
     n comes from adding 1.5·2^23, which leaves it in the low bits; beyond ±126 the rest takes what is left, so that
     overflow, subnormals, infinities and NaN need no case of their own."""
-    t = _Terms(b)
     scaled = t.mul(x, _LOG2E_HIGH)
     clamped = t.op(arith.Max(t.op(arith.Min(scaled, t.value(126.0))), t.value(-126.0)))
     magic = 12582912.0
@@ -107,10 +104,10 @@ def exp(b: Builder, x: Value) -> Value:
     f = t.fma(x, _LOG2E_LOW, t.fma(x, _LOG2E_HIGH, minus_n))
     exponent = t.op(arith.Shl(t.bits(shifted), t.integer(23)))
     power = t.floats(t.op(arith.Add(exponent, t.integer(0x3F800000))))
-    return t.mul(t.native("ex2.approx.ftz.f32", f), power)
+    return t.mul(t.native("exp2", f), power)
 
 
-def _log_parts(t: _Terms, x: Value) -> tuple[Value, Value, Value]:
+def _log_parts(t: Terms, x: Value) -> tuple[Value, Value, Value]:
     """(e, f, y): x = 2^e · (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), and y = log(1 + f) - f."""
     tiny = t.less(x, 2.0**-126)
     bits = t.bits(t.select(tiny, t.mul(x, 2.0**23), x))
@@ -135,43 +132,39 @@ def _log_parts(t: _Terms, x: Value) -> tuple[Value, Value, Value]:
     return e, f, t.fma(z, -0.5, t.mul(t.mul(p, f), z))
 
 
-def _unless_special(t: _Terms, x: Value, result: Value) -> Value:
-    """lg2.approx answers for zero, negative numbers, infinity and NaN."""
+def _unless_special(t: Terms, x: Value, result: Value) -> Value:
+    """The native logarithm answers for zero, negative numbers, infinity and NaN."""
     positive = t.op(arith.Cmp(x, t.value(0.0), "gt"))
     ordinary = t.op(arith.And(positive, t.less(x, _INFINITY)))
-    return t.select(ordinary, result, t.native("lg2.approx.f32", x))
+    return t.select(ordinary, result, t.native("log2", x))
 
 
-def log(b: Builder, x: Value) -> Value:
-    t = _Terms(b)
+def log(t: Terms, x: Value) -> Value:
     e, f, y = _log_parts(t, x)
     small = t.add(f, t.fma(e, _LN2_LOW, y))
     return _unless_special(t, x, t.fma(e, _LN2_HIGH, small))
 
 
-def log2(b: Builder, x: Value) -> Value:
+def log2(t: Terms, x: Value) -> Value:
     """(f + y)·log2(e) + e, with log2(e) = 1 + 0.4427…: the one is added without rounding of its own."""
-    t = _Terms(b)
     e, f, y = _log_parts(t, x)
     rest = 0.44269504088896340735992
     small = t.fma(f, rest, t.fma(y, rest, y))
     return _unless_special(t, x, t.add(t.add(small, f), e))
 
 
-def tanh(b: Builder, x: Value) -> Value:
+def tanh(t: Terms, x: Value) -> Value:
     """Below 0.625 an odd polynomial, above 1 - 2 / (exp(2|x|) + 1)."""
-    t = _Terms(b)
     a = t.op(arith.Abs(x))
     z = t.mul(x, x)
     p = t.polynomial(z, -5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
     inner = t.fma(t.mul(p, z), x, x)
-    quotient = t.op(arith.Div(t.value(2.0), t.add(exp(b, t.add(a, a)), 1.0)))
+    quotient = t.op(arith.Div(t.value(2.0), t.add(exp(t, t.add(a, a)), 1.0)))
     outer = t.with_sign_of(x, t.sub(1.0, quotient))
     return t.select(t.less(a, 0.625), inner, outer)
 
 
-def erf(b: Builder, x: Value) -> Value:
-    t = _Terms(b)
+def erf(t: Terms, x: Value) -> Value:
     a = t.op(arith.Abs(x))
     z = t.mul(x, x)
     p = t.polynomial(
@@ -187,14 +180,13 @@ def erf(b: Builder, x: Value) -> Value:
     inner = t.mul(p, x)
     u = t.op(arith.Div(t.value(1.0), t.fma(a, 0.3275911, 1.0)))
     q = t.polynomial(u, 1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
-    tail = t.mul(t.mul(q, u), exp(b, t.op(arith.Neg(z))))
+    tail = t.mul(t.mul(q, u), exp(t, t.op(arith.Neg(z))))
     outer = t.with_sign_of(x, t.sub(1.0, tail))
     return t.select(t.less(a, 1.0), inner, outer)
 
 
-def _sin_quadrant(b: Builder, x: Value, turn: int) -> Value:
+def _sin_quadrant(t: Terms, x: Value, turn: int) -> Value:
     """sin(x + turn · π/2): the rest r after the nearest multiple of π/2, which is subtracted in three parts."""
-    t = _Terms(b)
     j = t.op(arith.Round(t.mul(x, 0.636619772367581343)))
     minus_j = t.op(arith.Neg(j))
     r = t.fma(minus_j, 1.57079637050628662109375, x)
@@ -213,15 +205,15 @@ def _sin_quadrant(b: Builder, x: Value, turn: int) -> Value:
     return t.select(lower, t.op(arith.Neg(result)), result)
 
 
-def sin(b: Builder, x: Value) -> Value:
-    return _sin_quadrant(b, x, 0)
+def sin(t: Terms, x: Value) -> Value:
+    return _sin_quadrant(t, x, 0)
 
 
-def cos(b: Builder, x: Value) -> Value:
-    return _sin_quadrant(b, x, 1)
+def cos(t: Terms, x: Value) -> Value:
+    return _sin_quadrant(t, x, 1)
 
 
-FUNCTIONS: dict[type[Op], Callable[[Builder, Value], Value]] = {
+FUNCTIONS: dict[type[Op], Callable[[Terms, Value], Value]] = {
     arith.Exp: exp,
     arith.Exp2: exp2,
     arith.Log: log,

@@ -1,0 +1,30 @@
+"""AMD: thread IR to LLVM IR text, and that to GCN assembly by LLVM (llvmlite), for gfx942 and gfx950.
+
+    lowering    tile operations to thread IR: mfma, copies
+    legalize    operations and dtypes that LLVM has nothing right for, as ones that it has
+    writer      thread IR to LLVM IR text: parameters, control flow, attributes; each operation through emit_*.py
+    table       the intrinsics that may be asked for, by target: LLVM aborts the process on others
+    codegen     LLVM IR to assembly text, in a process of its own, kept on disk
+    check       what came back: registers, spills, no calls, waits before barriers
+
+How thread IR is said in LLVM IR:
+
+Values      A thread's registers are SSA values of the element's type, or vectors of a few elements: 4 or 16 for an
+            accumulator of mfma, as many as one load brings, pairs of 16-bit floats. The emitter makes one form from the
+            other where it is needed, once in each scope. Elements of 8 bits are in i32 words.
+Control     Structured. `for` is a guard and a loop with its test at the end; what it carries are phis, in the vectors
+            that an accumulator wants. `if` is a branch and phis; whether it diverges is LLVM's to find out (it makes
+            exec masks of what does). Nothing is unrolled by LLVM: what should be, is so in the IR already.
+Addresses   A byte offset within an object: of a tensor i64, of shared memory i32, and each access adds it to its
+            object's pointer. So LLVM knows what cannot alias, which is what keeps it from waiting too much.
+Shared      One internal LDS global for each group of buffers whose bytes overlap (place_shared lets them share what
+            is not needed at the same time). Buffers without overlap are objects of their own.
+Guards      A load under a predicate is a branch around the loads that share it, with zeros on the other way in.
+Barriers    fence release, s.barrier, fence acquire, both fences for LDS alone (metadata amdgpu-synchronize-as) unless
+            the kernel hands data on through global memory as well: then vmcnt is waited for, too. The bare s.barrier
+            waits for nothing.
+Shuffles    DPP for what stays in rows of 16 lanes, ds_swizzle within 32, else ds_bpermute.
+
+Sources: LLVM 22, "User Guide for AMDGPU Backend" (address spaces, attributes, memory model, metadata) and
+IntrinsicsAMDGPU.td; AMD Instinct MI300 and MI350 ("CDNA 3", "CDNA 4") Instruction Set Architecture.
+"""

@@ -1,0 +1,82 @@
+"""Reads the assembly that LLVM returns: what a kernel costs, and what it must not contain.
+
+A call (s_swappc) is a misspelt intrinsic or a library function that does not exist. A barrier with LDS writes of the
+own wave still under way would hand over what is not there yet: LLVM was asked by fences to wait, and this makes sure
+that it did.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from minitile.ir.diagnostics import InternalError
+from minitile.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Per thread: registers (vector, scalar), how many are spilled, bytes of scratch; per block: bytes of LDS."""
+
+    vgprs: int
+    sgprs: int
+    vgpr_spills: int
+    sgpr_spills: int
+    scratch: int
+    lds: int
+
+
+def costs(text: str) -> Costs:
+    """What the metadata of a kernel's assembly says."""
+
+    def number(key: str) -> int:
+        found = re.search(rf"^\s*\.{key}:\s*(\d+)\s*$", text, re.MULTILINE)
+        if found is None:
+            raise InternalError(f"LLVM's assembly says nothing of .{key}")
+        return int(found.group(1))
+
+    return Costs(
+        number("vgpr_count"),
+        number("sgpr_count"),
+        number("vgpr_spill_count"),
+        number("sgpr_spill_count"),
+        number("private_segment_fixed_size"),
+        number("group_segment_fixed_size"),
+    )
+
+
+def check(text: str, target: Target) -> None:
+    """Raises InternalError for assembly that must not run."""
+    if re.search(r"^\s*s_swappc", text, re.MULTILINE):
+        raise InternalError(f"LLVM made a call of something that {target} has no instruction for")
+    if costs(text).lds > target.max_shared:
+        raise InternalError(f"LLVM placed {costs(text).lds} bytes of LDS; {target} has {target.max_shared}")
+    line = unwaited_barrier(text)
+    if line:
+        raise InternalError(f"LLVM left LDS accesses outstanding at the barrier in line {line} of its assembly")
+
+
+_COUNTED = re.compile(r"^\s+(ds_(?:write|read|add|min|max|and|or|xor|cmpst|wrxchg|rtn)\w*|s_waitcnt|s_barrier)\b(.*)$")
+
+
+def unwaited_barrier(text: str) -> int:
+    """The number of the first line with an s_barrier that LDS writes of the same block of code may pass; 0 if there is
+    none. Blocks are looked at one by one: a write that ends in another block is LLVM's own bookkeeping to follow."""
+    pending = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line and not line[0].isspace():
+            pending = False  # a label
+            continue
+        found = _COUNTED.match(line)
+        if found is None:
+            continue
+        opcode, operands = found.groups()
+        if opcode == "s_barrier":
+            if pending:
+                return number
+        elif opcode == "s_waitcnt":
+            if "lgkmcnt(0)" in operands:
+                pending = False
+        elif not opcode.startswith("ds_read"):
+            pending = True
+    return 0

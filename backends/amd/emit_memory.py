@@ -1,0 +1,237 @@
+"""Loads, stores, atomics: addresses are byte offsets within an object, to which each access adds the object's pointer.
+
+A guarded access is a branch; accesses of one operation that share a predicate share the branch. A load whose predicate
+is false gives zeros:
+
+      br i1 %p, label %load.1, label %loaded.2
+    load.1:
+      %v = load <4 x float>, …
+      br label %loaded.2
+    loaded.2:
+      %x = phi <4 x float> [zeroinitializer, %before], [%v, %load.1]
+
+Atomics are relaxed, at agent (device) scope. The metadata says that memory is the device's own and that subnormal sums
+may be flushed, without which LLVM makes a compare-and-swap loop of every float atomic.
+
+Source: LLVM 22, "User Guide for AMDGPU Backend", "Address Spaces", "LLVM IR Metadata" (amdgpu.no.fine.grained.memory).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from minitile.backends.amd.emitter import Emitter
+from minitile.backends.amd.llvm import SPACES, memory_type, type_of, vector
+from minitile.ir.core import Op, Value
+from minitile.ir.diagnostics import TargetError
+from minitile.ir.ops import thread, tile
+from minitile.ir.types import DType
+
+ATOMIC_METADATA = ", !amdgpu.no.fine.grained.memory !2, !amdgpu.no.remote.memory !2, !amdgpu.ignore.denormal.mode !2"
+Group = tuple[str, list[int]]  # a predicate ("" for none) and the numbers of the accesses that it guards
+
+
+def groups(w: Emitter, predicate: Value | None, predicate_of: Sequence[int], count: int) -> list[Group]:
+    """The accesses by predicate, those that never happen left out."""
+    if predicate is None:
+        return [("", list(range(count)))]
+    registers = w.parts(predicate)
+    found: dict[str, list[int]] = {}
+    for n in range(count):
+        p = registers[predicate_of[n] if predicate_of else 0]
+        if p != "false":
+            found.setdefault("" if p == "true" else p, []).append(n)
+    return list(found.items())
+
+
+class Pointers:
+    """The pointer of each access of an operation, made where it is asked for."""
+
+    def __init__(self, w: Emitter, op: Any, space: str) -> None:
+        self.w, self.op, self.space = w, op, SPACES[space]
+        self.kind = f"i{op.address.dtype.bits}"
+        self.addresses = w.parts(op.address)
+        self.symbol = w.symbols[op.mem]
+
+    def of(self, number: int, more: int = 0) -> str:
+        op, w = self.op, self.w
+        register = self.addresses[op.address_of[number] if len(self.addresses) > 1 else 0]
+        offset = op.offsets[number] + more
+        if register.lstrip("-").isdigit():
+            offset, register = offset + int(register), ""
+        pointer = self.symbol
+        if register:
+            pointer = w.let(f"getelementptr i8, ptr addrspace({self.space}) {pointer}, {self.kind} {register}", "p")
+        if offset:
+            pointer = w.let(f"getelementptr i8, ptr addrspace({self.space}) {pointer}, {self.kind} {offset}", "p")
+        return f"ptr addrspace({self.space}) {pointer}"
+
+
+def in_memory(dtype: DType, width: int) -> str:
+    """The type of one access."""
+    if dtype.kind == "bool":
+        return vector("i8", width)
+    return type_of(dtype, width)
+
+
+def alignment(op: Any, dtype: DType) -> int:
+    return dtype.bytes if op.space == "local" else dtype.bytes * op.width
+
+
+def load(w: Emitter, op: thread.LoadMem) -> None:
+    dtype, count = op.dtype, len(op.offsets)
+    kind, aligned = in_memory(dtype, op.width), alignment(op, dtype)
+    pointers = Pointers(w, op, op.space)
+    zero = "zeroinitializer" if kind.startswith("<") else "0" if kind[0] == "i" else type_zero(dtype)
+    parts = [zero] * count
+    for predicate, numbers in groups(w, op.predicate, op.predicate_of, count):
+
+        def read(numbers: list[int] = numbers) -> list[str]:
+            return [w.let(f"load {kind}, {pointers.of(n)}, align {aligned}", "l") for n in numbers]
+
+        found = read() if not predicate else guarded(w, predicate, read, kind, zero)
+        for n, part in zip(numbers, found, strict=True):
+            parts[n] = part
+    if dtype.kind == "bool":
+        parts = [bit for part in parts for bit in bools(w, part, op.width)]
+        w.define(op.result, parts)
+        return
+    w.define(op.result, parts, op.width)
+
+
+def type_zero(dtype: DType) -> str:
+    return {"f16": "0xH0000", "bf16": "0xR0000"}.get(dtype.name, "0.0")
+
+
+def guarded(w: Emitter, predicate: str, read: Callable[[], list[str]], kind: str, zero: str) -> list[str]:
+    """What `read` gives where the predicate holds, else zeros."""
+    before, inside, after = w.label, w.new_label("load"), w.new_label("loaded")
+    w.do(f"br i1 {predicate}, label %{inside}, label %{after}")
+    w.place(inside)
+    with w.scope():
+        parts = read()
+    w.do(f"br label %{after}")
+    inside = w.label
+    w.place(after)
+    return [w.let(f"phi {kind} [{zero}, %{before}], [{x}, %{inside}]", "l") for x in parts]
+
+
+def bools(w: Emitter, part: str, width: int) -> list[str]:
+    if width == 1:
+        return [w.let(f"icmp ne i8 {part}, 0")]
+    found = [w.let(f"extractelement <{width} x i8> {part}, i64 {n}") for n in range(width)]
+    return [w.let(f"icmp ne i8 {x}, 0") for x in found]
+
+
+def when(w: Emitter, predicate: str, do: Callable[[], None]) -> None:
+    """`do` under a predicate; "" for always."""
+    if not predicate:
+        do()
+        return
+    inside, after = w.new_label("do"), w.new_label("done")
+    w.do(f"br i1 {predicate}, label %{inside}, label %{after}")
+    w.place(inside)
+    with w.scope():
+        do()
+    w.do(f"br label %{after}")
+    w.place(after)
+
+
+def store(w: Emitter, op: thread.StoreMem) -> None:
+    dtype, count = op.value.dtype, len(op.offsets)
+    kind, aligned = in_memory(dtype, op.width), alignment(op, dtype)
+    pointers = Pointers(w, op, op.space)
+    if dtype.kind == "bool":
+        bits = w.spread(op.value, count * op.width)
+        parts = [bytes_of_bools(w, bits[i : i + op.width]) for i in range(0, len(bits), op.width)]
+    else:
+        parts = w.spread(op.value, count, op.width)
+    for predicate, numbers in groups(w, op.predicate, op.predicate_of, count):
+
+        def put(numbers: list[int] = numbers) -> None:
+            for n in numbers:
+                w.do(f"store {kind} {parts[n]}, {pointers.of(n)}, align {aligned}")
+
+        when(w, predicate, put)
+
+
+def bytes_of_bools(w: Emitter, bits: Sequence[str]) -> str:
+    wide = [w.let(f"zext i1 {x} to i8") for x in bits]
+    if len(wide) == 1:
+        return wide[0]
+    made = "poison"
+    for n, x in enumerate(wide):
+        made = w.let(f"insertelement <{len(wide)} x i8> {made}, i8 {x}, i64 {n}")
+    return made
+
+
+# kind: for signed integers, unsigned ones, floats; "" where there is none
+_ATOMICS = {
+    "add": ("add", "add", "fadd"),
+    "min": ("min", "umin", "fmin"),
+    "max": ("max", "umax", "fmax"),
+    "and": ("and", "and", ""),
+    "or": ("or", "or", ""),
+    "xor": ("xor", "xor", ""),
+    "exch": ("xchg", "xchg", "xchg"),
+}
+
+
+def atomic(w: Emitter, op: thread.AtomicMem) -> None:
+    dtype, count = op.value.dtype, len(op.offsets)
+    form = 2 if dtype.is_float else 0 if dtype.kind == "int" else 1
+    opcode = _ATOMICS.get(op.kind, ("", "", ""))[form]
+    if not opcode or dtype.kind == "bool" or (dtype.is_float and dtype.bits == 8):
+        raise TargetError(f"there is no atomic {op.kind} on {dtype}", op.loc)
+    kind = memory_type(dtype)
+    pointers = Pointers(w, op, op.space)
+    values = w.spread(op.value, count * op.width)
+    more = ATOMIC_METADATA if op.space == "global" else ""
+    results = ["0" if kind[0] == "i" else type_zero(dtype)] * (count * op.width)
+    zero = results[0]
+    for predicate, numbers in groups(w, op.predicate, op.predicate_of, count):
+
+        def update(numbers: list[int] = numbers) -> list[str]:
+            return [
+                w.let(
+                    f"atomicrmw {opcode} {pointers.of(n, k * dtype.bytes)}, {kind} {values[n * op.width + k]} "
+                    f'syncscope("agent") monotonic, align {dtype.bytes}{more}'
+                )
+                for n in numbers
+                for k in range(op.width)
+            ]
+
+        found = update() if not predicate else guarded(w, predicate, update, kind, zero)
+        places = [n * op.width + k for n in numbers for k in range(op.width)]
+        for at, x in zip(places, found, strict=True):
+            results[at] = x
+    if op.results:
+        w.define(op.result, results)
+
+
+def global_address(w: Emitter, op: thread.GlobalAddress) -> None:
+    """Accesses add the tensor's pointer themselves."""
+    w.define(op.result, ["0"])
+
+
+def buffer_address(w: Emitter, op: thread.BufferAddress) -> None:
+    """Where the buffer begins in its object, which holds the buffers that share its bytes, too."""
+    w.define(op.result, [str(w.starts.get(op.buffer, 0))])
+
+
+def nothing(w: Emitter, op: Op) -> None:
+    """No code."""
+
+
+EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
+    thread.LoadMem: load,
+    thread.StoreMem: store,
+    thread.AtomicMem: atomic,
+    thread.GlobalAddress: global_address,
+    thread.BufferAddress: buffer_address,
+    tile.Alloc: nothing,
+    tile.Join: nothing,
+    tile.Wait: nothing,
+    tile.NoToken: nothing,
+}

@@ -1,0 +1,218 @@
+"""What a wave does together: shuffles, mfma, barriers, and renaming registers.
+
+mfma is fed with A and B exchanged: the hardware's result has its rows in registers and its columns in lanes, so that
+computing the transpose gives a lane neighbours of one row of C, which are stored together. minitile/layout/atoms.py has
+the fragments as they are then.
+
+Sources: LLVM 22, IntrinsicsAMDGPU.td (operand types of mfma, ds_swizzle, update.dpp); "CDNA 3" Instruction Set
+Architecture, "DPP" (quad_perm, row_ror) and "DS_SWIZZLE_B32" (bit mask mode); "User Guide for AMDGPU Backend", "Memory
+Model gfx942" (what a fence at workgroup scope waits for).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from minitile.backends.amd.emitter import Emitter
+from minitile.backends.amd.llvm import scalar_type, type_of, vector
+from minitile.ir.core import Op
+from minitile.ir.diagnostics import InternalError, TargetError
+from minitile.ir.ops import thread
+from minitile.layout import MFMA_ATOMS
+
+
+@dataclass(frozen=True, slots=True)
+class Mfma:
+    """One instruction: `k` elements of each operand a lane takes at once, as the LLVM type `operand`."""
+
+    name: str
+    k: int
+    operand: str
+
+
+# By tile, dtype of the operands and target: an atom's fragment may be fed to several instructions in turn,
+# each with its part of K, which is the same part of both operands.
+
+
+def _instructions() -> dict[tuple[str, str, str], Mfma]:
+    found: dict[tuple[str, str, str], Mfma] = {}
+
+    def add(tile: str, dtype: str, arch: str, name: str, k: int, operand: str) -> None:
+        found[tile, dtype, arch] = Mfma(f"llvm.amdgcn.mfma.{name}", k, operand)
+
+    add("16x16", "f16", "gfx942", "f32.16x16x16f16", 4, "<4 x half>")
+    add("16x16", "bf16", "gfx942", "f32.16x16x16bf16.1k", 4, "<4 x i16>")
+    add("16x16", "f16", "gfx950", "f32.16x16x32.f16", 8, "<8 x half>")
+    add("16x16", "bf16", "gfx950", "f32.16x16x32.bf16", 8, "<8 x bfloat>")
+    add("16x16", "i8", "gfx942", "i32.16x16x32.i8", 8, "i64")
+    add("16x16", "i8", "gfx950", "i32.16x16x64.i8", 16, "<4 x i32>")
+    for arch in ("gfx942", "gfx950"):
+        add("16x16", "f32", arch, "f32.16x16x4f32", 1, "float")
+    for dtype, kind in (("e4m3", "fp8"), ("e5m2", "bf8")):  # gfx942 has other formats by these names
+        add("16x16", dtype, "gfx950", f"f32.16x16x32.{kind}.{kind}", 8, "i64")
+    return found
+
+
+INSTRUCTIONS = _instructions()
+
+
+def mma(w: Emitter, op: thread.MmaSync) -> None:
+    atom = MFMA_ATOMS[op.atom]
+    tile = f"{atom.m}x{atom.n}"
+    dtype, accumulator = op.a.dtype, op.c.dtype
+    form = INSTRUCTIONS.get((tile, dtype.name, w.target.lowering))
+    if form is None:
+        raise TargetError(f"{w.target} has no mfma {tile} on {dtype}", op.loc)
+    each, c_width = atom.a.num_regs, atom.c.num_regs
+    narrow = INSTRUCTIONS.get((tile, dtype.name, "gfx942"))
+    if each % form.k and narrow is not None:
+        form = narrow  # a fragment for half of the k
+    a, b = (_operands(w, v, form) for v in (op.a, op.b))
+    c = list(w.spread(op.c, thread.count_of(op.result.type) // c_width, c_width))
+    kind = type_of(accumulator, c_width)
+    m_count, n_count, k_count = op.repeats
+    per_atom = each // form.k
+    for k in range(k_count):
+        for part in range(per_atom):
+            for m in range(m_count):
+                x = a[(m * k_count + k) * per_atom + part]
+                for n in range(n_count):
+                    y = b[(n * k_count + k) * per_atom + part]
+                    at = m * n_count + n
+                    c[at] = w.call(form.name, kind, [*_pair(form, y, x), (kind, c[at]), *[("i32", "0")] * 3], "acc")
+    w.define(op.result, c, c_width)
+
+
+def _pair(form: Mfma, first: str, second: str) -> list[tuple[str, str]]:
+    return [(form.operand, first), (form.operand, second)]
+
+
+def _operands(w: Emitter, value: Any, form: Mfma) -> list[str]:
+    kind = type_of(value.dtype, form.k)
+    parts = w.parts(value, form.k)
+    return parts if kind == form.operand else [w.let(f"bitcast {kind} {x} to {form.operand}") for x in parts]
+
+
+# Shuffles ------------------------------------------------------------------------------------------------------------
+
+_QUAD_PERM = {1: 0xB1, 2: 0x4E, 3: 0x1B}  # [1,0,3,2], [2,3,0,1], [3,2,1,0]
+_ROW_ROTATE_8 = 0x128  # row_ror:8: the lane whose number within 16 differs by 8
+_ROW_MIRROR = {7: 0x141, 15: 0x140}  # row_half_mirror, row_mirror
+
+
+def shuffle_xor(w: Emitter, op: thread.ShuffleXor) -> None:
+    """Every register through a 32-bit move between lanes."""
+    source, result, dtype = op.a, op.result, op.a.dtype
+    words = w.words(source)
+    if words is not None:
+        w.define_words(result, [_from_lane(w, x, op.mask) for x in words])
+        return
+    kind = scalar_type(dtype)
+
+    def move(x: str) -> str:
+        if dtype.bits == 64:
+            pair = w.let(f"bitcast {kind} {x} to <2 x i32>")
+            halves = [w.let(f"extractelement <2 x i32> {pair}, i64 {n}") for n in range(2)]
+            moved = w.vector_of_words([_from_lane(w, h, op.mask) for h in halves])
+            return w.let(f"bitcast <2 x i32> {moved} to {kind}")
+        bits = x if kind[0] == "i" else w.let(f"bitcast {kind} {x} to i16")
+        narrow = kind if kind[0] == "i" else "i16"
+        wide = w.let(f"zext {narrow} {bits} to i32")
+        back = w.let(f"trunc i32 {_from_lane(w, wide, op.mask)} to {narrow}")
+        return back if kind[0] == "i" else w.let(f"bitcast i16 {back} to {kind}")
+
+    w.each(result, [source], 1, move)
+
+
+def _from_lane(w: Emitter, word: str, mask: int) -> str:
+    """The word of the lane whose number differs by `mask`."""
+    control = _QUAD_PERM.get(mask) or _ROW_MIRROR.get(mask) or (_ROW_ROTATE_8 if mask == 8 else None)
+    if control is not None:
+        numbers = [("i32", str(control)), ("i32", "15"), ("i32", "15"), ("i1", "true")]
+        return w.call("llvm.amdgcn.update.dpp.i32", "i32", [("i32", "poison"), ("i32", word), *numbers])
+    if mask < 32:
+        return w.call("llvm.amdgcn.ds.swizzle", "i32", [("i32", word), ("i32", str(mask << 10 | 0x1F))])
+    low = w.call("llvm.amdgcn.mbcnt.lo", "i32", [("i32", "-1"), ("i32", "0")])
+    lane = w.call("llvm.amdgcn.mbcnt.hi", "i32", [("i32", "-1"), ("i32", low)], "lane")
+    other = w.let(f"xor i32 {lane}, {mask}")
+    place = w.let(f"shl i32 {other}, 2")
+    return w.call("llvm.amdgcn.ds.bpermute", "i32", [("i32", place), ("i32", word)])
+
+
+# Barriers ------------------------------------------------------------------------------------------------------------
+
+
+def barrier(w: Emitter, op: thread.Barrier) -> None:
+    if op.id or op.threads is not None:
+        raise InternalError(f"a barrier of some threads alone on {w.target}", op.loc)
+    what = "" if w.shares_global else ", !mmra !1"
+    w.do(f'fence syncscope("workgroup") release{what}')
+    w.call("llvm.amdgcn.s.barrier", "void", [])
+    w.do(f'fence syncscope("workgroup") acquire{what}')
+
+
+def trap(w: Emitter, op: thread.Trap) -> None:
+    w.call("llvm.trap", "void", [])
+
+
+# Registers -----------------------------------------------------------------------------------------------------------
+
+
+def special(w: Emitter, op: thread.Special) -> None:
+    name, _, axis = op.register.partition(".")
+    if name not in ("tid", "ctaid") or axis not in "xyz":
+        raise InternalError(f"no special register {op.register} on {w.target}", op.loc)
+    if name == "tid" and axis != "x":
+        w.define(op.result, ["0"])
+        return
+    w.specials.add(op.register)
+    kind = "workitem" if name == "tid" else "workgroup"
+    w.define(op.result, [w.call(f"llvm.amdgcn.{kind}.id.{axis}", "i32", [], op.result.name or op.register)])
+
+
+def pick(w: Emitter, op: thread.Pick) -> None:
+    """Whole parts stay whole."""
+    count = thread.count_of(op.a.type)
+    if count == 1:
+        x = w.element(op.a)
+        w.define(op.result, [x] * len(op.indices))
+        return
+    for width, parts in sorted(w.forms(op.a).items(), reverse=True):
+        numbers = _whole_parts(op.indices, width)
+        if numbers is not None:
+            w.define(op.result, [parts[n] for n in numbers], width)
+            return
+    elements = w.parts(op.a)
+    w.define(op.result, [elements[i] for i in op.indices])
+
+
+def _whole_parts(indices: Sequence[int], width: int) -> list[int] | None:
+    if len(indices) % width or any(i % width != n % width for n, i in enumerate(indices)):
+        return None
+    numbers = [indices[n] // width for n in range(0, len(indices), width)]
+    return numbers if all(i // width == numbers[n // width] for n, i in enumerate(indices)) else None
+
+
+def concat(w: Emitter, op: thread.Concat) -> None:
+    common = set.intersection(*(set(w.forms(v)) for v in op.values))
+    width = max(common, default=1)
+    w.define(op.result, [part for v in op.values for part in w.parts(v, width)], width)
+
+
+def offsets(w: Emitter, op: thread.Offsets) -> None:
+    a, kind = w.element(op.a), vector(scalar_type(op.a.dtype), 1)
+    w.define(op.result, [w.let(f"add {kind} {a}, {c}") if c else a for c in op.constants])
+
+
+EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
+    thread.MmaSync: mma,
+    thread.ShuffleXor: shuffle_xor,
+    thread.Barrier: barrier,
+    thread.Trap: trap,
+    thread.Special: special,
+    thread.Pick: pick,
+    thread.Concat: concat,
+    thread.Offsets: offsets,
+}

@@ -1,0 +1,134 @@
+"""Thread IR to thread IR that the LLVM writer's tables know.
+
+    floats      f16, f32 and f64 stay. bf16 and fp8 are computed in f32, each operation rounded to its dtype; what only
+                moves or flips bits stays. exp and its like are those of passes/expand_math.py, in f32.
+    fp8         conversions are integer arithmetic (gfx942's own are of other formats: no infinities, another bias)
+    integers    stay; floordiv and floormod as in passes/legalizer.py
+    casts       from and to bf16 through f32; 32- and 64-bit integers through f64, whose one rounding is then LLVM's
+
+v_log_f32 and v_exp_f32 flush subnormals; llvm.exp2 and llvm.log2 scale around that. v_rsq_f32 is scaled here.
+
+Source: "CDNA 3" Instruction Set Architecture, chapter "Vector ALU Operations" (precision and denormals of the
+transcendental instructions); LLVM 22, "User Guide for AMDGPU Backend", "LLVM IR Intrinsics".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitile.backends.amd.ops import Intrinsic
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.diagnostics import TargetError
+from minitile.ir.ops import arith, thread
+from minitile.ir.rewrite import ERASE
+from minitile.ir.types import bf16, bool_, e4m3, e5m2, f32, f64
+from minitile.passes.expand_fp8 import decode, encode
+from minitile.passes.expand_math import FUNCTIONS
+from minitile.passes.legalizer import Legalizer, Rule, floordiv, floormod, function
+from minitile.target import Target
+
+_FP8 = (e4m3, e5m2)
+_IN_F32 = (bf16, *_FP8)
+
+
+def legalize(kernel: Kernel, target: Target) -> None:
+    """Rewrites the kernel in place. Raises TargetError for what the target cannot do."""
+    _silence_assertions(kernel.body)
+    Legalizer(kernel, target, _RULES, _native).run(kernel)
+
+
+def _silence_assertions(block: Block) -> None:
+    """There is no printing on the device: an assertion that fails traps without a word."""
+    followers = zip(block.ops, [*block.ops[1:], None], strict=True)
+    block.ops = [
+        op for op, after in followers if not (isinstance(op, thread.Printf) and isinstance(after, thread.Trap))
+    ]
+    for op in block.ops:
+        for region in op.regions:
+            _silence_assertions(region)
+
+
+def _native(self: Legalizer, name: str, x: Value) -> Value:
+    if name != "rsqrt":
+        return self.make(Intrinsic((x,), f"llvm.{name}.f32", f32))
+    tiny = self.make(arith.Cmp(x, self.const(2.0**-126, x), "lt"))
+    scaled = self.make(arith.Select(tiny, self.make(arith.Mul(x, self.const(2.0**24, x))), x))
+    root = self.make(Intrinsic((scaled,), "llvm.amdgcn.rsq.f32", f32))
+    return self.make(arith.Select(tiny, self.make(arith.Mul(root, self.const(2.0**12, x))), root))
+
+
+def _arithmetic(self: Legalizer, op: Any) -> Value | None:
+    dtype = op.result.dtype
+    if dtype in _IN_F32:
+        return self.again(arith.Cast(self.in_dtype(op, f32), dtype))
+    return None
+
+
+def _fma(self: Legalizer, op: arith.Fma) -> Value | None:
+    if op.result.dtype.is_int:
+        return self.make(arith.Add(self.make(arith.Mul(op.a, op.b)), op.c))
+    return _arithmetic(self, op)
+
+
+def _neg(self: Legalizer, op: arith.Neg) -> Value | None:
+    return None if op.a.dtype is bf16 else _arithmetic(self, op)
+
+
+def _abs(self: Legalizer, op: arith.Abs) -> Value | None:
+    return op.a if op.a.dtype.kind == "uint" else _arithmetic(self, op)
+
+
+def _rounding(self: Legalizer, op: Any) -> Value | None:
+    """floor, ceil, round and trunc leave integers as they are."""
+    return op.a if op.a.dtype.is_int else _arithmetic(self, op)
+
+
+def _min_max(self: Legalizer, op: Any) -> Value | None:
+    if op.result.dtype is bool_:
+        return self.make((arith.And if isinstance(op, arith.Min) else arith.Or)(op.a, op.b))
+    return _arithmetic(self, op)
+
+
+def _cmp(self: Legalizer, op: arith.Cmp) -> Value | None:
+    return self.in_dtype(op, f32) if op.a.dtype in _IN_F32 else None
+
+
+def _cast(self: Legalizer, op: arith.Cast) -> Value | None:
+    source, to = op.a.dtype, op.to
+    if source is to:
+        return op.a
+    if source in _FP8:
+        return self.again(arith.Cast(decode(self.b, op.a), to))
+    if to in _FP8:
+        return encode(self.b, self.again(arith.Cast(op.a, f32)), to)
+    if source is bf16 and to is not f32:
+        return self.again(arith.Cast(self.cast(op.a, f32), to))
+    if to is bf16 and not source.is_float:
+        return self.cast(op.a, f64 if source.bits >= 32 else f32, bf16)
+    return None
+
+
+def _printf(self: Legalizer, op: thread.Printf) -> None:
+    raise TargetError(f"there is no printing on {self.target}", op.loc, "run it in the simulator of another target")
+
+
+def _erase(self: Legalizer, op: Op) -> tuple[Value, ...]:
+    return ERASE
+
+
+_ARITHMETIC = (arith.Add, arith.Sub, arith.Mul, arith.Div, arith.Sqrt)
+_RULES: dict[type[Op], Rule] = {
+    **dict.fromkeys(_ARITHMETIC, _arithmetic),
+    **dict.fromkeys((arith.Floor, arith.Ceil, arith.Round, arith.Trunc), _rounding),
+    **dict.fromkeys((arith.Min, arith.Max), _min_max),
+    **dict.fromkeys(FUNCTIONS, function),
+    arith.Fma: _fma,
+    arith.Neg: _neg,
+    arith.Abs: _abs,
+    arith.FloorDiv: floordiv,
+    arith.FloorMod: floormod,
+    arith.Cmp: _cmp,
+    arith.Cast: _cast,
+    thread.Printf: _printf,
+    arith.Assume: _erase,
+}

@@ -100,7 +100,7 @@ def widened(self: Legalizer, op: Op) -> Value:
 
 
 def function(self: Legalizer, op: Any) -> Value | None:
-    """exp and its like: in f32, by the expansions of legalize_math."""
+    """exp and its like: in f32, by the expansions of expand_math."""
     dtype = op.a.dtype
     if dtype is f64:
         raise TargetError(

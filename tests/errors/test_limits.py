@@ -116,6 +116,7 @@ def test_half_a_wave(shows):
         KERNEL,
         ["threads=96: on gfx942 a block has a multiple of 64 threads"],
         "use threads=128",
+        caret=KERNEL.removeprefix("with ").removesuffix(" as (bx, by):"),
     )
 
 

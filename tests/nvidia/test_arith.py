@@ -253,7 +253,7 @@ ABSOLUTE = (arith.Sin, arith.Cos)
 
 @pytest.mark.parametrize("op", FUNCTIONS, ids=lambda op: op.mnemonic)
 def test_function_errors(op: type[Op]) -> None:
-    """No greater than legalize_math says, near 1 and 0 too."""
+    """No greater than expand_math says, near 1 and 0 too."""
     reference, limit, (low, high) = FUNCTIONS[op]
     rng = np.random.default_rng(10)
     if low > 0:

@@ -35,13 +35,14 @@ from minitile.target import TARGETS
 if TYPE_CHECKING:
     from minitile.runtime.buffers import DeviceArray
 
-TEXTS = ("traced_ir", "tile_ir", "thread_ir", "ptx")
-EMIT = (*TEXTS, "cubin", "launch")
+TEXTS = ("traced_ir", "tile_ir", "thread_ir", "ptx", "llvm", "gcn")
+BINARIES = {"cubin": "nvidia", "hsaco": "amd"}
+EMIT = (*TEXTS, *BINARIES, "launch")
 
 
 def add_compile(parser: argparse.ArgumentParser) -> None:
     _add_kernel(parser, "a tensor that the kernel is compiled for: bf16[8192,8192]; f32[M,64] where a size is unknown")
-    parser.add_argument("--emit", choices=EMIT, help="what to write (default ptx); launch: the launch as JSON")
+    parser.add_argument("--emit", choices=EMIT, help="what to write (default ptx or gcn); launch: the launch as JSON")
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: standard output)")
     parser.add_argument("--explain", action="store_true", help="say what came out: costs, memory, instructions, times")
 
@@ -70,7 +71,7 @@ def compile_command(args: argparse.Namespace) -> int:
         # What was asked for has standard output to itself.
         print(explain(compiled), file=sys.stderr if args.emit and not args.output else sys.stdout)
     if args.emit or args.output or not args.explain:
-        _write(_emitted(compiled, args.emit or "ptx"), args.output)
+        _write(_emitted(compiled, args.emit or list(compiled.asm)[-1]), args.output)
     return 0
 
 
@@ -207,17 +208,19 @@ def _compile(kernel: Kernel, tensors: Sequence[Any], args: argparse.Namespace, a
 
 
 def _emitted(compiled: CompiledKernel, what: str) -> str | bytes:
-    if what == "cubin":
+    if BINARIES.get(what) == compiled.target.vendor:
         return compiled.binary
     if what == "launch":
         return json.dumps(compiled.launch_info.to_json(), indent=2) + "\n"
+    if what not in compiled.asm:
+        raise MinitileError(f"there is no {what} for {compiled.target}", hint=f"there are {', '.join(compiled.asm)}")
     return compiled.asm[what]
 
 
 def _write(content: str | bytes, output: str | None) -> None:
     if output is None:
         if isinstance(content, bytes) and sys.stdout.isatty():
-            raise MinitileError("a cubin is not for the screen", hint="add -o FILE")
+            raise MinitileError("a binary is not for the screen", hint="add -o FILE")
         sys.stdout.flush()
         sys.stdout.buffer.write(content) if isinstance(content, bytes) else sys.stdout.write(content)
         return

@@ -32,6 +32,9 @@ _TELLING = re.compile(
     r"|fence\.proxy|(?:ld|st)\.(?:global|shared|local)|atom|red|bar|barrier|shfl)([\w.:]*)",
     re.MULTILINE,
 )
+_TELLING_GCN = re.compile(
+    r"^\s+(v_mfma_\w+|ds_\w+|(?:global|buffer|scratch|flat)_\w+|s_barrier|s_waitcnt)\b()", re.MULTILINE
+)
 
 
 def explain(compiled: CompiledKernel) -> str:
@@ -44,7 +47,7 @@ def explain(compiled: CompiledKernel) -> str:
         *(("shared", text) for text in _shared(compiled)),
         *(("note", text) for text in compiled.notes),
         ("assembled", assembled),
-        ("instructions", _instructions(compiled.asm["ptx"])),
+        ("instructions", _instructions(compiled.text)),
         ("times", _times(compiled)),
     ]
     body = "\n".join(f"  {name:<12} {text}" for name, text in lines)
@@ -77,6 +80,8 @@ def _shared(compiled: CompiledKernel) -> Iterator[str]:
 
 
 def _assembled(compiled: CompiledKernel) -> str:
+    if compiled.target.vendor == "amd":
+        return f"{compiled.registers} vector registers per thread, {compiled.spills} bytes of scratch"
     try:
         found = compiled.assembled
     except AssemblerMissing as error:
@@ -87,8 +92,9 @@ def _assembled(compiled: CompiledKernel) -> str:
     return f"{costs}, cubin of {size} bytes for {found.arch} by {found.assembler}"
 
 
-def _instructions(ptx: str) -> str:
-    counts = Counter(_name(kind, rest) for kind, rest in _TELLING.findall(ptx))
+def _instructions(text: str) -> str:
+    found = _TELLING.findall(text) or _TELLING_GCN.findall(text)
+    counts = Counter(_name(kind, rest) for kind, rest in found)
     return ", ".join(f"{count} {name}" for name, count in counts.most_common()) or "none that touch memory"
 
 

@@ -413,7 +413,9 @@ class CompiledKernel:
     @property
     @for_users
     def assembled(self) -> Assembled:
-        """The cubin for the target with what the assembler says of it."""
+        """The cubin for the target with what the assembler says of it; for NVIDIA targets."""
+        if self.target.vendor != "nvidia":
+            raise TargetError(f"no cubin is assembled for {self.target}", hint="see .binary, .registers and .spills")
         known = self.target.arch in self.executable.assembled
         start = time.perf_counter()
         found = self.executable.assemble(self.target.arch)
@@ -424,20 +426,33 @@ class CompiledKernel:
     @property
     @for_users
     def binary(self) -> bytes:
-        """The cubin. Raises AssemblerMissing where no assembler is installed. A kernel with wgmma wants a
+        """The cubin, or AMD's code object (hsaco). Raises AssemblerMissing where no assembler, TargetError where no
+        linker is installed. A kernel with wgmma wants a
         `ptxas`: where there is none, the cubin may be slower than what a launch runs, with an AssemblerWarning."""
+        if self.target.vendor == "amd":
+            from minitile.backends.amd.link import link
+
+            return link(self.asm["llvm"], self.target)
         return self.assembled.cubin
 
     @property
     @for_users
     def registers(self) -> int:
         """Registers per thread: of what was launched, else of the cubin."""
+        if self.target.vendor == "amd":
+            from minitile.backends.amd.check import costs
+
+            return costs(self.text).vgprs
         return self.executable.costs(self.target.arch).registers
 
     @property
     @for_users
     def spills(self) -> int:
         """Bytes per thread that are spilled (stores plus loads), likewise."""
+        if self.target.vendor == "amd":
+            from minitile.backends.amd.check import costs as amd_costs
+
+            return amd_costs(self.text).scratch
         costs = self.executable.costs(self.target.arch)
         return costs.spill_stores + costs.spill_loads
 

@@ -1,8 +1,8 @@
 """Reads the assembly that LLVM returns: what a kernel costs, and what it must not contain.
 
-A call (s_swappc) is a misspelt intrinsic or a library function that does not exist. A barrier with LDS writes of the
-own wave still under way would hand over what is not there yet: LLVM was asked by fences to wait, and this makes sure
-that it did.
+A call (s_swappc) is a misspelt intrinsic or a library function that does not exist. A barrier with LDS accesses of
+the own wave still under way would hand over what is not there yet, or let others overwrite what is still to be read:
+LLVM was asked by fences to wait, and this makes sure that it did.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def check(text: str, target: Target) -> None:
         raise InternalError(f"LLVM left LDS accesses outstanding at the barrier in line {line} of its assembly")
 
 
-_COUNTED = re.compile(r"^\s+(ds_(?:write|read|add|min|max|and|or|xor|cmpst|wrxchg|rtn)\w*|s_waitcnt|s_barrier)\b(.*)$")
+_COUNTED = re.compile(r"^\s+(ds_\w+|s_waitcnt|s_barrier)\b(.*)$")
 
 
 def unwaited_barrier(text: str) -> int:
-    """The number of the first line with an s_barrier that LDS writes of the same block of code may pass; 0 if there is
-    none. Blocks are looked at one by one: a write that ends in another block is LLVM's own bookkeeping to follow."""
+    """The number of the first line with an s_barrier that LDS accesses of the same block of code may pass; 0 if there is
+    none. Blocks are looked at one by one: an access that ends in another block is LLVM's own bookkeeping to follow."""
     pending = False
     for number, line in enumerate(text.splitlines(), 1):
         if line and not line[0].isspace():
@@ -77,6 +77,6 @@ def unwaited_barrier(text: str) -> int:
         elif opcode == "s_waitcnt":
             if "lgkmcnt(0)" in operands:
                 pending = False
-        elif not opcode.startswith("ds_read"):
+        else:
             pending = True
     return 0

@@ -277,7 +277,7 @@ def compare_machine_code(random: Random, n: int) -> None:
         given = arrays(n)
         args = [given[name] if kind == "pointer" else np.int32(n) for name, kind, *_ in compiled.params]
         report = run_ptx(
-            compiled.ptx,
+            compiled.assembly["ptx"],
             compiled.entry,
             (1, 1, 1),
             compiled.block,

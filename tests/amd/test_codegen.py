@@ -1,0 +1,170 @@
+"""LLVM in a process of its own: every intrinsic of the table compiles, what does not compile is an error and no death,
+and what must not run is refused."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from minitile.backends.amd import codegen
+from minitile.backends.amd.check import check, costs, unwaited_barrier
+from minitile.backends.amd.table import ALLOWED
+from minitile.ir.diagnostics import InternalError, TargetError
+from minitile.target import TARGETS
+
+pytest.importorskip("llvmlite")
+GFX = [TARGETS[name] for name in ("gfx942", "gfx950")]
+TYPES = {"f64": "double", "f32": "float", "f16": "half", "v2f16": "<2 x half>"}
+
+
+@pytest.fixture(autouse=True)
+def _without_cache(monkeypatch):
+    monkeypatch.setenv("MINITILE_CACHE", "0")
+
+
+def kernel(body: str, declarations: str = "") -> str:
+    return (
+        'target triple = "amdgcn-amd-amdhsa"\n'
+        "define amdgpu_kernel void @k(ptr addrspace(1) %p) {\n"
+        f"{body}\n  ret void\n}}\n{declarations}\n"
+    )
+
+
+MFMA = {  # what the name says after llvm.amdgcn.mfma.: accumulator, operand
+    "f32.16x16x4f32": ("<4 x float>", "float"),
+    "f32.16x16x16f16": ("<4 x float>", "<4 x half>"),
+    "f32.16x16x16bf16.1k": ("<4 x float>", "<4 x i16>"),
+    "i32.16x16x32.i8": ("<4 x i32>", "i64"),
+    "f32.16x16x32.f16": ("<4 x float>", "<8 x half>"),
+    "f32.16x16x32.bf16": ("<4 x float>", "<8 x bfloat>"),
+    "i32.16x16x64.i8": ("<4 x i32>", "<4 x i32>"),
+    "f32.16x16x32.fp8.fp8": ("<4 x float>", "i64"),
+    "f32.16x16x32.bf8.bf8": ("<4 x float>", "i64"),
+}
+OTHERS = {
+    "llvm.amdgcn.workitem.id.x": ("i32", []),
+    **{f"llvm.amdgcn.workgroup.id.{axis}": ("i32", []) for axis in "xyz"},
+    "llvm.amdgcn.s.barrier": ("void", []),
+    "llvm.amdgcn.mbcnt.lo": ("i32", ["i32 -1", "i32 0"]),
+    "llvm.amdgcn.mbcnt.hi": ("i32", ["i32 -1", "i32 0"]),
+    "llvm.amdgcn.ds.bpermute": ("i32", ["i32", "i32"]),
+    "llvm.amdgcn.ds.swizzle": ("i32", ["i32", "i32 1055"]),
+    "llvm.amdgcn.update.dpp.i32": ("i32", ["i32", "i32", "i32 177", "i32 15", "i32 15", "i1 true"]),
+    "llvm.amdgcn.rsq.f32": ("float", ["float"]),
+    "llvm.trap": ("void", []),
+}
+
+
+def signature(name: str) -> tuple[str, list[str]]:
+    """Result and arguments; an argument without a value is loaded."""
+    if name in OTHERS:
+        return OTHERS[name]
+    if name.startswith("llvm.amdgcn.mfma."):
+        c, operand = MFMA[name.removeprefix("llvm.amdgcn.mfma.")]
+        return c, [operand, operand, c, "i32 0", "i32 0", "i32 0"]
+    saturating = re.fullmatch(r"llvm\.fpto[su]i\.sat\.(i\d+)\.(\w+)", name)
+    if saturating:
+        return saturating.group(1), [TYPES[saturating.group(2)]]
+    function, kind = re.fullmatch(r"llvm\.(\w+)\.(\w+)", name).groups()
+    kind = TYPES.get(kind, kind)
+    count = {"fma": 3}.get(function, 2 if function in ("minnum", "maxnum", "smin", "smax", "umin", "umax") else 1)
+    return kind, [kind] * count + (["i1 false"] if function == "abs" else [])
+
+
+@pytest.mark.parametrize("target", GFX, ids=str)
+def test_the_table(target):
+    """All of it in one kernel; a name or type that LLVM does not know would be a call, or the end of its process."""
+    lines, declarations = [], []
+    for number, name in enumerate(sorted(ALLOWED[target.lowering])):
+        result, arguments = signature(name)
+        given = []
+        for n, argument in enumerate(arguments):
+            if not argument.split()[-1].lstrip("-").isdigit() and argument.split()[-1] not in ("true", "false"):
+                lines.append(f"  %a{number}.{n} = load volatile {argument}, ptr addrspace(1) %p")
+                argument = f"{argument} %a{number}.{n}"
+            given.append(argument)
+        types = [a.rsplit(" ", 1)[0] if not a.startswith("<") else a[: a.index(">") + 1] for a in given]
+        call = f"call {result} @{name}({', '.join(given)})"
+        if result == "void":
+            lines.append(f"  {call}")
+        else:
+            lines.append(f"  %r{number} = {call}")
+            lines.append(f"  store volatile {result} %r{number}, ptr addrspace(1) %p")
+        declarations.append(f"declare {result} @{name}({', '.join(types)})")
+    text = codegen.generate(kernel("\n".join(lines), "\n".join(declarations)), target)
+    assert costs(text).vgpr_spills == 0
+
+
+def test_what_llvm_cannot_select_is_an_error():
+    bad = kernel(
+        "  %r = call <4 x float> @llvm.amdgcn.mfma.f32.16x16x8.xf32("
+        "<2 x float> zeroinitializer, <2 x float> zeroinitializer, <4 x float> zeroinitializer, i32 0, i32 0, i32 0)\n"
+        "  store <4 x float> %r, ptr addrspace(1) %p",
+        "declare <4 x float> @llvm.amdgcn.mfma.f32.16x16x8.xf32(<2 x float>, <2 x float>, <4 x float>, i32, i32, i32)",
+    )
+    with pytest.raises(InternalError, match=r"LLVM gave up on the kernel: .*[Cc]annot select"):
+        codegen.generate(bad, TARGETS["gfx950"])
+    # and the next one is served
+    assert "s_endpgm" in codegen.generate(kernel(""), TARGETS["gfx950"])
+
+
+def test_too_much_lds_is_an_error():
+    """LLVM ends its process for this as well."""
+    text = (
+        "@big = internal addrspace(3) global [70000 x i8] poison\n"
+        "define amdgpu_kernel void @k(i32 %n) {\n"
+        "  %q = getelementptr i8, ptr addrspace(3) @big, i32 %n\n"
+        "  store volatile i8 1, ptr addrspace(3) %q\n  ret void\n}\n"
+    )
+    with pytest.raises(InternalError, match=r"exceeds limit|70000"):
+        codegen.generate('target triple = "amdgcn-amd-amdhsa"\n' + text, TARGETS["gfx942"])
+
+
+def test_malformed_text_is_an_error():
+    with pytest.raises(InternalError, match="LLVM refuses the kernel's text"):
+        codegen.generate(kernel("  %x = add i32 1, %nothing"), TARGETS["gfx942"])
+
+
+def test_a_call_is_refused():
+    misspelt = kernel("  call void @llvm_amdgcn_s_barrier()", "declare void @llvm_amdgcn_s_barrier()")
+    with pytest.raises(InternalError, match="made a call"):
+        codegen.generate(misspelt, TARGETS["gfx942"])
+
+
+def test_without_llvmlite(monkeypatch):
+    monkeypatch.setattr(codegen, "_installed", lambda: False)
+    with pytest.raises(TargetError, match="needs llvmlite, which is not installed") as caught:
+        codegen.generate(kernel(""), TARGETS["gfx942"])
+    assert "minitile[amd]" in caught.value.hint
+
+
+def test_an_old_llvmlite(monkeypatch):
+    monkeypatch.setattr(codegen.importlib.metadata, "version", lambda name: "0.44.0")
+    with pytest.raises(TargetError, match=r"llvmlite 0\.50 or newer, not 0\.44\.0"):
+        codegen.generate(kernel(""), TARGETS["gfx942"])
+
+
+UNWAITED = "\tds_write_b32 v0, v1\n\ts_waitcnt vmcnt(0)\n\ts_barrier\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (UNWAITED, 3),
+        (UNWAITED.replace("vmcnt(0)", "vmcnt(0) lgkmcnt(0)"), 0),
+        (UNWAITED.replace("vmcnt(0)", "lgkmcnt(1)"), 3),
+        ("\tds_read_b32 v0, v1\n\ts_barrier\n", 2),
+        ("\ts_barrier\n\tds_write_b32 v0, v1\n", 0),
+    ],
+)
+def test_barriers_wait_for_writes(text, line):
+    assert unwaited_barrier(text) == line
+
+
+def test_costs_are_read_from_the_metadata():
+    text = codegen.generate(kernel("  store i32 7, ptr addrspace(1) %p"), TARGETS["gfx942"])
+    check(text, TARGETS["gfx942"])
+    found = costs(text)
+    assert 0 < found.vgprs < 8
+    assert (found.vgpr_spills, found.sgpr_spills, found.scratch, found.lds) == (0, 0, 0, 0)

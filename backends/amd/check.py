@@ -61,7 +61,7 @@ _COUNTED = re.compile(r"^\s+(ds_\w+|s_waitcnt|s_barrier)\b(.*)$")
 
 def unwaited_barrier(text: str) -> int:
     """The number of the first line with an s_barrier that LDS accesses of the same block of code may pass; 0 if there
-    is none. Blocks are looked at one by one: an access that ends in another block is LLVM's own bookkeeping to follow."""
+    is none. Blocks are looked at one by one: what ends in another block is LLVM's own bookkeeping to follow."""
     pending = False
     for number, line in enumerate(text.splitlines(), 1):
         if line and not line[0].isspace():

@@ -15,6 +15,7 @@ from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError, ResourceError
 from minitile.ir.ops import arith, control
 from minitile.ir.printer import print_kernel
+from minitile.passes.complete_stores import complete_stores
 from minitile.passes.count_tokens import count_tokens
 from minitile.passes.cse import cse
 from minitile.passes.dead_code import dead_code
@@ -29,6 +30,7 @@ from minitile.passes.manager import Pass, PassContext, run_passes
 from minitile.passes.parallel_to_tiles import parallel_to_tiles
 from minitile.passes.place_shared import place_shared
 from minitile.passes.prefetch_fragments import prefetch_fragments
+from minitile.passes.proxy_fence import proxy_fence
 from minitile.passes.simplify import simplify
 from minitile.passes.skew import skew
 from minitile.passes.software_pipeline import software_pipeline
@@ -74,11 +76,13 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     ("licm", licm),
     ("spread_copies", spread_copies),
     ("prefetch_fragments", prefetch_fragments),
-    # Synchronisation last: placement decides which bytes two buffers share, barriers which accesses those are, and only
-    # then is it known which asynchronous groups are outstanding at a wait.
+    # Synchronisation last: placement decides which bytes two buffers share, barriers which accesses those are, fences
+    # stand in front of barriers, and only then is it known which asynchronous groups are outstanding at a wait.
+    ("complete_stores", complete_stores),
     ("place_shared", place_shared),
     ("delay_waits", delay_waits),
     ("thread_barriers", thread_barriers),
+    ("proxy_fence", proxy_fence),
     ("count_tokens", count_tokens),
     ("induction", induction),
     # What induction has replaced would keep registers busy through its loop.

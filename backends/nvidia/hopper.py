@@ -161,6 +161,7 @@ def tma_copy(low: Lowering, op: roles.TmaCopy) -> None:
                 low.get(op.index),
                 low.get(op.channel),
                 name,
+                tensor=low.get(op.src),
                 predicate=low.once["elected"],
             )
         )

@@ -55,12 +55,14 @@ class Sync:
               other side; "meet": both at once, by all the threads that take part
     on        what the two sides have in common: the buffer of barrier words, or a barrier's number
     threads   "all": each thread that comes here takes part; "one": an elected one does, for those it has met
+    count     how many threads meet, where it is not all of those that come here together
     scope     "cta" or "cluster"
     """
 
     kind: str
     on: object
     threads: str = "all"
+    count: int | None = None
     scope: str = "cta"
 
     @property

@@ -31,7 +31,7 @@ def fence(scope: str) -> None:
     trace = tile_scope("T.fence")
     if scope not in _SCOPES:
         raise trace.error(f"T.fence({scope!r})", f"scopes are {', '.join(_SCOPES)}")
-    trace.b.emit(fences.ProxyFence("shared") if scope == "async_shared" else fences.MemoryFence(scope))
+    trace.b.emit(fences.ProxyFence(space="shared") if scope == "async_shared" else fences.MemoryFence(scope))
 
 
 def fence_proxy_async() -> None:
@@ -47,7 +47,7 @@ class HintScope:
 
     @contextmanager
     def traced(self, trace: Trace) -> Iterator[None]:
-        trace.b.emit(fences.ProxyHint(self.scope))
+        trace.b.emit(fences.ProxyHint(scope=self.scope))
         yield
         trace.b.emit(fences.ProxyHint(end=True))
 

@@ -92,7 +92,7 @@ def conflict(a: Touch, b: Touch) -> bool:
         return False
     if a.thread is not None and a.thread == b.thread:
         return False
-    return _overlap(a, b)
+    return overlap(a, b)
 
 
 def group_of(a: Touch, b: Touch) -> int | None:
@@ -101,7 +101,8 @@ def group_of(a: Touch, b: Touch) -> int | None:
     return alloc.shared_by if isinstance(alloc, Alloc) else None
 
 
-def _overlap(a: Touch, b: Touch) -> bool:
+def overlap(a: Touch, b: Touch) -> bool:
+    """Whether two touches may reach the same bytes."""
     if a.mem is None or b.mem is None:
         return True
     if a.mem is b.mem:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import ResourceError
-from minitile.ir.ops import control, tile
+from minitile.ir.ops import control, roles, tile
 from minitile.ir.types import TokenType
 from minitile.passes.manager import PassContext
 
@@ -97,7 +97,7 @@ class _Walk:
                 self.lives[op.result] = Life(op, len(loops), self.number)
         elif isinstance(op, tile.Join):
             self.flow(op.result, op.tokens)
-        elif isinstance(op, tile.Wait):
+        elif isinstance(op, (tile.Wait, roles.Await)):
             self.waits.append((op.token, self.number, loops))
         elif op.regions:
             self.control(op)

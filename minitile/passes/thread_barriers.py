@@ -11,9 +11,10 @@
 A forward walk keeps the pending touches: all accesses since the last barrier on some path. Before an operation that
 conflicts with one of them (hazards.py) goes a barrier, and nothing is pending any more.
 
-Asynchronous writes   When issued they must not meet what is pending (somebody may still be reading there); from then on
+Asynchronous accesses When issued they must not meet what is pending (somebody may still be reading there); from then on
                       they are their token's. A `wait` for the token makes them pending: done for the thread that has
                       waited, not yet known to the others. Tokens are followed through join, branches and loops.
+                      What a channel completes is known to whoever has received it, and never pending.
 Loops                 The body is walked until what is pending at its head no longer grows: the touches of the previous
                       iteration, in this one's terms. What was pending before the loop is settled by a barrier in front
                       of it, if a barrier inside would be needed for that alone.
@@ -181,7 +182,7 @@ class _Walk:
                 self.structured(op, state, before)
             elif self.is_barrier(op):
                 state.pending = _NONE
-            elif isinstance(op, tile.Wait):
+            elif isinstance(op, (tile.Wait, roles.Await)):
                 state.pending |= _ended(op, state)
             elif isinstance(op, tile.Join):
                 state.tokens[op.result] = _NONE.union(*[state.tokens.get(t, _NONE) for t in op.tokens])
@@ -193,13 +194,15 @@ class _Walk:
         return isinstance(op, thread.Barrier) and op.threads in (None, self.threads)
 
     def touches_of(self, op: Op, single: object = None) -> list[tuple[Touch, Value | None]]:
-        """The accesses of an operation that other threads can see, each with its token; a channel orders its own."""
+        """The accesses of an operation that other threads can see, each with what completes it: a token, or the buffer
+        of a channel's barrier words. Those words are none."""
         found = self.touches.get(op)
         if found is None:
             found = self.touches[op] = [
-                (touch(op, a, single, self.facts), a.token)
+                (touch(op, a, single, self.facts), a.token if a.channel is None else a.channel)
                 for a in op.accesses()
-                if a.channel is None and not is_private(a)
+                if a.channel is not a.mem or a.mem is None
+                if not is_private(a)
             ]
         if self.first:
             return [(moved(t, self.first), token) for t, token in found]
@@ -209,10 +212,10 @@ class _Walk:
         touches = self.touches_of(op)
         self.settle_conflicts(op, [t for t, _ in touches], state, before)
         for t, token in touches:
-            if token is not None:
-                state.tokens[token] = state.tokens.get(token, _NONE) | {t}
-            if token is None or not t.writes:
+            if token is None:
                 state.pending |= {t}
+            elif isinstance(token.type, TokenType):
+                state.tokens[token] = state.tokens.get(token, _NONE) | {t}
 
     def settle_conflicts(self, op: Op, touches: list[Touch], state: _State, before: set[Spot]) -> None:
         """A barrier where something pending is in the way."""
@@ -430,7 +433,7 @@ class _Walk:
                     op.loc,
                     "move it out of the branch or loop, or make the condition the same for all threads",
                 )
-            if isinstance(op, tile.Wait):
+            if isinstance(op, (tile.Wait, roles.Await)):
                 touches.extend(_ended(op, state))
             if isinstance(op, tile.Join):
                 state.tokens[op.result] = _NONE.union(*[state.tokens.get(t, _NONE) for t in op.tokens])
@@ -447,7 +450,7 @@ class _Walk:
                     if conflict(t, earlier) and not (t.place is not None and t.place == earlier.place):
                         raise _apart(t, earlier)
                 touches.append(t)
-                if token is not None:
+                if token is not None and isinstance(token.type, TokenType):
                     state.tokens[token] = state.tokens.get(token, _NONE) | {t}
 
     def elected(self, op: control.If) -> object:
@@ -465,10 +468,11 @@ class _Walk:
         return gap if gap.terms[divergent[0]] == 1 else -gap
 
 
-def _ended(wait: tile.Wait, state: _State) -> Touches:
+def _ended(wait: tile.Wait | roles.Await, state: _State) -> Touches:
     """The accesses that are over, for the thread that has waited."""
     touches = state.tokens.get(wait.token, _NONE)
-    return frozenset([t for t in touches if not t.writes]) if wait.reads else touches
+    only_reads = isinstance(wait, tile.Wait) and wait.reads
+    return frozenset([t for t in touches if not t.writes]) if only_reads else touches
 
 
 def _forget_versions(state: _State) -> _State:

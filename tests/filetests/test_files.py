@@ -21,9 +21,11 @@ from minitile.ir.diagnostics import MinitileError
 from minitile.ir.parser import parse_kernel
 from minitile.opt import SEPARATOR, optimize
 from minitile.pipeline import PASSES
+from tests.opaque import Opaque
 
 FOLDER = Path(__file__).parent
 FILES = sorted(FOLDER.rglob("*.mt"))
+assert Opaque.registry  # the operation `opaque` is known to the texts
 EXPECTED_ERROR = re.compile(r"//\s*expect-error:\s*(.*\S)")
 
 

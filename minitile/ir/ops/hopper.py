@@ -86,11 +86,15 @@ class TmaLoad(Op, name="tma_load", stage="thread"):
     mem: Value = operand()
     slot: Value = operand()
     ring: Value = operand()
+    tensor: Value | None = maybe()
     map: str = attr()
     predicate: Value | None = maybe()
 
     def accesses(self) -> tuple[Access, ...]:
-        return (Access("write", self.mem, self.slot, proxy="async", channel=self.ring, threads="one"),)
+        write = Access("write", self.mem, self.slot, proxy="async", channel=self.ring, threads="one")
+        if self.tensor is None:
+            return (write,)
+        return Access("read", self.tensor, proxy="async", channel=self.ring, threads="one"), write
 
 
 class TmaStore(Op, name="tma_store", stage="thread"):
@@ -206,4 +210,4 @@ class Wgmma(Op, name="wgmma", stage="thread"):
 
     def accesses(self) -> tuple[Access, ...]:
         token = self.results[1] if len(self.results) > 1 else None
-        return tuple(Access("read", mem, proxy="async", token=token, channel=mem) for mem in self.reads)
+        return tuple(Access("read", mem, proxy="async", token=token) for mem in self.reads)

@@ -363,7 +363,7 @@ class Barrier(Op, name="barrier", stage="thread", uniform=True):
         return ()
 
     def syncs(self) -> tuple[Sync, ...]:
-        return (Sync("meet", self.id),)
+        return (Sync("meet", self.id, count=self.threads),)
 
 
 class Printf(Op, name="printf", stage="thread"):

@@ -1,0 +1,142 @@
+"""Where fences go: the cheapest places that fulfil what an analysis demands (`proxy_fence.py`).
+
+    before the loop: store            before the loop: store
+    for … { fence ; barrier      ->   fence
+            wgmma }                   for … { barrier ; wgmma }
+
+The analysis is a function: given fences, which others are missing? The more there are, the fewer it asks for. First its
+own places are taken, one by one. Then each fence is tried elsewhere: in front of a loop or branch around it, and at the
+end of the branch that holds the access it is for. With one fence more, some of the others may not be demanded any more;
+if what is left costs less, it is kept. A loop is taken for 8 iterations and each side of a branch for half of the time;
+of equals, fewer fences are better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from minitile.ir.core import Block, Kernel, Op
+from minitile.ir.ops import control, fences, roles
+
+Place = Op | Block  # in front of an operation, or at the end of a block
+Fence = tuple[Place, str]  # where, and for what: "shared", "global"; "cluster": shared memory of the whole cluster
+Demands = dict[Fence, set[Op]]  # missing fences, each with the operations whose accesses it is for
+Analysis = Callable[[frozenset[Fence]], Demands]
+
+_ITERATIONS = 8.0
+
+
+def cheapest(kernel: Kernel, demands: Analysis) -> frozenset[Fence]:
+    """The fences with which nothing is demanded."""
+    return _Search(kernel, demands).run()
+
+
+class _Search:
+    def __init__(self, kernel: Kernel, demands: Analysis) -> None:
+        self.demands = demands
+        self.around: dict[Place, tuple[Block, Op | None]] = {}  # the block that a place is in, the operation around it
+        self.weight: dict[Place, float] = {}
+        self.number: dict[Place, int] = {}
+        self._block(kernel.body, None, 1.0)
+
+    def _block(self, block: Block, around: Op | None, weight: float) -> None:
+        for op in block.ops:
+            self._place(op, block, around, weight)
+            for region in op.regions:
+                self._block(region, op, weight * _factor(op))
+        self._place(block, block, around, weight)
+
+    def _place(self, place: Place, block: Block, around: Op | None, weight: float) -> None:
+        self.around[place], self.weight[place], self.number[place] = (block, around), weight, len(self.number)
+
+    def run(self) -> frozenset[Fence]:
+        chosen: frozenset[Fence] = frozenset()
+        reasons: Demands = {}
+        while missing := self.demands(chosen):
+            first = min(missing, key=self._order)
+            reasons[first] = missing[first]
+            chosen |= {first}
+        chosen = self._without_idle(chosen, None)
+        improved = bool(chosen)
+        while improved:
+            improved = False
+            for fence in sorted(chosen, key=self._order):
+                for other in self._elsewhere(fence, reasons.get(fence, set())):
+                    trial = self._without_idle(chosen | {other}, other)
+                    if self._cost(trial) < self._cost(chosen):
+                        reasons.setdefault(other, set()).update(reasons.get(fence, ()))
+                        chosen, improved = trial, True
+        return chosen
+
+    def _order(self, fence: Fence) -> tuple[int, str]:
+        return self.number[fence[0]], fence[1]
+
+    def _cost(self, chosen: frozenset[Fence]) -> tuple[float, int]:
+        places = {place for place, _ in chosen}
+        return sum(self.weight[place] for place in places), len(chosen)
+
+    def _without_idle(self, chosen: frozenset[Fence], last: Fence | None) -> frozenset[Fence]:
+        """Without the fences that nothing needs, the dearest ones first and `last` last."""
+        for fence in sorted(chosen, key=lambda f: (f == last, -self.weight[f[0]], self._order(f))):
+            if not self.demands(chosen - {fence}):
+                chosen -= {fence}
+        return chosen
+
+    def _elsewhere(self, fence: Fence, reasons: set[Op]) -> Iterator[Fence]:
+        """Other places for a fence, outer ones first."""
+        place, kind = fence
+        outer = list(self._enclosing(place))
+        for op in reversed(outer):
+            yield op, kind
+        for access in sorted(reasons, key=lambda op: self.number[op]):
+            for op in self._enclosing(access):
+                if op not in outer:
+                    yield self._region_with(op, access), kind
+
+    def _enclosing(self, place: Place) -> Iterator[Op]:
+        """The operations around a place, inner ones first."""
+        _, op = self.around[place]
+        while op is not None:
+            yield op
+            _, op = self.around[op]
+
+    def _region_with(self, op: Op, inner: Op) -> Block:
+        return next(region for region in op.regions if inner in region.walk())
+
+
+def _factor(op: Op) -> float:
+    if isinstance(op, (control.For, control.While)):
+        return _ITERATIONS
+    return 0.5 if isinstance(op, control.If) and not isinstance(op, roles.ByRole) else 1.0
+
+
+def insert_fences(block: Block, chosen: frozenset[Fence]) -> None:
+    """Write the fences into a block and those inside it."""
+    wanted: dict[Place, set[str]] = {}
+    for place, kind in chosen:
+        wanted.setdefault(place, set()).add(kind)
+    if wanted:
+        _insert(block, wanted)
+
+
+def _insert(block: Block, wanted: dict[Place, set[str]]) -> None:
+    ops: list[Op] = []
+    for op in block.ops:
+        for region in op.regions:
+            _insert(region, wanted)
+        if op.terminator:
+            ops.extend(_fences(wanted.get(block, set()), op))
+        ops.extend(_fences(wanted.get(op, set()), op))
+        ops.append(op)
+    if block.terminator is None:
+        ops.extend(_fences(wanted.get(block, set()), block.ops[-1] if block.ops else None))
+    block.ops = ops
+
+
+def _fences(kinds: set[str], at: Op | None) -> Iterator[Op]:
+    made: list[Op] = [fences.ProxyFence(form="release")] if "cluster" in kinds else []
+    if spaces := kinds & {"shared", "global"}:
+        made.append(fences.ProxyFence(space=min(spaces) if len(spaces) == 1 else "any"))
+    for fence in made:
+        fence.loc = at.loc if at is not None else None
+        yield fence

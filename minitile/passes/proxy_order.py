@@ -1,0 +1,96 @@
+"""What asynchronous accesses an arrival leads to, in threads that wait for it: what `proxy_fence` asks.
+
+    role A:  store to C ; arrive %ring                role B:  wait %ring ; tma_store from C
+
+B's copy comes behind A's arrival. So do the accesses of whoever B tells in turn. Arrivals are matched with waits by the
+buffer of barrier words (or the number of a barrier that roles meet at), not by word and phase: whoever waits at the
+same words may have learnt of it. Only accesses in other branches of the program count: what threads of the same one do
+comes behind in the program's own order, and barriers stand between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from minitile.ir.core import Block, Kernel, Op
+from minitile.ir.effects import Sync
+from minitile.ir.ops import control
+from minitile.passes.hazards import Touch, any_version
+
+_Path = tuple[tuple[Op, int], ...]  # the operations around one, outermost first, each with the number of the region
+
+
+class Order:
+    """`asynchronous`: the asynchronous touches of each operation."""
+
+    def __init__(self, kernel: Kernel, asynchronous: dict[Op, list[Touch]]) -> None:
+        self.asynchronous = asynchronous
+        self.places: dict[Op, tuple[Block, int, _Path]] = {}
+        self.acquires: dict[object, list[tuple[Op, Sync]]] = {}
+        self.known: dict[Op, list[Touch]] = {}
+        self._block(kernel.body, ())
+
+    def _block(self, block: Block, path: _Path) -> None:
+        for number, op in enumerate(block.ops):
+            if op.pure:
+                continue
+            self.places[op] = block, number, path
+            for sync in op.syncs():
+                if sync.acquires:
+                    self.acquires.setdefault(sync.on, []).append((op, sync))
+            for n, region in enumerate(op.regions):
+                self._block(region, (*path, (op, n)))
+
+    def leads_to(self, op: Op) -> list[Touch]:
+        """The asynchronous touches of those that learn of what came before `op`, and of those that they tell."""
+        found = self.known.get(op)
+        if found is None:
+            touches: dict[Touch, None] = {}
+            behind: set[Op] = set()
+            told, left = {op}, [op]
+            while left:
+                for waiting in self._told_by(left.pop()):
+                    for later in self._behind(waiting):
+                        if later in self.places and later not in behind and self._apart(op, later):
+                            behind.add(later)
+                            touches.update(dict.fromkeys(any_version(t) for t in self.asynchronous.get(later, ())))
+                        if later not in told and any(s.releases for s in later.syncs()):
+                            told.add(later)
+                            left.append(later)
+            found = self.known[op] = list(touches)
+        return found
+
+    def _told_by(self, op: Op) -> Iterator[Op]:
+        """The operations at which others learn what this one tells them."""
+        for sync in op.syncs():
+            if sync.releases:
+                for waiting, other in self.acquires.get(sync.on, ()):
+                    if "meet" not in (sync.kind, other.kind) or self._apart(op, waiting):
+                        yield waiting
+
+    def _apart(self, a: Op, b: Op) -> bool:
+        """Whether no thread goes past both: they stand in different branches."""
+        mine, theirs = self.places[a][2], self.places[b][2]
+        for (one, n), (other, m) in zip(mine, theirs, strict=False):
+            if one is not other:
+                return False
+            if n != m:
+                return isinstance(one, control.If)
+        return False
+
+    def _behind(self, op: Op) -> Iterator[Op]:
+        """The operations that may come behind this one in the same thread."""
+        block, number, path = self.places[op]
+        yield from self._from(block, number + 1)
+        for around, _ in reversed(path):
+            if isinstance(around, (control.For, control.While)):
+                for region in around.regions:
+                    yield from region.walk()
+            outer, at, _ = self.places[around]
+            yield from self._from(outer, at + 1)
+
+    def _from(self, block: Block, number: int) -> Iterator[Op]:
+        for op in block.ops[number:]:
+            yield op
+            for region in op.regions:
+                yield from region.walk()

@@ -1,0 +1,39 @@
+// pass: place_shared, thread_barriers, proxy_fence, count_tokens
+// target: sm_90a
+// stmatrix, then wgmma by the same warpgroup: the fence, then the barrier.
+thread kernel @stmatrix_wgmma() attrs {threads = 128} {
+  %S = alloc {type_ = shared<64x16xbf16>}
+  %s = buffer_address %S
+  %tid = special {register = "tid.x"}
+  %lead = cmp %tid, 0 {predicate = "eq"}
+  %byte = mul %tid, 16
+  %at = add %s, %byte
+  %v = pick 1.0:bf16 {indices = (0 * 8,)}
+  %low = and %s, 262143
+  %bits = shr %low, 4
+  %wide = cast %bits {to = i64}
+  %d = or %wide, -4611685949707845632:i64
+  stmatrix %at, %v, %S {number = 4, address_of = (0,), offsets = (0,)}
+  %c1, %m1 = wgmma %d, %d, [%S] {dtype = bf16, into = f32, n = 8, k = 16, a_offsets = (0,), b_offsets = (0,)}
+  %r1 = await %c1, %m1
+}
+
+// ----
+thread kernel @stmatrix_wgmma() attrs {threads = 128, shared_bytes = 2048} {
+  %S = alloc {type_ = shared<64x16xbf16>, offset = 0, bytes = 2048} : shared<64x16xbf16>
+  %s = buffer_address %S : i32
+  %tid = special {register = "tid.x"} : i32
+  %lead = cmp %tid, 0 {predicate = "eq"} : bool
+  %byte = mul %tid, 16 : i32
+  %at = add %s, %byte : i32
+  %v = pick 1.0:bf16 {indices = (0 * 8,)} : regs<8xbf16>
+  %low = and %s, 262143 : i32
+  %bits = shr %low, 4 : i32
+  %wide = cast %bits {to = i64} : i64
+  %d = or %wide, -4611685949707845632:i64 : i64
+  stmatrix %at, %v, %S {address_of = (0,), offsets = (0,)}
+  proxy_fence
+  barrier
+  %c1, %m1 = wgmma %d, %d, [%S] {dtype = bf16, into = f32, n = 8, k = 16, a_offsets = (0,), b_offsets = (0,)} : regs<4xf32>, token<wgmma>
+  %r1 = await %c1, %m1 {pending = 0} : regs<4xf32>
+}

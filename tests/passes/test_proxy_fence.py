@@ -1,0 +1,81 @@
+"""The scenarios of tests/filetests/proxy_fence, run: what the pass leaves is clean in the simulator's race model, which
+shares nothing with the pass, and without any one of the fences it is not."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from minitile.backends.nvidia.writer import write_ptx
+from minitile.ir.core import Block, Kernel, Op
+from minitile.ir.ops import fences
+from minitile.ir.parser import parse_kernel
+from minitile.opt import optimize, read_header
+from minitile.runtime.sim import Report, TensorMap, run_ptx
+from minitile.target import parse_target
+from tests.opaque import TEXTS, Opaque
+
+FOLDER = Path(__file__).parents[1] / "filetests" / "proxy_fence"
+FILES = sorted(FOLDER.glob("*.mt"))
+NUMBERS = (0, 2)  # for a scalar parameter
+SCHEDULES = ("lazy", "eager", "random")
+UNCHECKED = {"uninitialised"}  # a scenario need not fill what it reads
+NOT_EMITTED = "tcgen05"  # no target has them yet: what is inserted is read, not run
+
+
+def compiled(path: Path) -> Kernel:
+    return optimize(path.read_text(encoding="utf-8"), str(path), verify=True)
+
+
+def simulate(kernel: Kernel, target: str, number: int, schedule: str) -> Report:
+    tensors = {p.name: p for p in kernel.params if hasattr(p.type, "shape")}
+    module = write_ptx(parse_kernel(str(kernel)), parse_target(target))
+    arrays = {n: np.zeros(v.shape, {2: np.float16, 4: np.float32}[v.dtype.bytes]) for n, v in tensors.items()}
+    maps = {
+        name: TensorMap(arrays[t], box, swizzle=width) for name, t, box, width in kernel.attrs.get("tensor_maps", ())
+    }
+    args = [maps.get(name, arrays.get(name, np.int32(number))) for name, _, _ in module.params]
+    threads = kernel.attrs["threads"] + kernel.attrs.get("producer_threads", 0)
+    shared = kernel.attrs.get("shared_bytes", 0)
+    return run_ptx(module.text, module.entry, (1,), (threads,), args, dynamic_shared=shared, schedule=schedule, seed=1)
+
+
+def findings(kernel: Kernel, target: str) -> set[str]:
+    found: set[str] = set()
+    for number, schedule in product(NUMBERS, SCHEDULES):
+        found |= {f.kind for f in simulate(kernel, target, number, schedule).findings}
+    return found - UNCHECKED
+
+
+def inserted(block: Block) -> list[tuple[Block, Op]]:
+    """The fences that are not the program's own."""
+    found = [(block, op) for op in block.ops if isinstance(op, fences.ProxyFence) and not own(op)]
+    return found + [pair for op in block.ops for region in op.regions for pair in inserted(region)]
+
+
+def own(op: Op) -> bool:
+    assert op.loc is not None
+    return "proxy_fence" in Path(op.loc.file).read_text().splitlines()[op.loc.line - 1]
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if NOT_EMITTED not in p.stem], ids=lambda path: path.stem)
+def test_scenario(path: Path) -> None:
+    target = read_header(path.read_text(encoding="utf-8"))["target"]
+    kernel = compiled(path)
+    assert findings(kernel, target) == set(), kernel
+    for number in range(len(inserted(kernel.body))):
+        missed: set[str] = set()
+        for does in TEXTS:  # what an unknown operation needs a fence for is seen when it does that
+            without = compiled(path)
+            for op in without.walk():
+                if isinstance(op, Opaque):
+                    op.does = does
+            block, fence = inserted(without.body)[number]
+            block.ops.remove(fence)
+            missed |= findings(without, target)
+            if missed:
+                break
+        assert missed == {"missing_proxy_fence"}, without

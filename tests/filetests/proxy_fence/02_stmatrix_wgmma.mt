@@ -14,7 +14,7 @@ thread kernel @stmatrix_wgmma() attrs {threads = 128} {
   %wide = cast %bits {to = i64}
   %d = or %wide, -4611685949707845632:i64
   stmatrix %at, %v, %S {number = 4, address_of = (0,), offsets = (0,)}
-  %c1, %m1 = wgmma %d, %d, [%S] {dtype = bf16, into = f32, n = 8, k = 16, a_offsets = (0,), b_offsets = (0,)}
+  %c1, %m1 = wgmma %d, %d, [%S] {dtypes = (bf16, bf16), into = f32, n = 8, k = 16, a_offsets = (0,), b_offsets = (0,)}
   %r1 = await %c1, %m1
 }
 
@@ -34,6 +34,6 @@ thread kernel @stmatrix_wgmma() attrs {threads = 128, shared_bytes = 2048} {
   stmatrix %at, %v, %S {address_of = (0,), offsets = (0,)}
   proxy_fence
   barrier
-  %c1, %m1 = wgmma %d, %d, [%S] {dtype = bf16, into = f32, n = 8, k = 16, a_offsets = (0,), b_offsets = (0,)} : regs<4xf32>, token<wgmma>
+  %c1, %m1 = wgmma %d, %d, [%S] {dtypes = (bf16, bf16), into = f32, n = 8, k = 16, a_offsets = (0,), b_offsets = (0,)} : regs<4xf32>, token<wgmma>
   %r1 = await %c1, %m1 {pending = 0} : regs<4xf32>
 }

@@ -19,7 +19,7 @@ thread kernel @cp_async_wgmma(%B: tensor<64x16xbf16>) attrs {threads = 128} {
   %copy = cp_async %at, %from, %S, %B {bytes = 16, dst_of = (0,), dst_offsets = (0,), src_of = (0,), src_offsets = (0,)}
   %t = join %copy
   wait %t
-  %c1, %m1 = wgmma %d, %d, [%S] {dtype = bf16, into = f32, n = 8, k = 16, a_offsets = (0,), b_offsets = (0,)}
+  %c1, %m1 = wgmma %d, %d, [%S] {dtypes = (bf16, bf16), into = f32, n = 8, k = 16, a_offsets = (0,), b_offsets = (0,)}
   %r1 = await %c1, %m1
 }
 
@@ -44,6 +44,6 @@ thread kernel @cp_async_wgmma(%B: tensor<64x16xbf16>) attrs {threads = 128, shar
   wait %t {pending = 0}
   proxy_fence
   barrier
-  %c1, %m1 = wgmma %d, %d, [%S] {dtype = bf16, into = f32, n = 8, k = 16, a_offsets = (0,), b_offsets = (0,)} : regs<4xf32>, token<wgmma>
+  %c1, %m1 = wgmma %d, %d, [%S] {dtypes = (bf16, bf16), into = f32, n = 8, k = 16, a_offsets = (0,), b_offsets = (0,)} : regs<4xf32>, token<wgmma>
   %r1 = await %c1, %m1 {pending = 0} : regs<4xf32>
 }

@@ -24,7 +24,7 @@ thread kernel @tma_load(%A: tensor<64x16xbf16>, %O: tensor<512xf32>) attrs {thre
   mbarrier_expect %bar, %ring, predicate = %lead {bytes = 2048}
   tma_load %s, %bar, [0, 0], %S, 0, %ring, tensor = %A, predicate = %lead {map = "A_map"}
   mbarrier_wait %bar, %ring, 0
-  %c1, %m1 = wgmma %d, %d, [%S] {dtype = bf16, into = f32, n = 8, k = 16, a_offsets = (0,), b_offsets = (0,)}
+  %c1, %m1 = wgmma %d, %d, [%S] {dtypes = (bf16, bf16), into = f32, n = 8, k = 16, a_offsets = (0,), b_offsets = (0,)}
   %r1 = await %c1, %m1
   %x9 = load_mem %at, %S {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (0,)}
   %y9 = pick %x9 {indices = (0,)}
@@ -59,7 +59,7 @@ thread kernel @tma_load(%A: tensor<64x16xbf16>, %O: tensor<512xf32>) attrs {thre
   mbarrier_expect %bar, %ring, predicate = %lead {bytes = 2048}
   tma_load %s, %bar, [0, 0], %S, 0, %ring, tensor = %A, predicate = %lead {map = "A_map"}
   mbarrier_wait %bar, %ring, 0
-  %c1, %m1 = wgmma %d, %d, [%S] {dtype = bf16, into = f32, n = 8, k = 16, a_offsets = (0,), b_offsets = (0,)} : regs<4xf32>, token<wgmma>
+  %c1, %m1 = wgmma %d, %d, [%S] {dtypes = (bf16, bf16), into = f32, n = 8, k = 16, a_offsets = (0,), b_offsets = (0,)} : regs<4xf32>, token<wgmma>
   %r1 = await %c1, %m1 {pending = 0} : regs<4xf32>
   %x9 = load_mem %at, %S {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (0,)} : regs<8xbf16>
   %y9 = pick %x9 {indices = (0,)} : bf16

@@ -38,7 +38,7 @@ thread kernel @wgmma_then_tma_load(%A: tensor<64x16xbf16>) attrs {threads = 128,
     }
   } orelse {
     mbarrier_wait %bar, %ring, 0
-    %c1, %m1 = wgmma %d, %d, [%S] {dtype = bf16, into = f32, n = 8, k = 16, a_offsets = (0,), b_offsets = (0,)}
+    %c1, %m1 = wgmma %d, %d, [%S] {dtypes = (bf16, bf16), into = f32, n = 8, k = 16, a_offsets = (0,), b_offsets = (0,)}
     %r1 = await %c1, %m1
     mbarrier_arrive %bar1, %ring
     mbarrier_wait %bar, %ring, 1
@@ -83,7 +83,7 @@ thread kernel @wgmma_then_tma_load(%A: tensor<64x16xbf16>) attrs {threads = 128,
     }
   } orelse {
     mbarrier_wait %bar, %ring, 0
-    %c1, %m1 = wgmma %d, %d, [%S] {dtype = bf16, into = f32, n = 8, k = 16, a_offsets = (0,), b_offsets = (0,)} : regs<4xf32>, token<wgmma>
+    %c1, %m1 = wgmma %d, %d, [%S] {dtypes = (bf16, bf16), into = f32, n = 8, k = 16, a_offsets = (0,), b_offsets = (0,)} : regs<4xf32>, token<wgmma>
     %r1 = await %c1, %m1 {pending = 0} : regs<4xf32>
     mbarrier_arrive %bar1, %ring
     mbarrier_wait %bar, %ring, 1

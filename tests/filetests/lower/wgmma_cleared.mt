@@ -76,9 +76,9 @@ thread kernel @scores(%A: tensor<256x512xbf16>, %B: tensor<64x512xbf16>, %C: ten
         %30 = add %8, %29 : i32
         %31 = mul %by, 64 : i32
         %32 = mul %k, 32 : i32
-        tma_load %30, %28, [%32, %31], %As, %slot, %ring, predicate = %21 {map = "A_map0"}
+        tma_load %30, %28, [%32, %31], %As, %slot, %ring, tensor = %A, predicate = %21 {map = "A_map0"}
         %33 = add %9, %29 : i32
-        tma_load %33, %28, [%32, 0], %Bs, %slot, %ring, predicate = %21 {map = "B_map1"}
+        tma_load %33, %28, [%32, 0], %Bs, %slot, %ring, tensor = %B, predicate = %21 {map = "B_map1"}
         %34 = add %slot, 1 : i32
         %35 = cmp %34, 3 {predicate = "eq"} : bool
         %36 = select %35, %24, %phase : i32

@@ -27,8 +27,9 @@ def add_options(parser: argparse.ArgumentParser, contenders: list[str]) -> None:
 
 
 def fresh_caches() -> None:
-    """So that every compiler compiles, and the times of it are of that; and does so without progress bars."""
+    """So that every compiler compiles, and the times of it are of that; and says nothing meanwhile."""
     os.environ["TQDM_DISABLE"] = "1"
+    os.environ["TILELANG_PRINT_ON_COMPILATION"] = "0"
     os.environ["MINITILE_CACHE"] = "0"
     os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp(prefix="triton-")
 

@@ -87,8 +87,10 @@ def gather(contenders: Mapping[str, Callable[[], Iterable[Entry]]]) -> list[Entr
 
 
 def short(error: Exception) -> str:
-    """The first line of an error, in at most 200 characters."""
-    return f"{type(error).__name__}: {error}".splitlines()[0][:200]
+    """What an error says in one line of at most 200 characters: the line of a compiler's complaint, else the first."""
+    lines = str(error).splitlines() or [""]
+    complaint = next((line.strip() for line in lines if " error: " in line), lines[0])
+    return f"{type(error).__name__}: {complaint}"[:200]
 
 
 def hold(

@@ -13,6 +13,7 @@ threads.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -104,10 +105,10 @@ def minitile(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Ite
     """One compiled kernel serves all sizes; it is specialised on what divides them."""
     kernel = our_kernel(problem.transposed)
     a, b, c = operands.a, operands.b, operands.c
-    divisible = tuple(n % 16 == 0 for n in (problem.m, problem.n, problem.k))
+    divisors = tuple(math.gcd(n, 128) for n in (problem.m, problem.n, problem.k))
 
     def build(tiles: Tiles) -> Entry:
-        key = problem.transposed, divisible, tiles
+        key = problem.transposed, divisors, tiles
         if key not in _compiled:
             start = time.perf_counter()
             made = kernel.compile(

@@ -80,6 +80,7 @@ def machine() -> dict[str, str]:
         "minitile": minitile.__version__,
         "assembler": assembler_name("") or "none",
         "torch": torch.__version__,
+        "cudnn": str(torch.backends.cudnn.version()),
         "triton": version("triton"),
         "tilelang": version("tilelang"),
     }

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ def fresh_caches() -> None:
     os.environ["TQDM_DISABLE"] = "1"
     os.environ["TILELANG_PRINT_ON_COMPILATION"] = "0"
     os.environ["MINITILE_CACHE"] = "0"
+    os.environ["CUDA_CACHE_DISABLE"] = "1"  # the driver's own, of what its JIT compiled
     os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp(prefix="triton-")
 
 
@@ -48,9 +50,31 @@ def example(name: str) -> Any:
     return module
 
 
-def stages(timings: dict[str, float]) -> str:
-    """A compiled kernel's milliseconds by stage, in words."""
-    return ", ".join(f"{name} {spent:.0f} ms" for name, spent in timings.items())
+@dataclass(frozen=True)
+class Ours:
+    """A kernel of minitile's that was compiled and loaded: what that took and of what, what it costs on the GPU."""
+
+    compiled: Any
+    seconds: float
+    stages: str
+    facts: dict[str, Any]
+
+
+def compile_ours(kernel: Any, arrays: Sequence[Any], **constants: Any) -> Ours:
+    """Compiles for the GPU's own target and loads: the assembler, or the driver's, is part of it."""
+    start = time.perf_counter()
+    compiled = kernel.compile(*arrays, target="auto", **constants)
+    middle = time.perf_counter()
+    compiled.prepare(*arrays)
+    end = time.perf_counter()
+    costs = compiled.executable.costs(compiled.target.arch)
+    spent = {
+        **{name: compiled.timings[name] for name in ("trace", "passes", "ptx")},
+        costs.assembler: (end - middle) * 1e3,
+    }
+    stages = ", ".join(f"{name} {milliseconds:.0f} ms" for name, milliseconds in spent.items())
+    facts = {"registers": compiled.registers, "bytes spilled": compiled.spills}
+    return Ours(compiled, end - start, stages, facts)
 
 
 def compile_ahead(wanted: Sequence[tuple[Any, Any]], program: Callable[[Any, Any], Any], **options: Any) -> dict:

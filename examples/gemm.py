@@ -1,4 +1,4 @@
-"""C = op(A) · op(B), op the identity or the transpose, in bf16, f16, tf32 and int8.
+"""C = op(A) · op(B), op the identity or the transpose, in bf16, f16, tf32, int8 and (from sm_89 on) fp8.
 
 The kernel is the plain one: copy, copy, multiply. Pipelining, swizzled shared memory, ldmatrix and mma follow from it.
 `panel` is the height in tiles of the panels in which blocks are visited, 0 for row by row.
@@ -18,6 +18,10 @@ DTYPES = {  # name: element, accumulator, NumPy element, bound on the relative e
     "f16": (T.float16, T.float32, np.float16, 5e-4),
     "tf32": (T.float32, T.float32, np.float32, 1e-3),
     "int8": (T.int8, T.int32, np.int8, 0),
+}
+FP8 = {  # C is f32; sm_90a adds the products with about 14 bits of mantissa
+    "e4m3": (T.float8_e4m3, T.float32, ml_dtypes.float8_e4m3fn, 2e-3),
+    "e5m2": (T.float8_e5m2, T.float32, ml_dtypes.float8_e5m2, 2e-3),
 }
 
 
@@ -70,13 +74,14 @@ def gemm_nt_bf16():
 
 def run(m: int, n: int, k: int, name: str = "bf16", ta: bool = False, tb: bool = True, seed: int = 0, **tiles) -> float:
     """The relative error on random matrices."""
-    dtype, accumulate, element, _ = DTYPES[name]
-    exact = accumulate == T.int32
+    dtype, accumulate, element, _ = (DTYPES | FP8)[name]
+    narrow = np.dtype(element).itemsize == 1  # the result has the accumulator's dtype
+    wide = np.int32 if accumulate == T.int32 else np.float32
     rng = np.random.default_rng(seed)
     a = random(rng, (k, m) if ta else (m, k), element)
     b = random(rng, (n, k) if tb else (k, n), element)
-    c = on_device(poisoned((m, n), np.int32 if exact else element))
-    make_gemm(dtype, accumulate, accumulate if exact else dtype, ta, tb)(on_device(a), on_device(b), c, **tiles)
+    c = on_device(poisoned((m, n), wide if narrow else element))
+    make_gemm(dtype, accumulate, accumulate if narrow else dtype, ta, tb)(on_device(a), on_device(b), c, **tiles)
     wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
     return error(c, (wide_a.T if ta else wide_a) @ (wide_b.T if tb else wide_b))
 

@@ -11,6 +11,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+_OF_TORCH = {  # what NumPy has no dtype for
+    np.dtype(ml_dtypes.bfloat16): "bfloat16",
+    np.dtype(ml_dtypes.float8_e4m3fn): "float8_e4m3fn",
+    np.dtype(ml_dtypes.float8_e5m2): "float8_e5m2",
+}
 USE_GPU = os.environ.get("MINITILE_GPU") == "1"
 
 
@@ -35,8 +40,9 @@ def on_device(array: np.ndarray) -> Any:
         return array
     import torch
 
-    if array.dtype == ml_dtypes.bfloat16:
-        return torch.from_numpy(array.view(np.int16).copy()).cuda().view(torch.bfloat16)
+    if array.dtype in _OF_TORCH:
+        bits = array.view(np.int16 if array.dtype.itemsize == 2 else np.int8)
+        return torch.from_numpy(bits.copy()).cuda().view(getattr(torch, _OF_TORCH[array.dtype]))
     return torch.from_numpy(array.copy()).cuda()
 
 

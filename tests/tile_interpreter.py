@@ -340,11 +340,14 @@ class _Machine:
         return a @ self.matrix(op.b, op.b_indices, op.b_dims, op.b_slot, op.transpose_b)
 
     def Gemm(self, op: tile.Gemm) -> Any:
-        return (self.of(op.c) + self.product(op),)
+        return (self.product(op) + (0 if self.clears(op) else self.of(op.c)),)
+
+    def clears(self, op: tile.Gemm) -> bool:
+        return op.scale_d is not None and not self.of(op.scale_d)
 
     def GemmInto(self, op: tile.GemmInto) -> None:
         c = self.memory(op.c, None)
-        c[...] = self.product(op) + (0 if op.clear_accum else c)
+        c[...] = self.product(op) + (0 if op.clear_accum or self.clears(op) else c)
 
     def Fill(self, op: tile.Fill) -> None:
         self.put(op.mem, op.indices, op.dims, np.full(op.shape, self.of(op.value)))

@@ -174,7 +174,9 @@ def async_gemm(low: Lowering, op: roles.AsyncGemm) -> tuple[Value, ...]:
         a_offsets = tuple(a.offset(ROWS * block, step * k) >> 4 for block in range(blocks) for k in range(steps))
         transpose_a = not a.k_major
     # A cleared accumulator is none at all: the first step of K writes it (scale-d), and no register is filled.
-    cleared = isinstance(op.c.op, tile.Splat) and constant_of(op.c.op.value) == 0
+    scale_d = None if op.scale_d is None else low.get(op.scale_d)
+    never = scale_d is not None and constant_of(scale_d) is False
+    cleared = never or (isinstance(op.c.op, tile.Splat) and constant_of(op.c.op.value) == 0)
     new = hopper.Wgmma(
         first,
         b.descriptor(b_part, n // gn),
@@ -186,6 +188,7 @@ def async_gemm(low: Lowering, op: roles.AsyncGemm) -> tuple[Value, ...]:
         a_offsets,
         tuple(b.offset(0, step * k) >> 4 for k in range(steps)),
         c=None if cleared else low.get(op.c),
+        scale_d=None if cleared else scale_d,
         transpose_a=transpose_a,
         transpose_b=not b.k_major,
     )

@@ -190,12 +190,13 @@ def gemm(
     transpose_A: bool = False,
     transpose_B: bool = False,
     policy: GemmWarpPolicy = GemmWarpPolicy.Square,
-    clear_accum: bool = False,
+    clear_accum: Any = False,
     k_pack: int = 1,
     wg_wait: int = 0,
 ) -> None:
     """C += A @ B. A is M×K (K×M with transpose_A), B is K×N (N×K with transpose_B), both in shared memory or
-    fragments of one dtype; C is an M×N fragment. `clear_accum` overwrites C. k_pack and wg_wait are ignored."""
+    fragments of one dtype; C is an M×N fragment. `clear_accum` overwrites C; it may be
+    a run-time condition, such as k == 0. k_pack and wg_wait are ignored."""
     trace = tile_scope("T.gemm")
     a, b, c = (as_region(x, f"T.gemm's {n}") for x, n in ((A, "A"), (B, "B"), (C, "C")))
     for name, r in (("A", a), ("B", b)):
@@ -221,6 +222,7 @@ def gemm(
     _check_gemm_dtypes(trace, a.memory.dtype, b.memory.dtype, c.memory.dtype)
     if not isinstance(policy, GemmWarpPolicy):
         raise trace.error(f"T.gemm's policy is {policy!r}", "use T.GemmWarpPolicy.Square, FullRow or FullCol")
+    clear = constant_value(clear_accum)
     trace.b.emit(
         tile.GemmInto(
             a.memory.value,
@@ -233,7 +235,8 @@ def gemm(
             a_dims=a.dims(2),
             b_dims=b.dims(2),
             policy=policy.value,
-            clear_accum=bool(clear_accum),
+            scale_d=trace.b.value(arith.Not(truth(clear_accum))) if clear is None else None,
+            clear_accum=bool(clear),
         )
     )
 

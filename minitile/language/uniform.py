@@ -106,6 +106,8 @@ class _Uniformity:
                 raise LanguageError(
                     f"{op.mnemonic} under a condition that differs between threads{where}", op.loc, HINT
                 )
+            if isinstance(op, tile.Gemm) and op.scale_d in self.varying:
+                raise LanguageError("clear_accum differs between threads", op.loc, HINT)
             if isinstance(op, control.Parallel):
                 if under is not None:
                     raise LanguageError("T.Parallel under a condition that differs between threads", op.loc, HINT)

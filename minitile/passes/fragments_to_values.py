@@ -327,6 +327,7 @@ class _ToValues(Rewriter):
             self.zero(accumulator.type) if op.clear_accum else self.read(accumulator, op.loc),
             a_slot=op.a_slot,
             b_slot=op.b_slot,
+            scale_d=op.scale_d,
             transpose_a=op.transpose_a,
             transpose_b=op.transpose_b,
             a_dims=a_dims,

@@ -350,6 +350,7 @@ class _Consumer(_Role):
             op.c,
             a_slot=self.slot(op.a, state),
             b_slot=self.slot(op.b, state),
+            scale_d=op.scale_d,
             transpose_a=op.transpose_a,
             transpose_b=op.transpose_b,
             a_dims=op.a_dims,

@@ -66,6 +66,18 @@ def test_gemm_forms(name, ta, tb, size):
     assert gemm.run(*size, name, ta, tb) <= gemm.DTYPES[name][-1]
 
 
+@pytest.mark.parametrize(("ta", "tb"), [(False, True), (False, False), (True, True)])
+@pytest.mark.parametrize("name", gemm.FP8)
+@pytest.mark.parametrize("size", [(136, 80, 96), (77, 45, 51), (1, 16, 400)], ids=str)
+def test_gemm_fp8(target, name, ta, tb, size):
+    """NT goes to wgmma on sm_90a, the other forms to mma.sync."""
+    if target == "sm_80":
+        with pytest.raises(mt.MinitileError, match="no mma on sm_80"):
+            gemm.run(*size, name, ta, tb)
+    else:
+        assert gemm.run(*size, name, ta, tb) <= gemm.FP8[name][-1]
+
+
 @pytest.mark.parametrize(("ta", "tb"), TRANSPOSES)
 @pytest.mark.parametrize("size", [(1, 1, 1), (17, 31, 13), (129, 127, 97), (0, 8, 8), (1, 1000, 17)], ids=str)
 def test_gemm_sizes(size, ta, tb):

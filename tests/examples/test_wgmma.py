@@ -4,6 +4,7 @@ it is: no note that it serialised a wgmma."""
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 import ml_dtypes
@@ -317,3 +318,56 @@ def test_refused(name):
     )
     assert "wgmma.mma_async" not in kernel.asm["ptx"]
     assert any(reason in note for note in kernel.notes), kernel.notes
+
+
+@mt.kernel
+def cleared_first(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.float32),
+    threads=128,
+):
+    """The accumulator is cleared by the first gemm of K, by a condition of run time."""
+    M, K = A.shape
+    N = B.shape[0]
+    with T.Kernel(T.ceildiv(N, 64), T.ceildiv(M, 64), threads=threads) as (bx, by):
+        A_shared = T.alloc_shared((64, 32), T.bfloat16)
+        B_shared = T.alloc_shared((64, 32), T.bfloat16)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        T.fill(C_local, 1e30)
+        for k in T.Pipelined(T.ceildiv(K, 32), num_stages=2):
+            T.copy(A[by * 64, k * 32], A_shared)
+            T.copy(B[bx * 64, k * 32], B_shared)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True, clear_accum=k == 0)
+        T.copy(C_local, C[by * 64, bx * 64])
+
+
+@pytest.mark.parametrize("k", [8, 96])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_cleared_at_run_time(target, k):
+    rng = np.random.default_rng(0)
+    left, right = values(rng, (64, k), "bf16"), values(rng, (72, k), "bf16")
+    result = poisoned((64, 72))
+    kernel = cleared_first.compile(left, right, result, target=target)
+    kernel.simulate(left, right, result)
+    exact = left.astype(np.float64) @ right.astype(np.float64).T
+    assert np.linalg.norm(result - exact) <= 1e-6 * np.linalg.norm(exact)
+    if target == "sm_90a":
+        scales = re.findall(r"wgmma\.mma_async.*, ([^,]+), 1, 1, 0, 0;", kernel.asm["ptx"])
+        assert [scale[0] for scale in scales] == ["%", "1"]
+        assembles(kernel)
+
+
+def test_cleared_by_some_threads():
+    @mt.kernel
+    def uneven(A: T.Tensor((64, 64), T.bfloat16), C: T.Tensor((64, 64), T.float32)):
+        with T.Kernel(1, threads=128):
+            shared = T.alloc_shared((64, 64), T.bfloat16)
+            C_local = T.alloc_fragment((64, 64), T.float32)
+            T.copy(A, shared)
+            T.clear(C_local)
+            T.gemm(shared, shared, C_local, clear_accum=T.get_thread_binding() == 0)
+            T.copy(C_local, C)
+
+    with pytest.raises(mt.MinitileError, match="clear_accum differs between threads"):
+        uneven.compile(mt.spec((64, 64), "bfloat16"), mt.spec((64, 64), "float32"))

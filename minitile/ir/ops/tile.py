@@ -392,8 +392,8 @@ class Wait(Op, name="wait"):
 
 class Gemm(Op, name="gemm", stage="tile", uniform=True):
     """c + a @ b. a is M×K (K×M when transpose_a), b is K×N (N×K when transpose_b); each a shared buffer (a region at
-    `*_indices` along `*_dims`) or a tile. c is the accumulator, a tile. policy: how warps split the tile
-    ("square", "full_row", "full_col")."""
+    `*_indices` along `*_dims`) or a tile. c is the accumulator, a tile; where `scale_d`, a bool, is false it counts as
+    zeros. policy: how warps split the tile ("square", "full_row", "full_col")."""
 
     a: Value = operand()
     a_indices: tuple[Value, ...] = operands()
@@ -402,6 +402,7 @@ class Gemm(Op, name="gemm", stage="tile", uniform=True):
     c: Value = operand()
     a_slot: Value | None = maybe()
     b_slot: Value | None = maybe()
+    scale_d: Value | None = maybe()
     transpose_a: bool = attr(False)
     transpose_b: bool = attr(False)
     a_dims: Dims = attr((0, 1))
@@ -428,6 +429,7 @@ class Gemm(Op, name="gemm", stage="tile", uniform=True):
         mixed = a.bits == b.bits == 8 and a.is_float == b.is_float  # e4m3 by e5m2, i8 by u8
         require(a is b or mixed, f"a is {self.a.type}, b {self.b.type}")
         require(len(self.c.shape) == 2, f"the accumulator is {self.c.type}, no matrix")
+        require(self.scale_d is None or self.scale_d.dtype is bool_, "scale_d is no bool")
 
     def accesses(self) -> tuple[Access, ...]:
         reads = ((self.a, self.a_slot), (self.b, self.b_slot))

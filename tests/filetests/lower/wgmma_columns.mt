@@ -85,9 +85,9 @@ thread kernel @columns(%A: tensor<64x512xe4m3>, %B: tensor<64x512xe5m2>, %C: ten
         tma_load %38, %34, [%37, 0], %Bs, %slot, %ring, predicate = %27 {map = "B_map1"}
         %39 = add %slot, 1 : i32
         %40 = cmp %39, 3 {predicate = "eq"} : bool
-        %41 = select %40, 0, %39 : i32
-        %42 = select %40, %30, %phase : i32
-        yield %41, %42
+        %41 = select %40, %30, %phase : i32
+        %42 = select %40, 0, %39 : i32
+        yield %42, %41
       }
       yield
     } orelse {
@@ -96,50 +96,45 @@ thread kernel @columns(%A: tensor<64x512xe4m3>, %B: tensor<64x512xe5m2>, %C: ten
     yield
   } orelse {
     %z = pick 0.0:f16 {indices = (0 * 16,)} : regs<16xf16>
-    %43 = no_token {counter = "wgmma"} : token<wgmma>
-    %44, %45, %46, %47, %48 = for 0, 8, 1, [%z, %43, 0, 0, 0] : regs<16xf16>, token<wgmma>, i32, i32, i32 (%k_1: i32, %c: regs<16xf16>, %flight: token<wgmma>, %last: i32, %slot_1: i32, %phase_1: i32) {
+    %r, %43, %44 = for 0, 8, 1, [%z, 0, 0] : regs<16xf16>, i32, i32 (%k_1: i32, %c: regs<16xf16>, %slot_1: i32, %phase_1: i32) {
       %e = and %k_1, 3 : i32
       %d = cmp %e, 0 {predicate = "gt"} : bool
-      %49 = mul %slot_1, 8 : i32
-      %50 = add %0, %49 : i32
-      mbarrier_wait %50, %ring, %phase_1
-      %51 = mul %slot_1, 4096 : i32
-      %52 = add %8, %51 : i32
-      %53 = and %52, 262143 : i32
-      %54 = shr %53, 4 : i32
-      %55 = cast %54 {to = i64} : i64
-      %56 = or %55, -9223371899415756800:i64 : i64
-      %57 = mul %10, 2048 : i32
-      %58 = add %9, %57 : i32
-      %59 = add %58, %51 : i32
-      %60 = and %59, 262143 : i32
-      %61 = shr %60, 4 : i32
-      %62 = cast %61 {to = i64} : i64
-      %63 = or %62, -9223371899415756800:i64 : i64
-      %c1, %64 = wgmma %56, %63, [%As, %Bs], c = %c, scale_d = %d {dtypes = (e4m3, e5m2), into = f16, n = 32, k = 32, a_offsets = (0, 2), b_offsets = (0, 2)} : regs<16xf16>, token<wgmma>
-      wait %flight
-      %65 = cmp %k_1, 0 {predicate = "gt"} : bool
-      %66 = and %12, %65 : bool
-      %67 = add %0, 24 : i32
-      %68 = mul %last, 8 : i32
-      %69 = add %67, %68 : i32
-      mbarrier_arrive %69, %ring, predicate = %66
-      %70 = add %slot_1, 1 : i32
-      %71 = cmp %70, 3 {predicate = "eq"} : bool
-      %72 = select %71, 0, %70 : i32
-      %73 = xor %phase_1, 1 : i32
-      %74 = select %71, %73, %phase_1 : i32
-      yield %c1, %64, %slot_1, %72, %74
+      %45 = mul %slot_1, 8 : i32
+      %46 = add %0, %45 : i32
+      mbarrier_wait %46, %ring, %phase_1
+      %47 = mul %slot_1, 4096 : i32
+      %48 = add %8, %47 : i32
+      %49 = and %48, 262143 : i32
+      %50 = shr %49, 4 : i32
+      %51 = cast %50 {to = i64} : i64
+      %52 = or %51, -9223371899415756800:i64 : i64
+      %53 = mul %10, 2048 : i32
+      %54 = add %9, %53 : i32
+      %55 = add %54, %47 : i32
+      %56 = and %55, 262143 : i32
+      %57 = shr %56, 4 : i32
+      %58 = cast %57 {to = i64} : i64
+      %59 = or %58, -9223371899415756800:i64 : i64
+      %c1, %60 = wgmma %52, %59, [%As, %Bs], c = %c, scale_d = %d {dtypes = (e4m3, e5m2), into = f16, n = 32, k = 32, a_offsets = (0, 2), b_offsets = (0, 2)} : regs<16xf16>, token<wgmma>
+      %c1_1 = await %c1, %60 : regs<16xf16>
+      %61 = add %0, 24 : i32
+      %62 = add %61, %45 : i32
+      mbarrier_arrive %62, %ring, predicate = %12
+      %63 = add %slot_1, 1 : i32
+      %64 = cmp %63, 3 {predicate = "eq"} : bool
+      %65 = xor %phase_1, 1 : i32
+      %66 = select %64, %65, %phase_1 : i32
+      %67 = select %64, 0, %63 : i32
+      yield %c1_1, %67, %66
     }
-    %r = await %44, %45 : regs<16xf16>
-    %75 = cast %18 {to = i64} : i64
-    %76 = mul %75, 128:i64 : i64
-    %77 = add %24, %76 : i64
-    %78 = cast %23 {to = i64} : i64
-    %79 = mul %78, 2:i64 : i64
-    %80 = add %77, %79 : i64
-    %81 = pick %r {indices = (0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)} : regs<16xf16>
-    store_mem %80, %81, %C {space = "global", width = 2, address_of = (0 * 8,), offsets = (0, 16, 32, 48, 1024, 1040, 1056, 1072)}
+    %68 = cast %18 {to = i64} : i64
+    %69 = mul %68, 128:i64 : i64
+    %70 = add %24, %69 : i64
+    %71 = cast %23 {to = i64} : i64
+    %72 = mul %71, 2:i64 : i64
+    %73 = add %70, %72 : i64
+    %74 = pick %r {indices = (0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)} : regs<16xf16>
+    store_mem %73, %74, %C {space = "global", width = 2, address_of = (0 * 8,), offsets = (0, 16, 32, 48, 1024, 1040, 1056, 1072)}
     yield
   }
 }

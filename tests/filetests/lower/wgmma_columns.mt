@@ -80,9 +80,9 @@ thread kernel @columns(%A: tensor<64x512xe4m3>, %B: tensor<64x512xe5m2>, %C: ten
         %35 = mul %slot, 4096 : i32
         %36 = add %8, %35 : i32
         %37 = mul %k, 64 : i32
-        tma_load %36, %34, [%37, 0], %As, %slot, %ring, predicate = %27 {map = "A_map0"}
+        tma_load %36, %34, [%37, 0], %As, %slot, %ring, tensor = %A, predicate = %27 {map = "A_map0"}
         %38 = add %9, %35 : i32
-        tma_load %38, %34, [%37, 0], %Bs, %slot, %ring, predicate = %27 {map = "B_map1"}
+        tma_load %38, %34, [%37, 0], %Bs, %slot, %ring, tensor = %B, predicate = %27 {map = "B_map1"}
         %39 = add %slot, 1 : i32
         %40 = cmp %39, 3 {predicate = "eq"} : bool
         %41 = select %40, %30, %phase : i32

@@ -10,14 +10,15 @@ from __future__ import annotations
 class SimulationError(RuntimeError):
     """The text cannot be executed, or its execution did something the ISA forbids.
 
-    `line` is the 1-based line of the PTX text and `text` that line's content, when the error has one place.
+    `line` is the 1-based line of the assembly text (`isa` says whose: "PTX" or "GCN") and `text` that line's content,
+    when the error has one place.
     """
 
-    def __init__(self, message: str, line: int | None = None, text: str | None = None) -> None:
+    def __init__(self, message: str, line: int | None = None, text: str | None = None, isa: str = "PTX") -> None:
         self.message = message
         self.line = line
         self.text = text
-        where = "" if line is None else f"PTX line {line}: "
+        where = "" if line is None else f"{isa} line {line}: "
         what = "" if text is None else f"\n    {text.strip()}"
         super().__init__(f"{where}{message}{what}")
 

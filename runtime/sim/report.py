@@ -1,7 +1,7 @@
 """What a simulated launch reports: findings, printed text and executed instructions.
 
 A `Finding` names one defect once, however many threads run into it; `Access` is one side of it. Lines are lines of
-the PTX text; `source` is the "file:line" that the text's `.file` and `.loc` directives give (PTX ISA 8.0, 11.5).
+the assembly text; `source` is the "file:line" that the text's `.file` and `.loc` directives give (PTX ISA 8.0, 11.5).
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ class Access:
     source: str | None = None
     thread: tuple[int, int, int] | None = None
     cta: tuple[int, int, int] | None = None
+    isa: str = "PTX"
 
     def __str__(self) -> str:
         who = "" if self.thread is None else f" by thread {self.thread} of CTA {self.cta}"
         source = "" if self.source is None else f" ({self.source})"
-        return f"{self.what}{who} at PTX line {self.line}{source}: {self.text}"
+        return f"{self.what}{who} at {self.isa} line {self.line}{source}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,4 +93,4 @@ class Report:
         text = "\n".join(str(finding) for finding in self.findings)
         first = self.findings[0].first
         race = any(finding.kind in RACES for finding in self.findings)
-        raise (RaceError if race else SimulationError)(text, first.line, first.text)
+        raise (RaceError if race else SimulationError)(text, first.line, first.text, first.isa)

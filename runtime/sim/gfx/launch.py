@@ -1,0 +1,228 @@
+"""`run_gcn`: check the arguments, lay out memory, run the grid batch by batch, copy results back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import SimulationError
+from ..report import Report
+from ..scalars import Array
+
+# The modules of instructions register what they execute.
+from . import (
+    atomics,
+    compare,
+    control,
+    convert,
+    lanes,
+    lds,
+    mfma,
+    packed,
+    scalar_alu,
+    vector_float,
+    vector_int,
+    vector_memory,
+)
+
+# The modules of instructions register what they execute.
+from .machine import Dim, Fault, Launch, Machine
+from .memory import GLOBAL_BASE, Global
+from .program import LDS_LIMIT, Program, load_program
+from .race import LdsRaces
+from .scheduler import Scheduler
+from .syntax import Argument
+
+INSTRUCTION_MODULES = (
+    atomics,
+    compare,
+    control,
+    convert,
+    lanes,
+    lds,
+    mfma,
+    packed,
+    scalar_alu,
+    vector_float,
+    vector_int,
+    vector_memory,
+)
+_BATCH_WAVES = 128
+_BATCH_LDS = 4 << 20
+
+
+def run_gcn(
+    text: str,
+    entry: str,
+    grid: Sequence[int],
+    block: Sequence[int],
+    args: Sequence[Any],
+    dynamic_shared: int = 0,
+    schedule: str = "lazy",
+    seed: int = 0,
+    check: bool = True,
+) -> Report:
+    """Execute kernel `entry` of an AMD assembly text for gfx942 or gfx950, as LLVM prints it.
+
+    `grid` counts workgroups, `block` work-items of a workgroup (up to three sizes each). `args` are, in the order of
+    the metadata without the hidden arguments: NumPy arrays (global buffers, C-contiguous, changed in place; None
+    is a null pointer), NumPy scalars (by value), or Python numbers where the argument's size says what they become.
+    `dynamic_shared` bytes of LDS come on top of the kernel's own. `schedule` says when memory operations complete:
+    "lazy" not before they are waited for, "eager" at once, "random" at some time between (seeded by `seed`; the order
+    of waves is random then too). `check` turns the race model on.
+
+    Returns a `Report`; a program that faults or deadlocks ends there with its finding. Raises `SimulationError` for
+    text that cannot be executed and for arguments that do not fit.
+    """
+    if schedule not in ("eager", "lazy", "random"):
+        raise SimulationError(f"schedule must be 'eager', 'lazy' or 'random', not {schedule!r}", isa="GCN")
+    program = load_program(text, entry)
+    sizes, items = _dim(grid), _dim(block)
+    _check_block(program, items)
+    lds_size = program.kernel.setting("group_segment_fixed_size") + dynamic_shared
+    if lds_size > LDS_LIMIT[program.arch]:
+        raise SimulationError(
+            f"{lds_size} bytes of LDS are more than the {LDS_LIMIT[program.arch]} that {program.arch} has", isa="GCN"
+        )
+    space = Global()
+    if program.data:
+        space.reserve("the module's constants", sum(-(-len(datum.data) // 256) * 256 for datum in program.data))
+    visible = [arg for arg in program.kernel.args if not arg.kind.startswith("hidden")]
+    if len(args) != len(visible):
+        raise SimulationError(f"{entry} takes {len(visible)} arguments, but {len(args)} were given", isa="GCN")
+    kernarg_size = max([program.kernel.setting("kernarg_size"), *(a.offset + a.size for a in program.kernel.args)])
+    kernarg = space.reserve("the kernel arguments", -(-kernarg_size // 64) * 64 + 64)
+    places = _place_arrays(space, [(visible[index].name, arg) for index, arg in enumerate(args)])
+    space.finish()
+    for datum in program.data:
+        at = program.symbols[datum.name]
+        space.arena.data[at : at + len(datum.data)] = np.frombuffer(bytes(datum.data), np.uint8)
+    for place, arg in zip(places, args, strict=True):
+        if isinstance(arg, np.ndarray):
+            space.arena.data[place : place + arg.nbytes] = arg.reshape(-1).view(np.uint8)
+    launch = Launch(
+        program, sizes, items, lds_size, space, kernarg, schedule, check, np.random.default_rng(seed), Report()
+    )
+    for arg, value, place in zip(visible, args, places, strict=True):
+        raw = _argument(arg, value, place)
+        space.arena.data[kernarg + arg.offset : kernarg + arg.offset + arg.size] = np.frombuffer(raw, np.uint8)
+    _hidden(launch)
+    with np.errstate(all="ignore"):
+        _run_grid(launch)
+    for place, arg in zip(places, args, strict=True):
+        if isinstance(arg, np.ndarray):
+            result, before = space.arena.data[place : place + arg.nbytes], arg.reshape(-1).view(np.uint8)
+            if arg.flags.writeable:
+                before[:] = result
+            elif not np.array_equal(before, result):
+                raise SimulationError(f"{entry} writes into an array that NumPy holds read-only", isa="GCN")
+    return launch.report
+
+
+def _run_grid(launch: Launch) -> None:
+    """All workgroups, as many side by side as is reasonable."""
+    total = launch.grid[0] * launch.grid[1] * launch.grid[2]
+    groups = max(1, min(_BATCH_WAVES // launch.waves, _BATCH_LDS // max(launch.lds_size, 1)))
+    report, code = launch.report, launch.program.code
+    for first in range(0, total, groups):
+        machine = Machine(launch, first, min(groups, total - first))
+        if launch.check and launch.lds_size:
+            machine.race = LdsRaces(machine, _granule(launch.program))
+        scheduler = Scheduler(machine)
+        try:
+            scheduler.run()
+        except Fault:
+            report.stopped = True
+        for step, times in zip(code, scheduler.counts.tolist(), strict=True):
+            if times:
+                report.instructions[step.ins.name] = report.instructions.get(step.ins.name, 0) + times
+        if report.stopped:
+            return
+
+
+def _granule(program: Program) -> int:
+    """The size of the smallest LDS access of the program."""
+    smallest = 4
+    for step in program.code:
+        name = step.ins.name
+        if name.startswith("ds_"):
+            part = name.split("_")[2] if name.count("_") > 1 else ""
+            smallest = min(smallest, {"u8": 1, "i8": 1, "b8": 1, "u16": 2, "i16": 2, "b16": 2}.get(part, 4))
+    return smallest
+
+
+def _place_arrays(space: Global, args: list[tuple[str, Any]]) -> list[int]:
+    """Arena offsets of the arrays; arrays that share memory share their allocation too."""
+    arrays = [(index, arg) for index, (_, arg) in enumerate(args) if isinstance(arg, np.ndarray)]
+    for index, array in arrays:
+        if not array.flags.c_contiguous:
+            raise SimulationError(f"argument {index} is not contiguous", isa="GCN")
+    spans = {index: (array.__array_interface__["data"][0], array.nbytes) for index, array in arrays}
+    places = [0] * len(args)
+    base = start = top = -1
+    for index in sorted(spans, key=lambda each: (spans[each][0], -spans[each][1])):
+        begin, size = spans[index]
+        if begin < top and size:
+            places[index] = start + begin - base
+            if begin + size > top:
+                space.allocations[-1].end = start + begin + size - base
+                space.top = -(-(space.allocations[-1].end + 4096) // 256) * 256
+        else:
+            places[index] = start = space.reserve(args[index][0], size)
+            base = begin
+        top = max(top, begin + size)
+    return places
+
+
+def _argument(arg: Argument, value: Any, place: int) -> bytes:
+    """The bytes of one argument in the kernarg segment."""
+    if value is None or isinstance(value, np.ndarray):
+        raw = (0 if value is None else GLOBAL_BASE + place).to_bytes(8, "little")
+    elif isinstance(value, np.generic):
+        raw = value.tobytes()
+    elif isinstance(value, bytes):
+        raw = value
+    elif isinstance(value, bool | int):
+        raw = int(value).to_bytes(arg.size, "little", signed=value < 0)
+    elif isinstance(value, float):
+        raw = np.asarray(value, np.dtype(f"f{arg.size}")).tobytes()
+    else:
+        raise SimulationError(f"argument {arg.name} is a {type(value).__name__}; give NumPy arrays and scalars")
+    if len(raw) != arg.size:
+        raise SimulationError(f"argument {arg.name} has {arg.size} bytes, but {len(raw)} were given", isa="GCN")
+    return raw
+
+
+def _hidden(launch: Launch) -> None:
+    """Fill in the hidden arguments (LLVM, AMDGPUUsage, "Kernarg Segment")."""
+    values = {"hidden_grid_dims": 3}
+    for index, axis in enumerate("xyz"):
+        values[f"hidden_block_count_{axis}"] = launch.grid[index]
+        values[f"hidden_group_size_{axis}"] = launch.block[index]
+    for arg in launch.program.kernel.args:
+        if arg.kind.startswith("hidden"):
+            raw = values.get(arg.kind, 0).to_bytes(arg.size, "little")
+            at = launch.kernarg + arg.offset
+            launch.globals.arena.data[at : at + arg.size] = np.frombuffer(raw, np.uint8)
+
+
+def _dim(values: Sequence[int]) -> Dim:
+    padded = [int(value) for value in values] + [1] * (3 - len(values))
+    if len(padded) != 3 or min(padded) < 1:
+        raise SimulationError(f"a grid or block has up to three positive sizes, not {tuple(values)}", isa="GCN")
+    return padded[0], padded[1], padded[2]
+
+
+def _check_block(program: Program, block: Dim) -> None:
+    threads = block[0] * block[1] * block[2]
+    required = program.kernel.required
+    if required is not None and required != block:
+        raise SimulationError(f"the kernel requires workgroups of {required}, not {block}", isa="GCN")
+    if threads > min(program.kernel.max_threads, 1024):
+        most = min(program.kernel.max_threads, 1024)
+        raise SimulationError(f"a workgroup of {threads} work-items is more than the {most} allowed", isa="GCN")
+
+
+__all__ = ["Array", "run_gcn"]

@@ -1,0 +1,224 @@
+"""From assembly text to a `Module`.
+
+Understands what LLVM prints for amdgcn (LLVM, AMDGPUUsage, "Assembler"; AMDGPUModifierSyntax, AMDGPUOperandSyntax) and
+what people write by hand in the same syntax: instructions, labels, .amdhsa_ directives, the YAML metadata, data
+sections, .file and .loc. What an instruction means is no matter of this module.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from ..errors import SimulationError
+from .metadata import kernels_of
+from .syntax import SPECIAL, Datum, Instruction, Kernel, Literal, Modifier, Module, Operand, Reg, Word
+
+ENCODINGS = ("e32", "e64", "dpp", "sdwa", "e64_dpp")
+_REGISTER = re.compile(r"([sva])(\d+)$")
+_RANGE = re.compile(r"([sva])\[\s*(\w+)\s*(?::\s*(\w+)\s*)?\]$")
+_NUMBER = re.compile(r"-?(0x[0-9a-fA-F]+|\d+)$")
+_FLOAT = re.compile(r"-?(\d+\.\d*|\.\d+|\d+)([eE][-+]?\d+)?$")
+_LABEL = re.compile(r"([A-Za-z_.$][\w.$@]*):")
+_DATA = {".byte": 1, ".short": 2, ".2byte": 2, ".long": 4, ".4byte": 4, ".int": 4, ".quad": 8, ".8byte": 8}
+_NO_OPERANDS = ("buffer_wbl2", "buffer_inv", "buffer_wbinvl1", "buffer_wbinvl1_vol", "s_dcache_inv", "s_dcache_wb")
+_RAW = ("s_waitcnt", "s_sendmsg", "s_getreg_b32", "s_setreg_b32", "s_setreg_imm32_b32")
+
+
+def parse_module(text: str) -> Module:
+    """Parse a whole file; SimulationError with the line where it is not understood."""
+    return _Parser(text).run()
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.lines = text.splitlines()
+        self.code: list[Instruction] = []
+        self.labels: dict[str, int] = {}
+        self.kernels: dict[str, Kernel] = {}
+        self.data: dict[str, Datum] = {}
+        self.files: dict[str, str] = {}
+        self.source: str | None = None
+        self.arch = ""
+        self.in_code = True
+        self.datum: Datum | None = None
+        self.kernel: Kernel | None = None
+        self.metadata: list[str] | None = None
+
+    def run(self) -> Module:
+        for number, raw in enumerate(self.lines, 1):
+            if self.metadata is not None:
+                if raw.strip() == ".end_amdgpu_metadata":
+                    self.take_metadata(self.metadata, number)
+                    self.metadata = None
+                else:
+                    self.metadata.append(raw)
+                continue
+            line = strip_comment(raw)
+            match = _LABEL.match(line)
+            while match:
+                self.label(match[1])
+                line = line[match.end() :].strip()
+                match = _LABEL.match(line)
+            if line.startswith("."):
+                self.directive(line, number)
+            elif line:
+                self.code.append(parse_instruction(line, number, raw, self.source))
+        return Module(self.arch, self.code, self.labels, self.kernels, self.data)
+
+    def label(self, name: str) -> None:
+        if self.in_code:
+            self.labels[name] = len(self.code)
+        else:
+            self.datum = self.data[name] = Datum(name)
+
+    def directive(self, line: str, number: int) -> None:
+        name, _, rest = line.partition(" ") if " " in line else line.partition("\t")
+        rest = rest.strip()
+        if name == ".amdgcn_target":
+            self.arch = rest.strip('"').rpartition("-")[2].partition(":")[0]
+        elif name == ".amdhsa_kernel":
+            self.kernel = self.kernels.setdefault(rest, Kernel(rest))
+        elif name == ".end_amdhsa_kernel":
+            self.kernel = None
+        elif name.startswith(".amdhsa_") and self.kernel is not None:
+            self.kernel.settings[name[len(".amdhsa_") :]] = self.expression(rest, number, line)
+        elif name == ".amdgpu_metadata":
+            self.metadata = []
+        elif name in (".text", ".section", ".data", ".rodata", ".bss"):
+            self.in_code = name == ".text" or rest.startswith(".text")
+            self.datum = None
+        elif name == ".file":
+            parts = re.findall(r'"([^"]*)"', rest)
+            if parts and rest[:1].isdigit():
+                self.files[rest.split()[0]] = parts[-1]
+        elif name == ".loc":
+            fields = rest.split()
+            self.source = f"{self.files.get(fields[0], '?')}:{fields[1]}" if fields[1] != "0" else None
+        elif self.datum is not None:
+            self.bytes(name, rest, number, line)
+
+    def expression(self, text: str, number: int, line: str) -> int:
+        try:
+            return int(text, 0)
+        except ValueError:
+            raise SimulationError(f"{text!r} is not a plain number", number, line) from None
+
+    def bytes(self, name: str, rest: str, number: int, line: str) -> None:
+        assert self.datum is not None
+        if name in _DATA:
+            size = _DATA[name]
+            for part in rest.split(","):
+                value = self.expression(part.strip(), number, line)
+                self.datum.data += (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+        elif name in (".zero", ".skip", ".space"):
+            self.datum.data += bytes(self.expression(rest.split(",")[0], number, line))
+        elif name in (".ascii", ".asciz", ".string"):
+            self.datum.data += rest.strip()[1:-1].encode("latin-1").decode("unicode_escape").encode("latin-1")
+            self.datum.data += b"" if name == ".ascii" else b"\0"
+
+    def take_metadata(self, lines: list[str], number: int) -> None:
+        try:
+            found = kernels_of(lines)
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            raise SimulationError("the kernel metadata is not as expected", number) from None
+        for name, args, limit, required in found:
+            kernel = self.kernels.setdefault(name, Kernel(name))
+            kernel.args, kernel.max_threads, kernel.required = args, limit, required
+
+
+def strip_comment(raw: str) -> str:
+    """The line without its comment, blanks trimmed."""
+    if '"' not in raw:
+        for sign in (";", "//"):
+            raw = raw.partition(sign)[0]
+    return raw.strip()
+
+
+def parse_instruction(line: str, number: int, raw: str, source: str | None) -> Instruction:
+    """One instruction from its text."""
+    full, _, rest = line.replace("\t", " ").partition(" ")
+    rest = rest.strip()
+    name, encoding = full, ""
+    for suffix in ENCODINGS:
+        if full.endswith("_" + suffix):
+            name, encoding = full[: -len(suffix) - 1], suffix
+    text = raw.strip()
+    if name in _RAW:
+        return Instruction(name, encoding, (Word(rest),), {}, number, text, source)
+    operands: list[Operand] = []
+    mods: dict[str, Modifier] = {}
+    for index, piece in enumerate(_split(rest, ",")):
+        words = _split(piece, " ")
+        if index == 0 and name in _NO_OPERANDS:
+            words.insert(0, "")
+        if words[0]:
+            operands.append(parse_operand(words[0], number, text))
+        for word in words[1:]:
+            key, value = _modifier(word)
+            mods[key] = value
+    return Instruction(name, encoding, tuple(operands), mods, number, text, source)
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Split at separators outside brackets; runs of blanks count as one."""
+    parts, depth, current = [], 0, ""
+    for char in text:
+        depth += (char in "[(") - (char in "])")
+        if char == separator and depth == 0:
+            parts.append(current)
+            current = ""
+        else:
+            current += char
+    parts.append(current)
+    parts = [part.strip() for part in parts]
+    return [part for part in parts if part]
+
+
+def _modifier(word: str) -> tuple[str, Modifier]:
+    key, colon, value = word.partition(":")
+    if not colon:
+        return key, True
+    if value.startswith("["):
+        return key, tuple(int(part, 0) for part in value.strip("[]").split(","))
+    return key, int(value, 0) if _NUMBER.match(value) else value
+
+
+def parse_operand(text: str, number: int, line: str) -> Operand:
+    """A register, a number, or a word, with `-`, `| |`, `neg()`, `abs()` and `sext()` around it."""
+    neg = absolute = sext = False
+    while True:
+        if text.startswith("-") and not _FLOAT.match(text) and not _NUMBER.match(text):
+            neg, text = not neg, text[1:]
+        elif text.startswith("|") and text.endswith("|"):
+            absolute, text = True, text[1:-1]
+        elif text.endswith(")") and text.partition("(")[0] in ("neg", "abs", "sext"):
+            what, _, inner = text.partition("(")
+            text = inner[:-1]
+            neg, absolute, sext = neg or what == "neg", absolute or what == "abs", sext or what == "sext"
+        else:
+            break
+    if text in SPECIAL:
+        return Reg("s", *SPECIAL[text], neg, absolute, sext)
+    match = _REGISTER.match(text)
+    if match:
+        return Reg(match[1], int(match[2]), 1, neg, absolute, sext)
+    match = _RANGE.match(text)
+    if match:
+        first = int(match[2], 0)
+        last = first if match[3] is None else int(match[3], 0)
+        return Reg(match[1], first, last - first + 1, neg, absolute, sext)
+    if _NUMBER.match(text):
+        return Literal(int(text, 0), neg, absolute, sext)
+    if _FLOAT.match(text):
+        return Literal(float(text), neg, absolute, sext)
+    if not text or text[0] in "[|":
+        raise SimulationError(f"operand {text!r} is not understood", number, line)
+    return Word(text)
+
+
+def float_bits(value: float, size: int) -> int:
+    """An inline float constant as the bits of a 2, 4 or 8 byte float."""
+    form, code = {2: ("<e", "<H"), 4: ("<f", "<I"), 8: ("<d", "<Q")}[size]
+    bits: int = struct.unpack(code, struct.pack(form, value))[0]
+    return bits

@@ -1,0 +1,208 @@
+"""Races in the data share (LDS): every access against the last write and the reads since, per granule.
+
+An access is made by a wave or, for LDS-DMA, by the vector memory unit on its behalf; it is *over* when the wave has
+waited for it (vmcnt or lgkmcnt). What orders two accesses:
+
+    same wave           the second was issued after the first was over; LDS instructions also follow each other in order
+    different waves     the first was over when its wave arrived at a barrier that the second's wave has passed
+
+The only order between waves of a workgroup is s_barrier, so a count of barriers does for a vector clock: an access that
+is over after its wave has arrived n times gets the mark n + 1, and is known to whoever has passed n + 1 barriers. An
+access in flight has the mark PENDING. So a wait that comes after the barrier is too late, as it is on the device.
+
+Atomic operations do not conflict with each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..report import Finding
+from ..scalars import Array, Sel
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+PENDING = 1 << 30
+LDS_UNIT, DMA = 0, 1
+_HAZARDS = {"RAW": ("read", "write"), "WAW": ("write", "write"), "WAR": ("write", "read")}
+
+
+class LdsRaces:
+    """The LDS of one batch. `granule` is the size of the smallest access of the program."""
+
+    def __init__(self, machine: Machine, granule: int) -> None:
+        self.machine = machine
+        self.granule = granule
+        count = machine.lds_stride * machine.groups // granule
+        self.written = np.zeros(count, bool)
+        self.writer = np.zeros(count, np.int32)  # wave + 1
+        self.writer_mark = np.zeros(count, np.int32)
+        self.writer_site = np.zeros(count, np.int32)
+        self.writer_agent = np.zeros(count, np.int8)
+        self.writer_ticket = np.zeros(count, np.int32)
+        self.atomic = np.zeros(count, bool)
+        shape = (count, machine.per_group)
+        self.reader_mark = np.zeros(shape, np.int32)
+        self.reader_site = np.zeros(shape, np.int32)
+        self.reader_ticket = np.zeros(shape, np.int32)
+        self.tickets = 0
+
+    def spread(self, sel: Sel, where: Array, size: int, lanes: Array | None) -> tuple[Array, Array, Array]:
+        """(granules, waves, positions of the waves in `sel`) of accesses of `size` bytes at arena offsets."""
+        waves = self.machine.wave[sel]
+        place = np.broadcast_to(np.arange(len(waves))[:, None], where.shape)
+        if lanes is not None:
+            where, place = where[lanes], place[lanes]
+        pieces = max(size // self.granule, 1)
+        cells = (where.reshape(-1, 1) // self.granule + np.arange(pieces)).ravel()
+        place = np.repeat(place.ravel(), pieces)
+        return cells, waves[place], place
+
+    # -- accesses ------------------------------------------------------------------------------------------------------
+
+    def read(self, sel: Sel, where: Array, size: int, lanes: Array | None) -> Callable[[Array], None]:
+        """Waves read; returns what to call, with positions, when they have waited for it."""
+        cells, waves, place = self.spread(sel, where, size, lanes)
+        self._check_written(cells, waves)
+        self._check_writer("RAW", cells, waves, LDS_UNIT, atomic=False)
+        ticket = self._ticket()
+        local = waves % self.machine.per_group
+        self.reader_mark[cells, local] = PENDING
+        self.reader_site[cells, local] = self.machine.site
+        self.reader_ticket[cells, local] = ticket
+
+        def over(done: Array) -> None:
+            mine, at, who = _part(done, place, cells, waves)
+            column = who % self.machine.per_group
+            still = self.reader_ticket[at, column] == ticket
+            self.reader_mark[at[still], column[still]] = self.machine.passed[who[still]] + 1
+            del mine
+
+        return over
+
+    def write(
+        self, sel: Sel, where: Array, size: int, lanes: Array | None, agent: int, atomic: bool = False
+    ) -> Callable[[Array], None]:
+        """Waves write, or (`atomic`) read and write in one step."""
+        cells, waves, place = self.spread(sel, where, size, lanes)
+        if atomic:
+            self._check_written(cells, waves)
+        self._check_writer("WAW", cells, waves, agent, atomic)
+        self._check_readers(cells, waves, agent, atomic)
+        ticket = self._ticket()
+        self.reader_mark[cells] = 0
+        self.writer[cells] = waves + 1
+        self.writer_mark[cells] = PENDING
+        self.writer_site[cells] = self.machine.site
+        self.writer_agent[cells] = agent
+        self.writer_ticket[cells] = ticket
+        self.atomic[cells] = atomic
+        self.written[cells] = True
+        clash = np.flatnonzero(self.writer[cells] != waves + 1)
+        if len(clash) and not atomic:
+            at, who = int(cells[clash[0]]), int(waves[clash[0]])
+            self._report("WAW", at, who, int(self.writer[at]) - 1, self.machine.site, "missing_barrier", "")
+        elif agent == DMA and len(cells) > 1:
+            self._check_once(cells, waves)
+
+        def over(done: Array) -> None:
+            _, at, who = _part(done, place, cells, waves)
+            still = self.writer_ticket[at] == ticket
+            self.writer_mark[at[still]] = self.machine.passed[who[still]] + 1
+
+        return over
+
+    def _ticket(self) -> int:
+        self.tickets += 1
+        return self.tickets
+
+    # -- checks --------------------------------------------------------------------------------------------------------
+
+    def _check_written(self, cells: Array, waves: Array) -> None:
+        missing = np.flatnonzero(~self.written[cells])
+        if not len(missing):
+            return
+        m = self.machine
+        at, wave = int(cells[missing[0]]), int(waves[missing[0]])
+        offset = at * self.granule % m.lds_stride
+        message = f"LDS byte {offset} is read but nothing has been written there"
+        access = m.access("read", m.site, wave)
+        m.find(Finding("uninitialised", message, access, space="shared", bytes=(offset, offset + self.granule)))
+
+    def _check_writer(self, hazard: str, cells: Array, waves: Array, agent: int, atomic: bool) -> None:
+        other, mark = self.writer[cells], self.writer_mark[cells]
+        if not other.any():
+            return
+        own = other == waves + 1
+        ordered = np.where(own, mark != PENDING, mark <= self.machine.passed[waves])
+        ordered |= other == 0
+        if agent == LDS_UNIT:
+            ordered |= own & (self.writer_agent[cells] == LDS_UNIT)
+        if atomic:
+            ordered |= self.atomic[cells]
+        bad = np.flatnonzero(~ordered)
+        if len(bad):
+            at, wave = int(cells[bad[0]]), int(waves[bad[0]])
+            self._race(hazard, at, wave, int(other[bad[0]]) - 1, int(self.writer_site[at]), int(mark[bad[0]]))
+
+    def _check_readers(self, cells: Array, waves: Array, agent: int, atomic: bool) -> None:
+        m = self.machine
+        marks = self.reader_mark[cells]
+        if not marks.any():
+            return
+        local = waves % m.per_group
+        bad = (marks > m.passed[waves][:, None]) & (marks != 0)
+        rows = np.arange(len(cells))
+        bad[rows, local] = (marks[rows, local] == PENDING) & (agent != LDS_UNIT)
+        if atomic:
+            bad[self.atomic[cells]] = False
+        if bad.any():
+            row, column = (int(each[0]) for each in np.nonzero(bad))
+            at, wave = int(cells[row]), int(waves[row])
+            other = wave // m.per_group * m.per_group + column
+            self._race("WAR", at, wave, other, int(self.reader_site[at, column]), int(marks[row, column]))
+
+    def _check_once(self, cells: Array, waves: Array) -> None:
+        """The lanes of one DMA must write each byte once."""
+        unique, index, count = np.unique(cells, return_index=True, return_counts=True)
+        twice = np.flatnonzero(count > 1)
+        if len(twice):
+            at, wave = int(unique[twice[0]]), int(waves[index[twice[0]]])
+            self._report("WAW", at, wave, wave, self.machine.site, "missing_barrier", "; lanes of one DMA overlap")
+
+    # -- findings ------------------------------------------------------------------------------------------------------
+
+    def _race(self, hazard: str, at: int, wave: int, other: int, site: int, mark: int) -> None:
+        dma = self.machine.program.code[site].ins.name.startswith(("buffer", "global"))
+        counter = "vmcnt" if dma else "lgkmcnt"
+        if mark == PENDING and wave == other:
+            self._report(hazard, at, wave, other, site, "missing_wait", f"; wait for {counter} between them")
+        elif mark == PENDING:
+            cure = f"; the wave that made it must wait for {counter}, then both pass a barrier"
+            self._report(hazard, at, wave, other, site, "missing_wait", cure)
+        else:
+            cure = f"; a barrier is missing between them, or the wait for {counter} comes after it"
+            self._report(hazard, at, wave, other, site, "missing_barrier", cure)
+
+    def _report(self, hazard: str, at: int, wave: int, other: int, site: int, kind: str, cure: str) -> None:
+        m = self.machine
+        later, earlier = _HAZARDS[hazard]
+        offset = at * self.granule % m.lds_stride
+        first, second = m.position(wave)[0], m.position(other)[0]
+        message = (
+            f"LDS byte {offset}: a {later} of wave {first} conflicts with an earlier {earlier} of wave {second}{cure}"
+        )
+        accesses = m.access(later, m.site, wave), m.access(earlier, site, other)
+        m.find(Finding(kind, message, *accesses, hazard, "shared", None, (offset, offset + self.granule)))
+
+
+def _part(done: Array, place: Array, cells: Array, waves: Array) -> tuple[Array | None, Array, Array]:
+    """The accesses of the waves at these positions."""
+    if len(place) and len(done) == int(place[-1]) + 1:
+        return None, cells, waves
+    mine = np.isin(place, done)
+    return mine, cells[mine], waves[mine]

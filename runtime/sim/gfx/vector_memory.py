@@ -1,0 +1,336 @@
+"""Global and buffer memory: loads, stores and LDS-DMA (CDNA3 ISA, chapters 9 and 10, 12.16, 12.17).
+
+An instruction becomes addresses per lane and a `Shape` (element size, count, how the register looks); loads, stores and
+DMA are then the same for both address forms. A buffer's descriptor (V#) holds base, stride and size: dwords beyond the
+size load as 0 and are not stored; the comparison takes voffset, the immediate and soffset together. LDS-DMA (`lds`)
+writes to M0 + immediate + lane * size, contiguous in lanes whatever their addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..report import Finding
+from ..scalars import Array, Sel
+from .decode import VECTOR, Decoder
+from .lds import consume, gather, locate, merge_half, poison, widen
+from .memory import GLOBAL_BASE, load, store
+from .queue import VM
+from .race import DMA
+from .syntax import M0, Instruction, Literal, Operand, Reg, Word
+from .table import Handler, instruction
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+Address = Callable[["Machine", Sel], tuple[Array, "Array | None"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Elements of `elem` bytes, `count` of them; `kind` for elements below a dword, `half` for d16 forms."""
+
+    elem: int
+    count: int
+    kind: str = "u4"
+    half: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes per lane."""
+        return self.elem * self.count
+
+
+_LOADS: dict[str, Shape] = {
+    "dword": Shape(4, 1),
+    "dwordx2": Shape(4, 2),
+    "dwordx3": Shape(4, 3),
+    "dwordx4": Shape(4, 4),
+    "ubyte": Shape(1, 1, "u1"),
+    "sbyte": Shape(1, 1, "i1"),
+    "ushort": Shape(2, 1, "u2"),
+    "sshort": Shape(2, 1, "i2"),
+    **{
+        f"{sign}byte_d16{hi}": Shape(1, 1, kind, f"d16{hi}")
+        for sign, kind in (("u", "u1"), ("s", "i1"))
+        for hi in ("", "_hi")
+    },
+    **{f"short_d16{hi}": Shape(2, 1, "u2", f"d16{hi}") for hi in ("", "_hi")},
+}
+_STORES: dict[str, Shape] = {
+    "dword": Shape(4, 1),
+    "dwordx2": Shape(4, 2),
+    "dwordx3": Shape(4, 3),
+    "dwordx4": Shape(4, 4),
+    "byte": Shape(1, 1, "u1"),
+    "short": Shape(2, 1, "u2"),
+    "byte_d16_hi": Shape(1, 1, "u1", "d16_hi"),
+    "short_d16_hi": Shape(2, 1, "u2", "d16_hi"),
+}
+
+
+# -- addresses ---------------------------------------------------------------------------------------------------------
+
+
+def global_address(d: Decoder, address: Operand, base: Operand | None) -> Address:
+    """The arena offsets of a global_ instruction: a 64-bit address, or a scalar base and a 32-bit offset."""
+    offset = d.number("offset")
+    if isinstance(base, Reg):
+        scalar = d.scalar(base, 8)
+        if isinstance(address, Word):
+            vector, rows = d.vector(Literal(0)), []
+        else:
+            vector, rows = d.vector(address), d.words(address, 1)
+
+        def from_scalar(m: Machine, sel: Sel) -> tuple[Array, Array | None]:
+            if rows:
+                consume(m, sel, rows)
+            start = scalar(m, sel).astype(np.int64)[:, None] - GLOBAL_BASE + offset
+            return start + vector(m, sel).astype(np.int64), None
+
+        return from_scalar
+    wide, pair = d.vector(address, 8), d.words(address, 2)
+
+    def from_vector(m: Machine, sel: Sel) -> tuple[Array, Array | None]:
+        consume(m, sel, pair)
+        return wide(m, sel).view(np.int64) - GLOBAL_BASE + offset, None
+
+    return from_vector
+
+
+def buffer_address(d: Decoder, vector: Operand, descriptor: Operand, scalar: Operand, shape: Shape) -> Address:
+    """The arena offsets of a buffer_ instruction, and which dwords (or whole elements) are inside the buffer."""
+    if not isinstance(descriptor, Reg) or descriptor.count != 4:
+        raise d.error("a buffer instruction needs four scalar registers as its descriptor")
+    offset, row = d.number("offset"), descriptor.first
+    d.reads.update(range(row, row + 4))
+    soffset = d.scalar(scalar)
+    offen, idxen = d.flag("offen"), d.flag("idxen")
+    rows = d.words(vector) if isinstance(vector, Reg) else []
+    if len(rows) != offen + idxen:
+        raise d.error("the address register does not fit offen and idxen")
+
+    def run(m: Machine, sel: Sel) -> tuple[Array, Array | None]:
+        words = m.s[row : row + 4, sel].astype(np.int64)
+        base = words[0] | (words[1] & 0xFFFF) << 32
+        stride = words[1] >> 16 & 0x3FFF
+        if (words[1] >> 31 & 1).any() or (words[3] >> 23 & 1).any():
+            raise d.error("the simulator does not know swizzled buffers and buffers that add the thread number")
+        if rows:
+            consume(m, sel, rows)
+        inside = np.full((1, 1), offset, np.int64)
+        if offen:
+            inside = inside + m.v[rows[-1], sel].astype(np.int64)
+        index = m.v[rows[0], sel].astype(np.int64) if idxen else np.zeros((1, 1), np.int64)
+        start = soffset(m, sel).astype(np.int64)[:, None]
+        relative = inside + start + index * stride[:, None]
+        records = words[2][:, None]
+        parts = np.arange(shape.count) * shape.elem + shape.elem
+        if (stride != 0).any():
+            limit = stride[:, None, None]
+            valid = (index[:, :, None] < records[:, :, None]) & (inside[:, :, None] + parts <= limit)
+        else:
+            valid = relative[:, :, None] + parts <= records[:, :, None]
+        where = base[:, None] - GLOBAL_BASE + relative
+        return where, None if valid.all() else np.broadcast_to(valid, (*_full(m, sel), shape.count))
+
+    return run
+
+
+def _full(m: Machine, sel: Sel) -> tuple[int, int]:
+    return len(m.wave[sel]), 64
+
+
+def check_bounds(m: Machine, sel: Sel, where: Array, valid: Array | None, shape: Shape, what: str) -> Array:
+    """Addresses [waves, 64] of the active lanes; a finding, and the end, where one is outside every buffer."""
+    where = np.broadcast_to(where, _full(m, sel))
+    lanes: Array | None = m.mask
+    if valid is not None:
+        used: Array = valid.max(axis=2)
+        lanes = used if lanes is None else lanes & used
+        # With some dwords outside the descriptor's range, only those inside matter.
+        size = shape.elem
+    else:
+        size = shape.size
+    flat = where if lanes is None else where[lanes]
+    bad = m.globals.outside(flat.ravel(), size)
+    if bad.any():
+        index = int(np.flatnonzero(bad)[0])
+        at = int(flat.ravel()[index])
+        wave, lane = divmod(index, 64) if lanes is None else (int(each[index]) for each in np.nonzero(lanes))
+        name, offset, length = m.globals.owner(at)
+        near = "no buffer is near" if name is None else f"nearest is {name}, at byte {offset} of {length}"
+        message = f"{what} of {shape.size} bytes at address {at + GLOBAL_BASE:#x} outside every buffer; {near}"
+        access = m.access(what, m.site, int(m.wave[sel][wave]), lane)
+        span = (offset, offset + shape.size)
+        m.find(Finding("out_of_bounds", message, access, None, None, "global", name, span), stop=True)
+    return where if lanes is None else np.where(lanes, where, 0)
+
+
+def fetch(m: Machine, where: Array, lanes: Array | None, valid: Array | None, shape: Shape) -> Array:
+    """Read memory: elements [n, count] for the flat offsets of the given lanes; 0 where not valid."""
+    flat = where.ravel() if lanes is None else where[lanes]
+    if valid is None:
+        return load(m.globals.arena, flat, shape.elem, shape.count)
+    ok = valid.reshape(-1, shape.count) if lanes is None else valid[lanes]
+    places = np.where(ok, flat[:, None] + np.arange(shape.count) * shape.elem, 0)
+    values = load(m.globals.arena, places.ravel(), shape.elem, 1).reshape(ok.shape)
+    return np.where(ok, values, values.dtype.type(0))
+
+
+# -- loads, stores, DMA ------------------------------------------------------------------------------------------------
+
+
+def _load(d: Decoder, target: Operand, address: Address, shape: Shape) -> Handler:
+    rows = d.result_words(target, max(shape.size // 4, 1))
+    codes = tuple(VECTOR + row for row in rows)
+
+    def run(m: Machine, sel: Sel) -> None:
+        places, valid = address(m, sel)
+        where = check_bounds(m, sel, places, valid, shape, "read")
+        if m.global_race is not None:
+            m.global_race.read(sel, where, shape.size, m.mask if valid is None else m.lanes(sel) & valid.all(axis=2))
+        waves, lanes = m.wave[sel], m.mask
+        held = m.v[rows[0], sel].copy() if shape.half else None
+        poison(m, rows, sel)
+
+        def land(done: Array) -> None:
+            part = None if lanes is None else lanes[done]
+            ok = None if valid is None else valid[done]
+            values = fetch(m, where[done], part, ok, shape)
+            words = [values[:, index] for index in range(shape.count)]
+            if shape.elem < 4:
+                words = [widen(words[0], shape.kind)] if held is None else words
+            for row, word in zip(rows, words, strict=True):
+                if held is not None:
+                    old = held[done].ravel() if part is None else held[done][part]
+                    word = merge_half(shape.kind, shape.half == "d16_hi", old, word)
+                if part is None:
+                    m.v[row, waves[done]] = word.reshape(len(done), 64)
+                else:
+                    now = m.v[row, waves[done]]
+                    now[part] = word
+                    m.v[row, waves[done]] = now
+
+        m.queue.issue(sel, VM, land, codes, m.lanes(sel))
+
+    return run
+
+
+def _store(d: Decoder, data: Operand, address: Address, shape: Shape) -> Handler:
+    rows = d.words(data, max(shape.size // 4, 1))
+    shift = np.uint32(16 if shape.half else 0)
+
+    def run(m: Machine, sel: Sel) -> None:
+        consume(m, sel, rows)
+        places, valid = address(m, sel)
+        where = check_bounds(m, sel, places, valid, shape, "write")
+        values = gather(m, sel, rows)
+        if shape.elem < 4:
+            values = (values >> shift).astype(np.dtype(shape.kind))
+        lanes = m.mask
+        finish = None
+        if m.global_race is not None:
+            touched = lanes if valid is None else m.lanes(sel) & valid.all(axis=2)
+            finish = m.global_race.write(sel, where, shape.size, touched)
+
+        def land(done: Array) -> None:
+            part = slice(None) if lanes is None else lanes[done]
+            flat, value = where[done][part].ravel(), values[done][part].reshape(-1, shape.count)
+            if valid is None:
+                store(m.globals.arena, flat, value)
+                return
+            ok = valid[done][part].reshape(-1, shape.count)
+            for index in range(shape.count):
+                inside = ok[:, index]
+                store(m.globals.arena, flat[inside] + index * shape.elem, value[inside, index : index + 1])
+
+        m.queue.issue(sel, VM, land, finish=finish, what="store")
+
+    return run
+
+
+def _dma(d: Decoder, address: Address, shape: Shape) -> Handler:
+    """From global memory to LDS without registers."""
+    wide = d.program.arch == "gfx950"
+    if shape.size not in ((1, 2, 4, 12, 16) if wide else (1, 2, 4)):
+        raise d.error(f"{d.program.arch} has no LDS-DMA of {shape.size} bytes")
+    d.reads.add(M0)
+    offset = d.number("offset")
+    unit = max(shape.size, 4)
+
+    def run(m: Machine, sel: Sel) -> None:
+        places, valid = address(m, sel)
+        where = check_bounds(m, sel, places, valid, shape, "read")
+        target = m.s[M0, sel].astype(np.int64)[:, None] + offset + np.arange(64) * unit
+        lanes = m.mask
+        into = locate(m, sel, target, unit, lanes, "write")
+        if m.global_race is not None:
+            m.global_race.read(sel, where, shape.size, lanes if valid is None else m.lanes(sel) & valid.all(axis=2))
+        finish = None if m.race is None else m.race.write(sel, into, unit, lanes, DMA)
+
+        def land(done: Array) -> None:
+            part = None if lanes is None else lanes[done]
+            values = fetch(m, where[done], part, None if valid is None else valid[done], shape)
+            if shape.elem < 4:
+                values = widen(values, shape.kind)
+            flat = into[done].ravel() if part is None else into[done][part]
+            store(m.lds, flat, values)
+
+        m.queue.issue(sel, VM, land, finish=finish, what="LDS-DMA")
+
+    return run
+
+
+@instruction(*(f"{space}_load_{name}" for space in ("global", "flat") for name in _LOADS))
+def _global_load(ins: Instruction, d: Decoder) -> Handler:
+    shape = _LOADS[ins.name.partition("_load_")[2]]
+    base = ins.operands[2] if len(ins.operands) > 2 else None
+    return _load(d, ins.operands[0], global_address(d, ins.operands[1], base), shape)
+
+
+@instruction(*(f"{space}_store_{name}" for space in ("global", "flat") for name in _STORES))
+def _global_store(ins: Instruction, d: Decoder) -> Handler:
+    shape = _STORES[ins.name.partition("_store_")[2]]
+    base = ins.operands[2] if len(ins.operands) > 2 else None
+    return _store(d, ins.operands[1], global_address(d, ins.operands[0], base), shape)
+
+
+@instruction(*(f"global_load_lds_{name}" for name in _LOADS))
+def _global_dma(ins: Instruction, d: Decoder) -> Handler:
+    shape = _LOADS[ins.name.partition("_lds_")[2]]
+    base = ins.operands[1] if len(ins.operands) > 1 else None
+    return _dma(d, global_address(d, ins.operands[0], base), shape)
+
+
+@instruction(*(f"buffer_load_{name}" for name in _LOADS))
+def _buffer_load(ins: Instruction, d: Decoder) -> Handler:
+    shape = _LOADS[ins.name.partition("_load_")[2]]
+    if d.flag("lds"):
+        vector, descriptor, scalar = ins.operands[-3:] if len(ins.operands) >= 3 else (Word("off"), *ins.operands)
+        return _dma(d, buffer_address(d, vector, descriptor, scalar, shape), shape)
+    target, vector, descriptor, scalar = ins.operands
+    return _load(d, target, buffer_address(d, vector, descriptor, scalar, shape), shape)
+
+
+@instruction(*(f"buffer_store_{name}" for name in _STORES))
+def _buffer_store(ins: Instruction, d: Decoder) -> Handler:
+    shape = _STORES[ins.name.partition("_store_")[2]]
+    data, vector, descriptor, scalar = ins.operands
+    return _store(d, data, buffer_address(d, vector, descriptor, scalar, shape), shape)
+
+
+@instruction("buffer_wbl2", "buffer_inv", "buffer_wbinvl1", "buffer_wbinvl1_vol")
+def _cache(ins: Instruction, d: Decoder) -> Handler:
+    """Caches are not modelled; a write-back counts in vmcnt like a store."""
+    if ins.name == "buffer_wbl2":
+
+        def write_back(m: Machine, sel: Sel) -> None:
+            m.queue.issue(sel, VM, None, what="write-back")
+
+        return write_back
+    return lambda m, sel: None

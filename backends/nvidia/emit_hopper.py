@@ -181,6 +181,10 @@ def await_(w: Emitter, op: roles.Await) -> None:
     _into(w, w.targets(op.result), op.a)
 
 
+def named_barrier(w: Emitter, op: hopper.NamedBarrier) -> None:
+    w.emit(f"bar.{'arrive' if op.arrive else 'sync'} {w.element(op.id)}, {op.threads};")
+
+
 def hold(w: Emitter, op: roles.Hold) -> None:
     """A store under a condition that no number meets: each register is one certain NaN. ptxas keeps waits behind it."""
     assert op.mem is not None
@@ -214,4 +218,5 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     roles.Fragment: fragment,
     roles.Await: await_,
     roles.Hold: hold,
+    hopper.NamedBarrier: named_barrier,
 }

@@ -22,6 +22,7 @@ from minitile.passes.lower_memory import shared_layout
 from minitile.passes.thread_barriers import CONSUMERS
 
 WORD = 8  # bytes of an mbarrier
+TURNS = 10  # the named barrier at which the first warpgroup waits for its turn; the others have those behind it
 WORKING = 40  # registers that a consumer thread takes besides its accumulators
 
 
@@ -128,6 +129,38 @@ def accumulators(op: roles.Specialised) -> int:
     return sum(layout_of(v).num_regs * v.dtype.bits // 32 for v in tiles)
 
 
+def open_turns(low: Lowering, op: roles.OpenTurns) -> None:
+    """The last warpgroup passes the turn that it has not had."""
+    last, nothing = Block(), Block()
+    with low.b.inside(last):
+        _pass(low)
+        low.b.emit(control.Yield(()))
+    with low.b.inside(nothing):
+        low.b.emit(control.Yield(()))
+    mine = low.b.compare("eq", warpgroup(low), low.threads // 128 - 1)
+    low.b.emit(control.If(mine, then=last, orelse=nothing))
+
+
+def take_turn(low: Lowering, op: roles.TakeTurn) -> None:
+    low.b.emit(hopper.NamedBarrier(low.b.add(warpgroup(low), TURNS), 256))
+
+
+def pass_turn(low: Lowering, op: roles.PassTurn) -> None:
+    _pass(low)
+
+
+def _pass(low: Lowering) -> None:
+    following = low.b.add(warpgroup(low), 1)
+    wraps = low.b.compare("eq", following, low.threads // 128)
+    id = low.b.add(low.b.select(wraps, low.b.constant(0), following), TURNS)
+    low.b.emit(hopper.NamedBarrier(id, 256, arrive=True))
+
+
+def warpgroup(low: Lowering) -> Value:
+    group: Value = low.in_entry("group", lambda b: b.floordiv(b.emit(hopper.WarpIndex()).result, 4))
+    return group
+
+
 def hold(low: Lowering, op: roles.Hold) -> None:
     """All holds share one word."""
     if "held" not in low.once:
@@ -186,6 +219,9 @@ HOPPER_RULES: dict[type[Op], object] = {
     roles.Expect: expect,
     roles.Release: release,
     roles.Hold: hold,
+    roles.OpenTurns: open_turns,
+    roles.TakeTurn: take_turn,
+    roles.PassTurn: pass_turn,
     roles.Specialised: specialised,
     roles.TmaCopy: tma_copy,
     roles.AsyncGemm: async_gemm,

@@ -39,7 +39,10 @@ def skew(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     for op in list(kernel.walk()):
         if isinstance(op, roles.Specialised):
-            _block(op.consumer, kernel.attrs["threads"])
+            threads = kernel.attrs["threads"]
+            _block(op.consumer, threads)
+            if any(isinstance(inner, roles.TakeTurn) for inner in op.consumer.walk()):
+                op.consumer.ops.insert(0, roles.OpenTurns())
 
 
 def _block(block: Block, threads: int) -> None:
@@ -53,7 +56,7 @@ def _block(block: Block, threads: int) -> None:
             b.emit(op)
         else:
             b.loc = op.loc
-            _Skewed(b, split).rewrite()
+            _Skewed(b, split, threads > 128).rewrite()
 
 
 @dataclass
@@ -134,8 +137,8 @@ def _depending(ops: Sequence[Op], values: set[Value]) -> set[Op]:
 class _Skewed:
     """Writes the three parts: the first iteration's rest, the loop, the last iteration's late operations."""
 
-    def __init__(self, b: Builder, split: _Split) -> None:
-        self.b, self.split, self.loop = b, split, split.loop
+    def __init__(self, b: Builder, split: _Split, turns: bool) -> None:
+        self.b, self.split, self.loop, self.turns = b, split, split.loop, turns
         self.ends = self.loop.body.yielded
         made = {r for op in split.late for r in op.results}
         used = {v for op in split.late for o in (op, *(o for r in op.regions for o in r.walk())) for v in o.operands}
@@ -178,8 +181,17 @@ class _Skewed:
         names.update({loop.carried[n]: a for n, a in zip(early, args, strict=False)})
         before = self.late_names(args)
         with b.inside(body):
-            self.copy(self.split.first, names)
-            self.copy(self.split.late, before)
+            head, late = self.split.first, self.split.late
+            at = next(n for n, op in enumerate(head) if isinstance(op, roles.AsyncGemm))
+            to = next(n for n, op in enumerate(late) if isinstance(op, roles.AsyncGemm)) + 1
+            self.copy(head[:at], names)
+            if self.turns:
+                b.emit(roles.TakeTurn())
+            self.copy(head[at:], names)
+            self.copy(late[:to], before)
+            if self.turns:
+                b.emit(roles.PassTurn())
+            self.copy(late[to:], before)
             names.update({loop.carried[n]: before[y] for n, y in enumerate(self.ends) if n not in early})
             self.copy(self.split.rest, names)
             b.emit(control.Yield(tuple(at_end(names, {n: before[self.ends[n]] for n in late_args}))))

@@ -163,6 +163,17 @@ class TmaReduce(TmaStore, name="tma_reduce", stage="thread"):
         return "atomic"
 
 
+class NamedBarrier(Op, name="named_barrier", stage="thread"):
+    """bar.sync id, threads; or bar.arrive, which counts and does not wait. The warps of a warpgroup have one id."""
+
+    id: Value = operand()
+    threads: int = attr()
+    arrive: bool = attr(False)
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
 class SetMaxRegisters(Op, name="set_max_registers", stage="thread"):
     """The warpgroup's register budget; `increase` says which way it goes."""
 

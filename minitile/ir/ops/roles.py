@@ -140,6 +140,26 @@ class Await(Op, name="await"):
         return ()
 
 
+class _TurnOp(Op):
+    """The consumers' warpgroups take turns in giving work to the tensor cores, so that one computes while the other's
+    gemms run: `open_turns` once, then `take_turn` and `pass_turn` by each group in the same order."""
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+class OpenTurns(_TurnOp, name="open_turns", stage="tile"):
+    """The first turn is the first warpgroup's."""
+
+
+class TakeTurn(_TurnOp, name="take_turn", stage="tile"):
+    """Wait until it is this warpgroup's turn."""
+
+
+class PassTurn(_TurnOp, name="pass_turn", stage="tile"):
+    """It is the next warpgroup's turn, behind the last one the first one's."""
+
+
 class Hold(Op, name="hold"):
     """What stands before it and makes the values is done before what follows, though nothing there needs it: an
     assembler would else move a wait up, above arithmetic that is to run beside a gemm. In thread IR `mem` is a word of

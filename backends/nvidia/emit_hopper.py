@@ -16,9 +16,6 @@ from minitile.backends.nvidia.ptx import register_type
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import hopper, roles
 from minitile.ir.ops.thread import count_of
-from minitile.ir.ops.tile import Alloc
-
-NEVER = "0x7FFFDEAD"  # a NaN that no instruction makes
 
 
 def warp_index(w: Emitter, op: hopper.WarpIndex) -> None:
@@ -185,23 +182,6 @@ def named_barrier(w: Emitter, op: hopper.NamedBarrier) -> None:
     w.emit(f"bar.{'arrive' if op.arrive else 'sync'} {w.element(op.id)}, {op.threads};")
 
 
-def hold(w: Emitter, op: roles.Hold) -> None:
-    """A store under a condition that no number meets: each register is one certain NaN. ptxas keeps waits behind it."""
-    assert op.mem is not None
-    met = ""
-    for value in op.values:
-        for word in w.words(value) if w.has_words(value) else w.in_registers(value):
-            condition = w.temp("pred")
-            if met:
-                w.emit(f"setp.eq.and.b32 {condition}, {word}, {NEVER}, {met};")
-            else:
-                w.emit(f"setp.eq.b32 {condition}, {word}, {NEVER};")
-            met = condition
-    alloc = op.mem.op
-    assert isinstance(alloc, Alloc)
-    w.emit(f"@{met} st.volatile.shared.b32 [smem+{alloc.offset or 0}], 0;")
-
-
 EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     hopper.WarpIndex: warp_index,
     hopper.Elect: elect,
@@ -217,6 +197,5 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     hopper.Wgmma: wgmma,
     roles.Fragment: fragment,
     roles.Await: await_,
-    roles.Hold: hold,
     hopper.NamedBarrier: named_barrier,
 }

@@ -15,7 +15,7 @@ import math
 from minitile.backends.nvidia.wgmma import async_gemm, fragment, panels_of
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import control, hopper, roles, thread, tile
-from minitile.ir.types import BufferType, TileType, u32, u64
+from minitile.ir.types import BufferType, TileType, u64
 from minitile.layout.shared import row_major
 from minitile.passes.lower import Lowering, layout_of
 from minitile.passes.lower_memory import shared_layout
@@ -161,16 +161,6 @@ def warpgroup(low: Lowering) -> Value:
     return group
 
 
-def hold(low: Lowering, op: roles.Hold) -> None:
-    """All holds share one word."""
-    if "held" not in low.once:
-        alloc = tile.Alloc(BufferType("shared", (1,), u32), layout=row_major((1,), 32), bytes=4)
-        alloc.loc, alloc.result.name = op.loc, "held"
-        low.entry.ops.append(alloc)
-        low.once["held"] = alloc.result
-    low.b.emit(roles.Hold(tuple(map(low.get, op.values)), mem=low.once["held"]))
-
-
 # Copies --------------------------------------------------------------------------------------------------------------
 
 
@@ -218,7 +208,6 @@ HOPPER_RULES: dict[type[Op], object] = {
     roles.Receive: receive,
     roles.Expect: expect,
     roles.Release: release,
-    roles.Hold: hold,
     roles.OpenTurns: open_turns,
     roles.TakeTurn: take_turn,
     roles.PassTurn: pass_turn,

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import arith, control, roles, tile
+from minitile.ir.ops import control, roles, tile
 from minitile.ir.types import TileType
 from minitile.passes.manager import PassContext
 
@@ -118,10 +118,11 @@ class _Walk:
             return
         op.c = fed.tile
         self.b.emit(op)
-        self.settle(self.flights[: self.flights.index(fed)])
-        self.flights.remove(fed)
         self.b.emit(tile.Wait(fed.token))
+        older = self.flights[: self.flights.index(fed)]
+        self.flights.remove(fed)
         self.let_go(fed)
+        self.settle(older)
 
     def overwrites(self, op: Op, flight: _Flight) -> bool:
         """Whether an operation makes the next content of registers that the gemm reads."""
@@ -141,23 +142,13 @@ class _Walk:
             self.emit_release(slot)
 
     def settle(self, flights: Sequence[_Flight]) -> None:
-        for flight in flights:
+        """The youngest first: its wait is that of all."""
+        for flight in reversed(flights):
             self.flights.remove(flight)
-            self.hold(flight)
             awaited = self.b.emit(roles.Await(flight.tile, flight.token))
             _define(awaited, 0, flight.awaited)
+        for flight in flights:
             self.let_go(flight)
-
-    def hold(self, flight: _Flight) -> None:
-        """Pin the await behind what was computed since: whatever nothing else of that has used."""
-        since = self.block.ops[self.issued.get(flight.token, 0) :]
-        since = [op for op in since if op.pure and not isinstance(op, arith.Constant)]
-        used = {v for op in since for v in op.operands}
-        ends = [r for op in since for r in op.results if r not in used and isinstance(r.type, TileType)]
-        ends = [r for r in ends if len(r.shape) < 2]  # many registers would cost more than they gain
-        ends = [r for r in ends if r.dtype.bits == 32 and self.uses[r]]
-        if ends and not isinstance(self.block.ops[-1], roles.Hold):
-            self.b.emit(roles.Hold(tuple(ends)))
 
     def let_go(self, flight: _Flight) -> None:
         for slot in flight.slots:

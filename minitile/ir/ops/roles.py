@@ -158,15 +158,3 @@ class TakeTurn(_TurnOp, name="take_turn", stage="tile"):
 
 class PassTurn(_TurnOp, name="pass_turn", stage="tile"):
     """It is the next warpgroup's turn, behind the last one the first one's."""
-
-
-class Hold(Op, name="hold"):
-    """What stands before it and makes the values is done before what follows, though nothing there needs it: an
-    assembler would else move a wait up, above arithmetic that is to run beside a gemm. In thread IR `mem` is a word of
-    shared memory that nobody reads, for a store that never comes to pass."""
-
-    values: tuple[Value, ...] = operands()
-    mem: Value | None = maybe()
-
-    def accesses(self) -> tuple[Access, ...]:
-        return () if self.mem is None else (Access("atomic", self.mem, channel=self.mem),)

@@ -33,7 +33,7 @@ from minitile.backends.nvidia.hopper import tensor_map
 from minitile.backends.nvidia.wgmma import panels_of
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
-from minitile.ir.ops import fences, hopper, thread, tile
+from minitile.ir.ops import hopper, thread, tile
 from minitile.ir.types import BufferType, TensorType, TileType
 from minitile.layout import Digit, Layout, bits_of_digits, block, stmatrix_plan, swizzled, warp_groups
 from minitile.layout.access import vector_runs, vector_width
@@ -242,8 +242,6 @@ def store_matrix(low: Lowering, target: _Target, buffer: Value, slot: Value | No
     shape = (*shared.shape[:-1], columns)
     before = [0] * (len(shape) - 1)
     leader = low.first_thread()
-    low.b.emit(fences.ProxyFence())
-    low.b.emit(thread.Barrier(id=low.meeting[0], threads=low.meeting[1]))
     boxes = [
         emit_box(low, target, shape, (*before, panel * columns), buffer, slot, panel * panel_bytes, leader)
         for panel in range(panels)
@@ -362,7 +360,6 @@ def emit_parts(low: Lowering, parts: _Parts, target: _Target, buffer: Value, ver
             emit_matrices(low, plan, parts.layout, buffer, slot, [Affine(0)] * 2, part)
         else:
             emit_vectors(low, parts.layout, buffer, slot, part)
-        b.emit(fences.ProxyFence())
         moved = (b.add(ahead, row) if isinstance(ahead, Value) else row, column)
         box = emit_box(low, target, parts.shape, moved, buffer, slot, offset, leader)
         tokens.append(b.emit(tile.Join((box,))).result)

@@ -137,7 +137,6 @@ thread kernel @scores(%A: tensor<256x512xbf16>, %B: tensor<64x512xbf16>, %C: ten
     %75 = concat %68, %70, %72, %74 : regs<4xi32>
     %76 = pick %61 {indices = (0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)} : regs<16xf32>
     store_mem %75, %76, %staged, slot = 0 {space = "shared", width = 2, address_of = (0, 1, 2, 3, 0, 1, 2, 3), offsets = (0, 0, 0, 0, 1024, 1024, 1024, 1024)}
-    proxy_fence
     %77 = mul %by, 64 : i32
     %78 = tma_store %18, [0, %77], %staged, %C, slot = 0, predicate = %1 {map = "C_map2"} : token<bulk>
     %79 = join %78 : token<bulk>
@@ -150,7 +149,6 @@ thread kernel @scores(%A: tensor<256x512xbf16>, %B: tensor<64x512xbf16>, %C: ten
     %85 = concat %81, %82, %83, %84 : regs<4xi32>
     %86 = pick %80 {indices = (0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)} : regs<16xf32>
     store_mem %85, %86, %staged, slot = 1 {space = "shared", width = 2, address_of = (0, 1, 2, 3, 0, 1, 2, 3), offsets = (0, 0, 0, 0, 1024, 1024, 1024, 1024)}
-    proxy_fence
     %87 = add %18, 8192 : i32
     %88 = tma_store %87, [32, %77], %staged, %C, slot = 1, predicate = %1 {map = "C_map2"} : token<bulk>
     %89 = join %88 : token<bulk>

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import time
 from typing import Any
 
 import contest
@@ -21,7 +20,7 @@ import handwritten
 import report
 import timing
 from attention_peers import CONTENDERS, Attention, Operands
-from compilers import add_options, fresh_caches
+from compilers import add_options, fresh_caches, run
 
 SHAPES = ((4, 16, 4096, 128), (1, 16, 16384, 128), (4, 32, 4096, 64), (1, 32, 16384, 64))
 DEVICE = "cuda"
@@ -38,15 +37,7 @@ def main() -> None:
     problems = [Attention(*shape, mask == "causal") for shape in args.cases for mask in args.masks]
     page = report.Report("Attention forward, bf16", "cudnn", timing.machine())
     texts = handwritten.read(args.reference) if args.reference else {}
-    for problem in problems:
-        start = time.perf_counter()
-        measure(problem, problems, args, texts, page)
-        print(f"{problem}: {time.perf_counter() - start:.1f} s", flush=True)
-        if args.out:
-            page.write(args.out, plot=False)
-    print(page.markdown())
-    if args.out:
-        print("\n".join(page.write(args.out)))
+    run(problems, lambda problem: measure(problem, problems, args, texts, page), page, args.out)
 
 
 def parse(words: list[str] | None) -> argparse.Namespace:

@@ -20,7 +20,7 @@ from functools import cache
 from typing import Any
 
 from compilers import compile_ahead, compile_ours, example
-from contest import Entry, Missing, each
+from contest import Entry, Missing, each, synchronize
 
 
 @dataclass(frozen=True)
@@ -204,6 +204,7 @@ def triton(problem: Attention, operands: Operands, problems: Sequence[Attention]
 
         start = time.perf_counter()
         launch()
+        synchronize()
         return Entry("triton", str(tiles), launch, {}, "", time.perf_counter() - start, "the first launch")
 
     return each("triton", TRITON, build)

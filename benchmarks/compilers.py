@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contest import Missing, short
+from contest import Crashed, Missing, short
+from report import Report
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -25,6 +26,29 @@ def add_options(parser: argparse.ArgumentParser, contenders: list[str]) -> None:
     parser.add_argument("--reference", metavar="DIR", help="time the hand-written PTX of DIR/reference.json too")
     parser.add_argument("--out", metavar="NAME", help="write NAME.md, NAME.json, NAME.svg")
     parser.add_argument("--plot", metavar="NAME.json", help="draw the plot of a result and do nothing else")
+
+
+def run(problems: Sequence[Any], measure: Callable[[Any], None], page: Report, out: str | None) -> None:
+    """Measures all problems and prints the page. What there is is written after each one, so that it stays when an
+    entry ends the run."""
+    ended = ""
+    for problem in problems:
+        start = time.perf_counter()
+        try:
+            measure(problem)
+        except Crashed as culprit:
+            ended = f"The run ended early, in {problem}: {culprit}"
+            page.remarks.append(ended)
+        print(ended or f"{problem}: {time.perf_counter() - start:.1f} s", flush=True)
+        if out:
+            page.write(out, plot=False)
+        if ended:
+            break
+    print(page.markdown())
+    if out:
+        print("\n".join(page.write(out)))
+    if ended:
+        raise SystemExit(1)
 
 
 def fresh_caches() -> None:

@@ -13,8 +13,12 @@ Where recording fails, the same launches are made one by one, and the row says s
 from __future__ import annotations
 
 import math
+import os
 import statistics
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +35,11 @@ class Missing(Exception):
 
 
 class Wrong(Exception):
-    """A result that is not the product asked for."""
+    """A result that is not what was asked for."""
+
+
+class Crashed(Exception):
+    """An entry after which the GPU answers nothing any more in this process, by name."""
 
 
 @dataclass
@@ -70,7 +78,9 @@ def each(contender: str, configs: Iterable[Any], build: Callable[[Any], Entry]) 
         except Missing:
             raise
         except Exception as error:
-            yield Entry(contender, str(config), None, failure=short(error))
+            failed = Entry(contender, str(config), None, failure=short(error))
+            still_there(failed, failed.failure)
+            yield failed
 
 
 def gather(contenders: Mapping[str, Callable[[], Iterable[Entry]]]) -> list[Entry]:
@@ -79,6 +89,8 @@ def gather(contenders: Mapping[str, Callable[[], Iterable[Entry]]]) -> list[Entr
     for name, make in contenders.items():
         try:
             entries += make()
+        except Crashed:
+            raise
         except Missing as reason:
             entries.append(Entry(name, "", None, failure=str(reason)))
         except Exception as error:
@@ -111,10 +123,12 @@ def hold(
         error, reason = math.nan, entry.failure
         if entry.launch is not None:
             try:
-                poison()
-                error = verify(entry.launch())
+                with watched(str(entry)):
+                    poison()
+                    error = verify(entry.launch())
             except Exception as problem:
                 reason = short(problem)
+                still_there(entry, reason)
         tried.append({"contender": entry.contender, "config": entry.config, "ms": None, "failure": reason})
         if not reason:
             ready[str(entry)] = entry, error
@@ -163,6 +177,38 @@ def hold(
             }
         )
     return CaseResult(sorted(rows, key=lambda row: row["ms"]), tried)
+
+
+@contextmanager
+def watched(name: str, seconds: float = 60.0) -> Iterator[None]:
+    """Ends the process when what stands in the block takes longer: a kernel that hangs can't be ended otherwise."""
+
+    def end() -> None:
+        print(f"{name} hangs: still running after {seconds:.0f} s", flush=True)
+        os._exit(3)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def still_there(entry: Entry, reason: str) -> None:
+    """Raises Crashed when the GPU refuses everything, as it does after an access outside of any memory."""
+    try:
+        synchronize()
+    except Exception:
+        raise Crashed(f"{entry}: {reason}") from None
+
+
+def synchronize() -> None:
+    """Waits for the GPU, where torch uses one."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.synchronize()
 
 
 def batch_size(flops: float, batch_ms: float) -> int:
@@ -224,10 +270,7 @@ def checker(expected_rows: Any, take: Callable[[Any], Any], whole: Any, bound: f
     hides between the sampled rows."""
 
     def verify(result: Any) -> float:
-        import torch
-
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
+        synchronize()
         error = relative_error(take(result), expected_rows)
         elsewhere = relative_error(result, whole.float())
         if not (error <= bound and elsewhere <= bound):

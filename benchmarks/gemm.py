@@ -12,14 +12,13 @@ hand-written texts of DIR too (handwritten.py); `--plot NAME.json` only draws.
 from __future__ import annotations
 
 import argparse
-import time
 from typing import Any
 
 import contest
 import handwritten
 import report
 import timing
-from compilers import add_options, fresh_caches
+from compilers import add_options, fresh_caches, run
 from gemm_peers import CONTENDERS, NT_ONLY, Gemm, Operands
 
 SHAPES = (
@@ -46,15 +45,7 @@ def main() -> None:
     problems = [Gemm(*shape, form == "NT") for form in args.forms for shape in args.cases]
     page = report.Report("GEMM, bf16, C = A · B", "cublas", timing.machine())
     texts = handwritten.read(args.reference) if args.reference else {}
-    for problem in problems:
-        start = time.perf_counter()
-        measure(problem, problems, args, texts, page)
-        print(f"{problem}: {time.perf_counter() - start:.1f} s", flush=True)
-        if args.out:
-            page.write(args.out, plot=False)
-    print(page.markdown())
-    if args.out:
-        print("\n".join(page.write(args.out)))
+    run(problems, lambda problem: measure(problem, problems, args, texts, page), page, args.out)
 
 
 def parse(words: list[str] | None) -> argparse.Namespace:

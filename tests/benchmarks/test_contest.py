@@ -139,6 +139,23 @@ def test_what_is_wrong_or_broken_is_not_timed(contest, monkeypatch):
     ]
 
 
+def test_a_crash_ends_the_run(contest, monkeypatch):
+    """After an access outside of any memory the GPU refuses everything: the next entries are not to blame."""
+    field = Field(contest, monkeypatch, {})
+
+    def refuse():
+        if "minitile bad" in field.ran:
+            raise RuntimeError("an illegal memory access was encountered")
+
+    monkeypatch.setattr(contest, "synchronize", refuse)
+    monkeypatch.setattr(field, "verify", lambda result: refuse() or 0.0)
+    with pytest.raises(contest.Crashed, match="minitile bad: RuntimeError: an illegal memory access"):
+        field.hold([field.entry("base"), field.entry("minitile", "bad"), field.entry("minitile", "good")])
+    assert field.ran == ["base", "minitile bad"]
+    with pytest.raises(contest.Crashed):
+        contest.gather({"peer": lambda: contest.each("peer", [0], lambda config: 1 // config)})
+
+
 def test_without_graphs_the_launches_are_made_one_by_one(contest, monkeypatch):
     field = Field(contest, monkeypatch, {"minitile": 2.0}, records=False)
     result = field.hold([field.entry("minitile")], flops=600e12)

@@ -1,0 +1,113 @@
+"""minitile's own side of the benchmarks on a GPU made of Python: every entry compiles, loads and launches."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from minitile.runtime import cuda
+from minitile.runtime.arrays import Place, readers
+
+ROOT = Path(__file__).parents[2]
+
+
+class OnGPU:
+    """A bf16 tensor of this shape."""
+
+    def __init__(self, *shape):
+        self.shape = shape
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    spec = importlib.util.spec_from_file_location("fake_cuda", ROOT / "tests" / "runtime" / "fake_cuda.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    fake = module.FakeDriver([])
+    monkeypatch.setattr(cuda, "driver", lambda: fake)
+    monkeypatch.setattr(cuda, "_ctypes_driver", lambda: fake)
+    place = Place("cuda", 0, lambda: 0)
+    monkeypatch.setitem(readers, OnGPU, lambda array: (1 << 20, array.shape, "bf16", place, True))
+    monkeypatch.setenv("MINITILE_PTXAS", "0")
+    monkeypatch.setenv("MINITILE_CACHE", "0")
+    monkeypatch.setenv("MINITILE_GPU", "")
+    monkeypatch.delenv("MINITILE_TARGET", raising=False)
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    for cached in (cuda.device_info, cuda._primary_context):
+        cached.cache_clear()
+    yield fake
+    for cached in (cuda.device_info, cuda._primary_context):
+        cached.cache_clear()
+    for name in ("attention_peers", "compilers", "contest", "gemm_peers", "handwritten", "timing"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("transposed", [True, False])
+@pytest.mark.parametrize("m", [512, 64])
+def test_gemm(driver, m, transposed):
+    import gemm_peers
+
+    problem = gemm_peers.Gemm(m, 1024, 256, transposed)
+    b = OnGPU(1024, 256) if transposed else OnGPU(256, 1024)
+    operands = gemm_peers.Operands(OnGPU(m, 256), b, OnGPU(m, 1024))
+    entries = list(gemm_peers.minitile(problem, operands, [problem]))
+    assert [entry.failure for entry in entries] == [""] * 3
+    assert "wgmma" in driver.loads[0][1].decode()
+    for entry, tiles in zip(entries, gemm_peers.THIN if m == 64 else gemm_peers.OURS, strict=True):
+        assert entry.launch() is operands.c
+        assert driver.launches[-1].shared >= 2 * tiles.k * (tiles.m + tiles.n)
+        assert entry.facts["registers"] == 40  # as the driver says
+        assert "the driver's JIT" in entry.compile_stages
+    loads = len(driver.loads)
+    list(gemm_peers.minitile(problem, operands, [problem]))
+    assert len(driver.loads) == loads
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("d", [128, 64])
+def test_attention(driver, d, causal):
+    import attention_peers
+
+    problem = attention_peers.Attention(2, 3, 1024, d, causal)
+    operands = attention_peers.Operands(*(OnGPU(2, 3, 1024, d) for _ in range(4)))
+    entries = list(attention_peers.minitile(problem, operands, [problem]))
+    assert [entry.failure for entry in entries] == [""] * 3
+    for entry in entries:
+        assert entry.launch() is operands.o
+        assert entry.compile_seconds > 0
+
+
+def test_hand_written(driver, monkeypatch):
+    import handwritten
+
+    monkeypatch.setattr(handwritten, "processors_of", lambda tensor: 7)
+    it = {"entry": "gemm", "block": [384, 1, 1], "dynamic_shared_bytes": 1024, "G": 12, "ptx": "a text"}
+    texts = {"gemm_large_nt": {**it, "cfg": {"BM": 128, "BN": 192}}, "gemm_large_nn": it, "attention": it}
+    a, b, c = OnGPU(1000, 128), OnGPU(800, 128), OnGPU(1000, 800)
+    entries = list(handwritten.gemm(texts, True, a, b, c))
+    assert [(entry.config, entry.failure) for entry in entries] == [
+        ("gemm_large_nt, groups of 12", ""),
+        ("gemm_large_nt, groups of 16", ""),
+    ]
+    assert entries[0].launch() is c
+    launched = driver.launches[-1]
+    assert (launched.grid, launched.block, launched.shared) == ((7, 1, 1), (384, 1, 1), 1024)
+    assert driver.loads[0][1] == b"a text"
+    assert [made.box for made in driver.maps[:3]] == [(64, 128), (64, 192), (64, 64)]
+
+
+def test_peers_that_are_not_there(driver, monkeypatch):
+    import attention_peers
+    import contest
+    import gemm_peers
+
+    for name in ("triton", "tilelang"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for peers, problem in ((gemm_peers, gemm_peers.Gemm(8, 8, 8)), (attention_peers, SimpleNamespace(causal=False))):
+        for name in ("triton", "tilelang"):
+            (entry,) = contest.gather({name: lambda make=peers.CONTENDERS[name], p=problem: make(p, None, [])})
+            assert entry.failure.startswith("not installed")

@@ -223,6 +223,26 @@ def copy(low: Lowering, op: tile.Copy) -> bool:
     return True
 
 
+def combine(low: Lowering, op: tile.AtomicRmw) -> bool:
+    """Shared memory that has just been loaded, combined with a tensor, by TMA. False where it cannot be."""
+    load = op.value.op
+    if not isinstance(load, tile.Load) or load is not low.previous or not isinstance(op.mem.type, TensorType):
+        return False
+    if not isinstance(load.mem.type, BufferType) or load.mem.type.space != "shared":
+        return False
+    try:
+        starts = check_tensor(low, op.mem, op.indices, op.dims)
+        check_kind(op.kind, op.mem)
+        check_source(load.mem, load.indices, load.dims, load.shape)
+        if op.mask is not None or load.mask is not None:
+            raise Refused("it has a mask")
+    except Refused as reason:
+        note(low, op, op.mem, reason)
+        return False
+    store_matrix(low, _Target(op.mem, starts, op.dims, op.kind), load.mem, load.slot)
+    return True
+
+
 def check_source(buffer: Value, indices: Sequence[Value], dims: tile.Dims, shape: tuple[int, ...]) -> None:
     """Raises Refused where a region is not the whole of a buffer that lies as boxes do."""
     shared = shared_layout(buffer)
@@ -270,7 +290,7 @@ def store(low: Lowering, op: tile.Store) -> bool:
 
 
 def atomic(low: Lowering, op: tile.AtomicRmw) -> bool:
-    return op.result not in low.used and stage(low, op, op.kind)
+    return op.result not in low.used and (combine(low, op) or stage(low, op, op.kind))
 
 
 def stage(low: Lowering, op: tile.Store | tile.AtomicRmw, kind: str | None) -> bool:

@@ -1,35 +1,42 @@
 """Gives every shared buffer that has none a layout: the one with the fewest bank conflicts over its accesses.
 
 A buffer that a gemm reads is swizzled: that is what ldmatrix reads without conflicts and 16-byte copies write so. For
-the others plain rows, padded rows and swizzled rows are compared by what their accesses would cost."""
+the others plain rows, padded rows and swizzled rows are compared by what their accesses would cost. Padding is not for
+buffers that TMA could copy to a tensor."""
 
 from __future__ import annotations
 
 from minitile.ir.core import Kernel, Value
 from minitile.ir.ops import tile
-from minitile.ir.types import BufferType, TileType
+from minitile.ir.types import BufferType, TensorType, TileType
 from minitile.layout import Layout
 from minitile.layout.shared import SharedLayout, row_major, swizzled
 
 
-def choose_shared_layouts(kernel: Kernel) -> None:
+def choose_shared_layouts(kernel: Kernel, tma: bool = False) -> None:
+    """`tma`: whether the target has copies by TMA."""
     buffers = {op.result: op for op in kernel.walk() if isinstance(op, tile.Alloc) and op.type_.space == "shared"}
     fed_to_gemm: set[Value] = set()
+    boxes: set[Value] = set()
     tiles: dict[Value, list[tuple[Layout, tile.Load | tile.Store]]] = {}
     for op in kernel.walk():
         if isinstance(op, tile.Gemm):
             fed_to_gemm |= {op.a, op.b}
+        elif isinstance(op, tile.Copy) and isinstance(op.dst.type, TensorType) and tma:
+            boxes.add(op.src)
         elif isinstance(op, (tile.Load, tile.Store)):
             value = op.result if isinstance(op, tile.Load) else op.value
             if isinstance(value.type, TileType) and value.type.layout is not None:
                 tiles.setdefault(op.mem, []).append((value.type.layout, op))
     for value, alloc in buffers.items():
         if alloc.layout is None:
-            alloc.layout = _choose(alloc.type_, value in fed_to_gemm, tiles.get(value, []))
+            alloc.layout = _choose(alloc.type_, value in fed_to_gemm, value in boxes, tiles.get(value, []))
         alloc.bytes = alloc.layout.stage_bytes
 
 
-def _choose(t: BufferType, gemm: bool, accesses: list[tuple[Layout, tile.Load | tile.Store]]) -> SharedLayout:
+def _choose(
+    t: BufferType, gemm: bool, box: bool, accesses: list[tuple[Layout, tile.Load | tile.Store]]
+) -> SharedLayout:
     bits = t.dtype.bits
     plain = row_major(t.shape, bits)
     if len(t.shape) < 2:
@@ -37,7 +44,7 @@ def _choose(t: BufferType, gemm: bool, accesses: list[tuple[Layout, tile.Load | 
     if gemm:
         return swizzled(t.shape, bits)
     candidates = [plain]
-    if t.shape[-1] * bits % 32 == 0:
+    if t.shape[-1] * bits % 32 == 0 and not box:
         candidates.append(row_major(t.shape, bits, 32 // bits or 1))
     candidates.append(swizzled(t.shape, bits))
     return min(candidates, key=lambda c: sum(cost(c, layout, op) for layout, op in accesses))

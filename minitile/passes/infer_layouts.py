@@ -45,7 +45,7 @@ def infer_layouts(kernel: Kernel, context: PassContext) -> None:
     inference.solve()
     inference.assign()
     _Converter(inference).block(kernel.body)
-    choose_shared_layouts(kernel)
+    choose_shared_layouts(kernel, context.target.has("tma"))
 
 
 def _one_copy_per_use(block: Block) -> None:

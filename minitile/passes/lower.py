@@ -96,6 +96,7 @@ class Lowering:
         self.once: dict[object, Any] = {}
         self.used = {v for op in kernel.walk() for v in op.operands}
         self.meeting: tuple[int, int | None] = (0, None)  # the barrier at which the threads at hand meet
+        self.previous: Op | None = None  # the last operation with effects that has been lowered
         self.divergent = 0  # how many enclosing branches and loops differ between threads
 
     # the walk ------------------------------------------------------------------------------------------------------
@@ -109,6 +110,7 @@ class Lowering:
         for op in block.ops:
             self.b.loc = op.loc
             self.op(op)
+            self.previous = self.previous if op.pure else op
 
     def op(self, op: Op) -> None:
         rule = self.rules.get(type(op))

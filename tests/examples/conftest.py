@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "examples"
-sys.path.insert(0, str(FOLDER))
+sys.path[:0] = [str(FOLDER), str(Path(__file__).parent)]
 TARGETS = ("sm_80", "auto") if os.environ.get("MINITILE_GPU") == "1" else ("sm_80", "sm_90a")
 
 

@@ -1,0 +1,285 @@
+"""How results leave on sm_90a: stmatrix, stores and reductions by TMA, in the simulator with every access checked.
+
+Sizes that are no multiples of the tile, all schedules, each line that synchronises deleted in turn.
+"""
+
+from __future__ import annotations
+
+import gemm
+import ml_dtypes
+import numpy as np
+import pytest
+from deletions import deletions
+from support import poisoned, random
+
+import minitile as mt
+import minitile.language as T
+
+BF16 = ml_dtypes.bfloat16
+RESULTS = {"bf16": (T.bfloat16, BF16, 4e-3), "f16": (T.float16, np.float16, 5e-4), "f32": (T.float32, np.float32, 1e-6)}
+TILES = {"block_M": 128, "block_N": 128, "block_K": 64, "num_stages": 2, "threads": 256}
+SCHEDULES = ("lazy", "eager", "random")
+
+
+def close(got, exact, bound: float) -> bool:
+    return bool(np.linalg.norm(got.astype(np.float64) - exact) <= bound * max(np.linalg.norm(exact), 1e-30))
+
+
+def matrices(m: int, n: int, k: int):
+    rng = np.random.default_rng(0)
+    a, b = random(rng, (m, k), BF16), random(rng, (n, k), BF16)
+    return a, b, a.astype(np.float64) @ b.astype(np.float64).T
+
+
+def multiply(m: int, n: int, k: int = 64, result: str = "bf16", schedule: str = "lazy", **tiles) -> mt.CompiledKernel:
+    """A GEMM whose result is right, compiled for sm_90a."""
+    dtype, element, bound = RESULTS[result]
+    a, b, exact = matrices(m, n, k)
+    c = poisoned((m, n), element)
+    make = gemm.make_gemm(T.bfloat16, T.float32, dtype, False, True)
+    kernel = make.compile(a, b, c, target="sm_90a", **{**TILES, **tiles})
+    kernel.simulate(a, b, c, schedule=schedule, seed=3)
+    assert close(c, exact, bound)
+    return kernel
+
+
+def count(kernel: mt.CompiledKernel, text: str) -> int:
+    return sum(text in line for line in kernel.asm["ptx"].splitlines())
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("result", RESULTS)
+@pytest.mark.parametrize(("m", "n"), [(128, 128), (1, 8), (129, 136), (251, 264)])
+def test_results(m, n, result, schedule):
+    """What lies outside the tensor is not stored: the simulator would find it, and poison would be gone."""
+    kernel = multiply(m, n, result=result, schedule=schedule)
+    assert count(kernel, "st.global") == 0
+    assert count(kernel, "cp.async.bulk.tensor.2d.global.shared::cta") == (4 if result == "f32" else 2)
+    assert count(kernel, "stmatrix") == (0 if result == "f32" else 8)
+
+
+@pytest.mark.parametrize(
+    ("tiles", "parts"),
+    [
+        ({"block_M": 64, "block_N": 8, "threads": 128}, 1),  # rows of 16 bytes, no swizzle
+        ({"block_M": 64, "block_N": 24, "threads": 128}, 1),  # 48 bytes: no swizzle either
+        ({"block_N": 32}, 1),  # 64 bytes: a narrower swizzle
+        ({"block_N": 96}, 3),  # 192 bytes, which 64 divides
+        ({"block_N": 256}, 4),
+        ({"block_M": 256, "block_N": 64}, 2),  # each warpgroup has 128 rows
+        ({"block_M": 128, "block_N": 128, "threads": 128}, 4),
+        ({"block_M": 192, "block_N": 64, "threads": 384}, 1),
+    ],
+)
+def test_tiles(tiles, parts):
+    kernel = multiply(200, 264, **tiles)
+    assert count(kernel, "cp.async.bulk.tensor.2d.global.shared::cta") == parts
+    assert count(kernel, "st.global") == 0
+
+
+def test_rows_that_tma_cannot_take():
+    """M×N row-major with N odd: ordinary stores, and a note that says why."""
+    kernel = gemm.make_gemm(T.bfloat16, T.float32, T.float32, False, True)
+    a, b, exact = matrices(65, 37, 64)
+    c = poisoned((65, 37))
+    compiled = kernel.compile(a, b, c, target="sm_90a", **TILES)
+    compiled.simulate(a, b, c)
+    assert close(c, exact, 1e-6)
+    assert count(compiled, "bulk.tensor.2d.global") == 0
+    assert any("the rows of C may not be multiples of 16 bytes" in text for text in compiled.notes)
+
+
+def test_no_room_to_stage():
+    """Shared memory full of stages: ordinary stores, and a note that says why."""
+    kernel = multiply(128, 128, num_stages=7)
+    assert count(kernel, "bulk.tensor.2d.global") == 0
+    assert any("what is left of shared memory" in text for text in kernel.notes)
+
+
+def test_each_warpgroup_meets_by_itself():
+    """Three parts, two versions: the barriers of 128 threads; none of all consumers."""
+    kernel = multiply(128, 192, block_N=192)
+    assert count(kernel, "bar.sync %group, 128") == 4
+    assert count(kernel, "bar.sync 1") == 0
+    assert [line.split(".")[-1] for line in kernel.asm["ptx"].splitlines() if "bulk.wait_group" in line] == [
+        "read 1;",
+        "read 0;",
+    ]
+
+
+@mt.kernel
+def two_results(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.bfloat16),
+    D: T.Tensor(("M", "N"), T.float32),
+):
+    """The staging buffers of two results lie in the same bytes."""
+    M, K = A.shape
+    N = B.shape[0]
+    with T.Kernel(T.ceildiv(N, 96), T.ceildiv(M, 128), threads=256) as (bx, by):
+        A_shared = T.alloc_shared((128, 64), A.dtype)
+        B_shared = T.alloc_shared((96, 64), A.dtype)
+        C_local = T.alloc_fragment((128, 96), T.float32)
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(K, 64), num_stages=2):
+            T.copy(A[by * 128, k * 64], A_shared)
+            T.copy(B[bx * 96, k * 64], B_shared)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+        T.copy(C_local, C[by * 128, bx * 96])
+        T.copy(C_local, D[by * 128, bx * 96])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_staging_buffers_share_their_place(schedule):
+    a, b, exact = matrices(200, 104, 128)
+    c, d = poisoned((200, 104), BF16), poisoned((200, 104))
+    kernel = two_results.compile(a, b, c, d, target="sm_90a")
+    kernel.simulate(a, b, c, d, schedule=schedule, seed=1)
+    assert close(c, exact, 4e-3)
+    assert close(d, exact, 1e-6)
+    assert kernel.launch_info.dynamic_shared == 2 * (16384 + 12288) + 32768 + 32  # D's two versions hold C's
+
+
+@mt.kernel
+def split_k(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.float32),
+    parts=2,
+):
+    """Each block adds its part of K to the result."""
+    M, K = A.shape
+    N = B.shape[0]
+    with T.Kernel(T.ceildiv(N, 64), T.ceildiv(M, 128), parts, threads=256) as (bx, by, bz):
+        A_shared = T.alloc_shared((128, 64), A.dtype)
+        B_shared = T.alloc_shared((64, 64), A.dtype)
+        C_local = T.alloc_fragment((128, 64), T.float32)
+        T.clear(C_local)
+        steps = T.ceildiv(K, 64 * parts)
+        for k in T.Pipelined(steps, num_stages=2):
+            T.copy(A[by * 128, (bz * steps + k) * 64], A_shared)
+            T.copy(B[bx * 64, (bz * steps + k) * 64], B_shared)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+        T.atomic_add(C[by * 128, bx * 64], C_local)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_fragments_are_added_by_tma(schedule):
+    a, b, exact = matrices(129, 72, 200)
+    c = np.ones((129, 72), np.float32)
+    kernel = split_k.compile(a, b, c, target="sm_90a")
+    kernel.simulate(a, b, c, schedule=schedule, seed=1)
+    assert close(c - 1, exact, 1e-6)
+    assert count(kernel, "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add") == 2
+    assert count(kernel, " red.") == 0
+
+
+def make_combine(kind: str, dtype):
+    @mt.kernel
+    def combine(A: T.Tensor(("M", "N"), dtype), C: T.Tensor(("M", "N"), dtype), D: T.Tensor(("M", "N"), dtype)):
+        M, N = A.shape
+        with T.Kernel(T.ceildiv(N, 64), T.ceildiv(M, 64), threads=128) as (bx, by):
+            S = T.alloc_shared((64, 64), dtype)
+            T.copy(A[by * 64, bx * 64], S)
+            getattr(T, f"atomic_{kind}")(C[by * 64, bx * 64], S)
+            T.copy(S, D[by * 64, bx * 64])
+
+    return combine
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(
+    ("kind", "dtype", "element", "by_tma"),
+    [
+        ("add", T.float32, np.float32, True),
+        ("add", T.bfloat16, BF16, True),
+        ("add", T.int32, np.int32, True),
+        ("max", T.int32, np.int32, True),
+        ("min", T.float16, np.float16, True),
+        ("max", T.float32, np.float32, False),  # the ISA has none
+    ],
+)
+def test_shared_tiles_are_combined(kind, dtype, element, by_tma, schedule):
+    rng = np.random.default_rng(0)
+    a, c = (rng.integers(-50, 50, (67, 136)).astype(element) for _ in range(2))
+    d = np.zeros_like(a)
+    apply = {"add": np.add, "max": np.maximum, "min": np.minimum}[kind]
+    wide = np.int64 if element is np.int32 else np.float32
+    wanted = apply(a.astype(wide), c.astype(wide)).astype(element)
+    kernel = make_combine(kind, dtype).compile(a, c, d, target="sm_90a")
+    kernel.simulate(a, c, d, schedule=schedule, seed=1)
+    assert np.array_equal(c, wanted)
+    assert np.array_equal(d, a)
+    assert (count(kernel, f"cp.reduce.async.bulk.tensor.2d.global.shared::cta.{kind}") > 0) == by_tma
+    assert by_tma or any(f"TMA has no {kind} of f32" in text for text in kernel.notes)
+
+
+@mt.kernel
+def back_and_forth(
+    A: T.Tensor(("M", 64), T.float32),
+    C: T.Tensor(("M", 64), T.float32),
+    D: T.Tensor((32, 64), T.float32),
+    V: T.Tensor((64,), T.float32),
+):
+    """One buffer for all blocks of rows in turn, whose contents are read back from the tensor; and a vector."""
+    with T.Kernel(1, threads=128):
+        S = T.alloc_shared((32, 64), T.float32)
+        W = T.alloc_shared((64,), T.float32)
+        total = T.alloc_fragment((32, 64), T.float32)
+        part = T.alloc_fragment((32, 64), T.float32)
+        T.clear(total)
+        for i in range(T.ceildiv(A.shape[0], 32)):
+            T.copy(A[i * 32, 0], S)
+            T.copy(S, C[i * 32, 0])
+            T.copy(C[i * 32, 0], part)
+            for r, c in T.Parallel(32, 64):
+                total[r, c] += part[r, c]
+        T.copy(total, D)
+        T.copy(D[0, 0:64], W)
+        T.copy(W, V)
+
+
+def read_back(m: int):
+    a = random(np.random.default_rng(0), (m, 64), np.float32)
+    blocks = np.zeros((-(-m // 32) * 32, 64), np.float32)
+    blocks[:m] = a
+    total = blocks.reshape(-1, 32, 64).astype(np.float64).sum(axis=0)
+    arrays = (a, poisoned((m, 64)), poisoned((32, 64)), poisoned((64,)))
+
+    def holds(found) -> bool:
+        _, c, d, v = found
+        return np.array_equal(c, a) and close(d, total, 1e-6) and np.array_equal(v, d[0])
+
+    return arrays, holds
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("m", [0, 1, 32, 77])
+def test_what_was_stored_is_read_back(m, schedule):
+    arrays, holds = read_back(m)
+    kernel = back_and_forth.compile(*arrays, target="sm_90a")
+    kernel.simulate(*arrays, schedule=schedule, seed=1)
+    assert holds(arrays)
+    assert count(kernel, "cp.async.bulk.tensor.2d.global") == 1
+    assert count(kernel, "cp.async.bulk.tensor.1d.global") == 1
+    assert count(kernel, "cp.async.bulk.wait_group 0;") == 1  # for the reader of C
+    assert count(kernel, "cp.async.bulk.wait_group.read 0;") == 1  # for the kernel's end
+
+
+def test_deletions_around_stores_are_missed():
+    arrays, holds = read_back(77)
+    tried, unmissed = deletions(back_and_forth.compile(*arrays, target="sm_90a"), arrays, holds)
+    assert tried >= 10
+    assert unmissed == []
+
+
+def test_deletions_around_two_results_are_missed():
+    a, b, exact = matrices(128, 96, 256)
+    arrays = (a, b, poisoned((128, 96), BF16), poisoned((128, 96)))
+    kernel = two_results.compile(*arrays, target="sm_90a")
+    tried, unmissed = deletions(
+        kernel, arrays, lambda found: close(found[2], exact, 4e-3) and close(found[3], exact, 1e-6)
+    )
+    assert tried >= 20
+    assert unmissed == []

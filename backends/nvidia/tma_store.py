@@ -17,8 +17,8 @@ time, through a ring of one or two versions of a shared buffer:
     wait %t1 ; wait %t0
 
 Each part is awaited at once here, for its reads and at the end for all of it; `delay_waits` moves the waits to where
-somebody needs them, and `thread_barriers` makes each warpgroup meet by itself between stmatrix and TMA. What lies
-outside the tensor is cut off by TMA.
+somebody needs them, `thread_barriers` makes each warpgroup meet by itself between stmatrix and TMA, and `proxy_fence`
+puts the fence in front of that. What lies outside the tensor is cut off by TMA.
 
 TMA stores take tensors whose rows are multiples of 16 bytes, from coordinates that are not negative and start a row at
 a multiple of 16 bytes. Anything else goes by the ordinary stores, and `context.notes` says why.

@@ -6,7 +6,8 @@
     integers    stay; floordiv and floormod as in passes/legalizer.py
     casts       from and to bf16 through f32; 32- and 64-bit integers through f64, whose one rounding is then LLVM's
 
-v_log_f32 and v_exp_f32 flush subnormals; llvm.exp2 and llvm.log2 scale around that. v_rsq_f32 is scaled here.
+v_exp_f32, v_log_f32 and v_rsq_f32 flush subnormals. exp2 may; log2 is asked only for what is no ordinary number; rsqrt
+is scaled around it.
 
 Source: "CDNA 3" Instruction Set Architecture, chapter "Vector ALU Operations" (precision and denormals of the
 transcendental instructions); LLVM 22, "User Guide for AMDGPU Backend", "LLVM IR Intrinsics".
@@ -50,11 +51,14 @@ def _silence_assertions(block: Block) -> None:
 
 def _native(self: Legalizer, name: str, x: Value) -> Value:
     if name != "rsqrt":
-        return self.make(Intrinsic((x,), f"llvm.{name}.f32", f32))
+        return self.make(Intrinsic((x,), _NATIVE[name], f32))
     tiny = self.make(arith.Cmp(x, self.const(2.0**-126, x), "lt"))
     scaled = self.make(arith.Select(tiny, self.make(arith.Mul(x, self.const(2.0**24, x))), x))
     root = self.make(Intrinsic((scaled,), "llvm.amdgcn.rsq.f32", f32))
     return self.make(arith.Select(tiny, self.make(arith.Mul(root, self.const(2.0**12, x))), root))
+
+
+_NATIVE = {"exp2": "llvm.amdgcn.exp2.f32", "log2": "llvm.amdgcn.log.f32"}
 
 
 def _arithmetic(self: Legalizer, op: Any) -> Value | None:

@@ -53,7 +53,10 @@ def software_pipeline(kernel: Kernel, context: PassContext) -> None:
         _check_schedule(loop, ahead)
     plans = {loop: ahead for loop, ahead in plans.items() if ahead.copies}
     if plans:
-        _expand_loops(kernel.body, plans)
+        from minitile.passes.register_pipeline import ThroughRegisters
+
+        copies_itself = context.target.has("cp_async")
+        _expand_loops(kernel.body, plans, Pipelined if copies_itself else ThroughRegisters)
         erase_unused(kernel)
 
 
@@ -72,18 +75,18 @@ def _check_schedule(loop: control.For, ahead: Ahead) -> None:
     )
 
 
-def _expand_loops(block: Block, plans: dict[control.For, Ahead]) -> None:
+def _expand_loops(block: Block, plans: dict[control.For, Ahead], kind: type[Pipelined]) -> None:
     old, block.ops = block.ops, []
     b = Builder(block)
     for op in old:
         for region in op.regions:
-            _expand_loops(region, plans)
+            _expand_loops(region, plans, kind)
         if isinstance(op, control.For) and op in plans:
-            _Pipelined(b, op, plans[op]).expand()
+            kind(b, op, plans[op]).expand()
         b.emit(op)
 
 
-class _Pipelined:
+class Pipelined:
     """Rewrites one loop in place; what goes before it is emitted through `b`."""
 
     def __init__(self, b: Builder, loop: control.For, ahead: Ahead) -> None:
@@ -96,12 +99,8 @@ class _Pipelined:
     def expand(self) -> None:
         b, loop, versions = self.b, self.loop, self.versions
         b.loc = loop.loc
-        for buffer in self.ahead.buffers:
-            alloc = buffer.op
-            assert isinstance(alloc, tile.Alloc)
-            alloc.type_ = replace(alloc.type_, versions=max(versions, alloc.type_.versions))
-            buffer.type = alloc.type_
-        trip = b.floordiv(b.add(b.sub(loop.upper, loop.lower), b.sub(loop.step, 1)), loop.step)
+        self.make_versions()
+        trip = self.trip_count()
         body = Block()
         tokens = [self.issue(b.constant(s, loop.iv.dtype), b.constant(s), trip) for s in range(versions - 1)]
         carried = [loop.body.add_arg(TOKEN, "flight") for _ in tokens]
@@ -120,6 +119,17 @@ class _Pipelined:
         loop.results = (*loop.results, *[Value(TOKEN, loop, len(loop.results) + i) for i in range(len(tokens))])
         loop.kind, loop.stages, loop.order, loop.stage_of = "serial", 1, None, None
 
+    def make_versions(self) -> None:
+        for buffer in self.ahead.buffers:
+            alloc = buffer.op
+            assert isinstance(alloc, tile.Alloc)
+            alloc.type_ = replace(alloc.type_, versions=max(self.versions, alloc.type_.versions))
+            buffer.type = alloc.type_
+
+    def trip_count(self) -> Value:
+        b, loop = self.b, self.loop
+        return b.floordiv(b.add(b.sub(loop.upper, loop.lower), b.sub(loop.step, 1)), loop.step)
+
     def slot(self, number: Value, name: str) -> Value:
         slot = self.b.cast(self.b.floormod(number, self.versions), i32)
         slot.name = slot.name or name
@@ -137,7 +147,7 @@ class _Pipelined:
         guard = self.b.compare("lt", number, trip)
         return self.b.emit(tile.Join(tuple(self.branch(guard, copies, list)))).result
 
-    def copies_of(self, block: Block, map: dict[Value, Value], slot: Value) -> list[Value]:
+    def copies_of(self, block: Block, map: dict[Value, Value], slot: Value | None) -> list[Value]:
         """Emit a block's copies, asynchronous, and what they need, on other values; a token for each copy."""
         tokens: list[Value] = []
         for op in block.ops:
@@ -154,7 +164,7 @@ class _Pipelined:
                 tokens += self.branch(map.get(op.condition, op.condition), then, orelse)
         return tokens
 
-    def async_copy(self, op: tile.Copy, map: dict[Value, Value], slot: Value) -> Value:
+    def async_copy(self, op: tile.Copy, map: dict[Value, Value], slot: Value | None) -> Value:
         copy = tile.AsyncCopy(
             op.src,
             tuple([map.get(i, i) for i in op.src_indices]),
@@ -178,13 +188,13 @@ class _Pipelined:
             first = then()
         with self.b.inside(blocks[1]):
             second = orelse()
-            self.b.emit(control.Yield((*self.no_tokens(len(first)), *second)))
+            self.b.emit(control.Yield((*self.nothing(first), *second)))
         with self.b.inside(blocks[0]):
-            self.b.emit(control.Yield((*first, *self.no_tokens(len(second)))))
+            self.b.emit(control.Yield((*first, *self.nothing(second))))
         return list(self.b.emit(control.If(condition, then=blocks[0], orelse=blocks[1])).results)
 
-    def no_tokens(self, count: int) -> list[Value]:
-        return [self.b.emit(tile.NoToken()).result for _ in range(count)]
+    def nothing(self, instead_of: list[Value]) -> list[Value]:
+        return [self.b.emit(tile.NoToken()).result for _ in instead_of]
 
     # In place -------------------------------------------------------------------------------------------------------
 
@@ -192,7 +202,8 @@ class _Pipelined:
         """Take the copies out of a block; what reads their buffers does so in `slot`."""
         kept: list[Op] = []
         for op in block.ops:
-            if op in self.copies:
+            if isinstance(op, tile.Copy) and op in self.copies:
+                kept += self.in_place(op, slot)
                 continue
             for mem, slot_of in READS.get(type(op), ()):
                 if getattr(op, mem) in self.ahead.buffers:
@@ -202,6 +213,10 @@ class _Pipelined:
             if not _is_empty_if(op):
                 kept.append(op)
         block.ops = kept
+
+    def in_place(self, op: tile.Copy, slot: Value) -> list[Op]:
+        """What stays where a copy was."""
+        return []
 
 
 def _is_empty_if(op: Op) -> bool:

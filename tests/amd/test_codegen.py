@@ -51,7 +51,7 @@ OTHERS = {
     "llvm.amdgcn.ds.bpermute": ("i32", ["i32", "i32"]),
     "llvm.amdgcn.ds.swizzle": ("i32", ["i32", "i32 1055"]),
     "llvm.amdgcn.update.dpp.i32": ("i32", ["i32", "i32", "i32 177", "i32 15", "i32 15", "i1 true"]),
-    "llvm.amdgcn.rsq.f32": ("float", ["float"]),
+    **{f"llvm.amdgcn.{name}.f32": ("float", ["float"]) for name in ("rsq", "exp2", "log")},
     "llvm.trap": ("void", []),
 }
 

@@ -1,0 +1,97 @@
+"""Software pipelining where nothing copies from global to shared memory by itself: through registers.
+
+    for %k = 0 to %n, stages = N {            %r = if 0 < %n { load %A[0] } else { zeros }
+      copy %A[%k] -> %As                      for %k = 0 to %n carry(%a = %r) {
+      use %As                            →      store %a -> %As[slot %k % 2]
+    }                                           %r1 = if %k+1 < %n { load %A[%k+1] } else { zeros }
+                                                use %As[slot %k % 2]
+                                                yield %r1 }
+
+The next iteration's tile is loaded while this one's is used; it waits in registers, not in flight to memory, so that
+one iteration ahead is all there is, and two versions of a buffer do whatever N is. A barrier between store and use (put
+there by a later pass) then does for both hazards: the store overwrites what was read two iterations ago, before the
+last barrier. The store stands where the copy stood, under the same conditions.
+"""
+
+from __future__ import annotations
+
+from minitile.ir.builder import Builder, constant_of
+from minitile.ir.core import Block, Op, Value
+from minitile.ir.ops import control, tile
+from minitile.ir.types import DType
+from minitile.passes.ahead import Ahead
+from minitile.passes.software_pipeline import Pipelined
+
+
+class ThroughRegisters(Pipelined):
+    """Rewrites one loop in place; what goes before it is emitted through `b`."""
+
+    def __init__(self, b: Builder, loop: control.For, ahead: Ahead) -> None:
+        super().__init__(b, loop, ahead)
+        self.versions = min(loop.stages, 2)
+        self.order: list[tile.Copy] = []  # the copies, in the order in which `issue` hands over their tiles
+        self.loaded: dict[tile.Copy, Value] = {}
+
+    def expand(self) -> None:
+        b, loop = self.b, self.loop
+        b.loc = loop.loc
+        self.make_versions()
+        trip = self.trip_count()
+        self.order = [op for op in loop.body.walk() if isinstance(op, tile.Copy) and op in self.copies]
+        first = self.ahead_of(b.constant(0, loop.iv.dtype), trip)
+        carried = [loop.body.add_arg(v.type, v.name or "ahead") for v in first]
+        self.loaded = dict(zip(self.order, carried, strict=True))
+        last = max(n for n, op in enumerate(loop.body.ops) if any(inner in self.copies for inner in _with_inner(op)))
+        body = Block()
+        with b.inside(body):
+            number = b.floordiv(b.sub(loop.iv, loop.lower), loop.step)
+            slot = self.slot(number, "slot")
+        head = Block(ops=loop.body.ops[: last + 1])
+        rest = Block(ops=loop.body.ops[last + 1 :])
+        self.rest(head, slot)
+        with b.inside(head):
+            following = self.ahead_of(b.add(number, 1), trip)
+        self.rest(rest, slot)
+        end = rest.terminator
+        assert isinstance(end, control.Yield)
+        end.values = (*end.values, *following)
+        loop.body.ops = body.ops + head.ops + rest.ops
+        loop.init = (*loop.init, *first)
+        more = [Value(v.type, loop, len(loop.results) + n) for n, v in enumerate(first)]
+        loop.results = (*loop.results, *more)
+        loop.kind, loop.stages, loop.order, loop.stage_of = "serial", 1, None, None
+
+    def ahead_of(self, number: Value, trip: Value) -> list[Value]:
+        """The tiles of iteration `number`, if there is one, else zeros."""
+        b, loop = self.b, self.loop
+
+        def loads() -> list[Value]:
+            index = b.add(loop.lower, b.mul(number, loop.step))
+            return self.copies_of(loop.body, {loop.iv: index}, None)
+
+        guard = b.compare("lt", number, trip)
+        if constant_of(guard) is False:
+            return [self.zeros(op.shape, op.dst.dtype) for op in self.order]
+        return self.branch(guard, loads, list)
+
+    def async_copy(self, op: tile.Copy, map: dict[Value, Value], slot: Value | None) -> Value:
+        indices = tuple([map.get(i, i) for i in op.src_indices])
+        value = self.b.emit(tile.Load(op.src, indices, shape=op.shape, dims=op.src_dims)).result
+        value.name = op.dst.name
+        return value
+
+    def nothing(self, instead_of: list[Value]) -> list[Value]:
+        return [self.zeros(value.shape, value.dtype) for value in instead_of]
+
+    def zeros(self, shape: tuple[int, ...], dtype: DType) -> Value:
+        zero = self.b.constant(0.0 if dtype.is_float else 0, dtype)
+        return self.b.emit(tile.Splat(zero, shape)).result
+
+    def in_place(self, op: tile.Copy, slot: Value) -> list[Op]:
+        store = tile.Store(op.dst, op.dst_indices, self.loaded[op], dims=op.dst_dims, slot=slot)
+        store.loc = op.loc
+        return [store]
+
+
+def _with_inner(op: Op) -> list[Op]:
+    return [op, *(inner for region in op.regions for inner in region.walk())]

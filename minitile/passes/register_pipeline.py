@@ -42,20 +42,19 @@ class ThroughRegisters(Pipelined):
         carried = [loop.body.add_arg(v.type, v.name or "ahead") for v in first]
         self.loaded = dict(zip(self.order, carried, strict=True))
         last = max(n for n, op in enumerate(loop.body.ops) if any(inner in self.copies for inner in _with_inner(op)))
-        body = Block()
-        with b.inside(body):
+        start, loads = Block(), Block()
+        with b.inside(start):
             number = b.floordiv(b.sub(loop.iv, loop.lower), loop.step)
             slot = self.slot(number, "slot")
-        head = Block(ops=loop.body.ops[: last + 1])
-        rest = Block(ops=loop.body.ops[last + 1 :])
-        self.rest(head, slot)
-        with b.inside(head):
+        with b.inside(loads):
             following = self.ahead_of(b.add(number, 1), trip)
+        head, rest = Block(ops=loop.body.ops[: last + 1]), Block(ops=loop.body.ops[last + 1 :])
+        self.rest(head, slot)
         self.rest(rest, slot)
         end = rest.terminator
         assert isinstance(end, control.Yield)
         end.values = (*end.values, *following)
-        loop.body.ops = body.ops + head.ops + rest.ops
+        loop.body.ops = start.ops + head.ops + loads.ops + rest.ops
         loop.init = (*loop.init, *first)
         more = [Value(v.type, loop, len(loop.results) + n) for n, v in enumerate(first)]
         loop.results = (*loop.results, *more)
@@ -73,6 +72,18 @@ class ThroughRegisters(Pipelined):
         if constant_of(guard) is False:
             return [self.zeros(op.shape, op.dst.dtype) for op in self.order]
         return self.branch(guard, loads, list)
+
+    def copies_under(self, op: control.If, map: dict[Value, Value], slot: Value | None) -> list[Value]:
+        """A tile for each copy on either side, also where it is known which one is taken."""
+        taken = constant_of(map.get(op.condition, op.condition))
+        if taken is None:
+            return super().copies_under(op, map, slot)
+        sides = []
+        for region, here in ((op.then, taken), (op.orelse, not taken)):
+            copies = [c for c in region.walk() if isinstance(c, tile.Copy) and c in self.copies]
+            zeros = [] if here else [self.zeros(c.shape, c.dst.dtype) for c in copies]
+            sides += self.copies_of(region, map, slot) if here else zeros
+        return sides
 
     def async_copy(self, op: tile.Copy, map: dict[Value, Value], slot: Value | None) -> Value:
         indices = tuple([map.get(i, i) for i in op.src_indices])

@@ -160,9 +160,12 @@ class Pipelined:
             elif isinstance(op, tile.Copy) and op in self.copies:
                 tokens.append(self.async_copy(op, map, slot))
             elif isinstance(op, control.If) and any(inner in self.copies for r in op.regions for inner in r.walk()):
-                then, orelse = (partial(self.copies_of, region, map, slot) for region in op.regions)
-                tokens += self.branch(map.get(op.condition, op.condition), then, orelse)
+                tokens += self.copies_under(op, map, slot)
         return tokens
+
+    def copies_under(self, op: control.If, map: dict[Value, Value], slot: Value | None) -> list[Value]:
+        then, orelse = (partial(self.copies_of, region, map, slot) for region in op.regions)
+        return self.branch(map.get(op.condition, op.condition), then, orelse)
 
     def async_copy(self, op: tile.Copy, map: dict[Value, Value], slot: Value | None) -> Value:
         copy = tile.AsyncCopy(

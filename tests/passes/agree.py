@@ -15,6 +15,7 @@ from minitile.passes.manager import PassContext
 from minitile.passes.parallel_to_tiles import parallel_to_tiles
 from minitile.passes.software_pipeline import software_pipeline
 from minitile.passes.unroll import unroll
+from minitile.target import DEFAULT, Target
 from tests.tile_interpreter import interpret
 
 TO_TILES = (unroll, parallel_to_tiles, fragments_to_values)
@@ -28,13 +29,15 @@ def run(kernel: Kernel, arrays: Mapping[str, Any], scalars: Mapping[str, Any], l
     return copies
 
 
-def agree(text: str, passes: tuple[Any, ...], arrays: Mapping[str, Any], **scalars: Any) -> Kernel:
+def agree(
+    text: str, passes: tuple[Any, ...], arrays: Mapping[str, Any], *, target: Target = DEFAULT, **scalars: Any
+) -> Kernel:
     """Check that the passes, one after the other, do not change what the kernel computes; the kernel after all."""
     kernel = parse_kernel(text)
     verify(kernel)
     expected = run(kernel, arrays, scalars)
     for transform in passes:
-        transform(kernel, PassContext())
+        transform(kernel, PassContext(target))
         verify(kernel)
         for landing in ("late", "early") if count(kernel, "async_copy") else ("late",):
             result = run(kernel, arrays, scalars, landing)

@@ -63,8 +63,8 @@ class Entry:
 
 @dataclass
 class CaseResult:
-    """The rows of the entries that met in the end; every entry that was tried with its milliseconds in the choosing
-    rounds (None: not timed) and why it was left out."""
+    """The rows of the entries that met in the end; every entry that was tried, with its speed in the choosing rounds
+    (None: not timed) and why it was left out."""
 
     rows: list[Row]
     tried: list[Row]
@@ -129,7 +129,8 @@ def hold(
             except Exception as problem:
                 reason = short(problem)
                 still_there(entry, reason)
-        tried.append({"contender": entry.contender, "config": entry.config, "ms": None, "failure": reason})
+        row = {"contender": entry.contender, "config": entry.config, "tflops": None, "failure": reason}
+        tried.append({**row, "facts": entry.facts})
         if not reason:
             ready[str(entry)] = entry, error
     if not ready:
@@ -139,11 +140,12 @@ def hold(
     batches, notes = {}, {}
     for name, (entry, _) in ready.items():
         batches[name], notes[name] = batch(entry.launch, count, verify)
-    timed = timing.take_turns(batches, CHOOSING_ROUNDS, 1)
+    with watched(f"a repeated launch in {case}"):
+        timed = timing.take_turns(batches, CHOOSING_ROUNDS, 1)
     for row in tried:
         name = f"{row['contender']} {row['config']}".rstrip()
         if name in timed:
-            row["ms"] = statistics.median(timed[name]) / count
+            row["tflops"] = flops * count / statistics.median(timed[name]) * 1e-9
     chosen = choose({name: entry.contender for name, (entry, _) in ready.items()}, timed)
 
     times = {

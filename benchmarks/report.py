@@ -48,7 +48,7 @@ class Report:
         """The whole page."""
         lines = [f"# {self.title}", "", *(f"- {name}: {value}" for name, value in self.machine.items()), ""]
         lines += [*self.remarks, ""] if self.remarks else []
-        lines += self._shares() + self._speeds() + self._compiles() + self._left_out()
+        lines += self._shares() + self._speeds() + self._compiles() + self._tried() + self._left_out()
         return "\n".join(lines).rstrip("\n") + "\n"
 
     def add(self, case: str, result: CaseResult) -> None:
@@ -144,6 +144,19 @@ class Report:
         for row in self.compiles:
             lines.append(f"| {row['contender']} | {row['config']} | {row['seconds']:.2f} | {row['stages']} |")
         return [*lines, ""]
+
+    def _tried(self) -> list[str]:
+        """All entries by their speed in the choosing rounds, a line for each case and contender with several."""
+        lines = []
+        for case, contender in dict.fromkeys((row["case"], row["contender"]) for row in self.tried):
+            timed = [
+                row for row in self.tried if (row["case"], row["contender"]) == (case, contender) and row["tflops"]
+            ]
+            if len(timed) > 1:
+                timed.sort(key=lambda row: -row["tflops"])
+                speeds = "; ".join(f"{row['config']}: {row['tflops']:.0f}" for row in timed)
+                lines.append(f"- {case}, {contender}: {speeds}")
+        return ["## All entries, TFLOP/s in the rounds that chose", "", *lines, ""] if lines else []
 
     def _left_out(self) -> list[str]:
         failures = dict.fromkeys(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -108,7 +109,7 @@ def test_the_fastest_entry_of_each_meets_the_others(contest, monkeypatch):
         (9, ["minitile b", "base"]),
     ]
     assert [row["failure"] for row in result.tried] == ["", "", ""]
-    assert result.tried[0]["ms"] == pytest.approx(3.075 / count)
+    assert result.tried[0]["tflops"] == pytest.approx(6e9 / (3.075 / count) * 1e-9)
 
 
 def test_what_is_wrong_or_broken_is_not_timed(contest, monkeypatch):
@@ -216,8 +217,13 @@ def test_batch_sizes(contest):
 
 
 def page(report, contest, monkeypatch):
-    field = Field(contest, monkeypatch, {"minitile a": 2.0, "base": 4.0})
-    entries = [field.entry("minitile", "a"), field.entry("base"), contest.Entry("peer", "x", None, failure="no GPU")]
+    field = Field(contest, monkeypatch, {"minitile a": 2.0, "minitile b": 1.0, "base": 4.0})
+    entries = [
+        field.entry("minitile", "a"),
+        field.entry("minitile", "b"),
+        field.entry("base"),
+        contest.Entry("peer", "x", None, failure="no GPU"),
+    ]
     entries[0].compile_seconds, entries[0].compile_stages = 0.25, "trace 5 ms"
     made = report.Report("A title", "base", {"gpu": "none"})
     made.compiled(entries)
@@ -230,7 +236,8 @@ def test_the_page(report, contest, monkeypatch):
     text = page(report, contest, monkeypatch).markdown()
     assert text.startswith("# A title\n\n- gpu: none\n")
     assert "| case | TFLOP/s | of base |\n" in text
-    assert "| 2.000 |" in text
+    assert "| 4.000 |" in text
+    assert re.search(r"^- a case, minitile: b: \d+; a: \d+$", text, re.MULTILINE)
     assert text.count("| minitile | a | 0.25 | trace 5 ms |") == 1
     assert "- peer x, a case: no GPU" in text
 

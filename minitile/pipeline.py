@@ -20,10 +20,12 @@ from minitile.passes.count_tokens import count_tokens
 from minitile.passes.cse import cse
 from minitile.passes.dead_code import dead_code
 from minitile.passes.delay_waits import delay_waits
+from minitile.passes.flights import flights
 from minitile.passes.fragments_to_values import fragments_to_values
 from minitile.passes.induction import induction
 from minitile.passes.infer_layouts import infer_layouts
 from minitile.passes.late_waits import late_waits
+from minitile.passes.leading_versions import leading_versions
 from minitile.passes.licm import licm
 from minitile.passes.lower import lower
 from minitile.passes.manager import Pass, PassContext, run_passes
@@ -35,6 +37,7 @@ from minitile.passes.simplify import simplify
 from minitile.passes.skew import skew
 from minitile.passes.software_pipeline import software_pipeline
 from minitile.passes.specialise import specialise
+from minitile.passes.split_roles import split_roles
 from minitile.passes.spread_copies import spread_copies
 from minitile.passes.thread_barriers import thread_barriers
 from minitile.passes.unroll import unroll
@@ -54,16 +57,19 @@ def legalize(kernel: Kernel, context: PassContext) -> None:
 
 
 TILE_PASSES: list[tuple[str, Pass]] = [
+    ("split_roles", split_roles),
     ("unroll", unroll),
     ("parallel_to_tiles", parallel_to_tiles),
     ("fragments_to_values", fragments_to_values),
     ("simplify", simplify),
+    ("leading_versions", leading_versions),
     # While a copy is still one operation.
     ("specialise", specialise),
     ("skew", skew),
     ("late_waits", late_waits),
     ("software_pipeline", software_pipeline),
     ("simplify", simplify),
+    ("flights", flights),
     ("infer_layouts", infer_layouts),
 ]
 

@@ -14,7 +14,7 @@ from minitile.backends.nvidia.emit_warp import braces_of
 from minitile.backends.nvidia.emitter import Emitter, fills_words
 from minitile.backends.nvidia.ptx import register_type
 from minitile.ir.core import Op, Value
-from minitile.ir.ops import hopper, roles
+from minitile.ir.ops import by_hand, hopper, roles
 from minitile.ir.ops.thread import count_of
 
 
@@ -58,6 +58,12 @@ def mbarrier_expect(w: Emitter, op: hopper.MbarrierExpect) -> None:
     guard = _guard(w, op.predicate)
     if guard is not None:
         w.emit(f"{guard}mbarrier.arrive.expect_tx.shared.b64 _, {_place(w, op.address)}, {op.bytes};")
+
+
+def mbarrier_announce(w: Emitter, op: hopper.MbarrierAnnounce) -> None:
+    guard = _guard(w, op.predicate)
+    if guard is not None:
+        w.emit(f"{guard}mbarrier.expect_tx.relaxed.cta.shared::cta.b64 {_place(w, op.address)}, {op.bytes};")
 
 
 def mbarrier_wait(w: Emitter, op: hopper.MbarrierWait) -> None:
@@ -172,6 +178,14 @@ def _add(w: Emitter, descriptor: str, by: int) -> str:
     return moved
 
 
+def commit_gemms(w: Emitter, op: by_hand.CommitGemms) -> None:
+    w.emit("wgmma.commit_group.sync.aligned;")
+
+
+def wait_gemms(w: Emitter, op: by_hand.WaitGemms) -> None:
+    w.emit(f"wgmma.wait_group.sync.aligned {op.pending};")
+
+
 def await_(w: Emitter, op: roles.Await) -> None:
     if op.pending is not None:
         w.emit(f"wgmma.wait_group.sync.aligned {op.pending};")
@@ -189,6 +203,7 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     hopper.MbarrierInitFence: mbarrier_init_fence,
     hopper.MbarrierArrive: mbarrier_arrive,
     hopper.MbarrierExpect: mbarrier_expect,
+    hopper.MbarrierAnnounce: mbarrier_announce,
     hopper.MbarrierWait: mbarrier_wait,
     hopper.TmaLoad: tma_load,
     hopper.TmaStore: tma_store,
@@ -198,4 +213,6 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     roles.Fragment: fragment,
     roles.Await: await_,
     hopper.NamedBarrier: named_barrier,
+    by_hand.CommitGemms: commit_gemms,
+    by_hand.WaitGemms: wait_gemms,
 }

@@ -17,7 +17,7 @@ from minitile.backends.nvidia.emitter import Emitter, fills_words
 from minitile.backends.nvidia.ptx import per_word, register_type
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import TargetError
-from minitile.ir.ops import fences, thread
+from minitile.ir.ops import by_hand, fences, thread
 from minitile.ir.types import DType
 
 
@@ -161,6 +161,23 @@ def barrier(w: Emitter, op: thread.Barrier) -> None:
     w.emit(f"bar.sync {number}{threads};")
 
 
+def named_barrier(w: Emitter, op: by_hand.NumberedBarrier) -> None:
+    w.emit(f"bar.{'sync' if op.wait else 'arrive'} {op.id}, {op.threads};")
+
+
+def warp_barrier(w: Emitter, op: by_hand.WarpBarrier) -> None:
+    w.emit(f"bar.warp.sync {op.mask:#010x};")
+
+
+def shuffle(w: Emitter, op: by_hand.Shuffle) -> None:
+    """The last operand but one: the segments in bits 8-12, the last lane (the first, for "up") in bits 0-4."""
+    (target,), kind = w.targets(op.result), register_type(op.value.dtype)
+    assert op.value.dtype.bits == 32
+    value = w.register(w.element(op.value), kind)
+    clamp = (32 - op.width) << 8 | (0 if op.kind == "up" else 31)
+    w.emit(f"shfl.sync.{op.kind}.b32 {target}, {value}, {w.element(op.lane)}, {clamp:#x}, {op.mask:#010x};")
+
+
 _SPACES = {"shared": ".shared::cta", "global": ".global", "any": ""}
 _FORMS = {"release": "release.sync_restrict::shared::cta", "acquire": "acquire.sync_restrict::shared::cluster"}
 
@@ -218,6 +235,9 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     thread.RoundTf32: round_tf32,
     thread.ShuffleXor: shuffle_xor,
     thread.Barrier: barrier,
+    by_hand.NumberedBarrier: named_barrier,
+    by_hand.WarpBarrier: warp_barrier,
+    by_hand.Shuffle: shuffle,
     fences.ProxyFence: proxy_fence,
     fences.MemoryFence: memory_fence,
     thread.Trap: trap,

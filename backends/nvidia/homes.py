@@ -50,6 +50,7 @@ _MEMORY: dict[type[Op], tuple[tuple[str, ...], tuple[str, ...]]] = {
     hopper.MbarrierInit: (("address",), ()),
     hopper.MbarrierArrive: (("address",), ("predicate",)),
     hopper.MbarrierExpect: (("address",), ("predicate",)),
+    hopper.MbarrierAnnounce: (("address",), ("predicate",)),
     hopper.MbarrierWait: (("address",), ("parity",)),
     hopper.TmaLoad: (("address", "barrier"), ("predicate",)),
     hopper.Wgmma: ((), ("a", "b", "c", "scale_d")),

@@ -118,7 +118,8 @@ def specialised(low: Lowering, op: roles.Specialised) -> None:
         low.meeting = (CONSUMERS, low.threads)
         low.ops(op.consumer)
         b.emit(control.Yield(()))
-    b.emit(roles.ByRole(b.compare("ge", warp, first), then=producer, orelse=consumer, consumers=low.threads))
+    teams = ((0, None), (CONSUMERS, low.threads))
+    b.emit(roles.ByRole(b.compare("ge", warp, first), then=producer, orelse=consumer, teams=teams))
     low.kernel.attrs["min_ctas"] = 1  # without it the assembler ignores setmaxnreg (C7508)
 
 

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from minitile.backends.nvidia.by_hand import BY_HAND_RULES
 from minitile.backends.nvidia.hopper import HOPPER_RULES
 from minitile.backends.nvidia.tma_store import STORE_RULES
 from minitile.backends.nvidia.wgmma import plan_wgmma, refusal
@@ -81,7 +82,7 @@ def rules_for(target: Target) -> Rules:
     rules: dict[type[Op], Any] = {tile.Gemm: gemm, tile.Copy: copy, tile.AsyncCopy: async_copy}
     if not target.has("wgmma"):
         return Rules(gemm_plan, rules)
-    rules |= HOPPER_RULES
+    rules |= {**HOPPER_RULES, **BY_HAND_RULES}
     rules |= {kind: _first(rule, rules.get(kind, MEMORY_RULES.get(kind))) for kind, rule in STORE_RULES.items()}
     return Rules(gemm_plan, rules, refusal)
 

@@ -30,7 +30,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from minitile.backends.nvidia.hopper import tensor_map
-from minitile.backends.nvidia.wgmma import panels_of
+from minitile.backends.nvidia.wgmma import panels_of, warpgroup
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import hopper, thread, tile
@@ -367,7 +367,7 @@ def staging(low: Lowering, shared: SharedLayout, op: Op, versions: int) -> Value
 def emit_parts(low: Lowering, parts: _Parts, target: _Target, buffer: Value, versions: int, value: Value) -> None:
     b, shared = low.b, parts.shared
     rows, _ = parts.shape
-    group = low.in_entry("group", lambda b: b.floordiv(b.emit(hopper.WarpIndex()).result, 4))
+    group = warpgroup(low)
     leader = low.in_entry("leader", lambda b: b.compare("eq", b.floormod(low.tid, GROUP), 0))
     plan = stmatrix_plan(parts.layout, shared, 4, (0, 0))
     offset = b.mul(group, shared.affine_bits((rows, 0)) // 8) if parts.groups > 1 else 0

@@ -28,7 +28,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from minitile.ir.builder import constant_of
+from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import MinitileError
 from minitile.ir.ops import arith, hopper, roles, thread, tile
@@ -162,7 +162,7 @@ def async_gemm(low: Lowering, op: roles.AsyncGemm) -> tuple[Value, ...]:
     """The one thread operation."""
     plan = plan_wgmma(op, low.threads)
     (m, n, _), (blocks, _, steps), (gm, gn), step = plan.shape, plan.repeats, plan.warps, plan.step
-    group = low.in_entry("group", lambda b: b.floordiv(b.emit(hopper.WarpIndex()).result, 4))
+    group = warpgroup(low)
     b = _Operand(low, op.b, op.b_slot, k_dim=1 if op.transpose_b else 0)
     b_part = low.b.floordiv(group, gm) if gn > 1 else None
     if isinstance(op.a.type, TileType):
@@ -195,6 +195,17 @@ def async_gemm(low: Lowering, op: roles.AsyncGemm) -> tuple[Value, ...]:
     return low.b.emit(new).results
 
 
+def warpgroup(low: Lowering) -> Value:
+    """The number of the thread's warpgroup among those at hand."""
+
+    def make(b: Builder) -> Value:
+        group = b.floordiv(b.emit(hopper.WarpIndex()).result, 4)
+        return group if low.team is None else b.sub(group, low.team[0] // 128)
+
+    group: Value = low.in_entry("group", make)
+    return group
+
+
 def fragment(low: Lowering, op: roles.Fragment) -> Value:
     """What the tensor cores would truncate is rounded, as for mma.sync."""
     value = low.get(op.a)
@@ -216,7 +227,8 @@ class _Operand:
     def descriptor(self, part: Value | None, rows: int) -> Value:
         """Of the warpgroup's part, `rows` of M or N, if there are several."""
         low, b, shared = self.low, self.low.b, self.shared
-        start = low.in_entry(("buffer", self.buffer), lambda b: b.emit(thread.BufferAddress(self.buffer)).result)
+        buffer = low.get(self.buffer)
+        start = low.in_entry(("buffer", self.buffer), lambda b: b.emit(thread.BufferAddress(buffer)).result)
         if part is not None:
             start = b.add(start, self.moved(part, rows))
         if self.slot is not None:

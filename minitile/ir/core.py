@@ -105,6 +105,7 @@ class Op:
     plain_operands: ClassVar[tuple[str, ...] | None] = None  # the names when all are plain single ones: the fast way
     attr_fields: ClassVar[tuple[tuple[str, Any], ...]] = ()  # (name, default)
     region_fields: ClassVar[tuple[str, ...]] = ()
+    by_role: ClassVar[bool] = False  # each region is a role's: what all threads do together there, all of the role do
     registry: ClassVar[dict[str, type[Op]]] = {}
 
     loc: Location | None = None

@@ -165,7 +165,8 @@ class _Verifier:
                     "is not the same for all of them",
                     op,
                 )
-            inside = op if op.region_fields and (op.varies() or self.diverges(op)) else cause
+            apart = op.region_fields and not op.by_role and (op.varies() or self.diverges(op))
+            inside = op if apart else cause
             for inner in op.regions:
                 self.uniform(inner, inside)
 

@@ -17,10 +17,11 @@ from typing import Any
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Value
 from minitile.ir.diagnostics import MinitileError, TypeMismatchError
-from minitile.ir.ops import control
+from minitile.ir.ops import by_hand, control
 from minitile.ir.types import I32, i32
 from minitile.language import loops
 from minitile.language.branches import Branches
+from minitile.language.by_hand import RoleScope
 from minitile.language.expressions import Poison
 from minitile.language.fences import HintScope
 from minitile.language.loops import KernelScope, Loop, ParallelLoop
@@ -391,8 +392,12 @@ class Interpreter(Branches):
             with scope.traced(tile_scope("T.proxy_hint")):
                 self.block(node.body)
             return
+        if len(node.items) == 1 and isinstance(scope, RoleScope):
+            self.at(item.context_expr)
+            self.role(node, scope)
+            return
         if len(node.items) != 1 or not isinstance(scope, KernelScope):
-            raise self.fail(node, "`with` has a meaning for T.Kernel and T.proxy_hint only")
+            raise self.fail(node, "`with` has a meaning for T.Kernel, T.ws and T.proxy_hint only")
         if trace.launch is not None:
             raise self.fail(item.context_expr, "T.Kernel inside T.Kernel")
         if trace.control:
@@ -417,6 +422,24 @@ class Interpreter(Branches):
         for name in assigned_names([node]):
             if isinstance(self.locals.get(name), (Expr, Poison)):
                 self.locals[name] = Poison("belongs to the T.Kernel block and has no value after it")
+
+    def role(self, node: ast.With, scope: RoleScope) -> None:
+        """`with T.ws(…)`: a branch that the warpgroups of the role take. What is made there for the first time keeps
+        its name afterwards, except for scalars: the other warpgroups would have none."""
+        jumped = jumps(node.body)
+        if jumped:
+            raise self.fail(node, f"`{min(jumped)}` in {scope.name}", "the other warpgroups would not come along")
+        inside = self.trace.b.value(by_hand.InGroups(scope.first, scope.count))
+        names = assigned_names(node.body)
+        made: dict[str, Any] = {}
+
+        def body() -> None:
+            self.block(node.body)
+            made.update({n: self.locals[n] for n in names if n in self.locals})
+
+        new = [n for n in names if self.locals.get(n, UNSET) is UNSET or isinstance(self.locals[n], Poison)]
+        self.branch(node, inside, body, lambda: None, names)
+        self.locals.update({n: made[n] for n in new if n in made and not is_scalar(made[n])})
 
     def bind_blocks(self, item: ast.withitem, scope: KernelScope, indices: list[Expr]) -> None:
         """`as bx`, `as (bx, by)`: as many block indices as the grid has dimensions."""

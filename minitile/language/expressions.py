@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Value
 from minitile.ir.diagnostics import LanguageError, Location, MinitileError
-from minitile.ir.ops import arith, control
+from minitile.ir.ops import arith, by_hand, control
 from minitile.ir.types import bool_
 from minitile.language.context import Trace
 from minitile.language.memory import Memory
@@ -267,15 +267,21 @@ class Expressions:
     def join(
         self, condition: Value, blocks: tuple[Block, Block], pairs: tuple[tuple[Value, Value], ...]
     ) -> list[Value]:
-        """The two sides of a branch and what each yields: selects when both are pure arithmetic, else an `if`."""
+        """The two sides of a branch and what each yields: selects when both are pure arithmetic, else an `if`. Where
+        the condition is one of roles, so is the branch."""
         b = self.trace.b
-        if all(is_speculative(block) for block in blocks):
+        role = condition.op if isinstance(condition.op, by_hand.InGroups) else None
+        if role is None and all(is_speculative(block) for block in blocks):
             for block in blocks:
                 b.block.ops.extend(block.ops)
             return [b.select(condition, x, y) for x, y in pairs]
         for side, block in enumerate(blocks):
             with b.inside(block):
                 b.emit(control.Yield(tuple(p[side] for p in pairs)))
+        if role is not None:
+            then, orelse = blocks
+            op = by_hand.WarpGroups(condition, first=role.first, count=role.count, then=then, orelse=orelse)
+            return list(b.emit(op).results)
         return list(b.emit(control.If(condition, then=blocks[0], orelse=blocks[1])).results)
 
     # Displays ----------------------------------------------------------------------------------------------------

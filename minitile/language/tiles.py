@@ -197,6 +197,34 @@ def gemm(
     """C += A @ B. A is M×K (K×M with transpose_A), B is K×N (N×K with transpose_B), both in shared memory or
     fragments of one dtype; C is an M×N fragment. `clear_accum` overwrites C; it may be
     a run-time condition, such as k == 0. k_pack and wg_wait are ignored."""
+    _gemm(A, B, C, transpose_A, transpose_B, policy, clear_accum, in_flight=False)
+
+
+@regions("A", "B", "C")
+def wgmma_gemm(
+    A: Any,
+    B: Any,
+    C: Any,
+    transpose_A: bool = False,
+    transpose_B: bool = False,
+    policy: GemmWarpPolicy = GemmWarpPolicy.Square,
+    clear_accum: Any = False,
+) -> None:
+    """T.gemm by wgmma that this does not wait for: A and B in shared memory must stay as they are until T.wait_wgmma. A
+    use of C waits by itself. Where wgmma does not fit, the compiler says why."""
+    _gemm(A, B, C, transpose_A, transpose_B, policy, clear_accum, in_flight=True)
+
+
+def _gemm(
+    A: Any,
+    B: Any,
+    C: Any,
+    transpose_A: bool,
+    transpose_B: bool,
+    policy: GemmWarpPolicy,
+    clear_accum: Any,
+    in_flight: bool,
+) -> None:
     trace = tile_scope("T.gemm")
     a, b, c = (as_region(x, f"T.gemm's {n}") for x, n in ((A, "A"), (B, "B"), (C, "C")))
     for name, r in (("A", a), ("B", b)):
@@ -236,6 +264,7 @@ def gemm(
             b_dims=b.dims(2),
             policy=policy.value,
             scale_d=trace.b.value(arith.Not(truth(clear_accum))) if clear is None else None,
+            in_flight=in_flight,
             clear_accum=bool(clear),
         )
     )
@@ -377,12 +406,6 @@ atomic_exch = _atomic("exch", "value")
 
 
 # Threads and blocks ------------------------------------------------------------------------------------------------
-
-
-def sync_threads() -> None:
-    """All threads of the block meet. The compiler inserts barriers for shared memory by itself; this one is for what it
-    cannot see."""
-    tile_scope("T.sync_threads").b.emit(tile.SyncThreads())
 
 
 def get_thread_binding(dim: int = 0) -> Expr | int:

@@ -18,7 +18,7 @@ HINT = "compute the condition from block indices, dimensions and loop counters o
 def check_uniform(kernel: Kernel, returns: list[tuple[Value, Location | None]]) -> None:
     """LanguageError at the first operation that breaks the rule; `returns` are the conditions of early returns."""
     sources = (tile.ThreadIndex, tile.AtomicRmw)
-    if not any(isinstance(op, sources) or _reads_own(op) for op in kernel.walk()):
+    if not any(isinstance(op, sources) or (op.varies() and not op.uniform) or _reads_own(op) for op in kernel.walk()):
         return
     analysis = _Uniformity()
     analysis.block(kernel.body)
@@ -52,14 +52,14 @@ class _Uniformity:
             self.block(op.orelse)
             ends = [b.terminator.operands if b.terminator else [] for b in (op.then, op.orelse)]
             for result, x, y in zip(op.results, *ends, strict=True):
-                if op.condition in self.varying or x in self.varying or y in self.varying:
+                if op.varies() or op.condition in self.varying or x in self.varying or y in self.varying:
                     self.varying.add(result)
             return
         if isinstance(op, control.Parallel):
             return  # holds no operation that the rule is about, and yields no values
         for region in op.regions:
             self.block(region)
-        if varies or isinstance(op, (tile.ThreadIndex, tile.AtomicRmw)) or _reads_own(op):
+        if varies or op.varies() or isinstance(op, (tile.ThreadIndex, tile.AtomicRmw)) or _reads_own(op):
             self.varying.update(op.results)
 
     def loop(self, op: control.For | control.While) -> None:

@@ -2,7 +2,7 @@
 
 A buffer that a gemm reads is swizzled: that is what ldmatrix reads without conflicts and 16-byte copies write so. For
 the others plain rows, padded rows and swizzled rows are compared by what their accesses would cost. Padding is not for
-buffers that TMA could copy to a tensor."""
+buffers that TMA copies, or could copy to a tensor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def choose_shared_layouts(kernel: Kernel, tma: bool = False) -> None:
     """`tma`: whether the target has copies by TMA."""
     buffers = {op.result: op for op in kernel.walk() if isinstance(op, tile.Alloc) and op.type_.space == "shared"}
     fed_to_gemm: set[Value] = set()
-    boxes: set[Value] = set()
+    boxes = {a.mem for op in kernel.walk() if not op.pure for a in op.accesses() if a.proxy == "async"}
     tiles: dict[Value, list[tuple[Layout, tile.Load | tile.Store]]] = {}
     for op in kernel.walk():
         if isinstance(op, tile.Gemm):

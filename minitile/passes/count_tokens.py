@@ -25,8 +25,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import control, hopper, roles, tile
-from minitile.ir.types import TokenType, Type
+from minitile.ir.ops import by_hand, control, hopper, roles, tile
+from minitile.ir.types import WGMMA_TOKEN, TokenType, Type
 from minitile.passes.manager import PassContext
 
 Ages = dict[tuple[Value, bool], int]  # groups of its kind committed after the token's own; for all of it, or its reads
@@ -70,6 +70,12 @@ def _block(block: Block, ages: Ages, counts: dict[Op, int]) -> None:
             token = op.results[-1]
             _commit(ages, token.type)
             _start(ages, token, 0)
+        elif isinstance(op, by_hand.CommitGemms):
+            _commit(ages, WGMMA_TOKEN)
+        elif isinstance(op, by_hand.WaitGemms):
+            for key, age in ages.items():
+                if key[0].type == WGMMA_TOKEN and age >= op.pending:
+                    ages[key] = COMPLETE
         elif isinstance(op, tile.NoToken):
             _start(ages, op.result, COMPLETE)
         elif isinstance(op, control.For):

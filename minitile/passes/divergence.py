@@ -76,7 +76,7 @@ class _Search:
         return any(a.writes or a.mem is None or a.mem in self.written for a in op.accesses())
 
     def branch(self, op: control.If) -> None:
-        choice = op.condition in self.divergent
+        choice = op.condition in self.divergent or op.varies()
         for region in op.regions:
             self.block(region)
             self.mark(op.results, region.yielded, choice)

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError, LanguageError, Location
-from minitile.ir.ops import arith, control, tile
+from minitile.ir.ops import arith, by_hand, control, tile
 from minitile.ir.rewrite import ERASE, Rewriter, erase_unused
 from minitile.ir.types import ScalarType, TileType, Type, bool_
 from minitile.passes.variables import Variable, Variables, is_fragment
@@ -333,6 +333,7 @@ class _ToValues(Rewriter):
             a_dims=a_dims,
             b_dims=b_dims,
             policy=op.policy,
+            in_flight=op.in_flight,
         )
         return self.write(accumulator, self.b.emit(gemm).result)
 
@@ -429,4 +430,5 @@ _HANDLERS: dict[type[Op], Callable[[_ToValues, Any], New]] = {
     control.For: _ToValues.loop,
     control.While: _ToValues.loop,
     control.If: _ToValues.if_,
+    by_hand.WarpGroups: _ToValues.if_,
 }

@@ -23,7 +23,8 @@ import math
 from typing import TYPE_CHECKING
 
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import control, roles, tile
+from minitile.ir.diagnostics import LanguageError, Location
+from minitile.ir.ops import by_hand, control, roles, tile
 from minitile.ir.relations import Permuted, Quotient, Same
 from minitile.ir.rewrite import clone
 from minitile.ir.types import TensorType, TileType
@@ -79,13 +80,14 @@ def is_tile(value: Value) -> bool:
 
 
 class _Group:
-    """Values of one layout."""
+    """Values of one layout, spread over `threads` (None: nobody has said so yet)."""
 
-    __slots__ = ("layout", "members")
+    __slots__ = ("layout", "members", "threads")
 
     def __init__(self, member: Value) -> None:
         self.members = [member]
         self.layout: Layout | None = None
+        self.threads: int | None = None
 
 
 class _Inference:
@@ -95,6 +97,7 @@ class _Inference:
         self.lanes = lanes
         self.facts = Facts(kernel)
         self.threads: int = kernel.attrs["threads"]
+        self.team: dict[Op, int] = {}  # how many threads execute an operation, where that is not all of them
         self.group_of: dict[Value, _Group] = {}
         self.firm: list[Same] = []  # joined first
         self.equal: list[Same] = []
@@ -106,15 +109,33 @@ class _Inference:
 
     # collect -------------------------------------------------------------------------------------------------------
 
-    def collect(self, block: Block) -> None:
+    def collect(self, block: Block, threads: int | None = None) -> None:
+        threads = self.threads if threads is None else threads
         for value in block.args:
             self._new(value)
         for op in block.ops:
             for value in op.results:
                 self._new(value)
+            if threads != self.threads:
+                self.team[op] = threads
             self._constrain(op)
-            for region in op.regions:
-                self.collect(region)
+            if not (op.region_fields or op.terminator or isinstance(op, FREE)):
+                self._claim(op, threads)
+            for region, count in zip(op.regions, by_hand.sides(op, threads), strict=True):
+                self.collect(region, count)
+
+    def threads_at(self, op: Op) -> int:
+        return self.team.get(op, self.threads)
+
+    def _claim(self, op: Op, threads: int) -> None:
+        """The tiles of an operation are spread over the threads that execute it."""
+        for value in (*op.operands, *op.results):
+            group = self.group_of.get(value)
+            if group is None or isinstance(value.owner, FREE):
+                continue
+            if group.threads not in (None, threads):
+                raise _elsewhere(value, group.threads or 0, threads, op.loc)
+            group.threads = threads
 
     def _new(self, value: Value) -> None:
         if is_tile(value):
@@ -122,7 +143,7 @@ class _Inference:
 
     def _constrain(self, op: Op) -> None:
         if isinstance(op, tile.Gemm):
-            self.anchors.append((op.results[0], self.rules.gemm_plan(op, self.threads).c))
+            self.anchors.append((op.results[0], self.rules.gemm_plan(op, self.threads_at(op)).c))
         if isinstance(op, (tile.Load, tile.Store, tile.AtomicRmw)) and op.subject is not None:
             self.uses.append((op.subject, op))
         for relation in op.relations():
@@ -156,8 +177,12 @@ class _Inference:
             return
         if ga.layout is not None and gb.layout is not None and ga.layout != gb.layout and not same.firm:
             return  # two demands: a conversion will stand on this edge
+        if None not in (ga.threads, gb.threads) and ga.threads != gb.threads:
+            raise _elsewhere(same.value, ga.threads or 0, gb.threads or 0, None)
         if len(ga.members) < len(gb.members):
             ga, gb = gb, ga
+        if ga.threads is None:
+            ga.threads = gb.threads
         if ga.layout is None:
             ga.layout = gb.layout
         for member in gb.members:
@@ -194,10 +219,11 @@ class _Inference:
             if dim is not None and rank > best:
                 best, vec = rank, width
                 order = (dim, *(d for d in reversed(range(len(shape))) if d != dim))
-        while vec > 1 and vec * self.threads > math.prod(shape):
+        threads = group.threads or self.threads
+        while vec > 1 and vec * threads > math.prod(shape):
             vec //= 2
         reduces = any((m, order[0]) in self.reduced for m in members)
-        return (row_blocked if reduces else blocked)(shape, self.threads, vec, order, self.lanes)
+        return (row_blocked if reduces else blocked)(shape, threads, vec, order, self.lanes)
 
     def _width(self, op: tile.Load | tile.Store | tile.AtomicRmw, value: Value) -> tuple[int, int | None]:
         """How many elements of a tile row one access may take, and the tile dimension they run along."""
@@ -223,6 +249,16 @@ class _Inference:
         layout = value.type.layout  # type: ignore[attr-defined]
         assert isinstance(layout, Layout)
         return layout
+
+
+def _elsewhere(value: Value, one: int, other: int, loc: Location | None) -> LanguageError:
+    """A tile that threads hold who do not meet."""
+    loc = loc or (value.op.loc if value.op is not None else None)
+    return LanguageError(
+        f"the fragment {value.name!r} is spread over {one} threads in one place and over {other} in another",
+        loc,
+        "a fragment of one T.ws role stays there: hand its contents over through shared memory",
+    )
 
 
 def dimension(kernel: Kernel, tensor: Value, d: int, facts: Facts) -> Affine:
@@ -323,7 +359,7 @@ class _Converter:
             self._related(op)
 
     def _gemm(self, op: tile.Gemm) -> None:
-        plan = self.rules.gemm_plan(op, self.inference.threads)
+        plan = self.rules.gemm_plan(op, self.inference.threads_at(op))
         op.a = self.convert(op.a, plan.a.permute_dims((1, 0)) if op.transpose_a else plan.a, op)
         op.b = self.convert(op.b, plan.b.permute_dims((1, 0)) if op.transpose_b else plan.b, op)
         op.c = self.convert(op.c, plan.c, op)

@@ -97,6 +97,7 @@ class Lowering:
         self.used = {v for op in kernel.walk() for v in op.operands}
         self.meeting: tuple[int, int | None] = (0, None)  # the barrier at which the threads at hand meet
         self.previous: Op | None = None  # the last operation with effects that has been lowered
+        self.team: tuple[int, int] | None = None  # the first of the threads at hand, and how many, in a role by hand
         self.divergent = 0  # how many enclosing branches and loops differ between threads
 
     # the walk ------------------------------------------------------------------------------------------------------
@@ -155,7 +156,8 @@ class Lowering:
     # once for the whole kernel ---------------------------------------------------------------------------------------
 
     def in_entry(self, key: object, make: Callable[[Builder], Any]) -> Any:
-        """What `make` emits into the entry block, remembered by `key`."""
+        """What `make` emits into the entry block, remembered by `key`; for each role of its own."""
+        key = self.team, key
         if key not in self.once:
             with self.b.inside(self.entry):
                 self.once[key] = make(self.b)
@@ -170,9 +172,28 @@ class Lowering:
         value: Value = self.in_entry(("special", register), make)
         return value
 
+    @contextmanager
+    def role(self, team: tuple[int, int], meeting: tuple[int, int | None]) -> Iterator[None]:
+        """What is lowered inside is done by the threads `team` (the first, how many), who meet at their own barrier."""
+        outer = self.team, self.threads, self.meeting
+        self.team, self.threads, self.meeting = team, team[1], meeting
+        yield
+        self.team, self.threads, self.meeting = outer
+
     @property
     def tid(self) -> Value:
-        return self.special("tid.x", "tid")
+        """The thread's number among those at hand."""
+        tid = self.special("tid.x", "tid")
+        if self.team is None:
+            return tid
+        first, count = self.team
+        aligned = first % count == 0 and count & (count - 1) == 0
+
+        def make(b: Builder) -> Value:
+            return b.floormod(tid, count) if aligned else b.min(b.max(b.sub(tid, first), 0), count - 1)
+
+        rank: Value = self.in_entry("rank", make)
+        return rank
 
     def thread_coord(self, layout: Layout, dim: int) -> Value | None:
         """The thread's base coordinate in a dimension of its tile (None: 0)."""
@@ -357,7 +378,7 @@ def _sync(low: Lowering, op: tile.SyncThreads) -> None:
 
 
 def _thread_index(low: Lowering, op: tile.ThreadIndex) -> Value:
-    return low.tid
+    return low.special("tid.x", "tid")
 
 
 def _assume(low: Lowering, op: arith.Assume) -> None:

@@ -20,7 +20,7 @@ takes no room.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import ResourceError
@@ -44,12 +44,14 @@ def place_shared(kernel: Kernel, context: PassContext) -> None:
 
 @dataclass(slots=True)
 class Life:
-    """A buffer and the operations, by number, from and to which it must keep its bytes (both included)."""
+    """A buffer and the operations, by number, from and to which it must keep its bytes (both included). `sides`: the
+    roles that access it, as the operations that part them and the number of the region."""
 
     alloc: tile.Alloc
     depth: int  # loops around the alloc
     first: int
     last: int = -1
+    sides: set[tuple[Op, int]] = field(default_factory=set)
 
     @property
     def size(self) -> int:
@@ -64,7 +66,10 @@ class Life:
         self.last = max(self.last, last)
 
     def meets(self, other: Life) -> bool:
-        return self.first <= other.last and other.first <= self.last
+        """Whether both are needed at some time. Roles run at the same time, whatever the order of their text."""
+        return (self.first <= other.last and other.first <= self.last) or any(
+            op is theirs and side != other_side for op, side in self.sides for theirs, other_side in other.sides
+        )
 
 
 class _Walk:
@@ -73,6 +78,7 @@ class _Walk:
     def __init__(self) -> None:
         self.lives: dict[Value, Life] = {}
         self.number = 0
+        self.sides: tuple[tuple[Op, int], ...] = ()  # the roles around
         self.spans: dict[Op, tuple[int, int]] = {}
         self.uses: list[tuple[Value, int, Loops]] = []
         self.always: set[Value] = set()  # what a channel orders: no barrier tells when another may have its bytes
@@ -86,8 +92,12 @@ class _Walk:
             start = self.number
             self.visit(op, loops)
             inner = (*loops, op) if isinstance(op, (control.For, control.While)) else loops
-            for region in op.regions:
+            for side, region in enumerate(op.regions):
+                if op.by_role:
+                    self.sides = (*self.sides, (op, side))
                 self.block(region, inner)
+                if op.by_role:
+                    self.sides = self.sides[:-1]
             self.spans[op] = start, self.number
 
     def visit(self, op: Op, loops: Loops) -> None:
@@ -107,6 +117,7 @@ class _Walk:
                     self.always.add(access.mem)
                 if access.mem in self.lives:
                     self.uses.append((access.mem, self.number, loops))
+                    self.lives[access.mem].sides.update(self.sides)
                     if access.token is not None:
                         self.filling.setdefault(access.token, set()).add(access.mem)
 

@@ -46,7 +46,7 @@ State = dict[Clock, tuple[Value, Value]]  # slot and phase
 
 def specialise(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    if not context.target.has("wgmma"):
+    if not context.target.has("wgmma") or kernel.attrs.get("by_hand"):
         return
     launch = next(op for op in kernel.body.ops if isinstance(op, control.Launch))
     try:

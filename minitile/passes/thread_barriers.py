@@ -38,7 +38,7 @@ from dataclasses import dataclass, field
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import Location, MinitileError
-from minitile.ir.ops import arith, control, roles, thread, tile
+from minitile.ir.ops import arith, by_hand, control, roles, thread, tile
 from minitile.ir.types import TokenType
 from minitile.passes.affine import Affine, Facts
 from minitile.passes.hazards import Touch, any_version, back, conflict, group_of, is_private, moved, touch
@@ -65,27 +65,37 @@ def thread_barriers(kernel: Kernel, context: PassContext) -> None:
             before = changed
         else:
             walk.fixed.remove((branch, None))
-    _insert(kernel.body, before)
-
-
-def _insert(block: Block, before: set[Spot], id: int = 0, threads: int | None = None) -> None:
     groups = {op: group for op, group in before if group is not None}
-    _insert_in(block, {op for op, group in before if group is None}, groups, id, threads)
+    if groups:
+        first = _free_numbers(kernel, kernel.attrs["threads"] // min(groups.values()))
+        groups_at = {op: (first, group) for op, group in groups.items()}
+    else:
+        groups_at = {}
+    _insert_in(kernel.body, {op for op, group in before if group is None}, groups_at, 0, None)
 
 
-def _insert_in(block: Block, before: set[Op], groups: dict[Op, int], id: int, threads: int | None) -> None:
+def _free_numbers(kernel: Kernel, count: int) -> int:
+    """The first of `count` barrier numbers from GROUPS on that nobody uses."""
+    taken = {op.id for op in kernel.walk() if isinstance(op, thread.Barrier | by_hand.NumberedBarrier)}
+    taken |= {number for op in kernel.walk() if isinstance(op, roles.ByRole) for number, _ in op.teams}
+    first = next((n for n in range(GROUPS, 17 - count) if taken.isdisjoint(range(n, n + count))), None)
+    if first is None:
+        raise MinitileError(f"no {count} of the 16 named barriers are left for groups of threads")
+    return first
+
+
+def _insert_in(block: Block, before: set[Op], groups: dict[Op, tuple[int, int]], id: int, threads: int | None) -> None:
     ops: list[Op] = []
     for op in block.ops:
         if op in before or op in groups:
             narrow = op not in before
-            barrier = thread.Barrier(
-                id=GROUPS if narrow else id, threads=groups[op] if narrow else threads, each=narrow
-            )
+            number, count = groups[op] if narrow else (id, threads)
+            barrier = thread.Barrier(id=number, threads=count, each=narrow)
             barrier.loc = op.loc
             ops.append(barrier)
         if isinstance(op, roles.ByRole):
-            _insert_in(op.then, before, groups, 0, None)
-            _insert_in(op.orelse, before, groups, CONSUMERS, op.consumers)
+            for region, (number, team) in zip(op.regions, op.teams, strict=True):
+                _insert_in(region, before, groups, number, team)
         elif op.region_fields:
             for region in op.regions:
                 _insert_in(region, before, groups, id, threads)
@@ -250,14 +260,16 @@ class _Walk:
             self.repeat(op, state, before)
 
     def by_role(self, op: roles.ByRole, state: _State, before: set[Spot]) -> None:
-        """Each role's threads meet by themselves; what the roles hand each other goes through channels."""
+        """Each role's threads meet by themselves; what the roles hand each other goes through channels, or through
+        barriers of the program's own: no barrier could be inserted between them."""
         if state.pending:
             self.meet(op, None, state, before)
-        left = _NONE
-        for region in op.regions:
+        left, threads = _NONE, self.threads
+        for region, (_, self.threads) in zip(op.regions, op.teams, strict=True):
             inner = _State(_NONE, dict(state.tokens))
             self.block(region, inner, before)
             left |= inner.pending
+        self.threads = threads
         state.pending = left
 
     def diverges(self, op: Op) -> bool:

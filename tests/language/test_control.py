@@ -678,7 +678,7 @@ class TestErrors:
         [
             ("try:\n    pass\nfinally:\n    pass", "`try` statements"),
             ("x = yield", "yield"),
-            ("with memoryview(b''):\n    pass", "`with` has a meaning for T.Kernel only"),
+            ("with memoryview(b''):\n    pass", "`with` has a meaning for T.Kernel"),
             ("class X:\n    pass", "`classdef` statements"),
         ],
     )

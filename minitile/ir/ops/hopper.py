@@ -68,6 +68,13 @@ class MbarrierExpect(_Arrive, name="mbarrier_expect", stage="thread"):
     bytes: int = attr()
 
 
+class MbarrierAnnounce(_BarrierOp, name="mbarrier_announce", stage="thread"):
+    """Announce `bytes` for the phase, without arriving (expect_tx)."""
+
+    bytes: int = attr()
+    predicate: Value | None = maybe()
+
+
 class MbarrierWait(_BarrierOp, name="mbarrier_wait", stage="thread"):
     """Wait until the phase of this parity is complete."""
 
@@ -174,7 +181,7 @@ class NamedBarrier(Op, name="named_barrier", stage="thread"):
         return ()
 
 
-class SetMaxRegisters(Op, name="set_max_registers", stage="thread"):
+class SetMaxRegisters(Op, name="set_max_registers", stage="both", uniform=True):
     """The warpgroup's register budget; `increase` says which way it goes."""
 
     count: int = attr()

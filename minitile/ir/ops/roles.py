@@ -53,10 +53,15 @@ class Specialised(Op, name="specialised", stage="tile"):
 
 
 class ByRole(If, name="by_role", stage="thread"):
-    """The roles in thread IR: the warps for which the condition holds take the first branch, the `consumers` threads
-    the second one. The two never meet inside; the consumers do among themselves, at a barrier of their own."""
+    """The roles in thread IR: the warps for which the condition holds take the first branch, the others the second one.
+    The two never meet inside; the threads of each do among themselves: `teams` has for either the number of its named
+    barrier, and of its threads (None: they never meet)."""
 
-    consumers: int = attr(0)
+    by_role = True
+    teams: tuple[tuple[int, int | None], tuple[int, int | None]] = attr(((0, None), (0, None)))
+
+    def varies(self) -> bool:
+        return bool(self.results)
 
 
 class _SlotOp(Op):

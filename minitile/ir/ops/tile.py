@@ -393,7 +393,8 @@ class Wait(Op, name="wait"):
 class Gemm(Op, name="gemm", stage="tile", uniform=True):
     """c + a @ b. a is M×K (K×M when transpose_a), b is K×N (N×K when transpose_b); each a shared buffer (a region at
     `*_indices` along `*_dims`) or a tile. c is the accumulator, a tile; where `scale_d`, a bool, is false it counts as
-    zeros. policy: how warps split the tile ("square", "full_row", "full_col")."""
+    zeros. policy: how warps split the tile ("square", "full_row", "full_col"). `in_flight`: the program asks for wgmma,
+    and waits for it by itself."""
 
     a: Value = operand()
     a_indices: tuple[Value, ...] = operands()
@@ -408,6 +409,7 @@ class Gemm(Op, name="gemm", stage="tile", uniform=True):
     a_dims: Dims = attr((0, 1))
     b_dims: Dims = attr((0, 1))
     policy: str = attr("square")
+    in_flight: bool = attr(False)
 
     def infer(self) -> tuple[Type, ...]:
         return (self.c.type,) if isinstance(self.c.type, TileType) else ()

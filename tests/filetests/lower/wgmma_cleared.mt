@@ -60,7 +60,7 @@ thread kernel @scores(%A: tensor<256x512xbf16>, %B: tensor<64x512xbf16>, %C: ten
   %17 = and %tid, 3 : i32
   %18 = buffer_address %staged : i32
   %19 = cmp %7, 4 {predicate = "ge"} : bool
-  by_role %19 {consumers = 128} then {
+  by_role %19 {teams = ((0, none), (1, 128))} then {
     %20 = cmp %7, 4 {predicate = "eq"} : bool
     if %20 then {
       %21 = elect : bool

@@ -1,0 +1,272 @@
+"""Lowering rules for programs with roles, barriers and copies by hand (ir/ops/by_hand.py), for sm_90a.
+
+A role of warpgroups is a branch by the warp's number; its threads count from 0 among themselves and meet at a named
+barrier of their own, one that the program does not use. Barriers are initialised by the first thread of the block.
+
+A copy of the copy engine announces its own bytes on the barrier (expect_tx) right before it is issued, by one thread:
+so the phase cannot complete between the two, for that thread's own arrival is still to come (PTX ISA 8.3, 9.7.12.15.8
+"expect-tx operation").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from minitile.backends.nvidia.hopper import WORD, tensor_map
+from minitile.backends.nvidia.wgmma import panels_of
+from minitile.ir.core import Block, Op, Value
+from minitile.ir.diagnostics import LanguageError, ResourceError
+from minitile.ir.ops import by_hand, control, hopper, roles, thread, tile
+from minitile.ir.types import BufferType, u64
+from minitile.layout.shared import SharedLayout, row_major
+from minitile.passes.affine import Affine
+from minitile.passes.lower import Lowering
+from minitile.passes.lower_memory import shared_layout, size_of, strides_of
+
+BOX = 256  # elements of a box in each dimension: cuTensorMapEncodeTiled
+NAMED = 16  # barriers of a block (PTX ISA 8.3, 9.7.12.1 "bar")
+LINE = 128  # alignment of a box in shared memory, in bytes (PTX ISA 8.3, 5.5.1)
+
+
+# Roles -------------------------------------------------------------------------------------------------------------
+
+
+def in_groups(low: Lowering, op: by_hand.InGroups) -> Value:
+    """Where it is more than the condition of a branch between roles."""
+    b, first = low.b, op.first * by_hand.GROUP // 32
+    warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
+    end = first + op.count * by_hand.GROUP // 32
+    start, threads = low.team or (0, low.threads)
+    if first == start // 32:
+        return b.compare("lt", warp, end)
+    above = b.compare("ge", warp, first)
+    return above if end == (start + threads) // 32 else b.and_(above, b.compare("lt", warp, end))
+
+
+def warp_groups(low: Lowering, op: by_hand.WarpGroups) -> tuple[Value, ...]:
+    start, threads = low.team or (0, low.threads)
+    first, count = op.first * by_hand.GROUP, op.count * by_hand.GROUP
+    rest = (first + count, threads - count) if first == start else (start, threads - count)
+    condition = in_groups(low, by_hand.InGroups(op.first, op.count))
+    blocks, meetings = [], []
+    for region, (begin, number) in ((op.then, (first, count)), (op.orelse, rest)):
+        barrier = _named_barrier(low, op, begin, number)
+        with low.role((begin, number), (barrier, number)):
+            blocks.append(low.block(region, Block()))
+        meetings.append((barrier, number))
+    then, orelse = blocks
+    return low.b.emit(roles.ByRole(condition, then=then, orelse=orelse, teams=tuple(meetings))).results
+
+
+def _named_barrier(low: Lowering, op: by_hand.WarpGroups, first: int, threads: int) -> int:
+    """The barrier of a role: from the last one down, past those that the program uses."""
+    taken = low.once.setdefault(
+        "named barriers", {o.id for o in low.kernel.walk() if isinstance(o, by_hand.NumberedBarrier)}
+    )
+    key = "named barrier", first, threads
+    if key not in low.once:
+        free = [n for n in range(NAMED - 1, 0, -1) if n not in taken]
+        if not free:
+            raise ResourceError("no named barrier is left for a role", op.loc, "there are 16, and 0 is for all threads")
+        low.once[key] = free[0]
+        taken.add(free[0])
+    return int(low.once[key])
+
+
+def set_max_registers(low: Lowering, op: hopper.SetMaxRegisters) -> None:
+    low.b.emit(hopper.SetMaxRegisters(op.count, increase=op.increase))
+    low.kernel.attrs["min_ctas"] = 1  # without it the assembler ignores setmaxnreg (C7508)
+
+
+def named_barrier(low: Lowering, op: by_hand.NumberedBarrier) -> None:
+    if op.wait and not low.divergent:
+        low.b.emit(thread.Barrier(id=op.id, threads=op.threads))
+    else:
+        low.b.emit(by_hand.NumberedBarrier(op.id, op.threads, wait=op.wait))
+
+
+# Barriers ----------------------------------------------------------------------------------------------------------
+
+
+def barriers(low: Lowering, op: by_hand.Barriers) -> Value:
+    words = len(op.counts)
+    alloc = tile.Alloc(BufferType("shared", (words,), u64), layout=row_major((words,), 64), bytes=words * WORD)
+    alloc.loc, alloc.result.name = op.loc, op.result.name or "barriers"
+    low.entry.ops.append(alloc)
+    ring = alloc.result
+    low.map[op.result] = ring
+    b = low.b
+    then, orelse = Block(), Block()
+    with b.inside(then):
+        for n, count in enumerate(op.counts):
+            b.emit(hopper.MbarrierInit(_word(low, ring, b.constant(n)), ring, count))
+        b.emit(hopper.MbarrierInitFence())
+        b.emit(control.Yield(()))
+    with b.inside(orelse):
+        b.emit(control.Yield(()))
+    b.emit(control.If(low.first_thread(), then=then, orelse=orelse))
+    b.emit(thread.Barrier())
+    return ring
+
+
+def _word(low: Lowering, ring: Value, index: Value) -> Value:
+    base = low.in_entry(("buffer", ring), lambda b: b.emit(thread.BufferAddress(ring)).result)
+    return low.b.add(base, low.b.mul(index, WORD))
+
+
+def _place(low: Lowering, op: by_hand.BarrierOp | by_hand.BulkLoad) -> tuple[Value, Value]:
+    ring = low.get(op.barriers)
+    return _word(low, ring, low.get(op.index)), ring
+
+
+def barrier_arrive(low: Lowering, op: by_hand.BarrierArrive) -> None:
+    where, ring = _place(low, op)
+    low.b.emit(hopper.MbarrierExpect(where, ring, op.bytes) if op.bytes else hopper.MbarrierArrive(where, ring))
+
+
+def barrier_expect(low: Lowering, op: by_hand.BarrierExpect) -> None:
+    where, ring = _place(low, op)
+    low.b.emit(hopper.MbarrierAnnounce(where, ring, op.bytes))
+
+
+def barrier_wait(low: Lowering, op: by_hand.BarrierWait) -> None:
+    where, ring = _place(low, op)
+    low.b.emit(hopper.MbarrierWait(where, ring, low.get(op.parity)))
+
+
+# Copies ------------------------------------------------------------------------------------------------------------
+
+
+def bulk_load(low: Lowering, op: by_hand.BulkLoad) -> None:
+    b, shared = low.b, shared_layout(op.dst)
+    _check_source(low, op)
+    rows, width, columns = _check_region(low, op, shared)
+    where, ring = _place(low, op)
+    leader = _leader(low, op.leader)
+    total = math.prod(op.shape) * op.dst.dtype.bytes
+    b.emit(hopper.MbarrierAnnounce(where, ring, total, predicate=leader))
+    base = low.in_entry(("buffer", op.dst), lambda b: b.emit(thread.BufferAddress(low.get(op.dst))).result)
+    start = b.add(base, low.emit(_offset(low, op, shared)))
+    if op.dst_slot is not None:
+        start = b.add(start, b.mul(low.get(op.dst_slot), shared.stage_bytes))
+    at = [low.emit(low.facts.affine(v)) for v in op.src_indices]
+    for row, column, height in _boxes(rows, columns, width):
+        box = _box(op, height, width)
+        coordinates = list(at)
+        for d, t in enumerate(op.src_dims):
+            moved = {len(op.shape) - 1: column, len(op.shape) - 2: row}.get(t, 0) if t is not None else 0
+            coordinates[d] = b.add(coordinates[d], moved)
+        offset = shared.affine_bits((*(0,) * (shared.rank - 2), row, column) if shared.rank > 1 else (column,)) // 8
+        b.emit(
+            hopper.TmaLoad(
+                b.add(start, offset),
+                where,
+                tuple(coordinates[::-1]),
+                low.get(op.dst),
+                low.b.constant(0) if op.dst_slot is None else low.get(op.dst_slot),
+                ring,
+                tensor_map(low, op.src, box, shared.swizzle.width, op.tf32),
+                predicate=leader,
+            )
+        )
+
+
+def _leader(low: Lowering, threads: int) -> Value:
+    if not threads:
+        return low.first_thread()
+    rank = low.tid
+    first: Value = low.in_entry(("leader", threads), lambda b: b.compare("eq", b.floormod(rank, threads), 0))
+    return first
+
+
+def _boxes(rows: int, columns: int, width: int) -> Iterator[tuple[int, int, int]]:
+    """Row, column and height of each box: as wide as a panel, at most BOX high."""
+    for column in range(0, columns, width):
+        for row in range(0, rows, BOX):
+            yield row, column, min(BOX, rows - row)
+
+
+def _box(op: by_hand.BulkLoad, height: int, width: int) -> tuple[int, ...]:
+    last = len(op.shape) - 1
+    return tuple({last: width, last - 1: height}.get(t, 1) if t is not None else 1 for t in op.src_dims)
+
+
+def _check_source(low: Lowering, op: by_hand.BulkLoad) -> None:
+    order = [t for t in op.src_dims if t is not None]
+    if order != sorted(order) or op.src_dims[-1] is None or len(op.src.shape) > 5:
+        raise _refused(op, "the copy engine keeps the order of dimensions, the last one last, and knows at most 5")
+    for stride in strides_of(low, op.src)[:-1]:
+        if low.facts.multiple(stride) * op.src.dtype.bytes % 16:
+            size = size_of(low, op.src, len(op.src.shape) - 1)
+            raise _refused(op, f"rows of {size} elements of {op.src.name!r} may not be multiples of 16 bytes")
+
+
+def _check_region(low: Lowering, op: by_hand.BulkLoad, shared: SharedLayout) -> tuple[int, int, int]:
+    """Rows of the region, columns of a box, columns of the region. Raises LanguageError for what no box is."""
+    last = len(op.shape) - 1
+    rows = op.shape[last - 1] if last else 1
+    columns, size = op.shape[last], op.dst.dtype.bytes
+    order = [t for t in op.dst_dims if t is not None]
+    if order != list(range(len(op.shape))) or op.dst_dims[-1] is None or math.prod(op.shape[: max(0, last - 1)]) > 1:
+        raise _refused(op, "the region in shared memory is no matrix of whole rows")
+    panel, _, _ = panels_of(shared)
+    start = low.facts.affine(op.dst_indices[-1])
+    if rows == 1 and not shared.swizzle.width:
+        width = math.gcd(columns, BOX)
+    else:
+        width = panel
+        if columns % panel or low.facts.multiple(start) % panel:
+            raise _refused(op, f"{columns} columns of a buffer that lies in panels of {panel} are not whole panels")
+        if last and op.dst_dims[-2] is not None and _stride(shared, shared.rank - 2) != panel * size:
+            raise _refused(op, f"the rows of the buffer {op.dst.name!r} are padded")
+    if width > BOX:
+        raise _refused(op, f"a box has at most {BOX} columns, and the rows of {op.dst.name!r} have {width}")
+    if width * size % 16:
+        raise _refused(op, f"rows of {width * size} bytes are not multiples of 16")
+    align, wanted = low.facts.multiple(_offset(low, op, shared)), max(LINE, shared.swizzle.period)
+    if align % wanted or (rows > BOX and BOX * panel * size % LINE):
+        raise _refused(op, f"the region starts at a multiple of {align} bytes, not of {wanted}")
+    return rows, width, columns
+
+
+def _stride(shared: SharedLayout, dim: int) -> int:
+    """Bytes from one index of a dimension to the next."""
+    digits = shared.dims[dim]
+    return digits[0].stride // 8 if digits else 0
+
+
+def _offset(low: Lowering, op: by_hand.BulkLoad, shared: SharedLayout) -> Affine:
+    """Where the region begins in the buffer, in bytes before the swizzle."""
+    total = Affine()
+    for d, index in enumerate(op.dst_indices):
+        digits = shared.dims[d]
+        at = low.facts.affine(index)
+        if len(digits) < 2:
+            total += at * _stride(shared, d)
+        elif at.is_constant:
+            where = [0] * shared.rank
+            where[d] = at.const
+            total += shared.affine_bits(where) // 8
+        else:
+            raise _refused(
+                op, f"dimension {d} of the buffer {op.dst.name!r} lies in panels: its index is to be constant"
+            )
+    return total
+
+
+def _refused(op: Op, why: str) -> LanguageError:
+    return LanguageError(f"T.tma_copy: {why}", op.loc, "T.copy takes any region")
+
+
+BY_HAND_RULES: dict[type[Op], object] = {
+    by_hand.InGroups: in_groups,
+    by_hand.WarpGroups: warp_groups,
+    by_hand.NumberedBarrier: named_barrier,
+    by_hand.Barriers: barriers,
+    by_hand.BarrierArrive: barrier_arrive,
+    by_hand.BarrierExpect: barrier_expect,
+    by_hand.BarrierWait: barrier_wait,
+    by_hand.BulkLoad: bulk_load,
+    hopper.SetMaxRegisters: set_max_registers,
+}

@@ -1,0 +1,229 @@
+"""Gemms of programs with roles by hand: by wgmma where it fits, awaited at once or where their results are used.
+
+    %c1 = gemm %As, %Bs, %c                        %f1, %t1 = async_gemm %As, %Bs, %c
+                                             →     %c1 = await %f1, %t1
+
+    for … [%z] (%k, %c) {                          %n = no_token
+      barrier_wait …                               for … [%z, %n] (%k, %c, %t) {
+      %c1 = gemm %As, %Bs, %c {in_flight}            barrier_wait …
+      wait_gemms {pending = 1}               →       %c1, %t1 = async_gemm %As, %Bs, %c
+      barrier_arrive …                               wait_gemms {pending = 1} ; barrier_arrive …
+      yield %c1                                      yield %c1, %t1
+    }                                              }
+    store %r, %C[…]                                %d = await %r, %u ; store %d, %C[…]
+
+A product that the program issues in flight (T.wgmma_gemm) stays so through loops and branches, as an accumulator of
+further products; any other use awaits it. When its operands in shared memory are free again is the program's business
+(T.wait_wgmma). `count_tokens` finds out which of the waits inserted here are covered by those of the program.
+
+wgmma reads shared memory as the copy engine writes it. An operand that threads write is left to mma.sync here, and an
+error for T.wgmma_gemm.
+"""
+
+from __future__ import annotations
+
+from minitile.ir.builder import Builder, constant_of
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.diagnostics import LanguageError
+from minitile.ir.ops import by_hand, control, roles, tile
+from minitile.ir.types import WGMMA_TOKEN, BufferType, f32
+from minitile.passes.manager import PassContext
+
+
+def flights(kernel: Kernel, context: PassContext) -> None:
+    """The pass."""
+    if not kernel.attrs.get("by_hand"):
+        return
+    written = {
+        a.mem for op in kernel.walk() for a in op.accesses() if a.writes and a.proxy != "async" and a.mem is not None
+    }
+    chosen: set[Op] = set()
+    _choose(kernel.body, kernel.attrs["threads"], written, context, chosen)
+    if chosen:
+        _round(kernel, chosen)
+        _Flights(chosen).block(kernel.body, {})
+
+
+def _choose(block: Block, threads: int, written: set[Value], context: PassContext, chosen: set[Op]) -> None:
+    for op in block.ops:
+        if isinstance(op, tile.Gemm):
+            why = _unfit(op, threads, written, context)
+            if not why:
+                chosen.add(op)
+            elif op.in_flight:
+                raise LanguageError(f"T.wgmma_gemm: {why}", op.loc, "T.gemm multiplies by other instructions")
+        sides = by_hand.sides(op, threads)
+        for region, count in zip(op.regions, sides, strict=True):
+            _choose(region, count, written, context, chosen)
+
+
+def _unfit(op: tile.Gemm, threads: int, written: set[Value], context: PassContext) -> str:
+    """Why wgmma cannot do it; "" if it can."""
+    for name, value, indices in (("A", op.a, op.a_indices), ("B", op.b, op.b_indices)):
+        if not isinstance(value.type, BufferType):
+            continue
+        if value in written:
+            return f"{name} is written by threads, not by copies of the copy engine"
+        if len(value.shape) != 2 or any(constant_of(i) != 0 for i in indices):
+            return f"{name} is a part of a buffer"
+    return context.rules.refuses_async(op, threads)
+
+
+def _round(kernel: Kernel, chosen: set[Op]) -> None:
+    """f32 operands are rounded on their way to shared memory: the tensor cores would truncate them."""
+    factors = {v for op in chosen for v in op.operands if isinstance(v.type, BufferType) and v.dtype is f32}
+    for op in kernel.walk():
+        if isinstance(op, by_hand.BulkLoad):
+            op.tf32 = op.dst in factors
+        elif op not in chosen:
+            factor = next((v for v in op.operands if v in factors), None)
+            if factor is not None and not isinstance(op, by_hand.BulkLoad):
+                raise LanguageError(
+                    f"{factor.name or 'a buffer'} is rounded to tf32 for a gemm, and used by `{op.mnemonic}` as well",
+                    op.loc,
+                    "copy it to a buffer of its own",
+                )
+
+
+class _Flights:
+    """`tokens` maps each value in flight to the token that completes it."""
+
+    def __init__(self, chosen: set[Op]) -> None:
+        self.chosen = chosen
+        self.flying: set[Value] = set()  # values that may be in flight: found in a first walk, to a fixed point
+        self.names: dict[Value, Value] = {}
+
+    def block(self, block: Block, tokens: dict[Value, Value]) -> None:
+        while self.find(block):
+            pass
+        self.rewrite(block, tokens)
+
+    # Which values are in flight ------------------------------------------------------------------------------------
+
+    def find(self, block: Block) -> bool:
+        before = len(self.flying)
+        for op in block.ops:
+            for region in op.regions:
+                self.find(region)
+            if op in self.chosen and op.in_flight:  # type: ignore[attr-defined]
+                self.flying.add(op.results[0])
+            elif isinstance(op, control.For):
+                self.link(op.carried, op.init, op.body.yielded)
+                self.link(op.results, op.init, op.body.yielded)
+            elif isinstance(op, control.If):
+                self.link(op.results, op.then.yielded, op.orelse.yielded)
+        return len(self.flying) > before
+
+    def link(self, to: tuple[Value, ...], *sources: list[Value] | tuple[Value, ...]) -> None:
+        for n, value in enumerate(to):
+            if any(source[n] in self.flying for source in sources):
+                self.flying.add(value)
+
+    # Rewriting -----------------------------------------------------------------------------------------------------
+
+    def rewrite(self, block: Block, tokens: dict[Value, Value]) -> None:
+        old, block.ops = block.ops, []
+        b = Builder(block)
+        for op in old:
+            b.loc = op.loc
+            if op in self.chosen:
+                self.issue(b, op, tokens)
+            elif isinstance(op, control.For):
+                self.loop(b, op, tokens)
+            elif isinstance(op, control.If):
+                self.branch(b, op, tokens)
+            else:
+                self.settle(b, op, tokens)
+                for region in op.regions:
+                    self.rewrite(region, tokens)
+                block.ops.append(op)
+
+    def name(self, value: Value) -> Value:
+        return self.names.get(value, value)
+
+    def settle(self, b: Builder, op: Op, tokens: dict[Value, Value]) -> None:
+        """Await what an operation, or what is inside of it, uses."""
+        op.replace_operands(lambda v: self.landed(b, v, tokens))
+
+    def landed(self, b: Builder, value: Value, tokens: dict[Value, Value]) -> Value:
+        """A value that has landed."""
+        value = self.name(value)
+        token = tokens.get(value)
+        if token is None:
+            return value
+        done = b.emit(roles.Await(value, token)).result
+        done.name = value.name
+        return done
+
+    def issue(self, b: Builder, op: Op, tokens: dict[Value, Value]) -> None:
+        assert isinstance(op, tile.Gemm)
+        operands = {name: self.landed(b, getattr(op, name), tokens) for name in ("a", "b")}
+        c = self.name(op.c)
+        gemm = roles.AsyncGemm(
+            operands["a"],
+            op.a_indices,
+            operands["b"],
+            op.b_indices,
+            c,
+            scale_d=op.scale_d,
+            a_slot=op.a_slot,
+            b_slot=op.b_slot,
+            transpose_a=op.transpose_a,
+            transpose_b=op.transpose_b,
+            a_dims=op.a_dims,
+            b_dims=op.b_dims,
+            policy=op.policy,
+            in_flight=op.in_flight,
+        )
+        b.emit(gemm)
+        gemm.results[0].name = op.result.name
+        if op.in_flight:
+            self.names[op.result] = gemm.results[0]
+            tokens[gemm.results[0]] = gemm.results[1]
+            return
+        done = b.emit(roles.Await(*gemm.results)).result
+        done.name = op.result.name
+        self.names[op.result] = done
+
+    def token(self, b: Builder, value: Value, tokens: dict[Value, Value]) -> Value:
+        found = tokens.get(value)
+        return b.emit(tile.NoToken(counter="wgmma")).result if found is None else found
+
+    def loop(self, b: Builder, op: control.For, tokens: dict[Value, Value]) -> None:
+        op.replace_operands(self.name)
+        carried = [n for n, v in enumerate(op.carried) if v in self.flying]
+        landing = [n for n in range(len(op.init)) if n not in carried]
+        op.init = tuple(self.landed(b, v, tokens) if n in landing else v for n, v in enumerate(op.init))
+        entering = [self.token(b, op.init[n], tokens) for n in carried]
+        args = op.carried
+        inner = dict(tokens)
+        for n in carried:
+            inner[args[n]] = op.body.add_arg(WGMMA_TOKEN, "flight")
+        self.region(op.body, inner, carried)
+        op.init = (*op.init, *entering)
+        first = len(op.results)
+        op.results = (*op.results, *[Value(WGMMA_TOKEN, op, first + i) for i in range(len(carried))])
+        b.block.ops.append(op)
+        for i, n in enumerate(carried):
+            tokens[op.results[n]] = op.results[first + i]
+
+    def branch(self, b: Builder, op: control.If, tokens: dict[Value, Value]) -> None:
+        self.settle(b, op, tokens)
+        flying = [n for n, v in enumerate(op.results) if v in self.flying]
+        for region in op.regions:
+            self.region(region, dict(tokens), flying)
+        first = len(op.results)
+        op.results = (*op.results, *[Value(WGMMA_TOKEN, op, first + i) for i in range(len(flying))])
+        b.block.ops.append(op)
+        for i, n in enumerate(flying):
+            tokens[op.results[n]] = op.results[first + i]
+
+    def region(self, block: Block, tokens: dict[Value, Value], flying: list[int]) -> None:
+        """A region that hands on the values number `flying` with their tokens, and others landed."""
+        end = block.ops.pop() if block.terminator is not None else control.Yield(())
+        assert isinstance(end, control.Yield)
+        self.rewrite(block, tokens)
+        b = Builder(block, end.loc)
+        values = [self.name(v) if n in flying else self.landed(b, v, tokens) for n, v in enumerate(end.values)]
+        end.values = (*values, *[self.token(b, values[n], tokens) for n in flying])
+        block.ops.append(end)

@@ -1,0 +1,74 @@
+"""A shared buffer of which the program picks one slice at a time becomes versions of that slice.
+
+    %As = alloc shared<2x128x64xbf16>                       %As = alloc shared<2 versions x 128x64xbf16>
+    bulk_load %A[…], %As[%k % 2, 0, 0] {dst_dims = (None, 0, 1)}    bulk_load %A[…], %As[0, 0], dst_slot = %k % 2
+    gemm %As[%k % 2, 0, 0] {a_dims = (None, 0, 1)}, …    →          gemm %As[0, 0], a_slot = %k % 2, …
+
+So a ring of buffers written by hand is what the compiler's own rings are: each slice has the layout that copies and
+multiplications want, and accesses of different slices are known to be apart. It is done where every access of the
+buffer has a scalar index in the first dimension and two dimensions more; only in programs that synchronise by hand.
+"""
+
+from __future__ import annotations
+
+from minitile.ir.builder import Builder
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.ops import by_hand, tile
+from minitile.ir.types import BufferType, ScalarType, i32
+from minitile.passes.manager import PassContext
+
+# operation -> the operands that are memory, with their indices, dims and slot
+_PLACES: dict[type[Op], tuple[tuple[str, str, str, str], ...]] = {
+    tile.Load: (("mem", "indices", "dims", "slot"),),
+    tile.Store: (("mem", "indices", "dims", "slot"),),
+    tile.Copy: (("src", "src_indices", "src_dims", "src_slot"), ("dst", "dst_indices", "dst_dims", "dst_slot")),
+    tile.Gemm: (("a", "a_indices", "a_dims", "a_slot"), ("b", "b_indices", "b_dims", "b_slot")),
+    by_hand.BulkLoad: (("dst", "dst_indices", "dst_dims", "dst_slot"),),
+}
+
+
+def leading_versions(kernel: Kernel, context: PassContext) -> None:
+    """The pass."""
+    if not kernel.attrs.get("by_hand"):
+        return
+    found = {op.result: op for op in kernel.walk() if isinstance(op, tile.Alloc) and _is_candidate(op)}
+    for op in kernel.walk():
+        for value in op.operands:
+            if value in found and not _picks_one(op, value):
+                del found[value]
+    for alloc in found.values():
+        versions, *shape = alloc.type_.shape
+        alloc.type_ = alloc.result.type = BufferType("shared", tuple(shape), alloc.type_.dtype, versions)
+    if found:
+        _rewrite(kernel.body, set(found))
+
+
+def _is_candidate(op: tile.Alloc) -> bool:
+    t = op.type_
+    return t.space == "shared" and len(t.shape) == 3 and t.versions == 1 and op.layout is None
+
+
+def _picks_one(op: Op, mem: Value) -> bool:
+    places = [p for p in _PLACES.get(type(op), ()) if getattr(op, p[0]) is mem]
+    uses = sum(v is mem for v in op.operands)
+    return uses == len(places) and all(
+        getattr(op, dims)[0] is None
+        and isinstance(getattr(op, indices)[0].type, ScalarType)
+        and getattr(op, slot) is None
+        for _, indices, dims, slot in places
+    )
+
+
+def _rewrite(block: Block, buffers: set[Value]) -> None:
+    old, block.ops = block.ops, []
+    b = Builder(block)
+    for op in old:
+        for region in op.regions:
+            _rewrite(region, buffers)
+        for mem, indices, dims, slot in _PLACES.get(type(op), ()):
+            if getattr(op, mem) in buffers:
+                first, *rest = getattr(op, indices)
+                setattr(op, slot, b.cast(first, i32))
+                setattr(op, indices, tuple(rest))
+                setattr(op, dims, getattr(op, dims)[1:])
+        block.ops.append(op)

@@ -1,0 +1,235 @@
+"""A program whose parts are marked for warpgroups (`T.ws`) becomes one program a role: on traced IR, the first pass.
+
+    for %k {                                            warp_groups %one {first = 0, count = 1} {
+      warp_groups %two {first = 1, count = 1} {           for %k { barrier_wait … ; gemm_into … ; barrier_arrive … }
+        barrier_wait … ; bulk_load … ; barrier_arrive …   copy %C_local, %C[…]
+      } {}                                          →   } {
+      warp_groups %one {first = 0, count = 1} {           for %k { barrier_wait … ; bulk_load … ; barrier_arrive … }
+        barrier_wait … ; gemm_into … ; barrier_arrive …  }
+      } {}
+    }
+    warp_groups %one { copy %C_local, %C[…] } {}
+
+Each role gets the control flow around its parts, and the scalars, for itself. So no role runs through another one's
+loop, a register budget holds for a whole role, and what stands in a part waits for nobody but its own role.
+
+What several warpgroups do together (a tile operation, T.sync_threads) makes them one role, and what all of them do
+together stays where it is: the roles before and behind it are split apart from each other, and a loop that holds both
+stays a loop of all, with the roles inside. Stretches as long as possible are split at once, since between two of them
+there may be a barrier of all threads, which a program that runs in its roles did not ask for.
+
+A software-pipelined loop (`T.Pipelined`) with parts or barriers by hand inside runs as it is written, without versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.ops import by_hand, control, tile
+from minitile.ir.rewrite import clone, free_values
+from minitile.ir.types import BufferType
+from minitile.passes.manager import PassContext
+
+Groups = frozenset[int]
+_STORAGE = (tile.Alloc, by_hand.Barriers)
+
+
+def split_roles(kernel: Kernel, context: PassContext) -> None:
+    """The pass. Sets kernel.attrs["by_hand"] where the program has roles or barriers of its own."""
+    if not any(isinstance(op, by_hand.WarpGroups) or _is_ordering(op) for op in kernel.walk()):
+        return
+    kernel.attrs["by_hand"] = True
+    for op in kernel.walk():
+        if isinstance(op, control.For) and op.kind == "pipelined" and _by_hand(op.body):
+            op.kind, op.stages, op.order, op.stage_of = "serial", 1, None, None
+    launch = next(op for op in kernel.body.ops if isinstance(op, control.Launch))
+    _hoist_storage(launch.body)
+    groups = frozenset(range(max(1, launch.threads // by_hand.GROUP)))
+    _split(launch.body, groups)
+
+
+def _is_ordering(op: Op) -> bool:
+    """Whether the program orders accesses here by itself."""
+    return bool(op.syncs())
+
+
+def _by_hand(block: Block) -> bool:
+    return any(isinstance(op, by_hand.WarpGroups) or _is_ordering(op) for op in block.walk())
+
+
+def _hoist_storage(block: Block) -> None:
+    """What a role allocates is there for the whole block: only which threads use it differs."""
+    ops: list[Op] = []
+    for op in block.ops:
+        for region in op.regions:
+            _hoist_storage(region)
+            if isinstance(op, by_hand.WarpGroups):
+                ops += [inner for inner in region.ops if isinstance(inner, _STORAGE)]
+                region.ops = [inner for inner in region.ops if not isinstance(inner, _STORAGE)]
+        ops.append(op)
+    block.ops = ops
+
+
+# What happens where --------------------------------------------------------------------------------------------------
+
+
+def _side(op: by_hand.WarpGroups, groups: Groups) -> tuple[Groups, Groups]:
+    """Which of the warpgroups at hand take either side."""
+    inside = groups & frozenset(range(op.first, op.first + op.count))
+    return inside, groups - inside
+
+
+def _is_together(op: Op) -> bool:
+    """Whether the warpgroups that come here act as one: they meet, or one thread acts for all."""
+    return op.uniform or any(
+        a.threads == "one" or (a.kind == "write" and not _is_private(a.mem)) for a in op.accesses() if not op.pure
+    )
+
+
+def _is_private(mem: Value | None) -> bool:
+    return mem is not None and isinstance(mem.type, BufferType) and mem.type.space != "shared"
+
+
+def _meetings(op: Op, groups: Groups) -> set[Groups]:
+    """The sets of warpgroups that act together somewhere in an operation."""
+    if isinstance(op, by_hand.WarpGroups):
+        sides = zip(op.regions, _side(op, groups), strict=True)
+        return {m for region, side in sides if side for inner in region.ops for m in _meetings(inner, side)}
+    found = {m for region in op.regions for inner in region.ops for m in _meetings(inner, groups)}
+    return found | {groups} if not op.terminator and _is_together(op) else found
+
+
+def _parts(op: Op, groups: Groups) -> bool:
+    """Whether only some of the warpgroups at hand do something in there."""
+    inner = (op, *(o for region in op.regions for o in region.walk()))
+    return any(isinstance(o, by_hand.WarpGroups) and all(_side(o, groups)) for o in inner)
+
+
+def _roles(ops: list[Op], groups: Groups) -> list[Groups]:
+    """The warpgroups that act together, or in the same parts as their neighbours: contiguous, in order."""
+    joint = {m for op in ops for m in _meetings(op, groups)}
+    parts = [o for op in ops for o in (op, *(i for r in op.regions for i in r.walk()))]
+    marks = [_side(o, groups)[0] for o in parts if isinstance(o, by_hand.WarpGroups)]
+    roles: list[Groups] = []
+    for group in sorted(groups):
+        last = max(roles[-1]) if roles else -1
+        alike = bool(roles) and all((group in m) == (last in m) for m in marks)
+        if alike or any(group in m and min(m) <= last for m in joint):
+            together = {g for m in joint if group in m for g in m if g < group} | ({last} if alike else set())
+            low = min(together)
+            merged = frozenset({group}.union(*[r for r in roles if max(r) >= low]))
+            roles = [r for r in roles if max(r) < low] + [merged]
+        else:
+            roles.append(frozenset({group}))
+    return roles
+
+
+# Splitting -----------------------------------------------------------------------------------------------------------
+
+
+def _split(block: Block, groups: Groups) -> None:
+    """Split a block that `groups` execute, in place."""
+    old, block.ops = block.ops, []
+    run: list[Op] = []
+    for n, op in enumerate(old):
+        if isinstance(op, _STORAGE):
+            block.ops.append(op)
+        elif op.terminator or groups in _meetings(op, groups):
+            _flush(block, run, groups, old[n:])
+            run = []
+            if _parts(op, groups):
+                for region in op.regions:
+                    _split(region, groups)
+            block.ops.append(op)
+        else:
+            run.append(op)
+    _flush(block, run, groups, [])
+
+
+def _flush(block: Block, run: list[Op], groups: Groups, rest: list[Op]) -> None:
+    """Append a stretch without anything that all do together; from its first to its last part as roles."""
+    parts = [n for n, op in enumerate(run) if _parts(op, groups)]
+    if not parts:
+        block.ops += run
+        return
+    before, middle, after = run[: parts[0]], run[parts[0] : parts[-1] + 1], run[parts[-1] + 1 :]
+    block.ops += before
+    roles = _roles(middle, groups)
+    made = {r for op in middle for r in op.results}
+    later = Block(ops=[*after, *rest])
+    live = [v for v in free_values(later) if v in made]
+    renamed = _emit_roles(block, middle, roles, live) if len(roles) > 1 else {}
+    if len(roles) == 1:
+        block.ops += middle
+    for op in (*after, *rest):
+        _rename(op, renamed)
+    block.ops += after
+
+
+def _rename(op: Op, names: dict[Value, Value]) -> None:
+    for inner in (op, *(o for region in op.regions for o in region.walk())):
+        inner.replace_operands(lambda v: names.get(v, v))
+
+
+def _emit_roles(block: Block, ops: list[Op], roles: list[Groups], live: list[Value]) -> dict[Value, Value]:
+    """A chain of branches, one role after the other; what stands for the `live` values behind them."""
+    role, *others = roles
+    inside = by_hand.InGroups(min(role), len(role))
+    then, orelse = _role(ops, role, live), Block()
+    if len(others) == 1:
+        orelse = _role(ops, others[0], live)
+    else:
+        names = _emit_roles(orelse, ops, others, live)
+        orelse.ops.append(control.Yield(tuple([names[v] for v in live])))
+    branch = by_hand.WarpGroups(inside.result, first=min(role), count=len(role), then=then, orelse=orelse)
+    branch.loc = ops[0].loc
+    block.ops += [inside, branch]
+    return dict(zip(live, branch.results, strict=True))
+
+
+def _role(ops: Iterable[Op], role: Groups, live: list[Value]) -> Block:
+    names: dict[Value, Value] = {}
+    block = Block(ops=_projected(ops, role, names))
+    block.ops.append(control.Yield(tuple([names[v] for v in live])))
+    if len(role) > 1:
+        _split(block, role)
+    return block
+
+
+def _projected(ops: Iterable[Op], role: Groups, names: dict[Value, Value]) -> list[Op]:
+    """Copies of the operations as far as a role executes them."""
+    found: list[Op] = []
+    for op in ops:
+        if isinstance(op, by_hand.WarpGroups):
+            sides = [region for region, side in zip(op.regions, _side(op, role), strict=True) if side]
+            if len(sides) == 1:
+                (region,) = sides
+                found += _projected([o for o in region.ops if not o.terminator], role, names)
+                names.update(zip(op.results, [names.get(v, v) for v in region.yielded], strict=True))
+                continue
+        found.append(_copy(op, role, names) if op.region_fields else clone(op, names))
+    return found
+
+
+def _copy(op: Op, role: Groups, names: dict[Value, Value]) -> Op:
+    """As `clone`, but with projected regions."""
+    fields: dict[str, Any] = {name: getattr(op, name) for name, _ in op.attr_fields}
+    for name, mark in op.operand_fields:
+        value = getattr(op, name)
+        if mark == "operands":
+            fields[name] = tuple([names.get(v, v) for v in value])
+        else:
+            fields[name] = None if value is None else names.get(value, value)
+    for name in op.region_fields:
+        block, new = getattr(op, name), Block()
+        for a in block.args:
+            names[a] = new.add_arg(a.type, a.name)
+        new.ops = _projected(block.ops, role, names)
+        fields[name] = new
+    copy = type(op)(**fields)
+    copy.loc = op.loc
+    copy.set_results(tuple(r.type for r in op.results), tuple(r.name for r in op.results))
+    names.update(zip(op.results, copy.results, strict=True))
+    return copy

@@ -65,7 +65,7 @@ thread kernel @columns(%A: tensor<64x512xe4m3>, %B: tensor<64x512xe5m2>, %C: ten
   %23 = add %20, %22 : i32
   %24 = global_address %C : i64
   %25 = cmp %7, 8 {predicate = "ge"} : bool
-  by_role %25 {consumers = 256} then {
+  by_role %25 {teams = ((0, none), (1, 256))} then {
     %26 = cmp %7, 8 {predicate = "eq"} : bool
     if %26 then {
       %27 = elect : bool

@@ -25,7 +25,7 @@ thread kernel @wgmma_then_tma_load(%A: tensor<64x16xbf16>) attrs {threads = 128,
   barrier
   %warp = warp_index
   %ahead = cmp %warp, 4 {predicate = "ge"}
-  by_role %ahead {consumers = 128} then {
+  by_role %ahead {teams = ((0, none), (1, 128))} then {
     %one = cmp %warp, 4 {predicate = "eq"}
     if %one then {
       %elected = elect
@@ -70,7 +70,7 @@ thread kernel @wgmma_then_tma_load(%A: tensor<64x16xbf16>) attrs {threads = 128,
   barrier
   %warp = warp_index : i32
   %ahead = cmp %warp, 4 {predicate = "ge"} : bool
-  by_role %ahead {consumers = 128} then {
+  by_role %ahead {teams = ((0, none), (1, 128))} then {
     %one = cmp %warp, 4 {predicate = "eq"} : bool
     if %one then {
       %elected = elect : bool

@@ -21,7 +21,7 @@ thread kernel @read_then_tma_load(%A: tensor<16x32xf32>, %O: tensor<512xf32>) at
   barrier
   %warp = warp_index
   %ahead = cmp %warp, 4 {predicate = "ge"}
-  by_role %ahead {consumers = 128} then {
+  by_role %ahead {teams = ((0, none), (1, 128))} then {
     %one = cmp %warp, 4 {predicate = "eq"}
     if %one then {
       %elected = elect
@@ -65,7 +65,7 @@ thread kernel @read_then_tma_load(%A: tensor<16x32xf32>, %O: tensor<512xf32>) at
   barrier
   %warp = warp_index : i32
   %ahead = cmp %warp, 4 {predicate = "ge"} : bool
-  by_role %ahead {consumers = 128} then {
+  by_role %ahead {teams = ((0, none), (1, 128))} then {
     %one = cmp %warp, 4 {predicate = "eq"} : bool
     if %one then {
       %elected = elect : bool

@@ -20,7 +20,7 @@ thread kernel @other_role_stores(%C: tensor<64x32xf32>) attrs {threads = 128, te
   barrier
   %warp = warp_index
   %ahead = cmp %warp, 4 {predicate = "ge"}
-  by_role %ahead {consumers = 128} then {
+  by_role %ahead {teams = ((0, none), (1, 128))} then {
     %one = cmp %warp, 4 {predicate = "eq"}
     if %one then {
       %elected = elect
@@ -55,7 +55,7 @@ thread kernel @other_role_stores(%C: tensor<64x32xf32>) attrs {threads = 128, te
   barrier
   %warp = warp_index : i32
   %ahead = cmp %warp, 4 {predicate = "ge"} : bool
-  by_role %ahead {consumers = 128} then {
+  by_role %ahead {teams = ((0, none), (1, 128))} then {
     %one = cmp %warp, 4 {predicate = "eq"} : bool
     if %one then {
       %elected = elect : bool

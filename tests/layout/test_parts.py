@@ -1,0 +1,101 @@
+"""Parts of a tile: blocks of warps, blocks of registers, and who may use stmatrix."""
+
+from __future__ import annotations
+
+import pytest
+
+from minitile.layout import (
+    MMA_ATOMS,
+    Layout,
+    block,
+    blocked,
+    ldmatrix_plan,
+    mma_accumulator,
+    mma_operand_a,
+    stmatrix_plan,
+    swizzled,
+    warp_groups,
+    wgmma_accumulator,
+)
+
+ATOM = MMA_ATOMS["m16n8k16"]
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3])
+@pytest.mark.parametrize("blocks", [1, 2])
+@pytest.mark.parametrize("columns", [8, 24, 256])
+def test_warpgroups_have_rows_of_their_own(groups: int, blocks: int, columns: int) -> None:
+    rows = 64 * blocks
+    whole = wgmma_accumulator((groups * rows, columns), (groups, 1))
+    found = warp_groups(whole, 4)
+    assert found is not None
+    mine, dim, count = found
+    assert (mine, count) == (wgmma_accumulator((rows, columns)), groups)
+    assert dim == 0
+    for warp in range(4 * groups):
+        for lane in (0, 13, 31):
+            for reg in range(0, whole.num_regs, 3):
+                row, column = mine.coords(reg, lane, warp % 4)
+                assert whole.coords(reg, lane, warp) == (row + rows * (warp // 4), column)
+
+
+def test_warpgroups_along_columns() -> None:
+    found = warp_groups(wgmma_accumulator((64, 128), (1, 2)), 4)
+    assert found == (wgmma_accumulator((64, 64)), 1, 2)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        mma_operand_a((128, 64), ATOM, (4, 2)),  # the second four warps hold copies
+        mma_operand_a((32, 64), ATOM, (2, 2)),  # copies among four warps
+        mma_accumulator((96, 64), ATOM, (6, 1)),  # six warps are not made of fours
+        blocked((100, 64), 256, 8),  # masked slots
+        mma_accumulator((64, 128), ATOM, (2, 4)),  # rows 0 and 32 belong to the first two warps, columns to the others
+    ],
+)
+def test_what_is_not_made_of_groups(layout: Layout) -> None:
+    found = warp_groups(layout, 4)
+    if found is not None:  # then it must be true
+        mine, dim, count = found
+        for warp in range(layout.num_warps):
+            at = [0, 0]
+            at[dim] = layout.shape[dim] // count * (warp // 4)
+            expected = tuple(a + b for a, b in zip(mine.coords(1, 5, warp % 4), at, strict=True))
+            assert layout.coords(1, 5, warp) == expected
+    else:
+        assert layout.is_replicated() or not layout.covers_exactly() or layout.num_warps % 4
+
+
+@pytest.mark.parametrize(
+    ("shape", "part"),
+    [((64, 256), (64, 64)), ((128, 96), (64, 32)), ((128, 64), (64, 64)), ((64, 8), (64, 8)), ((192, 48), (64, 16))],
+)
+def test_blocks(shape: tuple[int, int], part: tuple[int, int]) -> None:
+    """Together they are all registers, each at its place."""
+    whole = wgmma_accumulator(shape)
+    found = block(whole, part)
+    assert found is not None
+    layout, blocks = found
+    assert layout == wgmma_accumulator(part)
+    assert sorted(r for _, registers in blocks for r in registers) == list(range(whole.num_regs))
+    for (row, column), registers in blocks:
+        for reg, register in enumerate(registers):
+            for lane, warp in ((0, 0), (31, 3), (7, 2)):
+                r, c = layout.coords(reg, lane, warp)
+                assert whole.coords(register, lane, warp) == (row + r, column + c)
+
+
+@pytest.mark.parametrize("part", [(32, 64), (64, 4), (64, 48), (128, 64)])
+def test_what_is_no_block(part: tuple[int, int]) -> None:
+    """Rows of other warps, columns of other lanes, no divisor, too large."""
+    assert block(wgmma_accumulator((64, 256)), part) is None
+
+
+def test_only_one_thread_may_store_an_element() -> None:
+    shared = swizzled((128, 64), 16)
+    copies = mma_operand_a((128, 64), ATOM, (4, 2))
+    assert ldmatrix_plan(copies, shared) is not None
+    assert stmatrix_plan(copies, shared) is None
+    alone = mma_operand_a((128, 64), ATOM, (8, 1))
+    assert stmatrix_plan(alone, shared) == ldmatrix_plan(alone, shared)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..formats import fma64, fma_to_odd
+from ..formats import fma_to_odd, sum_to_odd
 from ..scalars import Array, Sel
 from .decode import Decoder
 from .syntax import VCC, Instruction, Reg
@@ -28,9 +28,48 @@ _TINY = np.float32(np.finfo(np.float32).tiny)
 def fma(a: Array, b: Array, c: Array) -> Array:
     """a * b + c, rounded once."""
     if a.dtype == np.float64:
-        return fma64(a, b, c)
+        return fma_double(a, b, c)
     exact = fma_to_odd(a, b, c)
     return exact.astype(a.dtype)
+
+
+def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """A sum and its rounding error (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """A product and its rounding error (Dekker), of factors of moderate size."""
+    product, split = a * b, 134217729.0
+    ah, bh = a * split - (a * split - a), b * split - (b * split - b)
+    al, bl = a - ah, b - bh
+    return product, ((ah * bh - product) + ah * bl + al * bh) + al * bl
+
+
+def fma_double(a: Array, b: Array, c: Array, scale: Array | int = 0) -> Array:
+    """(a * b + c) * 2**scale in doubles, rounded once (Boldo and Melquiond, "Emulation of FMA")."""
+    a, b, c = np.broadcast_arrays(a, b, c)
+    plain = np.ldexp(a * b + c, scale)
+    (ma, ea), (mb, eb), (mc, ec) = np.frexp(a), np.frexp(b), np.frexp(c)
+    exponent = ea + eb
+    # A summand beyond 200 bits from the other matters only as being there.
+    near = np.ldexp(mc, np.clip(ec - exponent, -200, 200))
+    high, low = _two_product(ma, mb)
+    top, rest = _two_sum(near, low)
+    total, error = _two_sum(high, top)
+    tail = sum_to_odd(rest, error)
+    exponent = np.where(ec - exponent > 200, ec - 200, exponent) + scale
+    value = np.ldexp(total + tail, exponent)
+    # A subnormal result is rounded to a multiple of the smallest number; only in a tie does the tail matter.
+    units = np.ldexp(total, exponent + 1074)
+    tie = units - np.floor(units) == 0.5
+    whole = np.where(tie & (tail != 0), np.where(tail > 0, np.ceil(units), np.floor(units)), np.rint(units))
+    value = np.where(np.abs(value) < 2.3e-308, np.ldexp(whole, -1074), value)
+    usual = np.isfinite(a) & np.isfinite(b) & np.isfinite(c) & (a != 0) & (b != 0)
+    result: Array = np.where(usual, value, plain)
+    return result
 
 
 def smaller(a: Array, b: Array) -> Array:
@@ -205,7 +244,8 @@ def _div_scale(ins: Instruction, d: Decoder) -> Handler:
             (zero, np.full_like(value, np.nan), False),
             (far, np.where(is_denominator, up, value), True),
             (tiny_denominator, up, False),
-            (inverse & quotient, np.where(is_denominator, up, value), True),
+            # The document scales the denominator up here too, which would overflow: it is at least 2**126.
+            (inverse & quotient, np.where(is_denominator, np.ldexp(value, -form.scale), value), True),
             (inverse, np.ldexp(value, -form.scale), False),
             (quotient, np.where(value == numerator, up, value), True),
             (small, up, False),
@@ -238,7 +278,7 @@ def _div_fmas(ins: Instruction, d: Decoder) -> Handler:
             if kind == "f32":
                 scaled = np.ldexp(fma_to_odd(a, b, c), steps).astype(np.float32)
             else:
-                scaled = np.ldexp(plain, steps)
+                scaled = fma_double(a, b, c, steps)
             plain = np.where(marked, scaled, plain)
         write(m, sel, plain, None)
 
@@ -250,6 +290,11 @@ def div_fixup(quotient: Array, denominator: Array, numerator: Array) -> Array:
     dtype = quotient.dtype
     sign = np.signbit(denominator) ^ np.signbit(numerator)
     zero, infinity, nan = dtype.type(0), dtype.type(np.inf), dtype.type(np.nan)
+    form = _FORMATS.get(f"f{8 * dtype.itemsize}")
+    vanishes = np.zeros(quotient.shape, bool)
+    if form is not None:  # the quotient is below the smallest number
+        gap = form.exponent(np.ascontiguousarray(numerator)) - form.exponent(np.ascontiguousarray(denominator))
+        vanishes = np.broadcast_to(gap < -(form.bias + form.mantissa), quotient.shape)
     both_zero = (denominator == 0) & (numerator == 0)
     both_infinite = np.isinf(denominator) & np.isinf(numerator)
     result = np.select(
@@ -259,9 +304,10 @@ def div_fixup(quotient: Array, denominator: Array, numerator: Array) -> Array:
             both_zero | both_infinite,
             (denominator == 0) | np.isinf(numerator),
             np.isinf(denominator) | (numerator == 0),
+            vanishes,
             np.isnan(quotient),
         ],
-        [numerator, denominator, nan, infinity, zero, infinity],
+        [numerator, denominator, nan, infinity, zero, zero, infinity],
         np.abs(quotient),
     )
     given = np.isnan(numerator) | np.isnan(denominator) | both_zero | both_infinite

@@ -1,0 +1,179 @@
+"""A GEMM with LDS-DMA: right under every schedule, and each wait and each barrier in it is needed.
+
+Each mutation weakens one wait of the assembly or removes one barrier; the simulator must report it whatever the
+schedule, whether or not the numbers come out right.
+"""
+
+from __future__ import annotations
+
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from minitile.runtime.sim import RaceError, run_gcn
+
+from .gemm_ir import BOTH, VM0, gemm_ir
+from .harness import SCHEDULES, assemble, lanes
+
+
+def multiply(text, steps, schedule="lazy"):
+    rng = np.random.default_rng(0)
+    depth = 32 * steps
+    a, b = (rng.standard_normal((64, depth)).astype(ml_dtypes.bfloat16) for _ in range(2))
+    c = np.full((64, 64), np.nan, np.float32)
+    report = run_gcn(text, "gemm", (1, 1), (256,), [a, b, c, depth, 64], schedule=schedule, seed=1)
+    error = np.abs(c - a.astype(np.float64) @ b.astype(np.float64).T).max()
+    return error, report
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_gemm(steps, schedule):
+    error, report = multiply(assemble(gemm_ir(steps)), steps, schedule)
+    assert [str(finding) for finding in report.findings] == []
+    assert error < 1e-4
+
+
+def mutations(text):
+    """(what is changed, changed text): each wait weakened by one or dropped, each barrier removed."""
+    lines = text.split("\n")
+    for index, line in enumerate(lines):
+        where = "\n".join(lines[:index]), "\n".join(lines[index + 1 :])
+        if "s_waitcnt" in line:
+            for counter in re.findall(r"\w+cnt\(\d+\)", line):
+                without = line.replace(counter, "").strip()
+                without = "" if without == "s_waitcnt" else f"\t{without}"
+                yield f"{index + 1}: no {counter}", "\n".join((where[0], without, where[1]))
+        elif "s_barrier" in line:
+            yield f"{index + 1}: no s_barrier", "\n".join((where[0], "", where[1]))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_every_wait_and_barrier_is_needed(schedule):
+    text = assemble(gemm_ir(4))
+    missed = []
+    tried = 0
+    for name, changed in mutations(text):
+        _, report = multiply(changed, 4, schedule)
+        tried += 1
+        if not report.findings:
+            missed.append(name)
+    assert tried > 12
+    assert missed == []
+
+
+def kinds(report):
+    return {(finding.kind, finding.hazard, finding.space) for finding in report.findings}
+
+
+def test_barrier_without_waiting_for_reads():
+    """vmcnt alone before the barrier: waves may still be reading what others' DMA overwrites."""
+    _, report = multiply(assemble(gemm_ir(4, wait=VM0)), 4)
+    assert {"WAR"} == {finding.hazard for finding in report.findings}
+    finding = next(each for each in report.findings if each.hazard == "WAR")
+    assert finding.first.text.endswith("lds")
+    assert finding.second.text.startswith("ds_read_b128")
+    with pytest.raises(RaceError, match=r"GCN line \d+"):
+        report.raise_if_findings()
+
+
+def test_no_barrier():
+    _, report = multiply(assemble(gemm_ir(4, barrier=False)), 4)
+    assert kinds(report) >= {("missing_barrier", "RAW", "shared")}
+
+
+def test_wait_after_the_barrier_is_too_late():
+    text = assemble(gemm_ir(4, wait=BOTH))
+    swapped = re.sub(r"(\ts_waitcnt vmcnt\(0\) lgkmcnt\(0\)\n)(\ts_barrier\n)", r"\2\1", text)
+    assert swapped != text
+    _, report = multiply(swapped, 4)
+    assert ("missing_barrier", "RAW", "shared") in kinds(report)
+    assert any("the wait for vmcnt comes after it" in finding.message for finding in report.findings)
+
+
+ADDRESSES = "v_lshlrev_b32 v1, 2, v0\nv_xor_b32 v2, 0x100, v1\n"
+PUT, GET = "ds_write_b32 v1, v3", "ds_read_b32 v4, v2"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        # Two waves exchange their halves of 512 bytes.
+        (f"{PUT}\ns_waitcnt lgkmcnt(0)\ns_barrier\n{GET}\ns_waitcnt lgkmcnt(0)", set()),
+        (f"{PUT}\ns_barrier\n{GET}\ns_waitcnt lgkmcnt(0)", {("missing_wait", "RAW", "shared")}),
+        (f"{PUT}\ns_waitcnt lgkmcnt(0)\n{GET}\ns_waitcnt lgkmcnt(0)", {("missing_barrier", "RAW", "shared")}),
+        (f"{PUT}\ns_waitcnt lgkmcnt(0)\ns_barrier\n{GET}\nv_mov_b32 v5, v4", {("missing_wait", "RAW", "register")}),
+        (
+            f"{PUT}\ns_waitcnt lgkmcnt(0)\ns_barrier\n{GET}\ns_waitcnt lgkmcnt(0)\n{PUT}",
+            {("missing_barrier", "WAR", "shared")},
+        ),
+        (
+            f"{PUT}\ns_waitcnt lgkmcnt(0)\ns_barrier\n{GET}\ns_barrier\n{PUT}\ns_waitcnt lgkmcnt(0)",
+            {("missing_wait", "WAR", "shared")},
+        ),
+        (
+            f"{PUT}\ns_waitcnt lgkmcnt(0)\ns_barrier\n{GET}\ns_waitcnt lgkmcnt(0)\ns_barrier\n{PUT}",
+            set(),
+        ),
+        (f"{PUT}\nds_write_b32 v2, v3", {("missing_wait", "WAW", "shared")}),
+        (f"{GET}\ns_waitcnt lgkmcnt(0)", {("uninitialised", None, "shared")}),
+        # A wave's own LDS instructions are in order.
+        (f"{PUT}\nds_read_b32 v4, v1\ns_waitcnt lgkmcnt(0)", set()),
+        ("v_mov_b32 v1, 0\nds_write_b32 v1, v3", {("missing_barrier", "WAW", "shared")}),
+        ("v_mov_b32 v1, 0\nds_add_u32 v1, v3", {("uninitialised", None, "shared")}),
+    ],
+)
+def test_two_waves(body, expected):
+    values = np.arange(128, dtype=np.uint32)
+    for schedule in SCHEDULES:
+        results, report = lanes(
+            ADDRESSES + "v_mov_b32 v4, 0\n" + body, {"v3": values}, {"v4": np.uint32}, lds=512, schedule=schedule
+        )
+        found = kinds(report)
+        assert found == expected or (expected and expected <= found and schedule == "random"), (schedule, found)
+        if not expected and GET in body:
+            np.testing.assert_array_equal(results["v4"], values ^ 64)
+
+
+def test_waves_must_meet_the_same_number_of_barriers():
+    body = "v_readfirstlane_b32 s4, v0\ns_cmp_eq_u32 s4, 0\ns_cbranch_scc1 .Lskip\ns_barrier\n.Lskip:"
+    _, report = lanes(body, {"v3": np.zeros(128, np.uint32)}, {"v3": np.uint32})
+    (finding,) = report.findings
+    assert finding.kind == "barrier_mismatch"
+    assert "met 0 barriers and wave 1 met 1" in finding.message
+
+
+def test_a_wave_that_never_comes():
+    body = """v_readfirstlane_b32 s4, v0
+s_cmp_eq_u32 s4, 0
+s_cbranch_scc1 .Lskip
+s_barrier
+.Lskip:
+s_cbranch_scc1 .Lskip"""
+    _, report = lanes(body, {"v3": np.zeros(128, np.uint32)}, {"v3": np.uint32})
+    assert [finding.kind for finding in report.findings] == ["deadlock"]
+    assert report.stopped
+
+
+def test_a_register_of_a_store_may_be_reused_but_not_that_of_a_load():
+    values = np.arange(64, dtype=np.uint32)
+    body = "global_load_dword v5, v251, s[92:93]\nv_mov_b32 v5, 1\ns_waitcnt vmcnt(0)"
+    _, report = lanes(body, {"v3": values}, {"v5": np.uint32})
+    (finding,) = report.findings
+    assert (finding.kind, finding.hazard, finding.buffer) == ("missing_wait", "WAW", "v5")
+    assert "s_waitcnt vmcnt(0)" in finding.message
+
+
+def test_scalar_loads_need_a_wait_for_all():
+    body = "s_load_dword s4, s[90:91], 0\ns_load_dword s5, s[90:91], 4\ns_waitcnt lgkmcnt(1)\nv_mov_b32 v3, s4"
+    _, report = lanes(body + "\ns_waitcnt lgkmcnt(0)", {"v3": np.zeros(64, np.uint32)}, {"v3": np.uint32})
+    (finding,) = report.findings
+    assert (finding.kind, finding.buffer) == ("missing_wait", "s4")
+
+
+def test_an_unwritten_register_is_stored():
+    _, report = lanes("", {"v3": np.zeros(64, np.uint32)}, {"v7": np.uint32})
+    (finding,) = report.findings
+    assert (finding.kind, finding.buffer) == ("uninitialised", "v7")

@@ -12,11 +12,19 @@
 
 Lowering awaits each copy at once. A wait with `reads` is needed before anything writes the bytes that the copy reads
 (those of another buffer in the same place, too); one without also before anything touches the tensor that it writes,
-before threads meet or fence, and before an atomic operation: others may be told then that the tensor is ready. Waits
-stay in their block. At its end a wait for everything becomes one for the reads if nothing behind touches the tensor,
-as at the end of the kernel, which makes all writes visible.
+before threads meet or fence, and before an atomic operation: others may be told then that the tensor is ready. An
+arrival at a barrier tells another role; it matters where that one touches what the copy does.
 
-Waits that come to stand together are ordered so that the first ones cover the others; `count_tokens` removes those.
+Waits stay in their block, except that what a loop's body has left over is carried into its next round:
+
+    for … (%k) {                      %l = for … [no_token] (%k, %u) {
+      %t = join … ; wait %t     →       wait %u ; %t = join … ; yield %t
+    }                                 } ; wait %l
+
+so that the copy of one tile goes on while the next one is computed. At the end of other blocks a wait for everything
+becomes one for the reads if nothing behind touches the tensor, as at the end of the kernel, which makes all writes
+visible. Waits that come to stand together are ordered so that the first ones cover the others; `count_tokens` removes
+those.
 """
 
 from __future__ import annotations
@@ -24,10 +32,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import control, fences, tile
+from minitile.ir.ops import control, fences, roles, tile
 from minitile.ir.types import BULK_TOKEN, TensorType
 from minitile.passes.affine import Facts
-from minitile.passes.hazards import Touch, conflict, is_private, touch
+from minitile.passes.hazards import Touch, back, conflict, is_private, touch
 from minitile.passes.manager import PassContext
 
 
@@ -38,15 +46,18 @@ def delay_waits(kernel: Kernel, context: PassContext) -> None:
 
 
 class _Walk:
-    """`tokens`: what each token's copies touch, and the order in which tokens were made."""
+    """`tokens`: what each token's copies touch, in the order in which tokens were made; `others`: the operations of the
+    other roles at a place."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.facts = Facts(kernel)
+        self.others: list[Op] = []
         self.tokens: dict[Value, list[Touch]] = {}
         self.inside: dict[Op, list[Touch]] = {}
 
-    def block(self, block: Block, later: list[Op]) -> None:
-        """`later`: the operations that may run when the block has ended."""
+    def block(self, block: Block, later: list[Op], keep: bool = False) -> list[tile.Wait]:
+        """Move the waits of a block. `later`: the operations that may run when it has ended. The waits that are left at
+        its end, if it is to `keep` them for somebody else."""
         ops: list[Op] = []
         waiting: list[tile.Wait] = []
         for n, op in enumerate(block.ops):
@@ -58,16 +69,75 @@ class _Walk:
                 break
             due, waiting = self.due(waiting, op)
             ops += self.in_order(due)
-            again = [op] if isinstance(op, (control.For, control.While)) else []
-            for region in op.regions:
-                self.block(region, [*again, *block.ops[n + 1 :], *later])
+            behind = [*block.ops[n + 1 :], *later]
+            if isinstance(op, control.For):
+                left = self.block(op.body, [op, *behind], keep=True)
+                if left:
+                    none, behind_it = self.carry(op, left)
+                    ops.append(none)
+                    waiting += behind_it
+            else:
+                self.regions(op, behind)
             ops.append(op)
+        if not keep:
+            ops += self.at_end(waiting, later)
+        end = block.terminator
+        block.ops = [*ops, end] if end is not None else ops
+        return waiting
+
+    def regions(self, op: Op, behind: list[Op]) -> None:
+        again = [op] if isinstance(op, control.While) else []
+        outer = self.others
+        for region in op.regions:
+            if isinstance(op, roles.ByRole):
+                self.others = [*outer, *(inner for r in op.regions if r is not region for inner in r.ops)]
+            self.block(region, [*again, *behind])
+        self.others = outer
+
+    def at_end(self, waiting: list[tile.Wait], later: list[Op]) -> list[tile.Wait]:
         for wait in waiting:
             if not wait.reads and not any(self.needs_all(wait, op) for op in later):
                 wait.reads = True
-        ops += self.in_order(waiting)
-        end = block.terminator
-        block.ops = [*ops, end] if end is not None else ops
+        return self.in_order(waiting)
+
+    def carry(self, loop: control.For, left: list[tile.Wait]) -> tuple[Op, list[tile.Wait]]:
+        """Hand the tokens that a loop's body has not waited for to its next round, and out of the loop: what they
+        begin with, and the waits behind the loop."""
+        made = list(self.tokens)
+        tokens = sorted({w.token for w in left}, key=made.index)
+        none = tile.NoToken(counter="bulk")
+        none.loc = loop.loc
+        inside = {v for op in _walk(loop) for v in op.results}
+        inside |= {v for op in _walk(loop) for region in op.regions for v in region.args}
+        step = self.facts.affine(loop.step)
+        args: dict[Value, Value] = {}
+        results: dict[Value, Value] = {}
+        for token in tokens:
+            arg = args[token] = loop.body.add_arg(BULK_TOKEN, "stored")
+            self.tokens[arg] = [back(t, loop.iv, step, inside) for t in self.tokens[token]]
+            result = results[token] = Value(BULK_TOKEN, loop, len(loop.results))
+            loop.results = (*loop.results, result)
+            self.tokens[result] = [back(t, None, None, inside) for t in self.tokens[token]]
+        loop.init = (*loop.init, *([none.result] * len(tokens)))
+        if loop.body.terminator is None:
+            loop.body.ops.append(control.Yield(()))
+        end = loop.body.ops.pop()
+        assert isinstance(end, control.Yield)
+        end.values = (*end.values, *tokens)
+        waits = [self.like(w, args[w.token]) for w in left]
+        ops: list[Op] = []
+        for op in loop.body.ops:
+            due, waits = self.due(waits, op)
+            ops += self.in_order(due)
+            ops.append(op)
+        loop.body.ops = [*ops, *self.in_order(waits), end]
+        return none, [self.like(w, results[w.token]) for w in left]
+
+    def like(self, wait: tile.Wait, token: Value) -> tile.Wait:
+        """The same wait for another token."""
+        new = tile.Wait(token, reads=wait.reads)
+        new.loc = wait.loc
+        return new
 
     def due(self, waiting: list[tile.Wait], op: Op) -> tuple[list[tile.Wait], list[tile.Wait]]:
         """The waits that must stand in front of an operation, and those that are left behind it. Of a wait for
@@ -83,8 +153,8 @@ class _Walk:
                 now.append(wait)
             else:
                 left.append(wait)
-                now.append(tile.Wait(wait.token, reads=True))
-                now[-1].loc = wait.loc
+                now.append(self.like(wait, wait.token))
+                now[-1].reads = True
         return now, left
 
     def note(self, op: Op) -> None:
@@ -108,10 +178,17 @@ class _Walk:
 
     def needs_all(self, wait: tile.Wait, op: Op) -> bool:
         """Whether something in an operation must not happen before the copy's writes."""
-        return any(map(_tells, _walk(op))) or self.meets([t for t in self.tokens[wait.token] if t.writes], op)
+        writes = [t for t in self.tokens[wait.token] if t.writes]
+        return any(map(_tells, _walk(op))) or self.meets(writes, op) or self.passes_on(writes, op)
 
     def needs_reads(self, wait: tile.Wait, op: Op) -> bool:
-        return self.meets([t for t in self.tokens[wait.token] if not t.writes], op)
+        reads = [t for t in self.tokens[wait.token] if not t.writes]
+        return self.meets(reads, op) or self.passes_on(reads, op)
+
+    def passes_on(self, mine: list[Touch], op: Op) -> bool:
+        """Whether another role may go on by the operation to what must wait."""
+        releases = any(sync.releases for inner in _walk(op) for sync in inner.syncs())
+        return releases and any(self.meets(mine, other) for other in self.others)
 
     def meets(self, mine: list[Touch], op: Op) -> bool:
         return any(conflict(a, b) for a in mine for b in self.touches(op))
@@ -124,7 +201,7 @@ class _Walk:
                 for inner in _walk(op)
                 if not inner.regions
                 for access in inner.accesses()
-                if access.channel is None and not is_private(access)
+                if (access.channel is not access.mem or access.mem is None) and not is_private(access)
             ]
         return found
 
@@ -134,7 +211,7 @@ def _walk(op: Op) -> list[Op]:
 
 
 def _tells(op: Op) -> bool:
-    """Whether others may learn by the operation that what came before it has been done."""
+    """Whether anybody may learn by the operation that what came before it has been done."""
     if isinstance(op, fences.MemoryFence) or any(sync.kind == "meet" for sync in op.syncs()):
         return True
     return not op.regions and any(

@@ -285,3 +285,67 @@ def test_deletions_around_two_results_are_missed():
     )
     assert tried >= 20
     assert unmissed == []
+
+
+@mt.kernel
+def persistent(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.bfloat16),
+    blocks=2,
+):
+    """Each block does several tiles: the copy of one goes on while the next one is computed."""
+    M, K = A.shape
+    N = B.shape[0]
+    across = T.ceildiv(N, 192)
+    steps = T.ceildiv(K, 64)
+    with T.Kernel(blocks, threads=256) as bx:
+        A_shared = T.alloc_shared((64, 64), A.dtype)
+        B_shared = T.alloc_shared((192, 64), A.dtype)
+        C_local = T.alloc_fragment((64, 192), T.float32)
+        full = T.alloc_barrier(arrive_count=128)
+        empty = T.alloc_barrier(arrive_count=128)
+        for i in range(T.ceildiv(across * T.ceildiv(M, 64) - bx, blocks)):
+            row = (bx + i * blocks) // across * 64
+            column = (bx + i * blocks) % across * 192
+            with T.ws(0):
+                T.clear(C_local)
+            for k in range(steps):
+                with T.ws(1):
+                    T.barrier_wait(empty, (i * steps + k + 1) % 2)
+                    T.tma_copy(A[row, k * 64], A_shared, barrier=full)
+                    T.tma_copy(B[column, k * 64], B_shared, barrier=full)
+                    T.barrier_arrive(full)
+                with T.ws(0):
+                    T.barrier_wait(full, (i * steps + k) % 2)
+                    T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+                    T.barrier_arrive(empty)
+            with T.ws(0):
+                T.copy(C_local, C[row, column])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 192, 64), (130, 400, 128), (300, 8, 72), (1, 1000, 64)])
+def test_persistent(m, n, k, schedule):
+    a, b, exact = matrices(m, n, k)
+    c = poisoned((m, n), BF16)
+    kernel = persistent.compile(a, b, c, target="sm_90a")
+    kernel.simulate(a, b, c, schedule=schedule, seed=1)
+    assert close(c, exact, 4e-3)
+    lines = kernel.asm["ptx"].splitlines()
+    stores = [n for n, line in enumerate(lines) if "bulk.tensor.2d.global" in line]
+    waits = [n for n, line in enumerate(lines) if "bulk.wait_group" in line]
+    assert len(stores) == 3
+    between = [n for n in waits if stores[0] < n < stores[-1]]
+    assert len(between) == 1  # the third part goes where the first one was; all else is awaited in the next round
+    assert [lines[n].strip() for n in waits if n > stores[-1]] == ["cp.async.bulk.wait_group.read 0;"]
+
+
+@pytest.mark.slow
+def test_deletions_in_a_persistent_kernel_are_missed():
+    a, b, exact = matrices(130, 192, 128)
+    arrays = (a, b, poisoned((130, 192), BF16))
+    kernel = persistent.compile(*arrays, target="sm_90a")
+    tried, unmissed = deletions(kernel, arrays, lambda found: close(found[2], exact, 4e-3))
+    assert tried >= 20
+    assert unmissed == []

@@ -27,16 +27,18 @@ thread kernel @regions(%C: tensor<64x64xbf16>, %D: tensor<64x64xbf16>, %n: i32) 
 thread kernel @regions(%C: tensor<64x64xbf16>, %D: tensor<64x64xbf16>, %n: i32) attrs {threads = 128} {
   %S = alloc {type_ = shared<2 versions x 64x64xbf16>, offset = 0, bytes = 8192} : shared<2 versions x 64x64xbf16>
   %s = buffer_address %S : i32
-  for 0, %n, 1 (%k: i32) {
+  %0 = no_token {counter = "bulk"} : token<bulk>
+  %1 = for 0, %n, 1, [%0] : token<bulk> (%k: i32, %stored: token<bulk>) {
+    wait %stored
     %a = tma_store %s, [0, %k], %S, %C, slot = 0 {map = "C_map"} : token<bulk>
     %ta = join %a : token<bulk>
     %b = add %k, 1 : i32
-    wait %ta
-    yield
+    yield %ta
   }
   %p = cmp %n, 3 {predicate = "lt"} : bool
   %d = tma_store %s, [0, 0], %S, %D, slot = 0 {map = "D_map"} : token<bulk>
   %td = join %d : token<bulk>
+  wait %1
   wait %td {reads = true}
   if %p then {
     %e = tma_store %s, [0, 0], %S, %C, slot = 1 {map = "C_map"} : token<bulk>

@@ -1,4 +1,4 @@
-"""What gemm.py and attention.py share apart from the contest: options, our examples, compiling with nothing cached."""
+"""What the contests' programs share: options, the run over all cases, our examples, compiling with nothing cached."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,13 @@ from report import Report
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-def add_options(parser: argparse.ArgumentParser, contenders: list[str]) -> None:
-    """What the command lines of gemm.py and attention.py share."""
+def add_options(parser: argparse.ArgumentParser, contenders: list[str], reference: bool = True) -> None:
+    """What the command lines of the contests share; whether there may be hand-written texts."""
     parser.add_argument("--contenders", nargs="+", choices=contenders, default=contenders)
     parser.add_argument("--rounds", type=int, default=25, help="rounds that count")
     parser.add_argument("--batch-ms", type=float, default=5.0, help="milliseconds that one contender's turn takes")
-    parser.add_argument("--reference", metavar="DIR", help="time the hand-written PTX of DIR/reference.json too")
+    if reference:
+        parser.add_argument("--reference", metavar="DIR", help="time the hand-written PTX of DIR/reference.json too")
     parser.add_argument("--out", metavar="NAME", help="write NAME.md, NAME.json, NAME.svg")
     parser.add_argument("--plot", metavar="NAME.json", help="draw the plot of a result and do nothing else")
 
@@ -84,6 +85,12 @@ class Ours:
     facts: dict[str, Any]
 
 
+def stages(timings: Mapping[str, float], assembler: str, seconds: float) -> str:
+    """A compiled kernel's milliseconds by stage, and its assembler's, in words."""
+    spent = {**{name: timings[name] for name in ("trace", "passes", "ptx")}, assembler: seconds * 1e3}
+    return ", ".join(f"{name} {milliseconds:.0f} ms" for name, milliseconds in spent.items())
+
+
 def compile_ours(kernel: Any, arrays: Sequence[Any], **constants: Any) -> Ours:
     """Compiles for the GPU's own target and loads: the assembler, or the driver's, is part of it."""
     start = time.perf_counter()
@@ -92,13 +99,9 @@ def compile_ours(kernel: Any, arrays: Sequence[Any], **constants: Any) -> Ours:
     compiled.prepare(*arrays)
     end = time.perf_counter()
     costs = compiled.executable.costs(compiled.target.arch)
-    spent = {
-        **{name: compiled.timings[name] for name in ("trace", "passes", "ptx")},
-        costs.assembler: (end - middle) * 1e3,
-    }
-    stages = ", ".join(f"{name} {milliseconds:.0f} ms" for name, milliseconds in spent.items())
+    spent = stages(compiled.timings, costs.assembler, end - middle)
     facts = {"registers": compiled.registers, "bytes spilled": compiled.spills}
-    return Ours(compiled, end - start, stages, facts)
+    return Ours(compiled, end - start, spent, facts)
 
 
 def compile_ahead(wanted: Sequence[tuple[Any, Any]], program: Callable[[Any, Any], Any], **options: Any) -> dict:

@@ -19,7 +19,7 @@ import handwritten
 import report
 import timing
 from compilers import add_options, fresh_caches, run
-from gemm_peers import CONTENDERS, NT_ONLY, Gemm, Operands
+from gemm_peers import CONTENDERS, NT_ONLY, Gemm, parse_shape, random_operands, verifier
 
 SHAPES = (
     (8192, 8192, 8192),
@@ -31,9 +31,6 @@ SHAPES = (
     (128, 8192, 8192),
     (64, 7168, 18432),
 )
-DEVICE = "cuda"
-BOUND = 4e-3  # bf16 results: half a unit in the last place of 8 bits, over random values
-SAMPLE = 64  # rows
 
 
 def main() -> None:
@@ -56,23 +53,9 @@ def parse(words: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def parse_shape(text: str) -> tuple[int, ...]:
-    """ "4096" or "8192x4096x1024"."""
-    numbers = tuple(int(number) for number in text.split("x"))
-    if len(numbers) not in (1, 3):
-        raise argparse.ArgumentTypeError(f"{text}: M, or MxNxK")
-    return numbers * 3 if len(numbers) == 1 else numbers
-
-
 def measure(problem: Gemm, problems: list[Gemm], args: argparse.Namespace, texts: Any, page: report.Report) -> None:
     """Adds one problem's rows to the page."""
-    import torch
-
-    torch.manual_seed(0)
-    a = torch.randn(problem.m, problem.k, device=DEVICE, dtype=torch.bfloat16)
-    b = torch.randn(*problem_b(problem), device=DEVICE, dtype=torch.bfloat16)
-    c = torch.empty(problem.m, problem.n, device=DEVICE, dtype=torch.bfloat16)
-    operands = Operands(a, b, c)
+    operands = random_operands(problem)
 
     def entries(make: Any) -> Any:
         return lambda: make(problem, operands, problems)
@@ -81,29 +64,15 @@ def measure(problem: Gemm, problems: list[Gemm], args: argparse.Namespace, texts
         name: entries(CONTENDERS[name]) for name in args.contenders if problem.transposed or name not in NT_ONLY
     }
     if texts:
+        a, b, c = operands.a, operands.b, operands.c
         contenders[handwritten.NAME] = lambda: handwritten.gemm(texts, problem.transposed, a, b, c)
     found = contest.gather(contenders)
     page.compiled(found)
     result = contest.hold(
         str(problem), problem.flops, found, verifier(problem, operands), page.base,
-        lambda: c.fill_(float("nan")), args.rounds, args.batch_ms,
+        lambda: operands.c.fill_(float("nan")), args.rounds, args.batch_ms,
     )  # fmt: skip
     page.add(str(problem), result)
-
-
-def problem_b(problem: Gemm) -> tuple[int, int]:
-    return (problem.n, problem.k) if problem.transposed else (problem.k, problem.n)
-
-
-def verifier(problem: Gemm, operands: Operands) -> contest.Verify:
-    """Against float64 on rows spread over C, the first and the last among them, and against cuBLAS."""
-    import torch
-
-    b = operands.b.t() if problem.transposed else operands.b
-    count = min(SAMPLE, problem.m)
-    rows = torch.linspace(0, problem.m - 1, count, device=b.device, dtype=torch.float64).round().long()
-    expected = operands.a[rows].double() @ b.double()
-    return contest.checker(expected, lambda c: c[rows], operands.a @ b, BOUND)
 
 
 if __name__ == "__main__":

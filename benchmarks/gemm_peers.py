@@ -13,6 +13,7 @@ threads.
 
 from __future__ import annotations
 
+import argparse
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,7 @@ from functools import cache
 from typing import Any
 
 from compilers import Ours, compile_ahead, compile_ours, example
-from contest import Entry, Missing, each, synchronize
+from contest import Entry, Missing, Verify, checker, each, synchronize
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,9 @@ class Tiles:
         return f"{self.m}x{self.n}x{self.k}, {self.stages} stages, {self.threads} threads"
 
 
+DEVICE = "cuda"
+BOUND = 4e-3  # bf16 results: half a unit in the last place of 8 bits, over random values
+SAMPLE = 64  # rows
 Contender = Callable[[Gemm, Operands, Sequence[Gemm]], Iterator[Entry]]
 OURS = (Tiles(128, 256, 64, 4, 256), Tiles(256, 128, 64, 4, 256), Tiles(128, 128, 64, 4, 256))
 TILELANG = (
@@ -84,6 +88,36 @@ TRITON = (
     (128, 128, 64, 4, 4, True),
 )
 TRITON_THIN = ((64, 64, 128, 4, 4, False), (64, 128, 64, 4, 4, False), (128, 128, 64, 4, 4, False))
+
+
+def parse_shape(text: str) -> tuple[int, ...]:
+    """ "4096" or "8192x4096x1024"."""
+    numbers = tuple(int(number) for number in text.split("x"))
+    if len(numbers) not in (1, 3):
+        raise argparse.ArgumentTypeError(f"{text}: M, or MxNxK")
+    return numbers * 3 if len(numbers) == 1 else numbers
+
+
+def random_operands(problem: Gemm) -> Operands:
+    """Standard normal matrices, the same ones each time."""
+    import torch
+
+    torch.manual_seed(0)
+    b_shape = (problem.n, problem.k) if problem.transposed else (problem.k, problem.n)
+    shapes = (problem.m, problem.k), b_shape
+    a, b = (torch.randn(*shape, device=DEVICE, dtype=torch.bfloat16) for shape in shapes)
+    return Operands(a, b, torch.empty(problem.m, problem.n, device=DEVICE, dtype=torch.bfloat16))
+
+
+def verifier(problem: Gemm, operands: Operands) -> Verify:
+    """Against float64 on rows spread over C, the first and the last among them, and against cuBLAS."""
+    import torch
+
+    b = operands.b.t() if problem.transposed else operands.b
+    count = min(SAMPLE, problem.m)
+    rows = torch.linspace(0, problem.m - 1, count, device=b.device, dtype=torch.float64).round().long()
+    expected = operands.a[rows].double() @ b.double()
+    return checker(expected, lambda c: c[rows], operands.a @ b, BOUND)
 
 
 def thin(problem: Gemm) -> bool:

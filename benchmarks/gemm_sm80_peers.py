@@ -9,9 +9,9 @@ How each is held to that path on a newer GPU:
   that for the GPU; launched by TileLang itself.
 - cuBLAS cannot be held to a path: it takes the GPU's fastest (wgmma on Hopper).
 
-Every contender says what it became: registers and local memory (which is where spills go) of the code linked for the
-GPU, and the count of mma.sync and wgmma instructions in its text, so that the claim can be checked. A contender that is
-not installed raises Missing; tiles that one cannot compile are reported with the reason.
+Every entry's facts say what it became: registers and local memory (which is where spills go) of the code linked for the
+GPU, and how many mma.sync and wgmma instructions stand in its PTX or CUDA source, so that the claim can be checked.
+Nothing here needs a GPU before an entry is launched.
 """
 
 from __future__ import annotations
@@ -21,36 +21,17 @@ import ctypes
 import re
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from compilers import compile_ahead, example, stages
+from contest import Entry, Missing, each
+from gemm_peers import Gemm, Operands, Tiles
+
 from minitile.backends.nvidia.assemble import assemble
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
-
-
-class Missing(Exception):
-    """A contender that cannot take part here, and why."""
-
-
-@dataclass(frozen=True)
-class Tiles:
-    """One way to cut the product: a block's tile, the stages of its pipeline (versions of the tiles in shared memory),
-    its threads."""
-
-    m: int
-    n: int
-    k: int
-    stages: int
-    threads: int
-
-    def __str__(self) -> str:
-        return f"{self.m}x{self.n}x{self.k}, {self.stages} stages, {self.threads} threads"
-
 
 TILES = (
     Tiles(128, 128, 32, 3, 128),
@@ -67,71 +48,38 @@ TILES = (
 )
 
 
-@dataclass
-class Contender:
-    """A compiled product. `run(a, b, c)` launches it on torch tensors on the current stream; None where `failure` says
-    why there is none. Registers per thread, local memory in bytes per thread; -1: not known. `mma` counts the
-    (mma.sync, wgmma) instructions in its PTX or CUDA source."""
-
-    name: str
-    tiles: str
-    run: Callable[[Any, Any, Any], Any] | None
-    registers: int = -1
-    local: int = -1
-    mma: tuple[int, int] = (-1, -1)
-    compile_seconds: float = 0.0
-    failure: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.tiles}"
+def facts(registers: int, local: int, text: str) -> dict[str, Any]:
+    """What the linked code costs (-1: not known) and which matrix instructions its text has."""
+    costs = {name: count for name, count in (("registers", registers), ("local bytes", local)) if count >= 0}
+    return costs | {"mma.sync": len(re.findall(r"\bmma[._]sync", text)), "wgmma": len(re.findall(r"\bwgmma", text))}
 
 
-def each_tiles(name: str, build: Callable[[Tiles], Contender]) -> Iterator[Contender]:
-    """`build` for all TILES; the reason where it fails."""
-    for tiles in TILES:
-        start = time.perf_counter()
-        try:
-            contender = build(tiles)
-        except Exception as error:  # whatever a compiler raises: the others go on
-            yield Contender(name, str(tiles), None, failure=f"{type(error).__name__}: {error}".splitlines()[0][:200])
-            continue
-        contender.compile_seconds = time.perf_counter() - start
-        yield contender
+def launching(run: Callable[[Any, Any, Any], Any], operands: Operands | None) -> Callable[[], Any]:
+    """`run(a, b, c)` as an entry's launch."""
+
+    def launch() -> Any:
+        run(operands.a, operands.b, operands.c)
+        return operands.c
+
+    return launch
 
 
-@dataclass(frozen=True)
-class Size:
-    """A is m × k, B is n × k, C is m × n; all multiples of every tile tried."""
-
-    m: int
-    n: int
-    k: int
-
-    def __str__(self) -> str:
-        return f"{self.m}x{self.n}x{self.k}"
-
-    @property
-    def flops(self) -> float:
-        return 2.0 * self.m * self.n * self.k
-
-
-def cublas(size: Size, arch: str) -> Iterator[Contender]:
+def cublas(problem: Gemm, operands: Operands | None, arch: str) -> Iterator[Entry]:
     """torch.mm into C."""
     import torch
 
-    yield Contender("cublas", "its own choice", lambda a, b, c: torch.mm(a, b.t(), out=c))
+    yield Entry("cublas", "its own choice", launching(lambda a, b, c: torch.mm(a, b.t(), out=c), operands))
 
 
-def minitile(size: Size, arch: str) -> Iterator[Contender]:
+def minitile(problem: Gemm, operands: Operands | None, arch: str) -> Iterator[Entry]:
     """examples/gemm.py."""
-    from gemm import gemm_nt_bf16
-
     import minitile as mt
 
-    shapes = ((size.m, size.k), (size.n, size.k), (size.m, size.n))
+    kernel = example("gemm").gemm_nt_bf16()
+    shapes = ((problem.m, problem.k), (problem.n, problem.k), (problem.m, problem.n))
 
-    def build(tiles: Tiles) -> Contender:
-        kernel = gemm_nt_bf16().compile(
+    def build(tiles: Tiles) -> Entry:
+        compiled = kernel.compile(
             *(mt.spec(shape, "bfloat16") for shape in shapes),
             target="sm_80",
             block_M=tiles.m,
@@ -140,22 +88,24 @@ def minitile(size: Size, arch: str) -> Iterator[Contender]:
             num_stages=tiles.stages,
             threads=tiles.threads,
         )
-        ptx = kernel.asm["ptx"]
+        ptx = compiled.asm["ptx"]
         linked = assemble(ptx, arch)
-        return Contender("minitile", str(tiles), kernel, linked.registers, linked.stack, count_mma(ptx))
+        known = facts(linked.registers, linked.stack, ptx)
+        seconds = sum(compiled.timings.values()) * 1e-3 + linked.seconds
+        spent = stages(compiled.timings, linked.assembler, linked.seconds)
+        return Entry("minitile", str(tiles), launching(compiled, operands), known, "", seconds, spent)
 
-    return each_tiles("minitile", build)
+    return each("minitile", TILES, build)
 
 
-def triton(size: Size, arch: str) -> Iterator[Contender]:
+@cache
+def triton_kernel() -> Any:
     """The matmul of Triton's tutorial (pointers, blocks in groups of 8 rows for the L2), without the masks that these
     sizes do not need."""
     global tl  # Triton looks names up in the module
     try:
         import triton
         import triton.language as tl
-        from triton.backends.compiler import GPUTarget
-        from triton.compiler import ASTSource
     except ImportError as error:
         raise Missing(f"not installed ({error})") from None
 
@@ -178,77 +128,91 @@ def triton(size: Size, arch: str) -> Iterator[Contender]:
             at_b += BK
         tl.store(c + m[:, None] * N + n[None, :], total.to(tl.bfloat16))
 
+    return matmul
+
+
+def triton(problem: Gemm, operands: Operands | None, arch: str) -> Iterator[Entry]:
+    """Compiled for an A100, linked for the GPU."""
+    matmul = triton_kernel()
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
     signature = dict.fromkeys("abc", "*bf16") | dict.fromkeys("MNK", "i32")
     divisible = {(i,): [["tt.divisibility", 16]] for i in range(6)}
 
-    def build(tiles: Tiles) -> Contender:
+    def build(tiles: Tiles) -> Entry:
         constants = {"BM": tiles.m, "BN": tiles.n, "BK": tiles.k, "GROUP": 8}
         source = ASTSource(matmul, signature | dict.fromkeys(constants, "constexpr"), constants, divisible)
         # Triton counts the multiplication as a stage of its own: n + 1 make n versions of the shared tiles.
         options = {"num_warps": tiles.threads // 32, "num_stages": tiles.stages + 1}
+        start = time.perf_counter()
         kernel = triton.compile(source, target=GPUTarget("cuda", 80, 32), options=options)
         ptx, name, shared = kernel.asm["ptx"], kernel.metadata.name, kernel.metadata.shared
         linked = assemble(ptx, arch)
-        scratch = (0,) * (
-            len(re.findall(rf"\.param \.u64 .*{name}_param_", ptx)) - 3
-        )  # pointers to memory not used here
-        grid = -(-size.m // tiles.m) * -(-size.n // tiles.n)
+        seconds = time.perf_counter() - start
+        # Pointers to memory that is not used here.
+        scratch = (0,) * (len(re.findall(rf"\.param \.u64 .*{name}_param_", ptx)) - 3)
+        grid = -(-problem.m // tiles.m) * -(-problem.n // tiles.n)
         launch = Launch(linked.cubin, name, grid, tiles.threads, shared)
-        sizes = tuple(map(Int32, (size.m, size.n, size.k)))
+        sizes = tuple(map(Int32, (problem.m, problem.n, problem.k)))
 
         def run(a: Any, b: Any, c: Any) -> None:
             launch(a.data_ptr(), b.data_ptr(), c.data_ptr(), *sizes, *scratch)
 
-        return Contender("triton", str(tiles), run, linked.registers, linked.stack, count_mma(ptx))
+        known = facts(linked.registers, linked.stack, ptx)
+        return Entry("triton", str(tiles), launching(run, operands), known, "", seconds, f"with {linked.assembler}")
 
-    return each_tiles("triton", build)
+    return each("triton", TILES, build)
 
 
-def tilelang(size: Size, arch: str) -> Iterator[Contender]:
-    """The matmul of TileLang's examples, compiled for all tiles at once (nvcc takes 10 s for each)."""
-    global T  # TileLang looks names up in the module
+def tilelang(problem: Gemm, operands: Operands | None, arch: str) -> Iterator[Entry]:
+    """Lowered for sm_80, assembled for the GPU."""
     try:
-        import tilelang
-        import tilelang.language as T
         from tvm.target import Target
-    except ImportError as error:
-        raise Missing(f"not installed ({error})") from None
-
-    def program(tiles: Tiles) -> Any:
-        M, N, K = size.m, size.n, size.k
-        BM, BN, BK = tiles.m, tiles.n, tiles.k
-
-        @T.prim_func
-        def matmul(A: T.Tensor((M, K), "bfloat16"), B: T.Tensor((N, K), "bfloat16"), C: T.Tensor((M, N), "bfloat16")):
-            with T.Kernel(T.ceildiv(N, BN), T.ceildiv(M, BM), threads=tiles.threads) as (bx, by):
-                A_shared = T.alloc_shared((BM, BK), "bfloat16")
-                B_shared = T.alloc_shared((BN, BK), "bfloat16")
-                C_local = T.alloc_fragment((BM, BN), "float32")
-                T.use_swizzle(10)
-                T.clear(C_local)
-                for k in T.Pipelined(T.ceildiv(K, BK), num_stages=tiles.stages):
-                    T.copy(A[by * BM, k * BK], A_shared)
-                    T.copy(B[bx * BN, k * BK], B_shared)
-                    T.gemm(A_shared, B_shared, C_local, transpose_B=True)
-                T.copy(C_local, C[by * BM, bx * BN])
-
-        return matmul
-
-    start = time.perf_counter()
+    except ImportError:
+        Target = dict  # compile_ahead says what is missing
     target = Target({"kind": "cuda", "arch": "sm_80", "code": [arch]})
-    programs = [program(tiles) for tiles in TILES]
-    kernels: list[Any] = []
+    wanted = [(problem, tiles) for tiles in TILES]
+    kernels: dict[Any, Any] = {}
     for backend in ("cython", "tvm_ffi"):  # the first makes a library whose registers can be read; either will do
-        if not any(kernels):
-            kernels = tilelang.par_compile(programs, target=target, execution_backend=backend, ignore_error=True)
-    seconds = (time.perf_counter() - start) / len(TILES)
-    for tiles, kernel in zip(TILES, kernels, strict=True):
+        if not any(kernel for kernel, _, _ in kernels.values()):
+            kernels = compile_ahead(wanted, program, target=target, execution_backend=backend)
+
+    def build(tiles: Tiles) -> Entry:
+        kernel, seconds, reason = kernels[problem, tiles]
         if kernel is None:
-            yield Contender("tilelang", str(tiles), None, failure="does not compile")
-            continue
+            return Entry("tilelang", str(tiles), None, failure=reason)
         registers, local = resource_usage(getattr(kernel.adapter, "libpath", None))
-        text = kernel.get_kernel_source()
-        yield Contender("tilelang", str(tiles), kernel, registers, local, count_mma(text), seconds)
+        known = facts(registers, local, kernel.get_kernel_source())
+        return Entry("tilelang", str(tiles), launching(kernel, operands), known, "", seconds)
+
+    return each("tilelang", TILES, build)
+
+
+def program(problem: Gemm, tiles: Tiles) -> Any:
+    """The matmul of TileLang's examples, with the result straight from registers."""
+    global T  # TileLang looks names up in the module
+    import tilelang.language as T
+
+    M, N, K = problem.m, problem.n, problem.k
+    BM, BN, BK = tiles.m, tiles.n, tiles.k
+
+    @T.prim_func
+    def matmul(A: T.Tensor((M, K), "bfloat16"), B: T.Tensor((N, K), "bfloat16"), C: T.Tensor((M, N), "bfloat16")):
+        with T.Kernel(T.ceildiv(N, BN), T.ceildiv(M, BM), threads=tiles.threads) as (bx, by):
+            A_shared = T.alloc_shared((BM, BK), "bfloat16")
+            B_shared = T.alloc_shared((BN, BK), "bfloat16")
+            C_local = T.alloc_fragment((BM, BN), "float32")
+            T.use_swizzle(10)
+            T.clear(C_local)
+            for k in T.Pipelined(T.ceildiv(K, BK), num_stages=tiles.stages):
+                T.copy(A[by * BM, k * BK], A_shared)
+                T.copy(B[bx * BN, k * BK], B_shared)
+                T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+            T.copy(C_local, C[by * BM, bx * BN])
+
+    return matmul
 
 
 class Int32(int):
@@ -277,11 +241,6 @@ class Launch:
             raise RuntimeError(f"cuLaunchKernel: {status}")
 
 
-def count_mma(text: str) -> tuple[int, int]:
-    """How often the warp's and the warpgroup's matrix instructions stand in PTX or CUDA source."""
-    return len(re.findall(r"\bmma[._]sync", text)), len(re.findall(r"\bwgmma", text))
-
-
 def resource_usage(library: str | None) -> tuple[int, int]:
     """Registers and local memory of the kernel in a shared library, by cuobjdump where there is one."""
     tool = shutil.which("cuobjdump")
@@ -297,9 +256,9 @@ def resource_usage(library: str | None) -> tuple[int, int]:
     return (int(found[1]), int(found[2]) + int(found[3])) if found else (-1, -1)
 
 
-CONTENDERS: dict[str, Callable[[Size, str], Iterator[Contender]]] = {
+CONTENDERS: dict[str, Callable[[Gemm, Operands | None, str], Iterator[Entry]]] = {
     "minitile": minitile,
+    "cublas": cublas,
     "triton": triton,
     "tilelang": tilelang,
-    "cublas": cublas,
 }

@@ -7,6 +7,7 @@ Sources: PTX ISA 8.3, 9.7.12.14 (elect.sync), 9.7.12.15 (mbarrier), 9.7.8.24.9 (
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 from minitile.backends.nvidia.emit_memory import addresses
@@ -124,20 +125,18 @@ def wgmma(w: Emitter, op: hopper.Wgmma) -> None:
     from_registers = count_of(op.a.type) > 1
     a = w.words(op.a) if from_registers else [w.element(op.a)]
     b = w.element(op.b)
-    steps = len(op.b_offsets)
-    blocks = len(op.a_offsets) // steps
-    each = len(targets) // blocks
+    each = len(targets) // (op.blocks * op.strips)
     x_type, y_type = (_TYPE.get(t.name, t.name) for t in op.dtypes)
     d_type = "s32" if op.into.is_int else op.into.name
     opcode = f"wgmma.mma_async.sync.aligned.m64n{op.n}k{op.k}.{d_type}.{x_type}.{y_type}"
     flags = _flags(op, from_registers)
     w.emit("wgmma.fence.sync.aligned;")
-    for m in range(blocks):
-        registers = "{" + ", ".join(targets[m * each : (m + 1) * each]) + "}"
-        for k in range(steps):
-            at = m * steps + k
+    for number, (block, strip) in enumerate(product(range(op.blocks), range(op.strips))):
+        registers = braces_of(targets, number, each)
+        for k in range(op.steps):
+            at = block * op.steps + k
             x = braces_of(a, at, 4) if from_registers else _moved(w, a[0], op.a_offsets[at])
-            y = _moved(w, b, op.b_offsets[k])
+            y = _moved(w, b, op.b_offsets[strip * op.steps + k])
             w.emit(f"{opcode} {registers}, {x}, {y}, {'1' if k else first}{flags};")
     w.emit("wgmma.commit_group.sync.aligned;")
 

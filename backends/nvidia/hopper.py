@@ -11,6 +11,7 @@ the tensor map (PTX ISA 8.3, 5.5). The map's swizzle is the layout's."""
 from __future__ import annotations
 
 import math
+from itertools import product
 
 from minitile.backends.nvidia.wgmma import async_gemm, fragment, panels_of
 from minitile.ir.core import Block, Op, Value
@@ -19,6 +20,7 @@ from minitile.ir.types import BufferType, TileType, u64
 from minitile.layout.shared import row_major
 from minitile.passes.lower import Lowering, layout_of
 from minitile.passes.lower_memory import shared_layout
+from minitile.passes.rings import BOX
 from minitile.passes.thread_barriers import CONSUMERS
 
 WORD = 8  # bytes of an mbarrier
@@ -166,21 +168,25 @@ def warpgroup(low: Lowering) -> Value:
 
 
 def tma_copy(low: Lowering, op: roles.TmaCopy) -> None:
-    """One box a panel."""
+    """A box for each panel and, where there are more rows than a box may have, for each part of them."""
     b, shared = low.b, shared_layout(op.dst)
     columns, panels, panel_bytes = panels_of(shared)
     start = low.in_entry(("buffer", op.dst), lambda b: b.emit(thread.BufferAddress(low.get(op.dst))).result)
     address = b.add(start, b.mul(low.get(op.index), shared.stage_bytes))
-    box = tuple(1 if t is None else (columns if t == len(shared.shape) - 1 else shared.shape[t]) for t in op.src_dims)
+    parts = -(-shared.shape[0] // BOX)
+    rows = shared.shape[0] // parts
+    box = tuple(1 if t is None else (rows, columns)[t] for t in op.src_dims)
+    along = op.src_dims.index(0)
     name = tensor_map(low, op.src, box, shared.swizzle.width, op.tf32)
     at = [low.emit(low.facts.affine(v)) for v in op.src_indices]
-    for panel in range(panels):
-        coordinates = [*at[:-1], b.add(at[-1], panel * columns)][::-1]
+    for panel, part in product(range(panels), range(parts)):
+        coordinates = [*at[:-1], b.add(at[-1], panel * columns)]
+        coordinates[along] = b.add(coordinates[along], part * rows)
         b.emit(
             hopper.TmaLoad(
-                b.add(address, panel * panel_bytes),
+                b.add(address, panel * panel_bytes + part * rows * columns * op.dst.dtype.bytes),
                 _full(low, op),
-                tuple(coordinates),
+                tuple(coordinates[::-1]),
                 low.get(op.dst),
                 low.get(op.index),
                 low.get(op.channel),

@@ -1,8 +1,8 @@
 """Gemms by wgmma: what it takes, the plan of one, its lowering.
 
 An instruction multiplies 64 rows by N columns by 32 bytes of K (PTX ISA 8.3, 9.7.14.2 "Asynchronous Warpgroup Level
-Matrix Multiply-Accumulate Operation": shapes and types). A gemm is one thread operation: for each block of 64 rows that
-the warpgroup has, all steps of K.
+Matrix Multiply-Accumulate Operation": shapes and types). A gemm is one thread operation: for each block of 64 rows and
+strip of N columns that the warpgroup has, all steps of K.
 
     operands               accumulator   N                                  K-major only
     f16 × f16              f32, f16      8, 16, …, 256
@@ -32,17 +32,19 @@ from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import MinitileError
 from minitile.ir.ops import arith, hopper, roles, thread, tile
-from minitile.ir.types import BufferType, TileType, f32, i64
+from minitile.ir.types import DTYPES, BufferType, TileType, f32, i64
 from minitile.layout import LayoutError, swizzled, wgmma_accumulator, wgmma_operand_a
 from minitile.layout.shared import SharedLayout
 from minitile.passes.lower import Lowering
 from minitile.passes.lower_memory import shared_layout
 from minitile.passes.rules import GemmPlan
+from minitile.passes.specialise import PRODUCER, REGISTERS
 
 ROWS = 64  # of the accumulator in one instruction
 ATOM_K_BYTES = 32  # of K in one instruction
 MOST_COLUMNS = 256
 MOST_GROUPS = 4  # with the producer's 640 threads; five consumers would have too few registers for any accumulator
+WORKING = 32  # registers that ptxas wants beside accumulators (it named 26 for those of m64n256 and m64n192)
 MODE = {128: 1, 64: 2, 32: 3}
 
 
@@ -103,7 +105,11 @@ def _plan_of(op: tile.Gemm, threads: int) -> GemmPlan:
         raise LayoutError(f"K = {k} is not a multiple of {step}, which one instruction of {op.a.dtype} takes")
     # A panel is as many columns as a row of the swizzle has; several are not neighbours.
     panel = 1 if op.transpose_b else swizzled(op.b.shape[-2:], op.b.dtype.bits).dims[-1][0].size
-    return _plan(m, n, k, op.a.dtype.name, op.a.dtype.bits, groups, op.policy, panel)
+    # ptxas gives the whole kernel an equal share of the registers, whatever setmaxnreg says (C7602), and an
+    # instruction's accumulators must fit.
+    share = min(65536 // (threads + PRODUCER) // 8 * 8, 255)
+    most = min(MOST_COLUMNS, (share - WORKING) * 2 * 32 // op.c.dtype.bits)
+    return _plan(m, n, k, op.a.dtype.name, op.c.dtype.bits, groups, op.policy, panel, most)
 
 
 def _check_types(op: tile.Gemm) -> None:
@@ -121,32 +127,40 @@ def _check_types(op: tile.Gemm) -> None:
 
 
 @lru_cache(maxsize=64)
-def _plan(m: int, n: int, k: int, kind: str, bits: int, groups: int, policy: str, panel: int) -> GemmPlan:
-    """`panel`: the columns of B that stay together."""
+def _plan(
+    m: int, n: int, k: int, kind: str, accumulator_bits: int, groups: int, policy: str, panel: int, most: int
+) -> GemmPlan:
+    """`panel`: the columns of B that stay together. `most`: the columns that an instruction may have."""
     fits, reasons = [], []
     for gn in range(1, groups + 1):
         gm, rest = divmod(groups, gn)
         if rest:
             continue
         reason = _misfit(m / gm, n / gn, KINDS[kind], panel if gn > 1 else 1)
+        if not reason and not _columns(n // gn, KINDS[kind], panel, most):
+            reason = f"and an instruction has {most} columns at most"
+        words = m * n * accumulator_bits // (32 * 128 * groups)
+        if not reason and words + WORKING > REGISTERS[groups][1]:
+            reason = f"which takes {words} of a thread's {REGISTERS[groups][1]} registers"
         reasons.append(f"{gm}x{gn} leaves each {m / gm:g}x{n / gn:g}, {reason}")
         if not reason:
             fits.append((gm, gn))
     if not fits:
         raise LayoutError(f"{m}x{n} over {groups} warpgroups: {'; '.join(reasons)}")
     gm, gn = fits[-1] if policy == "full_col" else fits[0]
+    bits = DTYPES[kind].bits
     step = ATOM_K_BYTES * 8 // bits
     c = wgmma_accumulator((m, n), (gm, gn))
     a = wgmma_operand_a((m, k), bits, (gm, gn))
-    return GemmPlan(f"m64n{n // gn}k{step}", (m, n, k), (m // gm // ROWS, 1, k // step), (gm, gn), step, a, a, c)
+    columns = _columns(n // gn, KINDS[kind], panel, most)
+    repeats = (m // gm // ROWS, n // gn // columns, k // step)
+    return GemmPlan(f"m64n{columns}k{step}", (m, n, k), repeats, (gm, gn), step, a, a, c)
 
 
 def _misfit(m: float, n: float, kind: _Kind, panel: int) -> str:
     """Why a warpgroup can't have m×n of the accumulator; "" if it can."""
     if m % ROWS:
         return f"and rows come in blocks of {ROWS}"
-    if n > MOST_COLUMNS:
-        return f"and an instruction has {MOST_COLUMNS} columns at most"
     step = 8 if n <= 32 else kind.step
     if n % step:
         return f"and columns come in steps of {step}"
@@ -155,13 +169,22 @@ def _misfit(m: float, n: float, kind: _Kind, panel: int) -> str:
     return ""
 
 
+def _columns(n: int, kind: _Kind, panel: int, most: int) -> int:
+    """Of each of the equal instructions that share n columns, as few as possible; 0 if there are none."""
+    for count in range(-(-n // most), n // 8 + 1):
+        if n % count == 0 and not _misfit(ROWS, n // count, kind, panel if count > 1 else 1):
+            return n // count
+    return 0
+
+
 # Lowering ------------------------------------------------------------------------------------------------------------
 
 
 def async_gemm(low: Lowering, op: roles.AsyncGemm) -> tuple[Value, ...]:
     """The one thread operation."""
     plan = plan_wgmma(op, low.threads)
-    (m, n, _), (blocks, _, steps), (gm, gn), step = plan.shape, plan.repeats, plan.warps, plan.step
+    (m, n, _), (blocks, strips, steps), (gm, gn), step = plan.shape, plan.repeats, plan.warps, plan.step
+    columns = n // gn // strips
     group = warpgroup(low)
     b = _Operand(low, op.b, op.b_slot, k_dim=1 if op.transpose_b else 0)
     b_part = low.b.floordiv(group, gm) if gn > 1 else None
@@ -183,10 +206,11 @@ def async_gemm(low: Lowering, op: roles.AsyncGemm) -> tuple[Value, ...]:
         tuple(low.get(v) for v in (op.a, op.b) if isinstance(v.type, BufferType)),
         (op.a.dtype, op.b.dtype),
         op.c.dtype,
-        n // gn,
+        columns,
         step,
         a_offsets,
-        tuple(b.offset(0, step * k) >> 4 for k in range(steps)),
+        tuple(b.offset(columns * strip, step * k) >> 4 for strip in range(strips) for k in range(steps)),
+        strips=strips,
         c=None if cleared else low.get(op.c),
         scale_d=None if cleared else scale_d,
         transpose_a=transpose_a,

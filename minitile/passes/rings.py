@@ -2,7 +2,8 @@
 
 A copy from a tensor into a whole shared buffer becomes the producer's if
 
-* TMA can make it: 16-byte strides, boxes of at most 256 rows, no gather, the element type as it is;
+* TMA can make it: 16-byte strides, boxes of at most 256 rows (more in equal parts of whole 8 rows), no gather, the
+  element type as it is;
 * nothing else writes the buffer, and whatever reads it stands behind the copy, in its block or further inside: nothing
   passes from one iteration to the next;
 * the kernel does not write the tensor;
@@ -133,7 +134,8 @@ def check_tma(kernel: Kernel, copy: tile.Copy, facts: Facts) -> None:
         raise Refused(f"the copy of {copy.src.name} turns it")
     if any(isinstance(i.type, TileType) for i in copy.src_indices):
         raise Refused(f"the copy of {copy.src.name} gathers")
-    if shape[0] > BOX or shape[1] * dtype.bytes % 32:
+    parts = -(-shape[0] // BOX)
+    if shape[0] % parts or (parts > 1 and shape[0] // parts % 8) or shape[1] * dtype.bytes % 32:
         raise Refused(f"a box of {shape[0]}x{shape[1]} is not TMA's")
     if len(copy.src.shape) > 1:
         last = copy.src.shape[-1]

@@ -39,7 +39,12 @@ from minitile.passes.rings import Clock, Refused, Ring, Rings, find_rings
 from minitile.passes.rules import Rules
 
 PRODUCER = 128  # threads of the producer's warpgroup
-REGISTERS = {1: (56, 256), 2: (40, 232), 3: (32, 160)}  # of a thread, by consumer warpgroups: producer, consumers
+REGISTERS = {
+    1: (56, 256),
+    2: (40, 232),
+    3: (32, 160),
+    4: (24, 112),
+}  # of a thread, by consumer warpgroups: producer, consumers
 
 State = dict[Clock, tuple[Value, Value]]  # slot and phase
 

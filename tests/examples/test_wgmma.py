@@ -178,6 +178,23 @@ def test_splits(split, tb):
     assembles(kernel)
 
 
+STRIPS = [  # M, N, threads, columns of an instruction (where N is contiguous: in whole panels)
+    (192, 256, 384, 128, 128),
+    (256, 160, 512, 80, 32),
+    (64, 320, 128, 160, 64),
+]
+
+
+@pytest.mark.parametrize("tb", [False, True])
+@pytest.mark.parametrize("tiles", STRIPS, ids=str)
+def test_strips(tiles, tb):
+    """More columns than one instruction may have: two side by side."""
+    m, n, threads, *columns = tiles
+    kernel = check("bf16", "bf16", "f32", m, n, 32, False, tb, block_M=m, block_N=n, threads=threads)
+    assert f"m64n{columns[not tb]}k16" in kernel.asm["ptx"]
+    assembles(kernel)
+
+
 @lru_cache
 def make_from_registers(a, b, into):
     """C = A · (B₀ + B₁ + …), A once in registers. Its conversion stands in front of the loop."""
@@ -300,7 +317,7 @@ REFUSED = {  # what wgmma can't take: the same kernel by mma.sync, and the reaso
     "K-major fp8": (("e4m3", "e4m3", "f32", False, False), {}, "K must be contiguous for e4m3"),
     "K-major int8": (("s8", "s8", "s32", True, True), {}, "K must be contiguous for i8"),
     "K-major tf32": (("tf32", "tf32", "f32", True, True), {}, "K must be contiguous for f32"),
-    "columns": (("bf16", "bf16", "f32"), {"block_N": 272, "threads": 256, "block_M": 128}, "box"),
+    "columns": (("bf16", "bf16", "f32"), {"block_N": 512}, "takes 256 of a thread's 256 registers"),
     "columns of integers": (("s8", "s8", "s32"), {"block_N": 40}, "steps of 16"),
     "threads": (("bf16", "bf16", "f32"), {"threads": 64}, "64 threads are not whole warpgroups"),
     "warpgroups": (("bf16", "bf16", "f32"), {"threads": 640, "block_M": 160, "block_N": 160}, "more than 4 warpgroups"),

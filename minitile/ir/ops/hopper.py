@@ -192,14 +192,14 @@ class SetMaxRegisters(Op, name="set_max_registers", stage="both", uniform=True):
 
 
 class Wgmma(Op, name="wgmma", stage="thread"):
-    """One commit group: for each block of 64 rows and each step of K,  c += a · b  by the warpgroup.
+    """One commit group: for each block of 64 rows, strip of n columns and step of K,  c += a · b  by the warpgroup.
 
-    a and b are shared-memory descriptors (i64); block m, step k reads a + a_offsets[m * steps + k] and
-    b + b_offsets[k], in units of 16 bytes. Or a is registers: the fragments of block m, step k in that order, which
+    a and b are shared-memory descriptors (i64); step k reads a + a_offsets[block * steps + k] and
+    b + b_offsets[strip * steps + k], in units of 16 bytes. Or a is registers: the fragments by block and step, which
     must stay as they are until the token is awaited. `dtypes` are those of a and b.
 
-    c holds n/2 elements of dtype `into` a block; without c, or where `scale_d` is false, the first step of K replaces
-    what the registers hold. The first result is in flight until the token is awaited.
+    c holds n/2 elements of dtype `into` by block and strip; without c, or where `scale_d` is false, the first step of K
+    replaces what the registers hold. The first result is in flight until the token is awaited.
     """
 
     a: Value = operand()
@@ -213,12 +213,20 @@ class Wgmma(Op, name="wgmma", stage="thread"):
     k: int = attr()
     a_offsets: tuple[int, ...] = attr()
     b_offsets: tuple[int, ...] = attr()
+    strips: int = attr(1)
     transpose_a: bool = attr(False)
     transpose_b: bool = attr(False)
 
     def infer(self) -> tuple[Type, ...]:
-        blocks = len(self.a_offsets) // len(self.b_offsets)
-        return (RegsType(blocks * self.n // 2, self.into), WGMMA_TOKEN)
+        return (RegsType(self.blocks * self.strips * self.n // 2, self.into), WGMMA_TOKEN)
+
+    @property
+    def steps(self) -> int:
+        return len(self.b_offsets) // self.strips
+
+    @property
+    def blocks(self) -> int:
+        return len(self.a_offsets) // self.steps
 
     def verify(self) -> None:
         if self.c is not None and self.c.type != self.results[0].type:

@@ -20,6 +20,7 @@ from minitile.passes.count_tokens import count_tokens
 from minitile.passes.cse import cse
 from minitile.passes.dead_code import dead_code
 from minitile.passes.delay_waits import delay_waits
+from minitile.passes.drop_turns import drop_turns
 from minitile.passes.flights import flights
 from minitile.passes.fragments_to_values import fragments_to_values
 from minitile.passes.induction import induction
@@ -88,6 +89,7 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     ("place_shared", place_shared),
     ("delay_waits", delay_waits),
     ("thread_barriers", thread_barriers),
+    ("drop_turns", drop_turns),
     ("proxy_fence", proxy_fence),
     ("count_tokens", count_tokens),
     ("induction", induction),

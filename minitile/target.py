@@ -47,7 +47,7 @@ class Target:
         return self.name
 
 
-_SM80 = frozenset({"cp_async", "ldmatrix", "mma_f16", "mma_bf16", "mma_tf32", "mma_int8"})
+_SM80 = frozenset({"cp_async", "ldmatrix", "mma_f16", "mma_bf16", "mma_tf32", "mma_int8", "warp_barrier"})
 _SM89 = _SM80 | {"mma_fp8"}
 _SM90A = _SM89 | {"stmatrix", "tma", "mbarrier", "wgmma", "setmaxnreg", "cluster"}
 _CDNA3 = frozenset({"mfma_f16", "mfma_bf16", "mfma_int8", "mfma_fp8", "lds_dma"})

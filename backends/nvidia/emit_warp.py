@@ -153,6 +153,9 @@ def _shuffle_narrow(w: Emitter, d: str, x: str, dtype: DType, move: Callable[[st
 
 
 def barrier(w: Emitter, op: thread.Barrier) -> None:
+    if op.each and op.threads == 32:
+        w.emit("bar.warp.sync 0xffffffff;")
+        return
     threads = "" if op.threads is None else f", {op.threads}"
     number = str(op.id)
     if op.each:

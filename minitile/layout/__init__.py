@@ -29,7 +29,7 @@ from minitile.layout.atoms import (
     wgmma_operand_a,
 )
 from minitile.layout.blocked import blocked, coalesced, replicated, row_blocked
-from minitile.layout.convert import LaneMove, conversion, lane_exchange, register_permutation
+from minitile.layout.convert import LaneMove, conversion, lane_exchange, register_permutation, stays_in_warps
 from minitile.layout.ldmatrix import (
     MatrixAccess,
     MatrixPlan,
@@ -92,6 +92,7 @@ __all__ = [
     "replicated",
     "row_blocked",
     "row_major",
+    "stays_in_warps",
     "stmatrix_plan",
     "swizzled",
     "thread_bits",

@@ -106,6 +106,16 @@ def lane_exchange(src: Layout, dst: Layout) -> tuple[LaneMove, ...] | None:
     return tuple(out)
 
 
+@lru_cache(maxsize=4096)
+def stays_in_warps(src: Layout, dst: Layout) -> bool:
+    """Whether each warp has the same elements in both, and nobody else has them."""
+    _same_shape(src, dst)
+    exact = all(layout.covers_exactly() and not layout.is_replicated() for layout in (src, dst))
+    same = (src.num_lanes, src.num_warps) == (dst.num_lanes, dst.num_warps)
+    # Of an exact tiling by sums, one part says what the other is.
+    return exact and same and offsets(src.warp, src.rank) == offsets(dst.warp, dst.rank)
+
+
 def conversion(src: Layout, dst: Layout) -> str:
     """The cheapest way from `src` to `dst`: "identity", "registers", "lanes" or "shared"."""
     moves = register_permutation(src, dst)

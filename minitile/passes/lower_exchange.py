@@ -2,8 +2,9 @@
 
 A reduction folds a thread's own registers first, in halves; then lanes, by butterfly shuffles over the lane digits of
 the dimension; then warps, through shared memory. A conversion is renaming when each thread already has what it needs,
-one shuffle a register when it stays in the warp, else a round trip through shared memory. The barriers around scratch
-buffers are the business of `thread_barriers`, which sees the accesses."""
+one shuffle a register where each comes from one other lane, else a round trip through shared memory. The barriers
+around scratch buffers are the business of `thread_barriers`, which sees the accesses; where each warp reads only what
+it has written itself, the buffer says so, and no others are waited for."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, thread, tile
 from minitile.ir.types import DTYPES, BufferType, DType, TileType, f32, u8
-from minitile.layout import Layout, lane_exchange, register_permutation
+from minitile.layout import Layout, lane_exchange, register_permutation, stays_in_warps
 from minitile.layout.access import vector_runs, vector_width
 from minitile.layout.shared import SharedLayout, row_major
 from minitile.passes.affine import Affine
@@ -203,6 +204,9 @@ def through_shared(low: Lowering, value: Value, src: Layout, dst: Layout) -> Val
     pad = 0 if len(src.shape) < 2 else max(1, 128 // dtype.bits)
     shared = row_major(src.shape, dtype.bits, pad)
     buffer = scratch(low, shared, dtype, "exchange")
+    if low.target.has("warp_barrier") and stays_in_warps(src, dst):
+        assert isinstance(buffer.op, tile.Alloc)
+        buffer.op.shared_by = low.target.lanes
     emit_store(
         low,
         plan_whole(low, buffer, shared, src, writes=True),

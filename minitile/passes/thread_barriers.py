@@ -67,7 +67,8 @@ def thread_barriers(kernel: Kernel, context: PassContext) -> None:
             walk.fixed.remove((branch, None))
     groups = {op: group for op, group in before if group is not None}
     if groups:
-        first = _free_numbers(kernel, kernel.attrs["threads"] // min(groups.values()))
+        numbered = [group for group in groups.values() if group > context.target.lanes]  # a warp needs no number
+        first = _free_numbers(kernel, kernel.attrs["threads"] // min(numbered)) if numbered else GROUPS
         groups_at = {op: (first, group) for op, group in groups.items()}
     else:
         groups_at = {}

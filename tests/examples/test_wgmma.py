@@ -242,10 +242,10 @@ def test_a_from_registers(form, schedule):
 
 
 @lru_cache
-def make_chain(kind):
+def make_chain(kind, policy="Square"):
     """O = (Q · Kᵀ) · Vᵀ, blocks of K and V one after the other; what lies between goes from one gemm's accumulator to
     the next one's A, in `kind`."""
-    element = ELEMENT[kind][0]
+    element, split = ELEMENT[kind][0], getattr(T.GemmWarpPolicy, policy)
 
     @mt.kernel
     def chain(
@@ -271,25 +271,29 @@ def make_chain(kind):
             T.clear(out)
             for s in T.Pipelined(T.ceildiv(S, block_S), num_stages=2):
                 T.copy(K[s * block_S, 0], K_shared)
-                T.gemm(Q_shared, K_shared, between, transpose_B=True, clear_accum=True)
+                T.gemm(Q_shared, K_shared, between, transpose_B=True, clear_accum=True, policy=split)
                 for i, j in T.Parallel(block_M, block_S):
                     between[i, j] /= 8
                 T.copy(between, weights)
                 T.copy(V[bx * block_N, s * block_S], V_shared)
-                T.gemm(weights, V_shared, out, transpose_B=True)
+                T.gemm(weights, V_shared, out, transpose_B=True, policy=split)
             T.copy(out, O[by * block_M, bx * block_N])
 
     return chain
 
 
 @pytest.mark.parametrize("schedule", ["lazy", "eager", "random"])
-@pytest.mark.parametrize("kind", ["bf16", "f16", "e4m3", "e5m2", "tf32"])
-def test_accumulator_to_operand(kind, schedule):
-    """The accumulator lies as the A of 16-bit operands; for the others it goes from thread to thread."""
+@pytest.mark.parametrize(
+    ("kind", "policy"),
+    [*((kind, "Square") for kind in ("bf16", "f16", "e4m3", "e5m2", "tf32")), ("bf16", "FullCol"), ("e4m3", "FullCol")],
+)
+def test_accumulator_to_operand(kind, policy, schedule):
+    """The accumulator lies as the A of 16-bit operands; for the others it goes from thread to thread in the warp. Where
+    warpgroups have columns, each needs the others' as well: they meet, and can take no turns."""
     rng = np.random.default_rng(0)
     q, k, v = (values(rng, shape, kind) for shape in ((128, 64), (192, 64), (32, 192)))
     out = poisoned((128, 32))
-    kernel = make_chain(kind).compile(q, k, v, out, target="sm_90a")
+    kernel = make_chain(kind, policy).compile(q, k, v, out, target="sm_90a")
     assert "wgmma.mma_async" in kernel.asm["ptx"], kernel.notes
     kernel.simulate(q, k, v, out, schedule=schedule, seed=1)
     element = ml_dtypes.finfo(ELEMENT[kind][1]).dtype if kind != "tf32" else np.float32

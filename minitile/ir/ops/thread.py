@@ -353,7 +353,7 @@ class ShuffleXor(Op, name="shuffle_xor", stage="thread", pure=True):
 
 class Barrier(Op, name="barrier", stage="thread", uniform=True):
     """bar.sync id, threads. `threads` None: all of the CTA. `each`: every group of that many consecutive threads meets
-    by itself, the first one at the barrier `id`, the next one at id + 1, …"""
+    by itself, the first one at the barrier `id`, the next one at id + 1, …; warps without a number."""
 
     id: int = attr(0)
     threads: int | None = attr(None)

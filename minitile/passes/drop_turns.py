@@ -1,0 +1,53 @@
+"""Warpgroups take no turns where they meet in the middle of one: on thread IR, behind `thread_barriers`.
+
+    named_barrier %mine                                %s = wgmma …
+    %s = wgmma …                                       barrier {id = 1, threads = 256}
+    barrier {id = 1, threads = 256}             →      %o = wgmma …
+    %o = wgmma …
+    named_barrier %next {arrive}
+
+Who has the turn passes it on behind the barrier, for which it waits for those who wait for the turn. What makes them
+meet (a conversion that goes from warpgroup to warpgroup, a sum over rows) is known only now.
+"""
+
+from __future__ import annotations
+
+from minitile.ir.core import Block, Kernel, Op
+from minitile.ir.ops import hopper, roles, thread
+from minitile.passes.manager import PassContext
+
+
+def drop_turns(kernel: Kernel, context: PassContext) -> None:
+    """The pass."""
+    for op in kernel.walk():
+        if isinstance(op, roles.ByRole):
+            for region in op.regions:
+                if _meets_in_turn(region):
+                    _drop(region)
+
+
+def _meets_in_turn(block: Block) -> bool:
+    having = False
+    for op in block.ops:
+        if isinstance(op, hopper.NamedBarrier):
+            having = not op.arrive
+        elif having and any(map(_all_meet, _walk(op))):
+            return True
+        if any(map(_meets_in_turn, op.regions)):
+            return True
+    return False
+
+
+def _all_meet(op: Op) -> bool:
+    return isinstance(op, thread.Barrier) and not op.each
+
+
+def _drop(block: Block) -> None:
+    block.ops = [op for op in block.ops if not isinstance(op, hopper.NamedBarrier)]
+    for op in block.ops:
+        for region in op.regions:
+            _drop(region)
+
+
+def _walk(op: Op) -> list[Op]:
+    return [op, *(inner for region in op.regions for inner in region.walk())]

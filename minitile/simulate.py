@@ -81,13 +81,9 @@ def simulate(
 def _run(vendor: str, info: LaunchInfo, text: str, grid: Any, given: list[Any], *how: Any) -> Report:
     schedule, seed, check = how
     if vendor == "amd":  # whose shared memory is declared in the text
-        import minitile.runtime.sim as sim
+        from minitile.runtime.sim import run_gcn
 
-        run_gcn: Any = getattr(sim, "run_gcn", None)
-        if run_gcn is None:
-            raise SimulationError("there is no simulator for GCN assembly yet")
-        report: Report = run_gcn(text, info.entry, grid, info.block, given, schedule=schedule, seed=seed, check=check)
-        return report
+        return run_gcn(text, info.entry, grid, info.block, given, schedule=schedule, seed=seed, check=check)
     from minitile.runtime.sim import run_ptx
 
     return run_ptx(

@@ -64,11 +64,12 @@ def plan_gemm(op: tile.Gemm, threads: int, target: Target) -> GemmPlan:
     n = b[0] if op.transpose_b else b[1]
     dtype, accumulator = op.a.dtype, op.c.dtype
     takes = _ACCUMULATOR.get(dtype.name)
-    if takes != accumulator.name or (dtype.name in _OCP_FP8 and not target.has("mfma_fp8")):
+    ocp = dtype.name in _OCP_FP8 and not target.has("mfma_fp8")
+    if takes != accumulator.name or ocp:
         raise TypeMismatchError(
             f"no mfma on {target} multiplies {dtype} by {op.b.dtype} into {accumulator}",
             op.loc,
-            hint=f"accumulators for {dtype}: {takes or 'none'}",
+            hint="its fp8 formats are not the OCP ones: cast to float16" if ocp else f"accumulators: {takes or 'none'}",
         )
     in_registers = isinstance(op.a.type, TileType) or isinstance(op.b.type, TileType)
     try:

@@ -160,11 +160,13 @@ def note(low: Lowering, op: Op, tensor: Value, reason: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """Where boxes go: the tensor, the start in each of its dimensions, which tile dimension runs along each."""
+    """Where boxes go: the tensor, the tile's start in each of its dimensions, which tile dimension runs along each, the
+    tile's shape; and how they are combined with what is there (None: not at all)."""
 
     tensor: Value
     starts: Sequence[Affine]
     dims: tile.Dims
+    shape: tuple[int, ...]
     kind: str | None
 
     def box(self, shape: Sequence[int]) -> tuple[int, ...]:
@@ -181,15 +183,18 @@ def emit_box(
     offset: Value | int,
     leader: Value,
 ) -> Value:
-    """The token of one box of `shape`, from `offset` bytes into a version of the buffer to `moved` from the start."""
+    """The token of one box of `shape`, from `offset` bytes into a version of the buffer to `moved` from the start. One
+    that may lie outside altogether is left out: TMA could make nothing of the map of a tensor without elements."""
     b, shared = low.b, shared_layout(buffer)
     address = low.in_entry(("buffer", buffer), lambda b: b.emit(thread.BufferAddress(low.get(buffer))).result)
     if slot is not None:
         address = b.add(address, b.mul(low.get(slot), shared.stage_bytes))
     at = []
-    for start, t in zip(target.starts, target.dims, strict=True):
-        value = low.emit(start)
-        at.append(value if t is None else b.add(value, moved[t]))
+    for d, (start, t) in enumerate(zip(target.starts, target.dims, strict=True)):
+        at.append(low.emit(start) if t is None else b.add(low.emit(start), moved[t]))
+        size = size_of(low, target.tensor, d)
+        if not low.facts.less(start if t is None else start + (target.shape[t] - 1), size):
+            leader = b.and_(leader, b.compare("lt", at[-1], low.emit(size)))
     map_ = tensor_map(low, target.tensor, target.box(shape), shared.swizzle.width)
     fields = {
         "address": b.add(address, offset),
@@ -219,7 +224,7 @@ def copy(low: Lowering, op: tile.Copy) -> bool:
     except Refused as reason:
         note(low, op, op.dst, reason)
         return False
-    store_matrix(low, _Target(op.dst, starts, op.dst_dims, None), op.src, op.src_slot)
+    store_matrix(low, _Target(op.dst, starts, op.dst_dims, op.shape, None), op.src, op.src_slot)
     return True
 
 
@@ -239,7 +244,7 @@ def combine(low: Lowering, op: tile.AtomicRmw) -> bool:
     except Refused as reason:
         note(low, op, op.mem, reason)
         return False
-    store_matrix(low, _Target(op.mem, starts, op.dims, op.kind), load.mem, load.slot)
+    store_matrix(low, _Target(op.mem, starts, op.dims, load.shape, op.kind), load.mem, load.slot)
     return True
 
 
@@ -313,7 +318,7 @@ def stage(low: Lowering, op: tile.Store | tile.AtomicRmw, kind: str | None) -> b
         note(low, op, op.mem, reason)
         return False
     buffer = staging(low, parts.shared, op, versions)
-    emit_parts(low, parts, _Target(op.mem, starts, op.dims, kind), buffer, versions, low.get(op.value))
+    emit_parts(low, parts, _Target(op.mem, starts, op.dims, op.value.shape, kind), buffer, versions, low.get(op.value))
     return True
 
 

@@ -1,6 +1,7 @@
 """How results leave on sm_90a: stmatrix, stores and reductions by TMA, in the simulator with every access checked.
 
-Sizes that are no multiples of the tile, all schedules, each line that synchronises deleted in turn.
+Sizes that are no multiples of the tile, all schedules, each line that synchronises deleted in turn. With MINITILE_GPU=1
+the same kernels run on the GPU.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from deletions import deletions
-from support import poisoned, random
+from support import USE_GPU, on_device, on_host, poisoned, random
 
 import minitile as mt
 import minitile.language as T
@@ -25,6 +26,24 @@ def close(got, exact, bound: float) -> bool:
     return bool(np.linalg.norm(got.astype(np.float64) - exact) <= bound * max(np.linalg.norm(exact), 1e-30))
 
 
+def launch(function, arrays, schedule: str = "lazy", **tiles) -> mt.CompiledKernel:
+    """Run the kernel on the arrays. What sm_90a's code of it is."""
+    kernel = function.compile(*arrays, target="sm_90a", **tiles)
+    if not USE_GPU:
+        kernel.simulate(*arrays, schedule=schedule, seed=1)
+        return kernel
+    if schedule != "lazy":
+        pytest.skip("a GPU has a schedule of its own")
+    there = [on_device(array) for array in arrays]
+    function(*there, **tiles)
+    for array, result in zip(arrays, there, strict=True):
+        array[...] = on_host(result)
+    return kernel
+
+
+needs_simulator = pytest.mark.skipif(USE_GPU, reason="looks for races")
+
+
 def matrices(m: int, n: int, k: int):
     rng = np.random.default_rng(0)
     a, b = random(rng, (m, k), BF16), random(rng, (n, k), BF16)
@@ -37,8 +56,7 @@ def multiply(m: int, n: int, k: int = 64, result: str = "bf16", schedule: str = 
     a, b, exact = matrices(m, n, k)
     c = poisoned((m, n), element)
     make = gemm.make_gemm(T.bfloat16, T.float32, dtype, False, True)
-    kernel = make.compile(a, b, c, target="sm_90a", **{**TILES, **tiles})
-    kernel.simulate(a, b, c, schedule=schedule, seed=3)
+    kernel = launch(make, (a, b, c), schedule, **{**TILES, **tiles})
     assert close(c, exact, bound)
     return kernel
 
@@ -82,8 +100,7 @@ def test_rows_that_tma_cannot_take():
     kernel = gemm.make_gemm(T.bfloat16, T.float32, T.float32, False, True)
     a, b, exact = matrices(65, 37, 64)
     c = poisoned((65, 37))
-    compiled = kernel.compile(a, b, c, target="sm_90a", **TILES)
-    compiled.simulate(a, b, c)
+    compiled = launch(kernel, (a, b, c), **TILES)
     assert close(c, exact, 1e-6)
     assert count(compiled, "bulk.tensor.2d.global") == 0
     assert any("the rows of C may not be multiples of 16 bytes" in text for text in compiled.notes)
@@ -134,8 +151,7 @@ def two_results(
 def test_staging_buffers_share_their_place(schedule):
     a, b, exact = matrices(200, 104, 128)
     c, d = poisoned((200, 104), BF16), poisoned((200, 104))
-    kernel = two_results.compile(a, b, c, d, target="sm_90a")
-    kernel.simulate(a, b, c, d, schedule=schedule, seed=1)
+    kernel = launch(two_results, (a, b, c, d), schedule)
     assert close(c, exact, 4e-3)
     assert close(d, exact, 1e-6)
     assert kernel.launch_info.dynamic_shared == 2 * (16384 + 12288) + 32768 + 32  # D's two versions hold C's
@@ -168,8 +184,7 @@ def split_k(
 def test_fragments_are_added_by_tma(schedule):
     a, b, exact = matrices(129, 72, 200)
     c = np.ones((129, 72), np.float32)
-    kernel = split_k.compile(a, b, c, target="sm_90a")
-    kernel.simulate(a, b, c, schedule=schedule, seed=1)
+    kernel = launch(split_k, (a, b, c), schedule)
     assert close(c - 1, exact, 1e-6)
     assert count(kernel, "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add") == 2
     assert count(kernel, " red.") == 0
@@ -207,8 +222,7 @@ def test_shared_tiles_are_combined(kind, dtype, element, by_tma, schedule):
     apply = {"add": np.add, "max": np.maximum, "min": np.minimum}[kind]
     wide = np.int64 if element is np.int32 else np.float32
     wanted = apply(a.astype(wide), c.astype(wide)).astype(element)
-    kernel = make_combine(kind, dtype).compile(a, c, d, target="sm_90a")
-    kernel.simulate(a, c, d, schedule=schedule, seed=1)
+    kernel = launch(make_combine(kind, dtype), (a, c, d), schedule)
     assert np.array_equal(c, wanted)
     assert np.array_equal(d, a)
     assert (count(kernel, f"cp.reduce.async.bulk.tensor.2d.global.shared::cta.{kind}") > 0) == by_tma
@@ -259,8 +273,7 @@ def read_back(m: int):
 @pytest.mark.parametrize("m", [0, 1, 32, 77])
 def test_what_was_stored_is_read_back(m, schedule):
     arrays, holds = read_back(m)
-    kernel = back_and_forth.compile(*arrays, target="sm_90a")
-    kernel.simulate(*arrays, schedule=schedule, seed=1)
+    kernel = launch(back_and_forth, arrays, schedule)
     assert holds(arrays)
     assert count(kernel, "cp.async.bulk.tensor.2d.global") == 1
     assert count(kernel, "cp.async.bulk.tensor.1d.global") == 1
@@ -268,6 +281,26 @@ def test_what_was_stored_is_read_back(m, schedule):
     assert count(kernel, "cp.async.bulk.wait_group.read 0;") == 1  # for the kernel's end
 
 
+@mt.kernel
+def fill_ones(C: T.Tensor(("M", "N"), T.float32)):
+    with T.Kernel(2, threads=128) as bx:
+        S = T.alloc_shared((32, 32), T.float32)
+        T.fill(S, 1)
+        T.copy(S, C[bx * 32, 0])
+
+
+@pytest.mark.parametrize("shape", [(0, 32), (5, 0), (31, 4), (33, 40), (64, 32)])
+def test_tensors_that_end_before_the_box(shape):
+    """Of a tensor without elements there is no tensor map, but the kernel runs."""
+    c = poisoned(shape)
+    kernel = launch(fill_ones, (c,))
+    inside = np.zeros(shape, bool)
+    inside[:, :32] = True
+    assert np.all(np.where(inside, c == 1, np.isnan(c)))
+    assert count(kernel, "bulk.tensor.2d.global") == 1
+
+
+@needs_simulator
 def test_deletions_around_stores_are_missed():
     arrays, holds = read_back(77)
     tried, unmissed = deletions(back_and_forth.compile(*arrays, target="sm_90a"), arrays, holds)
@@ -275,6 +308,7 @@ def test_deletions_around_stores_are_missed():
     assert unmissed == []
 
 
+@needs_simulator
 @pytest.mark.slow
 def test_deletions_around_two_results_are_missed():
     a, b, exact = matrices(128, 96, 256)
@@ -329,8 +363,7 @@ def persistent(
 def test_persistent(m, n, k, schedule):
     a, b, exact = matrices(m, n, k)
     c = poisoned((m, n), BF16)
-    kernel = persistent.compile(a, b, c, target="sm_90a")
-    kernel.simulate(a, b, c, schedule=schedule, seed=1)
+    kernel = launch(persistent, (a, b, c), schedule)
     assert close(c, exact, 4e-3)
     lines = kernel.asm["ptx"].splitlines()
     stores = [n for n, line in enumerate(lines) if "bulk.tensor.2d.global" in line]
@@ -341,6 +374,7 @@ def test_persistent(m, n, k, schedule):
     assert [lines[n].strip() for n in waits if n > stores[-1]] == ["cp.async.bulk.wait_group.read 0;"]
 
 
+@needs_simulator
 @pytest.mark.slow
 def test_deletions_in_a_persistent_kernel_are_missed():
     a, b, exact = matrices(130, 192, 128)

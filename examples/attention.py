@@ -31,6 +31,8 @@ def attention(
     B, H, S, _ = Q.shape
     scale = math.log2(math.e) / math.sqrt(D)  # exponentials are powers of two
     with T.Kernel(T.ceildiv(S, block_M), H, B, threads=threads) as (bx, by, bz):
+        if causal:  # the longest rows of blocks first, so that the short ones fill the gaps at the end
+            bx = T.ceildiv(S, block_M) - 1 - bx
         Q_shared = T.alloc_shared((block_M, D), T.bfloat16)
         K_shared = T.alloc_shared((block_N, D), T.bfloat16)
         V_shared = T.alloc_shared((block_N, D), T.bfloat16)

@@ -23,6 +23,7 @@ from minitile.passes.delay_waits import delay_waits
 from minitile.passes.drop_turns import drop_turns
 from minitile.passes.flights import flights
 from minitile.passes.fragments_to_values import fragments_to_values
+from minitile.passes.guard_masks import guard_masks
 from minitile.passes.induction import induction
 from minitile.passes.infer_layouts import infer_layouts
 from minitile.passes.late_waits import late_waits
@@ -69,6 +70,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("skew", skew),
     ("late_waits", late_waits),
     ("software_pipeline", software_pipeline),
+    ("guard_masks", guard_masks),
     ("simplify", simplify),
     ("flights", flights),
     ("infer_layouts", infer_layouts),
@@ -110,6 +112,7 @@ OPTIONAL = frozenset(
         "spread_copies",
         "unroll",
         "induction",
+        "guard_masks",
         "skew",
     }
 )

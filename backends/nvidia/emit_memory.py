@@ -114,9 +114,6 @@ def _load_bools(w: Emitter, op: thread.LoadMem, opcode: str, places: list[str], 
 def _moved(place: str, by: int) -> str:
     """An address operand, some bytes further on."""
     base, _, offset = place[1:-1].partition("+")
-    if not offset and "-" in base:
-        base, _, offset = base.partition("-")
-        offset = "-" + offset
     return at(base, int(offset or 0) + by)
 
 

@@ -79,10 +79,8 @@ def is_register(operand: str) -> bool:
 
 
 def at(base: str, offset: int) -> str:
-    """The address operand base + offset bytes."""
-    if offset == 0:
-        return f"[{base}]"
-    return f"[{base}+{offset}]" if offset > 0 else f"[{base}{offset}]"
+    """The address operand base + offset bytes: `[r+-8]` where that is negative (ptxas refuses `[r-8]`)."""
+    return f"[{base}+{offset}]" if offset else f"[{base}]"
 
 
 def braces(operands: list[str]) -> str:

@@ -391,9 +391,9 @@ class _OperandReader:
         return Symbol(token, self.offset())
 
     def offset(self) -> int:
-        """An optional constant after a name: `+4`, `-4`, `+-4`."""
+        """An optional constant after a name: `+4`, `+-4`; ptxas refuses `-4`."""
         total = 0
-        while self.peek() in ("+", "-"):
+        while self.peek() == "+":
             sign = 1
             while self.peek() in ("+", "-"):
                 sign = -sign if self.next() == "-" else sign

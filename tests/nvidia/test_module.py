@@ -106,7 +106,7 @@ def test_literals() -> None:
 
 def test_addresses_and_names() -> None:
     assert at("%a", 0) == "[%a]"
-    assert at("%a", -4) == "[%a-4]"
+    assert at("%a", -4) == "[%a+-4]"
     assert at("smem", 16) == "[smem+16]"
     assert identifier("x_1") == "x_1"
     assert identifier("_x") == "v_x"

@@ -29,19 +29,24 @@ ATTENTIONS = [
 ]
 
 
+SMALL = os.environ.get("MINITILE_TARGET") == "sm_80"  # less shared memory, fewer registers for a thread's tile
+
+
 def main(what: str = "") -> None:
     if what in ("", "gemm"):
-        names = ("block_M", "block_N", "block_K", "num_stages", "threads")
         for tiles in GEMMS:
+            named = dict(zip(("block_M", "block_N", "block_K", "num_stages", "threads"), tiles, strict=True))
+            named["num_stages"] = min(named["num_stages"], 3 if SMALL else 4)
             for size in SIZES:
                 for form, panel in ((True, 10), (False, 0)):
-                    found = gemm.run(*size, tb=form, panel=panel, **dict(zip(names, tiles, strict=True)))
+                    found = gemm.run(*size, tb=form, panel=panel, **named)
                     report(f"gemm {'NT' if form else 'NN'} {size} {tiles}", found, 4e-3)
     if what in ("", "attention"):
-        names = ("block_M", "block_N", "num_stages", "threads")
         for shape, tiles in ATTENTIONS:
+            named = dict(zip(("block_M", "block_N", "num_stages", "threads"), tiles, strict=True))
+            named["block_N"] = min(named["block_N"], 64 if SMALL else 128)
             for causal in (False, True):
-                found = attention.run(*shape, causal, **dict(zip(names, tiles, strict=True)))
+                found = attention.run(*shape, causal, **named)
                 report(f"attention {shape} {tiles}{' causal' if causal else ''}", found, 8e-3)
 
 

@@ -81,16 +81,14 @@ def test_gemm(torch, target, transposed, size, tiles):
     import minitile.language as T
 
     m, n, k = size
-    if target == "sm_80" and tiles[2] > 64:
-        pytest.skip("these tiles are for sm_90a")
     torch.manual_seed(0)
     a = torch.randn(m, k, device="cuda", dtype=torch.bfloat16)
     b = torch.randn(*((n, k) if transposed else (k, n)), device="cuda", dtype=torch.bfloat16)
     c = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-    names = ("block_M", "block_N", "block_K", "num_stages", "threads")
-    kernel = make_gemm(T.bfloat16, T.float32, T.bfloat16, False, transposed).compile(
-        a, b, c, target=target, **dict(zip(names, tiles, strict=True))
-    )
+    named = dict(zip(("block_M", "block_N", "block_K", "num_stages", "threads"), tiles, strict=True))
+    if target == "sm_80":
+        named["num_stages"] = min(named["num_stages"], 3)  # what its shared memory holds
+    kernel = make_gemm(T.bfloat16, T.float32, T.bfloat16, False, transposed).compile(a, b, c, target=target, **named)
     assert count_differences(torch, kernel.prepare(a, b, c), c) == 0
     exact = a.double() @ (b.t() if transposed else b).double()
     assert (c.double() - exact).norm() <= 4e-3 * exact.norm()

@@ -86,11 +86,11 @@ def test_lane_moves():
     np.testing.assert_array_equal(pulled, 100 + where)
     pushed = vector("ds_permute_b32 v4, v5, v3\ns_waitcnt lgkmcnt(0)", inputs)
     np.testing.assert_array_equal(pushed[where], 100 + LANE)
-    read = vector("v_readlane_b32 s4, v3, 17\nv_mov_b32 v4, 0\nv_writelane_b32 v4, s4, 5")
+    read = vector("v_readlane_b32 s4, v3, 17\nv_mov_b32 v4, 0\ns_nop 0\nv_writelane_b32 v4, s4, 5")
     np.testing.assert_array_equal(read, np.where(LANE == 5, 117, 0))
     first = vector(
         "s_mov_b64 s[6:7], exec\ns_lshl_b64 exec, s[6:7], 9\nv_readfirstlane_b32 s4, v3\n"
-        "s_mov_b64 exec, s[6:7]\nv_mov_b32 v4, s4"
+        "s_mov_b64 exec, s[6:7]\ns_nop 0\nv_mov_b32 v4, s4"
     )
     np.testing.assert_array_equal(first, 109)
     count = vector("v_mbcnt_lo_u32_b32 v4, -1, 0\nv_mbcnt_hi_u32_b32 v4, -1, v4")

@@ -9,6 +9,7 @@ r of the scalar file has code r, row r of the vector file `VECTOR + r`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,6 +36,16 @@ def fixed(value: Array) -> Read:
     return lambda m, sel: value
 
 
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """The register codes of a matrix instruction; `double`: f64, which has rules of its own."""
+
+    result: tuple[int, ...]
+    factors: tuple[int, ...]
+    addend: tuple[int, ...]
+    double: bool
+
+
 class Decoder:
     """Decodes the operands of one instruction."""
 
@@ -45,6 +56,8 @@ class Decoder:
         self.reads: set[int] = set()
         self.writes: set[int] = set()
         self.labels: dict[str, int] = {}
+        self.matrix: Matrix | None = None
+        self.target: int | None = None
         self.whole: set[int] = set()  # vector registers read in all lanes, whatever EXEC
 
     def error(self, message: str) -> SimulationError:

@@ -28,6 +28,7 @@ from . import (
 )
 
 # The modules of instructions register what they execute.
+from .hazards import find_hazards
 from .machine import Dim, Fault, Launch, Machine
 from .memory import GLOBAL_BASE, Global
 from .program import LDS_LIMIT, Program, load_program
@@ -126,6 +127,7 @@ def _run_grid(launch: Launch) -> None:
     total = launch.grid[0] * launch.grid[1] * launch.grid[2]
     groups = max(1, min(_BATCH_WAVES // launch.waves, _BATCH_LDS // max(launch.lds_size, 1)))
     report, code = launch.report, launch.program.code
+    executed = [0] * len(code)
     for first in range(0, total, groups):
         machine = Machine(launch, first, min(groups, total - first))
         if launch.check and launch.lds_size:
@@ -135,11 +137,15 @@ def _run_grid(launch: Launch) -> None:
             scheduler.run()
         except Fault:
             report.stopped = True
-        for step, times in zip(code, scheduler.counts.tolist(), strict=True):
-            if times:
-                report.instructions[step.ins.name] = report.instructions.get(step.ins.name, 0) + times
+        for index, times in enumerate(scheduler.counts.tolist()):
+            executed[index] += times
         if report.stopped:
-            return
+            break
+    for step, times in zip(code, executed, strict=True):
+        if times:
+            report.instructions[step.ins.name] = report.instructions.get(step.ins.name, 0) + times
+    if launch.check:
+        report.findings += find_hazards(launch.program, executed)
 
 
 def _granule(program: Program) -> int:

@@ -26,7 +26,7 @@ import numpy as np
 
 from ..scalars import Array, Sel
 from .convert import FP8
-from .decode import Decoder
+from .decode import VECTOR, Decoder, Matrix
 from .lds import consume
 from .syntax import Instruction, Literal, Operand, Reg
 from .table import Handler, instruction
@@ -209,6 +209,8 @@ def _mfma(ins: Instruction, d: Decoder) -> Handler:
     wide = 2 if tile.result == "f64" else 1
     results = d.result_words(ins.operands[0], len(where) * wide)
     addend, rows_c = _accumulator(d, ins.operands[3], where, tile)
+    codes = [tuple(VECTOR + row for row in rows) for rows in (results, [*rows_a, *rows_b], rows_c)]
+    d.matrix = Matrix(codes[0], codes[1], codes[2], tile.result == "f64")
     used += rows_c
     dtype = {"f32": np.float32, "f64": np.float64, "i32": np.int32}[tile.result]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import SimulationError
 from ..scalars import Array
-from .decode import VECTOR, Decoder
+from .decode import VECTOR, Decoder, Matrix
 from .memory import GLOBAL_BASE, GUARD
 from .parser import parse_module
 from .syntax import EXEC, VCC, Datum, Instruction, Kernel, Module, Reg
@@ -46,6 +46,8 @@ class Step:
     writes: frozenset[int]
     whole: frozenset[int]
     touched: frozenset[int]
+    matrix: Matrix | None = None
+    target: int | None = None  # where a branch goes
 
 
 @dataclass(slots=True, eq=False)
@@ -169,6 +171,7 @@ def load_program(text: str, entry: str) -> Program:
         run = factory(ins, decoder)
         reads, writes = frozenset(decoder.reads), frozenset(decoder.writes)
         program.code.append(Step(ins, run, reads, writes, frozenset(decoder.whole), reads | writes))
+        program.code[-1].matrix, program.code[-1].target = decoder.matrix, decoder.target
     return program
 
 

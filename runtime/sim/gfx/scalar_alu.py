@@ -455,7 +455,8 @@ def _target(ins: Instruction, d: Decoder) -> int:
     label = d.operand(0)
     if not isinstance(label, Word) or label.text not in d.labels:
         raise d.error(f"{ins.name} goes to {label}, which is no label of this kernel")
-    return d.labels[label.text]
+    d.target = d.labels[label.text]
+    return d.target
 
 
 @instruction(*_CONDITIONS)

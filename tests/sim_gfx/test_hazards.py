@@ -1,0 +1,113 @@
+"""Wait states: LLVM's code keeps them all, and with one fewer in any of its s_nops the checker reports."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from minitile.runtime.sim.gfx.hazards import find_hazards
+from minitile.runtime.sim.gfx.program import load_program
+
+from .gemm_ir import gemm_ir
+from .harness import assemble, lanes, text_of
+from .test_kernels import SOFTMAX
+from .test_llvm_operations import KERNEL
+
+OPERATION = """  %q = fdiv float %a, %b
+  %f = fptosi float %q to i32
+  %m = srem i32 %f, 12345
+  %r = atomicrmw add ptr addrspace(1) %pc, i32 %m syncscope("agent") monotonic
+  %c = sitofp i32 %r to float"""
+TEXTS = {
+    "softmax": SOFTMAX,
+    "gemm": gemm_ir(3),
+    "k": KERNEL.format(body=OPERATION, source="float", result="float", who="item", declarations=""),
+}
+
+
+def hazards(text, name):
+    program = load_program(text, name)
+    return find_hazards(program, [1] * len(program.code))
+
+
+@pytest.mark.parametrize(
+    ("name", "arch"), [("softmax", "gfx942"), ("softmax", "gfx950"), ("gemm", "gfx950"), ("k", "gfx942")]
+)
+def test_every_wait_state_of_llvm_is_needed(name, arch):
+    text = assemble(TEXTS[name], arch)
+    assert [str(finding) for finding in hazards(text, name)] == []
+    lines = text.split("\n")
+    tried = 0
+    for index, line in enumerate(lines):
+        match = re.fullmatch(r"\ts_nop (\d+)", line)
+        if match:
+            fewer = "" if match[1] == "0" else f"\ts_nop {int(match[1]) - 1}"
+            changed = "\n".join([*lines[:index], fewer, *lines[index + 1 :]])
+            assert {finding.kind for finding in hazards(changed, name)} == {"hazard"}, index + 1
+            tried += 1
+    assert tried
+
+
+@pytest.mark.parametrize(
+    ("body", "arch", "expected"),
+    [
+        ("v_mfma_f32_16x16x16_f16 v[16:19], v[4:5], v[6:7], 0\ns_nop {}\nv_mov_b32 v8, v17", "gfx942", 7),
+        ("v_mfma_f32_16x16x16_f16 v[16:19], v[4:5], v[6:7], 0\ns_nop {}\nv_mov_b32 v8, v17", "gfx950", 8),
+        (
+            "v_mfma_f32_32x32x8_f16 v[16:31], v[4:5], v[6:7], 0\ns_nop {}\nglobal_store_dword v3, v31, s[92:93]",
+            "gfx942",
+            11,
+        ),
+        ("v_mfma_f32_32x32x2_f32 v[16:31], v4, v6, 0\ns_nop {}\nv_mov_b32 v16, v8", "gfx942", 18),
+        (
+            "v_mfma_f32_16x16x16_f16 v[16:19], v[4:5], v[6:7], 0\ns_nop {}\n"
+            "v_mfma_f32_16x16x16_f16 v[20:23], v[16:17], v[6:7], 0",
+            "gfx950",
+            8,
+        ),
+        (
+            "v_mfma_f32_16x16x16_f16 v[16:19], v[4:5], v[6:7], 0\ns_nop {}\n"
+            "v_mfma_f32_16x16x16_f16 v[18:21], v[4:5], v[6:7], v[18:21]",
+            "gfx942",
+            5,
+        ),
+        ("v_mfma_f32_16x16x16_f16 v[16:19], v[4:5], v[6:7], v[20:23]\ns_nop {}\nv_mov_b32 v20, v8", "gfx942", 3),
+        ("v_mov_b32 v8, v9\ns_nop {}\nv_mov_b32_dpp v10, v8 row_shr:1 row_mask:0xf bank_mask:0xf", "gfx950", 2),
+        ("v_readfirstlane_b32 s4, v8\ns_nop {}\nbuffer_load_dword v10, off, s[4:7], 0", "gfx950", 5),
+    ],
+)
+def test_distances(body, arch, expected):
+    for distance, wanted in ((expected, []), (expected - 1, ["hazard"])):
+        text = text_of(body.format(distance - 1), 1, arch)
+        assert [finding.kind for finding in hazards(text, "k")] == wanted, distance
+
+
+def test_an_accumulator_needs_no_distance():
+    body = "\n".join(["v_mfma_f32_16x16x32_f16 v[16:19], v[4:7], v[4:7], v[16:19]"] * 3)
+    _, report = lanes(
+        f"{body}\ns_nop 7",
+        {"v[4:7]": np.zeros((64, 4), np.uint32), "v[16:19]": np.zeros((64, 4), np.uint32)},
+        {"v[16:19]": (np.float32, 4)},
+    )
+    assert not report.findings
+
+
+def test_the_path_around_a_loop_counts():
+    body = """s_mov_b32 s4, 0
+.Lloop:
+v_mov_b32 v8, v16
+s_nop 3
+v_mfma_f32_16x16x16_f16 v[16:19], v[4:5], v[4:5], 0
+s_add_u32 s4, s4, 1
+s_cmp_lt_u32 s4, 3
+s_cbranch_scc1 .Lloop
+s_nop 7"""
+    _, report = lanes(
+        body, {"v[4:5]": np.zeros((64, 2), np.uint32), "v16": np.zeros(64, np.uint32)}, {"v16": np.float32}
+    )
+    (finding,) = report.findings
+    assert finding.kind == "hazard"
+    assert "8 wait states are needed, there are 3" in finding.message
+    assert finding.first.text == "v_mov_b32 v8, v16"

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from minitile.ir.diagnostics import LanguageError, MinitileError
 from minitile.ir.types import DType
+from minitile.language.by_hand import Barriers
 from minitile.language.calls import Calls
 from minitile.language.context import Trace
 from minitile.language.expressions import INPLACE, Poison, Scope
@@ -152,7 +153,7 @@ class Statements(Calls):
         elif name in self.typed and not isinstance(value, Memory):
             self.at(node)
             value = Expr(coerce(value, self.typed[name], f"the value of '{name}'"))
-        if isinstance(value, (Memory, Expr)) and not value.value.name:
+        if isinstance(value, (Memory, Expr, Barriers)) and not value.value.name:
             value.value.name = name
         self.locals[name] = value
 

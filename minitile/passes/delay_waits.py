@@ -13,7 +13,8 @@
 Lowering awaits each copy at once. A wait with `reads` is needed before anything writes the bytes that the copy reads
 (those of another buffer in the same place, too); one without also before anything touches the tensor that it writes,
 before threads meet or fence, and before an atomic operation: others may be told then that the tensor is ready. An
-arrival at a barrier tells another role; it matters where that one touches what the copy does.
+arrival at a barrier tells another role; it matters where that one touches what the copy does, and always where the
+program has placed the barrier itself.
 
 Waits stay in their block, except that what a loop's body has left over is carried into its next round:
 
@@ -51,6 +52,7 @@ class _Walk:
 
     def __init__(self, kernel: Kernel) -> None:
         self.facts = Facts(kernel)
+        self.by_hand = bool(kernel.attrs.get("by_hand"))
         self.others: list[Op] = []
         self.tokens: dict[Value, list[Touch]] = {}
         self.inside: dict[Op, list[Touch]] = {}
@@ -188,7 +190,7 @@ class _Walk:
     def passes_on(self, mine: list[Touch], op: Op) -> bool:
         """Whether another role may go on by the operation to what must wait."""
         releases = any(sync.releases for inner in _walk(op) for sync in inner.syncs())
-        return releases and any(self.meets(mine, other) for other in self.others)
+        return releases and (self.by_hand or any(self.meets(mine, other) for other in self.others))
 
     def meets(self, mine: list[Touch], op: Op) -> bool:
         return any(conflict(a, b) for a in mine for b in self.touches(op))

@@ -16,8 +16,7 @@ A product that the program issues in flight (T.wgmma_gemm) stays so through loop
 further products; any other use awaits it. When its operands in shared memory are free again is the program's business
 (T.wait_wgmma). `count_tokens` finds out which of the waits inserted here are covered by those of the program.
 
-wgmma reads shared memory as the copy engine writes it. An operand that threads write is left to mma.sync here, and an
-error for T.wgmma_gemm.
+Where wgmma does not fit, T.gemm is left to mma.sync, and T.wgmma_gemm is an error that says why.
 """
 
 from __future__ import annotations
@@ -34,36 +33,31 @@ def flights(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     if not kernel.attrs.get("by_hand"):
         return
-    written = {
-        a.mem for op in kernel.walk() for a in op.accesses() if a.writes and a.proxy != "async" and a.mem is not None
-    }
     chosen: set[Op] = set()
-    _choose(kernel.body, kernel.attrs["threads"], written, context, chosen)
+    _choose(kernel.body, kernel.attrs["threads"], context, chosen)
     if chosen:
         _round(kernel, chosen)
         _Flights(chosen).block(kernel.body, {})
 
 
-def _choose(block: Block, threads: int, written: set[Value], context: PassContext, chosen: set[Op]) -> None:
+def _choose(block: Block, threads: int, context: PassContext, chosen: set[Op]) -> None:
     for op in block.ops:
         if isinstance(op, tile.Gemm):
-            why = _unfit(op, threads, written, context)
+            why = _unfit(op, threads, context)
             if not why:
                 chosen.add(op)
             elif op.in_flight:
                 raise LanguageError(f"T.wgmma_gemm: {why}", op.loc, "T.gemm multiplies by other instructions")
         sides = by_hand.sides(op, threads)
         for region, count in zip(op.regions, sides, strict=True):
-            _choose(region, count, written, context, chosen)
+            _choose(region, count, context, chosen)
 
 
-def _unfit(op: tile.Gemm, threads: int, written: set[Value], context: PassContext) -> str:
+def _unfit(op: tile.Gemm, threads: int, context: PassContext) -> str:
     """Why wgmma cannot do it; "" if it can."""
     for name, value, indices in (("A", op.a, op.a_indices), ("B", op.b, op.b_indices)):
         if not isinstance(value.type, BufferType):
             continue
-        if value in written:
-            return f"{name} is written by threads, not by copies of the copy engine"
         if len(value.shape) != 2 or any(constant_of(i) != 0 for i in indices):
             return f"{name} is a part of a buffer"
     return context.rules.refuses_async(op, threads)

@@ -67,3 +67,155 @@ def check(kernel, m, n, k, schedule="lazy", seed=0, **tiles):
 def test_one_buffer(producer, consumer, num_stages, schedule):
     compiled = check(make_one_buffer(producer, consumer), 72, 80, 200, schedule, num_stages=num_stages)
     assert "wgmma" in compiled.asm["ptx"]
+
+
+@mt.kernel
+def ring_of_two(
+    A: T.Tensor(("M", "K"), T.float16),
+    B: T.Tensor(("K", "N"), T.float16),
+    C: T.Tensor(("M", "N"), T.float16),
+    block_M=64,
+    block_N=64,
+    block_K=32,
+    num_stages=2,
+):
+    """A ring of buffers, and the barriers of all its slots in one list: first those of full ones, then of free ones."""
+    M, K = A.shape
+    N = B.shape[1]
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=256) as (bx, by):
+        A_shared = T.alloc_shared((num_stages, block_M, block_K), A.dtype)
+        B_shared = T.alloc_shared((num_stages, block_K, block_N), A.dtype)
+        C_local = T.alloc_fragment((block_M, block_N), T.float32)
+        mbars = T.alloc_barrier([128, 128] * num_stages)
+        with T.ws(0):
+            T.clear(C_local)
+        for ko in range(T.ceildiv(K, block_K)):
+            with T.ws(1):
+                T.mbarrier_wait_parity(
+                    mbarrier=mbars[ko % num_stages + num_stages], parity=((ko // num_stages) % 2) ^ 1
+                )
+                T.tma_copy(
+                    A[by * block_M : (by + 1) * block_M, ko * block_K : (ko + 1) * block_K],
+                    A_shared[ko % num_stages, :, :],
+                    barrier=mbars[ko % num_stages],
+                )
+                T.tma_copy(
+                    B[ko * block_K : (ko + 1) * block_K, bx * block_N : (bx + 1) * block_N],
+                    B_shared[ko % num_stages, :, :],
+                    barrier=mbars[ko % num_stages],
+                )
+                T.mbarrier_arrive(mbarrier=mbars[ko % num_stages])
+            with T.ws(0):
+                T.mbarrier_wait_parity(mbarrier=mbars[ko % num_stages], parity=(ko // num_stages) % 2)
+                T.gemm(A_shared[ko % num_stages, :, :], B_shared[ko % num_stages, :, :], C_local)
+                T.mbarrier_arrive(mbarrier=mbars[ko % num_stages + num_stages])
+        with T.ws(0):
+            T.copy(C_local, C[by * block_M, bx * block_N])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(("k", "stages"), [(8, 2), (200, 2), (200, 3)])
+def test_ring(k, stages, schedule):
+    compiled = check(ring_of_two, 72, 80, k, schedule, num_stages=stages)
+    assert "wgmma" in compiled.asm["ptx"]
+    assert f"<{stages} versions" in compiled.asm["tile_ir"]
+
+
+@mt.kernel
+def two_products(
+    A: T.Tensor(("M", "K"), T.float16),
+    B: T.Tensor(("K", "N"), T.float16),
+    C: T.Tensor(("M", "N"), T.float16),
+    block_M=64,
+    block_N=64,
+    block_K=32,
+):
+    """Both warpgroups load A together, and each has its own half of B and C."""
+    M, K = A.shape
+    N = B.shape[1]
+    half = block_N // 2
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=256) as (bx, by):
+        A_shared = T.alloc_shared((block_M, block_K), A.dtype)
+        B_first = T.alloc_shared((block_K, half), A.dtype)
+        B_second = T.alloc_shared((block_K, half), A.dtype)
+        C_first = T.alloc_fragment((block_M, half), T.float32)
+        C_second = T.alloc_fragment((block_M, half), T.float32)
+        with T.ws(1):
+            T.clear(C_second)
+        with T.ws(0):
+            T.clear(C_first)
+        for ko in T.Pipelined(T.ceildiv(K, block_K), num_stages=0):
+            T.copy(A[by * block_M, ko * block_K], A_shared)
+            with T.ws(1):
+                T.copy(B[ko * block_K, bx * block_N + half], B_second)
+                T.gemm(A_shared, B_second, C_second)
+            with T.ws(0):
+                T.copy(B[ko * block_K, bx * block_N], B_first)
+                T.gemm(A_shared, B_first, C_first)
+        with T.ws(1):
+            T.copy(C_second, C[by * block_M, bx * block_N + half])
+        with T.ws(0):
+            T.copy(C_first, C[by * block_M, bx * block_N])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_together_and_apart(schedule):
+    compiled = check(two_products, 72, 80, 100, schedule)
+    barriers = [line for line in compiled.asm["ptx"].splitlines() if "bar.sync" in line]
+    assert any("128" in line for line in barriers)
+    assert any("bar.sync 0" in line for line in barriers)
+
+
+@mt.kernel
+def in_flight(
+    A: T.Tensor(("M", "K"), T.float16),
+    B: T.Tensor(("K", "N"), T.float16),
+    C: T.Tensor(("M", "N"), T.float16),
+    block_M=128,
+    block_N=64,
+    block_K=32,
+    num_stages=3,
+):
+    """One producer, two consumers that multiply together; one product stays in flight while the next one is issued."""
+    M, K = A.shape
+    N = B.shape[1]
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=384) as (bx, by):
+        A_shared = T.alloc_shared((num_stages, block_M, block_K), A.dtype)
+        B_shared = T.alloc_shared((num_stages, block_K, block_N), A.dtype)
+        C_shared = T.alloc_shared((block_M, block_N), A.dtype)
+        C_local = T.alloc_fragment((block_M, block_N), T.float32)
+        full = T.alloc_barrier([1] * num_stages)
+        free = T.alloc_barrier([256] * num_stages)
+        trips = T.ceildiv(K, block_K)
+        with T.ws(0):
+            T.dec_max_nreg(24)
+            for ko in range(trips):
+                T.barrier_wait(free[ko % num_stages], (ko // num_stages + 1) % 2)
+                T.tma_copy(
+                    A[by * block_M, ko * block_K], A_shared[ko % num_stages, :, :], barrier=full[ko % num_stages]
+                )
+                T.tma_copy(
+                    B[ko * block_K, bx * block_N], B_shared[ko % num_stages, :, :], barrier=full[ko % num_stages]
+                )
+                if T.shuffle_elect(128):
+                    T.barrier_arrive(full[ko % num_stages])
+        with T.ws(1, 2):
+            T.inc_max_nreg(240)
+            T.clear(C_local)
+            for ko in range(trips):
+                T.barrier_wait(full[ko % num_stages], (ko // num_stages) % 2)
+                T.wgmma_gemm(A_shared[ko % num_stages, :, :], B_shared[ko % num_stages, :, :], C_local)
+                T.wait_wgmma(1)
+                if ko > 0:
+                    T.barrier_arrive(free[(ko - 1) % num_stages])
+            T.copy(C_local, C_shared)
+            T.copy(C_shared, C[by * block_M, bx * block_N])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("k", [0, 8, 32, 200])
+def test_in_flight(k, schedule):
+    compiled = check(in_flight, 136, 72, k, schedule)
+    ptx = compiled.asm["ptx"]
+    assert "setmaxnreg.dec.sync.aligned.u32 24" in ptx
+    assert "wgmma.wait_group.sync.aligned 1" in ptx

@@ -33,7 +33,7 @@ from minitile.layout import (
     warp_partition,
 )
 from minitile.passes.lower import Lowering
-from minitile.passes.lower_gemm import extents, fragments
+from minitile.passes.lower_gemm import fragments
 from minitile.passes.lower_memory import move_through_registers
 from minitile.passes.rules import GemmPlan, Rules
 from minitile.target import Target
@@ -59,9 +59,7 @@ def rules_for(target: Target) -> Rules:
 
 def plan_gemm(op: tile.Gemm, threads: int, target: Target) -> GemmPlan:
     """Raises TypeMismatchError or ResourceError where the dtypes, or the shapes and waves, fit no mfma."""
-    a, b = extents(op.a, op.a_dims), extents(op.b, op.b_dims)
-    (m, k) = a[::-1] if op.transpose_a else a
-    n = b[0] if op.transpose_b else b[1]
+    (m, n), k = op.c.shape, op.depth
     dtype, accumulator = op.a.dtype, op.c.dtype
     takes = _ACCUMULATOR.get(dtype.name)
     ocp = dtype.name in _OCP_FP8 and not target.has("mfma_fp8")

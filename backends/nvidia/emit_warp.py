@@ -115,12 +115,19 @@ def _accumulator(w: Emitter, value: Value) -> list[str]:
 
 
 def shuffle_xor(w: Emitter, op: thread.ShuffleXor) -> None:
+    _exchange(w, op, op.a, lambda d, x: w.emit(f"shfl.sync.bfly.b32 {d}, {x}, {op.mask}, 31, -1;"))
+
+
+def shuffle(w: Emitter, op: by_hand.Shuffle) -> None:
+    """The last operand but one: the segments in bits 8-12, the last lane (the first, for "up") in bits 0-4."""
+    clamp = (32 - op.width) << 8 | (0 if op.kind == "up" else 31)
+    rest = f"{w.element(op.lane)}, {clamp:#x}, {op.mask:#010x}"
+    _exchange(w, op, op.value, lambda d, x: w.emit(f"shfl.sync.{op.kind}.b32 {d}, {x}, {rest};"))
+
+
+def _exchange(w: Emitter, op: Op, source: Value, move: Callable[[str, str], None]) -> None:
     """Every register through shfl.sync, which moves 32 bits: narrow elements go packed, 64-bit ones in halves."""
-
-    def move(d: str, x: str) -> None:
-        w.emit(f"shfl.sync.bfly.b32 {d}, {x}, {op.mask}, 31, -1;")
-
-    source, result, dtype = op.a, op.result, op.a.dtype
+    result, dtype = op.results[0], source.dtype
     if fills_words(source):
         for d, x in zip(w.targets(result), w.words(source), strict=True):
             move(d, x)
@@ -170,15 +177,6 @@ def named_barrier(w: Emitter, op: by_hand.NumberedBarrier) -> None:
 
 def warp_barrier(w: Emitter, op: by_hand.WarpBarrier) -> None:
     w.emit(f"bar.warp.sync {op.mask:#010x};")
-
-
-def shuffle(w: Emitter, op: by_hand.Shuffle) -> None:
-    """The last operand but one: the segments in bits 8-12, the last lane (the first, for "up") in bits 0-4."""
-    (target,), kind = w.targets(op.result), register_type(op.value.dtype)
-    assert op.value.dtype.bits == 32
-    value = w.register(w.element(op.value), kind)
-    clamp = (32 - op.width) << 8 | (0 if op.kind == "up" else 31)
-    w.emit(f"shfl.sync.{op.kind}.b32 {target}, {value}, {w.element(op.lane)}, {clamp:#x}, {op.mask:#010x};")
 
 
 _SPACES = {"shared": ".shared::cta", "global": ".global", "any": ""}

@@ -41,7 +41,7 @@ from minitile.layout import (
 )
 from minitile.layout.access import vector_runs
 from minitile.passes.lower import Lowering
-from minitile.passes.lower_gemm import extents, fragments
+from minitile.passes.lower_gemm import fragments
 from minitile.passes.lower_memory import (
     MEMORY_RULES,
     GuardBuilder,
@@ -101,9 +101,7 @@ def _first(attempt: Callable[..., bool], ordinary: Any) -> Any:
 
 def plan_gemm(op: tile.Gemm, threads: int, target: Target) -> GemmPlan:
     """Raises TypeMismatchError or ResourceError where the dtypes, or the shapes and warps, fit no mma."""
-    a, b = extents(op.a, op.a_dims), extents(op.b, op.b_dims)
-    (m, k) = a[::-1] if op.transpose_a else a
-    n = b[0] if op.transpose_b else b[1]
+    (m, n), k = op.c.shape, op.depth
     dtype, accumulator = op.a.dtype, op.c.dtype
     if accumulator.name not in ACCUMULATORS.get(dtype.name, ()) or FEATURE.get(dtype.name, "") not in (
         "",

@@ -24,7 +24,6 @@ inside a row."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -81,7 +80,7 @@ def plan_wgmma(op: tile.Gemm, threads: int) -> GemmPlan:
 
 
 def refusal(op: tile.Gemm, threads: int) -> str:
-    """Why wgmma can't do a gemm whose shared operands are whole matrices; "" where it can."""
+    """Why wgmma can't do a gemm whose shared operands begin where the swizzle does; "" where it can."""
     try:
         _plan_of(op, threads)
     except LayoutError as reason:
@@ -91,7 +90,7 @@ def refusal(op: tile.Gemm, threads: int) -> str:
 
 def _plan_of(op: tile.Gemm, threads: int) -> GemmPlan:
     m, n = op.c.shape
-    k = math.prod(op.a.shape) // m
+    k = op.depth
     _check_types(op)
     if isinstance(op.b.type, TileType):
         raise LayoutError("B is in registers, and is read from shared memory only")
@@ -186,15 +185,15 @@ def async_gemm(low: Lowering, op: roles.AsyncGemm) -> tuple[Value, ...]:
     (m, n, _), (blocks, strips, steps), (gm, gn), step = plan.shape, plan.repeats, plan.warps, plan.step
     columns = n // gn // strips
     group = warpgroup(low)
-    b = _Operand(low, op.b, op.b_slot, k_dim=1 if op.transpose_b else 0)
+    b = _Operand(low, op.b, op.b_slot, op.b_indices, k_dim=1 if op.transpose_b else 0)
     b_part = low.b.floordiv(group, gm) if gn > 1 else None
     if isinstance(op.a.type, TileType):
         first, a_offsets, transpose_a = low.get(op.a), (0,) * (blocks * steps), False
     else:
-        a = _Operand(low, op.a, op.a_slot, k_dim=0 if op.transpose_a else 1)
+        a = _Operand(low, op.a, op.a_slot, op.a_indices, k_dim=0 if op.transpose_a else 1)
         a_part = (low.b.floormod(group, gm) if gn > 1 else group) if gm > 1 else None
         first = a.descriptor(a_part, m // gm)
-        a_offsets = tuple(a.offset(ROWS * block, step * k) >> 4 for block in range(blocks) for k in range(steps))
+        a_offsets = tuple(a.at(ROWS * block, step * k) >> 4 for block in range(blocks) for k in range(steps))
         transpose_a = not a.k_major
     # A cleared accumulator is none at all: the first step of K writes it (scale-d), and no register is filled.
     scale_d = None if op.scale_d is None else low.get(op.scale_d)
@@ -209,7 +208,7 @@ def async_gemm(low: Lowering, op: roles.AsyncGemm) -> tuple[Value, ...]:
         columns,
         step,
         a_offsets,
-        tuple(b.offset(columns * strip, step * k) >> 4 for strip in range(strips) for k in range(steps)),
+        tuple(b.at(columns * strip, step * k) >> 4 for strip in range(strips) for k in range(steps)),
         strips=strips,
         c=None if cleared else low.get(op.c),
         scale_d=None if cleared else scale_d,
@@ -239,14 +238,20 @@ def fragment(low: Lowering, op: roles.Fragment) -> Value:
 class _Operand:
     """A shared matrix as wgmma sees it; offsets in bytes, before the swizzle."""
 
-    def __init__(self, low: Lowering, buffer: Value, slot: Value | None, k_dim: int) -> None:
+    def __init__(self, low: Lowering, buffer: Value, slot: Value | None, start: tuple[Value, ...], k_dim: int) -> None:
         self.low, self.buffer, self.slot, self.k_dim = low, buffer, slot, k_dim
+        self.start = [int(constant_of(v)) for v in start]
         self.shared = shared_layout(buffer)
         self.k_major = self.shared.contiguous_dim == k_dim
 
     def offset(self, mn: int, k: int) -> int:
         at = (mn, k) if self.k_dim == 1 else (k, mn)
         return self.shared.affine_bits(at) // 8
+
+    def at(self, mn: int, k: int) -> int:
+        """The offset in the buffer of an element of the operand, which begins somewhere in there."""
+        row, column = (mn, k) if self.k_dim == 1 else (k, mn)
+        return self.shared.affine_bits((self.start[0] + row, self.start[1] + column)) // 8
 
     def descriptor(self, part: Value | None, rows: int) -> Value:
         """Of the warpgroup's part, `rows` of M or N, if there are several."""

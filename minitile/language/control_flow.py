@@ -424,22 +424,22 @@ class Interpreter(Branches):
                 self.locals[name] = Poison("belongs to the T.Kernel block and has no value after it")
 
     def role(self, node: ast.With, scope: RoleScope) -> None:
-        """`with T.ws(…)`: a branch that the warpgroups of the role take. What is made there for the first time keeps
-        its name afterwards, except for scalars: the other warpgroups would have none."""
+        """`with T.ws(…)`: a branch that the warpgroups of the role take. Scalars are merged as behind an `if`; other
+        names (buffers, Python objects) are known at trace time, so that they keep what they were given."""
         jumped = jumps(node.body)
         if jumped:
             raise self.fail(node, f"`{min(jumped)}` in {scope.name}", "the other warpgroups would not come along")
         inside = self.trace.b.value(by_hand.InGroups(scope.first, scope.count))
         names = assigned_names(node.body)
-        made: dict[str, Any] = {}
+        kept: dict[str, Any] = {}
 
         def body() -> None:
             self.block(node.body)
-            made.update({n: self.locals[n] for n in names if n in self.locals})
+            kept.update({n: v for n in names if not is_scalar(v := self.locals.get(n, UNSET)) and v is not UNSET})
+            names[:] = [n for n in names if n not in kept]
 
-        new = [n for n in names if self.locals.get(n, UNSET) is UNSET or isinstance(self.locals[n], Poison)]
         self.branch(node, inside, body, lambda: None, names)
-        self.locals.update({n: made[n] for n in new if n in made and not is_scalar(made[n])})
+        self.locals.update(kept)
 
     def bind_blocks(self, item: ast.withitem, scope: KernelScope, indices: list[Expr]) -> None:
         """`as bx`, `as (bx, by)`: as many block indices as the grid has dimensions."""

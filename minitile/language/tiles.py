@@ -251,6 +251,9 @@ def _gemm(
     if not isinstance(policy, GemmWarpPolicy):
         raise trace.error(f"T.gemm's policy is {policy!r}", "use T.GemmWarpPolicy.Square, FullRow or FullCol")
     clear = constant_value(clear_accum)
+    wholes = [
+        r.memory.static_shape[r.dims(2).index(d)] for r, d in ((a, int(not transpose_A)), (b, int(bool(transpose_B))))
+    ]
     trace.b.emit(
         tile.GemmInto(
             a.memory.value,
@@ -265,6 +268,7 @@ def _gemm(
             policy=policy.value,
             scale_d=trace.b.value(arith.Not(truth(clear_accum))) if clear is None else None,
             in_flight=in_flight,
+            k=0 if wholes == [k, k] else k,
             clear_accum=bool(clear),
         )
     )

@@ -26,6 +26,7 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import by_hand, control, roles, tile
 from minitile.ir.types import WGMMA_TOKEN, BufferType, f32
+from minitile.layout import swizzled
 from minitile.passes.manager import PassContext
 
 
@@ -58,8 +59,14 @@ def _unfit(op: tile.Gemm, threads: int, context: PassContext) -> str:
     for name, value, indices in (("A", op.a, op.a_indices), ("B", op.b, op.b_indices)):
         if not isinstance(value.type, BufferType):
             continue
-        if len(value.shape) != 2 or any(constant_of(i) != 0 for i in indices):
-            return f"{name} is a part of a buffer"
+        at = [constant_of(i) for i in indices]
+        if len(value.shape) != 2 or None in at:
+            return f"{name} is a part of a buffer that only run time knows"
+        row, column = at
+        width = swizzled(value.shape, value.dtype.bits).dims[-1][0].size
+        k_major = (name == "A") != (op.transpose_a if name == "A" else op.transpose_b)
+        if row % 8 or column % (256 // value.dtype.bits if k_major else width):
+            return f"{name} begins at [{row}, {column}] of its buffer, inside of what the swizzle keeps together"
     return context.rules.refuses_async(op, threads)
 
 
@@ -168,6 +175,7 @@ class _Flights:
             b_dims=op.b_dims,
             policy=op.policy,
             in_flight=op.in_flight,
+            k=op.k,
         )
         b.emit(gemm)
         gemm.results[0].name = op.result.name

@@ -334,6 +334,7 @@ class _ToValues(Rewriter):
             b_dims=b_dims,
             policy=op.policy,
             in_flight=op.in_flight,
+            k=op.k,
         )
         return self.write(accumulator, self.b.emit(gemm).result)
 

@@ -24,14 +24,6 @@ from minitile.passes.lower import Lowering
 from minitile.passes.lower_memory import Place, bits_of_start, in_memory, places, shared_addresses, shared_layout
 
 
-def extents(operand: Value, dims: tile.Dims) -> tuple[int, ...]:
-    """The shape of a gemm operand as a tile."""
-    if isinstance(operand.type, TileType):
-        return operand.shape
-    sized = [(t, operand.shape[m]) for m, t in enumerate(dims) if t is not None]
-    return tuple(size for _, size in sorted(sized))
-
-
 class Fragments:
     """A gemm operand, one step of K at a time."""
 

@@ -356,6 +356,7 @@ class _Consumer(_Role):
             a_slot=self.slot(op.a, state),
             b_slot=self.slot(op.b, state),
             scale_d=op.scale_d,
+            k=op.k,
             transpose_a=op.transpose_a,
             transpose_b=op.transpose_b,
             a_dims=op.a_dims,

@@ -27,7 +27,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import by_hand, control, tile
+from minitile.ir.diagnostics import TargetError
+from minitile.ir.ops import by_hand, control, hopper, tile
 from minitile.ir.rewrite import clone, free_values
 from minitile.ir.types import BufferType
 from minitile.passes.manager import PassContext
@@ -37,7 +38,10 @@ _STORAGE = (tile.Alloc, by_hand.Barriers)
 
 
 def split_roles(kernel: Kernel, context: PassContext) -> None:
-    """The pass. Sets kernel.attrs["by_hand"] where the program has roles or barriers of its own."""
+    """The pass. Sets kernel.attrs["by_hand"] where the program has roles or barriers of its own. Raises TargetError for
+    operations that the target has no instructions for."""
+    for op in kernel.walk():
+        _check_target(op, context)
     if not any(isinstance(op, by_hand.WarpGroups) or _is_ordering(op) for op in kernel.walk()):
         return
     kernel.attrs["by_hand"] = True
@@ -48,6 +52,26 @@ def split_roles(kernel: Kernel, context: PassContext) -> None:
     _hoist_storage(launch.body)
     groups = frozenset(range(max(1, launch.threads // by_hand.GROUP)))
     _split(launch.body, groups)
+
+
+# What needs more than NVIDIA's threads.
+_HOPPER = (
+    by_hand.WarpGroups,
+    by_hand.Barriers,
+    by_hand.BulkLoad,
+    by_hand.WaitGemms,
+    by_hand.CommitGemms,
+    hopper.SetMaxRegisters,
+)
+_THREADS = (by_hand.NumberedBarrier, by_hand.WarpBarrier, by_hand.Shuffle)
+
+
+def _check_target(op: Op, context: PassContext) -> None:
+    target = context.target
+    if isinstance(op, _HOPPER) and not target.has("wgmma"):
+        raise TargetError(f"`{op.mnemonic}`: {target} has no roles and barriers by hand", op.loc, "sm_90a has")
+    if isinstance(op, _THREADS) and target.vendor != "nvidia":
+        raise TargetError(f"`{op.mnemonic}` is not there for {target} yet", op.loc, "NVIDIA's targets have it")
 
 
 def _is_ordering(op: Op) -> bool:

@@ -61,7 +61,10 @@ class Barriers:
         return [(int(pc), threads[self.wait_pc[threads] == pc]) for pc in np.unique(self.wait_pc[threads])]
 
     def arrive(self, sel: Sel, number: int, total: int | None, aligned: bool, pc: int, waits: bool) -> bool:
-        """Threads arrive at barrier `number`; `total` is the explicit thread count. True if nobody has to wait."""
+        """Threads arrive at barrier `number`; `total` is the explicit thread count. True if nobody has to wait.
+
+        Threads that exit are no longer expected where there is no count; a count stays what it is, and those that
+        arrived without waiting and exited count."""
         machine = self.machine
         threads = machine.thread[sel]
         everyone = total is None or total == machine.padded
@@ -70,7 +73,7 @@ class Barriers:
             warps = np.unique(threads // 32)
             per_cta = 32 * np.bincount(warps // (machine.padded // 32), minlength=machine.ctas)
         ctas = np.flatnonzero(per_cta)
-        expected = _ALL if everyone else int(total or 0)
+        expected = _ALL if total is None else total
         self.check_count(ctas, number, expected, pc, threads)
         if (
             waits

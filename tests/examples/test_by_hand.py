@@ -219,3 +219,43 @@ def test_in_flight(k, schedule):
     ptx = compiled.asm["ptx"]
     assert "setmaxnreg.dec.sync.aligned.u32 24" in ptx
     assert "wgmma.wait_group.sync.aligned 1" in ptx
+
+
+@mt.kernel
+def in_slices(A: T.Tensor((64, 128), T.float16), B: T.Tensor((64, 128), T.float16), C: T.Tensor((64, 64), T.float16)):
+    """Slices of K that land one by one, and are multiplied as soon as they are there; rows of scores go through shared
+    memory as the operand of a second product, which threads write."""
+    with T.Kernel(1, threads=256):
+        A_shared = T.alloc_shared((64, 128), A.dtype)
+        B_shared = T.alloc_shared((64, 128), A.dtype)
+        P_shared = T.alloc_shared((64, 64), A.dtype)
+        S = T.alloc_fragment((64, 64), T.float32)
+        R = T.alloc_fragment((64, 64), T.float32)
+        landed = T.alloc_barrier([128] * 2)
+        for j in T.unroll(2):
+            with T.ws(1):
+                part = slice(j * 64, (j + 1) * 64)
+                T.tma_copy(A[:, part], A_shared[:, part], barrier=landed[j])
+                T.tma_copy(B[:, part], B_shared[:, part], barrier=landed[j])
+                T.barrier_arrive(landed[j])
+        with T.ws(0):
+            for j in T.unroll(2):
+                part = slice(j * 64, (j + 1) * 64)
+                T.barrier_wait(landed[j], 0)
+                T.wgmma_gemm(A_shared[:, part], B_shared[:, part], S, transpose_B=True, clear_accum=(j == 0))
+            T.copy(S, P_shared)
+            T.wgmma_gemm(P_shared, B_shared[:, 64:128], R, clear_accum=True)
+            T.copy(R, C)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_slices(schedule):
+    rng = np.random.default_rng(0)
+    a, b = (random(rng, (64, 128), np.float16) for _ in range(2))
+    c = poisoned((64, 64), np.float16)
+    compiled = in_slices.compile(a, b, c, target="sm_90a")
+    compiled.simulate(a, b, c, schedule=schedule)
+    wide = [x.astype(np.float64) for x in (a, b)]
+    exact = (wide[0] @ wide[1].T).astype(np.float16).astype(np.float64) @ wide[1][:, 64:]
+    assert np.linalg.norm(c.astype(np.float64) - exact) <= 3e-3 * np.linalg.norm(exact)
+    assert "mma.sync.aligned.m16" not in compiled.asm["ptx"]

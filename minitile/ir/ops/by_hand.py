@@ -104,7 +104,7 @@ class BarrierWait(BarrierOp, name="barrier_wait", stage="tile"):
         return (Sync("acquire", self.barriers),)
 
 
-class BulkLoad(Op, name="bulk_load", stage="tile"):
+class BulkLoad(Op, name="bulk_load", stage="tile", uniform=True):
     """A region of `shape` of a tensor into a region of a shared buffer, by the copy engine. The first thread in each
     `leader` threads (0: of the role) announces the bytes on the barrier and issues the copy. `tf32`: f32 is rounded to
     tf32 on its way."""

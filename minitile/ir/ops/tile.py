@@ -394,7 +394,7 @@ class Gemm(Op, name="gemm", stage="tile", uniform=True):
     """c + a @ b. a is M×K (K×M when transpose_a), b is K×N (N×K when transpose_b); each a shared buffer (a region at
     `*_indices` along `*_dims`) or a tile. c is the accumulator, a tile; where `scale_d`, a bool, is false it counts as
     zeros. policy: how warps split the tile ("square", "full_row", "full_col"). `in_flight`: the program asks for wgmma,
-    and waits for it by itself."""
+    and waits for it by itself. `k`: K, where the operands are less of it than their buffers have; 0: all."""
 
     a: Value = operand()
     a_indices: tuple[Value, ...] = operands()
@@ -410,6 +410,14 @@ class Gemm(Op, name="gemm", stage="tile", uniform=True):
     b_dims: Dims = attr((0, 1))
     policy: str = attr("square")
     in_flight: bool = attr(False)
+    k: int = attr(0)
+
+    @property
+    def depth(self) -> int:
+        """K."""
+        along = 0 if self.transpose_a else 1
+        whole = self.a.shape[along if isinstance(self.a.type, TileType) else self.a_dims.index(along)]
+        return self.k or whole
 
     def infer(self) -> tuple[Type, ...]:
         return (self.c.type,) if isinstance(self.c.type, TileType) else ()

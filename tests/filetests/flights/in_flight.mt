@@ -1,11 +1,11 @@
-// The product in flight is carried round with its token and awaited behind the loop; the other ones at once. A part of
-// a buffer is not for wgmma.
+// The product in flight is carried round with its token and awaited behind the loop; the other one at once. %P begins
+// inside of what the swizzle keeps together, which is not for wgmma.
 // pass: flights
 // target: sm_90a
 tile kernel @k(%A: tensor<64x512xbf16>, %C: tensor<64x64xf32>, %n: i32) attrs {threads = 128, by_hand = true} {
   launch 1, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
     %S = alloc {type_ = shared<64x64xbf16>} : shared<64x64xbf16>
-    %P = alloc {type_ = shared<64x128xbf16>} : shared<64x128xbf16>
+    %P = alloc {type_ = shared<64x72xbf16>} : shared<64x72xbf16>
     %full = barriers {counts = (128,)} : shared<1xu64>
     bulk_load %A[0, 0], %S[0, 0], %full, 0 {shape = (64, 64), src_dims = (0, 1), dst_dims = (0, 1)}
     copy %A[0, 0], %P[0, 0] {shape = (64, 64), src_dims = (0, 1), dst_dims = (0, 1)}
@@ -14,7 +14,7 @@ tile kernel @k(%A: tensor<64x512xbf16>, %C: tensor<64x64xf32>, %n: i32) attrs {t
       %c1 = gemm %S[0, 0], %S[0, 0], %c {in_flight = true} : tile<64x64xf32>
       wait_gemms {pending = 1}
       %d1 = gemm %S[0, 0], %S[0, 0], %d : tile<64x64xf32>
-      %d2 = gemm %S[0, 0], %P[0, 64], %d1 : tile<64x64xf32>
+      %d2 = gemm %S[0, 0], %P[0, 8], %d1 : tile<64x64xf32>
       yield %c1, %d2
     }
     %sum = add %r, %q : tile<64x64xf32>
@@ -27,7 +27,7 @@ tile kernel @k(%A: tensor<64x512xbf16>, %C: tensor<64x64xf32>, %n: i32) attrs {t
 tile kernel @k(%A: tensor<64x512xbf16>, %C: tensor<64x64xf32>, %n: i32) attrs {threads = 128, by_hand = true} {
   launch 1, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
     %S = alloc {type_ = shared<64x64xbf16>} : shared<64x64xbf16>
-    %P = alloc {type_ = shared<64x128xbf16>} : shared<64x128xbf16>
+    %P = alloc {type_ = shared<64x72xbf16>} : shared<64x72xbf16>
     %full = barriers {counts = (128,)} : shared<1xu64>
     bulk_load %A[0, 0], %S[0, 0], %full, 0 {shape = (64, 64), src_dims = (0, 1), dst_dims = (0, 1)}
     copy %A[0, 0], %P[0, 0] {shape = (64, 64), src_dims = (0, 1), dst_dims = (0, 1)}
@@ -38,7 +38,7 @@ tile kernel @k(%A: tensor<64x512xbf16>, %C: tensor<64x64xf32>, %n: i32) attrs {t
       wait_gemms {pending = 1}
       %d1, %3 = async_gemm %S[0, 0], %S[0, 0], %d : tile<64x64xf32>, token<wgmma>
       %d1_1 = await %d1, %3 : tile<64x64xf32>
-      %d2 = gemm %S[0, 0], %P[0, 64], %d1_1 : tile<64x64xf32>
+      %d2 = gemm %S[0, 0], %P[0, 8], %d1_1 : tile<64x64xf32>
       yield %c1, %d2, %2
     }
     %r_1 = await %r, %1 : tile<64x64xf32>

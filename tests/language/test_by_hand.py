@@ -1,0 +1,259 @@
+"""Roles, barriers and exchange between lanes by hand: what is traced, what runs, what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import minitile as mt
+import minitile.language as T
+from minitile.ir.diagnostics import TargetError
+
+
+def run(kernel, *arrays, target="sm_90a", schedule="lazy"):
+    kernel.compile(*arrays, target=target).simulate(*arrays, schedule=schedule)
+
+
+@mt.kernel
+def lanes(X: T.Tensor((64,), T.float32), Y: T.Tensor((4, 64), T.float32), Z: T.Tensor((64,), T.int64)):
+    with T.Kernel(1, threads=64):
+        tx = T.get_thread_binding()
+        x = X[tx]
+        Y[0, tx] = T.shfl_xor(x, 5)
+        Y[1, tx] = T.shfl_down(x, 3, width=8)
+        Y[2, tx] = T.shfl_up(x, 2)
+        Y[3, tx] = T.shfl_sync(x, 7, 16)
+        T.sync_warp()
+        small = T.cast(tx, T.int16)
+        wide = T.cast(tx, T.int64) << 33
+        odd = T.shfl_xor(tx % 3 == 0, 1)
+        Z[tx] = (
+            T.shfl_xor(wide, 1) + T.cast(T.shfl_xor(small, 2), T.int64) + T.if_then_else(odd, T.int64(100), T.int64(0))
+        )
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_shuffles(target):
+    x = np.random.default_rng(0).standard_normal(64).astype(np.float32)
+    y, z = np.zeros((4, 64), np.float32), np.zeros(64, np.int64)
+    run(lanes, x, y, z, target=target)
+    i = np.arange(64)
+    lane, warp = i % 32, i // 32 * 32
+    down = np.where(lane % 8 + 3 < 8, lane + 3, lane)
+    up = np.where(lane >= 2, lane - 2, lane)
+    for row, source in enumerate([lane ^ 5, down, up, lane // 16 * 16 + 7]):
+        assert np.array_equal(y[row], x[warp + source]), row
+    assert np.array_equal(z, ((i ^ 1) << 33) + (i ^ 2) + np.where((i ^ 1) % 3 == 0, 100, 0))
+
+
+@mt.kernel
+def numbers(X: T.Tensor((5, 256), T.int32)):
+    with T.Kernel(1, threads=256):
+        tx = T.get_thread_binding()
+        X[0, tx] = T.get_lane_idx()
+        X[1, tx] = T.get_warp_idx()
+        X[2, tx] = T.get_warp_idx_sync()
+        X[3, tx] = T.get_warp_group_idx()
+        X[4, tx] = T.cast(T.shuffle_elect(64), T.int32) + 2 * T.cast(T.shuffle_elect(0), T.int32)
+
+
+def test_numbers():
+    x = np.zeros((5, 256), np.int32)
+    run(numbers, x, target="sm_80")
+    i = np.arange(256)
+    wanted = [i % 32, i // 32, i // 32, i // 128, (i % 64 == 0) + 2 * (i == 0)]
+    assert np.array_equal(x, np.stack(wanted))
+
+
+@mt.kernel
+def handed_over(X: T.Tensor((128,), T.int32), Y: T.Tensor((128,), T.int32)):
+    """One role writes and says so at a named barrier; the other one meets it there."""
+    with T.Kernel(1, threads=256):
+        s = T.alloc_shared((128,), T.int32)
+        tx = T.get_thread_binding()
+        with T.ws(0):
+            s[tx] = X[tx] * 2
+            T.named_barrier_arrive(3, 256)
+        with T.ws(1):
+            T.sync_threads(3, 256)
+            Y[tx - 128] = s[255 - tx]
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "random"])
+def test_named_barrier(schedule):
+    x = np.arange(128, dtype=np.int32)
+    y = np.zeros_like(x)
+    run(handed_over, x, y, schedule=schedule)
+    assert np.array_equal(y, 2 * x[::-1])
+
+
+@mt.kernel
+def own_barriers(X: T.Tensor((128,), T.float32), Y: T.Tensor((2, 128), T.float32)):
+    """Each role meets by itself between its own writes and reads, and in T.sync_threads."""
+    with T.Kernel(1, threads=256):
+        first = T.alloc_shared((128,), T.float32)
+        second = T.alloc_shared((128,), T.float32)
+        with T.ws(0):
+            for i in T.Parallel(128):
+                first[i] = X[i] + 1
+            T.sync_threads()
+            for i in T.Parallel(128):
+                Y[0, i] = first[127 - i]
+        with T.ws(1):
+            row = T.alloc_fragment((128,), T.float32)
+            total = T.alloc_fragment((1,), T.float32)
+            T.copy(X, row)
+            T.reduce_sum(row, total)
+            T.copy(row, second)
+            for i in T.Parallel(128):
+                Y[1, i] = second[127 - i] + total[0]
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "eager", "random"])
+def test_roles_meet_by_themselves(schedule):
+    x = np.random.default_rng(0).integers(0, 9, 128).astype(np.float32)
+    y = np.zeros((2, 128), np.float32)
+    run(own_barriers, x, y, schedule=schedule)
+    assert np.array_equal(y, np.stack([x[::-1] + 1, x[::-1] + x.sum()]))
+    ptx = own_barriers.compile(x, y, target="sm_90a").asm["ptx"]
+    assert "bar.sync 0" not in ptx  # nothing is common
+    assert "bar.sync 15, 128" in ptx
+    assert "bar.sync 14, 128" in ptx
+
+
+@mt.kernel
+def parity(X: T.Tensor((128,), T.int32), n: T.int32):
+    """A scalar that each role carries through the loop for itself."""
+    with T.Kernel(1, threads=256):
+        s = T.alloc_shared((128,), T.int32)
+        full, free = T.alloc_barrier([128, 128]), T.alloc_barrier(128)
+        turn = 0
+        total = 0
+        tx = T.get_thread_binding()
+        for k in range(n):
+            with T.ws(1):
+                T.barrier_wait(free, turn ^ 1)
+                s[tx - 128] = k * 128 + tx
+                T.barrier_arrive(full[k % 1])
+            with T.ws(0):
+                T.barrier_wait(full[0], turn)
+                total += s[127 - tx]
+                T.barrier_arrive(free)
+            turn = turn ^ 1
+        with T.ws(0):
+            X[tx] = total
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+@pytest.mark.parametrize("schedule", ["lazy", "random"])
+def test_carried_scalars(n, schedule):
+    x = np.zeros(128, np.int32)
+    parity.compile(x, n, target="sm_90a").simulate(x, n, schedule=schedule)
+    assert np.array_equal(x, sum((k * 128 + 255 - np.arange(128) for k in range(n)), np.zeros(128, int)))
+
+
+def lost(arrives):
+    @mt.kernel
+    def lost_arrival(A: T.Tensor((64, 256), T.float16), C: T.Tensor((64, 256), T.float16)):
+        with T.Kernel(1, threads=256):
+            S = T.alloc_shared((64, 64), A.dtype)
+            data_is_ready = T.alloc_barrier(128)
+            copy_is_done = T.alloc_barrier(128)
+            for k in range(4):
+                with T.ws(1):
+                    T.barrier_wait(copy_is_done, (k + 1) % 2)
+                    T.tma_copy(A[0, k * 64], S, barrier=data_is_ready)
+                    if "ready" in arrives:
+                        T.barrier_arrive(data_is_ready)
+                with T.ws(0):
+                    T.barrier_wait(data_is_ready, k % 2)
+                    T.copy(S, C[0, k * 64])
+                    if "done" in arrives:
+                        T.barrier_arrive(copy_is_done)
+
+    return lost_arrival
+
+
+def test_lost_arrivals_are_named():
+    a = np.random.default_rng(0).standard_normal((64, 256)).astype(np.float16)
+    c = np.zeros_like(a)
+    run(lost("ready, done"), a, c)
+    assert np.array_equal(a, c)
+    for arrives, name in (("ready", "copy_is_done"), ("done", "data_is_ready")):
+        with pytest.raises(mt.SimulationError, match="deadlock") as caught:
+            run(lost(arrives), a, c)
+        assert name in str(caught.value)
+        assert "T.barrier_wait(data_is_ready" in str(caught.value)  # the first of those who wait
+
+
+def test_unordered_roles_race():
+    @mt.kernel
+    def unordered(X: T.Tensor((128,), T.int32)):
+        with T.Kernel(1, threads=256):
+            s = T.alloc_shared((128,), T.int32)
+            tx = T.get_thread_binding()
+            with T.ws(0):
+                s[tx] = tx
+            with T.ws(1):
+                X[tx - 128] = s[tx - 128]
+
+    with pytest.raises(mt.RaceError):
+        run(unordered, np.zeros(128, np.int32))
+
+
+# What is refused -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        (["with T.ws(2):", "    pass"], "T.ws(2) in a kernel of 2 warpgroups"),
+        (["with T.ws():", "    pass"], "T.ws() in a kernel"),
+        (["bars = T.alloc_barrier([])"], "T.alloc_barrier([])"),
+        (["bars = T.alloc_barrier(0)"], "counts go from 1"),
+        (["for i in range(n):", "    bars = T.alloc_barrier(1)"], "T.alloc_barrier in the loop"),
+        (["T.barrier_arrive(T.alloc_barrier([1, 1]))"], "of 2 barriers at once"),
+        (["T.barrier_arrive(T.alloc_barrier([1, 1])[2])"], "barrier 2 of 2"),
+        (["T.barrier_wait(3, 0)"], "is no barrier"),
+        (["T.tma_copy(A, S)"], "without a barrier"),
+        (["T.tma_copy(S, A, barrier=T.alloc_barrier(1))"], "loads from a tensor"),
+        (["T.set_max_nreg(100, 1)"], "T.set_max_nreg(100"),
+        (["T.sync_threads(16, 128)"], "barriers are 0 to 15"),
+        (["T.shfl_xor(1.0, 1, width=5)"], "width=5"),
+        (["T.wait_wgmma(9)"], "T.wait_wgmma(9)"),
+        (["for i in range(n):", "    with T.ws(0):", "        break"], "`break` in T.ws(0)"),
+        (
+            ["bar = T.alloc_barrier(1)", "if T.get_thread_binding() == 0:", "    T.tma_copy(A, S, barrier=bar)"],
+            "under a condition that differs between threads",
+        ),
+    ],
+)
+def test_refused(lines, text, refuses, tmp_path):
+    file = tmp_path / "module.py"
+    body = "\n".join("        " + line for line in ["S = T.alloc_shared((8, 64), T.float32)", *lines])
+    file.write_text(
+        "import minitile.language as T\ndef kernel(A: T.Tensor((8, 64), T.float32), n: T.int32):\n"
+        f"    with T.Kernel(1, threads=256):\n{body}\n"
+    )
+    names = {"__name__": "module", "__file__": str(file)}
+    exec(compile(file.read_text(), str(file), "exec"), names)
+    refuses(names["kernel"], text)
+
+
+def test_fragments_stay_in_their_role():
+    @mt.kernel
+    def wandering(A: T.Tensor((64, 64), T.float32), C: T.Tensor((64, 64), T.float32)):
+        with T.Kernel(1, threads=256):
+            x = T.alloc_fragment((64, 64), T.float32)
+            with T.ws(0):
+                T.copy(A, x)
+            T.copy(x, C)
+
+    with pytest.raises(mt.MinitileError, match="fragment 'x'"):
+        wandering.compile(*(np.zeros((64, 64), np.float32),) * 2, target="sm_90a")
+
+
+def test_other_targets():
+    x = np.zeros((128,), np.int32)
+    with pytest.raises(TargetError, match="sm_80"):
+        handed_over.compile(x, x, target="sm_80")

@@ -54,24 +54,28 @@ def split_roles(kernel: Kernel, context: PassContext) -> None:
     _split(launch.body, groups)
 
 
-# What needs more than NVIDIA's threads.
-_HOPPER = (
-    by_hand.WarpGroups,
-    by_hand.Barriers,
-    by_hand.BulkLoad,
-    by_hand.WaitGemms,
-    by_hand.CommitGemms,
-    hopper.SetMaxRegisters,
-)
-_THREADS = (by_hand.NumberedBarrier, by_hand.WarpBarrier, by_hand.Shuffle)
+# Names in the language of what needs sm_90a, and of what needs NVIDIA's threads.
+_HOPPER: dict[type[Op], str] = {
+    by_hand.WarpGroups: "T.ws",
+    by_hand.Barriers: "T.alloc_barrier",
+    by_hand.BulkLoad: "T.tma_copy",
+    by_hand.WaitGemms: "T.wait_wgmma",
+    by_hand.CommitGemms: "T.warpgroup_commit_batch",
+    hopper.SetMaxRegisters: "T.set_max_nreg",
+}
+_THREADS: dict[type[Op], str] = {
+    by_hand.NumberedBarrier: "a barrier with a number",
+    by_hand.WarpBarrier: "T.sync_warp",
+    by_hand.Shuffle: "T.shfl_*",
+}
 
 
 def _check_target(op: Op, context: PassContext) -> None:
     target = context.target
-    if isinstance(op, _HOPPER) and not target.has("wgmma"):
-        raise TargetError(f"`{op.mnemonic}`: {target} has no roles and barriers by hand", op.loc, "sm_90a has")
-    if isinstance(op, _THREADS) and target.vendor != "nvidia":
-        raise TargetError(f"`{op.mnemonic}` is not there for {target} yet", op.loc, "NVIDIA's targets have it")
+    if type(op) in _HOPPER and not target.has("wgmma"):
+        raise TargetError(f"{target} has no {_HOPPER[type(op)]}", op.loc, "roles and barriers by hand are for sm_90a")
+    if type(op) in _THREADS and target.vendor != "nvidia":
+        raise TargetError(f"{_THREADS[type(op)]} is not there for {target} yet", op.loc, "NVIDIA's targets have it")
 
 
 def _is_ordering(op: Op) -> bool:

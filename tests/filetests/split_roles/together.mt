@@ -1,6 +1,7 @@
 // A copy by all threads keeps the loop one of all; the parts behind it are split there. A scalar that one role assigns
 // has a value in each.
 // pass: split_roles
+// target: sm_90a
 traced kernel @k(%A: tensor<64x512xbf16>, %C: tensor<64xi32>, %n: i32) attrs {threads = 256} {
   launch 1, 1, 1 {threads = 256} (%bx: i32, %by: i32, %bz: i32) {
     %S = alloc {type_ = shared<64x64xbf16>} : shared<64x64xbf16>

@@ -24,7 +24,7 @@ from minitile.backends.nvidia.hopper import HOPPER_RULES
 from minitile.backends.nvidia.tma_store import STORE_RULES
 from minitile.backends.nvidia.wgmma import plan_wgmma, refusal
 from minitile.ir.core import Op, Value
-from minitile.ir.diagnostics import ResourceError, TypeMismatchError
+from minitile.ir.diagnostics import MinitileError, ResourceError, TypeMismatchError
 from minitile.ir.ops import roles, thread, tile
 from minitile.ir.types import BufferType, DType, TensorType, f32
 from minitile.layout import (
@@ -74,7 +74,15 @@ def rules_for(target: Target) -> Rules:
     """The rules of an NVIDIA target: sm_80's, and those of sm_90a where the target has wgmma."""
 
     def gemm_plan(op: tile.Gemm, threads: int) -> GemmPlan:
-        return plan_wgmma(op, threads) if isinstance(op, roles.AsyncGemm) else plan_gemm(op, threads, target)
+        if isinstance(op, roles.AsyncGemm):
+            return plan_wgmma(op, threads)
+        try:
+            return plan_gemm(op, threads, target)
+        except MinitileError as error:
+            if target.has("wgmma"):
+                why = refusal(op, threads) or "wgmma does it, where TMA can copy the operands in a pipelined loop"
+                error.hint += f"; {why}"
+            raise
 
     def gemm(low: Lowering, op: tile.Gemm) -> Value:
         return lower_gemm(low, op, plan_gemm(op, low.threads, target))

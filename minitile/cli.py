@@ -12,7 +12,6 @@ import importlib
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from minitile import __version__
@@ -51,55 +50,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
-def _add_check(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", help="PTX text; - reads standard input")
-    parser.add_argument("--entry", help="the kernel to run (default: the file's only one)")
-    parser.add_argument("--grid", type=_triple, default=(1, 1, 1), metavar="X[,Y[,Z]]", help="blocks (default 1)")
-    parser.add_argument("--block", type=_triple, required=True, metavar="X[,Y[,Z]]", help="threads")
-    parser.add_argument("--cluster", type=_triple, default=(1, 1, 1), metavar="X[,Y[,Z]]", help="blocks of a cluster")
-    parser.add_argument("--dynamic-shared", type=int, default=0, metavar="BYTES")
-    parser.add_argument(
-        "--args",
-        nargs="*",
-        default=[],
-        metavar="ARG",
-        help="the kernel's arguments: f32[128,64] is a random array, f32[64]=0 a filled one, i32=5 a number",
-    )
-    parser.add_argument("--schedule", choices=("lazy", "eager", "random"), default="lazy", help="when copies land")
-    parser.add_argument("--seed", type=int, default=0, help="of the data and of the random schedule")
-
-
-def _check(args: Arguments) -> int:
-    """Executes PTX in the simulator and prints what it finds."""
-    from minitile import cli_args
-    from minitile.runtime.sim import run_ptx
-    from minitile.runtime.sim.errors import SimulationError
-
-    text = _read(args.file)
-    entry = args.entry or cli_args.only_entry(text)
-    values = cli_args.parse_arguments(args.args, args.seed)
-    try:
-        report = run_ptx(
-            text,
-            entry,
-            args.grid,
-            args.block,
-            values,
-            cluster=args.cluster,
-            dynamic_shared=args.dynamic_shared,
-            schedule=args.schedule,
-            seed=args.seed,
-        )
-    except SimulationError as error:
-        raise MinitileError(f"cannot execute {args.file}: {error}") from None
-    sys.stdout.write(report.stdout)
-    for finding in report.findings:
-        print(finding)
-    executed = sum(report.instructions.values())
-    print(f"{entry}: {executed} warp instructions executed, {len(report.findings)} findings", file=sys.stderr)
-    return 1 if report.findings else 0
-
-
 def _add_cache(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=("show", "clear"), nargs="?", default="show")
 
@@ -134,24 +84,6 @@ def _doctor(_: Arguments) -> int:
     return 0
 
 
-def _read(path: str) -> str:
-    if path == "-":
-        return sys.stdin.read()
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise MinitileError(f"cannot read {path}: {error}") from None
-
-
-def _triple(text: str) -> tuple[int, int, int]:
-    """`8`, `8,2` or `8,2,1`, as three positive numbers."""
-    parts = [int(part) for part in text.split(",")]
-    if not 1 <= len(parts) <= 3 or min(parts) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not one to three positive numbers")
-    x, y, z = (*parts, 1, 1)[:3]
-    return x, y, z
-
-
 def _late(module: str, name: str) -> Callable[[Any], Any]:
     """The function of that name, from a module that is imported when the function is called."""
     return lambda argument: getattr(importlib.import_module(module), name)(argument)
@@ -169,7 +101,11 @@ COMMANDS: dict[str, Command] = {
         _late(_KERNELS, "run_command"),
     ),
     "opt": Command("run passes on IR text", _late("minitile.opt", "add_arguments"), _late("minitile.opt", "main")),
-    "check": Command("execute PTX text in the simulator and report races and other faults", _add_check, _check),
+    "check": Command(
+        "execute PTX text or a kernel in the simulator: report races and other faults, or synchronisation to spare",
+        _late("minitile.cli_check", "add_arguments"),
+        _late("minitile.cli_check", "main"),
+    ),
     "bench": Command(
         "run a benchmark of the source tree, or time a kernel on the GPU",
         _late(_KERNELS, "add_bench"),

@@ -64,7 +64,7 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
 def compile_command(args: argparse.Namespace) -> int:
     """Compiles a kernel without running it; writes what --emit names."""
     kernel = load_kernel(args.kernel)
-    compiled = _compile(kernel, cli_args.parse_specs(args.args), args)
+    compiled = compile_kernel(kernel, cli_args.parse_specs(args.args), args)
     if args.explain:
         from minitile.explain import explain
 
@@ -79,11 +79,11 @@ def run_command(args: argparse.Namespace) -> int:
     """Runs a kernel on random data and says what came out and how long it took."""
     kernel = load_kernel(args.kernel)
     values = cli_args.parse_arguments(args.args, args.seed)
-    _check_count(kernel, len(values))
+    check_count(kernel, len(values))
     if args.on == "gpu" or (args.on == "auto" and cuda.available()):
         return _run_on_gpu(kernel, values, args)
     start = time.perf_counter()
-    compiled = _compile(kernel, [v for v in values if isinstance(v, np.ndarray)], args, "sm_80")
+    compiled = compile_kernel(kernel, [v for v in values if isinstance(v, np.ndarray)], args, "sm_80")
     middle = time.perf_counter()
     before = [v.copy() for v in values]
     report = compiled.simulate(*values, schedule=args.schedule, seed=args.seed, check=not args.no_check)
@@ -201,7 +201,10 @@ def _add_kernel(parser: argparse.ArgumentParser, arg_help: str) -> None:
     )
 
 
-def _compile(kernel: Kernel, tensors: Sequence[Any], args: argparse.Namespace, auto: str = "auto") -> CompiledKernel:
+def compile_kernel(
+    kernel: Kernel, tensors: Sequence[Any], args: argparse.Namespace, auto: str = "auto"
+) -> CompiledKernel:
+    """As the arguments of a command say; `auto` is the target where they name none."""
     target = auto if args.target == "auto" else args.target
     passes = dict.fromkeys(args.without, False)
     return kernel.compile(*tensors, target=target, passes=passes, **parse_settings(args.settings))
@@ -231,7 +234,8 @@ def _write(content: str | bytes, output: str | None) -> None:
         raise MinitileError(f"cannot write {output}: {error}") from None
 
 
-def _check_count(kernel: Kernel, given: int) -> None:
+def check_count(kernel: Kernel, given: int) -> None:
+    """Raises MinitileError unless there is an argument for each parameter."""
     names = [p.name for p in kernel.signature.runtime]
     if given != len(names):
         raise MinitileError(
@@ -246,7 +250,7 @@ def _run_on_gpu(kernel: Kernel, values: list[Any], args: argparse.Namespace) -> 
     try:
         arrays = [DeviceArray(v) if isinstance(v, np.ndarray) else v for v in values]
         start = time.perf_counter()
-        compiled = _compile(kernel, [a for a in arrays if isinstance(a, DeviceArray)], args)
+        compiled = compile_kernel(kernel, [a for a in arrays if isinstance(a, DeviceArray)], args)
         prepared = compiled.prepare(*arrays)
         middle = time.perf_counter()
         prepared(0)

@@ -57,17 +57,9 @@ def simulate(
     from minitile.runtime.sim import Report
     from minitile.runtime.sim import SimulationError as Fault
 
-    values = _slot_values(info, args)
-    slots = slots_of(info.args)
-    _check_facts(info, slots, tuple(values[s] for s in slots))
-    ordered = tuple(values[s] for s in slots)
-    grid = compile_exprs(info.grid, slots)(ordered)
+    grid, given = launch_of(info, args)
     if 0 in grid:
         return Report()
-    given = [
-        _tensor_map(p, slots, ordered) if isinstance(p, TensorMapParam) else _parameter(p, slots, ordered)
-        for p in info.params
-    ]
     report: Report | None = None
     try:
         report = _run(vendor, info, text, grid, given, schedule, seed, check)
@@ -98,6 +90,23 @@ def _run(vendor: str, info: LaunchInfo, text: str, grid: Any, given: list[Any], 
         seed=seed,
         check=check,
     )
+
+
+def launch_of(info: LaunchInfo, args: Sequence[Any]) -> tuple[tuple[int, int, int], list[Any]]:
+    """The grid and the entry's arguments as `run_ptx` takes them, for arguments of the kernel that a binder has
+    checked; arrays are the caller's own. Raises LaunchArgumentError."""
+    values = _slot_values(info, args)
+    slots = slots_of(info.args)
+    ordered = tuple(values[s] for s in slots)
+    _check_facts(info, slots, ordered)
+    x, y, z = compile_exprs(info.grid, slots)(ordered)
+    if 0 in (x, y, z):
+        return (x, y, z), []
+    given = [
+        _tensor_map(p, slots, ordered) if isinstance(p, TensorMapParam) else _parameter(p, slots, ordered)
+        for p in info.params
+    ]
+    return (x, y, z), given
 
 
 def _slot_values(info: LaunchInfo, args: Sequence[Any]) -> dict[tuple[str, str], Any]:
@@ -180,4 +189,4 @@ def _location(source: str | None) -> Location | None:
     return Location.of_line(file, int(line)) if line.isdigit() else None
 
 
-__all__ = ["RaceError", "SimulationError", "simulate"]
+__all__ = ["RaceError", "SimulationError", "launch_of", "simulate"]

@@ -32,34 +32,47 @@ WORKING = 40  # registers that a consumer thread takes besides its accumulators
 
 
 def channel(low: Lowering, op: roles.Channel) -> Value:
-    """The barrier words, initialised by the first thread, known to all before anybody goes on."""
-    words = 2 * op.slots
+    """The barrier words. The first thread initialises those of all channels, and they are known to all before anybody
+    goes on. Where nobody acquires a slot (one that is filled once), no barrier says that it is empty."""
+    acquired = any(isinstance(o, roles.Acquire) and o.channel is op.result for o in low.kernel.walk())
+    words = (2 if acquired else 1) * op.slots
     layout = row_major((words,), 64)
     alloc = tile.Alloc(BufferType("shared", (words,), u64), layout=layout, bytes=words * WORD)
     alloc.loc, alloc.result.name = op.loc, "ring"
-    low.entry.ops.append(alloc)
+    low.entry.ops.insert(0, alloc)  # before the initialisation, wherever that is
     ring = alloc.result
-    b = low.b
-    then, orelse = Block(), Block()
-    with b.inside(then):
+    inits = low.once.get("channels")
+    if inits is None:
+        inits = low.once["channels"] = _initialised(low)
+    fence = inits.ops[-2:]
+    del inits.ops[-2:]
+    with low.b.inside(inits):
+        start = low.b.emit(thread.BufferAddress(ring)).result
         for word in range(words):
             count = 1 if word < op.slots else op.consumers // 32
-            b.emit(hopper.MbarrierInit(_word(low, ring, None, word), ring, count))
+            low.b.emit(hopper.MbarrierInit(low.b.add(start, word * WORD), ring, count))
+    inits.ops += fence
+    low.once["payload", ring] = sum(math.prod(v.shape) * v.dtype.bytes for v in op.payload)
+    low.once["slots", ring] = op.slots
+    return ring
+
+
+def _initialised(low: Lowering) -> Block:
+    """Where the first thread initialises barriers: a block that ends with their fence, and before a barrier of all."""
+    b, then, orelse = low.b, Block(), Block()
+    with b.inside(then):
         b.emit(hopper.MbarrierInitFence())
         b.emit(control.Yield(()))
     with b.inside(orelse):
         b.emit(control.Yield(()))
     b.emit(control.If(low.first_thread(), then=then, orelse=orelse))
     b.emit(thread.Barrier())
-    low.once["payload", ring] = sum(math.prod(v.shape) * v.dtype.bytes for v in op.payload)
-    low.once["slots", ring] = op.slots
-    return ring
+    return then
 
 
-def _word(low: Lowering, ring: Value, index: Value | None, first: int) -> Value:
+def _word(low: Lowering, ring: Value, index: Value, first: int) -> Value:
     base = low.in_entry(("buffer", ring), lambda b: b.emit(thread.BufferAddress(ring)).result)
-    at = low.b.add(base, first * WORD)
-    return at if index is None else low.b.add(at, low.b.mul(low.get(index), WORD))
+    return low.b.add(low.b.add(base, first * WORD), low.b.mul(low.get(index), WORD))
 
 
 def _full(low: Lowering, op: roles._SlotOp | roles.TmaCopy) -> Value:

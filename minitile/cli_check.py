@@ -1,0 +1,139 @@
+"""`minitile check`: PTX text or a kernel in the simulator, under the race model.
+
+    minitile check gemm.ptx --grid 4,4 --block 128 --args bf16[256,256] bf16[256,256] bf16[256,256]=0
+    minitile check examples/softmax.py:softmax --redundant --args f32[4,1000] f32[4,1000]=0
+
+It prints what the race model finds, with the lines of both accesses and the cure. `--redundant` asks the opposite: it
+takes each synchronising instruction away in turn, runs again under several schedules, and lists those that nothing
+misses on the sizes given (see `runtime.sim.deletions`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minitile import cli_args
+from minitile.ir.diagnostics import MinitileError
+from minitile.runtime.sim import Report, run_ptx
+from minitile.runtime.sim.deletions import redundant, runner
+from minitile.runtime.sim.errors import SimulationError
+from minitile.simulate import launch_of
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    what = "f32[128,64] is a random array, f32[64]=0 a filled one, i32=5 a number"
+    parser.add_argument(
+        "file", metavar="FILE.ptx|FILE.py:KERNEL", help="PTX text (- reads standard input), or a kernel"
+    )
+    parser.add_argument("--redundant", action="store_true", help="list the synchronisation that nothing would miss")
+    parser.add_argument("--schedule", choices=("lazy", "eager", "random"), default="lazy", help="when copies land")
+    parser.add_argument("--seed", type=int, default=0, help="of the data and of the random schedule")
+    parser.add_argument("--arg", dest="each", action="append", default=[], metavar="ARG", help=f"an argument: {what}")
+    parser.add_argument("--args", nargs="*", default=[], metavar="ARG", help="the same, all of them at once")
+    ptx = parser.add_argument_group("for PTX text")
+    ptx.add_argument("--entry", help="the kernel to run (default: the file's only one)")
+    ptx.add_argument("--grid", type=_triple, default=(1, 1, 1), metavar="X[,Y[,Z]]", help="blocks (default 1)")
+    ptx.add_argument("--block", type=_triple, metavar="X[,Y[,Z]]", help="threads")
+    ptx.add_argument("--cluster", type=_triple, default=(1, 1, 1), metavar="X[,Y[,Z]]", help="blocks of a cluster")
+    ptx.add_argument("--dynamic-shared", type=int, default=0, metavar="BYTES")
+    kernel = parser.add_argument_group("for kernels")
+    kernel.add_argument("--set", dest="settings", action="append", default=[], metavar="NAME=VALUE", help="a parameter")
+    kernel.add_argument("--target", default="auto", help="what to compile for (default sm_80)")
+    kernel.add_argument("--without", action="append", default=[], metavar="PASS", help="leave out a pass")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Prints the findings, or the redundant instructions; 1 if there are any."""
+    values = cli_args.parse_arguments([*args.each, *args.args], args.seed)
+    case = _kernel_case(args, values) if ".py" in args.file else _ptx_case(args, values)
+    try:
+        return _redundant(case) if args.redundant else _findings(case, args.schedule, args.seed)
+    except SimulationError as error:
+        raise MinitileError(f"cannot execute {args.file}: {error}") from None
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is run: a text, its geometry, and `arguments`, which makes its arguments anew."""
+
+    text: str
+    entry: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    options: dict[str, Any]
+    arguments: Callable[[], Sequence[Any]]
+
+
+def _ptx_case(args: argparse.Namespace, values: Sequence[Any]) -> Case:
+    if args.block is None:
+        raise MinitileError("how many threads has a block?", hint="add --block, as in --block 128")
+    text = _read(args.file)
+    entry = args.entry or cli_args.only_entry(text)
+    options = {"cluster": args.cluster, "dynamic_shared": args.dynamic_shared}
+    return Case(text, entry, args.grid, args.block, options, lambda: [value.copy() for value in values])
+
+
+def _kernel_case(args: argparse.Namespace, values: Sequence[Any]) -> Case:
+    from minitile.cli_kernels import check_count, compile_kernel, load_kernel
+
+    kernel = load_kernel(args.file)
+    check_count(kernel, len(values))
+    compiled = compile_kernel(kernel, [v for v in values if isinstance(v, np.ndarray)], args, "sm_80")
+    if "ptx" not in compiled.asm:
+        raise MinitileError(f"check executes PTX, and {compiled.target} has none")
+    info = compiled.launch_info
+    grid, _ = launch_of(info, values)
+    if 0 in grid:
+        raise MinitileError("the grid is empty on these sizes: nothing runs")
+    options = {"cluster": info.cluster, "dynamic_shared": info.dynamic_shared}
+
+    def arguments() -> Sequence[Any]:
+        return launch_of(info, [value.copy() for value in values])[1]
+
+    return Case(compiled.asm["ptx"], info.entry, grid, info.block, options, arguments)
+
+
+def _findings(case: Case, schedule: str, seed: int) -> int:
+    report: Report = run_ptx(
+        case.text, case.entry, case.grid, case.block, case.arguments(), schedule=schedule, seed=seed, **case.options
+    )
+    sys.stdout.write(report.stdout)
+    for finding in report.findings:
+        print(finding)
+    executed = sum(report.instructions.values())
+    print(f"{case.entry}: {executed} warp instructions executed, {len(report.findings)} findings", file=sys.stderr)
+    return 1 if report.findings else 0
+
+
+def _redundant(case: Case) -> int:
+    run = runner(case.entry, case.grid, case.block, case.arguments, **case.options)
+    found, count = redundant(case.text, case.entry, run)
+    for each in found:
+        print(f"nothing misses {each}")
+    print(f"{case.entry}: {count} synchronising instructions, {len(found)} to spare on these sizes", file=sys.stderr)
+    return 1 if found else 0
+
+
+def _read(path: str) -> str:
+    if path == "-":
+        return sys.stdin.read()
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MinitileError(f"cannot read {path}: {error}") from None
+
+
+def _triple(text: str) -> tuple[int, int, int]:
+    """`8`, `8,2` or `8,2,1`, as three positive numbers."""
+    parts = [int(part) for part in text.split(",")]
+    if not 1 <= len(parts) <= 3 or min(parts) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not one to three positive numbers")
+    x, y, z = (*parts, 1, 1)[:3]
+    return x, y, z

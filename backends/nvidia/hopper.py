@@ -39,11 +39,12 @@ def channel(low: Lowering, op: roles.Channel) -> Value:
     layout = row_major((words,), 64)
     alloc = tile.Alloc(BufferType("shared", (words,), u64), layout=layout, bytes=words * WORD)
     alloc.loc, alloc.result.name = op.loc, "ring"
-    low.entry.ops.insert(0, alloc)  # before the initialisation, wherever that is
     ring = alloc.result
-    inits = low.once.get("channels")
-    if inits is None:
-        inits = low.once["channels"] = _initialised(low)
+    if "channels" not in low.once:
+        low.once["channels"] = _initialised(low)
+    branch = low.once["channels"]
+    low.entry.ops.insert(low.entry.ops.index(branch), alloc)
+    inits = branch.then
     fence = inits.ops[-2:]
     del inits.ops[-2:]
     with low.b.inside(inits):
@@ -57,17 +58,17 @@ def channel(low: Lowering, op: roles.Channel) -> Value:
     return ring
 
 
-def _initialised(low: Lowering) -> Block:
-    """Where the first thread initialises barriers: a block that ends with their fence, and before a barrier of all."""
+def _initialised(low: Lowering) -> control.If:
+    """The branch in which the first thread initialises barriers; it ends with their fence, and all threads meet."""
     b, then, orelse = low.b, Block(), Block()
     with b.inside(then):
         b.emit(hopper.MbarrierInitFence())
         b.emit(control.Yield(()))
     with b.inside(orelse):
         b.emit(control.Yield(()))
-    b.emit(control.If(low.first_thread(), then=then, orelse=orelse))
+    branch = b.emit(control.If(low.first_thread(), then=then, orelse=orelse))
     b.emit(thread.Barrier())
-    return then
+    return branch
 
 
 def _word(low: Lowering, ring: Value, index: Value, first: int) -> Value:

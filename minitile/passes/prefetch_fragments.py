@@ -121,14 +121,22 @@ class _Rotation:
         names = dict(next_of) | {loop.iv: following}
         slots = {r.slot for r in reads if r.slot is not None}
         true_slot: dict[Value, Value] = {}
+
+        def stay(slot: Value) -> None:
+            true_slot[slot] = names[slot]
+            names[slot] = b.select(more, names[slot], slot)
+
+        for slot in [
+            v for v in names if v in slots
+        ]:  # the loop's own variable, where it has fewer rounds than versions
+            stay(slot)
         for op in head:
             copy = b.emit(clone(op, names))
             if isinstance(op, (thread.LdMatrix, thread.LoadMem)) and op.slot in true_slot:
                 copy.slot = true_slot[op.slot]  # type: ignore[attr-defined]
             for result in op.results:
                 if result in slots:
-                    true_slot[result] = names[result]
-                    names[result] = b.select(more, names[result], result)
+                    stay(result)
         return [names[r.result] for r in reads]
 
 

@@ -6,7 +6,8 @@ once (eager), or at any time between (random). All four warps have to issue the 
 wait for the work of all four, so it sleeps until the others have issued theirs.
 
 Registers are watched (`check_registers`): touching an accumulator in flight, or changing an A operand in flight, is a
-`missing_wait`; a product whose registers were written after the last wgmma.fence is a `missing_fence`.
+`missing_wait`; a product whose accumulators were touched, or whose A registers were written, after the last wgmma.fence
+is a `missing_fence` (9.7.14.6: between a register access and a product that accesses the same registers).
 
 A thread holds element i of the result at row 16 * warp + lane / 4 + 8 * (i / 2 % 2) and column
 8 * (i / 4) + 2 * (lane % 4) + i % 2, and A in registers as mma.m16n8k does for the warp's 16 rows. Products are exact
@@ -82,6 +83,7 @@ class WarpGroups:
         self.now = 1
         self.fenced = np.zeros(warps, np.int64)
         self.wrote: dict[int, Array] = {}
+        self.read: dict[int, Array] = {}
         self.valued: set[tuple[tuple[int, ...], bytes]] = set()  # accumulators of warps that have values
 
     def key(self, warp: int) -> tuple[str, int, int]:
@@ -285,11 +287,14 @@ class WarpGroups:
         """Registers that were written since the last wgmma.fence, or A registers that are still accumulators."""
         late = (self.fenced[warps] == 0).any()
         for slot in (*shape.results, *shape.fragments):
-            wrote = self.wrote.get(slot)
-            late = late or (wrote is not None and bool((wrote[warps] >= self.fenced[warps]).any()))
+            for did, table in (("written", self.wrote), ("read", self.read)):
+                if late or (did == "read" and slot not in shape.results):
+                    break
+                when = table.get(slot)
+                late = when is not None and bool((when[warps] >= self.fenced[warps]).any())
             if late:
                 name = self._name(slot)
-                message = f"register {name} was written after the last wgmma.fence"
+                message = f"register {name} was {did} after the last wgmma.fence"
                 if not (self.fenced[warps] != 0).all():
                     message = "no wgmma.fence was executed before the first product"
                 access = self.machine.access("wgmma", shape.site, int(warps[0]) * 32)
@@ -322,8 +327,9 @@ class WarpGroups:
         """An instruction reads and writes registers that products use."""
         threads = self.machine.thread[sel]
         warps = np.unique(threads // 32)
-        for slot in writes:
-            self._table(self.wrote, slot)[warps] = self.now
+        for slots, table in ((writes, self.wrote), (reads, self.read)):
+            for slot in slots:
+                self._table(table, slot)[warps] = self.now
         if not self.busy:
             return
         finished = self.finished[warps]

@@ -54,11 +54,6 @@ CASES: dict[str, Case] = {
     "transpose": (lambda: transpose.transpose, [((70, 60), np.float32), ((60, 70), np.float32)], {}),
     "softmax": (lambda: softmax.softmax, [((5, 1000), np.float32)] * 2, {}),
     "rms_norm": (lambda: rms_norm.rms_norm, [((5, 600), BF16), ((600,), BF16), ((5, 600), BF16)], {}),
-    "gemm_bias_gelu": (
-        lambda: gemm_bias_gelu.gemm_bias_gelu,
-        [((72, 200), BF16), ((136, 200), BF16), ((136,), np.float32), ((72, 136), BF16)],
-        {},
-    ),
     "split_k": (lambda: split_k.split_k, [((64, 520), BF16), ((64, 520), BF16), ((64, 64), np.float32)], {}),
     "gemm": of_gemm("bf16", False, True, (72, 72, 168), **SMALL),
     "gemm, 1 stage": of_gemm("bf16", False, True, (64, 64, 104), num_stages=1, **SMALL),
@@ -70,6 +65,11 @@ CASES: dict[str, Case] = {
     ),
 }
 MANY: dict[str, Case] = {
+    "gemm_bias_gelu": (
+        lambda: gemm_bias_gelu.gemm_bias_gelu,
+        [((72, 200), BF16), ((136, 200), BF16), ((136,), np.float32), ((72, 136), BF16)],
+        {},
+    ),
     **{
         f"gemm {'T' if ta else 'N'}{'T' if tb else 'N'} {name}": of_gemm(name, ta, tb, (72, 72, 168), **SMALL)
         for name in gemm.DTYPES
@@ -87,8 +87,44 @@ MANY: dict[str, Case] = {
     ),
     "attention, 128": (lambda: attention.attention, [((1, 1, 256, 128), BF16)] * 4, {"block_N": 64}),
 }
-# (case, target, instruction): why it is right all the same
-EXCEPTIONS: dict[tuple[str, str, str], str] = {}
+# case, target, instruction, how many of them, and why that is right all the same
+EXCEPTIONS = [
+    (
+        "rms_norm",
+        "sm_80|sm_90a",
+        "bar.sync 0",
+        1,
+        "each round of the loop writes other columns, which `hazards` does not know of global memory",
+    ),
+    (
+        "gemm, 1 stage",
+        "sm_80|sm_90a",
+        r"cp\.async\.(commit_group|wait_group 0)",
+        2,
+        "one stage is one copy at a time, each with its own group; the wait for the last one would do for both",
+    ),
+    (
+        "attention.*",
+        "sm_80",
+        r"cp\.async\.(commit_group|wait_group 0)",
+        2,
+        "Q is waited for by itself before the loop; the wait for the first K would do for it",
+    ),
+    (
+        "split_k|gemm.*|attention.*",
+        "sm_90a",
+        r"cp\.async\.bulk\.commit_group",
+        2,
+        "a group for each chunk, also where one wait is for all of them",
+    ),
+    (
+        "attention.*",
+        "sm_90a",
+        r"wgmma\.fence\.sync\.aligned",
+        1,
+        "a fence stands before each batch of products, as ptxas wants it (C7519); here the one before would do",
+    ),
+]
 
 
 def nothing_misses(case: Case, target: str) -> tuple[list[str], int]:
@@ -109,14 +145,17 @@ def nothing_misses(case: Case, target: str) -> tuple[list[str], int]:
 
     run = runner(info.entry, grid, info.block, arguments, cluster=info.cluster, dynamic_shared=info.dynamic_shared)
     found, count = redundant(compiled.asm["ptx"], info.entry, run)
-    return [re.sub(r"%\S*?(?=[\],;]|$)", "%", str(each)) for each in found], count
+    return [str(each) for each in found], count
 
 
 def check(name: str, case: Case, target: str) -> None:
     found, count = nothing_misses(case, target)
     assert count or name in ("vector_add", "softmax")  # where each warp has rows of its own
-    known = [each for each in EXCEPTIONS if each[:2] == (name, target)]
-    assert [each for each in found if not any(instruction in each for _, _, instruction in known)] == []
+    for cases, targets, instruction, most, _ in EXCEPTIONS:
+        if re.fullmatch(cases, name) and re.fullmatch(targets, target):
+            known = [each for each in found if re.search(f": {instruction}$", each)]
+            found = [each for each in found if each not in known[:most]]
+    assert found == []
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])

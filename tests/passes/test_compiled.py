@@ -255,3 +255,34 @@ def test_mask_picks_elements_and_protects_loads(schedule: str) -> None:
     run(diagonal, (a, b, c), schedule)
     np.testing.assert_array_equal(b, [*np.diag(a), *[0] * 32])
     np.testing.assert_array_equal(c, [*a[1:], np.zeros(32)])
+
+
+@mt.kernel
+def fixed_trips(
+    A: T.Tensor((64, 128), T.float16),
+    B: T.Tensor((128, 16), T.float16),
+    C: T.Tensor((64, 16), T.float32),
+    trips=2,
+    stages=3,
+):
+    with T.Kernel(1, threads=128):
+        A_shared = T.alloc_shared((64, 32), A.dtype)
+        B_shared = T.alloc_shared((32, 16), A.dtype)
+        acc = T.alloc_fragment((64, 16), T.float32)
+        T.clear(acc)
+        for k in T.Pipelined(trips, num_stages=stages):
+            T.copy(A[0, k * 32], A_shared)
+            T.copy(B[k * 32, 0], B_shared)
+            T.gemm(A_shared, B_shared, acc)
+        T.copy(acc, C)
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+@pytest.mark.parametrize("trips", range(5))
+def test_trip_counts_known_at_compile_time(trips: int, stages: int, schedule: str) -> None:
+    """With no more rounds than versions, the round's number is the version: nothing is read past the last."""
+    a, b = (np.random.default_rng(trips).integers(-2, 3, s).astype(np.float16) for s in ((64, 128), (128, 16)))
+    c = np.full((64, 16), np.nan, np.float32)
+    run(fixed_trips, (a, b, c), schedule, trips=trips, stages=stages)
+    used = 32 * trips
+    np.testing.assert_array_equal(c, a[:, :used].astype(np.float32) @ b[:used].astype(np.float32))

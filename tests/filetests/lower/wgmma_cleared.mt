@@ -24,21 +24,21 @@ thread kernel @scores(%A: tensor<256x512xbf16>, %B: tensor<64x512xbf16>, %C: ten
   %by = special {register = "ctaid.y"} : i32
   %As = alloc {type_ = shared<3 versions x 64x32xbf16>, layout = shared<64x32xb16; 64:512; 32:16; swizzle 64>, bytes = 4096} : shared<3 versions x 64x32xbf16>
   %Bs = alloc {type_ = shared<3 versions x 64x32xbf16>, layout = shared<64x32xb16; 64:512; 32:16; swizzle 64>, bytes = 4096} : shared<3 versions x 64x32xbf16>
-  %ring = alloc {type_ = shared<6xu64>, layout = shared<6xb64; 6:64>, bytes = 48} : shared<6xu64>
-  %0 = buffer_address %ring : i32
   %tid = special {register = "tid.x"} : i32
-  %1 = cmp %tid, 0 {predicate = "eq"} : bool
-  if %1 then {
-    mbarrier_init %0, %ring {count = 1}
-    %2 = add %0, 8 : i32
+  %0 = cmp %tid, 0 {predicate = "eq"} : bool
+  %ring = alloc {type_ = shared<6xu64>, layout = shared<6xb64; 6:64>, bytes = 48} : shared<6xu64>
+  if %0 then {
+    %1 = buffer_address %ring : i32
+    mbarrier_init %1, %ring {count = 1}
+    %2 = add %1, 8 : i32
     mbarrier_init %2, %ring {count = 1}
-    %3 = add %0, 16 : i32
+    %3 = add %1, 16 : i32
     mbarrier_init %3, %ring {count = 1}
-    %4 = add %0, 24 : i32
+    %4 = add %1, 24 : i32
     mbarrier_init %4, %ring {count = 4}
-    %5 = add %0, 32 : i32
+    %5 = add %1, 32 : i32
     mbarrier_init %5, %ring {count = 4}
-    %6 = add %0, 40 : i32
+    %6 = add %1, 40 : i32
     mbarrier_init %6, %ring {count = 4}
     mbarrier_init_fence
     yield
@@ -47,43 +47,44 @@ thread kernel @scores(%A: tensor<256x512xbf16>, %B: tensor<64x512xbf16>, %C: ten
   }
   barrier
   %7 = warp_index : i32
-  %8 = buffer_address %As : i32
-  %9 = buffer_address %Bs : i32
-  %10 = and %tid, 31 : i32
-  %11 = cmp %10, 0 {predicate = "eq"} : bool
+  %8 = buffer_address %ring : i32
+  %9 = buffer_address %As : i32
+  %10 = buffer_address %Bs : i32
+  %11 = and %tid, 31 : i32
+  %12 = cmp %11, 0 {predicate = "eq"} : bool
   %staged = alloc {type_ = shared<2 versions x 64x32xf32>, layout = shared<64x32xb32; 64:1024; 32:32; swizzle 128>, bytes = 8192, shared_by = 128} : shared<2 versions x 64x32xf32>
-  %12 = shr %tid, 2 : i32
-  %13 = and %12, 7 : i32
-  %14 = shr %tid, 5 : i32
-  %15 = mul %14, 16 : i32
-  %16 = add %13, %15 : i32
-  %17 = and %tid, 3 : i32
-  %18 = buffer_address %staged : i32
-  %19 = cmp %7, 4 {predicate = "ge"} : bool
-  by_role %19 {teams = ((0, none), (1, 128))} then {
-    %20 = cmp %7, 4 {predicate = "eq"} : bool
-    if %20 then {
-      %21 = elect : bool
-      %22, %23 = for 0, 16, 1, [0, 0] : i32, i32 (%k: i32, %slot: i32, %phase: i32) {
-        %24 = xor %phase, 1 : i32
-        %25 = add %0, 24 : i32
-        %26 = mul %slot, 8 : i32
-        %27 = add %25, %26 : i32
-        mbarrier_wait %27, %ring, %24
-        %28 = add %0, %26 : i32
-        mbarrier_expect %28, %ring, predicate = %21 {bytes = 8192}
-        %29 = mul %slot, 4096 : i32
-        %30 = add %8, %29 : i32
-        %31 = mul %by, 64 : i32
-        %32 = mul %k, 32 : i32
-        tma_load %30, %28, [%32, %31], %As, %slot, %ring, tensor = %A, predicate = %21 {map = "A_map0"}
-        %33 = add %9, %29 : i32
-        tma_load %33, %28, [%32, 0], %Bs, %slot, %ring, tensor = %B, predicate = %21 {map = "B_map1"}
-        %34 = add %slot, 1 : i32
-        %35 = cmp %34, 3 {predicate = "eq"} : bool
-        %36 = select %35, %24, %phase : i32
-        %37 = select %35, 0, %34 : i32
-        yield %37, %36
+  %13 = shr %tid, 2 : i32
+  %14 = and %13, 7 : i32
+  %15 = shr %tid, 5 : i32
+  %16 = mul %15, 16 : i32
+  %17 = add %14, %16 : i32
+  %18 = and %tid, 3 : i32
+  %19 = buffer_address %staged : i32
+  %20 = cmp %7, 4 {predicate = "ge"} : bool
+  by_role %20 {teams = ((0, none), (1, 128))} then {
+    %21 = cmp %7, 4 {predicate = "eq"} : bool
+    if %21 then {
+      %22 = elect : bool
+      %23, %24 = for 0, 16, 1, [0, 0] : i32, i32 (%k: i32, %slot: i32, %phase: i32) {
+        %25 = xor %phase, 1 : i32
+        %26 = add %8, 24 : i32
+        %27 = mul %slot, 8 : i32
+        %28 = add %26, %27 : i32
+        mbarrier_wait %28, %ring, %25
+        %29 = add %8, %27 : i32
+        mbarrier_expect %29, %ring, predicate = %22 {bytes = 8192}
+        %30 = mul %slot, 4096 : i32
+        %31 = add %9, %30 : i32
+        %32 = mul %by, 64 : i32
+        %33 = mul %k, 32 : i32
+        tma_load %31, %29, [%33, %32], %As, %slot, %ring, tensor = %A, predicate = %22 {map = "A_map0"}
+        %34 = add %10, %30 : i32
+        tma_load %34, %29, [%33, 0], %Bs, %slot, %ring, tensor = %B, predicate = %22 {map = "B_map1"}
+        %35 = add %slot, 1 : i32
+        %36 = cmp %35, 3 {predicate = "eq"} : bool
+        %37 = select %36, %25, %phase : i32
+        %38 = select %36, 0, %35 : i32
+        yield %38, %37
       }
       yield
     } orelse {
@@ -92,69 +93,69 @@ thread kernel @scores(%A: tensor<256x512xbf16>, %B: tensor<64x512xbf16>, %C: ten
     yield
   } orelse {
     %z = pick 0.0 {indices = (0 * 32,)} : regs<32xf32>
-    %r, %38, %39 = for 0, 16, 1, [%z, 0, 0] : regs<32xf32>, i32, i32 (%k_1: i32, %c: regs<32xf32>, %slot_1: i32, %phase_1: i32) {
-      %40 = mul %slot_1, 8 : i32
-      %41 = add %0, %40 : i32
-      mbarrier_wait %41, %ring, %phase_1
-      %42 = mul %slot_1, 4096 : i32
-      %43 = add %8, %42 : i32
-      %44 = and %43, 262143 : i32
-      %45 = shr %44, 4 : i32
-      %46 = cast %45 {to = i64} : i64
-      %47 = or %46, -9223371899415756800:i64 : i64
-      %48 = add %9, %42 : i32
-      %49 = and %48, 262143 : i32
-      %50 = shr %49, 4 : i32
-      %51 = cast %50 {to = i64} : i64
-      %52 = or %51, -9223371899415756800:i64 : i64
-      %s, %53 = wgmma %47, %52, [%As, %Bs] {dtypes = (bf16, bf16), into = f32, n = 64, k = 16, a_offsets = (0, 2), b_offsets = (0, 2)} : regs<32xf32>, token<wgmma>
-      %s_1 = await %s, %53 : regs<32xf32>
-      %54 = add %0, 24 : i32
-      %55 = add %54, %40 : i32
-      mbarrier_arrive %55, %ring, predicate = %11
+    %r, %39, %40 = for 0, 16, 1, [%z, 0, 0] : regs<32xf32>, i32, i32 (%k_1: i32, %c: regs<32xf32>, %slot_1: i32, %phase_1: i32) {
+      %41 = mul %slot_1, 8 : i32
+      %42 = add %8, %41 : i32
+      mbarrier_wait %42, %ring, %phase_1
+      %43 = mul %slot_1, 4096 : i32
+      %44 = add %9, %43 : i32
+      %45 = and %44, 262143 : i32
+      %46 = shr %45, 4 : i32
+      %47 = cast %46 {to = i64} : i64
+      %48 = or %47, -9223371899415756800:i64 : i64
+      %49 = add %10, %43 : i32
+      %50 = and %49, 262143 : i32
+      %51 = shr %50, 4 : i32
+      %52 = cast %51 {to = i64} : i64
+      %53 = or %52, -9223371899415756800:i64 : i64
+      %s, %54 = wgmma %48, %53, [%As, %Bs] {dtypes = (bf16, bf16), into = f32, n = 64, k = 16, a_offsets = (0, 2), b_offsets = (0, 2)} : regs<32xf32>, token<wgmma>
+      %s_1 = await %s, %54 : regs<32xf32>
+      %55 = add %8, 24 : i32
+      %56 = add %55, %41 : i32
+      mbarrier_arrive %56, %ring, predicate = %12
       %e = max %s_1, %c : regs<32xf32>
-      %56 = add %slot_1, 1 : i32
-      %57 = cmp %56, 3 {predicate = "eq"} : bool
-      %58 = xor %phase_1, 1 : i32
-      %59 = select %57, %58, %phase_1 : i32
-      %60 = select %57, 0, %56 : i32
-      yield %e, %60, %59
+      %57 = add %slot_1, 1 : i32
+      %58 = cmp %57, 3 {predicate = "eq"} : bool
+      %59 = xor %phase_1, 1 : i32
+      %60 = select %58, %59, %phase_1 : i32
+      %61 = select %58, 0, %57 : i32
+      yield %e, %61, %60
     }
-    %61 = pick %r {indices = (0, 1, .., 15)} : regs<16xf32>
-    %62 = mul %16, 128 : i32
-    %63 = mul %17, 8 : i32
-    %64 = add %62, %63 : i32
-    %65 = shr %64, 3 : i32
-    %66 = and %65, 112 : i32
-    %67 = xor %64, %66 : i32
-    %68 = add %18, %67 : i32
-    %69 = xor %67, 32 : i32
-    %70 = add %18, %69 : i32
-    %71 = xor %67, 64 : i32
-    %72 = add %18, %71 : i32
-    %73 = xor %67, 96 : i32
-    %74 = add %18, %73 : i32
-    %75 = concat %68, %70, %72, %74 : regs<4xi32>
-    %76 = pick %61 {indices = (0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)} : regs<16xf32>
-    store_mem %75, %76, %staged, slot = 0 {space = "shared", width = 2, address_of = (0, 1, 2, 3, 0, 1, 2, 3), offsets = (0, 0, 0, 0, 1024, 1024, 1024, 1024)}
-    %77 = mul %by, 64 : i32
-    %78 = tma_store %18, [0, %77], %staged, %C, slot = 0, predicate = %1 {map = "C_map2"} : token<bulk>
-    %79 = join %78 : token<bulk>
-    wait %79 {reads = true}
-    %80 = pick %r {indices = (16, 17, .., 31)} : regs<16xf32>
-    %81 = add %68, 8192 : i32
-    %82 = add %70, 8192 : i32
-    %83 = add %72, 8192 : i32
-    %84 = add %74, 8192 : i32
-    %85 = concat %81, %82, %83, %84 : regs<4xi32>
-    %86 = pick %80 {indices = (0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)} : regs<16xf32>
-    store_mem %85, %86, %staged, slot = 1 {space = "shared", width = 2, address_of = (0, 1, 2, 3, 0, 1, 2, 3), offsets = (0, 0, 0, 0, 1024, 1024, 1024, 1024)}
-    %87 = add %18, 8192 : i32
-    %88 = tma_store %87, [32, %77], %staged, %C, slot = 1, predicate = %1 {map = "C_map2"} : token<bulk>
-    %89 = join %88 : token<bulk>
-    wait %89 {reads = true}
-    wait %89
-    wait %79
+    %62 = pick %r {indices = (0, 1, .., 15)} : regs<16xf32>
+    %63 = mul %17, 128 : i32
+    %64 = mul %18, 8 : i32
+    %65 = add %63, %64 : i32
+    %66 = shr %65, 3 : i32
+    %67 = and %66, 112 : i32
+    %68 = xor %65, %67 : i32
+    %69 = add %19, %68 : i32
+    %70 = xor %68, 32 : i32
+    %71 = add %19, %70 : i32
+    %72 = xor %68, 64 : i32
+    %73 = add %19, %72 : i32
+    %74 = xor %68, 96 : i32
+    %75 = add %19, %74 : i32
+    %76 = concat %69, %71, %73, %75 : regs<4xi32>
+    %77 = pick %62 {indices = (0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)} : regs<16xf32>
+    store_mem %76, %77, %staged, slot = 0 {space = "shared", width = 2, address_of = (0, 1, 2, 3, 0, 1, 2, 3), offsets = (0, 0, 0, 0, 1024, 1024, 1024, 1024)}
+    %78 = mul %by, 64 : i32
+    %79 = tma_store %19, [0, %78], %staged, %C, slot = 0, predicate = %0 {map = "C_map2"} : token<bulk>
+    %80 = join %79 : token<bulk>
+    wait %80 {reads = true}
+    %81 = pick %r {indices = (16, 17, .., 31)} : regs<16xf32>
+    %82 = add %69, 8192 : i32
+    %83 = add %71, 8192 : i32
+    %84 = add %73, 8192 : i32
+    %85 = add %75, 8192 : i32
+    %86 = concat %82, %83, %84, %85 : regs<4xi32>
+    %87 = pick %81 {indices = (0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)} : regs<16xf32>
+    store_mem %86, %87, %staged, slot = 1 {space = "shared", width = 2, address_of = (0, 1, 2, 3, 0, 1, 2, 3), offsets = (0, 0, 0, 0, 1024, 1024, 1024, 1024)}
+    %88 = add %19, 8192 : i32
+    %89 = tma_store %88, [32, %78], %staged, %C, slot = 1, predicate = %0 {map = "C_map2"} : token<bulk>
+    %90 = join %89 : token<bulk>
+    wait %90 {reads = true}
+    wait %90
+    wait %80
     yield
   }
 }

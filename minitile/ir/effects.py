@@ -54,6 +54,7 @@ class Sync:
     kind      "release": what the thread has done is in order with what others do that acquire `on`; "acquire": the
               other side; "meet": both at once, by all the threads that take part
     on        what the two sides have in common: the buffer of barrier words, or a barrier's number
+    word      the address of the barrier word in it
     threads   "all": each thread that comes here takes part; "one": an elected one does, for those it has met
     count     how many threads meet, where it is not all of those that come here together
     scope     "cta" or "cluster"
@@ -61,6 +62,7 @@ class Sync:
 
     kind: str
     on: object
+    word: Value | None = None
     threads: str = "all"
     count: int | None = None
     scope: str = "cta"

@@ -6,8 +6,8 @@
 
 A store by the copy engine is three steps: issue it, commit its group, and wait before the shared memory changes or goes
 away (PTX ISA 8.3, 9.7.8.24.13 "cp.async.bulk.wait_group"). A token that reaches no wait, through joins, branches and
-loops, gets what is missing right behind it. Where the kernel accesses the tensor elsewhere as well, the wait is for the
-store to be done, and not only for its source to have been read.
+loops, gets what is missing right behind it. Where the kernel may access the tensor again, the wait is for the store to
+be done, and not only for its source to have been read.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class _Completion:
     def __init__(self, kernel: Kernel) -> None:
         self.flows: dict[Value, list[Value]] = {}  # token: the tokens that it is made of
         self.users: dict[Value, set[Op]] = {}  # global memory: the operations that access it
+        self.loops: set[Op] = set()  # what may run more than once
         self.waited: set[Value] = set()
         self.joined: set[Value] = set()
         waits: list[Value] = []
@@ -47,10 +48,12 @@ class _Completion:
             self.flow((op.result,) * len(op.tokens), op.tokens)
             self.joined.update(op.tokens)
         elif isinstance(op, control.For):
+            self.loops.update(op.body.walk())
             for sources in (op.init, op.body.yielded):
                 self.flow(op.carried, sources)
                 self.flow(op.results, sources)
         elif isinstance(op, control.While):
+            self.loops.update(op.body.walk())
             self.flow(op.before.args, op.init)
             self.flow(op.before.args, op.body.yielded)
             self.flow(op.body.args, op.before.yielded[1:])
@@ -85,9 +88,10 @@ class _Completion:
         block.ops = ops
 
     def shares(self, token: Value) -> bool:
-        """Whether other operations access the tensor that the token's copies store to."""
+        """Whether the tensor that the token's copies store to is accessed again."""
         sources = self.flows.get(token)
         if sources is not None:
             return any(self.shares(source) for source in sources)
-        touched = token.op.accesses() if token.op is not None else ()
-        return any(len(self.users.get(a.mem, ())) > 1 for a in touched if a.mem is not None)
+        if token.op is None or token.op in self.loops:
+            return True
+        return any(len(self.users.get(a.mem, ())) > 1 for a in token.op.accesses() if a.mem is not None)

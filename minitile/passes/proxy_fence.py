@@ -163,7 +163,9 @@ class _Effects:
         self.locals: dict[Op, set[Value]] = {}
         self.relevant: dict[Block, list[Op]] = {}
         self._block(kernel.body, "")
-        self.order = Order(kernel, {op: [t for t, _ in found] for op, found in self.asynchronous.items()})
+        self.order = Order(
+            kernel, self.facts, self.diverges, {op: [t for t, _ in found] for op, found in self.asynchronous.items()}
+        )
 
     def _block(self, block: Block, hint: str) -> None:
         hints = [hint]
@@ -250,6 +252,7 @@ class _Flow:
         for place, kind in placed:
             self.placed.setdefault(place, []).append(kind)
         self.found: Demands = {}
+        self.together: int | None = effects.kernel.attrs.get("threads")  # how many threads are here
 
     def demands(self) -> Demands:
         """The fences that are missing, each with the operations whose accesses it is for."""
@@ -308,7 +311,7 @@ class _Flow:
                     if meets(mark.touch, mark.space, a, spaces):
                         self.demand(mark, op)
             if together:
-                state.release(op, sync.count)
+                state.release(op, None if sync.count == self.together else sync.count)
         for t, space, token in self.effects.generic.get(op, ()):
             if token is not None:
                 state.start([(token, frozenset([t]))])
@@ -320,9 +323,13 @@ class _Flow:
     def branch(self, op: control.If, state: _State) -> None:
         apart = self.effects.diverges(op)
         ends = []
+        outside = self.together
         for region in op.regions:
             end = state.apart(op) if apart else state.copy()
+            if apart:
+                self.together = op.consumers if isinstance(op, roles.ByRole) and region is op.orelse else None
             self.block(region, end)
+            self.together = outside
             end.carry(op.results, region.yielded)
             ends.append(end)
         if apart:

@@ -3,27 +3,33 @@
     role A:  store to C ; arrive %ring                role B:  wait %ring ; tma_store from C
 
 B's copy comes behind A's arrival. So do the accesses of whoever B tells in turn. Arrivals are matched with waits by the
-buffer of barrier words (or the number of a barrier that roles meet at), not by word and phase: whoever waits at the
-same words may have learnt of it. Only accesses in other branches of the program count: what threads of the same one do
-comes behind in the program's own order, and barriers stand between.
+buffer of barrier words (or the number of a barrier at which roles meet), and by the word where the addresses tell; not
+by phase: whoever waits there may have learnt of it. Only accesses in other branches of the program count: what threads
+of the same one do comes behind in the program's own order, and barriers stand between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from minitile.ir.core import Block, Kernel, Op
+from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.effects import Sync
-from minitile.ir.ops import control
+from minitile.ir.ops import arith, control, thread
+from minitile.passes.affine import Affine, Facts
 from minitile.passes.hazards import Touch, any_version
 
 _Path = tuple[tuple[Op, int], ...]  # the operations around one, outermost first, each with the number of the region
 
 
 class Order:
-    """`asynchronous`: the asynchronous touches of each operation."""
+    """`diverges`: whether threads differ in the way they take through an operation; `asynchronous`: the asynchronous
+    touches of each operation."""
 
-    def __init__(self, kernel: Kernel, asynchronous: dict[Op, list[Touch]]) -> None:
+    def __init__(
+        self, kernel: Kernel, facts: Facts, diverges: Callable[[Op], bool], asynchronous: dict[Op, list[Touch]]
+    ) -> None:
+        self.facts = facts
+        self.diverges = diverges
         self.asynchronous = asynchronous
         self.places: dict[Op, tuple[Block, int, _Path]] = {}
         self.acquires: dict[object, list[tuple[Op, Sync]]] = {}
@@ -65,17 +71,37 @@ class Order:
         for sync in op.syncs():
             if sync.releases:
                 for waiting, other in self.acquires.get(sync.on, ()):
-                    if "meet" not in (sync.kind, other.kind) or self._apart(op, waiting):
+                    if "meet" in (sync.kind, other.kind):
+                        matches = self._apart(op, waiting)
+                    else:
+                        matches = self._same_word(sync, other)
+                    if matches:
                         yield waiting
 
+    def _same_word(self, a: Sync, b: Sync) -> bool:
+        """Whether two of the same buffer may be of one word."""
+        if a.word is None or b.word is None:
+            return True
+        one, other = self._offset(a.word), self._offset(b.word)
+        return not (self.facts.less(one, other) or self.facts.less(other, one))
+
+    def _offset(self, address: Value) -> Affine:
+        """An address in shared memory less that of its buffer: such sums do not overflow."""
+        op = address.op
+        if isinstance(op, thread.BufferAddress):
+            return Affine()
+        if isinstance(op, arith.Add):
+            return self._offset(op.a) + self._offset(op.b)
+        return self.facts.affine(address)
+
     def _apart(self, a: Op, b: Op) -> bool:
-        """Whether no thread goes past both: they stand in different branches."""
+        """Whether different threads go past the two: they stand in different branches of a condition that differs."""
         mine, theirs = self.places[a][2], self.places[b][2]
         for (one, n), (other, m) in zip(mine, theirs, strict=False):
             if one is not other:
                 return False
             if n != m:
-                return isinstance(one, control.If)
+                return isinstance(one, control.If) and self.diverges(one)
         return False
 
     def _behind(self, op: Op) -> Iterator[Op]:

@@ -3,8 +3,11 @@ shares nothing with the pass, and without any one of the fences it is not."""
 
 from __future__ import annotations
 
+import linecache
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -17,6 +20,7 @@ from minitile.opt import optimize, read_header
 from minitile.runtime.sim import Report, TensorMap, run_ptx
 from minitile.target import parse_target
 from tests.opaque import TEXTS, Opaque
+from tests.passes.random_proxies import plain, with_roles
 
 FOLDER = Path(__file__).parents[1] / "filetests" / "proxy_fence"
 FILES = sorted(FOLDER.glob("*.mt"))
@@ -58,7 +62,7 @@ def inserted(block: Block) -> list[tuple[Block, Op]]:
 
 def own(op: Op) -> bool:
     assert op.loc is not None
-    return "proxy_fence" in Path(op.loc.file).read_text().splitlines()[op.loc.line - 1]
+    return "proxy_fence" in linecache.getline(op.loc.file, op.loc.line)
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if NOT_EMITTED not in p.stem], ids=lambda path: path.stem)
@@ -79,3 +83,40 @@ def test_scenario(path: Path) -> None:
             if missed:
                 break
         assert missed == {"missing_proxy_fence"}, without
+
+
+# Random kernels -------------------------------------------------------------------------------------------------------
+
+PASSES = ["complete_stores", "place_shared", "thread_barriers", "proxy_fence", "count_tokens"]
+
+
+def numbers(bits: int, seed: int, count: int) -> list[int]:
+    """Values of %n that take different paths."""
+    random = Random(seed)
+    return [(1 << bits) - 1, 0, *(random.getrandbits(bits) if bits else 0 for _ in range(count))][: 1 << bits]
+
+
+def kinds(kernel: Kernel, values: list[int], enough: str = "") -> set[str]:
+    found: set[str] = set()
+    for number, schedule in product(values, ("lazy", "eager")):
+        found |= {f.kind for f in simulate(kernel, "sm_90a", number, schedule).findings} - UNCHECKED
+        if enough in found:
+            break
+    return found
+
+
+@pytest.mark.parametrize("write", [plain, with_roles])
+@pytest.mark.parametrize("seed", range(12))
+def test_random(write: Callable[[int], tuple[str, int]], seed: int) -> None:
+    """Nothing is missing, and nothing too much: without any one of the fences something is, on some path."""
+    text, bits = write(seed)
+    kernel = optimize(text, "<random>", PASSES, "sm_90a", verify=True)
+    assert kinds(kernel, numbers(bits, seed, 4)) == set(), kernel
+    if write is with_roles and seed % 2:
+        return  # a fence in front of the roles is there for all threads; that the one it is for has another is not seen
+    for number in range(len(inserted(kernel.body))):
+        without = optimize(text, "<random>", PASSES, "sm_90a")
+        block, fence = inserted(without.body)[number]
+        block.ops.remove(fence)
+        missed = kinds(without, numbers(bits, seed, 30), "missing_proxy_fence")
+        assert missed == {"missing_proxy_fence"}, f"{number}: {kernel}"

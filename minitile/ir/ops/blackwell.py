@@ -95,4 +95,4 @@ class Tcgen05Commit(Op, name="tcgen05_commit", stage="thread"):
         return (Access("atomic", self.ring, channel=self.ring),)
 
     def syncs(self) -> tuple[Sync, ...]:
-        return (Sync("release", self.ring, "all" if self.predicate is None else "one"),)
+        return (Sync("release", self.ring, self.address, "all" if self.predicate is None else "one"),)

@@ -55,7 +55,7 @@ class _Arrive(_BarrierOp):
     predicate: Value | None = maybe()
 
     def syncs(self) -> tuple[Sync, ...]:
-        return (Sync("release", self.ring, "all" if self.predicate is None else "one"),)
+        return (Sync("release", self.ring, self.address, "all" if self.predicate is None else "one"),)
 
 
 class MbarrierArrive(_Arrive, name="mbarrier_arrive", stage="thread"):
@@ -81,7 +81,7 @@ class MbarrierWait(_BarrierOp, name="mbarrier_wait", stage="thread"):
     parity: Value = operand()
 
     def syncs(self) -> tuple[Sync, ...]:
-        return (Sync("acquire", self.ring),)
+        return (Sync("acquire", self.ring, self.address),)
 
 
 class TmaLoad(Op, name="tma_load", stage="thread"):

@@ -53,7 +53,8 @@ class Sync:
 
     kind      "release": what the thread has done is in order with what others do that acquire `on`; "acquire": the
               other side; "meet": both at once, by all the threads that take part
-    on        what the two sides have in common: the buffer of barrier words, or a barrier's number
+    on        what the two sides have in common: the buffer of barrier words, or a barrier's number; None: that they
+              stand at the same operation
     word      the address of the barrier word in it
     threads   "all": each thread that comes here takes part; "one": an elected one does, for those it has met
     count     how many threads meet, where it is not all of those that come here together

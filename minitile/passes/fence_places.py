@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from minitile.ir.core import Block, Kernel, Op
-from minitile.ir.ops import control, fences, roles
+from minitile.ir.ops import control, fences
 
 Place = Op | Block  # in front of an operation, or at the end of a block
 Fence = tuple[Place, str]  # where, and for what: "shared", "global"; "cluster": shared memory of the whole cluster
@@ -107,7 +107,7 @@ class _Search:
 def _factor(op: Op) -> float:
     if isinstance(op, (control.For, control.While)):
         return _ITERATIONS
-    return 0.5 if isinstance(op, control.If) and not isinstance(op, roles.ByRole) else 1.0
+    return 0.5 if isinstance(op, control.If) and not op.by_role else 1.0
 
 
 def insert_fences(block: Block, chosen: frozenset[Fence]) -> None:

@@ -222,7 +222,7 @@ class _Effects:
 
     def diverges(self, op: Op) -> bool:
         """Do threads differ in whether, or how often, they run the regions of an operation?"""
-        if isinstance(op, roles.ByRole):
+        if op.by_role:
             return True
         if isinstance(op, control.If):
             return not self.facts.uniform(op.condition)
@@ -311,7 +311,8 @@ class _Flow:
                     if meets(mark.touch, mark.space, a, spaces):
                         self.demand(mark, op)
             if together:
-                state.release(op, None if sync.count == self.together else sync.count)
+                whole = sync.count is None or (self.together is not None and sync.count >= self.together)
+                state.release(op, None if whole else sync.count)
         for t, space, token in self.effects.generic.get(op, ()):
             if token is not None:
                 state.start([(token, frozenset([t]))])
@@ -327,7 +328,7 @@ class _Flow:
         for region in op.regions:
             end = state.apart(op) if apart else state.copy()
             if apart:
-                self.together = op.consumers if isinstance(op, roles.ByRole) and region is op.orelse else None
+                self.together = op.teams[op.regions.index(region)][1] if isinstance(op, roles.ByRole) else None
             self.block(region, end)
             self.together = outside
             end.carry(op.results, region.yielded)

@@ -69,7 +69,7 @@ class Order:
     def _told_by(self, op: Op) -> Iterator[Op]:
         """The operations at which others learn what this one tells them."""
         for sync in op.syncs():
-            if sync.releases:
+            if sync.releases and sync.on is not None:
                 for waiting, other in self.acquires.get(sync.on, ()):
                     if "meet" in (sync.kind, other.kind):
                         matches = self._apart(op, waiting)

@@ -188,7 +188,8 @@ class Writer:
             consumer += [f"mbarrier_wait {word}, %ring, 0" for word in back]
         consumer += self.part(lambda: self.block(1, 2))
         self.put('%warp = warp_index\n%ahead = cmp %warp, 4 {predicate = "ge"}')
-        self.put('by_role %ahead {consumers = 128} then {\n%one = cmp %warp, 4 {predicate = "eq"}\nif %one then {')
+        self.put("by_role %ahead {teams = ((0, none), (1, 128))} then {")
+        self.put('%one = cmp %warp, 4 {predicate = "eq"}\nif %one then {')
         self.put("%elected = elect")
         self.lines += producer
         self.put("} orelse {\n}\n} orelse {")

@@ -150,7 +150,7 @@ class NumberedBarrier(Op, name="numbered_barrier", stage="both"):
         return ()
 
     def syncs(self) -> tuple[Sync, ...]:
-        return (Sync("meet" if self.wait else "release", self.id),)
+        return (Sync("meet" if self.wait else "release", self.id, count=self.threads),)
 
 
 class WarpBarrier(Op, name="warp_barrier", stage="both"):
@@ -162,7 +162,7 @@ class WarpBarrier(Op, name="warp_barrier", stage="both"):
         return ()
 
     def syncs(self) -> tuple[Sync, ...]:
-        return (Sync("meet", "warp"),)
+        return (Sync("meet", None, count=32),)
 
 
 SHUFFLES = ("idx", "up", "down", "bfly")

@@ -3,12 +3,12 @@
 - minitile: examples/gemm.py, the plain kernel, for the GPU's own target.
 - cuBLAS: torch.mm.
 - Triton: tiles loaded and stored through tensor descriptors (TMA); one tile a block, or persistent blocks as in its
-  tutorial, in groups of 8 tile rows.
+  tutorial, in groups of 8 tile rows. Not with warp_specialize: Triton 3.6 compiles that for Hopper with 64 × 64 tiles
+  and fails on larger ones.
 - TileLang: the kernel of its examples, the same text as minitile's but for the result's way through shared memory.
 
 A contender is a function of the problem, its operands and all problems of the run (so that a slow compiler can work
-ahead on several cores); it yields entries. Facts of one kind only are compared: tiles are M × N × K, then stages, then
-threads.
+ahead on several cores); it yields entries. Their tiles are M × N × K, then come stages and threads.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def _plan(
         gm, rest = divmod(groups, gn)
         if rest:
             continue
-        reason = _misfit(m / gm, n / gn, KINDS[kind], panel if gn > 1 else 1)
+        reason = _misfit(m / gm, n / gn, panel if gn > 1 else 1)
         if not reason and not _columns(n // gn, KINDS[kind], panel, most):
             reason = f"and an instruction has {most} columns at most"
         words = m * n * accumulator_bits // (32 * 128 * groups)
@@ -156,13 +156,12 @@ def _plan(
     return GemmPlan(f"m64n{columns}k{step}", (m, n, k), repeats, (gm, gn), step, a, a, c)
 
 
-def _misfit(m: float, n: float, kind: _Kind, panel: int) -> str:
+def _misfit(m: float, n: float, panel: int) -> str:
     """Why a warpgroup can't have m×n of the accumulator; "" if it can."""
     if m % ROWS:
         return f"and rows come in blocks of {ROWS}"
-    step = 8 if n <= 32 else kind.step
-    if n % step:
-        return f"and columns come in steps of {step}"
+    if n % 8:
+        return "and columns come in steps of 8"
     if n % panel and panel % n:
         return f"which is neither whole panels of {panel} columns nor one of several equal parts of a panel"
     return ""
@@ -171,8 +170,10 @@ def _misfit(m: float, n: float, kind: _Kind, panel: int) -> str:
 def _columns(n: int, kind: _Kind, panel: int, most: int) -> int:
     """Of each of the equal instructions that share n columns, as few as possible; 0 if there are none."""
     for count in range(-(-n // most), n // 8 + 1):
-        if n % count == 0 and not _misfit(ROWS, n // count, kind, panel if count > 1 else 1):
-            return n // count
+        columns = n // count
+        exists = n % count == 0 and columns % (8 if columns <= 32 else kind.step) == 0
+        if exists and not _misfit(ROWS, columns, panel if count > 1 else 1):
+            return columns
     return 0
 
 

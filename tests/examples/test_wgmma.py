@@ -155,8 +155,9 @@ def test_columns(form, n):
     check(*form, 64, n + 16, 64, block_N=n)
 
 
-@pytest.mark.parametrize("n", [8, 16, 24, 32, 48, 112, 256])
+@pytest.mark.parametrize("n", [8, 16, 24, 32, 40, 48, 72, 112, 256])
 def test_columns_of_integers(n):
+    """Above 32 an instruction's columns come in steps of 16: 40 are five strips of 8, 72 three of 24."""
     check("s8", "u8", "s32", 64, n + 16, 64, block_N=n)
 
 
@@ -335,7 +336,7 @@ REFUSED = {  # what wgmma can't take: the same kernel by mma.sync, and the reaso
     "K-major int8": (("s8", "s8", "s32", True, True), {}, "K must be contiguous for i8"),
     "K-major tf32": (("tf32", "tf32", "f32", True, True), {}, "K must be contiguous for f32"),
     "columns": (("bf16", "bf16", "f32"), {"block_N": 512}, "takes 256 of a thread's 256 registers"),
-    "columns of integers": (("s8", "s8", "s32"), {"block_N": 40}, "steps of 16"),
+    "rows of 48 bytes": (("bf16", "bf16", "f32", False, False), {"block_N": 24}, "48 bytes"),
     "threads": (("bf16", "bf16", "f32"), {"threads": 64}, "64 threads are not whole warpgroups"),
     "warpgroups": (("bf16", "bf16", "f32"), {"threads": 640, "block_M": 160, "block_N": 160}, "more than 4 warpgroups"),
     "K": (("bf16", "bf16", "f32", True, False), {"block_K": 24}, "K = 24 is not a multiple of 16"),
@@ -441,6 +442,7 @@ def test_random(seed):
     [
         (("s8", "s8", "s32"), {"block_M": 32, "block_N": 24, "threads": 256}, "rows come in blocks of 64"),
         (("e4m3", "e4m3", "f16"), {"block_M": 32}, "rows come in blocks of 64"),
+        (("bf16", "bf16", "f32"), {"block_N": 72, "threads": 256}, "columns come in steps of 8"),
         (("e4m3", "e4m3", "f16"), {"block_K": 16}, "K = 16 is not a multiple of 32"),
     ],
     ids=str,

@@ -311,7 +311,7 @@ def stage(low: Lowering, op: tile.Store | tile.AtomicRmw, kind: str | None) -> b
         if op.mask is not None:
             raise Refused("it has a mask")
         parts = cut(layout, op.mem.dtype.bits)
-        versions = min(RING, len(parts.parts), room(low) // parts.shared.stage_bytes)
+        versions = most_versions(low, parts.shared, min(RING, len(parts.parts)))
         if not versions:
             raise Refused(f"{parts.shared.stage_bytes} bytes to stage it are more than what is left of shared memory")
     except Refused as reason:
@@ -340,15 +340,23 @@ def cut(layout: Layout, bits: int) -> _Parts:
     return _Parts(whole, shared, parts, (rows, columns), groups, mine.shape[0])
 
 
-def room(low: Lowering) -> int:
-    """Bytes of shared memory that nothing else will want, if nothing shares its place."""
+def most_versions(low: Lowering, shared: SharedLayout, wanted: int) -> int:
+    """How many versions of a buffer, up to `wanted`, surely fit beside all others, as `place_shared` will place them:
+    the largest first. What later exchanges between threads may want comes on top."""
     allocs = {op.result: op for op in low.kernel.walk() if isinstance(op, tile.Alloc) and op.type_.space == "shared"}
     lowered = {low.get(v) for v in allocs}
     mine = [op for op in low.entry.ops if isinstance(op, tile.Alloc) and op.type_.space == "shared"]
     every = [*allocs.values(), *(op for op in mine if op.result not in lowered)]
-    taken = sum(op.version_bytes * op.type_.versions + 128 for op in every)
+    others = [(op.version_bytes * op.type_.versions, op.layout.alignment if op.layout else 16) for op in every]
     later = (op for op in low.kernel.walk() if isinstance(op, _SCRATCH) and op.results[0] not in low.map)
-    return low.target.max_shared - taken - sum(_scratch_bytes(op) for op in later)
+    others += [(_scratch_bytes(op), 128) for op in later]
+    for versions in range(wanted, 0, -1):
+        end = 0
+        for size, alignment in sorted([*others, (versions * shared.stage_bytes, shared.alignment)], reverse=True):
+            end = -(-end // alignment) * alignment + size
+        if end <= low.target.max_shared:
+            return versions
+    return 0
 
 
 _SCRATCH = (tile.ConvertLayout, tile.Slice, tile.Reduce, tile.Extract)
@@ -356,8 +364,8 @@ _SCRATCH = (tile.ConvertLayout, tile.Slice, tile.Reduce, tile.Extract)
 
 def _scratch_bytes(op: Op) -> int:
     """At most what an exchange between threads takes, padding included."""
-    source = op.operands[0]
-    return 2 * layout_of(source).num_regs * layout_of(source).threads * source.dtype.bytes
+    layout = layout_of(op.operands[0])
+    return 2 * layout.num_regs * layout.threads * op.operands[0].dtype.bytes
 
 
 def staging(low: Lowering, shared: SharedLayout, op: Op, versions: int) -> Value:

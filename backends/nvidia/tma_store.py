@@ -279,15 +279,15 @@ def store_matrix(low: Lowering, target: _Target, buffer: Value, slot: Value | No
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """How a fragment is cut: `layout` is that of a part in the staging buffer, `parts` has each part's place in a
-    warpgroup's rows and its registers; `rows` of the tile belong to each of `groups` warpgroups."""
+    """How a fragment is cut: `layout` is that of a part in the staging buffer, each warpgroup's `shape` below the one
+    before; `parts` has each part's place in a warpgroup's block and its registers; `groups` says where in the tile the
+    block of a warpgroup lies, as digits of its number."""
 
     layout: Layout
     shared: SharedLayout
     parts: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
     shape: tuple[int, int]
-    groups: int
-    rows: int
+    groups: tuple[Digit, ...]
 
 
 def store(low: Lowering, op: tile.Store) -> bool:
@@ -325,19 +325,20 @@ def stage(low: Lowering, op: tile.Store | tile.AtomicRmw, kind: str | None) -> b
 def cut(layout: Layout, bits: int) -> _Parts:
     """One panel of one block of rows of each warpgroup at a time. Raises Refused."""
     split = warp_groups(layout, GROUP // 32)
-    if split is None or split[1] != 0:
-        raise Refused("the warpgroups do not share it out by rows")
-    mine, _, groups = split
+    if split is None:
+        raise Refused("the warpgroups have no blocks of their own")
+    mine, groups = split
     rows = min(ROWS, mine.shape[0])
-    columns, _, _ = panels_of(swizzled((rows, layout.shape[1]), bits))
+    columns, _, _ = panels_of(swizzled((rows, mine.shape[1]), bits))
     check_columns(columns, bits // 8)
     found = block(mine, (rows, columns))
     if found is None:
         raise Refused(f"its fragments are not made of blocks of {rows}x{columns}")
     part, parts = found
-    shared = swizzled((groups * rows, columns), bits)
-    whole = Layout(shared.shape, part.reg, part.lane, (*part.warp, Digit(groups, 0, rows)))
-    return _Parts(whole, shared, parts, (rows, columns), groups, mine.shape[0])
+    count = layout.threads // GROUP
+    shared = swizzled((count * rows, columns), bits)
+    whole = Layout(shared.shape, part.reg, part.lane, (*part.warp, Digit(count, 0, rows)))
+    return _Parts(whole, shared, parts, (rows, columns), groups)
 
 
 def most_versions(low: Lowering, shared: SharedLayout, wanted: int) -> int:
@@ -379,22 +380,28 @@ def staging(low: Lowering, shared: SharedLayout, op: Op, versions: int) -> Value
 
 def emit_parts(low: Lowering, parts: _Parts, target: _Target, buffer: Value, versions: int, value: Value) -> None:
     b, shared = low.b, parts.shared
-    rows, _ = parts.shape
-    group = warpgroup(low)
     leader = low.in_entry("leader", lambda b: b.compare("eq", b.floormod(low.tid, GROUP), 0))
     plan = stmatrix_plan(parts.layout, shared, 4, (0, 0))
-    offset = b.mul(group, shared.affine_bits((rows, 0)) // 8) if parts.groups > 1 else 0
-    ahead = b.mul(group, parts.rows) if parts.groups > 1 else 0
+    offset: Value | int = 0
+    block_at: list[Value | int] = [0, 0]
+    if parts.groups:
+        offset = b.mul(warpgroup(low), shared.affine_bits((parts.shape[0], 0)) // 8)
+        rest = warpgroup(low)
+        for n, digit in enumerate(parts.groups, 1):
+            number = rest if n == len(parts.groups) else b.floormod(rest, digit.size)
+            rest, moved = b.floordiv(rest, digit.size), b.mul(number, digit.stride)
+            before = block_at[digit.dim or 0]
+            block_at[digit.dim or 0] = moved if before == 0 else b.add(moved, before)
     tokens = []
-    for n, ((row, column), registers) in enumerate(parts.parts):
+    for n, (at, registers) in enumerate(parts.parts):
         slot = b.constant(n % versions) if versions > 1 else None
         part = low.pick(value, registers)
         if plan is not None:
             emit_matrices(low, plan, parts.layout, buffer, slot, [Affine(0)] * 2, part)
         else:
             emit_vectors(low, parts.layout, buffer, slot, part)
-        moved = (b.add(ahead, row) if isinstance(ahead, Value) else row, column)
-        box = emit_box(low, target, parts.shape, moved, buffer, slot, offset, leader)
+        place = [b.add(x, y) if isinstance(x, Value) else y for x, y in zip(block_at, at, strict=True)]
+        box = emit_box(low, target, parts.shape, place, buffer, slot, offset, leader)
         tokens.append(b.emit(tile.Join((box,))).result)
         b.emit(tile.Wait(tokens[-1], reads=True))
     for token in reversed(tokens):

@@ -16,9 +16,9 @@ from minitile.layout.register import Coord, Digit, Layout, LayoutError
 
 
 @lru_cache(maxsize=256)
-def warp_groups(layout: Layout, warps: int) -> tuple[Layout, int, int] | None:
+def warp_groups(layout: Layout, warps: int) -> tuple[Layout, tuple[Digit, ...]] | None:
     """Where each `warps` consecutive warps have one block of the tile, all of it and nobody else's: the layout of a
-    block, the dimension along which the blocks follow one another, and how many there are. None where they have not."""
+    block, and where the blocks of the groups lie, as digits of the group's number. None where they have not."""
     inner: list[Digit] = []
     outer: list[Digit] = []
     left = warps
@@ -31,18 +31,13 @@ def warp_groups(layout: Layout, warps: int) -> tuple[Layout, int, int] | None:
         if digit.size > here:
             outer.append(Digit(digit.size // here, digit.dim, digit.stride * here))
         left //= here
-    if left != 1 or len(outer) > 1:
-        return None
-    if not outer:
-        return (layout, 0, 1) if layout.covers_exactly() and not layout.is_replicated() else None
-    (group,) = outer
-    if group.dim is None:
-        return None
-    shape = tuple(group.stride if d == group.dim else size for d, size in enumerate(layout.shape))
-    found = _exact(shape, layout.reg, layout.lane, inner)
-    if found is None or group.size * group.stride != layout.shape[group.dim]:
-        return None
-    return found, group.dim, group.size
+    shape = list(layout.shape)
+    for digit in reversed(outer):
+        if digit.dim is None or digit.size * digit.stride != shape[digit.dim]:
+            return None
+        shape[digit.dim] = digit.stride
+    found = _exact(tuple(shape), layout.reg, layout.lane, inner) if left == 1 else None
+    return None if found is None else (found, tuple(outer))
 
 
 @lru_cache(maxsize=256)

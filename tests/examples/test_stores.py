@@ -87,6 +87,8 @@ def test_results(m, n, result, schedule):
         ({"block_M": 256, "block_N": 64}, 2),  # each warpgroup has 128 rows
         ({"block_M": 128, "block_N": 128, "threads": 128}, 4),
         ({"block_M": 192, "block_N": 64, "threads": 384}, 1),
+        ({"block_M": 64, "block_N": 256}, 2),  # the warpgroups share columns
+        ({"block_M": 64, "block_N": 48}, 1),  # 24 columns each
     ],
 )
 def test_tiles(tiles, parts):

@@ -6,6 +6,7 @@ import pytest
 
 from minitile.layout import (
     MMA_ATOMS,
+    Digit,
     Layout,
     block,
     blocked,
@@ -29,9 +30,9 @@ def test_warpgroups_have_rows_of_their_own(groups: int, blocks: int, columns: in
     whole = wgmma_accumulator((groups * rows, columns), (groups, 1))
     found = warp_groups(whole, 4)
     assert found is not None
-    mine, dim, count = found
-    assert (mine, count) == (wgmma_accumulator((rows, columns)), groups)
-    assert dim == 0
+    mine, lie = found
+    assert mine == wgmma_accumulator((rows, columns))
+    assert lie == ((Digit(groups, 0, rows),) if groups > 1 else ())
     for warp in range(4 * groups):
         for lane in (0, 13, 31):
             for reg in range(0, whole.num_regs, 3):
@@ -41,7 +42,9 @@ def test_warpgroups_have_rows_of_their_own(groups: int, blocks: int, columns: in
 
 def test_warpgroups_along_columns() -> None:
     found = warp_groups(wgmma_accumulator((64, 128), (1, 2)), 4)
-    assert found == (wgmma_accumulator((64, 64)), 1, 2)
+    assert found == (wgmma_accumulator((64, 64)), (Digit(2, 1, 64),))
+    found = warp_groups(wgmma_accumulator((256, 128), (2, 2)), 4)
+    assert found == (wgmma_accumulator((128, 64)), (Digit(2, 0, 128), Digit(2, 1, 64)))
 
 
 @pytest.mark.parametrize(
@@ -51,20 +54,22 @@ def test_warpgroups_along_columns() -> None:
         mma_operand_a((32, 64), ATOM, (2, 2)),  # copies among four warps
         mma_accumulator((96, 64), ATOM, (6, 1)),  # six warps are not made of fours
         blocked((100, 64), 256, 8),  # masked slots
-        mma_accumulator((64, 128), ATOM, (2, 4)),  # rows 0 and 32 belong to the first two warps, columns to the others
     ],
 )
 def test_what_is_not_made_of_groups(layout: Layout) -> None:
-    found = warp_groups(layout, 4)
-    if found is not None:  # then it must be true
-        mine, dim, count = found
-        for warp in range(layout.num_warps):
-            at = [0, 0]
-            at[dim] = layout.shape[dim] // count * (warp // 4)
-            expected = tuple(a + b for a, b in zip(mine.coords(1, 5, warp % 4), at, strict=True))
-            assert layout.coords(1, 5, warp) == expected
-    else:
-        assert layout.is_replicated() or not layout.covers_exactly() or layout.num_warps % 4
+    assert warp_groups(layout, 4) is None
+
+
+def test_groups_of_other_fragments() -> None:
+    """The first four warps have rows 0 … 31 of columns 0 … 63, the others the columns behind."""
+    whole = mma_accumulator((32, 128), ATOM, (2, 4))
+    found = warp_groups(whole, 4)
+    assert found is not None
+    mine, lie = found
+    assert lie == (Digit(2, 1, 64),)
+    for warp in range(8):
+        row, column = mine.coords(3, 17, warp % 4)
+        assert whole.coords(3, 17, warp) == (row, column + 64 * (warp // 4))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ tile kernel @columns(%A: tensor<64x512xe4m3>, %B: tensor<64x512xe5m2>, %C: tenso
 }
 
 // ----
-thread kernel @columns(%A: tensor<64x512xe4m3>, %B: tensor<64x512xe5m2>, %C: tensor<64x64xf16>) attrs {threads = 256, producer_threads = 128, tensor_maps = (("A_map0", "A", (64, 64), 64, false), ("B_map1", "B", (64, 64), 64, false)), min_ctas = 1} {
+thread kernel @columns(%A: tensor<64x512xe4m3>, %B: tensor<64x512xe5m2>, %C: tensor<64x64xf16>) attrs {threads = 256, producer_threads = 128, tensor_maps = (("A_map0", "A", (64, 64), 64, false), ("B_map1", "B", (64, 64), 64, false), ("C_map2", "C", (64, 32), 64, false)), min_ctas = 1} {
   %As = alloc {type_ = shared<3 versions x 64x64xe4m3>, layout = shared<64x64xb8; 64:512; 64:8; swizzle 64>, bytes = 4096} : shared<3 versions x 64x64xe4m3>
   %Bs = alloc {type_ = shared<3 versions x 64x64xe5m2>, layout = shared<64x64xb8; 64:512; 64:8; swizzle 64>, bytes = 4096} : shared<3 versions x 64x64xe5m2>
   %tid = special {register = "tid.x"} : i32
@@ -53,42 +53,40 @@ thread kernel @columns(%A: tensor<64x512xe4m3>, %B: tensor<64x512xe5m2>, %C: ten
   %11 = shr %7, 2 : i32
   %12 = and %tid, 31 : i32
   %13 = cmp %12, 0 {predicate = "eq"} : bool
-  %14 = shr %tid, 2 : i32
-  %15 = and %14, 7 : i32
-  %16 = shr %tid, 5 : i32
-  %17 = and %16, 3 : i32
+  %staged = alloc {type_ = shared<128x32xf16>, layout = shared<128x32xb16; 128:512; 32:16; swizzle 64>, bytes = 8192, shared_by = 128} : shared<128x32xf16>
+  %14 = and %tid, 127 : i32
+  %15 = cmp %14, 0 {predicate = "eq"} : bool
+  %16 = and %tid, 15 : i32
+  %17 = shr %tid, 5 : i32
   %18 = mul %17, 16 : i32
-  %19 = add %15, %18 : i32
-  %20 = and %tid, 3 : i32
-  %21 = mul %20, 2 : i32
-  %22 = shr %tid, 7 : i32
-  %23 = mul %22, 32 : i32
-  %24 = add %21, %23 : i32
-  %25 = global_address %C : i64
-  %26 = cmp %7, 8 {predicate = "ge"} : bool
-  by_role %26 {teams = ((0, none), (1, 256))} then {
-    %27 = cmp %7, 8 {predicate = "eq"} : bool
-    if %27 then {
-      %28 = elect : bool
-      %29, %30 = for 0, 8, 1, [0, 0] : i32, i32 (%k: i32, %slot: i32, %phase: i32) {
-        %31 = xor %phase, 1 : i32
-        %32 = add %8, 24 : i32
-        %33 = mul %slot, 8 : i32
-        %34 = add %32, %33 : i32
-        mbarrier_wait %34, %ring, %31
-        %35 = add %8, %33 : i32
-        mbarrier_expect %35, %ring, predicate = %28 {bytes = 8192}
-        %36 = mul %slot, 4096 : i32
-        %37 = add %9, %36 : i32
-        %38 = mul %k, 64 : i32
-        tma_load %37, %35, [%38, 0], %As, %slot, %ring, tensor = %A, predicate = %28 {map = "A_map0"}
-        %39 = add %10, %36 : i32
-        tma_load %39, %35, [%38, 0], %Bs, %slot, %ring, tensor = %B, predicate = %28 {map = "B_map1"}
-        %40 = add %slot, 1 : i32
-        %41 = cmp %40, 3 {predicate = "eq"} : bool
-        %42 = select %41, %31, %phase : i32
-        %43 = select %41, 0, %40 : i32
-        yield %43, %42
+  %19 = add %16, %18 : i32
+  %20 = shr %tid, 4 : i32
+  %21 = and %20, 1 : i32
+  %22 = buffer_address %staged : i32
+  %23 = cmp %7, 8 {predicate = "ge"} : bool
+  by_role %23 {teams = ((0, none), (1, 256))} then {
+    %24 = cmp %7, 8 {predicate = "eq"} : bool
+    if %24 then {
+      %25 = elect : bool
+      %26, %27 = for 0, 8, 1, [0, 0] : i32, i32 (%k: i32, %slot: i32, %phase: i32) {
+        %28 = xor %phase, 1 : i32
+        %29 = add %8, 24 : i32
+        %30 = mul %slot, 8 : i32
+        %31 = add %29, %30 : i32
+        mbarrier_wait %31, %ring, %28
+        %32 = add %8, %30 : i32
+        mbarrier_expect %32, %ring, predicate = %25 {bytes = 8192}
+        %33 = mul %slot, 4096 : i32
+        %34 = add %9, %33 : i32
+        %35 = mul %k, 64 : i32
+        tma_load %34, %32, [%35, 0], %As, %slot, %ring, tensor = %A, predicate = %25 {map = "A_map0"}
+        %36 = add %10, %33 : i32
+        tma_load %36, %32, [%35, 0], %Bs, %slot, %ring, tensor = %B, predicate = %25 {map = "B_map1"}
+        %37 = add %slot, 1 : i32
+        %38 = cmp %37, 3 {predicate = "eq"} : bool
+        %39 = select %38, %28, %phase : i32
+        %40 = select %38, 0, %37 : i32
+        yield %40, %39
       }
       yield
     } orelse {
@@ -97,45 +95,55 @@ thread kernel @columns(%A: tensor<64x512xe4m3>, %B: tensor<64x512xe5m2>, %C: ten
     yield
   } orelse {
     %z = pick 0.0:f16 {indices = (0 * 16,)} : regs<16xf16>
-    %r, %44, %45 = for 0, 8, 1, [%z, 0, 0] : regs<16xf16>, i32, i32 (%k_1: i32, %c: regs<16xf16>, %slot_1: i32, %phase_1: i32) {
+    %r, %41, %42 = for 0, 8, 1, [%z, 0, 0] : regs<16xf16>, i32, i32 (%k_1: i32, %c: regs<16xf16>, %slot_1: i32, %phase_1: i32) {
       %e = and %k_1, 3 : i32
       %d = cmp %e, 0 {predicate = "gt"} : bool
-      %46 = mul %slot_1, 8 : i32
-      %47 = add %8, %46 : i32
-      mbarrier_wait %47, %ring, %phase_1
-      %48 = mul %slot_1, 4096 : i32
-      %49 = add %9, %48 : i32
-      %50 = and %49, 262143 : i32
-      %51 = shr %50, 4 : i32
-      %52 = cast %51 {to = i64} : i64
-      %53 = or %52, -9223371899415756800:i64 : i64
-      %54 = mul %11, 2048 : i32
-      %55 = add %10, %54 : i32
-      %56 = add %55, %48 : i32
-      %57 = and %56, 262143 : i32
-      %58 = shr %57, 4 : i32
-      %59 = cast %58 {to = i64} : i64
-      %60 = or %59, -9223371899415756800:i64 : i64
-      %c1, %61 = wgmma %53, %60, [%As, %Bs], c = %c, scale_d = %d {dtypes = (e4m3, e5m2), into = f16, n = 32, k = 32, a_offsets = (0, 2), b_offsets = (0, 2)} : regs<16xf16>, token<wgmma>
-      %c1_1 = await %c1, %61 : regs<16xf16>
-      %62 = add %8, 24 : i32
-      %63 = add %62, %46 : i32
-      mbarrier_arrive %63, %ring, predicate = %13
-      %64 = add %slot_1, 1 : i32
-      %65 = cmp %64, 3 {predicate = "eq"} : bool
-      %66 = xor %phase_1, 1 : i32
-      %67 = select %65, %66, %phase_1 : i32
-      %68 = select %65, 0, %64 : i32
-      yield %c1_1, %68, %67
+      %43 = mul %slot_1, 8 : i32
+      %44 = add %8, %43 : i32
+      mbarrier_wait %44, %ring, %phase_1
+      %45 = mul %slot_1, 4096 : i32
+      %46 = add %9, %45 : i32
+      %47 = and %46, 262143 : i32
+      %48 = shr %47, 4 : i32
+      %49 = cast %48 {to = i64} : i64
+      %50 = or %49, -9223371899415756800:i64 : i64
+      %51 = mul %11, 2048 : i32
+      %52 = add %10, %51 : i32
+      %53 = add %52, %45 : i32
+      %54 = and %53, 262143 : i32
+      %55 = shr %54, 4 : i32
+      %56 = cast %55 {to = i64} : i64
+      %57 = or %56, -9223371899415756800:i64 : i64
+      %c1, %58 = wgmma %50, %57, [%As, %Bs], c = %c, scale_d = %d {dtypes = (e4m3, e5m2), into = f16, n = 32, k = 32, a_offsets = (0, 2), b_offsets = (0, 2)} : regs<16xf16>, token<wgmma>
+      %c1_1 = await %c1, %58 : regs<16xf16>
+      %59 = add %8, 24 : i32
+      %60 = add %59, %43 : i32
+      mbarrier_arrive %60, %ring, predicate = %13
+      %61 = add %slot_1, 1 : i32
+      %62 = cmp %61, 3 {predicate = "eq"} : bool
+      %63 = xor %phase_1, 1 : i32
+      %64 = select %62, %63, %phase_1 : i32
+      %65 = select %62, 0, %61 : i32
+      yield %c1_1, %65, %64
     }
-    %69 = cast %19 {to = i64} : i64
-    %70 = mul %69, 128:i64 : i64
-    %71 = add %25, %70 : i64
-    %72 = cast %24 {to = i64} : i64
-    %73 = mul %72, 2:i64 : i64
-    %74 = add %71, %73 : i64
-    %75 = pick %r {indices = (0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)} : regs<16xf16>
-    store_mem %74, %75, %C {space = "global", width = 2, address_of = (0 * 8,), offsets = (0, 16, 32, 48, 1024, 1040, 1056, 1072)}
+    %66 = mul %11, 4096 : i32
+    %67 = mul %11, 32 : i32
+    %68 = mul %19, 64 : i32
+    %69 = mul %21, 16 : i32
+    %70 = add %68, %69 : i32
+    %71 = shr %70, 3 : i32
+    %72 = and %71, 48 : i32
+    %73 = xor %70, %72 : i32
+    %74 = add %22, %73 : i32
+    %75 = xor %73, 32 : i32
+    %76 = add %22, %75 : i32
+    %77 = concat %74, %76 : regs<2xi32>
+    stmatrix %77, %r, %staged {address_of = (0, 1), offsets = (0, 0)}
+    %78 = add %22, %66 : i32
+    %79 = tma_store %78, [%67, 0], %staged, %C, predicate = %15 {map = "C_map2"} : token<bulk>
+    %80 = join %79 : token<bulk>
+    wait %80 {reads = true}
+    wait %80
     yield
   }
 }

@@ -1,0 +1,272 @@
+"""Warp roles through all kinds of control flow, in the simulator against float64: persistent and dynamic loops, `while`,
+branches, several pipelined loops, gemms that share operands or an accumulator, trip counts from 0; and a schedule of the
+user's own."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from support import error, poisoned, random
+
+import minitile as mt
+import minitile.language as T
+
+BF16 = ml_dtypes.bfloat16
+SCHEDULES = ("lazy", "eager", "random")
+
+
+def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """A · Bᵀ in float64."""
+    return a.astype(np.float64) @ b.astype(np.float64).T
+
+
+def check(kernel, arrays, expected, bound=4e-3, specialised=True, **constants) -> mt.CompiledKernel:
+    """Compile for sm_90a, run under each schedule, compare the last array."""
+    compiled = kernel.compile(*arrays, target="sm_90a", **constants)
+    assert ("mbarrier.try_wait" in compiled.asm["ptx"]) == specialised, compiled.notes
+    result = arrays[-1]
+    for schedule in SCHEDULES:
+        result[...] = np.nan
+        compiled.simulate(*arrays, schedule=schedule, seed=3)
+        assert error(result, expected) < bound, schedule
+    return compiled
+
+
+def inputs(m: int, n: int, k: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return random(rng, (m, k), BF16), random(rng, (n, k), BF16), poisoned((m, n), np.float32)
+
+
+@mt.kernel
+def persistent(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.float32),
+    blocks=2,
+    block_K=32,
+    stages=3,
+):
+    """A few blocks go over all tiles; slots and phases go on from tile to tile."""
+    M, K = A.shape
+    N = B.shape[0]
+    with T.Kernel(blocks, threads=128) as bx:
+        A_shared = T.alloc_shared((64, block_K), A.dtype)
+        B_shared = T.alloc_shared((64, block_K), B.dtype)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        across = T.ceildiv(N, 64)
+        for t in T.serial(bx, across * T.ceildiv(M, 64), blocks):
+            T.clear(C_local)
+            for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=stages):
+                T.copy(A[t // across * 64, k * block_K], A_shared)
+                T.copy(B[t % across * 64, k * block_K], B_shared)
+                T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+            T.copy(C_local, C[t // across * 64, t % across * 64])
+
+
+@pytest.mark.parametrize(("m", "n", "k", "stages"), [(192, 128, 160, 3), (64, 64, 32, 2), (130, 72, 24, 4)])
+def test_persistent(m: int, n: int, k: int, stages: int) -> None:
+    a, b, c = inputs(m, n, k)
+    check(persistent, (a, b, c), product(a, b), stages=stages)
+
+
+@mt.kernel
+def in_while(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.float32),
+):
+    M, K = A.shape
+    N = B.shape[0]
+    with T.Kernel(1, threads=128):
+        A_shared = T.alloc_shared((64, 32), A.dtype)
+        B_shared = T.alloc_shared((64, 32), B.dtype)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        t = 0
+        while t * 64 < M:
+            if t % 2 == 0 or K > 32:  # a branch that both roles take
+                T.clear(C_local)
+                for k in T.Pipelined(T.ceildiv(K, 32), num_stages=2):
+                    T.copy(A[t * 64, k * 32], A_shared)
+                    T.copy(B[0, k * 32], B_shared)
+                    T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+                T.copy(C_local, C[t * 64, 0])
+            else:
+                T.fill(C_local, 7.0)
+                T.copy(C_local, C[t * 64, 0])
+            t = t + 1
+
+
+@pytest.mark.parametrize("k", [96, 32])
+def test_while_and_branches(k: int) -> None:
+    a, b, c = inputs(200, 64, k)
+    expected = product(a, b)
+    if k == 32:
+        expected[64:128] = expected[192:] = 7.0
+    check(in_while, (a, b, c), expected)
+
+
+@mt.kernel
+def two_loops(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    D: T.Tensor(("M", "L"), T.bfloat16),
+    E: T.Tensor(("N", "L"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.float32),
+):
+    """C = A · Bᵀ + D · Eᵀ, one accumulator through two pipelined loops."""
+    with T.Kernel(T.ceildiv(C.shape[1], 64), T.ceildiv(C.shape[0], 64), threads=128) as (bx, by):
+        A_shared = T.alloc_shared((64, 32), A.dtype)
+        B_shared = T.alloc_shared((64, 32), B.dtype)
+        D_shared = T.alloc_shared((64, 64), A.dtype)
+        E_shared = T.alloc_shared((64, 64), B.dtype)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(A.shape[1], 32), num_stages=3):
+            T.copy(A[by * 64, k * 32], A_shared)
+            T.copy(B[bx * 64, k * 32], B_shared)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+        for k in T.Pipelined(T.ceildiv(D.shape[1], 64), num_stages=2):
+            T.copy(D[by * 64, k * 64], D_shared)
+            T.copy(E[bx * 64, k * 64], E_shared)
+            T.gemm(D_shared, E_shared, C_local, transpose_B=True)
+        T.copy(C_local, C[by * 64, bx * 64])
+
+
+@pytest.mark.parametrize(("k", "l"), [(96, 128), (32, 200), (8, 8), (160, 0)])
+def test_two_pipelined_loops(k: int, l: int) -> None:  # noqa: E741
+    a, b, c = inputs(64, 128, k)
+    d, e, _ = inputs(64, 128, l, seed=1)
+    check(two_loops, (a, b, d, e, c), product(a, b) + product(d, e))
+
+
+@mt.kernel
+def one_accumulator(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    D: T.Tensor(("M", "K"), T.bfloat16),
+    E: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.float32),
+):
+    """C = A · Bᵀ + D · Eᵀ, two gemms of each iteration into one accumulator."""
+    with T.Kernel(T.ceildiv(C.shape[1], 64), T.ceildiv(C.shape[0], 128), threads=256) as (bx, by):
+        A_shared = T.alloc_shared((128, 32), A.dtype)
+        B_shared = T.alloc_shared((64, 32), B.dtype)
+        D_shared = T.alloc_shared((128, 32), A.dtype)
+        E_shared = T.alloc_shared((64, 32), B.dtype)
+        C_local = T.alloc_fragment((128, 64), T.float32)
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(A.shape[1], 32), num_stages=2):
+            T.copy(A[by * 128, k * 32], A_shared)
+            T.copy(B[bx * 64, k * 32], B_shared)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+            T.copy(D[by * 128, k * 32], D_shared)
+            T.copy(E[bx * 64, k * 32], E_shared)
+            T.gemm(D_shared, E_shared, C_local, transpose_B=True)
+        T.copy(C_local, C[by * 128, bx * 64])
+
+
+@pytest.mark.parametrize("k", [160, 32, 8])
+def test_two_gemms_into_one_accumulator(k: int) -> None:
+    a, b, c = inputs(200, 64, k)
+    d, e, _ = inputs(200, 64, k, seed=1)
+    check(one_accumulator, (a, b, d, e, c), product(a, b) + product(d, e))
+
+
+@mt.kernel
+def gated(
+    X: T.Tensor(("M", "K"), T.bfloat16),
+    W: T.Tensor(("N", "K"), T.bfloat16),
+    G: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.float32),
+):
+    """max(X · Gᵀ, 0) times X · Wᵀ: two gemms share an operand."""
+    with T.Kernel(T.ceildiv(C.shape[1], 64), T.ceildiv(C.shape[0], 64), threads=128) as (bx, by):
+        X_shared = T.alloc_shared((64, 32), X.dtype)
+        W_shared = T.alloc_shared((64, 32), X.dtype)
+        G_shared = T.alloc_shared((64, 32), X.dtype)
+        up = T.alloc_fragment((64, 64), T.float32)
+        gate = T.alloc_fragment((64, 64), T.float32)
+        T.clear(up)
+        T.clear(gate)
+        for k in T.Pipelined(T.ceildiv(X.shape[1], 32), num_stages=3):
+            T.copy(X[by * 64, k * 32], X_shared)
+            T.copy(W[bx * 64, k * 32], W_shared)
+            T.copy(G[bx * 64, k * 32], G_shared)
+            T.gemm(X_shared, W_shared, up, transpose_B=True)
+            T.gemm(X_shared, G_shared, gate, transpose_B=True)
+        for i, j in T.Parallel(64, 64):
+            up[i, j] = up[i, j] * T.max(gate[i, j], 0.0)
+        T.copy(up, C[by * 64, bx * 64])
+
+
+@pytest.mark.parametrize("k", [160, 32, 8])
+def test_shared_operand(k: int) -> None:
+    x, w, c = inputs(100, 72, k)
+    g = inputs(100, 72, k, seed=1)[1]
+    check(gated, (x, w, g, c), product(x, w) * np.maximum(product(x, g), 0))
+
+
+@mt.kernel
+def latent_attention(
+    Q: T.Tensor(("M", 64), T.bfloat16),
+    KV: T.Tensor(("S", 64), T.bfloat16),
+    O: T.Tensor(("M", 64), T.float32),  # noqa: E741
+    stages=2,
+):
+    """Unnormalised: exp2(Q · KVᵀ / 8) · KV. Keys and values are one buffer, whose slot both gemms hold."""
+    with T.Kernel(T.ceildiv(Q.shape[0], 64), threads=128) as bx:
+        Q_shared = T.alloc_shared((64, 64), Q.dtype)
+        KV_shared = T.alloc_shared((64, 64), Q.dtype)
+        scores = T.alloc_fragment((64, 64), T.float32)
+        weights = T.alloc_fragment((64, 64), T.bfloat16)
+        out = T.alloc_fragment((64, 64), T.float32)
+        T.copy(Q[bx * 64, 0], Q_shared)
+        T.clear(out)
+        for k in T.Pipelined(T.ceildiv(KV.shape[0], 64), num_stages=stages):
+            T.copy(KV[k * 64, 0], KV_shared)
+            T.clear(scores)
+            T.gemm(Q_shared, KV_shared, scores, transpose_B=True)
+            for i, j in T.Parallel(64, 64):
+                weights[i, j] = T.exp2(scores[i, j] * 0.125)
+            T.gemm(weights, KV_shared, out)
+        T.copy(out, O[bx * 64, 0])
+
+
+@pytest.mark.parametrize(("s", "stages"), [(64, 2), (192, 2), (320, 3), (128, 4)])
+def test_a_slot_held_by_two_gemms(s: int, stages: int) -> None:
+    rng = np.random.default_rng(2)
+    q, kv = random(rng, (64, 64), BF16), random(rng, (s, 64), BF16)
+    o = poisoned((64, 64), np.float32)
+    scores = product(q, kv)
+    expected = np.exp2(scores / 8) @ kv.astype(np.float64)
+    check(latent_attention, (q, kv, o), expected, stages=stages)
+
+
+@mt.kernel
+def ragged(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    Lengths: T.Tensor(("G",), T.int32),
+    C: T.Tensor(("M", "N"), T.float32),
+):
+    """Row block g uses the first Lengths[g] blocks of K: trip counts that both roles read from memory."""
+    with T.Kernel(Lengths.shape[0], threads=128) as bx:
+        A_shared = T.alloc_shared((64, 32), A.dtype)
+        B_shared = T.alloc_shared((64, 32), B.dtype)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        T.clear(C_local)
+        for k in T.Pipelined(Lengths[bx], num_stages=3):
+            T.copy(A[bx * 64, k * 32], A_shared)
+            T.copy(B[0, k * 32], B_shared)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+        T.copy(C_local, C[bx * 64, 0])
+
+
+def test_trip_counts_from_memory() -> None:
+    lengths = np.array([0, 1, 2, 5], np.int32)
+    a, b, c = inputs(256, 64, 160)
+    expected = np.concatenate(
+        [product(a[64 * g : 64 * g + 64, : 32 * n], b[:, : 32 * n]) for g, n in enumerate(lengths)]
+    )
+    check(ragged, (a, b, lengths, c), expected)

@@ -68,8 +68,8 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     # While a copy is still one operation.
     ("specialise", specialise),
     ("skew", skew),
-    ("late_waits", late_waits),
     ("software_pipeline", software_pipeline),
+    ("late_waits", late_waits),
     ("guard_masks", guard_masks),
     ("simplify", simplify),
     ("flights", flights),

@@ -15,7 +15,7 @@ from itertools import product
 
 from minitile.backends.nvidia.wgmma import async_gemm, fragment, panels_of
 from minitile.ir.core import Block, Op, Value
-from minitile.ir.ops import control, hopper, roles, thread, tile
+from minitile.ir.ops import by_hand, control, hopper, roles, thread, tile
 from minitile.ir.types import BufferType, TileType, u64
 from minitile.layout.shared import row_major
 from minitile.passes.lower import Lowering, layout_of
@@ -101,6 +101,8 @@ def expect(low: Lowering, op: roles.Expect) -> None:
 
 def release(low: Lowering, op: roles.Release) -> None:
     """By one lane of each warp."""
+    if op.generic:
+        low.b.emit(by_hand.WarpBarrier())
     lane = low.in_entry("lane 0", lambda b: b.compare("eq", b.floormod(low.tid, 32), 0))
     if op.condition is not None:
         lane = low.b.and_(lane, low.get(op.condition))

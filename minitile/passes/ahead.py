@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import control, tile
+from minitile.ir.ops import control, roles, tile
 from minitile.ir.rewrite import free_values
 from minitile.ir.types import BufferType, ScalarType, TensorType
 from minitile.passes.variables import covers
@@ -35,6 +35,7 @@ READS: dict[type[Op], tuple[tuple[str, str], ...]] = {
     tile.Load: (("mem", "slot"),),
     tile.Copy: (("src", "src_slot"),),
     tile.Gemm: (("a", "a_slot"), ("b", "b_slot")),
+    roles.AsyncGemm: (("a", "a_slot"), ("b", "b_slot")),
 }
 
 

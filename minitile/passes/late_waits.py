@@ -14,6 +14,7 @@ as they can be:
 * before the first operation that uses the tile. Groups complete in order, so that older ones are complete then as well
   and come first;
 * behind the next gemm into the same accumulator, if that is the only use: it needs no await, but the slot gets free;
+* before an operation that writes to shared memory which the gemm still reads;
 * before an operation that overwrites registers which the gemm still reads, be it the one of the iteration before:
   those of a carried operand, when its next value is made;
 * at the end of a loop's body, if the tile is only handed on to the next iteration: it goes there in flight, with its
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
@@ -40,6 +41,7 @@ class _Slot:
     channel: Value
     index: Value
     guarded: bool = False
+    generic: bool = False
 
 
 @dataclass(eq=False)
@@ -88,7 +90,7 @@ class _Walk:
                 self.flights.append(_flight(op))
                 self.flights.sort(key=lambda f: self.issued.get(f.token, -1))
             elif isinstance(op, roles.Release):
-                self.release(_Slot(op.channel, op.index, op.condition is not None))
+                self.release(_Slot(op.channel, op.index, op.condition is not None, op.generic))
             else:
                 self.op(op)
         staying = [f for f in self.flights if self.loop is not None and self.only_yielded(f, end)]
@@ -125,7 +127,9 @@ class _Walk:
         self.settle(older)
 
     def overwrites(self, op: Op, flight: _Flight) -> bool:
-        """Whether an operation makes the next content of registers that the gemm reads."""
+        """Whether an operation makes the next content of memory or registers that the gemm reads."""
+        if any(a.writes and a.mem in flight.reads for inner in (op, *_inside(op)) for a in inner.accesses()):
+            return True
         operand = flight.operand
         return operand is not None and (operand in op.results or self.next_of.get(operand) in op.results)
 
@@ -156,7 +160,7 @@ class _Walk:
 
     def emit_release(self, slot: _Slot) -> None:
         condition = self.b.compare("ge", slot.index, 0) if slot.guarded else None
-        self.b.emit(roles.Release(slot.channel, slot.index, condition=condition))
+        self.b.emit(roles.Release(slot.channel, slot.index, generic=slot.generic, condition=condition))
 
 
 def _flight(op: roles.Await) -> _Flight:
@@ -183,8 +187,8 @@ def _loop(b: Builder, loop: control.For) -> list[_Flight]:
         outer = _Flight(loop.results[n], token_out, awaited_out, flight.reads)
         for slot in flight.slots:
             last_in, last_out = _carry(loop, b.constant(-1), slot.index, "last")
-            inner.slots.append(_Slot(slot.channel, last_in, True))
-            outer.slots.append(_Slot(slot.channel, last_out, True))
+            inner.slots.append(replace(slot, index=last_in, guarded=True))
+            outer.slots.append(replace(slot, index=last_out, guarded=True))
         entering.append(inner)
         behind.append(outer)
     if entering:

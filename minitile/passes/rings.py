@@ -10,6 +10,8 @@ A copy from a tensor into a whole shared buffer becomes the producer's if
 * indices, and the bounds and conditions of the loops and branches around it, are scalar arithmetic and scalar loads of
   tensors that the kernel does not write (the `Slice`), never tiles or shared memory.
 
+Other copies stay with the consumers, in the same loops; `notes` say why.
+
 Copies of one block that the same stretch of operations uses share a ring: one barrier says that they have landed,
 another that their slot is free. A ring has as many slots as the pipelined loop around it has stages, else one. Rings of
 one block and of as many slots move on together, at the block's end: they share a `Clock`.
@@ -67,16 +69,18 @@ class Rings:
 
     rings: list[Ring]
     slice: Slice
-    pipelined: set[control.For] = field(default_factory=set)
+    pipelined: set[control.For] = field(default_factory=set)  # the loops with copies of the producer's alone
+    notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.copies = {c: ring for ring in self.rings for c in ring.copies}
         self.of = {buffer: ring for ring in self.rings for buffer in ring.buffers}
+        self.multiplied = {v for op in self.slice.places.block if isinstance(op, tile.Gemm) for v in (op.a, op.b)}
         self.clocks = list(dict.fromkeys(ring.clock for ring in self.rings))
 
 
 def find_rings(kernel: Kernel, launch: control.Launch) -> Rings:
-    """Raises Refused with the first reason why a copy in a pipelined loop cannot be the producer's."""
+    """Raises Refused, with the first reason, where no copy of a pipelined loop can be the producer's."""
     places = Places(launch.body)
     written = {a.mem for op in launch.body.walk() for a in op.accesses() if a.writes}
     if None in written:
@@ -85,7 +89,9 @@ def find_rings(kernel: Kernel, launch: control.Launch) -> Rings:
     facts = Facts(kernel)
     slice_ = Slice(places, written)
     rings: list[Ring] = []
-    pipelined: set[control.For] = set()
+    fed: set[control.For] = set()  # pipelined loops with copies of the producer's
+    mixed: set[control.For] = set()  # and with others
+    notes: list[str] = []
     for op in launch.body.walk():
         if not (type(op) is tile.Copy and isinstance(op.src.type, TensorType) and is_shared(op.dst)):
             continue
@@ -95,17 +101,17 @@ def find_rings(kernel: Kernel, launch: control.Launch) -> Rings:
             check_tma(kernel, op, facts)
             first, last = _uses(op, places, written)
             slice_.include(op)
-        except Refused:
-            if stages > 1:
-                raise
+        except Refused as reason:
+            if isinstance(loop, control.For) and stages > 1:
+                mixed.add(loop)
+                notes.append(str(reason))
             continue
-        if stages > 1:
-            assert isinstance(loop, control.For)
-            pipelined.add(loop)
+        if isinstance(loop, control.For) and stages > 1:
+            fed.add(loop)
         _enter(rings, op, Clock(places.block[op], stages), first, last)
-    if not pipelined:
-        raise Refused("no loop of two or more stages copies tensors to shared memory")
-    return Rings(rings, slice_, pipelined)
+    if not fed:
+        raise Refused(notes[0] if notes else "no loop of two or more stages copies tensors to shared memory")
+    return Rings(rings, slice_, fed - mixed, notes)
 
 
 def _enter(rings: list[Ring], copy: tile.Copy, clock: Clock, first: Op, last: Op) -> None:

@@ -72,7 +72,11 @@ class _Split:
 def _split(loop: control.For, threads: int) -> _Split | None:
     ops = [op for op in loop.body.ops if not op.terminator]
     gemms = [op for op in ops if isinstance(op, roles.AsyncGemm)]
-    if len(gemms) < 2 or _registers(gemms, threads) + WORKING > LIMIT.get(threads // 128, 128):
+    if (
+        len(gemms) < 2
+        or loop.kind == "pipelined"
+        or _registers(gemms, threads) + WORKING > LIMIT.get(threads // 128, 128)
+    ):
         return None
     last = gemms[-1]
     late = _late(ops, last)

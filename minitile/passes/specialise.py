@@ -32,10 +32,10 @@ from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, roles, tile
 from minitile.ir.rewrite import clone
-from minitile.ir.types import BufferType, ScalarType, TileType, f32
+from minitile.ir.types import BufferType, ScalarType, f32
 from minitile.passes.ahead import READS
 from minitile.passes.manager import PassContext
-from minitile.passes.rings import Clock, Refused, Ring, Rings, find_rings
+from minitile.passes.rings import Clock, Refused, Ring, Rings, find_rings, is_shared
 from minitile.passes.rules import Rules
 
 PRODUCER = 128  # threads of the producer's warpgroup
@@ -60,6 +60,7 @@ def specialise(kernel: Kernel, context: PassContext) -> None:
     except Refused as reason:
         context.notes.append(f"not warp-specialised: {reason}")
         return
+    context.notes.extend(f"copied by the consumers: {note}" for note in rings.notes)
     _rebuild(launch, rings)
     kernel.attrs["producer_threads"] = PRODUCER
 
@@ -67,26 +68,25 @@ def specialise(kernel: Kernel, context: PassContext) -> None:
 def _check(launch: control.Launch, rings: Rings, rules: Rules) -> None:
     """Raises Refused where the consumers' part could not be compiled."""
     gemms = [op for op in launch.body.walk() if isinstance(op, tile.Gemm)]
-    if not gemms:
-        raise Refused("nothing is multiplied")
+    if not any(v in rings.of for gemm in gemms for v in (gemm.a, gemm.b)):
+        raise Refused("no gemm reads what the copies bring")
     for gemm in gemms:
-        _check_gemm(gemm, rings, launch.threads, rules)
+        if any(constant_of(i) != 0 for i in (*gemm.a_indices, *gemm.b_indices)):
+            raise Refused("a gemm reads part of a buffer")
+        for buffer in (gemm.a, gemm.b):
+            if buffer.dtype is f32 and buffer not in rings.of and is_shared(buffer):
+                raise Refused(f"nothing rounds {buffer.name or 'an operand'} to tf32 on its way to shared memory")
+            if is_shared(buffer) and (len(buffer.shape) != 2 or buffer.shape[1] * buffer.dtype.bytes % 32):
+                raise Refused(f"the rows of {buffer.name or 'an operand'} cannot be swizzled as wgmma wants them")
+        reason = rules.refuses_async(gemm, launch.threads)
+        if reason:
+            raise Refused(reason)
     for op in launch.body.walk():
-        if isinstance(op, tile.Gemm) or op in rings.copies:
-            continue
-        used = next((v for v in op.operands if v in rings.of), None)
-        if used is not None:
-            raise Refused(f"`{op.mnemonic}` uses {used.name or 'a buffer'} of the pipeline")
-
-
-def _check_gemm(gemm: tile.Gemm, rings: Rings, threads: int, rules: Rules) -> None:
-    if gemm.b not in rings.of or (gemm.a not in rings.of and not isinstance(gemm.a.type, TileType)):
-        raise Refused("a gemm's operand is not one of the copied buffers")
-    if any(constant_of(i) != 0 for i in (*gemm.a_indices, *gemm.b_indices)):
-        raise Refused("a gemm reads part of a buffer")
-    reason = rules.refuses_async(gemm, threads)
-    if reason:
-        raise Refused(reason)
+        for buffer in op.operands:
+            if buffer in rings.multiplied and buffer.dtype is f32 and op not in gemms and op not in rings.copies:
+                raise Refused(
+                    f"{buffer.name or 'a buffer'} is rounded to tf32 for a gemm, and `{op.mnemonic}` reads it"
+                )
 
 
 def _rebuild(launch: control.Launch, rings: Rings) -> None:
@@ -105,7 +105,7 @@ def _rebuild(launch: control.Launch, rings: Rings) -> None:
     shared = set(common)
     mine = Block(ops=[op for op in ops if op not in shared])
     launch.body.ops = common
-    b = Builder(launch.body, next(iter(rings.pipelined)).loc)
+    b = Builder(launch.body, rings.rings[0].copies[0].loc)
     for ring in rings.rings:
         for buffer in ring.buffers:
             alloc = buffer.op
@@ -224,7 +224,7 @@ class _Producer(_Role):
         for copy in ring.copies:
             at = tuple([self.get(v) for v in copy.src_indices])
             self.b.loc = copy.loc
-            tf32 = copy.dst.dtype is f32  # only gemms read the rings
+            tf32 = copy.dst.dtype is f32 and copy.dst in self.rings.multiplied
             self.b.emit(roles.TmaCopy(copy.src, at, copy.dst, channel, index, copy.src_dims, tf32=tf32))
 
     def holder(self, op: Op, state: State) -> None:
@@ -300,8 +300,11 @@ class _Consumer(_Role):
     """The program itself, changed in place: without the copies, with receives before and releases behind what uses
     them, and gemms in flight."""
 
+    def __init__(self, rings: Rings, channels: dict[Ring, Value]) -> None:
+        super().__init__(rings, channels)
+        self.generic: set[Ring] = set()  # rings that others than gemms read
+
     def role(self, body: Block, loc: object) -> Block:
-        self.b = Builder(Block())
         self.b.loc = body.ops[0].loc
         head = Block()
         with self.b.inside(head):
@@ -325,7 +328,8 @@ class _Consumer(_Role):
                 self.op(op, state)
                 for ring in mine:
                     if ring.last is op:
-                        self.b.emit(roles.Release(self.channels[ring], state[ring.clock][0]))
+                        channel, index = self.channels[ring], state[ring.clock][0]
+                        self.b.emit(roles.Release(channel, index, generic=ring in self.generic))
             if old:
                 self.advance(state, block)
         block.ops += end
@@ -337,7 +341,9 @@ class _Consumer(_Role):
             self.gemm(op, state)
         else:
             for mem, slot in READS.get(type(op), ()):
-                if getattr(op, mem) in self.rings.of:
+                ring = self.rings.of.get(getattr(op, mem))
+                if ring is not None:
+                    self.generic.add(ring)
                     setattr(op, slot, self.slot(getattr(op, mem), state))
             self.b.emit(op)
 

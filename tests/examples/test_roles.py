@@ -1,6 +1,6 @@
-"""Warp roles through all kinds of control flow, in the simulator against float64: persistent and dynamic loops, `while`,
-branches, several pipelined loops, gemms that share operands or an accumulator, trip counts from 0; and a schedule of the
-user's own."""
+"""Warp roles through all kinds of control flow, against float64: persistent and dynamic loops, `while`, branches,
+several pipelined loops, gemms that share operands or an accumulator, trip counts from 0; operands that the consumers
+write, and copies that TMA cannot make."""
 
 from __future__ import annotations
 
@@ -77,7 +77,6 @@ def in_while(
     C: T.Tensor(("M", "N"), T.float32),
 ):
     M, K = A.shape
-    N = B.shape[0]
     with T.Kernel(1, threads=128):
         A_shared = T.alloc_shared((64, 32), A.dtype)
         B_shared = T.alloc_shared((64, 32), B.dtype)
@@ -270,3 +269,63 @@ def test_trip_counts_from_memory() -> None:
         [product(a[64 * g : 64 * g + 64, : 32 * n], b[:, : 32 * n]) for g, n in enumerate(lengths)]
     )
     check(ragged, (a, b, lengths, c), expected)
+
+
+@mt.kernel
+def scaled(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.float32),
+    stages=3,
+):
+    """The rows of A are doubled on their way: through registers and a buffer that the consumers write themselves."""
+    with T.Kernel(T.ceildiv(C.shape[1], 64), T.ceildiv(C.shape[0], 64), threads=128) as (bx, by):
+        A_shared = T.alloc_shared((64, 32), A.dtype)
+        B_shared = T.alloc_shared((64, 32), A.dtype)
+        twice = T.alloc_shared((64, 32), A.dtype)
+        A_local = T.alloc_fragment((64, 32), A.dtype)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(A.shape[1], 32), num_stages=stages):
+            T.copy(A[by * 64, k * 32], A_shared)
+            T.copy(B[bx * 64, k * 32], B_shared)
+            T.copy(A_shared, A_local)
+            for i, j in T.Parallel(64, 32):
+                A_local[i, j] = A_local[i, j] * 2
+            T.copy(A_local, twice)
+            T.gemm(twice, B_shared, C_local, transpose_B=True)
+        T.copy(C_local, C[by * 64, bx * 64])
+
+
+@pytest.mark.parametrize("k", [160, 32, 8])
+def test_operand_that_the_consumers_write(k: int) -> None:
+    a, b, c = inputs(100, 72, k)
+    compiled = check(scaled, (a, b, c), 2 * product(a, b))
+    assert "fence.proxy.async" in compiled.asm["ptx"]
+
+
+@mt.kernel
+def mixed(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("K", "N"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.float32),
+    stages=3,
+):
+    with T.Kernel(T.ceildiv(C.shape[1], 64), T.ceildiv(C.shape[0], 64), threads=128) as (bx, by):
+        A_shared = T.alloc_shared((64, 32), A.dtype)
+        B_shared = T.alloc_shared((32, 64), A.dtype)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(A.shape[1], 32), num_stages=stages):
+            T.copy(A[by * 64, k * 32], A_shared)
+            T.copy(B[k * 32, bx * 64], B_shared)
+            T.gemm(A_shared, B_shared, C_local)
+        T.copy(C_local, C[by * 64, bx * 64])
+
+
+@pytest.mark.parametrize(("n", "k", "stages"), [(67, 160, 3), (66, 96, 2), (4, 32, 4), (3, 8, 2)])
+def test_what_tma_cannot_copy_stays_with_the_consumers(n: int, k: int, stages: int) -> None:
+    a, b, c = inputs(100, n, k)
+    b = np.ascontiguousarray(b.T)
+    compiled = check(mixed, (a, b, c), product(a, b.T), stages=stages)
+    assert any("copied by the consumers: the rows of B" in note for note in compiled.notes), compiled.notes

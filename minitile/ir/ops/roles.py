@@ -89,8 +89,10 @@ class Expect(_SlotOp, name="expect", stage="tile"):
 
 
 class Release(_SlotOp, name="release", stage="tile"):
-    """This consumer will not touch the slot again. Where `condition` is false there is nothing to release."""
+    """This consumer will not touch the slot again. Where `condition` is false there is nothing to release. `generic`:
+    threads have read it by themselves, so that a warp meets before one of them speaks for all."""
 
+    generic: bool = attr(False)
     condition: Value | None = maybe()
 
 

@@ -8,11 +8,14 @@ backend that makes such text, so that the two check each other. One way through 
     machine, scheduler          registers of all waves of a batch as arrays; who executes when
     queue                       memory operations in flight, vmcnt and lgkmcnt
     memory, race                global memory and LDS; accesses that nothing orders
+    hazards                     wait states between instructions, over all paths
+    trace, timing, latencies    `estimate_gcn`: cycles of a workgroup, and what the matrix units wait for
     the other modules           the instructions
 """
 
 from __future__ import annotations
 
 from .launch import run_gcn
+from .timing import Timing, estimate_gcn
 
-__all__ = ["run_gcn"]
+__all__ = ["Timing", "estimate_gcn", "run_gcn"]

@@ -77,6 +77,31 @@ def run_gcn(
     Returns a `Report`; a program that faults or deadlocks ends there with its finding. Raises `SimulationError` for
     text that cannot be executed and for arguments that do not fit.
     """
+    launch, places = prepare(text, entry, grid, block, args, dynamic_shared, schedule, seed, check)
+    with np.errstate(all="ignore"):
+        _run_grid(launch)
+    for place, arg in zip(places, args, strict=True):
+        if isinstance(arg, np.ndarray):
+            result, before = launch.globals.arena.data[place : place + arg.nbytes], arg.reshape(-1).view(np.uint8)
+            if arg.flags.writeable:
+                before[:] = result
+            elif not np.array_equal(before, result):
+                raise SimulationError(f"{entry} writes into an array that NumPy holds read-only", isa="GCN")
+    return launch.report
+
+
+def prepare(
+    text: str,
+    entry: str,
+    grid: Sequence[int],
+    block: Sequence[int],
+    args: Sequence[Any],
+    dynamic_shared: int,
+    schedule: str,
+    seed: int,
+    check: bool,
+) -> tuple[Launch, list[int]]:
+    """Check everything and lay out memory: the launch, and where each array lies in the arena."""
     if schedule not in ("eager", "lazy", "random"):
         raise SimulationError(f"schedule must be 'eager', 'lazy' or 'random', not {schedule!r}", isa="GCN")
     program = load_program(text, entry)
@@ -110,16 +135,7 @@ def run_gcn(
         raw = _argument(arg, value, place)
         space.arena.data[kernarg + arg.offset : kernarg + arg.offset + arg.size] = np.frombuffer(raw, np.uint8)
     _hidden(launch)
-    with np.errstate(all="ignore"):
-        _run_grid(launch)
-    for place, arg in zip(places, args, strict=True):
-        if isinstance(arg, np.ndarray):
-            result, before = space.arena.data[place : place + arg.nbytes], arg.reshape(-1).view(np.uint8)
-            if arg.flags.writeable:
-                before[:] = result
-            elif not np.array_equal(before, result):
-                raise SimulationError(f"{entry} writes into an array that NumPy holds read-only", isa="GCN")
-    return launch.report
+    return launch, places
 
 
 def _run_grid(launch: Launch) -> None:

@@ -39,6 +39,8 @@ def locate(m: Machine, sel: Sel, address: Array, size: int, lanes: Array | None,
         message = f"{what} of {size} bytes at LDS address {at:#x}; the workgroup has {m.launch.lds_size} bytes"
         access = m.access(what, m.site, int(m.wave[sel][wave]), lane)
         m.find(Finding("out_of_bounds", message, access, space="shared", bytes=(at, at + size)), stop=True)
+    if m.trace is not None:
+        m.trace.shared(m.wave[sel], address, size, lanes)
     place: Array = address + m.group[sel][:, None] * m.lds_stride
     return place if lanes is None else np.where(lanes, place, 0)
 

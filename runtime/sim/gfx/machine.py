@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .program import Program
     from .race import LdsRaces
     from .race_global import GlobalRaces
+    from .trace import Trace
 
 Dim = tuple[int, int, int]
 LANES = 64
@@ -68,6 +69,7 @@ class Machine:
 
     race: LdsRaces | None = None
     global_race: GlobalRaces | None = None
+    trace: Trace | None = None
 
     def __init__(self, launch: Launch, first: int, groups: int) -> None:
         self.launch = launch

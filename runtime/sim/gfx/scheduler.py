@@ -117,6 +117,8 @@ class Scheduler:
                 m.queue.touch(sel, pc, step.reads, step.writes)
             run = step.run
             if isinstance(run, Control):
+                if m.trace is not None:
+                    m.trace.record(pc, m.wave[sel])
                 outcome = run.run(m, sel, pc + 1)
                 if len(outcome) != 1:
                     self.split(outcome, group.rank)
@@ -134,6 +136,8 @@ class Scheduler:
                     return
             else:
                 run(m, sel)
+                if m.trace is not None:
+                    m.trace.record(pc, m.wave[sel])
                 pc += 1
             left -= 1
             if pc in standing or left == 0:

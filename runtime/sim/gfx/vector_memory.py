@@ -168,6 +168,8 @@ def check_bounds(m: Machine, sel: Sel, where: Array, valid: Array | None, shape:
         access = m.access(what, m.site, int(m.wave[sel][wave]), lane)
         span = (offset, offset + shape.size)
         m.find(Finding("out_of_bounds", message, access, None, None, "global", name, span), stop=True)
+    if m.trace is not None:
+        m.trace.memory(m.wave[sel], shape.size, lanes)
     return where if lanes is None else np.where(lanes, where, 0)
 
 

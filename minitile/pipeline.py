@@ -35,6 +35,7 @@ from minitile.passes.parallel_to_tiles import parallel_to_tiles
 from minitile.passes.place_shared import place_shared
 from minitile.passes.prefetch_fragments import prefetch_fragments
 from minitile.passes.proxy_fence import proxy_fence
+from minitile.passes.reducers import reducers
 from minitile.passes.simplify import simplify
 from minitile.passes.skew import skew
 from minitile.passes.software_pipeline import software_pipeline
@@ -61,6 +62,7 @@ def legalize(kernel: Kernel, context: PassContext) -> None:
 TILE_PASSES: list[tuple[str, Pass]] = [
     ("split_roles", split_roles),
     ("unroll", unroll),
+    ("reducers", reducers),
     ("parallel_to_tiles", parallel_to_tiles),
     ("fragments_to_values", fragments_to_values),
     ("simplify", simplify),

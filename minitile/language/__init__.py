@@ -103,6 +103,7 @@ from minitile.language.math import (
     truncmod,
 )
 from minitile.language.missing import missing as _missing
+from minitile.language.reducers import alloc_reducer, finalize_reducer, reducer_init, reducer_update
 from minitile.language.signature import Tensor
 from minitile.language.tiles import (
     GemmWarpPolicy,
@@ -168,6 +169,7 @@ __all__ = [
     "alloc_barrier",
     "alloc_fragment",
     "alloc_local",
+    "alloc_reducer",
     "alloc_shared",
     "alloc_var",
     "annotate_layout",
@@ -205,6 +207,7 @@ __all__ = [
     "fence",
     "fence_proxy_async",
     "fill",
+    "finalize_reducer",
     "float8_e4m3",
     "float8_e4m3fn",
     "float8_e5m2",
@@ -254,6 +257,8 @@ __all__ = [
     "reduce_max",
     "reduce_min",
     "reduce_sum",
+    "reducer_init",
+    "reducer_update",
     "reinterpret",
     "round",
     "rsqrt",

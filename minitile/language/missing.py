@@ -14,7 +14,6 @@ PLANNED: dict[str, str] = {
     "Persistent": "loop over the tiles with T.serial(bx, tiles, grid) until then",
     "StridedTensor": "tensors are contiguous until then: pass a contiguous copy",
     "alloc_tmem": "for sm_100a",
-    "alloc_reducer": "use a fragment and T.reduce_*",
     "cumsum": "reduce in pieces, or scan in a serial loop over shared memory",
     "all_of": "T.reduce_min of 0 and 1",
     "any_of": "T.reduce_max of 0 and 1",

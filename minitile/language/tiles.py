@@ -478,13 +478,28 @@ def device_assert(condition: Any, msg: str = "") -> None:
 _FORMATS = {"float": "%f", "int": "%d", "uint": "%u", "bool": "%d"}
 
 
+@regions(slices=("obj",))
 def print(obj: Any, msg: str = "") -> None:
-    """Prints a run-time scalar, for debugging."""
+    """Prints, for debugging: a run-time scalar once per block; a fragment, a shared buffer or a part of one element by
+    element, each behind its indices in the tile."""
     trace = current()
-    if isinstance(obj, (Memory, Region)):
-        raise trace.error(f"T.print of {obj.describe()}", "print single elements, in a serial loop")
     if trace.launch is None:
         raise trace.error("T.print outside T.Kernel")
-    value = operand_value(obj)
+    value = _printed(trace, obj) if isinstance(obj, (Memory, Region)) else operand_value(obj)
     text = f"{msg + ': ' if msg else ''}{_FORMATS[value.dtype.kind]}\n"
     trace.b.emit(tile.Print((value,), text=text))
+
+
+def _printed(trace: Trace, obj: Memory | Region) -> Value:
+    region = as_region(obj, "T.print's argument")
+    mem = region.memory
+    if mem.space == "fragment" and not region.start and region.shape == mem.static_shape:
+        return mem.value
+    if mem.space != "shared":
+        raise trace.error(
+            f"T.print of {region.describe() if isinstance(obj, Region) else obj.describe()}",
+            "print fragments, shared buffers and parts of these, or single elements in a serial loop",
+        )
+    shape = region.static("T.print")
+    load = tile.Load(mem.value, region.offsets, shape=shape, dims=region.dims(len(shape)))
+    return trace.b.emit(load).result

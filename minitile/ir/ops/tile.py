@@ -534,3 +534,32 @@ class ReduceInto(Op, name="reduce_into", stage="traced", uniform=True):
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("read", self.src), Access("write", self.dst))
+
+
+class ReducerUpdate(Op, name="reducer_update", stage="traced"):
+    """In a parallel body: the element's `value` contributes to mem[indices] by `kind`. The reducer's contents are known
+    once it is finalised."""
+
+    mem: Value = operand()
+    indices: tuple[Value, ...] = operands()
+    value: Value = operand()
+    kind: str = attr()
+
+    def verify(self) -> None:
+        require_one_of(self.kind, REDUCTIONS, "reduction")
+        require_indices(self.indices, len(self.mem.shape))
+        require(self.value.dtype is self.mem.dtype, f"the value is {self.value.type}, the memory {self.mem.type}")
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (Access("write", self.mem),)
+
+
+class FinalizeReducer(Op, name="finalize_reducer", stage="traced", uniform=True):
+    """All contributions so far are in; `dst` gets the reducer's contents."""
+
+    mem: Value = operand()
+    dst: Value | None = maybe()
+
+    def accesses(self) -> tuple[Access, ...]:
+        written = () if self.dst is None else (Access("write", self.dst),)
+        return (Access("read", self.mem), *written)

@@ -1,4 +1,4 @@
-"""Loads, stores, atomics: addresses are byte offsets within an object, to which each access adds the object's pointer.
+"""Loads and stores: addresses are byte offsets within an object, to which each access adds the object's pointer.
 
 A guarded access is a branch; accesses of one operation that share a predicate share the branch. A load whose predicate
 is false gives zeros:
@@ -10,10 +10,7 @@ is false gives zeros:
     loaded.2:
       %x = phi <4 x float> [zeroinitializer, %before], [%v, %load.1]
 
-Atomics are relaxed, at agent (device) scope. The metadata says that memory is the device's own and that subnormal sums
-may be flushed, without which LLVM makes a compare-and-swap loop of every float atomic.
-
-Source: LLVM 22, "User Guide for AMDGPU Backend", "Address Spaces", "LLVM IR Metadata" (amdgpu.no.fine.grained.memory).
+Source: LLVM 22, "User Guide for AMDGPU Backend", "Address Spaces".
 """
 
 from __future__ import annotations
@@ -22,13 +19,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from minitile.backends.amd.emitter import Emitter
-from minitile.backends.amd.llvm import SPACES, memory_type, type_of, vector
+from minitile.backends.amd.llvm import SPACES, type_of, vector
 from minitile.ir.core import Op, Value
-from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import thread, tile
 from minitile.ir.types import DType
 
-ATOMIC_METADATA = ", !amdgpu.no.fine.grained.memory !2, !amdgpu.no.remote.memory !2, !amdgpu.ignore.denormal.mode !2"
 Group = tuple[str, list[int]]  # a predicate ("" for none) and the numbers of the accesses that it guards
 
 
@@ -54,13 +49,19 @@ class Pointers:
         self.addresses = w.parts(op.address)
         self.symbol = w.symbols[op.mem]
 
-    def of(self, number: int, more: int = 0) -> str:
-        op, w = self.op, self.w
+    def split(self, number: int, more: int = 0) -> tuple[str, int]:
+        """The offset within the object as a register ("" for none) and a constant."""
+        op = self.op
         register = self.addresses[op.address_of[number] if len(self.addresses) > 1 else 0]
         offset = op.offsets[number] + more
-        if register.lstrip("-").isdigit():
-            offset, register = offset + int(register), ""
-        pointer = self.symbol
+        return ("", offset + int(register)) if register.lstrip("-").isdigit() else (register, offset)
+
+    def of(self, number: int, more: int = 0) -> str:
+        return self.at(*self.split(number, more))
+
+    def at(self, register: str, offset: int) -> str:
+        """The pointer to a place in the object, with its type."""
+        w, pointer = self.w, self.symbol
         if register:
             pointer = w.let(f"getelementptr i8, ptr addrspace({self.space}) {pointer}, {self.kind} {register}", "p")
         if offset:
@@ -166,50 +167,6 @@ def bytes_of_bools(w: Emitter, bits: Sequence[str]) -> str:
     return made
 
 
-# kind: for signed integers, unsigned ones, floats; "" where there is none
-_ATOMICS = {
-    "add": ("add", "add", "fadd"),
-    "min": ("min", "umin", "fmin"),
-    "max": ("max", "umax", "fmax"),
-    "and": ("and", "and", ""),
-    "or": ("or", "or", ""),
-    "xor": ("xor", "xor", ""),
-    "exch": ("xchg", "xchg", "xchg"),
-}
-
-
-def atomic(w: Emitter, op: thread.AtomicMem) -> None:
-    dtype, count = op.value.dtype, len(op.offsets)
-    form = 2 if dtype.is_float else 0 if dtype.kind == "int" else 1
-    opcode = _ATOMICS.get(op.kind, ("", "", ""))[form]
-    if not opcode or dtype.kind == "bool" or (dtype.is_float and dtype.bits == 8):
-        raise TargetError(f"there is no atomic {op.kind} on {dtype}", op.loc)
-    kind = memory_type(dtype)
-    pointers = Pointers(w, op, op.space)
-    values = w.spread(op.value, count * op.width)
-    more = ATOMIC_METADATA if op.space == "global" else ""
-    results = ["0" if kind[0] == "i" else type_zero(dtype)] * (count * op.width)
-    zero = results[0]
-    for predicate, numbers in groups(w, op.predicate, op.predicate_of, count):
-
-        def update(numbers: list[int] = numbers) -> list[str]:
-            return [
-                w.let(
-                    f"atomicrmw {opcode} {pointers.of(n, k * dtype.bytes)}, {kind} {values[n * op.width + k]} "
-                    f'syncscope("agent") monotonic, align {dtype.bytes}{more}'
-                )
-                for n in numbers
-                for k in range(op.width)
-            ]
-
-        found = update() if not predicate else guarded(w, predicate, update, kind, zero)
-        places = [n * op.width + k for n in numbers for k in range(op.width)]
-        for at, x in zip(places, found, strict=True):
-            results[at] = x
-    if op.results:
-        w.define(op.result, results)
-
-
 def global_address(w: Emitter, op: thread.GlobalAddress) -> None:
     """Accesses add the tensor's pointer themselves."""
     w.define(op.result, ["0"])
@@ -227,7 +184,6 @@ def nothing(w: Emitter, op: Op) -> None:
 EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     thread.LoadMem: load,
     thread.StoreMem: store,
-    thread.AtomicMem: atomic,
     thread.GlobalAddress: global_address,
     thread.BufferAddress: buffer_address,
     tile.Alloc: nothing,

@@ -22,7 +22,7 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import arith, thread
 from minitile.ir.rewrite import ERASE
-from minitile.ir.types import bf16, bool_, e4m3, e5m2, f32, f64
+from minitile.ir.types import bf16, bool_, e4m3, e5m2, f16, f32, f64
 from minitile.passes.expand_fp8 import decode, encode
 from minitile.passes.expand_math import FUNCTIONS
 from minitile.passes.legalizer import Legalizer, Rule, floordiv, floormod, function
@@ -107,6 +107,8 @@ def _cast(self: Legalizer, op: arith.Cast) -> Value | None:
         return encode(self.b, self.again(arith.Cast(op.a, f32)), to)
     if source is bf16 and to is not f32:
         return self.again(arith.Cast(self.cast(op.a, f32), to))
+    if (source, to) == (f16, bf16):
+        return self.cast(op.a, f32, bf16)
     if to is bf16 and not source.is_float:
         return self.cast(op.a, f64 if source.bits >= 32 else f32, bf16)
     return None

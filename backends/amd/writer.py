@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from minitile.backends.amd import emit_arith, emit_memory, emit_warp
+from minitile.backends.amd import emit_arith, emit_atomic, emit_memory, emit_warp
 from minitile.backends.amd.emitter import Emitter
 from minitile.backends.amd.forms import phi_widths
 from minitile.backends.amd.legalize import legalize
@@ -37,7 +37,12 @@ from minitile.ir.ops import control, tile
 from minitile.ir.types import DType, RegsType, ScalarType, TensorType
 from minitile.target import Target
 
-_EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {**emit_arith.EMIT, **emit_memory.EMIT, **emit_warp.EMIT}
+_EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
+    **emit_arith.EMIT,
+    **emit_memory.EMIT,
+    **emit_atomic.EMIT,
+    **emit_warp.EMIT,
+}
 _UNUSED = (
     "implicitarg-ptr", "dispatch-ptr", "queue-ptr", "dispatch-id", "default-queue", "completion-action", "heap-ptr",
     "hostcall-ptr", "lds-kernel-id", "multigrid-sync-arg", "flat-scratch-init", "workitem-id-y", "workitem-id-z",

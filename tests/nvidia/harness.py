@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from minitile.backends.amd.codegen import generate
+from minitile.backends.amd.writer import write_llvm
 from minitile.backends.nvidia.assemble import assemble
 from minitile.backends.nvidia.ptx import PtxModule
 from minitile.backends.nvidia.writer import write_ptx
@@ -20,13 +22,14 @@ from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Value
 from minitile.ir.ops import arith, thread
 from minitile.ir.types import I32, TensorType, dtype, i64
-from minitile.runtime.sim import run_ptx
+from minitile.runtime.sim import run_gcn, run_ptx
 from minitile.target import Target, parse_target
 
 from ..sim.gpu import Driver
 
 Array = np.ndarray[Any, Any]
 SM80 = parse_target("sm_80")
+redirect: Target | None = None  # an AMD target: what `run` is given runs there instead
 
 
 class Make(Builder):
@@ -87,7 +90,10 @@ class Make(Builder):
 def run(make: Make, *args: Any, target: Target = SM80, threads: int = 32, shared: int = 0, check: bool = True) -> str:
     """Write, assemble and run one CTA; arrays are changed in place. Returns the PTX text.
 
-    It runs in the simulator, or on the GPU with MINITILE_GPU=1."""
+    It runs in the simulator, or on the GPU with MINITILE_GPU=1. With `redirect`, it is GCN assembly that is written and
+    simulated."""
+    if redirect is not None:
+        return _run_gcn(make, redirect, args, threads, check)
     module = make.write(target)
     assemble(module.text, target.arch)
     if os.environ.get("MINITILE_GPU") == "1":
@@ -96,6 +102,14 @@ def run(make: Make, *args: Any, target: Target = SM80, threads: int = 32, shared
     report = run_ptx(module.text, module.entry, (1,), (threads,), args, dynamic_shared=shared, check=check)
     assert not report.findings, f"{report.findings}\n{module.text}"
     return module.text
+
+
+def _run_gcn(make: Make, target: Target, args: Sequence[Any], threads: int, check: bool) -> str:
+    program = write_llvm(make.kernel, target)
+    text = generate(program.text, target)
+    report = run_gcn(text, program.entry, (1,), (threads,), args, check=check)
+    assert not report.findings, f"{report.findings}\n{text}"
+    return text
 
 
 @functools.cache

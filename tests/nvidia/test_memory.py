@@ -13,6 +13,7 @@ from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import arith, thread, tile
 from minitile.ir.types import DTYPES, BufferType, dtype, f32
 
+from . import harness
 from .harness import Array, Make, raw, run
 from .test_arith import numbers, same
 
@@ -39,7 +40,7 @@ def test_copy(name: str, width: int) -> None:
     assert np.array_equal(zeroed.reshape(32, -1), np.where(lanes, x.reshape(32, -1), 0))
     assert np.array_equal(kept.reshape(32, -1), np.where(lanes, x.reshape(32, -1), 9))
     bits = dtype(name).bits * width
-    if bits > 32 and name != "bool":
+    if bits > 32 and name != "bool" and harness.redirect is None:
         assert f".v{bits // max(32, dtype(name).bits)}." in text or dtype(name).bits == bits
 
 
@@ -194,7 +195,8 @@ def test_atomics(name: str, returns: bool) -> None:
         if returns:
             assert same(first[:40], before[:40]), kind
             assert not first[40:].any(), kind
-    assert ("red.global" in text) == (not returns and dtype(name).bits != 8 and name not in ("i16", "u16", "bf16"))
+    if harness.redirect is None:
+        assert ("red.global" in text) == (not returns and dtype(name).bits != 8 and name not in ("i16", "u16", "bf16"))
 
 
 @pytest.mark.parametrize("name", ["i32", "f32", "f16", "bf16", "u8"])
@@ -235,7 +237,7 @@ def test_packed_f16_atomics() -> None:
     make.emit(op)
     x, m = np.arange(64, dtype=np.float16), np.ones(64, np.float16)
     text = run(make, x, m)
-    assert "red.global.add.noftz.f16x2" in text
+    assert harness.redirect is not None or "red.global.add.noftz.f16x2" in text
     assert np.array_equal(m, x + 1)
 
 

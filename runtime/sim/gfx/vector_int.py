@@ -214,16 +214,16 @@ def _sat_pk(a: Array) -> Array:
     return result
 
 
-@instruction("v_bitop3_b32")
+@instruction("v_bitop3_b32", "v_bitop3_b16")
 def _bitop3(ins: Instruction, d: Decoder) -> Handler:
-    """Any function of three bits: bit 4a + 2b + c of the table (CDNA4 ISA, V_BITOP3_B32)."""
-    table = d.number("bitop3")
-    reads = [source(d, ins.operands[index + 1], "b32", index) for index in range(3)]
-    write = destination(d, "b32")
+    """Any function of three bits: bit 4a + 2b + c of the table (CDNA4 ISA, V_BITOP3_B32, V_BITOP3_B16)."""
+    table, kind = d.number("bitop3"), ins.name[-3:]
+    reads = [source(d, ins.operands[index + 1], kind, index) for index in range(3)]
+    write = destination(d, kind)
 
     def run(m: Machine, sel: Sel) -> None:
         a, b, c = (read(m, sel) for read in reads)
-        result = np.zeros(np.broadcast_shapes(a.shape, b.shape, c.shape), np.uint32)
+        result = np.zeros(np.broadcast_shapes(a.shape, b.shape, c.shape), a.dtype)
         for row in range(8):
             if table >> row & 1:
                 result |= (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)

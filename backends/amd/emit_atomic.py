@@ -1,0 +1,133 @@
+"""Atomics: relaxed, at agent (device) scope; LLVM's atomicrmw for elements of 32 and 64 bits.
+
+The metadata says that memory is the device's own and that subnormal sums may be flushed, without which LLVM makes a
+compare-and-swap loop of every float atomic. Elements of 8 and 16 bits are such a loop on the word around them, written
+here: LLVM 22.1's own (AtomicExpand) adds to the first value that it loaded for ever, when it can see that the pointer
+is aligned to the word although the access is not.
+
+    again:  %old = phi [0, …], [%got, %again]        a wrong first guess brings what is there
+            %new = kind(element of %old, value)
+            %got, %ok = cmpxchg word, %old, %old with %new in place
+            br %ok, done, again
+
+Source: LLVM 22, "User Guide for AMDGPU Backend", "LLVM IR Metadata" (amdgpu.no.fine.grained.memory and its like).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from minitile.backends.amd.emit_memory import Pointers, groups, guarded, type_zero
+from minitile.backends.amd.emitter import Emitter
+from minitile.backends.amd.llvm import memory_type
+from minitile.ir.core import Op
+from minitile.ir.diagnostics import TargetError
+from minitile.ir.ops import thread
+from minitile.ir.types import DType
+
+METADATA = ", !amdgpu.no.fine.grained.memory !2, !amdgpu.no.remote.memory !2, !amdgpu.ignore.denormal.mode !2"
+
+# kind: for signed integers, unsigned ones, floats; "" where there is none
+_ATOMICS = {
+    "add": ("add", "add", "fadd"),
+    "min": ("min", "umin", "fmin"),
+    "max": ("max", "umax", "fmax"),
+    "and": ("and", "and", ""),
+    "or": ("or", "or", ""),
+    "xor": ("xor", "xor", ""),
+    "exch": ("xchg", "xchg", "xchg"),
+}
+
+
+def atomic(w: Emitter, op: thread.AtomicMem) -> None:
+    dtype, count = op.value.dtype, len(op.offsets)
+    form = 2 if dtype.is_float else 0 if dtype.kind == "int" else 1
+    opcode = _ATOMICS.get(op.kind, ("", "", ""))[form]
+    if not opcode or dtype.kind == "bool" or (dtype.is_float and dtype.bits == 8):
+        raise TargetError(f"there is no atomic {op.kind} on {dtype}", op.loc)
+    kind = memory_type(dtype)
+    pointers = Pointers(w, op, op.space)
+    values = w.spread(op.value, count * op.width)
+    more = METADATA if op.space == "global" else ""
+    results = ["0" if kind[0] == "i" else type_zero(dtype)] * (count * op.width)
+    zero = results[0]
+    for predicate, numbers in groups(w, op.predicate, op.predicate_of, count):
+
+        def one(n: int, k: int) -> str:
+            value = values[n * op.width + k]
+            if dtype.bits < 32:
+                return _word_loop(w, pointers, n, k * dtype.bytes, op, value)
+            place = pointers.of(n, k * dtype.bytes)
+            how = f'syncscope("agent") monotonic, align {dtype.bytes}{more}'
+            return w.let(f"atomicrmw {opcode} {place}, {kind} {value} {how}")
+
+        def update(numbers: list[int] = numbers) -> list[str]:
+            return [one(n, k) for n in numbers for k in range(op.width)]
+
+        found = update() if not predicate else guarded(w, predicate, update, kind, zero)
+        places = [n * op.width + k for n in numbers for k in range(op.width)]
+        for at, x in zip(places, found, strict=True):
+            results[at] = x
+    if op.results:
+        w.define(op.result, results)
+
+
+def _word_loop(w: Emitter, pointers: Pointers, number: int, more: int, op: thread.AtomicMem, value: str) -> str:
+    """The old element of 8 or 16 bits; the word is at the offset without its last two bits."""
+    dtype, kind = op.value.dtype, memory_type(op.value.dtype)
+    integer = f"i{dtype.bits}"
+    register, constant = pointers.split(number, more)
+    if register:
+        if constant:
+            register = w.let(f"add {pointers.kind} {register}, {constant}")
+        aligned = w.let(f"and {pointers.kind} {register}, -4")
+        byte = w.let(f"and {pointers.kind} {register}, 3")
+        low = byte if pointers.kind == "i32" else w.let(f"trunc i64 {byte} to i32")
+        shift = w.let(f"shl i32 {low}, 3")
+        word = pointers.at(aligned, 0)
+    else:
+        shift, word = str(constant % 4 * 8), pointers.at("", constant // 4 * 4)
+    ones = (1 << dtype.bits) - 1
+    mask = w.let(f"shl i32 {ones}, {shift}")
+    others = w.let(f"xor i32 {mask}, -1")
+    before, again, done = w.label, w.new_label("swap"), w.new_label("swapped")
+    w.do(f"br label %{again}")
+    w.place(again)
+    old, got = w.name("old"), w.name("got")
+    w.lines.append(f"  {old} = phi i32 [0, %{before}], [{got}, %{again}]{w.attachment}")
+    moved = w.let(f"lshr i32 {old}, {shift}")
+    bits = w.let(f"trunc i32 {moved} to {integer}")
+    current = bits if kind == integer else w.let(f"bitcast {integer} {bits} to {kind}")
+    new = _combined(w, op.kind, dtype, kind, current, value)
+    new_bits = new if kind == integer else w.let(f"bitcast {kind} {new} to {integer}")
+    wide = w.let(f"zext {integer} {new_bits} to i32")
+    placed = w.let(f"shl i32 {wide}, {shift}")
+    kept = w.let(f"and i32 {old}, {others}")
+    wanted = w.let(f"or i32 {kept}, {placed}")
+    found = w.let(f'cmpxchg {word}, i32 {old}, i32 {wanted} syncscope("agent") monotonic monotonic, align 4')
+    w.lines.append(f"  {got} = extractvalue {{i32, i1}} {found}, 0{w.attachment}")
+    swapped = w.let(f"extractvalue {{i32, i1}} {found}, 1")
+    w.do(f"br i1 {swapped}, label %{done}, label %{again}")
+    w.place(done)
+    return current
+
+
+def _combined(w: Emitter, kind: str, dtype: DType, type_: str, a: str, b: str) -> str:
+    """kind(a, b) on elements of 8 or 16 bits; floats through f32, rounded once."""
+    if kind == "exch":
+        return b
+    if dtype.is_float:
+        x, y = (w.let(f"fpext {type_} {v} to float") for v in (a, b))
+        name = {"min": "llvm.minnum.f32", "max": "llvm.maxnum.f32"}.get(kind)
+        total = w.call(name, "float", [("float", x), ("float", y)]) if name else w.let(f"fadd float {x}, {y}")
+        return w.let(f"fptrunc float {total} to {type_}")
+    if kind in ("min", "max"):
+        sign = "s" if dtype.kind == "int" else "u"
+        less = w.let(f"icmp {sign}lt {type_} {a}, {b}")
+        first, second = (a, b) if kind == "min" else (b, a)
+        return w.let(f"select i1 {less}, {type_} {first}, {type_} {second}")
+    return w.let(f"{kind} {type_} {a}, {b}")
+
+
+EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {thread.AtomicMem: atomic}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from minitile.backends.amd.check import costs
 from minitile.ir.ops import thread
 from minitile.ir.types import dtype
 from minitile.layout import MFMA_ATOMS, MFMA_OF_DTYPE, mma_accumulator, mma_operand_a, mma_operand_b
@@ -56,4 +57,4 @@ def test_mfma(name, operand, accumulator, target, monkeypatch):
     exact = a.astype(np.float64) @ b.astype(np.float64) + c.astype(np.float64)
     assert np.array_equal(registers[2].astype(np.float64), spread(exact, layouts[2]))
     assert "v_mfma" in text
-    assert "scratch" not in text
+    assert costs(text).scratch == 0

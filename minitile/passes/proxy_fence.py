@@ -220,6 +220,11 @@ class _Effects:
                         found.update(block.args)
         return found
 
+    def runs_once(self, op: control.For) -> bool:
+        """Whether there is no second iteration."""
+        lower, upper, step = (self.facts.affine(v) for v in (op.lower, op.upper, op.step))
+        return self.facts.nonnegative(lower + step - upper)
+
     def diverges(self, op: Op) -> bool:
         """Do threads differ in whether, or how often, they run the regions of an operation?"""
         if op.by_role:
@@ -357,6 +362,7 @@ class _Flow:
         first, args = (op.body, op.carried) if isinstance(op, control.For) else (op.before, op.before.args)
         head = state.copy()
         head.carry(args, op.init)
+        once = isinstance(op, control.For) and self.effects.runs_once(op)
         for walks in itertools.count():
             leaving = head.copy()
             self.block(first, leaving)
@@ -368,7 +374,7 @@ class _Flow:
             again = self.again(op, end, inside, args)
             if walks > _PATIENCE:
                 again = again.map(any_version)
-            if head.covers(again):
+            if once or head.covers(again):
                 break
             head = head.copy()
             head.join(again)

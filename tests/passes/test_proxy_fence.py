@@ -92,8 +92,11 @@ PASSES = ["complete_stores", "place_shared", "thread_barriers", "proxy_fence", "
 
 def numbers(bits: int, seed: int, count: int) -> list[int]:
     """Values of %n that take different paths."""
+    last = (1 << bits) - 1
+    if last < count + 2:
+        return list(range(last, -1, -1))
     random = Random(seed)
-    return [(1 << bits) - 1, 0, *(random.getrandbits(bits) if bits else 0 for _ in range(count))][: 1 << bits]
+    return [last, 0, *(random.getrandbits(bits) for _ in range(count))]
 
 
 def kinds(kernel: Kernel, values: list[int], enough: str = "") -> set[str]:

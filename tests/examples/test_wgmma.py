@@ -453,3 +453,55 @@ def test_nothing_takes_it(form, tiles, reason):
     with pytest.raises(mt.MinitileError, match="mma") as caught:
         make(*form).compile(*specs, target="sm_90a", **tiles)
     assert reason in caught.value.hint
+
+
+@mt.kernel
+def scaled(
+    A: T.Tensor(("M", "K"), T.float8_e4m3),
+    B: T.Tensor(("N", "K"), T.float8_e4m3),
+    row_scale: T.Tensor(("KB", "M"), T.float32),
+    block_scale: T.Tensor(("NB", "KB"), T.float32),
+    C: T.Tensor(("M", "N"), T.bfloat16),
+    block_M=128,
+    block_N=128,
+    block_K=128,
+    threads=256,
+):
+    """fp8 with a scale for each row of A and block of B and each 128 of K: sums of 128 products go to f32."""
+    M, N = C.shape
+    K = A.shape[1]
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+        A_shared = T.alloc_shared((block_M, block_K), A.dtype)
+        B_shared = T.alloc_shared((block_N, block_K), B.dtype)
+        part = T.alloc_fragment((block_M, block_N), T.float32)
+        total = T.alloc_fragment((block_M, block_N), T.float32)
+        scale = T.alloc_fragment((block_M,), T.float32)
+        T.clear(total)
+        for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=3):
+            T.copy(A[by * block_M, k * block_K], A_shared)
+            T.copy(B[bx * block_N, k * block_K], B_shared)
+            T.gemm(A_shared, B_shared, part, transpose_B=True, clear_accum=True)
+            for i in T.Parallel(block_M):
+                scale[i] = row_scale[k, by * block_M + i] * block_scale[bx, k]
+            for i, j in T.Parallel(block_M, block_N):
+                total[i, j] += part[i, j] * scale[i]
+        T.copy(total, C[by * block_M, bx * block_N])
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "random"])
+def test_scaled_blocks(schedule):
+    rng = np.random.default_rng(0)
+    m, n, k = 200, 136, 336
+    left, right = values(rng, (m, k), "e4m3"), values(rng, (n, k), "e4m3")
+    rows, blocks = rng.uniform(0.5, 2, (3, m)).astype(np.float32), rng.uniform(0.5, 2, (2, 3)).astype(np.float32)
+    result = poisoned((m, n), ml_dtypes.bfloat16)
+    kernel = scaled.compile(left, right, rows, blocks, result, target="sm_90a")
+    assert "wgmma.mma_async" in kernel.asm["ptx"], kernel.notes
+    launch(kernel, left, right, rows, blocks, result, schedule=schedule)
+    along_k, along_n = np.arange(k) // 128, np.arange(n) // 128
+    wide = right.astype(np.float64) * blocks.astype(np.float64)[along_n][:, along_k]
+    exact = (left.astype(np.float64) * rows.T.astype(np.float64)[:, along_k]) @ wide.T
+    assert np.linalg.norm(result.astype(np.float64) - exact) <= 4e-3 * np.linalg.norm(exact)
+    scales = re.findall(r"wgmma\.mma_async.*, ([^,]+), 1, 1;", kernel.asm["ptx"])
+    assert scales == ["0", "1", "1", "1"]
+    assembles(kernel)

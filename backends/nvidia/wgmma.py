@@ -145,7 +145,7 @@ def _plan(
         if not reason:
             fits.append((gm, gn))
     if not fits:
-        raise LayoutError(f"{m}x{n} over {groups} warpgroups: {'; '.join(reasons)}")
+        raise LayoutError(f"{m}x{n} over {groups} warpgroup{'s' * (groups > 1)}: {'; '.join(reasons)}")
     gm, gn = fits[-1] if policy == "full_col" else fits[0]
     bits = DTYPES[kind].bits
     step = ATOM_K_BYTES * 8 // bits

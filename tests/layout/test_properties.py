@@ -5,10 +5,23 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from minitile.layout import Digit, Layout, blocked, conversion, lane_exchange, register_permutation
+from minitile.layout import (
+    Digit,
+    Layout,
+    blocked,
+    conversion,
+    lane_exchange,
+    mma_accumulator,
+    register_permutation,
+    stays_in_warps,
+    wgmma_accumulator,
+    wgmma_operand_a,
+)
+from minitile.layout.atoms import M16N8K16
 
 BUDGET = settings(max_examples=150, deadline=None)
 
@@ -240,3 +253,25 @@ def test_which_way_a_conversion_goes() -> None:
     rows = Layout.parse("layout<8; lane 4:*, 8:1@0>")
     assert conversion(rows, Layout.parse("layout<8; lane 8:1@0, 4:*>")) == "lanes"
     assert conversion(Layout.parse("layout<8; lane 8:1@0, 4:*>"), Layout.parse("layout<8; lane 32:1@0>")) == "identity"
+
+
+SPREAD = [  # of a 128x64 tile over 8 warps
+    wgmma_accumulator((128, 64), (2, 1)),
+    wgmma_accumulator((128, 64), (1, 2)),
+    wgmma_operand_a((128, 64), 8, (2, 1)),
+    wgmma_operand_a((128, 64), 32, (2, 1)),
+    wgmma_operand_a((128, 64), 8, (1, 2)),
+    mma_accumulator((128, 64), M16N8K16, (8, 1)),
+    mma_accumulator((128, 64), M16N8K16, (4, 2)),
+    blocked((128, 64), 256, 4),
+    blocked((128, 64), 256, 8, (0, 1)),
+]
+
+
+@pytest.mark.parametrize("src", SPREAD, ids=str)
+@pytest.mark.parametrize("dst", SPREAD, ids=str)
+def test_what_stays_in_warps(src: Layout, dst: Layout) -> None:
+    """Each warp's elements are the same set, and in no other warp."""
+    of_warp = [[set(held.ravel()) for held in distribute(layout, numbered(layout.shape))] for layout in (src, dst)]
+    alone = all(sum(map(len, sets)) == 128 * 64 for sets in of_warp)
+    assert stays_in_warps(src, dst) == (alone and of_warp[0] == of_warp[1])

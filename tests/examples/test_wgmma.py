@@ -336,7 +336,7 @@ REFUSED = {  # what wgmma can't take: the same kernel by mma.sync, and the reaso
     "K-major int8": (("s8", "s8", "s32", True, True), {}, "K must be contiguous for i8"),
     "K-major tf32": (("tf32", "tf32", "f32", True, True), {}, "K must be contiguous for f32"),
     "columns": (("bf16", "bf16", "f32"), {"block_N": 512}, "takes 256 of a thread's 256 registers"),
-    "rows of 48 bytes": (("bf16", "bf16", "f32", False, False), {"block_N": 24}, "48 bytes"),
+    "rows of 48 bytes": (("bf16", "bf16", "f32", False, False), {"block_N": 24}, "cannot be swizzled"),
     "threads": (("bf16", "bf16", "f32"), {"threads": 64}, "64 threads are not whole warpgroups"),
     "warpgroups": (("bf16", "bf16", "f32"), {"threads": 640, "block_M": 160, "block_N": 160}, "more than 4 warpgroups"),
     "K": (("bf16", "bf16", "f32", True, False), {"block_K": 24}, "K = 24 is not a multiple of 16"),

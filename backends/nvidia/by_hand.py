@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator
 
 from minitile.backends.nvidia.hopper import WORD, tensor_map
+from minitile.backends.nvidia.tma_store import bulk_store
 from minitile.backends.nvidia.wgmma import panels_of
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.diagnostics import LanguageError, ResourceError
@@ -268,5 +269,6 @@ BY_HAND_RULES: dict[type[Op], object] = {
     by_hand.BarrierExpect: barrier_expect,
     by_hand.BarrierWait: barrier_wait,
     by_hand.BulkLoad: bulk_load,
+    by_hand.BulkStore: bulk_store,
     hopper.SetMaxRegisters: set_max_registers,
 }

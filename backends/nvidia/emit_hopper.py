@@ -181,6 +181,14 @@ def commit_gemms(w: Emitter, op: by_hand.CommitGemms) -> None:
     w.emit("wgmma.commit_group.sync.aligned;")
 
 
+def commit_stores(w: Emitter, op: by_hand.CommitStores) -> None:
+    w.emit("cp.async.bulk.commit_group;")
+
+
+def wait_stores(w: Emitter, op: by_hand.WaitStores) -> None:
+    w.emit(f"cp.async.bulk.wait_group{'.read' if op.reads else ''} {op.pending};")
+
+
 def wait_gemms(w: Emitter, op: by_hand.WaitGemms) -> None:
     w.emit(f"wgmma.wait_group.sync.aligned {op.pending};")
 
@@ -214,4 +222,6 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     hopper.NamedBarrier: named_barrier,
     by_hand.CommitGemms: commit_gemms,
     by_hand.WaitGemms: wait_gemms,
+    by_hand.CommitStores: commit_stores,
+    by_hand.WaitStores: wait_stores,
 }

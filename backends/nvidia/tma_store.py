@@ -33,7 +33,8 @@ from minitile.backends.nvidia.hopper import tensor_map
 from minitile.backends.nvidia.wgmma import panels_of, warpgroup
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
-from minitile.ir.ops import hopper, thread, tile
+from minitile.ir.diagnostics import LanguageError
+from minitile.ir.ops import by_hand, hopper, thread, tile
 from minitile.ir.types import BufferType, TensorType, TileType
 from minitile.layout import Digit, Layout, bits_of_digits, block, stmatrix_plan, swizzled, warp_groups
 from minitile.layout.access import vector_runs, vector_width
@@ -261,7 +262,9 @@ def check_source(buffer: Value, indices: Sequence[Value], dims: tile.Dims, shape
         raise Refused(f"{shape[0]} rows are more than a box's {BOX}")
 
 
-def store_matrix(low: Lowering, target: _Target, buffer: Value, slot: Value | None) -> None:
+def store_matrix(
+    low: Lowering, target: _Target, buffer: Value, slot: Value | None, program_waits: bool = False
+) -> None:
     shared = shared_layout(buffer)
     columns, panels, panel_bytes = panels_of(shared)
     shape = (*shared.shape[:-1], columns)
@@ -271,7 +274,19 @@ def store_matrix(low: Lowering, target: _Target, buffer: Value, slot: Value | No
         emit_box(low, target, shape, (*before, panel * columns), buffer, slot, panel * panel_bytes, leader)
         for panel in range(panels)
     ]
-    low.b.emit(tile.Wait(low.b.emit(tile.Join(tuple(boxes))).result))
+    group = low.b.emit(tile.Join(tuple(boxes), program_waits=program_waits)).result
+    if not program_waits:
+        low.b.emit(tile.Wait(group))
+
+
+def bulk_store(low: Lowering, op: by_hand.BulkStore) -> None:
+    """A copy by hand, which the program waits for. Raises LanguageError where TMA cannot make it."""
+    try:
+        starts = check_tensor(low, op.dst, op.dst_indices, op.dst_dims)
+        check_source(op.src, op.src_indices, op.src_dims, op.shape)
+    except Refused as reason:
+        raise LanguageError(f"T.tma_copy: {reason}", op.loc, "T.copy takes any region") from None
+    store_matrix(low, _Target(op.dst, starts, op.dst_dims, op.shape, None), op.src, op.src_slot, program_waits=True)
 
 
 # Fragment to tensor ---------------------------------------------------------------------------------------------------

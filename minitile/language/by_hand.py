@@ -267,23 +267,40 @@ def tma_copy(
     From a tensor to shared memory: one thread announces the bytes on `barrier` and issues the copy; an arrive completes
     the phase, a wait for it sees the data. What lies outside the tensor becomes zeros. `leader_scope_threads`: how many
     threads have one such thread (32: every warp issues its own); otherwise all threads of the role have one.
+
+    From shared memory to a tensor: one thread issues the copy and commits its group; T.tma_store_wait waits.
     """
     trace = tile_scope("T.tma_copy")
     a, b = as_region(src, "T.tma_copy's source"), as_region(dst, "T.tma_copy's destination")
     if cluster_mask is not None:
         raise trace.error("T.tma_copy with cluster_mask", "clusters are not there yet")
-    if a.memory.space != "global" or b.memory.space != "shared":
+    if {a.memory.space, b.memory.space} != {"global", "shared"}:
         raise trace.error(
             f"T.tma_copy from {a.memory.describe()} to {b.memory.describe()}",
-            "it loads from a tensor to shared memory: use T.copy",
+            "it copies between tensors and shared memory: use T.copy",
         )
-    if barrier is None:
-        raise trace.error("T.tma_copy without a barrier", "give one of T.alloc_barrier: barrier=…")
     shape = match_extents(a, b, "T.tma_copy")
     if a.memory.dtype is not b.memory.dtype:
         raise TypeMismatchError(
             f"T.tma_copy from {a.memory.dtype} to {b.memory.dtype}", trace.loc, "no cast on the way: use T.copy"
         )
+    if a.memory.space == "shared":
+        if barrier is not None:
+            raise trace.error("T.tma_copy to a tensor with a barrier", "T.tma_store_wait waits for it")
+        trace.b.emit(
+            by_hand.BulkStore(
+                a.memory.value,
+                a.offsets,
+                b.memory.value,
+                b.offsets,
+                shape=shape,
+                src_dims=a.dims(len(shape)),
+                dst_dims=b.dims(len(shape)),
+            )
+        )
+        return
+    if barrier is None:
+        raise trace.error("T.tma_copy without a barrier", "give one of T.alloc_barrier: barrier=…")
     leader = 0 if leader_scope_threads is None else constant_int(leader_scope_threads, "leader_scope_threads")
     if leader % 32 or leader < 0:
         raise trace.error(f"leader_scope_threads={leader}", "whole warps: a multiple of 32")
@@ -302,6 +319,21 @@ def tma_copy(
             leader=leader,
         )
     )
+
+
+def tma_store_arrive() -> None:
+    """One more group of stores for T.tma_store_wait to count. T.tma_copy to a tensor is a group as it is."""
+    tile_scope("T.tma_store_arrive").b.emit(by_hand.CommitStores())
+
+
+def tma_store_wait(count: Any = 0, read: Any = True) -> None:
+    """Until at most `count` of the stores by T.tma_copy are in flight: the others have read shared memory, or with
+    read=False have reached the tensor. Other threads know of it after the next barrier."""
+    trace = tile_scope("T.tma_store_wait")
+    pending = constant_int(count, "T.tma_store_wait's count")
+    if pending < 0:
+        raise trace.error(f"T.tma_store_wait({pending})", "0 or more may be in flight")
+    trace.b.emit(by_hand.WaitStores(pending, reads=bool(read)))
 
 
 # wgmma -------------------------------------------------------------------------------------------------------------

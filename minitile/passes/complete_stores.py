@@ -79,6 +79,8 @@ class _Completion:
             ops.append(op)
             if op.regions or op.pure:
                 continue
+            if isinstance(op, tile.Join) and op.program_waits:
+                continue
             for token in op.results:
                 if token.type == BULK_TOKEN and token not in self.waited | self.joined:
                     if not isinstance(op, tile.Join):

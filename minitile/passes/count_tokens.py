@@ -26,7 +26,7 @@ from collections.abc import Sequence
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import by_hand, control, hopper, roles, tile
-from minitile.ir.types import WGMMA_TOKEN, TokenType, Type
+from minitile.ir.types import BULK_TOKEN, WGMMA_TOKEN, TokenType, Type
 from minitile.passes.manager import PassContext
 
 Ages = dict[tuple[Value, bool], int]  # groups of its kind committed after the token's own; for all of it, or its reads
@@ -72,6 +72,12 @@ def _block(block: Block, ages: Ages, counts: dict[Op, int]) -> None:
             _start(ages, token, 0)
         elif isinstance(op, by_hand.CommitGemms):
             _commit(ages, WGMMA_TOKEN)
+        elif isinstance(op, by_hand.CommitStores):
+            _commit(ages, BULK_TOKEN)
+        elif isinstance(op, by_hand.WaitStores):
+            for key, age in ages.items():
+                if key[0].type == BULK_TOKEN and age >= op.pending and (key[1] or not op.reads):
+                    ages[key] = COMPLETE
         elif isinstance(op, by_hand.WaitGemms):
             for key, age in ages.items():
                 if key[0].type == WGMMA_TOKEN and age >= op.pending:

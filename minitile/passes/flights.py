@@ -16,6 +16,8 @@ A product that the program issues in flight (T.wgmma_gemm) stays so through loop
 further products; any other use awaits it. When its operands in shared memory are free again is the program's business
 (T.wait_wgmma). `count_tokens` finds out which of the waits inserted here are covered by those of the program.
 
+Stores by hand have read their shared memory before a role ends: a wait stands there.
+
 Where wgmma does not fit, T.gemm is left to mma.sync, and T.wgmma_gemm is an error that says why.
 """
 
@@ -32,6 +34,7 @@ from minitile.passes.manager import PassContext
 
 def flights(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
+    _finish_stores(kernel.body)
     if not kernel.attrs.get("by_hand"):
         return
     chosen: set[Op] = set()
@@ -39,6 +42,20 @@ def flights(kernel: Kernel, context: PassContext) -> None:
     if chosen:
         _round(kernel, chosen)
         _Flights(chosen).block(kernel.body, {})
+
+
+def _finish_stores(block: Block) -> None:
+    """Stores that the program leaves in flight have read shared memory before their role ends."""
+    for op in block.ops:
+        if isinstance(op, control.Launch):
+            _finish_stores(op.body)
+    parts = [r for op in block.ops if isinstance(op, by_hand.WarpGroups) for r in op.regions]
+    for part in parts:
+        _finish_stores(part)
+    inside = {inner for part in parts for inner in part.walk()}
+    if any(isinstance(op, by_hand.BulkStore) and op not in inside for op in block.walk()):
+        end = [block.ops.pop()] if block.terminator is not None else []
+        block.ops += [by_hand.WaitStores(0, reads=True), *end]
 
 
 def _choose(block: Block, threads: int, context: PassContext, chosen: set[Op]) -> None:

@@ -23,6 +23,7 @@ _PLACES: dict[type[Op], tuple[tuple[str, str, str, str], ...]] = {
     tile.Store: (("mem", "indices", "dims", "slot"),),
     tile.Copy: (("src", "src_indices", "src_dims", "src_slot"), ("dst", "dst_indices", "dst_dims", "dst_slot")),
     tile.Gemm: (("a", "a_indices", "a_dims", "a_slot"), ("b", "b_indices", "b_dims", "b_slot")),
+    by_hand.BulkStore: (("src", "src_indices", "src_dims", "src_slot"),),
     by_hand.BulkLoad: (("dst", "dst_indices", "dst_dims", "dst_slot"),),
 }
 

@@ -84,6 +84,7 @@ class _Walk:
         self.always: set[Value] = set()  # what a channel orders: no barrier tells when another may have its bytes
         self.waits: list[tuple[Value, int, Loops]] = []
         self.filling: dict[Value, set[Value]] = {}  # token: the buffers that its copies write
+        self.loose: list[Value] = []  # tokens of copies that the program waits for by their number
         self.flows: list[tuple[Value, Value, Op | None]] = []  # from token to token, by a loop's back edge or not
 
     def block(self, block: Block, loops: Loops) -> None:
@@ -107,6 +108,8 @@ class _Walk:
                 self.lives[op.result] = Life(op, len(loops), self.number)
         elif isinstance(op, tile.Join):
             self.flow(op.result, op.tokens)
+            if op.program_waits:
+                self.loose.append(op.result)
         elif isinstance(op, (tile.Wait, roles.Await)):
             self.waits.append((op.token, self.number, loops))
         elif op.regions:
@@ -158,6 +161,9 @@ class _Walk:
                     self.filling.setdefault(target, set()).update(self.filling[source])
             if sum(map(len, self.filling.values())) == known:
                 break
+        for token in self.loose:
+            for mem in self.filling.get(token, ()):
+                self.lives[mem].cover(0, self.number)
         for token, number, loops in self.waits:
             for mem in self.filling.get(token, ()):
                 self.used(mem, number, loops)

@@ -39,7 +39,7 @@ from dataclasses import dataclass, field
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import Location, MinitileError
 from minitile.ir.ops import arith, by_hand, control, roles, thread, tile
-from minitile.ir.types import TokenType
+from minitile.ir.types import BULK_TOKEN, TokenType
 from minitile.passes.affine import Affine, Facts
 from minitile.passes.hazards import Touch, any_version, back, conflict, group_of, is_private, moved, touch
 from minitile.passes.manager import PassContext
@@ -50,6 +50,7 @@ _Body = Callable[["_State", set[Spot]], tuple["_State", "_State"]]
 _NONE: Touches = frozenset()
 _CONTROL = (control.For, control.While, control.If)
 CONSUMERS = 1  # the named barrier at which the consumers of a specialised kernel meet
+BY_PROGRAM = Value(BULK_TOKEN)  # stands for all copies that the program waits for by their number
 GROUPS = 2  # the first one at which a group of threads meets by itself, one number a group
 _PATIENCE = 8  # walks of a loop's body before versions are given up; each normally needs two or three
 
@@ -195,8 +196,13 @@ class _Walk:
                 state.pending = _NONE
             elif isinstance(op, (tile.Wait, roles.Await)):
                 state.pending |= _ended(op, state)
+            elif isinstance(op, by_hand.WaitStores):
+                ended = state.tokens.get(BY_PROGRAM, _NONE)
+                state.pending |= frozenset([t for t in ended if not (op.reads and t.writes)])
             elif isinstance(op, tile.Join):
                 state.tokens[op.result] = _NONE.union(*[state.tokens.get(t, _NONE) for t in op.tokens])
+                if op.program_waits:
+                    state.tokens[BY_PROGRAM] = state.tokens.get(BY_PROGRAM, _NONE) | state.tokens[op.result]
             else:
                 self.access(op, state, before)
 

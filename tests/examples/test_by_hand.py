@@ -259,3 +259,77 @@ def test_slices(schedule):
     exact = (wide[0] @ wide[1].T).astype(np.float16).astype(np.float64) @ wide[1][:, 64:]
     assert np.linalg.norm(c.astype(np.float64) - exact) <= 3e-3 * np.linalg.norm(exact)
     assert "mma.sync.aligned.m16" not in compiled.asm["ptx"]
+
+
+@mt.kernel
+def stores_in_flight(A: T.Tensor(("M", 256), T.float16), C: T.Tensor(("M", 256), T.float16), together=False):
+    """Each role has a ring of two buffers; the store of one tile is in flight while the next one is made."""
+    M = A.shape[0]
+    with T.Kernel(T.ceildiv(M, 64), threads=256) as bx:
+        staged = T.alloc_shared((2, 64, 64), A.dtype)
+        second = T.alloc_shared((2, 64, 64), A.dtype)
+        total = T.alloc_fragment((64,), T.float32)
+        for k in range(2):
+            with T.ws(0):
+                T.tma_store_wait(1)
+                for i, j in T.Parallel(64, 64):
+                    staged[k % 2, i, j] = A[bx * 64 + i, k * 64 + j] * 2
+                T.tma_copy(staged[k % 2, :, :], C[bx * 64, k * 64])
+                if together:
+                    T.sync_threads()
+            with T.ws(1):
+                tile = T.alloc_fragment((64, 64), T.float16)
+                T.tma_store_wait(1)
+                T.copy(A[bx * 64, 128 + k * 64], tile)
+                T.reduce_sum(tile, total, dim=1)
+                for i, j in T.Parallel(64, 64):
+                    tile[i, j] *= 2
+                T.copy(tile, second[k % 2, :, :])
+                T.tma_copy(second[k % 2, :, :], C[bx * 64, 128 + k * 64])
+        with T.ws(0):
+            T.tma_store_wait(0, read=False)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("m", [64, 100])
+def test_stores_in_flight(m, together, schedule):
+    a = random(np.random.default_rng(0), (m, 256), np.float16)
+    c = poisoned((m, 256), np.float16)
+    compiled = stores_in_flight.compile(a, c, target="sm_90a", together=together)
+    compiled.simulate(a, c, schedule=schedule)
+    assert np.array_equal(c, 2 * a)
+    assert "cp.async.bulk.wait_group.read 1" in compiled.asm["ptx"]
+
+
+@mt.kernel
+def one_buffer_stored(A: T.Tensor((64, 256), T.float16), C: T.Tensor((64, 256), T.float16), wait=True):
+    with T.Kernel(1, threads=128):
+        staged = T.alloc_shared((64, 64), A.dtype)
+        scratch = T.alloc_shared((128,), T.float32)
+        for k in range(4):
+            if wait:
+                T.tma_store_wait(0)
+            for i, j in T.Parallel(64, 64):
+                staged[i, j] = A[i, k * 64 + j]
+            T.tma_copy(staged, C[0, k * 64])
+            for i in T.Parallel(128):
+                scratch[i] = k
+            for i in T.Parallel(128):
+                if scratch[127 - i] < 0:
+                    C[0, 0] = 0
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_others_learn_of_a_wait(schedule):
+    """A barrier between a store and the wait for it tells nobody that the store is done."""
+    a = random(np.random.default_rng(0), (64, 256), np.float16)
+    c = poisoned((64, 256), np.float16)
+    one_buffer_stored.compile(a, c, target="sm_90a").simulate(a, c, schedule=schedule)
+    assert np.array_equal(c, a)
+
+
+def test_stores_without_a_wait_race():
+    a = random(np.random.default_rng(0), (64, 256), np.float16)
+    with pytest.raises(mt.RaceError):
+        one_buffer_stored.compile(a, a.copy(), target="sm_90a", wait=False).simulate(a, a.copy())

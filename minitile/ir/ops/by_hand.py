@@ -25,7 +25,7 @@ from minitile.ir.core import Op, Value, attr, maybe, operand, operands
 from minitile.ir.effects import Access, Sync
 from minitile.ir.ops.checks import require, require_one_of, require_region, require_scalar
 from minitile.ir.ops.control import If
-from minitile.ir.ops.tile import Dims
+from minitile.ir.ops.tile import Copy, Dims
 from minitile.ir.types import BOOL, BufferType, Type, u64
 
 GROUP = 128  # threads of a warpgroup (PTX ISA 8.3, 9.7.14 "wgmma")
@@ -134,6 +134,42 @@ class BulkLoad(Op, name="bulk_load", stage="tile", uniform=True):
         )
 
 
+class BulkStore(Copy, name="bulk_store", stage="tile", uniform=True):
+    """As copy, from shared memory to a tensor by the copy engine, in flight: one thread issues it, and its group is
+    committed. The program waits (`wait_stores`)."""
+
+    def verify(self) -> None:
+        super().verify()
+        require(self.src.dtype is self.dst.dtype, f"{self.src.type} and {self.dst.type}: no cast on the way")
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (
+            Access("read", self.src, self.src_slot, proxy="async", threads="one"),
+            Access("write", self.dst, proxy="async", threads="one"),
+        )
+
+
+class CommitStores(Op, name="commit_stores", stage="both"):
+    """One more group of stores by the copy engine, an empty one: each bulk_store is a group of its own."""
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+class WaitStores(Op, name="wait_stores", stage="both"):
+    """Until at most `pending` groups of stores that this thread issued are in flight; with `reads`, until the shared
+    memory of all others has been read."""
+
+    pending: int = attr()
+    reads: bool = attr(True)
+
+    def verify(self) -> None:
+        require(self.pending >= 0, f"{self.pending} groups")
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
 class NumberedBarrier(Op, name="numbered_barrier", stage="both"):
     """`threads` threads meet at barrier `id`: those here, and others elsewhere. Without `wait` the threads here only
     say that they have come (bar.arrive)."""
@@ -228,11 +264,14 @@ __all__ = [
     "BarrierWait",
     "Barriers",
     "BulkLoad",
+    "BulkStore",
     "CommitGemms",
+    "CommitStores",
     "InGroups",
     "NumberedBarrier",
     "Shuffle",
     "WaitGemms",
+    "WaitStores",
     "WarpBarrier",
     "WarpGroups",
     "sides",

@@ -356,9 +356,11 @@ class NoToken(Op, name="no_token", pure=True):
 
 
 class Join(Op, name="join"):
-    """One token for several of one kind: a commit group (of cp.async, an empty one, when there are no tokens)."""
+    """One token for several of one kind: a commit group (of cp.async, an empty one, when there are no tokens).
+    `program_waits`: not by the token, but by a count of groups (`wait_stores`)."""
 
     tokens: tuple[Value, ...] = operands()
+    program_waits: bool = attr(False)
 
     def infer(self) -> tuple[Type, ...]:
         return (self.tokens[0].type if self.tokens else TOKEN,)

@@ -10,7 +10,7 @@ GFX940_XDL_N_Pass...):
     matrix result, narrow types    read or written by a vector instruction, read by memory or as A or B: P + 3
                                    read as C, other registers: P + 1; the same registers: 0 (2 if P is 2)
     matrix result, f32 sources     P + 2, P + 2, P, the same
-    C read by a matrix instruction written by a vector instruction: P - 1
+    C of narrow types, written by a vector instruction: P - 1
 
 The other pairs are in `_sources` and the functions that it names.
 """
@@ -182,7 +182,7 @@ def _matrix_sources(step: Step, arch: str) -> list[Source]:
         return 0, ""
 
     def write_of_addend(other: Step, unit: str, rows: Rows) -> tuple[int, str]:
-        if unit in (VALU, TRANS) and not addend.isdisjoint(other.writes):
+        if xdl and unit in (VALU, TRANS) and not addend.isdisjoint(other.writes):
             return passes - 1, f"C of a matrix instruction of {passes} passes is overwritten"
         return 0, ""
 

@@ -1,7 +1,7 @@
 """How the operations of sm_90a print: mbarriers, TMA, wgmma, setmaxnreg.
 
-Sources: PTX ISA 8.3, 9.7.12.14 (elect.sync), 9.7.12.15 (mbarrier), 9.7.8.24.9 (cp.async.bulk.tensor), 9.7.8.24.10
-(cp.reduce.async.bulk.tensor), 9.7.14 (wgmma), 9.7.17.5 (setmaxnreg).
+Sources: PTX ISA 8.3, 9.7.12.3 (barrier.cluster), 9.7.12.14 (elect.sync), 9.7.12.15 (mbarrier), 9.7.8.24.9
+(cp.async.bulk.tensor), 9.7.8.24.10 (cp.reduce.async.bulk.tensor), 9.7.14 (wgmma), 9.7.17.5 (setmaxnreg).
 """
 
 from __future__ import annotations
@@ -85,11 +85,17 @@ def _box(w: Emitter, op: hopper.TmaLoad | hopper.TmaStore) -> str:
 
 def tma_load(w: Emitter, op: hopper.TmaLoad) -> None:
     guard = _guard(w, op.predicate)
-    if guard is not None:
-        w.emit(
-            f"{guard}cp.async.bulk.tensor.{len(op.coordinates)}d.shared::cluster.global.mbarrier::complete_tx::bytes "
-            f"{_place(w, op.address)}, {_box(w, op)}, {_place(w, op.barrier)};"
-        )
+    if guard is None:
+        return
+    ctas, more = "", ""
+    if op.multicast:
+        mask = w.temp("b16")
+        w.emit(f"mov.b16 {mask}, {op.multicast};")
+        ctas, more = ".multicast::cluster", f", {mask}"
+    w.emit(
+        f"{guard}cp.async.bulk.tensor.{len(op.coordinates)}d.shared::cluster.global.mbarrier::complete_tx::bytes{ctas} "
+        f"{_place(w, op.address)}, {_box(w, op)}, {_place(w, op.barrier)}{more};"
+    )
 
 
 def tma_store(w: Emitter, op: hopper.TmaStore) -> None:
@@ -104,6 +110,11 @@ def tma_reduce(w: Emitter, op: hopper.TmaReduce) -> None:
     if guard is not None:
         opcode = f"cp.reduce.async.bulk.tensor.{len(op.coordinates)}d"
         w.emit(f"{guard}{opcode}.global.shared::cta.{op.kind}.bulk_group {_box(w, op)}, {_place(w, op.address)};")
+
+
+def cluster_barrier(w: Emitter, op: hopper.ClusterBarrier) -> None:
+    w.emit("barrier.cluster.arrive.release.aligned;")
+    w.emit("barrier.cluster.wait.acquire.aligned;")
 
 
 def set_max_registers(w: Emitter, op: hopper.SetMaxRegisters) -> None:
@@ -215,6 +226,7 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     hopper.TmaLoad: tma_load,
     hopper.TmaStore: tma_store,
     hopper.TmaReduce: tma_reduce,
+    hopper.ClusterBarrier: cluster_barrier,
     hopper.SetMaxRegisters: set_max_registers,
     hopper.Wgmma: wgmma,
     roles.Fragment: fragment,

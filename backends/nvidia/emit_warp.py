@@ -185,6 +185,7 @@ _FORMS = {"release": "release.sync_restrict::shared::cta", "acquire": "acquire.s
 
 def proxy_fence(w: Emitter, op: fences.ProxyFence) -> None:
     if op.form:
+        w.isa = max(w.isa, "8.6", key=float)
         w.emit(f"fence.proxy.async::generic.{_FORMS[op.form]}.cluster;")
     else:
         w.emit(f"fence.proxy.async{_SPACES[op.space]};")

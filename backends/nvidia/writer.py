@@ -129,7 +129,7 @@ class _Writer:
         kernel, w = self.kernel, self.w
         entry = identifier(kernel.name, "kernel")
         shared = int(kernel.attrs.get("shared_bytes", 0) or 0)
-        head = [f".version {self.target.isa}", f".target {self.target.lowering}", ".address_size 64", ""]
+        head = [f".version {w.isa}", f".target {self.target.lowering}", ".address_size 64", ""]
         head += [f'.file {number} "{_quoted(file)}"' for file, number in w.code.files.items()]
         if shared:
             head.append(f".extern .shared .align 1024 .b8 smem[];  // {shared} bytes")

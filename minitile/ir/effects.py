@@ -26,6 +26,7 @@ class Access:
     token     the token whose completion ends the access; None: it is complete at once, for the accessing thread
     channel   what orders the access with the others of the same memory, if it is not barriers: a channel's slots
     threads   "all" threads of the CTA, or "one" elected thread of it
+    ctas      "own" memory, or the same bytes in other CTAs of the cluster as well ("cluster")
     place     what each thread's addresses come from: with equal places, each thread touches the same bytes twice
     """
 
@@ -37,6 +38,7 @@ class Access:
     token: Value | None = None
     channel: Value | None = None
     threads: str = "all"
+    ctas: str = "own"
     place: object = None
 
     @property

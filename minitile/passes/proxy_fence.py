@@ -52,7 +52,7 @@ from minitile.passes.hazards import Touch, any_version, back, is_private, overla
 from minitile.passes.manager import PassContext
 from minitile.passes.proxy_order import Order
 
-SPACES = ("shared", "global")
+SPACES: tuple[str, ...] = ("shared", "global")
 _PATIENCE = 8  # walks of a loop's body before versions are given up
 
 
@@ -62,10 +62,35 @@ def proxy_fence(kernel: Kernel, context: PassContext) -> None:
         effects = _Effects(kernel)
         if effects.mixed():
             chosen = cheapest(kernel, lambda placed: _Flow(effects, placed).demands())
+            if effects.cluster:
+                unfenced = _Flow(effects, frozenset())
+                unfenced.demands()
+                _acquire(kernel.body, unfenced.peers)
             insert_fences(kernel.body, chosen)
         _remove(kernel.body, (fences.ProxyHint,))
     else:
         _remove(kernel.body, (fences.ProxyHint, fences.ProxyFence))
+
+
+def _acquire(block: Block, wanted: set[Op]) -> None:
+    """Before the first access of the cluster's memory behind each synchronisation: the other half of the fences that
+    the threads there have executed before it."""
+    ops: list[Op] = []
+    acquired = False
+    for op in block.ops:
+        for region in op.regions:
+            _acquire(region, wanted)
+        if op in wanted and not acquired:
+            fence = fences.ProxyFence(form="acquire")
+            fence.loc = op.loc
+            ops.append(fence)
+            acquired = True
+        elif isinstance(op, fences.ProxyFence) and op.form == "acquire":
+            acquired = True
+        elif op.region_fields or any(sync.acquires for sync in op.syncs()):
+            acquired = False
+        ops.append(op)
+    block.ops = ops
 
 
 def _remove(block: Block, kinds: tuple[type[Op], ...]) -> None:
@@ -162,10 +187,9 @@ class _Effects:
         self.asynchronous: dict[Op, list[tuple[Touch, frozenset[str]]]] = {}
         self.locals: dict[Op, set[Value]] = {}
         self.relevant: dict[Block, list[Op]] = {}
+        self.cluster = any(access.ctas == "cluster" for op in kernel.walk() for access in op.accesses())
         self._block(kernel.body, "")
-        self.order = Order(
-            kernel, self.facts, self.diverges, {op: [t for t, _ in found] for op, found in self.asynchronous.items()}
-        )
+        self.order = Order(kernel, self.facts, self.diverges, self.asynchronous)
 
     def _block(self, block: Block, hint: str) -> None:
         hints = [hint]
@@ -190,12 +214,21 @@ class _Effects:
             return
         proxy = hint or access.proxy
         t = touch(op, access, None, self.facts)
-        spaces = _spaces(access.mem)
+        spaces = self.spaces(access.mem)
         if proxy in ("generic", "any"):
             found = self.generic.setdefault(op, [])
             found.extend((t, space, access.token) for space in spaces)
         if proxy in ("async", "any"):
-            self.asynchronous.setdefault(op, []).append((t, frozenset(spaces)))
+            reached = {"cluster"} if access.ctas == "cluster" else set(spaces) - {"cluster"}
+            self.asynchronous.setdefault(op, []).append((t, frozenset(reached)))
+
+    def spaces(self, mem: Value | None) -> tuple[str, ...]:
+        """What a fence for generic accesses of it is for. Shared memory that copies for the whole cluster may reach
+        counts twice: as the CTA's own, and as the cluster's."""
+        found = SPACES
+        if mem is not None:
+            found = ("shared",) if isinstance(mem.type, BufferType) else ("global",)
+        return (*found, "cluster") if self.cluster and "shared" in found else found
 
     def mixed(self) -> bool:
         """Whether there is anything that could need a fence."""
@@ -237,10 +270,11 @@ class _Effects:
         return not all(self.facts.uniform(end.flag) for end in ends if isinstance(end, control.Condition))
 
 
-def _spaces(mem: Value | None) -> tuple[str, ...]:
-    if mem is None:
-        return SPACES
-    return ("shared",) if isinstance(mem.type, BufferType) else ("global",)
+def _fenced(op: fences.ProxyFence) -> tuple[str, ...]:
+    """What a fence is for."""
+    if op.form:
+        return ("cluster",) if op.form == "release" else ()
+    return SPACES if op.space == "any" else (op.space,)
 
 
 def meets(t: Touch, space: str, a: Touch, spaces: frozenset[str]) -> bool:
@@ -257,6 +291,7 @@ class _Flow:
         for place, kind in placed:
             self.placed.setdefault(place, []).append(kind)
         self.found: Demands = {}
+        self.peers: set[Op] = set()  # what accesses other CTAs' memory where marks are known
         self.together: int | None = effects.kernel.attrs.get("threads")  # how many threads are here
 
     def demands(self) -> Demands:
@@ -264,8 +299,11 @@ class _Flow:
         self.block(self.effects.kernel.body, _State())
         return self.found
 
-    def demand(self, mark: Mark, here: Op) -> None:
+    def demand(self, mark: Mark, later: Touch, here: Op) -> None:
         assert mark.touch.op is not None
+        assert later.op is not None
+        if mark.space == "cluster":
+            self.peers.add(later.op)
         self.found.setdefault((mark.release or here, mark.space), set()).add(mark.touch.op)
 
     def fences_at(self, place: Place, state: _State) -> None:
@@ -281,9 +319,8 @@ class _Flow:
             elif isinstance(op, (control.For, control.While)):
                 self.loop(op, state)
             elif isinstance(op, fences.ProxyFence):
-                if op.form != "acquire":
-                    for space in SPACES if op.space == "any" else (op.space,):
-                        state.fence(space)
+                for space in _fenced(op):
+                    state.fence(space)
             elif isinstance(op, fences.ProxyHint):
                 if op.scope == "neutral":
                     state.mine = state.outer = _NONE
@@ -296,25 +333,24 @@ class _Flow:
         self.fences_at(block, state)
 
     def touched(self, touches: Iterable[Touch], state: _State) -> None:
-        state.mine |= frozenset([Mark(t, space) for t in touches for space in _spaces(t.mem)])
+        state.mine |= frozenset([Mark(t, space) for t in touches for space in self.effects.spaces(t.mem)])
 
     def access(self, op: Op, state: _State) -> None:
         for a, spaces in self.effects.asynchronous.get(op, ()):
             for mark in (*state.mine, *state.outer):
                 if meets(mark.touch, mark.space, a, spaces):
-                    self.demand(mark, op)
+                    self.demand(mark, a, op)
         for sync in op.syncs():
             if not sync.releases:
                 continue
             together = sync.threads == "all"
-            for a in self.effects.order.leads_to(op):
-                spaces = frozenset(_spaces(a.mem))
+            for a, spaces in self.effects.order.leads_to(op):
                 for mark in state.mine:
                     if meets(mark.touch, mark.space, a, spaces) and not (together and mark.fenced):
-                        self.demand(replace(mark, release=None) if together else mark, op)
+                        self.demand(replace(mark, release=None) if together else mark, a, op)
                 for mark in state.outer:
                     if meets(mark.touch, mark.space, a, spaces):
-                        self.demand(mark, op)
+                        self.demand(mark, a, op)
             if together:
                 whole = sync.count is None or (self.together is not None and sync.count >= self.together)
                 state.release(op, None if whole else sync.count)

@@ -18,6 +18,7 @@ from minitile.ir.ops import arith, control, thread
 from minitile.passes.affine import Affine, Facts
 from minitile.passes.hazards import Touch, any_version
 
+Asynchronous = dict[Op, list[tuple[Touch, frozenset[str]]]]  # touches, and of which memories
 _Path = tuple[tuple[Op, int], ...]  # the operations around one, outermost first, each with the number of the region
 
 
@@ -26,14 +27,14 @@ class Order:
     touches of each operation."""
 
     def __init__(
-        self, kernel: Kernel, facts: Facts, diverges: Callable[[Op], bool], asynchronous: dict[Op, list[Touch]]
+        self, kernel: Kernel, facts: Facts, diverges: Callable[[Op], bool], asynchronous: Asynchronous
     ) -> None:
         self.facts = facts
         self.diverges = diverges
         self.asynchronous = asynchronous
         self.places: dict[Op, tuple[Block, int, _Path]] = {}
         self.acquires: dict[object, list[tuple[Op, Sync]]] = {}
-        self.known: dict[Op, list[Touch]] = {}
+        self.known: dict[Op, list[tuple[Touch, frozenset[str]]]] = {}
         self._block(kernel.body, ())
 
     def _block(self, block: Block, path: _Path) -> None:
@@ -47,11 +48,11 @@ class Order:
             for n, region in enumerate(op.regions):
                 self._block(region, (*path, (op, n)))
 
-    def leads_to(self, op: Op) -> list[Touch]:
+    def leads_to(self, op: Op) -> list[tuple[Touch, frozenset[str]]]:
         """The asynchronous touches of those that learn of what came before `op`, and of those that they tell."""
         found = self.known.get(op)
         if found is None:
-            touches: dict[Touch, None] = {}
+            touches: dict[tuple[Touch, frozenset[str]], None] = {}
             behind: set[Op] = set()
             told, left = {op}, [op]
             while left:
@@ -59,7 +60,8 @@ class Order:
                     for later in self._behind(waiting):
                         if later in self.places and later not in behind and self._apart(op, later):
                             behind.add(later)
-                            touches.update(dict.fromkeys(any_version(t) for t in self.asynchronous.get(later, ())))
+                            found = [(any_version(t), spaces) for t, spaces in self.asynchronous.get(later, ())]
+                            touches.update(dict.fromkeys(found))
                         if later not in told and any(s.releases for s in later.syncs()):
                             told.add(later)
                             left.append(later)

@@ -208,7 +208,7 @@ class _Walk:
 
     def is_barrier(self, op: Op) -> bool:
         """Whether all threads meet here."""
-        return isinstance(op, thread.Barrier) and op.threads in (None, self.threads)
+        return any(sync.kind == "meet" and sync.count in (None, self.threads) for sync in op.syncs())
 
     def touches_of(self, op: Op, single: object = None) -> list[tuple[Touch, Value | None]]:
         """The accesses of an operation that other threads can see, each with what completes it: a token, or the buffer

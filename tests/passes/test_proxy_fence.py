@@ -44,7 +44,9 @@ def simulate(kernel: Kernel, target: str, number: int, schedule: str) -> Report:
     args = [maps.get(name, arrays.get(name, np.int32(number))) for name, _, _ in module.params]
     threads = kernel.attrs["threads"] + kernel.attrs.get("producer_threads", 0)
     shared = kernel.attrs.get("shared_bytes", 0)
-    return run_ptx(module.text, module.entry, (1,), (threads,), args, dynamic_shared=shared, schedule=schedule, seed=1)
+    cluster = kernel.attrs.get("cluster", (1, 1, 1))  # the grid is one
+    more = {"cluster": cluster, "dynamic_shared": shared, "schedule": schedule, "seed": 1}
+    return run_ptx(module.text, module.entry, cluster, (threads,), args, **more)
 
 
 def findings(kernel: Kernel, target: str) -> set[str]:
@@ -55,8 +57,11 @@ def findings(kernel: Kernel, target: str) -> set[str]:
 
 
 def inserted(block: Block) -> list[tuple[Block, Op]]:
-    """The fences that are not the program's own."""
-    found = [(block, op) for op in block.ops if isinstance(op, fences.ProxyFence) and not own(op)]
+    """The fences that are not the program's own. Of those between CTAs, the half that releases: the simulator takes it
+    for both."""
+    found = [
+        (block, op) for op in block.ops if isinstance(op, fences.ProxyFence) and op.form != "acquire" and not own(op)
+    ]
     return found + [pair for op in block.ops for region in op.regions for pair in inserted(region)]
 
 

@@ -85,7 +85,11 @@ class MbarrierWait(_BarrierOp, name="mbarrier_wait", stage="thread"):
 
 
 class TmaLoad(Op, name="tma_load", stage="thread"):
-    """A box of the tensor map at `coordinates` (innermost first) to shared memory; completes on a barrier by bytes."""
+    """A box of the tensor map at `coordinates` (innermost first) to shared memory; completes on a barrier by bytes.
+
+    `multicast`: a bit for each CTA of the cluster that gets the box, at the same place as here, and the bytes on its
+    own barrier at that place; 0: this CTA alone.
+    """
 
     address: Value = operand()
     barrier: Value = operand()
@@ -96,9 +100,11 @@ class TmaLoad(Op, name="tma_load", stage="thread"):
     tensor: Value | None = maybe()
     map: str = attr()
     predicate: Value | None = maybe()
+    multicast: int = attr(0)
 
     def accesses(self) -> tuple[Access, ...]:
-        write = Access("write", self.mem, self.slot, proxy="async", channel=self.ring, threads="one")
+        ctas = "cluster" if self.multicast else "own"
+        write = Access("write", self.mem, self.slot, proxy="async", channel=self.ring, threads="one", ctas=ctas)
         if self.tensor is None:
             return (write,)
         return Access("read", self.tensor, proxy="async", channel=self.ring, threads="one"), write
@@ -179,6 +185,17 @@ class NamedBarrier(Op, name="named_barrier", stage="thread"):
 
     def accesses(self) -> tuple[Access, ...]:
         return ()
+
+
+class ClusterBarrier(Op, name="cluster_barrier", stage="thread", uniform=True):
+    """All threads of all CTAs of the cluster meet; shared memory accessed before, anywhere in the cluster, is ordered
+    before what comes after."""
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+    def syncs(self) -> tuple[Sync, ...]:
+        return (Sync("meet", "cluster", scope="cluster"),)
 
 
 class SetMaxRegisters(Op, name="set_max_registers", stage="both", uniform=True):

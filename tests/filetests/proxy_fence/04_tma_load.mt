@@ -1,7 +1,7 @@
 // pass: place_shared, thread_barriers, proxy_fence, count_tokens
 // target: sm_90a
 // What the copy engine has written needs no fence, neither for wgmma nor for loads.
-thread kernel @tma_load(%A: tensor<64x16xbf16>, %O: tensor<512xf32>) attrs {threads = 128, tensor_maps = (("A_map", "A", (64, 16), 32),)} {
+thread kernel @tma_load(%A: tensor<64x16xbf16>, %O: tensor<1024xf32>) attrs {threads = 128, tensor_maps = (("A_map", "A", (64, 16), 32),)} {
   %S = alloc {type_ = shared<64x16xbf16>}
   %s = buffer_address %S
   %tid = special {register = "tid.x"}
@@ -36,7 +36,7 @@ thread kernel @tma_load(%A: tensor<64x16xbf16>, %O: tensor<512xf32>) attrs {thre
 }
 
 // ----
-thread kernel @tma_load(%A: tensor<64x16xbf16>, %O: tensor<512xf32>) attrs {threads = 128, tensor_maps = (("A_map", "A", (64, 16), 32),), shared_bytes = 2056} {
+thread kernel @tma_load(%A: tensor<64x16xbf16>, %O: tensor<1024xf32>) attrs {threads = 128, tensor_maps = (("A_map", "A", (64, 16), 32),), shared_bytes = 2056} {
   %S = alloc {type_ = shared<64x16xbf16>, offset = 0, bytes = 2048} : shared<64x16xbf16>
   %s = buffer_address %S : i32
   %tid = special {register = "tid.x"} : i32

@@ -1,7 +1,7 @@
 // pass: place_shared, thread_barriers, proxy_fence, count_tokens
 // target: sm_90a
 // The copy engine overwrites what threads have read: each fences before it arrives (write after read).
-thread kernel @read_then_tma_load(%A: tensor<16x32xf32>, %O: tensor<512xf32>) attrs {threads = 128, tensor_maps = (("A_map", "A", (16, 32), 0),), producer_threads = 128} {
+thread kernel @read_then_tma_load(%A: tensor<16x32xf32>, %O: tensor<1024xf32>) attrs {threads = 128, tensor_maps = (("A_map", "A", (16, 32), 0),), producer_threads = 128} {
   %S = alloc {type_ = shared<16x32xf32>}
   %s = buffer_address %S
   %tid = special {register = "tid.x"}
@@ -45,7 +45,7 @@ thread kernel @read_then_tma_load(%A: tensor<16x32xf32>, %O: tensor<512xf32>) at
 }
 
 // ----
-thread kernel @read_then_tma_load(%A: tensor<16x32xf32>, %O: tensor<512xf32>) attrs {threads = 128, tensor_maps = (("A_map", "A", (16, 32), 0),), producer_threads = 128, shared_bytes = 2064} {
+thread kernel @read_then_tma_load(%A: tensor<16x32xf32>, %O: tensor<1024xf32>) attrs {threads = 128, tensor_maps = (("A_map", "A", (16, 32), 0),), producer_threads = 128, shared_bytes = 2064} {
   %S = alloc {type_ = shared<16x32xf32>, offset = 0, bytes = 2048} : shared<16x32xf32>
   %s = buffer_address %S : i32
   %tid = special {register = "tid.x"} : i32

@@ -1,7 +1,7 @@
 // pass: place_shared, thread_barriers, proxy_fence, count_tokens
 // target: sm_80
 // Targets with one proxy: none, and those that the program has go (the assembler would refuse them).
-thread kernel @sm_80(%O: tensor<512xf32>) attrs {threads = 128} {
+thread kernel @sm_80(%O: tensor<1024xf32>) attrs {threads = 128} {
   %S = alloc {type_ = shared<16x32xf32>}
   %s = buffer_address %S
   %tid = special {register = "tid.x"}
@@ -20,7 +20,7 @@ thread kernel @sm_80(%O: tensor<512xf32>) attrs {threads = 128} {
 }
 
 // ----
-thread kernel @sm_80(%O: tensor<512xf32>) attrs {threads = 128, shared_bytes = 2048} {
+thread kernel @sm_80(%O: tensor<1024xf32>) attrs {threads = 128, shared_bytes = 2048} {
   %S = alloc {type_ = shared<16x32xf32>, offset = 0, bytes = 2048} : shared<16x32xf32>
   %s = buffer_address %S : i32
   %tid = special {register = "tid.x"} : i32

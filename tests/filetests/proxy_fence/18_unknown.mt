@@ -2,7 +2,7 @@
 // target: sm_90a
 // An operation that declares nothing may do anything: a fence in front of it, since it may be asynchronous, and one
 // behind it before the next copy, since it may not.
-thread kernel @unknown(%C: tensor<64x32xf32>, %O: tensor<512xf32>) attrs {threads = 128, tensor_maps = (("C_map", "C", (16, 32), 0),)} {
+thread kernel @unknown(%C: tensor<64x32xf32>, %O: tensor<1024xf32>) attrs {threads = 128, tensor_maps = (("C_map", "C", (16, 32), 0),)} {
   %S = alloc {type_ = shared<16x32xf32>}
   %s = buffer_address %S
   %tid = special {register = "tid.x"}
@@ -19,7 +19,7 @@ thread kernel @unknown(%C: tensor<64x32xf32>, %O: tensor<512xf32>) attrs {thread
 }
 
 // ----
-thread kernel @unknown(%C: tensor<64x32xf32>, %O: tensor<512xf32>) attrs {threads = 128, tensor_maps = (("C_map", "C", (16, 32), 0),), shared_bytes = 2048} {
+thread kernel @unknown(%C: tensor<64x32xf32>, %O: tensor<1024xf32>) attrs {threads = 128, tensor_maps = (("C_map", "C", (16, 32), 0),), shared_bytes = 2048} {
   %S = alloc {type_ = shared<16x32xf32>, offset = 0, bytes = 2048} : shared<16x32xf32>
   %s = buffer_address %S : i32
   %tid = special {register = "tid.x"} : i32

@@ -1,7 +1,7 @@
 // pass: place_shared, thread_barriers, proxy_fence, count_tokens
 // target: sm_90a
 // The same, where it happens to be asynchronous.
-thread kernel @unknown_async(%C: tensor<64x32xf32>, %O: tensor<512xf32>) attrs {threads = 128, tensor_maps = (("C_map", "C", (16, 32), 0),)} {
+thread kernel @unknown_async(%C: tensor<64x32xf32>, %O: tensor<1024xf32>) attrs {threads = 128, tensor_maps = (("C_map", "C", (16, 32), 0),)} {
   %S = alloc {type_ = shared<16x32xf32>}
   %s = buffer_address %S
   %tid = special {register = "tid.x"}
@@ -18,7 +18,7 @@ thread kernel @unknown_async(%C: tensor<64x32xf32>, %O: tensor<512xf32>) attrs {
 }
 
 // ----
-thread kernel @unknown_async(%C: tensor<64x32xf32>, %O: tensor<512xf32>) attrs {threads = 128, tensor_maps = (("C_map", "C", (16, 32), 0),), shared_bytes = 2048} {
+thread kernel @unknown_async(%C: tensor<64x32xf32>, %O: tensor<1024xf32>) attrs {threads = 128, tensor_maps = (("C_map", "C", (16, 32), 0),), shared_bytes = 2048} {
   %S = alloc {type_ = shared<16x32xf32>, offset = 0, bytes = 2048} : shared<16x32xf32>
   %s = buffer_address %S : i32
   %tid = special {register = "tid.x"} : i32

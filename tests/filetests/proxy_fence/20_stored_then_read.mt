@@ -1,7 +1,7 @@
 // pass: place_shared, thread_barriers, proxy_fence, count_tokens
 // target: sm_90a
 // What the copy engine has stored is read again: a full wait and a barrier, no fence.
-thread kernel @stored_then_read(%A: tensor<16x32xf32>, %C: tensor<64x32xf32>, %O: tensor<512xf32>) attrs {threads = 128, tensor_maps = (("A_map", "A", (16, 32), 0), ("C_map", "C", (16, 32), 0),)} {
+thread kernel @stored_then_read(%A: tensor<16x32xf32>, %C: tensor<64x32xf32>, %O: tensor<1024xf32>) attrs {threads = 128, tensor_maps = (("A_map", "A", (16, 32), 0), ("C_map", "C", (16, 32), 0),)} {
   %S = alloc {type_ = shared<16x32xf32>}
   %s = buffer_address %S
   %tid = special {register = "tid.x"}
@@ -34,7 +34,7 @@ thread kernel @stored_then_read(%A: tensor<16x32xf32>, %C: tensor<64x32xf32>, %O
 }
 
 // ----
-thread kernel @stored_then_read(%A: tensor<16x32xf32>, %C: tensor<64x32xf32>, %O: tensor<512xf32>) attrs {threads = 128, tensor_maps = (("A_map", "A", (16, 32), 0), ("C_map", "C", (16, 32), 0)), shared_bytes = 2056} {
+thread kernel @stored_then_read(%A: tensor<16x32xf32>, %C: tensor<64x32xf32>, %O: tensor<1024xf32>) attrs {threads = 128, tensor_maps = (("A_map", "A", (16, 32), 0), ("C_map", "C", (16, 32), 0)), shared_bytes = 2056} {
   %S = alloc {type_ = shared<16x32xf32>, offset = 0, bytes = 2048} : shared<16x32xf32>
   %s = buffer_address %S : i32
   %tid = special {register = "tid.x"} : i32

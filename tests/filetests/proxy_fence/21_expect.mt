@@ -1,7 +1,7 @@
 // pass: place_shared, thread_barriers, proxy_fence, count_tokens
 // target: sm_90a
 // Arriving and announcing bytes are accesses of barrier words, which copies need no fence for.
-thread kernel @expect(%A: tensor<16x32xf32>, %O: tensor<512xf32>) attrs {threads = 128, tensor_maps = (("A_map", "A", (16, 32), 0),)} {
+thread kernel @expect(%A: tensor<16x32xf32>, %O: tensor<1024xf32>) attrs {threads = 128, tensor_maps = (("A_map", "A", (16, 32), 0),)} {
   %S = alloc {type_ = shared<16x32xf32>}
   %s = buffer_address %S
   %tid = special {register = "tid.x"}
@@ -28,7 +28,7 @@ thread kernel @expect(%A: tensor<16x32xf32>, %O: tensor<512xf32>) attrs {threads
 }
 
 // ----
-thread kernel @expect(%A: tensor<16x32xf32>, %O: tensor<512xf32>) attrs {threads = 128, tensor_maps = (("A_map", "A", (16, 32), 0),), shared_bytes = 2056} {
+thread kernel @expect(%A: tensor<16x32xf32>, %O: tensor<1024xf32>) attrs {threads = 128, tensor_maps = (("A_map", "A", (16, 32), 0),), shared_bytes = 2056} {
   %S = alloc {type_ = shared<16x32xf32>, offset = 0, bytes = 2048} : shared<16x32xf32>
   %s = buffer_address %S : i32
   %tid = special {register = "tid.x"} : i32

@@ -61,13 +61,13 @@ def warp_groups(low: Lowering, op: by_hand.WarpGroups) -> tuple[Value, ...]:
 
 
 def _named_barrier(low: Lowering, op: by_hand.WarpGroups, first: int, threads: int) -> int:
-    """The barrier of a role: from the last one down, past those that the program uses."""
+    """The barrier of a role: the first one that the program does not use."""
     taken = low.once.setdefault(
         "named barriers", {o.id for o in low.kernel.walk() if isinstance(o, by_hand.NumberedBarrier)}
     )
     key = "named barrier", first, threads
     if key not in low.once:
-        free = [n for n in range(NAMED - 1, 0, -1) if n not in taken]
+        free = [n for n in range(1, NAMED) if n not in taken]
         if not free:
             raise ResourceError("no named barrier is left for a role", op.loc, "there are 16, and 0 is for all threads")
         low.once[key] = free[0]
@@ -91,24 +91,31 @@ def named_barrier(low: Lowering, op: by_hand.NumberedBarrier) -> None:
 
 
 def barriers(low: Lowering, op: by_hand.Barriers) -> Value:
+    """The last of them initialises all: they stand together, in front of everything else (`split_roles`)."""
     words = len(op.counts)
     alloc = tile.Alloc(BufferType("shared", (words,), u64), layout=row_major((words,), 64), bytes=words * WORD)
     alloc.loc, alloc.result.name = op.loc, op.result.name or "barriers"
     low.entry.ops.append(alloc)
-    ring = alloc.result
-    low.map[op.result] = ring
+    known = low.once.setdefault("barriers", [])
+    known.append((alloc.result, op.counts))
+    if len(known) == sum(isinstance(o, by_hand.Barriers) for o in low.kernel.walk()):
+        _initialise(low, known)
+    return alloc.result
+
+
+def _initialise(low: Lowering, known: list[tuple[Value, tuple[int, ...]]]) -> None:
     b = low.b
     then, orelse = Block(), Block()
     with b.inside(then):
-        for n, count in enumerate(op.counts):
-            b.emit(hopper.MbarrierInit(_word(low, ring, b.constant(n)), ring, count))
+        for ring, counts in known:
+            for n, count in enumerate(counts):
+                b.emit(hopper.MbarrierInit(_word(low, ring, b.constant(n)), ring, count))
         b.emit(hopper.MbarrierInitFence())
         b.emit(control.Yield(()))
     with b.inside(orelse):
         b.emit(control.Yield(()))
     b.emit(control.If(low.first_thread(), then=then, orelse=orelse))
     b.emit(thread.Barrier())
-    return ring
 
 
 def _word(low: Lowering, ring: Value, index: Value) -> Value:

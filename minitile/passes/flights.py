@@ -34,7 +34,9 @@ from minitile.passes.manager import PassContext
 
 def flights(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    _finish_stores(kernel.body)
+    for op in kernel.body.ops:
+        if isinstance(op, control.Launch):
+            _finish_stores(op.body)
     if not kernel.attrs.get("by_hand"):
         return
     chosen: set[Op] = set()
@@ -46,16 +48,16 @@ def flights(kernel: Kernel, context: PassContext) -> None:
 
 def _finish_stores(block: Block) -> None:
     """Stores that the program leaves in flight have read shared memory before their role ends."""
-    for op in block.ops:
-        if isinstance(op, control.Launch):
-            _finish_stores(op.body)
     parts = [r for op in block.ops if isinstance(op, by_hand.WarpGroups) for r in op.regions]
     for part in parts:
         _finish_stores(part)
     inside = {inner for part in parts for inner in part.walk()}
     if any(isinstance(op, by_hand.BulkStore) and op not in inside for op in block.walk()):
         end = [block.ops.pop()] if block.terminator is not None else []
-        block.ops += [by_hand.WaitStores(0, reads=True), *end]
+        last = block.ops[-1]
+        if not (isinstance(last, by_hand.WaitStores) and last.pending == 0):
+            block.ops.append(by_hand.WaitStores(0, reads=True))
+        block.ops += end
 
 
 def _choose(block: Block, threads: int, context: PassContext, chosen: set[Op]) -> None:

@@ -50,6 +50,7 @@ def split_roles(kernel: Kernel, context: PassContext) -> None:
             op.kind, op.stages, op.order, op.stage_of = "serial", 1, None, None
     launch = next(op for op in kernel.body.ops if isinstance(op, control.Launch))
     _hoist_storage(launch.body)
+    launch.body.ops.sort(key=lambda op: not isinstance(op, by_hand.Barriers))
     groups = frozenset(range(max(1, launch.threads // by_hand.GROUP)))
     _split(launch.body, groups)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from deletions import deletions
 from support import poisoned, random
 
 import minitile as mt
@@ -262,14 +263,14 @@ def test_slices(schedule):
 
 
 @mt.kernel
-def stores_in_flight(A: T.Tensor(("M", 256), T.float16), C: T.Tensor(("M", 256), T.float16), together=False):
+def stores_in_flight(A: T.Tensor(("M", 512), T.float16), C: T.Tensor(("M", 512), T.float16), together=False):
     """Each role has a ring of two buffers; the store of one tile is in flight while the next one is made."""
     M = A.shape[0]
     with T.Kernel(T.ceildiv(M, 64), threads=256) as bx:
         staged = T.alloc_shared((2, 64, 64), A.dtype)
         second = T.alloc_shared((2, 64, 64), A.dtype)
         total = T.alloc_fragment((64,), T.float32)
-        for k in range(2):
+        for k in range(4):
             with T.ws(0):
                 T.tma_store_wait(1)
                 for i, j in T.Parallel(64, 64):
@@ -280,12 +281,12 @@ def stores_in_flight(A: T.Tensor(("M", 256), T.float16), C: T.Tensor(("M", 256),
             with T.ws(1):
                 tile = T.alloc_fragment((64, 64), T.float16)
                 T.tma_store_wait(1)
-                T.copy(A[bx * 64, 128 + k * 64], tile)
+                T.copy(A[bx * 64, 256 + k * 64], tile)
                 T.reduce_sum(tile, total, dim=1)
                 for i, j in T.Parallel(64, 64):
                     tile[i, j] *= 2
                 T.copy(tile, second[k % 2, :, :])
-                T.tma_copy(second[k % 2, :, :], C[bx * 64, 128 + k * 64])
+                T.tma_copy(second[k % 2, :, :], C[bx * 64, 256 + k * 64])
         with T.ws(0):
             T.tma_store_wait(0, read=False)
 
@@ -294,8 +295,8 @@ def stores_in_flight(A: T.Tensor(("M", 256), T.float16), C: T.Tensor(("M", 256),
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("m", [64, 100])
 def test_stores_in_flight(m, together, schedule):
-    a = random(np.random.default_rng(0), (m, 256), np.float16)
-    c = poisoned((m, 256), np.float16)
+    a = random(np.random.default_rng(0), (m, 512), np.float16)
+    c = poisoned((m, 512), np.float16)
     compiled = stores_in_flight.compile(a, c, target="sm_90a", together=together)
     compiled.simulate(a, c, schedule=schedule)
     assert np.array_equal(c, 2 * a)
@@ -333,3 +334,28 @@ def test_stores_without_a_wait_race():
     a = random(np.random.default_rng(0), (64, 256), np.float16)
     with pytest.raises(mt.RaceError):
         one_buffer_stored.compile(a, a.copy(), target="sm_90a", wait=False).simulate(a, a.copy())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", [ring_of_two, in_flight, two_products])
+def test_deletions_are_missed(kernel):
+    rng = np.random.default_rng(0)
+    a, b = random(rng, (64, 160), np.float16), random(rng, (160, 64), np.float16)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    arrays = (a, b, poisoned((64, 64), np.float16))
+
+    def holds(arrays) -> bool:
+        return np.linalg.norm(arrays[2].astype(np.float64) - exact) <= 2e-3 * np.linalg.norm(exact)
+
+    tried, unmissed = deletions(kernel.compile(*arrays, target="sm_90a"), arrays, holds)
+    assert tried >= 8
+    assert unmissed == []
+
+
+@pytest.mark.slow
+def test_deletions_around_stores_are_missed():
+    a = random(np.random.default_rng(0), (64, 512), np.float16)
+    compiled = stores_in_flight.compile(a, a.copy(), target="sm_90a")
+    tried, unmissed = deletions(compiled, (a, poisoned(a.shape, np.float16)), lambda x: np.array_equal(x[1], 2 * x[0]))
+    assert tried >= 8
+    assert unmissed == []

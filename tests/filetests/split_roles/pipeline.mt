@@ -46,10 +46,10 @@ traced kernel @k(%A: tensor<64x512xbf16>, %C: tensor<64x64xbf16>, %n: i32) attrs
 // ----
 traced kernel @k(%A: tensor<64x512xbf16>, %C: tensor<64x64xbf16>, %n: i32) attrs {threads = 256, by_hand = true} {
   launch 1, 1, 1 {threads = 256} (%bx: i32, %by: i32, %bz: i32) {
-    %S = alloc {type_ = shared<64x64xbf16>} : shared<64x64xbf16>
-    %F = alloc {type_ = fragment<64x64xbf16>} : fragment<64x64xbf16>
     %full = barriers {counts = (128,)} : shared<1xu64>
     %free = barriers {counts = (128,)} : shared<1xu64>
+    %S = alloc {type_ = shared<64x64xbf16>} : shared<64x64xbf16>
+    %F = alloc {type_ = fragment<64x64xbf16>} : fragment<64x64xbf16>
     %0 = in_groups {first = 0, count = 1} : bool
     warp_groups %0 {first = 0, count = 1} then {
       for 0, %n, 1 (%k: i32) {

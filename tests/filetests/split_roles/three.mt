@@ -31,8 +31,8 @@ traced kernel @k(%A: tensor<64x64xbf16>, %n: i32) attrs {threads = 384} {
 // ----
 traced kernel @k(%A: tensor<64x64xbf16>, %n: i32) attrs {threads = 384, by_hand = true} {
   launch 1, 1, 1 {threads = 384} (%bx: i32, %by: i32, %bz: i32) {
-    %S = alloc {type_ = shared<64x64xbf16>} : shared<64x64xbf16>
     %b = barriers {counts = (128, 256)} : shared<2xu64>
+    %S = alloc {type_ = shared<64x64xbf16>} : shared<64x64xbf16>
     %0 = in_groups {first = 0, count = 1} : bool
     warp_groups %0 {first = 0, count = 1} then {
       for 0, %n, 1 (%k: i32) {

@@ -73,7 +73,10 @@ def kernel(function: Callable[..., Any], /) -> Kernel: ...
 
 @overload
 def kernel(
-    *, target: str | Target = "auto", passes: Mapping[str, bool] | None = None
+    *,
+    target: str | Target = "auto",
+    passes: Mapping[str, bool] | None = None,
+    warp_specialize: bool | None = None,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 
 
@@ -83,10 +86,12 @@ def kernel(
     *,
     target: str | Target = "auto",
     passes: Mapping[str, bool] | None = None,
+    warp_specialize: bool | None = None,
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """Marks a function as a kernel: `@kernel` or `@kernel(target="sm_80")`.
 
     `target` is for calls; "auto" is MINITILE_TARGET, else the device that the arrays are on, or sm_80 in the simulator.
+    `passes` leaves out passes by name, {"licm": False}; `warp_specialize=False` the one that makes roles of warps.
     """
     around = dict(sys._getframe(1).f_locals)
 
@@ -94,9 +99,14 @@ def kernel(
     def decorate(f: Callable[..., Any]) -> Kernel:
         if not isinstance(f, FunctionType):
             raise LanguageError(f"@kernel is for functions, not {f!r}", caller_location())
-        return Kernel(f, read_signature(f, around), target, passes)
+        return Kernel(f, read_signature(f, around), target, _switches(passes, warp_specialize))
 
     return decorate if function is None else decorate(function)
+
+
+def _switches(passes: Mapping[str, bool] | None, warp_specialize: bool | None) -> dict[str, bool]:
+    roles = {} if warp_specialize is None else {"specialise": bool(warp_specialize)}
+    return {**(passes or {}), **roles}
 
 
 class Kernel:
@@ -165,16 +175,18 @@ class Kernel:
         *specs: Any,
         target: str | Target = "auto",
         passes: Mapping[str, bool] | None = None,
+        warp_specialize: bool | None = None,
         **constants: Any,
     ) -> CompiledKernel:
         """Compiles without running; no GPU is needed.
 
         specs: a `spec` (or an array) for each tensor, in order; none at all means that nothing is known of any size.
         target: "sm_80", …, or "auto" for the device that is there. passes: passes to leave out, {"licm": False}.
+        warp_specialize: False leaves out the pass that makes roles of warps (sm_90a).
         constants: compile-time parameters.
         """
         case = self._described(specs, constants)
-        return CompiledKernel(case, parse_target(target), {**self.passes, **(passes or {})})
+        return CompiledKernel(case, parse_target(target), {**self.passes, **_switches(passes, warp_specialize)})
 
     # Specialisation ------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,8 @@ barriers as anywhere else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -25,6 +26,7 @@ from minitile.ir.core import Value
 from minitile.ir.diagnostics import LanguageError, TypeMismatchError
 from minitile.ir.ops import by_hand, hopper, tile
 from minitile.ir.types import i32
+from minitile.language import math
 from minitile.language.context import Trace, current
 from minitile.language.memory import as_region, match_extents
 from minitile.language.scalars import Expr, constant_int, convert, is_scalar, operand_value
@@ -439,3 +441,36 @@ def shfl_down(value: Any, delta: Any, width: Any = 32, mask: Any = FULL_WARP) ->
 def shfl_up(value: Any, delta: Any, width: Any = 32, mask: Any = FULL_WARP) -> Expr:
     """The value of the lane `delta` below, or the thread's own at the start of the segment."""
     return _shuffle("up", value, delta, width, mask, "T.shfl_up")
+
+
+def _warp_reduced(value: Any, combine: Callable[[Any, Any], Any], what: str) -> Expr:
+    tile_scope(what)
+    reduced = Expr(operand_value(value))
+    for delta in (16, 8, 4, 2, 1):
+        reduced = combine(reduced, _shuffle("bfly", reduced, delta, 32, FULL_WARP, what))
+    return reduced
+
+
+def warp_reduce_sum(value: Any) -> Expr:
+    """The sum of a scalar over the warp's threads, in all of them."""
+    return _warp_reduced(value, operator.add, "T.warp_reduce_sum")
+
+
+def warp_reduce_max(value: Any) -> Expr:
+    """The maximum of a scalar over the warp's threads, in all of them."""
+    return _warp_reduced(value, math.max, "T.warp_reduce_max")
+
+
+def warp_reduce_min(value: Any) -> Expr:
+    """The minimum of a scalar over the warp's threads, in all of them."""
+    return _warp_reduced(value, math.min, "T.warp_reduce_min")
+
+
+def warp_reduce_bitand(value: Any) -> Expr:
+    """The bitwise and of an integer over the warp's threads, in all of them."""
+    return _warp_reduced(value, operator.and_, "T.warp_reduce_bitand")
+
+
+def warp_reduce_bitor(value: Any) -> Expr:
+    """The bitwise or of an integer over the warp's threads, in all of them."""
+    return _warp_reduced(value, operator.or_, "T.warp_reduce_bitor")

@@ -47,6 +47,26 @@ def test_shuffles(target):
 
 
 @mt.kernel
+def warps(X: T.Tensor((64,), T.int32), Y: T.Tensor((5, 64), T.int32)):
+    with T.Kernel(1, threads=64):
+        tx = T.get_thread_binding()
+        x = X[tx]
+        Y[0, tx] = T.warp_reduce_sum(x)
+        Y[1, tx] = T.warp_reduce_max(x)
+        Y[2, tx] = T.warp_reduce_min(x)
+        Y[3, tx] = T.warp_reduce_bitand(x)
+        Y[4, tx] = T.warp_reduce_bitor(x)
+
+
+def test_warp_reductions():
+    x = np.random.default_rng(0).integers(0, 1 << 20, 64).astype(np.int32) | 64
+    y = np.zeros((5, 64), np.int32)
+    run(warps, x, y, target="sm_80")
+    for row, function in enumerate((np.add, np.maximum, np.minimum, np.bitwise_and, np.bitwise_or)):
+        assert np.array_equal(y[row].reshape(2, 32), np.tile(function.reduce(x.reshape(2, 32), axis=1)[:, None], 32))
+
+
+@mt.kernel
 def numbers(X: T.Tensor((5, 256), T.int32)):
     with T.Kernel(1, threads=256):
         tx = T.get_thread_binding()
@@ -259,3 +279,24 @@ def test_other_targets():
     x = np.zeros((128,), np.int32)
     with pytest.raises(TargetError, match="sm_80"):
         handed_over.compile(x, x, target="sm_80")
+
+
+def test_warp_specialize_off():
+    @mt.kernel
+    def product(A: T.Tensor((128, 64), T.float16), C: T.Tensor((64, 64), T.float32)):
+        with T.Kernel(1, threads=128):
+            A_shared = T.alloc_shared((64, 32), A.dtype)
+            B_shared = T.alloc_shared((64, 32), A.dtype)
+            c = T.alloc_fragment((64, 64), T.float32)
+            T.clear(c)
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[0, k * 32], A_shared)
+                T.copy(A[64, k * 32], B_shared)
+                T.gemm(A_shared, B_shared, c, transpose_B=True)
+            T.copy(c, C)
+
+    a, c = np.zeros((128, 64), np.float16), np.zeros((64, 64), np.float32)
+    assert product.compile(a, c, target="sm_90a").launch_info.block[0] == 256
+    assert product.compile(a, c, target="sm_90a", warp_specialize=False).launch_info.block[0] == 128
+    off = mt.kernel(warp_specialize=False)(product.function)
+    assert off.compile(a, c, target="sm_90a").launch_info.block[0] == 128

@@ -4,7 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test slow lint clean
+MINUTES ?= 30
+
+.PHONY: demo test slow fuzz lint clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python examples/demo.py
@@ -14,6 +16,10 @@ test: $(VENV)/.ready
 
 slow: $(VENV)/.ready
 	$(BIN)/python -m pytest -q -m slow
+
+# Random programs for MINUTES minutes, on one process for each core but one.
+fuzz: $(VENV)/.ready
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --jobs $$($(BIN)/python -c 'import os; print(max(1, (os.cpu_count() or 2) - 1))')
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .

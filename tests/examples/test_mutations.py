@@ -10,83 +10,17 @@ stands in EXCEPTIONS with the reason.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import attention
-import gemm
-import gemm_bias_gelu
-import ml_dtypes
 import numpy as np
 import pytest
-import rms_norm
-import softmax
-import split_k
-import transpose
-import vector_add
-from support import poisoned
 
-import minitile as mt
 from minitile.runtime.sim.deletions import redundant, runner
 from minitile.simulate import launch_of
 
-BF16 = ml_dtypes.bfloat16
-Case = tuple[Callable[[], mt.Kernel], list[tuple[tuple[int, ...], Any]], dict[str, Any]]
+from .mutation_cases import CASES, MANY, Case, compiled_case
 
-
-def of_gemm(name: str, ta: bool, tb: bool, size: tuple[int, int, int], **settings: Any) -> Case:
-    """A GEMM's kernel and its tensors; the last tensor is the result."""
-    (m, n, k), (dtype, accumulate, element, _) = size, gemm.DTYPES[name]
-    exact = accumulate.name == "i32"
-    shapes = [((k, m) if ta else (m, k), element), ((n, k) if tb else (k, n), element)]
-    result = (accumulate, np.int32) if exact else (dtype, element)
-    return (
-        lambda: gemm.make_gemm(dtype, accumulate, result[0], ta, tb),
-        [*shapes, ((m, n), result[1])],
-        settings,
-    )
-
-
-SMALL = {"block_M": 64, "block_N": 64}
-WIDE = {"block_M": 128, "block_N": 64, "block_K": 64, "threads": 256}
-CASES: dict[str, Case] = {
-    "vector_add": (lambda: vector_add.add, [((1100,), np.float32)] * 3, {}),
-    "transpose": (lambda: transpose.transpose, [((70, 60), np.float32), ((60, 70), np.float32)], {}),
-    "softmax": (lambda: softmax.softmax, [((5, 1000), np.float32)] * 2, {}),
-    "rms_norm": (lambda: rms_norm.rms_norm, [((5, 600), BF16), ((600,), BF16), ((5, 600), BF16)], {}),
-    "split_k": (lambda: split_k.split_k, [((64, 520), BF16), ((64, 520), BF16), ((64, 64), np.float32)], {}),
-    "gemm": of_gemm("bf16", False, True, (72, 72, 168), **SMALL),
-    "gemm, 1 stage": of_gemm("bf16", False, True, (64, 64, 104), num_stages=1, **SMALL),
-    "gemm, 2 stages, wide": of_gemm("bf16", False, True, (136, 72, 328), num_stages=2, **WIDE),
-    "attention": (
-        lambda: attention.attention,
-        [((1, 1, 136, 64), BF16)] * 4,
-        {"D": 64, "block_M": 64, "block_N": 32, "threads": 128},
-    ),
-}
-MANY: dict[str, Case] = {
-    "gemm_bias_gelu": (
-        lambda: gemm_bias_gelu.gemm_bias_gelu,
-        [((72, 200), BF16), ((136, 200), BF16), ((136,), np.float32), ((72, 136), BF16)],
-        {},
-    ),
-    **{
-        f"gemm {'T' if ta else 'N'}{'T' if tb else 'N'} {name}": of_gemm(name, ta, tb, (72, 72, 168), **SMALL)
-        for name in gemm.DTYPES
-        for ta in (False, True)
-        for tb in (False, True)
-    },
-    "gemm, 4 stages": of_gemm("bf16", False, False, (136, 136, 392), num_stages=4, **WIDE),
-    "gemm, registers by setmaxnreg": of_gemm(
-        "bf16", False, True, (256, 192, 328), block_M=256, block_N=192, block_K=64, threads=256, num_stages=2
-    ),
-    "attention, causal": (
-        lambda: attention.attention,
-        [((1, 2, 200, 64), BF16)] * 4,
-        {"D": 64, "causal": True, "block_N": 64},
-    ),
-    "attention, 128": (lambda: attention.attention, [((1, 1, 256, 128), BF16)] * 4, {"block_N": 64}),
-}
 # case, target, instruction, how many of them, and why that is right all the same
 EXCEPTIONS = [
     (
@@ -128,15 +62,7 @@ EXCEPTIONS = [
 
 
 def nothing_misses(case: Case, target: str) -> tuple[list[str], int]:
-    make, tensors, settings = case
-    rng = np.random.default_rng(0)
-    values: list[Any] = [rng.integers(-3, 4, shape).astype(element) for shape, element in tensors[:-1]]
-    kernel = make()
-    shape, element = tensors[-1]
-    adds = kernel.__name__ == "split_k"
-    values.append(np.zeros(shape, element) if adds else poisoned(shape, element))
-    compiled = kernel.compile(*values, target=target, **settings)
-    values += [1e-5] * (len(kernel.signature.runtime) - len(values))
+    compiled, values = compiled_case(case, target)
     info = compiled.launch_info
     grid, _ = launch_of(info, values)
 

@@ -105,9 +105,49 @@ def test_check_finds_a_race(tmp_path, capsys):
     assert main(["check", str(file), "--block", "64", "--args", "u32[1]"]) == 0
 
 
+def test_check_says_what_cures(tmp_path, capsys):
+    file = tmp_path / "race.ptx"
+    file.write_text(RACE)
+    main(["check", str(file), "--block", "64", "--args", "u32[1]"])
+    out = capsys.readouterr().out
+    assert "bytes 128 to 131 of buffer (shared)" in out
+    assert "cure: bar.sync between PTX line 13 and line 15" in out
+
+
+def test_check_lists_what_is_to_spare(tmp_path, capsys):
+    """Of two barriers in a row each does for the other; one alone is needed, and so is a wait."""
+    file = tmp_path / "barriers.ptx"
+    text = RACE.replace("    st.global.u32", "    mov.u32 %a, 0; // ")
+    file.write_text(text.replace("    xor.b32", "    bar.sync 0;\n    xor.b32"))
+    arguments = ["check", str(file), "--redundant", "--block", "64", "--args", "u32[1]"]
+    assert main(arguments) == 0
+    assert "1 synchronising instructions, 0 to spare" in capsys.readouterr().err
+    file.write_text(text.replace("    xor.b32", "    bar.sync 0;\n    bar.sync\n        0;\n    xor.b32"))
+    assert main(arguments) == 1
+    said = capsys.readouterr()
+    assert said.out.splitlines() == ["nothing misses PTX line 14: bar.sync 0", "nothing misses PTX line 15: bar.sync 0"]
+    assert "2 synchronising instructions, 2 to spare" in said.err
+    file.write_text(text)
+    assert main(arguments) == 1
+    assert "missing_barrier (RAW)" in capsys.readouterr().err, "at fault as it is: there is nothing to compare with"
+
+
+def test_check_takes_kernels(capsys):
+    gemm = f"{ROOT / 'examples' / 'gemm.py'}:gemm_nt_bf16"
+    sizes = [word for shape in ("bf16[64,72]", "bf16[64,72]", "bf16[64,64]=0") for word in ("--arg", shape)]
+    tiles = ["--set", "block_M=64", "--set", "block_N=64", "--set", "num_stages=2"]
+    for target in ("sm_80", "sm_90a"):
+        assert main(["check", gemm, "--target", target, *sizes, *tiles]) == 0
+        assert "0 findings" in capsys.readouterr().err
+        assert main(["check", gemm, "--target", target, *sizes, *tiles, "--redundant"]) == 0
+        assert "0 to spare" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ([str(VECTOR_ADD)], "how many threads"),
+        (["nowhere.py:kernel"], "there is no file nowhere.py"),
         (["nowhere.ptx", "--block", "1"], "cannot read nowhere.ptx"),
         ([str(VECTOR_ADD), "--block", "128", "--args", "f99[4]"], "unknown dtype 'f99'"),
         ([str(VECTOR_ADD), "--block", "128", "--args", "i32=x"], "'x' is no i32"),

@@ -103,9 +103,9 @@ class Writer:
         return HEAD + "\n".join(self.block(3, False, 1)) + "\n    return a * 31 + b * 7 + c + flag\n" + TAIL
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_random_program(seed, tmp_path):
-    file = tmp_path / f"random_program_{seed}.py"
+def check(seed, folder):
+    """Runs one program as a kernel and as Python."""
+    file = folder / f"random_program_{seed}.py"
     file.write_text(Writer(seed).program())
     spec = importlib.util.spec_from_file_location(file.stem, file)
     module = importlib.util.module_from_spec(spec)
@@ -114,3 +114,8 @@ def test_random_program(seed, tmp_path):
     outputs = np.zeros_like(inputs)
     mt.kernel(module.kernel)(inputs, outputs)
     assert outputs.tolist() == [int(module.program(int(x))) for x in inputs], file.read_text()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_program(seed, tmp_path):
+    check(seed, tmp_path)

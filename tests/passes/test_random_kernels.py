@@ -268,11 +268,11 @@ def compare_passes(random: Random, n: int) -> Kernel:
     return agree(write(random), (*ALL, simplify, dead_code), arrays(n), n=n)
 
 
-def compare_machine_code(random: Random, n: int) -> None:
+def compare_machine_code(random: Random, n: int, target: str = "sm_80") -> None:
     """One block only: all blocks of these kernels write the same places."""
     kernel = parse_kernel(write(random).replace("launch 2, 1, 1", "launch 1, 1, 1"))
     expected = run(kernel, arrays(n), {"n": n})
-    compiled = compile_ir(kernel, parse_target("sm_80"))
+    compiled = compile_ir(kernel, parse_target(target))
     for schedule in ("lazy", "eager", "random"):
         given = arrays(n)
         args = [given[name] if kind == "pointer" else np.int32(n) for name, kind, *_ in compiled.params]

@@ -1,0 +1,30 @@
+"""The examples are clean under every schedule: copies that land at once, as late as they may, or at random times.
+
+A finding on one of these would be an error of the compiler or a false alarm of the race model.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from .mutation_cases import CASES, MANY, compiled_case
+
+SCHEDULES = [("eager", 0), ("lazy", 0), *(("random", seed) for seed in range(20))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("name", [*CASES, *MANY])
+def test_clean(name: str, target: str) -> None:
+    compiled, values = compiled_case({**CASES, **MANY}[name], target)
+    expected: list[Any] | None = None
+    for schedule, seed in SCHEDULES:
+        given = [value.copy() if isinstance(value, np.ndarray) else value for value in values]
+        compiled.simulate(*given, schedule=schedule, seed=seed)
+        if expected is None:
+            expected = given
+        for found, want in zip(given, expected, strict=True):
+            np.testing.assert_array_equal(found, want)

@@ -87,7 +87,7 @@ class _Walk:
             if isinstance(op, roles.AsyncGemm):
                 self.issued[op.results[1]] = len(self.block.ops)
             if isinstance(op, roles.Await):
-                self.flights.append(_flight(op))
+                self.flights.append(self.flight(op))
                 self.flights.sort(key=lambda f: self.issued.get(f.token, -1))
             elif isinstance(op, roles.Release):
                 self.release(_Slot(op.channel, op.index, op.condition is not None, op.generic))
@@ -98,6 +98,18 @@ class _Walk:
         if end is not None:
             self.block.ops.append(end)
         return staying
+
+    def flight(self, op: roles.Await) -> _Flight:
+        """The gemm of an await: also where a loop hands the token on, which was rewritten before the one around it."""
+        token = op.token
+        while not isinstance(gemm := token.op, roles.AsyncGemm):
+            if isinstance(gemm, control.For):
+                token = gemm.body.yielded[token.index]
+            else:
+                token = self.next_of[token]
+        operand = gemm.a if isinstance(gemm.a.type, TileType) else None
+        reads = frozenset((gemm.a, gemm.b)) - {operand}
+        return _Flight(op.a, op.token, op.result, reads, operand if token is op.token else None)
 
     def op(self, op: Op) -> None:
         if isinstance(op, roles.AsyncGemm):
@@ -161,13 +173,6 @@ class _Walk:
     def emit_release(self, slot: _Slot) -> None:
         condition = self.b.compare("ge", slot.index, 0) if slot.guarded else None
         self.b.emit(roles.Release(slot.channel, slot.index, generic=slot.generic, condition=condition))
-
-
-def _flight(op: roles.Await) -> _Flight:
-    gemm = op.token.op
-    assert isinstance(gemm, roles.AsyncGemm)
-    operand = gemm.a if isinstance(gemm.a.type, TileType) else None
-    return _Flight(op.a, op.token, op.result, frozenset((gemm.a, gemm.b)) - {operand}, operand)
 
 
 def _loop(b: Builder, loop: control.For) -> list[_Flight]:

@@ -17,6 +17,7 @@ as they can be:
 * before an operation that writes to shared memory which the gemm still reads;
 * before an operation that overwrites registers which the gemm still reads, be it the one of the iteration before:
   those of a carried operand, when its next value is made;
+* before a slot of a ring is received of which it holds all slots: the producer waits for one;
 * at the end of a loop's body, if the tile is only handed on to the next iteration: it goes there in flight, with its
   token and the slots to release (-1: none), and its await is put down there in the same way. So it is behind the loop.
 """
@@ -30,7 +31,7 @@ from dataclasses import dataclass, field, replace
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, roles, tile
-from minitile.ir.types import TileType
+from minitile.ir.types import ChannelType, TileType
 from minitile.passes.manager import PassContext
 
 
@@ -86,8 +87,8 @@ class _Walk:
             self.b.loc = op.loc
             if isinstance(op, roles.AsyncGemm):
                 self.issued[op.results[1]] = len(self.block.ops)
-            if isinstance(op, roles.Await):
-                self.flights.append(self.flight(op))
+            if isinstance(op, roles.Await) and (flight := self.flight(op)) is not None:
+                self.flights.append(flight)
                 self.flights.sort(key=lambda f: self.issued.get(f.token, -1))
             elif isinstance(op, roles.Release):
                 self.release(_Slot(op.channel, op.index, op.condition is not None, op.generic))
@@ -99,14 +100,19 @@ class _Walk:
             self.block.ops.append(end)
         return staying
 
-    def flight(self, op: roles.Await) -> _Flight:
-        """The gemm of an await: also where a loop hands the token on, which was rewritten before the one around it."""
+    def flight(self, op: roles.Await) -> _Flight | None:
+        """The gemm of an await, also where loops hand its token on that were rewritten before; None if it cannot be
+        told (a token of a loop around that is being rewritten): such an await stays where it is."""
         token = op.token
         while not isinstance(gemm := token.op, roles.AsyncGemm):
             if isinstance(gemm, control.For):
                 token = gemm.body.yielded[token.index]
-            else:
+            elif token in self.next_of:
                 token = self.next_of[token]
+            elif isinstance(token.owner, Block) and token.owner.terminator is not None:
+                token = token.owner.yielded[token.index - 1]  # the first argument is the loop's variable
+            else:
+                return None
         operand = gemm.a if isinstance(gemm.a.type, TileType) else None
         reads = frozenset((gemm.a, gemm.b)) - {operand}
         return _Flight(op.a, op.token, op.result, reads, operand if token is op.token else None)
@@ -117,6 +123,7 @@ class _Walk:
         else:
             fed = None
         used = {v for inner in (op, *_inside(op)) for v in inner.operands}
+        self.make_room(op)
         late = [n for n, f in enumerate(self.flights) if f is not fed and (f.awaited in used or self.overwrites(op, f))]
         if late:
             self.settle([f for f in self.flights[: late[-1] + 1] if f is not fed])
@@ -137,6 +144,16 @@ class _Walk:
         self.flights.remove(fed)
         self.let_go(fed)
         self.settle(older)
+
+    def make_room(self, op: Op) -> None:
+        """Before a slot of a ring is received, one of its slots must have been released: nobody fills it else."""
+        for inner in (op, *_inside(op)):
+            if isinstance(inner, roles.Receive):
+                held = [f for f in self.flights for slot in f.slots if slot.channel is inner.channel]
+                channel = inner.channel.type
+                assert isinstance(channel, ChannelType)
+                if len(held) >= channel.slots:
+                    self.settle(self.flights[: self.flights.index(held[0]) + 1])
 
     def overwrites(self, op: Op, flight: _Flight) -> bool:
         """Whether an operation makes the next content of memory or registers that the gemm reads."""

@@ -185,3 +185,34 @@ def test_attention(target, shape, causal, tiles):
     assert kernel.spills == 0
     difference = o.astype(np.float64) - attention.reference(q, k, v, causal)
     assert np.linalg.norm(difference) <= 8e-3 * np.linalg.norm(attention.reference(q, k, v, causal))
+
+
+@mt.kernel
+def one_operand_a_round(
+    A: T.Tensor(("M", "K"), T.bfloat16), B: T.Tensor(("N", "K"), T.bfloat16), C: T.Tensor(("M", "N"), T.float32)
+):
+    """A is copied once for several gemms: the ring that it comes by has one slot."""
+    with T.Kernel(1, threads=128):
+        A_shared = T.alloc_shared((64, 64), A.dtype)
+        B_shared = T.alloc_shared((64, 64), A.dtype)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        T.clear(C_local)
+        for t in T.serial(3):
+            T.copy(A[0, t * 64], A_shared)
+            for k in T.Pipelined(2, num_stages=3):
+                T.copy(B[0, k * 64], B_shared)
+                T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+        T.copy(C_local, C)
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "eager", "random"])
+def test_a_slot_is_released_before_its_next_filling_is_waited_for(schedule):
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-2, 3, (64, 192)).astype(ml_dtypes.bfloat16) for _ in range(2))
+    c = poisoned((64, 64))
+    kernel = one_operand_a_round.compile(a, b, c, target="sm_90a")
+    assert "wgmma" in kernel.asm["ptx"]
+    kernel.simulate(a, b, c, schedule=schedule)
+    wide_a, wide_b = a.astype(np.float32), b.astype(np.float32)
+    sums = (wide_a[:, t * 64 : t * 64 + 64] @ wide_b[:, k * 64 : k * 64 + 64].T for t in range(3) for k in range(2))
+    np.testing.assert_array_equal(c, sum(sums))

@@ -75,8 +75,10 @@ def attention(
                 out[i, j] *= shrink[i]
             T.copy(V[bz, by, k * block_N, 0], V_shared)
             T.gemm(weights, V_shared, out, policy=T.GemmWarpPolicy.FullRow)
+        for i in T.Parallel(block_M):
+            total[i] = 1 / total[i]
         for i, j in T.Parallel(block_M, D):
-            out[i, j] /= total[i]
+            out[i, j] *= total[i]
         T.copy(out, O[bz, by, bx * block_M, 0])
 
 

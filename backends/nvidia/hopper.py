@@ -142,10 +142,15 @@ def specialised(low: Lowering, op: roles.Specialised) -> None:
 
 
 def accumulators(op: roles.Specialised) -> int:
-    """Registers that a consumer thread's accumulators and register operands take."""
-    gemms = [g for g in op.consumer.walk() if isinstance(g, roles.AsyncGemm)]
+    """Registers that a consumer thread's accumulators and register operands take: those of one block's gemms."""
+    regions = (region for inner in (op, *op.consumer.walk()) for region in inner.regions)
+    return max(_accumulators(region) for region in (op.consumer, *regions))
+
+
+def _accumulators(block: Block) -> int:
+    gemms = [g for g in block.ops if isinstance(g, roles.AsyncGemm)]
     tiles = [v for g in gemms for v in (g.c, g.a) if isinstance(v.type, TileType)]
-    return sum(layout_of(v).num_regs * v.dtype.bits // 32 for v in tiles)
+    return sum(layout_of(v).num_regs * v.dtype.bits // 32 for v in dict.fromkeys(tiles))
 
 
 def open_turns(low: Lowering, op: roles.OpenTurns) -> None:

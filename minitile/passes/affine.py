@@ -57,6 +57,7 @@ class Facts:
         self._depths: dict[Value, int] = {}
         self._orders: dict[Value, tuple[int, int]] = {}
         self._affine: dict[Value, Affine] = {}
+        self._sizes: dict[tuple[object, ...], Value] = {}  # the grid's quotients: the same one again is the same atom
         self._index: dict[Value, bool] = {}
         self._multiples: dict[Value, int] = {}
         self._bounds: dict[Value, Bounds] = {}
@@ -88,6 +89,10 @@ class Facts:
             if isinstance(op, control.Launch):
                 self._threads = op.threads
                 extents = {v for size in op.grid for v in self.affine(size).atoms()}
+                for size in op.grid:
+                    quotient = size.op
+                    if isinstance(quotient, _FLOOR_DIVISIONS) and (d := divisor_of(quotient)) is not None:
+                        self._sizes[type(quotient), self.affine(quotient.a), d, size.type] = size
                 self._extents = [Affine.of(v) for v in sorted(extents, key=self.order)]
             inner = depth + isinstance(op, _LOOP)
             for region in op.regions:
@@ -164,6 +169,8 @@ class Facts:
                 a = self.affine(op.a)
                 if a.content % d == 0:
                     return a.quotient(d)
+                size = self._sizes.get((type(op), a, d, op.results[0].type), v)
+                return Affine.of(size if self.order(size) < self.order(v) else v)
         return Affine.of(v)
 
     def _exact_products(self, a: Affine) -> Affine:

@@ -51,9 +51,17 @@ def gemm_sm90a():
     return gemm_nt_bf16().compile(*specs, target="sm_90a", **tiles)
 
 
-KERNELS = {f.__name__: f for f in (vector_add, softmax, gemm, gemm_sm90a)}
+def attention_sm90a():
+    from attention import attention
+
+    specs = [mt.spec((1, 1, 64, 32), "bfloat16")] * 4
+    tiles = {"D": 32, "block_M": 64, "block_N": 16, "num_stages": 2, "threads": 128}
+    return attention.compile(*specs, target="sm_90a", causal=True, **tiles)
+
+
+KERNELS = {f.__name__: f for f in (vector_add, softmax, gemm, gemm_sm90a, attention_sm90a)}
 ASSEMBLED = [(name, arch) for name in ("vector_add", "softmax", "gemm") for arch in ("sm_80", "sm_89", "sm_90")]
-ASSEMBLED += [("gemm_sm90a", "sm_90a")]
+ASSEMBLED += [("gemm_sm90a", "sm_90a"), ("attention_sm90a", "sm_90a")]
 
 
 @cache

@@ -1,13 +1,13 @@
 """Warp roles through all kinds of control flow, against float64: persistent and dynamic loops, `while`, branches,
 several pipelined loops, gemms that share operands or an accumulator, trip counts from 0; operands that the consumers
-write, and copies that TMA cannot make."""
+write, and copies that TMA cannot make. In the simulator under each schedule, or with MINITILE_GPU=1 on the GPU."""
 
 from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
 import pytest
-from support import error, poisoned, random
+from support import USE_GPU, error, on_device, poisoned, random
 
 import minitile as mt
 import minitile.language as T
@@ -22,10 +22,15 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def check(kernel, arrays, expected, bound=4e-3, specialised=True, **constants) -> mt.CompiledKernel:
-    """Compile for sm_90a, run under each schedule, compare the last array."""
+    """Compile for sm_90a, run under each schedule or on the GPU, compare the last array."""
     compiled = kernel.compile(*arrays, target="sm_90a", **constants)
     assert ("mbarrier.try_wait" in compiled.asm["ptx"]) == specialised, compiled.notes
     result = arrays[-1]
+    if USE_GPU:
+        there = [on_device(array) for array in arrays]
+        compiled(*there)
+        assert error(there[-1], expected) < bound
+        return compiled
     for schedule in SCHEDULES:
         result[...] = np.nan
         compiled.simulate(*arrays, schedule=schedule, seed=3)

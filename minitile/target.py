@@ -47,7 +47,7 @@ class Target:
         return self.name
 
 
-_SM80 = frozenset({"cp_async", "ldmatrix", "mma_f16", "mma_bf16", "mma_tf32", "mma_int8", "warp_barrier"})
+_SM80 = frozenset({"cp_async", "ldmatrix", "mma_f16", "mma_bf16", "mma_tf32", "mma_int8", "warp_barrier", "shuffle"})
 _SM89 = _SM80 | {"mma_fp8"}
 _SM90A = _SM89 | {"stmatrix", "tma", "mbarrier", "wgmma", "setmaxnreg", "cluster"}
 # gfx942 has fp8 as well, but its formats are others: no infinities, no negative zero, another bias ("FNUZ").

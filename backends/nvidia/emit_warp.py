@@ -200,14 +200,33 @@ def trap(w: Emitter, op: thread.Trap) -> None:
 
 
 def pick(w: Emitter, op: thread.Pick) -> None:
-    """Whole words stay words."""
+    """Whole words stay words; bytes that stay in pairs change words by prmt (PTX ISA 8.3, 9.7.8.7)."""
     n = per_word(op.a.dtype)
     if n > 1 and w.has_words(op.a) and _whole_words(op.indices, n):
         words = w.words(op.a)
         w.define_words(op.result, [words[i // n] for i in op.indices[::n]])
         return
+    if n == 4 and w.has_words(op.a) and len(op.indices) % 4 == 0 and _pairs(op.indices):
+        halves = [i // 2 for i in op.indices[::2]]
+        words = w.words(op.a)
+        w.define_words(op.result, [_word_of(w, words, *halves[k : k + 2]) for k in range(0, len(halves), 2)])
+        return
     elements = w.elements(op.a)
     w.define(op.result, [elements[i] for i in op.indices])
+
+
+def _pairs(indices: tuple[int, ...]) -> bool:
+    return all(i % 2 == 0 and k == i + 1 for i, k in zip(indices[::2], indices[1::2], strict=True))
+
+
+def _word_of(w: Emitter, words: list[str], low: int, high: int) -> str:
+    """The word made of two halves of words."""
+    if low % 2 == 0 and high == low + 1:
+        return words[low // 2]
+    made = w.temp("b32")
+    selector = 0x10 + 0x22 * (low % 2) | (0x54 + 0x22 * (high % 2)) << 8
+    w.emit(f"prmt.b32 {made}, {words[low // 2]}, {words[high // 2]}, {selector:#06x};")
+    return made
 
 
 def _whole_words(indices: tuple[int, ...], n: int) -> bool:

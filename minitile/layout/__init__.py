@@ -29,7 +29,15 @@ from minitile.layout.atoms import (
     wgmma_operand_a,
 )
 from minitile.layout.blocked import blocked, coalesced, replicated, row_blocked
-from minitile.layout.convert import LaneMove, conversion, lane_exchange, register_permutation, stays_in_warps
+from minitile.layout.convert import (
+    LaneMove,
+    LaneSwaps,
+    conversion,
+    lane_exchange,
+    lane_swaps,
+    register_permutation,
+    stays_in_warps,
+)
 from minitile.layout.ldmatrix import (
     MatrixAccess,
     MatrixPlan,
@@ -62,6 +70,7 @@ __all__ = [
     "ConstantSplit",
     "Digit",
     "LaneMove",
+    "LaneSwaps",
     "Layout",
     "LayoutError",
     "MatrixAccess",
@@ -82,6 +91,7 @@ __all__ = [
     "coalesced",
     "conversion",
     "lane_exchange",
+    "lane_swaps",
     "ldmatrix_conflicts",
     "ldmatrix_legal",
     "ldmatrix_plan",

@@ -6,6 +6,8 @@ From cheap to dear:
     registers   each thread has its elements, in other registers: `register_permutation`
     lanes       each register of the result comes from one register of another lane: one shfl each
                 (`lane_exchange`)
+    swaps       what a bit of the lane's number stands for and what a bit of the register's does change places, a few
+                times: half as many shfls as registers each (`lane_swaps`)
     shared       through shared memory
 
 Masked slots of the result may hold anything. shfl: PTX ISA 8.3, 9.7.8.6.
@@ -13,10 +15,12 @@ Masked slots of the result may hold anything. shfl: PTX ISA 8.3, 9.7.8.6.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
-from minitile.layout.register import Coord, Layout, LayoutError, offsets
+from minitile.layout.register import Coord, Digit, Layout, LayoutError, offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,71 @@ def lane_exchange(src: Layout, dst: Layout) -> tuple[LaneMove, ...] | None:
             return None
         out.append(LaneMove(owner.reg, move.constant, move.bits))
     return tuple(out)
+
+
+class Atom(NamedTuple):
+    """A factor of a dimension: `size` steps of `stride`; 2 steps are a bit."""
+
+    dim: int
+    stride: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSwaps:
+    """Registers count through `before`, fastest first. Each of `swaps` is a bit of the lane's number, the atom held in
+    registers that it shall stand for, and the one that it stood for: that is then the registers' slowest. In the end
+    register n of the result is register `order[n]`."""
+
+    before: tuple[Atom, ...]
+    swaps: tuple[tuple[int, Atom, Atom], ...]
+    order: tuple[int, ...]
+
+
+@lru_cache(maxsize=4096)
+def lane_swaps(src: Layout, dst: Layout) -> LaneSwaps | None:
+    """How to get from `src` to `dst` by swaps; None where data leaves the warp or sizes are in the way."""
+    if not stays_in_warps(src, dst):
+        return None
+    lanes, wanted = _atoms(src.lane), _atoms(dst.lane)
+    held, result = _atoms(src.reg), _atoms(dst.reg)
+    # A larger factor on one side may be several on the other one.
+    if any(atom.size != 2 for atom in lanes + wanted) or sorted(lanes + held) != sorted(wanted + result):
+        return None
+    before, swaps = tuple(held), []
+    while lanes != wanted:
+        ready = [n for n, atom in enumerate(wanted) if atom in held]
+        wrong = [n for n, atom in enumerate(wanted) if lanes[n] != atom]
+        bits = [atom for atom in held if atom.size == 2]
+        if not bits:
+            return None
+        n = ready[0] if ready else wrong[0]
+        atom = wanted[n] if ready else bits[-1]
+        swaps.append((n, atom, lanes[n]))
+        held = [*(h for h in held if h != atom), lanes[n]]
+        lanes[n] = atom
+    weight, place = 1, {}
+    for atom in held:
+        place[atom] = weight
+        weight *= atom.size
+    order = [0]
+    for atom in result:
+        order = [at + value * place[atom] for value in range(atom.size) for at in order]
+    return LaneSwaps(before, tuple(swaps), tuple(order))
+
+
+def _atoms(digits: Iterable[Digit]) -> list[Atom]:
+    """Digits as bits, and what is left of each as one factor."""
+    atoms = []
+    for digit in digits:
+        assert digit.dim is not None
+        size, stride = digit.size, digit.stride
+        while size % 2 == 0:
+            atoms.append(Atom(digit.dim, stride, 2))
+            size, stride = size // 2, stride * 2
+        if size > 1:
+            atoms.append(Atom(digit.dim, stride, size))
+    return atoms
 
 
 @lru_cache(maxsize=4096)

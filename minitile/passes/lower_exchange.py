@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, thread, tile
 from minitile.ir.types import DTYPES, BufferType, DType, TileType, f32, u8
-from minitile.layout import Layout, lane_exchange, register_permutation, stays_in_warps
+from minitile.layout import LaneSwaps, Layout, lane_exchange, lane_swaps, register_permutation, stays_in_warps
 from minitile.layout.access import vector_runs, vector_width
 from minitile.layout.shared import SharedLayout, row_major
 from minitile.passes.affine import Affine
@@ -29,6 +29,8 @@ from minitile.passes.lower_memory import (
     places,
     shared_addresses,
 )
+
+MOST_SWAPS = 2  # each costs half a shuffle and one and a half selects a register
 
 
 def neutral(kind: str, dtype: DType) -> bool | int | float:
@@ -180,7 +182,32 @@ def convert(low: Lowering, value: Value, src: Layout, dst: Layout) -> Value:
     exchange = lane_exchange(src, dst)
     if exchange is not None and all(move.xor is not None for move in exchange):
         return exchange_lanes(low, value, [(move.reg, move.xor or 0) for move in exchange])
+    swaps = lane_swaps(src, dst)
+    if low.target.has("shuffle") and swaps is not None and len(swaps.swaps) <= MOST_SWAPS:
+        return swap_lanes(low, value, swaps)
     return through_shared(low, value, src, dst)
+
+
+def swap_lanes(low: Lowering, value: Value, how: LaneSwaps) -> Value:
+    """Each lane keeps the half of its registers that is its own by the lane bit, and exchanges the other half with the
+    lane whose bit differs."""
+    b, held = low.b, list(how.before)
+    for bit, atom, other in how.swaps:
+        at = held.index(atom)
+        below = math.prod(h.size for h in held[:at])
+        every = range(math.prod(h.size for h in held))
+        first, second = (low.pick(value, [n for n in every if n // below % 2 == half]) for half in (0, 1))
+        upper = lane_bit(low, bit)
+        given = b.emit(thread.ShuffleXor(b.select(upper, first, second), 1 << bit)).result
+        value = low.concat([b.select(upper, given, first), b.select(upper, second, given)])
+        held = [*held[:at], *held[at + 1 :], other]
+    return low.pick(value, how.order)
+
+
+def lane_bit(low: Lowering, bit: int) -> Value:
+    """Whether a bit of the lane's number is set."""
+    value: Value = low.in_entry(("lane bit", bit), lambda b: b.compare("ne", b.and_(low.tid, 1 << bit), 0))
+    return value
 
 
 def exchange_lanes(low: Lowering, value: Value, moves: Sequence[tuple[int, int]]) -> Value:

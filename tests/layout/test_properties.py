@@ -15,6 +15,7 @@ from minitile.layout import (
     blocked,
     conversion,
     lane_exchange,
+    lane_swaps,
     mma_accumulator,
     register_permutation,
     stays_in_warps,
@@ -275,3 +276,32 @@ def test_what_stays_in_warps(src: Layout, dst: Layout) -> None:
     of_warp = [[set(held.ravel()) for held in distribute(layout, numbered(layout.shape))] for layout in (src, dst)]
     alone = all(sum(map(len, sets)) == 128 * 64 for sets in of_warp)
     assert stays_in_warps(src, dst) == (alone and of_warp[0] == of_warp[1])
+
+
+@pytest.mark.parametrize("columns", [32, 64, 96])
+@pytest.mark.parametrize("bits", [8, 32])
+def test_swaps_of_lane_bits(bits: int, columns: int) -> None:
+    """The accumulator as an operand of other elements, by exchanges between lanes that differ in one bit."""
+    src, dst = wgmma_accumulator((128, columns)), wgmma_operand_a((128, columns), bits)
+    tile = numbered(src.shape)
+    swaps = lane_swaps(src, dst)
+    assert swaps is not None
+    assert len(swaps.swaps) == 2
+    held, atoms = distribute(src, tile), list(swaps.before)
+    for bit, atom, other in swaps.swaps:
+        below = int(np.prod([a.size for a in atoms[: atoms.index(atom)]]))
+        halves = [held[:, :, np.arange(held.shape[2]) // below % 2 == half] for half in (0, 1)]
+        after = [half.copy() for half in halves]
+        for lane in range(32):
+            mine, other_lane = lane >> bit & 1, lane ^ 1 << bit
+            after[1 - mine][:, lane] = halves[mine][:, other_lane]
+        held, atoms = np.concatenate(after, axis=2), [*(a for a in atoms if a != atom), other]
+    assert np.array_equal(held[:, :, list(swaps.order)], distribute(dst, tile))
+
+
+@pytest.mark.parametrize("src", SPREAD, ids=str)
+@pytest.mark.parametrize("dst", SPREAD, ids=str)
+def test_swaps_stay_in_warps(src: Layout, dst: Layout) -> None:
+    if lane_swaps(src, dst) is not None:
+        assert stays_in_warps(src, dst)
+        assert len(lane_swaps(src, dst).swaps) <= 5  # type: ignore[union-attr]

@@ -147,6 +147,27 @@ def test_pieces(name: str) -> None:
         assert "mov.f32" not in text
 
 
+@pytest.mark.parametrize("name", ["i8", "e4m3", "f16"])
+def test_words_in_halves(name: str) -> None:
+    """Pairs of bytes that change words, and words chosen by one condition for all of a thread."""
+    make = Make({"x": name, "y": name, "out": name})
+    tid = make.thread()
+    index = make.mul(tid, 16)
+    x, y = (make.load(n, index, 16, width_of(name, 16)) for n in ("x", "y"))
+    chosen = make.select(make.compare("lt", tid, 11), x, y)
+    order = (0, 1, 8, 9, 2, 3, 4, 5, 6, 7, 6, 7, 14, 15, 12, 13)
+    make.store("out", index, make.emit(thread.Pick(chosen, order)).result, width_of(name, 16))
+    data = np.random.default_rng(0).integers(0, 127 if name == "e4m3" else 256, (2, 32 * 16)).astype(np.uint8)
+    x_data, y_data = (each.view(dtype(name).numpy) if name != "f16" else each.astype(np.float16) for each in data)
+    out = np.zeros_like(x_data)
+    text = run(make, raw(x_data), raw(y_data), raw(out))
+    want = np.where(np.arange(32)[:, None] < 11, x_data.reshape(32, 16), y_data.reshape(32, 16))[:, order]
+    assert same(out.reshape(32, 16), want)
+    if "selp" in text:  # NVIDIA's
+        assert text.count("selp.b32") == 16 * dtype(name).bits // 32
+        assert ("prmt" in text) == (name != "f16")
+
+
 def test_barriers() -> None:
     make = Make({"x": "f32"}, threads=64)
     make.emit(thread.Barrier())

@@ -15,7 +15,7 @@ import pytest
 from minitile.runtime.sim import RaceError, run_gcn
 
 from .gemm_ir import BOTH, VM0, gemm_ir
-from .harness import SCHEDULES, assemble, lanes
+from .harness import SCHEDULES, assemble, lanes, text_of
 
 
 def multiply(text, steps, schedule="lazy"):
@@ -177,3 +177,41 @@ def test_an_unwritten_register_is_stored():
     _, report = lanes("", {"v3": np.zeros(64, np.uint32)}, {"v7": np.uint32})
     (finding,) = report.findings
     assert (finding.kind, finding.buffer) == ("uninitialised", "v7")
+
+
+# -- global memory -----------------------------------------------------------------------------------------------------
+
+BASE = "s_load_dwordx2 s[4:5], s[0:1], 0\nv_lshlrev_b32 v1, 2, v0\nv_xor_b32 v2, 0x100, v1\ns_waitcnt lgkmcnt(0)\n"
+PUT_GLOBAL, GET_GLOBAL = "global_store_dword v1, v0, s[4:5]\n", "global_load_dword v3, v2, s[4:5]\ns_waitcnt vmcnt(0)\n"
+SYNC = "s_waitcnt vmcnt(0)\ns_barrier\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "groups", "expected"),
+    [
+        (PUT_GLOBAL + SYNC + GET_GLOBAL, 1, set()),
+        (PUT_GLOBAL + "s_barrier\n" + GET_GLOBAL, 1, {("missing_wait", "RAW")}),
+        (PUT_GLOBAL + "s_waitcnt vmcnt(0)\n" + GET_GLOBAL, 1, {("missing_barrier", "RAW")}),
+        (GET_GLOBAL + PUT_GLOBAL, 1, {("missing_barrier", "WAR")}),
+        (GET_GLOBAL + "s_barrier\n" + PUT_GLOBAL, 1, set()),
+        (PUT_GLOBAL, 2, {("missing_barrier", "WAW")}),
+        (GET_GLOBAL, 2, set()),
+        ("v_mov_b32 v1, 0\n" + PUT_GLOBAL, 1, {("missing_barrier", "WAW")}),
+        ("v_mov_b32 v1, 0\nglobal_atomic_add v1, v0, s[4:5]\n", 2, set()),
+        # A wave's own accesses are in order.
+        (PUT_GLOBAL + "global_load_dword v3, v1, s[4:5]\ns_waitcnt vmcnt(0)\n", 1, set()),
+        # Neighbours in pieces that no granule of 16 bytes divides.
+        (
+            "v_mul_u32_u24 v1, 20, v0\nv_mov_b32 v4, 0\nv_mov_b32 v5, 0\nv_mov_b32 v6, 0\nv_mov_b32 v7, 0\n"
+            "global_store_dwordx4 v1, v[4:7], s[4:5]\n",
+            1,
+            set(),
+        ),
+    ],
+)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_global_memory(body, groups, expected, schedule):
+    memory = np.zeros(1024, np.uint32)
+    report = run_gcn(text_of(BASE + body, 1), "k", (groups,), (128,), [memory], schedule=schedule)
+    assert {(finding.kind, finding.hazard) for finding in report.findings} == expected
+    assert {finding.space for finding in report.findings} <= {"global"}

@@ -136,7 +136,7 @@ def _memory_atomic(ins: Instruction, d: Decoder) -> Handler:
         if valid is not None:
             lanes &= valid.all(axis=2)
         waves = m.wave[sel]
-        finish = None if m.global_race is None else m.global_race.write(sel, where, size, lanes, atomic=True)
+        finish = None if m.global_race is None else m.global_race.write(sel, where, size, lanes, strong=True)
         poison(m, results, sel)
 
         def land(done: Array) -> None:

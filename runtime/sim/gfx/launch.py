@@ -31,8 +31,9 @@ from . import (
 from .hazards import find_hazards
 from .machine import Dim, Fault, Launch, Machine
 from .memory import GLOBAL_BASE, Global
-from .program import LDS_LIMIT, Program, load_program
+from .program import LDS_LIMIT, Program, Step, load_program
 from .race import LdsRaces
+from .race_global import GlobalRaces
 from .scheduler import Scheduler
 from .syntax import Argument
 
@@ -144,10 +145,14 @@ def _run_grid(launch: Launch) -> None:
     groups = max(1, min(_BATCH_WAVES // launch.waves, _BATCH_LDS // max(launch.lds_size, 1)))
     report, code = launch.report, launch.program.code
     executed = [0] * len(code)
+    races = GlobalRaces(len(launch.globals.arena.data), _granule(code, "global", 16)) if launch.check else None
     for first in range(0, total, groups):
         machine = Machine(launch, first, min(groups, total - first))
         if launch.check and launch.lds_size:
-            machine.race = LdsRaces(machine, _granule(launch.program))
+            machine.race = LdsRaces(machine, _granule(code, "shared", 16))
+        if races is not None:
+            machine.global_race = races
+            races.start_batch(machine)
         scheduler = Scheduler(machine)
         try:
             scheduler.run()
@@ -164,14 +169,24 @@ def _run_grid(launch: Launch) -> None:
         report.findings += find_hazards(launch.program, executed)
 
 
-def _granule(program: Program) -> int:
-    """The size of the smallest LDS access of the program."""
-    smallest = 4
-    for step in program.code:
-        name = step.ins.name
-        if name.startswith("ds_"):
-            part = name.split("_")[2] if name.count("_") > 1 else ""
-            smallest = min(smallest, {"u8": 1, "i8": 1, "b8": 1, "u16": 2, "i16": 2, "b16": 2}.get(part, 4))
+_SMALL = {"u8": 1, "i8": 1, "b8": 1, "u16": 2, "i16": 2, "b16": 2, "b64": 8, "b96": 4, "b128": 16}
+_DWORDS = {"ubyte": 1, "sbyte": 1, "byte": 1, "ushort": 2, "sshort": 2, "short": 2, "dwordx2": 8, "dwordx4": 16}
+
+
+def _granule(code: list[Step], space: str, most: int) -> int:
+    """The size of the smallest access of the program to LDS ("shared") or to global memory, at most `most`."""
+    smallest = most
+    for step in code:
+        parts = step.ins.name.split("_")
+        if parts[0] == "ds":
+            if space == "shared" and "permute" not in parts[1] and parts[1] != "swizzle":
+                size = 4 if "2" in parts[1] else _SMALL.get(parts[2] if len(parts) > 2 else "", 4)
+                smallest = min(smallest, size)
+        elif parts[0] in ("buffer", "global", "flat") and len(parts) > 2:
+            dma = "lds" in parts or "lds" in step.ins.mods
+            if space == "global" or dma:
+                sizes = [_DWORDS[part] for part in parts if part in _DWORDS]
+                smallest = min([smallest, *(sizes or [4])])
     return smallest
 
 

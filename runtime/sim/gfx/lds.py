@@ -107,7 +107,7 @@ def read_instruction(
     finish = None
     if m.race is not None:
         overs = [m.race.read(sel, place, elem * count, lanes) for place in places]
-        finish = _all(overs)
+        finish = all_of(overs)
     waves = m.wave[sel]
 
     def land(done: Array) -> None:
@@ -122,7 +122,9 @@ def read_instruction(
     m.queue.issue(sel, DS, land, tuple(VECTOR + row for row in rows), m.lanes(sel), finish, what)
 
 
-def _all(overs: list[Land]) -> Land:
+def all_of(overs: list[Land]) -> Land:
+    """Calls all of these."""
+
     def finish(done: Array) -> None:
         for over in overs:
             over(done)
@@ -249,7 +251,7 @@ def _write_instruction(m: Machine, sel: Sel, pieces: list[tuple[Array, Array]]) 
     places = [locate(m, sel, address, size, lanes, "write") for address, _ in pieces]
     finish = None
     if m.race is not None:
-        finish = _all([m.race.write(sel, place, size, lanes, LDS_UNIT) for place in places])
+        finish = all_of([m.race.write(sel, place, size, lanes, LDS_UNIT) for place in places])
 
     def land(done: Array) -> None:
         for place, (_, values) in zip(places, pieces, strict=True):

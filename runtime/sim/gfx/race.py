@@ -15,13 +15,13 @@ Atomic operations do not conflict with each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..report import Finding
 from ..scalars import Array, Sel
+from .granules import Granules, Over
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -31,12 +31,17 @@ LDS_UNIT, DMA = 0, 1
 _HAZARDS = {"RAW": ("read", "write"), "WAW": ("write", "write"), "WAR": ("write", "read")}
 
 
-class LdsRaces:
+class LdsRaces(Granules):
     """The LDS of one batch. `granule` is the size of the smallest access of the program."""
 
+    names = (
+        *("written", "writer", "writer_mark", "writer_site", "writer_agent", "writer_ticket", "atomic"),
+        *("reader_mark", "reader_site", "reader_ticket"),
+    )
+
     def __init__(self, machine: Machine, granule: int) -> None:
+        super().__init__(granule)
         self.machine = machine
-        self.granule = granule
         count = machine.lds_stride * machine.groups // granule
         self.written = np.zeros(count, bool)
         self.writer = np.zeros(count, np.int32)  # wave + 1
@@ -49,51 +54,36 @@ class LdsRaces:
         self.reader_mark = np.zeros(shape, np.int32)
         self.reader_site = np.zeros(shape, np.int32)
         self.reader_ticket = np.zeros(shape, np.int32)
-        self.tickets = 0
-
-    def spread(self, sel: Sel, where: Array, size: int, lanes: Array | None) -> tuple[Array, Array, Array]:
-        """(granules, waves, positions of the waves in `sel`) of accesses of `size` bytes at arena offsets."""
-        waves = self.machine.wave[sel]
-        place = np.broadcast_to(np.arange(len(waves))[:, None], where.shape)
-        if lanes is not None:
-            where, place = where[lanes], place[lanes]
-        pieces = max(size // self.granule, 1)
-        cells = (where.reshape(-1, 1) // self.granule + np.arange(pieces)).ravel()
-        place = np.repeat(place.ravel(), pieces)
-        return cells, waves[place], place
 
     # -- accesses ------------------------------------------------------------------------------------------------------
 
-    def read(self, sel: Sel, where: Array, size: int, lanes: Array | None) -> Callable[[Array], None]:
+    def read(self, sel: Sel, where: Array, size: int, lanes: Array | None) -> Over:
         """Waves read; returns what to call, with positions, when they have waited for it."""
         cells, waves, place = self.spread(sel, where, size, lanes)
         self._check_written(cells, waves)
         self._check_writer("RAW", cells, waves, LDS_UNIT, atomic=False)
-        ticket = self._ticket()
+        ticket, granule = self.ticket(), self.granule
         local = waves % self.machine.per_group
         self.reader_mark[cells, local] = PENDING
         self.reader_site[cells, local] = self.machine.site
         self.reader_ticket[cells, local] = ticket
 
         def over(done: Array) -> None:
-            mine, at, who = _part(done, place, cells, waves)
+            at, who = self.part(done, place, cells, waves, granule)
             column = who % self.machine.per_group
             still = self.reader_ticket[at, column] == ticket
             self.reader_mark[at[still], column[still]] = self.machine.passed[who[still]] + 1
-            del mine
 
         return over
 
-    def write(
-        self, sel: Sel, where: Array, size: int, lanes: Array | None, agent: int, atomic: bool = False
-    ) -> Callable[[Array], None]:
+    def write(self, sel: Sel, where: Array, size: int, lanes: Array | None, agent: int, atomic: bool = False) -> Over:
         """Waves write, or (`atomic`) read and write in one step."""
         cells, waves, place = self.spread(sel, where, size, lanes)
         if atomic:
             self._check_written(cells, waves)
         self._check_writer("WAW", cells, waves, agent, atomic)
         self._check_readers(cells, waves, agent, atomic)
-        ticket = self._ticket()
+        ticket, granule = self.ticket(), self.granule
         self.reader_mark[cells] = 0
         self.writer[cells] = waves + 1
         self.writer_mark[cells] = PENDING
@@ -110,15 +100,11 @@ class LdsRaces:
             self._check_once(cells, waves)
 
         def over(done: Array) -> None:
-            _, at, who = _part(done, place, cells, waves)
+            at, who = self.part(done, place, cells, waves, granule)
             still = self.writer_ticket[at] == ticket
             self.writer_mark[at[still]] = self.machine.passed[who[still]] + 1
 
         return over
-
-    def _ticket(self) -> int:
-        self.tickets += 1
-        return self.tickets
 
     # -- checks --------------------------------------------------------------------------------------------------------
 
@@ -198,11 +184,3 @@ class LdsRaces:
         )
         accesses = m.access(later, m.site, wave), m.access(earlier, site, other)
         m.find(Finding(kind, message, *accesses, hazard, "shared", None, (offset, offset + self.granule)))
-
-
-def _part(done: Array, place: Array, cells: Array, waves: Array) -> tuple[Array | None, Array, Array]:
-    """The accesses of the waves at these positions."""
-    if len(place) and len(done) == int(place[-1]) + 1:
-        return None, cells, waves
-    mine = np.isin(place, done)
-    return mine, cells[mine], waves[mine]

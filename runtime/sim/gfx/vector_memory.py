@@ -17,7 +17,7 @@ import numpy as np
 from ..report import Finding
 from ..scalars import Array, Sel
 from .decode import VECTOR, Decoder
-from .lds import consume, gather, locate, merge_half, poison, widen
+from .lds import all_of, consume, gather, locate, merge_half, poison, widen
 from .memory import GLOBAL_BASE, load, store
 from .queue import VM
 from .race import DMA
@@ -190,13 +190,16 @@ def fetch(m: Machine, where: Array, lanes: Array | None, valid: Array | None, sh
 def _load(d: Decoder, target: Operand, address: Address, shape: Shape) -> Handler:
     rows = d.result_words(target, max(shape.size // 4, 1))
     codes = tuple(VECTOR + row for row in rows)
+    strong = d.flag("sc1")
 
     def run(m: Machine, sel: Sel) -> None:
         places, valid = address(m, sel)
         where = check_bounds(m, sel, places, valid, shape, "read")
-        if m.global_race is not None:
-            m.global_race.read(sel, where, shape.size, m.mask if valid is None else m.lanes(sel) & valid.all(axis=2))
         waves, lanes = m.wave[sel], m.mask
+        finish = None
+        if m.global_race is not None:
+            touched = lanes if valid is None else m.lanes(sel) & valid.all(axis=2)
+            finish = m.global_race.read(sel, where, shape.size, touched, strong)
         held = m.v[rows[0], sel].copy() if shape.half else None
         poison(m, rows, sel)
 
@@ -218,7 +221,7 @@ def _load(d: Decoder, target: Operand, address: Address, shape: Shape) -> Handle
                     now[part] = word
                     m.v[row, waves[done]] = now
 
-        m.queue.issue(sel, VM, land, codes, m.lanes(sel))
+        m.queue.issue(sel, VM, land, codes, m.lanes(sel), finish)
 
     return run
 
@@ -226,6 +229,7 @@ def _load(d: Decoder, target: Operand, address: Address, shape: Shape) -> Handle
 def _store(d: Decoder, data: Operand, address: Address, shape: Shape) -> Handler:
     rows = d.words(data, max(shape.size // 4, 1))
     shift = np.uint32(16 if shape.half else 0)
+    strong = d.flag("sc1")
 
     def run(m: Machine, sel: Sel) -> None:
         consume(m, sel, rows)
@@ -238,7 +242,7 @@ def _store(d: Decoder, data: Operand, address: Address, shape: Shape) -> Handler
         finish = None
         if m.global_race is not None:
             touched = lanes if valid is None else m.lanes(sel) & valid.all(axis=2)
-            finish = m.global_race.write(sel, where, shape.size, touched)
+            finish = m.global_race.write(sel, where, shape.size, touched, strong)
 
         def land(done: Array) -> None:
             part = slice(None) if lanes is None else lanes[done]
@@ -271,9 +275,12 @@ def _dma(d: Decoder, address: Address, shape: Shape) -> Handler:
         target = m.s[M0, sel].astype(np.int64)[:, None] + offset + np.arange(64) * unit
         lanes = m.mask
         into = locate(m, sel, target, unit, lanes, "write")
+        overs = []
         if m.global_race is not None:
-            m.global_race.read(sel, where, shape.size, lanes if valid is None else m.lanes(sel) & valid.all(axis=2))
-        finish = None if m.race is None else m.race.write(sel, into, unit, lanes, DMA)
+            touched = lanes if valid is None else m.lanes(sel) & valid.all(axis=2)
+            overs.append(m.global_race.read(sel, where, shape.size, touched))
+        if m.race is not None:
+            overs.append(m.race.write(sel, into, unit, lanes, DMA))
 
         def land(done: Array) -> None:
             part = None if lanes is None else lanes[done]
@@ -283,7 +290,7 @@ def _dma(d: Decoder, address: Address, shape: Shape) -> Handler:
             flat = into[done].ravel() if part is None else into[done][part]
             store(m.lds, flat, values)
 
-        m.queue.issue(sel, VM, land, finish=finish, what="LDS-DMA")
+        m.queue.issue(sel, VM, land, finish=all_of(overs), what="LDS-DMA")
 
     return run
 
@@ -328,11 +335,16 @@ def _buffer_store(ins: Instruction, d: Decoder) -> Handler:
 
 @instruction("buffer_wbl2", "buffer_inv", "buffer_wbinvl1", "buffer_wbinvl1_vol")
 def _cache(ins: Instruction, d: Decoder) -> Handler:
-    """Caches are not modelled; a write-back counts in vmcnt like a store."""
+    """Caches are not modelled; a write-back counts in vmcnt like a store. An invalidation acquires."""
     if ins.name == "buffer_wbl2":
 
         def write_back(m: Machine, sel: Sel) -> None:
             m.queue.issue(sel, VM, None, what="write-back")
 
         return write_back
-    return lambda m, sel: None
+
+    def invalidate(m: Machine, sel: Sel) -> None:
+        if m.global_race is not None:
+            m.global_race.acquire(sel)
+
+    return invalidate

@@ -1,0 +1,71 @@
+"""Memory in granules for the race models: accesses to cells, and a granule that becomes smaller when it must.
+
+A granule begins as the size of the program's smallest access. An access that is not a multiple of it in place or size
+splits all granules, and everything recorded of them, into the size that fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..scalars import Array, Sel
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+Over = Callable[[Array], None]
+
+
+class Granules:
+    """Base of the race models. `names` are the attributes that hold an array with a row for each granule."""
+
+    machine: Machine
+    names: tuple[str, ...] = ()
+
+    def __init__(self, granule: int) -> None:
+        self.granule = granule
+        self.tickets = 0
+
+    def spread(self, sel: Sel, where: Array, size: int, lanes: Array | None) -> tuple[Array, Array, Array]:
+        """(cells, waves, positions of the waves in `sel`) of accesses of `size` bytes at arena offsets [waves, 64]."""
+        waves = self.machine.wave[sel]
+        place = np.broadcast_to(np.arange(len(waves))[:, None], where.shape)
+        if lanes is not None:
+            where, place = where[lanes], place[lanes]
+        flat, place = where.reshape(-1), place.reshape(-1)
+        if len(flat):
+            bits = int(np.bitwise_or.reduce(flat)) | size | self.granule
+            if bits & -bits < self.granule:
+                self.split(bits & -bits)
+        pieces = size // self.granule
+        cells = flat // self.granule
+        if pieces > 1:
+            cells = (cells[:, None] + np.arange(pieces)).ravel()
+            place = np.repeat(place, pieces)
+        return cells, waves[place], place
+
+    def split(self, granule: int) -> None:
+        """Make the granule smaller."""
+        factor = self.granule // granule
+        for name in self.names:
+            setattr(self, name, np.repeat(getattr(self, name), factor, axis=0))
+        self.granule = granule
+
+    def part(self, done: Array, place: Array, cells: Array, waves: Array, granule: int) -> tuple[Array, Array]:
+        """The cells (of size `granule` then) and waves of the accesses at these positions, as cells of now."""
+        if not (len(place) and len(done) == int(place[-1]) + 1):
+            mine = np.isin(place, done)
+            cells, waves = cells[mine], waves[mine]
+        if granule != self.granule:
+            factor = granule // self.granule
+            cells = (cells[:, None] * factor + np.arange(factor)).ravel()
+            waves = np.repeat(waves, factor)
+        return cells, waves
+
+    def ticket(self) -> int:
+        """A number for an access."""
+        self.tickets += 1
+        return self.tickets

@@ -21,6 +21,7 @@ from minitile.ir.ops import arith, by_hand, control
 from minitile.ir.types import bool_
 from minitile.language.context import Trace
 from minitile.language.memory import Memory
+from minitile.language.parting import parted
 from minitile.language.scalars import Expr, convert, entry_dtype, is_scalar, operand_value, truth, unify
 from minitile.language.source import FunctionNode, assigned_names, builtin_values
 
@@ -268,9 +269,12 @@ class Expressions:
         self, condition: Value, blocks: tuple[Block, Block], pairs: tuple[tuple[Value, Value], ...]
     ) -> list[Value]:
         """The two sides of a branch and what each yields: selects when both are pure arithmetic, else an `if`. Where
-        the condition is one of roles, so is the branch."""
+        the condition is one of roles, so is the branch; one on the thread's index that parts warpgroups is, if there
+        are operations inside that threads do together."""
         b = self.trace.b
         role = condition.op if isinstance(condition.op, by_hand.InGroups) else None
+        if role is None and any(op.uniform for block in blocks for op in block.walk()):
+            role = self.parting(condition)
         if role is None and all(is_speculative(block) for block in blocks):
             for block in blocks:
                 b.block.ops.extend(block.ops)
@@ -280,9 +284,17 @@ class Expressions:
                 b.emit(control.Yield(tuple(p[side] for p in pairs)))
         if role is not None:
             then, orelse = blocks
-            op = by_hand.WarpGroups(condition, first=role.first, count=role.count, then=then, orelse=orelse)
+            op = by_hand.WarpGroups(role.result, first=role.first, count=role.count, then=then, orelse=orelse)
             return list(b.emit(op).results)
         return list(b.emit(control.If(condition, then=blocks[0], orelse=blocks[1])).results)
+
+    def parting(self, condition: Value) -> by_hand.InGroups | None:
+        """The warpgroups for which a condition on the thread's index holds, if it holds for whole ones."""
+        launch = self.trace.launch
+        part = None if launch is None else parted(condition, launch.threads)
+        if part is None:
+            return None
+        return self.trace.b.emit(by_hand.InGroups(*part))
 
     # Displays ----------------------------------------------------------------------------------------------------
 

@@ -52,7 +52,36 @@ def split_roles(kernel: Kernel, context: PassContext) -> None:
     _hoist_storage(launch.body)
     launch.body.ops.sort(key=lambda op: not isinstance(op, by_hand.Barriers))
     groups = frozenset(range(max(1, launch.threads // by_hand.GROUP)))
+    _exact(launch.body, groups)
     _split(launch.body, groups)
+
+
+def _exact(block: Block, groups: Groups) -> None:
+    """Each branch between roles names exactly those of the warpgroups at hand that take it; one that all of them take,
+    or none, is none."""
+    old, block.ops = block.ops, []
+    names: dict[Value, Value] = {}
+    for op in old:
+        _rename(op, names)
+        if not isinstance(op, by_hand.WarpGroups):
+            for region in op.regions:
+                _exact(region, groups)
+            block.ops.append(op)
+            continue
+        sides = _side(op, groups)
+        for region, side in zip(op.regions, sides, strict=True):
+            _exact(region, side or groups)
+        if all(sides):
+            if min(sides[0]) != op.first or len(sides[0]) != op.count:
+                op.first, op.count = min(sides[0]), len(sides[0])
+                inside = by_hand.InGroups(op.first, op.count)
+                op.condition = inside.result
+                block.ops.append(inside)
+            block.ops.append(op)
+            continue
+        taken = op.then if sides[0] else op.orelse
+        names.update(zip(op.results, taken.yielded, strict=True))
+        block.ops += [inner for inner in taken.ops if not inner.terminator]
 
 
 # Names in the language of what needs sm_90a, and of what needs NVIDIA's threads.
@@ -77,7 +106,11 @@ _THREADS: dict[type[Op], str] = {
 def _check_target(op: Op, context: PassContext) -> None:
     target = context.target
     if type(op) in _HOPPER and not target.has("wgmma"):
-        raise TargetError(f"{target} has no {_HOPPER[type(op)]}", op.loc, "roles and barriers by hand are for sm_90a")
+        raise TargetError(
+            f"{target} has no {_HOPPER[type(op)]}",
+            op.loc,
+            "roles (tile operations under conditions on the thread's index, too) and barriers by hand are for sm_90a",
+        )
     if type(op) in _THREADS and target.vendor != "nvidia":
         raise TargetError(f"{_THREADS[type(op)]} is not there for {target} yet", op.loc, "NVIDIA's targets have it")
 

@@ -172,6 +172,43 @@ def test_carried_scalars(n, schedule):
     assert np.array_equal(x, sum((k * 128 + 255 - np.arange(128) for k in range(n)), np.zeros(128, int)))
 
 
+@mt.kernel
+def by_condition(X: T.Tensor((384,), T.float32), Y: T.Tensor((3, 128), T.float32)):
+    """Conditions on the thread's index, with operations of whole warpgroups inside, are roles."""
+    with T.Kernel(1, threads=384):
+        tx = T.get_thread_binding()
+        row = T.alloc_fragment((128,), T.float32)
+        most = T.alloc_fragment((1,), T.float32)
+        scale = T.float32(1)
+        if tx < 128:
+            T.copy(X[0:128], row)
+            T.reduce_max(row, most)
+            for i in T.Parallel(128):
+                Y[0, i] = most[0] - row[i]
+            scale = T.float32(2)
+        elif tx < 256:
+            other = T.alloc_fragment((128,), T.float32)
+            T.copy(X[128:256], other)
+            for i in T.Parallel(128):
+                Y[1, i] = other[i] * 3
+        elif T.get_warp_group_idx() == 2:
+            for i in T.Parallel(128):
+                Y[2, i] = X[256 + i]
+        if tx < 64:
+            Y[2, tx] = scale
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "random"])
+def test_conditions_are_roles(schedule):
+    x = np.random.default_rng(0).standard_normal(384).astype(np.float32)
+    y = np.zeros((3, 128), np.float32)
+    run(by_condition, x, y, schedule=schedule)
+    exact = np.stack([x[:128].max() - x[:128], 3 * x[128:256], x[256:]])
+    exact[2, :64] = 2  # behind the roles, where all threads meet first
+    assert np.array_equal(y, exact)
+    assert str(by_condition.trace()).count("warp_groups") == 3
+
+
 def lost(arrives):
     @mt.kernel
     def lost_arrival(A: T.Tensor((64, 256), T.float16), C: T.Tensor((64, 256), T.float16)):

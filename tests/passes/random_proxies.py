@@ -1,8 +1,8 @@
 """Random kernels of thread IR that mix generic and asynchronous accesses to a few shared buffers.
 
-128 threads; each buffer is 2048 bytes, 16 for each thread. The scalar parameter %n decides branches and trip counts,
-each by bits of its own, so that paths are independent. A load by TMA completes on a barrier word of its own in every
-iteration: all wait for phase 0.
+128 threads; each version of a buffer is 2048 bytes, 16 for each thread; in a loop, its index says which version. The
+scalar parameter %n decides branches and trip counts, each by bits of its own, so that paths are independent. A load
+by TMA completes on a barrier word of its own in every iteration: all wait for phase 0.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ _HEAD = """
   %lead = cmp %tid, 0 {predicate = "eq"}
   %byte = mul %tid, 16
   %wide = cast %byte {to = i64}
+  %nothing = mul %n, 0
   %v = pick 1.0 {indices = (0 * 4,)}
   %out = global_address %O
   %to = add %out, %wide
@@ -28,8 +29,8 @@ _HEAD = """
 class Writer:
     """`bits`: how many of %n's are taken; `loops`: the indices of those around."""
 
-    def __init__(self, random: Random, buffers: int) -> None:
-        self.random = random
+    def __init__(self, random: Random, buffers: int, versions: int = 1) -> None:
+        self.random, self.versions = random, versions
         self.names = [f"S{i}" for i in range(buffers)]
         self.lines: list[str] = []
         self.head: list[str] = []
@@ -45,56 +46,77 @@ class Writer:
         self.count += 1
         return self.count
 
-    def any(self) -> str:
-        return self.random.choice(self.names)
+    def any(self) -> tuple[str, str]:
+        """A buffer, and what the names of its addresses begin with."""
+        s = self.random.choice(self.names)
+        return s, self.version(s) if self.versions > 1 else s
+
+    def version(self, s: str) -> str:
+        """The addresses of a version, and its number as a value of that name."""
+        k, ahead = self.fresh(), self.random.randrange(self.versions)
+        at = f"{s}v{k}"
+        if self.loops and self.random.random() < 0.9:
+            self.put(f"%ahead{k} = add {self.loops[-1]}, {ahead}")
+            self.put(f"%{at}_slot = floormod %ahead{k}, {self.versions}")
+        else:
+            self.put(f"%{at}_slot = add %nothing, {ahead}")
+        self.put(f"%{at}_by = mul %{at}_slot, 2048")
+        self.put(f"%{at}_s = add %{s}_s, %{at}_by")
+        self.lines += _addresses(at)
+        return at
+
+    def slot(self, at: str, name: str = "slot") -> str:
+        return f", {name} = %{at}_slot" if self.versions > 1 else ""
 
     # Accesses --------------------------------------------------------------------------------------------------------
 
     def store(self) -> None:
-        s = self.any()
-        self.put(f'store_mem %{s}_mine, %v, %{s} {{space = "shared", width = 4, {_AT}}}')
+        s, at = self.any()
+        self.put(f'store_mem %{at}_mine, %v, %{s}{self.slot(at)} {{space = "shared", width = 4, {_AT}}}')
 
     def load(self) -> None:
-        s, k = self.any(), self.fresh()
+        (s, at), k = self.any(), self.fresh()
         whose = self.random.choice(["mine", "other"])
-        self.put(f'%x{k} = load_mem %{s}_{whose}, %{s} {{space = "shared", dtype = f32, count = 4, width = 4, {_AT}}}')
+        how = f'{{space = "shared", dtype = f32, count = 4, width = 4, {_AT}}}'
+        self.put(f"%x{k} = load_mem %{at}_{whose}, %{s}{self.slot(at)} {how}")
         self.put(f"%y{k} = pick %x{k} {{indices = (0,)}}")
         self.put(f'atomic_mem %to, %y{k}, %O {{space = "global", kind = "add", returns = false, {_AT}}}')
 
     def one_stores(self) -> None:
-        s = self.any()
+        s, at = self.any()
         self.put("if %lead then {")
-        self.put(f'store_mem %{s}_mine, %v, %{s} {{space = "shared", width = 4, {_AT}}}')
+        self.put(f'store_mem %{at}_mine, %v, %{s}{self.slot(at)} {{space = "shared", width = 4, {_AT}}}')
         self.put("} orelse {\n}")
 
     def cp_async(self) -> None:
-        s, k = self.any(), self.fresh()
+        (s, at), k = self.any(), self.fresh()
         of = "dst_of = (0,), dst_offsets = (0,), src_of = (0,), src_offsets = (0,)"
-        self.put(f"%copy{k} = cp_async %{s}_mine, %from, %{s}, %I {{bytes = 16, {of}}}")
+        self.put(f"%copy{k} = cp_async %{at}_mine, %from, %{s}{self.slot(at, 'dst_slot')}, %I {{bytes = 16, {of}}}")
         self.put(f"%group{k} = join %copy{k}")
         self.put(f"wait %group{k}")
 
     def wgmma(self) -> None:
-        s, k = self.any(), self.fresh()
+        (s, at), k = self.any(), self.fresh()
         what = "dtypes = (bf16, bf16), into = f32, n = 8, k = 16, a_offsets = (0,), b_offsets = (0,)"
-        self.put(f"%c{k}, %m{k} = wgmma %{s}_d, %{s}_d, [%{s}] {{{what}}}")
+        self.put(f"%c{k}, %m{k} = wgmma %{at}_d, %{at}_d, [%{s}] {{{what}}}")
         self.put(f"%r{k} = await %c{k}, %m{k}")
 
     def tma_load(self, predicate: str = "%lead") -> str:
         """Issues it; the address of the word to wait at."""
-        s, word = self.any(), self.word()
+        (s, at), word = self.any(), self.word()
         self.put(f"mbarrier_expect {word}, %ring, predicate = {predicate} {{bytes = 2048}}")
+        slot = f"%{at}_slot" if self.versions > 1 else "0"
         more = f'%ring, tensor = %A, predicate = {predicate} {{map = "A_map"}}'
-        self.put(f"tma_load %{s}_s, {word}, [0, 0], %{s}, 0, {more}")
+        self.put(f"tma_load %{at}_s, {word}, [0, 0], %{s}, {slot}, {more}")
         return word
 
     def load_and_wait(self) -> None:
         self.put(f"mbarrier_wait {self.tma_load()}, %ring, 0")
 
     def tma_store(self, predicate: str = "%lead", finish: bool = False) -> None:
-        s, k = self.any(), self.fresh()
+        (s, at), k = self.any(), self.fresh()
         more = f'predicate = {predicate} {{map = "C_map"}}'
-        self.put(f"%put{k} = tma_store %{s}_s, [0, 0], %{s}, %C, {more}")
+        self.put(f"%put{k} = tma_store %{at}_s, [0, 0], %{s}, %C{self.slot(at)}, {more}")
         if finish or self.random.random() < 0.7:
             self.put(f"%done{k} = join %put{k}")
             self.put(f"wait %done{k}")
@@ -219,10 +241,9 @@ class Writer:
         tensors = "%A: tensor<16x32xf32>, %C: tensor<16x32xf32>, %I: tensor<512xf32>, %O: tensor<512xf32>"
         lines = [f"thread kernel @k({tensors}, %n: i32) attrs {{threads = 128, tensor_maps = {maps}{attrs}}} {{", _HEAD]
         for s in self.names:
-            lines += [f"%{s} = alloc {{type_ = shared<16x32xf32>}}", f"%{s}_s = buffer_address %{s}"]
-            lines += [f"%{s}_mine = add %{s}_s, %byte", f"%{s}_other = xor %{s}_mine, 1008"]
-            lines += [f"%{s}_low = and %{s}_s, 262143", f"%{s}_high = shr %{s}_low, 4"]
-            lines += [f"%{s}_wide = cast %{s}_high {{to = i64}}", f"%{s}_d = or %{s}_wide, {_DESCRIPTOR}:i64"]
+            versions = f"{self.versions} versions x " if self.versions > 1 else ""
+            lines += [f"%{s} = alloc {{type_ = shared<{versions}16x32xf32>}}", f"%{s}_s = buffer_address %{s}"]
+            lines += _addresses(s)
         lines += [f"%ring = alloc {{type_ = shared<{max(1, len(self.counts))}xu64>}}", "%bars = buffer_address %ring"]
         lines += ["if %lead then {"]
         for number, count in enumerate(self.counts):
@@ -231,10 +252,31 @@ class Writer:
         return "\n".join(lines)
 
 
+def _addresses(at: str) -> list[str]:
+    """This thread's place, another one's, and the descriptor, of what begins at `at`_s."""
+    return [
+        f"%{at}_mine = add %{at}_s, %byte",
+        f"%{at}_other = xor %{at}_mine, 1008",
+        f"%{at}_low = and %{at}_s, 262143",
+        f"%{at}_high = shr %{at}_low, 4",
+        f"%{at}_wide = cast %{at}_high {{to = i64}}",
+        f"%{at}_d = or %{at}_wide, {_DESCRIPTOR}:i64",
+    ]
+
+
 def plain(seed: int, buffers: int = 2) -> tuple[str, int]:
     """A kernel whose threads all do the same, and how many bits of %n it looks at."""
     writer = Writer(Random(seed), buffers)
     while len(writer.lines) < 30:
+        writer.statement(2)
+    return writer.text(), writer.bits
+
+
+def versioned(seed: int) -> tuple[str, int]:
+    """As `plain`, with buffers of two or three versions."""
+    random = Random(seed)
+    writer = Writer(random, 1, random.choice([2, 3]))
+    while len(writer.lines) < 80:
         writer.statement(2)
     return writer.text(), writer.bits
 

@@ -87,6 +87,8 @@ class GlobalRaces:
         where = granules[np.r_[True, granules[1:] != granules[:-1]]]
         threads = np.full(len(where), thread)
         self._check_fences("WAW" if writes else "RAW", thread, where, site)
+        if writes:
+            self._check_readers(thread, where, site)
         if not writes:
             self.read(threads, where, site, False)
         elif atomic:
@@ -117,6 +119,37 @@ class GlobalRaces:
             cure = "fence.proxy.async.global by the writing thread, behind its write, before the barrier"
             other_site = int(self.writers.site[bad])
             self._report(hazard, message, thread, bad, site, other, other_site, "missing_proxy_fence", cure)
+
+    def _check_readers(self, thread: int, where: Array, site: int) -> None:
+        """Generic reads by threads of the own CTA, before a bulk copy writes, need a proxy fence of each as well."""
+        knowledge, padded = self.clocks.knowledge, self.clocks.padded
+        assert knowledge is not None
+        records, mine = self.readers, (thread + self.base) // padded + 1
+        base = thread // padded * padded
+        local = records.thread[where] - 1 - self.base - base
+        single = (records.cta[where] == 0) & (local >= 0) & (local < padded) & (records.thread[where] != 0)
+        near = np.flatnonzero((single | (records.cta[where] == mine)) & ~self.bulky[records.site[where]])
+        if not len(near):
+            return
+        fenced = knowledge.matrix[thread, GLOBAL * padded : (GLOBAL + 1) * padded]
+        live = self.machine.live[base : base + padded]
+        slowest = np.where(live | (fenced > 0), fenced, np.int64(1 << 60)).reshape(-1, 32).min(axis=1)
+        for index in near:
+            place = int(where[index])
+            stamp, warps = records.stamp[place], int(records.warps[place])
+            if single[index]:
+                late = stamp >= fenced[local[index]]
+                one = np.array([thread])
+                known = bool(self._ordered(one, one * 0 + int(records.thread[place]) - 1, one * 0 + stamp)[0])
+            else:
+                late = any(stamp >= slowest[warp] for warp in range(len(slowest)) if warps >> warp & 1)
+                known = self._knows_crowd(thread, 1, records, place)
+            if late and known:
+                message = "a bulk copy overwrites global memory that a thread has read"
+                cure = "fence.proxy.async.global by the reading thread, behind its read, before the barrier"
+                other, other_site = int(records.thread[place]) - 1, int(records.site[place])
+                self._report("WAR", message, thread, place, site, other, other_site, "missing_proxy_fence", cure)
+                return
 
     # -- checks ---------------------------------------------------------------------------------------------------
 

@@ -200,6 +200,22 @@ PAIRS: dict[str, tuple[str, str, str, str | None]] = {
         "missing_proxy_fence",
         "RAW",
     ),
+    "global memory: a store over what threads have read": (
+        STS + FENCE + LDG + BAR + "@lead cp.async.bulk.global.shared::cta.bulk_group [a0], [s], x3;\n"
+        "@lead cp.async.bulk.commit_group;\n" + DONE,
+        STS + LDG + "fence.proxy.async;\n" + BAR + "@lead cp.async.bulk.global.shared::cta.bulk_group [a0], [s], x3;\n"
+        "@lead cp.async.bulk.commit_group;\n" + DONE,
+        "missing_proxy_fence",
+        "WAR",
+    ),
+    "global memory: a store over what threads still read": (
+        STS + LDG + FENCE + BAR + LDG + "fence.proxy.async;\n"
+        "@lead cp.async.bulk.global.shared::cta.bulk_group [a0], [s], x3;\n@lead cp.async.bulk.commit_group;\n" + DONE,
+        STS + LDG + "fence.proxy.async;\n" + BAR + "@lead cp.async.bulk.global.shared::cta.bulk_group [a0], [s], x3;\n"
+        "@lead cp.async.bulk.commit_group;\n" + DONE,
+        "missing_barrier",
+        "WAR",
+    ),
     "global memory: a load of what threads write": (
         INIT + STG + "fence.proxy.async.global;\n" + BULK + WAIT,
         INIT + STG + "fence.proxy.async.global;\n" + BAR + BULK + WAIT,

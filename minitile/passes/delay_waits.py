@@ -13,8 +13,7 @@
 Lowering awaits each copy at once. A wait with `reads` is needed before anything writes the bytes that the copy reads
 (those of another buffer in the same place, too); one without also before anything touches the tensor that it writes,
 before threads meet or fence, and before an atomic operation: others may be told then that the tensor is ready. An
-arrival at a barrier tells another role; it matters where that one touches what the copy does, and always where the
-program has placed the barrier itself.
+arrival at a barrier tells another role; it matters where that one touches what the copy does.
 
 Waits stay in their block, except that what a loop's body has left over is carried into its next round:
 
@@ -48,12 +47,13 @@ def delay_waits(kernel: Kernel, context: PassContext) -> None:
 
 class _Walk:
     """`tokens`: what each token's copies touch, in the order in which tokens were made; `others`: the operations of the
-    other roles at a place."""
+    other roles at a place, of all of them outside of roles; `around`: the branches by role that enclose the place."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.facts = Facts(kernel)
-        self.by_hand = bool(kernel.attrs.get("by_hand"))
-        self.others: list[Op] = []
+        self.partings = [op for op in kernel.walk() if isinstance(op, roles.ByRole)]
+        self.around: list[Op] = []
+        self.others: list[Op] = list(self.partings)
         self.tokens: dict[Value, list[Touch]] = {}
         self.inside: dict[Op, list[Touch]] = {}
 
@@ -89,12 +89,17 @@ class _Walk:
 
     def regions(self, op: Op, behind: list[Op]) -> None:
         again = [op] if isinstance(op, control.While) else []
-        outer = self.others
+        outer = self.others, self.around
         for region in op.regions:
             if isinstance(op, roles.ByRole):
-                self.others = [*outer, *(inner for r in op.regions if r is not region for inner in r.ops)]
+                self.around = [*outer[1], op]
+                mine = {id(inner) for inner in region.walk()}
+                beside = [inner for r in op.regions if r is not region for inner in r.ops]
+                siblings = [other for other in outer[0] if other not in self.partings]
+                apart = [p for p in self.partings if p not in self.around and id(p) not in mine]
+                self.others = [*siblings, *beside, *apart]
             self.block(region, [*again, *behind])
-        self.others = outer
+        self.others, self.around = outer
 
     def at_end(self, waiting: list[tile.Wait], later: list[Op]) -> list[tile.Wait]:
         for wait in waiting:
@@ -143,18 +148,20 @@ class _Walk:
 
     def due(self, waiting: list[tile.Wait], op: Op) -> tuple[list[tile.Wait], list[tile.Wait]]:
         """The waits that must stand in front of an operation, and those that are left behind it. Of a wait for
-        everything the reads alone may be due."""
+        everything the reads alone may be due. What a wait that is due covers anyway, since groups complete in order, is
+        due as well: one barrier will do for all of it."""
+        made = {token: n for n, token in enumerate(self.tokens)}
+        all_of = max((made[w.token] for w in waiting if not w.reads and self.needs_all(w, op)), default=-1)
+        reads_of = max((made[w.token] for w in waiting if self.needs_reads(w, op)), default=-1)
         now: list[tile.Wait] = []
         left: list[tile.Wait] = []
         for wait in waiting:
-            if not wait.reads and self.needs_all(wait, op):
+            number = made[wait.token]
+            if number <= all_of or (wait.reads and number <= reads_of):
                 now.append(wait)
-            elif not self.needs_reads(wait, op):
-                left.append(wait)
-            elif wait.reads:
-                now.append(wait)
-            else:
-                left.append(wait)
+                continue
+            left.append(wait)
+            if number <= reads_of:
                 now.append(self.like(wait, wait.token))
                 now[-1].reads = True
         return now, left
@@ -190,7 +197,7 @@ class _Walk:
     def passes_on(self, mine: list[Touch], op: Op) -> bool:
         """Whether another role may go on by the operation to what must wait."""
         releases = any(sync.releases for inner in _walk(op) for sync in inner.syncs())
-        return releases and (self.by_hand or any(self.meets(mine, other) for other in self.others))
+        return releases and any(self.meets(mine, other) for other in self.others)
 
     def meets(self, mine: list[Touch], op: Op) -> bool:
         return any(conflict(a, b) for a in mine for b in self.touches(op))

@@ -10,14 +10,9 @@ stands in EXCEPTIONS with the reason.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
 import pytest
-
-from minitile.runtime.sim.deletions import redundant, runner
-from minitile.simulate import launch_of
+from deletions import nothing_misses
 
 from .mutation_cases import CASES, MANY, Case, compiled_case
 
@@ -61,21 +56,8 @@ EXCEPTIONS = [
 ]
 
 
-def nothing_misses(case: Case, target: str) -> tuple[list[str], int]:
-    compiled, values = compiled_case(case, target)
-    info = compiled.launch_info
-    grid, _ = launch_of(info, values)
-
-    def arguments() -> Sequence[Any]:
-        return launch_of(info, [v.copy() if isinstance(v, np.ndarray) else v for v in values])[1]
-
-    run = runner(info.entry, grid, info.block, arguments, cluster=info.cluster, dynamic_shared=info.dynamic_shared)
-    found, count = redundant(compiled.asm["ptx"], info.entry, run)
-    return [str(each) for each in found], count
-
-
 def check(name: str, case: Case, target: str) -> None:
-    found, count = nothing_misses(case, target)
+    found, count = nothing_misses(*compiled_case(case, target))
     assert count or name in ("vector_add", "softmax")  # where each warp has rows of its own
     for cases, targets, instruction, most, _ in EXCEPTIONS:
         if re.fullmatch(cases, name) and re.fullmatch(targets, target):

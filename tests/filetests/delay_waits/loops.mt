@@ -36,9 +36,9 @@ thread kernel @loops(%C: tensor<Mx64xbf16>, %D: tensor<64x64xbf16>, %n: i32) dim
     store_mem %s, 0.0:bf16, %S, slot = 0 {space = "shared", address_of = (0,), offsets = (0,)}
     wait %stored_1
     wait %stored
+    wait %stored_1 {reads = true}
     %a = tma_store %s, [0, %k], %S, %C, slot = 0 {map = "C_map"} : token<bulk>
     %ta = join %a : token<bulk>
-    wait %stored_1 {reads = true}
     store_mem %s, 0.0:bf16, %S, slot = 1 {space = "shared", address_of = (0,), offsets = (0,)}
     %b = tma_store %s, [0, %k], %S, %C, slot = 1 {map = "C_map"} : token<bulk>
     %tb = join %b : token<bulk>
@@ -52,6 +52,7 @@ thread kernel @loops(%C: tensor<Mx64xbf16>, %D: tensor<64x64xbf16>, %n: i32) dim
     yield %te
   }
   wait %4 {reads = true}
+  wait %2 {reads = true}
   wait %1 {reads = true}
   store_mem %s, 0.0:bf16, %S, slot = 0 {space = "shared", address_of = (0,), offsets = (0,)}
   wait %4 {reads = true}

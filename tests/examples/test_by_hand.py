@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from deletions import deletions
+from deletions import nothing_misses
 from support import poisoned, random
 
 import minitile as mt
@@ -341,21 +341,16 @@ def test_stores_without_a_wait_race():
 def test_deletions_are_missed(kernel):
     rng = np.random.default_rng(0)
     a, b = random(rng, (64, 160), np.float16), random(rng, (160, 64), np.float16)
-    exact = a.astype(np.float64) @ b.astype(np.float64)
     arrays = (a, b, poisoned((64, 64), np.float16))
-
-    def holds(arrays) -> bool:
-        return np.linalg.norm(arrays[2].astype(np.float64) - exact) <= 2e-3 * np.linalg.norm(exact)
-
-    tried, unmissed = deletions(kernel.compile(*arrays, target="sm_90a"), arrays, holds)
+    found, tried = nothing_misses(kernel.compile(*arrays, target="sm_90a"), arrays)
     assert tried >= 8
-    assert unmissed == []
+    assert found == []
 
 
 @pytest.mark.slow
 def test_deletions_around_stores_are_missed():
     a = random(np.random.default_rng(0), (64, 512), np.float16)
     compiled = stores_in_flight.compile(a, a.copy(), target="sm_90a")
-    tried, unmissed = deletions(compiled, (a, poisoned(a.shape, np.float16)), lambda x: np.array_equal(x[1], 2 * x[0]))
+    found, tried = nothing_misses(compiled, (a, poisoned(a.shape, np.float16)))
     assert tried >= 8
-    assert unmissed == []
+    assert found == []

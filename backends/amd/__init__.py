@@ -20,9 +20,12 @@ Addresses   A byte offset within an object: of a tensor i64, of shared memory i3
 Shared      One internal LDS global for each group of buffers whose bytes overlap (place_shared lets them share what
             is not needed at the same time). Buffers without overlap are objects of their own.
 Guards      A load under a predicate is a branch around the loads that share it, with zeros on the other way in.
-Barriers    fence release, s.barrier, fence acquire, both fences for LDS alone (metadata amdgpu-synchronize-as) unless
-            the kernel hands data on through global memory as well: then vmcnt is waited for, too. The bare s.barrier
-            waits for nothing.
+Barriers    s.waitcnt lgkmcnt(0) and s.barrier, which by itself waits for nothing, between two fences. Those are of the
+            thread alone, for LLVM's order of accesses, unless the kernel hands data on through global memory as well:
+            then they are of the workgroup, and vmcnt is waited for, too.
+Copies      LDS-DMA on gfx950 (dma.py), in an alias scope of its own that reads of its buffers are not in: else LLVM
+            would wait for all of it before each read. What is read has been waited for: s.waitcnt vmcnt(N), N the
+            number of copy instructions issued since (count_tokens).
 Shuffles    DPP for what stays in rows of 16 lanes, ds_swizzle within 32, else ds_bpermute.
 
 Sources: LLVM 22, "User Guide for AMDGPU Backend" (address spaces, attributes, memory model, metadata) and

@@ -26,7 +26,7 @@ from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import thread
 from minitile.ir.types import DType
 
-METADATA = ", !amdgpu.no.fine.grained.memory !2, !amdgpu.no.remote.memory !2, !amdgpu.ignore.denormal.mode !2"
+METADATA = ", !amdgpu.no.fine.grained.memory !1, !amdgpu.no.remote.memory !1, !amdgpu.ignore.denormal.mode !1"
 
 # kind: for signed integers, unsigned ones, floats; "" where there is none
 _ATOMICS = {

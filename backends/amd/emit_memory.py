@@ -21,6 +21,7 @@ from typing import Any
 from minitile.backends.amd.emitter import Emitter
 from minitile.backends.amd.llvm import SPACES, type_of, vector
 from minitile.ir.core import Op, Value
+from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops import thread, tile
 from minitile.ir.types import DType
 
@@ -86,10 +87,12 @@ def load(w: Emitter, op: thread.LoadMem) -> None:
     pointers = Pointers(w, op, op.space)
     zero = "zeroinitializer" if kind.startswith("<") else "0" if kind[0] == "i" else type_zero(dtype)
     parts = [zero] * count
+    # LDS-DMA under way goes to other versions; LLVM would wait for all of it before any read of the same object.
+    apart = ", !noalias !6" if op.mem in w.filled_by_dma else ""
     for predicate, numbers in groups(w, op.predicate, op.predicate_of, count):
 
         def read(numbers: list[int] = numbers) -> list[str]:
-            return [w.let(f"load {kind}, {pointers.of(n)}, align {aligned}", "l") for n in numbers]
+            return [w.let(f"load {kind}, {pointers.of(n)}, align {aligned}{apart}", "l") for n in numbers]
 
         found = read() if not predicate else guarded(w, predicate, read, kind, zero)
         for n, part in zip(numbers, found, strict=True):
@@ -167,6 +170,47 @@ def bytes_of_bools(w: Emitter, bits: Sequence[str]) -> str:
     return made
 
 
+_DESCRIPTOR = ["i16 0", "i64 2147483648", "i32 159744"]  # stride, bytes, raw 32-bit data
+OUTSIDE = "-2147483648"  # as an unsigned offset, beyond all of the descriptor's bytes
+
+
+def copy_by_dma(w: Emitter, op: thread.CpAsync) -> None:
+    """LDS-DMA: a lane outside the bounds asks for what the descriptor does not have, and writes zeros."""
+    if not op.wave or op.base is None:
+        raise InternalError(f"an asynchronous copy that {w.target} does not have", op.loc)
+    base = w.let(f"getelementptr i8, ptr addrspace(1) {w.symbols[op.src_mem]}, i64 {w.element(op.base)}", "base")
+    arguments = [("ptr addrspace(1)", base), *(tuple(x.split()) for x in _DESCRIPTOR)]
+    rsrc = w.call("llvm.amdgcn.make.buffer.rsrc.p8.p1", "ptr addrspace(8)", arguments, "rsrc")
+    to, object_ = w.element(op.dst), w.symbols[op.dst_mem]
+    sources = w.parts(op.src)
+    count = len(op.dst_of)
+    holds = [w.parts(v) if v is not None else [] for v in (op.predicate, op.enable)]
+    numbers = (op.predicate_of, op.enable_of)
+    for n in range(count):
+        place = w.let(f"getelementptr i8, ptr addrspace(3) {object_}, i32 {to}", "p")
+        if op.dst_offsets[n]:
+            place = w.let(f"getelementptr i8, ptr addrspace(3) {place}, i32 {op.dst_offsets[n]}", "p")
+        offset = sources[op.src_of[n] if len(sources) > 1 else 0]
+        if op.src_offsets[n]:
+            offset = w.let(f"add i32 {offset}, {op.src_offsets[n]}")
+        for registers, of in zip(holds, numbers, strict=True):
+            if registers:
+                here = registers[of[n] if len(registers) > 1 else 0]
+                offset = w.let(f"select i1 {here}, i32 {offset}, i32 {OUTSIDE}")
+        given = [("ptr addrspace(8)", rsrc), ("ptr addrspace(3)", place), ("i32", str(op.bytes)), ("i32", offset)]
+        w.call(DMA, "void", [*given, ("i32", "0"), ("i32", "0"), ("i32", "0")], more=", !alias.scope !6")
+
+
+def wait(w: Emitter, op: tile.Wait) -> None:
+    """Until at most `pending` of the younger instructions are under way. The count has 6 bits, and those of the other
+    counters are at "no wait"."""
+    pending = min(op.pending or 0, 63)
+    w.call("llvm.amdgcn.s.waitcnt", "void", [("i32", str(pending & 15 | pending >> 4 << 14 | 0xF70))])
+
+
+DMA = "llvm.amdgcn.raw.ptr.buffer.load.lds"
+
+
 def global_address(w: Emitter, op: thread.GlobalAddress) -> None:
     """Accesses add the tensor's pointer themselves."""
     w.define(op.result, ["0"])
@@ -188,6 +232,7 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     thread.BufferAddress: buffer_address,
     tile.Alloc: nothing,
     tile.Join: nothing,
-    tile.Wait: nothing,
+    tile.Wait: wait,
+    thread.CpAsync: copy_by_dma,
     tile.NoToken: nothing,
 }

@@ -6,7 +6,7 @@ the fragments as they are then.
 
 Sources: LLVM 22, IntrinsicsAMDGPU.td (operand types of mfma, ds_swizzle, update.dpp); "CDNA 3" Instruction Set
 Architecture, "DPP" (quad_perm, row_ror) and "DS_SWIZZLE_B32" (bit mask mode); "User Guide for AMDGPU Backend", "Memory
-Model gfx942" (what a fence at workgroup scope waits for).
+Model gfx942" (what a fence at workgroup scope waits for); the bits of s_waitcnt: "CDNA 3" ISA, S_WAITCNT.
 """
 
 from __future__ import annotations
@@ -144,13 +144,20 @@ def _from_lane(w: Emitter, word: str, mask: int) -> str:
 # Barriers ------------------------------------------------------------------------------------------------------------
 
 
+LDS_DONE = str(0xC07F)  # lgkmcnt(0), the other counters at "no wait"
+
+
 def barrier(w: Emitter, op: thread.Barrier) -> None:
+    """What other threads do with LDS behind the barrier must find this one's accesses done. Fences at workgroup scope
+    would wait for LDS-DMA under way, too, whose waits are counted; those at the scope of the thread wait for nothing,
+    and keep LLVM from moving accesses across."""
     if op.id or op.threads is not None:
         raise InternalError(f"a barrier of some threads alone on {w.target}", op.loc)
-    what = "" if w.shares_global else ", !mmra !1"
-    w.do(f'fence syncscope("workgroup") release{what}')
+    scope = "workgroup" if w.shares_global else "singlethread"
+    w.do(f'fence syncscope("{scope}") release')
+    w.call("llvm.amdgcn.s.waitcnt", "void", [("i32", LDS_DONE)])
     w.call("llvm.amdgcn.s.barrier", "void", [])
-    w.do(f'fence syncscope("workgroup") acquire{what}')
+    w.do(f'fence syncscope("{scope}") acquire')
 
 
 def trap(w: Emitter, op: thread.Trap) -> None:
@@ -161,6 +168,12 @@ def trap(w: Emitter, op: thread.Trap) -> None:
 
 
 def special(w: Emitter, op: thread.Special) -> None:
+    if op.register == "waveid":
+        w.specials.add("tid.x")
+        tid = w.call("llvm.amdgcn.workitem.id.x", "i32", [])
+        mine = w.let(f"lshr i32 {tid}, 6")
+        w.define(op.result, [w.call("llvm.amdgcn.readfirstlane.i32", "i32", [("i32", mine)], "wave")])
+        return
     name, _, axis = op.register.partition(".")
     if name not in ("tid", "ctaid") or axis not in "xyz":
         raise InternalError(f"no special register {op.register} on {w.target}", op.loc)

@@ -41,6 +41,7 @@ class Emitter:
         self.attachment = ""
         self.serial = 0
         self.specials: set[str] = set()
+        self.filled_by_dma: set[Value] = set()  # buffers that LDS-DMA writes
         self.shares_global = True  # whether barriers order global memory as well
 
     # Lines ----------------------------------------------------------------------------------------------------------
@@ -74,13 +75,15 @@ class Emitter:
         self.lines.append(f"{label}:")
         self.label = label
 
-    def call(self, name: str, result: str, arguments: Sequence[tuple[str, str]], hint: str = "v") -> str:
+    def call(
+        self, name: str, result: str, arguments: Sequence[tuple[str, ...]], hint: str = "v", more: str = ""
+    ) -> str:
         """A call of an intrinsic of the table; arguments are (type, operand). "" for a result of type void."""
-        types = [t for t, _ in arguments]
+        types = [argument[0] for argument in arguments]
         if not table.allowed(name, self.target):
             raise TargetError(f"{self.target} has no {name}", self.loc)
         self.declared[name] = f"declare {result} @{name}({', '.join(types)})"
-        text = f"call {result} @{name}({', '.join(f'{t} {x}' for t, x in arguments)})"
+        text = f"call {result} @{name}({', '.join(f'{t} {x}' for t, x in arguments)}){more}"
         if result == "void":
             self.do(text)
             return ""

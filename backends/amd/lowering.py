@@ -9,7 +9,8 @@ A lane's part of a row is 8 neighbours along K, 16 bytes: one ds_read_b128. gfx9
 gfx942 by two, with 4 neighbours each. An operand that is a tile in registers and was an accumulator before (attention's
 P) has its neighbours 16 apart; the other operand is then read in the same order (`mfma16x16x32.chained`).
 
-Copies go through registers. Asynchronous ones are done at once: their token is complete.
+Copies go through registers, on gfx950 by LDS-DMA where that can do them (dma.py). An asynchronous one that goes through
+registers is done at once: its token is complete.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from minitile.backends.amd.dma import copies_itself, dma
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import ResourceError, TypeMismatchError
 from minitile.ir.ops import thread, tile
@@ -51,6 +53,8 @@ def rules_for(target: Target) -> Rules:
         return lower_gemm(low, op, plan_gemm(op, low.threads, target))
 
     rules: dict[type[Op], Any] = {tile.Gemm: gemm, tile.Copy: copy, tile.AsyncCopy: async_copy}
+    if target.has("lds_dma_128"):
+        return Rules(gemm_plan, rules, copies_itself=copies_itself)
     return Rules(gemm_plan, rules)
 
 
@@ -119,9 +123,16 @@ def lower_gemm(low: Lowering, op: tile.Gemm, plan: GemmPlan) -> Value:
 
 
 def copy(low: Lowering, op: tile.Copy) -> None:
+    token = dma(low, op)
+    if token is not None:
+        low.b.emit(tile.Wait(token))
+        return
     move_through_registers(low, op, coalesced(op.shape, low.threads, op.src.dtype.bits, low.target.lanes))
 
 
 def async_copy(low: Lowering, op: tile.AsyncCopy) -> Value:
+    token = dma(low, op)
+    if token is not None:
+        return token
     copy(low, op)
     return low.b.emit(tile.NoToken()).result

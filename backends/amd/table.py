@@ -15,6 +15,9 @@ _EVERYWHERE = frozenset(
         "llvm.amdgcn.workitem.id.x",
         *(f"llvm.amdgcn.workgroup.id.{axis}" for axis in "xyz"),
         "llvm.amdgcn.s.barrier",
+        "llvm.amdgcn.s.waitcnt",
+        "llvm.amdgcn.readfirstlane.i32",
+        "llvm.amdgcn.make.buffer.rsrc.p8.p1",
         "llvm.amdgcn.mbcnt.lo",
         "llvm.amdgcn.mbcnt.hi",
         "llvm.amdgcn.ds.bpermute",
@@ -42,6 +45,7 @@ _EVERYWHERE = frozenset(
 )
 _GFX950 = frozenset(
     {
+        "llvm.amdgcn.raw.ptr.buffer.load.lds",
         "llvm.amdgcn.mfma.f32.16x16x32.f16",
         "llvm.amdgcn.mfma.f32.16x16x32.bf16",
         "llvm.amdgcn.mfma.i32.16x16x64.i8",

@@ -33,7 +33,7 @@ from minitile.backends.amd.llvm import identifier, memory_type, scalar_type, typ
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError
-from minitile.ir.ops import control, tile
+from minitile.ir.ops import control, thread, tile
 from minitile.ir.types import DType, RegsType, ScalarType, TensorType
 from minitile.target import Target
 
@@ -73,6 +73,7 @@ class _Writer:
         self.entry = identifier(kernel.name, "kernel")
         self.w = Emitter(target, self.entry, phi_widths(kernel))
         self.w.shares_global = shares_global(kernel)
+        self.w.filled_by_dma = {op.dst_mem for op in kernel.walk() if isinstance(op, thread.CpAsync)}
         self.params: list[tuple[str, str, DType]] = []
         self.declared: list[str] = []
         self.objects: list[str] = []
@@ -110,8 +111,10 @@ class _Writer:
             "",
             f"attributes #0 = {{ nounwind {' '.join(attributes)} }}",
             f"!0 = !{{i32 {threads}, i32 1, i32 1}}",
-            '!1 = !{!"amdgpu-synchronize-as", !"local"}',
-            "!2 = !{}",
+            "!1 = !{}",
+            '!4 = distinct !{!4, !"shared memory"}',
+            '!5 = distinct !{!5, !4, !"copies under way"}',
+            "!6 = !{!5}",
         ]
         if w.debug.unit >= 0:
             text += [

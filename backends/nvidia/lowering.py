@@ -218,7 +218,7 @@ def cp_async(low: Lowering, op: tile.Copy) -> Value | None:
     at_src = [at for _, at in vector_runs(src_layout, width, fast)]
     at_dst = [renumber(at, op.src_dims, op.dst_dims) for at in at_src]
     zeros, skip = GuardBuilder(low), GuardBuilder(low)
-    zeros.bounds(op.src, src_places, src_layout)
+    zeros.bounds(op.src, src_places)
     skip.overhang(src_layout)
     owner = low.owner(layout)
     if owner is not None:

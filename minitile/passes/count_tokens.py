@@ -13,6 +13,10 @@ most N are in flight completes a token exactly when N groups or more were commit
 leads here: N is the least over the paths (PTX ISA 8.3, 9.7.8.24.5 "cp.async.wait_group", 9.7.14.7.3
 "wgmma.wait_group").
 
+LDS-DMA (AMD) has no groups: vmcnt counts instructions, which complete in order as well, so that each copy is as many
+steps as it has instructions, and a join is as old as its youngest copy. Loads and stores count, too; leaving them out
+only makes a wait stronger.
+
 A forward walk counts, for each token, the groups committed since. Where paths meet, the least count holds; loops are
 walked until nothing changes (counts only fall). What a token reads is counted apart: a wait with `reads` completes the
 reads of its group and of those before, nothing else (9.7.8.24.13 "cp.async.bulk.wait_group"). A wait for a token that
@@ -25,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import by_hand, control, hopper, roles, tile
+from minitile.ir.ops import by_hand, control, hopper, roles, thread, tile
 from minitile.ir.types import BULK_TOKEN, WGMMA_TOKEN, TokenType, Type
 from minitile.passes.manager import PassContext
 
@@ -37,12 +41,19 @@ _UNCOMMITTED = -1  # a copy in no group yet; the next group takes it in
 
 def count_tokens(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    counts: dict[Op, int] = {}
+    counts = _Counts()
+    counts.instructions = any(isinstance(op, thread.CpAsync) and op.wave for op in kernel.walk())
     _block(kernel.body, {}, counts)
     _write(kernel.body, counts)
 
 
-def _write(block: Block, counts: dict[Op, int]) -> None:
+class _Counts(dict[Op, int]):
+    """The age of each wait's token. `instructions`: it is these that are counted, not groups (AMD's vmcnt)."""
+
+    instructions = False
+
+
+def _write(block: Block, counts: _Counts) -> None:
     """Write the counts into the waits; remove those that wait for nothing."""
     ops: list[Op] = []
     for op in block.ops:
@@ -61,11 +72,16 @@ def _write(block: Block, counts: dict[Op, int]) -> None:
     block.ops = ops
 
 
-def _block(block: Block, ages: Ages, counts: dict[Op, int]) -> None:
+def _block(block: Block, ages: Ages, counts: _Counts) -> None:
     """Walk a block; `ages` becomes what holds at its end, `counts` gets the age of each awaited token."""
     for op in block.ops:
         if isinstance(op, (tile.Wait, roles.Await)):
             _wait(op, ages, counts)
+        elif counts.instructions and isinstance(op, tile.Join):
+            _start(ages, op.result, min((ages[t, False] for t in op.tokens), default=COMPLETE))
+        elif counts.instructions and isinstance(op, thread.CpAsync):
+            _commit(ages, op.result.type, len(op.dst_of))
+            _start(ages, op.result, 0)
         elif isinstance(op, (tile.Join, hopper.Wgmma)):
             token = op.results[-1]
             _commit(ages, token.type)
@@ -100,13 +116,13 @@ def _start(ages: Ages, token: Value, age: int) -> None:
     ages[token, False] = ages[token, True] = age
 
 
-def _commit(ages: Ages, kind: Type) -> None:
+def _commit(ages: Ages, kind: Type, count: int = 1) -> None:
     for key in ages:
         if key[0].type == kind:
-            ages[key] += 1
+            ages[key] += count
 
 
-def _wait(op: _Waiting, ages: Ages, counts: dict[Op, int]) -> None:
+def _wait(op: _Waiting, ages: Ages, counts: _Counts) -> None:
     only_reads = isinstance(op, tile.Wait) and op.reads
     age = counts[op] = ages[op.token, only_reads]
     if age >= COMPLETE:
@@ -135,7 +151,7 @@ def _carry(ages: Ages, targets: tuple[Value, ...], sources: Sequence[Value]) -> 
     return {(t, reads): ages[s, reads] for t, s in pairs for reads in (False, True)}
 
 
-def _for(op: control.For, ages: Ages, counts: dict[Op, int]) -> None:
+def _for(op: control.For, ages: Ages, counts: _Counts) -> None:
     results = _carry(ages, op.results, op.init)
     head = ages | _carry(ages, op.carried, op.init)
     while True:
@@ -148,7 +164,7 @@ def _for(op: control.For, ages: Ages, counts: dict[Op, int]) -> None:
     _meet(ages, end | _carry(end, op.results, op.body.yielded))
 
 
-def _while(op: control.While, ages: Ages, counts: dict[Op, int]) -> None:
+def _while(op: control.While, ages: Ages, counts: _Counts) -> None:
     head = ages | _carry(ages, op.before.args, op.init)
     while True:
         left = dict(head)
@@ -163,7 +179,7 @@ def _while(op: control.While, ages: Ages, counts: dict[Op, int]) -> None:
     ages |= _carry(left, op.results, passed)
 
 
-def _if(op: control.If, ages: Ages, counts: dict[Op, int]) -> None:
+def _if(op: control.If, ages: Ages, counts: _Counts) -> None:
     ends = []
     for region in op.regions:
         end = dict(ages)

@@ -222,8 +222,8 @@ class GuardBuilder:
         self.always: list[Value] = []  # for every access alike
         self.checks: list[tuple[int, str, Value]] = []  # memory dimension, predicate, limit: offset `predicate` limit
 
-    def bounds(self, tensor: Value, where: Sequence[Place], layout: Layout) -> None:
-        """Index inside the tensor, and element inside the tile; `layout` in memory dimensions."""
+    def bounds(self, tensor: Value, where: Sequence[Place]) -> None:
+        """Index inside the tensor."""
         low, b = self.low, self.low.b
         for d, place in enumerate(where):
             size = size_of(low, tensor, d)
@@ -308,7 +308,7 @@ def plan(low: Lowering, op: MemoryOp, subject: Value | None, *, writes: bool, ma
     offsets = [at for _, at in runs]
     guards = GuardBuilder(low)
     if space == "global":
-        guards.bounds(mem, where, layout)
+        guards.bounds(mem, where)
     guards.overhang(layout)
     owner = low.owner(layout) if writes else None
     if owner is not None:
@@ -373,7 +373,7 @@ def _scalar(low: Lowering, op: MemoryOp, space: str, writes: bool) -> Plan:
         where.append(Place(start, None, 0, bits_of_start(low, start)))
     zero = (0,) * len(where)
     if space == "global":
-        guards.bounds(mem, where, Layout((1,) * len(where), (), (Digit(low.target.lanes, None, 0),), ()))
+        guards.bounds(mem, where)
         return Plan(space, 1, (0,), global_addresses(low, mem, where, [zero]), guards.finish([zero]))
     return Plan(space, 1, (0,), shared_addresses(low, mem, _slot(op), where, [zero]), guards.finish([zero]))
 

@@ -32,7 +32,10 @@ Read = thread.LdMatrix | thread.LoadMem
 
 
 def prefetch_fragments(kernel: Kernel, context: PassContext) -> None:
-    """The pass."""
+    """The pass. Not for LDS-DMA: the earlier wait would leave one iteration's copies fewer under way, and LLVM moves
+    the reads up by itself."""
+    if not context.target.has("cp_async"):
+        return
     rewrite_loops(kernel.body, lambda loop, before: _Rotation(loop, before).run())
 
 

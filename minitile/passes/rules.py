@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from minitile.ir.core import Op
 from minitile.ir.diagnostics import TargetError
-from minitile.ir.ops.tile import Gemm
+from minitile.ir.ops.tile import Copy, Gemm
 from minitile.layout import Layout
 
 if TYPE_CHECKING:
+    from minitile.passes.affine import Facts
     from minitile.passes.lower import Lowering
 
 
@@ -39,15 +40,21 @@ def _none_in_flight(op: Gemm, threads: int) -> str:
     return "the target multiplies nothing asynchronously"
 
 
+def _through_registers(facts: Facts, op: Copy, threads: int) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """gemm_plan(op, threads) raises MinitileError where no instruction fits. `lower` maps operation classes to
     functions (lowering, op) -> the values of op's results. refuses_async(op, threads) says why no asynchronous
-    instruction does a gemm on whole shared matrices; "" where one does."""
+    instruction does a gemm on whole shared matrices; "" where one does. copies_itself(facts, op, threads): does an
+    instruction copy this from global to shared memory, past the registers?"""
 
     gemm_plan: Callable[[Gemm, int], GemmPlan]
     lower: dict[type[Op], Callable[[Lowering, Any], Any]]
     refuses_async: Callable[[Gemm, int], str] = _none_in_flight
+    copies_itself: Callable[[Facts, Copy, int], bool] = _through_registers
 
 
 def _no_backend(op: Gemm, threads: int) -> GemmPlan:

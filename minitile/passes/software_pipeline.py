@@ -39,12 +39,14 @@ from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import control, tile
 from minitile.ir.rewrite import clone, erase_unused, remake
 from minitile.ir.types import TOKEN, i32
+from minitile.passes.affine import Facts
 from minitile.passes.ahead import READS, Ahead, plan
 
 if TYPE_CHECKING:
     from minitile.passes.manager import PassContext
 
 Emit = Callable[[], list[Value]]
+How = Callable[[Builder, control.For, Ahead], "Pipelined"]
 
 
 def software_pipeline(kernel: Kernel, context: PassContext) -> None:
@@ -53,11 +55,26 @@ def software_pipeline(kernel: Kernel, context: PassContext) -> None:
         _check_schedule(loop, ahead)
     plans = {loop: ahead for loop, ahead in plans.items() if ahead.copies}
     if plans:
-        from minitile.passes.register_pipeline import ThroughRegisters
-
-        copies_itself = context.target.has("cp_async")
-        _expand_loops(kernel.body, plans, Pipelined if copies_itself else ThroughRegisters)
+        _expand_loops(kernel.body, plans, _how(kernel, context))
         erase_unused(kernel)
+
+
+def _how(kernel: Kernel, context: PassContext) -> How:
+    """What becomes of a loop: cp.async commits empty groups past the end; LDS-DMA goes on copying, and what is under
+    way must have landed before the bytes are used again; and where nothing copies by itself, registers do."""
+    from minitile.passes.register_pipeline import ThroughRegisters
+
+    facts = Facts(kernel)
+
+    def choose(b: Builder, loop: control.For, ahead: Ahead) -> Pipelined:
+        if context.target.has("cp_async"):
+            return Pipelined(b, loop, ahead)
+        threads = kernel.attrs.get("threads", 0)
+        if all(context.rules.copies_itself(facts, op, threads) for op in ahead.copies):
+            return Landing(b, loop, ahead)
+        return ThroughRegisters(b, loop, ahead)
+
+    return choose
 
 
 def _check_schedule(loop: control.For, ahead: Ahead) -> None:
@@ -75,15 +92,19 @@ def _check_schedule(loop: control.For, ahead: Ahead) -> None:
     )
 
 
-def _expand_loops(block: Block, plans: dict[control.For, Ahead], kind: type[Pipelined]) -> None:
+def _expand_loops(block: Block, plans: dict[control.For, Ahead], how: How) -> None:
     old, block.ops = block.ops, []
     b = Builder(block)
     for op in old:
         for region in op.regions:
-            _expand_loops(region, plans, kind)
+            _expand_loops(region, plans, how)
         if isinstance(op, control.For) and op in plans:
-            kind(b, op, plans[op]).expand()
-        b.emit(op)
+            pipelined = how(b, op, plans[op])
+            pipelined.expand()
+            b.emit(op)
+            pipelined.after()
+        else:
+            b.emit(op)
 
 
 class Pipelined:
@@ -118,6 +139,9 @@ class Pipelined:
         loop.init = (*loop.init, *tokens)
         loop.results = (*loop.results, *[Value(TOKEN, loop, len(loop.results) + i) for i in range(len(tokens))])
         loop.kind, loop.stages, loop.order, loop.stage_of = "serial", 1, None, None
+
+    def after(self) -> None:
+        """Emit what stands behind the loop."""
 
     def make_versions(self) -> None:
         for buffer in self.ahead.buffers:
@@ -220,6 +244,14 @@ class Pipelined:
     def in_place(self, op: tile.Copy, slot: Value) -> list[Op]:
         """What stays where a copy was."""
         return []
+
+
+class Landing(Pipelined):
+    """The copies past the end are waited for."""
+
+    def after(self) -> None:
+        for token in self.loop.results[-(self.versions - 1) :]:
+            self.b.emit(tile.Wait(token))
 
 
 def _is_empty_if(op: Op) -> bool:

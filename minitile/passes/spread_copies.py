@@ -26,6 +26,10 @@ from minitile.passes.manager import PassContext
 
 def spread_copies(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
+    if context.target.has("lds_dma_128"):
+        # There a copy past the end is made, too, so that what is under way can be counted; also in front of the loop.
+        for block in [kernel.body, *(region for op in kernel.walk() for region in op.regions)]:
+            flatten_branches(block)
     for op in kernel.walk():
         if isinstance(op, control.For) and any(isinstance(o, thread.MmaSync) for o in op.body.ops):
             flatten_branches(op.body)
@@ -121,12 +125,14 @@ def _pieces(copy: thread.CpAsync, size: int) -> list[thread.CpAsync]:
             copy.dst_offsets[part],
             copy.src_of[part],
             copy.src_offsets[part],
+            base=copy.base,
             predicate=copy.predicate,
             enable=copy.enable,
             dst_slot=copy.dst_slot,
             predicate_of=copy.predicate_of[part],
             enable_of=copy.enable_of[part],
             span=copy.span,
+            wave=copy.wave,
         )
         piece.loc = copy.loc
         pieces.append(piece)

@@ -227,10 +227,15 @@ class AtomicMem(Op, name="atomic_mem", stage="thread"):
 
 class CpAsync(Op, name="cp_async", stage="thread"):
     """Copies of `bytes` (4, 8 or 16) from global to shared memory; where the predicate is false, zeros are written,
-    where `enable` is false, nothing."""
+    where `enable` is false, nothing.
+
+    With `wave` (AMD's LDS-DMA), the lanes of a wave write one after the other from `dst` on, which is the same in all
+    of them; `base` is what all sources have in common, the same in all threads; where `enable` is false, zeros are
+    written; and it is instructions that are counted, not groups."""
 
     dst: Value = operand()
     src: Value = operand()
+    base: Value | None = maybe()
     predicate: Value | None = maybe()
     enable: Value | None = maybe()
     dst_mem: Value = operand()
@@ -244,6 +249,7 @@ class CpAsync(Op, name="cp_async", stage="thread"):
     predicate_of: tuple[int, ...] = attr(())
     enable_of: tuple[int, ...] = attr(())
     span: Span = attr(None)
+    wave: bool = attr(False)
 
     def infer(self) -> tuple[Type, ...]:
         return (TOKEN,)

@@ -1,0 +1,158 @@
+"""LDS-DMA on gfx950: what is waited for and no more, found out when less is; any swizzle turned round."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import minitile as mt
+import minitile.language as T
+from minitile.backends.amd.dma import CHUNK, chunk_map
+from minitile.layout import row_major, swizzled
+from minitile.runtime.sim import run_gcn
+
+pytest.importorskip("llvmlite")
+M, N, K = 128, 64, 192
+TILE = (64, 64, 32)
+SCHEDULES = [("eager", 0), ("lazy", 0), ("random", 0), ("random", 1), ("random", 2)]
+
+
+@mt.kernel(target="gfx950")
+def matmul(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.float32),
+    num_stages=3,
+    threads=128,
+):
+    m, n, k = TILE
+    with T.Kernel(T.ceildiv(C.shape[1], n), T.ceildiv(C.shape[0], m), threads=threads) as (bx, by):
+        A_shared = T.alloc_shared((m, k), A.dtype)
+        B_shared = T.alloc_shared((n, k), B.dtype)
+        C_local = T.alloc_fragment((m, n), T.float32)
+        T.clear(C_local)
+        for step in T.Pipelined(T.ceildiv(A.shape[1], k), num_stages=num_stages):
+            T.copy(A[by * m, step * k], A_shared)
+            T.copy(B[bx * n, step * k], B_shared)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+        T.copy(C_local, C[by * m, bx * n])
+
+
+def compiled(stages: int, m: int = M, n: int = N, k: int = K):
+    specs = [mt.spec((m, k), "bfloat16"), mt.spec((n, k), "bfloat16"), mt.spec((m, n), "float32")]
+    return matmul.compile(*specs, target="gfx950", num_stages=stages)
+
+
+def operands(m: int = M, n: int = N, k: int = K):
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(-4, 5, shape).astype(ml_dtypes.bfloat16) for shape in ((m, k), (n, k)))
+    return a, b, np.full((m, n), np.nan, np.float32), a.astype(np.float32) @ b.astype(np.float32).T
+
+
+def waits(text: str) -> list[int]:
+    """The vmcnt of every wait before a barrier."""
+    return [int(n) for n in re.findall(r"s_waitcnt vmcnt\((\d+)\)[^\n]*\n(?:\s*\.loc[^\n]*\n)*\s*s_barrier", text)]
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_the_waits_are_exact(stages):
+    """Four instructions a tile: what belongs to younger ones than the one awaited may be under way."""
+    kernel = compiled(stages)
+    assert "offen lds" in kernel.text
+    assert waits(kernel.text) == [4 * (stages - 2)]
+    assert "v_mov_b32_e32 v0, 0x80000000" not in kernel.text.split("s_barrier")[1].split("s_cbranch")[0]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+def test_results(stages, schedule):
+    a, b, c, want = operands()
+    compiled(stages).simulate(a, b, c, schedule=schedule[0], seed=schedule[1])
+    assert np.array_equal(c, want)
+
+
+@pytest.mark.parametrize("size", [(64, 64, 0), (64, 64, 32), (64, 64, 64), (1, 8, 96), (65, 72, 8), (130, 60, 200)])
+@pytest.mark.parametrize("stages", [2, 4])
+def test_trips_and_edges(stages, size):
+    """No step, one, fewer than the stages; rows and columns outside."""
+    a, b, c, want = operands(*size)
+    kernel = compiled(stages, *size)
+    assert "offen lds" in kernel.text
+    kernel.simulate(a, b, c)
+    assert np.array_equal(c, want)
+
+
+def test_rows_that_are_not_aligned_go_through_registers():
+    a, b, c, want = operands(64, 64, 77)
+    kernel = compiled(3, 64, 64, 77)
+    assert " lds" not in kernel.text.replace("lds_", "")
+    kernel.simulate(a, b, c)
+    assert np.array_equal(c, want)
+
+
+def run(text: str) -> list[str]:
+    """The kinds of what the simulator finds, and whether the result is right."""
+    kernel = compiled(4)
+    a, b, c, want = operands()
+    found = set()
+    for schedule, seed in SCHEDULES:
+        c[:] = np.nan
+        sizes = dict(zip("MNK", (np.int32(M), np.int32(N), np.int32(K)), strict=True))
+        args = [{"A": a, "B": b, "C": c}.get(p.name, sizes.get(p.name)) for p in kernel.launch_info.params]
+        report = run_gcn(text, kernel.launch_info.entry, (1, 2, 1), (128, 1, 1), args, schedule=schedule, seed=seed)
+        found |= {f.kind for f in report.findings}
+        if not np.array_equal(c, want):
+            found.add("wrong result")
+    return sorted(found)
+
+
+def test_a_weaker_wait_is_found():
+    text = compiled(4).text
+    assert run(text) == []
+    for weaker in (9, 11, 12, 63):
+        assert run(text.replace("vmcnt(8)", f"vmcnt({weaker})")), weaker
+
+
+def test_a_missing_barrier_is_found():
+    text = compiled(4).text
+    head, tail = text.split("\ts_barrier\n")
+    assert run(head + tail)
+
+
+LAYOUTS = [
+    *(swizzled(shape, bits) for shape in ((64, 64), (128, 32), (64, 128), (96, 64)) for bits in (8, 16, 32)),
+    row_major((64, 64), 16),
+]
+
+
+@pytest.mark.parametrize("threads", [64, 128, 256, 512])
+@pytest.mark.parametrize("shared", LAYOUTS, ids=str)
+def test_chunks_are_turned_round(shared, threads):
+    """Every chunk of 16 bytes holds the elements that the layout puts there, each once."""
+    found = chunk_map(shared, threads)
+    rows, columns = shared.shape
+    elements = CHUNK * 8 // shared.element_bits
+    total = rows * columns // elements
+    if found is None:  # the threads' chunks are not all of one box, or not as many in each round
+        assert total % threads or rows * 128 // CHUNK % threads
+        return
+    masks, moves = found
+    assert len(moves) * threads == total
+    seen = set()
+    for n, t in itertools.product(range(len(moves)), range(threads)):
+        at = [0, 0]
+        for d in range(2):
+            for i, mask in enumerate(masks[d]):
+                at[d] ^= mask if t >> i & 1 else 0
+            at[d] += moves[n][d]
+        assert shared.offset(at) == (n * threads + t) * CHUNK
+        seen.add(tuple(at))
+    assert len(seen) == total
+
+
+def test_padding_is_not_for_dma():
+    assert chunk_map(row_major((64, 64), 16, 8), 128) is None

@@ -186,11 +186,13 @@ def stays_in_warps(src: Layout, dst: Layout) -> bool:
 
 
 def conversion(src: Layout, dst: Layout) -> str:
-    """The cheapest way from `src` to `dst`: "identity", "registers", "lanes" or "shared"."""
+    """The cheapest way from `src` to `dst`: "identity", "registers", "lanes", "swaps" or "shared"."""
     moves = register_permutation(src, dst)
     if moves is not None:
         return "identity" if moves == tuple(range(src.num_regs)) else "registers"
-    return "shared" if lane_exchange(src, dst) is None else "lanes"
+    if lane_exchange(src, dst) is not None:
+        return "lanes"
+    return "shared" if lane_swaps(src, dst) is None else "swaps"
 
 
 def _fit(wanted: list[list[int] | None]) -> LaneMove | None:

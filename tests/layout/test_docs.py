@@ -39,5 +39,6 @@ def test_conversion_examples() -> None:
     atom = MMA_ATOMS["m16n8k16"]
     acc = mma_accumulator((128, 64), atom, (4, 1))
     said = [line.split("# ")[1].split(":")[0] for line in TEXT.splitlines() if line.startswith("conversion(")]
-    targets = [mma_operand_a((128, 64), atom, (4, 1)), blocked((128, 64), 128, vec=8)]
+    operands = [mma_operand_a((128, 64), a, (4, 1)) for a in (atom, MMA_ATOMS["m16n8k32.b8"])]
+    targets = [*operands, blocked((128, 64), 128, vec=8)]
     assert [conversion(acc, target) for target in targets] == said

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from minitile.layout import (
     Digit,
+    LaneSwaps,
     Layout,
     blocked,
     conversion,
@@ -59,6 +60,20 @@ def distribute(layout: Layout, tile: np.ndarray) -> np.ndarray:
     inside = (coords < np.array(layout.shape, dtype=np.int64)).all(axis=-1)
     clipped = np.minimum(coords, np.array(layout.shape, dtype=np.int64) - 1)
     return np.where(inside, tile[tuple(np.moveaxis(clipped, -1, 0))], -1)
+
+
+def swapped(held: np.ndarray, how: LaneSwaps) -> np.ndarray:
+    """[warps, lanes, regs] after the swaps: a lane gives away the half of the registers that is not its own."""
+    atoms = list(how.before)
+    for bit, atom, other in how.swaps:
+        below = int(np.prod([a.size for a in atoms[: atoms.index(atom)]]))
+        halves = [held[:, :, np.arange(held.shape[2]) // below % 2 == half] for half in (0, 1)]
+        after = [half.copy() for half in halves]
+        for lane in range(held.shape[1]):
+            mine = lane >> bit & 1
+            after[1 - mine][:, lane] = halves[mine][:, lane ^ 1 << bit]
+        held, atoms = np.concatenate(after, axis=2), [*(a for a in atoms if a != atom), other]
+    return held[:, :, list(how.order)]
 
 
 def numbered(shape: tuple[int, ...]) -> np.ndarray:
@@ -215,9 +230,12 @@ def test_conversions_deliver_the_right_elements(pair: tuple[Layout, Layout]) -> 
             assert all(0 <= lane < 32 for lane in sources)
             got[:, :, reg] = held[:, sources, move.reg]
         check(got)
+    swaps = lane_swaps(src, dst)
+    if swaps is not None:
+        check(swapped(held, swaps))
     kind = conversion(src, dst)
     assert (kind in ("identity", "registers")) == (permutation is not None)
-    assert (kind == "shared") == (exchange is None)
+    assert (kind == "shared") == (exchange is None and swaps is None)
     if kind == "identity":
         check(held)
 
@@ -249,7 +267,8 @@ def test_which_way_a_conversion_goes() -> None:
     assert [move.source(9) for move in exchange] == [5, 5, 5, 5]
     assert exchange[0].xor is None
     # Registers in the lanes' place: each lane would have to pick its register.
-    assert conversion(src, over("reg 4:1@1; lane 4:4@1, 8:1@0")) == "shared"
+    assert conversion(src, over("reg 4:1@1; lane 4:4@1, 8:1@0")) == "swaps"
+    assert conversion(src, over("reg 8:1@0; lane 16:1@1, 2:*")) == "shared"
     # From copies everywhere anything is a matter of registers ... if they are the same ones in all lanes.
     rows = Layout.parse("layout<8; lane 4:*, 8:1@0>")
     assert conversion(rows, Layout.parse("layout<8; lane 8:1@0, 4:*>")) == "lanes"
@@ -287,16 +306,7 @@ def test_swaps_of_lane_bits(bits: int, columns: int) -> None:
     swaps = lane_swaps(src, dst)
     assert swaps is not None
     assert len(swaps.swaps) == 2
-    held, atoms = distribute(src, tile), list(swaps.before)
-    for bit, atom, other in swaps.swaps:
-        below = int(np.prod([a.size for a in atoms[: atoms.index(atom)]]))
-        halves = [held[:, :, np.arange(held.shape[2]) // below % 2 == half] for half in (0, 1)]
-        after = [half.copy() for half in halves]
-        for lane in range(32):
-            mine, other_lane = lane >> bit & 1, lane ^ 1 << bit
-            after[1 - mine][:, lane] = halves[mine][:, other_lane]
-        held, atoms = np.concatenate(after, axis=2), [*(a for a in atoms if a != atom), other]
-    assert np.array_equal(held[:, :, list(swaps.order)], distribute(dst, tile))
+    assert np.array_equal(swapped(distribute(src, tile), swaps), distribute(dst, tile))
 
 
 @pytest.mark.parametrize("src", SPREAD, ids=str)

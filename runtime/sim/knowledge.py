@@ -8,6 +8,10 @@ thread:
     agents   per agent: how many of its steps are known to be complete. An agent is whatever completes asynchronous
              operations in order: an mbarrier (its phases), a thread's bulk groups, a warpgroup's wgmma groups.
 
+A cluster's threads need one thing more to access what threads of another CTA have: a fence of their own, behind the
+synchronisation. `acquired` keeps, per thread, the fences that it knew of at its last one (PTX ISA 8.6, membar / fence:
+the acquiring half of fence.proxy.async).
+
 So "ordered" means known by the clocks, and "ordered for the async proxy" means known by the fences too.
 """
 
@@ -39,6 +43,7 @@ class Knowledge:
         self.width = 2 * padded + 8
         self.matrix = np.zeros((domains * padded, self.width), np.int64)
         self.columns: list[dict[Hashable, int]] = [{} for _ in range(domains)]
+        self.acquired: Array | None = None  # made when needed
 
     def agent(self, domain: int, key: Hashable) -> int:
         """The column of an agent of this domain."""
@@ -53,6 +58,22 @@ class Knowledge:
     def fence(self, threads: Array, now: int, memory: int) -> None:
         """A proxy fence: these threads' own accesses before `now` are in order with the async proxy."""
         self.matrix[threads, memory * self.padded + threads % self.padded] = now
+
+    def acquire(self, threads: Array) -> None:
+        """These threads may access what they know others to have fenced, in shared memory of other CTAs as well."""
+        if self.acquired is None:
+            self.acquired = np.zeros((len(self.matrix), self.padded), np.int64)
+        self.acquired[threads] = self.matrix[threads, SHARED * self.padded : (SHARED + 1) * self.padded]
+
+    def fences(self, threads: Array, cta: int) -> Array:
+        """Up to which stamp generic accesses to shared memory, by each thread of the domain, are in order for all of
+        these threads of one CTA, which has `cta` threads."""
+        known: Array = self.matrix[threads, SHARED * self.padded : (SHARED + 1) * self.padded].min(axis=0)
+        if cta == self.padded:
+            return known
+        far = np.arange(self.padded) // cta != threads[0] % self.padded // cta
+        acquired = 0 if self.acquired is None else self.acquired[threads].min(axis=0)
+        return np.where(far, np.minimum(known, acquired), known)
 
     def complete(self, threads: Array, column: int, steps: Array | int) -> None:
         """These threads have seen an agent finish this many steps."""

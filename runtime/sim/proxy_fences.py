@@ -32,10 +32,14 @@ def _proxy_fence(ins: Instruction, linker: Linker) -> Handler:
         raise error(ins, f"unsupported fence {ins.opcode}")
     spaces = {mod.partition("::")[0] for mod in ins.mods[2:]} & {"shared", "global"}
     memories = [number for name, number in (("shared", SHARED), ("global", GLOBAL)) if not spaces or name in spaces]
-    releases = "acquire" not in ins.mods
+    releases, acquires = "acquire" not in ins.mods, "release" not in ins.mods and "shared::cta" not in ins.mods
 
     def run(m: Machine, sel: Sel) -> None:
-        if m.race is None or kind != "async" or not releases:
+        if m.race is None or kind != "async":
+            return
+        if acquires and SHARED in memories:
+            m.race.proxy.acquire(m.thread[sel])
+        if not releases:
             return
         for memory in memories:
             m.race.proxy.fence(m.thread[sel], memory)

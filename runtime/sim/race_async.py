@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .knowledge import FOREVER, SHARED
+from .knowledge import FOREVER
 from .report import Finding, between
 from .scalars import Array
 from .shadow import MANY, PENDING
@@ -58,6 +58,10 @@ class AsyncRaces:
     def fence(self, threads: Array, memory: int) -> None:
         """fence.proxy.async of these threads for shared or global memory."""
         self.knowledge.fence(threads, self.clocks.tick(), memory)
+
+    def acquire(self, threads: Array) -> None:
+        """The half of a proxy fence by which threads may access what those of other CTAs have fenced."""
+        self.knowledge.acquire(threads)
 
     def complete(self, threads: Array, key: Hashable, steps: int) -> None:
         """Threads of one CTA have waited until an agent has done this many steps."""
@@ -129,7 +133,7 @@ class AsyncRaces:
         if writes:
             self._check_reserved(int(issuers[0]), where, site)
         known, aware = self.clocks.common(issuers), self.knowledge.common(issuers)
-        fenced = aware[SHARED * self.clocks.padded : (SHARED + 1) * self.clocks.padded]
+        fenced = self.knowledge.fences(issuers, self.machine.padded)
         base = domain * self.clocks.padded
         self._against_writer(issuers, where, site, known, fenced, base, writes)
         crowds = [self.shared.updaters] if self.shared.updaters is not None else []
@@ -277,6 +281,11 @@ class AsyncRaces:
             "missing_barrier": "bar.sync, or an arrival at an mbarrier and a wait for it,",
             "missing_proxy_fence": f"fence.proxy.async by thread {thread}, before the barrier or arrival,",
         }[kind]
+        if kind == "missing_proxy_fence" and other // self.machine.padded != me // self.machine.padded:
+            cure = (
+                f"fence.proxy.async::generic.release… by thread {thread}, before the barrier or arrival, and the half "
+            )
+            cure += "that acquires, behind it, by the issuing thread,"
         self._add(kind, what, cure, hazard, f"async {later}", me, where, site, earlier, other, other_site)
 
     def _add(

@@ -57,11 +57,8 @@ def findings(kernel: Kernel, target: str) -> set[str]:
 
 
 def inserted(block: Block) -> list[tuple[Block, Op]]:
-    """The fences that are not the program's own. Of those between CTAs, the half that releases: the simulator takes it
-    for both."""
-    found = [
-        (block, op) for op in block.ops if isinstance(op, fences.ProxyFence) and op.form != "acquire" and not own(op)
-    ]
+    """The fences that are not the program's own."""
+    found = [(block, op) for op in block.ops if isinstance(op, fences.ProxyFence) and not own(op)]
     return found + [pair for op in block.ops for region in op.regions for pair in inserted(region)]
 
 

@@ -195,15 +195,19 @@ def twice(fence: str, between: str) -> str:
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("fence", [RELEASE, "fence.proxy.async.shared::cta;"])
 def test_multicast_over_what_the_other_cta_has_read(fence: str, schedule: str) -> None:
-    """The reader fences before the synchronisation; a fence behind it, or at the issuer, does not do."""
+    """The reader fences before the synchronisation, the issuer behind it; neither does without the other."""
     args = [np.arange(256, dtype=np.uint32)]
     options = {"block": 64, "grid": 2, "cluster": (2, 1, 1), "schedule": schedule}
     assembles(twice(fence, SYNC + ACQUIRE))
     silent(simulate(twice(fence, SYNC + ACQUIRE), args, **options))
+    silent(simulate(twice(fence, SYNC + "    fence.proxy.async;\n"), args, **options))
     for wrong, kind in (
         (twice("", SYNC + ACQUIRE), "missing_proxy_fence"),
         (twice("", SYNC + f"    {RELEASE}\n"), "missing_proxy_fence"),
         (twice(fence, "    bar.sync 0;\n"), "missing_barrier"),
+        (twice(fence, SYNC), "missing_proxy_fence"),
+        (twice(fence, ACQUIRE + SYNC), "missing_proxy_fence"),
+        (twice(fence, SYNC + "    fence.proxy.async.shared::cta;\n"), "missing_proxy_fence"),
     ):
         report = simulate(wrong, args, gpu=False, **options)
         assert kind in {finding.kind for finding in report.findings}, report.findings

@@ -388,3 +388,41 @@ def test_sdwa():
     np.testing.assert_array_equal(kept, values >> 24 << 8 | 0xFFFF00FF)
     signed = vector("v_mov_b32_sdwa v4, sext(v3) dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:BYTE_0", {"v3": values})
     np.testing.assert_array_equal(signed, values.astype(np.int8).astype(np.int32).view(np.uint32))
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_private_memory(arch, schedule):
+    ir = """
+declare i32 @llvm.amdgcn.workitem.id.x()
+define amdgpu_kernel void @k(ptr addrspace(1) %a, i32 %n) #0 {
+  %i = call i32 @llvm.amdgcn.workitem.id.x()
+  %s = alloca [64 x i32], addrspace(5)
+  br label %l
+l:
+  %j = phi i32 [0, %0], [%j1, %l]
+  %p = getelementptr [64 x i32], ptr addrspace(5) %s, i32 0, i32 %j
+  %y = mul i32 %j, 100
+  %x = add i32 %y, %i
+  store i32 %x, ptr addrspace(5) %p
+  %j1 = add i32 %j, 1
+  %c = icmp slt i32 %j1, %n
+  br i1 %c, label %l, label %e
+e:
+  %m = and i32 %i, 15
+  %p2 = getelementptr [64 x i32], ptr addrspace(5) %s, i32 0, i32 %m
+  %v = load i32, ptr addrspace(5) %p2
+  %q = getelementptr i32, ptr addrspace(1) %a, i32 %i
+  store i32 %v, ptr addrspace(1) %q
+  ret void
+}
+"""
+    text = assemble(ir, arch)
+    assert "scratch_store_dword" in text
+    a = np.zeros(200, np.int32)
+    report = run_gcn(text, "k", (1,), (200,), [a, np.int32(17)], schedule=schedule)
+    assert [str(finding) for finding in report.findings] == []
+    each = np.arange(200)
+    np.testing.assert_array_equal(a, each % 16 * 100 + each)
+    report = run_gcn(text, "k", (1,), (200,), [a, np.int32(100)], schedule=schedule)
+    assert [(finding.kind, finding.space) for finding in report.findings] == [("out_of_bounds", "local")]

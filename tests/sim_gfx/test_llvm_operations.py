@@ -357,3 +357,113 @@ def test_convert(source, result, operation, uniform, arch):
             # Through f32, as LLVM does it: rounded twice.
             start = start.astype(np.float32)
         same(c, start.astype(TYPES[result]))
+
+
+F8 = {
+    ("gfx942", "fp8"): ml_dtypes.float8_e4m3fnuz,
+    ("gfx942", "bf8"): ml_dtypes.float8_e5m2fnuz,
+    ("gfx950", "fp8"): ml_dtypes.float8_e4m3fn,
+    ("gfx950", "bf8"): ml_dtypes.float8_e5m2,
+}
+
+
+@pytest.mark.parametrize("high", [False, True])
+@pytest.mark.parametrize(("arch", "kind"), F8)
+def test_small_floats(arch, kind, high):
+    """Two floats to bytes of one half of a register, then back in pairs and one by one."""
+    declarations = f"""
+declare i32 @llvm.amdgcn.cvt.pk.{kind}.f32(float, float, i32, i1)
+declare <2 x float> @llvm.amdgcn.cvt.pk.f32.{kind}(i32, i1)
+declare float @llvm.amdgcn.cvt.f32.{kind}(i32, i32)
+"""
+    byte = 3 if high else 1
+    body = f"""
+  %p = call i32 @llvm.amdgcn.cvt.pk.{kind}.f32(float %a, float %b, i32 305419896, i1 {int(high)})
+  %u = call <2 x float> @llvm.amdgcn.cvt.pk.f32.{kind}(i32 %p, i1 {int(high)})
+  %x = extractelement <2 x float> %u, i32 0
+  %y = call float @llvm.amdgcn.cvt.f32.{kind}(i32 %p, i32 {byte})
+  %xi = bitcast float %x to i32
+  %yi = bitcast float %y to i32
+  %xl = lshr i32 %xi, 16
+  %yh = and i32 %yi, -65536
+  %c1 = or i32 %xl, %yh
+  %m = and i32 %p, {0xFFFF if high else -65536}
+  %big = zext i32 %c1 to i64
+  %m64 = zext i32 %m to i64
+  %ms = shl i64 %m64, 32
+  %c = or i64 %big, %ms"""
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal(200).astype(np.float32) * 20 for _ in range(2))
+    _, _, c = execute(body, "float", "i64", False, arch, declarations=declarations, operands=(a, b))
+    words = c.view(np.uint32).reshape(-1, 2)
+    dtype = F8[arch, kind]
+    np.testing.assert_array_equal(words[:, 1], 0x12345678 & (0xFFFF if high else 0xFFFF0000))
+    np.testing.assert_array_equal((words[:, 0] << 16).view(np.float32), a.astype(dtype).astype(np.float32))
+    np.testing.assert_array_equal((words[:, 0] & 0xFFFF0000).view(np.float32), b.astype(dtype).astype(np.float32))
+
+
+PACKED = {
+    "fadd": lambda a, b: a + b,
+    "fmul": lambda a, b: a * b,
+    "add": lambda a, b: a + b,
+    "mul": lambda a, b: a * b,
+    "shl": lambda a, b: a << b,
+    "ashr": lambda a, b: a >> b,
+}
+
+
+@pytest.mark.parametrize("operation", PACKED)
+@pytest.mark.parametrize("order", ["0, i32 1", "1, i32 0"])
+def test_packed(operation, order):
+    """Vectors of two: v_pk_ instructions, with halves exchanged by op_sel."""
+    kind = "half" if operation[0] == "f" else "i16"
+    mask = "<i32 {}>".format(order.replace("i32 ", "i32 "))
+    extra = f"  %b2 = and <2 x {kind}> %b1, splat ({kind} 15)\n" if operation in ("shl", "ashr") else ""
+    body = f"""
+  %b1 = shufflevector <2 x {kind}> %b, <2 x {kind}> poison, <2 x i32> {mask}
+{extra}  %c = {operation} <2 x {kind}> %a, {"%b2" if extra else "%b1"}"""
+    a, b = pairs(kind)
+    a, b = a[:256].reshape(-1, 2), b[:256].reshape(-1, 2)
+    text = assemble(
+        KERNEL.format(body=body, source=f"<2 x {kind}>", result=f"<2 x {kind}>", who="item", declarations="")
+    )
+    assert "v_pk_" in text
+    c = np.zeros_like(a)
+    report = run_gcn(text, "k", (1,), (len(a),), [a, b, c])
+    assert not report.findings
+    other = b[:, ::-1] if order.startswith("1") else b
+    if extra:
+        other = other & np.int16(15)
+    with np.errstate(all="ignore"):
+        same(c.ravel(), PACKED[operation](a, other).ravel())
+
+
+def test_packed_f32():
+    body = """
+  %m = fmul <2 x float> %a, %b
+  %s = fadd <2 x float> %m, <float 1.0, float 2.0>
+  %n = fneg <2 x float> %a
+  %c = call <2 x float> @llvm.fma.v2f32(<2 x float> %n, <2 x float> %s, <2 x float> %b)"""
+    declarations = "declare <2 x float> @llvm.fma.v2f32(<2 x float>, <2 x float>, <2 x float>)"
+    text = assemble(
+        KERNEL.format(body=body, source="<2 x float>", result="<2 x float>", who="item", declarations=declarations)
+    )
+    assert {"v_pk_mul_f32", "v_pk_add_f32", "v_pk_fma_f32"} <= set(text.split())
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((64, 2)).astype(np.float32) for _ in range(2))
+    c = np.zeros_like(a)
+    run_gcn(text, "k", (1,), (64,), [a, b, c])
+    total = (a * b + np.array([1, 2], np.float32)).astype(np.float64)
+    np.testing.assert_array_equal(c, (b - a.astype(np.float64) * total).astype(np.float32))
+
+
+def test_lines_of_the_source():
+    text = assemble(
+        KERNEL.format(body="  %c = fadd float %a, %b", source="float", result="float", who="item", declarations="")
+    )
+    store = next(line for line in text.split("\n") if "global_store" in line)
+    text = text.replace(store, '\t.file 7 "/somewhere" "user.py"\n\t.loc 7 12 5 prologue_end ; user.py:12:5\n' + store)
+    a = np.zeros(64, np.float32)
+    report = run_gcn(text, "k", (1,), (64,), [a, a.copy(), a[:60].copy()])
+    assert report.findings[0].first.source == "user.py:12"
+    assert "(user.py:12)" in str(report.findings[0])

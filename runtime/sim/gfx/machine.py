@@ -90,6 +90,8 @@ class Machine:
         self.globals = launch.globals
         self.lds_stride = -(-max(launch.lds_size, 16) // 16) * 16
         self.lds = Arena(self.lds_stride * groups, POISON)
+        self.private_size = -(-program.kernel.setting("private_segment_fixed_size") // 16) * 16  # of each lane
+        self.scratch = Arena(self.private_size * waves * LANES, POISON)
         self.passed = np.zeros(waves, np.int32)  # barriers that a wave has arrived at
         self.waiting = np.zeros(waves, bool)
         self.ended = np.zeros(waves, bool)

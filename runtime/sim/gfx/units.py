@@ -23,7 +23,7 @@ def unit_of(ins: Instruction) -> str:
         return VALU
     if name.startswith("ds_"):
         return LDS
-    if name.startswith(("buffer_", "global_", "flat_")):
+    if name.startswith(("buffer_", "global_", "flat_", "scratch_")):
         return VMEM
     if name.startswith(("s_load", "s_dcache", "s_mem")):
         return SMEM

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..memory import Arena
 from ..report import Finding
 from ..scalars import Array, Sel
 from .decode import VECTOR, Decoder
@@ -173,31 +174,31 @@ def check_bounds(m: Machine, sel: Sel, where: Array, valid: Array | None, shape:
     return where if lanes is None else np.where(lanes, where, 0)
 
 
-def fetch(m: Machine, where: Array, lanes: Array | None, valid: Array | None, shape: Shape) -> Array:
+def fetch(arena: Arena, where: Array, lanes: Array | None, valid: Array | None, shape: Shape) -> Array:
     """Read memory: elements [n, count] for the flat offsets of the given lanes; 0 where not valid."""
     flat = where.ravel() if lanes is None else where[lanes]
     if valid is None:
-        return load(m.globals.arena, flat, shape.elem, shape.count)
+        return load(arena, flat, shape.elem, shape.count)
     ok = valid.reshape(-1, shape.count) if lanes is None else valid[lanes]
     places = np.where(ok, flat[:, None] + np.arange(shape.count) * shape.elem, 0)
-    values = load(m.globals.arena, places.ravel(), shape.elem, 1).reshape(ok.shape)
+    values = load(arena, places.ravel(), shape.elem, 1).reshape(ok.shape)
     return np.where(ok, values, values.dtype.type(0))
 
 
 # -- loads, stores, DMA ------------------------------------------------------------------------------------------------
 
 
-def _load(d: Decoder, target: Operand, address: Address, shape: Shape) -> Handler:
+def _load(d: Decoder, target: Operand, address: Address, shape: Shape, private: bool = False) -> Handler:
     rows = d.result_words(target, max(shape.size // 4, 1))
     codes = tuple(VECTOR + row for row in rows)
     strong = d.flag("sc1")
 
     def run(m: Machine, sel: Sel) -> None:
         places, valid = address(m, sel)
-        where = check_bounds(m, sel, places, valid, shape, "read")
+        where = places if private else check_bounds(m, sel, places, valid, shape, "read")
         waves, lanes = m.wave[sel], m.mask
         finish = None
-        if m.global_race is not None:
+        if m.global_race is not None and not private:
             touched = lanes if valid is None else m.lanes(sel) & valid.all(axis=2)
             finish = m.global_race.read(sel, where, shape.size, touched, strong)
         held = m.v[rows[0], sel].copy() if shape.half else None
@@ -206,7 +207,7 @@ def _load(d: Decoder, target: Operand, address: Address, shape: Shape) -> Handle
         def land(done: Array) -> None:
             part = None if lanes is None else lanes[done]
             ok = None if valid is None else valid[done]
-            values = fetch(m, where[done], part, ok, shape)
+            values = fetch(m.scratch if private else m.globals.arena, where[done], part, ok, shape)
             words = [values[:, index] for index in range(shape.count)]
             if shape.elem < 4:
                 words = [widen(words[0], shape.kind)] if held is None else words
@@ -226,7 +227,7 @@ def _load(d: Decoder, target: Operand, address: Address, shape: Shape) -> Handle
     return run
 
 
-def _store(d: Decoder, data: Operand, address: Address, shape: Shape) -> Handler:
+def _store(d: Decoder, data: Operand, address: Address, shape: Shape, private: bool = False) -> Handler:
     rows = d.words(data, max(shape.size // 4, 1))
     shift = np.uint32(16 if shape.half else 0)
     strong = d.flag("sc1")
@@ -234,26 +235,27 @@ def _store(d: Decoder, data: Operand, address: Address, shape: Shape) -> Handler
     def run(m: Machine, sel: Sel) -> None:
         consume(m, sel, rows)
         places, valid = address(m, sel)
-        where = check_bounds(m, sel, places, valid, shape, "write")
+        where = places if private else check_bounds(m, sel, places, valid, shape, "write")
         values = gather(m, sel, rows)
         if shape.elem < 4:
             values = (values >> shift).astype(np.dtype(shape.kind))
         lanes = m.mask
         finish = None
-        if m.global_race is not None:
+        if m.global_race is not None and not private:
             touched = lanes if valid is None else m.lanes(sel) & valid.all(axis=2)
             finish = m.global_race.write(sel, where, shape.size, touched, strong)
 
         def land(done: Array) -> None:
+            arena = m.scratch if private else m.globals.arena
             part = slice(None) if lanes is None else lanes[done]
             flat, value = where[done][part].ravel(), values[done][part].reshape(-1, shape.count)
             if valid is None:
-                store(m.globals.arena, flat, value)
+                store(arena, flat, value)
                 return
             ok = valid[done][part].reshape(-1, shape.count)
             for index in range(shape.count):
                 inside = ok[:, index]
-                store(m.globals.arena, flat[inside] + index * shape.elem, value[inside, index : index + 1])
+                store(arena, flat[inside] + index * shape.elem, value[inside, index : index + 1])
 
         m.queue.issue(sel, VM, land, finish=finish, what="store")
 
@@ -284,7 +286,8 @@ def _dma(d: Decoder, address: Address, shape: Shape) -> Handler:
 
         def land(done: Array) -> None:
             part = None if lanes is None else lanes[done]
-            values = fetch(m, where[done], part, None if valid is None else valid[done], shape)
+            ok = None if valid is None else valid[done]
+            values = fetch(m.globals.arena, where[done], part, ok, shape)
             if shape.elem < 4:
                 values = widen(values, shape.kind)
             flat = into[done].ravel() if part is None else into[done][part]
@@ -331,6 +334,45 @@ def _buffer_store(ins: Instruction, d: Decoder) -> Handler:
     shape = _STORES[ins.name.partition("_store_")[2]]
     data, vector, descriptor, scalar = ins.operands
     return _store(d, data, buffer_address(d, vector, descriptor, scalar, shape), shape)
+
+
+def scratch_address(d: Decoder, vector: Operand, scalar: Operand, shape: Shape, what: str) -> Address:
+    """The arena offsets of a scratch_ instruction: each lane has private memory of its own (CDNA3 ISA, 10.1)."""
+    offset = d.number("offset")
+    rows = d.words(vector, 1) if isinstance(vector, Reg) else []
+    start = d.scalar(scalar) if isinstance(scalar, Reg) else d.scalar(Literal(0))
+
+    def run(m: Machine, sel: Sel) -> tuple[Array, Array | None]:
+        inside = start(m, sel).astype(np.int64)[:, None] + offset
+        if rows:
+            consume(m, sel, rows)
+            inside = inside + m.v[rows[0], sel].astype(np.int64)
+        inside = np.broadcast_to(inside & 0xFFFFFFFF, _full(m, sel))
+        bad = (inside + shape.size > m.private_size) & m.lanes(sel)
+        if bad.any():
+            wave, lane = (int(each[0]) for each in np.nonzero(bad))
+            at = int(inside[wave, lane])
+            message = f"{what} of {shape.size} bytes at {at} of {m.private_size} bytes of private memory"
+            access = m.access(what, m.site, int(m.wave[sel][wave]), lane)
+            m.find(Finding("out_of_bounds", message, access, space="local", bytes=(at, at + shape.size)), stop=True)
+        place = (m.wave[sel][:, None] * 64 + np.arange(64)) * m.private_size + inside
+        return np.where(m.lanes(sel), place, 0), None
+
+    return run
+
+
+@instruction(*(f"scratch_load_{name}" for name in _LOADS))
+def _scratch_load(ins: Instruction, d: Decoder) -> Handler:
+    shape = _LOADS[ins.name.partition("_load_")[2]]
+    address = scratch_address(d, ins.operands[1], ins.operands[2], shape, "read")
+    return _load(d, ins.operands[0], address, shape, private=True)
+
+
+@instruction(*(f"scratch_store_{name}" for name in _STORES))
+def _scratch_store(ins: Instruction, d: Decoder) -> Handler:
+    shape = _STORES[ins.name.partition("_store_")[2]]
+    address = scratch_address(d, ins.operands[0], ins.operands[2], shape, "write")
+    return _store(d, ins.operands[1], address, shape, private=True)
 
 
 @instruction("buffer_wbl2", "buffer_inv", "buffer_wbinvl1", "buffer_wbinvl1_vol")

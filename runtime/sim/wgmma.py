@@ -7,7 +7,7 @@ wait for the work of all four, so it sleeps until the others have issued theirs.
 
 Registers are watched (`check_registers`): touching an accumulator in flight, or changing an A operand in flight, is a
 `missing_wait`; a product whose accumulators were touched, or whose A registers were written, after the last wgmma.fence
-is a `missing_fence` (9.7.14.6: between a register access and a product that accesses the same registers).
+is a `missing_fence` ("wgmma.fence": between a register access and a product that accesses the same registers).
 
 A thread holds element i of the result at row 16 * warp + lane / 4 + 8 * (i / 2 % 2) and column
 8 * (i / 4) + 2 * (lane % 4) + i % 2, and A in registers as mma.m16n8k does for the warp's 16 rows. Products are exact

@@ -1,0 +1,251 @@
+"""Draws docs/happens_before.svg: what is ordered with what while the GEMM for sm_90a runs.
+
+    PYTHONPATH=. python docs/happens_before.py
+
+The GEMM of examples/ is compiled for one small block with a ring of two slots, and run in the simulator over three
+steps of K. The events of one producer thread and of one consumer thread are noted as they are executed; from the
+addresses of the mbarriers and the groups that are waited for follows which event is ordered behind which, as
+docs/memory.md explains.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import ml_dtypes
+import numpy as np
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "examples"))
+
+LANES = ("producer (one thread)", "copy engine", "consumers (each thread)", "tensor cores")
+PRODUCER, COPIES, CONSUMER, PRODUCTS = range(4)
+SLOTS, STEPS = 2, 3
+SIZE = {"block_M": 64, "block_N": 16, "block_K": 32, "num_stages": SLOTS, "threads": 128}
+KINDS = {  # how an edge is drawn, and what it stands for
+    "program": ("#9aa0a6", "", "program order"),
+    "issue": ("#5f6368", "3 3", "starts an asynchronous operation"),
+    "barrier": ("#1a73e8", "", "mbarrier: arrival or bytes, then wait"),
+    "group": ("#188038", "", "group: committed, then waited for"),
+    "fence": ("#d93025", "", "proxy fence and barrier"),
+}
+
+
+@dataclass(eq=False)
+class Event:
+    """A box: its lane, its text, and the events right before it, each with the kind of the edge."""
+
+    lane: int
+    text: str
+    before: list[tuple[Event, str]] = field(default_factory=list)
+    row: int = -1
+
+
+def record() -> list[tuple[int, str, int]]:
+    """(lane, opcode, address or number) of what the two threads execute that has to do with order."""
+    import gemm
+
+    from minitile.runtime.sim import launch as sim
+    from minitile.runtime.sim.syntax import Address, Integer, Register
+
+    a, b = (np.ones((rows, 32 * STEPS), ml_dtypes.bfloat16) for rows in (64, 16))
+    c = np.zeros((64, 16), ml_dtypes.bfloat16)
+    log: list[tuple[int, str, int]] = []
+    lanes = {128: PRODUCER, 0: CONSUMER}
+
+    def value(m: Any, operand: Any, thread: int) -> int:
+        if isinstance(operand, Integer):
+            return operand.value
+        if isinstance(operand, Register):
+            return int(m.regs[operand.slot][thread])
+        return value(m, operand.base, thread) + operand.offset if isinstance(operand, Address) else 0
+
+    def noting(ins: Any, run: Callable[..., Any]) -> Callable[..., Any]:
+        places = [each for each in ins.operands if isinstance(each, Address)]
+        subject = (places[-1:] or [each for each in ins.operands if isinstance(each, Integer)] or [Integer(0)])[0]
+
+        def noted(m: Any, sel: Any, *pc: int) -> Any:
+            for thread in m.thread[sel].tolist():
+                if m.ctas == 1 and thread in lanes:
+                    log.append((lanes[thread], ins.opcode, value(m, subject, thread)))
+            return run(m, sel, *pc)
+
+        return noted
+
+    def load(text: str, entry: str) -> Any:
+        program = original(text, entry)
+        for step in program.code:
+            if step.ins.name in ("mbarrier", "wgmma", "cp", "fence", "bar", "barrier", "stmatrix"):
+                step.run = noting(step.ins, step.run)
+                step.control = noting(step.ins, step.control) if step.control is not None else None
+        return program
+
+    original = sim.load_program
+    with mock.patch.object(sim, "load_program", load):
+        gemm.gemm_nt_bf16().compile(a, b, c, target="sm_90a", **SIZE).simulate(a, b, c)
+    return log
+
+
+def build(log: list[tuple[int, str, int]]) -> list[Event]:
+    """The graph of the recorded events."""
+    words = sorted({at for _, opcode, at in log if opcode.startswith("mbarrier.init")})
+    names = {at: f"{'full' if n < SLOTS else 'empty'}[{n % SLOTS}]" for n, at in enumerate(words)}
+    events: list[Event] = []
+    last: dict[int, Event] = {}
+    landed: dict[str, list[Event]] = {}  # by full[i]: what completes its phases
+    released: dict[str, list[Event]] = {}
+    waits: dict[str, int] = {}
+    open_ends: list[tuple[Event, list[Event], int]] = []  # waits, which are noted when they begin
+    groups: list[Event] = []  # products by group
+    filled: dict[str, Event] = {}  # the latest load by full[i]
+    state: dict[str, Any] = {"batch": False, "k": 0, "store": None}
+
+    def add(lane: int, text: str, *before: tuple[Event, str]) -> Event:
+        event = Event(lane, text, [*before])
+        if lane in (PRODUCER, CONSUMER):
+            if lane in last:
+                fenced = last[lane].text.startswith(("fence", "bar"))
+                event.before.append((last[lane], "fence" if fenced else "program"))
+            last[lane] = event
+        events.append(event)
+        return event
+
+    for lane, opcode, at in log:
+        name = names.get(at, "")
+        if opcode.startswith("mbarrier.try_wait"):
+            turn = waits[name] = waits.get(name, -1) + 1
+            wait = add(lane, f"wait {name}" + (" (empty at first)" if lane == PRODUCER and not turn else ""))
+            if lane == PRODUCER and turn:
+                open_ends.append((wait, released.setdefault(name, []), turn - 1))
+            elif lane == CONSUMER:
+                open_ends.append((wait, landed.setdefault(name, []), turn))
+        elif "expect_tx" in opcode:
+            add(lane, f"expect bytes on {name}")
+        elif opcode.startswith("cp.async.bulk.tensor") and lane == PRODUCER:
+            if name not in filled or filled[name] is None:
+                issue = add(lane, f"copy A, B of step {len(landed.get(name, [])) * SLOTS + int(name[-2])}")
+                filled[name] = issue
+                step = issue.text[-1]
+                done = add(COPIES, f"bytes of step {step} in slot {name[-2]}", (issue, "issue"))
+                landed.setdefault(name, []).append(done)
+            else:
+                filled[name] = None  # the second copy of the pair
+        elif opcode.startswith("wgmma.mma_async"):
+            if not state["batch"]:
+                issue = add(lane, f"wgmma of step {state['k']}")
+                order = [(groups[-1], "program")] if groups else []
+                groups.append(
+                    add(PRODUCTS, f"product {state['k']}: reads slot {state['k'] % SLOTS}", (issue, "issue"), *order)
+                )
+                state["batch"], state["k"] = True, state["k"] + 1
+        elif opcode.startswith("wgmma.commit"):
+            state["batch"] = False
+        elif opcode.startswith("wgmma.wait"):
+            if len(groups) > at:
+                add(lane, f"wgmma.wait_group {at}", (groups[len(groups) - 1 - at], "group"))
+        elif opcode.startswith("mbarrier.arrive"):
+            released.setdefault(name, []).append(add(lane, f"arrive at {name}"))
+        elif opcode.startswith("stmatrix"):
+            if not (lane in last and last[lane].text.startswith("stmatrix")):
+                add(lane, "stmatrix: result to staged")
+        elif opcode.startswith("fence.proxy"):
+            add(lane, "fence.proxy.async")
+        elif opcode.startswith("bar") and lane == CONSUMER and state["k"]:
+            add(lane, "bar.sync: all consumers")
+        elif opcode.startswith("cp.async.bulk.tensor"):
+            issue = add(lane, "TMA store of staged")
+            state["store"] = add(COPIES, "staged has been read", (issue, "issue"))
+        elif opcode.startswith("cp.async.bulk.wait"):
+            add(lane, "cp.async.bulk.wait_group.read 0", (state["store"], "group"))
+    for wait, completions, turn in open_ends:
+        wait.before.append((completions[turn], "barrier"))
+    _place(events)
+    return events
+
+
+def _place(events: list[Event]) -> None:
+    """Rows, so that every edge leads down and no two boxes of a lane are in one row."""
+    moved = True
+    while moved:
+        moved = False
+        for event in events:
+            row = max(event.row, 1 + max((before.row for before, _ in event.before), default=-1))
+            asynchronous = event.lane in (COPIES, PRODUCTS)  # the others are in program order
+            while asynchronous and any(e is not event and (e.lane, e.row) == (event.lane, row) for e in events):
+                row += 1
+            moved |= row != event.row
+            event.row = row
+
+
+WIDTH, HEIGHT, GAP_X, GAP_Y, TOP, LEFT = 204, 26, 34, 18, 64, 16
+
+
+def draw(events: list[Event]) -> str:
+    """The graph as SVG text."""
+
+    def x(event: Event) -> int:
+        return LEFT + event.lane * (WIDTH + GAP_X)
+
+    def y(event: Event) -> int:
+        return TOP + event.row * (HEIGHT + GAP_Y)
+
+    rows = 1 + max(event.row for event in events)
+    legend = TOP + rows * (HEIGHT + GAP_Y) + 8
+    width, height = 2 * LEFT + 4 * WIDTH + 3 * GAP_X, legend + 22 * len(KINDS) + 8
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+        'font-family="sans-serif" font-size="12">',
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+        "<defs>",
+    ]
+    for kind, (colour, _, _) in KINDS.items():
+        out.append(
+            f'<marker id="{kind}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+            f'<path d="M0 0 L8 4 L0 8 z" fill="{colour}"/></marker>'
+        )
+    out.append("</defs>")
+    for lane, title in enumerate(LANES):
+        at = LEFT + lane * (WIDTH + GAP_X)
+        out.append(f'<text x="{at + WIDTH / 2}" y="32" text-anchor="middle" font-weight="bold">{escape(title)}</text>')
+    for event in events:
+        for before, kind in event.before:
+            colour, dashes, _ = KINDS[kind]
+            if before.lane == event.lane:
+                x1 = x2 = x(event) + WIDTH / 2
+                y1, y2 = y(before) + HEIGHT, y(event)
+                path = f"M{x1} {y1} L{x2} {y2}"
+            else:
+                right = before.lane < event.lane
+                x1, x2 = x(before) + (WIDTH if right else 0), x(event) + (0 if right else WIDTH)
+                y1, y2 = y(before) + HEIGHT / 2, y(event) + HEIGHT / 2
+                bend = GAP_X * (1 if right else -1)
+                path = f"M{x1} {y1} C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"
+            dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
+            out.append(
+                f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.4"{dashed} marker-end="url(#{kind})"/>'
+            )
+    for event in events:
+        fill = "#f1f3f4" if event.lane in (PRODUCER, CONSUMER) else "#fef7e0"
+        out.append(
+            f'<rect x="{x(event)}" y="{y(event)}" width="{WIDTH}" height="{HEIGHT}" rx="4" fill="{fill}" '
+            'stroke="#5f6368"/>'
+            f'<text x="{x(event) + WIDTH / 2}" y="{y(event) + 17}" text-anchor="middle">{escape(event.text)}</text>'
+        )
+    for n, (kind, (colour, dashes, meaning)) in enumerate(KINDS.items()):
+        at = legend + 22 * n + 8
+        dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
+        out.append(
+            f'<path d="M{LEFT} {at} L{LEFT + 40} {at}" stroke="{colour}" stroke-width="1.4"{dashed} '
+            f'marker-end="url(#{kind})"/><text x="{LEFT + 50}" y="{at + 4}">{escape(meaning)}</text>'
+        )
+    return "\n".join([*out, "</svg>"]) + "\n"
+
+
+if __name__ == "__main__":
+    (HERE / "happens_before.svg").write_text(draw(build(record())), encoding="utf-8")

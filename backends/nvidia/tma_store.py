@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from minitile.backends.nvidia.hopper import tensor_map
+from minitile.backends.nvidia.hopper import WORKING, tensor_map
 from minitile.backends.nvidia.wgmma import panels_of, warpgroup
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
@@ -57,6 +57,9 @@ BOX = 256  # elements of a box in each dimension: cuTensorMapEncodeTiled
 CHUNK = 16  # bytes: TMA's grain in global memory
 GROUP = 128  # threads of a warpgroup, which stages and stores by itself
 ROWS = 64  # of a warpgroup, staged at a time: those of one wgmma
+SM_SHARED = 228 * 1024  # bytes of shared memory on an SM, of which each block takes BLOCK_SHARED more than it asks for
+BLOCK_SHARED = 1024  # CUDA C++ Programming Guide, "Shared Memory" of compute capability 9.0
+REGISTERS = 65536  # of an SM
 RING = 2  # versions of the staging buffer: one is filled while TMA reads the other
 
 
@@ -326,7 +329,7 @@ def stage(low: Lowering, op: tile.Store | tile.AtomicRmw, kind: str | None) -> b
         if op.mask is not None:
             raise Refused("it has a mask")
         parts = cut(layout, op.mem.dtype.bits)
-        versions = most_versions(low, parts.shared, min(RING, len(parts.parts)))
+        versions = most_versions(low, parts.shared, min(RING, len(parts.parts)), layout.num_regs)
         if not versions:
             raise Refused(f"{parts.shared.stage_bytes} bytes to stage it are more than what is left of shared memory")
     except Refused as reason:
@@ -356,9 +359,10 @@ def cut(layout: Layout, bits: int) -> _Parts:
     return _Parts(whole, shared, parts, (rows, columns), groups)
 
 
-def most_versions(low: Lowering, shared: SharedLayout, wanted: int) -> int:
+def most_versions(low: Lowering, shared: SharedLayout, wanted: int, registers: int) -> int:
     """How many versions of a buffer, up to `wanted`, surely fit beside all others, as `place_shared` will place them:
-    the largest first. What later exchanges between threads may want comes on top."""
+    the largest first. What later exchanges between threads may want comes on top. A second version is not worth a block
+    less on each SM, as far as registers (`registers` of the fragment a thread) let there be more than one."""
     allocs = {op.result: op for op in low.kernel.walk() if isinstance(op, tile.Alloc) and op.type_.space == "shared"}
     lowered = {low.get(v) for v in allocs}
     mine = [op for op in low.entry.ops if isinstance(op, tile.Alloc) and op.type_.space == "shared"]
@@ -366,13 +370,20 @@ def most_versions(low: Lowering, shared: SharedLayout, wanted: int) -> int:
     others = [(op.version_bytes * op.type_.versions, op.layout.alignment if op.layout else 16) for op in every]
     later = (op for op in low.kernel.walk() if isinstance(op, _SCRATCH) and op.results[0] not in low.map)
     others += [(_scratch_bytes(op), 128) for op in later]
-    for versions in range(wanted, 0, -1):
+    threads: int = low.kernel.attrs["threads"] + low.kernel.attrs.get("producer_threads", 0)
+    by_registers = REGISTERS // (threads * (registers + WORKING))
+
+    def needed(versions: int) -> int:
         end = 0
         for size, alignment in sorted([*others, (versions * shared.stage_bytes, shared.alignment)], reverse=True):
             end = -(-end // alignment) * alignment + size
-        if end <= low.target.max_shared:
-            return versions
-    return 0
+        return end
+
+    def blocks(versions: int) -> int:
+        return max(1, min(by_registers, SM_SHARED // (needed(versions) + BLOCK_SHARED)))
+
+    fit = [n for n in range(wanted, 0, -1) if needed(n) <= low.target.max_shared]
+    return next((n for n in fit if blocks(n) == blocks(0)), fit[-1] if fit else 0)
 
 
 _SCRATCH = (tile.ConvertLayout, tile.Slice, tile.Reduce, tile.Extract)

@@ -386,3 +386,20 @@ def test_deletions_in_a_persistent_kernel_are_missed():
     known = ("fence.mbarrier_init.release.cluster", "bar.sync 0", "cp.async.bulk.wait_group 0")
     assert [each for each in found if not each.endswith(known)] == []
     assert len(found) <= 4
+
+
+@pytest.mark.parametrize(
+    ("tiles", "versions"),
+    [
+        ({"block_N": 128, "num_stages": 3}, 2),  # 64 accumulators a thread: one block on an SM in any case
+        ({"block_N": 64, "num_stages": 3, "block_M": 64, "threads": 128}, 1),  # one part
+        ({"block_N": 128, "num_stages": 4, "block_M": 64, "threads": 128}, 2),  # 96 and 112 KB: two blocks
+        ({"block_N": 160, "num_stages": 4, "block_M": 64, "threads": 128}, 1),  # 112 KB: two blocks without staging
+    ],
+)
+def test_a_second_version_costs_no_block(tiles, versions):
+    kernel = gemm.gemm_nt_bf16()
+    spec = mt.spec((1024, 1024), "bfloat16")
+    compiled = kernel.compile(spec, spec, spec, target="sm_90a", **{**TILES, **tiles})
+    (line,) = [line for line in compiled.asm["thread_ir"].splitlines() if "%staged = alloc" in line]
+    assert ("2 versions" in line) == (versions == 2)

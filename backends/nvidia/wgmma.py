@@ -71,10 +71,11 @@ KINDS = {
 # What it takes -------------------------------------------------------------------------------------------------------
 
 
-def plan_wgmma(op: tile.Gemm, threads: int) -> GemmPlan:
-    """The layouts of a gemm over the warpgroups. Raises MinitileError with the reason where wgmma can't do it."""
+def plan_wgmma(op: tile.Gemm, threads: int, total: int | None = None) -> GemmPlan:
+    """The layouts of a gemm over the warpgroups, and its instructions in a kernel of `total` threads (None: these and a
+    producer). Raises MinitileError with the reason where wgmma can't do it."""
     try:
-        return _plan_of(op, threads)
+        return _plan_of(op, threads, total)
     except LayoutError as reason:
         raise MinitileError(f"no wgmma for this gemm: {reason}", op.loc) from None
 
@@ -88,7 +89,7 @@ def refusal(op: tile.Gemm, threads: int) -> str:
     return ""
 
 
-def _plan_of(op: tile.Gemm, threads: int) -> GemmPlan:
+def _plan_of(op: tile.Gemm, threads: int, total: int | None = None) -> GemmPlan:
     m, n = op.c.shape
     k = op.depth
     _check_types(op)
@@ -106,7 +107,7 @@ def _plan_of(op: tile.Gemm, threads: int) -> GemmPlan:
     panel = 1 if op.transpose_b else swizzled(op.b.shape[-2:], op.b.dtype.bits).dims[-1][0].size
     # ptxas gives the whole kernel an equal share of the registers, whatever setmaxnreg says (C7602), and an
     # instruction's accumulators must fit.
-    share = min(65536 // (threads + PRODUCER) // 8 * 8, 255)
+    share = min(65536 // (total or threads + PRODUCER) // 8 * 8, 255)
     most = min(MOST_COLUMNS, (share - WORKING) * 2 * 32 // op.c.dtype.bits)
     return _plan(m, n, k, op.a.dtype.name, op.c.dtype.bits, groups, op.policy, panel, most)
 
@@ -182,7 +183,8 @@ def _columns(n: int, kind: _Kind, panel: int, most: int) -> int:
 
 def async_gemm(low: Lowering, op: roles.AsyncGemm) -> tuple[Value, ...]:
     """The one thread operation."""
-    plan = plan_wgmma(op, low.threads)
+    attrs = low.kernel.attrs
+    plan = plan_wgmma(op, low.threads, attrs["threads"] + attrs.get("producer_threads", 0))
     (m, n, _), (blocks, strips, steps), (gm, gn), step = plan.shape, plan.repeats, plan.warps, plan.step
     columns = n // gn // strips
     group = warpgroup(low)

@@ -505,3 +505,82 @@ def test_scaled_blocks(schedule):
     scales = re.findall(r"wgmma\.mma_async.*, ([^,]+), 1, 1;", kernel.asm["ptx"])
     assert scales == ["0", "1", "1", "1"]
     assembles(kernel)
+
+
+@lru_cache
+def make_widened(narrow, wide):
+    """C = A · Bᵀ, A stored in 8 bits and widened in registers, a block at a time."""
+    a_type, b_type = ELEMENT[narrow][0], ELEMENT[wide][0]
+
+    @mt.kernel
+    def widened(
+        A: T.Tensor(("M", "K"), a_type),
+        B: T.Tensor(("N", "K"), b_type),
+        C: T.Tensor(("M", "N"), T.float32),
+        block_M=128,
+        block_N=64,
+        block_K=64,
+        threads=256,
+    ):
+        M, N = C.shape
+        K = A.shape[1]
+        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+            A_shared = T.alloc_shared((block_M, block_K), a_type)
+            B_shared = T.alloc_shared((block_N, block_K), b_type)
+            A_narrow = T.alloc_fragment((block_M, block_K), a_type)
+            A_wide = T.alloc_fragment((block_M, block_K), b_type)
+            C_local = T.alloc_fragment((block_M, block_N), T.float32)
+            T.clear(C_local)
+            for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=3):
+                T.copy(A[by * block_M, k * block_K], A_shared)
+                T.copy(B[bx * block_N, k * block_K], B_shared)
+                T.copy(A_shared, A_narrow)
+                for i, j in T.Parallel(block_M, block_K):
+                    A_wide[i, j] = T.cast(A_narrow[i, j], b_type)
+                T.gemm(A_wide, B_shared, C_local, transpose_B=True)
+            T.copy(C_local, C[by * block_M, bx * block_N])
+
+    return widened
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "random"])
+@pytest.mark.parametrize(("narrow", "wide"), [("s8", "bf16"), ("u8", "f16"), ("e4m3", "bf16"), ("s8", "tf32")])
+def test_widened_operands(narrow, wide, schedule):
+    """The registers that a product in flight reads are not written before it is complete."""
+    rng = np.random.default_rng(0)
+    left, right = values(rng, (136, 208), narrow), values(rng, (72, 208), wide)
+    result = poisoned((136, 72))
+    kernel = make_widened(narrow, wide).compile(left, right, result, target="sm_90a")
+    assert "wgmma.mma_async" in kernel.asm["ptx"], kernel.notes
+    launch(kernel, left, right, result, schedule=schedule, seed=1)
+    exact = left.astype(np.float64) @ right.astype(np.float64).T
+    assert np.linalg.norm(result - exact) <= 1e-6 * np.linalg.norm(exact)
+    assembles(kernel)
+
+
+@pytest.mark.parametrize(("threads", "columns"), [(256, 256), (384, 256), (512, 128), (640, 128)])
+def test_registers_of_the_whole_kernel(threads, columns):
+    """An instruction's accumulators must fit an equal share of the registers, also where roles are made by hand."""
+
+    @mt.kernel
+    def by_hand(
+        A: T.Tensor((64, 64), T.bfloat16), B: T.Tensor((256, 64), T.bfloat16), C: T.Tensor((64, 256), T.float32)
+    ):
+        with T.Kernel(1, threads=threads):
+            A_shared = T.alloc_shared((64, 64), A.dtype)
+            B_shared = T.alloc_shared((256, 64), A.dtype)
+            C_local = T.alloc_fragment((64, 256), T.float32)
+            ready = T.alloc_barrier(arrive_count=128)
+            with T.ws(1):
+                T.tma_copy(A, A_shared, barrier=ready)
+                T.tma_copy(B, B_shared, barrier=ready)
+                T.barrier_arrive(ready)
+            with T.ws(0):
+                T.clear(C_local)
+                T.barrier_wait(ready, 0)
+                T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+                T.copy(C_local, C)
+
+    specs = [mt.spec(shape, dtype) for shape, dtype in (((64, 64), "bfloat16"), ((256, 64), "bfloat16"))]
+    kernel = by_hand.compile(*specs, mt.spec((64, 256), "float32"), target="sm_90a")
+    assert f"m64n{columns}k16" in kernel.asm["ptx"]

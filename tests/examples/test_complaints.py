@@ -218,3 +218,85 @@ def test_2634_operands_that_threads_expand_are_fenced():
     text = "\n".join(lines[:first] + lines[first + 1 :])
     with pytest.raises(mt.RaceError, match=r"fence\.proxy\.async"):
         simulate(compiled.launch_info, text, [a, b, c])
+
+
+# 2698: no barrier between a copy into a shared buffer and a fill of a part of it --------------------------------------
+
+
+@mt.kernel
+def copied_then_filled(A: T.Tensor((96,), T.float32), B: T.Tensor((96,), T.float32), start=40):
+    with T.Kernel(1, threads=64):
+        S = T.alloc_shared((96,), T.float32)
+        T.copy(A, S)
+        T.fill(S[start : start + 24], -1.0)
+        T.copy(S, B)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("start", [0, 1, 40, 72])
+def test_2698_a_fill_behind_a_copy(start, target):
+    a, b = np.arange(96, dtype=np.float32), poisoned((96,))
+    run(copied_then_filled, a, b, target=target, start=start)
+    a[start : start + 24] = -1
+    assert np.array_equal(a, b)
+
+
+# 1841: barriers between atomic additions ------------------------------------------------------------------------------
+
+
+@mt.kernel
+def added_up(A: T.Tensor(("N",), T.int32), B: T.Tensor((1,), T.int32), rounds=4):
+    with T.Kernel(1, threads=128):
+        S = T.alloc_shared((1,), T.int32)
+        T.clear(S)
+        for k in range(rounds):
+            for i in T.Parallel(128):
+                T.atomic_add(S[0], A[k * 128 + i])
+        for i in T.Parallel(1):
+            B[i] = S[i]
+
+
+def test_1841_atomics_need_no_barriers_among_them():
+    a, b = np.arange(500, dtype=np.int32), np.full(1, -1, np.int32)
+    compiled = run(added_up, a, b)
+    assert b[0] == a.sum()
+    assert compiled.asm["ptx"].count("bar.sync") == 2  # behind the clear, before the result
+
+
+# 2613: two warpgroups multiply one shared operand that all threads fill, in a plain loop ------------------------------
+
+
+@mt.kernel
+def two_columns(
+    A: T.Tensor(("M", "K"), T.float16), B: T.Tensor(("K", 128), T.float16), C: T.Tensor(("M", 128), T.float32)
+):
+    M, K = A.shape
+    with T.Kernel(T.ceildiv(M, 64), threads=256) as by:
+        A_shared = T.alloc_shared((64, 32), A.dtype)
+        B_shared = T.alloc_shared((2, 32, 64), A.dtype)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        C_other = T.alloc_fragment((64, 64), T.float32)
+        with T.ws(0):
+            T.clear(C_local)
+        with T.ws(1):
+            T.clear(C_other)
+        for ko in range(T.ceildiv(K, 32)):
+            T.copy(A[by * 64, ko * 32], A_shared)
+            T.copy(B[ko * 32 : (ko + 1) * 32, 0:64], B_shared[0, :, :])
+            T.copy(B[ko * 32 : (ko + 1) * 32, 64:128], B_shared[1, :, :])
+            with T.ws(0):
+                T.gemm(A_shared, B_shared[0, :, :], C_local)
+            with T.ws(1):
+                T.gemm(A_shared, B_shared[1, :, :], C_other)
+        with T.ws(0):
+            T.copy(C_local, C[by * 64, 0])
+        with T.ws(1):
+            T.copy(C_other, C[by * 64, 64])
+
+
+def test_2613_an_operand_of_two_warpgroups():
+    rng = np.random.default_rng(0)
+    a, b, c = random(rng, (64, 100), np.float16), random(rng, (100, 128), np.float16), poisoned((64, 128))
+    run(two_columns, a, b, c, target="sm_90a")
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    assert np.linalg.norm(c - exact) <= 1e-3 * np.linalg.norm(exact)

@@ -6,7 +6,9 @@ import os
 
 import pytest
 
-os.environ.setdefault("MINITILE_STRICT", "1")  # spills are errors in the tests
+# Spills are errors in the tests. Not in run tests on a GPU, whose odd sizes and types are there to be right.
+if os.environ.get("MINITILE_GPU") != "1":
+    os.environ.setdefault("MINITILE_STRICT", "1")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

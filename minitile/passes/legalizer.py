@@ -3,7 +3,8 @@
 integers    of 8 and 16 bits are computed in 32 bits and cut off again, so that they wrap
 division    floordiv and floormod: shift and mask for powers of two, C's division when nothing is negative, else
             C's division corrected
-functions   exp and its like in f32, by expand_math
+functions   exp and its like in f32, by expand_math; of many registers PART at a time, since an expansion has many
+            intermediate values
 
 %q = floordiv %x, 8    =>    %q = shr %x, 3
 """
@@ -18,10 +19,13 @@ from minitile.ir.builder import constant_of
 from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import arith, thread
+from minitile.ir.ops.thread import count_of
 from minitile.ir.rewrite import Rewriter
 from minitile.ir.types import DType, bool_, f32, f64, i32, u32
 from minitile.passes.expand_math import FUNCTIONS, Terms
 from minitile.target import Target
+
+PART = 8
 
 Rule = Callable[["Legalizer", Any], "Value | tuple[Value, ...] | None"]
 Native = Callable[["Legalizer", str, Value], Value]  # the target's own exp2, log2 or rsqrt of an f32
@@ -109,7 +113,15 @@ def function(self: Legalizer, op: Any) -> Value | None:
     if not dtype.is_float:
         raise TargetError(f"{op.mnemonic} of {dtype} values", op.loc, "cast to float32 first")
     terms = Terms(self.b, lambda name, x: self.native(self, name, x))
-    result = FUNCTIONS[type(op)](terms, self.again(arith.Cast(op.a, f32)))
+    expand = FUNCTIONS[type(op)]
+    x = self.again(arith.Cast(op.a, f32))
+    count = count_of(x.type)
+    if count <= PART or type(op) in (arith.Exp2, arith.Rsqrt):
+        result = expand(terms, x)
+    else:
+        starts = range(0, count, PART)
+        parts = [self.make(thread.Pick(x, tuple(range(n, min(n + PART, count))))) for n in starts]
+        result = self.make(thread.Concat(tuple([expand(terms, part) for part in parts])))
     return self.again(arith.Cast(result, dtype)) if dtype is not f32 else result
 
 

@@ -40,7 +40,7 @@ def legalize(kernel: Kernel, target: Target) -> None:
 
 def _silence_assertions(block: Block) -> None:
     """There is no printing on the device: an assertion that fails traps without a word."""
-    followers = zip(block.ops, [*block.ops[1:], None], strict=True)
+    followers = zip(block.ops, [*block.ops[1:], None], strict=False)
     block.ops = [
         op for op, after in followers if not (isinstance(op, thread.Printf) and isinstance(after, thread.Trap))
     ]

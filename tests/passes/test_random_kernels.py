@@ -14,7 +14,7 @@ from minitile.ir.parser import parse_kernel
 from minitile.passes.dead_code import dead_code
 from minitile.passes.simplify import simplify
 from minitile.pipeline import compile_ir
-from minitile.runtime.sim import run_ptx
+from minitile.runtime.sim import run_gcn, run_ptx
 from minitile.target import parse_target
 from tests.passes.agree import ALL, agree, count, run
 
@@ -270,22 +270,21 @@ def compare_passes(random: Random, n: int) -> Kernel:
 
 def compare_machine_code(random: Random, n: int, target: str = "sm_80") -> None:
     """One block only: all blocks of these kernels write the same places."""
-    kernel = parse_kernel(write(random).replace("launch 2, 1, 1", "launch 1, 1, 1"))
+    text = write(random).replace("launch 2, 1, 1", "launch 1, 1, 1")
+    if target.startswith("gfx"):
+        text = text.replace("threads = 32", "threads = 64").replace("threads = 96", "threads = 192")
+    kernel = parse_kernel(text)
     expected = run(kernel, arrays(n), {"n": n})
     compiled = compile_ir(kernel, parse_target(target))
     for schedule in ("lazy", "eager", "random"):
         given = arrays(n)
         args = [given[name] if kind == "pointer" else np.int32(n) for name, kind, *_ in compiled.params]
-        report = run_ptx(
-            compiled.assembly["ptx"],
-            compiled.entry,
-            (1, 1, 1),
-            compiled.block,
-            args,
-            dynamic_shared=compiled.shared_bytes,
-            schedule=schedule,
-            seed=n,
-        )
+        how = {"schedule": schedule, "seed": n}
+        if "gcn" in compiled.assembly:
+            report = run_gcn(compiled.assembly["gcn"], compiled.entry, (1, 1, 1), compiled.block, args, **how)
+        else:
+            how["dynamic_shared"] = compiled.shared_bytes
+            report = run_ptx(compiled.assembly["ptx"], compiled.entry, (1, 1, 1), compiled.block, args, **how)
         report.raise_if_findings()
         for name, array in expected.items():
             np.testing.assert_allclose(given[name], array, rtol=1e-5, err_msg=f"{name}, {schedule}")
@@ -304,6 +303,14 @@ def test_each_pass(random: Random, n: int) -> None:
 @given(random=st.randoms(use_true_random=False), n=st.integers(0, 4))
 def test_machine_code(random: Random, n: int) -> None:
     compare_machine_code(random, n)
+
+
+@settings(QUICK, max_examples=6)
+@given(random=st.randoms(use_true_random=False), n=st.integers(0, 4))
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_machine_code_of_amd(target: str, random: Random, n: int) -> None:
+    pytest.importorskip("llvmlite")
+    compare_machine_code(random, n, target)
 
 
 @pytest.mark.slow

@@ -35,6 +35,7 @@ test_swap = test_control.test_swap
 test_zero_trips_give_the_initial_value = test_control.test_zero_trips_give_the_initial_value
 test_values_of_every_dtype_are_handed_over = test_control.test_values_of_every_dtype_are_handed_over
 test_copy = test_memory.test_copy
+test_buffers = test_memory.test_buffers
 test_a_scalar_is_stored_to_every_element = test_memory.test_a_scalar_is_stored_to_every_element
 test_atomics = test_memory.test_atomics
 test_contended_atomics = test_memory.test_contended_atomics
@@ -42,7 +43,3 @@ test_packed_f16_atomics = test_memory.test_packed_f16_atomics
 test_impossible_atomics_are_refused = test_memory.test_impossible_atomics_are_refused
 test_shuffles = test_warp.test_shuffles
 test_pieces = test_warp.test_pieces
-
-
-def test_shared_buffers():
-    test_memory.test_buffers("shared")

@@ -63,7 +63,9 @@ def test_the_table_of_deletions(script):
     reports: dict[str, set[tuple[str, str]]] = {}
     waits = iter(("the producer's mbarrier.try_wait", "the consumers' mbarrier.try_wait"))
     for each in deletions(kernel.asm["ptx"], info.entry):
-        name = next(waits) if "try_wait" in each.instruction else re.sub(r"^@\S+ |\.sync\.aligned", "", each.instruction)
+        name = (
+            next(waits) if "try_wait" in each.instruction else re.sub(r"^@\S+ |\.sync\.aligned", "", each.instruction)
+        )
         for schedule in ("lazy", "eager"):
             grid, given = launch_of(info, [a, b, c.copy()])
             options = {"dynamic_shared": info.dynamic_shared, "schedule": schedule}

@@ -166,6 +166,17 @@ def test_a_register_of_a_store_may_be_reused_but_not_that_of_a_load():
     assert "s_waitcnt vmcnt(0)" in finding.message
 
 
+@pytest.mark.parametrize("schedule", ["lazy", "eager", "random"])
+def test_a_load_may_follow_a_load_into_the_same_register(schedule):
+    """They return in order; the second one's value stays."""
+    values = np.arange(128, dtype=np.uint32).reshape(64, 2)
+    load = "global_load_dword v5, v251, s[92:93]"
+    body = f"{load} offset:4\n{load}\ns_waitcnt vmcnt(0)"
+    results, report = lanes(body, {"v[6:7]": values}, {"v5": np.uint32}, schedule=schedule)
+    assert not report.findings
+    assert np.array_equal(results["v5"], values[:, 0])
+
+
 def test_scalar_loads_need_a_wait_for_all():
     body = "s_load_dword s4, s[90:91], 0\ns_load_dword s5, s[90:91], 4\ns_waitcnt lgkmcnt(1)\nv_mov_b32 v3, s4"
     _, report = lanes(body + "\ns_waitcnt lgkmcnt(0)", {"v3": np.zeros(64, np.uint32)}, {"v3": np.uint32})

@@ -30,6 +30,11 @@ VM, DS, SMEM = 0, 1, 2  # the queues
 _LIMIT = (63, 15)
 
 
+# What returns in the order of issue (LLVM 22, SIInsertWaitcnts: no wait between two of the same type that write the
+# same register). FLAT instructions do not.
+_IN_ORDER = ("global_load", "buffer_load", "scratch_load")
+
+
 @dataclass(slots=True, eq=False)
 class Entry:
     """One issued memory instruction. `place` maps a wave of the batch to its position in `waves`, or -1."""
@@ -163,10 +168,13 @@ class Queue:
         )
 
     def touch(self, sel: Sel, site: int, reads: frozenset[int], writes: frozenset[int]) -> None:
-        """Report registers that an instruction reads or writes although a load into them is in flight."""
+        """Report registers that an instruction reads or writes although a load into them is in flight. A load from
+        memory may follow another one into the same register: they return in order."""
         m = self.machine
+        loads = m.program.code[site].ins.name.startswith(_IN_ORDER)
         for entry in self.entries:
-            rows = [row for row in entry.rows if row in reads or row in writes]
+            later = loads and entry.queue == VM
+            rows = [row for row in entry.rows if row in reads or (row in writes and not later)]
             if not rows:
                 continue
             place = entry.place[sel]

@@ -125,7 +125,7 @@ class _Flights:
         for op in block.ops:
             for region in op.regions:
                 self.find(region)
-            if op in self.chosen and op.in_flight:  # type: ignore[attr-defined]
+            if op in self.chosen and self.may_leave(op):
                 self.flying.add(op.results[0])
             elif isinstance(op, control.For):
                 self.link(op.carried, op.init, op.body.yielded)
@@ -133,6 +133,12 @@ class _Flights:
             elif isinstance(op, control.If):
                 self.link(op.results, op.then.yielded, op.orelse.yielded)
         return len(self.flying) > before
+
+    def may_leave(self, op: Op) -> bool:
+        """Whether a product may be in flight when its block ends: not where it reads registers, which are written again
+        in the next round."""
+        assert isinstance(op, tile.Gemm)
+        return op.in_flight and isinstance(op.a.type, BufferType)
 
     def link(self, to: tuple[Value, ...], *sources: list[Value] | tuple[Value, ...]) -> None:
         for n, value in enumerate(to):

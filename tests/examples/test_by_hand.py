@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from deletions import nothing_misses
@@ -354,3 +355,94 @@ def test_deletions_around_stores_are_missed():
     found, tried = nothing_misses(compiled, (a, poisoned(a.shape, np.float16)))
     assert tried >= 8
     assert found == []
+
+
+@mt.kernel
+def attention_by_hand(
+    Q: T.Tensor(("N", 64), T.bfloat16),
+    K: T.Tensor(("N", 64), T.bfloat16),
+    V: T.Tensor(("N", 64), T.bfloat16),
+    R: T.Tensor(("N", 64), T.bfloat16),
+    block_M=64,
+    block_N=64,
+):
+    """K and V by a producer, each with barriers of its own; the second product is in flight, from registers."""
+    N = Q.shape[0]
+    scale = 0.125 * 1.44269504
+    with T.Kernel(T.ceildiv(N, block_M), threads=256) as bx:
+        Q_shared = T.alloc_shared((block_M, 64), Q.dtype)
+        K_shared = T.alloc_shared((2, block_N, 64), Q.dtype)
+        V_shared = T.alloc_shared((2, block_N, 64), Q.dtype)
+        S = T.alloc_fragment((block_M, block_N), T.float32)
+        P = T.alloc_fragment((block_M, block_N), Q.dtype)
+        acc = T.alloc_fragment((block_M, 64), T.float32)
+        most = T.alloc_fragment((block_M,), T.float32)
+        before = T.alloc_fragment((block_M,), T.float32)
+        factor = T.alloc_fragment((block_M,), T.float32)
+        part = T.alloc_fragment((block_M,), T.float32)
+        total = T.alloc_fragment((block_M,), T.float32)
+        q_full = T.alloc_barrier(128)
+        k_full, k_free = T.alloc_barrier([128] * 2), T.alloc_barrier([128] * 2)
+        v_full, v_free = T.alloc_barrier([128] * 2), T.alloc_barrier([128] * 2)
+        trips = T.ceildiv(N, block_N)
+        with T.ws(1):
+            T.tma_copy(Q[bx * block_M, 0], Q_shared, barrier=q_full)
+            T.barrier_arrive(q_full)
+        with T.ws(0):
+            T.fill(most, -T.infinity(T.float32))
+            T.clear(acc)
+            T.clear(total)
+            T.barrier_wait(q_full, 0)
+        for j in range(trips):
+            slot = j % 2
+            turn = j // 2 % 2
+            with T.ws(1):
+                T.barrier_wait(k_free[slot], turn ^ 1)
+                T.tma_copy(K[j * block_N, 0], K_shared[slot, :, :], barrier=k_full[slot])
+                T.barrier_arrive(k_full[slot])
+                T.barrier_wait(v_free[slot], turn ^ 1)
+                T.tma_copy(V[j * block_N, 0], V_shared[slot, :, :], barrier=v_full[slot])
+                T.barrier_arrive(v_full[slot])
+            with T.ws(0):
+                T.barrier_wait(k_full[slot], turn)
+                T.wgmma_gemm(Q_shared, K_shared[slot, :, :], S, transpose_B=True, clear_accum=True)
+                T.wait_wgmma(0)
+                T.barrier_arrive(k_free[slot])
+                for i, n in T.Parallel(block_M, block_N):
+                    S[i, n] = T.if_then_else(j * block_N + n < N, S[i, n], -T.infinity(T.float32))
+                T.copy(most, before)
+                T.reduce_max(S, most, dim=1, clear=False)
+                for i in T.Parallel(block_M):
+                    factor[i] = T.exp2((before[i] - most[i]) * scale)
+                for i, n in T.Parallel(block_M, block_N):
+                    S[i, n] = T.exp2((S[i, n] - most[i]) * scale)
+                T.reduce_sum(S, part, dim=1)
+                for i in T.Parallel(block_M):
+                    total[i] = total[i] * factor[i] + part[i]
+                for i, n in T.Parallel(block_M, 64):
+                    acc[i, n] *= factor[i]
+                T.copy(S, P)
+                T.barrier_wait(v_full[slot], turn)
+                T.wgmma_gemm(P, V_shared[slot, :, :], acc)
+                T.wait_wgmma(0)
+                T.barrier_arrive(v_free[slot])
+        with T.ws(0):
+            for i, n in T.Parallel(block_M, 64):
+                acc[i, n] /= total[i]
+            T.copy(acc, R[bx * block_M, 0])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("n", [1, 64, 200])
+def test_attention(n, schedule):
+    rng = np.random.default_rng(0)
+    q, k, v = (random(rng, (n, 64), ml_dtypes.bfloat16) for _ in range(3))
+    r = poisoned((n, 64), ml_dtypes.bfloat16)
+    compiled = attention_by_hand.compile(q, k, v, r, target="sm_90a")
+    compiled.simulate(q, k, v, r, schedule=schedule)
+    wide = [x.astype(np.float64) for x in (q, k, v)]
+    scores = wide[0] @ wide[1].T / 8
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    exact = weights / weights.sum(axis=1, keepdims=True) @ wide[2]
+    assert np.linalg.norm(r.astype(np.float64) - exact) <= 1e-2 * np.linalg.norm(exact)
+    assert "mma.sync.aligned.m16" not in compiled.asm["ptx"]

@@ -90,7 +90,7 @@ def _insert_in(block: Block, before: set[Op], groups: dict[Op, tuple[int, int]],
     ops: list[Op] = []
     for op in block.ops:
         if op in before or op in groups:
-            narrow = op not in before
+            narrow = op not in before and groups[op][1] != threads  # a role of one group meets as it is
             number, count = groups[op] if narrow else (id, threads)
             barrier = thread.Barrier(id=number, threads=count, each=narrow)
             barrier.loc = op.loc

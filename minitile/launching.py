@@ -99,7 +99,12 @@ class Executable:
 
     @property
     def launcher(self) -> cuda.Launcher:
-        """The kernel on CUDA devices, made on first use."""
+        """The kernel on CUDA devices, made on first use. Raises DeviceError for code of another vendor's."""
+        if self.ptx.lstrip().startswith(".amdgcn_target"):
+            raise DeviceError(
+                f"{self.info.entry} was compiled for an AMD GPU, and none can be launched on yet",
+                hint="its simulator takes NumPy arrays; .binary is the code object",
+            )
         if self._launcher is None:
             o = self.options
             jit = cuda.JitOptions(4 if o.opt_level == 3 else o.opt_level, o.line_info, o.max_registers)

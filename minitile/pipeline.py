@@ -15,6 +15,7 @@ from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError, ResourceError
 from minitile.ir.ops import arith, control
 from minitile.ir.printer import print_kernel
+from minitile.passes.check_schedule import check_schedule
 from minitile.passes.complete_stores import complete_stores
 from minitile.passes.count_tokens import count_tokens
 from minitile.passes.cse import cse
@@ -68,6 +69,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("simplify", simplify),
     ("leading_versions", leading_versions),
     # While a copy is still one operation.
+    ("check_schedule", check_schedule),
     ("specialise", specialise),
     ("skew", skew),
     ("software_pipeline", software_pipeline),

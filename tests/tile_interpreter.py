@@ -217,6 +217,9 @@ class _Machine:
 
     # Memory ---------------------------------------------------------------------------------------------------------
 
+    def Statement(self, op: control.Statement) -> Any:
+        return ()
+
     def Alloc(self, op: tile.Alloc) -> Any:
         return (np.full((op.type_.versions, *op.type_.shape), _garbage(op.type_.dtype)),)
 

@@ -40,6 +40,7 @@ class Trace:
     returns     conditions of the kernel's early returns, which must be uniform
     dims        run-time dimensions by name
     attrs       becomes the kernel's attrs
+    marks       of the statements of the loop with a schedule of its own that is being traced (`schedule.py`)
     """
 
     b: Builder
@@ -51,6 +52,7 @@ class Trace:
     created: dict[int, tuple[Any, ControlRegion | None]] = field(default_factory=dict)
     returns: list[tuple[Value, Location | None]] = field(default_factory=list)
     attrs: dict[str, Any] = field(default_factory=dict)
+    marks: Any = None
 
     @property
     def loc(self) -> Location | None:
@@ -71,6 +73,15 @@ class Trace:
                 yield block
         finally:
             self.control.pop()
+
+    @contextmanager
+    def one_statement(self) -> Iterator[None]:
+        """What is traced inside counts as one statement of a loop with a schedule."""
+        marks, self.marks = self.marks, None
+        try:
+            yield
+        finally:
+            self.marks = marks
 
     def error(self, message: str, hint: str = "") -> LanguageError:
         return LanguageError(message, self.b.loc, hint)

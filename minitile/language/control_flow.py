@@ -37,6 +37,7 @@ from minitile.language.scalars import (
     promote,
     truth,
 )
+from minitile.language.schedule import marking
 from minitile.language.source import assigned_names, jumps
 from minitile.language.statements import BROKE, RETURNED, SKIP, UNSET, VALUE, Statements
 from minitile.language.tiles import tile_scope
@@ -59,7 +60,8 @@ class Interpreter(Branches):
         elif isinstance(items, Loop):
             known = items.constant()
             if known is not None and (items.kind == "unroll" or self.trace.launch is None):
-                self.unrolled(node, known)
+                with self.trace.one_statement():
+                    self.unrolled(node, known)
             elif self.trace.launch is None:
                 raise self.fail(
                     node.iter, "a loop with run-time bounds outside T.Kernel", "only the grid is computed there"
@@ -193,7 +195,7 @@ class Interpreter(Branches):
         if not isinstance(node.target, ast.Name):
             raise self.fail(node.target, "a loop of the language has one index")
         what = f"the loop at line {node.lineno}"
-        if loop.kind == "serial" and loop.stages == 1:
+        if loop.kind == "serial" and loop.schedule is None:
             self.refuse_jumps(node, "a loop on run-time values", ("return",))
         else:
             self.refuse_jumps(node, f"T.{_NAMES[loop.kind]}", ("return", "break", "continue"))
@@ -210,12 +212,14 @@ class Interpreter(Branches):
         iv = body.add_arg(lower.type, node.target.id)
         for name, value in init.items():
             self.locals[name] = Expr(body.add_arg(value.type, name))
-        with self.trace.within(body, what):
+        with self.trace.within(body, what), marking(self.trace, body, self, loop.schedule) as marks:
             self.bind_target(node.target, index(Expr(iv)))
             self.block(node.body)
             self.locals[SKIP] = False
             self.at(node)
             values = self.final(node, init)
+            if marks is not None and loop.schedule is not None:
+                marks.finish(loop.schedule, self.scope.location(node.iter))
         changed = drop_unchanged(body, 1, init, values)
         with b.inside(body):
             b.emit(control.Yield(tuple(changed.values())))
@@ -226,8 +230,8 @@ class Interpreter(Branches):
             tuple(init[n] for n in changed),
             kind=loop.kind,
             stages=loop.stages,
-            order=loop.order,
-            stage_of=loop.stage_of,
+            order=None if loop.schedule is None else loop.schedule.order,
+            stage_of=None if loop.schedule is None else loop.schedule.stage,
             body=body,
         )
         b.emit(op)

@@ -6,12 +6,15 @@ interpreter (`control_flow.py`). Iterating one anywhere else is an error that sa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from minitile.ir.diagnostics import LanguageError
 from minitile.language.context import active, current
 from minitile.language.scalars import Expr, constant_int, constant_value, is_scalar
+
+MOST_STAGES = 16
 
 
 class Iterable:
@@ -27,6 +30,17 @@ class Iterable:
 
 
 @dataclass(frozen=True)
+class Schedule:
+    """The user's own schedule of a pipelined loop: for each group of statements its place in the new body, and how many
+    iterations it runs behind stage 0 (both -1: a copy that goes ahead). `groups`: the numbers of each group's
+    statements; None: each statement is one."""
+
+    order: tuple[int, ...]
+    stage: tuple[int, ...]
+    groups: tuple[tuple[int, ...], ...] | None = None
+
+
+@dataclass(frozen=True)
 class Loop(Iterable):
     """A loop over start, start + step, … before stop. `kind` as in the IR's `for`."""
 
@@ -35,8 +49,7 @@ class Loop(Iterable):
     step: Any
     kind: str = "serial"
     stages: int = 1
-    order: tuple[int, ...] | None = None
-    stage_of: tuple[int, ...] | None = None
+    schedule: Schedule | None = None
 
     def constant(self) -> range | None:
         """The loop as Python's range, when all its bounds are known."""
@@ -117,27 +130,53 @@ def Pipelined(
     start: Any,
     stop: Any = None,
     num_stages: int = 0,
-    order: list[int] | None = None,
-    stage: list[int] | None = None,
+    order: Sequence[int] | None = None,
+    stage: Sequence[int] | None = None,
+    sync: Any = None,
+    group: Sequence[Sequence[int]] | None = None,
 ) -> Loop:
     """A loop whose copies from global memory run ahead of their uses. `num_stages` is the number of versions that a
-    buffer filled in the loop gets; 0 and 1 mean no overlap. `order` and `stage`, one int per statement, are the user's
-    own schedule: the copies in stage 0, in the order of the source, is the only one that is not refused later."""
+    buffer filled in the loop gets; 0 and 1 mean no overlap.
+
+    `order` and `stage` are a schedule of the user's own, with one int for each statement of the body, or for each
+    group of statements where `group` lists their numbers. `stage[i]`: how many iterations statement i runs behind stage
+    0; `order[i]`: its place in the loop's new body. Copies that go ahead have -1 in both, or a lower stage than what
+    reads their buffer. Statements that only compute scalars do not count, and a function's count as if they stood in
+    the loop; a call may also count as one. Without `num_stages` there are as many versions as stages. `sync` is not
+    needed: synchronisation is computed."""
     low, high = _bounds(start, stop, "T.Pipelined")
     stages = constant_int(num_stages, "num_stages")
-    if not 0 <= stages <= 16:
-        raise current().error(f"num_stages is {stages}; it goes from 0 to 16")
-    if (order is None) != (stage is None) or (order is not None and stage is not None and len(order) != len(stage)):
-        raise current().error("order and stage go together and have one entry per statement of the loop")
-    return Loop(
-        low,
-        high,
-        1,
-        "pipelined" if stages > 1 else "serial",
-        max(1, stages),
-        None if order is None else tuple(order),
-        None if stage is None else tuple(stage),
-    )
+    if not 0 <= stages <= MOST_STAGES:
+        raise current().error(f"num_stages is {stages}; it goes from 0 to {MOST_STAGES}")
+    if (order is None) != (stage is None) or (group is not None and order is None):
+        raise current().error("order and stage go together; group comes with both")
+    schedule = None
+    if order is not None and stage is not None:
+        schedule = _schedule(order, stage, group)
+        stages = max(stages, max(schedule.stage, default=0) + 1)
+    return Loop(low, high, 1, "pipelined" if stages > 1 else "serial", max(1, stages), schedule)
+
+
+def _schedule(order: Sequence[int], stage: Sequence[int], group: Sequence[Sequence[int]] | None) -> Schedule:
+    places = tuple(constant_int(n, "an entry of order") for n in order)
+    stages = tuple(constant_int(n, "an entry of stage") for n in stage)
+    if len(places) != len(stages) or (group is not None and len(group) != len(places)):
+        many = "" if group is None else f", group {len(group)}"
+        raise current().error(f"order has {len(places)} entries, stage {len(stages)}{many}: they go together")
+    for place, behind in zip(places, stages, strict=True):
+        if (place < 0) != (behind < 0) or min(place, behind) < -1 or behind >= MOST_STAGES:
+            raise current().error(
+                f"order {place} with stage {behind}: both are -1 for a copy that goes ahead, else neither is negative",
+            )
+    twice = [n for n in places if n >= 0 and places.count(n) > 1]
+    if twice:
+        raise current().error(
+            f"order has the place {twice[0]} more than once", "give each statement a place of its own"
+        )
+    if group is None:
+        return Schedule(places, stages)
+    groups = tuple(tuple(constant_int(n, "a statement's number in group") for n in numbers) for numbers in group)
+    return Schedule(places, stages, groups)
 
 
 def Parallel(*extents: Any, coalesced_width: int | None = None) -> ParallelLoop:

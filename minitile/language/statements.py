@@ -73,6 +73,9 @@ class Statements(Calls):
         executor = self.executors.get(type(node))
         if executor is None:
             raise self.fail(node, f"`{type(node).__name__.lower()}` statements have no meaning in a kernel")
+        if self.trace.marks is not None:
+            self.at(node)
+            self.trace.marks.mark(self.trace, self)
         try:
             executor(self, node)
         except MinitileError as error:

@@ -323,6 +323,10 @@ def _if(low: Lowering, op: control.If) -> tuple[Value, ...]:
     return low.b.emit(control.If(condition, then=then, orelse=orelse)).results
 
 
+def _nothing(low: Lowering, op: control.Statement) -> None:
+    """Marks are for the passes before; where these are left out, nothing becomes of them."""
+
+
 def _terminator(low: Lowering, op: control.Yield | control.Condition) -> None:
     low.same(op)
 
@@ -463,6 +467,7 @@ RULES: dict[type[Op], Rule] = {
     control.If: _if,
     control.Yield: _terminator,
     control.Condition: _terminator,
+    control.Statement: _nothing,
     tile.Iota: _iota,
     tile.Splat: _splat,
     tile.Expand: _expand,

@@ -234,7 +234,8 @@ class _Simplify(Rewriter):
         lower, upper, step = (self.facts.affine(v) for v in (op.lower, op.upper, op.step))
         if self.facts.nonnegative(lower - upper):
             return op.init
-        if self.facts.nonnegative(lower + step - upper) and self.facts.less(lower, upper):
+        once = self.facts.nonnegative(lower + step - upper) and self.facts.less(lower, upper)
+        if once and op.order is None:  # the marks of a schedule stay in its loop
             self.map.update(zip(op.body.args, (op.lower, *op.init), strict=True))
             return self.inline(op.body)
         same = [y is a or y is i for y, a, i in zip(op.body.yielded, op.carried, op.init, strict=True)]

@@ -13,9 +13,12 @@ The tensor cores work on the second gemm of one iteration while the other units 
 second gemm with its receives, awaits and releases; the rest stays in its iteration. What late operations use of the
 rest is carried, and the operations that use what they make come behind them.
 
-A loop is rewritten where its body's last gemm needs an earlier one of the same iteration, which needs nothing that the
-last one makes, and the registers do for both: that is attention's shape. A slot that is received early and released
-late takes a ring of two slots or more.
+A loop is rewritten by itself where its body's last gemm needs an earlier one of the same iteration, which needs nothing
+that the last one makes, and the registers do for both: that is attention's shape. A slot that is received early and
+released late takes a ring of two slots or more.
+
+A loop with a schedule of the user's own (`order` and `stage_of`, in check_schedule's normal form) is written by that
+instead, specialised or not: stage 1 is late, and the new body is in the order of `order`.
 """
 
 from __future__ import annotations
@@ -30,53 +33,75 @@ from minitile.ir.ops import arith, control, roles
 from minitile.ir.rewrite import clone
 from minitile.ir.types import ChannelType, TileType
 from minitile.passes.manager import PassContext
+from minitile.passes.schedule import Body, Steady, used
 
 WORKING = 40  # registers of a thread besides accumulators and operands
 LIMIT = {1: 255, 2: 240, 3: 160}  # registers of a consumer thread, by warpgroups: setmaxnreg's sum over all must fit
 
 
 def skew(kernel: Kernel, context: PassContext) -> None:
-    """The pass."""
+    """The pass. Raises LanguageError where a schedule needs more versions of a buffer than there are."""
+    _block(kernel.body, None)
     for op in list(kernel.walk()):
         if isinstance(op, roles.Specialised):
-            threads = kernel.attrs["threads"]
-            _block(op.consumer, threads)
+            _block(op.consumer, kernel.attrs["threads"])
             if any(isinstance(inner, roles.TakeTurn) for inner in op.consumer.walk()):
                 op.consumer.ops.insert(0, roles.OpenTurns())
 
 
-def _block(block: Block, threads: int) -> None:
+def _block(block: Block, threads: int | None) -> None:
+    """`threads`: of the consumers whose block it is."""
     old, block.ops = block.ops, []
     b = Builder(block)
     for op in old:
-        for region in op.regions:
+        for region in () if isinstance(op, roles.Specialised) else op.regions:
             _block(region, threads)
         split = _split(op, threads) if isinstance(op, control.For) else None
         if split is None:
             b.emit(op)
         else:
             b.loc = op.loc
-            _Skewed(b, split, threads > 128).rewrite()
+            _Skewed(b, split, threads is not None and threads > 128).rewrite()
 
 
 @dataclass
 class _Split:
-    """The loop's operations but its terminator: `first`, then the `late` ones of the iteration before, then `rest`."""
+    """The operations of the new loop but its terminator, in order, each with the stage that it is in: 1 is late. What
+    is in both is written twice. `turns`: warpgroups may take turns with the gemms."""
 
     loop: control.For
-    first: list[Op]
-    late: list[Op]
-    rest: list[Op]
+    ops: list[tuple[Op, int]]
+    turns: bool = True
+
+    def of(self, stage: int) -> list[Op]:
+        return [op for op, s in self.ops if s == stage]
 
 
-def _split(loop: control.For, threads: int) -> _Split | None:
+def _split(loop: control.For, threads: int | None) -> _Split | None:
+    if loop.order is not None:
+        return _scheduled(loop)
+    return None if threads is None or loop.kind == "pipelined" else _side_by_side(loop, threads)
+
+
+def _scheduled(loop: control.For) -> _Split | None:
+    """By the user's own schedule; None, and the body in its new order, where all of it is in one stage."""
+    ops = Steady(Body(loop)).ops
+    loop.order = loop.stage_of = None
+    if not any(stage for _, stage in ops):
+        loop.body.ops = [*(op for op, _ in ops), *(op for op in loop.body.ops if op.terminator)]
+        return None
+    gemms = [n for n, (op, _) in enumerate(ops) if isinstance(op, roles.AsyncGemm)]
+    between = [op for op, _ in ops[gemms[0] : gemms[-1]]] if gemms else []
+    issued = {r for op in between for r in op.results if isinstance(op, roles.AsyncGemm)}
+    waits = any(op for op in _depending(between, issued) if not isinstance(op, (roles.Await, roles.AsyncGemm)))
+    return _Split(loop, ops, len(gemms) > 1 and not waits)
+
+
+def _side_by_side(loop: control.For, threads: int) -> _Split | None:
+    """The second of two gemms behind the first one of the next iteration."""
     ops = [op for op in loop.body.ops if not op.terminator]
     gemms = [op for op in ops if isinstance(op, roles.AsyncGemm)]
-    if (
-        len(gemms) < 2
-        or loop.kind == "pipelined"
-        or _registers(gemms, threads) + WORKING > LIMIT.get(threads // 128, 128)
-    ):
+    if len(gemms) < 2 or _registers(gemms, threads) + WORKING > LIMIT.get(threads // 128, 128):
         return None
     last = gemms[-1]
     late = _late(ops, last)
@@ -90,11 +115,11 @@ def _split(loop: control.For, threads: int) -> _Split | None:
     issued = max(n for n, op in enumerate(ops) if op in gemms[:-1])
     if issued >= rest_from:
         return None
-    first = [op for op in ops[: issued + 1] if op not in late]
-    used = {v for op in late for v in op.operands}
-    late |= {op for op in ops if isinstance(op, arith.Constant) and op.result in used}  # cheaper again than carried
-    rest = [op for op in ops[issued + 1 :] if op not in late]
-    return _Split(loop, first, [op for op in ops if op in late], rest)
+    wanted = {v for op in late for v in op.operands}
+    twice = {op for op in ops if isinstance(op, arith.Constant) and op.result in wanted}  # cheaper again than carried
+    first = [(op, 0) for op in ops[: issued + 1] if op not in late]
+    rest = [(op, 0) for op in ops[issued + 1 :] if op not in late]
+    return _Split(loop, [*first, *((op, 1) for op in ops if op in late | twice), *rest])
 
 
 def _registers(gemms: Sequence[roles.AsyncGemm], threads: int) -> int:
@@ -131,26 +156,29 @@ def _depending(ops: Sequence[Op], values: set[Value]) -> set[Op]:
     """The operations that need some of the values, directly or through others."""
     known, found = set(values), set()
     for op in ops:
-        used = [v for inner in (op, *(o for r in op.regions for o in r.walk())) for v in inner.operands]
-        if not known.isdisjoint(used):
+        if not known.isdisjoint(used(op)):
             found.add(op)
             known.update(op.results)
     return found
 
 
 class _Skewed:
-    """Writes the three parts: the first iteration's rest, the loop, the last iteration's late operations."""
+    """Writes the three parts: the first iteration's early operations, the loop, the last iteration's late ones."""
 
-    def __init__(self, b: Builder, split: _Split, turns: bool) -> None:
-        self.b, self.split, self.loop, self.turns = b, split, split.loop, turns
+    def __init__(self, b: Builder, split: _Split, several: bool) -> None:
+        self.b, self.split, self.loop = b, split, split.loop
+        gemms = [n for n, (op, _) in enumerate(split.ops) if isinstance(op, roles.AsyncGemm)]
+        self.turns = (gemms[0], gemms[-1]) if several and split.turns and gemms else None
         self.ends = self.loop.body.yielded
-        made = {r for op in split.late for r in op.results}
-        used = {v for op in split.late for o in (op, *(o for r in op.regions for o in r.walk())) for v in o.operands}
-        own = {self.loop.iv, *self.loop.carried, *(r for op in (*split.first, *split.rest) for r in op.results)} - made
+        early, late = split.of(0), split.of(1)
+        twice = set(early) & set(late)
+        made = {r for op in late if op not in twice for r in op.results}
+        self.wanted = {v for op in late for v in used(op)}
+        own = {*self.loop.carried, *(r for op in early for r in op.results)} - {r for op in late for r in op.results}
         late_args = [c for c, y in zip(self.loop.carried, self.ends, strict=True) if y in made]
         self.early = [n for n, y in enumerate(self.ends) if y not in made]
-        self.late_args = [c.index - 1 for c in late_args if c in used]
-        self.passed = sorted((v for v in used & own if v not in late_args), key=lambda v: v.serial)
+        self.late_args = [c.index - 1 for c in late_args if c in self.wanted]
+        self.passed = sorted((v for v in self.wanted & own if v not in late_args), key=lambda v: v.serial)
 
     def rewrite(self) -> None:
         b, loop = self.b, self.loop
@@ -170,7 +198,7 @@ class _Skewed:
         b, loop = self.b, self.loop
         early, late_args, passed = self.early, self.late_args, self.passed
         first = {loop.iv: loop.lower, **dict(zip(loop.carried, loop.init, strict=True))}
-        self.copy((*self.split.first, *self.split.rest), first)
+        self.copy(self.split.of(0), first)
 
         def at_end(names: dict[Value, Value], late: dict[int, Value]) -> list[Value]:
             """What goes on from an iteration whose early part has these names, to the one whose late part follows."""
@@ -183,25 +211,28 @@ class _Skewed:
         args = [body.add_arg(v.type, v.name) for v in init]
         names: dict[Value, Value] = {loop.iv: iv}
         names.update({loop.carried[n]: a for n, a in zip(early, args, strict=False)})
-        before = self.late_names(args)
         with b.inside(body):
-            head, late = self.split.first, self.split.late
-            at = next(n for n, op in enumerate(head) if isinstance(op, roles.AsyncGemm))
-            to = next(n for n, op in enumerate(late) if isinstance(op, roles.AsyncGemm)) + 1
-            self.copy(head[:at], names)
-            if self.turns:
-                b.emit(roles.TakeTurn())
-            self.copy(head[at:], names)
-            self.copy(late[:to], before)
-            if self.turns:
-                b.emit(roles.PassTurn())
-            self.copy(late[to:], before)
-            names.update({loop.carried[n]: before[y] for n, y in enumerate(self.ends) if n not in early})
-            self.copy(self.split.rest, names)
+            before = self.late_names(args)
+            if loop.iv in self.wanted:
+                before[loop.iv] = b.sub(iv, loop.step)
+            for n, (op, stage) in enumerate(self.split.ops):
+                if self.turns is not None and n == self.turns[0]:
+                    b.emit(roles.TakeTurn())
+                self.copy([op], before if stage else names)
+                if self.turns is not None and n == self.turns[1]:
+                    b.emit(roles.PassTurn())
+                if stage:  # what it makes for the next iteration is known there from here on
+                    ends = [(c, y) for c, y in zip(loop.carried, self.ends, strict=True) if y in op.results]
+                    names.update({c: before[y] for c, y in ends if c.index - 1 not in early})
             b.emit(control.Yield(tuple(at_end(names, {n: before[self.ends[n]] for n in late_args}))))
-        new = b.emit(control.For(b.add(loop.lower, loop.step), loop.upper, loop.step, tuple(init), body=body))
+        start = b.add(loop.lower, loop.step)
+        new = control.For(start, loop.upper, loop.step, tuple(init), kind=loop.kind, stages=loop.stages, body=body)
+        b.emit(new)
         last = self.late_names(new.results)
-        self.copy(self.split.late, last)
+        if loop.iv in self.wanted:
+            turns = b.floordiv(b.sub(b.sub(loop.upper, loop.lower), 1), loop.step)
+            last[loop.iv] = b.add(loop.lower, b.mul(turns, loop.step))
+        self.copy(self.split.of(1), last)
         results = dict(zip(early, new.results, strict=False))
         return [results[n] if n in results else last[y] for n, y in enumerate(self.ends)]
 

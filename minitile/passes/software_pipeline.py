@@ -35,7 +35,6 @@ from typing import TYPE_CHECKING
 
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import control, tile
 from minitile.ir.rewrite import clone, erase_unused, remake
 from minitile.ir.types import TOKEN, i32
@@ -51,8 +50,6 @@ How = Callable[[Builder, control.For, Ahead], "Pipelined"]
 
 def software_pipeline(kernel: Kernel, context: PassContext) -> None:
     plans = plan(kernel)
-    for loop, ahead in plans.items():
-        _check_schedule(loop, ahead)
     plans = {loop: ahead for loop, ahead in plans.items() if ahead.copies}
     if plans:
         _expand_loops(kernel.body, plans, _how(kernel, context))
@@ -75,21 +72,6 @@ def _how(kernel: Kernel, context: PassContext) -> How:
         return ThroughRegisters(b, loop, ahead)
 
     return choose
-
-
-def _check_schedule(loop: control.For, ahead: Ahead) -> None:
-    """A schedule of the user's own must be the one that comes out anyway."""
-    order, stage = loop.order, loop.stage_of
-    copies = len(ahead.copies)
-    if (order is None or order == tuple(range(len(order)))) and (
-        stage is None or (not any(stage[:copies]) and len(set(stage[copies:])) <= 1 and 0 not in stage[copies:])
-    ):
-        return
-    raise LanguageError(
-        "a schedule that splits this loop other than into its copies (stage 0) and the rest is planned",
-        loop.loc,
-        "leave out order= and stage=",
-    )
 
 
 def _expand_loops(block: Block, plans: dict[control.For, Ahead], how: How) -> None:

@@ -46,7 +46,7 @@ def split_roles(kernel: Kernel, context: PassContext) -> None:
         return
     kernel.attrs["by_hand"] = True
     for op in kernel.walk():
-        if isinstance(op, control.For) and op.kind == "pipelined" and _by_hand(op.body):
+        if isinstance(op, control.For) and (op.kind == "pipelined" or op.order) and _by_hand(op.body):
             op.kind, op.stages, op.order, op.stage_of = "serial", 1, None, None
     launch = next(op for op in kernel.body.ops if isinstance(op, control.Launch))
     _hoist_storage(launch.body)

@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 from minitile.ir.core import Kernel
-from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import control, tile
-from minitile.ir.parser import parse_kernel
-from minitile.passes.manager import PassContext
 from minitile.passes.software_pipeline import software_pipeline
 from minitile.target import TARGETS
 from tests.passes.agree import agree, count
@@ -311,15 +308,3 @@ def test_gemm_reads_its_slot() -> None:
     after = check("%y = splat 0.0 {shape = (4, 4)}\n" + text)
     (gemm,) = [op for op in after.walk() if isinstance(op, tile.Gemm)]
     assert gemm.a_slot is gemm.b_slot is not None
-
-
-@pytest.mark.parametrize("rest", ["", ", order = (0, 1, 2)", ", stage_of = (0, 1, 1)"])
-def test_schedules_that_come_out_anyway(rest: str) -> None:
-    assert count(check(loop(f"{COPY}\n{USE}", rest=rest)), "async_copy") == 3
-
-
-@pytest.mark.parametrize("rest", [", order = (1, 0)", ", stage_of = (1, 0)"])
-def test_other_schedules_are_errors(rest: str) -> None:
-    parsed = parse_kernel(kernel(loop(f"{COPY}\n{USE}", rest=rest)))
-    with pytest.raises(LanguageError, match="planned"):
-        software_pipeline(parsed, PassContext())

@@ -7,6 +7,7 @@ leaves by the terminator, `yield`.
 from __future__ import annotations
 
 from minitile.ir.core import Block, Op, Value, attr, operand, operands, region
+from minitile.ir.effects import Access
 from minitile.ir.relations import Relation, Same
 from minitile.ir.types import BOOL, I32, Type
 
@@ -21,7 +22,7 @@ class For(Op, name="for"):
     The body's arguments are iv (the type of lower) and one per carried value. A trip count of zero gives `init`.
     kind              "serial", "unroll" (fully, before lowering), "vectorized", "pipelined"
     stages            of a pipelined loop: the number of versions of a buffer
-    order, stage_of   the user's own schedule of a pipelined loop, one int per statement
+    order, stage_of   the user's own schedule: one int for each number that a `statement` of the body has
     """
 
     lower: Value = operand()
@@ -57,6 +58,16 @@ class For(Op, name="for"):
         types = [v.type for v in self.init]
         _check_arguments(self.body, [self.lower.type, *types])
         _check_end(self.body, Yield, types)
+
+
+class Statement(Op, name="statement", stage="tile"):
+    """In the body of a loop with a schedule of the user's own: what comes next, up to the next mark, belongs to entry
+    `number` of the loop's `order` and `stage_of`."""
+
+    number: int = attr()
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
 
 
 class While(Op, name="while"):

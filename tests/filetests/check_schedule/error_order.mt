@@ -1,0 +1,16 @@
+// pass: check_schedule
+tile kernel @k(%A: tensor<64x64xf32>, %C: tensor<64x64xf32>) {
+  launch 1, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
+    %S = alloc {type_ = shared<16x64xf32>}
+    for 0, 4, 1 {kind = "pipelined", stages = 2, order = (-1, 1, 0), stage_of = (-1, 0, 0)} (%k: i32) {
+      %row = mul %k, 16
+      statement {number = 0}
+      copy %A[%row, 0], %S[0, 0] {shape = (16, 64), src_dims = (0, 1), dst_dims = (0, 1)}
+      statement {number = 1}
+      %s = load %S[0, 0] {shape = (16, 64), dims = (0, 1)}
+      statement {number = 2}
+      store %C[%row, 0], %s {dims = (0, 1)} // expect-error: which the schedule puts behind it
+      yield
+    }
+  }
+}

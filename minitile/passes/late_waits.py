@@ -17,7 +17,7 @@ as they can be:
 * before an operation that writes to shared memory which the gemm still reads;
 * before an operation that overwrites registers which the gemm still reads, be it the one of the iteration before:
   those of a carried operand, when its next value is made;
-* before a slot of a ring is received of which it holds all slots: the producer waits for one;
+* before a slot of a ring is received that the producer cannot fill because of the slot that it holds;
 * at the end of a loop's body, if the tile is only handed on to the next iteration: it goes there in flight, with its
   token and the slots to release (-1: none), and its await is put down there in the same way. So it is behind the loop.
 """
@@ -56,6 +56,7 @@ class _Flight:
     reads: frozenset[Value] = frozenset()
     operand: Value | None = None
     slots: list[_Slot] = field(default_factory=list)
+    passed: dict[Value, int] = field(default_factory=dict)  # slots of a ring received since it holds one
 
 
 def late_waits(kernel: Kernel, context: PassContext) -> None:
@@ -73,6 +74,7 @@ class _Walk:
         self.block, self.loop = block, loop
         self.b = Builder(block)
         self.flights: list[_Flight] = []  # oldest first
+        self.turns: dict[Value, list[Value]] = {}  # a ring's slots as received in this block, the latest first
         self.issued: dict[Value, int] = {}  # where in the block a token's gemm is
         self.uses = Counter(v for op in block.walk() for v in op.operands)
         carried = zip(loop.carried, block.yielded, strict=True) if loop is not None else ()
@@ -146,14 +148,21 @@ class _Walk:
         self.settle(older)
 
     def make_room(self, op: Op) -> None:
-        """Before a slot of a ring is received, one of its slots must have been released: nobody fills it else."""
-        for inner in (op, *_inside(op)):
-            if isinstance(inner, roles.Receive):
-                held = [f for f in self.flights for slot in f.slots if slot.channel is inner.channel]
-                channel = inner.channel.type
-                assert isinstance(channel, ChannelType)
-                if len(held) >= channel.slots:
-                    self.settle(self.flights[: self.flights.index(held[0]) + 1])
+        """Slots are filled in turn: who waits for the slot behind the last of a ring must have released the first. In
+        a loop or a branch, nobody knows how many are received."""
+        received = {inner.channel for inner in (op, *_inside(op)) if isinstance(inner, roles.Receive)}
+        if isinstance(op, roles.Receive):
+            self.turns.setdefault(op.channel, []).insert(0, op.index)
+        due = [f for f in self.flights if self.in_the_way(f, received, bool(op.regions))]
+        if due:
+            self.settle(self.flights[: self.flights.index(due[-1]) + 1])
+
+    def in_the_way(self, flight: _Flight, received: set[Value], many: bool) -> bool:
+        """Whether a gemm holds a slot that the producer needs for what is received now."""
+        held = {slot.channel for slot in flight.slots} & received
+        for channel in held:
+            flight.passed[channel] = flight.passed.get(channel, 0) + 1
+        return any(many or flight.passed[c] >= _slots_of(c) for c in held)
 
     def overwrites(self, op: Op, flight: _Flight) -> bool:
         """Whether an operation makes the next content of memory or registers that the gemm reads."""
@@ -171,6 +180,10 @@ class _Walk:
         holding = [f for f in self.flights if not f.reads.isdisjoint(payload)]
         if holding:
             holding[-1].slots.append(slot)
+            turns = self.turns.get(slot.channel, [])
+            behind = turns.index(slot.index) if slot.index in turns else 0
+            passed = holding[-1].passed
+            passed[slot.channel] = max(passed.get(slot.channel, 0), behind)
         else:
             self.emit_release(slot)
 
@@ -192,6 +205,11 @@ class _Walk:
         self.b.emit(roles.Release(slot.channel, slot.index, generic=slot.generic, condition=condition))
 
 
+def _slots_of(channel: Value) -> int:
+    assert isinstance(channel.type, ChannelType)
+    return channel.type.slots
+
+
 def _loop(b: Builder, loop: control.For) -> list[_Flight]:
     """Rewrite a loop's body and emit the loop; what is in flight behind it."""
     staying = _Walk(loop.body, loop).run([])
@@ -205,8 +223,8 @@ def _loop(b: Builder, loop: control.For) -> list[_Flight]:
         awaited, awaited_out = Value(tile_in.type, name=tile_in.name), loop.results[n]
         _define(loop, n, Value(tile_in.type, name=tile_in.name))
         _rename(loop.body, tile_in, awaited)
-        inner = _Flight(tile_in, token_in, awaited, flight.reads, flight.operand)
-        outer = _Flight(loop.results[n], token_out, awaited_out, flight.reads)
+        inner = _Flight(tile_in, token_in, awaited, flight.reads, flight.operand, passed=dict(flight.passed))
+        outer = _Flight(loop.results[n], token_out, awaited_out, flight.reads, passed=dict(flight.passed))
         for slot in flight.slots:
             last_in, last_out = _carry(loop, b.constant(-1), slot.index, "last")
             inner.slots.append(replace(slot, index=last_in, guarded=True))

@@ -211,3 +211,38 @@ def test_a_slot_is_released_before_its_next_filling_is_waited_for(schedule):
     wide_a, wide_b = a.astype(np.float32), b.astype(np.float32)
     sums = (wide_a[:, t * 64 : t * 64 + 64] @ wide_b[:, k * 64 : k * 64 + 64].T for t in range(3) for k in range(2))
     np.testing.assert_array_equal(c, sum(sums))
+
+
+@mt.kernel
+def sums_that_start_anew(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.float32),
+    rounds: T.int32,
+):
+    """Nobody uses the sums of a round but the last: their gemms may be in flight for long, but not hold their slots."""
+    with T.Kernel(1, threads=128):
+        A_shared = T.alloc_shared((64, 64), A.dtype)
+        B_shared = T.alloc_shared((64, 64), A.dtype)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        T.clear(C_local)
+        for _ in T.serial(rounds):
+            T.clear(C_local)
+            for k in T.Pipelined(T.ceildiv(A.shape[1], 64), num_stages=2):
+                T.copy(A[0, k * 64], A_shared)
+                T.copy(B[0, k * 64], B_shared)
+                T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+        T.copy(C_local, C)
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "eager", "random"])
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+def test_slots_are_released_before_the_ring_goes_round(rounds, schedule):
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-2, 3, (64, 320)).astype(ml_dtypes.bfloat16) for _ in range(2))
+    c = poisoned((64, 64))
+    kernel = sums_that_start_anew.compile(a, b, c, target="sm_90a")
+    assert "wgmma" in kernel.asm["ptx"]
+    kernel.simulate(a, b, c, rounds, schedule=schedule)
+    expected = a.astype(np.float32) @ b.astype(np.float32).T if rounds else np.zeros((64, 64), np.float32)
+    np.testing.assert_array_equal(c, expected)

@@ -66,6 +66,8 @@ def test_the_table_of_deletions(script):
         name = (
             next(waits) if "try_wait" in each.instruction else re.sub(r"^@\S+ |\.sync\.aligned", "", each.instruction)
         )
+        if name.startswith("bar.sync") and name != "bar.sync 0":
+            name = "bar.sync of the consumers"
         for schedule in ("lazy", "eager"):
             grid, given = launch_of(info, [a, b, c.copy()])
             options = {"dynamic_shared": info.dynamic_shared, "schedule": schedule}

@@ -111,3 +111,46 @@ s_nop 7"""
     assert finding.kind == "hazard"
     assert "8 wait states are needed, there are 3" in finding.message
     assert finding.first.text == "v_mov_b32 v8, v16"
+
+
+def chain(length):
+    """A matrix instruction of 16 passes, then vector instructions, each needing the one before, then its result."""
+    body = "\n".join(f"  %v{k + 1} = {('add', 'xor')[k % 2]} i32 %v{k}, {k + 1000}" for k in range(length))
+    return f"""
+declare i32 @llvm.amdgcn.workitem.id.x()
+declare void @llvm.amdgcn.sched.barrier(i32)
+declare <32 x float> @llvm.amdgcn.mfma.f32.32x32x4bf16.1k(<4 x i16>, <4 x i16>, <32 x float>, i32, i32, i32)
+define amdgpu_kernel void @k(ptr addrspace(1) %a, ptr addrspace(1) %c, i32 %n) #0 {{
+  %i = call i32 @llvm.amdgcn.workitem.id.x()
+  %p = getelementptr <4 x i16>, ptr addrspace(1) %a, i32 %i
+  %x = load <4 x i16>, ptr addrspace(1) %p
+  %d = call <32 x float> @llvm.amdgcn.mfma.f32.32x32x4bf16.1k(<4 x i16> %x, <4 x i16> %x,
+                                                             <32 x float> zeroinitializer, i32 0, i32 0, i32 0)
+  call void @llvm.amdgcn.sched.barrier(i32 0)
+  %v0 = add i32 %i, %n
+{body}
+  call void @llvm.amdgcn.sched.barrier(i32 0)
+  %e = extractelement <32 x float> %d, i32 3
+  %ei = bitcast float %e to i32
+  %r = add i32 %ei, %v{length}
+  %q = getelementptr i32, ptr addrspace(1) %c, i32 %i
+  store i32 %r, ptr addrspace(1) %q
+  ret void
+}}
+"""
+
+
+@pytest.mark.parametrize(("arch", "needed"), [("gfx942", 19), ("gfx950", 20)])
+def test_the_longest_distance(arch, needed):
+    """LLVM 22.1 looks back 19 wait states only, but gfx950 needs 20 after 16 passes: with 19 between there is a gap."""
+    for length in range(15, 22):
+        text = assemble(chain(length), arch)
+        code = load_program(text, "k").code
+        at = next(index for index, step in enumerate(code) if step.matrix is not None)
+        distance = 0
+        for step in code[at + 1 :]:
+            if not step.touched.isdisjoint(code[at].matrix.result):
+                break
+            distance += step.ins.operands[0].value + 1 if step.ins.name == "s_nop" else 1
+        findings = hazards(text, "k")
+        assert [finding.kind for finding in findings] == (["hazard"] if distance < needed else []), (length, distance)

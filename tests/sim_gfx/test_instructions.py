@@ -426,3 +426,78 @@ e:
     np.testing.assert_array_equal(a, each % 16 * 100 + each)
     report = run_gcn(text, "k", (1,), (200,), [a, np.int32(100)], schedule=schedule)
     assert [(finding.kind, finding.space) for finding in report.findings] == [("out_of_bounds", "local")]
+
+
+def signed(x, bits):
+    return (x & (1 << bits) - 1) - ((x >> bits - 1 & 1) << bits)
+
+
+def permuted(a, b, c):
+    both = (a << 32 | b).to_bytes(8, "little")
+    result = 0
+    for index in range(4):
+        which = c >> 8 * index & 0xFF
+        if which > 12:
+            byte = 0xFF
+        elif which == 12:
+            byte = 0
+        elif which >= 8:
+            byte = 0xFF * (both[2 * (which - 8) + 1] >> 7)
+        else:
+            byte = both[which]
+        result |= byte << 8 * index
+    return result
+
+
+BITWISE = {  # three sources a, b, c as Python integers
+    "v_perm_b32 v4, v5, v6, v7": permuted,
+    "v_alignbit_b32 v4, v5, v6, v7": lambda a, b, c: (a << 32 | b) >> (c & 31),
+    "v_alignbyte_b32 v4, v5, v6, v7": lambda a, b, c: (a << 32 | b) >> 8 * (c & 3),
+    "v_bfi_b32 v4, v5, v6, v7": lambda a, b, c: a & b | ~a & c,
+    "v_bfe_u32 v4, v5, v6, v7": lambda a, b, c: a >> (b & 31) & (1 << (c & 31)) - 1,
+    "v_bfe_i32 v4, v5, v6, v7": lambda a, b, c: signed(signed(a, 32) >> (b & 31), c & 31) if c & 31 else 0,
+    "v_bitop3_b32 v4, v5, v6, v7 bitop3:0x96": lambda a, b, c: a ^ b ^ c,
+    "v_bitop3_b32 v4, v5, v6, v7 bitop3:0xca": lambda a, b, c: a & b | ~a & c,
+    "v_med3_i32 v4, v5, v6, v7": lambda a, b, c: sorted(signed(x, 32) for x in (a, b, c))[1],
+    "v_max3_u32 v4, v5, v6, v7": lambda a, b, c: max(a, b, c),
+    "v_mad_u32_u24 v4, v5, v6, v7": lambda a, b, c: (a & 0xFFFFFF) * (b & 0xFFFFFF) + c,
+    "v_mad_i32_i24 v4, v5, v6, v7": lambda a, b, c: signed(a, 24) * signed(b, 24) + c,
+    "v_mul_hi_i32 v4, v5, v6": lambda a, b, c: signed(a, 32) * signed(b, 32) >> 32,
+    "v_lshl_add_u32 v4, v5, v6, v7": lambda a, b, c: (a << (b & 31)) + c,
+    "v_add_lshl_u32 v4, v5, v6, v7": lambda a, b, c: (a + b) << (c & 31),
+    "v_xad_u32 v4, v5, v6, v7": lambda a, b, c: (a ^ b) + c,
+    "v_sad_u32 v4, v5, v6, v7": lambda a, b, c: abs(a - b) + c,
+    "v_dot4_i32_i8 v4, v5, v6, v7": lambda a, b, c: (
+        sum(signed(a >> s, 8) * signed(b >> s, 8) for s in (0, 8, 16, 24)) + c
+    ),
+    "v_dot2_u32_u16 v4, v5, v6, v7": lambda a, b, c: (a & 0xFFFF) * (b & 0xFFFF) + (a >> 16) * (b >> 16) + c,
+    "v_bcnt_u32_b32 v4, v5, v6": lambda a, b, c: a.bit_count() + b,
+    "v_bfm_b32 v4, v5, v6": lambda a, b, c: ((1 << (a & 31)) - 1) << (b & 31),
+    "v_pack_b32_f16 v4, v5, v6 op_sel:[1,0]": lambda a, b, c: a >> 16 | (b & 0xFFFF) << 16,
+    "v_pk_mov_b32 v[4:5], v[6:7], v[5:6] op_sel:[1,0]": lambda a, b, c: c,
+    "v_add_u32 v4, v5, v6 clamp": lambda a, b, c: min(a + b, 0xFFFFFFFF),
+}
+
+
+@pytest.mark.parametrize("text", BITWISE)
+def test_bitwise(text):
+    rng = np.random.default_rng(9)
+    a, b, c = (rng.integers(0, 1 << 32, 64, np.uint32) for _ in range(3))
+    b[:32] %= 40  # shift counts and small selectors
+    c[16:48] = c[16:48] & 0x0F0F0F0F
+    result = vector(text, {"v5": a, "v6": b, "v7": c}, {"v4": np.uint32})
+    expected = [BITWISE[text](int(x), int(y), int(z)) & 0xFFFFFFFF for x, y, z in zip(a, b, c, strict=True)]
+    assert result.tolist() == expected
+
+
+def test_accumulation_registers():
+    body = """v_accvgpr_write_b32 a5, v3
+v_lshlrev_b32 v1, 2, v0
+ds_write_b32 v1, a5
+ds_read_b32 a7, v1
+s_waitcnt lgkmcnt(0)
+v_accvgpr_read_b32 v4, a7"""
+    np.testing.assert_array_equal(vector(body, lds=256), np.arange(100, 164))
+    body = "v_mfma_f32_16x16x16_f16 a[4:7], v[8:9], v[8:9], 0\ns_nop 9\nv_accvgpr_read_b32 v4, a6"
+    ones = np.full((64, 2), 0x3C003C00, np.uint32)
+    np.testing.assert_array_equal(vector(body, {"v[8:9]": ones}, {"v4": np.float32}), 16)

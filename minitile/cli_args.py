@@ -47,8 +47,8 @@ def _parse_spec(text: str) -> Spec | None:
 
 
 def only_entry(ptx: str) -> str:
-    """The name of the one kernel in a PTX text. Raises MinitileError where there is none, or a choice."""
-    names = re.findall(r"\.entry\s+([\w$%]+)", ptx)
+    """The name of the one kernel in a PTX or AMD text. Raises MinitileError where there is none, or a choice."""
+    names = re.findall(r"\.(?:entry|amdhsa_kernel)\s+([\w$%]+)", ptx)
     if len(names) != 1:
         found = f"the kernels {', '.join(names)}" if names else "no kernel"
         raise MinitileError(f"the text has {found}", hint="name one with --entry" if names else "")

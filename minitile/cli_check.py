@@ -1,11 +1,11 @@
-"""`minitile check`: PTX text or a kernel in the simulator, under the race model.
+"""`minitile check`: PTX or AMD assembly, or a kernel, in the simulator, under the race model.
 
     minitile check gemm.ptx --grid 4,4 --block 128 --args bf16[256,256] bf16[256,256] bf16[256,256]=0
     minitile check examples/softmax.py:softmax --redundant --args f32[4,1000] f32[4,1000]=0
 
 It prints what the race model finds, with the lines of both accesses and the cure. `--redundant` asks the opposite: it
 takes each synchronising instruction away in turn, runs again under several schedules, and lists those that nothing
-misses on the sizes given (see `runtime.sim.deletions`).
+misses on the sizes given (see `runtime.sim.deletions`). `--cycles` prints an estimate of AMD code's cycles instead.
 """
 
 from __future__ import annotations
@@ -21,23 +21,25 @@ import numpy as np
 
 from minitile import cli_args
 from minitile.ir.diagnostics import MinitileError
-from minitile.runtime.sim import Report, run_ptx
-from minitile.runtime.sim.deletions import redundant, runner
+from minitile.runtime.sim import Report, estimate_gcn, run_gcn, run_ptx
+from minitile.runtime.sim.deletions import deletions, redundant, runner
 from minitile.runtime.sim.errors import SimulationError
+from minitile.runtime.sim.gfx.deletions import deletions as gcn_deletions
 from minitile.simulate import launch_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = "f32[128,64] is a random array, f32[64]=0 a filled one, i32=5 a number"
     parser.add_argument(
-        "file", metavar="FILE.ptx|FILE.py:KERNEL", help="PTX text (- reads standard input), or a kernel"
+        "file", metavar="FILE.ptx|FILE.s|FILE.py:KERNEL", help="assembly text (- reads standard input), or a kernel"
     )
     parser.add_argument("--redundant", action="store_true", help="list the synchronisation that nothing would miss")
+    parser.add_argument("--cycles", action="store_true", help="estimate the cycles of AMD code and what they go to")
     parser.add_argument("--schedule", choices=("lazy", "eager", "random"), default="lazy", help="when copies land")
     parser.add_argument("--seed", type=int, default=0, help="of the data and of the random schedule")
     parser.add_argument("--arg", dest="each", action="append", default=[], metavar="ARG", help=f"an argument: {what}")
     parser.add_argument("--args", nargs="*", default=[], metavar="ARG", help="the same, all of them at once")
-    ptx = parser.add_argument_group("for PTX text")
+    ptx = parser.add_argument_group("for assembly text")
     ptx.add_argument("--entry", help="the kernel to run (default: the file's only one)")
     ptx.add_argument("--grid", type=_triple, default=(1, 1, 1), metavar="X[,Y[,Z]]", help="blocks (default 1)")
     ptx.add_argument("--block", type=_triple, metavar="X[,Y[,Z]]", help="threads")
@@ -52,8 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Prints the findings, or the redundant instructions; 1 if there are any."""
     values = cli_args.parse_arguments([*args.each, *args.args], args.seed)
-    case = _kernel_case(args, values) if ".py" in args.file else _ptx_case(args, values)
+    case = _kernel_case(args, values) if ".py" in args.file else _text_case(args, values)
+    if args.cycles and not case.is_gcn:
+        raise MinitileError("cycles are estimated for AMD code only", hint="compile with --target gfx950")
     try:
+        if args.cycles:
+            print(estimate_gcn(case.text, case.entry, case.grid, case.block, case.arguments(), **case.options))
+            return 0
         return _redundant(case) if args.redundant else _findings(case, args.schedule, args.seed)
     except SimulationError as error:
         raise MinitileError(f"cannot execute {args.file}: {error}") from None
@@ -70,13 +77,25 @@ class Case:
     options: dict[str, Any]
     arguments: Callable[[], Sequence[Any]]
 
+    @property
+    def is_gcn(self) -> bool:
+        """Whether the text is AMD's assembly."""
+        return ".amdgcn_target" in self.text
 
-def _ptx_case(args: argparse.Namespace, values: Sequence[Any]) -> Case:
+    @property
+    def simulate(self) -> Callable[..., Report]:
+        """The simulator of the text."""
+        return run_gcn if self.is_gcn else run_ptx
+
+
+def _text_case(args: argparse.Namespace, values: Sequence[Any]) -> Case:
     if args.block is None:
         raise MinitileError("how many threads has a block?", hint="add --block, as in --block 128")
     text = _read(args.file)
     entry = args.entry or cli_args.only_entry(text)
     options = {"cluster": args.cluster, "dynamic_shared": args.dynamic_shared}
+    if ".amdgcn_target" in text:
+        del options["cluster"]
     return Case(text, entry, args.grid, args.block, options, lambda: [value.copy() for value in values])
 
 
@@ -86,22 +105,21 @@ def _kernel_case(args: argparse.Namespace, values: Sequence[Any]) -> Case:
     kernel = load_kernel(args.file)
     check_count(kernel, len(values))
     compiled = compile_kernel(kernel, [v for v in values if isinstance(v, np.ndarray)], args, "sm_80")
-    if "ptx" not in compiled.asm:
-        raise MinitileError(f"check executes PTX, and {compiled.target} has none")
     info = compiled.launch_info
     grid, _ = launch_of(info, values)
     if 0 in grid:
         raise MinitileError("the grid is empty on these sizes: nothing runs")
-    options = {"cluster": info.cluster, "dynamic_shared": info.dynamic_shared}
+    gcn = compiled.asm.get("gcn")  # its LDS is declared in the text
+    options = {} if gcn else {"cluster": info.cluster, "dynamic_shared": info.dynamic_shared}
 
     def arguments() -> Sequence[Any]:
         return launch_of(info, [value.copy() for value in values])[1]
 
-    return Case(compiled.asm["ptx"], info.entry, grid, info.block, options, arguments)
+    return Case(gcn or compiled.asm["ptx"], info.entry, grid, info.block, options, arguments)
 
 
 def _findings(case: Case, schedule: str, seed: int) -> int:
-    report: Report = run_ptx(
+    report = case.simulate(
         case.text, case.entry, case.grid, case.block, case.arguments(), schedule=schedule, seed=seed, **case.options
     )
     sys.stdout.write(report.stdout)
@@ -113,8 +131,8 @@ def _findings(case: Case, schedule: str, seed: int) -> int:
 
 
 def _redundant(case: Case) -> int:
-    run = runner(case.entry, case.grid, case.block, case.arguments, **case.options)
-    found, count = redundant(case.text, case.entry, run)
+    run = runner(case.entry, case.grid, case.block, case.arguments, case.simulate, **case.options)
+    found, count = redundant(case.text, case.entry, run, gcn_deletions if case.is_gcn else deletions)
     for each in found:
         print(f"nothing misses {each}")
     print(f"{case.entry}: {count} synchronising instructions, {len(found)} to spare on these sizes", file=sys.stderr)

@@ -21,6 +21,7 @@ import numpy as np
 from .errors import SimulationError
 from .launch import run_ptx
 from .program import load_program
+from .report import Report
 from .syntax import Instruction, Register
 
 # Instructions that only order things. bar.red, shfl and vote compute as well, and elect chooses.
@@ -41,10 +42,11 @@ class Deletion:
     instruction: str
     source: str | None
     text: str
+    isa: str = "PTX"
 
     def __str__(self) -> str:
         source = "" if self.source is None else f" ({self.source})"
-        return f"PTX line {self.line}{source}: {self.instruction}"
+        return f"{self.isa} line {self.line}{source}: {self.instruction}"
 
 
 def deletions(text: str, entry: str) -> Iterator[Deletion]:
@@ -74,24 +76,33 @@ SCHEDULES = (("lazy", 0), ("eager", 0), ("random", 1), ("random", 2))
 Run = Callable[[str, str, int], Sequence[Any]]
 
 
-def runner(entry: str, grid: Any, block: Any, args: Callable[[], Sequence[Any]], **options: Any) -> Run:
+def runner(
+    entry: str,
+    grid: Any,
+    block: Any,
+    args: Callable[[], Sequence[Any]],
+    simulate: Callable[..., Report] = run_ptx,
+    **options: Any,
+) -> Run:
     """A function of (text, schedule, seed) that runs the text on fresh arguments and returns these as it leaves them.
-    `args` makes the arguments; `options` are those of `run_ptx`. It raises SimulationError for findings."""
+    `args` makes the arguments; `options` are those of `simulate`. It raises SimulationError for findings."""
 
     def run(text: str, schedule: str, seed: int) -> Sequence[Any]:
         given = args()
-        report = run_ptx(text, entry, grid, block, given, schedule=schedule, seed=seed, **options)
+        report = simulate(text, entry, grid, block, given, schedule=schedule, seed=seed, **options)
         report.raise_if_findings()
         return [getattr(each, "root", each) for each in given]
 
     return run
 
 
-def redundant(text: str, entry: str, run: Run) -> tuple[list[Deletion], int]:
+def redundant(
+    text: str, entry: str, run: Run, candidates: Callable[[str, str], Iterator[Deletion]] = deletions
+) -> tuple[list[Deletion], int]:
     """The deletions that nothing misses, and how many there are in all. Raises SimulationError if the whole text is at
     fault already."""
     expected = [run(text, schedule, seed) for schedule, seed in SCHEDULES]
-    every = list(deletions(text, entry))
+    every = list(candidates(text, entry))
     return [each for each in every if missed(each, run, expected) is None], len(every)
 
 

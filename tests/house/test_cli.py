@@ -143,6 +143,29 @@ def test_check_takes_kernels(capsys):
         assert "0 to spare" in capsys.readouterr().err
 
 
+def test_check_takes_amd_code(tmp_path, capsys):
+    """A kernel for gfx950, and its assembly as a file."""
+    pytest.importorskip("llvmlite")
+    softmax = f"{ROOT / 'examples' / 'softmax.py'}:softmax"
+    arguments = ["--target", "gfx950", "--args", "f32[5,100]", "f32[5,100]=0"]
+    assert main(["check", softmax, *arguments]) == 0
+    assert "0 findings" in capsys.readouterr().err
+    assert main(["check", softmax, "--cycles", *arguments]) == 0
+    assert "waves waited longest" in capsys.readouterr().out
+    assert main(["check", softmax, "--cycles", "--args", "f32[5,100]", "f32[5,100]=0"]) == 1
+    assert "AMD code only" in capsys.readouterr().err
+    file = tmp_path / "softmax.s"
+    shapes = ["--arg", "f32[5,100]", "--arg", "f32[5,100]", "--output", str(file)]
+    assert main(["compile", softmax, "--target", "gfx950", "--emit", "gcn", *shapes]) == 0
+    given = ["--grid", "2", "--block", "128", "--args", "f32[5,100]", "f32[5,100]=0", "i32=5", "i32=100"]
+    assert main(["check", str(file), *given]) == 0
+    assert main(["check", str(file), "--redundant", *given]) == 0
+    assert "16 synchronising instructions, 0 to spare" in capsys.readouterr().err
+    file.write_text(file.read_text().replace("vmcnt(0)", "vmcnt(63)"))
+    assert main(["check", str(file), *given]) == 1
+    assert "missing_wait (RAW)" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from minitile.runtime.sim import RaceError, run_gcn
+from minitile.runtime.sim.deletions import redundant, runner
+from minitile.runtime.sim.gfx.deletions import deletions
 
 from .gemm_ir import BOTH, VM0, gemm_ir
 from .harness import SCHEDULES, assemble, lanes, text_of
@@ -36,30 +38,16 @@ def test_gemm(steps, schedule):
     assert error < 1e-4
 
 
-def mutations(text):
-    """(what is changed, changed text): each wait weakened by one or dropped, each barrier removed."""
-    lines = text.split("\n")
-    for index, line in enumerate(lines):
-        where = "\n".join(lines[:index]), "\n".join(lines[index + 1 :])
-        if "s_waitcnt" in line:
-            for counter in re.findall(r"\w+cnt\(\d+\)", line):
-                without = line.replace(counter, "").strip()
-                without = "" if without == "s_waitcnt" else f"\t{without}"
-                yield f"{index + 1}: no {counter}", "\n".join((where[0], without, where[1]))
-        elif "s_barrier" in line:
-            yield f"{index + 1}: no s_barrier", "\n".join((where[0], "", where[1]))
-
-
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_every_wait_and_barrier_is_needed(schedule):
     text = assemble(gemm_ir(4))
     missed = []
     tried = 0
-    for name, changed in mutations(text):
-        _, report = multiply(changed, 4, schedule)
+    for deletion in deletions(text, "gemm"):
+        _, report = multiply(deletion.text, 4, schedule)
         tried += 1
         if not report.findings:
-            missed.append(name)
+            missed.append(str(deletion))
     assert tried > 12
     assert missed == []
 
@@ -90,7 +78,7 @@ def test_wait_after_the_barrier_is_too_late():
     assert swapped != text
     _, report = multiply(swapped, 4)
     assert ("missing_barrier", "RAW", "shared") in kinds(report)
-    assert any("the wait for vmcnt comes after it" in finding.message for finding in report.findings)
+    assert any("behind the wait for vmcnt" in finding.cure for finding in report.findings)
 
 
 ADDRESSES = "v_lshlrev_b32 v1, 2, v0\nv_xor_b32 v2, 0x100, v1\n"
@@ -163,7 +151,7 @@ def test_a_register_of_a_store_may_be_reused_but_not_that_of_a_load():
     _, report = lanes(body, {"v3": values}, {"v5": np.uint32})
     (finding,) = report.findings
     assert (finding.kind, finding.hazard, finding.buffer) == ("missing_wait", "WAW", "v5")
-    assert "s_waitcnt vmcnt(0)" in finding.message
+    assert finding.cure == "s_waitcnt vmcnt(0) between them, or less"
 
 
 @pytest.mark.parametrize("schedule", ["lazy", "eager", "random"])
@@ -226,3 +214,22 @@ def test_global_memory(body, groups, expected, schedule):
     report = run_gcn(text_of(BASE + body, 1), "k", (groups,), (128,), [memory], schedule=schedule)
     assert {(finding.kind, finding.hazard) for finding in report.findings} == expected
     assert {finding.space for finding in report.findings} <= {"global"}
+
+
+# -- what is to spare --------------------------------------------------------------------------------------------------
+
+
+def test_redundant_synchronisation():
+    """Of two barriers in a row each does for the other; the waits are needed."""
+    memory = np.zeros(256, np.uint32)
+
+    def spare(body):
+        text = text_of(BASE + body, 1)
+        run = runner("k", (1,), (128,), lambda: [memory.copy()], run_gcn)
+        found, count = redundant(text, "k", run, deletions)
+        return [str(each) for each in found], count
+
+    assert spare(PUT_GLOBAL + SYNC + GET_GLOBAL + "global_store_dword v2, v3, s[4:5]") == ([], 4)
+    found, count = spare(PUT_GLOBAL + SYNC + "s_barrier\ns_nop 1\n" + GET_GLOBAL + "global_store_dword v2, v3, s[4:5]")
+    assert count == 6
+    assert [each.partition(": ")[2] for each in found] == ["s_barrier", "s_barrier", "a wait state of s_nop 1"]

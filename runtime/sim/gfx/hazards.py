@@ -59,10 +59,11 @@ def _finding(
     program: Program, source: Source, step: Step, other: Step, distance: int, needed: int, why: str
 ) -> Finding:
     row = min(source.rows & other.touched)
-    message = f"{why}: {needed} wait states are needed, there are {distance}; put s_nop {needed - distance - 1} between"
+    message = f"{why}: {needed} wait states are needed, there are {distance}"
+    cure = f"s_nop {needed - distance - 1} between them"
     first = Access("use", other.ins.line, other.ins.text, other.ins.source, isa="GCN")
     second = Access("result", step.ins.line, step.ins.text, step.ins.source, isa="GCN")
-    return Finding("hazard", message, first, second, space="register", buffer=program.row_name(row))
+    return Finding("hazard", message, first, second, space="register", buffer=program.row_name(row), cure=cure)
 
 
 def _walk(program: Program, units: list[str], start: int) -> Iterator[tuple[int, int]]:

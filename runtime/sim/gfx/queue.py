@@ -196,13 +196,14 @@ class Queue:
             counter = "vmcnt" if entry.queue == VM else "lgkmcnt"
             message = (
                 f"{m.program.row_name(row)} is {'read' if read else 'written'} while a {entry.what} into it is in "
-                f"flight; wait for it first (s_waitcnt {counter}({self._needed(entry, wave)}) or less)"
+                "flight"
             )
+            cure = f"s_waitcnt {counter}({self._needed(entry, wave)}) between them, or less"
             first_access = m.access("read" if read else "write", site, wave, lane)
             second = m.access(entry.what, entry.site, wave, lane)
             hazard = "RAW" if read else "WAW"
             name = m.program.row_name(row)
-            m.find(Finding("missing_wait", message, first_access, second, hazard, "register", name))
+            m.find(Finding("missing_wait", message, first_access, second, hazard, "register", name, cure=cure))
 
     def _needed(self, entry: Entry, wave: int) -> int:
         """The counter value that covers an entry."""

@@ -158,7 +158,8 @@ class LdsRaces(Granules):
         twice = np.flatnonzero(count > 1)
         if len(twice):
             at, wave = int(unique[twice[0]]), int(waves[index[twice[0]]])
-            self._report("WAW", at, wave, wave, self.machine.site, "missing_barrier", "; lanes of one DMA overlap")
+            cure = "let the lanes of a DMA write different bytes"
+            self._report("WAW", at, wave, wave, self.machine.site, "missing_barrier", cure)
 
     # -- findings ------------------------------------------------------------------------------------------------------
 
@@ -166,12 +167,12 @@ class LdsRaces(Granules):
         dma = self.machine.program.code[site].ins.name.startswith(("buffer", "global"))
         counter = "vmcnt" if dma else "lgkmcnt"
         if mark == PENDING and wave == other:
-            self._report(hazard, at, wave, other, site, "missing_wait", f"; wait for {counter} between them")
+            self._report(hazard, at, wave, other, site, "missing_wait", f"wait for {counter} between them")
         elif mark == PENDING:
-            cure = f"; the wave that made it must wait for {counter}, then both pass a barrier"
+            cure = f"the wave that made the first must wait for {counter}, then both pass a barrier"
             self._report(hazard, at, wave, other, site, "missing_wait", cure)
         else:
-            cure = f"; a barrier is missing between them, or the wait for {counter} comes after it"
+            cure = f"a barrier between them, behind the wait for {counter} of the wave that made the first"
             self._report(hazard, at, wave, other, site, "missing_barrier", cure)
 
     def _report(self, hazard: str, at: int, wave: int, other: int, site: int, kind: str, cure: str) -> None:
@@ -179,8 +180,6 @@ class LdsRaces(Granules):
         later, earlier = _HAZARDS[hazard]
         offset = at * self.granule % m.lds_stride
         first, second = m.position(wave)[0], m.position(other)[0]
-        message = (
-            f"LDS byte {offset}: a {later} of wave {first} conflicts with an earlier {earlier} of wave {second}{cure}"
-        )
+        message = f"LDS byte {offset}: a {later} of wave {first} conflicts with an earlier {earlier} of wave {second}"
         accesses = m.access(later, m.site, wave), m.access(earlier, site, other)
-        m.find(Finding(kind, message, *accesses, hazard, "shared", None, (offset, offset + self.granule)))
+        m.find(Finding(kind, message, *accesses, hazard, "shared", None, (offset, offset + self.granule), cure))

@@ -175,7 +175,7 @@ class GlobalRaces(Granules):
         else:
             kind = "missing_barrier"
             cure = "put a barrier between them, behind the wait for vmcnt"
-        message = f"global memory: a {later} conflicts with an earlier {earlier}; {cure}"
+        message = f"global memory: a {later} conflicts with an earlier {earlier}"
         first = m.access(later, m.site, wave)
         second = m.access(earlier, site, other - self.base)
-        m.find(Finding(kind, message, first, second, hazard, "global", name, (offset, offset + self.granule)))
+        m.find(Finding(kind, message, first, second, hazard, "global", name, (offset, offset + self.granule), cure))

@@ -314,7 +314,8 @@ class _Replay:
             for start, end, wave in self.busy[simd]:
                 self.explain(wave, position, start, idle)
                 position = max(position, end)
-            idle["end"] += max(self.end - position, 0)
+            used = any(wave.simd == simd for wave in self.waves)
+            idle["end" if used else "no wave"] += max(self.end - position, 0)
         matrix = sum(end - start for simd in self.busy for start, end, _ in simd)
         stalls = []
         for (site, reason), cycles in sorted(self.stalls.items(), key=lambda item: -item[1]):

@@ -9,6 +9,10 @@ one access makes it live through the whole loop: the next iteration may need wha
 accesses its destination until the wait for its token, and through every loop that carries the token round. (A token
 that nobody waits for stands for nothing: a pass that issues copies waits for each of them.)
 
+What a channel hands from role to role is somebody's at any time, and keeps its bytes for the whole kernel, if there is
+room. If not, it gives them up behind the last access of those who receive: by then all that was sent has been received
+(the compiler's own roles see to that; in a program with roles by hand nobody knows).
+
 The largest buffers are placed first, each in the smallest gap that fits among those that live when it does. Offsets are
 multiples of the layout's alignment, 16 bytes without a layout. That all threads are done before bytes change hands is
 the business of `thread_barriers`, which sees the offsets.
@@ -37,7 +41,12 @@ def place_shared(kernel: Kernel, context: PassContext) -> None:
     walk.block(kernel.body, ())
     walk.finish()
     lives = [life for life in walk.lives.values() if life.last >= 0]
-    total = kernel.attrs["shared_bytes"] = _place(lives)
+    total = _place(lives)
+    if total > context.target.max_shared and not kernel.attrs.get("by_hand"):
+        for life in lives:
+            life.given_up = life.sent and bool(life.receivers)
+        total = _place(lives)
+    kernel.attrs["shared_bytes"] = total
     if total > context.target.max_shared:
         raise _too_large(lives, total, context.target.max_shared, context.target.name)
 
@@ -45,13 +54,18 @@ def place_shared(kernel: Kernel, context: PassContext) -> None:
 @dataclass(slots=True)
 class Life:
     """A buffer and the operations, by number, from and to which it must keep its bytes (both included). `sides`: the
-    roles that access it, as the operations that part them and the number of the region."""
+    roles that access it, as the operations that part them and the number of the region; `receivers`: those that do so
+    by themselves, not by what a channel orders. Of a buffer that is `sent` by a channel others can have the bytes only
+    when it is `given_up` behind its last access."""
 
     alloc: tile.Alloc
     depth: int  # loops around the alloc
     first: int
     last: int = -1
     sides: set[tuple[Op, int]] = field(default_factory=set)
+    receivers: set[tuple[Op, int]] = field(default_factory=set)
+    sent: bool = False
+    given_up: bool = False
 
     @property
     def size(self) -> int:
@@ -67,8 +81,13 @@ class Life:
 
     def meets(self, other: Life) -> bool:
         """Whether both are needed at some time. Roles run at the same time, whatever the order of their text."""
-        return (self.first <= other.last and other.first <= self.last) or any(
-            op is theirs and side != other_side for op, side in self.sides for theirs, other_side in other.sides
+        if (self.sent and not self.given_up) or (other.sent and not other.given_up):
+            return True
+        first, other_first = (0 if life.sent else life.first for life in (self, other))
+        return (first <= other.last and other_first <= self.last) or any(
+            op is theirs and side != other_side
+            for op, side in (self.receivers if self.sent else self.sides)
+            for theirs, other_side in (other.receivers if other.sent else other.sides)
         )
 
 
@@ -81,7 +100,6 @@ class _Walk:
         self.sides: tuple[tuple[Op, int], ...] = ()  # the roles around
         self.spans: dict[Op, tuple[int, int]] = {}
         self.uses: list[tuple[Value, int, Loops]] = []
-        self.always: set[Value] = set()  # what a channel orders: no barrier tells when another may have its bytes
         self.waits: list[tuple[Value, int, Loops]] = []
         self.filling: dict[Value, set[Value]] = {}  # token: the buffers that its copies write
         self.loose: list[Value] = []  # tokens of copies that the program waits for by their number
@@ -116,11 +134,14 @@ class _Walk:
             self.control(op)
         elif not op.pure and not op.terminator:
             for access in op.accesses():
-                if access.mem in self.lives and access.channel is not None:
-                    self.always.add(access.mem)
                 if access.mem in self.lives:
+                    life = self.lives[access.mem]
                     self.uses.append((access.mem, self.number, loops))
-                    self.lives[access.mem].sides.update(self.sides)
+                    life.sides.update(self.sides)
+                    if access.channel is not None:
+                        life.sent = True
+                    else:
+                        life.receivers.update(self.sides)
                     if access.token is not None:
                         self.filling.setdefault(access.token, set()).add(access.mem)
 
@@ -150,8 +171,6 @@ class _Walk:
 
     def finish(self) -> None:
         """Put uses, waits and carried tokens together to lives."""
-        for mem in self.always:
-            self.lives[mem].cover(0, self.number)
         for mem, number, loops in self.uses:
             self.used(mem, number, loops)
         while True:

@@ -403,3 +403,49 @@ def test_a_second_version_costs_no_block(tiles, versions):
     compiled = kernel.compile(spec, spec, spec, target="sm_90a", **{**TILES, **tiles})
     (line,) = [line for line in compiled.asm["thread_ir"].splitlines() if "%staged = alloc" in line]
     assert ("2 versions" in line) == (versions == 2)
+
+
+@mt.kernel
+def through_shared(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.bfloat16),
+    num_stages=4,
+):
+    """The stages and the whole result do not fit beside each other."""
+    M, K = A.shape
+    N = B.shape[0]
+    with T.Kernel(T.ceildiv(N, 256), T.ceildiv(M, 128), threads=256) as (bx, by):
+        A_shared = T.alloc_shared((128, 64), A.dtype)
+        B_shared = T.alloc_shared((256, 64), A.dtype)
+        C_shared = T.alloc_shared((128, 256), C.dtype)
+        C_local = T.alloc_fragment((128, 256), T.float32)
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(K, 64), num_stages=num_stages):
+            T.copy(A[by * 128, k * 64], A_shared)
+            T.copy(B[bx * 256, k * 64], B_shared)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+        T.copy(C_local, C_shared)
+        T.copy(C_shared, C[by * 128, bx * 256])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(("num_stages", "kilobytes"), [(3, 3 * 48 + 64), (4, 4 * 48)])
+def test_results_lie_where_stages_were(num_stages, kilobytes, schedule):
+    """Only where there is no room for both."""
+    a, b, exact = matrices(130, 264, 328)
+    c = poisoned((130, 264), BF16)
+    kernel = launch(through_shared, (a, b, c), schedule, num_stages=num_stages)
+    assert close(c, exact, 4e-3)
+    assert 0 < kernel.launch_info.dynamic_shared - 1024 * kilobytes <= 128
+    assert count(kernel, "bar.sync 1, 256") == num_stages - 2  # all consumers must be done with the stages
+
+
+@needs_simulator
+@pytest.mark.slow
+def test_deletions_where_results_lie_where_stages_were_are_missed():
+    a, b, _ = matrices(128, 256, 328)
+    arrays = (a, b, poisoned((128, 256), BF16))
+    found, tried = nothing_misses(through_shared.compile(*arrays, target="sm_90a"), arrays)
+    assert tried >= 20
+    assert found == []

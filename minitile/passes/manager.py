@@ -21,6 +21,7 @@ from minitile.ir.core import Kernel
 from minitile.ir.diagnostics import IRError, MinitileError
 from minitile.ir.printer import print_kernel
 from minitile.ir.verifier import verify as verify_kernel
+from minitile.passes.check_channels import check_channels
 from minitile.passes.rules import NO_RULES, Rules
 from minitile.target import DEFAULT, Target
 
@@ -96,5 +97,6 @@ def _switched_off(switches: Mapping[str, bool], names: Collection[str], optional
 def _verify(kernel: Kernel, when: str) -> None:
     try:
         verify_kernel(kernel)
+        check_channels(kernel)
     except IRError as e:
         raise IRError(f"{when}: {e.message}", e.loc, e.hint) from e

@@ -1,0 +1,280 @@
+"""Verifies the channels of specialised kernels: slots are linear, and no role waits for ever.
+
+Both roles are run on numbers, as two processes that only see channels: tiles have no values, dimensions and parameters
+get small ones, loads of tensors the role does not write give the same number to both. A channel orders the two
+completely (whoever comes first waits), so that one order of running them stands for all. What must hold in each run:
+
+* an acquire that passes finds its slot free, a receive finds it full: index and phase agree with what the barriers'
+  parities let through;
+* bytes that are announced are those of the copies that follow, each payload buffer once, into this slot;
+* what reads a ring's buffer reads a slot between its receive and its release, and a gemm that reads it is complete
+  before the release;
+* the two do not both wait, and when the kernel ends, nothing that was copied is still under way to a slot.
+
+The runs are few: dimensions of 0, 1 and more tiles than there are slots, the first block of the grid. An error that
+shows only beyond that (a counter that wraps) is missed, as is one under conditions that depend on tiles: branches and
+loops with such are passed over if no channel is used in them, else the run ends there.
+
+It is part of verification (MINITILE_VERIFY=1), between the passes on tile IR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from minitile.ir.builder import COMPARE, INTEGER
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.diagnostics import IRError
+from minitile.ir.ops import arith, control, roles, tile
+
+SIZES = (0, 1, 64, 200, 520)  # of dimensions, rounded up to what divides them
+LONGEST = 4000  # steps of both roles in one run
+
+
+class _Open(Exception):
+    """The run depends on what it does not know."""
+
+
+def check_channels(kernel: Kernel) -> None:
+    """Raises IRError with what goes wrong, and for which sizes."""
+    for op in kernel.walk():
+        if isinstance(op, roles.Specialised):
+            for size in SIZES:
+                _Run(kernel, op, size).run()
+
+
+@dataclass
+class _Slot:
+    """How often its barriers have completed, and whose it is: "free", "filling", "full" or "held"."""
+
+    filled: int = 0
+    freed: int = 0
+    state: str = "free"
+    coming: set[Value] = field(default_factory=set)
+
+
+class _Run:
+    def __init__(self, kernel: Kernel, op: roles.Specialised, size: int) -> None:
+        self.kernel, self.op, self.size = kernel, op, size
+        self.events = 0
+        self.slots: dict[tuple[Value, int], _Slot] = {}
+        self.channel_of: dict[Value, Value] = {}
+        self.known: dict[Value, Any] = {v: -(-size // f) * f for v, f in self.dims().items()}
+        for other in kernel.walk():
+            if isinstance(other, control.Launch):
+                self.known |= dict.fromkeys(other.body.args, 0)
+            if isinstance(other, roles.Channel):
+                for n in range(other.slots):
+                    self.slots[other.result, n] = _Slot()
+                self.channel_of |= dict.fromkeys(other.payload, other.result)
+        self.known |= {p: size for p in kernel.params if not hasattr(p.type, "shape")}
+
+    def dims(self) -> dict[Value, int]:
+        return {v: self.kernel.facts.get(name, 1) for name, v in self.kernel.dims.items()}
+
+    def run(self) -> None:
+        common = _Role(self, dict(self.known))
+        for op in self.kernel.body.ops:
+            if isinstance(op, control.Launch) and any(common.known.get(v) == 0 for v in op.grid):
+                return  # no block runs
+            for inner in op.body.ops if isinstance(op, control.Launch) else [op]:
+                if inner is not self.op:
+                    common.evaluate(inner)
+        running = {
+            "producer": _Role(self, dict(common.known)).block(self.op.producer),
+            "consumers": _Role(self, dict(common.known)).block(self.op.consumer),
+        }
+        try:
+            while running:
+                before = self.events
+                waiting = {name: next(role, "") for name, role in running.items()}
+                if self.events == before and all(waiting.values()):
+                    waits = "; ".join(f"the {name} wait {what}" for name, what in waiting.items())
+                    raise self.error(f"deadlock: {waits}")
+                running = {name: role for name, role in running.items() if waiting[name]}
+        except _Open:
+            return
+        for (channel, n), slot in self.slots.items():
+            if slot.state in ("filling", "full"):
+                raise self.error(f"{_name(channel)}, slot {n}, is filled and never received")
+
+    def error(self, message: str, op: Op | None = None) -> IRError:
+        return IRError(f"{message} (with dimensions of {self.size})", op.loc if op is not None else None)
+
+    def event(self) -> None:
+        self.events += 1
+        if self.events > LONGEST:
+            raise _Open
+
+
+def _name(channel: Value) -> str:
+    payload = channel.op.operands if channel.op is not None else []
+    return f"the ring of {', '.join(v.name or '?' for v in payload)}"
+
+
+class _Role:
+    """A role as a process: its generators yield what they wait for."""
+
+    def __init__(self, run: _Run, known: dict[Value, Any]) -> None:
+        self.run, self.known = run, known
+        self.flights: list[tuple[Value, set[tuple[Value, int]]]] = []  # tokens of gemms, the slots that they read
+        self.tokens: dict[Value, Value | None] = {}  # what a token that is handed on stands for
+
+    # Numbers -------------------------------------------------------------------------------------------------------
+
+    def get(self, v: Value) -> Any:
+        """The number of a scalar; raises _Open where it has none."""
+        if isinstance(v.op, arith.Constant):
+            return v.op.value
+        number = self.known.get(v)
+        if number is None:
+            raise _Open
+        return number
+
+    def evaluate(self, op: Op) -> None:
+        """Give a scalar operation's result its number, if its operands have theirs."""
+        try:
+            number = self.number(op)
+        except (_Open, ZeroDivisionError):
+            number = None
+        for r in op.results:
+            self.known[r] = number
+
+    def number(self, op: Op) -> Any:
+        if isinstance(op, arith.Cmp):
+            return COMPARE[op.predicate](self.get(op.a), self.get(op.b))
+        if isinstance(op, arith.Select):
+            return self.get(op.a) if self.get(op.condition) else self.get(op.b)
+        if isinstance(op, arith.Not):
+            return not self.get(op.a)
+        if isinstance(op, arith.Cast):
+            return self.get(op.a)
+        if type(op) in INTEGER and op.operands and not op.operands[0].shape:
+            return INTEGER[type(op)](*[self.get(v) for v in op.operands])
+        if isinstance(op, tile.Load) and not op.result.shape and not hasattr(op.mem.type, "space"):
+            place = sum((n + 1) * self.get(v) for n, v in enumerate(op.indices))
+            return (0, 5, 1, 2)[(place + SIZES.index(self.run.size)) % 4]  # any numbers do, the same in both roles
+        raise _Open
+
+    # Control flow --------------------------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> Iterator[str]:
+        for op in block.ops:
+            if isinstance(op, (control.For, control.While, control.If)):
+                yield from self.structured(op)
+            elif isinstance(op, (roles.Acquire, roles.Receive, roles.Release, roles.Expect, roles.TmaCopy)):
+                yield from self.channel(op)
+            else:
+                self.plain(op)
+
+    def structured(self, op: control.For | control.While | control.If) -> Iterator[str]:
+        inner = [o for region in op.regions for o in region.walk()]
+        try:
+            if isinstance(op, control.If):
+                taken = op.then if self.get(op.condition) else op.orelse
+                yield from self.block(taken)
+                self.hand(op.results, taken.yielded)
+            elif isinstance(op, control.For):
+                yield from self.loop(op)
+            else:
+                yield from self.while_(op)
+        except _Open:
+            if any(isinstance(o, (roles.Acquire, roles.Receive, roles.Release, roles.AsyncGemm)) for o in inner):
+                raise
+            self.known.update(dict.fromkeys(op.results))
+
+    def loop(self, op: control.For) -> Iterator[str]:
+        self.hand(op.carried, op.init)
+        for k in range(self.get(op.lower), self.get(op.upper), self.get(op.step)):
+            self.run.event()
+            self.known[op.iv] = k
+            yield from self.block(op.body)
+            self.hand(op.carried, op.body.yielded)
+        self.hand(op.results, op.carried)
+
+    def while_(self, op: control.While) -> Iterator[str]:
+        self.hand(op.before.args, op.init)
+        while True:
+            self.run.event()
+            yield from self.block(op.before)
+            flag, *passed = op.before.yielded
+            self.hand(op.body.args, passed)
+            if not self.get(flag):
+                break
+            yield from self.block(op.body)
+            self.hand(op.before.args, op.body.yielded)
+        self.hand(op.results, passed)
+
+    def hand(self, targets: Sequence[Value], sources: Sequence[Value]) -> None:
+        """Values and tokens go from one name to another, all at once."""
+        found = [
+            (self.known.get(v) if v.op is None or not isinstance(v.op, arith.Constant) else v.op.value) for v in sources
+        ]
+        tokens = [self.tokens.get(v, v) for v in sources]
+        self.known.update(zip(targets, found, strict=True))
+        self.tokens.update(zip(targets, tokens, strict=True))
+
+    # Channels ------------------------------------------------------------------------------------------------------
+
+    def slot(self, op: Any) -> tuple[int, _Slot]:
+        n = self.get(op.index)
+        slot = self.run.slots.get((op.channel, n))
+        if slot is None:
+            raise self.run.error(f"`{op.mnemonic}` of slot {n}: {_name(op.channel)} has no such", op)
+        return n, slot
+
+    def channel(self, op: Any) -> Iterator[str]:
+        if isinstance(op, roles.Release) and op.condition is not None and not self.get(op.condition):
+            return
+        n, slot = self.slot(op)
+        where = f"{_name(op.channel)}, slot {n}"
+        if isinstance(op, (roles.Acquire, roles.Receive)):
+            filling, phase = isinstance(op, roles.Acquire), self.get(op.phase)
+            while ((slot.freed if filling else slot.filled) % 2 == phase) != filling:
+                yield f"for {where}, to be {'free' if filling else 'full'}"
+        expected = {"acquire": "free", "receive": "full", "release": "held", "expect": "free", "tma_copy": "filling"}
+        wanted = expected[op.mnemonic]
+        if slot.state != wanted:
+            raise self.run.error(f"`{op.mnemonic}` of {where}, which is {slot.state}, not {wanted}", op)
+        self.run.event()
+        if isinstance(op, roles.Receive):
+            slot.state = "held"
+        elif isinstance(op, roles.Release):
+            if any((op.channel, n) in slots for _, slots in self.flights):
+                raise self.run.error(f"`release` of {where}, which a gemm in flight reads", op)
+            slot.state, slot.freed = "free", slot.freed + 1
+        elif isinstance(op, roles.Expect):
+            ring = op.channel.op
+            slot.state, slot.coming = "filling", set(ring.operands if ring is not None else ())
+        elif isinstance(op, roles.TmaCopy):
+            if op.dst not in slot.coming:
+                raise self.run.error(f"`tma_copy` to {op.dst.name} is none of those announced for {where}", op)
+            slot.coming.remove(op.dst)
+            if not slot.coming:
+                slot.state, slot.filled = "full", slot.filled + 1
+
+    def plain(self, op: Op) -> None:
+        reads = self.reads(op)
+        for channel, n in reads:
+            if self.run.slots[channel, n].state != "held":
+                raise self.run.error(f"`{op.mnemonic}` reads {_name(channel)}, slot {n}, which it does not hold", op)
+        if isinstance(op, roles.AsyncGemm):
+            self.flights.append((op.results[1], reads))
+        elif isinstance(op, (roles.Await, tile.Wait)):
+            token = self.tokens.get(op.token, op.token)
+            for at, (known, _) in enumerate(self.flights):
+                if known is token:
+                    del self.flights[: at + 1]  # groups complete in order
+                    break
+        self.evaluate(op)
+
+    def reads(self, op: Op) -> set[tuple[Value, int]]:
+        """The slots of rings that an operation reads."""
+        found = set()
+        for access in op.accesses():
+            channel = self.run.channel_of.get(access.mem) if access.mem is not None else None
+            if channel is not None:
+                found.add((channel, 0 if access.slot is None else self.get(access.slot)))
+        return found

@@ -1,0 +1,135 @@
+"""The verifier of channels: it accepts what the compiler makes, and finds each operation on a channel that is left out,
+doubled or changed."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import minitile as mt
+from minitile.ir.core import Block, Kernel, Op
+from minitile.ir.diagnostics import IRError
+from minitile.ir.ops import arith, roles, tile
+from minitile.ir.parser import parse_kernel
+from minitile.passes import check_channels as module
+from minitile.passes.check_channels import check_channels
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+
+CHANNEL_OPS = (roles.Acquire, roles.Expect, roles.TmaCopy, roles.Receive, roles.Release, roles.Await, tile.Wait)
+
+
+@cache
+def text_of(name: str) -> str:
+    """The tile IR of an example for sm_90a."""
+    if name == "attention":
+        from attention import attention
+
+        specs = [mt.spec((1, 2, 256, 64), "bfloat16")] * 4
+        tiles = {"D": 64, "block_M": 64, "block_N": 64, "threads": 128}
+        return attention.compile(*specs, target="sm_90a", causal=True, **tiles).asm["tile_ir"]
+    from gemm import gemm_nt_bf16
+
+    tiles = {"block_M": 64, "block_N": 64, "block_K": 64, "num_stages": 3, "threads": 128}
+    return gemm_nt_bf16().compile(*[mt.spec((256, 256), "bfloat16")] * 3, target="sm_90a", **tiles).asm["tile_ir"]
+
+
+def blocks(kernel: Kernel) -> list[Block]:
+    return [region for op in kernel.walk() for region in op.regions]
+
+
+def places(kernel: Kernel, kinds: tuple[type[Op], ...]) -> list[tuple[Block, int]]:
+    return [(block, n) for block in blocks(kernel) for n, op in enumerate(block.ops) if isinstance(op, kinds)]
+
+
+def sites(kinds: tuple[type[Op], ...]) -> list[tuple[str, int]]:
+    return [(name, n) for name in ("gemm", "attention") for n in range(len(places(parse_kernel(text_of(name)), kinds)))]
+
+
+@pytest.mark.parametrize("name", ["gemm", "attention"])
+def test_examples_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the runs get somewhere: all channels are used, each slot more than once."""
+    turns = []
+    run = module._Run.run
+
+    def counted(self):
+        run(self)
+        turns.append({slot.freed for slot in self.slots.values()} | {slot.filled for slot in self.slots.values()})
+
+    monkeypatch.setattr(module._Run, "run", counted)
+    check_channels(parse_kernel(text_of(name)))
+    assert max(max(turn) for turn in turns) > 2
+
+
+@pytest.mark.parametrize(("name", "n"), sites(CHANNEL_OPS))
+def test_deletion_is_found(name: str, n: int) -> None:
+    kernel = parse_kernel(text_of(name))
+    block, at = places(kernel, CHANNEL_OPS)[n]
+    op = block.ops.pop(at)
+    if isinstance(op, roles.Await):
+        for other in kernel.walk():
+            other.replace_operands(lambda v: op.a if v is op.result else v)
+    if isinstance(op, (roles.Await, tile.Wait)) and not holds_a_slot(kernel, block, at):
+        return  # no slot hangs on it; that the tile is complete is for count_tokens and the simulator to see
+    with pytest.raises(IRError):
+        check_channels(kernel)
+
+
+def holds_a_slot(kernel: Kernel, block: Block, at: int) -> bool:
+    """Whether a release comes behind the await that stood here, before the next one."""
+    for op in block.ops[at:]:
+        if isinstance(op, roles.Release):
+            return True
+        if isinstance(op, (roles.Await, tile.Wait)):
+            return False
+    return False
+
+
+@pytest.mark.parametrize(("name", "n"), sites((roles.Expect, roles.Receive, roles.Release)))
+def test_doubling_is_found(name: str, n: int) -> None:
+    kernel = parse_kernel(text_of(name))
+    block, at = places(kernel, (roles.Expect, roles.Receive, roles.Release))[n]
+    block.ops.insert(at, block.ops[at])
+    with pytest.raises(IRError):
+        check_channels(kernel)
+
+
+@pytest.mark.parametrize(("name", "n"), sites((roles.Acquire, roles.Receive)))
+def test_a_wrong_phase_is_found(name: str, n: int) -> None:
+    kernel = parse_kernel(text_of(name))
+    block, at = places(kernel, (roles.Acquire, roles.Receive))[n]
+    op = block.ops[at]
+    one = arith.Constant(1, op.phase.type)
+    turned = arith.Xor(op.phase, one.result)
+    block.ops[at:at] = [one, turned]
+    op.phase = turned.result
+    with pytest.raises(IRError):
+        check_channels(kernel)
+
+
+@pytest.mark.parametrize(("name", "n"), sites((roles.Release,)))
+def test_a_wrong_slot_is_found(name: str, n: int) -> None:
+    kernel = parse_kernel(text_of(name))
+    block, at = places(kernel, (roles.Release,))[n]
+    op = block.ops[at]
+    one = arith.Constant(1, op.index.type)
+    other = arith.Xor(op.index, one.result)
+    block.ops[at:at] = [one, other]
+    op.index = other.result
+    with pytest.raises(IRError):
+        check_channels(kernel)
+
+
+def test_a_deadlock_names_who_waits() -> None:
+    """No slot is ever released."""
+    kernel = parse_kernel(text_of("attention"))
+    released = [(block, n) for block, n in places(kernel, (roles.Release,))]
+    for block, n in reversed(released):
+        del block.ops[n]
+    with pytest.raises(
+        IRError, match=r"deadlock: the producer wait for the ring of .*slot 0, to be free; the consumers"
+    ):
+        check_channels(kernel)

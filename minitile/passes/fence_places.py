@@ -57,16 +57,22 @@ class _Search:
             reasons[first] = missing[first]
             chosen |= {first}
         chosen = self._without_idle(chosen, None)
-        improved = bool(chosen)
-        while improved:
-            improved = False
-            for fence in sorted(chosen, key=self._order):
-                for other in self._elsewhere(fence, reasons.get(fence, set())):
-                    trial = self._without_idle(chosen | {other}, other)
-                    if self._cost(trial) < self._cost(chosen):
-                        reasons.setdefault(other, set()).update(reasons.get(fence, ()))
-                        chosen, improved = trial, True
+        while better := self._better(chosen, reasons):
+            chosen = better
         return chosen
+
+    def _better(self, chosen: frozenset[Fence], reasons: Demands) -> frozenset[Fence] | None:
+        """Fences that cost less, one of them in a place that is new."""
+        cost = self._cost(chosen)
+        for fence in sorted(chosen, key=self._order):
+            for other in self._elsewhere(fence, reasons.get(fence, set())):
+                if self.weight[other[0]] > cost[0] or self.demands((chosen | {other}) - {fence}):
+                    continue
+                trial = self._without_idle((chosen | {other}) - {fence}, other)
+                if self._cost(trial) < cost:
+                    reasons.setdefault(other, set()).update(reasons.get(fence, ()))
+                    return trial
+        return None
 
     def _order(self, fence: Fence) -> tuple[int, str]:
         return self.number[fence[0]], fence[1]

@@ -189,7 +189,6 @@ class _Effects:
         self.relevant: dict[Block, list[Op]] = {}
         self.cluster = any(access.ctas == "cluster" for op in kernel.walk() for access in op.accesses())
         self._block(kernel.body, "")
-        self.order = Order(kernel, self.facts, self.diverges, self.asynchronous)
 
     def _block(self, block: Block, hint: str) -> None:
         hints = [hint]
@@ -231,14 +230,31 @@ class _Effects:
         return (*found, "cluster") if self.cluster and "shared" in found else found
 
     def mixed(self) -> bool:
-        """Whether there is anything that could need a fence."""
-        later = [a for found in self.asynchronous.values() for a in found]
-        return any(
-            meets(any_version(t), space, any_version(a), spaces)
-            for found in self.generic.values()
-            for t, space, _ in found
-            for a, spaces in later
-        )
+        """Whether there is anything that could need a fence; what cannot, in any version, is forgotten."""
+        later = {(any_version(a), spaces) for found in self.asynchronous.values() for a, spaces in found}
+        earlier = {(any_version(t), space) for found in self.generic.values() for t, space, _ in found}
+        pairs = [(one, other) for one in earlier for other in later if meets(*one, *other)]
+        firsts, seconds = {one for one, _ in pairs}, {other for _, other in pairs}
+        self.generic = {
+            op: kept
+            for op, found in self.generic.items()
+            if (kept := [g for g in found if (any_version(g[0]), g[1]) in firsts])
+        }
+        self.asynchronous = {
+            op: left
+            for op, reached in self.asynchronous.items()
+            if (left := [a for a in reached if (any_version(a[0]), a[1]) in seconds])
+        }
+        for block, ops in self.relevant.items():
+            self.relevant[block] = [op for op in ops if self.matters(op)]
+        self.order = Order(self.kernel, self.facts, self.diverges, self.asynchronous)
+        return bool(pairs)
+
+    def matters(self, op: Op) -> bool:
+        """Whether a walk has to look at an operation."""
+        if op in self.generic or op in self.asynchronous or op.regions or op.syncs():
+            return True
+        return not op.accesses()  # waits, joins, fences
 
     def inside(self, op: Op) -> set[Value]:
         """All values made in the regions of an operation."""

@@ -160,7 +160,7 @@ def test_check_takes_amd_code(tmp_path, capsys):
     given = ["--grid", "2", "--block", "128", "--args", "f32[5,100]", "f32[5,100]=0", "i32=5", "i32=100"]
     assert main(["check", str(file), *given]) == 0
     assert main(["check", str(file), "--redundant", *given]) == 0
-    assert "16 synchronising instructions, 0 to spare" in capsys.readouterr().err
+    assert "synchronising instructions, 0 to spare" in capsys.readouterr().err
     file.write_text(file.read_text().replace("vmcnt(0)", "vmcnt(63)"))
     assert main(["check", str(file), *given]) == 1
     assert "missing_wait (RAW)" in capsys.readouterr().out

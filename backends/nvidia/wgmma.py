@@ -17,10 +17,10 @@ that its warpgroup has, so that splitting rows reads least.
 
 Descriptors say where an operand starts and how its 8-row groups lie (PTX ISA 8.3, 9.7.14.5.1 "Matrix Descriptor"):
 start address >> 4 in bits 0-13, leading byte offset >> 4 in 16-29, stride byte offset >> 4 in 32-45, swizzle mode in
-62-63 (1: 128 B, 2: 64 B, 3: 32 B). K-major: the stride offset is that of 8 rows, the leading one is not used. MN-major:
-the stride offset is that of 8 rows of K, the leading one that of the next panel. Steps along K, blocks along M and the
-warpgroup's part move the start address, before the swizzle: by whole patterns of 8 rows, whole panels, or 32 bytes
-inside a row."""
+62-63 (1: 128 B, 2: 64 B, 3: 32 B, 0: none). K-major: the stride offset is that of 8 rows, the leading one is not used.
+MN-major: the stride offset is that of 8 rows of K, the leading one that of the next panel; the other way round where
+panels of 16 bytes are not swizzled. Steps along K, blocks along M and the warpgroup's part move the start address,
+before the swizzle: by whole patterns of 8 rows, whole panels, or 32 bytes inside a row."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from minitile.ir.core import Value
 from minitile.ir.diagnostics import MinitileError
 from minitile.ir.ops import arith, hopper, roles, thread, tile
 from minitile.ir.types import DTYPES, BufferType, TileType, f32, i64
-from minitile.layout import LayoutError, swizzled, wgmma_accumulator, wgmma_operand_a
+from minitile.layout import LayoutError, boxed, wgmma_accumulator, wgmma_operand_a
 from minitile.layout.shared import SharedLayout
 from minitile.passes.lower import Lowering
 from minitile.passes.lower_memory import shared_layout
@@ -44,7 +44,7 @@ ATOM_K_BYTES = 32  # of K in one instruction
 MOST_COLUMNS = 256
 MOST_GROUPS = 4  # with the producer's 640 threads; five consumers would have too few registers for any accumulator
 WORKING = 32  # registers that ptxas wants beside accumulators (it named 26 for those of m64n256 and m64n192)
-MODE = {128: 1, 64: 2, 32: 3}
+MODE = {128: 1, 64: 2, 32: 3, 0: 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def _plan_of(op: tile.Gemm, threads: int, total: int | None = None) -> GemmPlan:
     if k % step:
         raise LayoutError(f"K = {k} is not a multiple of {step}, which one instruction of {op.a.dtype} takes")
     # A panel is as many columns as a row of the swizzle has; several are not neighbours.
-    panel = 1 if op.transpose_b else swizzled(op.b.shape[-2:], op.b.dtype.bits).dims[-1][0].size
+    panel = 1 if op.transpose_b else boxed(op.b.shape[-2:], op.b.dtype.bits).dims[-1][0].size
     # ptxas gives the whole kernel an equal share of the registers, whatever setmaxnreg says (C7602), and an
     # instruction's accumulators must fit.
     share = min(65536 // (total or threads + PRODUCER) // 8 * 8, 255)
@@ -284,7 +284,9 @@ class _Operand:
             leading, stride = 1, 8 * width >> 4
         else:
             _, panels, panel_bytes = panels_of(self.shared)
-            leading, stride = (panel_bytes >> 4 if panels > 1 else 1), 8 * width >> 4
+            leading, stride = (panel_bytes >> 4 if panels > 1 else 1), 8 * (width or 16) >> 4
+            if not width:
+                leading, stride = stride, leading
         bits = leading << 16 | stride << 32 | MODE[width] << 62
         return bits - (1 << 64) if bits >> 63 else bits
 

@@ -55,6 +55,7 @@ from minitile.layout.shared import (
     SharedLayout,
     Swizzle,
     bits_of_multiple,
+    boxed,
     row_major,
     swizzled,
 )
@@ -88,6 +89,7 @@ __all__ = [
     "bits_of_multiple",
     "block",
     "blocked",
+    "boxed",
     "coalesced",
     "conversion",
     "lane_exchange",

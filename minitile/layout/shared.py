@@ -322,6 +322,21 @@ def swizzled(shape: tuple[int, ...], element_bits: int, width: int | None = None
     return SharedLayout(shape, element_bits, tuple(reversed(dims)), swizzle)
 
 
+def boxed(shape: tuple[int, ...], element_bits: int) -> SharedLayout:
+    """A matrix as boxes of TMA that wgmma reads: `swizzled`, and where no swizzle divides the rows, panels of 16 bytes
+    as they are.
+
+    boxed((64, 24), 16)          a row is 48 B: three panels of [64 rows][16 B]
+        shared<64x24xb16; 64:128; 8:16, 3:8192>
+    """
+    row_bits = shape[-1] * element_bits
+    if len(shape) != 2 or row_bits % 256 == 0 or row_bits % CHUNK_BITS:
+        return swizzled(shape, element_bits)
+    rows, columns = shape[0], CHUNK_BITS // element_bits
+    across = (AddressDigit(columns, element_bits), AddressDigit(shape[1] // columns, rows * CHUNK_BITS))
+    return SharedLayout(shape, element_bits, ((AddressDigit(rows, CHUNK_BITS),), across))
+
+
 # --- which bits of a number may be set ---
 
 

@@ -10,7 +10,9 @@ from minitile.ir.core import Kernel, Value
 from minitile.ir.ops import tile
 from minitile.ir.types import BufferType, TensorType, TileType
 from minitile.layout import Layout
-from minitile.layout.shared import SharedLayout, row_major, swizzled
+from minitile.layout.shared import SharedLayout, boxed, row_major, swizzled
+
+BOX = 256  # elements of a box of TMA in each dimension: cuTensorMapEncodeTiled
 
 
 def choose_shared_layouts(kernel: Kernel, tma: bool = False) -> None:
@@ -30,7 +32,9 @@ def choose_shared_layouts(kernel: Kernel, tma: bool = False) -> None:
                 tiles.setdefault(op.mem, []).append((value.type.layout, op))
     for value, alloc in buffers.items():
         if alloc.layout is None:
-            alloc.layout = _choose(alloc.type_, value in fed_to_gemm, value in boxes, tiles.get(value, []))
+            by_hand = value in fed_to_gemm and kernel.attrs.get("by_hand")  # the program's own boxes
+            box = value in boxes and not by_hand
+            alloc.layout = _choose(alloc.type_, value in fed_to_gemm, box, tiles.get(value, []))
         alloc.bytes = alloc.layout.stage_bytes
 
 
@@ -42,8 +46,8 @@ def _choose(
     if len(t.shape) < 2:
         return plain
     if gemm:
-        return swizzled(t.shape, bits)
-    candidates = [plain]
+        return boxed(t.shape, bits) if box else swizzled(t.shape, bits)
+    candidates = [plain] if not box or t.shape[-1] <= BOX else []
     if t.shape[-1] * bits % 32 == 0 and not box:
         candidates.append(row_major(t.shape, bits, 32 // bits or 1))
     candidates.append(swizzled(t.shape, bits))

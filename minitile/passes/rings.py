@@ -143,10 +143,8 @@ def check_tma(kernel: Kernel, copy: tile.Copy, facts: Facts) -> None:
     parts = -(-shape[0] // BOX)
     if shape[0] % parts or (parts > 1 and shape[0] // parts % 8):
         raise Refused(f"{shape[0]} rows of {copy.src.name} are no boxes of at most {BOX} for TMA")
-    if shape[1] * dtype.bytes % 32:
-        raise Refused(
-            f"rows of {shape[1] * dtype.bytes} bytes of {copy.src.name} are no multiple of 32, the least swizzle"
-        )
+    if shape[1] * dtype.bytes % 16:
+        raise Refused(f"rows of {shape[1] * dtype.bytes} bytes of {copy.src.name} are no multiple of TMA's 16")
     if len(copy.src.shape) > 1:
         last = copy.src.shape[-1]
         row = facts.affine(kernel.dims[last]) if isinstance(last, str) else Affine(last)

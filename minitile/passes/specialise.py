@@ -76,8 +76,8 @@ def _check(launch: control.Launch, rings: Rings, rules: Rules) -> None:
         for buffer in (gemm.a, gemm.b):
             if buffer.dtype is f32 and buffer not in rings.of and is_shared(buffer):
                 raise Refused(f"nothing rounds {buffer.name or 'an operand'} to tf32 on its way to shared memory")
-            if is_shared(buffer) and (len(buffer.shape) != 2 or buffer.shape[1] * buffer.dtype.bytes % 32):
-                raise Refused(f"the rows of {buffer.name or 'an operand'} cannot be swizzled as wgmma wants them")
+            if is_shared(buffer) and (len(buffer.shape) != 2 or buffer.shape[1] * buffer.dtype.bytes % 16):
+                raise Refused(f"the rows of {buffer.name or 'an operand'} are no whole 16 bytes, as wgmma wants them")
         reason = rules.refuses_async(gemm, launch.threads)
         if reason:
             raise Refused(reason)

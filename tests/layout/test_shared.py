@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from minitile.layout import AddressDigit, LayoutError, SharedLayout, Swizzle, row_major, swizzled
+from minitile.layout import AddressDigit, LayoutError, SharedLayout, Swizzle, boxed, row_major, swizzled
 from minitile.layout.shared import add_maybe_bits, bits_of_multiple
 
 BUDGET = settings(max_examples=200, deadline=None)
@@ -248,3 +248,13 @@ def test_maybe_bits_of_sums(a: int, b: int) -> None:
     for x in (a, a & 0x55, a & 0x0F, a & -a):
         for y in (b, b & 0x33, b & 0xF0, b & -b):
             assert not (x + y) & ~most
+
+
+def test_boxes_without_a_swizzle() -> None:
+    """Rows of an odd number of 16 bytes: panels of 16 bytes; all others as `swizzled` has them."""
+    layout = boxed((64, 24), 16)
+    assert str(layout) == "shared<64x24xb16; 64:128; 8:16, 3:8192>"
+    assert sorted(layout.offset((r, c)) for r in range(64) for c in range(24)) == list(range(0, 64 * 48, 2))
+    assert layout.offset((5, 17)) == 2 * 64 * 16 + 5 * 16 + 2
+    assert boxed((64, 32), 16) == swizzled((64, 32), 16)
+    assert boxed((64, 20), 16) == swizzled((64, 20), 16)

@@ -446,3 +446,41 @@ def test_attention(n, schedule):
     exact = weights / weights.sum(axis=1, keepdims=True) @ wide[2]
     assert np.linalg.norm(r.astype(np.float64) - exact) <= 1e-2 * np.linalg.norm(exact)
     assert "mma.sync.aligned.m16" not in compiled.asm["ptx"]
+
+
+@mt.kernel
+def pipelines_of_their_own(
+    A: T.Tensor(("M", "K"), T.float16),
+    B: T.Tensor(("K", "N"), T.float16),
+    C: T.Tensor(("M", "N"), T.float16),
+    block_M=64,
+    block_N=64,
+    block_K=32,
+):
+    """Each role is a whole pipelined gemm; two of them share a buffer for the results, one after the other."""
+    M, K = A.shape
+    N = B.shape[1]
+    half = block_N // 2
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=384) as (bx, by):
+        C_shared = T.alloc_shared((block_M, half), A.dtype)
+        results = [T.alloc_fragment((block_M, half), T.float32) for _ in range(2)]
+        with T.ws(1, 2):
+            for g, c in enumerate(results):
+                with T.ws(1 + g):
+                    A_shared = T.alloc_shared((block_M, block_K), A.dtype)
+                    B_shared = T.alloc_shared((block_K, half), A.dtype)
+                    T.clear(c)
+                    for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=3):
+                        T.copy(A[by * block_M, k * block_K], A_shared)
+                        T.copy(B[k * block_K, bx * block_N + g * half], B_shared)
+                        T.gemm(A_shared, B_shared, c)
+            for g, c in enumerate(results):
+                T.sync_threads()
+                with T.ws(1 + g):
+                    T.copy(c, C_shared)
+                T.copy(C_shared, C[by * block_M, bx * block_N + g * half])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_pipelines_in_roles(schedule):
+    check(pipelines_of_their_own, 72, 80, 200, schedule)

@@ -1,4 +1,5 @@
-"""Roles of warpgroups by hand on sm_90a, against float64, in the simulator's schedules, with every access checked."""
+"""Roles of warpgroups by hand on sm_90a, against float64: in the simulator's schedules, with every access checked, or
+with MINITILE_GPU=1 on the GPU."""
 
 from __future__ import annotations
 
@@ -6,12 +7,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 from deletions import nothing_misses
-from support import poisoned, random
+from support import USE_GPU, on_device, on_host, poisoned, random
 
 import minitile as mt
 import minitile.language as T
 
 SCHEDULES = ["lazy", "eager", "random"]
+needs_simulator = pytest.mark.skipif(USE_GPU, reason="looks for races")
 
 
 def make_one_buffer(producer, consumer):
@@ -53,12 +55,26 @@ def make_one_buffer(producer, consumer):
     return gemm_one_buffer
 
 
+def launch(kernel, arrays, schedule="lazy", seed=0, **constants):
+    """Run the kernel on the arrays, in the simulator or on the GPU. Its code for sm_90a."""
+    compiled = kernel.compile(*arrays, target="sm_90a", **constants)
+    if not USE_GPU:
+        compiled.simulate(*arrays, schedule=schedule, seed=seed)
+        return compiled
+    if schedule != "lazy":
+        pytest.skip("a GPU has a schedule of its own")
+    there = [on_device(array) for array in arrays]
+    kernel(*there, **constants)
+    for array, result in zip(arrays, there, strict=True):
+        array[...] = on_host(result)
+    return compiled
+
+
 def check(kernel, m, n, k, schedule="lazy", seed=0, **tiles):
     rng = np.random.default_rng(seed)
     a, b = random(rng, (m, k), np.float16), random(rng, (k, n), np.float16)
     c = poisoned((m, n), np.float16)
-    compiled = kernel.compile(a, b, c, target="sm_90a", **tiles)
-    compiled.simulate(a, b, c, schedule=schedule, seed=seed)
+    compiled = launch(kernel, (a, b, c), schedule, seed, **tiles)
     exact = a.astype(np.float64) @ b.astype(np.float64)
     assert np.linalg.norm(c.astype(np.float64) - exact) <= 2e-3 * max(np.linalg.norm(exact), 1e-30)
     return compiled
@@ -255,8 +271,7 @@ def test_slices(schedule):
     rng = np.random.default_rng(0)
     a, b = (random(rng, (64, 128), np.float16) for _ in range(2))
     c = poisoned((64, 64), np.float16)
-    compiled = in_slices.compile(a, b, c, target="sm_90a")
-    compiled.simulate(a, b, c, schedule=schedule)
+    compiled = launch(in_slices, (a, b, c), schedule)
     wide = [x.astype(np.float64) for x in (a, b)]
     exact = (wide[0] @ wide[1].T).astype(np.float16).astype(np.float64) @ wide[1][:, 64:]
     assert np.linalg.norm(c.astype(np.float64) - exact) <= 3e-3 * np.linalg.norm(exact)
@@ -298,8 +313,7 @@ def stores_in_flight(A: T.Tensor(("M", 512), T.float16), C: T.Tensor(("M", 512),
 def test_stores_in_flight(m, together, schedule):
     a = random(np.random.default_rng(0), (m, 512), np.float16)
     c = poisoned((m, 512), np.float16)
-    compiled = stores_in_flight.compile(a, c, target="sm_90a", together=together)
-    compiled.simulate(a, c, schedule=schedule)
+    compiled = launch(stores_in_flight, (a, c), schedule, together=together)
     assert np.array_equal(c, 2 * a)
     assert "cp.async.bulk.wait_group.read 1" in compiled.asm["ptx"]
 
@@ -327,16 +341,18 @@ def test_others_learn_of_a_wait(schedule):
     """A barrier between a store and the wait for it tells nobody that the store is done."""
     a = random(np.random.default_rng(0), (64, 256), np.float16)
     c = poisoned((64, 256), np.float16)
-    one_buffer_stored.compile(a, c, target="sm_90a").simulate(a, c, schedule=schedule)
+    launch(one_buffer_stored, (a, c), schedule)
     assert np.array_equal(c, a)
 
 
+@needs_simulator
 def test_stores_without_a_wait_race():
     a = random(np.random.default_rng(0), (64, 256), np.float16)
     with pytest.raises(mt.RaceError):
         one_buffer_stored.compile(a, a.copy(), target="sm_90a", wait=False).simulate(a, a.copy())
 
 
+@needs_simulator
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", [ring_of_two, in_flight, two_products])
 def test_deletions_are_missed(kernel):
@@ -348,6 +364,7 @@ def test_deletions_are_missed(kernel):
     assert found == []
 
 
+@needs_simulator
 @pytest.mark.slow
 def test_deletions_around_stores_are_missed():
     a = random(np.random.default_rng(0), (64, 512), np.float16)
@@ -438,8 +455,7 @@ def test_attention(n, schedule):
     rng = np.random.default_rng(0)
     q, k, v = (random(rng, (n, 64), ml_dtypes.bfloat16) for _ in range(3))
     r = poisoned((n, 64), ml_dtypes.bfloat16)
-    compiled = attention_by_hand.compile(q, k, v, r, target="sm_90a")
-    compiled.simulate(q, k, v, r, schedule=schedule)
+    compiled = launch(attention_by_hand, (q, k, v, r), schedule)
     wide = [x.astype(np.float64) for x in (q, k, v)]
     scores = wide[0] @ wide[1].T / 8
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))

@@ -11,7 +11,6 @@ import minitile as mt
 import minitile.language as T
 from minitile.ir.diagnostics import TargetError
 
-
 ON_GPU = os.environ.get("MINITILE_GPU") == "1"
 
 

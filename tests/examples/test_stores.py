@@ -322,13 +322,58 @@ def test_deletions_around_two_results_are_missed():
 
 
 @mt.kernel
+def tiles_in_turn(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.bfloat16),
+    blocks=2,
+):
+    """Each block does several tiles, with the compiler's own roles."""
+    M, K = A.shape
+    N = B.shape[0]
+    across = T.ceildiv(N, 192)
+    with T.Kernel(blocks, threads=256) as bx:
+        A_shared = T.alloc_shared((128, 64), A.dtype)
+        B_shared = T.alloc_shared((192, 64), A.dtype)
+        C_local = T.alloc_fragment((128, 192), T.float32)
+        for i in range(T.ceildiv(across * T.ceildiv(M, 128) - bx, blocks)):
+            row = (bx + i * blocks) // across * 128
+            column = (bx + i * blocks) % across * 192
+            T.clear(C_local)
+            for k in T.Pipelined(T.ceildiv(K, 64), num_stages=2):
+                T.copy(A[row, k * 64], A_shared)
+                T.copy(B[column, k * 64], B_shared)
+                T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+            T.copy(C_local, C[row, column])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(("m", "n", "k"), [(128, 192, 64), (300, 400, 200), (1, 1000, 0)])
+def test_the_next_tile_is_computed_while_one_is_stored(m, n, k, schedule):
+    a, b, exact = matrices(m, n, k)
+    c = poisoned((m, n), BF16)
+    kernel = launch(tiles_in_turn, (a, b, c), schedule)
+    assert close(c, exact, 4e-3)
+    lines = kernel.asm["ptx"].splitlines()
+    products = [n for n, line in enumerate(lines) if "wgmma.mma_async" in line]
+    stores = [n for n, line in enumerate(lines) if "bulk.tensor.2d.global" in line]
+    waits = [n for n, line in enumerate(lines) if "bulk.wait_group" in line]
+    assert len(stores) == 3
+    assert [lines[n].strip() for n in waits if n < stores[0]] == [
+        "cp.async.bulk.wait_group.read 0;",  # before the staging buffer is written again
+        "cp.async.bulk.wait_group 0;",  # before the tensor is: that tiles differ is not known
+    ]
+    assert min(waits) > max(products)
+
+
+@mt.kernel
 def persistent(
     A: T.Tensor(("M", "K"), T.bfloat16),
     B: T.Tensor(("N", "K"), T.bfloat16),
     C: T.Tensor(("M", "N"), T.bfloat16),
     blocks=2,
 ):
-    """Each block does several tiles: the copy of one goes on while the next one is computed."""
+    """The same with roles by hand."""
     M, K = A.shape
     N = B.shape[0]
     across = T.ceildiv(N, 192)

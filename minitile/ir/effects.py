@@ -60,7 +60,6 @@ class Sync:
     word      the address of the barrier word in it
     threads   "all": each thread that comes here takes part; "one": an elected one does, for those it has met
     count     how many threads meet, where it is not all of those that come here together
-    scope     "cta" or "cluster"
     """
 
     kind: str
@@ -68,7 +67,6 @@ class Sync:
     word: Value | None = None
     threads: str = "all"
     count: int | None = None
-    scope: str = "cta"
 
     @property
     def releases(self) -> bool:

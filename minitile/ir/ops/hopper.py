@@ -195,7 +195,7 @@ class ClusterBarrier(Op, name="cluster_barrier", stage="thread", uniform=True):
         return ()
 
     def syncs(self) -> tuple[Sync, ...]:
-        return (Sync("meet", "cluster", scope="cluster"),)
+        return (Sync("meet", "cluster"),)
 
 
 class SetMaxRegisters(Op, name="set_max_registers", stage="both", uniform=True):

@@ -1,0 +1,35 @@
+// pass: place_shared, thread_barriers, proxy_fence, count_tokens
+// target: sm_90a
+// Warps meet by themselves before all do: a fence in front of either is early enough.
+thread kernel @warps_meet(%C: tensor<64x32xf32>) attrs {threads = 128, tensor_maps = (("C_map", "C", (16, 32), 0),)} {
+  %S = alloc {type_ = shared<16x32xf32>}
+  %s = buffer_address %S
+  %tid = special {register = "tid.x"}
+  %lead = cmp %tid, 0 {predicate = "eq"}
+  %byte = mul %tid, 16
+  %at = add %s, %byte
+  %v = pick 1.0 {indices = (0 * 4,)}
+  store_mem %at, %v, %S {space = "shared", width = 4, address_of = (0,), offsets = (0,)}
+  warp_barrier
+  %put1 = tma_store %s, [0, 0], %S, %C, predicate = %lead {map = "C_map"}
+  %group1 = join %put1
+  wait %group1 {reads = true}
+}
+
+// ----
+thread kernel @warps_meet(%C: tensor<64x32xf32>) attrs {threads = 128, tensor_maps = (("C_map", "C", (16, 32), 0),), shared_bytes = 2048} {
+  %S = alloc {type_ = shared<16x32xf32>, offset = 0, bytes = 2048} : shared<16x32xf32>
+  %s = buffer_address %S : i32
+  %tid = special {register = "tid.x"} : i32
+  %lead = cmp %tid, 0 {predicate = "eq"} : bool
+  %byte = mul %tid, 16 : i32
+  %at = add %s, %byte : i32
+  %v = pick 1.0 {indices = (0, 0, 0, 0)} : regs<4xf32>
+  store_mem %at, %v, %S {space = "shared", width = 4, address_of = (0,), offsets = (0,)}
+  warp_barrier
+  proxy_fence
+  barrier
+  %put1 = tma_store %s, [0, 0], %S, %C, predicate = %lead {map = "C_map"} : token<bulk>
+  %group1 = join %put1 : token<bulk>
+  wait %group1 {reads = true, pending = 0}
+}

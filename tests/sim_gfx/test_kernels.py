@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -166,6 +168,14 @@ def test_an_unknown_instruction_is_named():
     text = assemble(VECTOR_ADD).replace("v_add_f32_e32", "v_frobnicate_f32_e32")
     with pytest.raises(SimulationError, match=r"GCN line \d+: .*does not know the instruction v_frobnicate_f32_e32"):
         run_gcn(text, "add", (1,), (256,), [None, None, None, 0])
+
+
+def test_a_kernel_without_an_end():
+    text = assemble(VECTOR_ADD)
+    with pytest.raises(SimulationError, match="runs past its end"):
+        run_gcn(text.replace("\ts_endpgm", "\ts_nop 0"), "add", (1,), (256,), [None, None, None, 0])
+    with pytest.raises(SimulationError, match="past the kernel's end"):
+        run_gcn(re.sub(r"(s_cbranch_execz) \S+", r"\1 .Lfunc_end0", text), "add", (1,), (256,), [None, None, None, 0])
 
 
 def test_one_element_too_far():

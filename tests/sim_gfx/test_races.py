@@ -233,3 +233,24 @@ def test_redundant_synchronisation():
     found, count = spare(PUT_GLOBAL + SYNC + "s_barrier\ns_nop 1\n" + GET_GLOBAL + "global_store_dword v2, v3, s[4:5]")
     assert count == 6
     assert [each.partition(": ")[2] for each in found] == ["s_barrier", "s_barrier", "a wait state of s_nop 1"]
+
+
+def test_staggered_waves():
+    """Wave 1 is one barrier behind wave 0, as in ping-pong schedules: what each does between barriers takes turns."""
+    turn = "ds_read_b32 v4, v5\ns_waitcnt lgkmcnt(0)\nv_add_u32 v4, 1, v4\nds_write_b32 v5, v4\ns_waitcnt lgkmcnt(0)\n"
+    fill = "v_mov_b32 v5, v1\nv_and_b32 v5, 0xff, v5\nv_mov_b32 v4, 0\n"
+    first = "v_readfirstlane_b32 s4, v0\ns_cmp_eq_u32 s4, 0\n"
+    body = (
+        f"{ADDRESSES}{fill}{first}s_cbranch_scc1 .Lzero\ns_barrier\n.Lzero:\n"
+        "s_cbranch_scc0 .Lskip\nds_write_b32 v5, v4\ns_waitcnt lgkmcnt(0)\n.Lskip:\n"
+        f"{turn}s_barrier\ns_barrier\n{turn}s_barrier\ns_barrier\n{turn}s_barrier\n"
+        "s_cbranch_scc0 .Lone\ns_barrier\n.Lone:\n"
+    )
+    for schedule in SCHEDULES:
+        results, report = lanes(body, {"v3": np.zeros(128, np.uint32)}, {"v4": np.uint32}, lds=256, schedule=schedule)
+        assert [str(finding) for finding in report.findings] == []
+        np.testing.assert_array_equal(results["v4"], np.repeat([5, 6], 64))
+    early = body.replace(f"{turn}s_barrier\ns_barrier\n", f"{turn}s_barrier\n", 1)
+    early = early.replace("s_cbranch_scc0 .Lone", "s_barrier\ns_cbranch_scc0 .Lone")
+    _, report = lanes(early, {"v3": np.zeros(128, np.uint32)}, {"v4": np.uint32}, lds=256)
+    assert report.findings

@@ -62,6 +62,7 @@ class Program:
     vector_rows: int
     symbols: dict[str, int] = field(default_factory=dict)  # offsets of data objects in the arena of global memory
     data: list[Datum] = field(default_factory=list)
+    length: int = 0  # instructions
 
     @property
     def arch(self) -> str:
@@ -154,7 +155,7 @@ def load_program(text: str, entry: str) -> Program:
     ends = [at for name, at in module.labels.items() if at > start and (name in module.kernels or ".Lfunc_end" in name)]
     end = min(ends, default=len(module.code))
     vectors, accumulators = _count(module.code[start:end])
-    program = Program(module, kernel, 0, [], vectors, vectors + accumulators)
+    program = Program(module, kernel, 0, [], vectors, vectors + accumulators, length=end - start)
     program.data = [datum for datum in module.data.values() if datum.data]
     place = GUARD
     for datum in program.data:
@@ -172,6 +173,8 @@ def load_program(text: str, entry: str) -> Program:
         reads, writes = frozenset(decoder.reads), frozenset(decoder.writes)
         program.code.append(Step(ins, run, reads, writes, frozenset(decoder.whole), reads | writes))
         program.code[-1].matrix, program.code[-1].target = decoder.matrix, decoder.target
+    if not program.code or program.code[-1].ins.name not in ("s_endpgm", "s_branch", "s_trap"):
+        raise SimulationError(f"kernel {entry} runs past its end: there is no s_endpgm", isa="GCN")
     return program
 
 

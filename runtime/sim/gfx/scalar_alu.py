@@ -456,6 +456,8 @@ def _target(ins: Instruction, d: Decoder) -> int:
     if not isinstance(label, Word) or label.text not in d.labels:
         raise d.error(f"{ins.name} goes to {label}, which is no label of this kernel")
     d.target = d.labels[label.text]
+    if d.target == d.program.length:
+        raise d.error(f"{ins.name} goes past the kernel's end")
     return d.target
 
 

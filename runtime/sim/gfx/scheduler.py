@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .machine import Machine
 
 _PATIENCE = 256  # backward branches that a group may take while others could run
-_MAX_IDLE = 20_000  # backward branches without anybody passing a barrier or ending, with others left to run
+_MAX_IDLE = 200_000  # backward branches without anybody passing a barrier or ending, with others left to run
 _MAX_LOOPS = 5_000_000  # backward branches of a batch
 
 

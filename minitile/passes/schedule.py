@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import LanguageError, Location
 from minitile.ir.ops import control, roles, tile
-from minitile.ir.types import BufferType, ScalarType, TensorType
+from minitile.ir.types import BufferType, ChannelType, ScalarType, TensorType
 
 Key = tuple[int, int, int]  # stage, order, number in the body
 
@@ -28,6 +28,10 @@ def used(op: Op) -> Iterator[Value]:
     """The values that an operation or one inside it uses."""
     for inner in (op, *inside(op)):
         yield from inner.operands
+
+
+def writes(op: Op, mem: Value | None) -> bool:
+    return any(a.writes and a.mem is mem for inner in (op, *inside(op)) for a in inner.accesses())
 
 
 class Body:
@@ -73,7 +77,7 @@ class Body:
         for op in self.fixed:
             for mem in {a.mem for inner in (op, *inside(op)) for a in inner.accesses()}:
                 for copy, buffers in list(found.items()):
-                    late = op not in found and (self.number[op] < self.number[copy] or self._writes(op, mem))
+                    late = op not in found and (self.number[op] < self.number[copy] or writes(op, mem))
                     if copy is not op and (mem is None or (mem in buffers and late)):
                         del found[copy]
         return set(found)
@@ -90,9 +94,6 @@ class Body:
         own = any(b.op is not None and b.op in self.loop.body.ops for b in buffers)
         shared = all(isinstance(b.type, BufferType) and b.type.space == "shared" for b in buffers)
         return buffers if shared and not own else set()
-
-    def _writes(self, op: Op, mem: Value | None) -> bool:
-        return any(a.writes and a.mem is mem for inner in (op, *inside(op)) for a in inner.accesses())
 
     # For messages ----------------------------------------------------------------------------------------------------
 
@@ -179,6 +180,7 @@ class Steady:
             attached.add(op)
             if isinstance(op, roles.Release):
                 self.behind.setdefault(max(users, key=body.key), []).append(op)
+                self._check_slots(op, users)
             else:
                 first = min(users, key=body.key)
                 self.front.setdefault(first, []).append(op)
@@ -196,6 +198,26 @@ class Steady:
                     f"{self.body.name_of(first)} does, when the next copy has overwritten it",
                     op.loc,
                     "give both readers one stage, this one a lower place in order, or copy to a second buffer",
+                )
+
+    def _check_slots(self, release: roles.Release, users: list[Op]) -> None:
+        """A slot that is received early and released late is free a turn later; or two, if the late gemm stays in
+        flight because nothing behind it in its turn overwrites what it reads. Two slots do not do then, unless the
+        release still comes before the next receive."""
+        assert isinstance(release.channel.type, ChannelType)
+        early, first, _ = min(map(self.body.key, users))
+        if early or release.channel.type.slots > 2:
+            return
+        for gemm in users:
+            late, order, _ = self.body.key(gemm)
+            behind = [op for op in self.body.fixed if self.body.key(op)[1] > order]
+            settled = any(v in op.results or writes(op, v) for op in behind for v in used(gemm))
+            if isinstance(gemm, roles.AsyncGemm) and late and order > first and not settled:
+                raise LanguageError(
+                    f"{self.body.name_of(gemm)} stays in flight until the next turn, with a version of a buffer that "
+                    "is read in stage 0 as well: two versions are too few",
+                    gemm.loc,
+                    "num_stages=3",
                 )
 
     def _users(self, op: Op) -> list[Op]:

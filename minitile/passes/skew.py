@@ -41,27 +41,43 @@ LIMIT = {1: 255, 2: 240, 3: 160}  # registers of a consumer thread, by warpgroup
 
 def skew(kernel: Kernel, context: PassContext) -> None:
     """The pass. Raises LanguageError where a schedule needs more versions of a buffer than there are."""
-    _block(kernel.body, None)
+    _block(kernel.body, None, set())
     for op in list(kernel.walk()):
         if isinstance(op, roles.Specialised):
-            _block(op.consumer, kernel.attrs["threads"])
+            late: set[Value] = set()
+            _block(op.consumer, kernel.attrs["threads"], late)
+            _feed_last(op.producer, late)
             if any(isinstance(inner, roles.TakeTurn) for inner in op.consumer.walk()):
                 op.consumer.ops.insert(0, roles.OpenTurns())
 
 
-def _block(block: Block, threads: int | None) -> None:
-    """`threads`: of the consumers whose block it is."""
+def _block(block: Block, threads: int | None, late: set[Value]) -> None:
+    """`threads`: of the consumers whose block it is. `late` learns the channels that are received late."""
     old, block.ops = block.ops, []
     b = Builder(block)
     for op in old:
         for region in () if isinstance(op, roles.Specialised) else op.regions:
-            _block(region, threads)
+            _block(region, threads, late)
         split = _split(op, threads) if isinstance(op, control.For) else None
         if split is None:
             b.emit(op)
         else:
             b.loc = op.loc
+            late |= {o.channel for o in split.of(1) if isinstance(o, roles.Receive)}
             _Skewed(b, split, threads is not None and threads > 128).rewrite()
+
+
+def _feed_last(block: Block, late: set[Value]) -> None:
+    """In each iteration the producer feeds what is received late behind what is received early. The other way round it
+    would wait for a slot that is released in that turn, while the consumers wait for what it feeds after."""
+    feeds = [n for n, op in enumerate(block.ops) if any(isinstance(v.type, ChannelType) for v in op.operands)]
+    moved = [block.ops[n] for n in feeds if not late.isdisjoint(block.ops[n].operands)]
+    if moved:
+        end = feeds[-1] + 1
+        block.ops = [*(op for op in block.ops[:end] if op not in moved), *moved, *block.ops[end:]]
+    for op in block.ops:
+        for region in op.regions:
+            _feed_last(region, late)
 
 
 @dataclass

@@ -172,3 +172,46 @@ def test_too_few_versions(target, text):
     with pytest.raises(mt.MinitileError, match=text) as caught:
         kernel.compile(*specs, mt.spec((64, 64), "float32"), target=target)
     assert "T.gemm(" in str(caught.value)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("rows", [1, 70, 128])
+def test_in_other_control_flow(target, rows):
+    """In a loop over tiles, with a branch as an entry, a number that is counted from turn to turn, and one that is read
+    from a tensor for both stages."""
+
+    @mt.kernel
+    def kernel(
+        X: T.Tensor((96, "R"), T.float32), P: T.Tensor((96,), T.int32), Y: T.Tensor((3, "R"), T.float32), tile=32
+    ):
+        with T.Kernel(1, threads=64):
+            x = T.alloc_shared((8, tile), T.float32)
+            s = T.alloc_fragment((tile,), T.float32)
+            total = T.alloc_fragment((tile,), T.float32)
+            for t in T.serial(T.ceildiv(X.shape[1], tile)):
+                for which in T.serial(3):
+                    T.clear(total)
+                    weight = 1.0
+                    trips = which * 2  # 0, 2, 4
+                    for k in T.Pipelined(trips, num_stages=3, order=[-1, 1, 2, 0], stage=[-1, 0, 0, 1]):
+                        first = P[which * 4 + k]
+                        T.copy(X[first * 8, t * tile], x)
+                        T.reduce_sum(x, s, dim=0)
+                        if k % 2 == 1:
+                            for i in T.Parallel(tile):
+                                s[i] = -s[i]
+                        for i in T.Parallel(tile):
+                            total[i] = total[i] + s[i] * weight + T.cast(first + k, T.float32)
+                        weight = weight + 1.0
+                    T.copy(total, Y[which, t * tile])
+
+    rng = np.random.default_rng(rows)
+    x, p = rng.integers(-4, 5, (96, rows)).astype(np.float32), rng.integers(0, 12, 96).astype(np.int32)
+    expected = np.zeros((3, rows))
+    for which in range(3):
+        for k in range(which * 2):
+            at = p[which * 4 + k]
+            s = x[at * 8 : at * 8 + 8].astype(np.float64).sum(0)
+            expected[which] += (-s if k % 2 else s) * (k + 1) + at + k
+    for result in run(kernel, [x, p, poisoned((3, rows), np.float32)], target):
+        np.testing.assert_array_equal(result, expected)

@@ -29,7 +29,7 @@ ELEMENT = {
 }
 BOUND = {"f32": 1e-6, "s32": 0, "f16": 2e-3}  # of sums of exact products; f16 rounds after each step of K
 if USE_GPU:
-    BOUND["f32"] = 2e-3  # fp8 is summed with about 14 bits
+    BOUND |= {"f32": 2e-3, "f16": 4e-3}  # fp8 is summed with about 14 bits
 FORMS = [  # A, B, accumulator
     ("bf16", "bf16", "f32"),
     ("f16", "f16", "f32"),
@@ -320,7 +320,10 @@ def test_accumulator_to_operand(kind, policy, schedule):
     element = ml_dtypes.finfo(ELEMENT[kind][1]).dtype if kind != "tf32" else np.float32
     between = (q.astype(np.float64) @ k.astype(np.float64).T / 8).astype(np.float32).astype(element)
     exact = between.astype(np.float64) @ v.astype(np.float64).T
-    assert np.linalg.norm(out - exact) <= (1e-3 if kind == "tf32" or USE_GPU else 1e-4) * np.linalg.norm(exact)
+    bound = 1e-3 if kind == "tf32" else 1e-4
+    if USE_GPU and kind in ("e4m3", "e5m2"):
+        bound = 2e-2  # sums of 14 bits that round to another fp8 number
+    assert np.linalg.norm(out - exact) <= bound * np.linalg.norm(exact)
     assembles(kernel)
 
 

@@ -1,6 +1,7 @@
 """The contenders of gemm.py: C = A · B in bf16 by minitile, cuBLAS, Triton and TileLang, each at its best on the GPU.
 
 - minitile: examples/gemm.py, the plain kernel, for the GPU's own target.
+- persistent: examples/gemm_persistent.py, the same with blocks that stay, one for each multiprocessor.
 - cuBLAS: torch.mm.
 - Triton: tiles loaded and stored through tensor descriptors (TMA); one tile a block, or persistent blocks as in its
   tutorial, in groups of 8 tile rows. Not with warp_specialize: Triton 3.6 compiles that for Hopper with 64 × 64 tiles
@@ -78,6 +79,7 @@ TILELANG = (
     Tiles(256, 128, 64, 3, 256),
     Tiles(128, 256, 64, 4, 256),
 )
+PERSISTENT = (Tiles(128, 192, 64, 5, 256, 8), Tiles(128, 256, 64, 4, 256, 16), Tiles(128, 128, 64, 6, 256, 8))
 THIN = (Tiles(64, 64, 128, 4, 128), Tiles(64, 128, 64, 4, 128), Tiles(128, 128, 64, 4, 256))  # few rows: for both
 # Tile, stages, warps, whether blocks are persistent.
 TRITON = (
@@ -136,13 +138,26 @@ _compiled: dict[Any, Ours] = {}
 
 
 def minitile(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Iterator[Entry]:
+    return ours("minitile", our_kernel(problem.transposed), THIN if thin(problem) else OURS, problem, operands)
+
+
+def persistent(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Iterator[Entry]:
+    import torch
+
+    blocks = torch.cuda.get_device_properties(DEVICE).multi_processor_count
+    kernel = example("gemm_persistent").gemm_persistent
+    return ours("persistent", kernel, PERSISTENT, problem, operands, blocks=blocks)
+
+
+def ours(
+    name: str, kernel: Any, candidates: Sequence[Tiles], problem: Gemm, operands: Operands, **constants: Any
+) -> Iterator[Entry]:
     """One compiled kernel serves all sizes; it is specialised on what divides them."""
-    kernel = our_kernel(problem.transposed)
     a, b, c = operands.a, operands.b, operands.c
     divisors = tuple(math.gcd(n, 128) for n in (problem.m, problem.n, problem.k))
 
     def build(tiles: Tiles) -> Entry:
-        key = problem.transposed, divisors, tiles
+        key = name, problem.transposed, divisors, tiles
         if key not in _compiled:
             _compiled[key] = compile_ours(
                 kernel,
@@ -153,17 +168,18 @@ def minitile(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Ite
                 num_stages=tiles.stages,
                 threads=tiles.threads,
                 panel=tiles.panel,
+                **constants,
             )
-        ours = _compiled[key]
-        run = ours.compiled.prepare(a, b, c)
+        done = _compiled[key]
+        run = done.compiled.prepare(a, b, c)
 
         def launch() -> Any:
             run()
             return c
 
-        return Entry("minitile", str(tiles), launch, ours.facts, "", ours.seconds, ours.stages)
+        return Entry(name, str(tiles), launch, done.facts, "", done.seconds, done.stages)
 
-    return each("minitile", THIN if thin(problem) else OURS, build)
+    return each(name, candidates, build)
 
 
 def cublas(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Iterator[Entry]:
@@ -301,5 +317,11 @@ def tilelang(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Ite
     return each("tilelang", tilelang_tiles(problem), build)
 
 
-CONTENDERS: dict[str, Contender] = {"minitile": minitile, "cublas": cublas, "triton": triton, "tilelang": tilelang}
-NT_ONLY = ("triton", "tilelang")
+CONTENDERS: dict[str, Contender] = {
+    "minitile": minitile,
+    "persistent": persistent,
+    "cublas": cublas,
+    "triton": triton,
+    "tilelang": tilelang,
+}
+NT_ONLY = ("persistent", "triton", "tilelang")

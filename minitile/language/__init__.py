@@ -66,7 +66,7 @@ from minitile.language.by_hand import (
 from minitile.language.expressions import Dim as dynamic
 from minitile.language.expressions import Dim as symbolic
 from minitile.language.fences import fence, fence_proxy_async, proxy_hint
-from minitile.language.loops import Kernel, Parallel, Pipelined, serial, unroll, vectorized
+from minitile.language.loops import Kernel, Parallel, Persistent, Pipelined, serial, unroll, vectorized
 from minitile.language.math import (
     Select,
     abs,
@@ -169,6 +169,7 @@ __all__ = [
     "GemmWarpPolicy",
     "Kernel",
     "Parallel",
+    "Persistent",
     "Pipelined",
     "Select",
     "Tensor",

@@ -192,28 +192,31 @@ class Interpreter(Branches):
             )
 
     def staged_for(self, node: ast.For, loop: Loop) -> None:
-        if not isinstance(node.target, ast.Name):
+        if loop.place is None and not isinstance(node.target, ast.Name):
             raise self.fail(node.target, "a loop of the language has one index")
+        own = assigned_names([ast.Assign(targets=[node.target], value=node.iter)])
         what = f"the loop at line {node.lineno}"
-        if loop.kind == "serial" and loop.schedule is None:
+        if loop.kind == "serial" and loop.schedule is None and loop.place is None:
             self.refuse_jumps(node, "a loop on run-time values", ("return",))
         else:
-            self.refuse_jumps(node, f"T.{_NAMES[loop.kind]}", ("return", "break", "continue"))
+            name = _NAMES[loop.kind if loop.place is None else "persistent"]
+            self.refuse_jumps(node, f"T.{name}", ("return", "break", "continue"))
         self.at(node.iter)
         lower, upper, step, index = self.bounds(loop)
-        if "break" in jumps(node.body):
+        if "break" in jumps(node.body) and isinstance(node.target, ast.Name):
             self.breaking_for(node, node.target, lower, upper, step, index)
             return
         b = self.trace.b
-        names = [n for n in assigned_names(node.body) if n != node.target.id]
+        names = [n for n in assigned_names(node.body) if n not in own]
         before = {n: self.locals.get(n, UNSET) for n in names}
         init = self.carried(names)
         body = Block()
-        iv = body.add_arg(lower.type, node.target.id)
+        iv = body.add_arg(lower.type, node.target.id if isinstance(node.target, ast.Name) else "tile")
         for name, value in init.items():
             self.locals[name] = Expr(body.add_arg(value.type, name))
         with self.trace.within(body, what), marking(self.trace, body, self, loop.schedule) as marks:
-            self.bind_target(node.target, index(Expr(iv)))
+            at = index(Expr(iv))
+            self.bind_target(node.target, at if loop.place is None else loop.place(at))
             self.block(node.body)
             self.locals[SKIP] = False
             self.at(node)
@@ -235,7 +238,7 @@ class Interpreter(Branches):
             body=body,
         )
         b.emit(op)
-        self.leave(node, [*(n for n in names if n not in init), node.target.id], before, what)
+        self.leave(node, [*(n for n in names if n not in init), *own], before, what)
         self.bind_results(init, before, dict(zip(changed, op.results, strict=True)))
 
     def bind_results(self, init: dict[str, Value], before: dict[str, Any], results: dict[str, Value]) -> None:

@@ -6,12 +6,13 @@ interpreter (`control_flow.py`). Iterating one anywhere else is an error that sa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from minitile.ir.diagnostics import LanguageError
 from minitile.language.context import active, current
+from minitile.language.math import min as minimum
 from minitile.language.scalars import Expr, constant_int, constant_value, is_scalar
 
 MOST_STAGES = 16
@@ -42,7 +43,8 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Loop(Iterable):
-    """A loop over start, start + step, … before stop. `kind` as in the IR's `for`."""
+    """A loop over start, start + step, … before stop. `kind` as in the IR's `for`. `place`: the indices that the body
+    sees, a tuple made of the running one; None: that one itself."""
 
     start: Any
     stop: Any
@@ -50,6 +52,7 @@ class Loop(Iterable):
     kind: str = "serial"
     stages: int = 1
     schedule: Schedule | None = None
+    place: Callable[[Any], tuple[Any, ...]] | None = None
 
     def constant(self) -> range | None:
         """The loop as Python's range, when all its bounds are known."""
@@ -177,6 +180,43 @@ def _schedule(order: Sequence[int], stage: Sequence[int], group: Sequence[Sequen
         return Schedule(places, stages)
     groups = tuple(tuple(constant_int(n, "a statement's number in group") for n in numbers) for numbers in group)
     return Schedule(places, stages, groups)
+
+
+def Persistent(domain: Sequence[Any], wave_size: Any, index: Any, group_size: int = 8) -> Loop:
+    """`for by, bx in T.Persistent([rows, columns], blocks, block):` the tiles number block, block + blocks, … of a grid
+    of tiles, for a launch of so many `blocks` that stay (`wave_size`; say, as many as the GPU has multiprocessors).
+
+    Of the last two dimensions, tiles are numbered down panels of `group_size` rows, column by column, so that tiles of
+    a wave share rows and columns of the operands; further dimensions are outer ones."""
+    sizes = list(domain)
+    if not sizes:
+        raise current().error("T.Persistent needs the extents of a grid of tiles")
+    for bound in (*sizes, wave_size, index):
+        _integer(bound, "T.Persistent")
+    group = constant_int(group_size, "group_size")
+    if group < 1:
+        raise current().error(f"group_size is {group}; it is at least 1")
+    total: Any = 1
+    for size in sizes:
+        total = total * size
+    return Loop(index, total, _step(wave_size, "T.Persistent"), place=lambda number: _tile(number, sizes, group))
+
+
+def _tile(number: Any, sizes: Sequence[Any], group: int) -> tuple[Any, ...]:
+    """The indices of a tile by its number."""
+    if len(sizes) == 1:
+        return (number,)
+    *outer, rows, columns = sizes
+    found: list[Any] = []
+    if outer:
+        around, number = number // (rows * columns), number % (rows * columns)
+        for size in reversed(outer):
+            found.insert(0, around % size)
+            around = around // size
+    panel = number // (columns * group)
+    inside = number % (columns * group)
+    height = minimum(rows - panel * group, group)
+    return (*found, panel * group + inside % height, inside // height)
 
 
 def Parallel(*extents: Any, coalesced_width: int | None = None) -> ParallelLoop:

@@ -11,7 +11,6 @@ from minitile.ir.diagnostics import LanguageError
 from minitile.language.context import active
 
 PLANNED: dict[str, str] = {
-    "Persistent": "loop over the tiles with T.serial(bx, tiles, grid) until then",
     "StridedTensor": "tensors are contiguous until then: pass a contiguous copy",
     "alloc_tmem": "for sm_100a",
     "cumsum": "reduce in pieces, or scan in a serial loop over shared memory",

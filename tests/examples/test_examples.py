@@ -10,6 +10,7 @@ import itertools
 
 import gemm
 import gemm_bias_gelu
+import gemm_persistent
 import ml_dtypes
 import numpy as np
 import pytest
@@ -54,6 +55,11 @@ def test_rms_norm(shape):
 @pytest.mark.parametrize("size", [(1, 1, 1), (17, 31, 13), (64, 128, 96), (65, 129, 33), (3, 257, 1000)])
 def test_gemm_bias_gelu(size):
     assert gemm_bias_gelu.run(*size) <= 4e-3
+
+
+@pytest.mark.parametrize("size", [(1, 1, 1), (17, 31, 13), (64, 128, 96), (200, 129, 40)])
+def test_gemm_persistent(size):
+    assert gemm_persistent.run(*size, block_M=64, block_N=64, blocks=3) <= 4e-3
 
 
 @pytest.mark.parametrize("size", [(1, 1, 1), (17, 31, 13), (64, 64, 512), (65, 67, 131), (1, 64, 1000), (9, 5, 0)])

@@ -760,3 +760,35 @@ class TestUniformity:
                     T.sync_threads()
 
         assert len(ops(kernel, "sync_threads")) == 2
+
+
+@mt.kernel
+def visits(Out: T.Tensor(("N",), T.int32), rows: T.int32, columns: T.int32, group=3):
+    with T.Kernel(5, threads=32) as block:
+        for i, j in T.Persistent([rows, columns], 5, block, group_size=group):
+            T.atomic_add(Out[i * columns + j], 1)
+        for z, i, j in T.Persistent((2, rows, columns), 5, block):
+            T.atomic_add(Out[rows * columns + (z * rows + i) * columns + j], 1)
+        for (i,) in T.Persistent([rows], 5, block):
+            T.atomic_add(Out[3 * rows * columns + i], 1)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(7, 5), (1, 1), (3, 8), (0, 4), (6, 2)])
+def test_persistent_visits_each_tile_once(rows: int, columns: int) -> None:
+    counts = np.zeros(3 * rows * columns + rows, np.int32)
+    visits(counts, rows, columns)
+    assert (counts == 32).all()  # by each thread
+
+
+def test_persistent_goes_down_panels() -> None:
+    @mt.kernel
+    def order(Out: T.Tensor(("N",), T.int32)):
+        with T.Kernel(1, threads=32):
+            number = 0
+            for i, j in T.Persistent([5, 3], 1, 0, group_size=2):
+                Out[number] = 10 * i + j
+                number = number + 1
+
+    tiles = np.zeros(15, np.int32)
+    order(tiles)
+    assert tiles.tolist() == [0, 10, 1, 11, 2, 12, 20, 30, 21, 31, 22, 32, 40, 41, 42]

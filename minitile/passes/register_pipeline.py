@@ -10,7 +10,8 @@
 The next iteration's tile is loaded while this one's is used; it waits in registers, not in flight to memory, so that
 one iteration ahead is all there is, and two versions of a buffer do whatever N is. A barrier between store and use (put
 there by a later pass) then does for both hazards: the store overwrites what was read two iterations ago, before the
-last barrier. The store stands where the copy stood, under the same conditions.
+last barrier. With one version, where there is no room for two, a second barrier stands in front of the store. The store
+stands where the copy stood, under the same conditions.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from minitile.passes.software_pipeline import Pipelined
 class ThroughRegisters(Pipelined):
     """Rewrites one loop in place; what goes before it is emitted through `b`."""
 
-    def __init__(self, b: Builder, loop: control.For, ahead: Ahead) -> None:
+    def __init__(self, b: Builder, loop: control.For, ahead: Ahead, versions: int = 2) -> None:
         super().__init__(b, loop, ahead)
-        self.versions = min(loop.stages, 2)
+        self.versions = min(loop.stages, versions)
         self.order: list[tile.Copy] = []  # the copies, in the order in which `issue` hands over their tiles
         self.loaded: dict[tile.Copy, Value] = {}
 
@@ -45,7 +46,7 @@ class ThroughRegisters(Pipelined):
         start, loads = Block(), Block()
         with b.inside(start):
             number = b.floordiv(b.sub(loop.iv, loop.lower), loop.step)
-            slot = self.slot(number, "slot")
+            slot = self.slot(number, "slot") if self.versions > 1 else None
         with b.inside(loads):
             following = self.ahead_of(b.add(number, 1), trip)
         head, rest = Block(ops=loop.body.ops[: last + 1]), Block(ops=loop.body.ops[last + 1 :])
@@ -98,7 +99,7 @@ class ThroughRegisters(Pipelined):
         zero = self.b.constant(0.0 if dtype.is_float else 0, dtype)
         return self.b.emit(tile.Splat(zero, shape)).result
 
-    def in_place(self, op: tile.Copy, slot: Value) -> list[Op]:
+    def in_place(self, op: tile.Copy, slot: Value | None) -> list[Op]:
         store = tile.Store(op.dst, op.dst_indices, self.loaded[op], dims=op.dst_dims, slot=slot)
         store.loc = op.loc
         return [store]

@@ -28,6 +28,7 @@ may overwrite what the last iterations read; the barrier pass sees both accesses
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -52,13 +53,14 @@ def software_pipeline(kernel: Kernel, context: PassContext) -> None:
     plans = plan(kernel)
     plans = {loop: ahead for loop, ahead in plans.items() if ahead.copies}
     if plans:
-        _expand_loops(kernel.body, plans, _how(kernel, context))
+        _expand_loops(kernel.body, plans, _how(kernel, context, {b for a in plans.values() for b in a.buffers}))
         erase_unused(kernel)
 
 
-def _how(kernel: Kernel, context: PassContext) -> How:
+def _how(kernel: Kernel, context: PassContext, buffers: set[Value]) -> How:
     """What becomes of a loop: cp.async commits empty groups past the end; LDS-DMA goes on copying, and what is under
-    way must have landed before the bytes are used again; and where nothing copies by itself, registers do."""
+    way must have landed before the bytes are used again; and where nothing copies by itself, registers do, with one
+    version of each of the `buffers` where there is no room for two."""
     from minitile.passes.register_pipeline import ThroughRegisters
 
     facts = Facts(kernel)
@@ -69,8 +71,14 @@ def _how(kernel: Kernel, context: PassContext) -> How:
         threads = kernel.attrs.get("threads", 0)
         if all(context.rules.copies_itself(facts, op, threads) for op in ahead.copies):
             return Landing(b, loop, ahead)
-        return ThroughRegisters(b, loop, ahead)
+        return ThroughRegisters(b, loop, ahead, 1 if crowded else 2)
 
+    allocs = [op for op in kernel.walk() if isinstance(op, tile.Alloc) and op.type_.space == "shared"]
+    needed = sum(
+        math.prod(op.type_.shape) * op.type_.dtype.bytes * (2 if op.result in buffers else op.type_.versions)
+        for op in allocs
+    )
+    crowded = needed > context.target.max_shared
     return choose
 
 
@@ -207,7 +215,7 @@ class Pipelined:
 
     # In place -------------------------------------------------------------------------------------------------------
 
-    def rest(self, block: Block, slot: Value) -> None:
+    def rest(self, block: Block, slot: Value | None) -> None:
         """Take the copies out of a block; what reads their buffers does so in `slot`."""
         kept: list[Op] = []
         for op in block.ops:
@@ -223,7 +231,7 @@ class Pipelined:
                 kept.append(op)
         block.ops = kept
 
-    def in_place(self, op: tile.Copy, slot: Value) -> list[Op]:
+    def in_place(self, op: tile.Copy, slot: Value | None) -> list[Op]:
         """What stays where a copy was."""
         return []
 

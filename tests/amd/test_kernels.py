@@ -38,6 +38,22 @@ def test_attention(target, shape, causal):
     assert kernel.spills == 0
 
 
+def test_one_version_where_there_is_no_room_for_two():
+    """K and V of 64 x 128 twice, and Q, are 80 KB."""
+    shape = (1, 1, 200, 128)
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal(shape).astype(ml_dtypes.bfloat16) for _ in range(3))
+    o = np.full(shape, np.nan, ml_dtypes.bfloat16)
+    tiles = {"block_M": 64, "block_N": 64, "num_stages": 2, "threads": 128}
+    kernel = attention.attention.compile(q, k, v, o, D=128, target="gfx942", **tiles)
+    assert kernel.launch_info.dynamic_shared == 3 * 64 * 128 * 2
+    for seed in range(2):
+        o[:] = np.nan
+        kernel.simulate(q, k, v, o, schedule="random", seed=seed)
+        want = attention.reference(q, k, v, False)
+        assert np.linalg.norm(o.astype(np.float64) - want) <= 8e-3 * np.linalg.norm(want)
+
+
 @pytest.mark.parametrize(("target", "threads"), [("gfx942", 256), ("gfx950", 256), ("gfx950", 512)])
 def test_a_large_gemm_keeps_its_accumulators(target, threads):
     """No spills, no scratch; all of the inner loop's reads are 16 bytes wide."""

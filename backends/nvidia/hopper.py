@@ -114,7 +114,7 @@ def specialised(low: Lowering, op: roles.Specialised) -> None:
     each role takes its own number first (PTX ISA 8.3, 9.7.17.5 "setmaxnreg")."""
     b = low.b
     share = 65536 // (low.threads + op.producer_threads) // 8 * 8
-    budget = accumulators(op) + WORKING > share
+    budget = accumulators(op) + WORKING > share and not low.kernel.attrs.get("no_set_max_nreg")
     warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
     first = low.threads // 32
     producer, consumer = Block(), Block()

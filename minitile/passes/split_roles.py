@@ -42,7 +42,7 @@ def split_roles(kernel: Kernel, context: PassContext) -> None:
     operations that the target has no instructions for."""
     for op in kernel.walk():
         _check_target(op, context)
-    if not any(isinstance(op, by_hand.WarpGroups) or _is_ordering(op) for op in kernel.walk()):
+    if not any(isinstance(op, by_hand.WarpGroups) or _is_ordering(op) or _in_flight(op) for op in kernel.walk()):
         return
     kernel.attrs["by_hand"] = True
     for op in kernel.walk():
@@ -118,6 +118,11 @@ def _check_target(op: Op, context: PassContext) -> None:
 def _is_ordering(op: Op) -> bool:
     """Whether the program orders accesses here by itself."""
     return bool(op.syncs())
+
+
+def _in_flight(op: Op) -> bool:
+    """Whether the program waits by itself for what the operation starts."""
+    return isinstance(op, by_hand.BulkStore) or (isinstance(op, tile.Gemm) and op.in_flight)
 
 
 def _by_hand(block: Block) -> bool:

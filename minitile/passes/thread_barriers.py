@@ -22,6 +22,8 @@ Branches              Both sides start alike; after them everything pending on e
                       front of the branch where that saves another one behind it.
 Groups                Where groups of threads have a part of a buffer each (`shared_by` of its alloc), a conflict in the
                       buffer concerns each group alone: it meets at a barrier of its own.
+By hand               A copy whose landing the program awaits at a barrier of its own conflicts, when it is issued, with
+                      what is pending in its role; nothing conflicts with it later.
 Divergent control     A branch or loop on a value that differs between threads cannot hold a barrier. It counts as one
                       operation with all the accesses inside: the barrier goes in front of the outermost one. Conflicts
                       inside are an error, unless one thread alone goes in, or each stays with its own bytes.
@@ -143,6 +145,7 @@ class _Walk:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.facts = Facts(kernel)
+        self.by_hand = bool(kernel.attrs.get("by_hand"))
         self.fixed: set[Spot] = set()
         allocs = [op for op in kernel.walk() if isinstance(op, tile.Alloc)]
         self.groups = sorted({a.shared_by for a in allocs if a.shared_by is not None})
@@ -227,12 +230,20 @@ class _Walk:
 
     def access(self, op: Op, state: _State, before: set[Spot]) -> None:
         touches = self.touches_of(op)
-        self.settle_conflicts(op, [t for t, _ in touches], state, before)
+        self.settle_conflicts(op, [*(t for t, _ in touches), *self.landing(op)], state, before)
         for t, token in touches:
             if token is None:
                 state.pending |= {t}
             elif isinstance(token.type, TokenType):
                 state.tokens[token] = state.tokens.get(token, _NONE) | {t}
+
+    def landing(self, op: Op) -> list[Touch]:
+        """What a copy by hand overwrites once it is issued. When it has landed is the program's own business; but one
+        thread issues it, and the others of its role may not be done yet with what was there."""
+        if not self.by_hand:
+            return []
+        writes = [a for a in op.accesses() if a.channel is not None and a.writes and a.proxy == "async"]
+        return [moved(t, self.first) for t in (touch(op, a, None, self.facts) for a in writes)]
 
     def settle_conflicts(self, op: Op, touches: list[Touch], state: _State, before: set[Spot]) -> None:
         """A barrier where something pending is in the way."""

@@ -500,3 +500,50 @@ def pipelines_of_their_own(
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_pipelines_in_roles(schedule):
     check(pipelines_of_their_own, 72, 80, 200, schedule)
+
+
+@mt.kernel
+def one_role(
+    A: T.Tensor(("M", "K"), T.float16),
+    B: T.Tensor(("K", "N"), T.float16),
+    C: T.Tensor(("M", "N"), T.float16),
+    block_M=64,
+    block_N=64,
+    block_K=32,
+    by_engine=True,
+):
+    """All threads copy, wait and multiply; the result leaves by a copy that only the end waits for."""
+    M, K = A.shape
+    N = B.shape[1]
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=128) as (bx, by):
+        A_shared = T.alloc_shared((block_M, block_K), A.dtype)
+        B_shared = T.alloc_shared((block_K, block_N), A.dtype)
+        C_shared = T.alloc_shared((block_M, block_N), A.dtype)
+        C_local = T.alloc_fragment((block_M, block_N), T.float32)
+        if by_engine:
+            landed = T.alloc_barrier(128)
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=3):
+            if by_engine:
+                T.tma_copy(A[by * block_M, k * block_K], A_shared, barrier=landed)
+                T.tma_copy(B[k * block_K, bx * block_N], B_shared, barrier=landed)
+                T.barrier_arrive(landed)
+                T.barrier_wait(landed, k % 2)
+                T.gemm(A_shared, B_shared, C_local)
+            else:
+                T.copy(A[by * block_M, k * block_K], A_shared)
+                T.copy(B[k * block_K, bx * block_N], B_shared)
+                T.wgmma_gemm(A_shared, B_shared, C_local)
+                T.wait_wgmma(0)
+        T.copy(C_local, C_shared)
+        T.tma_copy(C_shared, C[by * block_M, bx * block_N])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("by_engine", [False, True])
+def test_one_role(by_engine, schedule):
+    compiled = check(one_role, 72, 80, 200, schedule, by_engine=by_engine)
+    ptx = compiled.asm["ptx"]
+    assert "wgmma" in ptx
+    loop = ptx[ptx.index("$L_for0:") : ptx.index("$L_for_end0:")] if by_engine else "bar.sync"
+    assert loop.count("bar.sync") == 1  # nobody still multiplies what the next copy overwrites

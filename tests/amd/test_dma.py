@@ -11,6 +11,7 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
+from minitile.backends.amd.check import remarks
 from minitile.backends.amd.dma import CHUNK, chunk_map
 from minitile.layout import row_major, swizzled
 from minitile.runtime.sim import run_gcn
@@ -65,6 +66,16 @@ def test_the_waits_are_exact(stages):
     assert "offen lds" in kernel.text
     assert waits(kernel.text) == [4 * (stages - 2)]
     assert "v_mov_b32_e32 v0, 0x80000000" not in kernel.text.split("s_barrier")[1].split("s_cbranch")[0]
+
+
+def test_waits_that_nobody_asked_for_are_noted():
+    kernel = compiled(4)
+    assert not kernel.notes
+    stronger = kernel.text.replace("vmcnt(8)", "vmcnt(5)")
+    (remark,) = remarks(kernel.asm["llvm"], stronger)
+    assert "vmcnt(5)" in remark
+    (remark,) = remarks(kernel.asm["llvm"], kernel.text.replace(".vgpr_spill_count: 0", ".vgpr_spill_count: 7"))
+    assert "7 vector" in remark
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)

@@ -1,5 +1,5 @@
-"""The scenarios of tests/filetests/proxy_fence, run: what the pass leaves is clean in the simulator's race model, which
-shares nothing with the pass, and without any one of the fences it is not."""
+"""The scenarios of tests/filetests/proxy_fence, run: what the pass leaves assembles, and is clean in the simulator's
+race model, which shares nothing with the pass; without any one of the fences it is not."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from minitile.backends.nvidia.assemble import assemble
 from minitile.backends.nvidia.writer import write_ptx
 from minitile.ir.core import Block, Kernel, Op
 from minitile.ir.ops import fences
@@ -71,6 +72,7 @@ def own(op: Op) -> bool:
 def test_scenario(path: Path) -> None:
     target = read_header(path.read_text(encoding="utf-8"))["target"]
     kernel = compiled(path)
+    assemble(write_ptx(compiled(path), parse_target(target)).text, target)
     assert findings(kernel, target) == set(), kernel
     for number in range(len(inserted(kernel.body))):
         missed: set[str] = set()

@@ -215,3 +215,16 @@ def test_in_other_control_flow(target, rows):
             expected[which] += (-s if k % 2 else s) * (k + 1) + at + k
     for result in run(kernel, [x, p, poisoned((3, rows), np.float32)], target):
         np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("without", ["skew", "specialise", "software_pipeline"])
+def test_without_passes(without):
+    """A schedule says when, never what: leaving out a pass that it works through changes no result."""
+    rng = np.random.default_rng(5)
+    arrays = [random(rng, (n, 64), BF16) for n in (64, 96, 96)]
+    results = []
+    for passes in ({}, {without: False}):
+        result = poisoned((64, 64), np.float32)
+        linear.compile(*arrays, result, target="sm_90a", passes=passes).simulate(*arrays, result)
+        results.append(result)
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-5, atol=1e-5)

@@ -131,3 +131,14 @@ def test_attention(target, dim, causal, rows, threads, dtype):
         assert ("wgmma" in compiled.asm["ptx"]) == (target == "sm_90a"), compiled.notes
         results.append(result)
     assert error(results[0], results[1].astype(np.float64)) < bound / 4
+
+
+@pytest.mark.parametrize("how", ["eager", "random"])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_whatever_lands_first(target, how):
+    """Two warpgroups that take turns, and copies that land early, or whenever."""
+    arrays = inputs((1, 130, 2, 64), np.float16)
+    expected = reference(*arrays[:3], True)
+    kernel = attention(1, 2, 130, 64, True, "float16", 128, threads=256, schedule=SCHEDULE)
+    _, result = run(kernel, arrays, target, schedule=how, seed=11)
+    assert error(result, expected) < 1e-3

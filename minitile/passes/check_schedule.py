@@ -19,6 +19,7 @@ from minitile.ir.core import Kernel, Op
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.effects import UNKNOWN, Access
 from minitile.ir.ops import control
+from minitile.ir.types import BufferType
 from minitile.passes.manager import PassContext
 from minitile.passes.schedule import Body, inside
 
@@ -34,6 +35,10 @@ def _check(loop: control.For) -> None:
     assert loop.order is not None
     assert loop.stage_of is not None
     body = Body(loop)
+    for op in body.ops:
+        if any(isinstance(r.type, BufferType) for r in op.results):
+            name = op.results[0].name or "a buffer"
+            raise LanguageError(f"{name} is allocated in a loop with a schedule", op.loc, "allocate it before the loop")
     ahead = {u for u in body.units if body.feeds(u)}
     for u in body.units - ahead:
         if loop.order[u] < 0:

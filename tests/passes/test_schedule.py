@@ -157,5 +157,6 @@ def test_what_is_refused() -> None:
     wrong((-1, 1, 2, -1, 3, 4), (-1, 0, 2, -1, 2, 2), "the stages of this loop")
     wrong((-1, -1, 2, -1, 3, 4), (-1, -1, 0, -1, 0, 0), "entry 1 .*has -1")
     wrong((5, 1, 2, -1, 3, 4), (1, 0, 0, -1, 1, 1), r"reads what `copy`.*\(entry 0\) copies")
+    wrong((-1, 1, 2, -1, 3, 4), ahead, "R is allocated in a loop", "%R = alloc {type_ = shared<4x8xf32>}" + BODY)
     late = BODY.replace("load %T[", "load %S[")
     wrong((-1, 0, 3, -1, 1, 2), (-1, 0, 0, -1, 1, 1), "when the next copy has overwritten it", late)

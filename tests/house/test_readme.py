@@ -83,3 +83,27 @@ def test_the_speeds_are_those_of_the_results():
         f"TileLang's and {ours['of']['triton']:.2f} of Triton's"
     )
     assert said in " ".join(TEXT.split())
+
+
+def span(rows: list[dict], contender: str, of: str) -> str:
+    """The least and the greatest ratio of a contender's speed to another's."""
+    found = [row["of"][of] for row in rows if row["contender"] == contender and of in row["of"]]
+    return f"{min(found):.2f}–{max(found):.2f}"
+
+
+def test_the_speeds_on_hopper_are_those_of_the_results():
+    said = " ".join(TEXT.split())
+    rows = json.loads((ROOT / "benchmarks" / "results" / "gemm_h200.json").read_text(encoding="utf-8"))["rows"]
+    large = [row for row in rows if int(row["case"].split()[1].split("x")[0]) >= 2048]
+    small = [row for row in rows if row not in large]
+    assert (
+        f"{span(large, 'minitile', 'cublas')} of the speed of cuBLAS and {span(large, 'minitile', 'tilelang')} of "
+        f"TileLang's; with blocks that stay, {span(large, 'persistent', 'cublas')} of cuBLAS; of 64 and 128 rows, "
+        f"{span(small, 'minitile', 'cublas')}."
+    ) in said
+    rows = json.loads((ROOT / "benchmarks" / "results" / "attention_h200.json").read_text(encoding="utf-8"))["rows"]
+    wide, narrow = ([row for row in rows if row["case"].split()[0].endswith(f"x{d}")] for d in (128, 64))
+    assert (
+        f"for heads of 128, {span(wide, 'minitile', 'cudnn')} of cuDNN and {span(wide, 'minitile', 'tilelang')} of "
+        f"TileLang; for heads of 64, {span(narrow, 'minitile', 'cudnn')} and {span(narrow, 'minitile', 'tilelang')}."
+    ) in said

@@ -12,7 +12,7 @@ demo: $(VENV)/.ready
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto
 
 slow: $(VENV)/.ready
 	$(BIN)/python -m pytest -q -m slow

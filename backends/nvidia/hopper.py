@@ -195,17 +195,18 @@ def tma_copy(low: Lowering, op: roles.TmaCopy) -> None:
     start = low.in_entry(("buffer", op.dst), lambda b: b.emit(thread.BufferAddress(low.get(op.dst))).result)
     address = b.add(start, b.mul(low.get(op.index), shared.stage_bytes))
     parts = -(-shared.shape[0] // BOX)
-    rows = shared.shape[0] // parts
-    box = tuple(1 if t is None else (rows, columns)[t] for t in op.src_dims)
+    sides = [*shared.shape[:-1], columns]
+    sides[0] //= parts
+    box = tuple([1 if t is None else sides[t] for t in op.src_dims])
     along = op.src_dims.index(0)
     name = tensor_map(low, op.src, box, shared.swizzle.width, op.tf32)
     at = [low.emit(low.facts.affine(v)) for v in op.src_indices]
     for panel, part in product(range(panels), range(parts)):
         coordinates = [*at[:-1], b.add(at[-1], panel * columns)]
-        coordinates[along] = b.add(coordinates[along], part * rows)
+        coordinates[along] = b.add(coordinates[along], part * sides[0])
         b.emit(
             hopper.TmaLoad(
-                b.add(address, panel * panel_bytes + part * rows * columns * op.dst.dtype.bytes),
+                b.add(address, panel * panel_bytes + part * math.prod(sides) * op.dst.dtype.bytes),
                 _full(low, op),
                 tuple(coordinates[::-1]),
                 low.get(op.dst),

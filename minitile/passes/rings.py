@@ -2,8 +2,8 @@
 
 A copy from a tensor into a whole shared buffer becomes the producer's if
 
-* TMA can make it: 16-byte strides, boxes of at most 256 rows (more in equal parts of whole 8 rows), no gather, the
-  element type as it is;
+* TMA can make it: strides and starts of rows at multiples of 16 bytes, boxes of at most 256 rows (more in equal parts
+  of whole 8 rows), no gather, the element type as it is;
 * nothing else writes the buffer, and whatever reads it stands behind the copy, in its block or further inside: nothing
   passes from one iteration to the next;
 * the kernel does not write the tensor;
@@ -19,6 +19,7 @@ one block and of as many slots move on together, at the block's end: they share 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -133,18 +134,21 @@ def check_tma(kernel: Kernel, copy: tile.Copy, facts: Facts) -> None:
     shape, dtype = copy.dst.shape, copy.dst.dtype
     if copy.src.dtype is not dtype:
         raise Refused(f"the copy of {copy.src.name} does not go to shared memory as it is")
-    if copy.shape != shape or any(constant_of(i) != 0 for i in copy.dst_indices) or len(shape) != 2:
-        raise Refused(f"the copy of {copy.src.name} does not fill all of a matrix")
+    if copy.shape != shape or any(constant_of(i) != 0 for i in copy.dst_indices):
+        raise Refused(f"the copy of {copy.src.name} does not fill all of a buffer")
     order = [d for d in copy.src_dims if d is not None]
     if order != list(range(len(shape))) or copy.src_dims[-1] is None or len(copy.src.shape) > 5:
         raise Refused(f"the copy of {copy.src.name} turns it")
     if any(isinstance(i.type, TileType) for i in copy.src_indices):
         raise Refused(f"the copy of {copy.src.name} gathers")
     parts = -(-shape[0] // BOX)
-    if shape[0] % parts or (parts > 1 and shape[0] // parts % 8):
-        raise Refused(f"{shape[0]} rows of {copy.src.name} are no boxes of at most {BOX} for TMA")
-    if shape[1] * dtype.bytes % 16:
-        raise Refused(f"rows of {shape[1] * dtype.bytes} bytes of {copy.src.name} are no multiple of TMA's 16")
+    if shape[0] % parts or (parts > 1 and shape[0] // parts % 8) or any(n > BOX for n in shape[1:-1]):
+        raise Refused(f"{'x'.join(map(str, shape))} of {copy.src.name} is no boxes of at most {BOX} for TMA")
+    part = (shape[0] // parts if len(shape) == 1 else shape[-1]) * dtype.bytes
+    if part % 16 or math.prod(shape) // parts * dtype.bytes % 128:
+        raise Refused(f"rows of {part} bytes of {copy.src.name} are no multiple of TMA's 16, or all of them not of 128")
+    if facts.multiple(copy.src_indices[-1]) * dtype.bytes % 16:
+        raise Refused(f"the copy of {copy.src.name} may start off a multiple of 16 bytes in a row")
     if len(copy.src.shape) > 1:
         last = copy.src.shape[-1]
         row = facts.affine(kernel.dims[last]) if isinstance(last, str) else Affine(last)

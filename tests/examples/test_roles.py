@@ -334,3 +334,73 @@ def test_what_tma_cannot_copy_stays_with_the_consumers(n: int, k: int, stages: i
     b = np.ascontiguousarray(b.T)
     compiled = check(mixed, (a, b, c), product(a, b.T), stages=stages)
     assert any("copied by the consumers: the rows of B" in note for note in compiled.notes), compiled.notes
+
+
+@mt.kernel
+def shifted(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.float32),
+    first=1,
+):
+    """Without the first columns of A: its rows start off 16 bytes, where TMA may not."""
+    with T.Kernel(1, threads=128):
+        A_shared = T.alloc_shared((64, 32), A.dtype)
+        B_shared = T.alloc_shared((64, 32), A.dtype)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(A.shape[1], 32), num_stages=2):
+            T.copy(A[0, k * 32 + first], A_shared)
+            T.copy(B[0, k * 32], B_shared)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+        T.copy(C_local, C[0, 0])
+
+
+@pytest.mark.parametrize("first", [1, 8])
+def test_where_rows_start(first: int) -> None:
+    a, b, c = inputs(64, 64, 96)
+    left = np.zeros_like(a)
+    left[:, : 96 - first] = a[:, first:]
+    compiled = check(shifted, (a, b, c), product(left, b), first=first)
+    assert any("16 bytes in a row" in note for note in compiled.notes) == (first == 1), compiled.notes
+
+
+@mt.kernel
+def block_scaled(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    Scale: T.Tensor(("S", 2, "M"), T.float32),
+    C: T.Tensor(("M", "N"), T.float32),
+):
+    """Each 32 of K count by the sum of two factors for each row of A; the factors come by TMA, a vector of one and a
+    box of three dimensions of both."""
+    with T.Kernel(T.ceildiv(C.shape[1], 64), T.ceildiv(C.shape[0], 64), threads=128) as (bx, by):
+        A_shared = T.alloc_shared((64, 32), A.dtype)
+        B_shared = T.alloc_shared((64, 32), A.dtype)
+        one = T.alloc_shared((64,), T.float32)
+        both = T.alloc_shared((1, 2, 64), T.float32)
+        part = T.alloc_fragment((64, 64), T.float32)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(A.shape[1], 32), num_stages=3):
+            T.copy(A[by * 64, k * 32], A_shared)
+            T.copy(B[bx * 64, k * 32], B_shared)
+            T.copy(Scale[k, 0, by * 64], one)
+            T.copy(Scale[k, 0, by * 64], both)
+            T.clear(part)
+            T.gemm(A_shared, B_shared, part, transpose_B=True)
+            for i, j in T.Parallel(64, 64):
+                C_local[i, j] += part[i, j] * (one[i] + both[0, 1, i])
+        T.copy(C_local, C[by * 64, bx * 64])
+
+
+@pytest.mark.parametrize(("m", "k"), [(64, 96), (128, 160), (132, 32)])
+def test_vectors_and_boxes_by_tma(m: int, k: int) -> None:
+    a, b, c = inputs(m, 72, k)
+    scale = random(np.random.default_rng(5), (k // 32, 2, m), np.float32)
+    expected = sum(
+        product(a[:, 32 * n : 32 * n + 32], b[:, 32 * n : 32 * n + 32]) * (scale[n, 0] + scale[n, 1])[:, None]
+        for n in range(k // 32)
+    )
+    compiled = check(block_scaled, (a, b, scale, c), expected)
+    assert compiled.asm["ptx"].count("cp.async.bulk.tensor.3d.shared") == 2, compiled.notes

@@ -22,10 +22,10 @@ from minitile.ir.ops import by_hand, control, hopper, roles, thread, tile
 from minitile.ir.types import BufferType, u64
 from minitile.layout.shared import SharedLayout, row_major
 from minitile.passes.affine import Affine
+from minitile.passes.choose_shared import BOX
 from minitile.passes.lower import Lowering
 from minitile.passes.lower_memory import shared_layout, size_of, strides_of
 
-BOX = 256  # elements of a box in each dimension: cuTensorMapEncodeTiled
 NAMED = 16  # barriers of a block (PTX ISA 8.3, 9.7.12.1 "bar")
 LINE = 128  # alignment of a box in shared memory, in bytes (PTX ISA 8.3, 5.5.1)
 

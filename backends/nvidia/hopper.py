@@ -18,9 +18,9 @@ from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import by_hand, control, hopper, roles, thread, tile
 from minitile.ir.types import BufferType, TileType, u64
 from minitile.layout.shared import row_major
+from minitile.passes.choose_shared import BOX
 from minitile.passes.lower import Lowering, layout_of
 from minitile.passes.lower_memory import shared_layout
-from minitile.passes.rings import BOX
 from minitile.passes.thread_barriers import CONSUMERS
 
 WORD = 8  # bytes of an mbarrier

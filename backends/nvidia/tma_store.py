@@ -41,6 +41,7 @@ from minitile.layout.access import vector_runs, vector_width
 from minitile.layout.ldmatrix import MatrixPlan
 from minitile.layout.shared import SharedLayout, add_maybe_bits
 from minitile.passes.affine import Affine
+from minitile.passes.choose_shared import BOX
 from minitile.passes.lower import Lowering, layout_of
 from minitile.passes.lower_memory import (
     Addresses,
@@ -53,7 +54,6 @@ from minitile.passes.lower_memory import (
     size_of,
 )
 
-BOX = 256  # elements of a box in each dimension: cuTensorMapEncodeTiled
 CHUNK = 16  # bytes: TMA's grain in global memory
 GROUP = 128  # threads of a warpgroup, which stages and stores by itself
 ROWS = 64  # of a warpgroup, staged at a time: those of one wgmma

@@ -30,8 +30,7 @@ from minitile.ir.rewrite import free_values
 from minitile.ir.types import BufferType, ScalarType, TensorType, TileType
 from minitile.passes.affine import Affine, Facts
 from minitile.passes.ahead import READS
-
-BOX = 256  # elements of a box in each dimension: cuTensorMapEncodeTiled
+from minitile.passes.choose_shared import BOX
 
 
 class Refused(Exception):

@@ -122,8 +122,8 @@ def _rebuild(launch: control.Launch, rings: Rings) -> None:
             clock.block = mine
     for loop in rings.pipelined:
         loop.kind, loop.stages = "serial", 1
-    producer = _Producer(rings, channels).role(mine, b.loc)
-    consumer = _Consumer(rings, channels).role(mine, b.loc)
+    producer = _Producer(rings, channels).role(mine)
+    consumer = _Consumer(rings, channels).role(mine)
     registers = REGISTERS.get(launch.threads // 128, (24, 112))
     b.emit(roles.Specialised(producer_threads=PRODUCER, registers=registers, producer=producer, consumer=consumer))
     launch.body.ops += end
@@ -192,7 +192,7 @@ class _Producer(_Role):
         self.names: dict[Value, Value] = {}
         self.depth = 0  # of loops
 
-    def role(self, body: Block, loc: object) -> Block:
+    def role(self, body: Block) -> Block:
         role = Block()
         with self.b.inside(role):
             self.block(body, self.start(self.rings.clocks))
@@ -304,7 +304,7 @@ class _Consumer(_Role):
         super().__init__(rings, channels)
         self.generic: set[Ring] = set()  # rings that others than gemms read
 
-    def role(self, body: Block, loc: object) -> Block:
+    def role(self, body: Block) -> Block:
         self.b.loc = body.ops[0].loc
         head = Block()
         with self.b.inside(head):

@@ -177,6 +177,8 @@ UNWAITED = "\tds_write_b32 v0, v1\n\ts_waitcnt vmcnt(0)\n\ts_barrier\n"
         (UNWAITED.replace("vmcnt(0)", "lgkmcnt(1)"), 3),
         ("\tds_read_b32 v0, v1\n\ts_barrier\n", 2),
         ("\ts_barrier\n\tds_write_b32 v0, v1\n", 0),
+        ("\tds_swizzle_b32 v4, v1 offset:swizzle(SWAP,4)\n\tds_bpermute_b32 v5, v1, v2\n\ts_barrier\n", 0),
+        (UNWAITED.replace("vmcnt(0)", "lgkmcnt(0)\n\tds_swizzle_b32 v4, v1"), 0),
     ],
 )
 def test_barriers_wait_for_writes(text, line):

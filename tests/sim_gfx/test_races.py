@@ -125,6 +125,49 @@ def test_two_waves(body, expected):
             np.testing.assert_array_equal(results["v4"], values ^ 64)
 
 
+# Both waves issue a write in which only wave 0 has active lanes; then they go different ways to a barrier.
+ONE_WRITES = """v_readfirstlane_b32 s4, v0
+v_cmp_gt_u32 vcc, 64, v0
+s_and_saveexec_b64 s[6:7], vcc
+v_and_b32 v2, 0xff, v2
+ds_write_b32 v1, v3
+s_mov_b64 exec, s[6:7]
+s_cmp_eq_u32 s4, 0
+s_cbranch_scc1 .Lzero
+{one}
+s_branch .Lend
+.Lzero:
+{zero}
+.Lend:
+s_barrier
+ds_read_b32 v4, v2
+s_waitcnt lgkmcnt(0)"""
+WAIT = "s_waitcnt lgkmcnt(0)"
+LATE = "s_nop 0\n" * 64 + WAIT
+
+
+@pytest.mark.parametrize(
+    ("zero", "one", "expected"),
+    [
+        (WAIT, WAIT, set()),
+        (WAIT, LATE, set()),
+        (LATE, WAIT, set()),
+        (WAIT, "s_nop 0", set()),
+        ("s_nop 0", WAIT, {"RAW"}),
+        ("s_nop 0", LATE, {"RAW"}),
+    ],
+)
+def test_the_wait_of_the_wave_that_writes_counts(zero, one, expected):
+    """Not that of one that issued the instruction without active lanes, whichever comes first."""
+    values = np.arange(128, dtype=np.uint32)
+    body = ADDRESSES + "v_mov_b32 v4, 0\n" + ONE_WRITES.format(zero=zero, one=one)
+    for schedule in SCHEDULES:
+        for seed in range(10 if schedule == "random" else 1):
+            how = {"schedule": schedule, "seed": seed}
+            _, report = lanes(body, {"v3": values}, {"v4": np.uint32}, lds=512, **how)
+            assert {finding.hazard for finding in report.findings} == expected, how
+
+
 def test_waves_must_meet_the_same_number_of_barriers():
     body = "v_readfirstlane_b32 s4, v0\ns_cmp_eq_u32 s4, 0\ns_cbranch_scc1 .Lskip\ns_barrier\n.Lskip:"
     _, report = lanes(body, {"v3": np.zeros(128, np.uint32)}, {"v3": np.uint32})

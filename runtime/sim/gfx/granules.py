@@ -56,9 +56,12 @@ class Granules:
 
     def part(self, done: Array, place: Array, cells: Array, waves: Array, granule: int) -> tuple[Array, Array]:
         """The cells (of size `granule` then) and waves of the accesses at these positions, as cells of now."""
-        if not (len(place) and len(done) == int(place[-1]) + 1):
-            mine = np.isin(place, done)
-            cells, waves = cells[mine], waves[mine]
+        if len(place):
+            chosen = np.zeros(max(int(place.max()), int(done.max(initial=0))) + 1, bool)
+            chosen[done] = True
+            mine = chosen[place]
+            if not mine.all():
+                cells, waves = cells[mine], waves[mine]
         if granule != self.granule:
             factor = granule // self.granule
             cells = (cells[:, None] * factor + np.arange(factor)).ravel()

@@ -1,6 +1,11 @@
-"""`make fuzz`: random programs until the time is up, the tile programs on every target, each kind in turn.
+"""`make fuzz`: random programs until the time is up, each kind in turn, on every target that knows what they use.
 
     python -m tests.fuzz --minutes 60 --seed 12345
+
+    tiles     kernels as people write them: pipelined loops, gemms, branches, buffers used again, blocks that stay
+    roles     roles of warpgroups by hand, with rings of slots between them (sm_90a only)
+    traced    traced IR of every shape, however odd
+    scalars   the language: control flow on numbers (in the traced IR; one target)
 
 What goes wrong is written to build/fuzz with its seed (`--only KIND:SEED` runs it again) and makes the exit status
 1. A kernel that the compiler refuses with a MinitileError is counted, not a failure: what it must not do is compute
@@ -11,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import sys
 import time
 import traceback
@@ -21,16 +27,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import minitile as mt
-from tests.fuzz import tile_programs
+from tests.fuzz import role_programs, tile_programs
 from tests.language.test_random_programs import check as check_scalars
 from tests.passes import test_random_kernels as kernels
 
 SCHEDULES = ("lazy", "eager", "random", "random")
+PATIENCE = 300  # seconds that one program may take before it counts as hanging
+REPORT = 300  # seconds between two lines of progress
 
 
 def tiles(seed: int, target: str) -> None:
     schedule = SCHEDULES[seed % 4]
     tile_programs.check(tile_programs.write(seed), target, [(schedule, seed)])
+
+
+def roles(seed: int, target: str) -> None:
+    role_programs.check(role_programs.write(seed), [(SCHEDULES[seed % 4], seed)])
 
 
 def traced(seed: int, target: str) -> None:
@@ -42,17 +54,30 @@ def scalars(seed: int, _: str) -> None:
         check_scalars(seed, Path(folder))
 
 
-KINDS: dict[str, Callable[[int, str], None]] = {"tiles": tiles, "traced": traced, "scalars": scalars}
-TARGETS = ("sm_80", "sm_90a")
+KINDS: dict[str, Callable[[int, str], None]] = {"tiles": tiles, "roles": roles, "traced": traced, "scalars": scalars}
+TARGETS = {"roles": ("sm_90a",), "scalars": ("sm_80",)}  # the others: both
+TEXTS = {"tiles": lambda seed: tile_programs.write(seed).text, "roles": lambda seed: role_programs.write(seed).text}
+
+
+class HangError(Exception):
+    """A program has taken longer than PATIENCE."""
+
+
+def _hangs(*_: object) -> None:
+    raise HangError(f"no end after {PATIENCE} s")
 
 
 def one(kind: str, seed: int) -> list[tuple[str, str]]:
     """(outcome, report) for each target."""
     found = []
-    for target in TARGETS[: 1 if kind == "scalars" else None]:
+    signal.signal(signal.SIGALRM, _hangs)
+    for target in TARGETS.get(kind, ("sm_80", "sm_90a")):
+        signal.alarm(PATIENCE)
         try:
             KINDS[kind](seed, target)
             found.append(("fine", ""))
+        except HangError:
+            found.append(("hanging", f"{kind}:{seed} for {target}\n{traceback.format_exc()}"))
         except (mt.RaceError, mt.SimulationError):
             found.append(("at fault", f"{kind}:{seed} for {target}\n{traceback.format_exc()}"))
         except mt.MinitileError as error:
@@ -62,6 +87,8 @@ def one(kind: str, seed: int) -> list[tuple[str, str]]:
             found.append(("another result", f"{kind}:{seed} for {target}\n{traceback.format_exc()}"))
         except Exception:
             found.append(("broken", f"{kind}:{seed} for {target}\n{traceback.format_exc()}"))
+        finally:
+            signal.alarm(0)
     return found
 
 
@@ -82,6 +109,7 @@ def main() -> int:
     counts: Counter[str] = Counter()
     failures: list[str] = []
     print(f"programs from seed {start}", flush=True)
+    said = time.monotonic()
     with ProcessPoolExecutor(args.jobs) as pool:
         seed = start
         while time.monotonic() < end and seed < start + args.most:
@@ -94,6 +122,9 @@ def main() -> int:
                         failures.append(report)
                         _keep(outcome, report)
             seed = upto
+            if time.monotonic() - said > REPORT:
+                said = time.monotonic()
+                print(f"up to seed {seed}: {sum(counts.values())} runs, {len(failures)} failures", flush=True)
     for name, count in sorted(counts.items()):
         print(f"{count:8} {name}")
     print(f"{sum(counts.values())} programs compiled and run, {len(failures)} failures")
@@ -105,7 +136,7 @@ def _keep(outcome: str, report: str) -> None:
     folder = Path("build/fuzz")
     folder.mkdir(parents=True, exist_ok=True)
     kind, seed = report.partition(" ")[0].split(":")
-    program = tile_programs.write(int(seed)).text if kind == "tiles" else ""
+    program = TEXTS[kind](int(seed)) if kind in TEXTS else ""
     (folder / f"{name}.txt").write_text(f"{outcome}\n{report}\n{program}", encoding="utf-8")
     print(f"{outcome}: {report.partition(chr(10))[0]} (see {folder / name}.txt)", flush=True)
 

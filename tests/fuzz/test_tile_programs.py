@@ -1,10 +1,11 @@
-"""A few of the random tile programs; `make fuzz` runs them by the thousand."""
+"""A few of the random programs; `make fuzz` runs them by the thousand."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.fuzz.tile_programs import SCHEDULES, check, write
+from tests.fuzz import role_programs
+from tests.fuzz.tile_programs import SCHEDULES, Writer, check, write
 
 QUICK = (2, 6, 7, 9, 20, 37)
 
@@ -21,6 +22,20 @@ def test_a_few(seed: int, target: str) -> None:
 def test_more(start: int, target: str) -> None:
     for seed in range(start, start + 10):
         check(write(seed), target)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_roles_by_hand(seed: int) -> None:
+    role_programs.check(role_programs.write(seed), SCHEDULES[seed % 3 :][:1])
+
+
+def test_the_generators_vary() -> None:
+    """What the handovers of roles can be, and blocks that stay."""
+    texts = [role_programs.write(seed).text for seed in range(60)]
+    for part in ("wait_wgmma(1)", "T.Parallel(BM, BK)", "shuffle_elect", "first = t * trips", "tma_store_wait"):
+        assert any(part in text for text in texts), part
+    writers = [Writer(seed) for seed in range(60)]
+    assert any(w.blocks is not None and w.tame for w in writers)
 
 
 def test_the_generator_reaches_tensor_cores_by_tma() -> None:

@@ -2,7 +2,8 @@
 
 `write(seed)` gives a `Program`: the kernel's source and its sizes. It has pipelined loops with one or two gemms, loops
 and branches around them, chains of gemms as in attention, elementwise work and reductions in between, buffers that are
-used again for something else, and results that leave through shared memory. Numbers are small integers, clamped in
+used again for something else, and results that leave through shared memory. Some have blocks that stay and go through
+the tiles in a loop. Numbers are small integers, clamped in
 time, so that every order of additions gives the same sums and results compare bit for bit.
 
 `check` compiles one for a target and runs it under schedules of the simulator, with the race model. What must come out
@@ -57,6 +58,10 @@ class Writer:
         self.integers = ["n", "bx", "by"]
         self.pairs = 0  # of buffers for A and B
         self.tame = self.random.random() < 0.6  # each loop has its own buffers, which TMA and roles ask for
+        # Decided by draws of its own, so that a seed without it means the program it always meant.
+        persistent = random.Random(f"persistent {seed}")
+        self.blocks = persistent.choice((1, 2, 3)) if persistent.random() < 0.3 else None
+        self.panel = persistent.choice((1, 2, 8))
 
     def pair(self) -> None:
         """The buffers that the next loads and gemms use: new ones, or those of an earlier loop."""
@@ -212,15 +217,24 @@ class Writer:
             self.emit(indent, "for i, j in T.Parallel(BM, BN):")
             self.emit(indent + 1, "acc[i, j] = T.max(T.min(acc[i, j] + C_shared[BM - 1 - i, j], 1000.0), -1000.0)")
 
+    def launch(self) -> str:
+        """A block for each tile, or a few blocks that go through all tiles."""
+        if self.blocks is not None:
+            return f"T.Kernel({self.blocks}, threads={self.threads}) as block"
+        return f"T.Kernel(T.ceildiv(N, BN), T.ceildiv(M, BM), threads={self.threads}) as (bx, by)"
+
     def program(self) -> Program:
         pick = self.random.choice
         m, n = pick((self.rows, self.rows - 24)), pick((self.columns, self.columns, self.columns + 8))
         k = pick((self.inner, 3 * self.inner, 4 * self.inner + 8))
         if not self.tame and self.random.random() < 0.3:
             m, n, k = m - 3, n + 1, k + 3  # rows that are for no bulk copy
+        if self.blocks is not None and self.tame:  # several tiles for each block
+            n += self.columns
+        indent = 2 if self.blocks is None else 3
         if self.tame:
-            self.gemm_loop(2, 0)
-        self.statements(2, 0)
+            self.gemm_loop(indent, 0)
+        self.statements(indent, 0)
         grid = -(-n // self.columns)
         b_shape = '("N", "K")' if self.transposed else '("K", "N")'
         b_tile = "(BN, BK)" if self.transposed else "(BK, BN)"
@@ -245,7 +259,7 @@ def kernel(
 ):
     M, K = A.shape
     N = C.shape[1]
-    with T.Kernel(T.ceildiv(N, BN), T.ceildiv(M, BM), threads={self.threads}) as (bx, by):
+    with {self.launch()}:
 {buffers}
         V_shared = T.alloc_shared((BN, BK), A.dtype)
         W_shared = T.alloc_shared((BM, BN), A.dtype)
@@ -255,17 +269,20 @@ def kernel(
         weights = T.alloc_fragment((BM, BN), A.dtype)
         out = T.alloc_fragment((BM, BK), T.float32)
         row = T.alloc_fragment((BM,), T.float32)
-        T.clear(acc)
-        T.clear(other)
-        T.clear(out)
 """
-        text += "\n".join(self.lines)
-        text += """
-        for i, j in T.Parallel(BM, BN):
-            acc[i, j] = acc[i, j] + other[i, j]
-        T.copy(acc, C[by * BM, bx * BN])
-        T.copy(out, O[by * BM, bx * BK])
-"""
+        clears = ["T.clear(acc)", "T.clear(other)", "T.clear(out)"]
+        ends = [
+            "for i, j in T.Parallel(BM, BN):",
+            "    acc[i, j] = acc[i, j] + other[i, j]",
+            "T.copy(acc, C[by * BM, bx * BN])",
+            "T.copy(out, O[by * BM, bx * BK])",
+        ]
+        if self.blocks is not None:
+            tiles = "[T.ceildiv(M, BM), T.ceildiv(N, BN)]"
+            loop = f"for by, bx in T.Persistent({tiles}, {self.blocks}, block, group_size={self.panel}):"
+            text += f"        {loop}\n"
+        outer = "    " * indent
+        text += "\n".join([*(outer + line for line in clears), *self.lines, *(outer + line for line in ends), ""])
         shapes = ((m, k), (n, k) if self.transposed else (k, n), (3 * self.columns, self.inner), (m, n), (m, n))
         element = ml_dtypes.bfloat16 if self.element == "bfloat16" else np.float16
         return Program(text, (*shapes, (m, grid * self.inner)), element, self.random.randrange(5))
@@ -283,8 +300,13 @@ def arrays(program: Program) -> dict[str, np.ndarray]:
 
 
 def load(program: Program, folder: Path) -> mt.Kernel:
-    file = folder / f"fuzzed_{abs(hash(program.text))}.py"
-    file.write_text(program.text)
+    return load_text(program.text, folder)
+
+
+def load_text(text: str, folder: Path) -> mt.Kernel:
+    """The function `kernel` of a source text, as a kernel; the text is written to the folder."""
+    file = folder / f"fuzzed_{abs(hash(text))}.py"
+    file.write_text(text)
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
     assert spec.loader is not None

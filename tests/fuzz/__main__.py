@@ -5,7 +5,7 @@
     tiles     kernels as people write them: pipelined loops, gemms, branches, buffers used again, blocks that stay
     roles     roles of warpgroups by hand, with rings of slots between them (sm_90a only)
     traced    traced IR of every shape, however odd
-    scalars   the language: control flow on numbers (in the traced IR; one target)
+    scalars   the language: control flow on numbers, against Python itself (one target)
 
 What goes wrong is written to build/fuzz with its seed (`--only KIND:SEED` runs it again) and makes the exit status
 1. A kernel that the compiler refuses with a MinitileError is counted, not a failure: what it must not do is compute

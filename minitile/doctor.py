@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import platform
-import shutil
 from collections.abc import Iterator
 from importlib import metadata
 
 from minitile import __version__
 from minitile.cache import default_cache
 from minitile.ir.diagnostics import MinitileError
-from minitile.runtime import cuda
+from minitile.runtime import cuda, hip
 from minitile.runtime.errors import LaunchError
-from minitile.target import parse_target
+from minitile.target import TARGETS, parse_target
 
 Line = tuple[str, str]
 
@@ -85,7 +84,31 @@ def _amd() -> Iterator[Line]:
     extra = "missing: pip install 'minitile[amd]' (only for AMD GPUs)"
     yield "llvmlite", _version("llvmlite") or extra
     yield "hip-python", _version("hip-python") or extra
-    yield "ld.lld", shutil.which("ld.lld") or "not on PATH (only for AMD GPUs)"
+    yield "AMD linker", _amd_linker()
+    try:
+        release = int(hip.call("hipRuntimeGetVersion"))
+        count = hip.device_count()
+    except LaunchError as error:
+        yield "HIP runtime", f"{error.message}; kernels run in the simulator"
+        return
+    version = f"{release // 10_000_000}.{release // 100_000 % 100}"
+    yield "HIP runtime", f"{version}, {count} GPUs, {', '.join(hip.loaded_libraries())}"
+    for index in range(count):
+        device = hip.device_info(index)
+        known = "" if device.arch in TARGETS else ", which minitile has no target for"
+        yield f"AMD GPU {index}", f"{device.name}, {device.arch}, {device.compute_units} compute units{known}"
+
+
+def _amd_linker() -> str:
+    from minitile.backends.amd import comgr
+    from minitile.backends.amd.link import NO_LINKER, find_linker
+
+    found = find_linker()
+    if found is not None:
+        return found
+    if comgr.available():
+        return f"ROCm's comgr {'.'.join(map(str, comgr.version()))}"
+    return f"none (only for launches on AMD GPUs and .binary): {NO_LINKER}"
 
 
 def _others() -> Iterator[Line]:

@@ -39,12 +39,12 @@ from minitile.runtime.arrays import Place, describe
 from minitile.runtime.errors import LaunchError
 from minitile.runtime.launch import Expr, LaunchInfo, Param, ScalarArg, TensorArg, TensorMapParam
 from minitile.simulate import simulate
-from minitile.target import DEFAULT, Target, chosen_target, parse_target, target_for
+from minitile.target import DEFAULT, Target, chosen_target, parse_target, target_of_device
 
 if TYPE_CHECKING:
     from minitile.backends.nvidia.assemble import Assembled
     from minitile.pipeline import Result
-    from minitile.runtime.cuda import Prepared
+    from minitile.runtime.launcher import Prepared
     from minitile.runtime.sim import Report
 
 DIVISORS = (128, 16, 8, 4, 2)
@@ -247,12 +247,7 @@ class Kernel:
             return chosen
         if place.kind == "cpu":
             return DEFAULT
-        if place.kind != "cuda":
-            raise TargetError(f"there is no backend for the arrays on {place}", hint="NumPy arrays go to the simulator")
-        from minitile.runtime.cuda import device_info
-
-        device = device_info(place.index)
-        return target_for(device.capability, device.max_shared)
+        return target_of_device(place.kind, place.index)
 
     def _signature_args(self, constants: Constants, dtypes: Mapping[str, DType]) -> list[TensorArg | ScalarArg]:
         values = dict(constants)
@@ -392,7 +387,9 @@ class CompiledKernel:
         self.launch_info = launch_info(result, case)
         self.asm: Mapping[str, str] = _Texts(self, result.assembly)
         self.text = list(result.assembly.values())[-1]
-        self.executable = Executable(self.launch_info, self.text, self._run_in_simulator)
+        self.executable = Executable(
+            self.launch_info, self.text, self._run_in_simulator, code_object=lambda: self.binary
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -444,7 +441,7 @@ class CompiledKernel:
         if self.target.vendor == "amd":
             from minitile.backends.amd.link import link
 
-            return link(self.asm["llvm"], self.target)
+            return link(self.asm["llvm"], self.target, self.text)
         return self.assembled.cubin
 
     @property

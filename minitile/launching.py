@@ -33,11 +33,12 @@ from minitile.backends.nvidia.assemble import (
 )
 from minitile.cache import Entry, default_cache, make_key
 from minitile.ir.diagnostics import InternalError, LaunchArgumentError, Location, MinitileError
-from minitile.runtime import cuda
+from minitile.runtime import cuda, hip
 from minitile.runtime.arrays import Place
 from minitile.runtime.bind import Launch, compile_binder, compile_dispatch, compile_selector
 from minitile.runtime.errors import ArgumentError, LaunchError
 from minitile.runtime.launch import Expr, LaunchInfo, ScalarArg, TensorArg, Values
+from minitile.runtime.launcher import Prepared
 
 Simulate = Callable[[tuple[Any, ...]], None]
 P = ParamSpec("P")
@@ -52,8 +53,9 @@ class Executable:
     """One compiled kernel, callable on GPU arrays and, through `simulate`, on NumPy arrays.
 
     `simulate` gets the caller's arguments (NumPy arrays and Python scalars, already checked) and writes the results
-    into the arrays. `assembled` fills with what ptxas said for each architecture that the kernel was assembled for,
-    `running` with what was launched, and `remarks` with what there is to know of either.
+    into the arrays. `ptx` may be AMD's assembly instead; then `code_object` gives what is loaded. `assembled` fills
+    with what ptxas said for each architecture that the kernel was assembled for, `running` with what was launched, and
+    `remarks` with what there is to know of either.
     """
 
     def __init__(
@@ -62,16 +64,18 @@ class Executable:
         ptx: str,
         simulate: Simulate | None = None,
         options: AssembleOptions | None = None,
+        code_object: Callable[[], bytes] | None = None,
     ) -> None:
         self.info = info
         self.ptx = ptx
+        self.code_object = code_object
         self.options = options or AssembleOptions()
         self.assembled: dict[str, Assembled] = {}
         self.running: dict[str, Assembled] = {}
         self.remarks: list[str] = []
         self._simulate = simulate
         self._bind = compile_binder(info.args)
-        self._launcher: cuda.Launcher | None = None
+        self._launcher: cuda.Launcher | hip.Launcher | None = None
 
     def __call__(self, *args: Any) -> None:
         """Runs on the arguments: on their GPU, on its framework's current stream; in the simulator for NumPy arrays."""
@@ -90,7 +94,7 @@ class Executable:
             raise ArgumentError("the arguments are on the CPU and this kernel has no simulator")
         self._simulate(args)
 
-    def prepare(self, *args: Any) -> cuda.Prepared:
+    def prepare(self, *args: Any) -> Prepared:
         """A launch on these very arrays, ready to be repeated by calling it (optionally with a raw stream)."""
         try:
             return self.launcher.prepare(*args)
@@ -98,18 +102,27 @@ class Executable:
             raise_for_caller(error)
 
     @property
-    def launcher(self) -> cuda.Launcher:
-        """The kernel on CUDA devices, made on first use. Raises DeviceError for code of another vendor's."""
-        if self.ptx.lstrip().startswith(".amdgcn_target"):
-            raise DeviceError(
-                f"{self.info.entry} was compiled for an AMD GPU, and none can be launched on yet",
-                hint="its simulator takes NumPy arrays; .binary is the code object",
-            )
+    def launcher(self) -> cuda.Launcher | hip.Launcher:
+        """The kernel on the GPUs of its vendor, made on first use. Raises UnavailableError where there are none."""
         if self._launcher is None:
-            o = self.options
-            jit = cuda.JitOptions(4 if o.opt_level == 3 else o.opt_level, o.line_info, o.max_registers)
-            self._launcher = cuda.Launcher(self.info, self._image, jit, self._compiled_by_driver)
+            if amd_arch(self.ptx):
+                self._launcher = hip.Launcher(self.info, self._code_object)
+            else:
+                o = self.options
+                jit = cuda.JitOptions(4 if o.opt_level == 3 else o.opt_level, o.line_info, o.max_registers)
+                self._launcher = cuda.Launcher(self.info, self._image, jit, self._compiled_by_driver)
         return self._launcher
+
+    def _code_object(self, device: hip.DeviceInfo) -> bytes:
+        """AMD's code runs on the one processor that it was compiled for."""
+        arch = amd_arch(self.ptx)
+        if device.arch != arch:
+            raise ArgumentError(
+                f"{self.info.entry} was compiled for {arch}, and GPU {device.index} is {device.arch}",
+                "call the kernel function itself: it compiles what a call needs",
+            )
+        assert self.code_object is not None
+        return self.code_object()
 
     def assemble(self, arch: str) -> Assembled:
         """The cubin for `arch` with its costs, from the cache or by the assembler that the text needs. Warns of what
@@ -194,6 +207,12 @@ class Dispatcher:
         if found is None:
             found = self._known[key] = self._compile(place, key[2:])
         return found
+
+
+def amd_arch(text: str) -> str:
+    """The processor that AMD assembly is for; empty for other text."""
+    found = re.match(r'\s*\.amdgcn_target "amdgcn-amd-amdhsa--(\w+)', text)
+    return found.group(1) if found else ""
 
 
 def device_arch(ptx: str, arch: str) -> str:

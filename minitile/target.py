@@ -106,8 +106,35 @@ def target_for(capability: tuple[int, int], max_shared: int) -> Target:
     return replace(best, arch=arch, max_shared=min(max_shared, 227 * 1024))
 
 
+def target_of_device(kind: str, index: int) -> Target:
+    """The target for a device that arrays are on: kind "cuda" or "rocm". Raises TargetError for others and for devices
+    that there is no lowering for."""
+    import minitile.runtime.cuda as cuda
+    import minitile.runtime.hip as hip
+
+    if kind == "cuda":
+        device = cuda.device_info(index)
+        return target_for(device.capability, device.max_shared)
+    if kind != "rocm":
+        raise TargetError(
+            f"there is no backend for the arrays on {kind}:{index}", hint="NumPy arrays go to the simulator"
+        )
+    return _of_processor(hip.device_info(index).arch)
+
+
+def _of_processor(arch: str) -> Target:
+    known = [name for name, target in TARGETS.items() if target.vendor == "amd"]
+    if arch not in known:
+        raise TargetError(f"this GPU is {arch}: minitile compiles for {' and '.join(known)}")
+    return TARGETS[arch]
+
+
 def _auto() -> Target:
     import minitile.runtime.cuda as cuda
+    import minitile.runtime.hip as hip
 
     device = cuda.current_device_info()
-    return DEFAULT if device is None else target_for(device.capability, device.max_shared)
+    if device is not None:
+        return target_for(device.capability, device.max_shared)
+    amd = hip.current_device_info()
+    return DEFAULT if amd is None else _of_processor(amd.arch)

@@ -185,8 +185,6 @@ def _read_interface(array: Any) -> Reading:
     """`__cuda_array_interface__`: the device is asked of the driver, the stream is the one the array names."""
     import numpy
 
-    from . import cuda
-
     facts = array.__cuda_array_interface__
     pointer, shape = int(facts["data"][0]), tuple(facts["shape"])
     element = numpy.dtype(facts["typestr"])
@@ -196,8 +194,18 @@ def _read_interface(array: Any) -> Reading:
     whole = strides is None or _gapless(shape, tuple(s // element.itemsize for s in strides))
     # 1 is the legacy default stream, 2 the per-thread one; the driver knows both by these numbers.
     stream = int(facts.get("stream") or 0)
-    place = Place("cuda", cuda.device_of_pointer(pointer), lambda: stream)
+    place = _place_of_pointer(pointer, stream)
     return pointer, shape, SHORT_NAMES.get(str(name), str(name)), place, whole
+
+
+def _place_of_pointer(pointer: int, stream: int) -> Place:
+    """Asked of CUDA's driver or, where there is only an AMD GPU, of HIP. Raises UnavailableError without either."""
+    from . import cuda, hip
+
+    if not cuda.available() and hip.available():
+        # HIP's null stream is the legacy one of CUDA; 1 is nothing there.
+        return Place("rocm", hip.device_of_pointer(pointer), lambda: 0 if stream == 1 else stream)
+    return Place("cuda", cuda.device_of_pointer(pointer), lambda: stream)
 
 
 class _DLDevice(ctypes.Structure):

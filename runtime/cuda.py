@@ -50,11 +50,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from . import tensor_map
 from .arrays import Place
-from .bind import compile_binder
 from .errors import ArgumentError, DriverError, LaunchError, UnavailableError
 from .launch import (
     FUNCTIONS,
@@ -66,13 +65,9 @@ from .launch import (
     bf16_bits,
     compile_exprs,
     expr_source,
-    fits,
-    mentioned,
-    misfit,
     param_layout,
-    show_expr,
-    slots_of,
 )
+from .launcher import BaseLauncher, Prepared, nothing
 
 _INSTALL = "pip install 'minitile[cuda]' brings cuda-python; the driver itself comes with NVIDIA's driver package"
 _STATIC_LIMIT = 48 * 1024
@@ -255,7 +250,7 @@ class _Loaded:
     log: str
 
 
-class Launcher:
+class Launcher(BaseLauncher):
     """One compiled kernel that can be launched on any device it fits.
 
     `image` gives the code for a device: a cubin, or PTX text (bytes) for the driver's own JIT, as `jit` says. It is
@@ -270,14 +265,11 @@ class Launcher:
         jit: JitOptions | None = None,
         compiled: Callable[[DeviceInfo, FunctionInfo, str], None] | None = None,
     ) -> None:
-        self.info = info
-        self.slots = slots_of(info.args)
+        super().__init__(info)
         self._image = image
         self._jit = jit or JitOptions()
         self._compiled = compiled
         self._library = _ctypes_driver()
-        self._bind = compile_binder(info.args)
-        self._facts = compile_exprs(info.facts, self.slots)
         form, self._offsets = param_layout(info.params, _CONFIG_BYTES)
         self._pack = struct.Struct(_CONFIG + form)
         cluster = None if info.cluster == (1, 1, 1) else _CLUSTER_ATTRIBUTE.pack(4, *info.cluster)
@@ -309,23 +301,6 @@ class Launcher:
         """
         return cls(info, lambda _: ptx.encode(), jit)
 
-    def __call__(self, *args: Any) -> None:
-        """Checks the arguments and launches on their framework's current stream. Raises ArgumentError, DriverError."""
-        self.launch(*self.bind(*args))
-
-    def bind(self, *args: Any) -> tuple[Values, Place]:
-        """The arguments' slot values and place, checked against the signature and the facts compiled for."""
-        values, place = self._bind(*args)
-        if False in self._facts(values):
-            self._explain_facts(values)
-        return values, place
-
-    def launch_checked(self, values: Values, place: Place) -> None:
-        """As `launch`, with the facts compiled for checked first."""
-        if False in self._facts(values):
-            self._explain_facts(values)
-        self.launch(values, place)
-
     def prepare(self, *args: Any) -> Prepared:
         """Everything that does not change, done once: the result launches on these very arrays when called."""
         values, place = self.bind(*args)
@@ -333,7 +308,7 @@ class Launcher:
         buffer, config, params = frame.buffer, frame.config, frame.params
         grid = compile_exprs(self.info.grid, self.slots)(values)
         if 0 in grid:
-            return _nothing
+            return nothing
         with on_device(place):
             function = self._load(place).function
             try:
@@ -460,31 +435,6 @@ def fields(values, stream):{start}
                 self._loaded[context, place.index] = loaded
             return loaded
 
-    def _explain_facts(self, values: Values) -> None:
-        for fact, true in zip(self.info.facts, self._facts(values), strict=True):
-            if not true:
-                having = ", ".join(
-                    f"the address of {name} is {value:#x}" if kind == "pointer" else f"{name} is {value}"
-                    for (kind, name), value in zip(self.slots, values, strict=True)
-                    if (kind, name) in mentioned(fact)
-                )
-                raise ArgumentError(
-                    f"this kernel was compiled for {show_expr(fact)}, but {having}",
-                    "call the kernel function itself: it compiles what a call needs",
-                )
-
-    def _explain_pack(self, values: Values, error: Exception) -> NoReturn:
-        for axis, blocks in zip("xyz", compile_exprs(self.info.grid, self.slots)(values), strict=True):
-            if not 0 <= blocks < 2**32:
-                raise ArgumentError(f"the grid's {axis} is {blocks}, which no GPU can launch") from None
-        for param in self.info.params:
-            if isinstance(param, TensorMapParam):
-                continue
-            (value,) = compile_exprs([param.source], self.slots)(values)
-            if not fits(param, value):
-                raise ArgumentError(misfit(param, value)) from None
-        raise ArgumentError(f"the launch parameters cannot be packed: {error}") from None
-
     def _explain_launch(self, status: int, grid: Values) -> NoReturn:
         for axis, blocks, limit in zip("xyz", grid, _GRID_LIMITS, strict=True):
             if blocks > limit:
@@ -498,24 +448,9 @@ def fields(values, stream):{start}
         )
 
 
-class Prepared(Protocol):
-    """One launch with everything fixed: call it to launch again on the same arrays, which it does not keep alive, on
-    `stream` (a raw handle) or by default on the one that the arrays' framework uses at the time.
-
-    It belongs to the context that was current when it was prepared (or to the tensors' device's primary context, if
-    that was on another device) and launches there only; it is not for several threads at once.
-    """
-
-    def __call__(self, stream: int | None = None) -> None: ...
-
-
 _pack_stream = struct.Struct("<Q").pack_into
 _STREAM_AT = struct.calcsize("<3I16s4x")
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
-
-
-def _nothing(stream: int | None = None) -> None:
-    """The launch of an empty grid."""
 
 
 @contextmanager

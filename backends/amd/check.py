@@ -45,6 +45,14 @@ def costs(text: str) -> Costs:
     )
 
 
+_ARGUMENT = re.compile(r"\.name:\s+'?([^\s']+)'?\s+\.offset:\s+(\d+)\s+\.size:\s+(\d+)")
+
+
+def arguments(text: str) -> list[tuple[str, int, int]]:
+    """The kernel's arguments in its assembly's metadata: name, offset and size in bytes."""
+    return [(name, int(offset), int(size)) for name, offset, size in _ARGUMENT.findall(text)]
+
+
 def check(text: str, target: Target) -> None:
     """Raises InternalError for assembly that must not run."""
     if re.search(r"^\s*s_swappc", text, re.MULTILINE):

@@ -1,7 +1,8 @@
-"""A loadable code object (hsaco) from LLVM IR: an object file by LLVM, linked by an lld that is installed.
+"""A loadable code object (hsaco) from LLVM IR: an object file by LLVM, linked by what is installed, and read back.
 
 One relocatable needs nothing but `ld.lld -shared`. llvmlite has no linker; ROCm has one, and so have most Linux
-distributions (package lld).
+distributions (package lld; any version from 18 on, also those that do not know gfx950 by name). Where there is ROCm
+without its compiler, its library comgr links (comgr.py).
 """
 
 from __future__ import annotations
@@ -12,26 +13,41 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from minitile.backends.amd import comgr
+from minitile.backends.amd.check import arguments, costs
+from minitile.backends.amd.code_object import CodeObject, read_code_object
 from minitile.backends.amd.codegen import compiled
 from minitile.ir.diagnostics import InternalError, TargetError
 from minitile.target import Target
 
 NAMES = ("ld.lld", *(f"ld.lld-{version}" for version in range(24, 17, -1)))
+NO_LINKER = "install ROCm, or your distribution's package lld, or set MINITILE_LLD to an ld.lld"
 
 
-def link(llvm: str, target: Target) -> bytes:
-    """The code object. Raises TargetError where no linker is found."""
+def link(llvm: str, target: Target, text: str) -> bytes:
+    """The code object of LLVM IR whose assembly is `text`. Raises TargetError where nothing links."""
     linker = find_linker()
-    if linker is None:
+    if linker is None and not comgr.available():
         raise TargetError(
-            "there is no ld.lld to link a code object with",
-            hint="install ROCm, or your distribution's package lld, or set MINITILE_LLD to an ld.lld",
+            "there is no ld.lld to link a code object with, and no ROCm",
+            hint=NO_LINKER,
         )
-    data = compiled(llvm, target, "object")
+    relocatable = compiled(llvm, target, "object")
+    data = comgr.link(relocatable, target.arch) if linker is None else link_by(linker, relocatable)
+    check_code_object(read_code_object(data), target, text)
+    return data
+
+
+def link_by(linker: str, relocatable: bytes) -> bytes:
+    """By an ld.lld. Raises TargetError where it does not run, InternalError for what it refuses."""
     with tempfile.TemporaryDirectory() as folder:
         source, result = Path(folder, "kernel.o"), Path(folder, "kernel.hsaco")
-        source.write_bytes(data)
-        done = subprocess.run([linker, "-shared", "-o", result, source], capture_output=True, text=True, check=False)
+        source.write_bytes(relocatable)
+        command = [linker, "-shared", "-o", str(result), str(source)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise TargetError(f"the linker {linker} does not run: {error}", hint="see MINITILE_LLD") from None
         if done.returncode:
             raise InternalError(f"{linker} refuses the kernel's object file: {done.stderr.strip()}")
         return result.read_bytes()
@@ -45,3 +61,13 @@ def find_linker() -> str | None:
     found = next(filter(None, map(shutil.which, NAMES)), None)
     rocm = Path(os.environ.get("ROCM_PATH", "/opt/rocm"), "llvm/bin/ld.lld")
     return found or (str(rocm) if rocm.exists() else None)
+
+
+def check_code_object(made: CodeObject, target: Target, text: str) -> None:
+    """Raises InternalError where it is not of the assembly that was checked and simulated."""
+    cost = costs(text)
+    expected = (target.arch, cost.vgprs, cost.sgprs, cost.vgpr_spills + cost.sgpr_spills, cost.scratch, cost.lds)
+    found = (made.arch, made.vgprs, made.sgprs, made.spills, made.scratch, made.lds)
+    laid = [(a.name, a.offset, a.size) for a in made.arguments]
+    if found != expected or laid != arguments(text):
+        raise InternalError(f"the code object is not of its assembly: {found} {laid}, {expected} {arguments(text)}")

@@ -116,9 +116,13 @@ class _Writer:
             '!5 = distinct !{!5, !4, !"copies under way"}',
             "!6 = !{!5}",
         ]
-        if w.debug.unit >= 0:
+        # Version 5 of code objects is what every ROCm loads that knows gfx942.
+        text.append('!2 = !{i32 1, !"amdhsa_code_object_version", i32 500}')
+        if w.debug.unit < 0:
+            text.append("!llvm.module.flags = !{!2}")
+        else:
             text += [
-                '!llvm.module.flags = !{!3}\n!3 = !{i32 2, !"Debug Info Version", i32 3}',
+                '!llvm.module.flags = !{!2, !3}\n!3 = !{i32 2, !"Debug Info Version", i32 3}',
                 f"!llvm.dbg.cu = !{{!{w.debug.unit}}}",
                 *w.debug.nodes,
             ]

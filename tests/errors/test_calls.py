@@ -13,10 +13,11 @@ import minitile.language as T
 from minitile import launching, pipeline
 from minitile.backends.nvidia import assemblers
 from minitile.backends.nvidia.assemble import AssemblerMissing
-from minitile.ir.diagnostics import InternalError, LaunchArgumentError, TargetError
+from minitile.ir.diagnostics import InternalError, LaunchArgumentError
 from minitile.launching import DeviceError
-from minitile.runtime import cuda
+from minitile.runtime import cuda, hip
 from minitile.runtime.arrays import Place, readers
+from minitile.runtime.errors import UnavailableError
 
 a = np.arange(8, dtype=np.float32)
 
@@ -210,11 +211,17 @@ def test_zero_sizes_are_a_no_op(sizes):
     assert report.instructions == {}
 
 
-def test_amd_tensors(shows):
+def test_amd_tensors(shows, monkeypatch):
+    def missing():
+        raise UnavailableError("no HIP runtime: no library here", hip._INSTALL)
+
+    monkeypatch.setattr(hip, "driver", missing)
+    hip.device_info.cache_clear()
+
     def call():
         double(Elsewhere("rocm"), Elsewhere("rocm"))
 
-    shows(call, TargetError, line_of(call), ["no backend for the arrays on rocm:0"], "NumPy arrays go to the simulator")
+    shows(call, DeviceError, line_of(call), ["no HIP runtime: no library here"], "hip-python")
 
 
 def without_driver(monkeypatch):

@@ -134,7 +134,8 @@ attributes #0 = { nounwind "amdgpu-agpr-alloc"="0" "amdgpu-flat-work-group-size"
 !4 = distinct !{!4, !"shared memory"}
 !5 = distinct !{!5, !4, !"copies under way"}
 !6 = !{!5}
-!llvm.module.flags = !{!3}
+!2 = !{i32 1, !"amdhsa_code_object_version", i32 500}
+!llvm.module.flags = !{!2, !3}
 !3 = !{i32 2, !"Debug Info Version", i32 3}
 !llvm.dbg.cu = !{!10}
 !8 = !DIFile(filename: "examples/softmax.py", directory: "")

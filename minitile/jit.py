@@ -541,6 +541,7 @@ def launch_info(result: Result, case: Case) -> LaunchInfo:
         tuple(params),
         result.grid,
         result.block,
+        cluster=result.cluster,
         dynamic_shared=result.shared_bytes,
         facts=tuple(facts),
     )

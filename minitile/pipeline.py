@@ -129,7 +129,8 @@ class Result:
     """Assembly and how to launch it. `assembly` has the texts that the backend wrote, by name: "ptx", or "llvm" and
     "gcn"; the last one is what is assembled and simulated. `grid` holds expressions of runtime.launch over the run-time
     dimensions; `params` (name, kind, dtype) in the entry's order; `tensor_maps` (parameter, tensor, box, swizzle,
-    tf32); `texts` the IR by stage; `timings` milliseconds by pass; `notes` what was not done, and why."""
+    tf32); `cluster` in blocks; `texts` the IR by stage;
+    `timings` milliseconds by pass; `notes` what was not done, and why."""
 
     assembly: dict[str, str]
     entry: str
@@ -141,6 +142,7 @@ class Result:
     timings: dict[str, float] = field(default_factory=dict)
     tensor_maps: tuple[tuple[str, str, tuple[int, ...], int, bool], ...] = ()
     notes: tuple[str, ...] = ()
+    cluster: tuple[int, int, int] = (1, 1, 1)
 
 
 def make_context(target: Target) -> PassContext:
@@ -183,6 +185,7 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
     check_threads(launch, target)
     grid = launch_grid(kernel, launch)
     kernel.attrs["threads"] = launch.threads
+    kernel.attrs["cluster"] = clusters(kernel, launch, target)
     kept: dict[str, str] = {}
 
     def keep(stage: str) -> list[tuple[str, Pass]]:
@@ -209,6 +212,7 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
         context.timings,
         kernel.attrs.get("tensor_maps", ()),
         tuple(context.notes),
+        kernel.attrs["cluster"],
     )
 
 
@@ -228,6 +232,18 @@ def check_threads(launch: control.Launch, target: Target) -> None:
             launch.loc,
             hint=f"use threads={more}",
         )
+
+
+def clusters(kernel: Kernel, launch: control.Launch, target: Target) -> tuple[int, int, int]:
+    """The cluster of the launch: one block where the target has none. Raises ResourceError for a kernel whose blocks
+    meet there."""
+    if not target.has("cluster"):
+        for op in kernel.walk():
+            if any(sync.on == "cluster" for sync in op.syncs()):
+                raise ResourceError(f"{target} has no clusters, at whose barrier the kernel waits", op.loc)
+        launch.cluster = (1, 1, 1)
+    x, y, z = launch.cluster
+    return x, y, z
 
 
 def launch_grid(kernel: Kernel, launch: control.Launch) -> tuple[Any, Any, Any]:

@@ -439,6 +439,8 @@ def fields(values, stream):{start}
         for axis, blocks, limit in zip("xyz", grid, _GRID_LIMITS, strict=True):
             if blocks > limit:
                 raise ArgumentError(f"the grid is {grid}: at most {limit} blocks fit in {axis}")
+        if any(blocks % size for blocks, size in zip(grid, self.info.cluster, strict=True)):
+            raise ArgumentError(f"the grid is {grid}: clusters of {self.info.cluster} blocks do not divide it")
         binding = driver()
         code, shown = _name(binding, binding.CUresult(status))
         raise DriverError(

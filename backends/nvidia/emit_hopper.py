@@ -51,8 +51,15 @@ def mbarrier_init_fence(w: Emitter, op: hopper.MbarrierInitFence) -> None:
 
 def mbarrier_arrive(w: Emitter, op: hopper.MbarrierArrive) -> None:
     guard = _guard(w, op.predicate)
-    if guard is not None:
+    if guard is None:
+        return
+    if op.rank is None:
         w.emit(f"{guard}mbarrier.arrive.shared.b64 _, {_place(w, op.address)};")
+        return
+    base, plus, offset = _place(w, op.address)[1:-1].partition("+")
+    there = w.temp("b32")
+    w.emit(f"mapa.shared::cluster.u32 {there}, {base}, {w.register(w.element(op.rank), 'b32')};")
+    w.emit(f"{guard}mbarrier.arrive.release.cluster.shared::cluster.b64 _, [{there}{plus}{offset}];")
 
 
 def mbarrier_expect(w: Emitter, op: hopper.MbarrierExpect) -> None:
@@ -72,7 +79,8 @@ def mbarrier_wait(w: Emitter, op: hopper.MbarrierWait) -> None:
     done, again = w.temp("pred"), w.code.label("wait")
     parity = w.register(w.element(op.parity), "b32")
     w.code.place(again)
-    w.emit(f"mbarrier.try_wait.parity.shared.b64 {done}, {_place(w, op.address)}, {parity};")
+    scope = ".acquire.cluster.shared::cta" if op.cluster else ".shared"
+    w.emit(f"mbarrier.try_wait.parity{scope}.b64 {done}, {_place(w, op.address)}, {parity};")
     w.emit(f"@!{done} bra {again};")
 
 
@@ -88,9 +96,9 @@ def tma_load(w: Emitter, op: hopper.TmaLoad) -> None:
     if guard is None:
         return
     ctas, more = "", ""
-    if op.multicast:
+    if op.multicast is not None:
         mask = w.temp("b16")
-        w.emit(f"mov.b16 {mask}, {op.multicast};")
+        w.emit(f"cvt.u16.u32 {mask}, {w.register(w.element(op.multicast), 'b32')};")
         ctas, more = ".multicast::cluster", f", {mask}"
     w.emit(
         f"{guard}cp.async.bulk.tensor.{len(op.coordinates)}d.shared::cluster.global.mbarrier::complete_tx::bytes{ctas} "

@@ -48,11 +48,11 @@ _MEMORY: dict[type[Op], tuple[tuple[str, ...], tuple[str, ...]]] = {
     thread.CpAsync: (("dst", "src"), ("predicate", "enable")),
     thread.LdMatrix: (("address",), ()),
     hopper.MbarrierInit: (("address",), ()),
-    hopper.MbarrierArrive: (("address",), ("predicate",)),
+    hopper.MbarrierArrive: (("address",), ("predicate", "rank")),
     hopper.MbarrierExpect: (("address",), ("predicate",)),
     hopper.MbarrierAnnounce: (("address",), ("predicate",)),
     hopper.MbarrierWait: (("address",), ("parity",)),
-    hopper.TmaLoad: (("address", "barrier"), ("predicate",)),
+    hopper.TmaLoad: (("address", "barrier"), ("predicate", "multicast")),
     hopper.Wgmma: ((), ("a", "b", "c", "scale_d")),
     roles.Await: ((), ("a",)),
 }

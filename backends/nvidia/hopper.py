@@ -15,7 +15,7 @@ from itertools import product
 
 from minitile.backends.nvidia.wgmma import async_gemm, fragment, panels_of
 from minitile.ir.core import Block, Op, Value
-from minitile.ir.ops import by_hand, control, hopper, roles, thread, tile
+from minitile.ir.ops import arith, by_hand, control, hopper, roles, thread, tile
 from minitile.ir.types import BufferType, TileType, u64
 from minitile.layout.shared import row_major
 from minitile.passes.choose_shared import BOX
@@ -35,7 +35,8 @@ def channel(low: Lowering, op: roles.Channel) -> Value:
     """The barrier words. The first thread initialises those of all channels, and they are known to all before anybody
     goes on. Where nobody acquires a slot (one that is filled once), no barrier says that it is empty."""
     acquired = any(isinstance(o, roles.Acquire) and o.channel is op.result for o in low.kernel.walk())
-    words = (2 if acquired else 1) * op.slots
+    ctas = _ranks(low, op.common)
+    words = ((2 + (len(ctas) > 1)) if acquired else 1) * op.slots
     layout = row_major((words,), 64)
     alloc = tile.Alloc(BufferType("shared", (words,), u64), layout=layout, bytes=words * WORD)
     alloc.loc, alloc.result.name = op.loc, "ring"
@@ -50,11 +51,12 @@ def channel(low: Lowering, op: roles.Channel) -> Value:
     with low.b.inside(inits):
         start = low.b.emit(thread.BufferAddress(ring)).result
         for word in range(words):
-            count = 1 if word < op.slots else op.consumers // 32
+            count = (1, op.consumers // 32, len(ctas))[word // op.slots]
             low.b.emit(hopper.MbarrierInit(low.b.add(start, word * WORD), ring, count))
     inits.ops += fence
     low.once["payload", ring] = sum(math.prod(v.shape) * v.dtype.bytes for v in op.payload)
     low.once["slots", ring] = op.slots
+    low.once["common", ring] = op.common
     return ring
 
 
@@ -67,8 +69,13 @@ def _initialised(low: Lowering) -> control.If:
     with b.inside(orelse):
         b.emit(control.Yield(()))
     branch = b.emit(control.If(low.first_thread(), then=then, orelse=orelse))
-    b.emit(thread.Barrier())
+    b.emit(hopper.ClusterBarrier() if _in_common(low) else thread.Barrier())
     return branch
+
+
+def _in_common(low: Lowering) -> bool:
+    """Whether blocks of a cluster fill each other's slots."""
+    return any(isinstance(op, roles.Channel) and op.common for op in low.kernel.walk())
 
 
 def _word(low: Lowering, ring: Value, index: Value, first: int) -> Value:
@@ -86,8 +93,52 @@ def _empty(low: Lowering, op: roles._SlotOp) -> Value:
 
 
 def acquire(low: Lowering, op: roles.Acquire) -> None:
-    other = low.b.xor(low.get(op.phase), 1)
-    low.b.emit(hopper.MbarrierWait(_empty(low, op), low.get(op.channel), other))
+    """Where several blocks write to the slot, their producers tell each other that it is free; each waits for all. (The
+    consumers could tell them all themselves; but what a thread says to another block it says behind a fence of the
+    whole GPU's memory, and consumers have better things to wait for.)"""
+    b, ring = low.b, low.get(op.channel)
+    phase = low.get(op.phase)
+    b.emit(hopper.MbarrierWait(_empty(low, op), ring, b.xor(phase, 1)))
+    ctas = _ranks(low, low.once["common", ring])
+    if len(ctas) > 1:
+        ready = _word(low, ring, op.index, 2 * low.once["slots", ring])
+        for rank in ctas:
+            b.emit(hopper.MbarrierArrive(ready, ring, predicate=low.once["elected"], rank=rank))
+        b.emit(hopper.MbarrierWait(ready, ring, phase, cluster=True))
+
+
+def _ranks(low: Lowering, common: tuple[int, ...]) -> list[Value]:
+    """The ranks in the cluster of the blocks that are where this one is in all dimensions but `common`."""
+    sizes: tuple[int, ...] = low.kernel.attrs["cluster"]
+    strides = (1, sizes[0], sizes[0] * sizes[1])
+    b = low.b
+    fixed = b.constant(0)
+    for d in range(3):
+        if d not in common and sizes[d] > 1:
+            fixed = b.add(fixed, b.mul(_place(low, d), strides[d]))
+    return [
+        b.add(fixed, sum(n * strides[d] for n, d in zip(at, common, strict=True)))
+        for at in product(*(range(sizes[d]) for d in common))
+    ]
+
+
+def _share(low: Lowering, common: tuple[int, ...]) -> tuple[Value, Value]:
+    """Which of them this block is, and a bit for each."""
+    b = low.b
+    ctas = _ranks(low, common)
+    mask = share = b.constant(0)
+    for rank in ctas:
+        mask = b.add(mask, b.value(arith.Shl(b.constant(1), rank)))
+    for d in common:
+        share = b.add(b.mul(share, low.kernel.attrs["cluster"][d]), _place(low, d))
+    return share, mask
+
+
+def _place(low: Lowering, dim: int) -> Value:
+    """Where in its cluster the block is, along a dimension."""
+    size: int = low.kernel.attrs["cluster"][dim]
+    place: Value = low.in_entry(("place", dim), lambda b: b.floormod(low.special(f"ctaid.{'xyz'[dim]}"), size))
+    return place
 
 
 def receive(low: Lowering, op: roles.Receive) -> None:
@@ -138,6 +189,8 @@ def specialised(low: Lowering, op: roles.Specialised) -> None:
         b.emit(control.Yield(()))
     teams = ((0, None), (CONSUMERS, low.threads))
     b.emit(roles.ByRole(b.compare("ge", warp, first), then=producer, orelse=consumer, teams=teams))
+    if _in_common(low):  # nobody leaves while others may still write to its memory or arrive at its barriers
+        b.emit(hopper.ClusterBarrier())
     low.kernel.attrs["min_ctas"] = 1  # without it the assembler ignores setmaxnreg (C7508)
 
 
@@ -189,18 +242,26 @@ def warpgroup(low: Lowering) -> Value:
 
 
 def tma_copy(low: Lowering, op: roles.TmaCopy) -> None:
-    """A box for each panel and, where there are more rows than a box may have, for each part of them."""
+    """A box for each panel and, where there are more rows than a box may have, for each part of them. Of a copy that
+    blocks of a cluster make together, this block's share of the rows."""
     b, shared = low.b, shared_layout(op.dst)
     columns, panels, panel_bytes = panels_of(shared)
     start = low.in_entry(("buffer", op.dst), lambda b: b.emit(thread.BufferAddress(low.get(op.dst))).result)
     address = b.add(start, b.mul(low.get(op.index), shared.stage_bytes))
-    parts = -(-shared.shape[0] // BOX)
+    ctas = _ranks(low, op.common)
+    rows = shared.shape[0] // len(ctas)
+    parts = -(-rows // BOX)
     sides = [*shared.shape[:-1], columns]
-    sides[0] //= parts
+    sides[0] //= parts * len(ctas)
     box = tuple([1 if t is None else sides[t] for t in op.src_dims])
     along = op.src_dims.index(0)
     name = tensor_map(low, op.src, box, shared.swizzle.width, op.tf32)
     at = [low.emit(low.facts.affine(v)) for v in op.src_indices]
+    mask = None
+    if len(ctas) > 1:
+        share, mask = _share(low, op.common)
+        at[along] = b.add(at[along], b.mul(share, rows))
+        address = b.add(address, b.mul(share, rows * math.prod(sides[1:]) * op.dst.dtype.bytes))
     for panel, part in product(range(panels), range(parts)):
         coordinates = [*at[:-1], b.add(at[-1], panel * columns)]
         coordinates[along] = b.add(coordinates[along], part * sides[0])
@@ -215,6 +276,7 @@ def tma_copy(low: Lowering, op: roles.TmaCopy) -> None:
                 name,
                 tensor=low.get(op.src),
                 predicate=low.once["elected"],
+                multicast=mask,
             )
         )
 

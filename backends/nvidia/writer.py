@@ -143,6 +143,9 @@ class _Writer:
         if declared:
             head.append(",\n".join(declared))
         head += [")", f".reqntid {kernel.attrs['threads'] + kernel.attrs.get('producer_threads', 0)}"]
+        cluster = kernel.attrs.get("cluster", (1, 1, 1))
+        if cluster != (1, 1, 1):
+            head.append(f".reqnctapercluster {', '.join(map(str, cluster))}")
         if kernel.attrs.get("min_ctas"):
             head.append(f".minnctapersm {kernel.attrs['min_ctas']}")
         body = w.registers.declarations()

@@ -413,7 +413,7 @@ class Interpreter(Branches):
             raise self.fail(item.context_expr, "a second T.Kernel", "a kernel has one launch: write two kernels")
         self.at(item.context_expr)
         grid = tuple(trace.b.cast(operand_value(g), i32) for g in scope.grid)
-        launch = control.Launch(grid, scope.threads)
+        launch = control.Launch(grid, scope.threads, cluster=scope.cluster)
         indices = [Expr(launch.body.add_arg(I32, n)) for n in ("bx", "by", "bz")]
         trace.launch, trace.launched = launch, True
         with trace.b.inside(launch.body):

@@ -6,6 +6,7 @@ interpreter (`control_flow.py`). Iterating one anywhere else is an error that sa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -16,6 +17,7 @@ from minitile.language.math import min as minimum
 from minitile.language.scalars import Expr, constant_int, constant_value, is_scalar
 
 MOST_STAGES = 16
+CLUSTER = 8  # blocks of a cluster, on any GPU that has them
 
 
 class Iterable:
@@ -71,11 +73,12 @@ class ParallelLoop(Iterable):
 
 @dataclass(frozen=True)
 class KernelScope:
-    """`T.Kernel(…)`: the grid (three scalars) and the number of computing threads."""
+    """`T.Kernel(…)`: the grid (three scalars), the number of computing threads, the blocks of a cluster in x, y, z."""
 
     grid: tuple[Any, ...]
     rank: int
     threads: int
+    cluster: tuple[int, int, int] = (1, 1, 1)
 
     def __enter__(self) -> NoReturn:
         raise LanguageError("T.Kernel has a meaning only in a `with` statement of a function marked @mt.kernel")
@@ -187,7 +190,9 @@ def Persistent(domain: Sequence[Any], wave_size: Any, index: Any, group_size: in
     of tiles, for a launch of so many `blocks` that stay (`wave_size`; say, as many as the GPU has multiprocessors).
 
     Of the last two dimensions, tiles are numbered down panels of `group_size` rows, column by column, so that tiles of
-    a wave share rows and columns of the operands; further dimensions are outer ones."""
+    a wave share rows and columns of the operands; further dimensions are outer ones. The blocks of a cluster take tiles
+    of neighbouring rows in one column at the same time; where the rows do not divide by them, the last ones get a tile
+    below the domain's end, which bounds checks leave without effect."""
     sizes = list(domain)
     if not sizes:
         raise current().error("T.Persistent needs the extents of a grid of tiles")
@@ -199,7 +204,26 @@ def Persistent(domain: Sequence[Any], wave_size: Any, index: Any, group_size: in
     total: Any = 1
     for size in sizes:
         total = total * size
+    launch = current().launch
+    together, *other = (1,) if launch is None else launch.cluster
+    if together > 1 and set(other) == {1} and len(sizes) > 1:
+        return _by_clusters(sizes, _step(wave_size, "T.Persistent"), index, group, together)
     return Loop(index, total, _step(wave_size, "T.Persistent"), place=lambda number: _tile(number, sizes, group))
+
+
+def _by_clusters(sizes: list[Any], blocks: Any, index: Any, group: int, together: int) -> Loop:
+    """The tiles of a cluster count as one that is `together` times as high."""
+    tall = [*sizes[:-2], (sizes[-2] + together - 1) // together, sizes[-1]]
+    total: Any = 1
+    for size in tall:
+        total = total * size
+    rank = index % together
+
+    def place(number: Any) -> tuple[Any, ...]:
+        *outer, row, column = _tile(number, tall, max(1, group // together))
+        return (*outer, row * together + rank, column)
+
+    return Loop(index // together, total, blocks // together, place=place)
 
 
 def _tile(number: Any, sizes: Sequence[Any], group: int) -> tuple[Any, ...]:
@@ -230,9 +254,14 @@ def Parallel(*extents: Any, coalesced_width: int | None = None) -> ParallelLoop:
     return ParallelLoop(sizes)
 
 
-def Kernel(*grid: Any, threads: int | tuple[int, ...] | list[int] | None = None) -> KernelScope:
+def Kernel(
+    *grid: Any,
+    threads: int | tuple[int, ...] | list[int] | None = None,
+    cluster: int | tuple[int, ...] | list[int] = 1,
+) -> KernelScope:
     """`with T.Kernel(gx, gy, gz, threads=128) as (bx, by, bz):` launches gx·gy·gz blocks. `threads` counts the threads
-    that compute: a multiple of 32, up to 1024."""
+    that compute: a multiple of 32, up to 1024. `cluster`: so many neighbouring blocks, in x or in each dimension, run
+    at the same time and share what they copy (sm_90a; elsewhere without effect); it divides the grid."""
     if not 1 <= len(grid) <= 3:
         raise current().error(f"T.Kernel takes 1 to 3 grid dimensions, not {len(grid)}")
     for g in grid:
@@ -247,4 +276,16 @@ def Kernel(*grid: Any, threads: int | tuple[int, ...] | list[int] | None = None)
             f"threads={count}: a block has a multiple of 32 threads, from 32 to 1024",
             f"use threads={min(1024, max(32, (count + 31) // 32 * 32))}",
         )
-    return KernelScope((*grid, *(1,) * (3 - len(grid))), len(grid), count)
+    return KernelScope((*grid, *(1,) * (3 - len(grid))), len(grid), count, _cluster(cluster, grid))
+
+
+def _cluster(sizes: int | tuple[int, ...] | list[int], grid: tuple[Any, ...]) -> tuple[int, int, int]:
+    given = [constant_int(n, "cluster") for n in (sizes if isinstance(sizes, (tuple, list)) else [sizes])]
+    if len(given) > len(grid) or any(n < 1 for n in given) or math.prod(given) > CLUSTER:
+        limit = f"one size of at least 1 for each dimension of the grid, {CLUSTER} blocks in all"
+        raise current().error(f"cluster={sizes!r}: a cluster has {limit}")
+    for n, blocks in zip(given, grid, strict=False):
+        if (constant_value(blocks) or 0) % n:
+            raise current().error(f"clusters of {n} blocks do not divide a grid of {constant_value(blocks)}")
+    x, y, z = (*given, 1, 1)[:3]
+    return x, y, z

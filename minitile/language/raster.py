@@ -16,15 +16,19 @@ def rasterise(b: Builder, launch: control.Launch, order: str, size: int) -> None
     """Compute the block indices x and y anew at the start of the launch and let everything use those.
 
     With n = y·width + x, a panel holds size·width blocks; in a panel of h rows (the last may be lower than `size`)
-    block r stands in row r mod h, column r div h. order "col" exchanges the roles of x and y.
+    block r stands in row r mod h, column r div h. order "col" exchanges the roles of x and y. The blocks of a cluster
+    stay together: what is numbered are clusters.
     """
     x, y = (0, 1) if order == "row" else (1, 0)
     bx, by = launch.body.args[x], launch.body.args[y]
-    width, height = launch.grid[x], launch.grid[y]
     body, launch.body.ops = launch.body.ops, []
     start = Block()
     with b.inside(start):
-        number = b.add(b.mul(by, width), bx)
+        sides = launch.cluster[x], launch.cluster[y]
+        width, height = b.floordiv(launch.grid[x], sides[0]), b.floordiv(launch.grid[y], sides[1])
+        ranks = b.floormod(bx, sides[0]), b.floormod(by, sides[1])
+        first = b.floordiv(bx, sides[0]), b.floordiv(by, sides[1])
+        number = b.add(b.mul(first[1], width), first[0])
         panel_blocks = b.mul(width, size)
         panel = b.floordiv(number, panel_blocks)
         inside = b.sub(number, b.mul(panel, panel_blocks))
@@ -32,6 +36,7 @@ def rasterise(b: Builder, launch: control.Launch, order: str, size: int) -> None
         rows = b.min(b.sub(height, first_row), size)
         column = b.floordiv(inside, rows)
         row = b.add(first_row, b.sub(inside, b.mul(column, rows)))
+        column, row = b.add(b.mul(column, sides[0]), ranks[0]), b.add(b.mul(row, sides[1]), ranks[1])
     column.name, row.name = bx.name, by.name
     new: dict[Value, Value] = {bx: column, by: row}
     launch.body.ops = body

@@ -35,6 +35,7 @@ from minitile.ir.rewrite import clone
 from minitile.ir.types import BufferType, ScalarType, f32
 from minitile.passes.ahead import READS
 from minitile.passes.manager import PassContext
+from minitile.passes.multicast import Common, find_common
 from minitile.passes.rings import Clock, Refused, Ring, Rings, find_rings, is_shared
 from minitile.passes.rules import Rules
 
@@ -61,7 +62,8 @@ def specialise(kernel: Kernel, context: PassContext) -> None:
         context.notes.append(f"not warp-specialised: {reason}")
         return
     context.notes.extend(f"copied by the consumers: {note}" for note in rings.notes)
-    _rebuild(launch, rings)
+    together = find_common(launch, rings)
+    _rebuild(launch, rings, together)
     kernel.attrs["producer_threads"] = PRODUCER
 
 
@@ -89,7 +91,7 @@ def _check(launch: control.Launch, rings: Rings, rules: Rules) -> None:
                 )
 
 
-def _rebuild(launch: control.Launch, rings: Rings) -> None:
+def _rebuild(launch: control.Launch, rings: Rings, together: Common) -> None:
     """Buffers, and scalars known before the first of the copies, are for both roles; the consumers have the rest."""
     ops = launch.body.ops
     end = [ops.pop()] if ops and ops[-1].terminator else []
@@ -113,7 +115,8 @@ def _rebuild(launch: control.Launch, rings: Rings) -> None:
             t = alloc.type_
             alloc.type_ = buffer.type = BufferType(t.space, t.shape, t.dtype, ring.clock.slots)
     channels = {
-        ring: b.emit(roles.Channel(ring.buffers, ring.clock.slots, launch.threads)).result for ring in rings.rings
+        ring: b.emit(roles.Channel(ring.buffers, ring.clock.slots, launch.threads, common=_together(ring, together))).result
+        for ring in rings.rings
     }
     for channel in channels.values():
         channel.name = "ring"
@@ -122,11 +125,15 @@ def _rebuild(launch: control.Launch, rings: Rings) -> None:
             clock.block = mine
     for loop in rings.pipelined:
         loop.kind, loop.stages = "serial", 1
-    producer = _Producer(rings, channels).role(mine)
+    producer = _Producer(rings, channels, together).role(mine)
     consumer = _Consumer(rings, channels).role(mine)
     registers = REGISTERS.get(launch.threads // 128, (24, 112))
     b.emit(roles.Specialised(producer_threads=PRODUCER, registers=registers, producer=producer, consumer=consumer))
     launch.body.ops += end
+
+
+def _together(ring: Ring, common: Common) -> tuple[int, ...]:
+    return tuple(sorted({d for copy in ring.copies for d in common.get(copy, ())}))
 
 
 class _Role:
@@ -187,8 +194,9 @@ class _Role:
 class _Producer(_Role):
     """Writes the copies anew, by the copy engine, in a program that has nothing but them and what they need."""
 
-    def __init__(self, rings: Rings, channels: dict[Ring, Value]) -> None:
+    def __init__(self, rings: Rings, channels: dict[Ring, Value], common: Common) -> None:
         super().__init__(rings, channels)
+        self.common = common
         self.names: dict[Value, Value] = {}
         self.depth = 0  # of loops
 
@@ -225,7 +233,8 @@ class _Producer(_Role):
             at = tuple([self.get(v) for v in copy.src_indices])
             self.b.loc = copy.loc
             tf32 = copy.dst.dtype is f32 and copy.dst in self.rings.multiplied
-            self.b.emit(roles.TmaCopy(copy.src, at, copy.dst, channel, index, copy.src_dims, tf32=tf32))
+            common = self.common.get(copy, ())
+            self.b.emit(roles.TmaCopy(copy.src, at, copy.dst, channel, index, copy.src_dims, tf32=tf32, common=common))
 
     def holder(self, op: Op, state: State) -> None:
         clocks = self.inside(op)

@@ -59,7 +59,9 @@ class _Arrive(_BarrierOp):
 
 
 class MbarrierArrive(_Arrive, name="mbarrier_arrive", stage="thread"):
-    """What the thread has done is known to those who wait."""
+    """What the thread has done is known to those who wait. `rank`: at the barrier of that CTA of the cluster."""
+
+    rank: Value | None = maybe()
 
 
 class MbarrierExpect(_Arrive, name="mbarrier_expect", stage="thread"):
@@ -76,9 +78,10 @@ class MbarrierAnnounce(_BarrierOp, name="mbarrier_announce", stage="thread"):
 
 
 class MbarrierWait(_BarrierOp, name="mbarrier_wait", stage="thread"):
-    """Wait until the phase of this parity is complete."""
+    """Wait until the phase of this parity is complete. `cluster`: other CTAs of the cluster arrive there, too."""
 
     parity: Value = operand()
+    cluster: bool = attr(False)
 
     def syncs(self) -> tuple[Sync, ...]:
         return (Sync("acquire", self.ring, self.address),)
@@ -88,7 +91,7 @@ class TmaLoad(Op, name="tma_load", stage="thread"):
     """A box of the tensor map at `coordinates` (innermost first) to shared memory; completes on a barrier by bytes.
 
     `multicast`: a bit for each CTA of the cluster that gets the box, at the same place as here, and the bytes on its
-    own barrier at that place; 0: this CTA alone.
+    own barrier at that place; None: this CTA alone.
     """
 
     address: Value = operand()
@@ -100,10 +103,10 @@ class TmaLoad(Op, name="tma_load", stage="thread"):
     tensor: Value | None = maybe()
     map: str = attr()
     predicate: Value | None = maybe()
-    multicast: int = attr(0)
+    multicast: Value | None = maybe()
 
     def accesses(self) -> tuple[Access, ...]:
-        ctas = "cluster" if self.multicast else "own"
+        ctas = "own" if self.multicast is None else "cluster"
         write = Access("write", self.mem, self.slot, proxy="async", channel=self.ring, threads="one", ctas=ctas)
         if self.tensor is None:
             return (write,)
@@ -187,7 +190,7 @@ class NamedBarrier(Op, name="named_barrier", stage="thread"):
         return ()
 
 
-class ClusterBarrier(Op, name="cluster_barrier", stage="thread", uniform=True):
+class ClusterBarrier(Op, name="cluster_barrier", stage="both", uniform=True):
     """All threads of all CTAs of the cluster meet; shared memory accessed before, anywhere in the cluster, is ordered
     before what comes after."""
 

@@ -28,11 +28,13 @@ from minitile.ir.types import WGMMA_TOKEN, BufferType, ChannelType, Type
 
 
 class Channel(Op, name="channel", stage="tile"):
-    """A ring of `slots` versions of the payload buffers, all free at first. `consumers`: threads that release."""
+    """A ring of `slots` versions of the payload buffers, all free at first. `consumers`: threads that release.
+    `common`: the dimensions of the cluster along which blocks fill each other's slots; they move on together, then."""
 
     payload: tuple[Value, ...] = operands()
     slots: int = attr()
     consumers: int = attr()
+    common: tuple[int, ...] = attr(())
 
     def infer(self) -> tuple[Type, ...]:
         named = tuple((v.name or f"buffer{n}", v.type) for n, v in enumerate(self.payload))
@@ -98,7 +100,8 @@ class Release(_SlotOp, name="release", stage="tile"):
 
 class TmaCopy(Op, name="tma_copy", stage="tile"):
     """A region of a tensor into a whole version of a shared buffer, by the copy engine; lands on the slot's barrier.
-    What lies outside the tensor becomes zeros. `tf32`: f32 is rounded to tf32 on its way."""
+    What lies outside the tensor becomes zeros. `tf32`: f32 is rounded to tf32 on its way. `common`: the dimensions of
+    the cluster along which all blocks make this copy: each brings its part of the rows, to all."""
 
     src: Value = operand()
     src_indices: tuple[Value, ...] = operands()
@@ -107,11 +110,13 @@ class TmaCopy(Op, name="tma_copy", stage="tile"):
     index: Value = operand()
     src_dims: Dims = attr()
     tf32: bool = attr(False)
+    common: tuple[int, ...] = attr(())
 
     def accesses(self) -> tuple[Access, ...]:
+        ctas = "cluster" if self.common else "own"
         return (
             Access("read", self.src, proxy="async", threads="one"),
-            Access("write", self.dst, self.index, proxy="async", channel=self.channel, threads="one"),
+            Access("write", self.dst, self.index, proxy="async", channel=self.channel, threads="one", ctas=ctas),
         )
 
 

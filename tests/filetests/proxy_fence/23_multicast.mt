@@ -22,12 +22,12 @@ thread kernel @multicast(%A: tensor<16x32xf32>, %O: tensor<1024xf32>) attrs {thr
   %zero = cmp %rank, 0 {predicate = "eq"}
   %first = and %zero, %lead
   mbarrier_expect %bar, %ring, predicate = %lead {bytes = 2048}
-  tma_load %s, %bar, [0, 0], %S, 0, %ring, tensor = %A, predicate = %first {multicast = 3, map = "A_map"}
+  tma_load %s, %bar, [0, 0], %S, 0, %ring, tensor = %A, predicate = %first, multicast = 3 {map = "A_map"}
   mbarrier_wait %bar, %ring, 0
   %x1 = load_mem %at, %S {space = "shared", dtype = f32, count = 4, width = 4, address_of = (0,), offsets = (0,)}
   cluster_barrier
   mbarrier_expect %bar, %ring, predicate = %lead {bytes = 2048}
-  tma_load %s, %bar, [0, 0], %S, 0, %ring, tensor = %A, predicate = %first {multicast = 3, map = "A_map"}
+  tma_load %s, %bar, [0, 0], %S, 0, %ring, tensor = %A, predicate = %first, multicast = 3 {map = "A_map"}
   mbarrier_wait %bar, %ring, 1
   %row = mul %rank, 2048
   %mine = add %byte, %row
@@ -58,14 +58,14 @@ thread kernel @multicast(%A: tensor<16x32xf32>, %O: tensor<1024xf32>) attrs {thr
   %zero = cmp %rank, 0 {predicate = "eq"} : bool
   %first = and %zero, %lead : bool
   mbarrier_expect %bar, %ring, predicate = %lead {bytes = 2048}
-  tma_load %s, %bar, [0, 0], %S, 0, %ring, tensor = %A, predicate = %first {map = "A_map", multicast = 3}
+  tma_load %s, %bar, [0, 0], %S, 0, %ring, tensor = %A, predicate = %first, multicast = 3 {map = "A_map"}
   mbarrier_wait %bar, %ring, 0
   %x1 = load_mem %at, %S {space = "shared", dtype = f32, count = 4, width = 4, address_of = (0,), offsets = (0,)} : regs<4xf32>
   proxy_fence {form = "release"}
   cluster_barrier
   mbarrier_expect %bar, %ring, predicate = %lead {bytes = 2048}
   proxy_fence {form = "acquire"}
-  tma_load %s, %bar, [0, 0], %S, 0, %ring, tensor = %A, predicate = %first {map = "A_map", multicast = 3}
+  tma_load %s, %bar, [0, 0], %S, 0, %ring, tensor = %A, predicate = %first, multicast = 3 {map = "A_map"}
   mbarrier_wait %bar, %ring, 1
   %row = mul %rank, 2048 : i32
   %mine = add %byte, %row : i32

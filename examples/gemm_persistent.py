@@ -1,7 +1,8 @@
 """C = A · Bᵀ in bf16 by blocks that stay: each multiplies every `blocks`-th tile.
 
 On sm_90a a tile's results are on their way to memory while the next one's operands arrive: the warp that copies runs
-ahead across tiles. `blocks` is best the number of multiprocessors.
+ahead across tiles. `blocks` is best the number of multiprocessors. The blocks of a `cluster` have tiles of neighbouring
+rows, and one copy of B's for all.
 """
 
 import ml_dtypes
@@ -24,10 +25,11 @@ def gemm_persistent(
     num_stages=3,
     threads=128,
     panel=8,
+    cluster=1,
 ):
     M, K = A.shape
     N = B.shape[0]
-    with T.Kernel(blocks, threads=threads) as block:
+    with T.Kernel(blocks, threads=threads, cluster=cluster) as block:
         A_shared = T.alloc_shared((block_M, block_K), A.dtype)
         B_shared = T.alloc_shared((block_N, block_K), B.dtype)
         C_local = T.alloc_fragment((block_M, block_N), T.float32)

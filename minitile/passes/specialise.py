@@ -69,6 +69,8 @@ def specialise(kernel: Kernel, context: PassContext) -> None:
 
 def _check(launch: control.Launch, rings: Rings, rules: Rules) -> None:
     """Raises Refused where the consumers' part could not be compiled."""
+    if any(sync.on == "cluster" for op in launch.body.walk() for sync in op.syncs()):
+        raise Refused("all threads of the cluster meet, also those that would only copy")
     gemms = [op for op in launch.body.walk() if isinstance(op, tile.Gemm)]
     if not any(v in rings.of for gemm in gemms for v in (gemm.a, gemm.b)):
         raise Refused("no gemm reads what the copies bring")
@@ -115,7 +117,9 @@ def _rebuild(launch: control.Launch, rings: Rings, together: Common) -> None:
             t = alloc.type_
             alloc.type_ = buffer.type = BufferType(t.space, t.shape, t.dtype, ring.clock.slots)
     channels = {
-        ring: b.emit(roles.Channel(ring.buffers, ring.clock.slots, launch.threads, common=_together(ring, together))).result
+        ring: b.emit(
+            roles.Channel(ring.buffers, ring.clock.slots, launch.threads, common=_together(ring, together))
+        ).result
         for ring in rings.rings
     }
     for channel in channels.values():

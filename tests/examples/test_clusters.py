@@ -1,0 +1,171 @@
+"""Clusters: blocks that bring each other's operands by multicast, against float64 and with each of their waits, fences
+and barriers taken away in turn. In the simulator under each schedule, or with MINITILE_GPU=1 on the GPU."""
+
+from __future__ import annotations
+
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+from deletions import nothing_misses
+from gemm_persistent import gemm_persistent
+from support import USE_GPU
+
+import minitile as mt
+import minitile.language as T
+
+from .test_roles import check, inputs, product
+
+
+@mt.kernel
+def clustered(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.float32),
+    cluster=(2, 1),
+    stages=3,
+    panel=0,
+):
+    """One block a tile; blocks side by side have A in common, blocks one above the other B."""
+    M, K = A.shape
+    N = B.shape[0]
+    wide, high = cluster
+    with T.Kernel(T.ceildiv(N, 64 * wide) * wide, T.ceildiv(M, 64 * high) * high, threads=128, cluster=cluster) as (
+        bx,
+        by,
+    ):
+        if panel:
+            T.use_swizzle(panel)
+        A_shared = T.alloc_shared((64, 64), A.dtype)
+        B_shared = T.alloc_shared((64, 64), B.dtype)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(K, 64), num_stages=stages):
+            T.copy(A[by * 64, k * 64], A_shared)
+            T.copy(B[bx * 64, k * 64], B_shared)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+        T.copy(C_local, C[by * 64, bx * 64])
+
+
+def copies(compiled: mt.CompiledKernel) -> tuple[int, int]:
+    """How many copies go to several blocks, and how many to their own."""
+    loads = re.findall(r"cp\.async\.bulk\.tensor\.\dd\.shared.*", compiled.asm["ptx"])
+    several = sum("multicast" in line for line in loads)
+    return several, len(loads) - several
+
+
+@pytest.mark.parametrize(
+    ("cluster", "size", "panel", "shared"),
+    [
+        ((2, 1), (128, 256, 320), 0, (1, 1)),
+        ((1, 2), (130, 72, 8), 0, (1, 1)),
+        ((2, 2), (72, 200, 136), 0, (2, 0)),
+        ((4, 1), (1, 1, 8), 2, (1, 1)),
+        ((2, 1), (200, 300, 264), 2, (1, 1)),
+        ((8, 1), (64, 520, 72), 0, (1, 1)),
+        ((1, 1), (64, 64, 64), 0, (0, 2)),
+    ],
+)
+def test_blocks_bring_each_others_operands(
+    cluster: tuple[int, int], size: tuple[int, int, int], panel: int, shared: tuple[int, int]
+) -> None:
+    a, b, c = inputs(*size)
+    compiled = check(clustered, (a, b, c), product(a, b), cluster=cluster, panel=panel)
+    assert compiled.launch_info.cluster == (*cluster, 1)
+    assert copies(compiled) == shared
+
+
+@pytest.mark.parametrize(
+    ("size", "cluster", "blocks"),
+    [((320, 192, 328), 2, 4), ((64, 64, 8), 2, 2), ((130, 64, 72), 4, 4), ((1, 17, 1000), 2, 6)],
+)
+def test_persistent_blocks_in_clusters(size: tuple[int, int, int], cluster: int, blocks: int) -> None:
+    """Also with an odd number of rows of tiles, and with more clusters than tiles."""
+    a, b, _ = inputs(*size)
+    c = np.empty(size[:2], ml_dtypes.bfloat16)
+    tiles = {"block_M": 64, "block_N": 64, "block_K": 64, "blocks": blocks}
+    compiled = check(gemm_persistent, (a, b, c), product(a, b), cluster=cluster, **tiles)
+    assert copies(compiled) == (1, 1)
+
+
+@mt.kernel
+def apart(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.float32),
+):
+    """The blocks of a cluster have B in common, but not how often they need it."""
+    M, K = A.shape
+    with T.Kernel(T.ceildiv(M, 128) * 2, threads=128, cluster=2) as block:
+        A_shared = T.alloc_shared((64, 64), A.dtype)
+        B_shared = T.alloc_shared((64, 64), B.dtype)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(K, 64) - block % 2, num_stages=2):
+            T.copy(A[block * 64, k * 64], A_shared)
+            T.copy(B[0, k * 64], B_shared)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+        T.copy(C_local, C[block * 64, 0])
+
+
+def test_blocks_that_go_other_ways_share_nothing() -> None:
+    a, b, c = inputs(128, 64, 256)
+    expected = product(a, b)
+    expected[64:] = product(a[64:, :192], b[:, :192])
+    assert copies(check(apart, (a, b, c), expected)) == (0, 2)
+
+
+@pytest.mark.skipif(USE_GPU, reason="looks for races, which the GPU does not report")
+def test_every_deletion_is_missed() -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, (n, 264)).astype(ml_dtypes.bfloat16) for n in (128, 64))
+    c = np.full((128, 64), np.nan, ml_dtypes.bfloat16)
+    tiles = {"block_M": 64, "block_N": 64, "block_K": 64, "blocks": 2, "cluster": 2, "num_stages": 2}
+    found, count = nothing_misses(gemm_persistent.compile(a, b, c, target="sm_90a", **tiles), [a, b, c])
+    assert count > 12
+    assert found == []
+
+
+def test_other_targets_have_no_clusters() -> None:
+    a, b, c = inputs(100, 130, 72)
+    compiled = clustered.compile(a, b, c, target="sm_80")
+    assert compiled.launch_info.cluster == (1, 1, 1)
+    compiled.simulate(a, b, c)
+    np.testing.assert_allclose(c, product(a, b), rtol=1e-2, atol=1e-2)
+
+
+@mt.kernel
+def ranks(A: T.Tensor((8, 2), T.int32)):
+    with T.Kernel(4, 2, threads=32, cluster=(2, 2)) as (x, y):
+        T.cluster_sync()
+        if T.get_thread_binding() == 0:
+            A[y * 4 + x, 0] = T.block_rank_in_cluster()
+            A[y * 4 + x, 1] = 1
+
+
+def test_ranks() -> None:
+    a = np.zeros((8, 2), np.int32)
+    ranks.compile(a, target="sm_90a").simulate(a)
+    assert a[:, 0].tolist() == [0, 1, 0, 1, 2, 3, 2, 3]
+    with pytest.raises(mt.MinitileError, match="sm_80 has no clusters"):
+        ranks.compile(a, target="sm_80")
+
+
+@mt.kernel
+def of_blocks(A: T.Tensor(("N",), T.float32), cluster=2, blocks=0):
+    N = A.shape[0]
+    with T.Kernel(blocks or N, threads=32, cluster=cluster) as x:
+        A[x] = 1.0
+
+
+@pytest.mark.parametrize(("cluster", "blocks"), [(3, 4), (0, 4), (16, 32), ((2, 2), 4)])
+def test_what_is_no_cluster(cluster: object, blocks: int) -> None:
+    with pytest.raises(mt.MinitileError, match="cluster"):
+        of_blocks.compile(np.zeros(4, np.float32), target="sm_90a", cluster=cluster, blocks=blocks)
+
+
+def test_a_grid_that_clusters_do_not_divide() -> None:
+    compiled = of_blocks.compile(np.zeros(5, np.float32), target="sm_90a")
+    with pytest.raises(mt.MinitileError, match="cluster"):
+        compiled.simulate(np.zeros(5, np.float32))

@@ -95,7 +95,8 @@ def _empty(low: Lowering, op: roles._SlotOp) -> Value:
 def acquire(low: Lowering, op: roles.Acquire) -> None:
     """Where several blocks write to the slot, their producers tell each other that it is free; each waits for all. (The
     consumers could tell them all themselves; but what a thread says to another block it says behind a fence of the
-    whole GPU's memory, and consumers have better things to wait for.)"""
+    whole GPU's memory, and consumers have better things to wait for.) So no block leaves before the last arrival at its
+    barriers, nor before the last copy to its memory, for which its consumers wait: they need not meet at the end."""
     b, ring = low.b, low.get(op.channel)
     phase = low.get(op.phase)
     b.emit(hopper.MbarrierWait(_empty(low, op), ring, b.xor(phase, 1)))
@@ -189,8 +190,6 @@ def specialised(low: Lowering, op: roles.Specialised) -> None:
         b.emit(control.Yield(()))
     teams = ((0, None), (CONSUMERS, low.threads))
     b.emit(roles.ByRole(b.compare("ge", warp, first), then=producer, orelse=consumer, teams=teams))
-    if _in_common(low):  # nobody leaves while others may still write to its memory or arrive at its barriers
-        b.emit(hopper.ClusterBarrier())
     low.kernel.attrs["min_ctas"] = 1  # without it the assembler ignores setmaxnreg (C7508)
 
 

@@ -108,9 +108,14 @@ def acquire(low: Lowering, op: roles.Acquire) -> None:
         b.emit(hopper.MbarrierWait(ready, ring, phase, cluster=True))
 
 
+def _cluster(low: Lowering) -> tuple[int, int, int]:
+    cluster: tuple[int, int, int] = low.kernel.attrs.get("cluster", (1, 1, 1))
+    return cluster
+
+
 def _ranks(low: Lowering, common: tuple[int, ...]) -> list[Value]:
     """The ranks in the cluster of the blocks that are where this one is in all dimensions but `common`."""
-    sizes: tuple[int, ...] = low.kernel.attrs["cluster"]
+    sizes = _cluster(low)
     strides = (1, sizes[0], sizes[0] * sizes[1])
     b = low.b
     fixed = b.constant(0)
@@ -131,13 +136,13 @@ def _share(low: Lowering, common: tuple[int, ...]) -> tuple[Value, Value]:
     for rank in ctas:
         mask = b.add(mask, b.value(arith.Shl(b.constant(1), rank)))
     for d in common:
-        share = b.add(b.mul(share, low.kernel.attrs["cluster"][d]), _place(low, d))
+        share = b.add(b.mul(share, _cluster(low)[d]), _place(low, d))
     return share, mask
 
 
 def _place(low: Lowering, dim: int) -> Value:
     """Where in its cluster the block is, along a dimension."""
-    size: int = low.kernel.attrs["cluster"][dim]
+    size = _cluster(low)[dim]
     place: Value = low.in_entry(("place", dim), lambda b: b.floormod(low.special(f"ctaid.{'xyz'[dim]}"), size))
     return place
 

@@ -99,7 +99,8 @@ def acquire(low: Lowering, op: roles.Acquire) -> None:
     barriers, nor before the last copy to its memory, for which its consumers wait: they need not meet at the end."""
     b, ring = low.b, low.get(op.channel)
     phase = low.get(op.phase)
-    b.emit(hopper.MbarrierWait(_empty(low, op), ring, b.xor(phase, 1)))
+    other = b.xor(phase, 1)
+    b.emit(hopper.MbarrierWait(_empty(low, op), ring, other))
     ctas = _ranks(low, low.once["common", ring])
     if len(ctas) > 1:
         ready = _word(low, ring, op.index, 2 * low.once["slots", ring])

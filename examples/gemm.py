@@ -1,7 +1,8 @@
 """C = op(A) · op(B), op the identity or the transpose, in bf16, f16, tf32, int8 and (from sm_89 on) fp8.
 
 The kernel is the plain one: copy, copy, multiply. Pipelining, swizzled shared memory, ldmatrix and mma follow from it.
-`panel` is the height in tiles of the panels in which blocks are visited, 0 for row by row.
+`panel` is the height in tiles of the panels in which blocks are visited, 0 for row by row; `persistent` how many blocks
+stay and take one tile after the other, 0 for one each.
 """
 
 from functools import lru_cache
@@ -42,10 +43,11 @@ def make_gemm(dtype, accumulate, result, transpose_A=False, transpose_B=False):
         num_stages=3,
         threads=128,
         panel=0,
+        persistent=0,
     ):
         M, N = C.shape
         K = A.shape[0] if transpose_A else A.shape[1]
-        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads, persistent=persistent) as (bx, by):
             if panel:
                 T.use_swizzle(panel)
             A_shared = T.alloc_shared((block_K, block_M) if transpose_A else (block_M, block_K), dtype)

@@ -25,6 +25,7 @@ from minitile.language.by_hand import RoleScope
 from minitile.language.expressions import Poison
 from minitile.language.fences import HintScope
 from minitile.language.loops import KernelScope, Loop, ParallelLoop
+from minitile.language.persistent import stay
 from minitile.language.raster import rasterise
 from minitile.language.scalars import (
     Expr,
@@ -424,6 +425,8 @@ class Interpreter(Branches):
         self.at(item.context_expr)
         if "rasterise" in trace.attrs:
             rasterise(trace.b, launch, *trace.attrs.pop("rasterise"))
+        if scope.persistent:
+            stay(trace.b, launch, scope.persistent)
         trace.b.emit(launch)
         self.locals.update({SKIP: False, RETURNED: False, VALUE: UNSET})
         for name in assigned_names([node]):

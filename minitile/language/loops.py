@@ -73,12 +73,14 @@ class ParallelLoop(Iterable):
 
 @dataclass(frozen=True)
 class KernelScope:
-    """`T.Kernel(…)`: the grid (three scalars), the number of computing threads, the blocks of a cluster in x, y, z."""
+    """`T.Kernel(…)`: the grid (three scalars), the number of computing threads, the blocks of a cluster in x, y, z; how
+    many blocks stay and go over the grid (0: each block has one tile)."""
 
     grid: tuple[Any, ...]
     rank: int
     threads: int
     cluster: tuple[int, int, int] = (1, 1, 1)
+    persistent: int = 0
 
     def __enter__(self) -> NoReturn:
         raise LanguageError("T.Kernel has a meaning only in a `with` statement of a function marked @mt.kernel")
@@ -258,10 +260,13 @@ def Kernel(
     *grid: Any,
     threads: int | tuple[int, ...] | list[int] | None = None,
     cluster: int | tuple[int, ...] | list[int] = 1,
+    persistent: int = 0,
 ) -> KernelScope:
     """`with T.Kernel(gx, gy, gz, threads=128) as (bx, by, bz):` launches gx·gy·gz blocks. `threads` counts the threads
     that compute: a multiple of 32, up to 1024. `cluster`: so many neighbouring blocks, in x or in each dimension, run
-    at the same time and share what they copy (sm_90a; elsewhere without effect); it divides the grid."""
+    at the same time and share what they copy (sm_90a; elsewhere without effect); it divides the grid. `persistent`: at
+    most so many blocks are launched (say, as many as the GPU has multiprocessors), and each does the work of one block
+    of the grid after the other; T.Persistent says so by hand, and in which order."""
     if not 1 <= len(grid) <= 3:
         raise current().error(f"T.Kernel takes 1 to 3 grid dimensions, not {len(grid)}")
     for g in grid:
@@ -276,7 +281,14 @@ def Kernel(
             f"threads={count}: a block has a multiple of 32 threads, from 32 to 1024",
             f"use threads={min(1024, max(32, (count + 31) // 32 * 32))}",
         )
-    return KernelScope((*grid, *(1,) * (3 - len(grid))), len(grid), count, _cluster(cluster, grid))
+    stays = constant_int(persistent, "persistent")
+    sizes = _cluster(cluster, grid)
+    if stays < 0 or (stays and sizes != (1, 1, 1)):
+        raise current().error(
+            f"persistent={stays} with cluster={cluster}: a number of blocks, 0 for one each tile",
+            "in clusters, use T.Persistent",
+        )
+    return KernelScope((*grid, *(1,) * (3 - len(grid))), len(grid), count, sizes, stays)
 
 
 def _cluster(sizes: int | tuple[int, ...] | list[int], grid: tuple[Any, ...]) -> tuple[int, int, int]:

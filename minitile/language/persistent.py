@@ -1,0 +1,54 @@
+"""T.Kernel(…, persistent=blocks): blocks that stay, and take one tile of the grid after the other.
+
+    launch %gx, %gy, %gz (%bx, %by, %bz) {        launch min(%gx·%gy·%gz, blocks), 1, 1 (%block, …) {
+      %As = alloc …                                 %As = alloc …
+      body                                     →    for %t = %block to %gx·%gy·%gz step blocks {
+    }                                                 body with %bx = %t mod %gx, %by = %t div %gx mod %gy, …
+                                                    } }
+
+Shared memory is the block's own in every turn; nothing that a tile has left there counts for the next one.
+"""
+
+from __future__ import annotations
+
+from minitile.ir.builder import Builder
+from minitile.ir.core import Block, Op, Value
+from minitile.ir.ops import control, tile
+from minitile.ir.types import I32
+
+
+def stay(b: Builder, launch: control.Launch, blocks: int) -> None:
+    """Changes the launch in place; `b` stands where the launch will be."""
+    x, y, z = launch.grid
+    total = b.mul(b.mul(x, y), z)
+    steps, one = b.constant(blocks), b.constant(1)
+    launch.grid = b.min(total, steps), one, one
+    old, end = launch.body.ops[:-1], launch.body.ops[-1]
+    names = [arg.name for arg in launch.body.args]
+    turn = Block(launch.body.args)
+    number = Value(I32, turn, 0, "tile")
+    bx, by, bz = launch.body.args
+    launch.body.args = ()
+    for name in ("block", "", ""):
+        launch.body.add_arg(I32, name)
+    turn.args = (number,)
+    with b.inside(turn):
+        across = b.floordiv(number, x)
+        places = b.floormod(number, x), b.floormod(across, y), b.floordiv(across, y)
+    for place, name in zip(places, names, strict=True):
+        place.name = place.name or name
+    shared = [op for op in old if _is_shared(op)]
+    turn.ops += [op for op in old if not _is_shared(op)]
+    new = dict(zip((bx, by, bz), places, strict=True))
+    for op in turn.walk():
+        op.replace_operands(lambda v: new.get(v, v))
+    launch.body.ops = shared
+    with b.inside(launch.body):
+        with b.inside(turn):
+            b.emit(control.Yield(()))
+        b.emit(control.For(launch.body.args[0], total, steps, (), body=turn))
+    launch.body.ops.append(end)
+
+
+def _is_shared(op: Op) -> bool:
+    return isinstance(op, tile.Alloc) and op.type_.space == "shared"

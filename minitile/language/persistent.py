@@ -28,9 +28,7 @@ def stay(b: Builder, launch: control.Launch, blocks: int) -> None:
     turn = Block(launch.body.args)
     number = Value(I32, turn, 0, "tile")
     bx, by, bz = launch.body.args
-    launch.body.args = ()
-    for name in ("block", "", ""):
-        launch.body.add_arg(I32, name)
+    launch.body.args = tuple(Value(I32, launch.body, n, name) for n, name in enumerate(("block", "", "")))
     turn.args = (number,)
     with b.inside(turn):
         across = b.floordiv(number, x)

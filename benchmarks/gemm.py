@@ -20,7 +20,9 @@ import report
 import timing
 from compilers import add_options, fresh_caches, run
 from gemm_peers import CONTENDERS, NT_ONLY, Gemm, parse_shape, random_operands, verifier
+from gemm_thin import THIN_CONTENDERS
 
+ALL = {**CONTENDERS, **THIN_CONTENDERS}
 SHAPES = (
     (8192, 8192, 8192),
     (4096, 4096, 4096),
@@ -49,7 +51,7 @@ def parse(words: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="GEMM side by side; TFLOP/s and ratios.")
     parser.add_argument("--cases", nargs="+", type=parse_shape, default=list(SHAPES), metavar="M[xNxK]")
     parser.add_argument("--forms", nargs="+", choices=("NT", "NN"), default=["NT", "NN"])
-    add_options(parser, list(CONTENDERS))
+    add_options(parser, list(ALL))
     return parser.parse_args(words)
 
 
@@ -61,7 +63,9 @@ def measure(problem: Gemm, problems: list[Gemm], args: argparse.Namespace, texts
         return lambda: make(problem, operands, problems)
 
     contenders = {
-        name: entries(CONTENDERS[name]) for name in args.contenders if problem.transposed or name not in NT_ONLY
+        name: entries(ALL[name])
+        for name in args.contenders
+        if problem.transposed or name not in (*NT_ONLY, *THIN_CONTENDERS)
     }
     if texts:
         a, b, c = operands.a, operands.b, operands.c

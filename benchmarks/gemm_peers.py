@@ -2,6 +2,7 @@
 
 - minitile: examples/gemm.py, the plain kernel, for the GPU's own target.
 - persistent: examples/gemm_persistent.py, the same with blocks that stay, one for each multiprocessor.
+- swapped, split_k, stream_k: gemm_thin.py.
 - cuBLAS: torch.mm.
 - Triton: tiles loaded and stored through tensor descriptors (TMA); one tile a block, or persistent blocks as in its
   tutorial, in groups of 8 tile rows. Not with warp_specialize: Triton 3.6 compiles that for Hopper with 64 × 64 tiles
@@ -81,6 +82,7 @@ TILELANG = (
 )
 PERSISTENT = (Tiles(128, 192, 64, 5, 256, 8), Tiles(128, 256, 64, 4, 256, 16), Tiles(128, 128, 64, 6, 256, 8))
 THIN = (Tiles(64, 64, 128, 4, 128), Tiles(64, 128, 64, 4, 128), Tiles(128, 128, 64, 4, 256))  # few rows: for both
+OUR_THIN = (*THIN, Tiles(128, 64, 64, 8, 256), Tiles(128, 64, 128, 4, 256), Tiles(64, 64, 64, 8, 128))
 # Tile, stages, warps, whether blocks are persistent.
 TRITON = (
     (128, 256, 64, 3, 8, False),
@@ -138,7 +140,7 @@ _compiled: dict[Any, Ours] = {}
 
 
 def minitile(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Iterator[Entry]:
-    return ours("minitile", our_kernel(problem.transposed), THIN if thin(problem) else OURS, problem, operands)
+    return ours("minitile", our_kernel(problem.transposed), OUR_THIN if thin(problem) else OURS, problem, operands)
 
 
 def persistent(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Iterator[Entry]:
@@ -150,9 +152,15 @@ def persistent(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> I
 
 
 def ours(
-    name: str, kernel: Any, candidates: Sequence[Tiles], problem: Gemm, operands: Operands, **constants: Any
+    name: str,
+    kernel: Any,
+    candidates: Sequence[Tiles],
+    problem: Gemm,
+    operands: Operands,
+    rasters: bool = True,
+    **constants: Any,
 ) -> Iterator[Entry]:
-    """One compiled kernel serves all sizes; it is specialised on what divides them."""
+    """One compiled kernel serves all sizes; it is specialised on what divides them. rasters: it takes a panel."""
     a, b, c = operands.a, operands.b, operands.c
     divisors = tuple(math.gcd(n, 128) for n in (problem.m, problem.n, problem.k))
 
@@ -167,7 +175,7 @@ def ours(
                 block_K=tiles.k,
                 num_stages=tiles.stages,
                 threads=tiles.threads,
-                panel=tiles.panel,
+                **({"panel": tiles.panel} if rasters else {}),
                 **constants,
             )
         done = _compiled[key]

@@ -6,7 +6,7 @@ Fragment to shared. stmatrix where the fragments are those of an mma and rows ar
 Shared to tensor. A whole shared matrix is one box a panel, stored, or combined with what is there, by one thread.
 
 Fragment to tensor. The accumulators of consumers are staged, a panel (`columns` wide, 64 rows of each warpgroup) at a
-time, through a ring of one or two versions of a shared buffer:
+time, through a ring of one or two versions of a shared buffer. A tile whose rows are the tensor's columns turns there:
 
     store %C[%m, %n], %acc
     →
@@ -57,6 +57,7 @@ from minitile.passes.lower_memory import (
 CHUNK = 16  # bytes: TMA's grain in global memory
 GROUP = 128  # threads of a warpgroup, which stages and stores by itself
 ROWS = 64  # of a warpgroup, staged at a time: those of one wgmma
+PATTERN = 8  # rows of a swizzle
 SM_SHARED = 228 * 1024  # bytes of shared memory on an SM, of which each block takes BLOCK_SHARED more than it asks for
 BLOCK_SHARED = 1024  # CUDA C++ Programming Guide, "Shared Memory" of compute capability 9.0
 REGISTERS = 65536  # of an SM
@@ -320,11 +321,11 @@ def stage(low: Lowering, op: tile.Store | tile.AtomicRmw, kind: str | None) -> b
     """A fragment of the consumers to a tensor, through shared memory. False where that cannot be, or is of no use."""
     if low.meeting[1] is None or not isinstance(op.mem.type, TensorType) or not isinstance(op.value.type, TileType):
         return False
-    layout, element = layout_of(op.value), op.mem.dtype.bytes
-    if layout.rank != 2 or (kind is None and layout.vector_width(1) * element >= CHUNK):
+    layout, dims = as_stored(layout_of(op.value), op.dims)
+    if layout.rank != 2 or (kind is None and layout.vector_width(1) * op.mem.dtype.bytes >= CHUNK):
         return False
     try:
-        starts = check_tensor(low, op.mem, op.indices, op.dims)
+        starts = check_tensor(low, op.mem, op.indices, dims)
         check_kind(kind, op.mem)
         if op.mask is not None:
             raise Refused("it has a mask")
@@ -336,23 +337,34 @@ def stage(low: Lowering, op: tile.Store | tile.AtomicRmw, kind: str | None) -> b
         note(low, op, op.mem, reason)
         return False
     buffer = staging(low, parts.shared, op, versions)
-    emit_parts(low, parts, _Target(op.mem, starts, op.dims, op.value.shape, kind), buffer, versions, low.get(op.value))
+    emit_parts(low, parts, _Target(op.mem, starts, dims, layout.shape, kind), buffer, versions, low.get(op.value))
     return True
 
 
+def as_stored(layout: Layout, dims: tile.Dims) -> tuple[Layout, tile.Dims]:
+    """The layout with its dimensions in the tensor's order, and which of them run along the tensor's: a tile that is
+    stored with its dimensions exchanged turns on its way to the staging buffer (stmatrix.trans)."""
+    order = tuple(d for d in dims if d is not None)
+    return in_memory(layout, order), tuple(None if d is None else order.index(d) for d in dims)
+
+
 def cut(layout: Layout, bits: int) -> _Parts:
-    """One panel of one block of rows of each warpgroup at a time. Raises Refused."""
+    """One panel of one block of rows of each warpgroup at a time; as many panels as its threads share where each thread
+    has elements of one column only (a tile that turns). Raises Refused."""
     split = warp_groups(layout, GROUP // 32)
     if split is None:
         raise Refused("the warpgroups have no blocks of their own")
     mine, groups = split
-    rows = min(ROWS, mine.shape[0])
-    columns, _, _ = panels_of(swizzled((rows, mine.shape[1]), bits))
-    check_columns(columns, bits // 8)
-    found = block(mine, (rows, columns))
+    rows = max(n for n in range(1, min(ROWS, mine.shape[0]) + 1) if mine.shape[0] % n == 0)
+    if groups and rows % PATTERN:
+        raise Refused(f"{rows} rows of a warpgroup are no whole patterns of {PATTERN} in shared memory")
+    panel, panels, _ = panels_of(swizzled((rows, mine.shape[1]), bits))
+    check_columns(panel, bits // 8)
+    wide = (n * panel for n in range(1, panels + 1) if panels % n == 0)
+    found = next(((n, cut) for n in wide if (cut := block(mine, (rows, n))) is not None), None)
     if found is None:
-        raise Refused(f"its fragments are not made of blocks of {rows}x{columns}")
-    part, parts = found
+        raise Refused(f"its fragments are not made of blocks of {rows}x{panel}")
+    columns, (part, parts) = found
     count = layout.threads // GROUP
     shared = swizzled((count * rows, columns), bits)
     whole = Layout(shared.shape, part.reg, part.lane, (*part.warp, Digit(count, 0, rows)))
@@ -408,6 +420,7 @@ def emit_parts(low: Lowering, parts: _Parts, target: _Target, buffer: Value, ver
     b, shared = low.b, parts.shared
     leader = low.in_entry("leader", lambda b: b.compare("eq", b.floormod(low.tid, GROUP), 0))
     plan = stmatrix_plan(parts.layout, shared, 4, (0, 0))
+    columns, _, panel_bytes = panels_of(shared)
     offset: Value | int = 0
     block_at: list[Value | int] = [0, 0]
     if parts.groups:
@@ -427,11 +440,19 @@ def emit_parts(low: Lowering, parts: _Parts, target: _Target, buffer: Value, ver
         else:
             emit_vectors(low, parts.layout, buffer, slot, part)
         place = [b.add(x, y) if isinstance(x, Value) else y for x, y in zip(block_at, at, strict=True)]
-        box = emit_box(low, target, parts.shape, place, buffer, slot, offset, leader)
-        tokens.append(b.emit(tile.Join((box,))).result)
+        boxes = []
+        for panel in range(parts.shape[1] // columns):
+            there = place[0], _moved(low, place[1], panel * columns)
+            source = _moved(low, offset, panel * panel_bytes)
+            boxes.append(emit_box(low, target, (parts.shape[0], columns), there, buffer, slot, source, leader))
+        tokens.append(b.emit(tile.Join(tuple(boxes))).result)
         b.emit(tile.Wait(tokens[-1], reads=True))
     for token in reversed(tokens):
         b.emit(tile.Wait(token))
+
+
+def _moved(low: Lowering, place: Value | int, by: int) -> Value | int:
+    return place + by if isinstance(place, int) else low.b.add(place, by) if by else place
 
 
 def emit_vectors(low: Lowering, layout: Layout, buffer: Value, slot: Value | None, value: Value) -> None:

@@ -10,12 +10,13 @@
 
 In the thread stage division by constants becomes what the hardware has: shifts and masks for powers of two, `truncdiv`
 and `truncmod` where the dividend cannot be negative. One forward walk, in which each branch of an `if` knows the
-condition, then one backward walk that removes what has become dead.
+condition, then one backward walk that removes what has become dead. The condition of an `assume` stays as it is: it is
+known to be true by itself, and passes that follow are to know it as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from minitile.ir.builder import INTEGER, constant_of, fold, wrap
@@ -41,8 +42,11 @@ class _Simplify(Rewriter):
         super().__init__()
         self.facts = Facts(kernel)
         self.thread_stage = kernel.stage == "thread"
+        self.promised = {v for op in kernel.walk() if isinstance(op, arith.Assume) for v in _parts(op.condition)}
 
     def visit(self, op: Op) -> Result:
+        if not self.promised.isdisjoint(op.results):
+            return None
         if op.pure:
             folded = fold(op)
             if isinstance(folded, Value):
@@ -252,6 +256,14 @@ class _Simplify(Rewriter):
                 return tuple([self.get(v) for v in op.operands])
             self.op(op)
         return ()
+
+
+def _parts(condition: Value) -> Iterator[Value]:
+    """A condition and, where it is made of others, those."""
+    yield condition
+    op = condition.op
+    for part in op.operands if isinstance(op, (arith.And, arith.Or, arith.Not)) else ():
+        yield from _parts(part)
 
 
 def _integer(v: Value) -> int | None:

@@ -89,7 +89,7 @@ class RaceModel:
         self.rows: dict[object, Row] = {}
         self.flags: dict[tuple[str, int], Row] = {}
         self.fenced: dict[int, Row] = {}
-        self.heard: dict[int, list[Row]] = {}
+        self.heard: dict[int, dict[int, Row]] = {}  # per thread, by the CTA that released
 
     def start_batch(self, machine: Machine, shared: SharedSpace) -> None:
         """New CTAs: fresh shared memory, fresh knowledge; global memory remembers."""
@@ -121,9 +121,11 @@ class RaceModel:
         if self.heard:
             for cta in ctas.tolist():
                 threads = range(cta * padded, (cta + 1) * padded)
-                rows = [row for thread in threads for row in self.heard.get(thread, ())]
+                rows: dict[int, Row] = {}
+                for row in {id(row): row for t in threads for row in self.heard.get(t, {}).values()}.values():
+                    _hear(rows, row)
                 if rows:
-                    self.heard.update({thread: list(rows) for thread in threads})
+                    self.heard.update({thread: dict(rows) for thread in threads})
 
     def warp_barrier(self, threads: Array, masks: Array) -> None:
         """bar.warp.sync."""
@@ -155,7 +157,7 @@ class RaceModel:
         if not self.heard:
             return
         for thread in threads:
-            for row in self.heard.pop(int(thread), ()):
+            for row in self.heard.pop(int(thread), {}).values():
                 self.clocks.acquire(np.array([thread]), row)
 
     def release(self, threads: Array) -> None:
@@ -182,7 +184,7 @@ class RaceModel:
         for thread, place in zip(threads.tolist(), where.tolist(), strict=True):
             row = self.flags.get((space, place))
             if row is not None:
-                self.heard.setdefault(thread, []).append(row.copy())
+                _hear(self.heard.setdefault(thread, {}), row.copy())
 
     # -- accesses -----------------------------------------------------------------------------------------------------
 
@@ -237,6 +239,16 @@ class RaceModel:
     def async_done(self, space: str, threads: Array, where: Array, size: int) -> None:
         """The issuing threads have waited: their pending writes count as made by them now."""
         self.shared.done(*_spread(threads, where, size, self.shared.granule))
+
+
+def _hear(heard: dict[int, Row], row: Row) -> None:
+    """Add a row to those by CTA. Rows in there are shared between threads, and never change."""
+    known = heard.get(row.cta)
+    if known is None:
+        heard[row.cta] = row
+    else:
+        heard[row.cta] = known.copy()
+        heard[row.cta].merge(row)
 
 
 def _spread(threads: Array, where: Array, size: int, granule: int) -> tuple[Array, Array]:

@@ -42,7 +42,7 @@ def driver(monkeypatch):
     yield fake
     for cached in (cuda.device_info, cuda._primary_context):
         cached.cache_clear()
-    for name in ("attention_peers", "compilers", "contest", "gemm_peers", "handwritten", "timing"):
+    for name in ("attention_peers", "compilers", "contest", "gemm_peers", "gemm_thin", "handwritten", "timing"):
         sys.modules.pop(name, None)
 
 
@@ -55,9 +55,9 @@ def test_gemm(driver, m, transposed):
     b = OnGPU(1024, 256) if transposed else OnGPU(256, 1024)
     operands = gemm_peers.Operands(OnGPU(m, 256), b, OnGPU(m, 1024))
     entries = list(gemm_peers.minitile(problem, operands, [problem]))
-    assert [entry.failure for entry in entries] == [""] * 3
+    assert {entry.failure for entry in entries} == {""}
     assert "wgmma" in driver.loads[0][1].decode()
-    for entry, tiles in zip(entries, gemm_peers.THIN if m == 64 else gemm_peers.OURS, strict=True):
+    for entry, tiles in zip(entries, gemm_peers.OUR_THIN if m == 64 else gemm_peers.OURS, strict=True):
         assert entry.launch() is operands.c
         assert driver.launches[-1].shared >= 2 * tiles.k * (tiles.m + tiles.n)
         assert entry.facts["registers"] == 40  # as the driver says
@@ -65,6 +65,46 @@ def test_gemm(driver, m, transposed):
     loads = len(driver.loads)
     list(gemm_peers.minitile(problem, operands, [problem]))
     assert len(driver.loads) == loads
+
+
+class OfTorch:
+    """The little of torch that makes a workspace."""
+
+    float32, int32 = "f32", "i32"
+
+    class cuda:
+        get_device_properties = staticmethod(lambda device: SimpleNamespace(multi_processor_count=132))
+
+    @staticmethod
+    def empty(shape, device, dtype):
+        found = OnGPU(*(shape if isinstance(shape, tuple) else (shape,)))
+        found.dtype = dtype
+        return found
+
+    zeros = empty
+
+
+@pytest.mark.parametrize("shape", [(128, 8192, 8192), (64, 7168, 18432)])
+def test_gemm_of_few_rows(driver, monkeypatch, shape):
+    """All entries are made for the H200's shared memory and registers, and fill its multiprocessors."""
+    import gemm_peers
+    import gemm_thin
+
+    place = Place("cuda", 0, lambda: 0)
+    read = lambda array: (1 << 20, array.shape, getattr(array, "dtype", "bf16"), place, True)  # noqa: E731
+    monkeypatch.setitem(readers, OnGPU, read)
+    monkeypatch.setitem(sys.modules, "torch", OfTorch)
+    m, n, k = shape
+    problem = gemm_peers.Gemm(m, n, k)
+    operands = gemm_peers.Operands(OnGPU(m, k), OnGPU(n, k), OnGPU(m, n))
+    for name, make in gemm_thin.THIN_CONTENDERS.items():
+        for entry in make(problem, operands, [problem]):
+            assert entry.failure == "", entry
+            assert entry.launch() is operands.c
+            launched = driver.launches[-1]
+            assert launched.grid[0] * launched.grid[1] >= 112
+            if name == "stream_k":
+                assert launched.grid[0] == 132
 
 
 @pytest.mark.parametrize("causal", [True, False])

@@ -97,6 +97,69 @@ def test_tiles(tiles, parts):
     assert count(kernel, "st.global") == 0
 
 
+@mt.kernel
+def turned(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("batch", "N", "M"), None),
+    block_M=128,
+    block_N=64,
+    threads=256,
+    add=False,
+):
+    """(A · Bᵀ)ᵀ, from accumulators whose rows are columns of C."""
+    M, K = A.shape
+    with T.Kernel(T.ceildiv(B.shape[0], block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+        A_shared = T.alloc_shared((block_M, 64), A.dtype)
+        B_shared = T.alloc_shared((block_N, 64), B.dtype)
+        C_local = T.alloc_fragment((block_M, block_N), T.float32)
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(K, 64), num_stages=2):
+            T.copy(A[by * block_M, k * 64], A_shared)
+            T.copy(B[bx * block_N, k * 64], B_shared)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+        for i, j in T.Parallel(block_M, block_N):
+            if add:
+                T.atomic_add(C[1, bx * block_N + j, by * block_M + i], C_local[i, j])
+            else:
+                C[1, bx * block_N + j, by * block_M + i] = C_local[i, j]
+
+
+@pytest.mark.parametrize("result", RESULTS)
+@pytest.mark.parametrize(
+    ("tiles", "parts"),
+    [
+        ({}, 1),
+        ({"block_M": 64, "threads": 128}, 1),
+        ({"block_M": 64, "block_N": 8, "threads": 128}, 1),  # 8 rows of C
+        ({"block_M": 64, "block_N": 128}, 1),  # the warpgroups share rows of C
+        ({"block_M": 256, "block_N": 96}, 4),  # 128 columns and 96 rows each
+    ],
+)
+def test_turned(tiles, parts, result):
+    """16-bit elements turn on their way to shared memory, by stmatrix; no element is stored by itself."""
+    _, element, bound = RESULTS[result]
+    a, b, exact = matrices(136, 100, 72)
+    c = poisoned((2, 100, 136), element)
+    kernel = launch(turned, (a, b, c), **tiles)
+    assert close(c[1], exact.T, bound)
+    assert np.isnan(c[0].astype(np.float32)).all()
+    assert count(kernel, "st.global") == 0
+    assert count(kernel, "bulk.tensor.3d.global.shared::cta") == parts * (2 if result == "f32" else 1)
+    assert (count(kernel, "x4.trans.shared") + count(kernel, "x2.trans.shared") > 0) == (result != "f32")
+
+
+def test_turned_sums():
+    """What adds by TMA turns as well."""
+    a, b, exact = matrices(136, 100, 72)
+    c = np.ones((2, 100, 136), np.float32)
+    kernel = launch(turned, (a, b, c), add=True)
+    assert close(c[1] - 1, exact.T, 1e-6)
+    assert (c[0] == 1).all()
+    assert count(kernel, "red.global") == 0
+    assert count(kernel, "cp.reduce.async.bulk.tensor") > 0
+
+
 def test_rows_that_tma_cannot_take():
     """M×N row-major with N odd: ordinary stores, and a note that says why."""
     kernel = gemm.make_gemm(T.bfloat16, T.float32, T.float32, False, True)

@@ -215,6 +215,7 @@ def in_flight(
                 T.tma_copy(
                     B[ko * block_K, bx * block_N], B_shared[ko % num_stages, :, :], barrier=full[ko % num_stages]
                 )
+                T.sync_threads()  # a warp that waits here no more could miss a whole round of `free`
                 if T.shuffle_elect(128):
                     T.barrier_arrive(full[ko % num_stages])
         with T.ws(1, 2):

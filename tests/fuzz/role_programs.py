@@ -102,8 +102,8 @@ def write(seed: int) -> Program:
             put(at + 2, f"{name}_shared[slot, i, j] = {name}[{first} + i, {second} + j]")
         else:
             put(at + 1, f"T.tma_copy({name}[{where}], {name}_shared[slot, :, :], barrier=full[slot])")
-    if crowd == 1:
-        put(at + 1, "if T.shuffle_elect(128):")
+    if crowd == 1:  # for all: a warp that has not come so far could miss a whole round of `free`
+        put(at + 1, "T.sync_threads()", "if T.shuffle_elect(128):")
         put(at + 2, "T.barrier_arrive(full[slot])")
     else:
         put(at + 1, "T.barrier_arrive(full[slot])")

@@ -64,8 +64,6 @@ def _atom(ins: Instruction, linker: Linker) -> Handler:
 
 @instruction("red", results=0)
 def _red(ins: Instruction, linker: Linker) -> Handler:
-    if ins.mods[0] == "async":
-        raise error(ins, f"unsupported instruction {ins.opcode}")
     return _atomic(ins, linker, 0)
 
 

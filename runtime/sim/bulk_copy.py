@@ -28,7 +28,7 @@ Combine = Callable[[Array, Array], Array]
 
 @dataclass(slots=True, eq=False)
 class Load:
-    """Bytes on their way to shared memory: rows of 16 at arena offsets `where`; `size` counts on `barrier`.
+    """Bytes on their way to shared memory: pieces of `width` at arena offsets `where`; `size` counts on `barrier`.
 
     A load without bytes is an arrival that waits for something (`action`), as cp.async.mbarrier.arrive does.
     """
@@ -44,6 +44,7 @@ class Load:
     combine: Combine | None = None
     action: Callable[[], None] | None = None
     ready: Callable[[], bool] | None = None
+    width: int = 16
 
 
 @dataclass(slots=True, eq=False)
@@ -87,8 +88,9 @@ class BulkCopies:
         for load in loads:
             self.loads.remove(load)
             if len(load.where):
-                rows, view = load.where // 16, machine.spaces["shared"].arena.view(8, 2)
-                new = load.data.view(np.uint64).reshape(-1, 2)
+                word, lanes = min(load.width, 8), max(load.width // 8, 1)
+                rows, view = load.where // load.width, machine.spaces["shared"].arena.view(word, lanes)
+                new = load.data.view(f"u{word}").reshape(-1, lanes)
                 view[rows] = new if load.combine is None else load.combine(view[rows], new)
             if load.action is not None:
                 load.action()
@@ -113,7 +115,7 @@ class BulkCopies:
             if load.barrier is barrier and load.step == barrier.serial and race is not None:
                 load.step += 1
                 assert race.shared.async_proxy is not None
-                granules = race.shared.granules(load.where, 16)
+                granules = race.shared.granules(load.where, load.width)
                 race.shared.async_proxy.postpone(granules, load.column, load.step - 1, load.step)
 
     # -- copies in bulk groups --------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from .program import GLOBAL_BASE, PARAM_WINDOW, SHARED_BASE, Linker
 from .scalars import DTYPES, Array, Sel
 from .syntax import Address, Instruction, Integer, Operand, Symbol, Vector
 from .table import Handler, instruction
-from .tensor_map import BOX_ALIGNMENT, Box, TensorMap, swizzle_address, unpack
+from .tensor_map import BOX_ALIGNMENT, MAP_SIZE, Box, Descriptor, swizzle_address, unpack
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -151,28 +151,49 @@ class _Tensor:
     where: Read
     coordinates: list[Read]
 
-    def map(self, m: Machine, thread: int, addr: int, site: int) -> TensorMap:
-        """The tensor map at an address."""
-        params = m.spaces["param"]
-        offset = addr - PARAM_WINDOW if addr >= PARAM_WINDOW else addr
-        number = None
-        if 0 <= offset <= params.size - 128:
-            number = unpack(params.arena.data[offset : offset + 128].tobytes())
-        if number is None:
-            m.fault(
-                "out_of_bounds",
-                f"there is no tensor map at address {addr:#x}; give a TensorMap for a .param of 128 bytes",
-                site,
-                "tensor map",
-                thread,
-                "param",
-                (None, 0),
-            )
-        chosen = m.launch.maps[number or 0]
-        if chosen.array.ndim != len(self.coordinates):
-            message = f"the tensor has {chosen.array.ndim} dimensions, the instruction {len(self.coordinates)}"
+    def map(self, m: Machine, thread: int, addr: int, site: int) -> Descriptor:
+        """The tensor map at an address: a parameter, or one in global memory."""
+        raw = _map_bytes(m, thread, addr, site)
+        if raw not in m.launch.descriptors:
+            m.launch.descriptors[raw] = unpack(raw)
+        chosen = m.launch.descriptors[raw]
+        if chosen is None or chosen.problem:
+            message = f"there is no tensor map at address {addr:#x}; give a TensorMap for a .param of 128 bytes"
+            if chosen is not None:
+                message = f"the tensor map at address {addr:#x} is refused: {chosen.problem}"
+            m.fault("out_of_bounds", message, site, "tensor map", thread, "param", (None, 0))
+        assert chosen is not None
+        if chosen.rank != len(self.coordinates):
+            message = f"the tensor has {chosen.rank} dimensions, the instruction {len(self.coordinates)}"
             m.fault("out_of_bounds", message, site, "tensor map", thread, "param", (None, 0))
         return chosen
+
+
+def _map_bytes(m: Machine, thread: int, addr: int, site: int) -> bytes:
+    """The bytes of a tensor map, as the tensormap proxy reads them."""
+    if addr < GLOBAL_BASE:
+        params = m.spaces["param"]
+        offset = addr - PARAM_WINDOW if addr >= PARAM_WINDOW else addr
+        if not 0 <= offset <= params.size - MAP_SIZE:
+            return bytes(MAP_SIZE)
+        return params.arena.data[offset : offset + MAP_SIZE].tobytes()
+    one, space = np.array([thread]), m.spaces["global"]
+    where = int(space.locate(m, one, np.array([addr]), MAP_SIZE, site, "tensor map", align=64)[0])
+    if m.race is not None:
+        m.race.globals.tensor_maps.use(thread, where, site)
+    return space.arena.data[where : where + MAP_SIZE].tobytes()
+
+
+def _inside(m: Machine, tensor: Descriptor, box: Box, thread: int, site: int) -> Array:
+    """The arena offsets of a box's elements. A map that a program has made may reach beyond every buffer."""
+    offsets = tensor.address - GLOBAL_BASE + box.offsets
+    used = offsets[box.inside]
+    if len(used):
+        space, one = m.spaces["global"], np.array([thread])
+        ends = np.array([used.min(), used.max()]) + GLOBAL_BASE
+        for end in ends:
+            space.locate(m, one, np.array([end]), tensor.item, site, "TMA copy")
+    return offsets
 
 
 def _tensor(operand: Operand, ins: Instruction, linker: Linker) -> _Tensor:
@@ -187,7 +208,7 @@ def _tensor(operand: Operand, ins: Instruction, linker: Linker) -> _Tensor:
     return _Tensor(address(plain, ins, linker), [read(item, "s32", ins, linker) for item in items])
 
 
-def _tile(m: Machine, tensor: TensorMap, coordinates: list[int], thread: int, site: int) -> Box:
+def _tile(m: Machine, tensor: Descriptor, coordinates: list[int], thread: int, site: int) -> Box:
     """A box. Where its rows start must be a multiple of 16 bytes, also outside the tensor: an H200 stops otherwise."""
     inner = coordinates[0] * tensor.item
     if inner % 16:
@@ -234,7 +255,7 @@ def _copy_tensor(ins: Instruction, linker: Linker) -> Handler:
             tensor = source.map(m, thread, at, site)
             box = _tile(m, tensor, [each[index] for each in places], thread, site)
             data = np.tile(tensor.fill_bytes(), len(box.offsets)).view(f"u{tensor.item}")
-            offsets = tensor.address - GLOBAL_BASE + box.offsets[box.inside]
+            offsets = _inside(m, tensor, box, thread, site)[box.inside]
             data[box.inside] = _fetch_global(m, thread, offsets, tensor.item, site)
             data = tensor.converted(data).view(np.uint8)
             _start_load(m, thread, site, to, data, bar, masks[index], tensor.swizzle, BOX_ALIGNMENT)
@@ -259,8 +280,8 @@ def _store_tensor(ins: Instruction, linker: Linker, reduction: str | None) -> Ha
                 m.fault("out_of_bounds", message, site, "TMA copy", thread, "global", (None, 0))
             box = _tile(m, tensor, corner, thread, site)
             rows_ = rows_of(m, thread, from_, tensor.box_bytes, tensor.swizzle, BOX_ALIGNMENT, site, "read")
-            combine = None if reduction is None else _reduction(reduction, tensor.array.dtype)
-            offsets = tensor.address - GLOBAL_BASE + box.offsets
+            combine = None if reduction is None else _reduction(reduction, tensor.dtype)
+            offsets = _inside(m, tensor, box, thread, site)
             _start_store(m, thread, site, rows_, offsets, box.inside, tensor.item, combine)
 
     return run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from . import (
     alu_float,
     alu_integer,
     async_copy,
+    async_store,
     atomics,
     barriers,
     bulk_instructions,
@@ -24,6 +24,7 @@ from . import (
     mbarrier,
     proxy_fences,
     tensor_core,
+    tensor_map_instructions,
     wgmma_instructions,
 )
 from .errors import SimulationError
@@ -40,6 +41,7 @@ INSTRUCTION_MODULES = (
     alu_float,
     alu_integer,
     async_copy,
+    async_store,
     atomics,
     barriers,
     bulk_instructions,
@@ -51,6 +53,7 @@ INSTRUCTION_MODULES = (
     mbarrier,
     proxy_fences,
     tensor_core,
+    tensor_map_instructions,
     wgmma_instructions,
 )
 _BATCH_THREADS = 8192
@@ -95,9 +98,6 @@ def run_ptx(
             raise SimulationError(f"argument {index} is not contiguous")
     space, addresses = build_global(program, [(program.params[index].name, array) for index, array in arrays])
     pointers = {index: address for (index, _), address in zip(arrays, addresses, strict=True)}
-    maps = [dataclasses.replace(arg) for arg in args if isinstance(arg, TensorMap)]
-    for each, index in zip(maps, (i for i, arg in enumerate(args) if isinstance(arg, TensorMap)), strict=True):
-        each.address = pointers[index] + each.root_offset
     params = ParamSpace(_parameters(program, args, pointers))
     shared = program.shared_size + dynamic_shared
     if shared > _MAX_SHARED:
@@ -116,7 +116,6 @@ def run_ptx(
         check,
         np.random.default_rng(seed),
         race,
-        maps=maps,
         order=_cluster_order(dims["grid"], dims["cluster"]),
     )
     with np.errstate(all="ignore"):
@@ -189,12 +188,11 @@ def _cluster_order(grid: Dim, cluster: Dim) -> Array | None:
 
 def _parameters(program: Program, args: Sequence[Any], pointers: dict[int, int]) -> bytes:
     """The bytes of the parameter space."""
-    data, number = bytearray(program.param_size), 0
+    data = bytearray(program.param_size)
     for index, (param, offset) in enumerate(zip(program.params, program.param_offsets, strict=True)):
         arg = args[index]
         if isinstance(arg, TensorMap):
-            raw = arg.pack(number)
-            number += 1
+            raw = arg.pack(pointers[index])
         elif index in pointers:
             raw = pointers[index].to_bytes(8, "little")
         elif isinstance(arg, np.generic):

@@ -23,7 +23,7 @@ from .race import RaceModel
 from .report import Access, Finding, Report
 from .scalars import DTYPES, UNSIGNED, Array, Sel
 from .sleepers import Sleepers
-from .tensor_map import TensorMap
+from .tensor_map import Descriptor
 from .wgmma import WarpGroups
 
 Dim = tuple[int, int, int]
@@ -48,7 +48,7 @@ class Launch:
     race: RaceModel | None
     report: Report = field(default_factory=Report)
     seen: set[tuple[object, ...]] = field(default_factory=set)
-    maps: list[TensorMap] = field(default_factory=list)
+    descriptors: dict[bytes, Descriptor | None] = field(default_factory=dict)  # decoded so far
     order: Array | None = None  # for clusters: the grid's number of each CTA, in the order in which they run
     printed: list[tuple[int, str]] = field(default_factory=list)
 

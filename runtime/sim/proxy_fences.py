@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .knowledge import GLOBAL, SHARED
-from .operands import error
+from .memory import split_generic
+from .operands import address, error
 from .program import Linker
 from .report import Finding
 from .scalars import Sel
 from .syntax import Instruction, Integer
 from .table import Decoded, Handler, Kind, instruction, whole_warp
+from .tensor_map import MAP_SIZE
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -28,7 +30,9 @@ _REGISTERS = 65536
 def _proxy_fence(ins: Instruction, linker: Linker) -> Handler:
     """fence.proxy.async{.space}, its one-directional forms for clusters, and those for tensor maps and aliases."""
     kind = ins.mods[1].partition("::")[0]
-    if kind not in ("async", "alias", "tensormap"):
+    if kind == "tensormap":
+        return _tensor_map_fence(ins, linker)
+    if kind not in ("async", "alias"):
         raise error(ins, f"unsupported fence {ins.opcode}")
     spaces = {mod.partition("::")[0] for mod in ins.mods[2:]} & {"shared", "global"}
     memories = [number for name, number in (("shared", SHARED), ("global", GLOBAL)) if not spaces or name in spaces]
@@ -47,6 +51,36 @@ def _proxy_fence(ins: Instruction, linker: Linker) -> Handler:
             m.mbarriers.fence_init(m.thread[sel])
 
     return run
+
+
+def _tensor_map_fence(ins: Instruction, linker: Linker) -> Handler:
+    """fence.proxy.tensormap::generic.release.SCOPE, and .acquire.SCOPE [map], 128. They release and acquire as other
+    fences do, besides."""
+    if "release" in ins.mods:
+
+        def release(m: Machine, sel: Sel) -> None:
+            if m.race is not None:
+                m.race.globals.tensor_maps.release(m.thread[sel])
+                m.race.release(m.thread[sel])
+
+        return release
+    size = ins.operands[1] if len(ins.operands) > 1 else None
+    if not isinstance(size, Integer) or size.value != MAP_SIZE:
+        raise error(ins, "an acquiring fence of the tensormap proxy takes an address and 128")
+    where, site = address(ins.operands[0], ins, linker), linker.site(ins)
+
+    def acquire(m: Machine, sel: Sel) -> None:
+        if m.race is None:
+            return
+        m.race.acquire(m.thread[sel])
+        for space, threads, local, _ in split_generic(m, sel, where(m, sel)):
+            if space.name != "global":
+                continue
+            places = space.locate(m, threads, local, MAP_SIZE, site, "tensor map", align=64)
+            for thread, place in zip(m.thread[threads].tolist(), places.tolist(), strict=True):
+                m.race.globals.tensor_maps.acquire(thread, place)
+
+    return acquire
 
 
 @instruction("fence.mbarrier_init", results=0)

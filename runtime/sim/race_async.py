@@ -68,10 +68,21 @@ class AsyncRaces:
         column = self.knowledge.agent(int(threads[0]) // self.clocks.padded, key)
         self.knowledge.complete(threads, column, steps)
 
-    def load(self, thread: int, rows: Array, site: int, key: Hashable, step: int) -> int:
-        """A copy writes rows of 16 bytes; returns the column of the agent, the mbarrier, that completes it."""
+    def load(
+        self,
+        thread: int,
+        where: Array,
+        site: int,
+        key: Hashable,
+        step: int,
+        width: int = 16,
+        generic: bool = False,
+    ) -> int:
+        """A copy writes pieces of `width` bytes; returns the column of the agent, the mbarrier, that completes it.
+        `generic`: it does so in the generic proxy, as st.async does."""
         column = self.knowledge.agent(thread // self.clocks.padded, key)
-        self.access(np.array([thread]), self.shared.granules(rows, 16), site, column, step, writes=True)
+        granules = self.shared.granules(where, width)
+        self.access(np.array([thread]), granules, site, column, step, writes=True, generic=generic)
         return column
 
     def read(self, issuers: Array, rows: Array, site: int, key: Hashable, step: int) -> None:
@@ -126,14 +137,23 @@ class AsyncRaces:
 
     # -- asynchronous accesses ------------------------------------------------------------------------------------
 
-    def access(self, issuers: Array, where: Array, site: int, column: int, step: int, writes: bool) -> None:
+    def access(
+        self,
+        issuers: Array,
+        where: Array,
+        site: int,
+        column: int,
+        step: int,
+        writes: bool,
+        generic: bool = False,
+    ) -> None:
         """An agent accesses granules on behalf of threads of one CTA (or cluster), which all have to know of what was
-        before; the access is over when the agent has done `step` steps."""
+        before; the access is over when the agent has done `step` steps. `generic`: no proxy is crossed."""
         domain = int(issuers[0]) // self.clocks.padded
         if writes:
             self._check_reserved(int(issuers[0]), where, site)
         known, aware = self.clocks.common(issuers), self.knowledge.common(issuers)
-        fenced = self.knowledge.fences(issuers, self.machine.padded)
+        fenced = known if generic else self.knowledge.fences(issuers, self.machine.padded)
         base = domain * self.clocks.padded
         self._against_writer(issuers, where, site, known, fenced, base, writes)
         crowds = [self.shared.updaters] if self.shared.updaters is not None else []
@@ -242,6 +262,8 @@ class AsyncRaces:
     ) -> None:
         columns = self.column[where]
         late = (columns > 0) & (self.step[where] > aware[columns])
+        if self.shared.strong[site]:  # reductions do not conflict with each other
+            late &= ~self.shared.strong[self.site[where]]
         if late.any():
             bad = int(np.flatnonzero(late)[0])
             place = int(where[bad])

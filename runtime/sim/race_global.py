@@ -14,6 +14,7 @@ import numpy as np
 from .clocks import Clocks
 from .knowledge import GLOBAL
 from .race_shared import HAZARDS, ONE_WRITER
+from .race_tensor_map import TensorMapRaces
 from .report import Finding, between
 from .scalars import Array
 from .shadow import PENDING, SEVERAL, GridRecords, Writers
@@ -38,6 +39,7 @@ class GlobalRaces:
         self.readers = GridRecords(self.count)
         self.updaters: GridRecords | None = None  # strong writers; made for the first one
         self.base = 0  # the grid's number of the batch's first thread
+        self.tensor_maps = TensorMapRaces(self)
 
     def start_batch(self, machine: Machine, clocks: Clocks, knows_warp: Callable[[Array, Array, Array], Array]) -> None:
         """Accesses come from the threads of this machine now."""
@@ -109,7 +111,7 @@ class GlobalRaces:
             return
         fenced = knowledge.matrix[thread, GLOBAL * padded : (GLOBAL + 1) * padded][local[near]]
         late = self.writers.stamp[where[near]] >= fenced
-        known = self._ordered(
+        known = self.ordered(
             np.full(len(near), thread), local[near] + base + self.base, self.writers.stamp[where[near]]
         )
         if (late & known).any():
@@ -140,7 +142,7 @@ class GlobalRaces:
             if single[index]:
                 late = stamp >= fenced[local[index]]
                 one = np.array([thread])
-                known = bool(self._ordered(one, one * 0 + int(records.thread[place]) - 1, one * 0 + stamp)[0])
+                known = bool(self.ordered(one, one * 0 + int(records.thread[place]) - 1, one * 0 + stamp)[0])
             else:
                 late = any(stamp >= slowest[warp] for warp in range(len(slowest)) if warps >> warp & 1)
                 known = self._knows_crowd(thread, 1, records, place)
@@ -165,7 +167,7 @@ class GlobalRaces:
 
         records.record(where, threads + self.base, clocks.now, site, clocks.padded, known)
 
-    def _ordered(self, threads: Array, other: Array, stamp: Array) -> Array:
+    def ordered(self, threads: Array, other: Array, stamp: Array) -> Array:
         """Whether batch threads know accesses of single grid threads."""
         clocks = self.clocks
         local = other - self.base
@@ -186,7 +188,7 @@ class GlobalRaces:
             return
         me, place = threads[doubtful], where[doubtful]
         writer = other[doubtful].astype(np.int64) - 1
-        ok = self._ordered(me, writer, self.writers.stamp[place]) & (self.writers.stamp[place] != PENDING)
+        ok = self.ordered(me, writer, self.writers.stamp[place]) & (self.writers.stamp[place] != PENDING)
         if not ok.all():
             bad = int(np.flatnonzero(~ok)[0])
             self._race(
@@ -204,7 +206,7 @@ class GlobalRaces:
         stamp, cta = records.stamp[place], records.cta[place]
         single = cta == 0
         ok = np.zeros(len(me), bool)
-        ok[single] = self._ordered(me[single], last[single], stamp[single])
+        ok[single] = self.ordered(me[single], last[single], stamp[single])
         if self.strong[site]:
             ok |= self.strong[records.site[place]]
         mine = (me + self.base) // self.clocks.padded + 1

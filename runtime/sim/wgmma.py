@@ -259,26 +259,29 @@ class WarpGroups:
             self.machine.regs[slot][sel] = row
 
     def _multiply(self, product: Product) -> Array:
-        """The products' sums, [elements, threads]."""
+        """The products' sums, [elements, threads]. Always of 64 rows, whichever warps came together: how a sum is rounded
+        must depend on its row alone, and BLAS adds in another order for other sizes."""
         shape = product.shape
         rows = self.machine.spaces["shared"].arena.view(4, 4)
         b = to_float(rows[product.b_pieces].reshape(len(product.b_pieces), -1), shape.b_kind)
         b = b if shape.b_transposed else b.T  # [k, n]
+        parts = product.warps % self.per_cta % 4
         if product.a_pieces is not None:
             a = to_float(rows[product.a_pieces].reshape(len(product.a_pieces), -1), shape.a_kind)
-            a = a.T if shape.a_transposed else a
-            a = a.reshape(4, 16, -1)[product.warps % self.per_cta % 4]
+            whole = (a.T if shape.a_transposed else a).astype(np.float32)
         else:
             assert product.a_words is not None
             per = 4 // shape.item
             order = operand_order(16, shape.depth, per, 2)
-            a = to_float(product.a_words.reshape(len(product.warps), -1), shape.a_kind)[:, order]
-        sums = np.matmul(a.astype(np.float32).reshape(-1, shape.depth), b.astype(np.float32))
+            mine = to_float(product.a_words.reshape(len(product.warps), -1), shape.a_kind)[:, order]
+            whole = np.zeros((4, 16, shape.depth), np.float32)
+            whole[parts] = mine.reshape(len(parts), 16, shape.depth)
+        sums = np.matmul(whole.reshape(64, shape.depth), b.astype(np.float32)).reshape(4, 16, -1)[parts]
         if shape.scale_a * shape.scale_b < 0:
             sums = -sums
         # [warp, half, g, j, t, e] -> [j, half, e, warp, g, t]
-        parts = sums.reshape(len(product.warps), 2, 8, shape.columns // 8, 4, 2).transpose(3, 1, 5, 0, 2, 4)
-        elements: Array = parts.reshape(shape.columns // 2, -1)
+        fragments = sums.reshape(len(product.warps), 2, 8, shape.columns // 8, 4, 2).transpose(3, 1, 5, 0, 2, 4)
+        elements: Array = fragments.reshape(shape.columns // 2, -1)
         return elements
 
     # -- registers --------------------------------------------------------------------------------------------------

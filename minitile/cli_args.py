@@ -3,6 +3,8 @@
 f32[128,64]        a random array: standard normal, or small integers; bool: coin tosses
 f32[128,64]=0.5    one filled with a number
 i32=5              a number
+bf16[256,96]@64,32/64      a tensor map of such an array, for PTX: boxes of 64 × 32, swizzled by 64 bytes
+bf16[2,256,64:64,128,1]@…  the same with strides, in elements
 
 To compile, no data is needed: a size may be a name (`f32[M,64]`: nothing is known of it), and numbers are left out.
 """
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,15 +21,20 @@ from minitile.ir.diagnostics import MinitileError
 from minitile.ir.types import DTYPES, DType
 from minitile.jit import Spec
 from minitile.language.math import dtype_of_name
+from minitile.runtime.sim import SimulationError, TensorMap
 
 _SPEC = re.compile(r"(?P<dtype>\w+)(?:\[(?P<shape>[\w,\s]*)\])?(?:=\S+)?")
-_ARGUMENT = re.compile(r"(?P<dtype>\w+)(?:\[(?P<shape>[\d,\s]*)\])?(?:=(?P<value>\S+))?")
+_ARGUMENT = re.compile(
+    r"(?P<dtype>\w+)(?:\[(?P<shape>[\d,\s]*)(?::(?P<strides>[\d,\s]*))?\])?"
+    r"(?:@(?P<box>[\d,\s]+)(?:/(?P<swizzle>\d+))?)?(?:=(?P<value>\S+))?"
+)
 
 
-def parse_arguments(texts: Sequence[str], seed: int = 0) -> list[np.ndarray | np.generic]:
-    """The arrays and numbers that `texts` stand for. Raises MinitileError for what cannot be read."""
+def parse_arguments(texts: Sequence[str], seed: int = 0, maps: bool = False) -> list[Any]:
+    """The arrays and numbers, and where `maps` allows it the tensor maps, that `texts` stand for. Raises MinitileError
+    for what cannot be read."""
     random = np.random.default_rng(seed)
-    return [_parse(text, random) for text in texts]
+    return [_parse(text, random, maps) for text in texts]
 
 
 def parse_specs(texts: Sequence[str]) -> list[Spec]:
@@ -55,20 +63,52 @@ def only_entry(ptx: str) -> str:
     return str(names[0])
 
 
-def _parse(text: str, random: np.random.Generator) -> np.ndarray | np.generic:
+def _parse(text: str, random: np.random.Generator, maps: bool) -> np.ndarray | np.generic | TensorMap:
     found = _ARGUMENT.fullmatch(text)
-    if not found or (found["shape"] is None and found["value"] is None):
+    if not found or (found["shape"] is None and (found["value"] is None or found["box"] is not None)):
         raise MinitileError(f"{text!r} is no argument", hint="write f32[128,64], f32[64]=0 or i32=5")
     dtype = _dtype(found["dtype"], text)
     value = None if found["value"] is None else _number(found["value"], dtype, text)
     if found["shape"] is None:
         assert value is not None
         return value
+    shape = _extents(found["shape"], text)
+    if found["box"] is None and found["strides"] is None:
+        return _random(shape, dtype, random) if value is None else np.full(shape, value)
+    if not maps or found["box"] is None:
+        where = "strides are" if found["box"] is None else "a tensor map is"
+        raise MinitileError(f"{where} for the tensor maps of PTX texts only: {text!r}")
+    array = _strided(shape, found["strides"], dtype, random, value, text)
     try:
-        shape = tuple(int(extent) for extent in found["shape"].split(",") if extent.strip())
+        return TensorMap(array, _extents(found["box"], text), int(found["swizzle"] or 0))
+    except SimulationError as error:
+        raise MinitileError(f"{text!r}: {error}") from None
+
+
+def _extents(text: str, whole: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(extent) for extent in text.split(",") if extent.strip())
     except ValueError:
-        raise MinitileError(f"{found['shape']!r} is no shape in {text!r}") from None
-    return _random(shape, dtype, random) if value is None else np.full(shape, value)
+        raise MinitileError(f"{text!r} is no shape in {whole!r}") from None
+
+
+def _strided(
+    shape: tuple[int, ...],
+    strides: str | None,
+    dtype: DType,
+    random: np.random.Generator,
+    value: np.generic | None,
+    whole: str,
+) -> np.ndarray:
+    """An array with these strides, in elements; without any, a dense one."""
+    steps = None if strides is None else _extents(strides, whole)
+    if steps is None:
+        return _random(shape, dtype, random) if value is None else np.full(shape, value)
+    if len(steps) != len(shape) or not shape or 0 in shape:
+        raise MinitileError(f"{whole!r} needs a stride for each of its {len(shape)} dimensions")
+    size = 1 + sum((extent - 1) * step for extent, step in zip(shape, steps, strict=True))
+    root = _random((size,), dtype, random) if value is None else np.full((size,), value)
+    return np.ndarray(shape, root.dtype, root.view(np.uint8), 0, [step * root.itemsize for step in steps])
 
 
 def _dtype(name: str, text: str) -> DType:

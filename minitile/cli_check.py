@@ -1,6 +1,7 @@
 """`minitile check`: PTX or AMD assembly, or a kernel, in the simulator, under the race model.
 
     minitile check gemm.ptx --grid 4,4 --block 128 --args bf16[256,256] bf16[256,256] bf16[256,256]=0
+    minitile check copy.ptx --block 128 --args bf16[256,96]@64,32/64 bf16[256,96]=0
     minitile check examples/softmax.py:softmax --redundant --args f32[4,1000] f32[4,1000]=0
 
 It prints what the race model finds, with the lines of both accesses and the cure. `--redundant` asks the opposite: it
@@ -29,7 +30,8 @@ from minitile.simulate import launch_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    what = "f32[128,64] is a random array, f32[64]=0 a filled one, i32=5 a number"
+    what = "f32[128,64] is a random array, f32[64]=0 a filled one, i32=5 a number, bf16[256,96]@64,32/64 a tensor map "
+    what += "with boxes of 64 by 32 and a swizzle of 64 bytes (PTX only)"
     parser.add_argument(
         "file", metavar="FILE.ptx|FILE.s|FILE.py:KERNEL", help="assembly text (- reads standard input), or a kernel"
     )
@@ -53,8 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Prints the findings, or the redundant instructions; 1 if there are any."""
-    values = cli_args.parse_arguments([*args.each, *args.args], args.seed)
-    case = _kernel_case(args, values) if ".py" in args.file else _text_case(args, values)
+    is_kernel = ".py" in args.file
+    values = cli_args.parse_arguments([*args.each, *args.args], args.seed, maps=not is_kernel)
+    case = _kernel_case(args, values) if is_kernel else _text_case(args, values)
     if args.cycles and not case.is_gcn:
         raise MinitileError("cycles are estimated for AMD code only", hint="compile with --target gfx950")
     try:

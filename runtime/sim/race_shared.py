@@ -135,10 +135,11 @@ class SharedRaces:
             ok |= self.strong[sites[row, warp]]
         if not ok.all():
             bad = int(np.flatnonzero(~ok)[0])
-            other = int(first[bad]) + (0 if many[bad] else int(lanes[bad]))
-            self._report(
-                hazard, int(me[bad]), int(where[row[bad]]), site, other, int(sites[row[bad], warp[bad]]), False
-            )
+            known = self.clocks.knows(np.full(32, me[bad]), first[bad] + np.arange(32), np.full(32, stamps[bad]))
+            lacking = np.flatnonzero(~known & self.machine.live[first[bad] : first[bad] + 32])
+            other = int(first[bad]) + int(lacking[0] if many[bad] else lanes[bad])
+            other_site, mates = int(sites[row[bad], warp[bad]]), bool(many[bad] and known.any())
+            self._report(hazard, int(me[bad]), int(where[row[bad]]), site, other, other_site, False, mates)
 
     def knows_warp(self, me: Array, first: Array, stamp: Array) -> Array:
         """Whether threads know all live lanes of the warp that starts at `first`, up to a stamp."""
@@ -164,7 +165,19 @@ class SharedRaces:
         """The variable that a granule belongs to, and the byte offset in it."""
         return self.space.describe(self.machine, granule * self.granule % self.space.stride + SHARED_BASE)
 
-    def _report(self, hazard: str, me: int, where: int, site: int, other: int, other_site: int, waits: bool) -> None:
+    def _report(
+        self,
+        hazard: str,
+        me: int,
+        where: int,
+        site: int,
+        other: int,
+        other_site: int,
+        waits: bool,
+        mates: bool = False,
+    ) -> None:
+        """`waits`: the earlier access is a copy in flight. `mates`: other lanes of the earlier warp did the same, and
+        those are known."""
         kind = "missing_wait" if waits else "missing_barrier"
         later, earlier = HAZARDS[hazard]
         does = "reads" if later == "read" else "overwrites"
@@ -179,6 +192,8 @@ class SharedRaces:
             cure = f"cp.async.wait_group by thread {theirs}, which issued the copy{others}, {where_to}"
         elif me // 32 == other // 32:
             cure = f"bar.warp.sync (or bar.sync) {where_to}"
+        elif mates:
+            cure = f"bar.warp.sync before the lane arrives that does so for its warp, or bar.sync, {where_to}"
         else:
             cure = f"bar.sync {where_to}"
         name, offset = self.place(where)

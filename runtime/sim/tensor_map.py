@@ -294,6 +294,12 @@ class TensorMap:
         there: int = self.root.__array_interface__["data"][0]
         return here - there
 
+    def copy(self) -> TensorMap:
+        """The same of a copy of the tensor, and of all that `root` holds."""
+        array, root = self.array, self.root.copy()
+        view = np.ndarray(array.shape, array.dtype, root.view(np.uint8), self.root_offset, array.strides)
+        return TensorMap(view, self.box, self.swizzle, self.element_strides, None, self.oob_fill, self.tf32)
+
     def pack(self, root: int) -> bytes:
         """The parameter's bytes, with `root` at this address."""
         return replace(self.descriptor, address=root + self.root_offset).pack()

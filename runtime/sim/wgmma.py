@@ -259,8 +259,8 @@ class WarpGroups:
             self.machine.regs[slot][sel] = row
 
     def _multiply(self, product: Product) -> Array:
-        """The products' sums, [elements, threads]. Always of 64 rows, whichever warps came together: how a sum is rounded
-        must depend on its row alone, and BLAS adds in another order for other sizes."""
+        """The products' sums, [elements, threads]. Always of 64 rows, whichever warps came together: how a sum is
+        rounded must depend on its row alone, and BLAS adds in another order for other sizes."""
         shape = product.shape
         rows = self.machine.spaces["shared"].arena.view(4, 4)
         b = to_float(rows[product.b_pieces].reshape(len(product.b_pieces), -1), shape.b_kind)

@@ -196,6 +196,81 @@ def test_arguments():
     assert cli_args.parse_arguments(["f32[9]"], seed=1)[0].tolist() != cli_args.parse_arguments(["f32[9]"])[0].tolist()
 
 
+def test_tensor_maps():
+    """For PTX only: an array with a box and a swizzle, and with strides."""
+    dense, strided = cli_args.parse_arguments(["bf16[256,96]@64,32/64", "f32[2,8,16:256,32,1]@1,8,16=3"], maps=True)
+    assert (dense.array.shape, dense.box, dense.swizzle) == ((256, 96), (64, 32), 64)
+    assert strided.array.strides == (1024, 128, 4)
+    assert (strided.array == 3).all()
+    twin = strided.copy()
+    twin.array[...] = 4
+    assert (strided.array == 3).all()
+    assert (twin.array == 4).all()
+    for text in ("bf16[256,96]@64,32/64", "f32[4,4:4,1]", "f32[4,4:4,1]=0"):
+        with pytest.raises(MinitileError, match="PTX texts only"):
+            cli_args.parse_arguments([text])
+    for text in (
+        "bf16[256,96]@64,32/48",
+        "bf16[256,96]@64",
+        "bf16[256,96:96]@64,32",
+        "bf16=3@64",
+        "bf16[256,90]@64,32",
+    ):
+        with pytest.raises(MinitileError):
+            cli_args.parse_arguments([text], maps=True)
+
+
+BY_TMA = """.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry box(.param .align 64 .b8 map[128], .param .u64 out)
+{
+    .shared .align 128 .b8 tile[2048];
+    .shared .align 8 .b8 bar[8];
+    .reg .b32 %t, %s, %b, %x, %y, %v;
+    .reg .b64 %m, %p, %o;
+    .reg .pred %lead, %done;
+    mov.u32 %t, %tid.x;
+    mov.u32 %s, tile;
+    mov.u32 %b, bar;
+    mov.u32 %x, 16;
+    mov.u32 %y, 4;
+    mov.b64 %m, map;
+    cvta.param.u64 %m, %m;
+    setp.eq.u32 %lead, %t, 0;
+    @%lead mbarrier.init.shared::cta.b64 [%b], 1;
+    @%lead fence.mbarrier_init.release.cluster;
+    bar.sync 0;
+    @%lead mbarrier.arrive.expect_tx.shared::cta.b64 _, [%b], 2048;
+    @%lead cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%s], [%m, {%x, %y}], [%b];
+WAIT:
+    mbarrier.try_wait.parity.shared::cta.b64 %done, [%b], 0;
+    @!%done bra WAIT;
+    shl.b32 %x, %t, 2;
+    add.u32 %s, %s, %x;
+    ld.shared.u32 %v, [%s];
+    ld.param.u64 %p, [out];
+    cvt.u64.u32 %o, %x;
+    add.u64 %p, %p, %o;
+    st.global.u32 [%p], %v;
+    ret;
+}
+"""
+
+
+def test_check_takes_tensor_maps(tmp_path, capsys):
+    file = tmp_path / "box.ptx"
+    file.write_text(BY_TMA)
+    arguments = ["--block", "64", "--args", "u32[32,48]@32,16", "u32[64]=0"]
+    assert main(["check", str(file), *arguments]) == 0
+    assert main(["check", str(file), "--redundant", *arguments]) == 0
+    file.write_text(
+        BY_TMA.replace("mbarrier.try_wait.parity.shared::cta.b64 %done, [%b], 0", "setp.eq.u32 %done, 0, 0")
+    )
+    assert main(["check", str(file), *arguments]) == 1
+    assert "missing_wait" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("text", ["f32", "f32[a]", "f32[2", "i8=300", "=3", "i32=1.5", ""])
 def test_wrong_arguments(text):
     with pytest.raises(MinitileError):

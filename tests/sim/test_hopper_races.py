@@ -322,3 +322,38 @@ def test_a_copy_outlives_its_cta() -> None:
     report = run(INIT + TMA, gpu=False)
     assert [finding.kind for finding in report.findings] == ["missing_wait"]
     assert "has ended" in report.findings[0].message
+
+
+def test_a_lane_that_arrives_for_its_warp() -> None:
+    """All lanes read what the first one gives back: it may speak for them only once the warp has met, whatever shfl
+    they have executed together."""
+    init = INIT.replace("    @lead fence", "    @lead mbarrier.init.shared::cta.b64 [bar+8], 1;\n    @lead fence")
+    body = (
+        init
+        + """    setp.ne.u32 r, warp, 0;
+    @lead st.shared.u32 [s], tid;
+    @lead mbarrier.arrive.shared::cta.b64 _, [bar];
+    setp.ne.u32 q, warp, 1;
+    @q bra OTHERS;
+FULL:
+    mbarrier.try_wait.parity.shared::cta.b64 p, [bar], 0;
+    @!p bra FULL;
+    ld.shared.u32 v0, [s];
+    shfl.sync.idx.b32 v0, v0, 0, 31, 0xffffffff;
+{meet}    setp.eq.u32 q, lane, 0;
+    @q mbarrier.arrive.shared::cta.b64 _, [bar+8];
+OTHERS:
+    @r bra END;
+FREE:
+    mbarrier.try_wait.parity.shared::cta.b64 p, [bar+8], 0;
+    @!p bra FREE;
+    @lead st.shared.u32 [s], tid;
+END:
+"""
+    )
+    silent(run(body.format(meet="    bar.warp.sync 0xffffffff;\n"), gpu=False))
+    report = run(body.format(meet=""), gpu=False)
+    finding = report.findings[0]
+    assert (finding.kind, finding.hazard) == ("missing_barrier", "WAR")
+    assert "thread 33 has read" in finding.message, "the first lane has arrived itself"
+    assert "bar.warp.sync before the lane arrives" in finding.cure

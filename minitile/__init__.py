@@ -30,7 +30,7 @@ _HOME = {
     "RaceError": "minitile.simulate",
     "SimulationError": "minitile.simulate",
 }
-_SUBMODULES = ("language", "ir", "layout", "passes", "backends", "runtime", "target", "cache")
+_SUBMODULES = ("language", "ir", "layout", "ops", "passes", "backends", "runtime", "target", "cache")
 
 __all__ = [
     "CompiledKernel",

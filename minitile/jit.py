@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, overload
 
@@ -163,6 +163,22 @@ class Kernel:
         """A launch on these very GPU arrays, ready to be repeated by calling it."""
         dispatcher, runtime = self._dispatcher(args, kwargs)
         return dispatcher.executable(*runtime).prepare(*runtime)
+
+    @for_users
+    def configured(self, **constants: Any) -> Kernel:
+        """The same kernel with other defaults of compile-time parameters: `matmul.configured(block_M=64)`. Raises
+        LaunchArgumentError for what is no compile-time parameter."""
+        for name in constants:
+            if name not in self._parameters or self._parameters[name].kind != "constant":
+                raise self._refused(f"has no compile-time parameter '{name}'")
+        parameters = [replace(p, default=constants.get(p.name, p.default)) for p in self.signature.parameters]
+        return Kernel(self.function, Signature(tuple(parameters)), self.target, self.passes)
+
+    @for_users
+    def executable(self, *args: Any, **kwargs: Any) -> Executable:
+        """The specialisation that a call with these arguments would run; compiled now if need be."""
+        dispatcher, runtime = self._dispatcher(args, kwargs)
+        return dispatcher.executable(*runtime)
 
     @for_users
     def trace(self, *specs: Any, **constants: Any) -> IRKernel:

@@ -1,0 +1,127 @@
+"""How well the model of minitile/ops/plan.py knows what was measured, and its numbers fitted anew.
+
+    PYTHONPATH=. python benchmarks/fit_matmul.py [benchmarks/results/gemm_h200.json …] [--fit]
+
+For each case of gemm.py's results (and of matmul.py's, which has more shapes): which of the measured entries the model
+would have chosen, and that one's speed as a share of the fastest one's. `--fit` moves the numbers of machine.py by
+random steps for as long as the estimates come nearer to what was measured, and prints them. No GPU is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from minitile.ops.machine import H200, Machine
+from minitile.ops.plan import Plan, Problem, estimate
+
+RESULTS = Path(__file__).parent / "results" / "gemm_h200.json"
+PANELS = {(128, 192): 8, (128, 256): 16, (128, 128): 8}  # of gemm_peers.PERSISTENT; the plain kernel's are 10
+FITTED = ("flops", "fill", "latency", "l2", "dram", "tile", "block")
+
+
+class Measured(NamedTuple):
+    """One entry of a case and the microseconds that it took."""
+
+    problem: Problem
+    plan: Plan
+    time: float
+
+
+def read(paths: Iterable[str | Path]) -> list[Measured]:
+    """Our own entries in the results of gemm.py and matmul.py."""
+    found = []
+    for path in paths:
+        for row in json.loads(Path(path).read_text(encoding="utf-8"))["tried"]:
+            if row["tflops"] and row["contender"] in ("minitile", "persistent", "tuned", "ops.matmul"):
+                problem = problem_of(row["case"])
+                plan = plan_of(row["config"], row["contender"] == "persistent")
+                found.append(Measured(problem, plan, problem.flops / row["tflops"] * 1e-6))
+    return found
+
+
+def problem_of(case: str) -> Problem:
+    """ "NT 128x8192x8192"."""
+    form, sizes = case.split()[:2]
+    m, n, k = map(int, sizes.split("x"))
+    return Problem(m, n, k, form[0] == "T", form[1] == "T")
+
+
+def plan_of(config: str, persistent: bool = False) -> Plan:
+    """The inverse of `str(plan)`; gemm.py's configurations do not say their blocks and panels."""
+    m, n, k, stages, threads = map(int, re.match(r"(\d+)x(\d+)x(\d+), (\d+) stages, (\d+)", config).groups())  # type: ignore[union-attr]
+
+    def number(pattern: str, otherwise: int) -> int:
+        found = re.search(pattern, config)
+        return int(found.group(1)) if found else otherwise
+
+    blocks = number(r"(\d+) blocks", 132 if persistent else 0)
+    panel = number(r"panels of (\d+)", PANELS[m, n] if persistent else 10)
+    pad = ("A padded" in config, "B padded" in config)
+    return Plan(m, n, k, stages, threads, blocks, panel, number(r"K in (\d+) parts", 1), pad)
+
+
+def regrets(measured: Sequence[Measured], machine: Machine) -> dict[Problem, float]:
+    """By problem: the speed of the entry that the model chooses, as a share of the fastest one's."""
+    cases: dict[Problem, list[Measured]] = {}
+    for entry in measured:
+        cases.setdefault(entry.problem, []).append(entry)
+    found = {}
+    for problem, entries in cases.items():
+        chosen = min(entries, key=lambda e: estimate(problem, e.plan, machine))
+        found[problem] = min(e.time for e in entries) / chosen.time
+    return found
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    logs = [math.log(v) for v in values]
+    return math.exp(sum(logs) / len(logs))
+
+
+def distance(measured: Sequence[Measured], machine: Machine) -> float:
+    """How far the estimates are off: the mean of |log(estimate / measured)| ^ 1.5, so that no outlier decides."""
+    return sum(abs(math.log(estimate(e.problem, e.plan, machine) / e.time)) ** 1.5 for e in measured) / len(measured)
+
+
+def fit(measured: Sequence[Measured], machine: Machine, steps: int = 4000, seed: int = 0) -> Machine:
+    rng = random.Random(seed)
+    least = distance(measured, machine)
+    for n in range(steps):
+        name, size = rng.choice(FITTED), 0.1 if n < steps / 2 else 0.02
+        moved = replace(machine, **{name: getattr(machine, name) * math.exp(rng.gauss(0, size))})
+        found = distance(measured, moved)
+        if found < least:
+            least, machine = found, moved
+    return machine
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="The model of matmul against what was measured.")
+    parser.add_argument("results", nargs="*", default=[RESULTS])
+    parser.add_argument("--fit", action="store_true", help="fit the model's numbers first")
+    args = parser.parse_args()
+    measured = read(args.results)
+    machine: Any = fit(measured, H200) if args.fit else H200
+    for name in FITTED if args.fit else ():
+        print(f"    {name}={getattr(machine, name):.4g},")
+    for e in measured:
+        off = estimate(e.problem, e.plan, machine) / e.time
+        print(f"{e.problem.m}x{e.problem.n}x{e.problem.k} {e.plan}: {e.time:.1f} µs, estimate / measured {off:.3f}")
+    found = regrets(measured, machine)
+    for problem, share in found.items():
+        form = "".join("T" if t else "N" for t in (problem.transpose_a, problem.transpose_b))
+        print(
+            f"{form} {problem.m}x{problem.n}x{problem.k}: the model's choice has {share:.3f} of the fastest one's speed"
+        )
+    print(f"geometric mean {geometric_mean(found.values()):.3f}, least {min(found.values()):.3f}")
+
+
+if __name__ == "__main__":
+    main()

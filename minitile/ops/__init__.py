@@ -1,0 +1,29 @@
+"""Ready kernels: `minitile.ops.matmul`.
+
+Public names are loaded on first use, as those of `minitile` itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from minitile.ops.multiply import matmul, plan_for
+    from minitile.ops.plan import Plan
+
+_HOME = {"matmul": "minitile.ops.multiply", "plan_for": "minitile.ops.multiply", "Plan": "minitile.ops.plan"}
+
+__all__ = ["Plan", "matmul", "plan_for"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'minitile.ops' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

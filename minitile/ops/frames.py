@@ -1,0 +1,63 @@
+"""New arrays beside those of the caller, made by the caller's own framework: results and workspaces.
+
+Nothing is imported here: whoever passes a tensor of torch has torch.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from minitile.ir.types import DType
+from minitile.runtime.arrays import torch_tensors
+
+
+class Frame(NamedTuple):
+    """What a framework does for us.
+
+    empty(shape, dtype, like): an array without contents where `like` is, on the stream that is current there.
+    like(x): a function that makes arrays of x's shape and dtype, without contents.
+    transposed(x): the view of a matrix with rows and columns exchanged. whole(x): a row-major copy without gaps.
+    """
+
+    empty: Callable[[tuple[int, ...], DType, Any], Any]
+    like: Callable[[Any], Callable[[], Any]]
+    transposed: Callable[[Any], Any]
+    whole: Callable[[Any], Any]
+
+
+def frame_of(array: Any) -> Frame | None:
+    """The frame for an array of torch, CuPy or NumPy; None for any other."""
+    torch, cupy, numpy = (sys.modules.get(name) for name in ("torch", "cupy", "numpy"))
+    if torch is not None and isinstance(array, torch.Tensor):
+        return _torch(torch)
+    if numpy is not None and isinstance(array, numpy.ndarray):
+        return _numpy(numpy)
+    if cupy is not None and isinstance(array, cupy.ndarray):
+        return _numpy(cupy)
+    return None
+
+
+def _torch(torch: Any) -> Frame:
+    def empty(shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
+        return torch.empty(shape, dtype=torch_tensors().dtypes[dtype.name], device=like.device)
+
+    def like(x: Any) -> Callable[[], Any]:
+        return partial(torch.empty, x.shape, dtype=x.dtype, device=x.device)
+
+    def whole(x: Any) -> Any:
+        return x.clone(memory_format=torch.contiguous_format)
+
+    return Frame(empty, like, lambda x: x.t(), whole)
+
+
+def _numpy(numpy: Any) -> Frame:
+    def empty(shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
+        return numpy.empty(shape, dtype=dtype.numpy)
+
+    def like(x: Any) -> Callable[[], Any]:
+        return partial(numpy.empty, x.shape, x.dtype)
+
+    return Frame(empty, like, lambda x: x.T, lambda x: x.copy(order="C"))

@@ -1,0 +1,138 @@
+"""The kernels of `matmul`: a GEMM for any combination of transposes, and two helpers around it.
+
+`gemm` is one text for every plan: blocks that stay or one block a tile, and K whole or in `split` parts. `padded`
+copies an operand into longer rows of whole 16 bytes, which the copy engine wants. What lies outside of a tensor reads
+as zeros and adds nothing.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import minitile.language as T
+from minitile.ir.types import DType
+from minitile.jit import Kernel, kernel
+
+
+@lru_cache
+def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, split: bool, loose: bool) -> Kernel:
+    """C = op(A) · op(B) with sums in f32, op the identity or the transpose.
+
+    A is M × K (K × M where transposed), B is K × N (N × K), C is M × N; with `split` C is S × M × N, and part s of K
+    gives C[s]. With blocks = 0 there is a block for each tile, else so many blocks, which stay; `panel` is the height
+    in tiles of the panels in which tiles are visited, 0 for row by row (blocks that stay always have panels). With
+    `loose` A and B may be larger than the product needs.
+    """
+    a_dims, b_dims = ("M", "K"), ("K", "N")
+    if loose:
+        a_dims, b_dims = ("A0", "A1"), ("B0", "B1")
+    if transpose_a:
+        a_dims = a_dims[::-1]
+    if transpose_b:
+        b_dims = b_dims[::-1]
+    c_shape = ("S", "M", "N") if split else ("M", "N")
+
+    @kernel
+    def gemm(
+        A: T.Tensor(a_dims, dtype),
+        B: T.Tensor(b_dims, dtype),
+        C: T.Tensor(c_shape, result),
+        block_M=128,
+        block_N=128,
+        block_K=64,
+        stages=4,
+        threads=256,
+        panel=0,
+        blocks=0,
+    ):
+        M, N = C.shape[-2:]
+        S = C.shape[0] if split else 1
+        rows, columns = T.ceildiv(M, block_M), T.ceildiv(N, block_N)
+        all_steps = T.ceildiv(A.shape[0] if transpose_a else A.shape[1], block_K)
+
+        def multiply(part, by, bx, A_shared, B_shared, C_local):
+            T.clear(C_local)
+            steps = T.ceildiv(all_steps, S)
+            first = part * steps if split else 0
+            for k in T.Pipelined(steps, num_stages=stages):
+                at = (first + k) * block_K
+                if transpose_a:
+                    T.copy(A[at, by * block_M], A_shared)
+                else:
+                    T.copy(A[by * block_M, at], A_shared)
+                if transpose_b:
+                    T.copy(B[bx * block_N, at], B_shared)
+                else:
+                    T.copy(B[at, bx * block_N], B_shared)
+                T.gemm(A_shared, B_shared, C_local, transpose_A=transpose_a, transpose_B=transpose_b)
+            if split:
+                T.copy(C_local, C[part, by * block_M, bx * block_N])
+            else:
+                T.copy(C_local, C[by * block_M, bx * block_N])
+
+        a_shape = (block_K, block_M) if transpose_a else (block_M, block_K)
+        b_shape = (block_N, block_K) if transpose_b else (block_K, block_N)
+        if blocks:
+            with T.Kernel(blocks, threads=threads) as block:
+                A_shared = T.alloc_shared(a_shape, dtype)
+                B_shared = T.alloc_shared(b_shape, dtype)
+                C_local = T.alloc_fragment((block_M, block_N), T.float32)
+                domain = [S, rows, columns] if split else [rows, columns]
+                for where in T.Persistent(domain, blocks, block, group_size=max(panel, 1)):
+                    part, by, bx = where if split else (0, *where)
+                    multiply(part, by, bx, A_shared, B_shared, C_local)
+        else:
+            with T.Kernel(columns, rows, S, threads=threads) as (bx, by, part):
+                if panel:
+                    T.use_swizzle(panel)
+                A_shared = T.alloc_shared(a_shape, dtype)
+                B_shared = T.alloc_shared(b_shape, dtype)
+                C_local = T.alloc_fragment((block_M, block_N), T.float32)
+                multiply(part, by, bx, A_shared, B_shared, C_local)
+
+    return gemm
+
+
+@lru_cache
+def padded(dtype: DType) -> Kernel:
+    """Y, at least as large as X in both dimensions, becomes X with zeros behind its rows and below its columns."""
+
+    @kernel
+    def padded(
+        X: T.Tensor(("M", "K"), dtype),
+        Y: T.Tensor(("R", "L"), dtype),
+        block_M=16,
+        block_K=256,
+    ):
+        R, L = Y.shape
+        with T.Kernel(T.ceildiv(L, block_K), T.ceildiv(R, block_M), threads=256) as (bx, by):
+            part = T.alloc_fragment((block_M, block_K), dtype)
+            T.copy(X[by * block_M, bx * block_K], part)
+            T.copy(part, Y[by * block_M, bx * block_K])
+
+    return padded
+
+
+@lru_cache
+def summed(result: DType) -> Kernel:
+    """C = the sum of W[s] over s, always in the same order. W may have longer rows than C."""
+
+    @kernel
+    def summed(
+        W: T.Tensor(("S", "M", "L"), T.float32),
+        C: T.Tensor(("M", "N"), result),
+        block_M=4,
+        block_N=256,
+    ):
+        M, N = C.shape
+        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=128) as (bx, by):
+            total = T.alloc_fragment((block_M, block_N), T.float32)
+            part = T.alloc_fragment((block_M, block_N), T.float32)
+            T.clear(total)
+            for s in range(W.shape[0]):
+                T.copy(W[s, by * block_M, bx * block_N], part)
+                for i, j in T.Parallel(block_M, block_N):
+                    total[i, j] += part[i, j]
+            T.copy(total, C[by * block_M, bx * block_N])
+
+    return summed

@@ -1,0 +1,247 @@
+"""`mt.ops.matmul(a, b)`: the product of two matrices, by the kernel that suits them.
+
+How a and b lie in memory (their strides) says which of the four forms it is; a plan for the sizes comes from a model
+(plan.py) and is kept. On the way of a repeated call stand one look-up, `torch.empty` and the launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from minitile.ir.diagnostics import LaunchArgumentError
+from minitile.ir.types import DType, f32
+from minitile.jit import Kernel
+from minitile.language.math import dtype_of_name
+from minitile.launching import caller_location, for_users, raise_for_caller
+from minitile.ops.frames import Frame, frame_of
+from minitile.ops.gemm import gemm, padded, summed
+from minitile.ops.machine import H200, Machine, machine_for
+from minitile.ops.plan import PAD, Plan, Problem, choose
+from minitile.runtime.arrays import ArrayInfo, Place, describe, read
+from minitile.runtime.errors import LaunchError
+from minitile.target import Target
+
+OPERANDS = ("bf16", "f16")
+RESULTS = ("bf16", "f16", "f32")
+_ALIGNMENT = 16  # bytes
+_MOST_KNOWN = 4096
+
+
+class _Ready(NamedTuple):
+    """A product of torch tensors on a GPU that needs one launch: `launch` takes slot values, of which all but the
+    pointers are `dims`; `empty()` is a new result, `out` is what a given one must be: shape, strides, dtype, device."""
+
+    launch: Callable[[tuple[int, ...], Place], None]
+    dims: tuple[int, ...]
+    place: Place
+    empty: Callable[[], Any]
+    out: tuple[Any, ...]
+
+
+_ready: dict[tuple[Any, ...], _Ready] = {}
+
+
+def matmul(a: Any, b: Any, *, out: Any = None, dtype: Any = None, plan: Plan | None = None) -> Any:
+    """The product of the matrices a (M × K) and b (K × N), summed in f32: `out`, or a new array of the same framework.
+
+    a, b: bf16 or f16, both the same, of torch, CuPy, or NumPy (then the simulator computes); row-major or column-major
+    without gaps (`x.t()` costs nothing), others are copied first. dtype: of the new result, a's by default; bf16, f16
+    or f32. out: row-major. plan: instead of the model's choice. There is no autograd.
+
+    A product of sizes that are new takes the choice of a plan (tens of microseconds) and, where no kernel of that plan
+    is known yet, a compilation. The launch goes to the framework's current stream. Raises LaunchArgumentError.
+    """
+    try:
+        key = (a.shape, a.stride(), a.dtype, a.get_device(), b.shape, b.stride(), b.dtype, b.get_device(), dtype, plan)
+        ready = _ready.get(key)
+    except (AttributeError, TypeError):  # no tensors of torch
+        return _first_call(a, b, out, dtype, plan, None)
+    if ready is None:
+        return _first_call(a, b, out, dtype, plan, key)
+    if out is None:
+        out = ready.empty()
+    elif (out.shape, out.stride(), out.dtype, out.get_device()) != ready.out:
+        return _first_call(a, b, out, dtype, plan, None)
+    at_a, at_b, at_c = a.data_ptr(), b.data_ptr(), out.data_ptr()
+    if (at_a | at_b | at_c) & (_ALIGNMENT - 1):
+        return _first_call(a, b, out, dtype, plan, None)
+    try:
+        ready.launch((at_a, at_b, at_c, *ready.dims), ready.place)
+    except LaunchError as error:
+        raise_for_caller(error)
+    return out
+
+
+@for_users
+def plan_for(a: Any, b: Any, *, dtype: Any = None) -> Plan:
+    """The plan that `matmul(a, b)` would use. Raises LaunchArgumentError."""
+    product = _read(a, b, None, dtype)
+    return _plan(product.problem, *_where(product))
+
+
+class _Product(NamedTuple):
+    """What is to be multiplied: the operands as they lie (an operand of the form "T" is its own transposed view)."""
+
+    problem: Problem
+    dtype: DType
+    result: DType
+    a: Any
+    b: Any
+    infos: tuple[ArrayInfo, ArrayInfo]
+    frame: Frame | None
+
+
+@for_users
+def _first_call(a: Any, b: Any, out: Any, dtype: Any, plan: Plan | None, key: tuple[Any, ...] | None) -> Any:
+    """A call of which nothing is known."""
+    product = _read(a, b, out, dtype)
+    if out is None:
+        out = _workspace(product).empty((product.problem.m, product.problem.n), product.result, a)
+    plan = plan or _plan(product.problem, *_where(product))
+    executable = _multiply(product, plan, out)
+    if key is not None and executable is not None and product.infos[0].device_kind == "cuda":
+        _remember(key, executable, product, out)
+    return out
+
+
+def _remember(key: tuple[Any, ...], executable: Any, product: _Product, out: Any) -> None:
+    """The next call with such tensors goes straight to the launch."""
+    p = product.problem
+    sizes = {"M": p.m, "N": p.n, "K": p.k}
+    launcher = executable.launcher
+    dims = tuple(sizes[name] for kind, name in launcher.slots if kind == "dim")
+    if len(_ready) >= _MOST_KNOWN:
+        _ready.clear()
+    expected = out.shape, out.new_empty((p.m, p.n)).stride(), out.dtype, out.get_device()
+    _ready[key] = _Ready(launcher.launch, dims, read(out)[3], _workspace(product).like(out), expected)
+
+
+def _multiply(product: _Product, plan: Plan, out: Any) -> Any:
+    """Launches what the plan says; the executable where that is one launch of what `product` was read from."""
+    p, a, b = product.problem, product.a, product.b
+    for pad, is_b in zip(plan.pad, (False, True), strict=True):
+        if pad:
+            x = b if is_b else a
+            rows, width = x.shape
+            wide = _workspace(product).empty((rows, _up(width, PAD // p.size)), product.dtype, x)
+            padded(product.dtype)(x, wide)
+            a, b = (a, wide) if is_b else (wide, b)
+    loose, split = any(plan.pad), plan.split > 1
+    constants = tuple(sorted(plan.constants.items()))
+    if split:
+        parts = _workspace(product).empty((plan.split, p.m, _up(p.n, 4)), f32, a)
+        _kernel(product.dtype, f32, p.transpose_a, p.transpose_b, True, True, constants)(a, b, parts)
+        summed(product.result)(parts, out)
+        return None
+    kernel = _kernel(product.dtype, product.result, p.transpose_a, p.transpose_b, False, loose, constants)
+    kernel(a, b, out)
+    return None if loose or a is not product.a or b is not product.b else kernel.executable(a, b, out)
+
+
+@lru_cache(maxsize=1024)
+def _kernel(
+    dtype: DType,
+    result: DType,
+    transpose_a: bool,
+    transpose_b: bool,
+    split: bool,
+    loose: bool,
+    constants: tuple[tuple[str, int], ...],
+) -> Kernel:
+    return gemm(dtype, result, transpose_a, transpose_b, split, loose).configured(**dict(constants))
+
+
+def _up(n: int, grain: int) -> int:
+    return -(-n // grain) * grain
+
+
+@lru_cache(maxsize=_MOST_KNOWN)
+def _plan(problem: Problem, target: Target, machine: Machine) -> Plan:
+    return choose(problem, machine, target.has("wgmma"), target.max_shared)
+
+
+def _where(product: _Product) -> tuple[Target, Machine]:
+    """What the product would be compiled for, and what is known of that GPU; the simulator plays an H200."""
+    info = product.infos[0]
+    target = gemm(product.dtype, product.result, False, False, False, False)._target_for(
+        Place(info.device_kind, info.device_index)
+    )
+    if info.device_kind != "cuda":
+        return target, H200
+    from minitile.runtime.cuda import device_info
+
+    device = device_info(info.device_index)
+    return target, machine_for(device.name, device.multiprocessors, device.capability)
+
+
+# Reading the operands ------------------------------------------------------------------------------------------------
+
+
+def _read(a: Any, b: Any, out: Any, dtype: Any) -> _Product:
+    """The operands as matrices without gaps. Raises LaunchArgumentError for what cannot be multiplied."""
+    try:
+        infos = describe(a), describe(b)
+        given = None if out is None else describe(out)
+    except LaunchError as error:
+        raise_for_caller(error)
+    for name, info in zip("ab", infos, strict=True):
+        if len(info.shape) != 2:
+            raise _refused(f"{name} has {len(info.shape)} dimensions, matmul takes matrices")
+        if info.dtype not in OPERANDS:
+            raise _refused(f"{name} is {info.dtype}, matmul takes {' and '.join(OPERANDS)}")
+    (m, k), (k2, n) = infos[0].shape, infos[1].shape
+    if k != k2:
+        raise _refused(f"a is {m}×{k} and b is {k2}×{n}: the columns of a are not as many as the rows of b")
+    if infos[0].dtype != infos[1].dtype:
+        raise _refused(f"a is {infos[0].dtype} and b is {infos[1].dtype}", "convert one of them first")
+    if infos[0][4:6] != infos[1][4:6] or (given is not None and given[4:6] != infos[0][4:6]):
+        raise _refused("a, b and out are not on one device")
+    element = dtype_of_name(infos[0].dtype)
+    result = element if dtype is None else dtype_of_name(str(dtype).removeprefix("torch."))
+    if given is not None:
+        if given.shape != (m, n) or not given.contiguous:
+            raise _refused(f"out has shape {given.shape}; it must be {(m, n)}, row-major without gaps")
+        if dtype is not None and given.dtype != result.name:
+            raise _refused(f"out is {given.dtype}, and dtype is {result}")
+        result = dtype_of_name(given.dtype)
+        if given.ptr % _ALIGNMENT:
+            raise _refused(f"the address of out is no multiple of {_ALIGNMENT} bytes")
+    if result.name not in RESULTS:
+        raise _refused(f"the result is {result}; it may be {', '.join(RESULTS)}")
+    frame = frame_of(a)
+    a, transpose_a = _lying(a, infos[0], frame)
+    b, transpose_b = _lying(b, infos[1], frame)
+    problem = Problem(m, n, k, transpose_a, transpose_b, element.bytes, result.bytes)
+    return _Product(problem, element, result, a, b, infos, frame)
+
+
+def _lying(x: Any, info: ArrayInfo, frame: Frame | None) -> tuple[Any, bool]:
+    """The operand as a row-major matrix, and whether that is its transpose."""
+    rows, columns = info.shape
+    aligned = info.ptr % _ALIGNMENT == 0 or info.device_kind == "cpu"
+    if info.contiguous and aligned:
+        return x, False
+    if frame is None:
+        raise _refused(
+            f"an operand is not row-major without gaps, or its address is no multiple of {_ALIGNMENT} bytes",
+            "pass such a copy, or arrays of torch, CuPy or NumPy, whose strides matmul takes as they are",
+        )
+    lies_transposed = info.strides == (1, rows) or (info.strides[0] == 1 and columns == 1)
+    if lies_transposed and aligned:
+        return frame.transposed(x), True
+    return frame.whole(x), False
+
+
+def _workspace(product: _Product) -> Frame:
+    if product.frame is None:
+        raise _refused(
+            "matmul cannot make arrays of this framework",
+            "pass out=, rows of whole 16 bytes, and a plan without split; or arrays of torch or CuPy",
+        )
+    return product.frame
+
+
+def _refused(what: str, hint: str = "") -> LaunchArgumentError:
+    return LaunchArgumentError(what, caller_location(), hint)

@@ -1,0 +1,119 @@
+"""The model behind matmul: near to what was measured, quick, and its plans can be compiled."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import fit_matmul
+
+import minitile as mt
+import minitile.language as T
+from minitile.ops.gemm import gemm
+from minitile.ops.machine import H200, machine_for
+from minitile.ops.plan import AMPERE, HOPPER, Plan, Problem, candidates, choose, estimate
+
+SHARED = 227 * 1024
+SHAPES = [(8192, 8192, 8192), (128, 8192, 8192), (1, 4096, 4096), (512, 512, 8192), (300, 5000, 700), (4097, 33, 65)]
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return fit_matmul.read([fit_matmul.RESULTS])
+
+
+def test_what_was_measured_is_read(measured):
+    assert len(measured) > 60
+    assert {len({e.plan for e in measured if e.problem == p}) for p in {e.problem for e in measured}} == {3, 6}
+
+
+def test_the_choice_is_near_the_fastest_that_was_measured(measured):
+    shares = fit_matmul.regrets(measured, H200)
+    assert fit_matmul.geometric_mean(shares.values()) > 0.98
+    assert min(shares.values()) > 0.92
+
+
+def test_estimates_are_near_what_was_measured(measured):
+    off = [abs(math.log(estimate(e.problem, e.plan, H200) / e.time)) for e in measured]
+    assert sorted(off)[len(off) // 2] < 0.02
+    assert sorted(off)[len(off) * 9 // 10] < 0.1
+
+
+def test_a_wrong_model_would_be_noticed(measured):
+    """The bounds above are broken by a machine whose multiprocessors are fed half as fast, or that has 20 more."""
+    for wrong in (replace(H200, fill=H200.fill / 2), replace(H200, multiprocessors=152)):
+        off = sorted(abs(math.log(estimate(e.problem, e.plan, wrong) / e.time)) for e in measured)
+        assert off[len(off) * 9 // 10] > 0.1
+
+
+def test_plans_say_what_they_are():
+    plan = Plan(128, 256, 64, 4, 256, 132, 16, 2, (True, False))
+    assert str(plan) == "128x256x64, 4 stages, 256 threads, 132 blocks, panels of 16, K in 2 parts, A padded"
+    assert fit_matmul.plan_of(str(plan)) == plan
+
+
+@pytest.mark.parametrize("wgmma", [True, False])
+def test_a_plan_is_chosen_in_50_microseconds(wgmma):
+    for shape in SHAPES:
+        problem, least = Problem(*shape, False, True), math.inf
+        for _ in range(100):
+            start = time.perf_counter()
+            choose(problem, H200, wgmma, SHARED)
+            least = min(least, time.perf_counter() - start)
+        assert least < 50e-6, shape
+
+
+def test_multiprocessors_are_kept_busy():
+    """Few rows: more tiles or parts of K than half of the multiprocessors; many: blocks that stay."""
+    for shape in ((128, 8192, 8192), (64, 7168, 18432), (512, 512, 8192)):
+        problem = Problem(*shape)
+        plan = choose(problem, H200, True, SHARED)
+        tiles = -(-shape[0] // plan.block_M) * -(-shape[1] // plan.block_N) * plan.split
+        assert tiles > 66, plan
+    assert choose(Problem(8192, 8192, 8192), H200, True, SHARED).blocks == 132
+
+
+def test_ragged_operands_are_padded_where_it_pays():
+    assert choose(Problem(4096, 4096, 4095), H200, True, SHARED).pad == (True, False)
+    assert choose(Problem(4096, 4095, 4096), H200, True, SHARED).pad == (False, True)
+    assert choose(Problem(4095, 4096, 4095, True, True), H200, True, SHARED).pad == (True, True)
+    assert choose(Problem(16, 16, 15), H200, True, SHARED).pad == (False, False)
+
+
+def test_any_problem_has_a_plan_on_any_target():
+    for target in map(mt.target.parse_target, ("sm_80", "sm_89", "sm_90a", "gfx942", "gfx950")):
+        for shape in (*SHAPES, (1, 1, 1), (0, 3, 0), (16384, 1, 1), (1, 16384, 16384)):
+            plans = list(candidates(Problem(*shape), H200, target.has("wgmma"), target.max_shared))
+            assert plans, (target, shape)
+            assert all(estimate(Problem(*shape), p, H200) > 0 for p in plans)
+
+
+def test_each_tile_compiles_into_the_form_that_it_is_for():
+    """On Hopper by roles, TMA and wgmma, without a note, and nowhere more shared memory than there is."""
+    for tile in HOPPER:
+        for blocks in {0, 132 if tile.stays else 0}:
+            plan = Plan(tile.m, tile.n, tile.k, tile.stages, tile.threads, blocks, 8)
+            kernel = gemm(T.bfloat16, T.bfloat16, False, True, False, False)
+            specs = [mt.spec(s, "bfloat16") for s in ((8192, 8192), (8192, 8192), (8192, 8192))]
+            compiled = kernel.compile(*specs, target="sm_90a", **plan.constants)
+            assert compiled.notes == (), (plan, compiled.notes)
+            assert compiled.launch_info.block[0] == tile.threads + 128
+            assert compiled.launch_info.dynamic_shared <= SHARED
+    for tile in AMPERE:
+        plan = Plan(tile.m, tile.n, tile.k, tile.stages, tile.threads)
+        kernel = gemm(T.bfloat16, T.bfloat16, False, False, False, False)
+        specs = [mt.spec(s, "bfloat16") for s in ((1024, 1024), (1024, 1024), (1024, 1024))]
+        assert kernel.compile(*specs, target="sm_80", **plan.constants).launch_info.dynamic_shared <= 163 * 1024
+
+
+def test_machines():
+    assert machine_for("NVIDIA H200", 132, (9, 0)).flops == H200.flops
+    h100 = machine_for("NVIDIA H100 80GB HBM3", 132, (9, 0))
+    assert h100.dram < H200.dram
+    assert machine_for("NVIDIA GeForce RTX 4090", 128, (8, 9)).multiprocessors == 128

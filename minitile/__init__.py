@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from minitile.jit import CompiledKernel, Kernel, kernel, spec
     from minitile.simulate import RaceError, SimulationError
     from minitile.target import Target
+    from minitile.tuning import autotune
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "autotune": "minitile.tuning",
     "kernel": "minitile.jit",
     "spec": "minitile.jit",
     "Kernel": "minitile.jit",
@@ -39,6 +41,7 @@ __all__ = [
     "RaceError",
     "SimulationError",
     "Target",
+    "autotune",
     "kernel",
     "spec",
 ]

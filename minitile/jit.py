@@ -246,7 +246,7 @@ class Kernel:
         def compile(place: Place, found: tuple[int, ...]) -> Executable:
             if place.kind != "cpu":
                 _check_alignment(tensors, found)
-            divisors = {d: _divisor(n) for d, n in zip(dims, found[len(tensors) :], strict=True)}
+            divisors = {d: divisor(n) for d, n in zip(dims, found[len(tensors) :], strict=True)}
             target = self._target_for(place)
             key = target, tuple(divisors.items())
             if key not in compiled:
@@ -333,7 +333,7 @@ class Kernel:
         for p in tensors:
             if p.dtype is None and p.name not in dtypes:
                 raise self._refused(f"has a tensor {p.name} of any dtype", "give specs to compile it")
-        divisors = {d: _divisor(n) for d, n in sizes.items()}
+        divisors = {d: divisor(n) for d, n in sizes.items()}
         return Case(self, fixed, dtypes, divisors)
 
     def _fit(
@@ -575,7 +575,7 @@ def tensor_map(
     return TensorMapParam(name, tensor, arg.dtype, tuple(dims), tuple(reversed(strides)), box, swizzle, tf32=tf32)
 
 
-def _divisor(n: int) -> int:
+def divisor(n: int) -> int:
     """What the compiler is told that divides n: all the difference that is worth a compilation."""
     return next((p for p in DIVISORS if n % p == 0), 1)
 

@@ -189,3 +189,64 @@ def test_auto_target(torch):
     target = parse_target("auto")
     assert target.arch == ("sm_90a" if device.capability == (9, 0) else device.arch)
     assert target.capability <= device.capability == torch.cuda.get_device_capability()
+
+
+def test_turns_on_the_gpu(torch, kernel):
+    """A hundred times the elements take longer; with L2 flushed, so does a copy that fits in it."""
+    from minitile.runtime.timing import take_turns
+
+    small, large = vectors(torch, 1 << 16), vectors(torch, 1 << 23)
+    launches = {"small": kernel.prepare(*small), "large": kernel.prepare(*large)}
+    warm = {n: sorted(t)[len(t) // 2] for n, t in take_turns(launches, rounds=9).items()}
+    assert warm["large"] > 3 * warm["small"]
+    cold = {n: sorted(t)[len(t) // 2] for n, t in take_turns(launches, rounds=9, flush=True).items()}
+    assert cold["large"] > warm["large"] * 0.9
+    assert torch.equal(large[2], large[0] + large[1])
+
+
+def test_autotune_on_the_gpu(torch, tmp_path, monkeypatch):
+    import minitile as mt
+    import minitile.language as T
+
+    monkeypatch.setenv("MINITILE_CACHE_DIR", str(tmp_path))
+
+    @mt.kernel
+    def add(A: T.Tensor(("n",), T.float32), B: T.Tensor(("n",), T.float32), C: T.Tensor(("n",), T.float32), block=128):
+        with T.Kernel(T.ceildiv(A.shape[0], block), threads=128) as b:
+            for i in T.Parallel(block):
+                C[b * block + i] = A[b * block + i] + B[b * block + i]
+
+    a, b, c = vectors(torch, 1 << 22)
+    tuned = mt.autotune(
+        add,
+        {"block": [32, 512, 2048, 8192]},
+        check=lambda a, b, c: torch.equal(c, a + b),
+        reset=lambda a, b, c: c.fill_(float("nan")),
+        progress=False,
+    )
+    tuning = tuned.tune(a, b, c)
+    assert all(t.ms is not None for t in tuning.trials), str(tuning)
+    assert tuning.config["block"] != 32, str(tuning)
+    c.zero_()
+    tuning.kernel(a, b, c)
+    torch.cuda.synchronize()
+    assert torch.equal(c, a + b)
+    assert tuned.tune(a, b, c).trials == tuning.trials, "from the store"
+
+
+@pytest.mark.parametrize("form", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize(
+    "shape", [(256, 512, 384), (1, 4096, 1000), (300, 77, 1003), (64, 64, 16384), (4097, 2049, 513)]
+)
+def test_matmul(torch, form, shape):
+    import minitile as mt
+
+    m, n, k = shape
+    for dtype, bound in ((torch.bfloat16, 4e-3), (torch.float16, 5e-4)):
+        a = torch.randn((k, m) if form[0] == "T" else (m, k), device="cuda", dtype=dtype)
+        b = torch.randn((n, k) if form[1] == "T" else (k, n), device="cuda", dtype=dtype)
+        a, b = a.t() if form[0] == "T" else a, b.t() if form[1] == "T" else b
+        expected = a.double() @ b.double()
+        out = torch.full((m, n), float("nan"), device="cuda", dtype=dtype)
+        for c in (mt.ops.matmul(a, b), mt.ops.matmul(a, b, out=out), mt.ops.matmul(a, b)):
+            assert float((c.double() - expected).norm() / expected.norm()) < bound, mt.ops.plan_for(a, b)

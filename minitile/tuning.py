@@ -1,0 +1,546 @@
+"""`mt.autotune`: the fastest of several configurations of a kernel, compiled in parallel, timed in turns, remembered.
+
+    space = {"block_M": [64, 128], "block_N": [128, 256], "num_stages": [3, 4]}
+    tuning = mt.autotune(matmul, space).tune(a, b, c)       # tuning.kernel(a, b, c); print(tuning)
+
+    @mt.autotune(configs=space)                             # tunes by itself, on the first call of each kind
+    @mt.kernel
+    def matmul(...): ...
+
+What is sent to the executor is the traced IR as text and the target, and what comes back is assembly, a cubin and plain
+data: so any `concurrent.futures.Executor` does, in this process, in others, or (Dask's, Ray's) on other machines, and
+the kernel need not be importable there.
+
+Compiled configurations are measured in small batches. Within one, all take turns with the fastest one so far, and a
+time is the ratio to that one's: so a GPU that grows warmer over the minutes favours nobody. In the end the fastest few
+meet once more. Each finished measurement is stored at once, by the traced IR (so by the source, the configuration and
+everything that the kernel captures), the target, the device and the arguments' dtypes and sizes by magnitude; who calls
+again goes on from there. A configuration that fails (to compile, to launch, or its check) stays in the table, with the
+reason.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, overload
+
+from minitile.cache import Entry, default_cache, make_key
+from minitile.ir.diagnostics import LaunchArgumentError, MinitileError
+from minitile.ir.parser import parse_kernel
+from minitile.ir.printer import print_kernel
+from minitile.jit import Case, Kernel, divisor, launch_info
+from minitile.launching import Executable, assemble_cached, caller_location, for_users, raise_for_caller
+from minitile.pipeline import Result, compile_ir
+from minitile.runtime.arrays import ArrayInfo, Place, describe, read
+from minitile.runtime.errors import LaunchError
+from minitile.simulate import simulate
+from minitile.target import Target
+
+Config = dict[str, Any]
+Configs = Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]] | Callable[..., Iterable[Mapping[str, Any]]]
+Measure = Callable[[Mapping[str, Callable[..., None]]], Mapping[str, Sequence[float]]]
+BATCH = 6  # configurations that take turns, besides the fastest so far
+FINALISTS = 4
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One configuration: milliseconds of a launch (as a ratio to the fastest of its batch, times that one's), registers
+    and spilled bytes of a thread where known; or why there is no time."""
+
+    config: Config
+    ms: float | None = None
+    failure: str = ""
+    registers: int | None = None
+    spills: int | None = None
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={value!r}" for name, value in self.config.items())
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The fastest configuration, the kernel with its values as defaults, and the table: the timed ones from the fastest
+    on, then those that failed."""
+
+    kernel: Kernel
+    config: Config
+    trials: tuple[Trial, ...]
+
+    def __str__(self) -> str:
+        def line(trial: Trial) -> str:
+            if trial.ms is None:
+                return f"{'–':>10}  {trial}: {trial.failure}"
+            costs = "" if trial.registers is None else f"  ({trial.registers} registers, {trial.spills} bytes spilled)"
+            return f"{trial.ms * 1e3:>10.2f}  {trial}{costs}"
+
+        return "\n".join([f"{'µs':>10}  {self.kernel.__name__}", *map(line, self.trials)])
+
+
+@overload
+def autotune(kernel: Kernel, /, configs: Configs, **options: Any) -> Autotuned: ...
+
+
+@overload
+def autotune(*, configs: Configs, **options: Any) -> Callable[[Kernel], Autotuned]: ...
+
+
+@for_users
+def autotune(
+    kernel: Kernel | None = None, /, configs: Configs = (), **options: Any
+) -> Autotuned | Callable[[Kernel], Autotuned]:
+    """A kernel that chooses its compile-time parameters by measuring; without one a decorator, above `@mt.kernel`.
+
+    configs: dicts of parameters; or a space, values by parameter, of which all combinations are tried; or a function of
+    the arguments that gives dicts. The options are `Options`'s fields:
+
+    check      called with the arguments after a launch of each configuration; returns False or raises if the result is
+               wrong. reset: called with them before that launch, to poison or restore what the kernel writes
+    executor   who compiles: any concurrent.futures.Executor; threads of this process by default
+    measure    instead of the GPU's clock: gets functions by configuration, which launch when called, and returns
+               samples in milliseconds for each. Where arguments are NumPy arrays there is no other way: the simulator
+               executes, it has no clock
+    rounds     how many turns each takes in a batch; 3 times as many in the end
+    flush_l2   whether L2 is emptied before each launch; otherwise it holds what the launch before left
+    progress   whether stderr says how far it is (by tqdm where that is installed)
+    cache      whether measurements are stored on disk, where compiled kernels are
+
+    Raises LaunchArgumentError for configurations that are none.
+    """
+    chosen = Options(**options) if _known(options) else Options()
+    if kernel is None:
+        return lambda decorated: Autotuned(decorated, configs, chosen)
+    return Autotuned(kernel, configs, chosen)
+
+
+@dataclass(frozen=True)
+class Options:
+    """See `autotune`."""
+
+    check: Callable[..., Any] | None = None
+    reset: Callable[..., Any] | None = None
+    executor: Executor | None = None
+    measure: Measure | None = None
+    rounds: int = 15
+    flush_l2: bool = False
+    progress: bool = True
+    cache: bool = True
+
+
+def _known(options: Mapping[str, Any]) -> bool:
+    names = Options.__dataclass_fields__
+    for name in options:
+        if name not in names:
+            raise LaunchArgumentError(
+                f"autotune has no option '{name}'", caller_location(), f"there are {', '.join(names)}"
+            )
+    return True
+
+
+class Autotuned:
+    """A kernel with configurations to choose from. `tune` chooses; a call chooses where that has not been done for
+    arguments of this kind (dtypes, magnitudes of sizes, device) and runs the kernel."""
+
+    def __init__(self, kernel: Kernel, configs: Configs, options: Options) -> None:
+        if not isinstance(kernel, Kernel):
+            raise LaunchArgumentError(
+                f"autotune is for kernels, not {kernel!r}", caller_location(), "write it above @mt.kernel"
+            )
+        self.kernel, self.configs, self.options = kernel, configs, options
+        self.__name__, self.__doc__, self.__wrapped__ = kernel.__name__, kernel.__doc__, kernel
+        self._tuned: dict[Any, Tuning] = {}
+
+    def __call__(self, *args: Any, **constants: Any) -> None:
+        """Runs the kernel in the configuration chosen for such arguments; constants: parameters that are not tuned."""
+        key = (*map(_kind, args), tuple(constants.items()))
+        tuning = self._tuned.get(key)
+        if tuning is None:
+            tuning = self._tuned[key] = self.tune(*args, **constants)
+        tuning.kernel(*args, **constants)
+
+    @for_users
+    def tune(self, *args: Any, **constants: Any) -> Tuning:
+        """Measures what is not stored yet, and chooses. The kernel runs on these very arguments, many times; what they
+        hold afterwards is what its last run left. Raises LaunchArgumentError where no configuration works."""
+        run = _Run(self.kernel, self.options, args, constants)
+        return run.tuning(_expanded(self.configs, args))
+
+
+def _expanded(configs: Configs, args: Sequence[Any]) -> list[Config]:
+    """The configurations as a list of dicts, each once."""
+    if callable(configs):
+        found = [dict(c) for c in configs(*args)]
+    elif isinstance(configs, Mapping):
+        found = [dict(zip(configs, values, strict=True)) for values in itertools.product(*configs.values())]
+    else:
+        found = [dict(c) for c in configs]
+    if not found:
+        raise LaunchArgumentError("there are no configurations to choose from", caller_location())
+    return [c for n, c in enumerate(found) if c not in found[:n]]
+
+
+def _kind(arg: Any) -> Any:
+    """What tells arguments apart: dtype, device and the sizes by magnitude and by what divides them."""
+    if isinstance(arg, (bool, int, float)):
+        return type(arg).__name__
+    try:
+        info: ArrayInfo = describe(arg)
+    except LaunchError as error:
+        raise_for_caller(error)
+    return (info.dtype, info.device_kind, *((max(n - 1, 0).bit_length(), divisor(n)) for n in info.shape))
+
+
+# Compiling, anywhere -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Job:
+    """A kernel to compile: the traced IR with source locations, and the target. Pickles."""
+
+    ir: str
+    target: Target
+    passes: dict[str, bool]
+
+
+@dataclass(frozen=True)
+class Built:
+    """What came of it; `cubin` (an `Assembled`) is None where no assembler is installed. Pickles."""
+
+    result: Result | None = None
+    cubin: Any = None
+    failure: str = ""
+
+
+def build(job: Job) -> Built:
+    """Compiles and assembles; what the user can be blamed for comes back as a failure. No GPU is needed."""
+    from minitile.backends.nvidia.assemble import AssembleOptions, AssemblerMissing
+
+    try:
+        result = compile_ir(parse_kernel(job.ir), job.target, job.passes)
+        cubin = None
+        if job.target.vendor == "nvidia":
+            try:
+                cubin = assemble_cached(result.assembly["ptx"], job.target.arch, AssembleOptions())
+            except AssemblerMissing:
+                cubin = None
+    except MinitileError as error:
+        return Built(failure=said(error))
+    return Built(result, cubin)
+
+
+def said(error: BaseException) -> str:
+    """An error in one line."""
+    text = error.message if isinstance(error, MinitileError) else str(error)
+    first = (text.strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {first}"
+
+
+# One tuning ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Candidate:
+    """A configuration on its way: `key` is that of its measurement."""
+
+    config: Config
+    case: Case | None = None
+    job: Job | None = None
+    key: str = ""
+    trial: Trial | None = None
+    executable: Executable | None = None
+
+    def __str__(self) -> str:
+        return str(Trial(self.config))
+
+
+@dataclass
+class _Run:
+    """The work of one `tune`."""
+
+    kernel: Kernel
+    options: Options
+    args: tuple[Any, ...]
+    constants: Config
+    target: Target = field(init=False)
+    place: Place = field(init=False)
+
+    def __post_init__(self) -> None:
+        arrays = [a for a in self.args if not isinstance(a, (bool, int, float))]
+        if not arrays:
+            raise LaunchArgumentError("autotune needs the arguments that the kernel will run on", caller_location())
+        try:
+            self.place = read(arrays[0])[3]
+        except LaunchError as error:
+            raise_for_caller(error)
+        self.target = self.kernel._target_for(self.place)
+        if self.place.kind == "cpu" and self.options.measure is None:
+            raise LaunchArgumentError(
+                "NumPy arrays run in the simulator, which has no clock",
+                caller_location(),
+                "pass measure=, or GPU arrays",
+            )
+
+    def tuning(self, configs: Sequence[Config]) -> Tuning:
+        candidates = [self.candidate(config) for config in configs]
+        left = [c for c in candidates if c.trial is None]
+        store = default_cache() if self.options.cache else None
+        final = make_key("autotune, the fastest", *(c.key for c in candidates))
+        stored = store.load(final) if store is not None and not left else None
+        if stored is None:
+            with progress(len(candidates), self.kernel.__name__, self.options.progress) as say:
+                say(len(candidates) - len(left), "")
+                self.measure_all(candidates, left, say)
+            best = self.fastest(candidates)
+            if store is not None:
+                store.store(final, Entry({"best": candidates.index(best)}, b""))
+        else:
+            best = candidates[stored.meta["best"]]
+        trials = [c.trial for c in candidates if c.trial is not None]
+        order = [best.trial, *(t for t in trials if t is not best.trial)]
+        ranked = sorted(order, key=lambda t: math.inf if t is None or t.ms is None else t is not best.trial and t.ms)
+        return Tuning(self.kernel.configured(**best.config), best.config, tuple(t for t in ranked if t is not None))
+
+    # What there is, and what is stored
+
+    def candidate(self, config: Config) -> _Candidate:
+        """The configuration, traced, with its measurement if that is stored."""
+        found = _Candidate(config)
+        try:
+            given = self.kernel._described(self.args, {**self.constants, **config})
+            text = print_kernel(given.trace(), locations=True)
+        except MinitileError as error:
+            found.trial = Trial(config, failure=said(error))
+            return found
+        found.case, found.job = given, Job(text, self.target, self.kernel.passes)
+        measure = self.options.measure
+        clock = "GPU" if measure is None else f"{measure.__module__}.{getattr(measure, '__qualname__', '')}"
+        described = [repr(_kind(a)) for a in self.args]
+        how = f"{clock}, {'flushed' if self.options.flush_l2 else 'warm'}"
+        switches = repr(sorted(self.kernel.passes.items()))
+        found.key = make_key("autotune", text, self.target.name, self.device(), how, switches, *described)
+        store = default_cache() if self.options.cache else None
+        entry = store.load(found.key) if store is not None else None
+        if entry is not None:
+            found.trial = Trial(config, **entry.meta)
+        return found
+
+    def device(self) -> str:
+        if self.place.kind != "cuda":
+            return self.place.kind
+        from minitile.runtime.cuda import device_info
+
+        return device_info(self.place.index).name
+
+    def keep(self, candidate: _Candidate, trial: Trial) -> None:
+        """Stores a finished measurement."""
+        candidate.trial = trial
+        store = default_cache() if self.options.cache else None
+        if store is not None:
+            meta = {"ms": trial.ms, "failure": trial.failure, "registers": trial.registers, "spills": trial.spills}
+            store.store(candidate.key, Entry(meta, b""))
+
+    # Compiling and measuring
+
+    def measure_all(
+        self, candidates: list[_Candidate], left: list[_Candidate], say: Callable[[int, str], None]
+    ) -> None:
+        """Measures what is left, in batches, as it comes from the executor; then the fastest few once more."""
+        for batch in self.batches(left, say):
+            champion = min((c for c in candidates if _timed(c)), key=_ms, default=None)
+            self.measure_batch(batch, champion)
+            fastest = min((c for c in candidates if _timed(c)), key=_ms, default=None)
+            say(len(batch), "" if fastest is None else f"{_ms(fastest) * 1e3:.1f} µs: {fastest}")
+
+    def batches(self, left: list[_Candidate], say: Callable[[int, str], None]) -> Iterator[list[_Candidate]]:
+        """Compiled configurations that passed their check, a few at a time."""
+        own = None if self.options.executor is not None else ThreadPoolExecutor(os.cpu_count())
+        executor = self.options.executor or own
+        assert executor is not None
+        try:
+            futures: dict[Future[Built], _Candidate] = {executor.submit(build, c.job): c for c in left if c.job}
+            batch: list[_Candidate] = []
+            for future in as_completed(futures):
+                candidate = futures[future]
+                reason = self.ready(candidate, future)
+                if reason:
+                    self.keep(candidate, Trial(candidate.config, failure=reason))
+                    say(1, "")
+                    continue
+                batch.append(candidate)
+                if len(batch) == BATCH:
+                    yield batch
+                    batch = []
+            if batch:
+                yield batch
+        finally:
+            if own is not None:
+                own.shutdown(cancel_futures=True)
+
+    def ready(self, candidate: _Candidate, future: Future[Built]) -> str:
+        """Makes the executable and checks it; why not, where that fails."""
+        try:
+            built = future.result()
+        except Exception as error:  # the executor's own, such as a worker that died
+            return said(error)
+        if built.failure:
+            return built.failure
+        try:
+            self.load(candidate, built)
+            return self.checked(candidate)
+        except MinitileError as error:
+            return said(error)
+
+    def load(self, candidate: _Candidate, built: Built) -> None:
+        assert built.result is not None
+        assert candidate.case is not None
+        info = launch_info(built.result, candidate.case)
+        text = list(built.result.assembly.values())[-1]
+        run = partial(_simulated, info, text, self.target.vendor)
+        candidate.executable = Executable(info, text, run)
+        if built.cubin is not None:
+            candidate.executable.assembled[self.target.arch] = built.cubin
+
+    def checked(self, candidate: _Candidate) -> str:
+        """Runs it once, where there is a check; what is wrong with the result."""
+        check, reset = self.options.check, self.options.reset
+        if check is None:
+            return ""
+        if reset is not None:
+            reset(*self.args)
+        assert candidate.executable is not None
+        candidate.executable(*self.args)
+        try:
+            fine = check(*self.args)
+        except Exception as error:
+            return f"wrong result: {said(error)}"
+        return "wrong result" if fine is False else ""
+
+    def measure_batch(self, batch: list[_Candidate], champion: _Candidate | None) -> None:
+        """Times a batch together with the fastest so far and stores the times, as ratios to that one's."""
+        group = batch if champion is None else [champion, *batch]
+        times = self.times(group, self.options.rounds)
+        there = [c for c in batch if str(c) in times]
+        if not there:
+            return
+        first = champion
+        if first is None or str(first) not in times:
+            first = min(there, key=lambda c: statistics.median(times[str(c)]))
+        for candidate in there:
+            samples = times[str(candidate)]
+            self.keep(candidate, self.trial(candidate, _relative(samples, times[str(first)]) * _base(first, times)))
+
+    def times(self, group: list[_Candidate], rounds: int) -> dict[str, Sequence[float]]:
+        """Samples by configuration; those that cannot be launched are stored as failures."""
+        launches: dict[str, Callable[..., None]] = {}
+        for candidate in group:
+            try:
+                launches[str(candidate)] = self.launch(candidate)
+            except MinitileError as error:
+                self.keep(candidate, Trial(candidate.config, failure=said(error)))
+        if not launches:
+            return {}
+        if self.options.measure is not None:
+            return dict(self.options.measure(launches))
+        from minitile.runtime.timing import take_turns
+
+        try:
+            return dict(take_turns(launches, rounds, self.options.flush_l2))
+        except LaunchError as error:
+            raise_for_caller(error)
+
+    def launch(self, candidate: _Candidate) -> Callable[..., None]:
+        if candidate.executable is None:  # its measurement was stored earlier
+            assert candidate.job is not None
+            self.load(candidate, build(candidate.job))
+        assert candidate.executable is not None
+        if self.place.kind == "cpu":
+            return partial(candidate.executable, *self.args)
+        return candidate.executable.prepare(*self.args)
+
+    def trial(self, candidate: _Candidate, ms: float) -> Trial:
+        costs = candidate.executable and candidate.executable.assembled.get(self.target.arch)
+        if not costs:
+            return Trial(candidate.config, ms)
+        return Trial(candidate.config, ms, "", costs.registers, costs.spill_stores + costs.spill_loads)
+
+    def fastest(self, candidates: list[_Candidate]) -> _Candidate:
+        """The winner of a last round of the fastest few. Raises LaunchArgumentError where none works."""
+        timed = sorted((c for c in candidates if _timed(c)), key=_ms)
+        if not timed:
+            reasons = "\n".join(f"    {c}: {c.trial.failure}" for c in candidates[:8] if c.trial)
+            raise LaunchArgumentError(
+                f"no configuration of {self.kernel.__name__} works:\n{reasons}", caller_location()
+            )
+        finalists = timed[:FINALISTS]
+        if len(finalists) == 1:
+            return finalists[0]
+        times = self.times(finalists, 3 * self.options.rounds)
+        ratios = {n: _relative(samples, times[str(finalists[0])]) for n, samples in times.items()}
+        return min(finalists, key=lambda c: ratios.get(str(c), math.inf))
+
+
+def _simulated(info: Any, text: str, vendor: str, args: tuple[Any, ...]) -> None:
+    simulate(info, text, args, vendor=vendor)
+
+
+def _timed(candidate: _Candidate) -> bool:
+    return candidate.trial is not None and candidate.trial.ms is not None
+
+
+def _ms(candidate: _Candidate) -> float:
+    assert candidate.trial is not None
+    assert candidate.trial.ms is not None
+    return candidate.trial.ms
+
+
+def _relative(samples: Sequence[float], base: Sequence[float]) -> float:
+    """How many times as long as `base`, round by round."""
+    if len(samples) != len(base):
+        return statistics.median(samples) / statistics.median(base)
+    return statistics.median(t / b for t, b in zip(samples, base, strict=True))
+
+
+def _base(first: _Candidate, times: Mapping[str, Sequence[float]]) -> float:
+    """What the champion's time counts as: what it was when it became one."""
+    return _ms(first) if _timed(first) else statistics.median(times[str(first)])
+
+
+@contextmanager
+def progress(total: int, name: str, wanted: bool) -> Iterator[Callable[[int, str], None]]:
+    """A function that is told how many more are done, and of the fastest so far."""
+    if not wanted:
+        yield lambda count, text: None
+        return
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        tqdm = None
+    if tqdm is not None:
+        with tqdm(total=total, desc=f"tuning {name}", file=sys.stderr) as bar:
+
+            def tell(count: int, text: str) -> None:
+                bar.update(count)
+                bar.set_postfix_str(text)
+
+            yield tell
+        return
+    done, fastest = 0, ""
+
+    def say(count: int, text: str) -> None:
+        nonlocal done, fastest
+        done, fastest = done + count, text or fastest
+        print(f"\rtuning {name}: {done} of {total}  {fastest}".ljust(100), end="", file=sys.stderr, flush=True)
+
+    try:
+        yield say
+    finally:
+        print(file=sys.stderr)

@@ -152,15 +152,9 @@ def persistent(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> I
 
 
 def ours(
-    name: str,
-    kernel: Any,
-    candidates: Sequence[Tiles],
-    problem: Gemm,
-    operands: Operands,
-    rasters: bool = True,
-    **constants: Any,
+    name: str, kernel: Any, candidates: Sequence[Tiles], problem: Gemm, operands: Operands, **constants: Any
 ) -> Iterator[Entry]:
-    """One compiled kernel serves all sizes; it is specialised on what divides them. rasters: it takes a panel."""
+    """One compiled kernel serves all sizes; it is specialised on what divides them."""
     a, b, c = operands.a, operands.b, operands.c
     divisors = tuple(math.gcd(n, 128) for n in (problem.m, problem.n, problem.k))
 
@@ -175,7 +169,7 @@ def ours(
                 block_K=tiles.k,
                 num_stages=tiles.stages,
                 threads=tiles.threads,
-                **({"panel": tiles.panel} if rasters else {}),
+                panel=tiles.panel,
                 **constants,
             )
         done = _compiled[key]

@@ -1,6 +1,7 @@
 """minitile's contenders of gemm.py for C of few rows, where the speed is that of reading B. NT only.
 
-- swapped: examples/gemm_swapped.py, Cᵀ = B · Aᵀ, so that M is the side of the product that comes in steps of 8.
+- swapped: examples/gemm_swapped.py, Cᵀ = B · Aᵀ, so that M is the side of the product that comes in steps of 8; in
+  clusters, which read A once for all of their blocks.
 - split_k: examples/gemm_split_k.py, K in parts for as many blocks as the GPU has room for; deterministic, one launch.
 - stream_k: examples/gemm_stream_k.py, one block a multiprocessor and equal shares of all steps of K; for other shapes,
   too: there what is left over from whole waves of tiles is shared.
@@ -12,18 +13,27 @@ on their way.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from compilers import Ours, compile_ours, example
 from contest import Entry, Missing, each
-from gemm_peers import DEVICE, Contender, Gemm, Operands, Tiles, ours, thin
+from gemm_peers import DEVICE, Contender, Gemm, Operands, Tiles, thin
 
 
 @dataclass(frozen=True)
-class Split(Tiles):
+class Shared(Tiles):
+    """`cluster` blocks with neighbouring columns share the rows of A."""
+
+    cluster: int = 1
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}, cluster {self.cluster}"
+
+
+@dataclass(frozen=True)
+class Split(Shared):
     """`splits` blocks share a tile of C, `rows` of it are added at a time. share: all of them add, not only the last
     one to arrive."""
 
@@ -45,12 +55,26 @@ class Stream(Tiles):
 
 # For 132 multiprocessors: 28 or 56 tiles of 64 rows in 7168 columns, 32, 43 or 64 of 128 rows in 8192 columns.
 SWAPPED = {
-    64: (Tiles(64, 64, 128, 4, 128), Tiles(64, 64, 128, 6, 128), Tiles(64, 64, 64, 8, 128), Tiles(32, 128, 64, 6, 256)),
-    128: (Tiles(128, 64, 64, 8, 128), Tiles(128, 64, 128, 4, 128), Tiles(64, 128, 64, 6, 256)),
+    64: (
+        Shared(64, 64, 128, 4, 128),
+        Shared(64, 64, 128, 6, 128),
+        Shared(64, 64, 128, 6, 128, cluster=2),
+        Shared(64, 64, 128, 6, 128, cluster=4),
+        Shared(64, 64, 64, 12, 128, cluster=4),
+    ),
+    128: (
+        Shared(128, 64, 64, 8, 256),
+        Shared(128, 64, 64, 8, 256, cluster=2),
+        Shared(128, 64, 64, 8, 256, cluster=4),
+        Shared(128, 64, 128, 4, 256, cluster=4),
+        Shared(128, 64, 64, 8, 128, cluster=4),
+        Shared(128, 64, 64, 8, 256, cluster=8),
+    ),
 }
 SPLIT = {
     64: (
         Split(64, 256, 64, 5, 256, splits=4),
+        Split(64, 128, 128, 4, 256, splits=2, rows=32, cluster=4),
         Split(64, 256, 64, 5, 256, splits=14, rows=8),  # three waves
         Split(64, 128, 64, 3, 256, splits=9, rows=8),  # two blocks on a multiprocessor, two waves
         Split(64, 128, 128, 4, 256, splits=7),  # three waves
@@ -60,6 +84,8 @@ SPLIT = {
         Split(128, 256, 64, 4, 256, splits=4, rows=32),
         Split(128, 256, 64, 4, 256, splits=4, share=False),
         Split(128, 128, 64, 6, 256, splits=2, rows=64),
+        Split(128, 128, 64, 6, 256, splits=2, rows=64, cluster=2),
+        Split(128, 128, 64, 6, 256, splits=2, rows=64, cluster=4),
         Split(128, 128, 128, 3, 256, splits=2, rows=64),
         Split(128, 192, 64, 5, 256, splits=3),
     ),
@@ -75,8 +101,13 @@ _compiled: dict[Any, Ours] = {}
 def swapped(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Iterator[Entry]:
     if not thin(problem):
         raise Missing("for few rows")
-    kernel = example("gemm_swapped").gemm_swapped
-    return ours("swapped", kernel, SWAPPED[64 if problem.m <= 64 else 128], problem, operands, rasters=False)
+
+    def build(tiles: Shared) -> Entry:
+        arrays = operands.a, operands.b, operands.c
+        constants = {"cluster": tiles.cluster}
+        return entry_of("swapped", example("gemm_swapped").gemm_swapped, tiles, problem, arrays, constants)
+
+    return each("swapped", SWAPPED[64 if problem.m <= 64 else 128], build)
 
 
 def split_k(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Iterator[Entry]:
@@ -85,9 +116,9 @@ def split_k(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Iter
         raise Missing("for few rows")
 
     def build(split: Split) -> Entry:
-        shape = split.splits, problem.m, problem.n
-        extra = {"splits": split.splits, "rows": split.rows, "share": split.share}
-        return with_workspace("split_k", example("gemm_split_k").gemm_split_k, split, shape, problem, operands, extra)
+        arrays = with_workspace(problem, operands, split, (split.splits, problem.m, problem.n))
+        constants = {"splits": split.splits, "rows": split.rows, "share": split.share, "cluster": split.cluster}
+        return entry_of("split_k", example("gemm_split_k").gemm_split_k, split, problem, arrays, constants)
 
     return each("split_k", SPLIT[64 if problem.m <= 64 else 128], build)
 
@@ -99,11 +130,9 @@ def stream_k(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Ite
     candidates = STREAM[64 if problem.m <= 64 else 128] if thin(problem) else STREAM_LARGE
 
     def build(tiles: Stream) -> Entry:
-        shape = tiles_of(problem, tiles) + blocks, tiles.m, tiles.n
-        extra = {"blocks": blocks, "rows": tiles.rows}
-        return with_workspace(
-            "stream_k", example("gemm_stream_k").gemm_stream_k, tiles, shape, problem, operands, extra
-        )
+        arrays = with_workspace(problem, operands, tiles, (tiles_of(problem, tiles) + blocks, tiles.m, tiles.n))
+        constants = {"blocks": blocks, "rows": tiles.rows}
+        return entry_of("stream_k", example("gemm_stream_k").gemm_stream_k, tiles, problem, arrays, constants)
 
     return each("stream_k", candidates, build)
 
@@ -112,22 +141,20 @@ def tiles_of(problem: Gemm, tiles: Tiles) -> int:
     return -(-problem.m // tiles.m) * -(-problem.n // tiles.n)
 
 
-def with_workspace(
-    name: str,
-    kernel: Any,
-    tiles: Tiles,
-    workspace: tuple[int, ...],
-    problem: Gemm,
-    operands: Operands,
-    constants: dict[str, Any],
-) -> Entry:
-    """An entry of a kernel that takes an f32 workspace of this shape and a zeroed counter for each tile."""
+def with_workspace(problem: Gemm, operands: Operands, tiles: Tiles, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """The operands, an f32 workspace of this shape, a zeroed counter for each tile."""
     import torch
 
-    parts = torch.empty(workspace, device=DEVICE, dtype=torch.float32)
+    parts = torch.empty(shape, device=DEVICE, dtype=torch.float32)
     arrived = torch.zeros(tiles_of(problem, tiles), device=DEVICE, dtype=torch.int32)
-    arrays = operands.a, operands.b, operands.c, parts, arrived
-    key = name, tuple(math.gcd(n, 128) for n in (problem.m, problem.n, problem.k, *workspace, *arrived.shape)), tiles
+    return operands.a, operands.b, operands.c, parts, arrived
+
+
+def entry_of(
+    name: str, kernel: Any, tiles: Tiles, problem: Gemm, arrays: tuple[Any, ...], constants: dict[str, Any]
+) -> Entry:
+    """An entry of a kernel whose third argument is the result."""
+    key = name, problem, tiles
     if key not in _compiled:
         sizes = {"block_M": tiles.m, "block_N": tiles.n, "block_K": tiles.k, "num_stages": tiles.stages}
         _compiled[key] = compile_ours(kernel, arrays, threads=tiles.threads, **sizes, **constants)
@@ -136,7 +163,7 @@ def with_workspace(
 
     def launch() -> Any:
         run()
-        return operands.c
+        return arrays[2]
 
     return Entry(name, str(tiles), launch, done.facts, "", done.seconds, done.stages)
 

@@ -8,6 +8,8 @@ that is faster, and wants all of a tile's blocks on the GPU at one time (they st
 `swap=True` multiplies Cᵀ = B · Aᵀ: the rows of C become the columns of the tensor cores' product, whose steps are 8
 instead of 64. That is for few rows, down to block_M=8.
 
+On sm_90a `cluster` blocks with neighbouring columns share the rows of A; it divides the number of tiles along N.
+
 The workspace is f32, splits × M × N; `arrived` has a counter for each tile. The counters start at zero and are zero
 again when the kernel ends.
 """
@@ -86,11 +88,12 @@ def gemm_split_k(
     num_stages=4,
     threads=128,
     rows=16,
+    cluster=1,
 ):
     M, K = A.shape
     N = B.shape[0]
     columns = T.ceildiv(N, block_N)
-    with T.Kernel(splits, columns, T.ceildiv(M, block_M), threads=threads) as (bz, bx, by):
+    with T.Kernel(splits, columns, T.ceildiv(M, block_M), threads=threads, cluster=(1, cluster, 1)) as (bz, bx, by):
         A_shared = T.alloc_shared((block_M, block_K), A.dtype)
         B_shared = T.alloc_shared((block_N, block_K), B.dtype)
         C_local = T.alloc_fragment((block_N, block_M) if swap else (block_M, block_N), T.float32)

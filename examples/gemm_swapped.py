@@ -1,6 +1,7 @@
 """C = A · Bᵀ in bf16 for few rows of A, as Cᵀ = B · Aᵀ: the tensor cores' rows, which come by 64, are columns of C.
 
-The rows of C are then the other side of the product, whose steps are 8. The result turns on its way to memory.
+The rows of C are then the other side of the product, whose steps are 8. The result turns on its way to memory. On
+sm_90a `cluster` blocks with neighbouring columns share the rows of A; it divides the number of tiles along N.
 """
 
 import ml_dtypes
@@ -21,10 +22,11 @@ def gemm_swapped(
     block_K=64,
     num_stages=4,
     threads=128,
+    cluster=1,
 ):
     M, K = A.shape
     N = B.shape[0]
-    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads, cluster=cluster) as (bx, by):
         A_shared = T.alloc_shared((block_M, block_K), A.dtype)
         B_shared = T.alloc_shared((block_N, block_K), B.dtype)
         C_local = T.alloc_fragment((block_N, block_M), T.float32)

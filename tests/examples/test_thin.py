@@ -38,6 +38,14 @@ def test_split_k(size, how):
 
 
 @by_target
+@pytest.mark.parametrize("cluster", [2, 4])
+def test_blocks_that_share_the_rows(cluster):
+    """Four tiles along N, the last one cut off: in clusters each block copies its part of A for all (on sm_90a)."""
+    assert gemm_swapped.run(70, 250, 392, block_M=64, cluster=cluster) <= 4e-3
+    assert gemm_split_k.run(70, 250, 392, splits=2, share=True, cluster=cluster) <= 4e-3
+
+
+@by_target
 @pytest.mark.parametrize(
     ("size", "blocks"),
     [
@@ -89,6 +97,7 @@ TO_SPARE = {  # what is right all the same, see test_mutations.py
     "cp.async.bulk.commit_group": "a group for each chunk, also where one wait is for all of them",
     "bar.sync 1, 256": "each round of a loop writes other rows of C",
     "bar.sync 0": "each round of a loop writes other rows of C",
+    "bar.sync %group, 128": "where K has more steps than the ring has slots, its barriers tell as much",
 }
 
 
@@ -112,7 +121,7 @@ def test_every_deletion_is_missed(kind, target):
     assert sum("fence.acq_rel.gpu" in line for line in compiled.asm["ptx"].splitlines()) == 2
     left = [each for each in found if each.split(": ")[-1] not in TO_SPARE]
     assert left == []
-    assert len(found) <= 2
+    assert len(found) <= 3
 
 
 @needs_simulator

@@ -1,0 +1,105 @@
+"""Rows of A by groups, each multiplied with its group's B, in bf16: the GEMMs of a mixture of experts.
+
+Contiguous: the groups' rows lie behind each other, each group from a multiple of block_M on; `group_of` has the group
+of each row, and -1 for the rows that fill the gaps. Masked: A and C have room for as many rows in each group, and
+`counts` says how many there are. A row of C that is none of a group's may hold anything afterwards.
+
+The forms are those of deepseek-ai/DeepGEMM (m_grouped_gemm_nt_contiguous and m_grouped_gemm_nt_masked).
+"""
+
+import ml_dtypes
+import numpy as np
+from support import error, on_device, on_host, poisoned, random, report
+
+import minitile as mt
+import minitile.language as T
+
+
+@mt.kernel
+def gemm_contiguous(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("groups", "N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.bfloat16),
+    group_of: T.Tensor(("M",), T.int32),
+    block_M=64,
+    block_N=64,
+    block_K=32,
+    num_stages=3,
+    threads=128,
+):
+    M, K = A.shape
+    N = B.shape[1]
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+        A_shared = T.alloc_shared((block_M, block_K), A.dtype)
+        B_shared = T.alloc_shared((block_N, block_K), B.dtype)
+        C_local = T.alloc_fragment((block_M, block_N), T.float32)
+        group = group_of[by * block_M]
+        if group >= 0:
+            T.clear(C_local)
+            for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
+                T.copy(A[by * block_M, k * block_K], A_shared)
+                T.copy(B[group, bx * block_N, k * block_K], B_shared)
+                T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+            T.copy(C_local, C[by * block_M, bx * block_N])
+
+
+@mt.kernel
+def gemm_masked(
+    A: T.Tensor(("groups", "M", "K"), T.bfloat16),
+    B: T.Tensor(("groups", "N", "K"), T.bfloat16),
+    C: T.Tensor(("groups", "M", "N"), T.bfloat16),
+    counts: T.Tensor(("groups",), T.int32),
+    block_M=64,
+    block_N=64,
+    block_K=32,
+    num_stages=3,
+    threads=128,
+):
+    groups, M, K = A.shape
+    N = B.shape[1]
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), groups, threads=threads) as (bx, by, group):
+        A_shared = T.alloc_shared((block_M, block_K), A.dtype)
+        B_shared = T.alloc_shared((block_N, block_K), B.dtype)
+        C_local = T.alloc_fragment((block_M, block_N), T.float32)
+        if by * block_M < counts[group]:
+            T.clear(C_local)
+            for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
+                T.copy(A[group, by * block_M, k * block_K], A_shared)
+                T.copy(B[group, bx * block_N, k * block_K], B_shared)
+                T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+            T.copy(C_local, C[group, by * block_M, bx * block_N])
+
+
+def run_contiguous(counts: list[int], n: int, k: int, seed: int = 0, block_M: int = 64, **tiles) -> float:
+    """The relative error over the groups' rows, on random matrices; what fills the gaps of A is NaN."""
+    rng = np.random.default_rng(seed)
+    starts = np.cumsum([0, *(-(-count // block_M) * block_M for count in counts)])
+    group_of = np.full(starts[-1], -1, np.int32)
+    for group, (start, count) in enumerate(zip(starts, counts, strict=False)):
+        group_of[start : start + count] = group
+    a, b = random(rng, (starts[-1], k), ml_dtypes.bfloat16), random(rng, (len(counts), n, k), ml_dtypes.bfloat16)
+    real = group_of >= 0
+    a[~real] = np.nan
+    c = on_device(poisoned((starts[-1], n), ml_dtypes.bfloat16))
+    gemm_contiguous(on_device(a), on_device(b), c, on_device(group_of), block_M=block_M, **tiles)
+    exact = np.einsum("mk,mnk->mn", a[real].astype(np.float64), b[group_of[real]].astype(np.float64))
+    return error(on_host(c)[real], exact)
+
+
+def run_masked(counts: list[int], m: int, n: int, k: int, seed: int = 0, **tiles) -> float:
+    """The same; each group has room for m rows."""
+    rng = np.random.default_rng(seed)
+    a = random(rng, (len(counts), m, k), ml_dtypes.bfloat16)
+    b = random(rng, (len(counts), n, k), ml_dtypes.bfloat16)
+    real = np.arange(m) < np.array(counts)[:, None]
+    a[~real] = np.nan
+    c = on_device(poisoned((len(counts), m, n), ml_dtypes.bfloat16))
+    gemm_masked(on_device(a), on_device(b), c, on_device(np.array(counts, np.int32)), **tiles)
+    exact = a.astype(np.float64) @ b.astype(np.float64).transpose(0, 2, 1)
+    return error(on_host(c)[real], exact[real])
+
+
+if __name__ == "__main__":
+    counts = [17, 0, 64, 1, 100]
+    report(f"gemm_contiguous {counts}", run_contiguous(counts, 136, 200), 4e-3)
+    report(f"gemm_masked {counts}", run_masked(counts, 128, 136, 200), 4e-3)

@@ -43,6 +43,7 @@ from minitile.passes.software_pipeline import software_pipeline
 from minitile.passes.specialise import specialise
 from minitile.passes.split_roles import split_roles
 from minitile.passes.spread_copies import spread_copies
+from minitile.passes.strip_mine import strip_mine
 from minitile.passes.thread_barriers import thread_barriers
 from minitile.passes.unroll import unroll
 from minitile.target import Target
@@ -87,6 +88,7 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     ("simplify", simplify),
     ("cse", cse),
     ("licm", licm),
+    ("strip_mine", strip_mine),
     ("spread_copies", spread_copies),
     ("prefetch_fragments", prefetch_fragments),
     # Synchronisation last: placement decides which bytes two buffers share, barriers which accesses those are, fences
@@ -114,6 +116,7 @@ OPTIONAL = frozenset(
         "software_pipeline",
         "specialise",
         "spread_copies",
+        "strip_mine",
         "unroll",
         "induction",
         "guard_masks",

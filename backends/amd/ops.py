@@ -7,7 +7,7 @@ from minitile.ir.ops.arith import widest
 from minitile.ir.types import DType, Type, with_dtype
 
 
-class Intrinsic(Op, name="llvm", stage="thread", pure=True):
+class Intrinsic(Op, name="llvm", stage="thread", pure=True, elementwise=True):
     """`call text(operands…)` for each register, such as `llvm.amdgcn.rsq.f32`. Operands are of the result's shape or
     scalars; the result's elements are of `dtype`."""
 

@@ -9,6 +9,13 @@ a compare-and-swap loop on the 32- or 64-bit word that holds the element:
 
 The first guess is 0, so the loop needs no load: a wrong guess returns what is there.
 
+Only `min` and `max` of f32 and f64 whose old value nobody wants need no loop: IEEE 754 numbers of one sign are in the
+order of their bits, negative ones in the other, so that
+
+    max:  value >= 0   red.max.s32      value < 0   red.min.u32         min:  >= 0   red.min.s32     < 0   red.max.u32
+
+A value that is NaN changes nothing; a NaN in memory may stay.
+
 Sources: PTX ISA 8.3, 9.7.12.5 (atom), 9.7.12.6 (red).
 """
 
@@ -38,6 +45,10 @@ _NATIVE: dict[tuple[str, str], str] = {
     ("exch", "f32"): "exch.b32",
     ("exch", "f64"): "exch.b64",
 }
+_BY_SIGN = {
+    "max": ("max.s", "min.u"),
+    "min": ("min.s", "max.u"),
+}  # for values that are not negative, and those that are
 _OPS = {"add": arith.Add, "min": arith.Min, "max": arith.Max, "and": arith.And, "or": arith.Or, "xor": arith.Xor}
 
 
@@ -67,7 +78,9 @@ def atomic(w: Emitter, op: thread.AtomicMem) -> None:
             w.emit(f"mov.{register_type(dtype)} {d}, {_zero(dtype)};")
         if guard is None:
             continue
-        if native is None:
+        if native is None and not wanted and op.kind in _BY_SIGN and dtype.bits >= 32:
+            _by_sign(w, op, place, x, guard)
+        elif native is None:
             _swap_loop(w, op, d, place, x, guard)
         elif wanted or op.kind == "exch":  # there is no red.exch
             w.emit(f"{guard}atom.{op.space}.{native} {d or w.temp(register_type(dtype))}, {place}, {x};")
@@ -97,6 +110,18 @@ def _check(op: thread.AtomicMem, dtype: DType) -> None:
     logic = op.kind in ("and", "or", "xor")
     if op.kind not in KINDS or dtype.kind == "bool" or (logic and dtype.is_float) or dtype.name in ("e4m3", "e5m2"):
         raise TargetError(f"there is no atomic {op.kind} on {dtype}", op.loc)
+
+
+def _by_sign(w: Emitter, op: thread.AtomicMem, place: str, x: str, guard: str) -> None:
+    """min or max of floats as integers, for either sign of the value."""
+    dtype = op.value.dtype
+    bits, zero = w.temp(f"b{dtype.bits}"), _zero(dtype)
+    w.emit(f"mov.b{dtype.bits} {bits}, {x};")
+    for test, reduce in zip(("ge", "lt"), _BY_SIGN[op.kind], strict=True):
+        mine = w.temp("pred")
+        joined, also = (".and", f", {guard[1:].strip()}") if guard else ("", "")
+        w.emit(f"setp.{test}{joined}.{dtype.name} {mine}, {x}, {zero}{also};")
+        w.emit(f"@{mine} red.{op.space}.{reduce}{dtype.bits} {place}, {bits};")
 
 
 def _swap_loop(w: Emitter, op: thread.AtomicMem, d: str, place: str, x: str, guard: str) -> None:

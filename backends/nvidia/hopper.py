@@ -13,19 +13,20 @@ from __future__ import annotations
 import math
 from itertools import product
 
+from minitile.backends.nvidia.pressure import tile_registers
 from minitile.backends.nvidia.wgmma import async_gemm, fragment, panels_of
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import arith, by_hand, control, hopper, roles, thread, tile
-from minitile.ir.types import BufferType, TileType, u64
+from minitile.ir.types import BufferType, u64
 from minitile.layout.shared import row_major
 from minitile.passes.choose_shared import BOX
-from minitile.passes.lower import Lowering, layout_of
+from minitile.passes.lower import Lowering
 from minitile.passes.lower_memory import shared_layout
 from minitile.passes.thread_barriers import CONSUMERS
 
 WORD = 8  # bytes of an mbarrier
 TURNS = 10  # the named barrier at which the first warpgroup waits for its turn; the others have those behind it
-WORKING = 40  # registers that a consumer thread takes besides its accumulators
+WORKING = 40  # registers that a consumer thread takes besides its tiles
 
 
 # Channels and roles --------------------------------------------------------------------------------------------------
@@ -172,7 +173,7 @@ def specialised(low: Lowering, op: roles.Specialised) -> None:
     each role takes its own number first (PTX ISA 8.3, 9.7.17.5 "setmaxnreg")."""
     b = low.b
     share = 65536 // (low.threads + op.producer_threads) // 8 * 8
-    budget = accumulators(op) + WORKING > share and not low.kernel.attrs.get("no_set_max_nreg")
+    budget = tile_registers(op.consumer) + WORKING > share and not low.kernel.attrs.get("no_set_max_nreg")
     warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
     first = low.threads // 32
     producer, consumer = Block(), Block()
@@ -197,18 +198,6 @@ def specialised(low: Lowering, op: roles.Specialised) -> None:
     teams = ((0, None), (CONSUMERS, low.threads))
     b.emit(roles.ByRole(b.compare("ge", warp, first), then=producer, orelse=consumer, teams=teams))
     low.kernel.attrs["min_ctas"] = 1  # without it the assembler ignores setmaxnreg (C7508)
-
-
-def accumulators(op: roles.Specialised) -> int:
-    """Registers that a consumer thread's accumulators and register operands take: those of one block's gemms."""
-    regions = (region for inner in (op, *op.consumer.walk()) for region in inner.regions)
-    return max(_accumulators(region) for region in (op.consumer, *regions))
-
-
-def _accumulators(block: Block) -> int:
-    gemms = [g for g in block.ops if isinstance(g, roles.AsyncGemm)]
-    tiles = [v for g in gemms for v in (g.c, g.a) if isinstance(v.type, TileType)]
-    return sum(layout_of(v).num_regs * v.dtype.bits // 32 for v in dict.fromkeys(tiles))
 
 
 def open_turns(low: Lowering, op: roles.OpenTurns) -> None:

@@ -7,7 +7,7 @@ from minitile.ir.ops.arith import widest
 from minitile.ir.types import DType, Type, with_dtype
 
 
-class Instruction(Op, name="ptx", stage="thread", pure=True):
+class Instruction(Op, name="ptx", stage="thread", pure=True, elementwise=True):
     """`text d, operands…;` for each register, such as `lg2.approx.f32`. Operands are of the result's shape or scalars,
     of 32 or 64 bits; the result's elements are of `dtype`."""
 

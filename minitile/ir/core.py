@@ -11,6 +11,7 @@ the operation is like is said by class keywords:
 `pure`        no effects: may be merged, hoisted, deleted when unused
 `terminator`  ends its block
 `uniform`     must be reached by all threads of the CTA together (barriers, tile operations that exchange data)
+`elementwise` an element of the result (a register) comes from those of the operands in its place; scalars go with all
 
 `infer()` gives the result types from operands, attributes and regions; text may override them (layouts do).
 `accesses()` says what memory the operation touches; the default for an operation that is not pure is the worst.
@@ -101,6 +102,8 @@ class Op:
     pure: ClassVar[bool] = False
     terminator: ClassVar[bool] = False
     uniform: ClassVar[bool] = False
+    elementwise: ClassVar[bool] = False
+    stored: ClassVar[str] = ""  # the operand whose registers it writes to memory, if it does
     operand_fields: ClassVar[tuple[tuple[str, str], ...]] = ()  # (name, mark)
     plain_operands: ClassVar[tuple[str, ...] | None] = None  # the names when all are plain single ones: the fast way
     attr_fields: ClassVar[tuple[tuple[str, Any], ...]] = ()  # (name, default)
@@ -118,6 +121,7 @@ class Op:
         pure: bool | None = None,
         terminator: bool = False,
         uniform: bool | None = None,
+        elementwise: bool | None = None,
     ) -> None:
         dataclass(eq=False, repr=False)(cls)
         marks = [(f.name, f.metadata.get("mark"), f.default) for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
@@ -132,6 +136,8 @@ class Op:
             cls.pure = pure
         if uniform is not None:
             cls.uniform = uniform
+        if elementwise is not None:
+            cls.elementwise = elementwise
         cls.terminator = terminator
         if name:
             assert name not in Op.registry, name

@@ -48,14 +48,14 @@ class Constant(Op, name="constant", pure=True):
         return (ScalarType(self.dtype),)
 
 
-class Unary(Op, pure=True):
+class Unary(Op, pure=True, elementwise=True):
     a: Value = operand()
 
     def infer(self) -> tuple[Type, ...]:
         return (self.a.type,)
 
 
-class Binary(Op, pure=True):
+class Binary(Op, pure=True, elementwise=True):
     a: Value = operand()
     b: Value = operand()
 
@@ -180,7 +180,7 @@ class Round(Unary, name="round"):
 class Trunc(Unary, name="trunc"): ...
 
 
-class Cmp(Op, name="cmp", pure=True):
+class Cmp(Op, name="cmp", pure=True, elementwise=True):
     """`predicate` is one of lt, le, gt, ge, eq, ne. Comparisons with NaN are false, `ne` true."""
 
     a: Value = operand()
@@ -197,7 +197,7 @@ class Cmp(Op, name="cmp", pure=True):
             raise ValueError(f"unknown predicate {self.predicate}")
 
 
-class Select(Op, name="select", pure=True):
+class Select(Op, name="select", pure=True, elementwise=True):
     condition: Value = operand()
     a: Value = operand()
     b: Value = operand()
@@ -212,7 +212,7 @@ class Select(Op, name="select", pure=True):
         _same_shape(self.condition, self.a, self.b)
 
 
-class Fma(Op, name="fma", pure=True):
+class Fma(Op, name="fma", pure=True, elementwise=True):
     """a * b + c with one rounding."""
 
     a: Value = operand()
@@ -227,7 +227,7 @@ class Fma(Op, name="fma", pure=True):
         _same_shape(self.a, self.b, self.c)
 
 
-class Cast(Op, name="cast", pure=True):
+class Cast(Op, name="cast", pure=True, elementwise=True):
     """Value conversion. Float to float and int to float round to nearest even, float to int truncates and saturates,
     int to int wraps, to bool is `!= 0`. fp8 saturates to the largest finite value."""
 
@@ -238,7 +238,7 @@ class Cast(Op, name="cast", pure=True):
         return (with_dtype(self.a.type, self.to),)
 
 
-class Reinterpret(Op, name="reinterpret", pure=True):
+class Reinterpret(Op, name="reinterpret", pure=True, elementwise=True):
     """The same bits as another dtype of the same width."""
 
     a: Value = operand()

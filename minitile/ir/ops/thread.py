@@ -177,6 +177,8 @@ class LoadMem(Op, name="load_mem", stage="thread"):
 
 
 class StoreMem(Op, name="store_mem", stage="thread"):
+    stored = "value"
+
     address: Value = operand()
     predicate: Value | None = maybe()
     value: Value = operand()
@@ -200,6 +202,8 @@ class StoreMem(Op, name="store_mem", stage="thread"):
 
 class AtomicMem(Op, name="atomic_mem", stage="thread"):
     """Atomics at GPU scope, relaxed; red instead of atom when the result is unused. kind: add, min, max, …"""
+
+    stored = "value"
 
     address: Value = operand()
     predicate: Value | None = maybe()
@@ -301,6 +305,8 @@ class StMatrix(Op, name="stmatrix", stage="thread"):
     """ldmatrix's mirror: 8×8 matrices of 16-bit elements to shared memory, `number` (1, 2, 4) an instruction, for each
     one a 32-bit word of the value. The lane's row address for instruction n is address[address_of[n]] + offsets[n]."""
 
+    stored = "value"
+
     address: Value = operand()
     value: Value = operand()
     mem: Value = operand()
@@ -338,7 +344,7 @@ class MmaSync(Op, name="mma_sync", stage="thread", pure=True):
         return (self.c.type,)
 
 
-class RoundTf32(Op, name="round_tf32", stage="thread", pure=True):
+class RoundTf32(Op, name="round_tf32", stage="thread", pure=True, elementwise=True):
     """f32 rounded to the nearest tf32, ties away from zero, as the tensor cores take it."""
 
     a: Value = operand()

@@ -1,0 +1,65 @@
+"""How many registers a consumer thread's tiles take, where they take most.
+
+    for … [%z] (%k, %c) {                                  live behind the gemm: %part, %c (of this iteration)
+      %part, %t = async_gemm %As, %Bs, %zero               128x192 by 256 threads: 96 + 96 registers
+      %p = await %part, %t
+      yield add %c, %p }
+
+What counts is live where an operation with effects stands: a gemm, whose registers cannot move, or a load. What is
+computed element by element comes and goes a few registers at a time (strip_mine); ptxas counts that itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from minitile.ir.core import Block, Op, Value
+from minitile.ir.ops import control, roles, tile
+from minitile.ir.rewrite import free_values
+from minitile.ir.types import TileType
+from minitile.passes.lower import layout_of
+
+
+def tile_registers(block: Block) -> int:
+    """The most 32-bit registers of a thread that tiles take in a block (tile IR with layouts); 0 without any."""
+    return _block(block, set())[1]
+
+
+def _block(block: Block, live: set[Value]) -> tuple[set[Value], int]:
+    """A walk from the end, where `live` values are used later: what is live at the beginning; the most registers."""
+    live, most = set(live), 0
+    for op in reversed(block.ops):
+        live -= set(op.results)
+        after = live | _again(op)
+        for region in op.regions:
+            before, inner = _block(region, after)
+            most = max(most, inner)
+            live |= before - set(region.args)
+        if not op.pure:
+            most = max(most, _registers({*live, *op.results, *_read_late(op)}))
+        live.update(_stored(v) for v in op.operands)
+    return live, most
+
+
+def _again(op: Op) -> set[Value]:
+    """What the next iteration uses of what stands outside of a loop."""
+    if not isinstance(op, (control.For, control.While)):
+        return set()
+    return {_stored(v) for region in op.regions for v in free_values(region)}
+
+
+def _read_late(op: Op) -> list[Value]:
+    """Register operands of a product in flight: they are read until it is complete."""
+    return [op.a] if isinstance(op, roles.AsyncGemm) else []
+
+
+def _stored(value: Value) -> Value:
+    """The value whose registers it has: one that repeats along a dimension has those of its source."""
+    while isinstance(value.op, tile.Expand):
+        value = value.op.a
+    return value
+
+
+def _registers(values: Iterable[Value]) -> int:
+    tiles = {_stored(v) for v in values if isinstance(v.type, TileType)}
+    return sum(layout_of(v).num_regs * v.dtype.bits // 32 for v in tiles)

@@ -1,0 +1,141 @@
+"""GEMMs with epilogues of the user's own: right on every target, and still by roles, wgmma and TMA on sm_90a."""
+
+from __future__ import annotations
+
+import gemm_epilogues
+import ml_dtypes
+import numpy as np
+import pytest
+from support import USE_GPU, error, poisoned, random
+from targets import EVERY
+
+import minitile as mt
+import minitile.language as T
+from minitile.backends.nvidia.assemble import find_ptxas
+
+SMALL = gemm_epilogues.Tiles(64, 64, 32, 3, 128, 3)
+FULL = gemm_epilogues.Tiles(128, 128, 64, 4, 256, 2)
+BF16, F32, FP8 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32), np.dtype(ml_dtypes.float8_e4m3fn)
+SIZES = [(1, 17, 13), (65, 144, 40), (64, 72, 0), (0, 8, 8)]
+
+
+each_target = pytest.mark.usefixtures("every")
+
+
+@pytest.fixture(params=EVERY, scope="module")
+def every(request):
+    """What "auto" means."""
+    if request.param.startswith("gfx"):
+        pytest.importorskip("llvmlite")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MINITILE_TARGET", request.param)
+        yield request.param
+
+
+@each_target
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_linear(size):
+    assert gemm_epilogues.run_linear(*size, tiles=SMALL) <= gemm_epilogues.BOUND
+
+
+@each_target
+@pytest.mark.parametrize("activation", gemm_epilogues.ACTIVATIONS)
+def test_activations(activation):
+    assert gemm_epilogues.run_linear(65, 144, 40, activation, tiles=SMALL) <= gemm_epilogues.BOUND
+
+
+@each_target
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_residual(size):
+    assert gemm_epilogues.run_residual(*size, tiles=SMALL) <= gemm_epilogues.BOUND
+
+
+@each_target
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_gated(size):
+    assert gemm_epilogues.run_gated(*size, tiles=SMALL) <= gemm_epilogues.BOUND
+
+
+@each_target
+@pytest.mark.parametrize(("size", "scale"), [*((size, 16.0) for size in SIZES[:-1]), (SIZES[1], 400.0)], ids=str)
+def test_quantized(size, scale):
+    """The largest scale saturates."""
+    results, largest = gemm_epilogues.run_quantized(*size, scale, tiles=SMALL)
+    assert results <= gemm_epilogues.FP8_BOUND
+    assert largest <= 1e-6
+
+
+def specs(kernel, m=4096, n=4096, k=4096):
+    """What a kernel takes, as sizes that tiles divide."""
+    a, b, c = mt.spec((m, k), BF16), mt.spec((n, k), BF16), mt.spec((m, n), BF16)
+    return {
+        gemm_epilogues.linear: (a, b, mt.spec((n,), F32), c),
+        gemm_epilogues.residual: (a, b, c, c, 1.0, 1.0),
+        gemm_epilogues.quantized: (a, b, mt.spec((1,), F32), mt.spec((m, n), FP8), mt.spec((m,), F32), mt.spec(1, F32)),
+        gemm_epilogues.gated: (a, b, b, c),
+    }[kernel]
+
+
+LARGE = {  # kernel, constants, tiles, boxes that TMA loads and stores
+    "linear": ("linear", {"activation": gemm_epilogues.gelu}, (128, 128, 64, 4), (2, 2)),
+    "residual": ("residual", {}, (128, 128, 64, 4), (4, 2)),
+    "quantized": ("quantized", {}, (128, 128, 64, 4), (2, 1)),
+    "gated": ("gated", {}, (128, 128, 64, 4), (3, 2)),
+    "wide linear": ("linear", {"activation": gemm_epilogues.silu}, (128, 256, 64, 3), (2, 4)),
+    "wide residual": ("residual", {}, (128, 256, 64, 3), (6, 4)),
+    "wide quantized": ("quantized", {}, (128, 256, 64, 3), (2, 2)),
+}
+
+
+@pytest.mark.parametrize("case", LARGE)
+def test_large_tiles(case):
+    """The main loop is what it is without an epilogue: a warp that copies, wgmma, TMA's stores; and nothing spills."""
+    name, constants, tile, boxes = LARGE[case]
+    kernel = getattr(gemm_epilogues, name)
+    done = kernel.compile(*specs(kernel), tiles=gemm_epilogues.Tiles(*tile, 256), target="sm_90a", **constants)
+    ptx = done.asm["ptx"]
+    assert done.notes == ()
+    assert "wgmma.mma_async" in ptx
+    assert tuple(ptx.count(f"cp.async.bulk.tensor.2d.{to}") for to in ("shared", "global")) == boxes
+    assert ("stmatrix" in ptx) == (name != "quantized")  # 8-bit fragments have two neighbours where stmatrix wants four
+    if find_ptxas(ptx) is not None:
+        assert done.spills == 0
+
+
+@pytest.mark.skipif(USE_GPU, reason="the GPU has its own schedule")
+@pytest.mark.parametrize("schedule", ["lazy", "random"])
+@pytest.mark.parametrize("name", ["linear", "residual", "quantized", "gated"])
+def test_roles(name, schedule):
+    """Two consumer warpgroups, blocks of several tiles, tails: whatever lands when."""
+    rng = np.random.default_rng(3)
+    m, n, k = 264, 136, 136
+    a, b, d = (random(rng, shape, BF16) for shape in ((m, k), (n, k), (m, n)))
+    product = a.astype(np.float64) @ b.astype(np.float64).T
+    bias, c = random(rng, (n,)), poisoned((m, n), FP8 if name == "quantized" else BF16)
+    largest = np.zeros(m, np.float32), np.zeros(1, np.float32)
+    arguments, exact, bound = {
+        "linear": ((a, b, bias, c), np.maximum(product + bias, 0), 4e-3),
+        "residual": ((a, b, d, c, 2.0, -1.0), 2 * product - d.astype(np.float64), 4e-3),
+        "quantized": ((a, b, np.ones(1, np.float32), c, *largest), product, 4e-2),
+        "gated": ((a, b, b, c), product / (1 + np.exp(-product)) * product, 4e-3),
+    }[name]
+    constants = {"activation": gemm_epilogues.relu} if name == "linear" else {}
+    kernel = getattr(gemm_epilogues, name).compile(*arguments, tiles=FULL, target="sm_90a", **constants)
+    kernel.simulate(*arguments, schedule=schedule, seed=1)
+    assert error(c, exact) <= bound
+    if name == "quantized":
+        assert error(largest[0], np.abs(product).max(axis=1)) <= 1e-6
+        assert error(largest[1], np.abs(product).max(keepdims=True)) <= 1e-6
+
+
+@each_target
+def test_any_function():
+    """An epilogue is whatever a user writes: a lambda with a constant of its own."""
+    limit = 0.75
+    x = gemm_epilogues.Operands(48, 40, 24, 0)
+    bias, c = np.zeros(40, np.float32), poisoned((48, 40), BF16)
+    kernel = gemm_epilogues.linear.compile(
+        x.a, x.b, bias, c, activation=lambda v: T.min(T.max(v, -limit), limit), tiles=SMALL
+    )
+    kernel.simulate(x.a, x.b, bias, c)
+    assert error(c, np.clip(x.product, -limit, limit)) <= 4e-3

@@ -12,8 +12,10 @@
 
 Lowering awaits each copy at once. A wait with `reads` is needed before anything writes the bytes that the copy reads
 (those of another buffer in the same place, too); one without also before anything touches the tensor that it writes,
-before threads meet or fence, and before an atomic operation: others may be told then that the tensor is ready. An
-arrival at a barrier tells another role; it matters where that one touches what the copy does.
+and before atomic operations and fences of global memory, by which other blocks may be told that the tensor is ready.
+Where a kernel has those, or threads touch the tensor themselves, it is needed before threads meet, too: any of them may
+be the one that goes on. An arrival at a barrier tells another role; it matters where that one touches what the copy
+does.
 
 Waits stay in their block, except that what a loop's body has left over is carried into its next round:
 
@@ -51,6 +53,9 @@ class _Walk:
 
     def __init__(self, kernel: Kernel) -> None:
         self.facts = Facts(kernel)
+        self.public = any(map(_publishes, kernel.walk()))
+        accesses = [a for op in kernel.walk() if not op.regions for a in op.accesses()]
+        self.by_threads = {a.mem for a in accesses if a.token is None}
         self.partings = [op for op in kernel.walk() if isinstance(op, roles.ByRole)]
         self.around: list[Op] = []
         self.others: list[Op] = list(self.partings)
@@ -188,7 +193,9 @@ class _Walk:
     def needs_all(self, wait: tile.Wait, op: Op) -> bool:
         """Whether something in an operation must not happen before the copy's writes."""
         writes = [t for t in self.tokens[wait.token] if t.writes]
-        return any(map(_tells, _walk(op))) or self.meets(writes, op) or self.passes_on(writes, op)
+        goes_on = self.public or any(t.mem in self.by_threads for t in writes)
+        tells = any(_publishes(inner) or (goes_on and _meet(inner)) for inner in _walk(op))
+        return tells or self.meets(writes, op) or self.passes_on(writes, op)
 
     def needs_reads(self, wait: tile.Wait, op: Op) -> bool:
         reads = [t for t in self.tokens[wait.token] if not t.writes]
@@ -219,9 +226,14 @@ def _walk(op: Op) -> list[Op]:
     return [op, *(inner for region in op.regions for inner in region.walk())]
 
 
-def _tells(op: Op) -> bool:
-    """Whether anybody may learn by the operation that what came before it has been done."""
-    if isinstance(op, fences.MemoryFence) or any(sync.kind == "meet" for sync in op.syncs()):
+def _meet(op: Op) -> bool:
+    """Whether threads may learn by the operation what others have done."""
+    return any(sync.kind == "meet" for sync in op.syncs())
+
+
+def _publishes(op: Op) -> bool:
+    """Whether other blocks may learn by the operation that what came before it has been done."""
+    if isinstance(op, fences.MemoryFence):
         return True
     return not op.regions and any(
         a.kind == "atomic" and a.token is None and (a.mem is None or isinstance(a.mem.type, TensorType))

@@ -8,7 +8,8 @@ The analysis is a function: given fences, which others are missing? The more the
 own places are taken, one by one. Then each fence is tried elsewhere: in front of a loop or branch around it, and at the
 end of the branch that holds the access it is for. With one fence more, some of the others may not be demanded any more;
 if what is left costs less, it is kept. A loop is taken for 8 iterations and each side of a branch for half of the time;
-of equals, fewer fences are better.
+of equals, fewer fences are better. At last a fence that stands behind a wait for products in flight goes in front of it
+where that will do: there it costs nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 
 from minitile.ir.core import Block, Kernel, Op
 from minitile.ir.ops import control, fences
+from minitile.ir.types import WGMMA_TOKEN
 
 Place = Op | Block  # in front of an operation, or at the end of a block
 Fence = tuple[Place, str]  # where, and for what: "shared", "global"; "cluster": shared memory of the whole cluster
@@ -59,6 +61,20 @@ class _Search:
         chosen = self._without_idle(chosen, None)
         while better := self._better(chosen, reasons):
             chosen = better
+        for fence in sorted(chosen, key=self._order):
+            chosen = self._in_the_shade(chosen, fence)
+        return chosen
+
+    def _in_the_shade(self, chosen: frozenset[Fence], fence: Fence) -> frozenset[Fence]:
+        """The same fences, this one in front of the first wait for products before it that it may pass."""
+        place, kind = fence
+        block, _ = self.around[place]
+        end = block.ops.index(place) if isinstance(place, Op) else len(block.ops)
+        for op in block.ops[:end]:
+            if not op.region_fields and any(v.type == WGMMA_TOKEN for v in op.operands):
+                trial = (chosen - {fence}) | {(op, kind)}
+                if not self.demands(trial):
+                    return trial
         return chosen
 
     def _better(self, chosen: frozenset[Fence], reasons: Demands) -> frozenset[Fence] | None:

@@ -13,8 +13,9 @@ A copy from a tensor into a whole shared buffer becomes the producer's if
 Other copies stay with the consumers, in the same loops; `notes` say why.
 
 Copies of one block that the same stretch of operations uses share a ring: one barrier says that they have landed,
-another that their slot is free. A ring has as many slots as the pipelined loop around it has stages, else one. Rings of
-one block and of as many slots move on together, at the block's end: they share a `Clock`.
+another that their slot is free. A few bytes that are used beside a large tile (scales, a bias) join its ring, unless
+that would hold it through another gemm. A ring has as many slots as the pipelined loop around it has stages, else one.
+Rings of one block and of as many slots move on together, at the block's end: they share a `Clock`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from minitile.ir.types import BufferType, ScalarType, TensorType, TileType
 from minitile.passes.affine import Affine, Facts
 from minitile.passes.ahead import READS
 from minitile.passes.choose_shared import BOX
+
+SMALL = 8  # a ring that joins another one has at most this part of its bytes
 
 
 class Refused(Exception):
@@ -61,6 +64,10 @@ class Ring:
     @property
     def buffers(self) -> tuple[Value, ...]:
         return tuple(c.dst for c in self.copies)
+
+    @property
+    def bytes(self) -> int:
+        return sum(math.prod(b.shape) * b.dtype.bytes for b in self.buffers)
 
 
 @dataclass
@@ -111,7 +118,7 @@ def find_rings(kernel: Kernel, launch: control.Launch) -> Rings:
         _enter(rings, op, Clock(places.block[op], stages), first, last)
     if not fed:
         raise Refused(notes[0] if notes else "no loop of two or more stages copies tensors to shared memory")
-    return Rings(rings, slice_, fed - mixed, notes)
+    return Rings(_joined(rings, places), slice_, fed - mixed, notes)
 
 
 def _enter(rings: list[Ring], copy: tile.Copy, clock: Clock, first: Op, last: Op) -> None:
@@ -122,6 +129,35 @@ def _enter(rings: list[Ring], copy: tile.Copy, clock: Clock, first: Op, last: Op
                 ring.copies.append(copy)
                 return
     rings.append(Ring([copy], clock, first, last))
+
+
+def _joined(rings: list[Ring], places: Places) -> list[Ring]:
+    """Small rings in one with a large one of the same clock."""
+    large = [r for r in rings if not any(_joins(r, other, places) for other in rings)]
+    for ring in rings:
+        if ring in large:
+            continue
+        into = next(r for r in large if _joins(ring, r, places))
+        number = places.number
+        into.copies = sorted((*into.copies, *ring.copies), key=number.__getitem__)
+        into.first = min(into.first, ring.first, key=number.__getitem__)
+        into.last = max(into.last, ring.last, key=number.__getitem__)
+    return large
+
+
+def _joins(small: Ring, large: Ring, places: Places) -> bool:
+    """Whether the operations from the first use of either to the last one have no gemms but those of the large one."""
+    if small.clock is not large.clock or small.bytes * SMALL > large.bytes:
+        return False
+    ops = small.clock.block.ops
+    first, last = (places.number[op] for op in (large.first, large.last))
+    ends = [places.number[op] for op in (small.first, small.last)]
+    beside = [*ops[min(first, *ends) : first], *ops[last + 1 : max(last, *ends) + 1]]
+    return not any(isinstance(inner, tile.Gemm) for op in beside for inner in (op, *_inside(op)))
+
+
+def _inside(op: Op) -> list[Op]:
+    return [inner for region in op.regions for inner in region.walk()]
 
 
 def is_shared(value: Value) -> bool:
@@ -286,7 +322,7 @@ class Slice:
         self.needed.add(op)
         if op.region_fields:
             self._check_all(op)
-            inner = {r for o in (op, *self._inside(op)) for r in o.results}
+            inner = {r for o in (op, *_inside(op)) for r in o.results}
             return [v for v in (*op.operands, *(f for r in op.regions for f in free_values(r))) if v not in inner]
         self._check(op)
         return op.operands
@@ -298,11 +334,8 @@ class Slice:
             return [op.before.yielded[value.index + 1]]
         return [region.yielded[value.index] for region in op.regions]
 
-    def _inside(self, op: Op) -> list[Op]:
-        return [inner for region in op.regions for inner in region.walk()]
-
     def _check_all(self, op: Op) -> None:
-        for inner in self._inside(op):
+        for inner in _inside(op):
             if not inner.terminator and not inner.region_fields:
                 self._check(inner)
 

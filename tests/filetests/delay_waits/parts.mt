@@ -56,8 +56,8 @@ thread kernel @parts(%C: tensor<64x64xbf16>, %D: tensor<64x64xbf16>, %n: i32) at
   wait %td
   %f = tma_store %s, [0, 0], %S, %D, slot = 0 {map = "D_map"} : token<bulk>
   %tf = join %f : token<bulk>
-  wait %tf
   barrier
+  wait %tf
   %r = tma_reduce %s, [0, 0], %S, %D, slot = 0 {map = "D_map", kind = "add"} : token<bulk>
   %tr = join %r : token<bulk>
   %u = tma_reduce %s, [0, 0], %S, %D, slot = 1 {map = "D_map", kind = "add"} : token<bulk>

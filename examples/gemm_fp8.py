@@ -1,0 +1,175 @@
+"""C = A · Bᵀ of fp8 matrices with scales, by blocks that stay: as fast as it goes, or as exact as f32 sums are.
+
+Hopper's tensor cores add the products of fp8 numbers with about 14 bits. That is enough for some hundreds of products;
+beyond, `promote=True` has them start anew every block_K of K, and adds the partial sums in f32.
+
+- `gemm_fp8`: a scale for each tensor (of one element), or for each row of A and each row of B.
+- `gemm_fp8_blocks`: a scale for each 1 × 128 of A and each 128 × 128 of B, which must go into the sums every 128 of K.
+  The scales of A are K-major as (K / 128, M), so that a tile's are neighbours and TMA brings them with the tile.
+
+On sm_90a multiplication is wgmma, for which K is contiguous in both operands. A partial sum stays in wgmma's registers:
+the gemm that starts it anew clears nothing (scale-d is 0), and what is added to the sum is read from there.
+"""
+
+import os
+
+import ml_dtypes
+import numpy as np
+from support import USE_GPU, error, on_device, poisoned, report
+
+import minitile as mt
+import minitile.language as T
+
+SCALED = 128  # elements along K, and rows of B, that share a scale
+
+
+@mt.kernel
+def gemm_fp8(
+    A: T.Tensor(("M", "K"), None),
+    B: T.Tensor(("N", "K"), None),
+    scale_A: T.Tensor(("SA",), T.float32),
+    scale_B: T.Tensor(("SB",), T.float32),
+    C: T.Tensor(("M", "N"), T.bfloat16),
+    per_row=False,
+    promote=False,
+    blocks=132,
+    block_M=128,
+    block_N=128,
+    block_K=128,
+    num_stages=4,
+    threads=256,
+    panel=8,
+):
+    """SA and SB are 1, with `per_row` M and N."""
+    M, K = A.shape
+    N = B.shape[0]
+    with T.Kernel(blocks, threads=threads) as block:
+        A_shared = T.alloc_shared((block_M, block_K), A.dtype)
+        B_shared = T.alloc_shared((block_N, block_K), B.dtype)
+        C_local = T.alloc_fragment((block_M, block_N), T.float32)
+        part = T.alloc_fragment((block_M, block_N), T.float32)
+        for by, bx in T.Persistent([T.ceildiv(M, block_M), T.ceildiv(N, block_N)], blocks, block, group_size=panel):
+            T.clear(C_local)
+            for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
+                T.copy(A[by * block_M, k * block_K], A_shared)
+                T.copy(B[bx * block_N, k * block_K], B_shared)
+                if promote:
+                    T.gemm(A_shared, B_shared, part, transpose_B=True, clear_accum=True)
+                    for i, j in T.Parallel(block_M, block_N):
+                        C_local[i, j] += part[i, j]
+                else:
+                    T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+            if per_row:
+                for i, j in T.Parallel(block_M, block_N):
+                    C_local[i, j] *= scale_A[by * block_M + i] * scale_B[bx * block_N + j]
+            else:
+                scale = scale_A[0] * scale_B[0]
+                for i, j in T.Parallel(block_M, block_N):
+                    C_local[i, j] *= scale
+            T.copy(C_local, C[by * block_M, bx * block_N])
+
+
+@mt.kernel
+def gemm_fp8_blocks(
+    A: T.Tensor(("M", "K"), None),
+    B: T.Tensor(("N", "K"), None),
+    scale_A: T.Tensor(("KB", "M"), T.float32),
+    scale_B: T.Tensor(("NB", "KB"), T.float32),
+    C: T.Tensor(("M", "N"), T.bfloat16),
+    blocks=132,
+    block_M=128,
+    block_N=128,
+    num_stages=4,
+    threads=256,
+    panel=8,
+):
+    """KB and NB are K and N by 128, rounded up; block_N divides 128."""
+    M, K = A.shape
+    N = B.shape[0]
+    with T.Kernel(blocks, threads=threads) as block:
+        A_shared = T.alloc_shared((block_M, SCALED), A.dtype)
+        B_shared = T.alloc_shared((block_N, SCALED), B.dtype)
+        scales = T.alloc_shared((block_M,), T.float32)
+        C_local = T.alloc_fragment((block_M, block_N), T.float32)
+        part = T.alloc_fragment((block_M, block_N), T.float32)
+        for by, bx in T.Persistent([T.ceildiv(M, block_M), T.ceildiv(N, block_N)], blocks, block, group_size=panel):
+            T.clear(C_local)
+            for k in T.Pipelined(T.ceildiv(K, SCALED), num_stages=num_stages):
+                T.copy(A[by * block_M, k * SCALED], A_shared)
+                T.copy(B[bx * block_N, k * SCALED], B_shared)
+                T.copy(scale_A[k, by * block_M], scales)
+                T.gemm(A_shared, B_shared, part, transpose_B=True, clear_accum=True)
+                column_scale = scale_B[bx * block_N // SCALED, k]
+                for i, j in T.Parallel(block_M, block_N):
+                    C_local[i, j] += part[i, j] * (scales[i] * column_scale)
+            T.copy(C_local, C[by * block_M, bx * block_N])
+
+
+DTYPES = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
+
+
+def matrices(m: int, n: int, k: int, a: str, b: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Standard normal numbers in fp8."""
+    left, right = rng.standard_normal((m, k)), rng.standard_normal((n, k))
+    return left.astype(DTYPES[a]), right.astype(DTYPES[b])
+
+
+def factors(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Scales between 1/4 and 4, most of them no powers of two."""
+    return (2.0 ** rng.uniform(-2, 2, shape)).astype(np.float32)
+
+
+def run(
+    m: int,
+    n: int,
+    k: int,
+    a: str = "e4m3",
+    b: str = "e4m3",
+    per_row: bool = False,
+    promote: bool = False,
+    seed: int = 0,
+    **tiles,
+) -> float:
+    """The relative error on random matrices."""
+    rng = np.random.default_rng(seed)
+    left, right = matrices(m, n, k, a, b, rng)
+    scales = (factors(rng, m), factors(rng, n)) if per_row else (factors(rng, 1), factors(rng, 1))
+    c = on_device(poisoned((m, n), ml_dtypes.bfloat16))
+    gemm_fp8(*map(on_device, (left, right, *scales)), c, per_row=per_row, promote=promote, **tiles)
+    wide = (x.astype(np.float64) * s.astype(np.float64)[:, None] for x, s in zip((left, right), scales, strict=True))
+    return error(c, next(wide) @ next(wide).T)
+
+
+def run_blocks(m: int, n: int, k: int, a: str = "e4m3", b: str = "e4m3", seed: int = 0, **tiles) -> float:
+    """The relative error on random matrices."""
+    rng = np.random.default_rng(seed)
+    left, right = matrices(m, n, k, a, b, rng)
+    along_k, along_n = np.arange(k) // SCALED, np.arange(n) // SCALED
+    scale_a, scale_b = factors(rng, -(-k // SCALED), m), factors(rng, -(-n // SCALED), -(-k // SCALED))
+    c = on_device(poisoned((m, n), ml_dtypes.bfloat16))
+    gemm_fp8_blocks(*map(on_device, (left, right, scale_a, scale_b)), c, **tiles)
+    wide_a = left.astype(np.float64) * scale_a.astype(np.float64).T[:, along_k]
+    wide_b = right.astype(np.float64) * scale_b.astype(np.float64)[along_n][:, along_k]
+    return error(c, wide_a @ wide_b.T)
+
+
+BOUND = 4e-3  # bf16 results of sums in f32; on a GPU those of 14 bits are within it as long as K is small
+
+
+def main() -> None:
+    tiles = {"block_M": 64, "block_N": 64, "num_stages": 3, "threads": 128, "blocks": 3}
+    for m, n, k in ((128, 192, 384), (100, 72, 208), (1, 17, 16)):
+        for a, b in (("e4m3", "e4m3"), ("e5m2", "e4m3")):
+            for per_row in (False, True):
+                for promote in (False, True):
+                    scales, sums = "scales by row" if per_row else "two scales", "promoted" if promote else "fast"
+                    name = f"{a} by {b}, {scales}, {sums} {m}x{n}x{k}"
+                    report(name, run(m, n, k, a, b, per_row, promote, **tiles), BOUND)
+            report(f"{a} by {b}, scales by block {m}x{n}x{k}", run_blocks(m, n, k, a, b, **tiles), BOUND)
+
+
+if __name__ == "__main__":
+    if os.environ.setdefault("MINITILE_TARGET", "auto" if USE_GPU else "sm_90a") == "sm_80":
+        print("sm_80 does not multiply fp8 numbers; sm_89 and sm_90a do")
+    else:
+        main()

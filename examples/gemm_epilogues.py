@@ -37,6 +37,7 @@ class Tiles(NamedTuple):
 
 
 TILES = Tiles()
+SQRT_2_PI = math.sqrt(2.0 / math.pi)
 
 
 def relu(x):
@@ -46,6 +47,12 @@ def relu(x):
 def gelu(x):
     """x · Φ(x), by the error function."""
     return 0.5 * x * (1.0 + T.erf(x * math.sqrt(0.5)))
+
+
+def gelu_tanh(x):
+    """gelu's approximation by tanh: x · sigmoid(2u), u = √(2/π) · (x + 0.044715 x³)."""
+    u = x * (SQRT_2_PI + 0.044715 * SQRT_2_PI * x * x)
+    return x / (1.0 + T.exp2(u * (-2.0 * math.log2(math.e))))
 
 
 def silu(x):
@@ -167,6 +174,7 @@ ACTIVATIONS = {
     identity: lambda x: x,
     relu: lambda x: np.maximum(x, 0),
     gelu: lambda x: 0.5 * x * (1 + np.vectorize(math.erf, otypes=[float])(x * math.sqrt(0.5))),
+    gelu_tanh: lambda x: 0.5 * x * (1 + np.tanh(SQRT_2_PI * (x + 0.044715 * x**3))),
     silu: lambda x: x / (1 + np.exp(-x)),
 }  # in float64
 

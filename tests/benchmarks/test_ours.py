@@ -42,7 +42,18 @@ def driver(monkeypatch):
     yield fake
     for cached in (cuda.device_info, cuda._primary_context):
         cached.cache_clear()
-    for name in ("attention_peers", "compilers", "contest", "gemm_peers", "gemm_thin", "handwritten", "timing"):
+    for name in (
+        "attention_peers",
+        "compilers",
+        "contest",
+        "gemm_fp8",
+        "gemm_fp8_peers",
+        "report",
+        "gemm_peers",
+        "gemm_thin",
+        "handwritten",
+        "timing",
+    ):
         sys.modules.pop(name, None)
 
 
@@ -151,3 +162,38 @@ def test_peers_that_are_not_there(driver, monkeypatch):
         for name in ("triton", "tilelang"):
             (entry,) = contest.gather({name: lambda make=peers.CONTENDERS[name], p=problem: make(p, None, [])})
             assert entry.failure.startswith("not installed")
+
+
+@pytest.mark.parametrize("form", ["fast", "exact", "rows", "blocks", "gelu"])
+def test_gemm_fp8(driver, monkeypatch, form):
+    """Each entry is made for a multiprocessor's shared memory, and launches as many blocks as there are of these."""
+    import gemm_fp8_peers
+
+    place = Place("cuda", 0, lambda: 0)
+    read = lambda array: (1 << 20, array.shape, getattr(array, "dtype", "bf16"), place, True)  # noqa: E731
+    monkeypatch.setitem(readers, OnGPU, read)
+    monkeypatch.setitem(sys.modules, "torch", OfTorch)
+    m, n, k = 1024, 768, 512
+    problem = gemm_fp8_peers.Problem(form, m, n, k)
+    scales = {"rows": ((m,), (n,)), "blocks": ((4, m), (6, 4)), "gelu": ((n,),)}.get(form, ((1,), (1,)))
+    a, b, c = OnGPU(m, k), OnGPU(n, k), OnGPU(m, n)
+    a.dtype = b.dtype = "bf16" if form == "gelu" else "e4m3"
+    beside = tuple(OnGPU(*shape) for shape in scales)
+    for x in beside:
+        x.dtype = "f32"
+    operands = gemm_fp8_peers.Operands(a, b, beside, c)
+    entries = list(gemm_fp8_peers.minitile(problem, operands))
+    assert [entry.failure for entry in entries] == [""] * len(gemm_fp8_peers.OURS[form])
+    assert "wgmma" in driver.loads[0][1].decode()
+    for entry in entries:
+        assert entry.launch() is c
+        assert driver.launches[-1].grid == (132, 1, 1)
+
+
+def test_cases_of_gemm_fp8(driver):
+    import gemm_fp8
+
+    problems = gemm_fp8.parse(["--cases", "fast:4096", "blocks:4096x7168x2048"]).cases
+    assert [str(problem) for problem in problems] == ["fast 4096x4096x4096", "blocks 4096x7168x2048"]
+    with pytest.raises(SystemExit):
+        gemm_fp8.parse(["--cases", "slow:4096"])

@@ -23,7 +23,9 @@ from minitile.ops.machine import H200, Machine
 from minitile.ops.plan import Plan, Problem, estimate
 
 RESULTS = Path(__file__).parent / "results" / "gemm_h200.json"
-PANELS = {(128, 192): 8, (128, 256): 16, (128, 128): 8}  # of gemm_peers.PERSISTENT; the plain kernel's are 10
+_TILES = ((128, 256), (256, 128), (128, 128), (64, 128), (64, 64))
+PANELS = {("persistent", 128, 192): 8, ("persistent", 128, 256): 16, ("persistent", 128, 128): 8}  # as in gemm_peers
+PANELS |= {("minitile", *tile): 10 for tile in _TILES}
 FITTED = ("flops", "fill", "latency", "l2", "dram", "tile", "block")
 
 
@@ -39,10 +41,12 @@ def read(paths: Iterable[str | Path]) -> list[Measured]:
     """Our own entries in the results of gemm.py and matmul.py."""
     found = []
     for path in paths:
-        for row in json.loads(Path(path).read_text(encoding="utf-8"))["tried"]:
-            if row["tflops"] and row["contender"] in ("minitile", "persistent", "tuned", "ops.matmul"):
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        implied = data["title"].startswith("GEMM")
+        for row in data["tried"]:
+            if row["tflops"] and row["contender"] in ("minitile", "persistent", "tuned"):
                 problem = problem_of(row["case"])
-                plan = plan_of(row["config"], row["contender"] == "persistent")
+                plan = plan_of(row["config"], row["contender"] if implied else "")
                 found.append(Measured(problem, plan, problem.flops / row["tflops"] * 1e-6))
     return found
 
@@ -54,16 +58,19 @@ def problem_of(case: str) -> Problem:
     return Problem(m, n, k, form[0] == "T", form[1] == "T")
 
 
-def plan_of(config: str, persistent: bool = False) -> Plan:
-    """The inverse of `str(plan)`; gemm.py's configurations do not say their blocks and panels."""
-    m, n, k, stages, threads = map(int, re.match(r"(\d+)x(\d+)x(\d+), (\d+) stages, (\d+)", config).groups())  # type: ignore[union-attr]
+def plan_of(config: str, of: str = "") -> Plan:
+    """The inverse of `str(plan)`. gemm.py's configurations do not say their blocks and panels, which are those `of` its
+    contender."""
+    numbers = re.match(r"(\d+)x(\d+)x(\d+), (\d+) stages, (\d+)", config)
+    assert numbers is not None, config
+    m, n, k, stages, threads = map(int, numbers.groups())
 
     def number(pattern: str, otherwise: int) -> int:
         found = re.search(pattern, config)
         return int(found.group(1)) if found else otherwise
 
-    blocks = number(r"(\d+) blocks", 132 if persistent else 0)
-    panel = number(r"panels of (\d+)", PANELS[m, n] if persistent else 10)
+    blocks = number(r"(\d+) blocks", 132 if of == "persistent" else 0)
+    panel = number(r"panels of (\d+)", PANELS.get((of, m, n), 0))
     pad = ("A padded" in config, "B padded" in config)
     return Plan(m, n, k, stages, threads, blocks, panel, number(r"K in (\d+) parts", 1), pad)
 

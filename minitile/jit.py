@@ -558,6 +558,7 @@ def launch_info(result: Result, case: Case) -> LaunchInfo:
         result.grid,
         result.block,
         cluster=result.cluster,
+        early=result.early,
         dynamic_shared=result.shared_bytes,
         facts=tuple(facts),
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError, ResourceError
-from minitile.ir.ops import arith, control
+from minitile.ir.ops import arith, control, fences
 from minitile.ir.printer import print_kernel
 from minitile.passes.check_schedule import check_schedule
 from minitile.passes.complete_stores import complete_stores
@@ -132,7 +132,7 @@ class Result:
     """Assembly and how to launch it. `assembly` has the texts that the backend wrote, by name: "ptx", or "llvm" and
     "gcn"; the last one is what is assembled and simulated. `grid` holds expressions of runtime.launch over the run-time
     dimensions; `params` (name, kind, dtype) in the entry's order; `tensor_maps` (parameter, tensor, box, swizzle,
-    tf32); `cluster` in blocks; `texts` the IR by stage;
+    tf32); `cluster` in blocks; `early`: it may start before the grid in front has ended; `texts` the IR by stage;
     `timings` milliseconds by pass; `notes` what was not done, and why."""
 
     assembly: dict[str, str]
@@ -146,6 +146,7 @@ class Result:
     tensor_maps: tuple[tuple[str, str, tuple[int, ...], int, bool], ...] = ()
     notes: tuple[str, ...] = ()
     cluster: tuple[int, int, int] = (1, 1, 1)
+    early: bool = False
 
 
 def make_context(target: Target) -> PassContext:
@@ -189,6 +190,7 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
     grid = launch_grid(kernel, launch)
     kernel.attrs["threads"] = launch.threads
     kernel.attrs["cluster"] = clusters(kernel, launch, target)
+    early = starts_early(launch, target)
     kept: dict[str, str] = {}
 
     def keep(stage: str) -> list[tuple[str, Pass]]:
@@ -216,6 +218,7 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
         kernel.attrs.get("tensor_maps", ()),
         tuple(context.notes),
         kernel.attrs["cluster"],
+        early,
     )
 
 
@@ -247,6 +250,15 @@ def clusters(kernel: Kernel, launch: control.Launch, target: Target) -> tuple[in
         launch.cluster = (1, 1, 1)
     x, y, z = launch.cluster
     return x, y, z
+
+
+def starts_early(launch: control.Launch, target: Target) -> bool:
+    """Whether the kernel waits by itself for the grid in front. Where the target knows no such launches, the wait and
+    its counterpart are nothing, and go."""
+    if not target.has("pdl"):
+        for block in (launch.body, *(region for op in launch.body.walk() for region in op.regions)):
+            block.ops = [op for op in block.ops if not isinstance(op, fences.PdlSync | fences.PdlTrigger)]
+    return any(isinstance(op, fences.PdlSync) for op in launch.body.ops)
 
 
 def launch_grid(kernel: Kernel, launch: control.Launch) -> tuple[Any, Any, Any]:

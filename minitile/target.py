@@ -49,7 +49,7 @@ class Target:
 
 _SM80 = frozenset({"cp_async", "ldmatrix", "mma_f16", "mma_bf16", "mma_tf32", "mma_int8", "warp_barrier", "shuffle"})
 _SM89 = _SM80 | {"mma_fp8"}
-_SM90A = _SM89 | {"stmatrix", "tma", "mbarrier", "wgmma", "setmaxnreg", "cluster"}
+_SM90A = _SM89 | {"stmatrix", "tma", "mbarrier", "wgmma", "setmaxnreg", "cluster", "pdl"}
 # gfx942 has fp8 as well, but its formats are others: no infinities, no negative zero, another bias ("FNUZ").
 _CDNA3 = frozenset({"mfma_f16", "mfma_bf16", "mfma_int8", "lds_dma"})
 _CDNA4 = _CDNA3 | {"mfma_fp8", "mfma_f4", "lds_dma_128", "lds_transpose"}

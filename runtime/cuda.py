@@ -211,8 +211,10 @@ _CONFIG = "<3I16s4xQ12s4x"
 _BLOCK = struct.Struct("<3II")
 _ATTRIBUTES = struct.Struct("<QI")
 _CONFIG_BYTES = struct.calcsize(_CONFIG)
-# CUlaunchAttribute: id, 4 bytes of padding, a union of 64 bytes. CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION is 4.
+# CUlaunchAttribute: id, 4 bytes of padding, a union of 64 bytes. CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION is 4,
+# CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION is 6.
 _CLUSTER_ATTRIBUTE = struct.Struct("<I4x3I52x")
+_EARLY_ATTRIBUTE = struct.pack("<I4xi60x", 6, 1)
 _FRAME_ALIGNMENT = 64  # a tensor map's
 
 
@@ -272,8 +274,10 @@ class Launcher(BaseLauncher):
         self._library = _ctypes_driver()
         form, self._offsets = param_layout(info.params, _CONFIG_BYTES)
         self._pack = struct.Struct(_CONFIG + form)
-        cluster = None if info.cluster == (1, 1, 1) else _CLUSTER_ATTRIBUTE.pack(4, *info.cluster)
-        self._attributes = None if cluster is None else ctypes.create_string_buffer(cluster)
+        attributes = [] if info.cluster == (1, 1, 1) else [_CLUSTER_ATTRIBUTE.pack(4, *info.cluster)]
+        attributes += [_EARLY_ATTRIBUTE] if info.early else []
+        self._attributes = ctypes.create_string_buffer(b"".join(attributes)) if attributes else None
+        self._attribute_count = len(attributes)
         self._loaded: dict[tuple[int | None, int], _Loaded] = {}
         self._lock = threading.Lock()
         self.launch, self._fields = self._compile()
@@ -363,9 +367,9 @@ class Launcher(BaseLauncher):
         scope |= {"pop": frames.pop, "push": frames.append}
         names = {slot: f"v{i}" for i, slot in enumerate(self.slots)}
         grid = ", ".join(expr_source(extent, names) for extent in info.grid)
-        attributes = (0, 0) if self._attributes is None else (ctypes.addressof(self._attributes), 1)
+        at = 0 if self._attributes is None else ctypes.addressof(self._attributes)
         scope["block"] = _BLOCK.pack(*info.block, info.dynamic_shared)
-        scope["attributes"] = _ATTRIBUTES.pack(*attributes)
+        scope["attributes"] = _ATTRIBUTES.pack(at, self._attribute_count)
         params = [self._param_text(i, param, names, scope) for i, param in enumerate(info.params)]
         packed = ", ".join(["g0", "g1", "g2", "block", "stream", "attributes", *params])
         start = f"""

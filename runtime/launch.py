@@ -89,6 +89,7 @@ class LaunchInfo:
     args: what the caller passes, in order. params: the entry's parameters, in order, each naturally aligned.
     grid: blocks in x, y, z; a zero makes the launch a no-op. block, cluster: in threads and in blocks.
     dynamic_shared: bytes. facts: expressions that this specialisation took for true ("divides" and "less").
+    early: it may start before the grid in front of it in the stream has ended (programmatic stream serialization).
     """
 
     entry: str
@@ -99,6 +100,7 @@ class LaunchInfo:
     cluster: tuple[int, int, int] = (1, 1, 1)
     dynamic_shared: int = 0
     facts: tuple[Expr, ...] = ()
+    early: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for `json.dumps`."""
@@ -121,6 +123,7 @@ class LaunchInfo:
             cluster=_tuples(data["cluster"]),
             dynamic_shared=data["dynamic_shared"],
             facts=_tuples(data["facts"]),
+            early=data.get("early", False),
         )
 
 

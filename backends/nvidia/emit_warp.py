@@ -195,6 +195,15 @@ def memory_fence(w: Emitter, op: fences.MemoryFence) -> None:
     w.emit(f"fence.acq_rel.{op.scope};")
 
 
+def pdl_sync(w: Emitter, op: fences.PdlSync) -> None:
+    """PTX ISA 8.3, 9.7.12.13 (griddepcontrol)."""
+    w.emit("griddepcontrol.wait;")
+
+
+def pdl_trigger(w: Emitter, op: fences.PdlTrigger) -> None:
+    w.emit("griddepcontrol.launch_dependents;")
+
+
 def trap(w: Emitter, op: thread.Trap) -> None:
     w.emit("trap;")
 
@@ -261,6 +270,8 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     by_hand.Shuffle: shuffle,
     fences.ProxyFence: proxy_fence,
     fences.MemoryFence: memory_fence,
+    fences.PdlSync: pdl_sync,
+    fences.PdlTrigger: pdl_trigger,
     thread.Trap: trap,
     thread.Pick: pick,
     thread.Concat: concat,

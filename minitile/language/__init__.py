@@ -67,7 +67,7 @@ from minitile.language.by_hand import (
 )
 from minitile.language.expressions import Dim as dynamic
 from minitile.language.expressions import Dim as symbolic
-from minitile.language.fences import fence, fence_proxy_async, proxy_hint
+from minitile.language.fences import fence, fence_proxy_async, pdl_sync, pdl_trigger, proxy_hint
 from minitile.language.loops import Kernel, Parallel, Persistent, Pipelined, serial, unroll, vectorized
 from minitile.language.math import (
     Select,
@@ -257,6 +257,8 @@ __all__ = [
     "min_value",
     "named_barrier_arrive",
     "no_set_max_nreg",
+    "pdl_sync",
+    "pdl_trigger",
     "pow",
     "print",
     "proxy_hint",

@@ -39,6 +39,26 @@ def fence_proxy_async() -> None:
     fence("async_shared")
 
 
+def pdl_sync() -> None:
+    """Waits for the grid before in the stream, whose end a kernel with this call does not wait for by itself
+    (programmatic dependent launch, from sm_90 on; elsewhere nothing, since grids follow one another there). In front of
+    it stands what does not depend on that grid: the set-up, loads of weights.
+
+    Raises LanguageError under run-time control.
+    """
+    trace = tile_scope("T.pdl_sync")
+    if trace.region is not None:
+        raise trace.error(
+            f"T.pdl_sync in {trace.region.what}", "all threads wait, once: move it to the kernel's own level"
+        )
+    trace.b.emit(fences.PdlSync())
+
+
+def pdl_trigger() -> None:
+    """Lets the next grid of the stream start where there is room, if it begins with T.pdl_sync (from sm_90 on)."""
+    tile_scope("T.pdl_trigger").b.emit(fences.PdlTrigger())
+
+
 @dataclass(frozen=True)
 class HintScope:
     """`T.proxy_hint(…)` as a `with` statement of a kernel sees it."""

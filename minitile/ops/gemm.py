@@ -2,7 +2,7 @@
 
 `gemm` is one text for every plan: blocks that stay or one block a tile, and K whole or in `split` parts. `padded`
 copies an operand into longer rows of whole 16 bytes, which the copy engine wants. What lies outside of a tensor reads
-as zeros and adds nothing.
+as zeros and adds nothing. Kernels that follow one another start early (T.pdl_sync) and wait for the one in front.
 """
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
         b_shape = (block_N, block_K) if transpose_b else (block_K, block_N)
         if blocks:
             with T.Kernel(blocks, threads=threads) as block:
+                if loose:
+                    T.pdl_sync()
                 A_shared = T.alloc_shared(a_shape, dtype)
                 B_shared = T.alloc_shared(b_shape, dtype)
                 C_local = T.alloc_fragment((block_M, block_N), T.float32)
@@ -81,14 +83,20 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
                 for where in T.Persistent(domain, blocks, block, group_size=max(panel, 1)):
                     part, by, bx = where if split else (0, *where)
                     multiply(part, by, bx, A_shared, B_shared, C_local)
+                if split:
+                    T.pdl_trigger()
         else:
             with T.Kernel(columns, rows, S, threads=threads) as (bx, by, part):
+                if loose:
+                    T.pdl_sync()
                 if panel:
                     T.use_swizzle(panel)
                 A_shared = T.alloc_shared(a_shape, dtype)
                 B_shared = T.alloc_shared(b_shape, dtype)
                 C_local = T.alloc_fragment((block_M, block_N), T.float32)
                 multiply(part, by, bx, A_shared, B_shared, C_local)
+                if split:
+                    T.pdl_trigger()
 
     return gemm
 
@@ -106,6 +114,7 @@ def padded(dtype: DType) -> Kernel:
     ):
         R, L = Y.shape
         with T.Kernel(T.ceildiv(L, block_K), T.ceildiv(R, block_M), threads=256) as (bx, by):
+            T.pdl_trigger()
             part = T.alloc_fragment((block_M, block_K), dtype)
             T.copy(X[by * block_M, bx * block_K], part)
             T.copy(part, Y[by * block_M, bx * block_K])
@@ -126,6 +135,7 @@ def summed(result: DType) -> Kernel:
     ):
         M, N = C.shape
         with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=128) as (bx, by):
+            T.pdl_sync()
             total = T.alloc_fragment((block_M, block_N), T.float32)
             part = T.alloc_fragment((block_M, block_N), T.float32)
             T.clear(total)

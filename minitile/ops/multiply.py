@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from minitile.ir.diagnostics import LaunchArgumentError
 from minitile.ir.types import DType, f32
-from minitile.jit import Kernel
+from minitile.jit import Kernel, spec
 from minitile.language.math import dtype_of_name
 from minitile.launching import caller_location, for_users, raise_for_caller
 from minitile.ops.frames import Frame, frame_of
@@ -72,6 +72,30 @@ def matmul(a: Any, b: Any, *, out: Any = None, dtype: Any = None, plan: Plan | N
     except LaunchError as error:
         raise_for_caller(error)
     return out
+
+
+@for_users
+def compiled(a: Any, b: Any, out: Any, plan: Plan) -> None:
+    """Compiles and assembles, for the device of these arrays, the kernel that multiplies them by this plan; launches
+    nothing. What else the plan asks for (padding, adding up) is left to the first call."""
+    product = _read(a, b, out, None)
+    p, loose, split = product.problem, any(plan.pad), plan.split > 1
+    constants = tuple(sorted(plan.constants.items()))
+    result = f32 if split else product.result
+    kernel = _kernel(product.dtype, result, p.transpose_a, p.transpose_b, split, loose, constants)
+    target, _ = _where(product)
+
+    def wide(shape: tuple[int, ...], pad: bool) -> tuple[int, ...]:
+        return (*shape[:-1], _up(shape[-1], PAD // p.size)) if pad else shape
+
+    shapes = (
+        wide(tuple(product.a.shape), plan.pad[0]),
+        wide(tuple(product.b.shape), plan.pad[1]),
+        (plan.split, p.m, _up(p.n, 4)) if split else (p.m, p.n),
+    )
+    dtypes = (product.dtype, product.dtype, result)
+    made = kernel.compile(*(spec(s, d) for s, d in zip(shapes, dtypes, strict=True)), target=target)
+    made.executable.assemble(target.arch)
 
 
 @for_users
@@ -168,12 +192,15 @@ def _where(product: _Product) -> tuple[Target, Machine]:
     target = gemm(product.dtype, product.result, False, False, False, False)._target_for(
         Place(info.device_kind, info.device_index)
     )
-    if info.device_kind != "cuda":
-        return target, H200
+    return target, machine_of_device(info.device_index) if info.device_kind == "cuda" else H200
+
+
+def machine_of_device(index: int) -> Machine:
+    """What is known of CUDA device `index`."""
     from minitile.runtime.cuda import device_info
 
-    device = device_info(info.device_index)
-    return target, machine_for(device.name, device.multiprocessors, device.capability)
+    device = device_info(index)
+    return machine_for(device.name, device.multiprocessors, device.capability)
 
 
 # Reading the operands ------------------------------------------------------------------------------------------------

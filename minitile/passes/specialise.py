@@ -30,7 +30,7 @@ from collections.abc import Sequence
 
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import control, roles, tile
+from minitile.ir.ops import control, fences, roles, tile
 from minitile.ir.rewrite import clone
 from minitile.ir.types import BufferType, ScalarType, f32
 from minitile.passes.ahead import READS
@@ -71,6 +71,9 @@ def _check(launch: control.Launch, rings: Rings, rules: Rules) -> None:
     """Raises Refused where the consumers' part could not be compiled."""
     if any(sync.on == "cluster" for op in launch.body.walk() for sync in op.syncs()):
         raise Refused("all threads of the cluster meet, also those that would only copy")
+    holders = [n for n, op in enumerate(launch.body.ops) if op in rings.copies or op in rings.slice.holders]
+    if any(isinstance(op, fences.PdlSync) for op in launch.body.ops[holders[0] :]):
+        raise Refused("T.pdl_sync stands behind the first copy, which would go ahead of it")
     gemms = [op for op in launch.body.walk() if isinstance(op, tile.Gemm)]
     if not any(v in rings.of for gemm in gemms for v in (gemm.a, gemm.b)):
         raise Refused("no gemm reads what the copies bring")
@@ -94,7 +97,8 @@ def _check(launch: control.Launch, rings: Rings, rules: Rules) -> None:
 
 
 def _rebuild(launch: control.Launch, rings: Rings, together: Common) -> None:
-    """Buffers, and scalars known before the first of the copies, are for both roles; the consumers have the rest."""
+    """Buffers, scalars known before the first of the copies, and the wait for the grid in front are for both roles; the
+    consumers have the rest."""
     ops = launch.body.ops
     end = [ops.pop()] if ops and ops[-1].terminator else []
     first = min(n for n, op in enumerate(ops) if op in rings.copies or op in rings.slice.holders)
@@ -102,7 +106,8 @@ def _rebuild(launch: control.Launch, rings: Rings, together: Common) -> None:
     theirs: set[Value] = set()  # what only the consumers know
     for n, op in enumerate(ops):
         scalar = (op.pure or isinstance(op, tile.Load)) and all(isinstance(r.type, ScalarType) for r in op.results)
-        if isinstance(op, tile.Alloc) or (n < first and scalar and theirs.isdisjoint(op.operands)):
+        everybody = isinstance(op, tile.Alloc | fences.PdlSync)
+        if everybody or (n < first and scalar and theirs.isdisjoint(op.operands)):
             common.append(op)
         else:
             theirs.update(op.results)

@@ -93,10 +93,10 @@ class FakeDriver:
     def cuLaunchKernelEx(self, config_at: Any, function_at: Any, params_at: Any, extra: None) -> int:
         config = Config.from_address(pointed(config_at))
         pointers = (ctypes.c_void_p * len(self.parameters)).from_address(pointed(params_at))
-        cluster = None
-        if config.count:
-            assert ctypes.c_uint.from_address(config.attributes).value == 4
-            cluster = tuple((ctypes.c_uint * 3).from_address(config.attributes + 8))
+        attributes = {}
+        for at in range(config.attributes or 0, (config.attributes or 0) + 72 * config.count, 72):
+            attributes[ctypes.c_uint.from_address(at).value] = ctypes.string_at(at + 8, 64)
+        cluster = tuple((ctypes.c_uint * 3).from_buffer_copy(attributes[4])) if 4 in attributes else None
         self.launches.append(
             SimpleNamespace(
                 grid=tuple(config.grid),
@@ -104,6 +104,7 @@ class FakeDriver:
                 shared=config.shared,
                 stream=config.stream or 0,
                 cluster=cluster,
+                attributes=attributes,
                 function=pointed(function_at),
                 context=self.stack[-1],
                 addresses=tuple(pointers),

@@ -97,6 +97,20 @@ def test_cluster(driver):
     assert driver.launches[0].cluster == (2, 1, 1)
 
 
+def test_a_kernel_that_waits_by_itself_may_start_early(driver):
+    """CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION is 6, its value an int; it comes behind a cluster."""
+    for cluster, ids in (((1, 1, 1), [6]), ((2, 1, 1), [4, 6])):
+        changed = {"cluster": cluster, "early": True}
+        info = LaunchInfo(**{**{f: getattr(INFO, f) for f in INFO.__slots__}, **changed})
+        assert LaunchInfo.from_json(info.to_json()) == info
+        launcher(info)(Array(4096), Array(8192), 1, False)
+        found = driver.launches[-1].attributes
+        assert list(found) == ids
+        assert int.from_bytes(found[6][:4], "little") == 1
+    launcher()(Array(4096), Array(8192), 1, False)
+    assert driver.launches[-1].attributes == {}
+
+
 def test_an_empty_grid_is_no_launch(driver):
     kernel = launcher()
     kernel(Array(0, n=0), Array(0, n=0), 1, False)

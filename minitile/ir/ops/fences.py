@@ -50,6 +50,22 @@ class MemoryFence(Op, name="memory_fence", stage="both"):
         return ()
 
 
+class PdlSync(Op, name="pdl_sync", stage="both", uniform=True):
+    """Waits until the grid launched before has ended and all that it wrote is visible (programmatic dependent launch):
+    the launch says that this grid may start earlier. What stands in front must not touch what that grid writes."""
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+class PdlTrigger(Op, name="pdl_trigger", stage="both", uniform=True):
+    """This block does not mind if blocks of the next grid start: they do when all blocks have said so or ended. Says
+    nothing of memory; the next grid's pdl_sync waits for all of this one."""
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
 class ProxyHint(Op, name="proxy_hint", stage="both"):
     """How the accesses from here to the matching end count, whatever the operations say: as "generic" or "async" ones,
     or ("neutral") not at all, and everything before is in order. `end` closes the innermost open one of its block."""

@@ -1,0 +1,46 @@
+"""The benchmark's problems and plans, as far as they need no GPU."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import fit_matmul
+import matmul
+
+from minitile.ops import multiply
+from minitile.ops.machine import H200
+from minitile.ops.plan import estimate
+
+
+def test_thirty_problems_the_same_ones_each_time():
+    cases = matmul.draw(30)
+    assert cases == matmul.draw(30)
+    assert len(set(cases)) == 30
+    assert {case.form for case in cases} == {"NN", "NT", "TN", "TT"}
+    assert any(any(case.problem.ragged) for case in cases)
+    assert min(min(c.m, c.n, c.k) for c in cases) < 128
+    assert max(max(c.m, c.n, c.k) for c in cases) > 8192
+    assert all(fit_matmul.problem_of(str(case)) == case.problem for case in cases)
+
+
+def test_plans_to_tune_with(monkeypatch):
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    monkeypatch.setattr(multiply, "machine_of_device", lambda index: H200)
+    for case in matmul.draw(30):
+        found = matmul.plans(case.problem)
+        assert found
+        for plan in found:
+            assert fit_matmul.plan_of(str(plan)) == plan
+            assert estimate(case.problem, plan, H200) > 0
+
+
+def test_what_is_compiled_ahead_is_what_runs(monkeypatch):
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    a, b = np.zeros((70, 33), ml_dtypes.bfloat16), np.zeros((33, 64), ml_dtypes.bfloat16)
+    plan = multiply.plan_for(a, b)._replace(pad=(True, False), split=2)
+    multiply.compiled(a, b, np.zeros((70, 64), ml_dtypes.bfloat16), plan)

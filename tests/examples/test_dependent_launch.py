@@ -1,0 +1,91 @@
+"""T.pdl_sync and T.pdl_trigger: where the waits stand, what the launch says, and right results."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import minitile as mt
+import minitile.language as T
+
+
+def make(sync="first", trigger=True):
+    @mt.kernel
+    def gemm(
+        A: T.Tensor(("M", "K"), T.bfloat16), B: T.Tensor(("N", "K"), T.bfloat16), C: T.Tensor(("M", "N"), T.bfloat16)
+    ):
+        M, K = A.shape
+        with T.Kernel(T.ceildiv(B.shape[0], 64), T.ceildiv(M, 64), threads=128) as (bx, by):
+            A_shared = T.alloc_shared((64, 64), T.bfloat16)
+            B_shared = T.alloc_shared((64, 64), T.bfloat16)
+            C_local = T.alloc_fragment((64, 64), T.float32)
+            T.clear(C_local)
+            if sync == "first":
+                T.pdl_sync()
+            for k in T.Pipelined(T.ceildiv(K, 64), num_stages=3):
+                T.copy(A[by * 64, k * 64], A_shared)
+                T.copy(B[bx * 64, k * 64], B_shared)
+                T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+            if trigger:
+                T.pdl_trigger()
+            if sync == "behind":
+                T.pdl_sync()
+            T.copy(C_local, C[by * 64, bx * 64])
+
+    return gemm
+
+
+def lines(compiled):
+    return [line.strip() for line in compiled.text.splitlines()]
+
+
+def test_all_threads_wait_before_anything_is_copied():
+    specs = [mt.spec((128, 128), "bfloat16")] * 3
+    compiled = make().compile(*specs, target="sm_90a")
+    text = lines(compiled)
+    assert compiled.notes == ()
+    assert compiled.launch_info.early
+    assert text.count("griddepcontrol.wait;") == 1
+    wait, roles = text.index("griddepcontrol.wait;"), next(n for n, line in enumerate(text) if "elect.sync" in line)
+    assert wait < roles, "in front of the branch to the roles: both wait"
+    assert text.index("griddepcontrol.launch_dependents;") > roles
+    # Who only lets the next one start is launched as ever.
+    assert not make(sync="never").compile(*specs, target="sm_90a").launch_info.early
+
+
+def test_a_wait_behind_the_copies_keeps_them_behind_it():
+    """No role goes ahead of it: so there are none."""
+    compiled = make(sync="behind").compile(*[mt.spec((128, 128), "bfloat16")] * 3, target="sm_90a")
+    assert any("pdl_sync stands behind" in note for note in compiled.notes)
+    assert compiled.launch_info.block == (128, 1, 1)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_89", "gfx942", "gfx950"])
+def test_other_targets_have_no_such_launches(target):
+    compiled = make().compile(*[mt.spec((128, 128), "bfloat16")] * 3, target=target)
+    assert "griddepcontrol" not in compiled.text
+    assert not compiled.launch_info.early
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "random"])
+@pytest.mark.parametrize("sync", ["first", "behind"])
+def test_right_results(schedule, sync):
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal(s).astype(ml_dtypes.bfloat16) for s in ((72, 136), (40, 136)))
+    c = np.full((72, 40), np.nan).astype(ml_dtypes.bfloat16)
+    make(sync).compile(a, b, c, target="sm_90a").simulate(a, b, c, schedule=schedule, seed=1)
+    expected = a.astype(np.float64) @ b.astype(np.float64).T
+    assert np.linalg.norm(c.astype(np.float64) - expected) / np.linalg.norm(expected) < 4e-3
+
+
+def test_not_under_run_time_control():
+    @mt.kernel
+    def sometimes(X: T.Tensor(("n",), T.float32)):
+        with T.Kernel(1, threads=32):
+            if X.shape[0] > 3:
+                T.pdl_sync()
+
+    with pytest.raises(mt.MinitileError, match="pdl_sync in") as caught:
+        sometimes.compile(target="sm_90a")
+    assert "T.pdl_sync()" in str(caught.value)

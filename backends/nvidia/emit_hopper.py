@@ -59,7 +59,8 @@ def mbarrier_arrive(w: Emitter, op: hopper.MbarrierArrive) -> None:
     base, plus, offset = _place(w, op.address)[1:-1].partition("+")
     there = w.temp("b32")
     w.emit(f"mapa.shared::cluster.u32 {there}, {base}, {w.register(w.element(op.rank), 'b32')};")
-    w.emit(f"{guard}mbarrier.arrive.release.cluster.shared::cluster.b64 _, [{there}{plus}{offset}];")
+    scope = ".release.cluster" if op.cluster else ""
+    w.emit(f"{guard}mbarrier.arrive{scope}.shared::cluster.b64 _, [{there}{plus}{offset}];")
 
 
 def mbarrier_expect(w: Emitter, op: hopper.MbarrierExpect) -> None:

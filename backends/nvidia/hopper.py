@@ -37,7 +37,7 @@ def channel(low: Lowering, op: roles.Channel) -> Value:
     goes on. Where nobody acquires a slot (one that is filled once), no barrier says that it is empty."""
     acquired = any(isinstance(o, roles.Acquire) and o.channel is op.result for o in low.kernel.walk())
     ctas = _ranks(low, op.common)
-    words = ((2 + (len(ctas) > 1)) if acquired else 1) * op.slots
+    words = (2 if acquired else 1) * op.slots
     layout = row_major((words,), 64)
     alloc = tile.Alloc(BufferType("shared", (words,), u64), layout=layout, bytes=words * WORD)
     alloc.loc, alloc.result.name = op.loc, "ring"
@@ -52,7 +52,7 @@ def channel(low: Lowering, op: roles.Channel) -> Value:
     with low.b.inside(inits):
         start = low.b.emit(thread.BufferAddress(ring)).result
         for word in range(words):
-            count = (1, op.consumers // 32, len(ctas))[word // op.slots]
+            count = 1 if word < op.slots else op.consumers // 32 * len(ctas)
             low.b.emit(hopper.MbarrierInit(low.b.add(start, word * WORD), ring, count))
     inits.ops += fence
     low.once["payload", ring] = sum(math.prod(v.shape) * v.dtype.bytes for v in op.payload)
@@ -94,20 +94,8 @@ def _empty(low: Lowering, op: roles._SlotOp) -> Value:
 
 
 def acquire(low: Lowering, op: roles.Acquire) -> None:
-    """Where several blocks write to the slot, their producers tell each other that it is free; each waits for all. (The
-    consumers could tell them all themselves; but what a thread says to another block it says behind a fence of the
-    whole GPU's memory, and consumers have better things to wait for.) So no block leaves before the last arrival at its
-    barriers, nor before the last copy to its memory, for which its consumers wait: they need not meet at the end."""
-    b, ring = low.b, low.get(op.channel)
-    phase = low.get(op.phase)
-    other = b.xor(phase, 1)
-    b.emit(hopper.MbarrierWait(_empty(low, op), ring, other))
-    ctas = _ranks(low, low.once["common", ring])
-    if len(ctas) > 1:
-        ready = _word(low, ring, op.index, 2 * low.once["slots", ring])
-        for rank in ctas:
-            b.emit(hopper.MbarrierArrive(ready, ring, predicate=low.once["elected"], rank=rank))
-        b.emit(hopper.MbarrierWait(ready, ring, phase, cluster=True))
+    other = low.b.xor(low.get(op.phase), 1)
+    low.b.emit(hopper.MbarrierWait(_empty(low, op), low.get(op.channel), other))
 
 
 def _cluster(low: Lowering) -> tuple[int, int, int]:
@@ -159,13 +147,32 @@ def expect(low: Lowering, op: roles.Expect) -> None:
 
 
 def release(low: Lowering, op: roles.Release) -> None:
-    """By one lane of each warp."""
+    """By one lane of each warp; by one more for each other block that fills the slot, at its barrier."""
     if op.generic:
         low.b.emit(by_hand.WarpBarrier())
+    common = low.once["common", low.get(op.channel)]
+    if common:
+        _release_to_all(low, op, common)
+        return
     lane = low.in_entry("lane 0", lambda b: b.compare("eq", b.floormod(low.tid, 32), 0))
     if op.condition is not None:
         lane = low.b.and_(lane, low.get(op.condition))
     low.b.emit(hopper.MbarrierArrive(_empty(low, op), low.get(op.channel), predicate=lane))
+
+
+def _release_to_all(low: Lowering, op: roles.Release, common: tuple[int, ...]) -> None:
+    b, sizes = low.b, _cluster(low)
+    count = math.prod(sizes[d] for d in common)
+    lane = low.in_entry("lane", lambda b: b.floormod(low.tid, 32))
+    left, offset = b.floormod(lane, count), b.constant(0)
+    for d in reversed(common):
+        offset = b.add(offset, b.mul(b.floormod(left, sizes[d]), math.prod(sizes[:d])))
+        left = b.floordiv(left, sizes[d])
+    mine = b.compare("lt", lane, count)
+    if op.condition is not None:
+        mine = b.and_(mine, low.get(op.condition))
+    rank = b.add(_ranks(low, common)[0], offset)
+    b.emit(hopper.MbarrierArrive(_empty(low, op), low.get(op.channel), predicate=mine, rank=rank, cluster=op.generic))
 
 
 def specialised(low: Lowering, op: roles.Specialised) -> None:
@@ -197,6 +204,8 @@ def specialised(low: Lowering, op: roles.Specialised) -> None:
         b.emit(control.Yield(()))
     teams = ((0, None), (CONSUMERS, low.threads))
     b.emit(roles.ByRole(b.compare("ge", warp, first), then=producer, orelse=consumer, teams=teams))
+    if _in_common(low):  # nobody leaves while others may still arrive at its barriers
+        b.emit(hopper.ClusterBarrier())
     low.kernel.attrs["min_ctas"] = 1  # without it the assembler ignores setmaxnreg (C7508)
 
 

@@ -2,6 +2,10 @@
 
 The CTAs of a cluster stand next to each other in a batch. An address in `shared::cluster` carries the rank of its CTA,
 plus one, above bit 24; without it, it means the own CTA, so that every shared::cta address is one too.
+
+A CTA's shared memory is there until its threads have ended. Whoever accesses that of another CTA must be known, by one
+of that CTA's threads, to have done so before the last of them ends (CUDA C++ Programming Guide, "Distributed Shared
+Memory").
 """
 
 from __future__ import annotations
@@ -34,7 +38,8 @@ class Meeting:
 
 
 class Clusters:
-    """The cluster barriers of a batch."""
+    """The cluster barriers of a batch, and the accesses to other CTAs' shared memory: `reached` has for each CTA the
+    threads of others, with the stamp and the instruction of their last one."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -43,6 +48,7 @@ class Clusters:
         self.meetings = [Meeting(np.zeros(self.padded, bool)) for _ in range(clusters)]
         self.target = np.zeros(machine.slots, np.int64)  # the phase that each thread has arrived for, + 1
         self.inside = np.zeros(machine.slots, bool)  # has arrived and not waited yet
+        self.reached: dict[int, dict[int, tuple[int, int]]] = {}
 
     def arrive(self, sel: Sel, site: int, release: bool) -> None:
         """barrier.cluster.arrive."""
@@ -77,6 +83,37 @@ class Clusters:
         """Threads end; the others need not wait for them."""
         for cluster in np.unique(threads // self.padded):
             self.settle(int(cluster))
+        for cta in np.unique(self.machine.cta[threads]).tolist() if self.reached else ():
+            self._ends(cta)
+
+    def reach(self, ctas: Array, threads: Array, site: int) -> None:
+        """Threads access the shared memory of other CTAs."""
+        race = self.machine.race
+        if race is None:
+            return
+        for cta, thread in zip(ctas.tolist(), threads.tolist(), strict=True):
+            if not self._alive(cta):
+                self._complain(thread, site)
+            self.reached.setdefault(cta, {})[thread] = race.clocks.now, site
+
+    def _alive(self, cta: int) -> bool:
+        first = cta * self.machine.padded
+        return bool(self.machine.live[first : first + self.machine.padded].any())
+
+    def _ends(self, cta: int) -> None:
+        race = self.machine.race
+        if race is None or self._alive(cta):
+            return
+        own = np.arange(cta * self.machine.padded, (cta + 1) * self.machine.padded)
+        for thread, (stamp, site) in self.reached.pop(cta, {}).items():
+            if not race.clocks.knows(own, np.full_like(own, thread), np.full_like(own, stamp)).any():
+                self._complain(thread, site)
+
+    def _complain(self, thread: int, site: int) -> None:
+        message = "a block may have ended when another one accesses its shared memory"
+        cure = "barrier.cluster.arrive.release and barrier.cluster.wait.acquire by all threads before they end"
+        access = self.machine.access("remote access", site, thread)
+        self.machine.find(Finding("missing_barrier", message, access, space="shared", cure=cure))
 
     def ready(self, cluster: int, threads: Array) -> bool:
         """Whether the phase that these threads arrived for is over."""

@@ -56,6 +56,15 @@ def test_the_cluster_barrier_is_needed(first: str, schedule: str) -> None:
     assert report.findings
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("last", ["", ARRIVE])
+def test_a_block_waits_for_those_who_read_its_memory(last: str, schedule: str) -> None:
+    body = EXCHANGE.format(first=SYNC, second=last)
+    report = run(body, [np.zeros((2, 64), np.uint32)], schedule=schedule, gpu=False)
+    assert {finding.kind for finding in report.findings} == {"missing_barrier"}
+    assert "may have ended" in report.findings[0].message
+
+
 def test_generic_addresses_and_ranks() -> None:
     body = """    cvta.shared.u64 y0, bars;
     mapa.u64 y1, y0, 1;

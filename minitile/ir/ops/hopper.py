@@ -59,8 +59,8 @@ class _Arrive(_BarrierOp):
 
 
 class MbarrierArrive(_Arrive, name="mbarrier_arrive", stage="thread"):
-    """What the thread has done is known to those who wait. `rank`: at the barrier of that CTA of the cluster. There, only
-    what it knows to be complete is; with `cluster`, what it has done by itself as well."""
+    """What the thread has done is known to those who wait. `rank`: at the barrier of that CTA of the cluster. There,
+    only what it knows to be complete is; with `cluster`, what it has done by itself as well."""
 
     rank: Value | None = maybe()
     cluster: bool = attr(False)

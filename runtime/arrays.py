@@ -63,6 +63,8 @@ SHORT_NAMES = {
     "bfloat16": "bf16",
     "float8_e4m3fn": "e4m3",
     "float8_e5m2": "e5m2",
+    "float8_e4m3fnuz": "e4m3fnuz",
+    "float8_e5m2fnuz": "e5m2fnuz",
     **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
     "bool": "bool",
@@ -234,7 +236,9 @@ _DL_TYPES = {
     (4, 16): "bf16",
     (6, 8): "bool",
     (10, 8): "e4m3",
+    (11, 8): "e4m3fnuz",
     (12, 8): "e5m2",
+    (13, 8): "e5m2fnuz",
 }
 
 

@@ -13,7 +13,7 @@ expression over the call's *slots*: one value for each pointer, run-time dimensi
 
 `compile_exprs` turns several at once into one Python function, so that a launch evaluates no tree; `expr_source` gives
 one as Python text to whoever generates a function of their own.
-Dtypes are the short names f64 f32 f16 bf16 e4m3 e5m2 i8…i64 u8…u64 bool.
+Dtypes are the short names f64 f32 f16 bf16 e4m3 e5m2 e4m3fnuz e5m2fnuz i8…i64 u8…u64 bool.
 
 Sources: PTX ISA 8.0, 5.4.2 (parameters are naturally aligned, or as `.align` says) and 5.5.8 (`.tensormap`: a tensor
 map as a parameter is 128 bytes, aligned to 64).
@@ -225,6 +225,8 @@ _FORMATS = {
     "bf16": "H",
     "e4m3": "B",
     "e5m2": "B",
+    "e4m3fnuz": "B",
+    "e5m2fnuz": "B",
     "i8": "b",
     "i16": "h",
     "i32": "i",

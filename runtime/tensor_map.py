@@ -32,7 +32,7 @@ from .launch import (
 
 # CUtensorMapDataType. What has no type of its own travels as the unsigned integer of its size.
 _DATA_TYPES = {
-    **dict.fromkeys(("u8", "i8", "e4m3", "e5m2", "bool"), 0),
+    **dict.fromkeys(("u8", "i8", "e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz", "bool"), 0),
     **dict.fromkeys(("u16", "i16"), 1),
     "u32": 2,
     "i32": 3,

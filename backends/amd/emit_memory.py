@@ -104,6 +104,22 @@ def load(w: Emitter, op: thread.LoadMem) -> None:
     w.define(op.result, parts, op.width)
 
 
+def load_transposed(w: Emitter, op: thread.LoadTransposed) -> None:
+    """Transposing reads. bf16 goes as bits, bytes as words."""
+    bits = op.dtype.bits
+    width = 64 // bits
+    raw, kind = ("<4 x i16>" if bits == 16 else "<2 x i32>"), type_of(op.dtype, width)
+    name = f"llvm.amdgcn.ds.read.tr{bits}.b64.v{raw[1:-1].replace(' x ', '')}"
+    apart = ", !noalias !6" if op.mem in w.filled_by_dma else ""
+    pointers = Pointers(w, op, "shared")
+    parts = []
+    for n in range(len(op.offsets)):
+        space, pointer = pointers.of(n).rsplit(" ", 1)
+        part = w.call(name, raw, [(space, pointer)], "l", apart)
+        parts.append(part if kind == raw else w.let(f"bitcast {raw} {part} to {kind}", "l"))
+    w.define(op.result, parts, width)
+
+
 def type_zero(dtype: DType) -> str:
     return {"f16": "0xH0000", "bf16": "0xR0000"}.get(dtype.name, "0.0")
 
@@ -227,6 +243,7 @@ def nothing(w: Emitter, op: Op) -> None:
 
 EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     thread.LoadMem: load,
+    thread.LoadTransposed: load_transposed,
     thread.StoreMem: store,
     thread.GlobalAddress: global_address,
     thread.BufferAddress: buffer_address,

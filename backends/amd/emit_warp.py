@@ -11,6 +11,7 @@ Model gfx942" (what a fence at workgroup scope waits for); the bits of s_waitcnt
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,33 +26,46 @@ from minitile.layout import MFMA_ATOMS
 
 @dataclass(frozen=True, slots=True)
 class Mfma:
-    """One instruction: `k` elements of each operand a lane takes at once, as the LLVM type `operand`."""
+    """One instruction: `k` elements of each operand a lane takes at once, as the LLVM type `operand`; what follows the
+    accumulator among its arguments."""
 
     name: str
     k: int
     operand: str
+    rest: tuple[int, ...] = (0, 0, 0)
 
 
-# By tile, dtype of the operands and target: an atom's fragment may be fed to several instructions in turn,
-# each with its part of K, which is the same part of both operands.
+# By tile, dtypes of A and B, and target, the widest first. An atom's fragment may be fed to several instructions in
+# turn, each with its part of K, which is the same part of both operands.
+Key = tuple[str, str, str, str]
 
 
-def _instructions() -> dict[tuple[str, str, str], Mfma]:
-    found: dict[tuple[str, str, str], Mfma] = {}
+def _instructions() -> dict[Key, list[Mfma]]:
+    found: dict[Key, list[Mfma]] = {}
+    both = ("gfx942", "gfx950")
 
-    def add(tile: str, dtype: str, arch: str, name: str, k: int, operand: str) -> None:
-        found[tile, dtype, arch] = Mfma(f"llvm.amdgcn.mfma.{name}", k, operand)
+    def add(tile: str, dtypes: tuple[str, str], archs: Sequence[str], name: str, k: int, operand: str) -> None:
+        for arch in archs:
+            found.setdefault((tile, *dtypes, arch), []).append(Mfma(f"llvm.amdgcn.mfma.{name}", k, operand))
 
-    add("16x16", "f16", "gfx942", "f32.16x16x16f16", 4, "<4 x half>")
-    add("16x16", "bf16", "gfx942", "f32.16x16x16bf16.1k", 4, "<4 x i16>")
-    add("16x16", "f16", "gfx950", "f32.16x16x32.f16", 8, "<8 x half>")
-    add("16x16", "bf16", "gfx950", "f32.16x16x32.bf16", 8, "<8 x bfloat>")
-    add("16x16", "i8", "gfx942", "i32.16x16x32.i8", 8, "i64")
-    add("16x16", "i8", "gfx950", "i32.16x16x64.i8", 16, "<4 x i32>")
-    for arch in ("gfx942", "gfx950"):
-        add("16x16", "f32", arch, "f32.16x16x4f32", 1, "float")
-    for dtype, kind in (("e4m3", "fp8"), ("e5m2", "bf8")):  # gfx942 has other formats by these names
-        add("16x16", dtype, "gfx950", f"f32.16x16x32.{kind}.{kind}", 8, "i64")
+    for tile, wide, narrow, f32 in (("16x16", 32, 16, 4), ("32x32", 16, 8, 2)):
+        for dtype, old, element in (("f16", "f16", "half"), ("bf16", "bf16.1k", "i16")):
+            new = "bfloat" if dtype == "bf16" else element
+            add(tile, (dtype, dtype), both[1:], f"f32.{tile}x{wide}.{dtype}", 8, f"<8 x {new}>")
+            add(tile, (dtype, dtype), both, f"f32.{tile}x{narrow}{old}", 4, f"<4 x {element}>")
+        add(tile, ("i8", "i8"), both[1:], f"i32.{tile}x{2 * wide}.i8", 16, "<4 x i32>")
+        add(tile, ("i8", "i8"), both, f"i32.{tile}x{wide}.i8", 8, "i64")
+        add(tile, ("f32", "f32"), both, f"f32.{tile}x{f32}f32", 1, "float")
+        # What is called fp8 and bf8 are the formats FNUZ on gfx942, OCP on gfx950.
+        for arch, suffix in (("gfx942", "fnuz"), ("gfx950", "")):
+            for a, b in itertools.product((("e4m3", "fp8", 0), ("e5m2", "bf8", 1)), repeat=2):
+                pair = a[0] + suffix, b[0] + suffix
+                if arch == "gfx950":
+                    # A is the hardware's B. The formats, and for each scale which byte of what: 0 is no scale at all.
+                    name = f"llvm.amdgcn.mfma.scale.f32.{tile}x{4 * wide}.f8f6f4.v8i32.v8i32"
+                    rest = (b[2], a[2], 0, 0, 0, 0)
+                    found.setdefault((tile, *pair, arch), []).append(Mfma(name, 32, "<8 x i32>", rest))
+                add(tile, pair, (arch,), f"f32.{tile}x{wide}.{b[1]}.{a[1]}", 8, "i64")
     return found
 
 
@@ -61,17 +75,16 @@ INSTRUCTIONS = _instructions()
 def mma(w: Emitter, op: thread.MmaSync) -> None:
     atom = MFMA_ATOMS[op.atom]
     tile = f"{atom.m}x{atom.n}"
-    dtype, accumulator = op.a.dtype, op.c.dtype
-    form = INSTRUCTIONS.get((tile, dtype.name, w.target.lowering))
-    if form is None:
-        raise TargetError(f"{w.target} has no mfma {tile} on {dtype}", op.loc)
+    a_type, b_type, accumulator = op.a.dtype, op.b.dtype, op.c.dtype
     each, c_width = atom.a.num_regs, atom.c.num_regs
-    narrow = INSTRUCTIONS.get((tile, dtype.name, "gfx942"))
-    if each % form.k and narrow is not None:
-        form = narrow  # a fragment for half of the k
+    fitting = INSTRUCTIONS.get((tile, a_type.name, b_type.name, w.target.lowering), [])
+    form = next((form for form in fitting if each % form.k == 0), None)
+    if form is None:
+        raise TargetError(f"{w.target} has no mfma {tile} of {a_type} and {b_type}", op.loc)
     a, b = (_operands(w, v, form) for v in (op.a, op.b))
     c = list(w.spread(op.c, thread.count_of(op.result.type) // c_width, c_width))
     kind = type_of(accumulator, c_width)
+    rest = [("i32", str(number)) for number in form.rest]
     m_count, n_count, k_count = op.repeats
     per_atom = each // form.k
     for k in range(k_count):
@@ -81,7 +94,7 @@ def mma(w: Emitter, op: thread.MmaSync) -> None:
                 for n in range(n_count):
                     y = b[(n * k_count + k) * per_atom + part]
                     at = m * n_count + n
-                    c[at] = w.call(form.name, kind, [*_pair(form, y, x), (kind, c[at]), *[("i32", "0")] * 3], "acc")
+                    c[at] = w.call(form.name, kind, [*_pair(form, y, x), (kind, c[at]), *rest], "acc")
     w.define(op.result, c, c_width)
 
 

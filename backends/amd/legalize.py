@@ -2,7 +2,7 @@
 
     floats      f16, f32 and f64 stay. bf16 and fp8 are computed in f32, each operation rounded to its dtype; what only
                 moves or flips bits stays. exp and its like are those of passes/expand_math.py, in f32.
-    fp8         conversions are integer arithmetic (gfx942's own are of other formats: no infinities, another bias)
+    fp8         conversions are integer arithmetic, the same for every format on every target
     integers    stay; floordiv and floormod as in passes/legalizer.py
     casts       from and to bf16 through f32; 32- and 64-bit integers through f64, whose one rounding is then LLVM's
 
@@ -22,14 +22,13 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import arith, thread
 from minitile.ir.rewrite import ERASE
-from minitile.ir.types import bf16, bool_, e4m3, e5m2, f16, f32, f64
-from minitile.passes.expand_fp8 import decode, encode
+from minitile.ir.types import bf16, bool_, f16, f32, f64
+from minitile.passes.expand_fp8 import FP8, decode, encode
 from minitile.passes.expand_math import FUNCTIONS
 from minitile.passes.legalizer import Legalizer, Rule, floordiv, floormod, function
 from minitile.target import Target
 
-_FP8 = (e4m3, e5m2)
-_IN_F32 = (bf16, *_FP8)
+_IN_F32 = (bf16, *FP8)
 
 
 def legalize(kernel: Kernel, target: Target) -> None:
@@ -101,9 +100,9 @@ def _cast(self: Legalizer, op: arith.Cast) -> Value | None:
     source, to = op.a.dtype, op.to
     if source is to:
         return op.a
-    if source in _FP8:
+    if source in FP8:
         return self.again(arith.Cast(decode(self.b, op.a), to))
-    if to in _FP8:
+    if to in FP8:
         return encode(self.b, self.again(arith.Cast(op.a, f32)), to)
     if source is bf16 and to is not f32:
         return self.again(arith.Cast(self.cast(op.a, f32), to))

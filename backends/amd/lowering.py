@@ -6,8 +6,10 @@
     %c1 = mma_sync %a, %b, %c {atom = "mfma16x16x32", repeats = (4, 4, 1)}     once for every 32 of K
 
 A lane's part of a row is 8 neighbours along K, 16 bytes: one ds_read_b128. gfx950 multiplies them by one instruction,
-gfx942 by two, with 4 neighbours each. An operand that is a tile in registers and was an accumulator before (attention's
-P) has its neighbours 16 apart; the other operand is then read in the same order (`mfma16x16x32.chained`).
+gfx942 by two, with 4 neighbours each. Where the neighbours in memory lie along M or N, gfx950 reads them by
+ds_read_b64_tr (layout/transposed.py), gfx942 one by one. An operand that is a tile in registers and was an accumulator
+before (attention's P) has its neighbours 16 apart; the other operand is then read in the same order
+(`mfma16x16x32.chained`).
 
 Copies go through registers, on gfx950 by LDS-DMA where that can do them (dma.py). An asynchronous one that goes through
 registers is done at once: its token is complete.
@@ -22,26 +24,27 @@ from minitile.backends.amd.dma import copies_itself, dma
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import ResourceError, TypeMismatchError
 from minitile.ir.ops import thread, tile
-from minitile.ir.types import DType, TileType
+from minitile.ir.types import TileType
 from minitile.layout import (
     MFMA_ATOMS,
-    MFMA_K32_CHAINED,
+    MFMA_CHAINED,
     MFMA_OF_DTYPE,
     LayoutError,
+    MmaAtom,
     coalesced,
     mma_accumulator,
     mma_operand_a,
     mma_operand_b,
     warp_partition,
 )
+from minitile.passes.expand_fp8 import FP8
 from minitile.passes.lower import Lowering
 from minitile.passes.lower_gemm import fragments
 from minitile.passes.lower_memory import move_through_registers
 from minitile.passes.rules import GemmPlan, Rules
 from minitile.target import Target
 
-_ACCUMULATOR = {"f16": "f32", "bf16": "f32", "f32": "f32", "i8": "i32", "e4m3": "f32", "e5m2": "f32"}
-_OCP_FP8 = ("e4m3", "e5m2")  # what gfx942 calls fp8 and bf8 are other formats
+_FP8 = {"gfx942": ("e4m3fnuz", "e5m2fnuz"), "gfx950": ("e4m3", "e5m2")}
 
 
 @lru_cache(maxsize=8)
@@ -64,18 +67,26 @@ def rules_for(target: Target) -> Rules:
 def plan_gemm(op: tile.Gemm, threads: int, target: Target) -> GemmPlan:
     """Raises TypeMismatchError or ResourceError where the dtypes, or the shapes and waves, fit no mfma."""
     (m, n), k = op.c.shape, op.depth
-    dtype, accumulator = op.a.dtype, op.c.dtype
-    takes = _ACCUMULATOR.get(dtype.name)
-    ocp = dtype.name in _OCP_FP8 and not target.has("mfma_fp8")
-    if takes != accumulator.name or ocp:
+    dtype, other, accumulator = op.a.dtype, op.b.dtype, op.c.dtype
+    fp8, known = _FP8[target.lowering], MFMA_OF_DTYPE[target.lowering]
+    takes = "i32" if dtype.is_int else "f32"
+    if (
+        accumulator.name != takes
+        or dtype.name not in known
+        or (other is not dtype and {dtype.name, other.name} != {*fp8})
+    ):
+        foreign = dtype in FP8 and dtype.name not in fp8
+        formats = " and ".join(f"float8_{name}{'fn' if name == 'e4m3' else ''}" for name in fp8)
         raise TypeMismatchError(
-            f"no mfma on {target} multiplies {dtype} by {op.b.dtype} into {accumulator}",
+            f"no mfma on {target} multiplies {dtype} by {other} into {accumulator}",
             op.loc,
-            hint="its fp8 formats are not the OCP ones: cast to float16" if ocp else f"accumulators: {takes or 'none'}",
+            hint=f"its fp8 formats are {formats}; or cast to float16"
+            if foreign
+            else f"it multiplies {', '.join(known)}; into i32 what is i8, else into f32",
         )
     in_registers = isinstance(op.a.type, TileType) or isinstance(op.b.type, TileType)
     try:
-        return make_plan(m, n, k, dtype, threads // target.lanes, op.policy, in_registers)
+        return make_plan(m, n, k, known[dtype.name], threads // target.lanes, op.policy, in_registers)
     except LayoutError as error:
         raise ResourceError(
             f"gemm of {m}x{n}x{k} {dtype} over {threads} threads: {error}",
@@ -85,14 +96,26 @@ def plan_gemm(op: tile.Gemm, threads: int, target: Target) -> GemmPlan:
 
 
 @lru_cache(maxsize=256)
-def make_plan(m: int, n: int, k: int, dtype: DType, waves: int, policy: str, in_registers: bool) -> GemmPlan:
-    atoms = MFMA_OF_DTYPE[dtype.name]
-    if in_registers and dtype.bits == 16:
-        atoms = (MFMA_K32_CHAINED, *atoms[1:])
-    atom = next((a for a in atoms if k % a.k == 0), None)
-    if atom is None:
-        raise LayoutError(f"K = {k} is not a multiple of {atoms[-1].k}, the k of {atoms[-1]}")
-    split = warp_partition(policy, m, n, waves, atom)
+def make_plan(
+    m: int, n: int, k: int, atoms: tuple[MmaAtom, ...], waves: int, policy: str, in_registers: bool
+) -> GemmPlan:
+    """By the first of `atoms` that fits K and the waves' shares of the tile. Raises LayoutError where none does. What
+    is in registers was an accumulator, of 16×16 if that fitted: another shape would cost more to get than it brings."""
+    why: LayoutError | None = None
+    for atom in sorted(atoms, key=lambda atom: atom.m) if in_registers else atoms:
+        if k % atom.k:
+            continue
+        try:
+            split = warp_partition(policy, m, n, waves, atom)
+        except LayoutError as error:
+            why = why or error
+            continue
+        return plan_of(m, n, k, MFMA_CHAINED.get(atom, atom) if in_registers else atom, split)
+    least = min(atoms, key=lambda atom: atom.k)
+    raise why or LayoutError(f"K = {k} is not a multiple of {least.k}, the k of {least}")
+
+
+def plan_of(m: int, n: int, k: int, atom: MmaAtom, split: tuple[int, int]) -> GemmPlan:
     return GemmPlan(
         atom.name,
         (m, n, k),

@@ -37,20 +37,29 @@ _EVERYWHERE = frozenset(
             for i in ("i8", "i16", "i32", "i64")
             for f in ("f32", "f64", "f16")
         ),
-        "llvm.amdgcn.mfma.f32.16x16x4f32",
-        "llvm.amdgcn.mfma.f32.16x16x16f16",
-        "llvm.amdgcn.mfma.f32.16x16x16bf16.1k",
-        "llvm.amdgcn.mfma.i32.16x16x32.i8",
+        *(
+            f"llvm.amdgcn.mfma.{name}"
+            for name in (
+                *("f32.16x16x4f32", "f32.16x16x16f16", "f32.16x16x16bf16.1k", "i32.16x16x32.i8"),
+                *("f32.32x32x2f32", "f32.32x32x8f16", "f32.32x32x8bf16.1k", "i32.32x32x16.i8"),
+                *(f"f32.{s}.{a}.{b}" for s in ("16x16x32", "32x32x16") for a in ("fp8", "bf8") for b in ("fp8", "bf8")),
+            )
+        ),
     }
 )
 _GFX950 = frozenset(
     {
         "llvm.amdgcn.raw.ptr.buffer.load.lds",
-        "llvm.amdgcn.mfma.f32.16x16x32.f16",
-        "llvm.amdgcn.mfma.f32.16x16x32.bf16",
-        "llvm.amdgcn.mfma.i32.16x16x64.i8",
-        "llvm.amdgcn.mfma.f32.16x16x32.fp8.fp8",
-        "llvm.amdgcn.mfma.f32.16x16x32.bf8.bf8",
+        "llvm.amdgcn.ds.read.tr16.b64.v4i16",
+        "llvm.amdgcn.ds.read.tr8.b64.v2i32",
+        *(
+            f"llvm.amdgcn.mfma.{name}"
+            for name in (
+                *("f32.16x16x32.f16", "f32.16x16x32.bf16", "i32.16x16x64.i8"),
+                *("f32.32x32x16.f16", "f32.32x32x16.bf16", "i32.32x32x32.i8"),
+                *(f"scale.f32.{shape}.f8f6f4.v8i32.v8i32" for shape in ("16x16x128", "32x32x64")),
+            )
+        ),
     }
 )
 ALLOWED = {"gfx942": _EVERYWHERE, "gfx950": _EVERYWHERE | _GFX950}

@@ -108,7 +108,12 @@ def _zero(dtype: DType) -> str:
 
 def _check(op: thread.AtomicMem, dtype: DType) -> None:
     logic = op.kind in ("and", "or", "xor")
-    if op.kind not in KINDS or dtype.kind == "bool" or (logic and dtype.is_float) or dtype.name in ("e4m3", "e5m2"):
+    if (
+        op.kind not in KINDS
+        or dtype.kind == "bool"
+        or (logic and dtype.is_float)
+        or (dtype.is_float and dtype.bits == 8)
+    ):
         raise TargetError(f"there is no atomic {op.kind} on {dtype}", op.loc)
 
 

@@ -33,7 +33,7 @@ from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import arith, thread
 from minitile.ir.rewrite import ERASE
 from minitile.ir.types import DType, bool_, e4m3, e5m2, f16, f32, i32
-from minitile.passes.expand_fp8 import decode, encode
+from minitile.passes.expand_fp8 import FP8, decode, encode
 from minitile.passes.expand_math import FUNCTIONS
 from minitile.passes.legalizer import (
     Legalizer,
@@ -48,7 +48,7 @@ from minitile.passes.legalizer import (
 )
 from minitile.target import Target
 
-_FP8 = (e4m3, e5m2)
+_OCP = (e4m3, e5m2)  # which the hardware converts, from sm_89 on
 
 
 def legalize(kernel: Kernel, target: Target) -> None:
@@ -148,14 +148,14 @@ def _cast(self: Legalizer, op: arith.Cast) -> Value | None:
     constant = constant_of(op.a)
     if constant is not None and to.is_float:
         with np.errstate(over="ignore", invalid="ignore"):
-            number = float(np.asarray(constant, source.numpy).astype(to.numpy)) if to not in _FP8 else None
+            number = float(np.asarray(constant, source.numpy).astype(to.numpy)) if to not in FP8 else None
         if number is not None:
             return self.const(number, to)
-    if not self.target.has("mma_fp8"):  # fp8 conversions came together with fp8 mma
-        if source in _FP8:
-            return self.again(arith.Cast(decode(self.b, op.a), to))
-        if to in _FP8 and source is f32:
-            return encode(self.b, op.a, to)
+    by_hardware = _OCP if self.target.has("mma_fp8") else ()  # fp8 conversions came together with fp8 mma
+    if source in FP8 and source not in by_hardware:
+        return self.again(arith.Cast(decode(self.b, op.a), to))
+    if to in FP8 and to not in by_hardware and source in (f32, bool_):
+        return encode(self.b, self.cast(op.a, f32), to)
     if (source.name, to.name) in DIRECT:
         return None
     return _route(self, op.a, to)
@@ -166,7 +166,7 @@ def _route(self: Legalizer, a: Value, to: DType) -> Value:
     source = a.dtype
     if source.is_int and source.bits < 32:  # any wider type holds it
         return self.again(arith.Cast(self.cast(a, wide(source)), to))
-    if source in _FP8:
+    if source in _OCP:
         return self.again(arith.Cast(self.cast(a, f16), to))
     if source.is_float and source.bits == 16:
         return self.again(arith.Cast(self.cast(a, f32), to))
@@ -194,7 +194,7 @@ def _round_to_odd(self: Legalizer, a: Value) -> Value:
 
 def _printf(self: Legalizer, op: thread.Printf) -> None:
     """fp8 has no conversion to f64."""
-    op.values = tuple(self.again(arith.Cast(v, f32)) if v.dtype in _FP8 else v for v in op.values)
+    op.values = tuple(self.again(arith.Cast(v, f32)) if v.dtype in FP8 else v for v in op.values)
 
 
 def _erase(self: Legalizer, op: Op) -> tuple[Value, ...]:

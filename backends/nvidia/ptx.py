@@ -29,7 +29,8 @@ REGISTER = {
     "i32": ("b32", "r"),
     "u32": ("b32", "r"),
     "bool": ("pred", "p"),
-    **dict.fromkeys(("f16", "bf16", "e4m3", "e5m2", "i16", "u16", "i8", "u8"), ("b16", "h")),
+    **dict.fromkeys(("f16", "bf16", "i16", "u16", "i8", "u8"), ("b16", "h")),
+    **dict.fromkeys(("e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz"), ("b16", "h")),
 }
 STEMS = dict(REGISTER.values())
 

@@ -62,7 +62,7 @@ class DType:
     @property
     def numpy(self) -> np.dtype[np.generic]:
         """The NumPy dtype of the same bytes (ml_dtypes for bf16 and fp8)."""
-        if self.name in ("bf16", "e4m3", "e5m2"):
+        if self.name in _ML_NAMES:
             import ml_dtypes
 
             found: np.dtype[np.generic] = np.dtype(getattr(ml_dtypes, _ML_NAMES[self.name]))
@@ -76,7 +76,13 @@ class DType:
         return DType.cast_hook(self, value)
 
 
-_ML_NAMES = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
+_ML_NAMES = {
+    "bf16": "bfloat16",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    "e4m3fnuz": "float8_e4m3fnuz",
+    "e5m2fnuz": "float8_e5m2fnuz",
+}
 _NUMPY_NAMES = {
     "f64": "float64",
     "f32": "float32",
@@ -94,12 +100,15 @@ _NUMPY_NAMES = {
 
 f64, f32, f16, bf16 = (DType(n, b, "float") for n, b in (("f64", 64), ("f32", 32), ("f16", 16), ("bf16", 16)))
 e4m3, e5m2 = DType("e4m3", 8, "float"), DType("e5m2", 8, "float")
+# gfx942's fp8: no infinities, no negative zero (its bits are the NaN), the exponent's bias one more.
+e4m3fnuz, e5m2fnuz = DType("e4m3fnuz", 8, "float"), DType("e5m2fnuz", 8, "float")
 i8, i16, i32, i64 = (DType(f"i{b}", b, "int") for b in (8, 16, 32, 64))
 u8, u16, u32, u64 = (DType(f"u{b}", b, "uint") for b in (8, 16, 32, 64))
 bool_ = DType("bool", 8, "bool")
 
 DTYPES: dict[str, DType] = {
-    d.name: d for d in (f64, f32, f16, bf16, e4m3, e5m2, i8, i16, i32, i64, u8, u16, u32, u64, bool_)
+    d.name: d
+    for d in (f64, f32, f16, bf16, e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, i16, i32, i64, u8, u16, u32, u64, bool_)
 }
 _ALIASES = {
     "float64": "f64",
@@ -111,6 +120,8 @@ _ALIASES = {
     "float8_e4m3fn": "e4m3",
     "float8_e4m3": "e4m3",
     "float8_e5m2": "e5m2",
+    "float8_e4m3fnuz": "e4m3fnuz",
+    "float8_e5m2fnuz": "e5m2fnuz",
     "int": "i32",
     "bool_": "bool",
     **{f"int{b}": f"i{b}" for b in (8, 16, 32, 64)},

@@ -11,7 +11,9 @@ from minitile.ir.types import bf16 as bfloat16
 from minitile.ir.types import bool_ as bool
 from minitile.ir.types import e4m3 as float8_e4m3
 from minitile.ir.types import e4m3 as float8_e4m3fn
+from minitile.ir.types import e4m3fnuz as float8_e4m3fnuz
 from minitile.ir.types import e5m2 as float8_e5m2
+from minitile.ir.types import e5m2fnuz as float8_e5m2fnuz
 from minitile.ir.types import f16 as float16
 from minitile.ir.types import f32 as float32
 from minitile.ir.types import f64 as float64
@@ -222,7 +224,9 @@ __all__ = [
     "finalize_reducer",
     "float8_e4m3",
     "float8_e4m3fn",
+    "float8_e4m3fnuz",
     "float8_e5m2",
+    "float8_e5m2fnuz",
     "float16",
     "float32",
     "float64",

@@ -213,6 +213,8 @@ _FLOAT_MAX = {  # IEEE 754; bf16 has f32's exponent; fp8 as in OCP 8-bit Floatin
     "bf16": (2 - 2.0**-7) * 2.0**127,
     "e4m3": 448.0,
     "e5m2": 57344.0,
+    "e4m3fnuz": 240.0,
+    "e5m2fnuz": 57344.0,
 }
 
 

@@ -131,7 +131,9 @@ def coerce(x: Any, dtype: DType, what: str = "the value") -> Value:
 def dtype_name(dtype: DType) -> str:
     """As users spell it after `T.`."""
     prefixes = {"f": "float", "i": "int", "u": "uint"}
-    special = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "bool": "bool"}
+    special = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "bool": "bool"}
+    if dtype.name[0] == "e":
+        return special.get(dtype.name, f"float8_{dtype.name}")
     return special.get(dtype.name) or prefixes[dtype.name[0]] + dtype.name[1:]
 
 

@@ -179,6 +179,8 @@ _ACCUMULATORS: dict[str, tuple[str, ...]] = {
     "u8": ("i32",),
     "e4m3": ("f32", "f16"),
     "e5m2": ("f32", "f16"),
+    "e4m3fnuz": ("f32",),
+    "e5m2fnuz": ("f32",),
 }
 
 

@@ -17,7 +17,7 @@ from minitile.layout.access import (
 from minitile.layout.atoms import (
     ATOMS_OF_DTYPE,
     MFMA_ATOMS,
-    MFMA_K32_CHAINED,
+    MFMA_CHAINED,
     MFMA_OF_DTYPE,
     MMA_ATOMS,
     MmaAtom,
@@ -63,7 +63,7 @@ from minitile.layout.shared import (
 __all__ = [
     "ATOMS_OF_DTYPE",
     "MFMA_ATOMS",
-    "MFMA_K32_CHAINED",
+    "MFMA_CHAINED",
     "MFMA_OF_DTYPE",
     "MMA_ATOMS",
     "AddressDigit",

@@ -120,17 +120,20 @@ ATOMS_OF_DTYPE: dict[str, tuple[MmaAtom, ...]] = {
 
 
 def _mfma(name: str, mnk: tuple[int, int, int], bits: int, run: int, step: int = 0) -> MmaAtom:
-    """A fragment in which lane l has row (or column) l % 16 and `run` neighbours of K from run·(l / 16) on; with
-    `step`, two such runs, `step` apart. The accumulator: row l % 16, columns 4·(l / 16) + register.
+    """A fragment in which lane l has row (or column) l % m and `run` neighbours of K from run·(l / m) on; with `step`,
+    two such runs, `step` apart. m = n is 16 or 32. The accumulator: row l % m and four neighbouring columns from
+    4·(l / m) on; with m = 32 four times that, 8 apart.
 
-    That is the hardware's v_mfma_*_16x16x* with A and B exchanged, so that it computes the transpose: its result has
-    column l % 16 and rows 4·(l / 16) + register. A k that is a multiple of the instruction's own means several of them,
-    each with its part of every lane's run; the order of K is free as long as A and B agree.
+    That is the hardware's v_mfma_*_16x16x* and 32x32x* with A and B exchanged, so that it computes the transpose: its
+    result has column l % m, and rows in registers. A k that is a multiple of the instruction's own means several of
+    them, each with its part of every lane's run; the order of K is free as long as A and B agree.
     """
     m, n, k = mnk
     registers = f"reg {run}:1@{{0}}" + (f", 2:{step}@{{0}}" if step else "") if run > 1 else "reg"
-    lanes = "lane 16:1@{1}, 4:" + f"{run}@{{0}}"
+    groups = 64 // m
+    lanes = f"lane {m}:1@{{1}}, {groups}:{run}@{{0}}"
     digits = f"{registers}; {lanes}".replace("reg; ", "")
+    blocks = f", {m // (4 * groups)}:{4 * groups}@1" if m > 4 * groups else ""
     return MmaAtom(
         name,
         m,
@@ -139,34 +142,59 @@ def _mfma(name: str, mnk: tuple[int, int, int], bits: int, run: int, step: int =
         bits,
         Layout.parse(f"layout<{m}x{k}; {digits.format(1, 0)}>"),
         Layout.parse(f"layout<{k}x{n}; {digits.format(0, 1)}>"),
-        Layout.parse(f"layout<{m}x{n}; reg 4:1@1; lane 16:1@0, 4:4@1>"),
-        "CDNA 3 ISA, Matrix Arithmetic Instructions; AMD matrix instruction calculator",
+        Layout.parse(f"layout<{m}x{n}; reg 4:1@1{blocks}; lane {m}:1@0, {groups}:4@1>"),
+        "CDNA 3 and 4 ISA, Matrix Arithmetic Instructions; AMD matrix instruction calculator",
     )
 
 
 MFMA_K32 = _mfma("mfma16x16x32", (16, 16, 32), 16, 8)
 MFMA_K16 = _mfma("mfma16x16x16", (16, 16, 16), 16, 4)
+MFMA32_K16 = _mfma("mfma32x32x16", (32, 32, 16), 16, 8)
+MFMA32_K8 = _mfma("mfma32x32x8", (32, 32, 8), 16, 4)
 # A is what two neighbouring accumulators are, as they lie.
 MFMA_K32_CHAINED = _mfma("mfma16x16x32.chained", (16, 16, 32), 16, 4, 16)
+MFMA32_K16_CHAINED = _mfma("mfma32x32x16.chained", (32, 32, 16), 16, 4, 8)
+MFMA_K128_B8 = _mfma("mfma16x16x128.b8", (16, 16, 128), 8, 32)
 MFMA_K64_B8 = _mfma("mfma16x16x64.b8", (16, 16, 64), 8, 16)
 MFMA_K32_B8 = _mfma("mfma16x16x32.b8", (16, 16, 32), 8, 8)
+MFMA32_K64_B8 = _mfma("mfma32x32x64.b8", (32, 32, 64), 8, 32)
+MFMA32_K32_B8 = _mfma("mfma32x32x32.b8", (32, 32, 32), 8, 16)
+MFMA32_K16_B8 = _mfma("mfma32x32x16.b8", (32, 32, 16), 8, 8)
 MFMA_K16_F32 = _mfma("mfma16x16x16.f32", (16, 16, 16), 32, 4)
 MFMA_K4_F32 = _mfma("mfma16x16x4.f32", (16, 16, 4), 32, 1)
+MFMA32_K2_F32 = _mfma("mfma32x32x2.f32", (32, 32, 2), 32, 1)
 
 MFMA_ATOMS = {
     atom.name: atom
-    for atom in (MFMA_K32, MFMA_K16, MFMA_K32_CHAINED, MFMA_K64_B8, MFMA_K32_B8, MFMA_K16_F32, MFMA_K4_F32)
+    for atom in (
+        *(MFMA_K32, MFMA_K16, MFMA32_K16, MFMA32_K8, MFMA_K32_CHAINED, MFMA32_K16_CHAINED),
+        *(MFMA_K128_B8, MFMA_K64_B8, MFMA_K32_B8, MFMA32_K64_B8, MFMA32_K32_B8, MFMA32_K16_B8),
+        *(MFMA_K16_F32, MFMA_K4_F32, MFMA32_K2_F32),
+    )
 }
-_MFMA_16 = (MFMA_K32, MFMA_K16)
-_MFMA_8 = (MFMA_K64_B8, MFMA_K32_B8)
-MFMA_OF_DTYPE: dict[str, tuple[MmaAtom, ...]] = {
-    "f16": _MFMA_16,
-    "bf16": _MFMA_16,
-    "i8": _MFMA_8,
-    "e4m3": _MFMA_8,
-    "e5m2": _MFMA_8,
-    "f32": (MFMA_K16_F32, MFMA_K4_F32),
+# Which atoms suit operands of this dtype, in order of preference: what multiplies most in a cycle, then 16×16, which
+# fits more tiles. gfx950's wider instructions do twice what the same fragment fed to the narrower ones does.
+_MFMA_F32 = (MFMA_K16_F32, MFMA_K4_F32, MFMA32_K2_F32)
+_CDNA3_16 = (MFMA_K32, MFMA_K16, MFMA32_K8)
+_CDNA3_8 = (MFMA_K64_B8, MFMA_K32_B8, MFMA32_K16_B8)
+_CDNA4_16 = (MFMA_K32, MFMA32_K16, MFMA_K16, MFMA32_K8)
+_CDNA4_INT8 = (MFMA_K64_B8, MFMA32_K32_B8, MFMA_K32_B8, MFMA32_K16_B8)
+_CDNA4_FP8 = (MFMA_K128_B8, MFMA32_K64_B8, *_CDNA3_8)
+MFMA_OF_DTYPE: dict[str, dict[str, tuple[MmaAtom, ...]]] = {
+    "gfx942": {
+        **dict.fromkeys(("f16", "bf16"), _CDNA3_16),
+        **dict.fromkeys(("i8", "e4m3fnuz", "e5m2fnuz"), _CDNA3_8),
+        "f32": _MFMA_F32,
+    },
+    "gfx950": {
+        **dict.fromkeys(("f16", "bf16"), _CDNA4_16),
+        "i8": _CDNA4_INT8,
+        **dict.fromkeys(("e4m3", "e5m2"), _CDNA4_FP8),
+        "f32": _MFMA_F32,
+    },
 }
+# What takes an accumulator of 16-bit elements as it lies for A, in the place of the atom that does not.
+MFMA_CHAINED = {MFMA_K32: MFMA_K32_CHAINED, MFMA32_K16: MFMA32_K16_CHAINED}
 
 
 @lru_cache(maxsize=512)

@@ -74,7 +74,7 @@ def ldmatrix_plan(
     pack_dim, row_dim = first.dim, first.dim if trans else second.dim
     assert pack_dim is not None  # ldmatrix_legal has looked at both
     assert row_dim is not None
-    group, rest = _group(_matrix_digits(layout, pack_dim, packed), max_count)
+    group, rest = _group(without_neighbours(layout, pack_dim, packed), max_count)
     count = 2 ** len(group)
     lane = (Digit(8, row_dim, 1), *group, Digit(4 // count, None, 0))
     base = bits_of_digits(lane + layout.warp, layout.rank)
@@ -121,8 +121,8 @@ def ldmatrix_conflicts(plan: MatrixPlan, shared: SharedLayout) -> int:
     )
 
 
-def _matrix_digits(layout: Layout, pack_dim: int, packed: int) -> tuple[Digit, ...]:
-    """The register digits that are left when `packed` neighbours along `pack_dim` share a register."""
+def without_neighbours(layout: Layout, pack_dim: int, packed: int) -> tuple[Digit, ...]:
+    """The register digits that are left when `packed` neighbours along `pack_dim` are taken together."""
     out = []
     for digit in layout.reg:
         if digit.dim != pack_dim or digit.stride >= packed:

@@ -1,4 +1,4 @@
-"""fp8 in integer arithmetic, for targets without its conversions (before sm_89; gfx942): storage works everywhere.
+"""fp8 in integer arithmetic, for targets without its conversions (before sm_89; AMD): storage works everywhere.
 
     e5m2 -> f32    an f16 without its low byte
     e4m3 -> f32    exponent and mantissa moved to their places in an f32, times 2^120 for the difference of the biases;
@@ -8,7 +8,10 @@
 
 Both follow `cvt.rn.satfinite.e4m3x2.f32` and `cvt.rn.f16x2.e4m3x2` bit for bit, NaN (0x7F) included.
 
-Source: PTX ISA 8.3, 9.7.8.20 (cvt); Micikevicius et al., "FP8 Formats for Deep Learning", 2022 (the formats).
+The formats FNUZ (e4m3fnuz, e5m2fnuz) have another bias and neither infinities nor a negative zero: 0x80 is the one NaN.
+
+Source: PTX ISA 8.3, 9.7.8.20 (cvt); Micikevicius et al., "FP8 Formats for Deep Learning", 2022 (the formats); Noune et
+al., "8-bit Numerical Formats for Deep Neural Networks", 2022 (FNUZ).
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from dataclasses import dataclass
 from minitile.ir.builder import Builder
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith
-from minitile.ir.types import DType, e4m3, e5m2, f16, f32, i32, u8, u16, u32
+from minitile.ir.types import DType, e4m3, e4m3fnuz, e5m2, e5m2fnuz, f16, f32, i32, u8, u16, u32
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +29,20 @@ class _Format:
     mantissa: int  # bits
     bias: int
     greatest: float
+    nan: int = 0x7F  # with either sign, but 0x80 has one only
+
+    @property
+    def fnuz(self) -> bool:
+        return self.nan == 0x80
 
 
-_FORMATS = {e4m3: _Format(3, 7, 448.0), e5m2: _Format(2, 15, 57344.0)}
+_FORMATS = {
+    e4m3: _Format(3, 7, 448.0),
+    e5m2: _Format(2, 15, 57344.0),
+    e4m3fnuz: _Format(3, 8, 240.0, 0x80),
+    e5m2fnuz: _Format(2, 16, 57344.0, 0x80),
+}
+FP8 = tuple(_FORMATS)
 
 
 class _Bits:
@@ -59,10 +73,11 @@ def decode(b: Builder, x: Value) -> Value:
     byte = t.cast(t.view(x, u8), u32)
     if x.dtype is e5m2:
         return t.cast(t.view(t.cast(t.op(arith.Shl, byte, 8), u16), f16), f32)
+    form = _FORMATS[x.dtype]
     magnitude = t.op(arith.And, byte, 0x7F)
-    number = t.op(arith.Mul, t.view(t.op(arith.Shl, magnitude, 20), f32), 2.0**120)
+    number = t.op(arith.Mul, t.view(t.op(arith.Shl, magnitude, 23 - form.mantissa), f32), 2.0 ** (127 - form.bias))
     sign = t.op(arith.Shl, t.op(arith.And, byte, 0x80), 24)
-    nan = t.compare(magnitude, "eq", 0x7F)
+    nan = t.compare(byte if form.fnuz else magnitude, "eq", form.nan)
     finite = t.op(arith.Or, t.view(number, u32), sign)
     return t.view(t.emit(arith.Select(nan, b.constant(0x7FFFFFFF, u32), finite)), f32)
 
@@ -83,6 +98,10 @@ def encode(b: Builder, x: Value, to: DType) -> Value:
     subnormal = t.op(arith.Sub, t.view(shifted, i32), t.view(b.constant(unit, f32), i32))
     small = t.compare(size, "lt", 2.0 ** (1 - form.bias))
     magnitude = t.emit(arith.Select(small, subnormal, normal))
-    magnitude = t.emit(arith.Select(t.compare(x, "ne", x), b.constant(0x7F, i32), magnitude))
     sign = t.op(arith.And, t.op(arith.Shr, t.view(x, i32), 24), 0x80)
+    is_nan = t.compare(x, "ne", x)
+    if form.fnuz:  # zero has no sign, and neither has NaN
+        signed = t.emit(arith.Select(t.compare(magnitude, "eq", 0), magnitude, t.op(arith.Or, magnitude, sign)))
+        return t.view(t.cast(t.emit(arith.Select(is_nan, b.constant(form.nan, i32), signed)), u8), to)
+    magnitude = t.emit(arith.Select(is_nan, b.constant(form.nan, i32), magnitude))
     return t.view(t.cast(t.op(arith.Or, magnitude, sign), u8), to)

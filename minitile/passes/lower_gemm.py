@@ -3,7 +3,7 @@
 A gemm is unrolled over K in steps of the instruction's k. A tile operand is in registers already, and a step picks its
 own; of a shared buffer each step loads its part, with addresses that were made for all steps together, so that steps
 differ by immediates or one xor. Loads are ldmatrix where the target has it and the shared layout whole 16-byte rows for
-it, else as wide as registers and layout go together.
+it, else as wide as registers and layout go together; where they do not at all, gfx950 has reads that transpose.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from minitile.layout.access import bits_of_digits, vector_runs
 from minitile.layout.access import vector_width as shared_width
 from minitile.layout.ldmatrix import ldmatrix_plan
 from minitile.layout.shared import add_maybe_bits
+from minitile.layout.transposed import transposed_plan
 from minitile.passes.affine import Affine
 from minitile.passes.lower import Lowering
 from minitile.passes.lower_memory import Place, bits_of_start, in_memory, places, shared_addresses, shared_layout
@@ -89,7 +90,10 @@ class SharedFragments(Fragments):
         starts = [low.facts.affine(v) for v in indices] if indices else [Affine(0)] * len(buffer.shape)
         inside = in_memory(layout, dims)
         start_bits = tuple(bits_of_start(low, s) for s in starts)
+        self.read: type[thread.LdMatrix] = thread.LdMatrix
         self.matrix = ldmatrix_plan(inside, shared, 4, start_bits) if low.target.has("ldmatrix") else None
+        if low.target.has("lds_transpose") and shared_width(inside, shared) == 1:
+            self.read, self.matrix = thread.LoadTransposed, transposed_plan(inside, shared, start_bits)
         if self.matrix is not None:
             bits = bits_of_digits(self.matrix.lane_digits + inside.warp, inside.rank)
             rows = [tuple(d for d in self.matrix.rows if d.dim == m) for m in range(inside.rank)]
@@ -121,7 +125,7 @@ class SharedFragments(Fragments):
         }
         if self.matrix is not None:
             words = count * self.matrix.count
-            op: Op = thread.LdMatrix(
+            op: Op = self.read(
                 self.addresses.value,
                 dtype=self.buffer.dtype,
                 words=words,

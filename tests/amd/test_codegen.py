@@ -9,6 +9,7 @@ import pytest
 
 from minitile.backends.amd import codegen
 from minitile.backends.amd.check import check, costs, unwaited_barrier
+from minitile.backends.amd.emit_warp import INSTRUCTIONS
 from minitile.backends.amd.table import ALLOWED
 from minitile.ir.diagnostics import InternalError, TargetError
 from minitile.target import TARGETS
@@ -31,17 +32,7 @@ def kernel(body: str, declarations: str = "") -> str:
     )
 
 
-MFMA = {  # what the name says after llvm.amdgcn.mfma.: accumulator, operand
-    "f32.16x16x4f32": ("<4 x float>", "float"),
-    "f32.16x16x16f16": ("<4 x float>", "<4 x half>"),
-    "f32.16x16x16bf16.1k": ("<4 x float>", "<4 x i16>"),
-    "i32.16x16x32.i8": ("<4 x i32>", "i64"),
-    "f32.16x16x32.f16": ("<4 x float>", "<8 x half>"),
-    "f32.16x16x32.bf16": ("<4 x float>", "<8 x bfloat>"),
-    "i32.16x16x64.i8": ("<4 x i32>", "<4 x i32>"),
-    "f32.16x16x32.fp8.fp8": ("<4 x float>", "i64"),
-    "f32.16x16x32.bf8.bf8": ("<4 x float>", "i64"),
-}
+FORMS = {form.name: form for forms in INSTRUCTIONS.values() for form in forms}
 OTHERS = {
     "llvm.amdgcn.workitem.id.x": ("i32", []),
     **{f"llvm.amdgcn.workgroup.id.{axis}": ("i32", []) for axis in "xyz"},
@@ -55,6 +46,8 @@ OTHERS = {
     "llvm.amdgcn.update.dpp.i32": ("i32", ["i32", "i32", "i32 177", "i32 15", "i32 15", "i1 true"]),
     **{f"llvm.amdgcn.{name}.f32": ("float", ["float"]) for name in ("rsq", "exp2", "log")},
     "llvm.trap": ("void", []),
+    "llvm.amdgcn.ds.read.tr16.b64.v4i16": ("<4 x i16>", ["ptr addrspace(3) @lds"]),
+    "llvm.amdgcn.ds.read.tr8.b64.v2i32": ("<2 x i32>", ["ptr addrspace(3) @lds"]),
 }
 
 
@@ -77,8 +70,9 @@ def signature(name: str) -> tuple[str, list[str]]:
     if name in OTHERS:
         return OTHERS[name]
     if name.startswith("llvm.amdgcn.mfma."):
-        c, operand = MFMA[name.removeprefix("llvm.amdgcn.mfma.")]
-        return c, [operand, operand, c, "i32 0", "i32 0", "i32 0"]
+        count = 4 if "16x16" in name else 16
+        c = f"<{count} x {'i32' if '.i32.' in name else 'float'}>"
+        return c, [FORMS[name].operand, FORMS[name].operand, c, *(f"i32 {number}" for number in FORMS[name].rest)]
     saturating = re.fullmatch(r"llvm\.fpto[su]i\.sat\.(i\d+)\.(\w+)", name)
     if saturating:
         return saturating.group(1), [TYPES[saturating.group(2)]]
@@ -101,7 +95,7 @@ def test_the_table(target):
         result, arguments = signature(name)
         given = []
         for n, argument in enumerate(arguments):
-            if not argument.split()[-1].lstrip("-").isdigit() and argument.split()[-1] not in ("true", "false"):
+            if not argument.split()[-1].lstrip("-").isdigit() and argument.split()[-1] not in ("true", "false", "@lds"):
                 lines.append(f"  %a{number}.{n} = load volatile {argument}, ptr addrspace(1) %p")
                 argument = f"{argument} %a{number}.{n}"
             given.append(argument)

@@ -16,7 +16,7 @@ from minitile.target import Target, parse_target
 from .harness import SM80, Array, elementwise
 from .test_arith import numbers, run_all, same
 
-FP8 = ("e4m3", "e5m2")
+FP8 = ("e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz")
 PLAIN = [name for name in DTYPES if name not in FP8]
 SM89 = parse_target("sm_89")
 
@@ -42,7 +42,7 @@ def converted(a: Array, to: str) -> Array:
 
 def rounded(x: int, to: str) -> float:
     """An integer to the nearest number of `to`, ties to even; what overflows stays as it is for NumPy to see."""
-    digits = {"f32": 24, "f16": 11, "bf16": 8, "e4m3": 4, "e5m2": 3}[to]
+    digits = {"f32": 24, "f16": 11, "bf16": 8, "e4m3": 4, "e5m2": 3}[to.removesuffix("fnuz")]
     drop = max(0, abs(x).bit_length() - digits)
     quotient, rest = divmod(abs(x), 1 << drop)
     half = (1 << drop) >> 1
@@ -51,7 +51,7 @@ def rounded(x: int, to: str) -> float:
 
 
 def saturated(a: Array, to: str) -> Array:
-    top = 448.0 if to == "e4m3" else 57344.0
+    top = {"e4m3": 448.0, "e4m3fnuz": 240.0}.get(to, 57344.0)
     whole = a.dtype.kind in "iu"
     wide = np.array([rounded(int(x), to) for x in a]) if whole else a.astype(np.float64)
     return np.clip(wide, -top, top).astype(dtype(to).numpy)
@@ -107,7 +107,7 @@ def test_every_fp8_number_and_the_midpoints(count: int, target: Target) -> None:
 def test_cast_from_fp8(source: str, target: Target) -> None:
     """All 256 of them, in words; and some one by one."""
     a = np.arange(256, dtype=np.uint8).view(dtype(source).numpy)
-    to = ["f64", "f32", "f16", "bf16", "i32", "i8", FP8[1 - FP8.index(source)]]
+    to = ["f64", "f32", "f16", "bf16", "i32", "i8", "bool", *(name for name in FP8 if name != source)]
     check(source, a, to, 8, target)
     check(source, a[20::7][:32].copy(), to, 1, target)
 

@@ -301,6 +301,17 @@ class LdMatrix(Op, name="ldmatrix", stage="thread"):
         return (Access("read", self.mem, self.slot, self.span),)
 
 
+class LoadTransposed(LdMatrix, name="load_transposed", stage="thread"):
+    """As ldmatrix, by the transposing reads of LDS (layout/transposed.py): every lane's address is that of 8 bytes; of
+    them, sixteen lanes get each other's, two words a lane (`number` is 2)."""
+
+    transpose: bool = attr(True)
+
+    def verify(self) -> None:
+        super().verify()
+        require(self.number == 2 and self.dtype.bits in (8, 16), "a transposing read gives two words of 8 or 16 bits")
+
+
 class StMatrix(Op, name="stmatrix", stage="thread"):
     """ldmatrix's mirror: 8×8 matrices of 16-bit elements to shared memory, `number` (1, 2, 4) an instruction, for each
     one a 32-bit word of the value. The lane's row address for instruction n is address[address_of[n]] + offsets[n]."""

@@ -457,6 +457,7 @@ class CompiledKernel:
         if self.target.vendor == "amd":
             from minitile.backends.amd.link import link
 
+            check_wait_states(self.text, self.launch_info.entry)
             return link(self.asm["llvm"], self.target, self.text)
         return self.assembled.cubin
 
@@ -574,6 +575,17 @@ def tensor_map(
     for size in reversed(dims[1:]):
         strides.append(size if not strides else ("mul", strides[-1], size))
     return TensorMapParam(name, tensor, arg.dtype, tuple(dims), tuple(reversed(strides)), box, swizzle, tf32=tf32)
+
+
+def check_wait_states(text: str, entry: str) -> None:
+    """LLVM keeps the wait states between AMD's instructions, on every path; what goes to a GPU is looked at once more,
+    by the simulator's own rules. Raises InternalError where some are missing."""
+    from minitile.runtime.sim.gfx.hazards import find_hazards
+    from minitile.runtime.sim.gfx.program import load_program
+
+    program = load_program(text, entry)
+    for found in find_hazards(program, [1] * len(program.code)):
+        raise InternalError(f"LLVM leaves too few wait states: {found}")
 
 
 def divisor(n: int) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from minitile.backends.amd.recount import recount
 from minitile.ir.diagnostics import InternalError
 from minitile.target import Target
 
@@ -64,27 +65,14 @@ def check(text: str, target: Target) -> None:
         raise InternalError(f"LLVM left LDS accesses outstanding at the barrier in line {line} of its assembly")
 
 
-_ASKED = re.compile(r"@llvm\.amdgcn\.s\.waitcnt\(i32 (\d+)\)")
-_LABEL = re.compile(r"^\.?\w+:.*$", re.MULTILINE)
-_VMCNT = re.compile(r"s_waitcnt[^\n]*vmcnt\((\d+)\)")
-
-
 def remarks(llvm: str, text: str) -> list[str]:
-    """What costs speed: spilled registers, and waits for copies that LLVM has made stronger than the schedule's. Those
-    are looked for where copies are issued, in blocks that end in a jump back."""
+    """What costs speed: spilled registers, and waits for copies that LLVM has made stronger than the schedule's. Raises
+    InternalError where they are weaker, or in another order."""
     found = []
     cost = costs(text)
     if cost.vgpr_spills or cost.sgpr_spills:
         found.append(f"LLVM spills {cost.vgpr_spills} vector and {cost.sgpr_spills} scalar registers")
-    asked = {number & 15 | number >> 14 << 4 for number in map(int, _ASKED.findall(llvm))}
-    for block in _LABEL.split(text):
-        if " lds" in block and "s_cbranch" in block and "s_barrier" in block:
-            for count in map(int, _VMCNT.findall(block)):
-                if count not in asked:
-                    found.append(
-                        f"LLVM waits for vmcnt({count}) in a loop of asynchronous copies, which nobody asked for"
-                    )
-    return found
+    return found + recount(llvm, text)
 
 
 # Shuffles go through the LDS unit too, but touch no memory: LLVM moves them between a wait and its barrier.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import struct
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from minitile.backends.amd import comgr, link
 from minitile.backends.amd.check import costs
 from minitile.backends.amd.code_object import read_code_object, unpack
 from minitile.ir.diagnostics import InternalError, TargetError
+from minitile.jit import check_wait_states
 from minitile.runtime.launch import param_layout
 from minitile.target import TARGETS
 
@@ -144,3 +146,13 @@ def test_message_pack(data, value):
 def test_message_pack_that_is_refused(data):
     with pytest.raises(ValueError, match="MessagePack"):
         unpack(bytes.fromhex(data))
+
+
+def test_wait_states_are_checked_before_a_gpu_gets_the_code():
+    kernel = a_gemm("gfx942")
+    entry = kernel.launch_info.entry
+    check_wait_states(kernel.text, entry)
+    without = re.sub(r"\n\ts_nop \d+", "", kernel.text)
+    assert without != kernel.text
+    with pytest.raises(InternalError, match=r"too few wait states: .*wait states are needed, there are"):
+        check_wait_states(without, entry)

@@ -154,3 +154,59 @@ def test_the_longest_distance(arch, needed):
             distance += step.ins.operands[0].value + 1 if step.ins.name == "s_nop" else 1
         findings = hazards(text, "k")
         assert [finding.kind for finding in findings] == (["hazard"] if distance < needed else []), (length, distance)
+
+
+# What LLVM is known to have got wrong ---------------------------------------------------------------------------------
+
+
+def matrices(between, second=None):
+    """LLVM IR: a matrix instruction of 16 passes, so many other instructions, perhaps one more on its accumulator, then
+    a use of the result."""
+    others = "".join(f"  %m{i} = call i32 @llvm.amdgcn.mbcnt.lo(i32 {i + 1}, i32 %x)\n" for i in range(between))
+    uses = "".join(f"  store volatile i32 %m{i}, ptr addrspace(1) %p\n" for i in range(between))
+    fence = "  call void @llvm.amdgcn.sched.barrier(i32 0)\n"
+    call = "call <16 x float> @llvm.amdgcn.mfma.f32.32x32x"
+    more = (
+        ""
+        if second is None
+        else f"  %s = {call}{second[0]}({second[1]} %c, {second[1]} %c, <16 x float> %r{IMMEDIATES}\n"
+    )
+    kind = "float" if second is None else second[1]
+    declared = {"2f32": "float"} | dict([second or ("2f32", "float")])
+    return f"""define amdgpu_kernel void @k(ptr addrspace(1) %p, ptr addrspace(1) %q) #0 {{
+  %x = call i32 @llvm.amdgcn.workitem.id.x()
+  %a = load volatile float, ptr addrspace(1) %p
+  %c = load volatile {kind}, ptr addrspace(1) %p
+{fence}  %r = {call}2f32(float %a, float %a, <16 x float> zeroinitializer{IMMEDIATES}
+{fence}{others}{fence}{more}{fence}  %e = extractelement <16 x float> {"%r" if second is None else "%s"}, i32 15
+  %f = fmul float %e, 3.0
+  store volatile float %f, ptr addrspace(1) %q
+{uses}  ret void
+}}
+declare i32 @llvm.amdgcn.workitem.id.x()
+declare i32 @llvm.amdgcn.mbcnt.lo(i32, i32)
+declare void @llvm.amdgcn.sched.barrier(i32)
+""" + "".join(
+        f"declare <16 x float> @llvm.amdgcn.mfma.f32.32x32x{name}({t}, {t}, <16 x float>, i32, i32, i32)\n"
+        for name, t in declared.items()
+    )
+
+
+IMMEDIATES = ", i32 0, i32 0, i32 0)"
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_the_last_wait_state_that_counts(arch):
+    """An older LLVM did not look exactly 19 instructions back (llvm-project #222040); this one does."""
+    for between in (0, 17, 18, 19, 20):
+        assert hazards(assemble(matrices(between), arch), "k") == [], between
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_another_opcode_on_the_same_accumulator(arch):
+    """LLVM 22 forgets the longer instruction behind a shorter one (llvm-project #218363): this is found, and refused when
+    a code object is made of it. The same opcode again is right."""
+    assert hazards(assemble(matrices(0, ("2f32", "float")), arch), "k") == []
+    found = hazards(assemble(matrices(0, ("8f16", "<4 x half>")), arch), "k")
+    assert found
+    assert all("of 16 passes" in finding.message for finding in found)

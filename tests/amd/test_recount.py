@@ -1,0 +1,130 @@
+"""The waits recounted on LLVM's assembly: what is weaker or in another order is refused, what is stronger noted."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import minitile as mt
+from minitile.backends.amd.recount import BARRIER, COPY, END, Wait, decoded, graph_of_assembly, graph_of_ir, recount
+from minitile.ir.diagnostics import InternalError
+
+pytest.importorskip("llvmlite")
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+
+from .test_dma import compiled
+
+IR = """define amdgpu_kernel void @k() {
+entry:
+  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(…)
+  br label %for.1
+for.1:
+  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(…)
+  call void @llvm.amdgcn.s.waitcnt(i32 3953)
+  call void @llvm.amdgcn.s.barrier()
+  br i1 %more, label %for.1, label %end.2
+end.2:
+  call void @llvm.amdgcn.s.waitcnt(i32 3952)
+  ret void
+}
+"""
+COPIES = "\tbuffer_load_dwordx4 v1, s[0:3], 0 offen lds\n"
+LOOP = COPIES + "\ts_waitcnt vmcnt(1)\n\ts_barrier\n\ts_cbranch_scc1 .LBB0_1\n"
+TEXT = f"k:\n{COPIES}.LBB0_1:\n{LOOP}\ts_waitcnt vmcnt(0)\n\ts_endpgm\n.Lfunc_end0:\n"
+
+
+def test_what_was_asked():
+    graph = graph_of_ir(IR)
+    assert [event for event in graph.event if event is not None] == [
+        *(COPY, COPY, Wait(vm=1), BARRIER, Wait(vm=0), END),
+    ]
+    assert decoded(0xC07F) == Wait(lgkm=0)
+    assert decoded(0xF70) == Wait(vm=0)
+    made = graph_of_assembly(TEXT)
+    assert [event for event in made.event if event is not None] == [e for e in graph.event if e is not None]
+    assert recount(IR, TEXT) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("vmcnt(1)\n", "vmcnt(2)\n", r"line 6 has barrier, where vmcnt\(1\) was to come"),
+        ("\ts_waitcnt vmcnt(1)\n\ts_barrier\n", "\ts_barrier\n\ts_waitcnt vmcnt(1)\n", "line 5 has barrier"),
+        ("\ts_waitcnt vmcnt(1)\n", "", "has barrier"),
+        ("\ts_barrier\n", "", "has (copy|end), where barrier"),
+        (LOOP, LOOP.replace(COPIES, "").replace("\ts_barrier\n", f"{COPIES}\ts_barrier\n"), "line 4 has copy|barrier"),
+        (f".LBB0_1:\n{COPIES}", ".LBB0_1:\n", "has barrier, where copy was to come"),
+        ("\ts_waitcnt vmcnt(0)\n", "", r"line 8 has end, where .*vmcnt\(0\)"),
+        ("vmcnt(0)", "lgkmcnt(0)", "has end"),
+    ],
+)
+def test_what_is_weaker_or_in_another_order(old, new, said):
+    changed = TEXT.replace(old, new, 1)
+    assert changed != TEXT
+    with pytest.raises(InternalError, match=said):
+        recount(IR, changed)
+
+
+def test_another_path():
+    """Of two ways to the barrier, one without the wait."""
+    around = TEXT.replace("\ts_waitcnt vmcnt(1)\n", "\ts_cbranch_scc0 .LBB0_9\n\ts_waitcnt vmcnt(1)\n.LBB0_9:\n")
+    with pytest.raises(InternalError, match=r"has barrier, where vmcnt\(1\)"):
+        recount(IR, around)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "noted"),
+    [
+        ("vmcnt(1)", "vmcnt(0)", ["vmcnt(0) in a loop of asynchronous copies, where the schedule asks for vmcnt(1)"]),
+        ("\ts_barrier\n", "\ts_barrier\n\ts_waitcnt vmcnt(0)\n", ["vmcnt(0) in a loop"]),
+        ("\ts_barrier\n", "\ts_barrier\n\ts_waitcnt lgkmcnt(0)\n", []),
+        ("k:\n", "k:\n\ts_waitcnt vmcnt(0)\n", []),
+        ("vmcnt(1)", "vmcnt(1) lgkmcnt(0)", []),
+    ],
+)
+def test_what_is_stronger(old, new, noted):
+    """It is right, and noted where it costs: in a loop of copies."""
+    found = recount(IR, TEXT.replace(old, new, 1))
+    assert len(found) == len(noted)
+    assert all(part in text for part, text in zip(noted, found, strict=True))
+
+
+def test_one_wave_needs_no_barriers():
+    one = IR + 'attributes #0 = { "amdgpu-flat-work-group-size"="64,64" }\n'
+    assert recount(one, TEXT.replace("\ts_barrier\n", "")) == []
+    with pytest.raises(InternalError):
+        recount(one.replace("64,64", "128,128"), TEXT.replace("\ts_barrier\n", ""))
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_of_a_gemm(stages):
+    kernel = compiled(stages)
+    llvm, text = kernel.asm["llvm"], kernel.text
+    assert recount(llvm, text) == []
+    count = 4 * (stages - 2)
+    wait = re.search(rf"\ts_waitcnt vmcnt\({count}\)[^\n]*\n(?:\s*\.loc[^\n]*\n)*\ts_barrier\n", text).group(0)
+    for weaker in (
+        wait.replace(f"vmcnt({count})", f"vmcnt({count + 1})"),
+        wait.replace("\ts_barrier\n", ""),
+        wait[wait.index("\n") + 1 :],
+    ):
+        with pytest.raises(InternalError, match="does not keep the schedule"):
+            recount(llvm, text.replace(wait, weaker))
+    if count:
+        (note,) = recount(llvm, text.replace(wait, wait.replace(f"vmcnt({count})", f"vmcnt({count - 1})")))
+        assert f"asks for vmcnt({count})" in note
+
+
+def test_a_compile_notices(monkeypatch):
+    """What LLVM returns is recounted in every compile."""
+    from minitile.backends.amd import codegen
+
+    right = codegen.compiled
+    monkeypatch.setattr(
+        codegen, "compiled", lambda llvm, target, emit: right(llvm, target, emit).replace(b"vmcnt(4)", b"vmcnt(5)")
+    )
+    with pytest.raises(mt.MinitileError, match="does not keep the schedule"):
+        compiled(3)

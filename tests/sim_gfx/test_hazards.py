@@ -204,8 +204,8 @@ def test_the_last_wait_state_that_counts(arch):
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 def test_another_opcode_on_the_same_accumulator(arch):
-    """LLVM 22 forgets the longer instruction behind a shorter one (llvm-project #218363): this is found, and refused when
-    a code object is made of it. The same opcode again is right."""
+    """LLVM 22 forgets the longer instruction behind a shorter one (llvm-project #218363): this is found, and refused
+    when a code object is made of it. The same opcode again is right."""
     assert hazards(assemble(matrices(0, ("2f32", "float")), arch), "k") == []
     found = hazards(assemble(matrices(0, ("8f16", "<4 x half>")), arch), "k")
     assert found

@@ -1,7 +1,8 @@
 """The contenders of gemm.py: C = A · B in bf16 by minitile, cuBLAS, Triton and TileLang, each at its best on the GPU.
 
 - minitile: examples/gemm.py, the plain kernel, for the GPU's own target.
-- persistent: examples/gemm_persistent.py, the same with blocks that stay, one for each multiprocessor.
+- persistent: examples/gemm_persistent.py, the same with blocks that stay, one for each multiprocessor; most with two
+  teams of threads in each, which take turns.
 - swapped, split_k, stream_k: gemm_thin.py.
 - cuBLAS: torch.mm.
 - Triton: tiles loaded and stored through tensor descriptors (TMA); one tile a block, or persistent blocks as in its
@@ -56,7 +57,7 @@ class Operands:
 @dataclass(frozen=True)
 class Tiles:
     """A block's tile, the stages of its pipeline (versions of the tiles in shared memory), its threads; the blocks are
-    visited in panels of so many tiles (0: in the grid's own order)."""
+    visited in panels of so many tiles (0: in the grid's own order). `teams`: of those threads, where blocks stay."""
 
     m: int
     n: int
@@ -64,9 +65,11 @@ class Tiles:
     stages: int
     threads: int
     panel: int = 10
+    teams: int = 1
 
     def __str__(self) -> str:
-        return f"{self.m}x{self.n}x{self.k}, {self.stages} stages, {self.threads} threads"
+        teams = f", {self.teams} teams, panels of {self.panel}" if self.teams > 1 else ""
+        return f"{self.m}x{self.n}x{self.k}, {self.stages} stages, {self.threads} threads{teams}"
 
 
 DEVICE = "cuda"
@@ -80,7 +83,14 @@ TILELANG = (
     Tiles(256, 128, 64, 3, 256),
     Tiles(128, 256, 64, 4, 256),
 )
-PERSISTENT = (Tiles(128, 192, 64, 5, 256, 8), Tiles(128, 256, 64, 4, 256, 16), Tiles(128, 128, 64, 6, 256, 8))
+PERSISTENT = (
+    Tiles(128, 192, 64, 5, 256, 8, 2),
+    Tiles(128, 192, 64, 5, 256, 12, 2),
+    Tiles(128, 128, 64, 6, 256, 8, 2),
+    Tiles(128, 128, 64, 6, 256, 12, 2),
+    Tiles(128, 256, 64, 4, 256, 16),
+    Tiles(128, 128, 64, 6, 256, 8),
+)
 THIN = (Tiles(64, 64, 128, 4, 128), Tiles(64, 128, 64, 4, 128), Tiles(128, 128, 64, 4, 256))  # few rows: for both
 OUR_THIN = (*THIN, Tiles(128, 64, 64, 8, 256), Tiles(128, 64, 128, 4, 256), Tiles(64, 64, 64, 8, 128))
 # Tile, stages, warps, whether blocks are persistent.
@@ -147,7 +157,7 @@ def persistent(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> I
     import torch
 
     blocks = torch.cuda.get_device_properties(DEVICE).multi_processor_count
-    kernel = example("gemm_persistent").gemm_persistent
+    kernel = example("gemm_persistent").make_gemm_persistent(problem.transposed)
     return ours("persistent", kernel, PERSISTENT, problem, operands, blocks=blocks)
 
 
@@ -170,6 +180,7 @@ def ours(
                 num_stages=tiles.stages,
                 threads=tiles.threads,
                 panel=tiles.panel,
+                **({"teams": tiles.teams} if "blocks" in constants else {}),
                 **constants,
             )
         done = _compiled[key]
@@ -326,4 +337,4 @@ CONTENDERS: dict[str, Contender] = {
     "triton": triton,
     "tilelang": tilelang,
 }
-NT_ONLY = ("persistent", "triton", "tilelang")
+NT_ONLY = ("triton", "tilelang")

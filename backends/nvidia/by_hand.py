@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from minitile.backends.nvidia.hopper import WORD, tensor_map
+from minitile.backends.nvidia.hopper import NAMED, WORD, tensor_map
 from minitile.backends.nvidia.tma_store import bulk_store
 from minitile.backends.nvidia.wgmma import panels_of
 from minitile.ir.core import Block, Op, Value
@@ -26,7 +26,6 @@ from minitile.passes.choose_shared import BOX
 from minitile.passes.lower import Lowering
 from minitile.passes.lower_memory import shared_layout, size_of, strides_of
 
-NAMED = 16  # barriers of a block (PTX ISA 8.3, 9.7.12.1 "bar")
 LINE = 128  # alignment of a box in shared memory, in bytes (PTX ISA 8.3, 5.5.1)
 
 
@@ -57,7 +56,10 @@ def warp_groups(low: Lowering, op: by_hand.WarpGroups) -> tuple[Value, ...]:
             blocks.append(low.block(region, Block()))
         meetings.append((barrier, number))
     then, orelse = blocks
-    return low.b.emit(roles.ByRole(condition, then=then, orelse=orelse, teams=tuple(meetings))).results
+    teams = tuple(meetings)
+    return low.b.emit(
+        roles.ByRole(condition, independent=op.independent, then=then, orelse=orelse, teams=teams)
+    ).results
 
 
 def _named_barrier(low: Lowering, op: by_hand.WarpGroups, first: int, threads: int) -> int:

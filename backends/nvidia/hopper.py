@@ -26,6 +26,8 @@ from minitile.passes.thread_barriers import CONSUMERS
 
 WORD = 8  # bytes of an mbarrier
 TURNS = 10  # the named barrier at which the first warpgroup waits for its turn; the others have those behind it
+NAMED = 16  # barriers of a block (PTX ISA 8.3, 9.7.12.1 "bar")
+BATON = 12  # the one at which the first team waits for the baton; there are no turns where there are teams
 WORKING = 40  # registers that a consumer thread takes besides its tiles
 
 
@@ -200,6 +202,7 @@ def specialised(low: Lowering, op: roles.Specialised) -> None:
         if budget:
             b.emit(hopper.SetMaxRegisters(op.registers[1], increase=True))
         low.meeting = (CONSUMERS, low.threads)
+        low.once.setdefault("named barriers", {CONSUMERS, *range(BATON, NAMED)})  # not for teams to meet at
         low.ops(op.consumer)
         b.emit(control.Yield(()))
     teams = ((0, None), (CONSUMERS, low.threads))
@@ -234,6 +237,14 @@ def _pass(low: Lowering) -> None:
     wraps = low.b.compare("eq", following, low.threads // 128)
     id = low.b.add(low.b.select(wraps, low.b.constant(0), following), TURNS)
     low.b.emit(hopper.NamedBarrier(id, 256, arrive=True))
+
+
+def take_baton(low: Lowering, op: roles.TakeBaton) -> None:
+    low.b.emit(hopper.NamedBarrier(low.b.add(low.get(op.to), BATON), 2 * low.threads, needed=True))
+
+
+def pass_baton(low: Lowering, op: roles.PassBaton) -> None:
+    low.b.emit(hopper.NamedBarrier(low.b.add(low.get(op.to), BATON), 2 * low.threads, arrive=True, needed=True))
 
 
 def warpgroup(low: Lowering) -> Value:
@@ -305,6 +316,8 @@ HOPPER_RULES: dict[type[Op], object] = {
     roles.OpenTurns: open_turns,
     roles.TakeTurn: take_turn,
     roles.PassTurn: pass_turn,
+    roles.TakeBaton: take_baton,
+    roles.PassBaton: pass_baton,
     roles.Specialised: specialised,
     roles.TmaCopy: tma_copy,
     roles.AsyncGemm: async_gemm,

@@ -236,6 +236,7 @@ class Interpreter(Branches):
             stages=loop.stages,
             order=None if loop.schedule is None else loop.schedule.order,
             stage_of=None if loop.schedule is None else loop.schedule.stage,
+            teams=loop.teams,
             body=body,
         )
         b.emit(op)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from minitile.ir.diagnostics import LanguageError
@@ -18,6 +18,7 @@ from minitile.language.scalars import Expr, constant_int, constant_value, is_sca
 
 MOST_STAGES = 16
 CLUSTER = 8  # blocks of a cluster, on any GPU that has them
+MOST_TEAMS = 4
 
 
 class Iterable:
@@ -45,8 +46,8 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Loop(Iterable):
-    """A loop over start, start + step, … before stop. `kind` as in the IR's `for`. `place`: the indices that the body
-    sees, a tuple made of the running one; None: that one itself."""
+    """A loop over start, start + step, … before stop. `kind` and `teams` as in the IR's `for`. `place`: the indices
+    that the body sees, a tuple made of the running one; None: that one itself."""
 
     start: Any
     stop: Any
@@ -55,6 +56,7 @@ class Loop(Iterable):
     stages: int = 1
     schedule: Schedule | None = None
     place: Callable[[Any], tuple[Any, ...]] | None = None
+    teams: int = 1
 
     def constant(self) -> range | None:
         """The loop as Python's range, when all its bounds are known."""
@@ -187,14 +189,19 @@ def _schedule(order: Sequence[int], stage: Sequence[int], group: Sequence[Sequen
     return Schedule(places, stages, groups)
 
 
-def Persistent(domain: Sequence[Any], wave_size: Any, index: Any, group_size: int = 8) -> Loop:
+def Persistent(domain: Sequence[Any], wave_size: Any, index: Any, group_size: int = 8, teams: int = 1) -> Loop:
     """`for by, bx in T.Persistent([rows, columns], blocks, block):` the tiles number block, block + blocks, … of a grid
     of tiles, for a launch of so many `blocks` that stay (`wave_size`; say, as many as the GPU has multiprocessors).
 
     Of the last two dimensions, tiles are numbered down panels of `group_size` rows, column by column, so that tiles of
     a wave share rows and columns of the operands; further dimensions are outer ones. The blocks of a cluster take tiles
     of neighbouring rows in one column at the same time; where the rows do not divide by them, the last ones get a tile
-    below the domain's end, which bounds checks leave without effect."""
+    below the domain's end, which bounds checks leave without effect.
+
+    `teams`: where the target has warp roles (sm_90a), the block's threads are that many teams, which take every
+    `teams`-th tile each, so that one stores its results while another multiplies. `threads` counts them all; a tile is
+    spread over one team. Tiles of one block must then be as independent as tiles of different blocks are. Elsewhere,
+    and where the compiler finds that it cannot be done (`notes` say why), all threads do one tile after the other."""
     sizes = list(domain)
     if not sizes:
         raise current().error("T.Persistent needs the extents of a grid of tiles")
@@ -206,11 +213,15 @@ def Persistent(domain: Sequence[Any], wave_size: Any, index: Any, group_size: in
     total: Any = 1
     for size in sizes:
         total = total * size
+    count = constant_int(teams, "teams")
+    if not 1 <= count <= MOST_TEAMS:
+        raise current().error(f"teams is {count}; it goes from 1 to {MOST_TEAMS}")
+    step = _step(wave_size, "T.Persistent")
     launch = current().launch
     together, *other = (1,) if launch is None else launch.cluster
     if together > 1 and set(other) == {1} and len(sizes) > 1:
-        return _by_clusters(sizes, _step(wave_size, "T.Persistent"), index, group, together)
-    return Loop(index, total, _step(wave_size, "T.Persistent"), place=lambda number: _tile(number, sizes, group))
+        return replace(_by_clusters(sizes, step, index, group, together), teams=count)
+    return Loop(index, total, step, place=lambda number: _tile(number, sizes, group), teams=count)
 
 
 def _by_clusters(sizes: list[Any], blocks: Any, index: Any, group: int, together: int) -> Loop:

@@ -1,15 +1,18 @@
 """Verifies the channels of specialised kernels: slots are linear, and no role waits for ever.
 
-Both roles are run on numbers, as two processes that only see channels: tiles have no values, dimensions and parameters
-get small ones, loads of tensors the role does not write give the same number to both. A channel orders the two
-completely (whoever comes first waits), so that one order of running them stands for all. What must hold in each run:
+Both roles, and each team of consumers, are run on numbers, as processes that only see channels and the baton: tiles
+have no values, dimensions and parameters get small ones, loads of tensors the role does not write give the same number
+to all. A channel orders two roles completely (whoever comes first waits), so that one order of running them stands for
+all; teams are run in both orders, each as far as it comes. What must hold in each run:
 
 * an acquire that passes finds its slot free, a receive finds it full: index and phase agree with what the barriers'
   parities let through;
 * bytes that are announced are those of the copies that follow, each payload buffer once, into this slot;
-* what reads a ring's buffer reads a slot between its receive and its release, and a gemm that reads it is complete
-  before the release;
-* the two do not both wait, and when the kernel ends, nothing that was copied is still under way to a slot.
+* slots are received in the order in which they were filled: teams do not take each other's;
+* what reads a ring's buffer reads a slot between its receive and its release by the same team, and a gemm that reads
+  it is complete before the release;
+* the baton is handed to a team that has had it when it was handed over last;
+* they do not all wait, and when the kernel ends, nothing that was copied is still under way to a slot.
 
 The runs are few: dimensions of 0, 1 and more tiles than there are slots, the first block of the grid. An error that
 shows only beyond that (a counter that wraps) is missed, as is one under conditions that depend on tiles: branches and
@@ -27,7 +30,7 @@ from typing import Any
 from minitile.ir.builder import COMPARE, INTEGER
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import IRError
-from minitile.ir.ops import arith, control, roles, tile
+from minitile.ir.ops import arith, by_hand, control, roles, tile
 
 SIZES = (0, 1, 64, 200, 520)  # of dimensions, rounded up to what divides them
 LONGEST = 4000  # steps of both roles in one run
@@ -43,6 +46,8 @@ def check_channels(kernel: Kernel) -> None:
         if isinstance(op, roles.Specialised):
             for size in SIZES:
                 _Run(kernel, op, size).run()
+                if any(isinstance(inner, by_hand.WarpGroups) for inner in op.consumer.walk()):
+                    _Run(kernel, op, size, -1).run()
 
 
 @dataclass
@@ -52,15 +57,20 @@ class _Slot:
     filled: int = 0
     freed: int = 0
     state: str = "free"
+    holder: object = None  # the role that has received it
     coming: set[Value] = field(default_factory=set)
 
 
 class _Run:
-    def __init__(self, kernel: Kernel, op: roles.Specialised, size: int) -> None:
-        self.kernel, self.op, self.size = kernel, op, size
+    """`order`: 1, or -1 for the teams in reverse."""
+
+    def __init__(self, kernel: Kernel, op: roles.Specialised, size: int, order: int = 1) -> None:
+        self.kernel, self.op, self.size, self.order = kernel, op, size, order
         self.events = 0
         self.slots: dict[tuple[Value, int], _Slot] = {}
         self.channel_of: dict[Value, Value] = {}
+        self.filled: dict[Value, list[int]] = {}  # the slots of a channel that have not been received, in order
+        self.batons: set[int] = set()  # the teams to whom a baton has been handed that they have not taken
         self.known: dict[Value, Any] = {v: -(-size // f) * f for v, f in self.dims().items()}
         for other in kernel.walk():
             if isinstance(other, control.Launch):
@@ -162,12 +172,25 @@ class _Role:
 
     def block(self, block: Block) -> Iterator[str]:
         for op in block.ops:
-            if isinstance(op, (control.For, control.While, control.If)):
+            if isinstance(op, by_hand.WarpGroups):
+                yield from self.parted(op)
+            elif isinstance(op, (control.For, control.While, control.If)):
                 yield from self.structured(op)
             elif isinstance(op, (roles.Acquire, roles.Receive, roles.Release, roles.Expect, roles.TmaCopy)):
                 yield from self.channel(op)
+            elif isinstance(op, (roles.TakeBaton, roles.PassBaton)):
+                yield from self.baton(op)
             else:
                 self.plain(op)
+
+    def parted(self, op: by_hand.WarpGroups) -> Iterator[str]:
+        """Each side is a process; this one goes on when they have ended."""
+        sides = [_Role(self.run, dict(self.known)).block(region) for region in op.regions[:: self.run.order]]
+        while sides:
+            waits = {side: next(side, "") for side in sides}
+            sides = [side for side in sides if waits[side]]
+            if sides:
+                yield " and ".join(waits[side] for side in sides)
 
     def structured(self, op: control.For | control.While | control.If) -> Iterator[str]:
         inner = [o for region in op.regions for o in region.walk()]
@@ -234,13 +257,17 @@ class _Role:
             filling, phase = isinstance(op, roles.Acquire), self.get(op.phase)
             while ((slot.freed if filling else slot.filled) % 2 == phase) != filling:
                 yield f"for {where}, to be {'free' if filling else 'full'}"
+        if isinstance(op, roles.Release) and slot.state == "held" and slot.holder is not self:
+            raise self.run.error(f"`release` of {where}, which another team holds", op)
         expected = {"acquire": "free", "receive": "full", "release": "held", "expect": "free", "tma_copy": "filling"}
         wanted = expected[op.mnemonic]
         if slot.state != wanted:
             raise self.run.error(f"`{op.mnemonic}` of {where}, which is {slot.state}, not {wanted}", op)
         self.run.event()
         if isinstance(op, roles.Receive):
-            slot.state = "held"
+            if self.run.filled[op.channel].pop(0) != n:
+                raise self.run.error(f"`receive` of {where}, ahead of slots that were filled before it", op)
+            slot.state, slot.holder = "held", self
         elif isinstance(op, roles.Release):
             if any((op.channel, n) in slots for _, slots in self.flights):
                 raise self.run.error(f"`release` of {where}, which a gemm in flight reads", op)
@@ -254,11 +281,25 @@ class _Role:
             slot.coming.remove(op.dst)
             if not slot.coming:
                 slot.state, slot.filled = "full", slot.filled + 1
+                self.run.filled.setdefault(op.channel, []).append(n)
+
+    def baton(self, op: roles.TakeBaton | roles.PassBaton) -> Iterator[str]:
+        team = self.get(op.to)
+        if isinstance(op, roles.TakeBaton):
+            while team not in self.run.batons:
+                yield f"for team {team} to get the baton"
+            self.run.batons.remove(team)
+        elif team in self.run.batons:
+            raise self.run.error(f"`{op.mnemonic}` to team {team}, which has not taken it since it got it", op)
+        else:
+            self.run.batons.add(team)
+        self.run.event()
 
     def plain(self, op: Op) -> None:
         reads = self.reads(op)
         for channel, n in reads:
-            if self.run.slots[channel, n].state != "held":
+            slot = self.run.slots[channel, n]
+            if slot.state != "held" or slot.holder is not self:
                 raise self.run.error(f"`{op.mnemonic}` reads {_name(channel)}, slot {n}, which it does not hold", op)
         if isinstance(op, roles.AsyncGemm):
             self.flights.append((op.results[1], reads))

@@ -99,7 +99,7 @@ class _Walk:
             if isinstance(op, roles.ByRole):
                 self.around = [*outer[1], op]
                 mine = {id(inner) for inner in region.walk()}
-                beside = [inner for r in op.regions if r is not region for inner in r.ops]
+                beside = [inner for r in op.regions if r is not region and not op.independent for inner in r.ops]
                 siblings = [other for other in outer[0] if other not in self.partings]
                 apart = [p for p in self.partings if p not in self.around and id(p) not in mine]
                 self.others = [*siblings, *beside, *apart]

@@ -12,6 +12,8 @@ meet (a conversion that goes from warpgroup to warpgroup, a sum over rows) is kn
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from minitile.ir.core import Block, Kernel, Op
 from minitile.ir.ops import hopper, roles, thread
 from minitile.passes.manager import PassContext
@@ -29,7 +31,7 @@ def drop_turns(kernel: Kernel, context: PassContext) -> None:
 def _meets_in_turn(block: Block) -> bool:
     having = False
     for op in block.ops:
-        if isinstance(op, hopper.NamedBarrier):
+        if _of_turns(op):
             having = not op.arrive
         elif having and any(map(_all_meet, _walk(op))):
             return True
@@ -38,12 +40,16 @@ def _meets_in_turn(block: Block) -> bool:
     return False
 
 
+def _of_turns(op: Op) -> TypeGuard[hopper.NamedBarrier]:
+    return isinstance(op, hopper.NamedBarrier) and not op.needed
+
+
 def _all_meet(op: Op) -> bool:
     return isinstance(op, thread.Barrier) and not op.each
 
 
 def _drop(block: Block) -> None:
-    block.ops = [op for op in block.ops if not isinstance(op, hopper.NamedBarrier)]
+    block.ops = [op for op in block.ops if not _of_turns(op)]
     for op in block.ops:
         for region in op.regions:
             _drop(region)

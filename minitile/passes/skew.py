@@ -29,13 +29,14 @@ from dataclasses import dataclass
 
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import arith, control, roles
+from minitile.ir.ops import arith, by_hand, control, roles
 from minitile.ir.rewrite import clone
 from minitile.ir.types import ChannelType, TileType
 from minitile.passes.manager import PassContext
 from minitile.passes.schedule import Body, Steady, used
 
 WORKING = 40  # registers of a thread besides accumulators and operands
+_Threads = tuple[int, int]  # of the team whose program it is, of all consumers
 LIMIT = {1: 255, 2: 240, 3: 160}  # registers of a consumer thread, by warpgroups: setmaxnreg's sum over all must fit
 
 
@@ -45,26 +46,30 @@ def skew(kernel: Kernel, context: PassContext) -> None:
     for op in list(kernel.walk()):
         if isinstance(op, roles.Specialised):
             late: set[Value] = set()
-            _block(op.consumer, kernel.attrs["threads"], late)
+            threads = kernel.attrs["threads"]
+            _block(op.consumer, (threads, threads), late)
             _feed_last(op.producer, late)
             if any(isinstance(inner, roles.TakeTurn) for inner in op.consumer.walk()):
                 op.consumer.ops.insert(0, roles.OpenTurns())
 
 
-def _block(block: Block, threads: int | None, late: set[Value]) -> None:
+def _block(block: Block, threads: _Threads | None, late: set[Value]) -> None:
     """`threads`: of the consumers whose block it is. `late` learns the channels that are received late."""
     old, block.ops = block.ops, []
     b = Builder(block)
     for op in old:
-        for region in () if isinstance(op, roles.Specialised) else op.regions:
-            _block(region, threads, late)
+        if not isinstance(op, roles.Specialised):
+            sides = by_hand.sides(op, 0 if threads is None else threads[0])
+            for region, mine in zip(op.regions, sides, strict=True):
+                _block(region, None if threads is None else (mine, threads[1]), late)
         split = _split(op, threads) if isinstance(op, control.For) else None
         if split is None:
             b.emit(op)
         else:
             b.loc = op.loc
             late |= {o.channel for o in split.of(1) if isinstance(o, roles.Receive)}
-            _Skewed(b, split, threads is not None and threads > 128).rewrite()
+            alone = threads is None or threads[0] <= by_hand.GROUP or threads[0] < threads[1]
+            _Skewed(b, split, not alone).rewrite()
 
 
 def _feed_last(block: Block, late: set[Value]) -> None:
@@ -93,7 +98,7 @@ class _Split:
         return [op for op, s in self.ops if s == stage]
 
 
-def _split(loop: control.For, threads: int | None) -> _Split | None:
+def _split(loop: control.For, threads: _Threads | None) -> _Split | None:
     if loop.order is not None:
         return _scheduled(loop)
     return None if threads is None or loop.kind == "pipelined" else _side_by_side(loop, threads)
@@ -113,11 +118,11 @@ def _scheduled(loop: control.For) -> _Split | None:
     return _Split(loop, ops, len(gemms) > 1 and not waits)
 
 
-def _side_by_side(loop: control.For, threads: int) -> _Split | None:
+def _side_by_side(loop: control.For, threads: _Threads) -> _Split | None:
     """The second of two gemms behind the first one of the next iteration."""
     ops = [op for op in loop.body.ops if not op.terminator]
     gemms = [op for op in ops if isinstance(op, roles.AsyncGemm)]
-    if len(gemms) < 2 or _registers(gemms, threads) + WORKING > LIMIT.get(threads // 128, 128):
+    if len(gemms) < 2 or _registers(gemms, threads[0]) + WORKING > LIMIT.get(threads[1] // by_hand.GROUP, 128):
         return None
     last = gemms[-1]
     late = _late(ops, last)

@@ -21,24 +21,32 @@ are carried through them, in both roles alike: nested loops and trip counts of 0
 
 Here each gemm is awaited at once. `skew` and `late_waits` come next: they let gemms run beside what does not need them.
 
+A persistent loop may have `teams` (teams.py): each takes every `teams`-th turn, in a program of its own, and its clocks
+step over the turns of the others. What those are is computed from the bounds of the loops around the copies, as the
+producer does it (`_Passed`).
+
 What this pass cannot do it leaves to software pipelining; `context.notes` says why.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, fences, roles, tile
 from minitile.ir.rewrite import clone
-from minitile.ir.types import BufferType, ScalarType, f32
+from minitile.ir.types import I32, BufferType, ScalarType, f32, i32
 from minitile.passes.ahead import READS
 from minitile.passes.manager import PassContext
 from minitile.passes.multicast import Common, find_common
 from minitile.passes.rings import Clock, Refused, Ring, Rings, find_rings, is_shared
 from minitile.passes.rules import Rules
+from minitile.passes.teams import Teams, find_teams, part
 
+WORKING = 32  # registers that ptxas wants beside accumulators
 PRODUCER = 128  # threads of the producer's warpgroup
 REGISTERS = {
     1: (56, 256),
@@ -57,18 +65,31 @@ def specialise(kernel: Kernel, context: PassContext) -> None:
     launch = next(op for op in kernel.body.ops if isinstance(op, control.Launch))
     try:
         rings = find_rings(kernel, launch)
-        _check(launch, rings, context.rules)
+        teams = _teams(launch, rings, context)
+        if teams is None:
+            _check(launch, rings, context.rules, launch.threads)
     except Refused as reason:
         context.notes.append(f"not warp-specialised: {reason}")
         return
     context.notes.extend(f"copied by the consumers: {note}" for note in rings.notes)
-    together = find_common(launch, rings)
-    _rebuild(launch, rings, together)
+    _rebuild(launch, rings, teams, find_common(launch, rings))
     kernel.attrs["producer_threads"] = PRODUCER
 
 
-def _check(launch: control.Launch, rings: Rings, rules: Rules) -> None:
-    """Raises Refused where the consumers' part could not be compiled."""
+def _teams(launch: control.Launch, rings: Rings, context: PassContext) -> Teams | None:
+    """None where nobody wants teams, or there is a reason against them."""
+    try:
+        teams = find_teams(launch, rings)
+        if teams is not None:
+            _check(launch, rings, context.rules, teams.threads)
+    except Refused as reason:
+        context.notes.append(f"one team instead of several: {reason}")
+        return None
+    return teams
+
+
+def _check(launch: control.Launch, rings: Rings, rules: Rules, threads: int) -> None:
+    """Raises Refused where the consumers' part could not be compiled, for tiles spread over so many threads."""
     if any(sync.on == "cluster" for op in launch.body.walk() for sync in op.syncs()):
         raise Refused("all threads of the cluster meet, also those that would only copy")
     holders = [n for n, op in enumerate(launch.body.ops) if op in rings.copies or op in rings.slice.holders]
@@ -85,9 +106,12 @@ def _check(launch: control.Launch, rings: Rings, rules: Rules) -> None:
                 raise Refused(f"nothing rounds {buffer.name or 'an operand'} to tf32 on its way to shared memory")
             if is_shared(buffer) and (len(buffer.shape) != 2 or buffer.shape[1] * buffer.dtype.bytes % 16):
                 raise Refused(f"the rows of {buffer.name or 'an operand'} are no whole 16 bytes, as wgmma wants them")
-        reason = rules.refuses_async(gemm, launch.threads)
+        reason = rules.refuses_async(gemm, threads)
         if reason:
             raise Refused(reason)
+        words = math.prod(gemm.c.shape) * gemm.c.dtype.bits // 32 // threads
+        if words + WORKING > registers_of(launch.threads)[1]:
+            raise Refused(f"{words} accumulators of {registers_of(launch.threads)[1]} registers leave a thread too few")
     for op in launch.body.walk():
         for buffer in op.operands:
             if buffer in rings.multiplied and buffer.dtype is f32 and op not in gemms and op not in rings.copies:
@@ -96,7 +120,12 @@ def _check(launch: control.Launch, rings: Rings, rules: Rules) -> None:
                 )
 
 
-def _rebuild(launch: control.Launch, rings: Rings, together: Common) -> None:
+def registers_of(threads: int) -> tuple[int, int]:
+    """Of a thread of the producer and of `threads` consumers."""
+    return REGISTERS.get(threads // 128, (24, 112))
+
+
+def _rebuild(launch: control.Launch, rings: Rings, teams: Teams | None, together: Common) -> None:
     """Buffers, scalars known before the first of the copies, and the wait for the grid in front are for both roles; the
     consumers have the rest."""
     ops = launch.body.ops
@@ -121,10 +150,9 @@ def _rebuild(launch: control.Launch, rings: Rings, together: Common) -> None:
             assert isinstance(alloc, tile.Alloc)
             t = alloc.type_
             alloc.type_ = buffer.type = BufferType(t.space, t.shape, t.dtype, ring.clock.slots)
+    consumers = launch.threads if teams is None else teams.threads
     channels = {
-        ring: b.emit(
-            roles.Channel(ring.buffers, ring.clock.slots, launch.threads, common=_together(ring, together))
-        ).result
+        ring: b.emit(roles.Channel(ring.buffers, ring.clock.slots, consumers, common=_together(ring, together))).result
         for ring in rings.rings
     }
     for channel in channels.values():
@@ -135,8 +163,11 @@ def _rebuild(launch: control.Launch, rings: Rings, together: Common) -> None:
     for loop in rings.pipelined:
         loop.kind, loop.stages = "serial", 1
     producer = _Producer(rings, channels, together).role(mine)
-    consumer = _Consumer(rings, channels).role(mine)
-    registers = REGISTERS.get(launch.threads // 128, (24, 112))
+    team = Block().add_arg(I32, "team")
+    consumer = _Consumer(rings, channels, teams, team).role(mine)
+    if teams is not None:
+        consumer = part(consumer, team, teams, b)
+    registers = registers_of(launch.threads)
     b.emit(roles.Specialised(producer_threads=PRODUCER, registers=registers, producer=producer, consumer=consumer))
     launch.body.ops += end
 
@@ -183,6 +214,21 @@ class _Role:
         ]
         self.taken(inner, clocks, values)
         return inner
+
+    def advance_by(self, state: State, block: Block, turns: Value) -> None:
+        """The slot after so many turns of a block."""
+        b = self.b
+        for clock in self.rings.clocks:
+            if clock.block is not block:
+                continue
+            index, phase = state[clock]
+            if clock.turns:
+                following = b.add(index, turns)
+                turns_of_ring = b.floordiv(following, clock.slots)
+                index = b.sub(following, b.mul(turns_of_ring, clock.slots))
+                state[clock] = index, b.xor(phase, b.and_(turns_of_ring, b.constant(1)))
+            else:
+                state[clock] = index, b.xor(phase, b.and_(turns, b.constant(1)))
 
     def advance(self, state: State, block: Block) -> None:
         """The slot after this one: at the ring's end the first again, in the other phase."""
@@ -314,13 +360,60 @@ class _Producer(_Role):
         self.finish(self.b.emit(new), op, kept, state, clocks)
 
 
+class _Passed(_Producer):
+    """What the clocks do in turns of a loop that other teams have: the producer's program without its copies, in which
+    a loop that only moves a clock on is one step."""
+
+    def __init__(self, rings: Rings, b: Builder) -> None:
+        super().__init__(rings, {}, {})
+        self.b = b
+
+    def turn(self, loop: control.For, number: Value, state: State) -> None:
+        """Step over turn `number` of a loop, if there is such a turn."""
+        clocks = self.inside(loop)
+        self.names = {loop.iv: number}
+        inner, then, orelse = dict(state), Block(), Block()
+        exists = self.b.compare("lt", number, loop.upper)
+        for block, after in ((then, inner), (orelse, state)):
+            with self.b.inside(block):
+                if block is then:
+                    self.block(loop.body, inner)
+                self.b.emit(control.Yield(tuple(self.carried(after, clocks))))
+        self.taken(state, clocks, self.b.emit(control.If(exists, then=then, orelse=orelse)).results)
+
+    def feed(self, ring: Ring, index: Value, phase: Value) -> None:
+        """Not in these turns."""
+
+    def loop(self, op: control.For, state: State, clocks: Sequence[Clock]) -> None:
+        if self.kept(op.carried) or any(clock.block is not op.body for clock in clocks):
+            super().loop(op, state, clocks)
+            return
+        lower, upper, step = map(self.get, (op.lower, op.upper, op.step))
+        self.advance_by(state, op.body, _count(self.b, lower, upper, step))
+
+
+def _count(b: Builder, lower: Value, upper: Value, step: Value) -> Value:
+    """How many turns a loop has."""
+    return b.cast(b.max(b.floordiv(b.add(b.sub(upper, lower), b.sub(step, 1)), step), 0), i32)
+
+
+@dataclass(frozen=True)
+class _Tail:
+    """Operations for the end of a block; `values` of them take the place of those that the block's arguments stand
+    for."""
+
+    block: Block
+    values: Sequence[Value]
+
+
 class _Consumer(_Role):
     """The program itself, changed in place: without the copies, with receives before and releases behind what uses
-    them, and gemms in flight."""
+    them, and gemms in flight. With teams it is the program of team number `team`."""
 
-    def __init__(self, rings: Rings, channels: dict[Ring, Value]) -> None:
+    def __init__(self, rings: Rings, channels: dict[Ring, Value], teams: Teams | None, team: Value) -> None:
         super().__init__(rings, channels)
         self.generic: set[Ring] = set()  # rings that others than gemms read
+        self.teams, self.team = teams, team
 
     def role(self, body: Block) -> Block:
         self.b.loc = body.ops[0].loc
@@ -340,10 +433,14 @@ class _Consumer(_Role):
                 if op in self.rings.copies:
                     continue
                 mine = [r for r in self.rings.rings if r.clock.block is block]
+                if self.teams is not None and op is self.teams.first:
+                    self.b.emit(roles.TakeBaton(self.team))
                 for ring in mine:
                     if ring.first is op:
                         self.b.emit(roles.Receive(self.channels[ring], *state[ring.clock]))
                 self.op(op, state)
+                if self.teams is not None and op is self.teams.last:
+                    self.pass_baton()
                 for ring in mine:
                     if ring.last is op:
                         channel, index = self.channels[ring], state[ring.clock][0]
@@ -396,9 +493,15 @@ class _Consumer(_Role):
     def holder(self, op: Op, state: State) -> None:
         """Carry the clocks in a loop or branch through it."""
         clocks = self.inside(op)
+        fewer = None
         if isinstance(op, control.For):
-            op.init = (*op.init, *self.carried(state, clocks))
-            self.region(op.body, self.arguments(op.body, state, clocks), clocks)
+            entering, others = state, None
+            if self.teams is not None and op is self.teams.loop:
+                others = self.turns_of_others(op, state, clocks)
+                fewer = self.has_fewer_turns(op) if self.teams.again else None
+                entering = self.own_turns(op, state, clocks)
+            op.init = (*op.init, *self.carried(entering, clocks))
+            self.region(op.body, self.arguments(op.body, state, clocks), clocks, others)
         elif isinstance(op, control.While):
             op.init = (*op.init, *self.carried(state, clocks))
             self.region(op.before, self.arguments(op.before, state, clocks), clocks)
@@ -407,15 +510,68 @@ class _Consumer(_Role):
             for block in op.regions:
                 self.region(block, dict(state), clocks)
         self.b.emit(op)
+        if fewer is not None:
+            self.even_out(fewer)
         types = [v.type for v in self.carried(state, clocks)]
         more = tuple(Value(t, op, len(op.results) + n) for n, t in enumerate(types))
         op.results = (*op.results, *more)
         self.taken(state, clocks, more)
 
-    def region(self, block: Block, inner: State, clocks: Sequence[Clock]) -> None:
+    def own_turns(self, loop: control.For, state: State, clocks: Sequence[Clock]) -> State:
+        """Let a loop have this team's turns only; the clocks at the first of them."""
+        b, passed = self.b, _Passed(self.rings, self.b)
+        behind, first, number = dict(state), dict(state), loop.lower
+        for team in range(1, loop.teams):
+            passed.turn(loop, number, behind)
+            number = b.add(number, loop.step)
+            mine = b.compare("eq", self.team, team)
+            for clock in clocks:
+                index, phase = (b.select(mine, new, old) for new, old in zip(behind[clock], first[clock], strict=True))
+                first[clock] = index, phase
+        loop.lower = b.add(loop.lower, b.mul(b.cast(self.team, loop.lower.dtype), loop.step))
+        loop.step = b.mul(loop.step, loop.teams)
+        return first
+
+    def has_fewer_turns(self, loop: control.For) -> Value:
+        """Whether the first team has a turn of a loop more than this one."""
+        b = self.b
+        left = b.floormod(_count(b, loop.lower, loop.upper, loop.step), loop.teams)
+        return b.and_(b.compare("gt", left, 0), b.compare("le", left, self.team))
+
+    def even_out(self, fewer: Value) -> None:
+        """Who has had fewer turns takes the baton once more: the first team has it where the loop begins again."""
+        then, orelse = Block(), Block()
+        with self.b.inside(then):
+            self.b.emit(roles.TakeBaton(self.team))
+            self.pass_baton()
+            self.b.emit(control.Yield(()))
+        orelse.ops.append(control.Yield(()))
+        self.b.emit(control.If(fewer, then=then, orelse=orelse))
+
+    def pass_baton(self) -> None:
+        assert self.teams is not None
+        self.b.emit(roles.PassBaton(self.b.floormod(self.b.add(self.team, 1), self.teams.count)))
+
+    def turns_of_others(self, loop: control.For, state: State, clocks: Sequence[Clock]) -> _Tail:
+        """What goes to the end of a loop's body, which has not been changed yet: the turns up to this team's next."""
+        tail = Block()
+        after = self.arguments(tail, state, clocks)
+        with self.b.inside(tail):
+            passed, number = _Passed(self.rings, self.b), loop.iv
+            for _ in range(1, loop.teams):
+                number = self.b.add(number, loop.step)
+                passed.turn(loop, number, after)
+        return _Tail(tail, self.carried(after, clocks))
+
+    def region(self, block: Block, inner: State, clocks: Sequence[Clock], tail: _Tail | None = None) -> None:
         self.block(block, inner)
         more = tuple(self.carried(inner, clocks))
         end = block.terminator
+        if tail is not None:
+            names = dict(zip(tail.block.args, more, strict=True))
+            ops = [clone(op, names) for op in tail.block.ops]
+            block.ops[len(block.ops) - (end is not None) :] = [*ops, *([end] if end is not None else [])]
+            more = tuple(names.get(v, v) for v in tail.values)
         if isinstance(end, (control.Yield, control.Condition)):
             end.values = (*end.values, *more)
         elif more:

@@ -19,6 +19,8 @@ from minitile.passes.check_channels import check_channels
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
+NAMES = ("gemm", "attention", "teams")
+BATON_OPS = (roles.TakeBaton, roles.PassBaton)
 CHANNEL_OPS = (roles.Acquire, roles.Expect, roles.TmaCopy, roles.Receive, roles.Release, roles.Await, tile.Wait)
 
 
@@ -31,6 +33,11 @@ def text_of(name: str) -> str:
         specs = [mt.spec((1, 2, 256, 64), "bfloat16")] * 4
         tiles = {"D": 64, "block_M": 64, "block_N": 64, "threads": 128}
         return attention.compile(*specs, target="sm_90a", causal=True, **tiles).asm["tile_ir"]
+    if name == "teams":
+        from gemm_persistent import gemm_persistent
+
+        tiles = {"block_M": 64, "block_N": 64, "num_stages": 3, "threads": 256, "teams": 2, "blocks": 1}
+        return gemm_persistent.compile(*[mt.spec((256, 256), "bfloat16")] * 3, target="sm_90a", **tiles).asm["tile_ir"]
     from gemm import gemm_nt_bf16
 
     tiles = {"block_M": 64, "block_N": 64, "block_K": 64, "num_stages": 3, "threads": 128}
@@ -46,10 +53,10 @@ def places(kernel: Kernel, kinds: tuple[type[Op], ...]) -> list[tuple[Block, int
 
 
 def sites(kinds: tuple[type[Op], ...]) -> list[tuple[str, int]]:
-    return [(name, n) for name in ("gemm", "attention") for n in range(len(places(parse_kernel(text_of(name)), kinds)))]
+    return [(name, n) for name in NAMES for n in range(len(places(parse_kernel(text_of(name)), kinds)))]
 
 
-@pytest.mark.parametrize("name", ["gemm", "attention"])
+@pytest.mark.parametrize("name", NAMES)
 def test_examples_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the runs get somewhere: all channels are used, each slot more than once."""
     turns = []
@@ -86,6 +93,16 @@ def holds_a_slot(kernel: Kernel, block: Block, at: int) -> bool:
         if isinstance(op, (roles.Await, tile.Wait)):
             return False
     return False
+
+
+@pytest.mark.parametrize(("name", "n"), sites(BATON_OPS))
+def test_a_lost_baton_is_found(name: str, n: int) -> None:
+    """It orders what teams receive: without it they wait for ever, or take each other's slots."""
+    kernel = parse_kernel(text_of(name))
+    block, at = places(kernel, BATON_OPS)[n]
+    del block.ops[at]
+    with pytest.raises(IRError):
+        check_channels(kernel)
 
 
 @pytest.mark.parametrize(("name", "n"), sites((roles.Expect, roles.Receive, roles.Release)))

@@ -43,11 +43,13 @@ class InGroups(Op, name="in_groups", stage="tile", pure=True):
 
 class WarpGroups(If, name="warp_groups", stage="tile"):
     """The `count` warpgroups from `first` on take the first side, the others at hand the second one. Each side's tiles
-    are spread over its own threads only. The condition is the `in_groups` of the same warpgroups."""
+    are spread over its own threads only. The condition is the `in_groups` of the same warpgroups. `independent`: what
+    one side does to tensors needs no order with what the other one does."""
 
     by_role = True
     first: int = attr()
     count: int = attr()
+    independent: bool = attr(False)
 
     def varies(self) -> bool:
         return True

@@ -23,6 +23,7 @@ class For(Op, name="for"):
     kind              "serial", "unroll" (fully, before lowering), "vectorized", "pipelined"
     stages            of a pipelined loop: the number of versions of a buffer
     order, stage_of   the user's own schedule: one int for each number that a `statement` of the body has
+    teams             how many teams of threads may share the iterations, where a kernel has roles
     """
 
     lower: Value = operand()
@@ -33,6 +34,7 @@ class For(Op, name="for"):
     stages: int = attr(1)
     order: tuple[int, ...] | None = attr(None)
     stage_of: tuple[int, ...] | None = attr(None)
+    teams: int = attr(1)
     body: Block = region()
 
     def infer(self) -> tuple[Type, ...]:

@@ -182,11 +182,13 @@ class TmaReduce(TmaStore, name="tma_reduce", stage="thread"):
 
 
 class NamedBarrier(Op, name="named_barrier", stage="thread"):
-    """bar.sync id, threads; or bar.arrive, which counts and does not wait. The warps of a warpgroup have one id."""
+    """bar.sync id, threads; or bar.arrive, which counts and does not wait. The warps of a warpgroup have one id.
+    `needed`: not for speed alone."""
 
     id: Value = operand()
     threads: int = attr()
     arrive: bool = attr(False)
+    needed: bool = attr(False)
 
     def accesses(self) -> tuple[Access, ...]:
         return ()

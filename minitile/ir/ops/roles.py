@@ -57,9 +57,11 @@ class Specialised(Op, name="specialised", stage="tile"):
 class ByRole(If, name="by_role", stage="thread"):
     """The roles in thread IR: the warps for which the condition holds take the first branch, the others the second one.
     The two never meet inside; the threads of each do among themselves: `teams` has for either the number of its named
-    barrier, and of its threads (None: they never meet)."""
+    barrier, and of its threads (None: they never meet). `independent`: what one side does to tensors needs no order
+    with what the other one does."""
 
     by_role = True
+    independent: bool = attr(False)
     teams: tuple[tuple[int, int | None], tuple[int, int | None]] = attr(((0, None), (0, None)))
 
     def varies(self) -> bool:
@@ -170,3 +172,20 @@ class TakeTurn(_TurnOp, name="take_turn", stage="tile"):
 
 class PassTurn(_TurnOp, name="pass_turn", stage="tile"):
     """It is the next warpgroup's turn, behind the last one the first one's."""
+
+
+class _BatonOp(Op):
+    """The baton that teams of consumers (passes/teams.py) hand round: who has it receives what the producer sends."""
+
+    to: Value = operand()
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+class TakeBaton(_BatonOp, name="take_baton", stage="tile"):
+    """Team number `to` waits until it is handed the baton."""
+
+
+class PassBaton(_BatonOp, name="pass_baton", stage="tile"):
+    """Hand the baton to team number `to`."""

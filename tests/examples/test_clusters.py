@@ -120,7 +120,8 @@ def test_every_deletion_is_missed() -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-3, 4, (n, 264)).astype(ml_dtypes.bfloat16) for n in (256, 64))
     c = np.full((256, 64), np.nan, ml_dtypes.bfloat16)
-    tiles = {"block_M": 64, "block_N": 64, "block_K": 64, "blocks": 2, "cluster": 2, "num_stages": 2}
+    tiles = {"block_M": 64, "block_N": 64, "block_K": 64, "num_stages": 2, "threads": 128}
+    tiles |= {"blocks": 2, "cluster": 2, "teams": 1}
     found, count = nothing_misses(gemm_persistent.compile(a, b, c, target="sm_90a", **tiles), [a, b, c])
     assert count > 12
     # The stores of one tile wait for those of the one before: `hazards` does not know that tiles are disjoint.

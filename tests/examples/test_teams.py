@@ -56,11 +56,12 @@ def test_numbers_of_tiles(m: int, n: int, blocks: int) -> None:
         {"teams": 3, "threads": 384, "num_stages": 2},
         {"teams": 2, "threads": 512, "block_M": 128},
         {"teams": 4, "threads": 512, "block_K": 64},
+        {"cluster": 2, "blocks": 2},
         {"block_N": 192, "block_M": 128, "block_K": 64, "num_stages": 2, "panel": 1},
     ],
 )
 def test_teams_and_tiles(settings: dict[str, int]) -> None:
-    assert teams_of(multiplied(264, 200, 72, blocks=1, **settings)) == settings.get("teams", 2)
+    assert teams_of(multiplied(264, 200, 72, **{"blocks": 1, **settings})) == settings.get("teams", 2)
 
 
 def test_other_targets_have_no_teams() -> None:

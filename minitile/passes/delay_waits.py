@@ -23,10 +23,10 @@ Waits stay in their block, except that what a loop's body has left over is carri
       %t = join … ; wait %t     →       wait %u ; %t = join … ; yield %t
     }                                 } ; wait %l
 
-so that the copy of one tile goes on while the next one is computed. At the end of other blocks a wait for everything
-becomes one for the reads if nothing behind touches the tensor, as at the end of the kernel, which makes all writes
-visible. Waits that come to stand together are ordered so that the first ones cover the others; `count_tokens` removes
-those.
+so that the copy of one tile goes on while the next one is computed; out of branches they are handed likewise, with no
+token from the other branch. At the end of other blocks a wait for everything becomes one for the reads if nothing
+behind touches the tensor, as at the end of the kernel, which makes all writes visible. Waits that come to stand
+together are ordered so that the first ones cover the others; `count_tokens` removes those.
 """
 
 from __future__ import annotations
@@ -83,6 +83,8 @@ class _Walk:
                     none, behind_it = self.carry(op, left)
                     ops.append(none)
                     waiting += behind_it
+            elif type(op) is control.If:
+                waiting += self.hand_out(op, [self.block(region, behind, keep=True) for region in op.regions])
             else:
                 self.regions(op, behind)
             ops.append(op)
@@ -144,6 +146,26 @@ class _Walk:
             ops.append(op)
         loop.body.ops = [*ops, *self.in_order(waits), end]
         return none, [self.like(w, results[w.token]) for w in left]
+
+    def hand_out(self, op: control.If, left: list[list[tile.Wait]]) -> list[tile.Wait]:
+        """Hand the tokens that each branch has not waited for out of it, where the other has none: the waits behind."""
+        made = list(self.tokens)
+        inside = {v for inner in _walk(op) for v in inner.results}
+        waits: list[tile.Wait] = []
+        for region, mine in zip(op.regions, left, strict=True):
+            for token in sorted({w.token for w in mine}, key=made.index):
+                result = Value(BULK_TOKEN, op, len(op.results))
+                op.results = (*op.results, result)
+                self.tokens[result] = [back(t, None, None, inside) for t in self.tokens[token]]
+                waits += [self.like(w, result) for w in mine if w.token is token]
+                for other in op.regions:
+                    end = other.ops.pop() if other.terminator is not None else control.Yield(())
+                    assert isinstance(end, control.Yield)
+                    none = tile.NoToken(counter="bulk")
+                    end.loc = none.loc = op.loc
+                    end.values = (*end.values, token if other is region else none.result)
+                    other.ops += [end] if other is region else [none, end]
+        return waits
 
     def like(self, wait: tile.Wait, token: Value) -> tile.Wait:
         """The same wait for another token."""

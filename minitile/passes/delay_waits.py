@@ -17,7 +17,7 @@ Where a kernel has those, or threads touch the tensor themselves, it is needed b
 be the one that goes on. An arrival at a barrier tells another role; it matters where that one touches what the copy
 does.
 
-Waits stay in their block, except that what a loop's body has left over is carried into its next round:
+What a loop's body has left over is carried into its next round:
 
     for … (%k) {                      %l = for … [no_token] (%k, %u) {
       %t = join … ; wait %t     →       wait %u ; %t = join … ; yield %t

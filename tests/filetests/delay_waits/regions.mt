@@ -1,5 +1,5 @@
 // pass: delay_waits
-// Waits stay in their block. At its end the reads are enough where nothing behind it touches the tensor: in a loop, its own next round does.
+// A branch hands its waits out. At the end the reads are enough where nothing behind touches the tensor: in a loop, its own next round does.
 thread kernel @regions(%C: tensor<64x64xbf16>, %D: tensor<64x64xbf16>, %n: i32) attrs {threads = 128} {
   %S = alloc {type_ = shared<2 versions x 64x64xbf16>, offset = 0, bytes = 8192}
   %s = buffer_address %S
@@ -40,12 +40,15 @@ thread kernel @regions(%C: tensor<64x64xbf16>, %D: tensor<64x64xbf16>, %n: i32) 
   %td = join %d : token<bulk>
   wait %1
   wait %td {reads = true}
-  if %p then {
+  %2 = if %p : token<bulk> then {
     %e = tma_store %s, [0, 0], %S, %C, slot = 1 {map = "C_map"} : token<bulk>
     %te = join %e : token<bulk>
-    wait %te {reads = true}
+    yield %te
   } orelse {
     store_mem %s, 0.0:bf16, %S, slot = 0 {space = "shared", address_of = (0,), offsets = (0,)}
+    %3 = no_token {counter = "bulk"} : token<bulk>
+    yield %3
   }
+  wait %2 {reads = true}
   wait %td {reads = true}
 }

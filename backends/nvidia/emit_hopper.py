@@ -151,13 +151,12 @@ def wgmma(w: Emitter, op: hopper.Wgmma) -> None:
     opcode = f"wgmma.mma_async.sync.aligned.m64n{op.n}k{op.k}.{d_type}.{x_type}.{y_type}"
     flags = _flags(op, from_registers)
     w.emit("wgmma.fence.sync.aligned;")
-    for number, (block, strip) in enumerate(product(range(op.blocks), range(op.strips))):
-        registers = braces_of(targets, number, each)
-        for k in range(op.steps):
-            at = block * op.steps + k
-            x = braces_of(a, at, 4) if from_registers else _moved(w, a[0], op.a_offsets[at])
-            y = _moved(w, b, op.b_offsets[strip * op.steps + k])
-            w.emit(f"{opcode} {registers}, {x}, {y}, {'1' if k else first}{flags};")
+    for k, block, strip in product(range(op.steps), range(op.blocks), range(op.strips)):
+        registers = braces_of(targets, block * op.strips + strip, each)
+        at = block * op.steps + k
+        x = braces_of(a, at, 4) if from_registers else _moved(w, a[0], op.a_offsets[at])
+        y = _moved(w, b, op.b_offsets[strip * op.steps + k])
+        w.emit(f"{opcode} {registers}, {x}, {y}, {'1' if k else first}{flags};")
     w.emit("wgmma.commit_group.sync.aligned;")
 
 

@@ -257,16 +257,18 @@ class _Operand:
         return self.shared.affine_bits((self.start[0] + row, self.start[1] + column)) // 8
 
     def descriptor(self, part: Value | None, rows: int) -> Value:
-        """Of the warpgroup's part, `rows` of M or N, if there are several."""
+        """Of the warpgroup's part, `rows` of M or N, if there are several. A version further on is so many 16 bytes more:
+        addresses in shared memory stay below 2^18, so that nothing is carried out of the descriptor's first field."""
         low, b, shared = self.low, self.low.b, self.shared
         buffer = low.get(self.buffer)
         start = low.in_entry(("buffer", self.buffer), lambda b: b.emit(thread.BufferAddress(buffer)).result)
         if part is not None:
             start = b.add(start, self.moved(part, rows))
-        if self.slot is not None:
-            start = b.add(start, b.mul(low.get(self.slot), shared.stage_bytes))
         low_bits = b.value(arith.Shr(b.and_(start, b.constant(0x3FFFF)), b.constant(4)))
-        return b.value(arith.Or(b.cast(low_bits, i64), b.constant(self.constant_bits(), i64)))
+        first = b.value(arith.Or(b.cast(low_bits, i64), b.constant(self.constant_bits(), i64)))
+        if self.slot is None:
+            return first
+        return b.add(first, b.mul(b.cast(low.get(self.slot), i64), shared.stage_bytes >> 4))
 
     def moved(self, part: Value, rows: int) -> Value:
         """Bytes to the warpgroup's part: several may lie in one panel."""

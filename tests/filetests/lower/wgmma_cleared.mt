@@ -97,65 +97,66 @@ thread kernel @scores(%A: tensor<256x512xbf16>, %B: tensor<64x512xbf16>, %C: ten
       %41 = mul %slot_1, 8 : i32
       %42 = add %8, %41 : i32
       mbarrier_wait %42, %ring, %phase_1
-      %43 = mul %slot_1, 4096 : i32
-      %44 = add %9, %43 : i32
-      %45 = and %44, 262143 : i32
-      %46 = shr %45, 4 : i32
-      %47 = cast %46 {to = i64} : i64
-      %48 = or %47, -9223371899415756800:i64 : i64
-      %49 = add %10, %43 : i32
-      %50 = and %49, 262143 : i32
+      %43 = and %9, 262143 : i32
+      %44 = shr %43, 4 : i32
+      %45 = cast %44 {to = i64} : i64
+      %46 = or %45, -9223371899415756800:i64 : i64
+      %47 = cast %slot_1 {to = i64} : i64
+      %48 = mul %47, 256:i64 : i64
+      %49 = add %46, %48 : i64
+      %50 = and %10, 262143 : i32
       %51 = shr %50, 4 : i32
       %52 = cast %51 {to = i64} : i64
       %53 = or %52, -9223371899415756800:i64 : i64
-      %s, %54 = wgmma %48, %53, [%As, %Bs] {dtypes = (bf16, bf16), into = f32, n = 64, k = 16, a_offsets = (0, 2), b_offsets = (0, 2)} : regs<32xf32>, token<wgmma>
-      %s_1 = await %s, %54 : regs<32xf32>
-      %55 = add %8, 24 : i32
-      %56 = add %55, %41 : i32
-      mbarrier_arrive %56, %ring, predicate = %12
+      %54 = add %53, %48 : i64
+      %s, %55 = wgmma %49, %54, [%As, %Bs] {dtypes = (bf16, bf16), into = f32, n = 64, k = 16, a_offsets = (0, 2), b_offsets = (0, 2)} : regs<32xf32>, token<wgmma>
+      %s_1 = await %s, %55 : regs<32xf32>
+      %56 = add %8, 24 : i32
+      %57 = add %56, %41 : i32
+      mbarrier_arrive %57, %ring, predicate = %12
       %e = max %s_1, %c : regs<32xf32>
-      %57 = add %slot_1, 1 : i32
-      %58 = cmp %57, 3 {predicate = "eq"} : bool
-      %59 = xor %phase_1, 1 : i32
-      %60 = select %58, %59, %phase_1 : i32
-      %61 = select %58, 0, %57 : i32
-      yield %e, %61, %60
+      %58 = add %slot_1, 1 : i32
+      %59 = cmp %58, 3 {predicate = "eq"} : bool
+      %60 = xor %phase_1, 1 : i32
+      %61 = select %59, %60, %phase_1 : i32
+      %62 = select %59, 0, %58 : i32
+      yield %e, %62, %61
     }
-    %62 = pick %r {indices = (0, 1, .., 15)} : regs<16xf32>
-    %63 = mul %17, 128 : i32
-    %64 = mul %18, 8 : i32
-    %65 = add %63, %64 : i32
-    %66 = shr %65, 3 : i32
-    %67 = and %66, 112 : i32
-    %68 = xor %65, %67 : i32
-    %69 = add %19, %68 : i32
-    %70 = xor %68, 32 : i32
-    %71 = add %19, %70 : i32
-    %72 = xor %68, 64 : i32
-    %73 = add %19, %72 : i32
-    %74 = xor %68, 96 : i32
-    %75 = add %19, %74 : i32
-    %76 = concat %69, %71, %73, %75 : regs<4xi32>
-    %77 = pick %62 {indices = (0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)} : regs<16xf32>
-    store_mem %76, %77, %staged, slot = 0 {space = "shared", width = 2, address_of = (0, 1, 2, 3, 0, 1, 2, 3), offsets = (0, 0, 0, 0, 1024, 1024, 1024, 1024)}
-    %78 = mul %by, 64 : i32
-    %79 = tma_store %19, [0, %78], %staged, %C, slot = 0, predicate = %0 {map = "C_map2"} : token<bulk>
-    %80 = join %79 : token<bulk>
-    wait %80 {reads = true}
-    %81 = pick %r {indices = (16, 17, .., 31)} : regs<16xf32>
-    %82 = add %69, 8192 : i32
-    %83 = add %71, 8192 : i32
-    %84 = add %73, 8192 : i32
-    %85 = add %75, 8192 : i32
-    %86 = concat %82, %83, %84, %85 : regs<4xi32>
-    %87 = pick %81 {indices = (0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)} : regs<16xf32>
-    store_mem %86, %87, %staged, slot = 1 {space = "shared", width = 2, address_of = (0, 1, 2, 3, 0, 1, 2, 3), offsets = (0, 0, 0, 0, 1024, 1024, 1024, 1024)}
-    %88 = add %19, 8192 : i32
-    %89 = tma_store %88, [32, %78], %staged, %C, slot = 1, predicate = %0 {map = "C_map2"} : token<bulk>
-    %90 = join %89 : token<bulk>
-    wait %90 {reads = true}
-    wait %90
-    wait %80
+    %63 = pick %r {indices = (0, 1, .., 15)} : regs<16xf32>
+    %64 = mul %17, 128 : i32
+    %65 = mul %18, 8 : i32
+    %66 = add %64, %65 : i32
+    %67 = shr %66, 3 : i32
+    %68 = and %67, 112 : i32
+    %69 = xor %66, %68 : i32
+    %70 = add %19, %69 : i32
+    %71 = xor %69, 32 : i32
+    %72 = add %19, %71 : i32
+    %73 = xor %69, 64 : i32
+    %74 = add %19, %73 : i32
+    %75 = xor %69, 96 : i32
+    %76 = add %19, %75 : i32
+    %77 = concat %70, %72, %74, %76 : regs<4xi32>
+    %78 = pick %63 {indices = (0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)} : regs<16xf32>
+    store_mem %77, %78, %staged, slot = 0 {space = "shared", width = 2, address_of = (0, 1, 2, 3, 0, 1, 2, 3), offsets = (0, 0, 0, 0, 1024, 1024, 1024, 1024)}
+    %79 = mul %by, 64 : i32
+    %80 = tma_store %19, [0, %79], %staged, %C, slot = 0, predicate = %0 {map = "C_map2"} : token<bulk>
+    %81 = join %80 : token<bulk>
+    wait %81 {reads = true}
+    %82 = pick %r {indices = (16, 17, .., 31)} : regs<16xf32>
+    %83 = add %70, 8192 : i32
+    %84 = add %72, 8192 : i32
+    %85 = add %74, 8192 : i32
+    %86 = add %76, 8192 : i32
+    %87 = concat %83, %84, %85, %86 : regs<4xi32>
+    %88 = pick %82 {indices = (0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)} : regs<16xf32>
+    store_mem %87, %88, %staged, slot = 1 {space = "shared", width = 2, address_of = (0, 1, 2, 3, 0, 1, 2, 3), offsets = (0, 0, 0, 0, 1024, 1024, 1024, 1024)}
+    %89 = add %19, 8192 : i32
+    %90 = tma_store %89, [32, %79], %staged, %C, slot = 1, predicate = %0 {map = "C_map2"} : token<bulk>
+    %91 = join %90 : token<bulk>
+    wait %91 {reads = true}
+    wait %91
+    wait %81
     yield
   }
 }

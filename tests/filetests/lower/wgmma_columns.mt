@@ -101,49 +101,50 @@ thread kernel @columns(%A: tensor<64x512xe4m3>, %B: tensor<64x512xe5m2>, %C: ten
       %43 = mul %slot_1, 8 : i32
       %44 = add %8, %43 : i32
       mbarrier_wait %44, %ring, %phase_1
-      %45 = mul %slot_1, 4096 : i32
-      %46 = add %9, %45 : i32
-      %47 = and %46, 262143 : i32
-      %48 = shr %47, 4 : i32
-      %49 = cast %48 {to = i64} : i64
-      %50 = or %49, -9223371899415756800:i64 : i64
-      %51 = mul %11, 2048 : i32
-      %52 = add %10, %51 : i32
-      %53 = add %52, %45 : i32
+      %45 = and %9, 262143 : i32
+      %46 = shr %45, 4 : i32
+      %47 = cast %46 {to = i64} : i64
+      %48 = or %47, -9223371899415756800:i64 : i64
+      %49 = cast %slot_1 {to = i64} : i64
+      %50 = mul %49, 256:i64 : i64
+      %51 = add %48, %50 : i64
+      %52 = mul %11, 2048 : i32
+      %53 = add %10, %52 : i32
       %54 = and %53, 262143 : i32
       %55 = shr %54, 4 : i32
       %56 = cast %55 {to = i64} : i64
       %57 = or %56, -9223371899415756800:i64 : i64
-      %c1, %58 = wgmma %50, %57, [%As, %Bs], c = %c, scale_d = %d {dtypes = (e4m3, e5m2), into = f16, n = 32, k = 32, a_offsets = (0, 2), b_offsets = (0, 2)} : regs<16xf16>, token<wgmma>
-      %c1_1 = await %c1, %58 : regs<16xf16>
-      %59 = add %8, 24 : i32
-      %60 = add %59, %43 : i32
-      mbarrier_arrive %60, %ring, predicate = %13
-      %61 = add %slot_1, 1 : i32
-      %62 = cmp %61, 3 {predicate = "eq"} : bool
-      %63 = xor %phase_1, 1 : i32
-      %64 = select %62, %63, %phase_1 : i32
-      %65 = select %62, 0, %61 : i32
-      yield %c1_1, %65, %64
+      %58 = add %57, %50 : i64
+      %c1, %59 = wgmma %51, %58, [%As, %Bs], c = %c, scale_d = %d {dtypes = (e4m3, e5m2), into = f16, n = 32, k = 32, a_offsets = (0, 2), b_offsets = (0, 2)} : regs<16xf16>, token<wgmma>
+      %c1_1 = await %c1, %59 : regs<16xf16>
+      %60 = add %8, 24 : i32
+      %61 = add %60, %43 : i32
+      mbarrier_arrive %61, %ring, predicate = %13
+      %62 = add %slot_1, 1 : i32
+      %63 = cmp %62, 3 {predicate = "eq"} : bool
+      %64 = xor %phase_1, 1 : i32
+      %65 = select %63, %64, %phase_1 : i32
+      %66 = select %63, 0, %62 : i32
+      yield %c1_1, %66, %65
     }
-    %66 = mul %11, 4096 : i32
-    %67 = mul %11, 32 : i32
-    %68 = mul %19, 64 : i32
-    %69 = mul %21, 16 : i32
-    %70 = add %68, %69 : i32
-    %71 = shr %70, 3 : i32
-    %72 = and %71, 48 : i32
-    %73 = xor %70, %72 : i32
-    %74 = add %22, %73 : i32
-    %75 = xor %73, 32 : i32
-    %76 = add %22, %75 : i32
-    %77 = concat %74, %76 : regs<2xi32>
-    stmatrix %77, %r, %staged {address_of = (0, 1), offsets = (0, 0)}
-    %78 = add %22, %66 : i32
-    %79 = tma_store %78, [%67, 0], %staged, %C, predicate = %15 {map = "C_map2"} : token<bulk>
-    %80 = join %79 : token<bulk>
-    wait %80 {reads = true}
-    wait %80
+    %67 = mul %11, 4096 : i32
+    %68 = mul %11, 32 : i32
+    %69 = mul %19, 64 : i32
+    %70 = mul %21, 16 : i32
+    %71 = add %69, %70 : i32
+    %72 = shr %71, 3 : i32
+    %73 = and %72, 48 : i32
+    %74 = xor %71, %73 : i32
+    %75 = add %22, %74 : i32
+    %76 = xor %74, 32 : i32
+    %77 = add %22, %76 : i32
+    %78 = concat %75, %77 : regs<2xi32>
+    stmatrix %78, %r, %staged {address_of = (0, 1), offsets = (0, 0)}
+    %79 = add %22, %67 : i32
+    %80 = tma_store %79, [%68, 0], %staged, %C, predicate = %15 {map = "C_map2"} : token<bulk>
+    %81 = join %80 : token<bulk>
+    wait %81 {reads = true}
+    wait %81
     yield
   }
 }

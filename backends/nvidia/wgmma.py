@@ -257,8 +257,8 @@ class _Operand:
         return self.shared.affine_bits((self.start[0] + row, self.start[1] + column)) // 8
 
     def descriptor(self, part: Value | None, rows: int) -> Value:
-        """Of the warpgroup's part, `rows` of M or N, if there are several. A version further on is so many 16 bytes more:
-        addresses in shared memory stay below 2^18, so that nothing is carried out of the descriptor's first field."""
+        """Of the warpgroup's part, `rows` of M or N, if there are several. The version is added to the descriptor:
+        addresses in shared memory stay below 2^18, so that nothing is carried out of its first field."""
         low, b, shared = self.low, self.low.b, self.shared
         buffer = low.get(self.buffer)
         start = low.in_entry(("buffer", self.buffer), lambda b: b.emit(thread.BufferAddress(buffer)).result)

@@ -529,7 +529,7 @@ class _Consumer(_Role):
                 index, phase = (b.select(mine, new, old) for new, old in zip(behind[clock], first[clock], strict=True))
                 first[clock] = index, phase
         loop.lower = b.add(loop.lower, b.mul(b.cast(self.team, loop.lower.dtype), loop.step))
-        loop.step = b.mul(loop.step, loop.teams)
+        loop.step, loop.teams = b.mul(loop.step, loop.teams), 1
         return first
 
     def has_fewer_turns(self, loop: control.For) -> Value:

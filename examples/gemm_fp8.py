@@ -7,6 +7,9 @@ beyond, `promote=True` has them start anew every block_K of K, and adds the part
 - `gemm_fp8_blocks`: a scale for each 1 × 128 of A and each 128 × 128 of B, which must go into the sums every 128 of K.
   The scales of A are K-major as (K / 128, M), so that a tile's are neighbours and TMA brings them with the tile.
 
+With `overlap=True` a partial sum is added while the tensor cores make the next one, an iteration behind: a schedule of
+T.Pipelined. It takes registers for two partial sums.
+
 On sm_90a multiplication is wgmma, for which K is contiguous in both operands. A partial sum stays in wgmma's registers:
 the gemm that starts it anew clears nothing (scale-d is 0), and what is added to the sum is read from there.
 """
@@ -23,6 +26,12 @@ import minitile.language as T
 SCALED = 128  # elements along K, and rows of B, that share a scale
 
 
+def schedule(copies, overlap):
+    """Of a loop that copies, multiplies, adds: copies go ahead; with `overlap` what is added is an iteration behind."""
+    order = [-1] * copies + [0, 1]
+    return {"order": order, "stage": order} if overlap else {}
+
+
 @mt.kernel
 def gemm_fp8(
     A: T.Tensor(("M", "K"), None),
@@ -32,6 +41,7 @@ def gemm_fp8(
     C: T.Tensor(("M", "N"), T.bfloat16),
     per_row=False,
     promote=False,
+    overlap=False,
     blocks=132,
     block_M=128,
     block_N=128,
@@ -50,7 +60,7 @@ def gemm_fp8(
         part = T.alloc_fragment((block_M, block_N), T.float32)
         for by, bx in T.Persistent([T.ceildiv(M, block_M), T.ceildiv(N, block_N)], blocks, block, group_size=panel):
             T.clear(C_local)
-            for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
+            for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages, **schedule(2, promote and overlap)):
                 T.copy(A[by * block_M, k * block_K], A_shared)
                 T.copy(B[bx * block_N, k * block_K], B_shared)
                 if promote:
@@ -76,6 +86,7 @@ def gemm_fp8_blocks(
     scale_A: T.Tensor(("KB", "M"), T.float32),
     scale_B: T.Tensor(("NB", "KB"), T.float32),
     C: T.Tensor(("M", "N"), T.bfloat16),
+    overlap=False,
     blocks=132,
     block_M=128,
     block_N=128,
@@ -94,7 +105,7 @@ def gemm_fp8_blocks(
         part = T.alloc_fragment((block_M, block_N), T.float32)
         for by, bx in T.Persistent([T.ceildiv(M, block_M), T.ceildiv(N, block_N)], blocks, block, group_size=panel):
             T.clear(C_local)
-            for k in T.Pipelined(T.ceildiv(K, SCALED), num_stages=num_stages):
+            for k in T.Pipelined(T.ceildiv(K, SCALED), num_stages=num_stages, **schedule(3, overlap)):
                 T.copy(A[by * block_M, k * SCALED], A_shared)
                 T.copy(B[bx * block_N, k * SCALED], B_shared)
                 T.copy(scale_A[k, by * block_M], scales)
@@ -127,6 +138,7 @@ def run(
     b: str = "e4m3",
     per_row: bool = False,
     promote: bool = False,
+    overlap: bool = False,
     seed: int = 0,
     **tiles,
 ) -> float:
@@ -135,7 +147,7 @@ def run(
     left, right = matrices(m, n, k, a, b, rng)
     scales = (factors(rng, m), factors(rng, n)) if per_row else (factors(rng, 1), factors(rng, 1))
     c = on_device(poisoned((m, n), ml_dtypes.bfloat16))
-    gemm_fp8(*map(on_device, (left, right, *scales)), c, per_row=per_row, promote=promote, **tiles)
+    gemm_fp8(*map(on_device, (left, right, *scales)), c, per_row=per_row, promote=promote, overlap=overlap, **tiles)
     wide = (x.astype(np.float64) * s.astype(np.float64)[:, None] for x, s in zip((left, right), scales, strict=True))
     return error(c, next(wide) @ next(wide).T)
 
@@ -165,7 +177,9 @@ def main() -> None:
                     scales, sums = "scales by row" if per_row else "two scales", "promoted" if promote else "fast"
                     name = f"{a} by {b}, {scales}, {sums} {m}x{n}x{k}"
                     report(name, run(m, n, k, a, b, per_row, promote, **tiles), BOUND)
-            report(f"{a} by {b}, scales by block {m}x{n}x{k}", run_blocks(m, n, k, a, b, **tiles), BOUND)
+            for overlap in (False, True):
+                name = f"{a} by {b}, scales by block, {'overlapped' if overlap else 'in turn'} {m}x{n}x{k}"
+                report(name, run_blocks(m, n, k, a, b, overlap=overlap, **tiles), BOUND)
 
 
 if __name__ == "__main__":

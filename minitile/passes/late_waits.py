@@ -20,6 +20,8 @@ as they can be:
 * before a slot of a ring is received that the producer cannot fill because of the slot that it holds;
 * at the end of a loop's body, if the tile is only handed on to the next iteration: it goes there in flight, with its
   token and the slots to release (-1: none), and its await is put down there in the same way. So it is behind the loop.
+  Not so where anything but a gemm's accumulator is what it becomes: ptxas serialises products that are read in a loop
+  in which some are always in flight (C7514).
 """
 
 from __future__ import annotations
@@ -47,14 +49,15 @@ class _Slot:
 
 @dataclass(eq=False)
 class _Flight:
-    """A gemm in flight: its tile, its token, what the awaited tile is called; the buffers that it reads, the register
-    operand, and the slots that it holds."""
+    """A gemm in flight: its tile, its token, what the awaited tile is called; the buffers that it reads, in which slots
+    if it was issued in this block, the register operand, and the slots that it holds."""
 
     tile: Value
     token: Value
     awaited: Value
     reads: frozenset[Value] = frozenset()
     operand: Value | None = None
+    at: frozenset[Value] = frozenset()
     slots: list[_Slot] = field(default_factory=list)
     passed: dict[Value, int] = field(default_factory=dict)  # slots of a ring received since it holds one
 
@@ -96,7 +99,7 @@ class _Walk:
                 self.release(_Slot(op.channel, op.index, op.condition is not None, op.generic))
             else:
                 self.op(op)
-        staying = [f for f in self.flights if self.loop is not None and self.only_yielded(f, end)]
+        staying = [f for f in self.flights if self.only_yielded(f, end)]
         self.settle([f for f in self.flights if f not in staying])
         if end is not None:
             self.block.ops.append(end)
@@ -117,7 +120,10 @@ class _Walk:
                 return None
         operand = gemm.a if isinstance(gemm.a.type, TileType) else None
         reads = frozenset((gemm.a, gemm.b)) - {operand}
-        return _Flight(op.a, op.token, op.result, reads, operand if token is op.token else None)
+        if token is not op.token:
+            return _Flight(op.a, op.token, op.result, reads)
+        at = frozenset(slot for slot in (gemm.a_slot, gemm.b_slot) if slot is not None)
+        return _Flight(op.a, op.token, op.result, reads, operand, at)
 
     def op(self, op: Op) -> None:
         if isinstance(op, roles.AsyncGemm):
@@ -172,12 +178,17 @@ class _Walk:
         return operand is not None and (operand in op.results or self.next_of.get(operand) in op.results)
 
     def only_yielded(self, flight: _Flight, end: Op | None) -> bool:
-        return end is not None and self.uses[flight.awaited] == 1 and flight.awaited in end.operands
+        if self.loop is None or end is None or self.uses[flight.awaited] != 1 or flight.awaited not in end.operands:
+            return False
+        assert isinstance(end, control.Yield)
+        becomes = self.loop.carried[end.values.index(flight.awaited)]
+        users = [op for op in self.block.walk() if becomes in op.operands]
+        return all(isinstance(op, roles.AsyncGemm) and op.c is becomes for op in users)
 
     def release(self, slot: _Slot) -> None:
-        """Now, or when the youngest of the gemms that read the ring is complete."""
+        """Now, or when the youngest of the gemms that read the slot is complete."""
         payload = slot.channel.op.operands if slot.channel.op is not None else []
-        holding = [f for f in self.flights if not f.reads.isdisjoint(payload)]
+        holding = [f for f in self.flights if not (f.reads.isdisjoint(payload) or self.elsewhere(f, slot))]
         if holding:
             holding[-1].slots.append(slot)
             turns = self.turns.get(slot.channel, [])
@@ -186,6 +197,11 @@ class _Walk:
             passed[slot.channel] = max(passed.get(slot.channel, 0), behind)
         else:
             self.emit_release(slot)
+
+    def elsewhere(self, flight: _Flight, slot: _Slot) -> bool:
+        """Whether a gemm reads other slots than this one: two that are received and not released are not the same."""
+        received = {index for indices in self.turns.values() for index in indices}
+        return bool(flight.at) and flight.at <= received and slot.index not in flight.at
 
     def settle(self, flights: Sequence[_Flight]) -> None:
         """The youngest first: its wait is that of all."""

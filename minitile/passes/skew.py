@@ -17,6 +17,13 @@ A loop is rewritten by itself where its body's last gemm needs an earlier one of
 that the last one makes, and the registers do for both: that is attention's shape. A slot that is received early and
 released late takes a ring of two slots or more.
 
+A product that is used an iteration later is still in flight when the next one is issued: they need registers of their
+own, by turns. Such a loop runs two iterations a turn, and one of what may be left over:
+
+    for lower + step, middle, 2 step … (%k, %p) { %q = A[k] · B[k] ; use %p ; %r = A[k + step] · B[k + step] ; use %q ;
+                                                  yield %r }
+    for middle, upper, step … { … }
+
 A loop with a schedule of the user's own (`order` and `stage_of`, in check_schedule's normal form) is written by that
 instead, specialised or not: stage 1 is late, and the new body is in the order of `order`.
 """
@@ -24,7 +31,7 @@ instead, specialised or not: stage 1 is late, and the new body is in the order o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from minitile.ir.builder import Builder
@@ -183,6 +190,9 @@ def _depending(ops: Sequence[Op], values: set[Value]) -> set[Op]:
     return found
 
 
+_Ends = Callable[[dict[Value, Value], dict[int, Value]], list[Value]]
+
+
 class _Skewed:
     """Writes the three parts: the first iteration's early operations, the loop, the last iteration's late ones."""
 
@@ -200,6 +210,7 @@ class _Skewed:
         self.early = [n for n, y in enumerate(self.ends) if y not in made]
         self.late_args = [c.index - 1 for c in late_args if c in self.wanted]
         self.passed = sorted((v for v in self.wanted & own if v not in late_args), key=lambda v: v.serial)
+        self.alternate = any(isinstance(v.op, roles.Await) for v in self.passed)
 
     def rewrite(self) -> None:
         b, loop = self.b, self.loop
@@ -226,36 +237,55 @@ class _Skewed:
             ends = [names.get(self.ends[n], self.ends[n]) for n in early]
             return [*ends, *(late[n] for n in late_args), *(names.get(v, v) for v in passed)]
 
-        init = at_end(first, {n: loop.init[n] for n in late_args})
-        body = Block()
-        iv = body.add_arg(loop.iv.type, loop.iv.name)
-        args = [body.add_arg(v.type, v.name) for v in init]
-        names: dict[Value, Value] = {loop.iv: iv}
-        names.update({loop.carried[n]: a for n, a in zip(early, args, strict=False)})
-        with b.inside(body):
-            before = self.late_names(args)
-            if loop.iv in self.wanted:
-                before[loop.iv] = b.sub(iv, loop.step)
-            for n, (op, stage) in enumerate(self.split.ops):
-                if self.turns is not None and n == self.turns[0]:
-                    b.emit(roles.TakeTurn())
-                self.copy([op], before if stage else names)
-                if self.turns is not None and n == self.turns[1]:
-                    b.emit(roles.PassTurn())
-                if stage:  # what it makes for the next iteration is known there from here on
-                    ends = [(c, y) for c, y in zip(loop.carried, self.ends, strict=True) if y in op.results]
-                    names.update({c: before[y] for c, y in ends if c.index - 1 not in early})
-            b.emit(control.Yield(tuple(at_end(names, {n: before[self.ends[n]] for n in late_args}))))
-        start = b.add(loop.lower, loop.step)
-        new = control.For(start, loop.upper, loop.step, tuple(init), kind=loop.kind, stages=loop.stages, body=body)
-        b.emit(new)
-        last = self.late_names(new.results)
+        values = at_end(first, {n: loop.init[n] for n in late_args})
+        start, step = b.add(loop.lower, loop.step), loop.step
+        if self.alternate:
+            twice = b.mul(step, 2)
+            rounds = b.floordiv(b.add(b.sub(loop.upper, start), b.sub(step, 1)), step)
+            middle = b.add(start, b.mul(b.floordiv(rounds, 2), twice))
+            values = self.rounds(start, middle, twice, values, 2, at_end)
+            start = middle
+        values = self.rounds(start, loop.upper, step, values, 1, at_end)
+        last = self.late_names(values)
         if loop.iv in self.wanted:
             turns = b.floordiv(b.sub(b.sub(loop.upper, loop.lower), 1), loop.step)
             last[loop.iv] = b.add(loop.lower, b.mul(turns, loop.step))
         self.copy(self.split.of(1), last)
-        results = dict(zip(early, new.results, strict=False))
+        results = dict(zip(early, values, strict=False))
         return [results[n] if n in results else last[y] for n, y in enumerate(self.ends)]
+
+    def rounds(
+        self, start: Value, stop: Value, stride: Value, init: Sequence[Value], count: int, at_end: _Ends
+    ) -> list[Value]:
+        """The loop in its steady state, `count` iterations a turn; what the last one hands on."""
+        b, loop, body = self.b, self.loop, Block()
+        iv = body.add_arg(loop.iv.type, loop.iv.name)
+        values: Sequence[Value] = [body.add_arg(v.type, v.name) for v in init]
+        with b.inside(body):
+            for n in range(count):
+                values = self.steady(b.add(iv, b.mul(loop.step, n)), values, at_end)
+            b.emit(control.Yield(tuple(values)))
+        new = control.For(start, stop, stride, tuple(init), kind=loop.kind, stages=loop.stages, body=body)
+        return list(b.emit(new).results)
+
+    def steady(self, iv: Value, values: Sequence[Value], at_end: _Ends) -> list[Value]:
+        """One iteration of the steady state, with what the one before has handed on; what it hands on."""
+        b, loop = self.b, self.loop
+        names: dict[Value, Value] = {loop.iv: iv}
+        names.update({loop.carried[n]: a for n, a in zip(self.early, values, strict=False)})
+        before = self.late_names(values)
+        if loop.iv in self.wanted:
+            before[loop.iv] = b.sub(iv, loop.step)
+        for n, (op, stage) in enumerate(self.split.ops):
+            if self.turns is not None and n == self.turns[0]:
+                b.emit(roles.TakeTurn())
+            self.copy([op], before if stage else names)
+            if self.turns is not None and n == self.turns[1]:
+                b.emit(roles.PassTurn())
+            if stage:  # what it makes for the next iteration is known there from here on
+                ends = [(c, y) for c, y in zip(loop.carried, self.ends, strict=True) if y in op.results]
+                names.update({c: before[y] for c, y in ends if c.index - 1 not in self.early})
+        return at_end(names, {n: before[self.ends[n]] for n in self.late_args})
 
     def late_names(self, values: Sequence[Value]) -> dict[Value, Value]:
         """What the late operations use, in values that an iteration has handed on."""

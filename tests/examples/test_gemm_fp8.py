@@ -47,6 +47,13 @@ def test_dtypes(each_target, a, b):
     assert gemm_fp8.run_blocks(72, 80, 160, a, b, **SMALL) <= gemm_fp8.BOUND
 
 
+@pytest.mark.parametrize("k", [0, 16, 128, 256, 400, 512, 640])
+def test_overlap(each_target, k):
+    """No step of K, one, two, an odd and an even number of them."""
+    assert gemm_fp8.run(72, 80, k, promote=True, overlap=True, **SMALL) <= gemm_fp8.BOUND
+    assert gemm_fp8.run_blocks(136, 80, k, overlap=True, **SMALL) <= gemm_fp8.BOUND
+
+
 def compiled(name, tile, m=4096, n=4096, k=4096, **constants):
     """One of the kernels for sm_90a and sizes that its tiles divide."""
     scales = {
@@ -100,12 +107,32 @@ def of_blocks(m, n, k, seed=0):
     return (a, b, scale_a, scale_b, poisoned((m, n), BF16)), left @ right.T
 
 
+@pytest.mark.parametrize("name", ["tensor", "block"])
+def test_overlapped(name):
+    """Sums are added under the next product: in a turn of two iterations two products, the wait for both at its end."""
+    kernel = compiled(name, (128, 128, 6, 256), overlap=True, **({} if name == "block" else {"promote": True}))
+    ptx = kernel.asm["ptx"]
+    assert kernel.notes == ()
+    steps = re.findall(r"(commit)_group|(wait)_group\S+ (\d)|(add)\.f32|(\$L_for)\d+:", ptx)
+    words = ["".join(step) for step in steps]
+    words = [each for each, before in zip(words, ["", *words], strict=False) if each != before]
+    assert "$L_for commit add commit wait1 add wait0 $L_for" in " ".join(words).replace(
+        "wait0 $L_for_end", "wait0 $L_for"
+    )
+    if find_ptxas(ptx) is not None:
+        assert kernel.spills == 0
+        assert kernel.assembled.warnings == ()
+
+
 @simulator_only
-@pytest.mark.parametrize(("schedule", "seed"), [("lazy", 0), ("eager", 0), ("random", 1)])
-def test_schedules(schedule, seed):
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize(("schedule", "seed"), [("lazy", 0), ("random", 1)])
+def test_schedules(schedule, seed, overlap):
     """Two warpgroups, blocks of several tiles, more steps than stages."""
-    arguments, exact = of_blocks(256, 264, 400)
-    kernel = gemm_fp8.gemm_fp8_blocks.compile(*arguments, target="sm_90a", num_stages=2, blocks=4)
+    arguments, exact = of_blocks(256, 136, 528)
+    kernel = gemm_fp8.gemm_fp8_blocks.compile(
+        *arguments, target="sm_90a", num_stages=2, block_N=64, blocks=4, overlap=overlap
+    )
     kernel.simulate(*arguments, schedule=schedule, seed=seed)
     assert error(arguments[-1], exact) <= gemm_fp8.BOUND
 

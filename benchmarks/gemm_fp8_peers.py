@@ -22,7 +22,13 @@ FORMS = ("fast", "exact", "rows", "blocks", "gelu")
 SCALED = 128  # elements along K, and rows of B, that share a scale
 # Of bf16 results; the tensor cores' own sums of fp8 products have about 14 bits, which are cut off at each addition.
 BOUNDS = {"fast": 4e-2, "exact": 5e-3, "rows": 4e-2, "blocks": 5e-3, "gelu": 5e-3}
-FAST = (Tiles(128, 128, 128, 6, 256, 8), Tiles(128, 256, 128, 4, 256, 16), Tiles(256, 128, 128, 4, 256, 8))
+FAST = (
+    Tiles(128, 192, 128, 4, 256, 8, 2),
+    Tiles(128, 128, 128, 6, 256, 8, 2),
+    Tiles(128, 128, 128, 6, 256, 8),
+    Tiles(128, 256, 128, 4, 256, 16),
+    Tiles(256, 128, 128, 4, 256, 8),
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ EXACT = (
 )
 OURS = {
     "fast": FAST,
-    "rows": FAST,
+    "rows": FAST[1:],
     "exact": EXACT,
     "blocks": (
         Tiles(128, 128, 128, 6, 256, 8),
@@ -49,7 +55,13 @@ OURS = {
         Tiles(192, 128, 128, 4, 384, 8),
         Tiles(128, 128, 128, 4, 256, 16),
     ),
-    "gelu": (Tiles(128, 128, 64, 6, 256, 8), Tiles(128, 192, 64, 4, 256, 8), Tiles(128, 256, 64, 3, 256, 16)),
+    "gelu": (
+        Tiles(128, 128, 64, 5, 256, 8, 2),
+        Tiles(128, 128, 64, 5, 256, 12, 2),
+        Tiles(128, 128, 64, 6, 256, 8),
+        Tiles(128, 192, 64, 4, 256, 8),
+        Tiles(128, 256, 64, 3, 256, 16),
+    ),
 }
 
 
@@ -168,7 +180,9 @@ def kernel_of(form: str, tiles: Tiles, blocks: int) -> tuple[Any, dict[str, Any]
     """The example's kernel, and its compile-time parameters."""
     if form == "gelu":
         epilogues = example("gemm_epilogues")
-        shape = epilogues.Tiles(tiles.m, tiles.n, tiles.k, tiles.stages, tiles.threads, blocks, tiles.panel)
+        shape = epilogues.Tiles(
+            tiles.m, tiles.n, tiles.k, tiles.stages, tiles.threads, blocks, tiles.panel, tiles.teams
+        )
         return epilogues.linear, {"activation": epilogues.gelu_tanh, "tiles": shape}
     fp8 = example("gemm_fp8")
     constants: dict[str, Any] = {
@@ -177,6 +191,7 @@ def kernel_of(form: str, tiles: Tiles, blocks: int) -> tuple[Any, dict[str, Any]
         "num_stages": tiles.stages,
         "threads": tiles.threads,
         "panel": tiles.panel,
+        "teams": tiles.teams,
         "blocks": blocks,
         "overlap": isinstance(tiles, Overlap),
     }

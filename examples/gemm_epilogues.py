@@ -25,7 +25,7 @@ import minitile.language as T
 
 class Tiles(NamedTuple):
     """A block's tile, the versions of its operands, threads, blocks (best one for each multiprocessor), tile rows of a
-    panel."""
+    panel; with two teams one half of the threads is at its epilogue while the other one multiplies."""
 
     m: int = 128
     n: int = 128
@@ -34,6 +34,7 @@ class Tiles(NamedTuple):
     threads: int = 128
     blocks: int = 132
     panel: int = 8
+    teams: int = 1
 
 
 TILES = Tiles()
@@ -72,7 +73,7 @@ def tiles_of(A, factors, tiles, block, epilogue):
     shared = [T.alloc_shared((tiles.n, tiles.k), B.dtype) for B in factors]
     products = [T.alloc_fragment((tiles.m, tiles.n), T.float32) for B in factors]
     extents = [T.ceildiv(M, tiles.m), T.ceildiv(N, tiles.n)]
-    for by, bx in T.Persistent(extents, tiles.blocks, block, group_size=tiles.panel):
+    for by, bx in T.Persistent(extents, tiles.blocks, block, group_size=tiles.panel, teams=tiles.teams):
         for product in products:
             T.clear(product)
         for k in T.Pipelined(T.ceildiv(K, tiles.k), num_stages=tiles.stages):

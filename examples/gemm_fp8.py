@@ -8,7 +8,8 @@ beyond, `promote=True` has them start anew every block_K of K, and adds the part
   The scales of A are K-major as (K / 128, M), so that a tile's are neighbours and TMA brings them with the tile.
 
 With `overlap=True` a partial sum is added while the tensor cores make the next one, an iteration behind: a schedule of
-T.Pipelined. It takes registers for two partial sums.
+T.Pipelined. It takes registers for two partial sums. With `teams=2` one half of the threads stores while the other one
+multiplies.
 
 On sm_90a multiplication is wgmma, for which K is contiguous in both operands. A partial sum stays in wgmma's registers:
 the gemm that starts it anew clears nothing (scale-d is 0), and what is added to the sum is read from there.
@@ -49,6 +50,7 @@ def gemm_fp8(
     num_stages=4,
     threads=256,
     panel=8,
+    teams=1,
 ):
     """SA and SB are 1, with `per_row` M and N."""
     M, K = A.shape
@@ -58,7 +60,8 @@ def gemm_fp8(
         B_shared = T.alloc_shared((block_N, block_K), B.dtype)
         C_local = T.alloc_fragment((block_M, block_N), T.float32)
         part = T.alloc_fragment((block_M, block_N), T.float32)
-        for by, bx in T.Persistent([T.ceildiv(M, block_M), T.ceildiv(N, block_N)], blocks, block, group_size=panel):
+        tiles = [T.ceildiv(M, block_M), T.ceildiv(N, block_N)]
+        for by, bx in T.Persistent(tiles, blocks, block, group_size=panel, teams=teams):
             T.clear(C_local)
             for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages, **schedule(2, promote and overlap)):
                 T.copy(A[by * block_M, k * block_K], A_shared)
@@ -93,6 +96,7 @@ def gemm_fp8_blocks(
     num_stages=4,
     threads=256,
     panel=8,
+    teams=1,
 ):
     """KB and NB are K and N by 128, rounded up; block_N divides 128."""
     M, K = A.shape
@@ -103,7 +107,8 @@ def gemm_fp8_blocks(
         scales = T.alloc_shared((block_M,), T.float32)
         C_local = T.alloc_fragment((block_M, block_N), T.float32)
         part = T.alloc_fragment((block_M, block_N), T.float32)
-        for by, bx in T.Persistent([T.ceildiv(M, block_M), T.ceildiv(N, block_N)], blocks, block, group_size=panel):
+        tiles = [T.ceildiv(M, block_M), T.ceildiv(N, block_N)]
+        for by, bx in T.Persistent(tiles, blocks, block, group_size=panel, teams=teams):
             T.clear(C_local)
             for k in T.Pipelined(T.ceildiv(K, SCALED), num_stages=num_stages, **schedule(3, overlap)):
                 T.copy(A[by * block_M, k * SCALED], A_shared)

@@ -102,6 +102,14 @@ def test_large_tiles(case):
         assert done.spills == 0
 
 
+@each_target
+def test_teams():
+    """One half of the threads is at its epilogue while the other one multiplies."""
+    tiles = gemm_epilogues.Tiles(64, 64, 32, 3, 256, 2, teams=2)
+    assert gemm_epilogues.run_linear(200, 136, 72, tiles=tiles) <= gemm_epilogues.BOUND
+    assert gemm_epilogues.run_residual(200, 136, 72, tiles=tiles) <= gemm_epilogues.BOUND
+
+
 @pytest.mark.skipif(USE_GPU, reason="the GPU has its own schedule")
 @pytest.mark.parametrize("schedule", ["lazy", "random"])
 @pytest.mark.parametrize("name", ["linear", "residual", "quantized", "gated"])

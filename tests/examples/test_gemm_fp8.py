@@ -107,6 +107,14 @@ def of_blocks(m, n, k, seed=0):
     return (a, b, scale_a, scale_b, poisoned((m, n), BF16)), left @ right.T
 
 
+def test_teams(each_target):
+    """Either half of the threads has every second tile: alone, and with sums that are added an iteration behind."""
+    tiles = {"block_M": 64, "block_N": 64, "num_stages": 3, "threads": 256, "blocks": 2, "teams": 2}
+    assert gemm_fp8.run(200, 136, 272, per_row=True, **tiles) <= gemm_fp8.BOUND
+    assert gemm_fp8.run_blocks(200, 136, 400, **tiles) <= gemm_fp8.BOUND
+    assert gemm_fp8.run_blocks(200, 136, 400, overlap=True, **tiles) <= gemm_fp8.BOUND
+
+
 @pytest.mark.parametrize("name", ["tensor", "block"])
 def test_overlapped(name):
     """Sums are added under the next product: in a turn of two iterations two products, the wait for both at its end."""

@@ -6,6 +6,10 @@ The kernel is a vector add of three f32 tensors and a length, too small to keep 
 is measured. A sample is the time of 500 launches divided by 500 (fewer than the driver queues before it blocks), with
 the queue emptied before; samples of all variants alternate. Shown: the median and the least, in microseconds.
 
+"driver alone" is cuLaunchKernelEx through ctypes and nothing else: what no launch from Python can do without; beside it
+the same with the parameters in one buffer, on a stream of its own, and without letting go of the interpreter's lock.
+"graph" is the replay of a CUDA graph of 20 launches, for one of them.
+
 "prepared" is a launch with everything fixed, "plain call" all that a call does once it is known which kernel it is of,
 "kernel's call" what users write, `add(a, b, c)`, and "binding only" the checking of the arguments.
 """
@@ -13,6 +17,7 @@ the queue emptied before; samples of all variants alternate. Shown: the median a
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import platform
 import statistics
@@ -83,12 +88,13 @@ def main() -> None:
     import torch
 
     a, b, c = (torch.randn(1024, device="cuda") for _ in range(3))
-    variants = ours(a, b, c) | triton(a, b, c)
+    variants = ours(a, b, c) | products() | driver_alone(a, b, c) | triton(a, b, c)
     for name, launch in variants.items():
         c.zero_()
+        torch.cuda.synchronize()
         launch()
         torch.cuda.synchronize()
-        if not name.endswith("binding only") and not torch.equal(c, a + b):
+        if not name.endswith(("binding only", "matmul")) and not torch.equal(c, a + b):
             raise SystemExit(f"{name}: wrong result")
     times = measure(variants, args.samples, torch.cuda.synchronize)
 
@@ -120,7 +126,8 @@ def measure(
         for name, launch in variants.items():
             synchronize()
             start = time.perf_counter()
-            for _ in range(LAUNCHES):
+            count = LAUNCHES // IN_GRAPH if name.startswith("graph") else LAUNCHES
+            for _ in range(count):
                 launch()
             times[name].append((time.perf_counter() - start) / LAUNCHES * 1e6)
     return times
@@ -134,6 +141,70 @@ def ours(a: Any, b: Any, c: Any) -> dict[str, Callable[[], Any]]:
         "minitile, plain call": lambda: call(a, b, c),
         "minitile, kernel's call": lambda: add(a, b, c),
         "minitile, binding only": lambda: compiled.launcher.bind(a, b, c),
+    }
+
+
+def products() -> dict[str, Callable[[], Any]]:
+    """Calls of matmul on matrices too small to keep the GPU busy, with and without a result to write to."""
+    import torch
+
+    a, b, c = (torch.randn(128, 128, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    return {
+        "minitile, ops.matmul": lambda: minitile.ops.matmul(a, b, out=c),
+        "minitile, ops.matmul, new result: matmul": lambda: minitile.ops.matmul(a, b),
+        "torch: matmul": lambda: torch.matmul(a, b, out=c),
+    }
+
+
+IN_GRAPH = 20  # launches
+
+
+def driver_alone(a: Any, b: Any, c: Any) -> dict[str, Callable[[], Any]]:
+    """The driver's call with everything prepared by hand, in a few forms, and the replay of a graph."""
+    import torch
+
+    from minitile.runtime import cuda
+
+    launcher = Executable(INFO, PTX).launcher
+    values, place = launcher.bind(a, b, c)
+    with cuda.on_device(place):
+        function = launcher._load(place).function
+    library = launcher._library
+    holding = ctypes.PyDLL("libcuda.so.1")
+    own = torch.cuda.Stream()
+    keep: list[Any] = []
+
+    def frame(stream: int) -> Any:
+        made = launcher._new_frame()
+        launcher._pack.pack_into(made.buffer, 0, *launcher._fields(values, stream))
+        keep.append(made)
+        return made
+
+    def of(call: Any, stream: int = 0) -> Callable[[], Any]:
+        made = frame(stream)
+        config, params = made.config, made.params
+        return lambda: call(config, function, params, None)
+
+    def buffered() -> Callable[[], Any]:
+        """`extra`: CU_LAUNCH_PARAM_BUFFER_POINTER is 1, CU_LAUNCH_PARAM_BUFFER_SIZE 2, the end 0."""
+        made = frame(0)
+        size = ctypes.c_size_t(launcher._pack.size - cuda._CONFIG_BYTES)
+        start = ctypes.addressof(made.buffer) + cuda._CONFIG_BYTES
+        extra = (ctypes.c_void_p * 5)(1, start, 2, ctypes.addressof(size), 0)
+        keep.extend((size, extra))
+        config, pointed, call = made.config, ctypes.byref(extra), library.cuLaunchKernelEx
+        return lambda: call(config, function, None, pointed)
+
+    graph, prepared = torch.cuda.CUDAGraph(), launcher.prepare(a, b, c)
+    with torch.cuda.graph(graph):
+        for _ in range(IN_GRAPH):
+            prepared()
+    return {
+        "driver alone": of(library.cuLaunchKernelEx),
+        "driver alone, one buffer": buffered(),
+        "driver alone, own stream": of(library.cuLaunchKernelEx, own.cuda_stream),
+        "driver alone, lock held": of(holding.cuLaunchKernelEx),
+        f"graph of {IN_GRAPH}": graph.replay,
     }
 
 

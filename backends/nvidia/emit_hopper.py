@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
-from minitile.backends.nvidia.emit_memory import addresses
+from minitile.backends.nvidia.emit_memory import addresses, cache_hint
 from minitile.backends.nvidia.emit_warp import braces_of
 from minitile.backends.nvidia.emitter import Emitter, fills_words
 from minitile.backends.nvidia.ptx import register_type
@@ -101,9 +101,11 @@ def tma_load(w: Emitter, op: hopper.TmaLoad) -> None:
         mask = w.temp("b16")
         w.emit(f"cvt.u16.u32 {mask}, {w.register(w.element(op.multicast), 'b32')};")
         ctas, more = ".multicast::cluster", f", {mask}"
+    hint, policy = cache_hint(w, op.evict)
+    opcode = f"cp.async.bulk.tensor.{len(op.coordinates)}d"
     w.emit(
-        f"{guard}cp.async.bulk.tensor.{len(op.coordinates)}d.shared::cluster.global.mbarrier::complete_tx::bytes{ctas} "
-        f"{_place(w, op.address)}, {_box(w, op)}, {_place(w, op.barrier)}{more};"
+        f"{guard}{opcode}.shared::cluster.global.mbarrier::complete_tx::bytes{ctas}{hint} "
+        f"{_place(w, op.address)}, {_box(w, op)}, {_place(w, op.barrier)}{more}{policy};"
     )
 
 
@@ -111,7 +113,8 @@ def tma_store(w: Emitter, op: hopper.TmaStore) -> None:
     guard = _guard(w, op.predicate)
     if guard is not None:
         opcode = f"cp.async.bulk.tensor.{len(op.coordinates)}d"
-        w.emit(f"{guard}{opcode}.global.shared::cta.bulk_group {_box(w, op)}, {_place(w, op.address)};")
+        hint, policy = cache_hint(w, op.evict)
+        w.emit(f"{guard}{opcode}.global.shared::cta.bulk_group{hint} {_box(w, op)}, {_place(w, op.address)}{policy};")
 
 
 def tma_reduce(w: Emitter, op: hopper.TmaReduce) -> None:

@@ -44,12 +44,23 @@ def _instruction_type(dtype: DType, bits: int) -> str:
     return f"b{bits}"
 
 
+def cache_hint(w: Emitter, evict: str) -> tuple[str, str]:
+    """What an instruction's name and its operands end in, for L2 to treat the lines so (PTX ISA 8.3, 9.7.8.17
+    createpolicy)."""
+    if not evict:
+        return "", ""
+    policy = w.at_top(("policy", evict), "b64", evict, f"createpolicy.fractional.L2::{evict}.b64 {{}}, 1.0;")
+    return ".L2::cache_hint", f", {policy}"
+
+
 def load(w: Emitter, op: thread.LoadMem) -> None:
     dtype, result = op.dtype, op.result
     accesses = op.count // op.width
     places = addresses(w, op.address, op.address_of, op.offsets)
     guards = w.guards(op.predicate, op.predicate_of, accesses)
-    opcode = f"ld.{op.space}"
+    hint, policy = cache_hint(w, "" if dtype.kind == "bool" else op.evict)
+    opcode = f"ld.{op.space}{hint}"
+    places = [place + policy for place in places]
     bits = op.width * dtype.bits
     if dtype.bits >= 32:
         targets = w.element_targets(result)
@@ -122,24 +133,25 @@ def store(w: Emitter, op: thread.StoreMem) -> None:
     accesses = len(op.offsets)
     places = addresses(w, op.address, op.address_of, op.offsets)
     guards = w.guards(op.predicate, op.predicate_of, accesses)
-    opcode = f"st.{op.space}"
+    hint, policy = cache_hint(w, "" if dtype.kind == "bool" else op.evict)
+    opcode = f"st.{op.space}{hint}"
     count, bits = accesses * op.width, op.width * dtype.bits
     if dtype.kind == "bool":
         _store_bools(w, op, opcode, places, guards)
     elif dtype.bits >= 32:
         sources = w.in_registers(op.value)
-        _store_vectors(w, opcode, _instruction_type(dtype, dtype.bits), _repeat(sources, count), places, guards)
+        _store_vectors(w, opcode, _instruction_type(dtype, dtype.bits), _repeat(sources, count), places, guards, policy)
     elif bits >= 32 and isinstance(op.value.type, ScalarType):
         word = w.splat(op.value) if dtype.bits == 16 else _splat_byte(w, op.value)
-        _store_vectors(w, opcode, "b32", [word] * (count * dtype.bits // 32), places, guards)
+        _store_vectors(w, opcode, "b32", [word] * (count * dtype.bits // 32), places, guards, policy)
     elif bits >= 32:
-        _store_vectors(w, opcode, "b32", w.words(op.value), places, guards)
+        _store_vectors(w, opcode, "b32", w.words(op.value), places, guards, policy)
     elif op.width == 1:
         kind = "b16" if dtype.bits == 16 else "u8"
-        _store_vectors(w, opcode, kind, _repeat(w.in_registers(op.value), count), places, guards)
+        _store_vectors(w, opcode, kind, _repeat(w.in_registers(op.value), count), places, guards, policy)
     else:
         pairs = _join_pairs(w, _repeat(w.in_registers(op.value), count))
-        _store_vectors(w, opcode, "b16", pairs, places, guards)
+        _store_vectors(w, opcode, "b16", pairs, places, guards, policy)
 
 
 def _repeat(operands: list[str], count: int) -> list[str]:
@@ -147,13 +159,19 @@ def _repeat(operands: list[str], count: int) -> list[str]:
 
 
 def _store_vectors(
-    w: Emitter, opcode: str, kind: str, sources: list[str], places: list[str], guards: list[str | None]
+    w: Emitter,
+    opcode: str,
+    kind: str,
+    sources: list[str],
+    places: list[str],
+    guards: list[str | None],
+    policy: str = "",
 ) -> None:
     n = len(sources) // len(places)
     suffix = f".v{n}" if n > 1 else ""
     for i, (place, guard) in enumerate(zip(places, guards, strict=True)):
         if guard is not None:
-            w.emit(f"{guard}{opcode}{suffix}.{kind} {place}, {braces(sources[i * n : i * n + n])};")
+            w.emit(f"{guard}{opcode}{suffix}.{kind} {place}, {braces(sources[i * n : i * n + n])}{policy};")
 
 
 def _splat_byte(w: Emitter, value: Value) -> str:
@@ -190,14 +208,15 @@ def _store_bools(w: Emitter, op: thread.StoreMem, opcode: str, places: list[str]
 def cp_async(w: Emitter, op: thread.CpAsync) -> None:
     """16 bytes go past L1 (.cg), 4 and 8 through it (.ca). The source size operand is 0 where the predicate is false:
     all of the destination becomes zeros and nothing is read. Where `enable` is false the instruction is skipped."""
-    form = f"cp.async.{'cg' if op.bytes == 16 else 'ca'}.shared.global"
+    hint, policy = cache_hint(w, op.evict)
+    form = f"cp.async.{'cg' if op.bytes == 16 else 'ca'}.shared.global{hint}"
     to = addresses(w, op.dst, op.dst_of, op.dst_offsets)
     source = addresses(w, op.src, op.src_of, op.src_offsets)
     sizes = _source_sizes(w, op)
     enabled = w.guards(op.enable, op.enable_of, len(to))
     for d, s, size, guard in zip(to, source, sizes, enabled, strict=True):
         if guard is not None:
-            w.emit(f"{guard}{form} {d}, {s}, {op.bytes}{size};")
+            w.emit(f"{guard}{form} {d}, {s}, {op.bytes}{size}{policy};")
 
 
 def _source_sizes(w: Emitter, op: thread.CpAsync) -> list[str]:

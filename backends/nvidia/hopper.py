@@ -291,6 +291,7 @@ def tma_copy(low: Lowering, op: roles.TmaCopy) -> None:
                 tensor=low.get(op.src),
                 predicate=low.once["elected"],
                 multicast=mask,
+                evict=op.evict,
             )
         )
 

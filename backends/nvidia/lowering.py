@@ -242,6 +242,7 @@ def cp_async(low: Lowering, op: tile.Copy) -> Value | None:
             src_offsets=src.offsets,
             predicate_of=zeros_found.index,
             enable_of=skip_found.index,
+            evict=op.evict,
         )
     ).result
 

@@ -166,13 +166,14 @@ def note(low: Lowering, op: Op, tensor: Value, reason: object) -> None:
 @dataclass(frozen=True, slots=True)
 class _Target:
     """Where boxes go: the tensor, the tile's start in each of its dimensions, which tile dimension runs along each, the
-    tile's shape; and how they are combined with what is there (None: not at all)."""
+    tile's shape; how they are combined with what is there (None: not at all); and the hint to L2."""
 
     tensor: Value
     starts: Sequence[Affine]
     dims: tile.Dims
     shape: tuple[int, ...]
     kind: str | None
+    evict: str = ""
 
     def box(self, shape: Sequence[int]) -> tuple[int, ...]:
         return tuple(1 if t is None else shape[t] for t in self.dims)
@@ -210,8 +211,9 @@ def emit_box(
         "predicate": leader,
         "map": map_,
     }
-    store = hopper.TmaStore(**fields) if target.kind is None else hopper.TmaReduce(**fields, kind=target.kind)
-    return b.emit(store).result
+    if target.kind is None:
+        return b.emit(hopper.TmaStore(**fields, evict=target.evict)).result
+    return b.emit(hopper.TmaReduce(**fields, kind=target.kind)).result
 
 
 # Shared to tensor -----------------------------------------------------------------------------------------------------
@@ -229,7 +231,7 @@ def copy(low: Lowering, op: tile.Copy) -> bool:
     except Refused as reason:
         note(low, op, op.dst, reason)
         return False
-    store_matrix(low, _Target(op.dst, starts, op.dst_dims, op.shape, None), op.src, op.src_slot)
+    store_matrix(low, _Target(op.dst, starts, op.dst_dims, op.shape, None, op.evict), op.src, op.src_slot)
     return True
 
 
@@ -310,14 +312,14 @@ class _Parts:
 
 
 def store(low: Lowering, op: tile.Store) -> bool:
-    return store_matrices(low, op) or stage(low, op, None)
+    return store_matrices(low, op) or stage(low, op, None, op.evict)
 
 
 def atomic(low: Lowering, op: tile.AtomicRmw) -> bool:
     return op.result not in low.used and (combine(low, op) or stage(low, op, op.kind))
 
 
-def stage(low: Lowering, op: tile.Store | tile.AtomicRmw, kind: str | None) -> bool:
+def stage(low: Lowering, op: tile.Store | tile.AtomicRmw, kind: str | None, evict: str = "") -> bool:
     """A fragment of the consumers to a tensor, through shared memory. False where that cannot be, or is of no use."""
     if low.meeting[1] is None or not isinstance(op.mem.type, TensorType) or not isinstance(op.value.type, TileType):
         return False
@@ -337,7 +339,8 @@ def stage(low: Lowering, op: tile.Store | tile.AtomicRmw, kind: str | None) -> b
         note(low, op, op.mem, reason)
         return False
     buffer = staging(low, parts.shared, op, versions)
-    emit_parts(low, parts, _Target(op.mem, starts, dims, layout.shape, kind), buffer, versions, low.get(op.value))
+    target = _Target(op.mem, starts, dims, layout.shape, kind, evict)
+    emit_parts(low, parts, target, buffer, versions, low.get(op.value))
     return True
 
 

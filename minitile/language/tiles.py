@@ -109,8 +109,13 @@ def copy(
     eviction_policy: str | None = None,
 ) -> None:
     """Copies a tile between global, shared and register memory, with a cast if the dtypes differ. Reading outside a
-    tensor gives 0, writing outside does nothing. The last three arguments are hints, which are not needed."""
+    tensor gives 0, writing outside does nothing. `eviction_policy` is a hint to L2: the tensor's lines are to go first
+    ("evict_first": read once) or last ("evict_last": read again soon); "evict_normal" and None say nothing. The other
+    two arguments are hints that are not needed. Raises LanguageError for another policy."""
     trace = tile_scope("T.copy")
+    evict = "" if eviction_policy in (None, "evict_normal") else str(eviction_policy)
+    if evict not in tile.EVICTIONS:
+        raise trace.error(f"eviction_policy={eviction_policy!r}", "evict_normal, evict_first or evict_last")
     a, b = as_region(src, "T.copy's source"), as_region(dst, "T.copy's destination")
     shape = match_extents(a, b, "T.copy")
     check_store_cast(a.memory.dtype, b.memory.dtype, f"T.copy from {a.memory.describe()} to {b.memory.describe()}")
@@ -125,6 +130,7 @@ def copy(
             shape=shape,
             src_dims=a.dims(len(shape)),
             dst_dims=b.dims(len(shape)),
+            evict=evict if "global" in (a.memory.space, b.memory.space) else "",
         )
     )
 

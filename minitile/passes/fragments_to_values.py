@@ -35,7 +35,7 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError, LanguageError, Location
 from minitile.ir.ops import arith, by_hand, control, tile
 from minitile.ir.rewrite import ERASE, Rewriter, erase_unused
-from minitile.ir.types import ScalarType, TileType, Type, bool_
+from minitile.ir.types import ScalarType, TensorType, TileType, Type, bool_
 from minitile.passes.variables import Variable, Variables, is_fragment
 
 if TYPE_CHECKING:
@@ -230,9 +230,9 @@ class _ToValues(Rewriter):
         return (self.b.constant(0),) * len(mem.shape)
 
     def store(
-        self, mem: Value, indices: Indices, value: Value, dims: tile.Dims, slot: Value | None = None
+        self, mem: Value, indices: Indices, value: Value, dims: tile.Dims, slot: Value | None = None, evict: str = ""
     ) -> tuple[Value, ...]:
-        self.b.emit(tile.Store(mem, indices, value, mask=None, slot=slot, dims=dims))
+        self.b.emit(tile.Store(mem, indices, value, mask=None, slot=slot, dims=dims, evict=evict))
         return ERASE
 
     # Operations -----------------------------------------------------------------------------------------------------
@@ -286,14 +286,15 @@ class _ToValues(Rewriter):
             value = self.b.cast(value, op.dst.dtype)
             if is_fragment(op.dst):
                 return self.write_region(op, op.dst, op.dst_indices, op.dst_dims, value)
-            return self.store(op.dst, op.dst_indices, value, op.dst_dims, op.dst_slot)
+            return self.store(op.dst, op.dst_indices, value, op.dst_dims, op.dst_slot, op.evict)
         if is_fragment(op.dst):
             return self.copy_in(op)
         if op.src.dtype is op.dst.dtype:
             return None
-        load = tile.Load(op.src, op.src_indices, mask=None, slot=op.src_slot, shape=op.shape, dims=op.src_dims)
+        from_tensor, to_tensor = (op.evict if isinstance(m.type, TensorType) else "" for m in (op.src, op.dst))
+        load = tile.Load(op.src, op.src_indices, op.shape, op.src_dims, slot=op.src_slot, evict=from_tensor)
         value = self.b.cast(self.b.emit(load).result, op.dst.dtype)
-        return self.store(op.dst, op.dst_indices, value, op.dst_dims, op.dst_slot)
+        return self.store(op.dst, op.dst_indices, value, op.dst_dims, op.dst_slot, to_tensor)
 
     def copy_in(self, op: tile.Copy) -> New:
         """From memory into a fragment. Into a part of it: memory is read as if the region were the whole fragment, with
@@ -311,7 +312,7 @@ class _ToValues(Rewriter):
                         at[i] = self.b.sub(at[i], self.b.cast(start, at[i].dtype))
         grown = tuple(shape)
         mask = self.all_of([self.within(grown, d, start, size) for d, start, size in parts])
-        load = tile.Load(op.src, tuple(at), mask=mask, slot=op.src_slot, shape=grown, dims=op.src_dims)
+        load = tile.Load(op.src, tuple(at), grown, op.src_dims, mask=mask, slot=op.src_slot, evict=op.evict)
         value = self.b.cast(self.b.emit(load).result, op.dst.dtype)
         return self.write_region(op, op.dst, tuple(to), op.dst_dims, value, mask)
 

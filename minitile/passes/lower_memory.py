@@ -445,10 +445,10 @@ def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writ
 def _load(low: Lowering, op: tile.Load) -> Value:
     p = plan(low, op, op.result, writes=False)
     count = layout_of(op.result).num_regs if isinstance(op.result.type, TileType) else 1
-    return emit_load(low, p, op.mem, op.slot, count)
+    return emit_load(low, p, op.mem, op.slot, count, op.evict)
 
 
-def emit_load(low: Lowering, p: Plan, mem: Value, slot: Value | None, count: int) -> Value:
+def emit_load(low: Lowering, p: Plan, mem: Value, slot: Value | None, count: int, evict: str = "") -> Value:
     """The registers of the tile, in its own order."""
     loaded = low.b.emit(
         thread.LoadMem(
@@ -463,6 +463,7 @@ def emit_load(low: Lowering, p: Plan, mem: Value, slot: Value | None, count: int
             address_of=p.addresses.index,
             offsets=p.addresses.offsets,
             predicate_of=p.guards.index,
+            evict=evict,
         )
     ).result
     back = [0] * count
@@ -475,7 +476,7 @@ def _store(low: Lowering, op: tile.Store) -> None:
     subject = op.value if isinstance(op.value.type, TileType) else None
     p = plan(low, op, subject, writes=True)
     value = low.get(op.value)
-    emit_store(low, p, op.mem, op.slot, _spread(low, value, p))
+    emit_store(low, p, op.mem, op.slot, _spread(low, value, p), op.evict)
 
 
 def _spread(low: Lowering, value: Value, p: Plan) -> Value:
@@ -484,7 +485,7 @@ def _spread(low: Lowering, value: Value, p: Plan) -> Value:
     return low.pick(value, p.order)
 
 
-def emit_store(low: Lowering, p: Plan, mem: Value, slot: Value | None, value: Value) -> None:
+def emit_store(low: Lowering, p: Plan, mem: Value, slot: Value | None, value: Value, evict: str = "") -> None:
     """`value` in the order of the accesses."""
     low.b.emit(
         thread.StoreMem(
@@ -498,6 +499,7 @@ def emit_store(low: Lowering, p: Plan, mem: Value, slot: Value | None, value: Va
             address_of=p.addresses.index,
             offsets=p.addresses.offsets,
             predicate_of=p.guards.index,
+            evict=evict,
         )
     )
 
@@ -539,11 +541,11 @@ def move_through_registers(low: Lowering, op: tile.Copy, layout: Layout) -> None
     value = Value(TileType(op.shape, op.src.dtype, layout))
     load = tile.Load(op.src, op.src_indices, op.shape, op.src_dims, slot=op.src_slot)
     p = plan(low, load, value, writes=False)
-    registers = emit_load(low, p, op.src, op.src_slot, layout.num_regs)
+    registers = emit_load(low, p, op.src, op.src_slot, layout.num_regs, op.evict if p.space == "global" else "")
     store = tile.Store(op.dst, op.dst_indices, value, op.dst_dims, slot=op.dst_slot)
     store.loc = op.loc
     q = plan(low, store, value, writes=True)
-    emit_store(low, q, op.dst, op.dst_slot, low.pick(registers, q.order))
+    emit_store(low, q, op.dst, op.dst_slot, low.pick(registers, q.order), op.evict if q.space == "global" else "")
 
 
 def _alloc(low: Lowering, op: tile.Alloc) -> Value:

@@ -88,7 +88,7 @@ class ThroughRegisters(Pipelined):
 
     def async_copy(self, op: tile.Copy, map: dict[Value, Value], slot: Value | None) -> Value:
         indices = tuple([map.get(i, i) for i in op.src_indices])
-        value = self.b.emit(tile.Load(op.src, indices, shape=op.shape, dims=op.src_dims)).result
+        value = self.b.emit(tile.Load(op.src, indices, shape=op.shape, dims=op.src_dims, evict=op.evict)).result
         value.name = op.dst.name
         return value
 

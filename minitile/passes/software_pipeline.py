@@ -192,6 +192,7 @@ class Pipelined:
             shape=op.shape,
             src_dims=op.src_dims,
             dst_dims=op.dst_dims,
+            evict=op.evict,
         )
         return self.b.emit(copy).result
 

@@ -289,7 +289,11 @@ class _Producer(_Role):
             self.b.loc = copy.loc
             tf32 = copy.dst.dtype is f32 and copy.dst in self.rings.multiplied
             common = self.common.get(copy, ())
-            self.b.emit(roles.TmaCopy(copy.src, at, copy.dst, channel, index, copy.src_dims, tf32=tf32, common=common))
+            self.b.emit(
+                roles.TmaCopy(
+                    copy.src, at, copy.dst, channel, index, copy.src_dims, tf32=tf32, common=common, evict=copy.evict
+                )
+            )
 
     def holder(self, op: Op, state: State) -> None:
         clocks = self.inside(op)

@@ -133,6 +133,7 @@ def _pieces(copy: thread.CpAsync, size: int) -> list[thread.CpAsync]:
             enable_of=copy.enable_of[part],
             span=copy.span,
             wave=copy.wave,
+            evict=copy.evict,
         )
         piece.loc = copy.loc
         pieces.append(piece)

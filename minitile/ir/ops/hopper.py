@@ -106,6 +106,7 @@ class TmaLoad(Op, name="tma_load", stage="thread"):
     map: str = attr()
     predicate: Value | None = maybe()
     multicast: Value | None = maybe()
+    evict: str = attr("")
 
     def accesses(self) -> tuple[Access, ...]:
         ctas = "own" if self.multicast is None else "cluster"
@@ -133,6 +134,7 @@ class TmaStore(Op, name="tma_store", stage="thread"):
     predicate: Value | None = maybe()
     map: str = attr()
     span: tuple[int, int] | None = attr(None)
+    evict: str = attr("")
 
     def infer(self) -> tuple[Type, ...]:
         return (BULK_TOKEN,)

@@ -113,6 +113,7 @@ class TmaCopy(Op, name="tma_copy", stage="tile"):
     src_dims: Dims = attr()
     tf32: bool = attr(False)
     common: tuple[int, ...] = attr(())
+    evict: str = attr("")
 
     def accesses(self) -> tuple[Access, ...]:
         ctas = "cluster" if self.common else "own"

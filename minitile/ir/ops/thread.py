@@ -164,6 +164,7 @@ class LoadMem(Op, name="load_mem", stage="thread"):
     offsets: tuple[int, ...] = attr()
     predicate_of: tuple[int, ...] = attr(())
     span: Span = attr(None)
+    evict: str = attr("")
 
     def infer(self) -> tuple[Type, ...]:
         return (regs(self.count, self.dtype),)
@@ -190,6 +191,7 @@ class StoreMem(Op, name="store_mem", stage="thread"):
     offsets: tuple[int, ...] = attr()
     predicate_of: tuple[int, ...] = attr(())
     span: Span = attr(None)
+    evict: str = attr("")
 
     def verify(self) -> None:
         require(self.value.dtype is self.mem.dtype, f"the value is {self.value.type}, the memory {self.mem.type}")
@@ -254,6 +256,7 @@ class CpAsync(Op, name="cp_async", stage="thread"):
     enable_of: tuple[int, ...] = attr(())
     span: Span = attr(None)
     wave: bool = attr(False)
+    evict: str = attr("")
 
     def infer(self) -> tuple[Type, ...]:
         return (TOKEN,)

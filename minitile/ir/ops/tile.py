@@ -233,6 +233,10 @@ class MemoryOp(Op):
         return [] if subject is None else [Same(subject, v) for v in (*self.operands, *self.results)]
 
 
+EVICTIONS = ("", "evict_first", "evict_last")
+"""What L2 gives up first or last; "": neither (PTX ISA 8.3, 9.2.2 "Cache Eviction Priority Hints")."""
+
+
 class Load(MemoryOp, name="load", stage="tile"):
     """A tile (a scalar when shape is ()) from memory; see the module's text for `indices` and `dims`."""
 
@@ -242,6 +246,7 @@ class Load(MemoryOp, name="load", stage="tile"):
     slot: Value | None = maybe()
     shape: tuple[int, ...] = attr()
     dims: Dims = attr()
+    evict: str = attr("")
 
     def infer(self) -> tuple[Type, ...]:
         return (tile_or_scalar(self.shape, self.mem.dtype),)
@@ -264,6 +269,7 @@ class Store(MemoryOp, name="store", stage="tile"):
     mask: Value | None = maybe()
     slot: Value | None = maybe()
     dims: Dims = attr()
+    evict: str = attr("")
 
     @property
     def moved(self) -> Value:
@@ -305,7 +311,8 @@ class AtomicRmw(MemoryOp, name="atomic", stage="tile"):
 
 
 class Copy(Op, name="copy", stage="tile", uniform=True):
-    """A region of `shape` from memory to memory. Traced IR may name fragments on either side."""
+    """A region of `shape` from memory to memory. Traced IR may name fragments on either side. `evict`: how L2 is to
+    treat the tensor's lines, one of EVICTIONS."""
 
     src: Value = operand()
     src_indices: tuple[Value, ...] = operands()
@@ -316,8 +323,10 @@ class Copy(Op, name="copy", stage="tile", uniform=True):
     shape: tuple[int, ...] = attr()
     src_dims: Dims = attr()
     dst_dims: Dims = attr()
+    evict: str = attr("")
 
     def verify(self) -> None:
+        require_one_of(self.evict, EVICTIONS, "eviction policy")
         require_region(self.src, self.src_indices, self.src_dims, self.shape, self.src_slot)
         require_region(self.dst, self.dst_indices, self.dst_dims, self.shape, self.dst_slot)
 

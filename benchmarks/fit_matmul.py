@@ -72,7 +72,19 @@ def plan_of(config: str, of: str = "") -> Plan:
     blocks = number(r"(\d+) blocks", 132 if of == "persistent" else 0)
     panel = number(r"panels of (\d+)", PANELS.get((of, m, n), 0))
     pad = ("A padded" in config, "B padded" in config)
-    return Plan(m, n, k, stages, threads, blocks, panel, number(r"K in (\d+) parts", 1), pad)
+    return Plan(
+        m,
+        n,
+        k,
+        stages,
+        threads,
+        blocks,
+        panel,
+        number(r"K in (\d+) parts", 1),
+        pad,
+        number(r"(\d+) teams", 1),
+        "swapped" in config,
+    )
 
 
 def regrets(measured: Sequence[Measured], machine: Machine) -> dict[Problem, float]:

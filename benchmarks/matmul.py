@@ -75,6 +75,8 @@ def plans(problem: Problem) -> list[Plan]:
             found[plan._replace(panel=24 - plan.panel)] = None
         if plan.blocks:
             found[plan._replace(blocks=0)] = None
+            if plan.block_M == 128 and plan.block_N < 256:  # what the registers of one warpgroup hold
+                found[plan._replace(teams=2)] = None
         if plan.split > 1:
             found |= dict.fromkeys(plan._replace(split=s) for s in (1, max(2, plan.split // 2), plan.split * 2))
     return list(found)

@@ -21,7 +21,8 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
     A is M × K (K × M where transposed), B is K × N (N × K), C is M × N; with `split` C is S × M × N, and part s of K
     gives C[s]. With blocks = 0 there is a block for each tile, else so many blocks, which stay; `panel` is the height
     in tiles of the panels in which tiles are visited, 0 for row by row (blocks that stay always have panels). With
-    `loose` A and B may be larger than the product needs.
+    `loose` A and B may be larger than the product needs. teams: of blocks that stay, see T.Persistent. swap: the tensor
+    cores' rows, which come by 64, are columns of C.
     """
     a_dims, b_dims = ("M", "K"), ("K", "N")
     if loose:
@@ -44,6 +45,8 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
         threads=256,
         panel=0,
         blocks=0,
+        teams=1,
+        swap=False,
     ):
         M, N = C.shape[-2:]
         S = C.shape[0] if split else 1
@@ -64,14 +67,24 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
                     T.copy(B[bx * block_N, at], B_shared)
                 else:
                     T.copy(B[at, bx * block_N], B_shared)
-                T.gemm(A_shared, B_shared, C_local, transpose_A=transpose_a, transpose_B=transpose_b)
-            if split:
+                if swap:
+                    T.gemm(B_shared, A_shared, C_local, transpose_A=not transpose_b, transpose_B=not transpose_a)
+                else:
+                    T.gemm(A_shared, B_shared, C_local, transpose_A=transpose_a, transpose_B=transpose_b)
+            if swap and split:
+                for n, m in T.Parallel(block_N, block_M):
+                    C[part, by * block_M + m, bx * block_N + n] = C_local[n, m]
+            elif swap:
+                for n, m in T.Parallel(block_N, block_M):
+                    C[by * block_M + m, bx * block_N + n] = C_local[n, m]
+            elif split:
                 T.copy(C_local, C[part, by * block_M, bx * block_N])
             else:
                 T.copy(C_local, C[by * block_M, bx * block_N])
 
         a_shape = (block_K, block_M) if transpose_a else (block_M, block_K)
         b_shape = (block_N, block_K) if transpose_b else (block_K, block_N)
+        c_tile = (block_N, block_M) if swap else (block_M, block_N)
         if blocks:
             with T.Kernel(blocks, threads=threads) as block:
                 if loose:
@@ -80,7 +93,7 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
                 B_shared = T.alloc_shared(b_shape, dtype)
                 C_local = T.alloc_fragment((block_M, block_N), T.float32)
                 domain = [S, rows, columns] if split else [rows, columns]
-                for where in T.Persistent(domain, blocks, block, group_size=max(panel, 1)):
+                for where in T.Persistent(domain, blocks, block, group_size=max(panel, 1), teams=teams):
                     part, by, bx = where if split else (0, *where)
                     multiply(part, by, bx, A_shared, B_shared, C_local)
                 if split:
@@ -93,7 +106,7 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
                     T.use_swizzle(panel)
                 A_shared = T.alloc_shared(a_shape, dtype)
                 B_shared = T.alloc_shared(b_shape, dtype)
-                C_local = T.alloc_fragment((block_M, block_N), T.float32)
+                C_local = T.alloc_fragment(c_tile, T.float32)
                 multiply(part, by, bx, A_shared, B_shared, C_local)
                 if split:
                     T.pdl_trigger()

@@ -56,7 +56,8 @@ class Plan(NamedTuple):
 
     blocks: how many stay, each for many tiles; 0: a block for each tile. panel: tiles are visited in panels of so many
     rows of tiles; 0: row by row. split: parts of K, each with a sum of its own, added up by a second kernel.
-    pad: whether A and B are copied with longer rows first.
+    pad: whether A and B are copied with longer rows first. teams: of the threads of a block that stays, each with tiles
+    of its own. swap: the product is computed transposed, for few rows: block_M may then be less than 64.
     """
 
     block_M: int
@@ -68,6 +69,8 @@ class Plan(NamedTuple):
     panel: int = 0
     split: int = 1
     pad: tuple[bool, bool] = (False, False)
+    teams: int = 1
+    swap: bool = False
 
     def __str__(self) -> str:
         words = [f"{self.block_M}x{self.block_N}x{self.block_K}, {self.stages} stages, {self.threads} threads"]
@@ -75,6 +78,8 @@ class Plan(NamedTuple):
         words += [f"panels of {self.panel}"] if self.panel else []
         words += [f"K in {self.split} parts"] if self.split > 1 else []
         words += [f"{name} padded" for name, padded in zip("AB", self.pad, strict=True) if padded]
+        words += [f"{self.teams} teams"] if self.teams > 1 else []
+        words += ["swapped"] if self.swap else []
         return ", ".join(words)
 
     @property
@@ -86,7 +91,7 @@ class Plan(NamedTuple):
 def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     """Microseconds that the GPU needs."""
     m, n, k, _, _, size, result = problem
-    high, wide, deep, stages, threads, blocks, _, split, pad = plan
+    high, wide, deep, stages, threads, blocks, _, split, pad, teams, swap = plan
     processors = machine.multiprocessors
     rows, columns = -(-m // high), -(-n // wide)
     tiles = rows * columns * split
@@ -101,15 +106,16 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
 
     # wgmma of 64 × n × 16 takes n/2 cycles, and 16 + n/4 to read shared memory: the wider, the better.
     multiply = high * wide * deep * size * resident / machine.flops
-    if wide < 64:
-        multiply *= (32.0 + 0.5 * wide) / wide
+    side = high if swap else wide
+    if side < 64:
+        multiply *= (32.0 + 0.5 * side) / side
     if threads == 128 and resident == 1:
         multiply /= machine.single
     fill = box * resident / machine.fill
     if _by_threads(problem, pad):
         fill /= machine.ragged
     step = max(multiply, fill, machine.latency / stages)
-    between = machine.tile if blocks else machine.block / resident
+    between = machine.tile / teams if blocks else machine.block / resident
     whole = rounds * steps * step + (rounds - 1) * between
 
     traffic = size * k * rows * columns * (high + wide)
@@ -164,6 +170,7 @@ class Tile:
     stages: int
     threads: int
     stays: bool = False
+    swap: bool = False
 
 
 HOPPER = (
@@ -175,6 +182,8 @@ HOPPER = (
     Tile(64, 128, 64, 8, 128),
     Tile(64, 64, 128, 6, 128),
     Tile(64, 32, 128, 8, 128),
+    Tile(16, 64, 128, 8, 128, swap=True),
+    Tile(16, 128, 64, 8, 256, swap=True),
 )
 AMPERE = (
     Tile(256, 128, 32, 4, 256),
@@ -206,7 +215,7 @@ def candidates(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> 
     pad = _worth_padding(problem)
     deep = 2 // problem.size or 1
     for tile in tiles:
-        if (m * 2 <= tile.m > 64) or (n * 2 <= tile.n > 32):
+        if (m * 2 <= tile.m > 64) or (n * 2 <= tile.n > 32) or (tile.swap and m > 2 * tile.m):
             continue
         if (tile.m + tile.n) * tile.k * 2 * tile.stages > shared:
             continue
@@ -219,7 +228,7 @@ def candidates(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> 
         if count <= machine.multiprocessors * _SMALL:
             parts = min(machine.multiprocessors // count, -(-k // tile.k) // LEAST_STEPS)
         for split in (1,) if parts < 2 else (1, parts) if parts < 4 else (parts // 2, parts):
-            yield Plan(tile.m, tile.n, tile.k * deep, tile.stages, tile.threads, stays, panel, split, pad)
+            yield Plan(tile.m, tile.n, tile.k * deep, tile.stages, tile.threads, stays, panel, split, pad, 1, tile.swap)
 
 
 def _worth_padding(problem: Problem) -> tuple[bool, bool]:

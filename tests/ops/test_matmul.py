@@ -69,6 +69,9 @@ def test_odd_sizes(target, shape, monkeypatch):
         SMALL._replace(split=2, blocks=3, panel=1),
         SMALL._replace(pad=(True, False)),
         SMALL._replace(pad=(True, True), split=2),
+        SMALL._replace(blocks=2, panel=2, teams=2, threads=256),
+        SMALL._replace(block_M=16, swap=True),
+        SMALL._replace(block_M=16, swap=True, split=2),
     ],
     ids=str,
 )

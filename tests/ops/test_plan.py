@@ -53,9 +53,10 @@ def test_a_wrong_model_would_be_noticed(measured):
 
 
 def test_plans_say_what_they_are():
-    plan = Plan(128, 256, 64, 4, 256, 132, 16, 2, (True, False))
-    assert str(plan) == "128x256x64, 4 stages, 256 threads, 132 blocks, panels of 16, K in 2 parts, A padded"
-    assert fit_matmul.plan_of(str(plan)) == plan
+    plan = Plan(128, 256, 64, 4, 256, 132, 16, 2, (True, False), 2, True)
+    words = "128x256x64, 4 stages, 256 threads, 132 blocks, panels of 16, K in 2 parts, A padded, 2 teams, swapped"
+    assert str(plan) == words
+    assert fit_matmul.plan_of(words) == plan
 
 
 @pytest.mark.parametrize("wgmma", [True, False])
@@ -98,7 +99,7 @@ def test_each_tile_compiles_into_the_form_that_it_is_for():
     """On Hopper by roles, TMA and wgmma, without a note, and nowhere more shared memory than there is."""
     for tile in HOPPER:
         for blocks in {0, 132 if tile.stays else 0}:
-            plan = Plan(tile.m, tile.n, tile.k, tile.stages, tile.threads, blocks, 8)
+            plan = Plan(tile.m, tile.n, tile.k, tile.stages, tile.threads, blocks, 8, swap=tile.swap)
             kernel = gemm(T.bfloat16, T.bfloat16, False, True, False, False)
             specs = [mt.spec(s, "bfloat16") for s in ((8192, 8192), (8192, 8192), (8192, 8192))]
             compiled = kernel.compile(*specs, target="sm_90a", **plan.constants)
@@ -110,6 +111,15 @@ def test_each_tile_compiles_into_the_form_that_it_is_for():
         kernel = gemm(T.bfloat16, T.bfloat16, False, False, False, False)
         specs = [mt.spec(s, "bfloat16") for s in ((1024, 1024), (1024, 1024), (1024, 1024))]
         assert kernel.compile(*specs, target="sm_80", **plan.constants).launch_info.dynamic_shared <= 163 * 1024
+
+
+@pytest.mark.parametrize("columns", [128, 192])
+def test_teams_compile_without_spills(columns):
+    plan = Plan(128, columns, 64, 5, 256, 132, 8, teams=2)
+    kernel = gemm(T.bfloat16, T.bfloat16, False, True, False, False)
+    compiled = kernel.compile(*[mt.spec((8192, 8192), "bfloat16")] * 3, target="sm_90a", **plan.constants)
+    assert compiled.notes == ()
+    assert compiled.launch_info.block[0] == 384
 
 
 def test_machines():

@@ -176,7 +176,7 @@ def driver_alone(a: Any, b: Any, c: Any) -> dict[str, Callable[[], Any]]:
 
     def frame(stream: int) -> Any:
         made = launcher._new_frame()
-        launcher._pack.pack_into(made.buffer, 0, *launcher._fields(values, stream))
+        launcher._pack.pack_into(made.buffer, 0, *launcher._fields(values, stream, made, place))
         keep.append(made)
         return made
 

@@ -37,7 +37,7 @@ from minitile.language.trace import TraceInput, tensor_shape, trace_kernel
 from minitile.launching import Dispatcher, Executable, caller_location, for_users, raise_for_caller, shorten
 from minitile.runtime.arrays import Place, describe
 from minitile.runtime.errors import LaunchError
-from minitile.runtime.launch import Expr, LaunchInfo, Param, ScalarArg, TensorArg, TensorMapParam
+from minitile.runtime.launch import Expr, LaunchInfo, Param, ScalarArg, TensorArg, TensorMapParam, Window, byte_size
 from minitile.simulate import simulate
 from minitile.target import DEFAULT, Target, chosen_target, parse_target, target_of_device
 
@@ -560,9 +560,19 @@ def launch_info(result: Result, case: Case) -> LaunchInfo:
         result.block,
         cluster=result.cluster,
         early=result.early,
+        window=None if result.window is None else window(args, *result.window),
         dynamic_shared=result.shared_bytes,
         facts=tuple(facts),
     )
+
+
+def window(args: Sequence[TensorArg | ScalarArg], tensor: str, ratio: float) -> Window:
+    """Of a whole tensor of the signature."""
+    (arg,) = (a for a in args if isinstance(a, TensorArg) and a.name == tensor)
+    size: Expr = byte_size(arg.dtype)
+    for extent in arg.shape:
+        size = ("mul", size, ("dim", extent) if isinstance(extent, str) else extent)
+    return Window(("pointer", tensor), size, ratio)
 
 
 def tensor_map(

@@ -132,7 +132,8 @@ class Result:
     """Assembly and how to launch it. `assembly` has the texts that the backend wrote, by name: "ptx", or "llvm" and
     "gcn"; the last one is what is assembled and simulated. `grid` holds expressions of runtime.launch over the run-time
     dimensions; `params` (name, kind, dtype) in the entry's order; `tensor_maps` (parameter, tensor, box, swizzle,
-    tf32); `cluster` in blocks; `early`: it may start before the grid in front has ended; `texts` the IR by stage;
+    tf32); `cluster` in blocks; `early`: it may start before the grid in front has ended;
+    `window`: a tensor that is to stay in L2, and the share of its accesses; `texts` the IR by stage;
     `timings` milliseconds by pass; `notes` what was not done, and why."""
 
     assembly: dict[str, str]
@@ -147,6 +148,7 @@ class Result:
     notes: tuple[str, ...] = ()
     cluster: tuple[int, int, int] = (1, 1, 1)
     early: bool = False
+    window: tuple[str, float] | None = None
 
 
 def make_context(target: Target) -> PassContext:
@@ -219,6 +221,7 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
         tuple(context.notes),
         kernel.attrs["cluster"],
         early,
+        kernel.attrs.get("l2_hit_ratio") if target.vendor == "nvidia" else None,
     )
 
 

@@ -25,7 +25,7 @@ the generated function reads
             return first_launch(values, place)
         stream = place.stream()
         try:
-            pack(frame.buffer, 0, g0, g1, g2, block, stream, attributes,
+            pack(frame.buffer, 0, g0, g1, g2, block, stream, frame.attributes,
                  v0, known1((v1, v2)) or encode1((v1, v2)), v2)
         except (error, OverflowError) as reason:
             explain_pack(values, reason)
@@ -188,6 +188,22 @@ def device_of_pointer(pointer: int) -> int:
 
 
 @cache
+def largest_window(index: int) -> int:
+    """The bytes that a launch's access policy window may have on device `index`."""
+    which = driver().CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE
+    return int(call("cuDeviceGetAttribute", which, call("cuDeviceGet", index)))
+
+
+def reserve_persisting(index: int) -> None:
+    """Gives lines that are to stay in L2 as much of it as the device allows, in the current context, where that has
+    none for them."""
+    limit = driver().CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE
+    if not int(call("cuCtxGetLimit", limit)):
+        which = driver().CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE
+        call("cuCtxSetLimit", limit, int(call("cuDeviceGetAttribute", which, call("cuDeviceGet", index))))
+
+
+@cache
 def _primary_context(index: int) -> Any:
     """Device `index`'s primary context, retained for the life of the process."""
     return call("cuDevicePrimaryCtxRetain", call("cuDeviceGet", index))
@@ -215,6 +231,11 @@ _CONFIG_BYTES = struct.calcsize(_CONFIG)
 # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION is 6.
 _CLUSTER_ATTRIBUTE = struct.Struct("<I4x3I52x")
 _EARLY_ATTRIBUTE = struct.pack("<I4xi60x", 6, 1)
+# CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW is 1: address, bytes, hit ratio, what hits and misses count as.
+_WINDOW_ATTRIBUTE = struct.Struct("<I4xQQfii36x")
+_WINDOW = struct.Struct("<QQ")
+_WINDOW_AT = 8
+_PERSISTING, _STREAMING = 2, 1  # CUaccessProperty
 _FRAME_ALIGNMENT = 64  # a tensor map's
 
 
@@ -230,15 +251,18 @@ class _Frame:
     """The memory of one launch in progress: configuration, packed parameters, pointers to each parameter, and a word
     for the driver to say the current context in."""
 
-    __slots__ = ("buffer", "config", "context", "context_at", "params")
+    __slots__ = ("attributes", "buffer", "config", "context", "context_at", "params", "window")
 
-    def __init__(self, size: int, offsets: tuple[int, ...]) -> None:
+    def __init__(self, size: int, offsets: tuple[int, ...], attributes: bytes, count: int) -> None:
         memory = ctypes.create_string_buffer(size + _FRAME_ALIGNMENT)
         skipped = -ctypes.addressof(memory) % _FRAME_ALIGNMENT
         self.buffer = (ctypes.c_char * size).from_buffer(memory, skipped)
         start = ctypes.addressof(self.buffer)
         self.config = ctypes.byref(self.buffer)
         self.params = ctypes.byref((ctypes.c_void_p * max(1, len(offsets)))(*(start + at for at in offsets)))
+        # The attributes, of which a window is the first.
+        self.window = ctypes.create_string_buffer(attributes)
+        self.attributes = _ATTRIBUTES.pack(ctypes.addressof(self.window) if count else 0, count)
         self.context = ctypes.c_void_p()
         self.context_at = ctypes.byref(self.context)
 
@@ -274,10 +298,14 @@ class Launcher(BaseLauncher):
         self._library = _ctypes_driver()
         form, self._offsets = param_layout(info.params, _CONFIG_BYTES)
         self._pack = struct.Struct(_CONFIG + form)
-        attributes = [] if info.cluster == (1, 1, 1) else [_CLUSTER_ATTRIBUTE.pack(4, *info.cluster)]
-        attributes += [_EARLY_ATTRIBUTE] if info.early else []
-        self._attributes = ctypes.create_string_buffer(b"".join(attributes)) if attributes else None
-        self._attribute_count = len(attributes)
+        attributes = []
+        if info.window is not None:
+            attributes.append(_WINDOW_ATTRIBUTE.pack(1, 0, 0, info.window.ratio, _PERSISTING, _STREAMING))
+        if info.cluster != (1, 1, 1):
+            attributes.append(_CLUSTER_ATTRIBUTE.pack(4, *info.cluster))
+        if info.early:
+            attributes.append(_EARLY_ATTRIBUTE)
+        self._attributes = b"".join(attributes), len(attributes)
         self._loaded: dict[tuple[int | None, int], _Loaded] = {}
         self._lock = threading.Lock()
         self.launch, self._fields = self._compile()
@@ -309,14 +337,14 @@ class Launcher(BaseLauncher):
         """Everything that does not change, done once: the result launches on these very arrays when called."""
         values, place = self.bind(*args)
         frame = self._new_frame()
-        buffer, config, params = frame.buffer, frame.config, frame.params
+        config, params = frame.config, frame.params
         grid = compile_exprs(self.info.grid, self.slots)(values)
         if 0 in grid:
             return nothing
         with on_device(place):
             function = self._load(place).function
             try:
-                self._pack.pack_into(buffer, 0, *self._fields(values, 0))
+                self._pack.pack_into(frame.buffer, 0, *self._fields(values, 0, frame, place))
             except (struct.error, OverflowError) as error:
                 self._explain_pack(values, error)
         launch_kernel, current_stream, packed = self._library.cuLaunchKernelEx, place.stream, 0
@@ -326,7 +354,9 @@ class Launcher(BaseLauncher):
             if stream is None:
                 stream = current_stream()
             if stream != packed:
-                _pack_stream(buffer, _STREAM_AT, stream)
+                _pack_stream(
+                    frame.buffer, _STREAM_AT, stream
+                )  # (and the frame stays alive: its attributes are its own)
                 packed = stream
             status = launch_kernel(config, function, params, None)
             if status:
@@ -345,10 +375,10 @@ class Launcher(BaseLauncher):
         with on_device(place):
             return self._load(place).log
 
-    def _compile(self) -> tuple[Callable[[Values, Place], None], Callable[[Values, int], Values]]:
+    def _compile(self) -> tuple[Callable[[Values, Place], None], Callable[..., Values]]:
         """The launch path, a function of slot values that a binder has checked (in the order of `slots`) and the place
-        of their tensors, as in this module's text; and a function from such values and a stream to what it packs, in
-        the order of `_CONFIG` and then the parameters."""
+        of their tensors, as in this module's text; and a function from such values, a stream, a frame and the place to
+        what it packs, in the order of `_CONFIG` and then the parameters."""
         info = self.info
         scope: dict[str, Any] = {
             **FUNCTIONS,
@@ -367,11 +397,14 @@ class Launcher(BaseLauncher):
         scope |= {"pop": frames.pop, "push": frames.append}
         names = {slot: f"v{i}" for i, slot in enumerate(self.slots)}
         grid = ", ".join(expr_source(extent, names) for extent in info.grid)
-        at = 0 if self._attributes is None else ctypes.addressof(self._attributes)
         scope["block"] = _BLOCK.pack(*info.block, info.dynamic_shared)
-        scope["attributes"] = _ATTRIBUTES.pack(at, self._attribute_count)
+        window = "pass"
+        if info.window is not None:
+            start, size = expr_source(info.window.start, names), expr_source(info.window.size, names)
+            window = f"pack_window(frame.window, {_WINDOW_AT}, {start}, min({size}, largest_window(place.index)))"
+            scope |= {"pack_window": _WINDOW.pack_into, "largest_window": largest_window}
         params = [self._param_text(i, param, names, scope) for i, param in enumerate(info.params)]
-        packed = ", ".join(["g0", "g1", "g2", "block", "stream", "attributes", *params])
+        packed = ", ".join(["g0", "g1", "g2", "block", "stream", "frame.attributes", *params])
         start = f"""
     {"".join(f"{name}, " for name in names.values()) or "()"} = values
     g0, g1, g2 = {grid}"""
@@ -388,6 +421,7 @@ def launch(values, place):{start}
     if loaded is None or place.kind != 'cuda':
         return first_launch(values, place)
     stream = place.stream()
+    {window}
     try:
         pack(frame.buffer, 0, {packed})
     except (error, OverflowError) as reason:
@@ -397,7 +431,8 @@ def launch(values, place):{start}
     if status:
         explain_launch(status, (g0, g1, g2))
 
-def fields(values, stream):{start}
+def fields(values, stream, frame, place):{start}
+    {window}
     return {packed}
 """
         exec(text, scope)
@@ -416,7 +451,7 @@ def fields(values, stream):{start}
         return f"known{i}(({key})) or encode{i}(({key}))"
 
     def _new_frame(self) -> _Frame:
-        return _Frame(self._pack.size, self._offsets)
+        return _Frame(self._pack.size, self._offsets, *self._attributes)
 
     def _first_launch(self, values: Values, place: Place) -> None:
         """A launch in a context that does not have the kernel yet, or whose device is not the tensors'."""
@@ -433,6 +468,8 @@ def fields(values, stream):{start}
                 device = device_info(place.index)
                 image = self._image(device)
                 function, log = load_function(image, self.info.entry, self.info.dynamic_shared, self._jit)
+                if self.info.window is not None:
+                    reserve_persisting(place.index)
                 loaded = _Loaded(_handle(int(function)), function_info(function), log)
                 if self._compiled is not None and is_text(image):
                     self._compiled(device, loaded.info, log)

@@ -83,6 +83,15 @@ class TensorMapParam:
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """Memory whose lines are to stay in L2: its address, its bytes, and the share of accesses for which that holds."""
+
+    start: Expr
+    size: Expr
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchInfo:
     """How to launch one compiled kernel.
 
@@ -90,6 +99,7 @@ class LaunchInfo:
     grid: blocks in x, y, z; a zero makes the launch a no-op. block, cluster: in threads and in blocks.
     dynamic_shared: bytes. facts: expressions that this specialisation took for true ("divides" and "less").
     early: it may start before the grid in front of it in the stream has ended (programmatic stream serialization).
+    window: the launch's access policy window.
     """
 
     entry: str
@@ -101,6 +111,7 @@ class LaunchInfo:
     dynamic_shared: int = 0
     facts: tuple[Expr, ...] = ()
     early: bool = False
+    window: Window | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for `json.dumps`."""
@@ -124,6 +135,7 @@ class LaunchInfo:
             dynamic_shared=data["dynamic_shared"],
             facts=_tuples(data["facts"]),
             early=data.get("early", False),
+            window=Window(**{k: _tuples(v) for k, v in data["window"].items()}) if data.get("window") else None,
         )
 
 

@@ -27,7 +27,6 @@ PLANNED: dict[str, str] = {
     "atomic_load": "T.atomic_or(x, 0, return_prev=True) on integers",
     "atomic_store": "T.atomic_exch",
     "annotate_safe_value": "reads outside a tensor give 0; choose otherwise with T.if_then_else",
-    "annotate_l2_hit_ratio": "caching hints",
     "annotate_min_blocks_per_sm": "occupancy hints",
     "float4_e2m1fn": "4-bit dtypes",
     "float8_e8m0fnu": "scales of 8 bits",

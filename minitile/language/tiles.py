@@ -457,6 +457,25 @@ def annotate_layout(layouts: dict[Memory, Any]) -> None:
         op.layout = layout
 
 
+def annotate_l2_hit_ratio(ratios: dict[Memory, float]) -> None:
+    """{tensor: ratio}: of the tensor's accesses, `ratio` (over 0, up to 1) are to stay in the part of L2 that is kept
+    for such; the others pass through. A launch has one such tensor (NVIDIA, from sm_80 on; elsewhere it says nothing).
+
+    Lines stay there after the kernel, until `cuCtxResetPersistingL2Cache` or others like them push them out. Raises
+    LanguageError for other memory, a ratio outside, and a second tensor.
+    """
+    trace = tile_scope("T.annotate_l2_hit_ratio")
+    known = trace.attrs.get("l2_hit_ratio")
+    for tensor, ratio in ratios.items():
+        if not isinstance(tensor, Memory) or tensor.space != "global":
+            raise trace.error(f"T.annotate_l2_hit_ratio of {tensor!r}", "it is for tensors of the signature")
+        if not isinstance(ratio, (int, float)) or not 0 < ratio <= 1:
+            raise trace.error(f"a hit ratio of {ratio!r} for {tensor.describe()}", "it is over 0, up to 1")
+        if known is not None and known[0] != tensor.value.name:
+            raise trace.error("T.annotate_l2_hit_ratio of two tensors", "a launch has one: choose the one read most")
+        known = trace.attrs["l2_hit_ratio"] = (tensor.value.name, float(ratio))
+
+
 def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> None:
     """Visits the blocks of the grid in panels of `panel_size` rows, so that neighbours in time share cache lines."""
     trace = tile_scope("T.use_swizzle")

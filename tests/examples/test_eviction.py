@@ -106,3 +106,34 @@ def test_what_is_refused():
     with pytest.raises(mt.MinitileError, match="never") as caught:
         wrong.compile(target="sm_80")
     assert "evict_first" in caught.value.hint
+
+
+def annotated(ratios):
+    @mt.kernel
+    def add(X: T.Tensor(("n", 4), T.float32), Y: T.Tensor((7,), T.float32)):
+        with T.Kernel(1, threads=64):
+            T.annotate_l2_hit_ratio(ratios(X, Y, T.alloc_shared((4,), T.float32)))
+            for i in T.Parallel(4):
+                Y[i] = X[0, i]
+
+    return add
+
+
+def test_hit_ratios_are_a_window_of_the_launch():
+    from minitile.runtime.launch import Window
+
+    specs = mt.spec((100, 4), "float32"), mt.spec((7,), "float32")
+    compiled = annotated(lambda X, Y, s: {X: 0.5}).compile(*specs, target="sm_80")
+    size = ("mul", ("mul", 4, ("dim", "n")), 4)
+    assert compiled.launch_info.window == Window(("pointer", "X"), size, 0.5)
+    x, y = np.ones((100, 4), np.float32), np.zeros(7, np.float32)
+    compiled.simulate(x, y)
+    assert y.tolist() == [1, 1, 1, 1, 0, 0, 0]
+    assert annotated(lambda X, Y, s: {X: 0.5}).compile(*specs, target="gfx942").launch_info.window is None
+    for ratios, words in (
+        (lambda X, Y, s: {X: 0.5, Y: 1.0}, "two tensors"),
+        (lambda X, Y, s: {X: 1.5}, "hit ratio of 1.5"),
+        (lambda X, Y, s: {s: 0.5}, "annotate_l2_hit_ratio of"),
+    ):
+        with pytest.raises(mt.MinitileError, match=words):
+            annotated(ratios).compile(*specs, target="sm_80")

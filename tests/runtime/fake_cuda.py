@@ -67,7 +67,10 @@ class FakeDriver:
         "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR",
         "CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
         "CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT",
+        "CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE",
+        "CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE",
     )
+    CUlimit = named("CU_LIMIT_PERSISTING_L2_CACHE_SIZE")
 
     def __init__(self, parameters: list[Any]) -> None:
         self.parameters = parameters
@@ -75,6 +78,7 @@ class FakeDriver:
         self.loads: list[tuple[int, bytes]] = []
         self.launches: list[SimpleNamespace] = []
         self.shared_limits: dict[int, int] = {}
+        self.limits: dict[tuple[int, str], int] = {}
         self.maps: list[SimpleNamespace] = []
         self.fail_map = 0
         self.fail_launch = 0
@@ -148,7 +152,16 @@ class FakeDriver:
 
     def cuDeviceGetAttribute(self, which: str, _device: int) -> Any:
         table = {"MAJOR": 9, "MINOR": 0, "OPTIN": 232448, "COUNT": 132}
-        return Status.CUDA_SUCCESS, table[which.rsplit("_", 1)[1]]
+        sizes = {"WINDOW_SIZE": 1 << 20, "CACHE_SIZE": 1 << 24}
+        ends = {**table, **sizes}
+        return Status.CUDA_SUCCESS, next(value for end, value in ends.items() if which.endswith(end))
+
+    def cuCtxGetLimit(self, which: str) -> Any:
+        return Status.CUDA_SUCCESS, self.limits.get((self.stack[-1], which), 0)
+
+    def cuCtxSetLimit(self, which: str, value: int) -> Any:
+        self.limits[self.stack[-1], which] = value
+        return (Status.CUDA_SUCCESS,)
 
     def cuDevicePrimaryCtxRetain(self, device: int) -> Any:
         return Status.CUDA_SUCCESS, 1000 + device

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import json
+import struct
 import threading
 
 import ml_dtypes
@@ -12,7 +14,7 @@ import pytest
 from minitile.runtime import cuda
 from minitile.runtime.arrays import Place, readers
 from minitile.runtime.errors import ArgumentError, DriverError
-from minitile.runtime.launch import LaunchInfo, Param, ScalarArg, TensorArg
+from minitile.runtime.launch import LaunchInfo, Param, ScalarArg, TensorArg, Window
 
 from .fake_cuda import FakeDriver
 
@@ -95,6 +97,26 @@ def test_cluster(driver):
     info = LaunchInfo(**{**{f: getattr(INFO, f) for f in INFO.__slots__}, "cluster": (2, 1, 1)})
     launcher(info)(Array(4096), Array(8192), 1, False)
     assert driver.launches[0].cluster == (2, 1, 1)
+
+
+def test_a_window_of_l2(driver):
+    """CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW is 1: address, bytes, ratio, hits persist (2), misses stream (1)."""
+    window = Window(("pointer", "y"), ("mul", 4, ("dim", "n")), 0.75)
+    changed = {"cluster": (2, 1, 1), "early": True, "window": window}
+    info = LaunchInfo(**{**{f: getattr(INFO, f) for f in INFO.__slots__}, **changed})
+    assert LaunchInfo.from_json(json.loads(json.dumps(info.to_json()))) == info
+    cuda.largest_window.cache_clear()
+    kernel = launcher(info)
+    kernel(Array(4096), Array(8192), 1, False)
+    kernel(Array(4096), Array(16384, n=1000), 1, False)
+    kernel.prepare(Array(1 << 30, n=1 << 20), Array(1 << 31, n=1 << 20), 1, False)()
+    found = [struct.unpack("<QQfii36x", launch.attributes[1]) for launch in driver.launches]
+    assert found == [(8192, 4000, 0.75, 2, 1), (16384, 4000, 0.75, 2, 1), (1 << 31, 1 << 20, 0.75, 2, 1)]
+    assert [list(launch.attributes) for launch in driver.launches] == [[1, 4, 6]] * 3
+    assert set(driver.limits.values()) == {1 << 24}, "as much as the device allows"
+    driver.limits = dict.fromkeys(driver.limits, 4096)
+    launcher(info)(Array(4096), Array(8192), 1, False)
+    assert set(driver.limits.values()) == {4096}, "the caller's own choice stays"
 
 
 def test_a_kernel_that_waits_by_itself_may_start_early(driver):

@@ -14,7 +14,7 @@ import pytest
 
 from minitile.runtime.sim import RaceError, run_gcn
 from minitile.runtime.sim.deletions import redundant, runner
-from minitile.runtime.sim.gfx.deletions import deletions
+from minitile.runtime.sim.gfx.deletions import deletions, idle
 
 from .gemm_ir import BOTH, VM0, gemm_ir
 from .harness import SCHEDULES, assemble, lanes, text_of
@@ -297,3 +297,21 @@ def test_staggered_waves():
     early = early.replace("s_cbranch_scc0 .Lone", "s_barrier\ns_cbranch_scc0 .Lone")
     _, report = lanes(early, {"v3": np.zeros(128, np.uint32)}, {"v4": np.uint32}, lds=256)
     assert report.findings
+
+
+def test_waits_that_find_nothing():
+    """Proven by counting: over all paths there is nothing left, or no more than is allowed."""
+
+    def idle_in(body):
+        """Of each wait for vmcnt, whether it is idle."""
+        text = text_of(BASE + body, 1)
+        found = idle(text, "k")
+        return [(at, "vmcnt") in found for at, line in enumerate(text.splitlines(), 1) if "vmcnt(" in line]
+
+    load, wait = "global_load_dword v3, v2, s[4:5]\n", "s_waitcnt vmcnt(0)\n"
+    assert idle_in(load + wait) == [False]
+    assert idle_in(load + wait + wait) == [False, True]
+    assert idle_in(load + "s_waitcnt vmcnt(1)\n") == [True]
+    assert idle_in(load + load + "s_waitcnt vmcnt(1)\n") == [False]
+    assert idle_in(f"s_cbranch_scc1 .Lover\n{load}.Lover:\n{wait}") == [False]
+    assert idle_in(f"{wait}.Lagain:\n{wait}{load}s_cbranch_scc1 .Lagain\n{wait}") == [True, False, False]

@@ -20,7 +20,7 @@ from minitile.backends.amd.emitter import Emitter
 from minitile.backends.amd.llvm import scalar_type, type_of, vector
 from minitile.ir.core import Op
 from minitile.ir.diagnostics import InternalError, TargetError
-from minitile.ir.ops import thread
+from minitile.ir.ops import fences, thread
 from minitile.layout import MFMA_ATOMS
 
 
@@ -173,6 +173,11 @@ def barrier(w: Emitter, op: thread.Barrier) -> None:
     w.do(f'fence syncscope("{scope}") acquire')
 
 
+def memory_fence(w: Emitter, op: fences.MemoryFence) -> None:
+    """A fence of one wave says nothing of the stores of others, which their barrier does not wait for."""
+    raise TargetError(f'there is no T.fence("{op.scope}") on {w.target} yet', op.loc)
+
+
 def trap(w: Emitter, op: thread.Trap) -> None:
     w.call("llvm.trap", "void", [])
 
@@ -236,6 +241,7 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     thread.MmaSync: mma,
     thread.ShuffleXor: shuffle_xor,
     thread.Barrier: barrier,
+    fences.MemoryFence: memory_fence,
     thread.Trap: trap,
     thread.Special: special,
     thread.Pick: pick,

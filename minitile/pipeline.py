@@ -23,6 +23,7 @@ from minitile.passes.dead_code import dead_code
 from minitile.passes.delay_waits import delay_waits
 from minitile.passes.drop_turns import drop_turns
 from minitile.passes.flights import flights
+from minitile.passes.forget_corners import forget_corners
 from minitile.passes.fragments_to_values import fragments_to_values
 from minitile.passes.guard_masks import guard_masks
 from minitile.passes.induction import induction
@@ -99,6 +100,7 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     ("thread_barriers", thread_barriers),
     ("drop_turns", drop_turns),
     ("proxy_fence", proxy_fence),
+    ("forget_corners", forget_corners),
     ("count_tokens", count_tokens),
     ("induction", induction),
     # What induction has replaced would keep registers busy through its loop.

@@ -84,6 +84,11 @@ def operands() -> Any:
     return field(metadata={"mark": "operands"})
 
 
+def maybe_operands() -> Any:
+    """Any number of operands, given by keyword, and none where nothing is said."""
+    return field(default=(), kw_only=True, metadata={"mark": "operands"})
+
+
 def attr(default: Any = dataclasses.MISSING) -> Any:
     """A compile-time constant: int, float, str, bool, DType, Layout, None, or nested tuples of these. One
     with a default is given by keyword."""

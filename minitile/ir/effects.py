@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from minitile.ir.core import Value
 
 
+Box = tuple[tuple["Value", int], ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Access:
     """One access.
@@ -27,6 +30,7 @@ class Access:
     channel   what orders the access with the others of the same memory, if it is not barriers: a channel's slots
     threads   "all" threads of the CTA, or "one" elected thread of it
     ctas      "own" memory, or the same bytes in other CTAs of the cluster as well ("cluster")
+    box       of a tensor, per dimension: the first index that it may touch, and how many there are; None: all of it
     place     what each thread's addresses come from: with equal places, each thread touches the same bytes twice
     """
 
@@ -39,6 +43,7 @@ class Access:
     channel: Value | None = None
     threads: str = "all"
     ctas: str = "own"
+    box: Box | None = None
     place: object = None
 
     @property

@@ -6,6 +6,12 @@ atomic or both are made by the same single thread. Buffers that `place_shared` g
 
 Versions:  %k % 3 and (%k + 2) % 3 never meet in the same iteration. `back` expresses a touch of one iteration in the
 terms of the next one, where %k has become %k - step:  %k % 3 is then (%k - 1) % 3, the same as (%k + 2) % 3.
+
+Tensors:  a touch has a box of them, per dimension from one index to before another. Elements of other indices are
+other bytes, since accesses outside a tensor's bounds do not happen. What all iterations before this one have touched
+is known by one end, where a loop goes one way only:
+
+    store C[512*k : 512*k + 512]      before:  C[… : 512*k], which that box does not meet
 """
 
 from __future__ import annotations
@@ -42,15 +48,61 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """The indices from `low` to before `high`; None: however far."""
+
+    low: Affine | None
+    high: Affine | None
+
+    def misses(self, other: Span) -> bool:
+        """Whether no index is in both, for sure."""
+        return _before(self.high, other.low) or _before(other.high, self.low)
+
+    def moved(self, values: Mapping[Value, Affine]) -> Span:
+        low, high = (None if end is None else end.substitute(values) for end in (self.low, self.high))
+        return Span(low, high)
+
+    def back(self, iv: Value | None, step: Affine | None, local: Set[Value]) -> Span:
+        """The indices of all iterations before this one, in its terms; without iv, those of any iteration. An end that
+        the loop moves away from the earlier ones bounds them all, where it stood the last time: C[… : 512*k] is before
+        C[512*k : …]. Where the other end is open it already bounds those before, and all the more now."""
+        one = self.low is not None and self.high is not None
+        return Span(*(_back(end, sign, one, iv, step, local) for end, sign in ((self.low, -1), (self.high, 1))))
+
+
+def _back(
+    end: Affine | None, sign: int, moves: bool, iv: Value | None, step: Affine | None, local: Set[Value]
+) -> Affine | None:
+    if end is None or any(v in local and v is not iv for v in end.atoms()):
+        return None
+    if iv is None or iv not in end.atoms():
+        return end
+    parts = end.split(iv)
+    if step is None or parts is None:
+        return None
+    slope = parts[0] * step
+    if not slope.is_constant or slope.const * sign < 0:
+        return None
+    return end.substitute({iv: Affine.of(iv) - step}) if moves else end
+
+
+def _before(end: Affine | None, start: Affine | None) -> bool:
+    gap = None if end is None or start is None else start - end
+    return gap is not None and gap.is_constant and gap.const >= 0
+
+
+@dataclass(frozen=True, slots=True)
 class Touch:
-    """One access. `region`: bytes [lo, hi) of a version, None for all. `thread`: None when any thread may make it, else
-    what singles out the one that does. `place`: of two touches with the same one, each thread touches its own bytes."""
+    """One access. `region`: bytes [lo, hi) of a version, None for all. `box`: the part of a tensor, None for all.
+    `thread`: None when any thread may make it, else what singles out the one that does. `place`: of two touches with
+    the same one, each thread touches its own bytes."""
 
     kind: str
     mem: Value | None
     slot: Slot
     region: tuple[int, int] | None
     thread: object = None
+    box: tuple[Span, ...] | None = None
     place: object = field(default=None, compare=False)
     op: Op | None = field(default=None, compare=False)
 
@@ -67,7 +119,19 @@ def is_private(access: Access) -> bool:
 def touch(op: Op, access: Access, thread: object, facts: Facts) -> Touch:
     if access.threads == "one" and thread is None:
         thread = "elected"
-    return Touch(access.kind, access.mem, slot_of(access, facts), access.region, thread, access.place, op)
+    slot, box = slot_of(access, facts), box_of(access, facts)
+    return Touch(access.kind, access.mem, slot, access.region, thread, box, access.place, op)
+
+
+def box_of(access: Access, facts: Facts) -> tuple[Span, ...] | None:
+    """The part of a tensor, where it is the same for all threads; the other dimensions are open."""
+    if access.box is None:
+        return None
+    corners = [facts.affine(corner) for corner, _ in access.box]
+    return tuple(
+        Span(low, low + extent) if all(facts.uniform(v) for v in low.atoms()) else Span(None, None)
+        for low, (_, extent) in zip(corners, access.box, strict=True)
+    )
 
 
 def slot_of(access: Access, facts: Facts) -> Slot:
@@ -108,6 +172,8 @@ def overlap(a: Touch, b: Touch) -> bool:
     if a.mem is b.mem:
         if a.slot.differs(b.slot):
             return False
+        if a.box is not None and b.box is not None and any(x.misses(y) for x, y in zip(a.box, b.box, strict=True)):
+            return False
         return a.region is None or b.region is None or _meet(a.region, b.region)
     bytes_a, bytes_b = _placed(a), _placed(b)
     return bytes_a is not None and bytes_b is not None and _meet(bytes_a, bytes_b)
@@ -131,19 +197,29 @@ def _placed(t: Touch) -> tuple[int, int] | None:
 
 
 def moved(t: Touch, values: Mapping[Value, Affine]) -> Touch:
-    """A touch with some of the values that its version is computed from replaced."""
+    """A touch with some of the values that its version and its box are computed from replaced."""
+    if t.box is not None:
+        t = replace(t, box=tuple(span.moved(values) for span in t.box))
     if t.slot.value is None or not t.slot.value.terms:
         return t
     return replace(t, slot=t.slot.of(t.slot.value.substitute(values)))
 
 
 def any_version(t: Touch) -> Touch:
-    return replace(t, slot=Slot(None, t.slot.versions))
+    """A touch of any version, or of any part."""
+    return replace(t, slot=Slot(None, t.slot.versions), box=None)
+
+
+def anywhere(t: Touch) -> Touch:
+    """A touch of any part of a tensor."""
+    return t if t.box is None else replace(t, box=None)
 
 
 def back(t: Touch, iv: Value | None, step: Affine | None, local: Set[Value]) -> Touch:
     """A touch of the previous iteration, said in this iteration's terms: `iv` was less by `step` then. What else was
     made in the loop's body (`local`) has no name any more. Without iv, the same for a touch of any iteration."""
+    if t.box is not None:
+        t = replace(t, box=tuple(span.back(iv, step, local) for span in t.box))
     value = t.slot.value
     if value is None or not value.terms:
         return t

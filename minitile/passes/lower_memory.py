@@ -276,13 +276,16 @@ class GuardBuilder:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All accesses of one operation: `order` lists the tile's registers in the order of the accesses."""
+    """All accesses of one operation: `order` lists the tile's registers in the order of the accesses. `corner` and
+    `extent`: the part of a tensor that they are in."""
 
     space: str
     width: int
     order: tuple[int, ...]
     addresses: Addresses
     guards: Guards
+    corner: tuple[Value, ...] = ()
+    extent: tuple[int, ...] = ()
 
 
 MemoryOp = tile.Load | tile.Store | tile.AtomicRmw
@@ -323,7 +326,8 @@ def plan(low: Lowering, op: MemoryOp, subject: Value | None, *, writes: bool, ma
         addresses = global_addresses(low, mem, where, offsets)
     else:
         addresses = shared_addresses(low, mem, _slot(op), where, offsets)
-    return Plan(space, width, order, addresses, found)
+    corner = tuple(low.emit(start) for start in starts) if mem in low.written else ()
+    return Plan(space, width, order, addresses, found, corner, layout.shape if corner else ())
 
 
 def _slot(op: MemoryOp) -> Value | None:
@@ -455,6 +459,8 @@ def emit_load(low: Lowering, p: Plan, mem: Value, slot: Value | None, count: int
             p.addresses.value,
             mem=low.get(mem),
             slot=None if slot is None else low.get(slot),
+            corner=p.corner,
+            extent=p.extent,
             predicate=p.guards.value,
             space=p.space,
             dtype=mem.dtype,
@@ -493,6 +499,8 @@ def emit_store(low: Lowering, p: Plan, mem: Value, slot: Value | None, value: Va
             value,
             low.get(mem),
             slot=None if slot is None else low.get(slot),
+            corner=p.corner,
+            extent=p.extent,
             predicate=p.guards.value,
             space=p.space,
             width=p.width,
@@ -514,6 +522,8 @@ def _atomic(low: Lowering, op: tile.AtomicRmw) -> tuple[Value, ...]:
             p.addresses.value,
             value,
             low.get(op.mem),
+            corner=p.corner,
+            extent=p.extent,
             predicate=p.guards.value,
             space=p.space,
             kind=op.kind,

@@ -43,7 +43,7 @@ from minitile.ir.diagnostics import Location, MinitileError
 from minitile.ir.ops import arith, by_hand, control, roles, thread, tile
 from minitile.ir.types import BULK_TOKEN, TokenType
 from minitile.passes.affine import Affine, Facts
-from minitile.passes.hazards import Touch, any_version, back, conflict, group_of, is_private, moved, touch
+from minitile.passes.hazards import Touch, any_version, anywhere, back, conflict, group_of, is_private, moved, touch
 from minitile.passes.manager import PassContext
 
 Touches = frozenset[Touch]
@@ -476,6 +476,7 @@ class _Walk:
             if op.pure or op.terminator or op.regions:
                 continue
             for t, token in self.touches_of(op, single):
+                t = anywhere(t)  # threads apart may be in different iterations of what is inside
                 for earlier in touches:
                     if conflict(t, earlier) and not (t.place is not None and t.place == earlier.place):
                         raise _apart(t, earlier)

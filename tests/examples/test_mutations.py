@@ -19,13 +19,6 @@ from .mutation_cases import CASES, MANY, Case, compiled_case
 # case, target, instruction, how many of them, and why that is right all the same
 EXCEPTIONS = [
     (
-        "rms_norm",
-        "sm_80|sm_90a|gfx.*",
-        "bar.sync 0|s_barrier",
-        1,
-        "each round of the loop writes other columns, which `hazards` does not know of global memory",
-    ),
-    (
         "gemm, 1 stage",
         "sm_80|sm_90a",
         r"cp\.async\.(commit_group|wait_group 0)",

@@ -4,13 +4,15 @@ Addresses are i64 (global, generic) or i32 (shared). An operation that makes sev
 constant byte offsets: access n goes to  address[address_of[n]] + offsets[n]  and is guarded by
 predicate[predicate_of[n]].
 `address` and `predicate` are scalars or registers of as many. `mem`, `slot` and `span` say what memory that is, for the
-passes that synchronise: `span` is the byte range of one version that the CTA's threads may touch together.
+passes that synchronise: `span` is the byte range of one version that the CTA's threads may touch together. Of a tensor
+that is `extent[d]` indices of dimension d, from `corner[d]` on; without a corner, all of it. Once barriers and fences
+are in place `forget_corners` drops it.
 """
 
 from __future__ import annotations
 
-from minitile.ir.core import Op, Value, attr, maybe, operand, operands
-from minitile.ir.effects import Access, Sync
+from minitile.ir.core import Op, Value, attr, maybe, maybe_operands, operand, operands
+from minitile.ir.effects import Access, Box, Sync
 from minitile.ir.ops.checks import ATOMICS, require, require_one_of, require_scalar
 from minitile.ir.types import (
     I32,
@@ -37,6 +39,16 @@ def regs(count: int, dtype: DType) -> Type:
 
 def _place(op: LoadMem | StoreMem | AtomicMem, element: DType) -> object:
     return op.address, op.address_of, op.offsets, op.width * element.bits
+
+
+def _box(op: LoadMem | StoreMem | AtomicMem) -> Box | None:
+    return tuple(zip(op.corner, op.extent, strict=True)) if op.corner else None
+
+
+def _require_corner(op: LoadMem | StoreMem | AtomicMem) -> None:
+    rank = len(op.mem.shape) if op.corner else 0
+    require(len(op.corner) == len(op.extent) == rank, f"{len(op.corner)} corners and {len(op.extent)} extents")
+    require(not op.corner or op.space == "global", "only tensors have corners")
 
 
 def count_of(t: Type) -> int:
@@ -155,6 +167,7 @@ class LoadMem(Op, name="load_mem", stage="thread"):
     address: Value = operand()
     predicate: Value | None = maybe()
     mem: Value = operand()
+    corner: tuple[Value, ...] = maybe_operands()
     slot: Value | None = maybe()
     space: str = attr()
     dtype: DType = attr()
@@ -165,16 +178,18 @@ class LoadMem(Op, name="load_mem", stage="thread"):
     predicate_of: tuple[int, ...] = attr(())
     span: Span = attr(None)
     evict: str = attr("")
+    extent: tuple[int, ...] = attr(())
 
     def infer(self) -> tuple[Type, ...]:
         return (regs(self.count, self.dtype),)
 
     def verify(self) -> None:
+        _require_corner(self)
         _require_accesses(self.count, self.width, self.address, self.address_of, self.offsets)
         _require_predicates(len(self.address_of), self.predicate, self.predicate_of)
 
     def accesses(self) -> tuple[Access, ...]:
-        return (Access("read", self.mem, self.slot, self.span, place=_place(self, self.dtype)),)
+        return (Access("read", self.mem, self.slot, self.span, box=_box(self), place=_place(self, self.dtype)),)
 
 
 class StoreMem(Op, name="store_mem", stage="thread"):
@@ -184,6 +199,7 @@ class StoreMem(Op, name="store_mem", stage="thread"):
     predicate: Value | None = maybe()
     value: Value = operand()
     mem: Value = operand()
+    corner: tuple[Value, ...] = maybe_operands()
     slot: Value | None = maybe()
     space: str = attr()
     width: int = attr(1)
@@ -192,14 +208,16 @@ class StoreMem(Op, name="store_mem", stage="thread"):
     predicate_of: tuple[int, ...] = attr(())
     span: Span = attr(None)
     evict: str = attr("")
+    extent: tuple[int, ...] = attr(())
 
     def verify(self) -> None:
+        _require_corner(self)
         require(self.value.dtype is self.mem.dtype, f"the value is {self.value.type}, the memory {self.mem.type}")
         _require_accesses(count_of(self.value.type), self.width, self.address, self.address_of, self.offsets)
         _require_predicates(len(self.address_of), self.predicate, self.predicate_of)
 
     def accesses(self) -> tuple[Access, ...]:
-        return (Access("write", self.mem, self.slot, self.span, place=_place(self, self.value.dtype)),)
+        return (Access("write", self.mem, self.slot, self.span, box=_box(self), place=_place(self, self.value.dtype)),)
 
 
 class AtomicMem(Op, name="atomic_mem", stage="thread"):
@@ -211,24 +229,27 @@ class AtomicMem(Op, name="atomic_mem", stage="thread"):
     predicate: Value | None = maybe()
     value: Value = operand()
     mem: Value = operand()
+    corner: tuple[Value, ...] = maybe_operands()
     space: str = attr()
     kind: str = attr()
     width: int = attr(1)
     address_of: tuple[int, ...] = attr()
     offsets: tuple[int, ...] = attr()
     predicate_of: tuple[int, ...] = attr(())
+    extent: tuple[int, ...] = attr(())
     returns: bool = attr(True)
 
     def infer(self) -> tuple[Type, ...]:
         return (self.value.type,) if self.returns else ()
 
     def verify(self) -> None:
+        _require_corner(self)
         require_one_of(self.kind, ATOMICS, "atomic")
         _require_accesses(count_of(self.value.type), self.width, self.address, self.address_of, self.offsets)
         _require_predicates(len(self.address_of), self.predicate, self.predicate_of)
 
     def accesses(self) -> tuple[Access, ...]:
-        return (Access("atomic", self.mem, place=_place(self, self.value.dtype)),)
+        return (Access("atomic", self.mem, box=_box(self), place=_place(self, self.value.dtype)),)
 
 
 class CpAsync(Op, name="cp_async", stage="thread"):

@@ -31,5 +31,5 @@ thread kernel @add(%A: tensor<Nxf32>, %B: tensor<Nxf32>) dims(N = %N: i32) facts
   %b = add %a, %a : regs<8xf32>
   %11 = global_address %B : i64
   %12 = add %11, %9 : i64
-  store_mem %12, predicate = %6, %b, %B {space = "global", width = 4, address_of = (0, 0), offsets = (0, 2048), predicate_of = (0, 1)}
+  store_mem %12, predicate = %6, %b, %B, [%1] {space = "global", width = 4, address_of = (0, 0), offsets = (0, 2048), predicate_of = (0, 1), extent = (1024,)}
 }

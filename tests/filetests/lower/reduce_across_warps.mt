@@ -51,5 +51,5 @@ thread kernel @row(%A: tensor<1x512xf32>, %B: tensor<1xf32>) attrs {threads = 12
   %s = add %31, %32 : f32
   %33 = cmp %tid, 0 {predicate = "eq"} : bool
   %34 = global_address %B : i64
-  store_mem %34, predicate = %33, %s, %B {space = "global", address_of = (0,), offsets = (0,), predicate_of = (0,)}
+  store_mem %34, predicate = %33, %s, %B, [0] {space = "global", address_of = (0,), offsets = (0,), predicate_of = (0,), extent = (1,)}
 }

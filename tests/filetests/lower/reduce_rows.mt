@@ -46,5 +46,5 @@ thread kernel @rows(%A: tensor<4x256xf32>, %B: tensor<4xf32>) attrs {threads = 1
   %29 = global_address %B : i64
   %30 = mul %4, 4:i64 : i64
   %31 = add %29, %30 : i64
-  store_mem %31, predicate = %28, %s, %B {space = "global", address_of = (0,), offsets = (0,), predicate_of = (0,)}
+  store_mem %31, predicate = %28, %s, %B, [0] {space = "global", address_of = (0,), offsets = (0,), predicate_of = (0,), extent = (4,)}
 }

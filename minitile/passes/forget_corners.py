@@ -1,0 +1,19 @@
+"""Drops what barriers and fences wanted to know of accesses to tensors: which part of it they touch.
+
+    store_mem %to, %v, %C, [%row, %column] {extent = (64, 32), …}      ->      store_mem %to, %v, %C {…}
+
+The indices would otherwise be kept in registers, though no instruction needs them.
+"""
+
+from __future__ import annotations
+
+from minitile.ir.core import Kernel
+from minitile.ir.ops import thread
+from minitile.passes.manager import PassContext
+
+
+def forget_corners(kernel: Kernel, context: PassContext) -> None:
+    """The pass."""
+    for op in kernel.walk():
+        if isinstance(op, thread.LoadMem | thread.StoreMem | thread.AtomicMem) and op.corner:
+            op.corner, op.extent = (), ()

@@ -124,6 +124,7 @@ def test_every_deletion_is_missed(kind, target):
     assert len(found) <= 3
 
 
+@pytest.mark.slow
 @needs_simulator
 def test_too_many_blocks_wait_for_each_other():
     """Blocks that share are all there at one time; what happens otherwise is said, not waited for."""

@@ -87,7 +87,7 @@ for tool in $tools; do
 done
 for target in $targets; do
   for tool in $tools; do
-    for kernel in gemm attention; do
+    for kernel in gemm attention fp8 epilogues; do
       [[ " $steps " == *" kernels "* ]] && echo "kernels $tool $kernel $target" >>"$list"
     done
   done

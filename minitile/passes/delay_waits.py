@@ -135,12 +135,12 @@ class _Walk:
         loop.init = (*loop.init, *([none.result] * len(tokens)))
         if loop.body.terminator is None:
             loop.body.ops.append(control.Yield(()))
-        end = loop.body.ops.pop()
+        end = loop.body.ops[-1]
         assert isinstance(end, control.Yield)
         end.values = (*end.values, *tokens)
         waits = [self.like(w, args[w.token]) for w in left]
         ops: list[Op] = []
-        for op in loop.body.ops:
+        for op in loop.body.ops[:-1]:
             due, waits = self.due(waits, op)
             ops += self.in_order(due)
             ops.append(op)

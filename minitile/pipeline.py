@@ -15,6 +15,7 @@ from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError, ResourceError
 from minitile.ir.ops import arith, control, fences
 from minitile.ir.printer import print_kernel
+from minitile.passes.cdna4_interleave import cdna4_half_tiles, cdna4_interleave
 from minitile.passes.check_schedule import check_schedule
 from minitile.passes.complete_stores import complete_stores
 from minitile.passes.count_tokens import count_tokens
@@ -92,6 +93,9 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     ("strip_mine", strip_mine),
     ("spread_copies", spread_copies),
     ("prefetch_fragments", prefetch_fragments),
+    # The first that fits a loop takes it.
+    ("cdna4_interleave", cdna4_interleave),
+    ("cdna4_half_tiles", cdna4_half_tiles),
     # Synchronisation last: placement decides which bytes two buffers share, barriers which accesses those are, fences
     # stand in front of barriers, and only then is it known which asynchronous groups are outstanding at a wait.
     ("complete_stores", complete_stores),
@@ -110,6 +114,8 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
 OPTIONAL = frozenset(
     {
         "simplify",
+        "cdna4_half_tiles",
+        "cdna4_interleave",
         "cse",
         "dead_code",
         "delay_waits",

@@ -76,6 +76,28 @@ def remarks(llvm: str, text: str) -> list[str]:
 
 
 # Shuffles go through the LDS unit too, but touch no memory: LLVM moves them between a wait and its barrier.
+def steady_loop(text: str) -> list[str]:
+    """The instructions of the loop that multiplies: of the blocks that end in a jump to their own label the one with
+    most matrix instructions. [] where there is none."""
+    best: list[str] = []
+    label, block = "", list[str]()
+    for line in text.splitlines():
+        words = line.split()
+        if not words or (words[0].startswith((";", ".")) and not words[0].endswith(":")):
+            continue
+        if words[0].endswith(":"):
+            label, block = words[0][:-1], []
+            continue
+        block.append(" ".join(line.partition(";")[0].split()))
+        if words[0].startswith("s_cbranch") and words[-1] == label and _products(block) > _products(best):
+            best = block
+    return best
+
+
+def _products(block: list[str]) -> int:
+    return sum(line.startswith("v_mfma") for line in block)
+
+
 _COUNTED = re.compile(r"^\s+(ds_(?!swizzle|b?permute|nop)\w+|s_waitcnt|s_barrier)\b(.*)$")
 
 

@@ -12,6 +12,14 @@ The map from chunks to elements is made by evaluating the layout at every chunk,
 then it must be linear over the bits of t (exclusive or), and moving on by an instruction must move by a constant. Any
 swizzle of whole chunks is; padding is not, since there the chunks of one wave would not lie next to each other.
 
+Which 1 KB of the buffer a wave's instruction fills is free as well. Where a gemm reads the buffer, each instruction
+fills rows of one half of what the waves read: the lower or the upper half of the i (of A) or of the j (of B), the same
+in all waves. So halves can be copied and awaited by themselves (passes/cdna4_interleave.py). For that one bit of the
+chunk's number, the one that tells the halves apart, changes places with the lowest bit of the instruction's.
+
+    256 rows, 8 waves along 4 x 64 rows: bit 5 of the row is the half, that is bit 8 of the chunk, a bit of the thread's
+    number among 512; it is exchanged for bit 9
+
 Elements outside the tensor come as zeros: their lanes ask for an offset beyond the descriptor's 2 GiB. What all threads
 have in common goes into its base, a 64-bit scalar; so what is left, within one tile, must be below 2 GiB.
 
@@ -22,6 +30,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 from minitile.ir.builder import Builder
@@ -40,6 +49,7 @@ from minitile.passes.lower_memory import (
 )
 
 CHUNK = 16  # bytes that a lane copies
+LANES = 64
 Coord = tuple[int, ...]
 
 
@@ -64,10 +74,10 @@ def dma(low: Lowering, op: tile.Copy) -> Value | None:
     if not low.target.has("lds_dma_128") or not copies_itself(low.facts, op, low.threads):
         return None
     shared = shared_layout(op.dst)
-    chunks = chunk_map(shared, low.threads)
+    chunks = chunk_map(shared, low.threads, half_of_readers(low, op.dst))
     if chunks is None:
         return None
-    b, masks, moves = low.b, *chunks
+    b, masks, moves = low.b, chunks.masks, chunks.moves
     source = op.src_dims
     starts = [low.facts.affine(v) for v in op.src_indices]
     lanes = low.in_entry(("chunk", masks), lambda b: [_linear(b, low.tid, mine) for mine in masks])
@@ -97,7 +107,10 @@ def dma(low: Lowering, op: tile.Copy) -> Value | None:
         sources.append(mine if moving.is_constant else b.add(mine, low.emit(moving)))
         constants.append(total.const)
     start = low.in_entry(("buffer", op.dst), lambda b: b.emit(thread.BufferAddress(low.get(op.dst))).result)
-    wave = b.mul(low.special("waveid", "wave"), low.target.lanes * CHUNK)
+    number = low.special("waveid", "wave")
+    straight = all(mask == low.target.lanes * CHUNK << i for i, mask in enumerate(chunks.wave))
+    wave = b.mul(number, low.target.lanes * CHUNK) if straight else _linear(b, number, chunks.wave)
+    assert wave is not None
     to = b.add(start, wave)
     if op.dst_slot is not None:
         to = b.add(to, b.mul(low.get(op.dst_slot), shared.stage_bytes))
@@ -113,19 +126,34 @@ def dma(low: Lowering, op: tile.Copy) -> Value | None:
             src_mem=low.get(op.src),
             bytes=CHUNK,
             dst_of=(0,) * count,
-            dst_offsets=tuple(n * low.threads * CHUNK for n in range(count)),
+            dst_offsets=chunks.starts,
             src_of=tuple(range(count)),
             src_offsets=tuple(constants),
             predicate_of=found.index,
             wave=True,
+            halves=chunks.halves,
         )
     ).result
 
 
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """Where instruction n of thread t copies from and to. Dimension d of the element is the exclusive or of masks[d][i]
+    over the bits i of t, plus moves[n][d]. The wave's bytes begin at starts[n] plus the exclusive or of wave[i] over
+    the bits i of the wave's number. `halves`: of what the waves read, by n; () where instructions fill parts of
+    both."""
+
+    masks: tuple[Coord, ...]
+    moves: tuple[Coord, ...]
+    starts: tuple[int, ...]
+    wave: tuple[int, ...]
+    halves: tuple[int, ...]
+
+
 @lru_cache(maxsize=256)
-def chunk_map(shared: SharedLayout, threads: int) -> tuple[tuple[Coord, ...], tuple[Coord, ...]] | None:
-    """(masks, moves): dimension d of the element at chunk t is the exclusive or of masks[d][i] over the bits i of t,
-    and that of chunk n·threads + t is moves[n][d] more. None where the layout is not of that form."""
+def chunk_map(shared: SharedLayout, threads: int, half: tuple[int, int] | None = None) -> Chunks | None:
+    """None where the layout is not of that form. `half`: a dimension, and the number of indices along it after which
+    the other half begins."""
     along = shared.contiguous_dim
     elements = CHUNK * 8 // shared.element_bits
     total = math.prod(shared.shape) // elements
@@ -143,21 +171,72 @@ def chunk_map(shared: SharedLayout, threads: int) -> tuple[tuple[Coord, ...], tu
     if sorted(at) != list(range(total)):
         return None
     rank, bits = len(shared.shape), threads.bit_length() - 1
-    masks = tuple(tuple(at[1 << i][d] for i in range(bits)) for d in range(rank))
+    low, high = _exchanged(at, threads, half)
+
+    def chunk(number: int) -> int:
+        """The chunk that stands for the one of this number."""
+        differ = (number >> low ^ number >> high) & 1
+        return number ^ (differ << low | differ << high)
+
+    masks = tuple(tuple(at[chunk(1 << i)][d] for i in range(bits)) for d in range(rank))
     for t in range(threads):
         for d in range(rank):
             value = 0
             for i in range(bits):
                 value ^= masks[d][i] if t >> i & 1 else 0
-            if at[t][d] != value:
+            if at[chunk(t)][d] != value:
                 return None
     moves = []
     for n in range(total // threads):
-        move = tuple(a - c for a, c in zip(at[n * threads], at[0], strict=True))
-        if any(tuple(c + m for c, m in zip(at[t], move, strict=True)) != at[n * threads + t] for t in range(threads)):
-            return None
+        first = at[chunk(n * threads)]
+        move = tuple(a - c for a, c in zip(first, at[0], strict=True))
+        for t in range(threads):
+            if any(a != c + m for a, c, m in zip(at[chunk(n * threads + t)], at[chunk(t)], move, strict=True)):
+                return None
         moves.append(move)
-    return masks, tuple(moves)
+    halves: tuple[int, ...] = ()
+    if half is not None:
+        dim, rows = half
+        found = [{at[chunk(n * threads + t)][dim] // rows % 2 for t in range(threads)} for n in range(len(moves))]
+        halves = tuple(x.pop() for x in found) if all(len(x) == 1 for x in found) else ()
+    return Chunks(
+        masks,
+        tuple(moves),
+        tuple(chunk(n * threads) * CHUNK for n in range(len(moves))),
+        tuple(chunk(1 << i) * CHUNK for i in range(LANES.bit_length() - 1, bits)),
+        halves,
+    )
+
+
+def _exchanged(at: dict[int, Coord], threads: int, half: tuple[int, int] | None) -> tuple[int, int]:
+    """The two bits of a chunk's number that change places: the one that tells halves apart, if it is one of the wave's
+    number, and the lowest of the instruction's. The same bit twice where nothing is to be done."""
+    first = threads.bit_length() - 1
+    if half is None or len(at) // threads % 2:
+        return first, first
+    dim, rows = half
+    telling = [i for i in range(len(at).bit_length() - 1) if at[1 << i][dim] // rows % 2]
+    if len(telling) != 1 or not LANES <= 1 << telling[0] < threads:
+        return first, first
+    return telling[0], first
+
+
+def half_of_readers(low: Lowering, buffer: Value) -> tuple[int, int] | None:
+    """How the rows of a buffer divide into the lower and upper half of what each wave reads of it: (dimension, rows of
+    a half); None where no gemm reads it, or each in its own way."""
+    found: dict[Value, set[tuple[int, int] | None]] | None = low.once.get("halves")
+    if found is None:
+        found = low.once["halves"] = {}
+        for op in low.kernel.walk():
+            if isinstance(op, tile.Gemm):
+                plan = low.gemm_plan(op, low.threads)
+                sides = ((op.a, op.a_dims, 0, op.transpose_a), (op.b, op.b_dims, 1, not op.transpose_b))
+                for operand, dims, side, across in sides:
+                    rows = plan.shape[side] // plan.warps[side]
+                    whole = dims == (0, 1) and plan.repeats[side] % 2 == 0
+                    found.setdefault(operand, set()).add((int(across), rows // 2) if whole else None)
+    ways = found.get(buffer, set())
+    return next(iter(ways)) if len(ways) == 1 else None
 
 
 def _linear(b: Builder, t: Value, masks: Coord) -> Value | None:

@@ -186,22 +186,26 @@ def bytes_of_bools(w: Emitter, bits: Sequence[str]) -> str:
     return made
 
 
-_DESCRIPTOR = ["i16 0", "i64 2147483648", "i32 159744"]  # stride, bytes, raw 32-bit data
+RECORDS = "2147483648"  # bytes of a descriptor
 OUTSIDE = "-2147483648"  # as an unsigned offset, beyond all of the descriptor's bytes
+RAW = "159744"  # 32-bit data without a format
 
 
 def copy_by_dma(w: Emitter, op: thread.CpAsync) -> None:
-    """LDS-DMA: a lane outside the bounds asks for what the descriptor does not have, and writes zeros."""
+    """LDS-DMA: a lane outside the bounds asks for what the descriptor does not have, and writes zeros. A copy that is
+    not to be made has a descriptor of no bytes."""
     if not op.wave or op.base is None:
         raise InternalError(f"an asynchronous copy that {w.target} does not have", op.loc)
     base = w.let(f"getelementptr i8, ptr addrspace(1) {w.symbols[op.src_mem]}, i64 {w.element(op.base)}", "base")
-    arguments = [("ptr addrspace(1)", base), *(tuple(x.split()) for x in _DESCRIPTOR)]
+    records = RECORDS
+    if op.enable is not None:
+        records = w.let(f"select i1 {w.element(op.enable)}, i64 {RECORDS}, i64 0", "bytes")
+    arguments = [("ptr addrspace(1)", base), ("i16", "0"), ("i64", records), ("i32", RAW)]
     rsrc = w.call("llvm.amdgcn.make.buffer.rsrc.p8.p1", "ptr addrspace(8)", arguments, "rsrc")
     to, object_ = w.element(op.dst), w.symbols[op.dst_mem]
     sources = w.parts(op.src)
     count = len(op.dst_of)
-    holds = [w.parts(v) if v is not None else [] for v in (op.predicate, op.enable)]
-    numbers = (op.predicate_of, op.enable_of)
+    holds = w.parts(op.predicate) if op.predicate is not None else []
     for n in range(count):
         place = w.let(f"getelementptr i8, ptr addrspace(3) {object_}, i32 {to}", "p")
         if op.dst_offsets[n]:
@@ -209,10 +213,9 @@ def copy_by_dma(w: Emitter, op: thread.CpAsync) -> None:
         offset = sources[op.src_of[n] if len(sources) > 1 else 0]
         if op.src_offsets[n]:
             offset = w.let(f"add i32 {offset}, {op.src_offsets[n]}")
-        for registers, of in zip(holds, numbers, strict=True):
-            if registers:
-                here = registers[of[n] if len(registers) > 1 else 0]
-                offset = w.let(f"select i1 {here}, i32 {offset}, i32 {OUTSIDE}")
+        if holds:
+            here = holds[op.predicate_of[n] if len(holds) > 1 else 0]
+            offset = w.let(f"select i1 {here}, i32 {offset}, i32 {OUTSIDE}")
         given = [("ptr addrspace(8)", rsrc), ("ptr addrspace(3)", place), ("i32", str(op.bytes)), ("i32", offset)]
         w.call(DMA, "void", [*given, ("i32", "0"), ("i32", "0"), ("i32", "0")], more=", !alias.scope !6")
 

@@ -32,6 +32,8 @@ def phi_widths(kernel: Kernel) -> dict[Value, int]:
         count = thread.count_of(value.type)
         if width > 1 and count % width == 0:
             wishes[value] = min(wishes.get(value, (rank, width)), (rank, width))
+            if isinstance(value.op, thread.Pick) and _in_parts(value.op.indices, width):
+                wish(value.op.a, rank, width)
 
     for op in kernel.walk():
         if isinstance(op, thread.MmaSync):
@@ -54,6 +56,12 @@ def phi_widths(kernel: Kernel) -> dict[Value, int]:
         root = find(value)
         best[root] = min(best.get(root, found), found)
     return {v: width for v in joined if (width := _width(v, best.get(find(v)))) > 1}
+
+
+def _in_parts(indices: tuple[int, ...], width: int) -> bool:
+    """Whether registers are picked by whole parts of `width`."""
+    starts = indices[::width]
+    return all(i % width == 0 for i in starts) and indices == tuple(i + n for i in starts for n in range(width))
 
 
 def _width(value: Value, wish: tuple[int, int] | None) -> int:

@@ -138,7 +138,8 @@ def lower_gemm(low: Lowering, op: tile.Gemm, plan: GemmPlan) -> Value:
     c = low.get(op.c)
     once = (*plan.repeats[:2], 1)
     for step in range(plan.repeats[2]):
-        c = low.b.emit(thread.MmaSync(a.step(step), b.step(step), c, plan.atom, once)).result
+        operands = a.step(step), b.step(step), c
+        c = low.b.emit(thread.MmaSync(*operands, plan.atom, once, origin=(0, 0, step))).result
     return c
 
 

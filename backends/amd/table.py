@@ -16,6 +16,8 @@ _EVERYWHERE = frozenset(
         *(f"llvm.amdgcn.workgroup.id.{axis}" for axis in "xyz"),
         "llvm.amdgcn.s.barrier",
         "llvm.amdgcn.s.waitcnt",
+        "llvm.amdgcn.s.setprio",
+        "llvm.amdgcn.sched.barrier",
         "llvm.amdgcn.readfirstlane.i32",
         "llvm.amdgcn.make.buffer.rsrc.p8.p1",
         "llvm.amdgcn.mbcnt.lo",

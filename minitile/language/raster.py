@@ -3,6 +3,13 @@
 The hardware starts blocks row by row. In panels of `size` rows it goes down the panel's rows first and then to the next
 column, so that the blocks which run at the same time share rows and columns of the operands (the idea of CUTLASS'
 threadblock swizzle).
+
+A GPU of several dies deals the blocks out in turn: block n goes to die n mod 8 (MI300X and MI355X have 8, each with an
+L2 of its own). Then neighbours never share an L2. With `dies` the numbers are exchanged first, so that each die gets
+runs of size² neighbours, a square of a panel (the idea of HipKittens' chiplet swizzle):
+
+    8 dies, size 2      block     0  1  2 …  7 |  8  9 … 15 | 16 …
+                        becomes   0  4  8 … 28 |  1  5 … 29 |  2 …        die 0: 0 1 2 3, 32 33 …; die 1: 4 5 6 7, …
 """
 
 from __future__ import annotations
@@ -12,12 +19,13 @@ from minitile.ir.core import Block, Value
 from minitile.ir.ops import control
 
 
-def rasterise(b: Builder, launch: control.Launch, order: str, size: int) -> None:
+def rasterise(b: Builder, launch: control.Launch, order: str, size: int, dies: int = 1) -> None:
     """Compute the block indices x and y anew at the start of the launch and let everything use those.
 
     With n = y·width + x, a panel holds size·width blocks; in a panel of h rows (the last may be lower than `size`)
     block r stands in row r mod h, column r div h. order "col" exchanges the roles of x and y. The blocks of a cluster
-    stay together: what is numbered are clusters.
+    stay together: what is numbered are clusters. With `dies`, blocks that do not make up runs for all of them keep
+    their numbers.
     """
     x, y = (0, 1) if order == "row" else (1, 0)
     bx, by = launch.body.args[x], launch.body.args[y]
@@ -29,6 +37,9 @@ def rasterise(b: Builder, launch: control.Launch, order: str, size: int) -> None
         ranks = b.floormod(bx, sides[0]), b.floormod(by, sides[1])
         first = b.floordiv(bx, sides[0]), b.floordiv(by, sides[1])
         number = b.add(b.mul(first[1], width), first[0])
+        if dies > 1:  # which are dealt out in the order in which the hardware starts blocks, x first
+            started = number if order == "row" else b.add(b.mul(first[0], height), first[1])
+            number = in_runs(b, started, b.mul(width, height), dies, size * size)
         panel_blocks = b.mul(width, size)
         panel = b.floordiv(number, panel_blocks)
         inside = b.sub(number, b.mul(panel, panel_blocks))
@@ -43,3 +54,11 @@ def rasterise(b: Builder, launch: control.Launch, order: str, size: int) -> None
     for op in launch.body.walk():
         op.replace_operands(lambda v: new.get(v, v))
     launch.body.ops = [*start.ops, *body]
+
+
+def in_runs(b: Builder, number: Value, total: Value, dies: int, run: int) -> Value:
+    """The number of the tile for a block: each of the dies, which get blocks in turn, has runs of so many tiles."""
+    die, turn = b.floormod(number, dies), b.floordiv(number, dies)
+    place = b.mul(b.add(b.mul(b.floordiv(turn, run), dies), die), run)
+    whole = b.mul(b.floordiv(total, dies * run), dies * run)
+    return b.select(b.compare("lt", number, whole), b.add(place, b.floormod(turn, run)), number)

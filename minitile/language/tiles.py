@@ -476,14 +476,18 @@ def annotate_l2_hit_ratio(ratios: dict[Memory, float]) -> None:
         known = trace.attrs["l2_hit_ratio"] = (tensor.value.name, float(ratio))
 
 
-def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> None:
-    """Visits the blocks of the grid in panels of `panel_size` rows, so that neighbours in time share cache lines."""
+def use_swizzle(panel_size: int, order: str = "row", enable: bool = True, num_xcds: int = 1) -> None:
+    """Visits the blocks of the grid in panels of `panel_size` rows, so that neighbours in time share cache lines.
+    `num_xcds`: the dies of the GPU, which have an L2 each and get blocks in turn (8 on MI300X and MI355X); each then
+    gets runs of panel_size² neighbouring blocks."""
     trace = tile_scope("T.use_swizzle")
-    size = constant_int(panel_size, "panel_size")
+    size, dies = constant_int(panel_size, "panel_size"), constant_int(num_xcds, "num_xcds")
     if size < 1 or order not in ("row", "column", "col"):
         raise trace.error(f"T.use_swizzle({panel_size}, order={order!r})", 'panel_size ≥ 1, order "row" or "column"')
+    if dies < 1:
+        raise trace.error(f"T.use_swizzle(num_xcds={dies})", "a GPU has at least one die")
     if enable:
-        trace.attrs["rasterise"] = (order[:3], size)
+        trace.attrs["rasterise"] = (order[:3], size, dies)
 
 
 def assume(condition: Any) -> None:

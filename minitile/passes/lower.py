@@ -87,6 +87,7 @@ class Lowering:
         self.kernel = kernel
         self.target = context.target
         self.notes = context.notes
+        self.gemm_plan = context.rules.gemm_plan
         self.facts = Facts(kernel)
         self.threads: int = kernel.attrs["threads"]
         self.rules: dict[type[Op], Rule] = {**RULES, **MEMORY_RULES, **EXCHANGE_RULES, **context.rules.lower}

@@ -134,6 +134,7 @@ def _pieces(copy: thread.CpAsync, size: int) -> list[thread.CpAsync]:
             span=copy.span,
             wave=copy.wave,
             evict=copy.evict,
+            halves=copy.halves[part],
         )
         piece.loc = copy.loc
         pieces.append(piece)

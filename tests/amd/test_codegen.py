@@ -45,6 +45,8 @@ OTHERS = {
     "llvm.amdgcn.ds.swizzle": ("i32", ["i32", "i32 1055"]),
     "llvm.amdgcn.update.dpp.i32": ("i32", ["i32", "i32", "i32 177", "i32 15", "i32 15", "i1 true"]),
     **{f"llvm.amdgcn.{name}.f32": ("float", ["float"]) for name in ("rsq", "exp2", "log")},
+    "llvm.amdgcn.s.setprio": ("void", ["i16 1"]),
+    "llvm.amdgcn.sched.barrier": ("void", ["i32 0"]),
     "llvm.trap": ("void", []),
     "llvm.amdgcn.ds.read.tr16.b64.v4i16": ("<4 x i16>", ["ptr addrspace(3) @lds"]),
     "llvm.amdgcn.ds.read.tr8.b64.v2i32": ("<2 x i32>", ["ptr addrspace(3) @lds"]),

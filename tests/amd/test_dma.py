@@ -61,10 +61,11 @@ def waits(text: str) -> list[int]:
 
 @pytest.mark.parametrize("stages", [2, 3, 4])
 def test_the_waits_are_exact(stages):
-    """Four instructions a tile: what belongs to younger ones than the one awaited may be under way."""
+    """Four instructions a tile: what belongs to younger ones than the one awaited may be under way. In front of the
+    loop that is a tile more, since the loop's own wait stands in front of its copies."""
     kernel = compiled(stages)
     assert "offen lds" in kernel.text
-    assert waits(kernel.text) == [4 * (stages - 2)]
+    assert waits(kernel.text) == [4 * (stages - 1), 4 * (stages - 2)]
     assert "v_mov_b32_e32 v0, 0x80000000" not in kernel.text.split("s_barrier")[1].split("s_cbranch")[0]
 
 
@@ -130,8 +131,10 @@ def test_a_weaker_wait_is_found():
 
 def test_a_missing_barrier_is_found():
     text = compiled(4).text
-    head, tail = text.split("\ts_barrier\n")
-    assert run(head + tail)
+    places = [found.span() for found in re.finditer(r"\ts_barrier\n", text)]
+    assert len(places) == 2
+    for start, end in places:
+        assert run(text[:start] + text[end:])
 
 
 LAYOUTS = [
@@ -151,7 +154,7 @@ def test_chunks_are_turned_round(shared, threads):
     if found is None:  # the threads' chunks are not all of one box, or not as many in each round
         assert total % threads or rows * 128 // CHUNK % threads
         return
-    masks, moves = found
+    masks, moves = found.masks, found.moves
     assert len(moves) * threads == total
     seen = set()
     for n, t in itertools.product(range(len(moves)), range(threads)):
@@ -163,6 +166,39 @@ def test_chunks_are_turned_round(shared, threads):
         assert shared.offset(at) == (n * threads + t) * CHUNK
         seen.add(tuple(at))
     assert len(seen) == total
+
+
+@pytest.mark.parametrize("threads", [64, 256, 512])
+@pytest.mark.parametrize(
+    ("shape", "rows"), [((256, 64), rows) for rows in (8, 16, 32, 64, 128)] + [((128, 32), 32), ((64, 64), 4)], ids=str
+)
+def test_instructions_fill_one_half(shape, rows, threads):
+    """Where halves are of so many rows each chunk is still filled once, by a wave's 64 neighbours at a time; and
+    `halves` is true of every chunk."""
+    shared = swizzled(shape, 16)
+    found = chunk_map(shared, threads, (0, rows))
+    total = shape[0] * shape[1] * 2 // CHUNK
+    if total % threads:
+        assert found is None
+        return
+    filled = set()
+    for n, wave, lane in itertools.product(range(len(found.moves)), range(threads // 64), range(64)):
+        place = found.starts[n]
+        for i, bytes_ in enumerate(found.wave):
+            place ^= bytes_ if wave >> i & 1 else 0
+        t = wave * 64 + lane
+        start = [0, 0]
+        for d in range(2):
+            for i, mask in enumerate(found.masks[d]):
+                start[d] ^= mask if t >> i & 1 else 0
+        element = tuple(s + m for s, m in zip(start, found.moves[n], strict=True))
+        assert shared.offset(element) == place + lane * CHUNK
+        assert not found.halves or element[0] // rows % 2 == found.halves[n]
+        filled.add(element)
+    assert len(filled) == total
+    # A half is of whole instructions if a wave's kilobyte lies in one, and there is more than one instruction.
+    whole = rows * shape[1] * 2 >= 1024 and total > threads
+    assert bool(found.halves) == whole
 
 
 def test_padding_is_not_for_dma():

@@ -196,6 +196,31 @@ def test_swizzle_visits_every_block_once(order, shape):
     np.testing.assert_array_equal(c, np.ones(shape))
 
 
+def visited(kernel, blocks):
+    """The indices at which each block stores, by the order in which blocks start."""
+    (launch,) = [op for op in mt.kernel(kernel).trace().walk() if op.mnemonic == "launch"]
+    (store,) = [op for op in launch.body.walk() if op.mnemonic == "store"]
+    compute = {
+        "mul": int.__mul__,
+        "add": int.__add__,
+        "sub": int.__sub__,
+        "floordiv": int.__floordiv__,
+        "floormod": int.__mod__,
+        "min": min,
+        "cmp": int.__lt__,
+        "select": lambda condition, a, b: a if condition else b,
+    }
+
+    def evaluate(v, block):
+        if v in launch.body.args:
+            return block[launch.body.args.index(v)]
+        if v.op.mnemonic == "constant":
+            return v.op.value
+        return compute[v.op.mnemonic](*(evaluate(o, block) for o in v.op.operands))
+
+    return [tuple(evaluate(index, (*block, 0)) for index in store.indices) for block in blocks]
+
+
 def test_swizzle_order():
     """Blocks that start one after the other share columns: a panel of rows is walked column by column."""
 
@@ -204,21 +229,40 @@ def test_swizzle_order():
             T.use_swizzle(2)
             C[by, bx] = 1
 
-    (launch,) = [op for op in mt.kernel(kernel).trace().walk() if op.mnemonic == "launch"]
+    found = visited(kernel, [(n % 8, n // 8) for n in range(6)])
+    assert found == [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)]
 
-    def evaluate(v, block):
-        if v in launch.body.args:
-            return block[launch.body.args.index(v)]
-        if v.op.mnemonic == "constant":
-            return v.op.value
-        x, y = (evaluate(o, block) for o in v.op.operands)
-        compute = {"mul": int.__mul__, "add": int.__add__, "sub": int.__sub__, "floordiv": int.__floordiv__, "min": min}
-        return compute[v.op.mnemonic](x, y)
 
-    (store,) = [op for op in launch.body.walk() if op.mnemonic == "store"]
-    row, column = store.indices
-    visited = [(evaluate(row, (n % 8, n // 8, 0)), evaluate(column, (n % 8, n // 8, 0))) for n in range(6)]
-    assert visited == [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)]
+@pytest.mark.parametrize("order", ["row", "column"])
+@pytest.mark.parametrize("shape", [(32, 32), (16, 17), (5, 7), (3, 60), (1, 1)], ids=str)
+def test_swizzle_over_dies(shape, order):
+    """Every tile once. The blocks of a die, every eighth one, have squares of 2 x 2 tiles, one after the other; those
+    at the end, which make no square for each die, stay where they are."""
+    rows, columns = shape
+
+    def kernel(C: T.Tensor((rows, columns), T.int32)):
+        with T.Kernel(columns, rows, threads=32) as (bx, by):
+            T.use_swizzle(2, order=order, num_xcds=8)
+            C[by, bx] = 1
+
+    found = visited(kernel, [(n % columns, n // columns) for n in range(rows * columns)])
+    assert sorted(found) == [(y, x) for y in range(rows) for x in range(columns)]
+    if shape == (32, 32):
+        for die in range(8):
+            mine = found[die::8]
+            for start in range(0, len(mine), 4):
+                y, x = mine[start]
+                assert sorted(mine[start : start + 4]) == [(y, x), (y, x + 1), (y + 1, x), (y + 1, x + 1)]
+
+
+def test_dies_are_counted():
+    def kernel(C: T.Tensor((4, 8), T.int32)):
+        with T.Kernel(8, 4, threads=32) as (bx, by):
+            T.use_swizzle(2, num_xcds=0)
+            C[by, bx] = 1
+
+    with pytest.raises(mt.MinitileError, match="num_xcds=0"):
+        mt.kernel(kernel).trace()
 
 
 def test_kernel_targets_and_names(ops):

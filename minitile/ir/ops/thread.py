@@ -258,7 +258,8 @@ class CpAsync(Op, name="cp_async", stage="thread"):
 
     With `wave` (AMD's LDS-DMA), the lanes of a wave write one after the other from `dst` on, which is the same in all
     of them; `base` is what all sources have in common, the same in all threads; where `enable` is false, zeros are
-    written; and it is instructions that are counted, not groups."""
+    written; and it is instructions that are counted, not groups. `halves`: for each of them, which half (0 or 1) of the
+    rows that a wave reads it fills, in all waves; () where that is not known."""
 
     dst: Value = operand()
     src: Value = operand()
@@ -278,6 +279,7 @@ class CpAsync(Op, name="cp_async", stage="thread"):
     span: Span = attr(None)
     wave: bool = attr(False)
     evict: str = attr("")
+    halves: tuple[int, ...] = attr(())
 
     def infer(self) -> tuple[Type, ...]:
         return (TOKEN,)
@@ -367,13 +369,15 @@ class StMatrix(Op, name="stmatrix", stage="thread"):
 
 class MmaSync(Op, name="mma_sync", stage="thread", pure=True):
     """m·n·k warp-level mma instructions. Registers are in the atom's order; c's atoms run along n, then m; a's along k,
-    then m; b's along k, then n. `repeats` is (m, n, k)."""
+    then m; b's along k, then n. `repeats` is (m, n, k). `origin`: the place of the first one in its gemm, counted in
+    instructions along (m, n, k)."""
 
     a: Value = operand()
     b: Value = operand()
     c: Value = operand()
     atom: str = attr()
     repeats: tuple[int, int, int] = attr()
+    origin: tuple[int, int, int] = attr((0, 0, 0))
 
     def infer(self) -> tuple[Type, ...]:
         return (self.c.type,)

@@ -1,9 +1,11 @@
 """A cycle estimate: when each instruction issues on one compute unit, and what the matrix units wait for.
 
-The recorded waves (`trace.py`) are replayed in order: at each step the wave that can issue first does. A wave issues at
-most every four cycles; vector, matrix, scalar, LDS and memory units take one instruction at a time per SIMD (LDS and
-memory: per compute unit); LDS, memory and scalar loads complete later, in order, and s_waitcnt waits for that. What
-other compute units do is not modelled: memory always answers after the same time.
+The recorded waves (`trace.py`) are replayed in order: at each step the wave that can issue first does, of several the
+one with the highest priority, of those the oldest ("CDNA 3" ISA, S_SETPRIO: priority, then the wave's age; older waves
+go first, LLVM D124246). A wave issues at most every four cycles; vector, matrix, scalar, LDS and memory units take one
+instruction at a time per SIMD (LDS and memory: per compute unit); LDS, memory and scalar loads complete later, in
+order, and s_waitcnt waits for that. What other compute units do is not modelled: memory always answers after the same
+time.
 
 `Timing` prints the utilisation of the matrix units and what they waited for; it is an estimate for comparing schedules
 of one kernel, not a prediction of its time.
@@ -64,6 +66,21 @@ class Stall:
         return f"{self.cycles:8} {self.reason:12} line {self.line}{source}: {self.text}"
 
 
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """One instruction of a wave: the cycles in which it occupies its unit; `ready`: when it could have issued, had
+    nothing been in its way. A DMA's data is written to LDS later, which is no part of it."""
+
+    wave: int
+    simd: int
+    unit: str
+    ready: int
+    start: int
+    end: int
+    line: int
+    text: str
+
+
 @dataclass(slots=True)
 class Timing:
     """The estimate for `groups` workgroups that run side by side on one compute unit."""
@@ -79,6 +96,7 @@ class Timing:
     memory_bytes: int
     idle: dict[str, int] = field(default_factory=dict)  # cycles in which a matrix unit waited, by reason
     stalls: list[Stall] = field(default_factory=list)  # longest first
+    issued: list[Issued] = field(default_factory=list)  # in order, where asked for
 
     @property
     def utilisation(self) -> float:
@@ -114,7 +132,6 @@ class _Wave:
     memory: list[int] = field(default_factory=list)  # when operations of vmcnt complete, in order
     local: list[int] = field(default_factory=list)  # of lgkmcnt
     waits: list[tuple[int, int, str]] = field(default_factory=list)  # (from, to, reason)
-    last: int = 0
 
     @property
     def done(self) -> bool:
@@ -130,9 +147,11 @@ def estimate_gcn(
     dynamic_shared: int = 0,
     latencies: Latencies | None = None,
     groups: int | None = None,
+    record: bool = False,
 ) -> Timing:
     """Run the first workgroup of a launch and estimate its cycles. Arguments are those of `run_gcn`; arrays are not
-    changed. `groups` workgroups run side by side; by default as many as registers and LDS allow."""
+    changed. `groups` workgroups run side by side; by default as many as registers and LDS allow. `record`: say when
+    each instruction was issued, too."""
     latencies = latencies or Latencies()
     copies = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
     launch, _ = prepare(text, entry, grid, block, copies, dynamic_shared, "eager", 0, False)
@@ -146,7 +165,7 @@ def estimate_gcn(
     if groups is None:
         groups = resident(launch.program, launch.lds_size, launch.waves, latencies)
     total = launch.grid[0] * launch.grid[1] * launch.grid[2]
-    return replay(launch.program, machine.trace, max(1, min(groups, total)), latencies)
+    return replay(launch.program, machine.trace, max(1, min(groups, total)), latencies, record)
 
 
 def resident(program: Program, lds: int, waves: int, latencies: Latencies) -> int:
@@ -158,13 +177,15 @@ def resident(program: Program, lds: int, waves: int, latencies: Latencies) -> in
     return max(1, min(by_registers, by_lds))
 
 
-def replay(program: Program, trace: Trace, groups: int, latencies: Latencies) -> Timing:
+def replay(program: Program, trace: Trace, groups: int, latencies: Latencies, record: bool = False) -> Timing:
     """Issue the recorded instructions of `groups` copies of a workgroup."""
-    return _Replay(program, trace, groups, latencies).run()
+    return _Replay(program, trace, groups, latencies, record).run()
 
 
 class _Replay:
-    def __init__(self, program: Program, trace: Trace, groups: int, latencies: Latencies) -> None:
+    def __init__(self, program: Program, trace: Trace, groups: int, latencies: Latencies, record: bool) -> None:
+        self.record = record
+        self.issued: list[Issued] = []
         self.program = program
         self.code = program.code
         self.trace = trace
@@ -185,17 +206,17 @@ class _Replay:
 
     def run(self) -> Timing:
         while True:
-            best: tuple[int, int, int, _Wave, str] | None = None
+            best: tuple[int, int, _Wave, str] | None = None
             for wave in self.waves:
                 if wave.done or wave.arrived is not None:
                     continue
                 when, reason = self.earliest(wave)
-                key = (when, -wave.priority, wave.last, wave, reason)
-                if best is None or key[:3] < best[:3]:
+                key = (when, -wave.priority, wave, reason)
+                if best is None or key[:2] < best[:2]:  # the waves stand in the order of their age
                     best = key
             if best is None:
                 break
-            self.issue(best[3], best[0], best[4])
+            self.issue(best[2], best[0], best[3])
         return self.result()
 
     def earliest(self, wave: _Wave) -> tuple[int, str]:
@@ -238,9 +259,10 @@ class _Replay:
         step = self.code[event.site]
         unit = self.units[event.site]
         self.note(wave, wave.ready, when, reason, event.site)
+        ready = wave.ready
         wave.at += 1
-        wave.last = when
         wave.ready = when + latencies.issue
+        start, length = when, latencies.issue
         for key, _ in self.needs(unit, wave):
             self.free[key] = when + latencies.issue
         if unit == MFMA:
@@ -253,9 +275,10 @@ class _Replay:
             self.free[VALU, wave.simd] = when + latencies.quarter_rate
         elif unit == LDS:
             start = self.shared_start(when)
-            self.free[LDS, -1] = start + event.turns
-            self.lds += event.turns
-            self.complete(wave.local, start + event.turns + latencies.lds)
+            length = event.turns
+            self.free[LDS, -1] = start + length
+            self.lds += length
+            self.complete(wave.local, start + length + latencies.lds)
         elif unit == VMEM:
             length = max(event.bytes // latencies.memory_bytes_per_cycle, 64 // latencies.address_lanes_per_cycle)
             start = max(when, self.free[VMEM, -1])
@@ -279,6 +302,9 @@ class _Replay:
             wave.at = len(wave.events)
             self.release(wave.group)
         self.end = max(self.end, wave.ready)
+        if self.record:
+            number, ins = self.waves.index(wave), step.ins
+            self.issued.append(Issued(number, wave.simd, unit, ready, start, start + length, ins.line, ins.text))
 
     def shared_start(self, when: int) -> int:
         """When the data share takes an instruction: behind those before it and the DMA that has come till then."""
@@ -344,6 +370,7 @@ class _Replay:
             self.bytes,
             dict(sorted(idle.items(), key=lambda item: -item[1])),
             stalls,
+            self.issued,
         )
 
     @staticmethod

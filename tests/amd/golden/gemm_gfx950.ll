@@ -46,231 +46,300 @@ entry:
   %v.37 = add i32 %v.35, %v.36, !dbg !20
   %v.38 = mul i32 %wave.17, 1024, !dbg !20
   %v.39 = add i32 0, %v.38, !dbg !20
-  %base.40 = getelementptr i8, ptr addrspace(1) %A, i64 %v.31, !dbg !20
-  %rsrc.41 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.40, i16 0, i64 2147483648, i32 159744), !dbg !20
-  %p.42 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.39, !dbg !20
-  %v.43 = select i1 %v.24, i32 %v.35, i32 -2147483648, !dbg !20
-  %v.44 = select i1 %v.5, i32 %v.43, i32 -2147483648, !dbg !20
-  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.41, ptr addrspace(3) %p.42, i32 16, i32 %v.44, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
-  %p.45 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.39, !dbg !20
-  %p.46 = getelementptr i8, ptr addrspace(3) %p.45, i32 1024, !dbg !20
-  %v.47 = select i1 %v.26, i32 %v.37, i32 -2147483648, !dbg !20
-  %v.48 = select i1 %v.5, i32 %v.47, i32 -2147483648, !dbg !20
-  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.41, ptr addrspace(3) %p.46, i32 16, i32 %v.48, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
-  %v.49 = mul i32 %bx.1, 16, !dbg !21
-  %v.50 = sext i32 %v.49 to i64, !dbg !21
-  %v.51 = mul i64 %v.50, %v.29, !dbg !21
-  %v.52 = add i64 0, %v.51, !dbg !21
-  %v.53 = add i32 0, %v.38, !dbg !21
-  %base.54 = getelementptr i8, ptr addrspace(1) %B, i64 %v.52, !dbg !21
-  %rsrc.55 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.54, i16 0, i64 2147483648, i32 159744), !dbg !21
-  %p.56 = getelementptr i8, ptr addrspace(3) @lds.1.B_shared, i32 %v.53, !dbg !21
-  %v.57 = select i1 %v.23, i32 %v.35, i32 -2147483648, !dbg !21
-  %v.58 = select i1 %v.5, i32 %v.57, i32 -2147483648, !dbg !21
-  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.55, ptr addrspace(3) %p.56, i32 16, i32 %v.58, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !21
-  %v.59 = icmp slt i32 1, %v.4, !dbg !19
-  %v.60 = mul i32 %by.2, 32, !dbg !20
-  %v.61 = add i32 %v.60, %v.8, !dbg !20
-  %v.62 = sub i32 %M, %v.61, !dbg !20
-  %v.63 = add i32 %v.14, 32, !dbg !20
-  %v.64 = sub i32 %K, %v.63, !dbg !20
-  %v.65 = icmp slt i32 0, %v.62, !dbg !20
-  %v.66 = icmp slt i32 0, %v.64, !dbg !20
-  %v.67 = and i1 %v.65, %v.66, !dbg !20
-  %v.68 = icmp slt i32 16, %v.62, !dbg !20
-  %v.69 = and i1 %v.68, %v.66, !dbg !20
-  %v.70 = sext i32 %v.60 to i64, !dbg !20
-  %v.71 = sext i32 %K to i64, !dbg !20
-  %v.72 = mul i64 %v.71, 2, !dbg !20
-  %v.73 = mul i64 %v.70, %v.72, !dbg !20
-  %v.74 = add i64 0, %v.73, !dbg !20
-  %v.75 = add i64 %v.74, 64, !dbg !20
-  %v.76 = mul i32 %K, 2, !dbg !20
-  %v.77 = mul i32 %v.8, %v.76, !dbg !20
-  %v.78 = mul i32 %v.14, 2, !dbg !20
-  %v.79 = add i32 %v.77, %v.78, !dbg !20
-  %v.80 = mul i32 %K, 32, !dbg !20
-  %v.81 = add i32 %v.79, %v.80, !dbg !20
-  %v.82 = mul i32 %wave.17, 1024, !dbg !20
-  %v.83 = add i32 0, %v.82, !dbg !20
-  %v.84 = add i32 %v.83, 2048, !dbg !20
-  %base.85 = getelementptr i8, ptr addrspace(1) %A, i64 %v.75, !dbg !20
-  %rsrc.86 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.85, i16 0, i64 2147483648, i32 159744), !dbg !20
-  %p.87 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.84, !dbg !20
-  %v.88 = select i1 %v.67, i32 %v.79, i32 -2147483648, !dbg !20
-  %v.89 = select i1 %v.59, i32 %v.88, i32 -2147483648, !dbg !20
-  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.86, ptr addrspace(3) %p.87, i32 16, i32 %v.89, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
-  %p.90 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.84, !dbg !20
-  %p.91 = getelementptr i8, ptr addrspace(3) %p.90, i32 1024, !dbg !20
-  %v.92 = select i1 %v.69, i32 %v.81, i32 -2147483648, !dbg !20
-  %v.93 = select i1 %v.59, i32 %v.92, i32 -2147483648, !dbg !20
-  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.86, ptr addrspace(3) %p.91, i32 16, i32 %v.93, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
-  %v.94 = mul i32 %bx.1, 16, !dbg !21
-  %v.95 = sext i32 %v.94 to i64, !dbg !21
-  %v.96 = mul i64 %v.95, %v.72, !dbg !21
-  %v.97 = add i64 0, %v.96, !dbg !21
-  %v.98 = add i64 %v.97, 64, !dbg !21
-  %v.99 = add i32 0, %v.82, !dbg !21
-  %v.100 = add i32 %v.99, 1024, !dbg !21
-  %base.101 = getelementptr i8, ptr addrspace(1) %B, i64 %v.98, !dbg !21
-  %rsrc.102 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.101, i16 0, i64 2147483648, i32 159744), !dbg !21
-  %p.103 = getelementptr i8, ptr addrspace(3) @lds.1.B_shared, i32 %v.100, !dbg !21
-  %v.104 = select i1 %v.66, i32 %v.79, i32 -2147483648, !dbg !21
-  %v.105 = select i1 %v.59, i32 %v.104, i32 -2147483648, !dbg !21
-  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.102, ptr addrspace(3) %p.103, i32 16, i32 %v.105, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !21
-  %v.106 = and i32 %tid.6, 15, !dbg !22
-  %v.107 = ashr i32 %tid.6, 4, !dbg !22
-  %v.108 = mul i32 %by.2, 32, !dbg !20
-  %v.109 = add i32 %v.108, %v.8, !dbg !20
-  %v.110 = sub i32 %M, %v.109, !dbg !20
-  %v.111 = icmp slt i32 0, %v.110, !dbg !20
-  %v.112 = icmp slt i32 16, %v.110, !dbg !20
-  %v.113 = sext i32 %v.108 to i64, !dbg !20
-  %v.114 = sext i32 %K to i64, !dbg !20
-  %v.115 = mul i64 %v.114, 2, !dbg !20
-  %v.116 = mul i64 %v.113, %v.115, !dbg !20
-  %v.117 = add i64 0, %v.116, !dbg !20
-  %v.118 = mul i32 %K, 2, !dbg !20
-  %v.119 = mul i32 %v.8, %v.118, !dbg !20
-  %v.120 = mul i32 %v.14, 2, !dbg !20
-  %v.121 = add i32 %v.119, %v.120, !dbg !20
-  %v.122 = mul i32 %K, 32, !dbg !20
-  %v.123 = add i32 %v.121, %v.122, !dbg !20
-  %v.124 = mul i32 %wave.17, 1024, !dbg !20
-  %v.125 = add i32 0, %v.124, !dbg !20
-  %v.126 = mul i32 %bx.1, 16, !dbg !21
-  %v.127 = sext i32 %v.126 to i64, !dbg !21
-  %v.128 = mul i64 %v.127, %v.115, !dbg !21
-  %v.129 = add i64 0, %v.128, !dbg !21
-  %v.130 = add i32 0, %v.124, !dbg !21
-  %v.131 = mul i32 %v.106, 64, !dbg !22
-  %v.132 = mul i32 %v.107, 16, !dbg !22
-  %v.133 = add i32 %v.131, %v.132, !dbg !22
-  %v.134 = ashr i32 %v.133, 3, !dbg !22
-  %v.135 = and i32 %v.134, 48, !dbg !22
-  %v.136 = xor i32 %v.133, %v.135, !dbg !22
-  %v.137 = add i32 0, %v.136, !dbg !22
-  %v.138 = add i32 0, %v.136, !dbg !22
-  %v.141 = icmp slt i32 0, %v.4, !dbg !19
-  br i1 %v.141, label %for.139, label %for_end.140, !dbg !19
-for.139:
-  %k.142 = phi i32 [0, %entry], [%v.199, %for.139], !dbg !19
-  %C_local.143 = phi <4 x float> [<float 0.0, float 0.0, float 0.0, float 0.0>, %entry], [%acc.175, %for.139], !dbg !19
-  %C_local.144 = phi <4 x float> [<float 0.0, float 0.0, float 0.0, float 0.0>, %entry], [%acc.176, %for.139], !dbg !19
-  %slot.145 = phi i32 [0, %entry], [%v.193, %for.139], !dbg !19
-  %slot_ahead.146 = phi i32 [2, %entry], [%v.196, %for.139], !dbg !19
-  %v.147 = phi i64 [%v.117, %entry], [%v.197, %for.139], !dbg !19
-  %v.148 = phi i64 [%v.129, %entry], [%v.198, %for.139], !dbg !19
-  call void @llvm.amdgcn.s.waitcnt(i32 3955), !dbg !19
-  %v.149 = add i32 %k.142, 2, !dbg !19
-  %v.150 = icmp slt i32 %v.149, %v.4, !dbg !19
-  %v.151 = mul i32 %k.142, 32, !dbg !20
-  %v.152 = add i32 %v.151, 64, !dbg !20
-  %v.153 = add i32 %v.152, %v.14, !dbg !20
-  %v.154 = sub i32 %K, %v.153, !dbg !20
-  %v.155 = icmp slt i32 0, %v.154, !dbg !20
-  %v.156 = and i1 %v.111, %v.155, !dbg !20
-  %v.157 = and i1 %v.112, %v.155, !dbg !20
-  %v.158 = add i64 %v.147, 128, !dbg !20
-  %v.159 = mul i32 %slot_ahead.146, 2048, !dbg !20
-  %v.160 = add i32 %v.125, %v.159, !dbg !20
-  %v.161 = add i64 %v.148, 128, !dbg !21
-  %v.162 = mul i32 %slot_ahead.146, 1024, !dbg !21
-  %v.163 = add i32 %v.130, %v.162, !dbg !21
-  %v.164 = mul i32 %slot.145, 2048, !dbg !22
-  %v.165 = add i32 %v.137, %v.164, !dbg !22
-  %v.166 = mul i32 %slot.145, 1024, !dbg !22
-  %v.167 = add i32 %v.138, %v.166, !dbg !22
+  %v.40 = mul i32 %bx.1, 16, !dbg !21
+  %v.41 = sext i32 %v.40 to i64, !dbg !21
+  %v.42 = mul i64 %v.41, %v.29, !dbg !21
+  %v.43 = add i64 0, %v.42, !dbg !21
+  %v.44 = add i32 0, %v.38, !dbg !21
+  %v.45 = icmp slt i32 1, %v.4, !dbg !19
+  %v.46 = mul i32 %by.2, 32, !dbg !20
+  %v.47 = add i32 %v.46, %v.8, !dbg !20
+  %v.48 = sub i32 %M, %v.47, !dbg !20
+  %v.49 = add i32 %v.14, 32, !dbg !20
+  %v.50 = sub i32 %K, %v.49, !dbg !20
+  %v.51 = icmp slt i32 0, %v.48, !dbg !20
+  %v.52 = icmp slt i32 0, %v.50, !dbg !20
+  %v.53 = and i1 %v.51, %v.52, !dbg !20
+  %v.54 = icmp slt i32 16, %v.48, !dbg !20
+  %v.55 = and i1 %v.54, %v.52, !dbg !20
+  %v.56 = sext i32 %v.46 to i64, !dbg !20
+  %v.57 = sext i32 %K to i64, !dbg !20
+  %v.58 = mul i64 %v.57, 2, !dbg !20
+  %v.59 = mul i64 %v.56, %v.58, !dbg !20
+  %v.60 = add i64 0, %v.59, !dbg !20
+  %v.61 = add i64 %v.60, 64, !dbg !20
+  %v.62 = mul i32 %K, 2, !dbg !20
+  %v.63 = mul i32 %v.8, %v.62, !dbg !20
+  %v.64 = mul i32 %v.14, 2, !dbg !20
+  %v.65 = add i32 %v.63, %v.64, !dbg !20
+  %v.66 = mul i32 %K, 32, !dbg !20
+  %v.67 = add i32 %v.65, %v.66, !dbg !20
+  %v.68 = mul i32 %wave.17, 1024, !dbg !20
+  %v.69 = add i32 0, %v.68, !dbg !20
+  %v.70 = add i32 %v.69, 2048, !dbg !20
+  %v.71 = mul i32 %bx.1, 16, !dbg !21
+  %v.72 = sext i32 %v.71 to i64, !dbg !21
+  %v.73 = mul i64 %v.72, %v.58, !dbg !21
+  %v.74 = add i64 0, %v.73, !dbg !21
+  %v.75 = add i64 %v.74, 64, !dbg !21
+  %v.76 = add i32 0, %v.68, !dbg !21
+  %v.77 = add i32 %v.76, 1024, !dbg !21
+  %v.78 = and i32 %tid.6, 15, !dbg !22
+  %v.79 = ashr i32 %tid.6, 4, !dbg !22
+  %v.80 = mul i32 %by.2, 32, !dbg !20
+  %v.81 = add i32 %v.80, %v.8, !dbg !20
+  %v.82 = sub i32 %M, %v.81, !dbg !20
+  %v.83 = icmp slt i32 0, %v.82, !dbg !20
+  %v.84 = icmp slt i32 16, %v.82, !dbg !20
+  %v.85 = sext i32 %v.80 to i64, !dbg !20
+  %v.86 = sext i32 %K to i64, !dbg !20
+  %v.87 = mul i64 %v.86, 2, !dbg !20
+  %v.88 = mul i64 %v.85, %v.87, !dbg !20
+  %v.89 = add i64 0, %v.88, !dbg !20
+  %v.90 = mul i32 %K, 2, !dbg !20
+  %v.91 = mul i32 %v.8, %v.90, !dbg !20
+  %v.92 = mul i32 %v.14, 2, !dbg !20
+  %v.93 = add i32 %v.91, %v.92, !dbg !20
+  %v.94 = mul i32 %K, 32, !dbg !20
+  %v.95 = add i32 %v.93, %v.94, !dbg !20
+  %v.96 = mul i32 %wave.17, 1024, !dbg !20
+  %v.97 = add i32 0, %v.96, !dbg !20
+  %v.98 = mul i32 %bx.1, 16, !dbg !21
+  %v.99 = sext i32 %v.98 to i64, !dbg !21
+  %v.100 = mul i64 %v.99, %v.87, !dbg !21
+  %v.101 = add i64 0, %v.100, !dbg !21
+  %v.102 = add i32 0, %v.96, !dbg !21
+  %v.103 = mul i32 %v.78, 64, !dbg !22
+  %v.104 = mul i32 %v.79, 16, !dbg !22
+  %v.105 = add i32 %v.103, %v.104, !dbg !22
+  %v.106 = ashr i32 %v.105, 3, !dbg !22
+  %v.107 = and i32 %v.106, 48, !dbg !22
+  %v.108 = xor i32 %v.105, %v.107, !dbg !22
+  %v.109 = add i32 0, %v.108, !dbg !22
+  %v.110 = add i32 0, %v.108, !dbg !22
+  %v.111 = icmp slt i32 2, %v.4, !dbg !19
+  %v.112 = add i32 64, %v.14, !dbg !20
+  %v.113 = sub i32 %K, %v.112, !dbg !20
+  %v.114 = icmp slt i32 0, %v.113, !dbg !20
+  %v.115 = and i1 %v.83, %v.114, !dbg !20
+  %v.116 = and i1 %v.84, %v.114, !dbg !20
+  %v.117 = add i64 %v.89, 128, !dbg !20
+  %v.118 = add i32 %v.97, 4096, !dbg !20
+  %v.119 = add i64 %v.101, 128, !dbg !21
+  %v.120 = add i32 %v.102, 2048, !dbg !21
+  %base.121 = getelementptr i8, ptr addrspace(1) %A, i64 %v.31, !dbg !20
+  %bytes.122 = select i1 %v.5, i64 2147483648, i64 0, !dbg !20
+  %rsrc.123 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.121, i16 0, i64 %bytes.122, i32 159744), !dbg !20
+  %p.124 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.39, !dbg !20
+  %v.125 = select i1 %v.24, i32 %v.35, i32 -2147483648, !dbg !20
+  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.123, ptr addrspace(3) %p.124, i32 16, i32 %v.125, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
+  %base.126 = getelementptr i8, ptr addrspace(1) %A, i64 %v.31, !dbg !20
+  %bytes.127 = select i1 %v.5, i64 2147483648, i64 0, !dbg !20
+  %rsrc.128 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.126, i16 0, i64 %bytes.127, i32 159744), !dbg !20
+  %p.129 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.39, !dbg !20
+  %p.130 = getelementptr i8, ptr addrspace(3) %p.129, i32 1024, !dbg !20
+  %v.131 = select i1 %v.26, i32 %v.37, i32 -2147483648, !dbg !20
+  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.128, ptr addrspace(3) %p.130, i32 16, i32 %v.131, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
+  %base.132 = getelementptr i8, ptr addrspace(1) %B, i64 %v.43, !dbg !21
+  %bytes.133 = select i1 %v.5, i64 2147483648, i64 0, !dbg !21
+  %rsrc.134 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.132, i16 0, i64 %bytes.133, i32 159744), !dbg !21
+  %p.135 = getelementptr i8, ptr addrspace(3) @lds.1.B_shared, i32 %v.44, !dbg !21
+  %v.136 = select i1 %v.23, i32 %v.35, i32 -2147483648, !dbg !21
+  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.134, ptr addrspace(3) %p.135, i32 16, i32 %v.136, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !21
+  %base.137 = getelementptr i8, ptr addrspace(1) %A, i64 %v.61, !dbg !20
+  %bytes.138 = select i1 %v.45, i64 2147483648, i64 0, !dbg !20
+  %rsrc.139 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.137, i16 0, i64 %bytes.138, i32 159744), !dbg !20
+  %p.140 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.70, !dbg !20
+  %v.141 = select i1 %v.53, i32 %v.65, i32 -2147483648, !dbg !20
+  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.139, ptr addrspace(3) %p.140, i32 16, i32 %v.141, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
+  %base.142 = getelementptr i8, ptr addrspace(1) %A, i64 %v.61, !dbg !20
+  %bytes.143 = select i1 %v.45, i64 2147483648, i64 0, !dbg !20
+  %rsrc.144 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.142, i16 0, i64 %bytes.143, i32 159744), !dbg !20
+  %p.145 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.70, !dbg !20
+  %p.146 = getelementptr i8, ptr addrspace(3) %p.145, i32 1024, !dbg !20
+  %v.147 = select i1 %v.55, i32 %v.67, i32 -2147483648, !dbg !20
+  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.144, ptr addrspace(3) %p.146, i32 16, i32 %v.147, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
+  %base.148 = getelementptr i8, ptr addrspace(1) %B, i64 %v.75, !dbg !21
+  %bytes.149 = select i1 %v.45, i64 2147483648, i64 0, !dbg !21
+  %rsrc.150 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.148, i16 0, i64 %bytes.149, i32 159744), !dbg !21
+  %p.151 = getelementptr i8, ptr addrspace(3) @lds.1.B_shared, i32 %v.77, !dbg !21
+  %v.152 = select i1 %v.52, i32 %v.65, i32 -2147483648, !dbg !21
+  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.150, ptr addrspace(3) %p.151, i32 16, i32 %v.152, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !21
+  %base.153 = getelementptr i8, ptr addrspace(1) %A, i64 %v.117, !dbg !20
+  %bytes.154 = select i1 %v.111, i64 2147483648, i64 0, !dbg !20
+  %rsrc.155 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.153, i16 0, i64 %bytes.154, i32 159744), !dbg !20
+  %p.156 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.118, !dbg !20
+  %v.157 = select i1 %v.115, i32 %v.93, i32 -2147483648, !dbg !20
+  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.155, ptr addrspace(3) %p.156, i32 16, i32 %v.157, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
+  %base.158 = getelementptr i8, ptr addrspace(1) %A, i64 %v.117, !dbg !20
+  %bytes.159 = select i1 %v.111, i64 2147483648, i64 0, !dbg !20
+  %rsrc.160 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.158, i16 0, i64 %bytes.159, i32 159744), !dbg !20
+  %p.161 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.118, !dbg !20
+  %p.162 = getelementptr i8, ptr addrspace(3) %p.161, i32 1024, !dbg !20
+  %v.163 = select i1 %v.116, i32 %v.95, i32 -2147483648, !dbg !20
+  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.160, ptr addrspace(3) %p.162, i32 16, i32 %v.163, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
+  %base.164 = getelementptr i8, ptr addrspace(1) %B, i64 %v.119, !dbg !21
+  %bytes.165 = select i1 %v.111, i64 2147483648, i64 0, !dbg !21
+  %rsrc.166 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.164, i16 0, i64 %bytes.165, i32 159744), !dbg !21
+  %p.167 = getelementptr i8, ptr addrspace(3) @lds.1.B_shared, i32 %v.120, !dbg !21
+  %v.168 = select i1 %v.114, i32 %v.93, i32 -2147483648, !dbg !21
+  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.166, ptr addrspace(3) %p.167, i32 16, i32 %v.168, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !21
+  call void @llvm.amdgcn.s.waitcnt(i32 3958), !dbg !21
   fence syncscope("singlethread") release, !dbg !22
   call void @llvm.amdgcn.s.waitcnt(i32 49279), !dbg !22
   call void @llvm.amdgcn.s.barrier(), !dbg !22
   fence syncscope("singlethread") acquire, !dbg !22
-  %p.168 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.165, !dbg !22
-  %l.169 = load <8 x bfloat>, ptr addrspace(3) %p.168, align 16, !noalias !6, !dbg !22
-  %p.170 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.165, !dbg !22
-  %p.171 = getelementptr i8, ptr addrspace(3) %p.170, i32 1024, !dbg !22
+  %p.169 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.109, !dbg !22
+  %l.170 = load <8 x bfloat>, ptr addrspace(3) %p.169, align 16, !noalias !6, !dbg !22
+  %p.171 = getelementptr i8, ptr addrspace(3) @lds.1.B_shared, i32 %v.110, !dbg !22
   %l.172 = load <8 x bfloat>, ptr addrspace(3) %p.171, align 16, !noalias !6, !dbg !22
-  %p.173 = getelementptr i8, ptr addrspace(3) @lds.1.B_shared, i32 %v.167, !dbg !22
-  %l.174 = load <8 x bfloat>, ptr addrspace(3) %p.173, align 16, !noalias !6, !dbg !22
-  %acc.175 = call <4 x float> @llvm.amdgcn.mfma.f32.16x16x32.bf16(<8 x bfloat> %l.174, <8 x bfloat> %l.169, <4 x float> %C_local.143, i32 0, i32 0, i32 0), !dbg !22
-  %acc.176 = call <4 x float> @llvm.amdgcn.mfma.f32.16x16x32.bf16(<8 x bfloat> %l.174, <8 x bfloat> %l.172, <4 x float> %C_local.144, i32 0, i32 0, i32 0), !dbg !22
-  %base.177 = getelementptr i8, ptr addrspace(1) %A, i64 %v.158, !dbg !20
-  %rsrc.178 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.177, i16 0, i64 2147483648, i32 159744), !dbg !20
-  %p.179 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.160, !dbg !20
-  %v.180 = select i1 %v.156, i32 %v.121, i32 -2147483648, !dbg !20
-  %v.181 = select i1 %v.150, i32 %v.180, i32 -2147483648, !dbg !20
-  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.178, ptr addrspace(3) %p.179, i32 16, i32 %v.181, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
-  %p.182 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.160, !dbg !20
-  %p.183 = getelementptr i8, ptr addrspace(3) %p.182, i32 1024, !dbg !20
-  %v.184 = select i1 %v.157, i32 %v.123, i32 -2147483648, !dbg !20
-  %v.185 = select i1 %v.150, i32 %v.184, i32 -2147483648, !dbg !20
-  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.178, ptr addrspace(3) %p.183, i32 16, i32 %v.185, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
-  %base.186 = getelementptr i8, ptr addrspace(1) %B, i64 %v.161, !dbg !21
-  %rsrc.187 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.186, i16 0, i64 2147483648, i32 159744), !dbg !21
-  %p.188 = getelementptr i8, ptr addrspace(3) @lds.1.B_shared, i32 %v.163, !dbg !21
-  %v.189 = select i1 %v.155, i32 %v.121, i32 -2147483648, !dbg !21
-  %v.190 = select i1 %v.150, i32 %v.189, i32 -2147483648, !dbg !21
-  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.187, ptr addrspace(3) %p.188, i32 16, i32 %v.190, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !21
-  %v.191 = add i32 %slot.145, 1, !dbg !19
-  %v.192 = icmp sge i32 %v.191, 3, !dbg !19
-  %v.193 = select i1 %v.192, i32 0, i32 %v.191, !dbg !19
-  %v.194 = add i32 %slot_ahead.146, 1, !dbg !19
-  %v.195 = icmp sge i32 %v.194, 3, !dbg !19
-  %v.196 = select i1 %v.195, i32 0, i32 %v.194, !dbg !19
-  %v.197 = add i64 %v.147, 64, !dbg !19
-  %v.198 = add i64 %v.148, 64, !dbg !19
-  %v.199 = add i32 %k.142, 1, !dbg !19
+  %v.173 = add i64 %v.89, 64, !dbg !19
+  %v.174 = add i64 %v.101, 64, !dbg !19
+  %v.177 = icmp slt i32 0, %v.4, !dbg !19
+  br i1 %v.177, label %for.175, label %for_end.176, !dbg !19
+for.175:
+  %k.178 = phi i32 [0, %entry], [%v.246, %for.175], !dbg !19
+  %C_local.179 = phi <4 x float> [<float 0.0, float 0.0, float 0.0, float 0.0>, %entry], [%acc.194, %for.175], !dbg !19
+  %C_local.180 = phi <4 x float> [<float 0.0, float 0.0, float 0.0, float 0.0>, %entry], [%acc.230, %for.175], !dbg !19
+  %fragment.181 = phi <8 x bfloat> [%l.170, %entry], [%l.198, %for.175], !dbg !19
+  %fragment.182 = phi <8 x bfloat> [%l.172, %entry], [%l.234, %for.175], !dbg !19
+  %slot.183 = phi i32 [0, %entry], [%v.237, %for.175], !dbg !19
+  %slot.184 = phi i32 [1, %entry], [%v.240, %for.175], !dbg !19
+  %slot.185 = phi i32 [0, %entry], [%v.243, %for.175], !dbg !19
+  %v.186 = phi i64 [%v.173, %entry], [%v.244, %for.175], !dbg !19
+  %v.187 = phi i64 [%v.174, %entry], [%v.245, %for.175], !dbg !19
+  %v.188 = add i32 %k.178, 1, !dbg !19
+  call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !19
+  call void @llvm.amdgcn.s.waitcnt(i32 49279), !dbg !19
+  %v.189 = mul i32 %slot.183, 2048, !dbg !22
+  %v.190 = add i32 %v.109, %v.189, !dbg !22
+  %p.191 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.190, !dbg !22
+  %p.192 = getelementptr i8, ptr addrspace(3) %p.191, i32 1024, !dbg !22
+  %l.193 = load <8 x bfloat>, ptr addrspace(3) %p.192, align 16, !noalias !6, !dbg !22
+  call void @llvm.amdgcn.s.setprio(i16 1), !dbg !22
+  call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !22
+  %acc.194 = call <4 x float> @llvm.amdgcn.mfma.f32.16x16x32.bf16(<8 x bfloat> %fragment.182, <8 x bfloat> %fragment.181, <4 x float> %C_local.179, i32 0, i32 0, i32 0), !dbg !22
+  call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !22
+  call void @llvm.amdgcn.s.setprio(i16 0), !dbg !22
+  call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !22
+  call void @llvm.amdgcn.s.waitcnt(i32 3955), !dbg !22
+  %v.195 = mul i32 %slot.184, 2048, !dbg !22
+  %v.196 = add i32 %v.109, %v.195, !dbg !22
+  fence syncscope("singlethread") release, !dbg !22
+  call void @llvm.amdgcn.s.waitcnt(i32 49279), !dbg !22
+  call void @llvm.amdgcn.s.barrier(), !dbg !22
+  fence syncscope("singlethread") acquire, !dbg !22
+  %p.197 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.196, !dbg !22
+  %l.198 = load <8 x bfloat>, ptr addrspace(3) %p.197, align 16, !noalias !6, !dbg !22
+  %v.199 = add i32 %v.188, 2, !dbg !19
   %v.200 = icmp slt i32 %v.199, %v.4, !dbg !19
-  br i1 %v.200, label %for.139, label %for_end.140, !dbg !19
-for_end.140:
-  %C_local.201 = phi <4 x float> [<float 0.0, float 0.0, float 0.0, float 0.0>, %entry], [%acc.175, %for.139], !dbg !19
-  %C_local.202 = phi <4 x float> [<float 0.0, float 0.0, float 0.0, float 0.0>, %entry], [%acc.176, %for.139], !dbg !19
-  %v.203 = phi i32 [0, %entry], [%v.193, %for.139], !dbg !19
-  %v.204 = phi i32 [2, %entry], [%v.196, %for.139], !dbg !19
-  %v.205 = phi i64 [%v.117, %entry], [%v.197, %for.139], !dbg !19
-  %v.206 = phi i64 [%v.129, %entry], [%v.198, %for.139], !dbg !19
-  call void @llvm.amdgcn.s.waitcnt(i32 3955), !dbg !19
+  %v.201 = mul i32 %v.188, 32, !dbg !20
+  %v.202 = add i32 %v.201, 64, !dbg !20
+  %v.203 = add i32 %v.202, %v.14, !dbg !20
+  %v.204 = sub i32 %K, %v.203, !dbg !20
+  %v.205 = icmp slt i32 0, %v.204, !dbg !20
+  %v.206 = and i1 %v.83, %v.205, !dbg !20
+  %v.207 = and i1 %v.84, %v.205, !dbg !20
+  %v.208 = add i64 %v.186, 128, !dbg !20
+  %v.209 = mul i32 %slot.185, 2048, !dbg !20
+  %v.210 = add i32 %v.97, %v.209, !dbg !20
+  %base.211 = getelementptr i8, ptr addrspace(1) %A, i64 %v.208, !dbg !20
+  %bytes.212 = select i1 %v.200, i64 2147483648, i64 0, !dbg !20
+  %rsrc.213 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.211, i16 0, i64 %bytes.212, i32 159744), !dbg !20
+  %p.214 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.210, !dbg !20
+  %v.215 = select i1 %v.206, i32 %v.93, i32 -2147483648, !dbg !20
+  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.213, ptr addrspace(3) %p.214, i32 16, i32 %v.215, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
+  %base.216 = getelementptr i8, ptr addrspace(1) %A, i64 %v.208, !dbg !20
+  %bytes.217 = select i1 %v.200, i64 2147483648, i64 0, !dbg !20
+  %rsrc.218 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.216, i16 0, i64 %bytes.217, i32 159744), !dbg !20
+  %p.219 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.210, !dbg !20
+  %p.220 = getelementptr i8, ptr addrspace(3) %p.219, i32 1024, !dbg !20
+  %v.221 = select i1 %v.207, i32 %v.95, i32 -2147483648, !dbg !20
+  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.218, ptr addrspace(3) %p.220, i32 16, i32 %v.221, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
+  %v.222 = add i64 %v.187, 128, !dbg !21
+  %v.223 = mul i32 %slot.185, 1024, !dbg !21
+  %v.224 = add i32 %v.102, %v.223, !dbg !21
+  %base.225 = getelementptr i8, ptr addrspace(1) %B, i64 %v.222, !dbg !21
+  %bytes.226 = select i1 %v.200, i64 2147483648, i64 0, !dbg !21
+  %rsrc.227 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.225, i16 0, i64 %bytes.226, i32 159744), !dbg !21
+  %p.228 = getelementptr i8, ptr addrspace(3) @lds.1.B_shared, i32 %v.224, !dbg !21
+  %v.229 = select i1 %v.205, i32 %v.93, i32 -2147483648, !dbg !21
+  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.227, ptr addrspace(3) %p.228, i32 16, i32 %v.229, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !21
+  call void @llvm.amdgcn.s.setprio(i16 1), !dbg !21
+  call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !22
+  %acc.230 = call <4 x float> @llvm.amdgcn.mfma.f32.16x16x32.bf16(<8 x bfloat> %fragment.182, <8 x bfloat> %l.193, <4 x float> %C_local.180, i32 0, i32 0, i32 0), !dbg !22
+  call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !22
+  %v.231 = mul i32 %slot.184, 1024, !dbg !22
+  %v.232 = add i32 %v.110, %v.231, !dbg !22
+  %p.233 = getelementptr i8, ptr addrspace(3) @lds.1.B_shared, i32 %v.232, !dbg !22
+  %l.234 = load <8 x bfloat>, ptr addrspace(3) %p.233, align 16, !noalias !6, !dbg !22
+  call void @llvm.amdgcn.s.setprio(i16 0), !dbg !22
+  call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !22
+  %v.235 = add i32 %slot.183, 1, !dbg !19
+  %v.236 = icmp sge i32 %v.235, 3, !dbg !19
+  %v.237 = select i1 %v.236, i32 0, i32 %v.235, !dbg !19
+  %v.238 = add i32 %slot.184, 1, !dbg !19
+  %v.239 = icmp sge i32 %v.238, 3, !dbg !19
+  %v.240 = select i1 %v.239, i32 0, i32 %v.238, !dbg !19
+  %v.241 = add i32 %slot.185, 1, !dbg !19
+  %v.242 = icmp sge i32 %v.241, 3, !dbg !19
+  %v.243 = select i1 %v.242, i32 0, i32 %v.241, !dbg !19
+  %v.244 = add i64 %v.186, 64, !dbg !19
+  %v.245 = add i64 %v.187, 64, !dbg !19
+  %v.246 = add i32 %k.178, 1, !dbg !19
+  %v.247 = icmp slt i32 %v.246, %v.4, !dbg !19
+  br i1 %v.247, label %for.175, label %for_end.176, !dbg !19
+for_end.176:
+  %C_local.248 = phi <4 x float> [<float 0.0, float 0.0, float 0.0, float 0.0>, %entry], [%acc.194, %for.175], !dbg !19
+  %C_local.249 = phi <4 x float> [<float 0.0, float 0.0, float 0.0, float 0.0>, %entry], [%acc.230, %for.175], !dbg !19
+  %fragment.250 = phi <8 x bfloat> [%l.170, %entry], [%l.198, %for.175], !dbg !19
+  %fragment.251 = phi <8 x bfloat> [%l.172, %entry], [%l.234, %for.175], !dbg !19
+  %v.252 = phi i32 [0, %entry], [%v.237, %for.175], !dbg !19
+  %v.253 = phi i32 [1, %entry], [%v.240, %for.175], !dbg !19
+  %v.254 = phi i32 [0, %entry], [%v.243, %for.175], !dbg !19
+  %v.255 = phi i64 [%v.173, %entry], [%v.244, %for.175], !dbg !19
+  %v.256 = phi i64 [%v.174, %entry], [%v.245, %for.175], !dbg !19
   call void @llvm.amdgcn.s.waitcnt(i32 3952), !dbg !19
-  %v.207 = shufflevector <4 x float> %C_local.201, <4 x float> poison, <2 x i32> <i32 0, i32 1>, !dbg !23
-  %v.208 = shufflevector <4 x float> %C_local.201, <4 x float> poison, <2 x i32> <i32 2, i32 3>, !dbg !23
-  %v.209 = shufflevector <4 x float> %C_local.202, <4 x float> poison, <2 x i32> <i32 0, i32 1>, !dbg !23
-  %v.210 = shufflevector <4 x float> %C_local.202, <4 x float> poison, <2 x i32> <i32 2, i32 3>, !dbg !23
-  %v.211 = fptrunc <2 x float> %v.207 to <2 x bfloat>, !dbg !23
-  %v.212 = fptrunc <2 x float> %v.208 to <2 x bfloat>, !dbg !23
-  %v.213 = fptrunc <2 x float> %v.209 to <2 x bfloat>, !dbg !23
-  %v.214 = fptrunc <2 x float> %v.210 to <2 x bfloat>, !dbg !23
-  %v.215 = mul i32 %v.107, 4, !dbg !23
-  %v.216 = mul i32 %by.2, 32, !dbg !23
-  %v.217 = add i32 %v.216, %v.106, !dbg !23
-  %v.218 = sub i32 %M, %v.217, !dbg !23
-  %v.219 = icmp slt i32 0, %v.218, !dbg !23
-  %v.220 = icmp slt i32 16, %v.218, !dbg !23
-  %v.221 = sext i32 %v.217 to i64, !dbg !23
-  %v.222 = sext i32 %N to i64, !dbg !23
-  %v.223 = mul i64 %v.222, 2, !dbg !23
-  %v.224 = mul i64 %v.221, %v.223, !dbg !23
-  %v.225 = add i64 0, %v.224, !dbg !23
-  %v.226 = mul i32 %bx.1, 16, !dbg !23
-  %v.227 = add i32 %v.226, %v.215, !dbg !23
-  %v.228 = sext i32 %v.227 to i64, !dbg !23
-  %v.229 = mul i64 %v.228, 2, !dbg !23
-  %v.230 = add i64 %v.225, %v.229, !dbg !23
-  %v.231 = mul i64 %v.222, 32, !dbg !23
-  %v.232 = add i64 %v.230, %v.231, !dbg !23
-  %v.233 = shufflevector <2 x bfloat> %v.211, <2 x bfloat> %v.212, <4 x i32> <i32 0, i32 1, i32 2, i32 3>, !dbg !23
-  %v.234 = shufflevector <2 x bfloat> %v.213, <2 x bfloat> %v.214, <4 x i32> <i32 0, i32 1, i32 2, i32 3>, !dbg !23
-  br i1 %v.219, label %do.235, label %done.236, !dbg !23
-do.235:
-  %p.237 = getelementptr i8, ptr addrspace(1) %C, i64 %v.230, !dbg !23
-  store <4 x bfloat> %v.233, ptr addrspace(1) %p.237, align 8, !dbg !23
-  br label %done.236, !dbg !23
-done.236:
-  br i1 %v.220, label %do.238, label %done.239, !dbg !23
-do.238:
-  %p.240 = getelementptr i8, ptr addrspace(1) %C, i64 %v.232, !dbg !23
-  store <4 x bfloat> %v.234, ptr addrspace(1) %p.240, align 8, !dbg !23
-  br label %done.239, !dbg !23
-done.239:
+  %v.257 = shufflevector <4 x float> %C_local.248, <4 x float> poison, <2 x i32> <i32 0, i32 1>, !dbg !23
+  %v.258 = shufflevector <4 x float> %C_local.248, <4 x float> poison, <2 x i32> <i32 2, i32 3>, !dbg !23
+  %v.259 = shufflevector <4 x float> %C_local.249, <4 x float> poison, <2 x i32> <i32 0, i32 1>, !dbg !23
+  %v.260 = shufflevector <4 x float> %C_local.249, <4 x float> poison, <2 x i32> <i32 2, i32 3>, !dbg !23
+  %v.261 = fptrunc <2 x float> %v.257 to <2 x bfloat>, !dbg !23
+  %v.262 = fptrunc <2 x float> %v.258 to <2 x bfloat>, !dbg !23
+  %v.263 = fptrunc <2 x float> %v.259 to <2 x bfloat>, !dbg !23
+  %v.264 = fptrunc <2 x float> %v.260 to <2 x bfloat>, !dbg !23
+  %v.265 = mul i32 %v.79, 4, !dbg !23
+  %v.266 = mul i32 %by.2, 32, !dbg !23
+  %v.267 = add i32 %v.266, %v.78, !dbg !23
+  %v.268 = sub i32 %M, %v.267, !dbg !23
+  %v.269 = icmp slt i32 0, %v.268, !dbg !23
+  %v.270 = icmp slt i32 16, %v.268, !dbg !23
+  %v.271 = sext i32 %v.267 to i64, !dbg !23
+  %v.272 = sext i32 %N to i64, !dbg !23
+  %v.273 = mul i64 %v.272, 2, !dbg !23
+  %v.274 = mul i64 %v.271, %v.273, !dbg !23
+  %v.275 = add i64 0, %v.274, !dbg !23
+  %v.276 = mul i32 %bx.1, 16, !dbg !23
+  %v.277 = add i32 %v.276, %v.265, !dbg !23
+  %v.278 = sext i32 %v.277 to i64, !dbg !23
+  %v.279 = mul i64 %v.278, 2, !dbg !23
+  %v.280 = add i64 %v.275, %v.279, !dbg !23
+  %v.281 = mul i64 %v.272, 32, !dbg !23
+  %v.282 = add i64 %v.280, %v.281, !dbg !23
+  %v.283 = shufflevector <2 x bfloat> %v.261, <2 x bfloat> %v.262, <4 x i32> <i32 0, i32 1, i32 2, i32 3>, !dbg !23
+  %v.284 = shufflevector <2 x bfloat> %v.263, <2 x bfloat> %v.264, <4 x i32> <i32 0, i32 1, i32 2, i32 3>, !dbg !23
+  br i1 %v.269, label %do.285, label %done.286, !dbg !23
+do.285:
+  %p.287 = getelementptr i8, ptr addrspace(1) %C, i64 %v.280, !dbg !23
+  store <4 x bfloat> %v.283, ptr addrspace(1) %p.287, align 8, !dbg !23
+  br label %done.286, !dbg !23
+done.286:
+  br i1 %v.270, label %do.288, label %done.289, !dbg !23
+do.288:
+  %p.290 = getelementptr i8, ptr addrspace(1) %C, i64 %v.282, !dbg !23
+  store <4 x bfloat> %v.284, ptr addrspace(1) %p.290, align 8, !dbg !23
+  br label %done.289, !dbg !23
+done.289:
   ret void
 }
 
@@ -282,7 +351,9 @@ declare i32 @llvm.amdgcn.workitem.id.x()
 declare ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1), i16, i64, i32)
 declare void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8), ptr addrspace(3), i32, i32, i32, i32, i32)
 declare void @llvm.amdgcn.s.barrier()
+declare void @llvm.amdgcn.s.setprio(i16)
 declare void @llvm.amdgcn.s.waitcnt(i32)
+declare void @llvm.amdgcn.sched.barrier(i32)
 
 attributes #0 = { nounwind "amdgpu-agpr-alloc"="0" "amdgpu-flat-work-group-size"="64,64" "uniform-work-group-size"="true" "amdgpu-ieee"="false" "amdgpu-no-implicitarg-ptr" "amdgpu-no-dispatch-ptr" "amdgpu-no-queue-ptr" "amdgpu-no-dispatch-id" "amdgpu-no-default-queue" "amdgpu-no-completion-action" "amdgpu-no-heap-ptr" "amdgpu-no-hostcall-ptr" "amdgpu-no-lds-kernel-id" "amdgpu-no-multigrid-sync-arg" "amdgpu-no-flat-scratch-init" "amdgpu-no-workitem-id-y" "amdgpu-no-workitem-id-z" "amdgpu-no-workgroup-id-z" }
 !0 = !{i32 64, i32 1, i32 1}

@@ -38,6 +38,8 @@ def make_gemm_persistent(transpose_B=True):
         M, N = C.shape
         K = A.shape[1]
         with T.Kernel(blocks, threads=threads, cluster=cluster) as block:
+            T.pdl_trigger()
+            T.pdl_sync()
             A_shared = T.alloc_shared((block_M, block_K), A.dtype)
             B_shared = T.alloc_shared((block_N, block_K) if transpose_B else (block_K, block_N), B.dtype)
             C_local = T.alloc_fragment((block_M, block_N), T.float32)

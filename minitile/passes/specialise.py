@@ -157,6 +157,7 @@ def _rebuild(launch: control.Launch, rings: Rings, teams: Teams | None, together
     }
     for channel in channels.values():
         channel.name = "ring"
+    launch.body.ops.sort(key=lambda op: not isinstance(op, tile.Alloc | roles.Channel))  # set up, then wait or compute
     for clock in rings.clocks:  # the launch's own block is now a role's
         if clock.block is launch.body:
             clock.block = mine

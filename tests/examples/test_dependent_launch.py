@@ -48,7 +48,8 @@ def test_all_threads_wait_before_anything_is_copied():
     assert compiled.launch_info.early
     assert text.count("griddepcontrol.wait;") == 1
     wait, roles = text.index("griddepcontrol.wait;"), next(n for n, line in enumerate(text) if "elect.sync" in line)
-    assert wait < roles, "in front of the branch to the roles: both wait"
+    setup = max(n for n, line in enumerate(text) if "mbarrier.init" in line)
+    assert setup < wait < roles, "behind what needs no tensor, in front of the branch to the roles: both wait"
     assert text.index("griddepcontrol.launch_dependents;") > roles
     # Who only lets the next one start is launched as ever.
     assert not make(sync="never").compile(*specs, target="sm_90a").launch_info.early

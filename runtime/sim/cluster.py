@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .memory import SharedSpace
 from .operands import address, error, per_thread, read, write
 from .program import SHARED_WINDOW, Linker
 from .report import Finding
@@ -86,12 +87,16 @@ class Clusters:
         for cta in np.unique(self.machine.cta[threads]).tolist() if self.reached else ():
             self._ends(cta)
 
-    def reach(self, ctas: Array, threads: Array, site: int) -> None:
-        """Threads access the shared memory of other CTAs."""
-        race = self.machine.race
-        if race is None:
+    def reach(self, where: Array, threads: Array, site: int) -> None:
+        """Threads access shared memory at arena offsets, that of other CTAs maybe. (What copies bring there is awaited
+        at a barrier there.)"""
+        race, shared = self.machine.race, self.machine.spaces["shared"]
+        if race is None or self.padded == self.machine.padded:
             return
-        for cta, thread in zip(ctas.tolist(), threads.tolist(), strict=True):
+        assert isinstance(shared, SharedSpace)
+        ctas = where // shared.stride
+        far = np.flatnonzero(ctas != self.machine.cta[threads])
+        for cta, thread in zip(ctas[far].tolist(), threads[far].tolist(), strict=True):
             if not self._alive(cta):
                 self._complain(thread, site)
             self.reached.setdefault(cta, {})[thread] = race.clocks.now, site

@@ -294,6 +294,7 @@ def shared_address(operand: object, ins: Instruction, linker: Linker) -> Read:
 def _each(m: Machine, sel: Sel, addr: Array, site: int) -> list[tuple[MBarrier, Array, Array]]:
     """The distinct barriers of an instruction, with the threads and their positions in the selection."""
     places, threads = m.mbarriers.locate(sel, addr, site), m.thread[sel]
+    m.clusters.reach(places, threads, site)
     result = []
     for place in np.unique(places):
         which = np.flatnonzero(places == place)

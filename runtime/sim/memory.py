@@ -176,11 +176,7 @@ class SharedSpace(Space):
     def locate(self, m: Machine, sel: Sel, addr: Array, size: int, site: int, what: str, align: int = 0) -> Array:
         cta = m.cta[sel]
         if m.launch.cluster_size > 1:
-            own = cta
-            cta, addr = self.in_cluster(m, own, addr)
-            far = np.flatnonzero(cta != own)
-            if len(far):
-                m.clusters.reach(cta[far], m.thread[sel][far], site)
+            cta, addr = self.in_cluster(m, cta, addr)
         inside = addr - SHARED_BASE
         if len(inside) and (int(inside.min()) < 0 or int(inside.max()) + size > self.size):
             bad = (inside < 0) | (inside + size > self.size)

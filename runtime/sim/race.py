@@ -191,6 +191,7 @@ class RaceModel:
     def read(self, space: str, threads: Array, where: Array, size: int, site: int, strong: bool) -> None:
         """Threads read `size` bytes at arena offsets `where`."""
         if space == "shared":
+            self.machine.clusters.reach(where, threads, site)
             self.shared.read(*_spread(threads, where, size, self.shared.granule), site, strong)
         elif space == "global":
             self.globals.read(*_spread(threads, where, size, self.globals.granule), site, strong)
@@ -201,6 +202,8 @@ class RaceModel:
         self, space: str, threads: Array, where: Array, size: int, site: int, strong: bool, pending: bool = False
     ) -> None:
         """Threads write; a pending write is made by an asynchronous agent and ends with `async_done`."""
+        if space == "shared" and not pending:
+            self.machine.clusters.reach(where, threads, site)
         if strong:
             self._strong_write(space, threads, where)
             self._update(space, threads, where, size, site, reads=False)
@@ -213,6 +216,8 @@ class RaceModel:
         self, space: str, threads: Array, where: Array, size: int, site: int, release: bool, acquire: bool
     ) -> None:
         """Threads read and write in one step."""
+        if space == "shared":
+            self.machine.clusters.reach(where, threads, site)
         if release or acquire or self.fenced or self.flags:
             for index in range(len(threads)):  # one after the other: each may hear those before it
                 one, place = threads[index : index + 1], where[index : index + 1]

@@ -7,7 +7,10 @@ from typing import Any
 
 import attention
 import gemm
+import gemm_batched
 import gemm_bias_gelu
+import gemm_persistent
+import gemm_swapped
 import ml_dtypes
 import numpy as np
 import rms_norm
@@ -57,6 +60,21 @@ MANY: dict[str, Case] = {
     "gemm_bias_gelu": (
         lambda: gemm_bias_gelu.gemm_bias_gelu,
         [((72, 200), BF16), ((136, 200), BF16), ((136,), np.float32), ((72, 136), BF16)],
+        {},
+    ),
+    "gemm_persistent": (
+        lambda: gemm_persistent.gemm_persistent,
+        [((136, 104), BF16), ((136, 104), BF16), ((136, 136), BF16)],
+        {"blocks": 2, **SMALL},
+    ),
+    "gemm_batched": (
+        lambda: gemm_batched.gemm_batched,
+        [((2, 72, 136), BF16), ((2, 72, 136), BF16), ((2, 72, 72), BF16)],
+        {},
+    ),
+    "gemm_swapped": (
+        lambda: gemm_swapped.gemm_swapped,
+        [((24, 392), BF16), ((72, 392), BF16), ((24, 72), BF16)],
         {},
     ),
     **{

@@ -4,6 +4,7 @@
 - persistent: examples/gemm_persistent.py, the same with blocks that stay, one for each multiprocessor; most with two
   teams of threads in each, which take turns.
 - swapped, split_k, stream_k: gemm_thin.py.
+- one role: the plain kernel with warp_specialize=False, whose warps copy for themselves.
 - cuBLAS: torch.mm.
 - Triton: tiles loaded and stored through tensor descriptors (TMA); one tile a block, or persistent blocks as in its
   tutorial, in groups of 8 tile rows. Not with warp_specialize: Triton 3.6 compiles that for Hopper with 64 × 64 tiles
@@ -151,6 +152,11 @@ _compiled: dict[Any, Ours] = {}
 
 def minitile(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Iterator[Entry]:
     return ours("minitile", our_kernel(problem.transposed), OUR_THIN if thin(problem) else OURS, problem, operands)
+
+
+def one_role(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Iterator[Entry]:
+    candidates = THIN if thin(problem) else OURS
+    return ours("one role", our_kernel(problem.transposed), candidates, problem, operands, warp_specialize=False)
 
 
 def persistent(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Iterator[Entry]:
@@ -332,6 +338,7 @@ def tilelang(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Ite
 
 CONTENDERS: dict[str, Contender] = {
     "minitile": minitile,
+    "one role": one_role,
     "persistent": persistent,
     "cublas": cublas,
     "triton": triton,

@@ -5,6 +5,7 @@ gemm for sm_80
   arguments    A: bf16[M, K], B: bf16[N, K], C: bf16[M, N]
   compiled for M divisible by 128, …
   shared       A_shared at 0: 3 × 8192 bytes, 128x32 bf16, …
+  roles        one warp copies by TMA, 256 threads compute    on sm_90a, where gemms are pipelined so
   note         not warp-specialised: …                        what the compiler did not do, and why
   assembled    234 registers per thread, 0 bytes spilled, cubin of 30568 bytes for sm_80 by nvJitLink 13.5
   instructions 64 mma.sync, 12 cp.async, …                    how often each stands in the PTX
@@ -19,7 +20,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from minitile.backends.nvidia.assemble import AssemblerMissing
-from minitile.ir.ops import tile
+from minitile.ir.ops import roles, tile
 from minitile.ir.parser import parse_kernel
 from minitile.runtime.launch import TensorArg, show_expr
 
@@ -45,6 +46,7 @@ def explain(compiled: CompiledKernel) -> str:
         ("arguments", _arguments(compiled)),
         ("compiled for", _facts(compiled)),
         *(("shared", text) for text in _shared(compiled)),
+        *(("roles", text) for text in _roles(compiled)),
         *(("note", text) for text in compiled.notes),
         ("assembled", assembled),
         ("instructions", _instructions(compiled.text)),
@@ -77,6 +79,14 @@ def _shared(compiled: CompiledKernel) -> Iterator[str]:
         if isinstance(op, tile.Alloc) and op.type_.space == "shared":
             shape = "x".join(map(str, op.type_.shape))
             yield f"{op.result.name} at {op.offset}: {op.type_.versions} × {op.bytes} bytes, {shape} {op.type_.dtype}"
+
+
+def _roles(compiled: CompiledKernel) -> Iterator[str]:
+    for op in parse_kernel(compiled.asm["tile_ir"], "<tile_ir>").walk():
+        if isinstance(op, roles.Specialised):
+            threads = compiled.launch_info.block[0] - op.producer_threads
+            one = f"one: {threads} threads compute, and one of their warps copies by TMA"
+            yield f"one warp copies by TMA, {threads} threads compute" if op.producer_threads else one
 
 
 def _assembled(compiled: CompiledKernel) -> str:

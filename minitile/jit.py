@@ -91,7 +91,9 @@ def kernel(
     """Marks a function as a kernel: `@kernel` or `@kernel(target="sm_80")`.
 
     `target` is for calls; "auto" is MINITILE_TARGET, else the device that the arrays are on, or sm_80 in the simulator.
-    `passes` leaves out passes by name, {"licm": False}; `warp_specialize=False` the one that makes roles of warps.
+    `passes` leaves out passes by name, {"licm": False}. `warp_specialize=False` leaves out `specialise`, which makes
+    roles of warps on sm_90a: then the warps that compute issue TMA's copies themselves (`one_role`); with
+    passes={"one_role": False} besides the code is that of sm_80.
     """
     around = dict(sys._getframe(1).f_locals)
 
@@ -198,7 +200,7 @@ class Kernel:
 
         specs: a `spec` (or an array) for each tensor, in order; none at all means that nothing is known of any size.
         target: "sm_80", …, or "auto" for the device that is there. passes: passes to leave out, {"licm": False}.
-        warp_specialize: False leaves out the pass that makes roles of warps (sm_90a).
+        warp_specialize: False, on sm_90a: no roles of warps, as for `kernel`.
         constants: compile-time parameters.
         """
         case = self._described(specs, constants)

@@ -34,6 +34,7 @@ from minitile.passes.leading_versions import leading_versions
 from minitile.passes.licm import licm
 from minitile.passes.lower import lower
 from minitile.passes.manager import Pass, PassContext, run_passes
+from minitile.passes.one_role import one_role
 from minitile.passes.parallel_to_tiles import parallel_to_tiles
 from minitile.passes.place_shared import place_shared
 from minitile.passes.prefetch_fragments import prefetch_fragments
@@ -74,6 +75,8 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     # While a copy is still one operation.
     ("check_schedule", check_schedule),
     ("specialise", specialise),
+    # For kernels that leave it out.
+    ("one_role", one_role),
     ("skew", skew),
     ("software_pipeline", software_pipeline),
     ("late_waits", late_waits),
@@ -120,6 +123,7 @@ OPTIONAL = frozenset(
         "dead_code",
         "delay_waits",
         "licm",
+        "one_role",
         "prefetch_fragments",
         "software_pipeline",
         "specialise",

@@ -37,7 +37,8 @@ WORKING = 40  # registers that a consumer thread takes besides its tiles
 def channel(low: Lowering, op: roles.Channel) -> Value:
     """The barrier words. The first thread initialises those of all channels, and they are known to all before anybody
     goes on. Where nobody acquires a slot (one that is filled once), no barrier says that it is empty."""
-    acquired = any(isinstance(o, roles.Acquire) and o.channel is op.result for o in low.kernel.walk())
+    uses = [o for o in low.kernel.walk() if op.result in o.operands]
+    acquired = any(isinstance(o, roles.Acquire) for o in uses) and not _known_empty(low, op, uses)
     ctas = _ranks(low, op.common)
     words = (2 if acquired else 1) * op.slots
     layout = row_major((words,), 64)
@@ -60,7 +61,16 @@ def channel(low: Lowering, op: roles.Channel) -> Value:
     low.once["payload", ring] = sum(math.prod(v.shape) * v.dtype.bytes for v in op.payload)
     low.once["slots", ring] = op.slots
     low.once["common", ring] = op.common
+    low.once["acquired", ring] = acquired
     return ring
+
+
+def _known_empty(low: Lowering, op: roles.Channel, uses: list[Op]) -> bool:
+    """Whether the warp that acquires a slot knows by itself that it is empty: where one warpgroup is all there is and
+    only its gemms read the slot, it has waited for them. A group of wgmma is the warpgroup's, and complete for all of
+    its warps (PTX ISA 8.3, 9.7.14.7.3 "wgmma.wait_group")."""
+    one_role = any(isinstance(o, roles.Specialised) and not o.producer_threads for o in low.kernel.walk())
+    return one_role and op.consumers == 128 and not any(isinstance(o, roles.Release) and o.generic for o in uses)
 
 
 def _initialised(low: Lowering) -> control.If:
@@ -96,8 +106,10 @@ def _empty(low: Lowering, op: roles._SlotOp) -> Value:
 
 
 def acquire(low: Lowering, op: roles.Acquire) -> None:
-    other = low.b.xor(low.get(op.phase), 1)
-    low.b.emit(hopper.MbarrierWait(_empty(low, op), low.get(op.channel), other))
+    ring = low.get(op.channel)
+    if low.once["acquired", ring]:
+        other = low.b.xor(low.get(op.phase), 1)
+        low.b.emit(hopper.MbarrierWait(_empty(low, op), ring, other))
 
 
 def _cluster(low: Lowering) -> tuple[int, int, int]:
@@ -150,6 +162,8 @@ def expect(low: Lowering, op: roles.Expect) -> None:
 
 def release(low: Lowering, op: roles.Release) -> None:
     """By one lane of each warp; by one more for each other block that fills the slot, at its barrier."""
+    if not low.once["acquired", low.get(op.channel)]:
+        return
     if op.generic:
         low.b.emit(by_hand.WarpBarrier())
     common = low.once["common", low.get(op.channel)]
@@ -177,9 +191,40 @@ def _release_to_all(low: Lowering, op: roles.Release, common: tuple[int, ...]) -
     b.emit(hopper.MbarrierArrive(_empty(low, op), low.get(op.channel), predicate=mine, rank=rank, cluster=op.generic))
 
 
+def feed(low: Lowering, op: roles.Feed) -> None:
+    _by_one_warp(low, op.body, None)
+
+
+def refill(low: Lowering, op: roles.Refill) -> None:
+    release(low, op)
+    more = low.b.compare("lt", low.get(op.following), low.get(op.end))
+    if op.condition is not None:
+        more = low.b.and_(low.get(op.condition), more)
+    low.map.update({arg: low.get(v) for arg, v in zip(op.body.args, op.turn, strict=True)})
+    _by_one_warp(low, op.body, more)
+
+
+def _by_one_warp(low: Lowering, body: Block, condition: Value | None) -> None:
+    """The first warp of the last warpgroup: where they take turns, it is the last one to have it (`one_role`)."""
+    b, then, orelse = low.b, Block(), Block()
+    warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
+    mine = b.compare("eq", warp, (low.threads // 128 - 1) * 4)
+    with b.inside(then):
+        low.once["elected"] = b.emit(hopper.Elect()).result
+        low.ops(body)
+        b.emit(control.Yield(()))
+    with b.inside(orelse):
+        b.emit(control.Yield(()))
+    b.emit(control.If(mine if condition is None else b.and_(mine, condition), then=then, orelse=orelse))
+
+
 def specialised(low: Lowering, op: roles.Specialised) -> None:
     """One branch a role, by the warp's number. Where an equal share of the registers would not do for the consumers,
-    each role takes its own number first (PTX ISA 8.3, 9.7.17.5 "setmaxnreg")."""
+    each role takes its own number first (PTX ISA 8.3, 9.7.17.5 "setmaxnreg"). One role is the program as it is."""
+    if not op.producer_threads:
+        low.meeting = (0, low.threads)
+        low.ops(op.consumer)
+        return
     b = low.b
     share = 65536 // (low.threads + op.producer_threads) // 8 * 8
     budget = tile_registers(op.consumer) + WORKING > share and not low.kernel.attrs.get("no_set_max_nreg")
@@ -292,6 +337,7 @@ def tma_copy(low: Lowering, op: roles.TmaCopy) -> None:
                 predicate=low.once["elected"],
                 multicast=mask,
                 evict=op.evict,
+                free=True,
             )
         )
 
@@ -314,6 +360,8 @@ HOPPER_RULES: dict[type[Op], object] = {
     roles.Receive: receive,
     roles.Expect: expect,
     roles.Release: release,
+    roles.Feed: feed,
+    roles.Refill: refill,
     roles.OpenTurns: open_turns,
     roles.TakeTurn: take_turn,
     roles.PassTurn: pass_turn,

@@ -31,6 +31,7 @@ class Access:
     threads   "all" threads of the CTA, or "one" elected thread of it
     ctas      "own" memory, or the same bytes in other CTAs of the cluster as well ("cluster")
     box       of a tensor, per dimension: the first index that it may touch, and how many there are; None: all of it
+    free      of a channel's write: its slot has been acquired, so that all are done with what was in it
     place     what each thread's addresses come from: with equal places, each thread touches the same bytes twice
     """
 
@@ -44,6 +45,7 @@ class Access:
     threads: str = "all"
     ctas: str = "own"
     box: Box | None = None
+    free: bool = False
     place: object = None
 
     @property

@@ -205,7 +205,8 @@ class _Parser:
             raise self.error(f"there is no operation {head.text}", head)
         place = self.place(first._replace(stop=head.stop))
         fields: dict[str, Any] = self.distribute(kind, head, self.pieces())
-        given = self.attributes() if self.peek("{") and self.peek("=", 2) else {}
+        named = self.peek("{") and self.tokens[self.at + 1].kind == "word" and self.peek("=", 2)
+        given = self.attributes() if named else {}
         fields.update(self.check_attributes(kind, head, given))
         types = self.types() if self.accept(":") else None
         for name in kind.region_fields:

@@ -73,6 +73,12 @@ def plan(kernel: Kernel) -> dict[control.For, Ahead]:
     return plans
 
 
+def closure(loop: control.For, copies: Iterable[Op]) -> set[Op] | None:
+    """The operations of a loop's body that compute the indices of copies in it, for any iteration; None where these can
+    not be known ahead."""
+    return _Slice(loop).closure(copies)
+
+
 def _uses(block: Block) -> Iterator[_Use]:
     counter = itertools.count()
 

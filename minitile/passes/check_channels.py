@@ -3,10 +3,11 @@
 Both roles, and each team of consumers, are run on numbers, as processes that only see channels and the baton: tiles
 have no values, dimensions and parameters get small ones, loads of tensors the role does not write give the same number
 to all. A channel orders two roles completely (whoever comes first waits), so that one order of running them stands for
-all; teams are run in both orders, each as far as it comes. What must hold in each run:
+all; teams are run in both orders, each as far as it comes. The warps of a single role run one program, in which whoever
+waits is behind what it waits for, or all wait. What must hold in each run:
 
-* an acquire that passes finds its slot free, a receive finds it full: index and phase agree with what the barriers'
-  parities let through;
+* an acquire that passes finds its slot released or never used, a receive finds it full: index and phase agree with
+  what the barriers' parities let through; nobody fills a slot that has been released and not acquired;
 * bytes that are announced are those of the copies that follow, each payload buffer once, into this slot;
 * slots are received in the order in which they were filled: teams do not take each other's;
 * what reads a ring's buffer reads a slot between its receive and its release by the same team, and a gemm that reads
@@ -52,7 +53,7 @@ def check_channels(kernel: Kernel) -> None:
 
 @dataclass
 class _Slot:
-    """How often its barriers have completed, and whose it is: "free", "filling", "full" or "held"."""
+    """How often its barriers have completed, and whose it is: "free", "filling", "full", "held" or "released"."""
 
     filled: int = 0
     freed: int = 0
@@ -178,8 +179,12 @@ class _Role:
                 yield from self.structured(op)
             elif isinstance(op, (roles.Acquire, roles.Receive, roles.Release, roles.Expect, roles.TmaCopy)):
                 yield from self.channel(op)
+                if isinstance(op, roles.Refill):
+                    yield from self.refill(op)
             elif isinstance(op, (roles.TakeBaton, roles.PassBaton)):
                 yield from self.baton(op)
+            elif isinstance(op, roles.Feed):
+                yield from self.block(op.body)
             else:
                 self.plain(op)
 
@@ -207,6 +212,12 @@ class _Role:
             if any(isinstance(o, (roles.Acquire, roles.Receive, roles.Release, roles.AsyncGemm)) for o in inner):
                 raise
             self.known.update(dict.fromkeys(op.results))
+
+    def refill(self, op: roles.Refill) -> Iterator[str]:
+        released = op.condition is None or self.get(op.condition)
+        if released and self.get(op.following) < self.get(op.end):
+            self.hand(op.body.args, op.turn)
+            yield from self.block(op.body)
 
     def loop(self, op: control.For) -> Iterator[str]:
         self.hand(op.carried, op.init)
@@ -259,7 +270,16 @@ class _Role:
                 yield f"for {where}, to be {'free' if filling else 'full'}"
         if isinstance(op, roles.Release) and slot.state == "held" and slot.holder is not self:
             raise self.run.error(f"`release` of {where}, which another team holds", op)
-        expected = {"acquire": "free", "receive": "full", "release": "held", "expect": "free", "tma_copy": "filling"}
+        if isinstance(op, roles.Acquire) and slot.state == "released":
+            slot.state = "free"
+        expected = {
+            "acquire": "free",
+            "receive": "full",
+            "release": "held",
+            "refill": "held",
+            "expect": "free",
+            "tma_copy": "filling",
+        }
         wanted = expected[op.mnemonic]
         if slot.state != wanted:
             raise self.run.error(f"`{op.mnemonic}` of {where}, which is {slot.state}, not {wanted}", op)
@@ -271,7 +291,7 @@ class _Role:
         elif isinstance(op, roles.Release):
             if any((op.channel, n) in slots for _, slots in self.flights):
                 raise self.run.error(f"`release` of {where}, which a gemm in flight reads", op)
-            slot.state, slot.freed = "free", slot.freed + 1
+            slot.state, slot.freed = "released", slot.freed + 1
         elif isinstance(op, roles.Expect):
             ring = op.channel.op
             slot.state, slot.coming = "filling", set(ring.operands if ring is not None else ())

@@ -49,7 +49,8 @@ def delay_waits(kernel: Kernel, context: PassContext) -> None:
 
 class _Walk:
     """`tokens`: what each token's copies touch, in the order in which tokens were made; `others`: the operations of the
-    other roles at a place, of all of them outside of roles; `around`: the branches by role that enclose the place."""
+    other roles at a place, of all of them outside of roles, or without roles those that channels alone put in order;
+    `around`: the branches by role that enclose the place."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.facts = Facts(kernel)
@@ -58,7 +59,8 @@ class _Walk:
         self.by_threads = {a.mem for a in accesses if a.token is None}
         self.partings = [op for op in kernel.walk() if isinstance(op, roles.ByRole)]
         self.around: list[Op] = []
-        self.others: list[Op] = list(self.partings)
+        ordered = (op for op in kernel.walk() if any(a.free for a in op.accesses()))
+        self.others: list[Op] = list(self.partings or ordered)
         self.tokens: dict[Value, list[Touch]] = {}
         self.inside: dict[Op, list[Touch]] = {}
 
@@ -224,7 +226,7 @@ class _Walk:
         return self.meets(reads, op) or self.passes_on(reads, op)
 
     def passes_on(self, mine: list[Touch], op: Op) -> bool:
-        """Whether another role may go on by the operation to what must wait."""
+        """Whether others may go on by the operation to what must wait."""
         releases = any(sync.releases for inner in _walk(op) for sync in inner.syncs())
         return releases and any(self.meets(mine, other) for other in self.others)
 

@@ -15,17 +15,14 @@ from __future__ import annotations
 from typing import TypeGuard
 
 from minitile.ir.core import Block, Kernel, Op
-from minitile.ir.ops import hopper, roles, thread
+from minitile.ir.ops import hopper, thread
 from minitile.passes.manager import PassContext
 
 
 def drop_turns(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    for op in kernel.walk():
-        if isinstance(op, roles.ByRole):
-            for region in op.regions:
-                if _meets_in_turn(region):
-                    _drop(region)
+    if _meets_in_turn(kernel.body):
+        _drop(kernel.body)
 
 
 def _meets_in_turn(block: Block) -> bool:

@@ -94,8 +94,8 @@ def _before(end: Affine | None, start: Affine | None) -> bool:
 @dataclass(frozen=True, slots=True)
 class Touch:
     """One access. `region`: bytes [lo, hi) of a version, None for all. `box`: the part of a tensor, None for all.
-    `thread`: None when any thread may make it, else what singles out the one that does. `place`: of two touches with
-    the same one, each thread touches its own bytes."""
+    `thread`: None when any thread may make it, else what singles out the one that does. `free`: a channel orders it
+    behind all others of the buffer. `place`: of two touches with the same one, each thread touches its own bytes."""
 
     kind: str
     mem: Value | None
@@ -103,6 +103,7 @@ class Touch:
     region: tuple[int, int] | None
     thread: object = None
     box: tuple[Span, ...] | None = None
+    free: bool = False
     place: object = field(default=None, compare=False)
     op: Op | None = field(default=None, compare=False)
 
@@ -120,7 +121,7 @@ def touch(op: Op, access: Access, thread: object, facts: Facts) -> Touch:
     if access.threads == "one" and thread is None:
         thread = "elected"
     slot, box = slot_of(access, facts), box_of(access, facts)
-    return Touch(access.kind, access.mem, slot, access.region, thread, box, access.place, op)
+    return Touch(access.kind, access.mem, slot, access.region, thread, box, access.free, access.place, op)
 
 
 def box_of(access: Access, facts: Facts) -> tuple[Span, ...] | None:

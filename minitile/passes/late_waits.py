@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
@@ -39,12 +39,20 @@ from minitile.passes.manager import PassContext
 
 @dataclass(frozen=True)
 class _Slot:
-    """A slot to release; a `guarded` one only if it is not negative."""
+    """A slot to release as `release` does it; a `guarded` one only if it is not negative. `turn`: what the release
+    takes from the turn that the slot was received in, the slot's index first."""
 
-    channel: Value
-    index: Value
+    release: roles.Release
+    turn: tuple[Value, ...]
     guarded: bool = False
-    generic: bool = False
+
+    @property
+    def channel(self) -> Value:
+        return self.release.channel
+
+    @property
+    def index(self) -> Value:
+        return self.turn[0]
 
 
 @dataclass(eq=False)
@@ -96,7 +104,7 @@ class _Walk:
                 self.flights.append(flight)
                 self.flights.sort(key=lambda f: self.issued.get(f.token, -1))
             elif isinstance(op, roles.Release):
-                self.release(_Slot(op.channel, op.index, op.condition is not None, op.generic))
+                self.release(_Slot(op, op.turn, op.condition is not None))
             else:
                 self.op(op)
         staying = [f for f in self.flights if self.only_yielded(f, end)]
@@ -155,8 +163,9 @@ class _Walk:
 
     def make_room(self, op: Op) -> None:
         """Slots are filled in turn: who waits for the slot behind the last of a ring must have released the first. In
-        a loop or a branch, nobody knows how many are received."""
-        received = {inner.channel for inner in (op, *_inside(op)) if isinstance(inner, roles.Receive)}
+        a loop, a branch or a `feed`, nobody knows how many that are."""
+        waits = (roles.Receive, roles.Acquire)
+        received = {inner.channel for inner in (op, *_inside(op)) if isinstance(inner, waits)}
         if isinstance(op, roles.Receive):
             self.turns.setdefault(op.channel, []).insert(0, op.index)
         due = [f for f in self.flights if self.in_the_way(f, received, bool(op.regions))]
@@ -218,7 +227,7 @@ class _Walk:
 
     def emit_release(self, slot: _Slot) -> None:
         condition = self.b.compare("ge", slot.index, 0) if slot.guarded else None
-        self.b.emit(roles.Release(slot.channel, slot.index, generic=slot.generic, condition=condition))
+        self.b.emit(slot.release.later(slot.turn, condition))
 
 
 def _slots_of(channel: Value) -> int:
@@ -242,9 +251,11 @@ def _loop(b: Builder, loop: control.For) -> list[_Flight]:
         inner = _Flight(tile_in, token_in, awaited, flight.reads, flight.operand, passed=dict(flight.passed))
         outer = _Flight(loop.results[n], token_out, awaited_out, flight.reads, passed=dict(flight.passed))
         for slot in flight.slots:
-            last_in, last_out = _carry(loop, b.constant(-1), slot.index, "last")
-            inner.slots.append(replace(slot, index=last_in, guarded=True))
-            outer.slots.append(replace(slot, index=last_out, guarded=True))
+            index, *others = slot.turn
+            last_in, last_out = _carry(loop, b.constant(-1), index, "last")
+            more = [_carry(loop, b.constant(0, v.dtype), v, v.name)[0] for v in others]
+            inner.slots.append(_Slot(slot.release, (last_in, *more), guarded=True))
+            outer.slots.append(_Slot(slot.release.last(), (last_out,), guarded=True))
         entering.append(inner)
         behind.append(outer)
     if entering:

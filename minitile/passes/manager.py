@@ -36,6 +36,10 @@ class PassContext:
     timings: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
+    def ran(self, name: str) -> bool:
+        """Whether a pass has run, and was not left out."""
+        return name in self.timings
+
 
 Pass = Callable[[Kernel, PassContext], None]
 

@@ -21,7 +21,7 @@ Rings of one block and of as many slots move on together, at the block's end: th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from minitile.ir.builder import constant_of
@@ -86,8 +86,11 @@ class Rings:
         self.clocks = list(dict.fromkeys(ring.clock for ring in self.rings))
 
 
-def find_rings(kernel: Kernel, launch: control.Launch) -> Rings:
-    """Raises Refused, with the first reason, where no copy of a pipelined loop can be the producer's."""
+def find_rings(
+    kernel: Kernel, launch: control.Launch, check: Callable[[tile.Copy, Places], None] = lambda copy, places: None
+) -> Rings:
+    """Raises Refused, with the first reason, where no copy of a pipelined loop can be the producer's. `check` may
+    refuse a copy for a reason of its own."""
     places = Places(launch.body)
     written = {a.mem for op in launch.body.walk() for a in op.accesses() if a.writes}
     if None in written:
@@ -102,18 +105,19 @@ def find_rings(kernel: Kernel, launch: control.Launch) -> Rings:
     for op in launch.body.walk():
         if not (type(op) is tile.Copy and isinstance(op.src.type, TensorType) and is_shared(op.dst)):
             continue
-        loop = places.around(op)
-        stages = loop.stages if isinstance(loop, control.For) and loop.kind == "pipelined" else 1
+        loop = places.pipelined(op)
+        stages = loop.stages if loop is not None and loop is places.around(op) else 1
         try:
             check_tma(kernel, op, facts)
             first, last = _uses(op, places, written)
+            check(op, places)
             slice_.include(op)
         except Refused as reason:
-            if isinstance(loop, control.For) and stages > 1:
+            if loop is not None:
                 mixed.add(loop)
                 notes.append(str(reason))
             continue
-        if isinstance(loop, control.For) and stages > 1:
+        if loop is not None and stages > 1:
             fed.add(loop)
         _enter(rings, op, Clock(places.block[op], stages), first, last)
     if not fed:
@@ -220,6 +224,13 @@ class Places:
         while around is not None:
             yield around
             around = self.around(around)
+
+    def pipelined(self, op: Op) -> control.For | None:
+        """The loop of two or more stages whose body it stands in, under branches at most."""
+        around = self.around(op)
+        while isinstance(around, control.If):
+            around = self.around(around)
+        return around if isinstance(around, control.For) and around.kind == "pipelined" and around.stages > 1 else None
 
     def in_block(self, op: Op, block: Block) -> Op | None:
         """The operation of `block` that is `op` or holds it; None where it stands elsewhere."""

@@ -250,7 +250,7 @@ class _Skewed:
         if loop.iv in self.wanted:
             turns = b.floordiv(b.sub(b.sub(loop.upper, loop.lower), 1), loop.step)
             last[loop.iv] = b.add(loop.lower, b.mul(turns, loop.step))
-        self.copy(self.split.of(1), last)
+        self.copy([op.last() if isinstance(op, roles.Release) else op for op in self.split.of(1)], last)
         results = dict(zip(early, values, strict=False))
         return [results[n] if n in results else last[y] for n, y in enumerate(self.ends)]
 

@@ -31,7 +31,7 @@ What this pass cannot do it leaves to software pipelining; `context.notes` says 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from minitile.ir.builder import Builder, constant_of
@@ -64,15 +64,28 @@ def specialise(kernel: Kernel, context: PassContext) -> None:
         return
     launch = next(op for op in kernel.body.ops if isinstance(op, control.Launch))
     try:
+        if any(sync.on == "cluster" for op in launch.body.walk() for sync in op.syncs()):
+            raise Refused("all threads of the cluster meet, also those that would only copy")
         rings = find_rings(kernel, launch)
         teams = _teams(launch, rings, context)
         if teams is None:
-            _check(launch, rings, context.rules, launch.threads)
+            check(launch, rings, context.rules, launch.threads)
     except Refused as reason:
         context.notes.append(f"not warp-specialised: {reason}")
         return
     context.notes.extend(f"copied by the consumers: {note}" for note in rings.notes)
-    _rebuild(launch, rings, teams, find_common(launch, rings))
+    together = find_common(launch, rings)
+
+    def parts(body: Block, channels: dict[Ring, Value], b: Builder) -> roles.Specialised:
+        producer = _Producer(rings, channels, together).role(body)
+        team = Block().add_arg(I32, "team")
+        consumer = Consumer(rings, channels, teams, team).role(body)
+        if teams is not None:
+            consumer = part(consumer, team, teams, b)
+        registers = registers_of(launch.threads)
+        return roles.Specialised(producer_threads=PRODUCER, registers=registers, producer=producer, consumer=consumer)
+
+    rebuild(launch, rings, parts, launch.threads if teams is None else teams.threads, together)
     kernel.attrs["producer_threads"] = PRODUCER
 
 
@@ -81,17 +94,15 @@ def _teams(launch: control.Launch, rings: Rings, context: PassContext) -> Teams 
     try:
         teams = find_teams(launch, rings)
         if teams is not None:
-            _check(launch, rings, context.rules, teams.threads)
+            check(launch, rings, context.rules, teams.threads)
     except Refused as reason:
         context.notes.append(f"one team instead of several: {reason}")
         return None
     return teams
 
 
-def _check(launch: control.Launch, rings: Rings, rules: Rules, threads: int) -> None:
+def check(launch: control.Launch, rings: Rings, rules: Rules, threads: int) -> None:
     """Raises Refused where the consumers' part could not be compiled, for tiles spread over so many threads."""
-    if any(sync.on == "cluster" for op in launch.body.walk() for sync in op.syncs()):
-        raise Refused("all threads of the cluster meet, also those that would only copy")
     holders = [n for n, op in enumerate(launch.body.ops) if op in rings.copies or op in rings.slice.holders]
     if any(isinstance(op, fences.PdlSync) for op in launch.body.ops[holders[0] :]):
         raise Refused("T.pdl_sync stands behind the first copy, which would go ahead of it")
@@ -125,9 +136,16 @@ def registers_of(threads: int) -> tuple[int, int]:
     return REGISTERS.get(threads // 128, (24, 112))
 
 
-def _rebuild(launch: control.Launch, rings: Rings, teams: Teams | None, together: Common) -> None:
-    """Buffers, scalars known before the first of the copies, and the wait for the grid in front are for both roles; the
-    consumers have the rest."""
+def rebuild(
+    launch: control.Launch,
+    rings: Rings,
+    parts: Callable[[Block, dict[Ring, Value], Builder], roles.Specialised],
+    consumers: int,
+    together: Common,
+) -> None:
+    """Buffers get their versions and rings their channels, from which so many `consumers` receive. Buffers, scalars
+    known before the first of the copies, and the wait for the grid in front are for all roles; of the rest `parts`
+    makes what each role does."""
     ops = launch.body.ops
     end = [ops.pop()] if ops and ops[-1].terminator else []
     first = min(n for n, op in enumerate(ops) if op in rings.copies or op in rings.slice.holders)
@@ -150,7 +168,6 @@ def _rebuild(launch: control.Launch, rings: Rings, teams: Teams | None, together
             assert isinstance(alloc, tile.Alloc)
             t = alloc.type_
             alloc.type_ = buffer.type = BufferType(t.space, t.shape, t.dtype, ring.clock.slots)
-    consumers = launch.threads if teams is None else teams.threads
     channels = {
         ring: b.emit(roles.Channel(ring.buffers, ring.clock.slots, consumers, common=_together(ring, together))).result
         for ring in rings.rings
@@ -163,13 +180,7 @@ def _rebuild(launch: control.Launch, rings: Rings, teams: Teams | None, together
             clock.block = mine
     for loop in rings.pipelined:
         loop.kind, loop.stages = "serial", 1
-    producer = _Producer(rings, channels, together).role(mine)
-    team = Block().add_arg(I32, "team")
-    consumer = _Consumer(rings, channels, teams, team).role(mine)
-    if teams is not None:
-        consumer = part(consumer, team, teams, b)
-    registers = registers_of(launch.threads)
-    b.emit(roles.Specialised(producer_threads=PRODUCER, registers=registers, producer=producer, consumer=consumer))
+    b.emit(parts(mine, channels, b))
     launch.body.ops += end
 
 
@@ -177,11 +188,12 @@ def _together(ring: Ring, common: Common) -> tuple[int, ...]:
     return tuple(sorted({d for copy in ring.copies for d in common.get(copy, ())}))
 
 
-class _Role:
+class Role:
     """What the roles have in common: the rings' clocks, carried through the loops and branches around them."""
 
     def __init__(self, rings: Rings, channels: dict[Ring, Value]) -> None:
         self.rings, self.channels = rings, channels
+        self.common: Common = {}  # the dimensions of the cluster along which a copy is made by all
         self.b = Builder(Block())
 
     def start(self, clocks: Sequence[Clock]) -> State:
@@ -246,8 +258,25 @@ class _Role:
             else:
                 state[clock] = index, b.xor(phase, 1)
 
+    def feed(self, ring: Ring, index: Value, phase: Value, names: Mapping[Value, Value], acquired: bool = True) -> None:
+        """A slot's copies, on values by other names. A slot that is filled once is free, and not `acquired`."""
+        channel = self.channels[ring]
+        if acquired:
+            self.b.emit(roles.Acquire(channel, index, phase))
+        self.b.emit(roles.Expect(channel, index))
+        for copy in ring.copies:
+            at = tuple([names.get(v, v) for v in copy.src_indices])
+            self.b.loc = copy.loc
+            tf32 = copy.dst.dtype is f32 and copy.dst in self.rings.multiplied
+            common = self.common.get(copy, ())
+            self.b.emit(
+                roles.TmaCopy(
+                    copy.src, at, copy.dst, channel, index, copy.src_dims, tf32=tf32, common=common, evict=copy.evict
+                )
+            )
 
-class _Producer(_Role):
+
+class _Producer(Role):
     """Writes the copies anew, by the copy engine, in a program that has nothing but them and what they need."""
 
     def __init__(self, rings: Rings, channels: dict[Ring, Value], common: Common) -> None:
@@ -271,7 +300,7 @@ class _Producer(_Role):
             self.b.loc = op.loc
             ring = self.rings.copies.get(op) if isinstance(op, tile.Copy) else None
             if ring is not None and op is ring.copies[-1]:
-                self.feed(ring, *state[ring.clock])
+                self.feed(ring, *state[ring.clock], self.names, acquired=self.depth > 0)
             elif op in self.rings.slice.holders:
                 if op in self.rings.slice.needed:
                     self.holder(op, state)
@@ -279,22 +308,6 @@ class _Producer(_Role):
                 self.b.emit(clone(op, self.names))
         if block.ops:
             self.advance(state, block)
-
-    def feed(self, ring: Ring, index: Value, phase: Value) -> None:
-        channel = self.channels[ring]
-        if self.depth:  # a slot that is filled once is free
-            self.b.emit(roles.Acquire(channel, index, phase))
-        self.b.emit(roles.Expect(channel, index))
-        for copy in ring.copies:
-            at = tuple([self.get(v) for v in copy.src_indices])
-            self.b.loc = copy.loc
-            tf32 = copy.dst.dtype is f32 and copy.dst in self.rings.multiplied
-            common = self.common.get(copy, ())
-            self.b.emit(
-                roles.TmaCopy(
-                    copy.src, at, copy.dst, channel, index, copy.src_dims, tf32=tf32, common=common, evict=copy.evict
-                )
-            )
 
     def holder(self, op: Op, state: State) -> None:
         clocks = self.inside(op)
@@ -386,7 +399,7 @@ class _Passed(_Producer):
                 self.b.emit(control.Yield(tuple(self.carried(after, clocks))))
         self.taken(state, clocks, self.b.emit(control.If(exists, then=then, orelse=orelse)).results)
 
-    def feed(self, ring: Ring, index: Value, phase: Value) -> None:
+    def feed(self, ring: Ring, index: Value, phase: Value, names: Mapping[Value, Value], acquired: bool = True) -> None:
         """Not in these turns."""
 
     def loop(self, op: control.For, state: State, clocks: Sequence[Clock]) -> None:
@@ -411,14 +424,16 @@ class _Tail:
     values: Sequence[Value]
 
 
-class _Consumer(_Role):
+class Consumer(Role):
     """The program itself, changed in place: without the copies, with receives before and releases behind what uses
     them, and gemms in flight. With teams it is the program of team number `team`."""
 
-    def __init__(self, rings: Rings, channels: dict[Ring, Value], teams: Teams | None, team: Value) -> None:
+    def __init__(
+        self, rings: Rings, channels: dict[Ring, Value], teams: Teams | None = None, team: Value | None = None
+    ) -> None:
         super().__init__(rings, channels)
         self.generic: set[Ring] = set()  # rings that others than gemms read
-        self.teams, self.team = teams, team
+        self.teams, self.team = teams, team or Block().add_arg(I32, "team")
 
     def role(self, body: Block) -> Block:
         self.b.loc = body.ops[0].loc
@@ -435,7 +450,8 @@ class _Consumer(_Role):
         with self.b.inside(block):
             for op in old:
                 self.b.loc = op.loc
-                if op in self.rings.copies:
+                if isinstance(op, tile.Copy) and op in self.rings.copies:
+                    self.copied(op, state)
                     continue
                 mine = [r for r in self.rings.rings if r.clock.block is block]
                 if self.teams is not None and op is self.teams.first:
@@ -448,11 +464,16 @@ class _Consumer(_Role):
                     self.pass_baton()
                 for ring in mine:
                     if ring.last is op:
-                        channel, index = self.channels[ring], state[ring.clock][0]
-                        self.b.emit(roles.Release(channel, index, generic=ring in self.generic))
+                        self.release(ring, *state[ring.clock])
             if old:
                 self.advance(state, block)
         block.ops += end
+
+    def copied(self, op: tile.Copy, state: State) -> None:
+        """In place of a copy: here nothing."""
+
+    def release(self, ring: Ring, index: Value, phase: Value) -> None:
+        self.b.emit(roles.Release(self.channels[ring], index, generic=ring in self.generic))
 
     def op(self, op: Op, state: State) -> None:
         if op.region_fields:

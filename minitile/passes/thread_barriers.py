@@ -14,7 +14,8 @@ conflicts with one of them (hazards.py) goes a barrier, and nothing is pending a
 Asynchronous accesses When issued they must not meet what is pending (somebody may still be reading there); from then on
                       they are their token's. A `wait` for the token makes them pending: done for the thread that has
                       waited, not yet known to the others. Tokens are followed through join, branches and loops.
-                      What a channel completes is known to whoever has received it, and never pending.
+                      What a channel completes is known to whoever has received it, and never pending; nor does it
+                      meet who has used the same buffer before: they have released the slot.
 Loops                 The body is walked until what is pending at its head no longer grows: the touches of the previous
                       iteration, in this one's terms. What was pending before the loop is settled by a barrier in front
                       of it, if a barrier inside would be needed for that alone.
@@ -250,7 +251,7 @@ class _Walk:
         within: int | None = None
         for t in touches:
             for p in state.pending:
-                if conflict(t, p):
+                if conflict(t, p) and not _released(t, p):
                     within = group_of(t, p)
                     if within is None:
                         self.meet(op, None, state, before)
@@ -442,20 +443,23 @@ class _Walk:
 
     def together(self, op: Op, state: _State, before: set[Spot]) -> None:
         """Threads part ways: everything inside counts as one operation."""
-        touches: list[Touch] = []
+        touches: list[tuple[Touch, Value | None]] = []
         for region in op.regions:
             single = self.elected(op) if isinstance(op, control.If) and region is op.then else None
             self.gather(region, single, isinstance(op, (control.For, control.While)), state, touches)
-        if any(conflict(t, p) for t in touches for p in state.pending):
+        if any(conflict(t, p) and not _released(t, p) for t, _ in touches for p in state.pending):
             self.meet(op, None, state, before)
         inside = self.inside(op)
-        state.pending |= self.shift(frozenset(touches), None, None, inside)
+        left = frozenset([t for t, by in touches if not _by_channel(by)])
+        state.pending |= self.shift(left, None, None, inside)
         for result in op.results:
             if isinstance(result.type, TokenType):
                 state.tokens[result] = _NONE.union(*state.tokens.values())
 
-    def gather(self, block: Block, single: object, loops: bool, state: _State, touches: list[Touch]) -> None:
-        """Collect what a block touches, and refuse what threads apart cannot do."""
+    def gather(
+        self, block: Block, single: object, loops: bool, state: _State, touches: list[tuple[Touch, Value | None]]
+    ) -> None:
+        """Collect what a block touches, each with what completes it, and refuse what threads apart cannot do."""
         for op in block.ops:
             if op.uniform or self.is_barrier(op):
                 raise MinitileError(
@@ -464,7 +468,7 @@ class _Walk:
                     "move it out of the branch or loop, or make the condition the same for all threads",
                 )
             if isinstance(op, (tile.Wait, roles.Await)):
-                touches.extend(_ended(op, state))
+                touches.extend((t, None) for t in _ended(op, state))
             if isinstance(op, tile.Join):
                 state.tokens[op.result] = _NONE.union(*[state.tokens.get(t, _NONE) for t in op.tokens])
             inner_single = single
@@ -477,10 +481,10 @@ class _Walk:
                 continue
             for t, token in self.touches_of(op, single):
                 t = anywhere(t)  # threads apart may be in different iterations of what is inside
-                for earlier in touches:
+                for earlier, _ in touches:
                     if conflict(t, earlier) and not (t.place is not None and t.place == earlier.place):
                         raise _apart(t, earlier)
-                touches.append(t)
+                touches.append((t, token))
                 if token is not None and isinstance(token.type, TokenType):
                     state.tokens[token] = state.tokens.get(token, _NONE) | {t}
 
@@ -497,6 +501,16 @@ class _Walk:
         if not isinstance(index, thread.Special) or index.register != "tid.x":
             return None
         return gap if gap.terms[divergent[0]] == 1 else -gap
+
+
+def _by_channel(by: Value | None) -> bool:
+    """Whether what completes an access is a channel's barrier."""
+    return by is not None and not isinstance(by.type, TokenType)
+
+
+def _released(t: Touch, earlier: Touch) -> bool:
+    """Whether a channel orders an access behind an earlier one of the same buffer."""
+    return t.free and t.mem is earlier.mem
 
 
 def _ended(wait: tile.Wait | roles.Await, state: _State) -> Touches:

@@ -97,7 +97,9 @@ MANY: dict[str, Case] = {
 
 
 def compiled_case(case: Case, target: str) -> tuple[mt.CompiledKernel, list[Any]]:
-    """The kernel for a target, and arguments for it: small integers, so that no order of additions matters."""
+    """The kernel for a target ("sm_90a, one role": without roles of warps), and arguments for it: small integers, so
+    that no order of additions matters."""
+    target, _, form = target.partition(", ")
     make, tensors, settings = case
     rng = np.random.default_rng(0)
     values: list[Any] = [rng.integers(-3, 4, shape).astype(element) for shape, element in tensors[:-1]]
@@ -105,5 +107,6 @@ def compiled_case(case: Case, target: str) -> tuple[mt.CompiledKernel, list[Any]
     shape, element = tensors[-1]
     adds = kernel.__name__ == "split_k"
     values.append(np.zeros(shape, element) if adds else poisoned(shape, element))
-    compiled = kernel.compile(*values, target=target, **settings)
+    switch = {"warp_specialize": False} if form else {}
+    compiled = kernel.compile(*values, target=target, **switch, **settings)
     return compiled, values + [1e-5] * (len(kernel.signature.runtime) - len(values))

@@ -79,8 +79,13 @@ EXCEPTIONS = [
 ]
 
 
+ONE_ROLE = "sm_90a, one role"
+QUICK = ("split_k", "gemm", "gemm, 2 stages, wide")  # with products, in one role
+
+
 def check(name: str, case: Case, target: str) -> None:
     found, count = nothing_misses(*compiled_case(case, target))
+    target = target.partition(",")[0]
     assert count or name in ("vector_add", "softmax")  # where each warp has rows of its own
     for cases, targets, instruction, most, _ in EXCEPTIONS:
         if re.fullmatch(cases, name) and re.fullmatch(targets, target):
@@ -104,8 +109,18 @@ def test_every_deletion_is_missed_on_amd(name: str, target: str) -> None:
     check(name, CASES[name], target)
 
 
+@pytest.mark.parametrize("name", QUICK)
+def test_every_deletion_in_one_role_is_missed(name: str) -> None:
+    check(name, CASES[name], ONE_ROLE)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", ONE_ROLE])
 @pytest.mark.parametrize("name", MANY)
 def test_every_deletion_of_more(name: str, target: str) -> None:
     check(name, MANY[name], target)
+
+
+@pytest.mark.slow
+def test_every_deletion_of_attention_in_one_role() -> None:
+    check("attention", CASES["attention"], ONE_ROLE)

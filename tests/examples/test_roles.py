@@ -1,6 +1,7 @@
 """Warp roles through all kinds of control flow, against float64: persistent and dynamic loops, `while`, branches,
 several pipelined loops, gemms that share operands or an accumulator, trip counts from 0; operands that the consumers
-write, and copies that TMA cannot make. In the simulator under each schedule, or with MINITILE_GPU=1 on the GPU."""
+write, and copies that TMA cannot make. All of it in one role as well (warp_specialize=False). In the simulator under
+each schedule, or with MINITILE_GPU=1 on the GPU."""
 
 from __future__ import annotations
 
@@ -21,20 +22,24 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return a.astype(np.float64) @ b.astype(np.float64).T
 
 
-def check(kernel, arrays, expected, bound=4e-3, specialised=True, **constants) -> mt.CompiledKernel:
-    """Compile for sm_90a, run under each schedule or on the GPU, compare the last array."""
+def check(kernel, arrays, expected, bound=4e-3, **constants) -> mt.CompiledKernel:
+    """Compile for sm_90a, with roles and in one role, run under each schedule or on the GPU, compare the last array.
+    The compiled kernel with roles."""
     compiled = kernel.compile(*arrays, target="sm_90a", **constants)
-    assert ("mbarrier.try_wait" in compiled.asm["ptx"]) == specialised, compiled.notes
-    result = arrays[-1]
-    if USE_GPU:
-        there = [on_device(array) for array in arrays]
-        compiled(*there)
-        assert error(there[-1], expected) < bound
-        return compiled
-    for schedule in SCHEDULES:
-        result[...] = np.nan
-        compiled.simulate(*arrays, schedule=schedule, seed=3)
-        assert error(result, expected) < bound, schedule
+    one_role = kernel.compile(*arrays, target="sm_90a", warp_specialize=False, **constants)
+    assert one_role.launch_info.block[0] == compiled.launch_info.block[0] - 128
+    for each in (compiled, one_role):
+        text = each.asm["ptx"]
+        assert all(word in text for word in ("mbarrier.try_wait", "cp.async.bulk.tensor", "wgmma")), each.notes
+        if USE_GPU:
+            there = [on_device(array) for array in arrays]
+            each(*there)
+            assert error(there[-1], expected) < bound
+            continue
+        for schedule in SCHEDULES:
+            arrays[-1][...] = np.nan
+            each.simulate(*arrays, schedule=schedule, seed=3)
+            assert error(arrays[-1], expected) < bound, (schedule, each is one_role)
     return compiled
 
 

@@ -19,7 +19,7 @@ from minitile.passes.check_channels import check_channels
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
-NAMES = ("gemm", "attention", "teams")
+NAMES = ("gemm", "attention", "teams", "gemm, one role", "attention, one role")
 BATON_OPS = (roles.TakeBaton, roles.PassBaton)
 CHANNEL_OPS = (roles.Acquire, roles.Expect, roles.TmaCopy, roles.Receive, roles.Release, roles.Await, tile.Wait)
 
@@ -27,12 +27,13 @@ CHANNEL_OPS = (roles.Acquire, roles.Expect, roles.TmaCopy, roles.Receive, roles.
 @cache
 def text_of(name: str) -> str:
     """The tile IR of an example for sm_90a."""
-    if name == "attention":
+    roles_of_warps = {"warp_specialize": False} if name.endswith("one role") else {}
+    if name.startswith("attention"):
         from attention import attention
 
         specs = [mt.spec((1, 2, 256, 64), "bfloat16")] * 4
         tiles = {"D": 64, "block_M": 64, "block_N": 64, "threads": 128}
-        return attention.compile(*specs, target="sm_90a", causal=True, **tiles).asm["tile_ir"]
+        return attention.compile(*specs, target="sm_90a", causal=True, **tiles, **roles_of_warps).asm["tile_ir"]
     if name == "teams":
         from gemm_persistent import gemm_persistent
 
@@ -41,7 +42,8 @@ def text_of(name: str) -> str:
     from gemm import gemm_nt_bf16
 
     tiles = {"block_M": 64, "block_N": 64, "block_K": 64, "num_stages": 3, "threads": 128}
-    return gemm_nt_bf16().compile(*[mt.spec((256, 256), "bfloat16")] * 3, target="sm_90a", **tiles).asm["tile_ir"]
+    specs = [mt.spec((256, 256), "bfloat16")] * 3
+    return gemm_nt_bf16().compile(*specs, target="sm_90a", **tiles, **roles_of_warps).asm["tile_ir"]
 
 
 def blocks(kernel: Kernel) -> list[Block]:

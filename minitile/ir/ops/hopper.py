@@ -17,6 +17,9 @@ class WarpIndex(Op, name="warp_index", stage="thread", pure=True):
     def infer(self) -> tuple[Type, ...]:
         return (I32,)
 
+    def varies(self) -> bool:
+        return True
+
 
 class Elect(Op, name="elect", stage="thread"):
     """True in one lane of the warp, the same one each time."""
@@ -93,7 +96,8 @@ class TmaLoad(Op, name="tma_load", stage="thread"):
     """A box of the tensor map at `coordinates` (innermost first) to shared memory; completes on a barrier by bytes.
 
     `multicast`: a bit for each CTA of the cluster that gets the box, at the same place as here, and the bytes on its
-    own barrier at that place; None: this CTA alone.
+    own barrier at that place; None: this CTA alone. `free`: whoever has used the buffer there has let the issuing
+    thread know that he is done.
     """
 
     address: Value = operand()
@@ -107,10 +111,13 @@ class TmaLoad(Op, name="tma_load", stage="thread"):
     predicate: Value | None = maybe()
     multicast: Value | None = maybe()
     evict: str = attr("")
+    free: bool = attr(False)
 
     def accesses(self) -> tuple[Access, ...]:
         ctas = "own" if self.multicast is None else "cluster"
-        write = Access("write", self.mem, self.slot, proxy="async", channel=self.ring, threads="one", ctas=ctas)
+        write = Access(
+            "write", self.mem, self.slot, proxy="async", channel=self.ring, threads="one", ctas=ctas, free=self.free
+        )
         if self.tensor is None:
             return (write,)
         return Access("read", self.tensor, proxy="async", channel=self.ring, threads="one"), write

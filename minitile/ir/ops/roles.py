@@ -16,6 +16,9 @@ which turn of the ring, is carried by each role's own loop as two i32 values, `i
         %c1, %t1 = async_gemm %As, %Bs, %c {slot %i}
         wait %t ; release %ring, %last                // the gemm before this one is done with its slot
         …
+
+A producer without threads does nothing: there is one role. Then one warp of the consumers issues the copies, what
+`feed` says; and where a slot is released whose next copies are known, `refill` issues them as soon as all have.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ class Channel(Op, name="channel", stage="tile"):
 
 class Specialised(Op, name="specialised", stage="tile"):
     """Two roles: `producer` by one warp of `producer_threads` that come on top, `consumer` by the threads that compute.
-    `registers`: how many each thread of either role may use."""
+    `registers`: how many each thread of either role may use. Without producer threads the consumer is the only role."""
 
     producer_threads: int = attr(128)
     registers: tuple[int, int] = attr((40, 232))
@@ -98,6 +101,54 @@ class Release(_SlotOp, name="release", stage="tile"):
 
     generic: bool = attr(False)
     condition: Value | None = maybe()
+
+    @property
+    def turn(self) -> tuple[Value, ...]:
+        """What it takes from the turn that the slot was received in; the index comes first."""
+        return (self.index,)
+
+    def later(self, turn: tuple[Value, ...], condition: Value | None) -> Release:
+        """The same for another turn."""
+        return Release(self.channel, turn[0], condition=condition, generic=self.generic)
+
+    def last(self) -> Release:
+        """The same where no further iteration follows."""
+        return self
+
+
+class Feed(Op, name="feed", stage="tile"):
+    """In one role: what one warp does, acquire slots, announce bytes and issue copies, while the others go on."""
+
+    body: Block = region()
+
+
+class Refill(Release, name="refill"):
+    """In one role: release the slot; then, if `following` is less than `end`, one warp fills it anew. The arguments of
+    `body` are the slot's index, `phase`, that of its next turn, and `following`, the iteration whose copies come."""
+
+    phase: Value = operand()
+    following: Value = operand()
+    end: Value = operand()
+    body: Block = region()
+
+    @property
+    def turn(self) -> tuple[Value, ...]:
+        return (self.index, self.phase, self.following)
+
+    def later(self, turn: tuple[Value, ...], condition: Value | None) -> Release:
+        index, phase, following = turn
+        fields = {"condition": condition, "generic": self.generic, "body": self.body}
+        return Refill(self.channel, index, phase, following, self.end, **fields)
+
+    def last(self) -> Release:
+        release = Release(self.channel, self.index, condition=self.condition, generic=self.generic)
+        release.loc = self.loc
+        return release
+
+    def verify(self) -> None:
+        wanted = [self.index.type, self.phase.type, self.following.type]
+        if [a.type for a in self.body.args] != wanted or self.end.type != self.following.type:
+            raise ValueError(f"the body wants {', '.join(map(str, wanted))}, and the end is of the last one's type")
 
 
 class TmaCopy(Op, name="tma_copy", stage="tile"):

@@ -77,9 +77,9 @@ thread kernel @scores(%A: tensor<256x512xbf16>, %B: tensor<64x512xbf16>, %C: ten
         %31 = add %9, %30 : i32
         %32 = mul %by, 64 : i32
         %33 = mul %k, 32 : i32
-        tma_load %31, %29, [%33, %32], %As, %slot, %ring, tensor = %A, predicate = %22 {map = "A_map0"}
+        tma_load %31, %29, [%33, %32], %As, %slot, %ring, tensor = %A, predicate = %22 {map = "A_map0", free = true}
         %34 = add %10, %30 : i32
-        tma_load %34, %29, [%33, 0], %Bs, %slot, %ring, tensor = %B, predicate = %22 {map = "B_map1"}
+        tma_load %34, %29, [%33, 0], %Bs, %slot, %ring, tensor = %B, predicate = %22 {map = "B_map1", free = true}
         %35 = add %slot, 1 : i32
         %36 = cmp %35, 3 {predicate = "eq"} : bool
         %37 = select %36, %25, %phase : i32

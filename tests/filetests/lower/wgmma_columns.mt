@@ -79,9 +79,9 @@ thread kernel @columns(%A: tensor<64x512xe4m3>, %B: tensor<64x512xe5m2>, %C: ten
         %33 = mul %slot, 4096 : i32
         %34 = add %9, %33 : i32
         %35 = mul %k, 64 : i32
-        tma_load %34, %32, [%35, 0], %As, %slot, %ring, tensor = %A, predicate = %25 {map = "A_map0"}
+        tma_load %34, %32, [%35, 0], %As, %slot, %ring, tensor = %A, predicate = %25 {map = "A_map0", free = true}
         %36 = add %10, %33 : i32
-        tma_load %36, %32, [%35, 0], %Bs, %slot, %ring, tensor = %B, predicate = %25 {map = "B_map1"}
+        tma_load %36, %32, [%35, 0], %Bs, %slot, %ring, tensor = %B, predicate = %25 {map = "B_map1", free = true}
         %37 = add %slot, 1 : i32
         %38 = cmp %37, 3 {predicate = "eq"} : bool
         %39 = select %38, %28, %phase : i32

@@ -1,0 +1,159 @@
+"""TMA in one role: the warps that compute issue the copies themselves, as many iterations ahead as there are slots.
+
+    for 0, %n, 1, [%z] {pipelined, 4 stages} (%k, %c) {      %ring = channel %As, %Bs {slots = 4}
+      copy %A[…], %As                                         feed { for 0, min(%n, 4) (%j, %i, %p) {
+      copy %B[…], %Bs                                                  expect %ring, %i
+      %c1 = gemm %As, %Bs, %c                          →               tma_copy %A[…], … ; tma_copy %B[…], … } }
+      yield %c1                                               for … [%z, 0, 0] (%k, %c, %i, %p) {
+    }                                                           receive %ring, %i, %p
+                                                                %f, %t = async_gemm %As, %Bs, %c   // slot %i
+                                                                %c1 = await %f, %t
+                                                                refill %ring, %i, %p ^ 1, %k + 4, %n (%i, %p, %j) {
+                                                                  acquire %ring, %i, %p ; expect %ring, %i
+                                                                  tma_copy %A[…], … ; tma_copy %B[…], … }
+                                                                yield %c1, next(%i, %p) }
+
+The pass for `warp_specialize=False`, and what `specialise` is when that is left out. Rings, clocks and channels are the
+same; there is no producer. Its slice of a pipelined loop is written twice instead: for the first iterations in front of
+the loop, one for each slot, and for iteration k + slots where the slot of iteration k is released. So a slot stands
+empty no longer than until all have released it. A loop begins and ends by itself, whatever stands around it: trip
+counts of 0, or of fewer iterations than slots, make the first loop short and no refill, and in a persistent kernel each
+tile fills the ring anew. A ring of one slot (operands that are copied outside of pipelined loops) is filled where its
+copies stand.
+
+`skew` and `late_waits` move a refill as they move the release that it is: with the values of its turn. What they put
+behind the loop are releases only, since no iteration follows.
+
+Who waits. A slot's full barrier is what it is with roles. That all are done with the slot its empty barrier says, to
+the warp that issues the copies and to nobody else: a barrier of the whole CTA in each iteration would do as well, but
+hold all warpgroups back to the slowest one, and bring those in step that take turns at the tensor cores. The warp is
+the first one of the *last* warpgroup. Where they take turns it has the turn when all others have had it and have
+released; any other warp would wait, while it has the turn, for those that wait for the turn. Where one warpgroup is all
+there is, its wait for a gemm is that of all of its warps, and lowering leaves the empty barriers of what only gemms
+read out.
+
+No deadlock: all warps run one program, in which whatever waits (receive, acquire) stands behind what it waits for. Of
+all that wait somewhere, those at the earliest place go on.
+
+What this pass cannot do is left to software pipelining (cp.async, mma.sync): copies that TMA cannot make, those whose
+indices the iteration before computes, or that stand under a condition in a pipelined loop; `context.notes` says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from minitile.ir.builder import Builder
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.ops import control, roles, tile
+from minitile.ir.rewrite import clone
+from minitile.passes.ahead import closure
+from minitile.passes.manager import PassContext
+from minitile.passes.rings import Places, Refused, Ring, Rings, find_rings
+from minitile.passes.specialise import Consumer, State, check, rebuild
+
+
+def one_role(kernel: Kernel, context: PassContext) -> None:
+    """The pass."""
+    if not context.target.has("wgmma") or kernel.attrs.get("by_hand") or context.ran("specialise"):
+        return
+    launch = next(op for op in kernel.body.ops if isinstance(op, control.Launch))
+    try:
+        rings = find_rings(kernel, launch, _check_ahead)
+        check(launch, rings, context.rules, launch.threads)
+    except Refused as reason:
+        context.notes.append(f"no TMA ahead in one role: {reason}")
+        return
+    context.notes.extend(f"copied by all threads: {note}" for note in rings.notes)
+
+    def parts(body: Block, channels: dict[Ring, Value], b: Builder) -> roles.Specialised:
+        return roles.Specialised(producer_threads=0, consumer=_OneRole(rings, channels).role(body))
+
+    rebuild(launch, rings, parts, launch.threads, {})
+
+
+def _check_ahead(copy: tile.Copy, places: Places) -> None:
+    """Raises Refused where a copy in a pipelined loop cannot be issued iterations ahead."""
+    loop = places.pipelined(copy)
+    if loop is None:
+        return
+    if loop is not places.around(copy):
+        raise Refused(f"the copy of {copy.src.name} stands under a condition in a pipelined loop")
+    if closure(loop, [copy]) is None:
+        raise Refused(f"the copy of {copy.src.name} depends on what the iteration before it computes")
+
+
+class _OneRole(Consumer):
+    """The consumers' program, with the copies of later iterations in it."""
+
+    def __init__(self, rings: Rings, channels: dict[Ring, Value]) -> None:
+        super().__init__(rings, channels)
+        self.depth = 0  # of loops
+        self.loops: dict[Block, control.For] = {}  # around those of the rings that turn
+        self.needed: dict[Ring, list[Op]] = {}  # what the copies of a ring that turns are computed by
+        places = rings.slice.places
+        for ring in rings.rings:
+            loop = places.around(ring.copies[0])
+            if ring.clock.turns and isinstance(loop, control.For):
+                inside = closure(loop, ring.copies) or set()
+                self.loops[loop.body] = loop
+                self.needed[ring] = [op for op in loop.body.ops if op in inside]
+
+    def copied(self, op: tile.Copy, state: State) -> None:
+        """A slot that does not turn is filled here."""
+        ring = self.rings.copies[op]
+        if op is ring.copies[-1] and not ring.clock.turns:
+            feed = self.b.emit(roles.Feed())
+            with self.b.inside(feed.body):
+                self.feed(ring, *state[ring.clock], {}, acquired=self.depth > 0)
+
+    def holder(self, op: Op, state: State) -> None:
+        if isinstance(op, control.For) and op.body in self.loops:
+            self.first(op, state)
+        again = isinstance(op, (control.For, control.While))
+        self.depth += again
+        super().holder(op, state)
+        self.depth -= again
+
+    def first(self, loop: control.For, state: State) -> None:
+        """The copies of a loop's first iterations, in front of it."""
+        rings = [ring for ring in self.needed if ring.clock.block is loop.body]
+        clock = rings[0].clock  # rings of one block that turn have as many slots
+        feed, body = self.b.emit(roles.Feed()), Block()
+        iteration = body.add_arg(loop.iv.type, loop.iv.name)
+        inner = self.arguments(body, state, [clock])
+        with self.b.inside(body):
+            self.copies(loop, rings, iteration, *inner[clock], acquired=self.depth > 0)
+            self.advance(inner, loop.body)
+            self.b.emit(control.Yield(tuple(self.carried(inner, [clock]))))
+        with self.b.inside(feed.body):
+            end = self.b.min(loop.upper, self.b.add(loop.lower, self.b.mul(loop.step, clock.slots)))
+            init = tuple(self.carried(state, [clock]))
+            self.b.emit(control.For(loop.lower, end, loop.step, init, body=body))
+
+    def release(self, ring: Ring, index: Value, phase: Value) -> None:
+        """A slot that turns is filled again."""
+        loop = self.loops.get(ring.clock.block)
+        if ring not in self.needed or loop is None:
+            super().release(ring, index, phase)
+            return
+        following = self.b.add(loop.iv, self.b.mul(loop.step, ring.clock.slots))
+        turn = (index, self.b.xor(phase, 1), following)
+        body = Block()
+        index, phase, iteration = (
+            body.add_arg(v.type, name) for v, name in zip(turn, ("slot", "phase", loop.iv.name), strict=True)
+        )
+        with self.b.inside(body):
+            self.copies(loop, [ring], iteration, index, phase, acquired=True)
+        generic = ring in self.generic
+        self.b.emit(roles.Refill(self.channels[ring], *turn, loop.upper, generic=generic, body=body))
+
+    def copies(
+        self, loop: control.For, rings: Sequence[Ring], iteration: Value, index: Value, phase: Value, acquired: bool
+    ) -> None:
+        """The copies of an iteration, and what they need."""
+        names = {loop.iv: iteration}
+        for op in dict.fromkeys(op for ring in rings for op in self.needed[ring]):
+            self.b.emit(clone(op, names))
+        for ring in rings:
+            self.feed(ring, index, phase, names, acquired)

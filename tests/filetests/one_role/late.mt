@@ -25,9 +25,9 @@ tile kernel @gemm(%A: tensor<256x512xbf16>, %B: tensor<256x512xbf16>, %C: tensor
   launch 2, 2, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
     %As = alloc {type_ = shared<3 versions x 128x64xbf16>} : shared<3 versions x 128x64xbf16>
     %Bs = alloc {type_ = shared<3 versions x 128x64xbf16>} : shared<3 versions x 128x64xbf16>
+    %ring = channel %As, %Bs {slots = 3, consumers = 128} : channel<3; As: shared<3 versions x 128x64xbf16>, Bs: shared<3 versions x 128x64xbf16>>
     %m = mul %by, 128 : i32
     %n = mul %bx, 128 : i32
-    %ring = channel %As, %Bs {slots = 3, consumers = 128} : channel<3; As: shared<3 versions x 128x64xbf16>, Bs: shared<3 versions x 128x64xbf16>>
     specialised {producer_threads = 0} producer {
     } consumer {
       %z = splat 0.0 {shape = (128, 128)} : tile<128x128xf32>

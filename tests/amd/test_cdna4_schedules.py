@@ -3,6 +3,7 @@ needed, ahead of the plain pipeline by the estimate; what is left as it is, and 
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import sys
 from collections import Counter
@@ -264,6 +265,19 @@ def test_ahead_of_the_plain_pipeline():
     assert found["interleaved"] >= found["plain pipelined"] + 0.15
     assert found["plain pipelined"] < found["half tiles"] < found["interleaved"]
     assert bench.estimate(large("interleaved"), 128).lds_conflicts == 0
+
+
+@pytest.mark.slow
+def test_the_picture():
+    """docs/steady_iteration.svg is what its program draws."""
+    folder = Path(__file__).parents[2] / "docs"
+    spec = importlib.util.spec_from_file_location("steady_iteration", folder / "steady_iteration.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    drawn = module.draw([module.record(name) for name in bench.SCHEDULES])
+    hint = "run PYTHONPATH=. python docs/steady_iteration.py"
+    assert drawn == (folder / "steady_iteration.svg").read_text(encoding="utf-8"), hint
 
 
 # What stays as it is --------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
     pytest --bless tests/amd/test_golden.py     writes the files anew; look at the difference before you commit it
 
-LLVM's own assembly is not kept, since it changes with every LLVM; what it must be like is asserted elsewhere.
+What LLVM makes of it is in test_golden_assembly.py.
 """
 
 from __future__ import annotations

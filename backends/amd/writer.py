@@ -30,6 +30,7 @@ from minitile.backends.amd.emitter import Emitter
 from minitile.backends.amd.forms import phi_widths
 from minitile.backends.amd.legalize import legalize
 from minitile.backends.amd.llvm import identifier, memory_type, scalar_type, type_of
+from minitile.backends.amd.objects import extent, lds_objects
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError
@@ -81,7 +82,7 @@ class _Writer:
 
     def write(self) -> Program:
         self.parameters()
-        self.shared_objects()
+        frame = self.shared_objects()
         self.private_objects()
         self.block(self.kernel.body)
         w = self.w
@@ -92,6 +93,7 @@ class _Writer:
             f'"amdgpu-flat-work-group-size"="{threads},{threads}"',
             '"uniform-work-group-size"="true"',
             '"amdgpu-ieee"="false"',
+            *([frame] if frame else []),
             *(f'"amdgpu-no-{name}"' for name in _UNUSED),
             *(f'"amdgpu-no-workgroup-id-{axis}"' for axis in "xyz" if f"ctaid.{axis}" not in w.specials),
         ]
@@ -160,17 +162,19 @@ class _Writer:
         else:
             self.w.define(value, [f"%{unique}"])
 
-    def shared_objects(self) -> None:
-        """An LDS global for each group of buffers whose bytes overlap."""
-        allocs = [op for op in self.kernel.walk() if isinstance(op, tile.Alloc) and op.type_.space == "shared"]
-        for number, group in enumerate(overlapping(allocs)):
-            start = min(a.offset or 0 for a in group)
-            size = max((a.offset or 0) + a.version_bytes * a.type_.versions for a in group) - start
+    def shared_objects(self) -> str:
+        """Declares the LDS objects; the attribute that tells LLVM how much there is, where it does not count itself."""
+        found = lds_objects(self.kernel)
+        for number, group in enumerate(found.groups):
+            start = min(extent(alloc)[0] for alloc in group)
+            size = max(extent(alloc)[1] for alloc in group) - start
             name = f"@lds.{number}.{'.'.join(identifier(a.result.name, 'buffer') for a in group)}"
-            self.objects.append(f"{name} = internal addrspace(3) global [{size} x i8] poison, align 16")
+            place = f", !absolute_symbol !{{i64 {start}, i64 {start + 1}}}" if found.absolute else ""
+            self.objects.append(f"{name} = internal addrspace(3) global [{size} x i8] poison, align 16{place}")
             for alloc in group:
                 self.w.symbols[alloc.result] = name
-                self.w.starts[alloc.result] = (alloc.offset or 0) - start
+                self.w.starts[alloc.result] = extent(alloc)[0] - start
+        return f'"amdgpu-lds-size"="{self.kernel.attrs["shared_bytes"]}"' if found.absolute else ""
 
     def private_objects(self) -> None:
         for op in self.kernel.walk():
@@ -340,20 +344,6 @@ def known_trips(op: control.For) -> int | None:
     """0 or 1 (at least one) when the bounds are constants, else None."""
     lower, upper = constant_of(op.lower), constant_of(op.upper)
     return None if lower is None or upper is None else int(lower < upper)
-
-
-def overlapping(allocs: Sequence[tile.Alloc]) -> list[list[tile.Alloc]]:
-    """The allocs in groups that share bytes, in the order of their offsets."""
-    groups: list[list[tile.Alloc]] = []
-    end = -1
-    for alloc in sorted(allocs, key=lambda a: a.offset or 0):
-        offset = alloc.offset or 0
-        if offset < end:
-            groups[-1].append(alloc)
-        else:
-            groups.append([alloc])
-        end = max(end, offset + alloc.version_bytes * alloc.type_.versions)
-    return groups
 
 
 def shares_global(kernel: Kernel) -> bool:

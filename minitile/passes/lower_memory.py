@@ -326,7 +326,7 @@ def plan(low: Lowering, op: MemoryOp, subject: Value | None, *, writes: bool, ma
         addresses = global_addresses(low, mem, where, offsets)
     else:
         addresses = shared_addresses(low, mem, _slot(op), where, offsets)
-    corner = tuple(low.emit(start) for start in starts) if mem in low.written else ()
+    corner = tuple(low.emit(start) for start in starts) if space == "global" and mem in low.written else ()
     return Plan(space, width, order, addresses, found, corner, layout.shape if corner else ())
 
 

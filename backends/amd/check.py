@@ -75,7 +75,6 @@ def remarks(llvm: str, text: str) -> list[str]:
     return found + recount(llvm, text)
 
 
-# Shuffles go through the LDS unit too, but touch no memory: LLVM moves them between a wait and its barrier.
 def steady_loop(text: str) -> list[str]:
     """The instructions of the loop that multiplies: of the blocks that end in a jump to their own label the one with
     most matrix instructions. [] where there is none."""
@@ -98,6 +97,7 @@ def _products(block: list[str]) -> int:
     return sum(line.startswith("v_mfma") for line in block)
 
 
+# Shuffles go through the LDS unit too, but touch no memory: LLVM moves them between a wait and its barrier.
 _COUNTED = re.compile(r"^\s+(ds_(?!swizzle|b?permute|nop)\w+|s_waitcnt|s_barrier)\b(.*)$")
 
 

@@ -127,7 +127,7 @@ def recount(llvm: str, text: str) -> list[str]:
             if isinstance(event, Wait):
                 wishes = {w for n in places & their_loops if isinstance(w := asked.event[n], Wait)}
                 if at in loops and event.vm < NO_VM and all(w.vm != event.vm for w in wishes):
-                    asked_for = " or ".join(sorted(map(str, wishes))) or "nothing"
+                    asked_for = " or ".join(sorted(str(w) for w in wishes if w.vm < NO_VM)) or "nothing"
                     where = f"LLVM waits for {event} in a loop of asynchronous copies"
                     stronger[made.line[at]] = f"{where}, where the schedule asks for {asked_for}"
                 places_then = passed(asked, may, places, event)

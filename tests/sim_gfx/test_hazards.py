@@ -53,6 +53,7 @@ def test_every_wait_state_of_llvm_is_needed(name, arch):
 @pytest.mark.parametrize(
     ("body", "arch", "expected"),
     [
+        ("s_mov_b32 m0, 0\ns_nop {}\nbuffer_load_dwordx4 v3, s[92:95], 0 offen lds", "gfx950", 1),
         ("v_mfma_f32_16x16x16_f16 v[16:19], v[4:5], v[6:7], 0\ns_nop {}\nv_mov_b32 v8, v17", "gfx942", 7),
         ("v_mfma_f32_16x16x16_f16 v[16:19], v[4:5], v[6:7], 0\ns_nop {}\nv_mov_b32 v8, v17", "gfx950", 8),
         (

@@ -58,7 +58,7 @@ class Program:
         """Half a tile by all waves, two instructions each, or one of the two."""
         for n in (0, 1) if part is None else (part,):
             self.lines.append(f"s_add_u32 m0, s8, {self.at(name) + n * HALF // 2}")
-            self.lines.append("buffer_load_dwordx4 v1, s[4:7], 0 offen lds")
+            self.lines.append("s_nop 0\nbuffer_load_dwordx4 v1, s[4:7], 0 offen lds")
 
     def read(self, name: str, part: slice = slice(None)) -> None:
         """The wave's own rows of half a tile: of A 64, eight instructions; of B 32, four."""

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from ..report import Access, Finding
 from .decode import VECTOR
 from .program import Program, Step
-from .syntax import VCC, Literal, Reg
-from .units import LDS, MFMA, NOP, TRANS, VALU, VMEM, is_xdl, passes_of, unit_of
+from .syntax import M0, VCC, Literal, Reg
+from .units import LDS, MFMA, NOP, SALU, TRANS, VALU, VMEM, is_xdl, passes_of, unit_of
 
 _FURTHEST = 20
 Rows = frozenset[int]
@@ -99,6 +99,8 @@ def _sources(step: Step, unit: str, arch: str) -> list[Source]:
         sources.append(Source(vectors, _after_trans))
     if unit == VMEM and "store" in step.ins.name:
         sources += _store_sources(step)
+    if unit == SALU and M0 in scalars:
+        sources.append(Source(frozenset({M0}), _use_of_m0))
     if unit in (VALU, TRANS):
         sources.append(Source(vectors, _dpp_read))
         if scalars:
@@ -124,6 +126,12 @@ def _store_sources(step: Step) -> list[Source]:
         return []
     rows = frozenset(VECTOR + data.first + index for index in range(data.count)) & step.reads
     return [Source(rows, _write_of_data)]
+
+
+def _use_of_m0(step: Step, unit: str, rows: Rows) -> tuple[int, str]:
+    if unit == VMEM and M0 in step.reads:
+        return 1, "LDS-DMA reads the M0 that a scalar instruction has just written"
+    return 0, ""
 
 
 def _write_of_data(step: Step, unit: str, rows: Rows) -> tuple[int, str]:

@@ -293,7 +293,7 @@ def test_buffer_bounds(schedule):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_dma_out_of_bounds_writes_zeros(schedule):
     body = DESCRIPTOR.format(size=16 * 60) + (
-        "s_load_dwordx2 s[8:9], s[0:1], 8\nv_sub_u32 v2, 0x3f0, v1\ns_mov_b32 m0, 256\n"
+        "s_load_dwordx2 s[8:9], s[0:1], 8\nv_sub_u32 v2, 0x3f0, v1\ns_mov_b32 m0, 256\ns_nop 0\n"
         "buffer_load_dwordx4 v2, s[4:7], 0 offen lds\ns_waitcnt vmcnt(0) lgkmcnt(0)\n"
         "ds_read_b128 v[4:7], v1 offset:256\ns_waitcnt lgkmcnt(0)\nglobal_store_dwordx4 v1, v[4:7], s[8:9]\n"
     )

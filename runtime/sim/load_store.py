@@ -127,7 +127,8 @@ def _convert_address(ins: Instruction, linker: Linker) -> Handler:
     dtype = DTYPES[kind]
     source, target = read(ins.operands[1], kind, ins, linker), write(ins.operands[0], kind, ins, linker)
     window = next((_WINDOWS[mod] for mod in ins.mods if mod in _WINDOWS), 0)
-    step = dtype.type(window if "to" not in ins.mods else -window & (1 << 64) - 1)
+    bits = (1 << 8 * dtype.itemsize) - 1
+    step = dtype.type((window if "to" not in ins.mods else -window) & bits)
     return lambda m, sel: target(m, sel, (source(m, sel) + step).astype(dtype))
 
 

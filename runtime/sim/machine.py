@@ -227,6 +227,8 @@ def _registers(program: Program, slots: int) -> list[Array]:
     unused = np.zeros(0, np.uint32)
     registers: list[Array] = [unused] * program.module.slots
     for register in program.registers:
+        if register.kind not in DTYPES:  # declared; whatever uses it is refused
+            continue
         size = DTYPES[register.kind].itemsize
         if register.kind == "pred":
             registers[register.slot] = np.zeros(slots, bool)

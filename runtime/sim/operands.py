@@ -99,6 +99,8 @@ def read(operand: Operand, kind: str, ins: Instruction, linker: Linker) -> Read:
 
 
 def _read_register(register: Register, dtype: np.dtype[Any], ins: Instruction) -> Read:
+    if register.kind not in DTYPES:
+        raise error(ins, f"unsupported type .{register.kind}")
     slot, stored = register.slot, DTYPES[register.kind].itemsize
     if register.kind == "pred" or dtype.kind == "b":
         if register.kind != "pred" or dtype.kind != "b":
@@ -144,6 +146,8 @@ def write(operand: Operand, kind: str, ins: Instruction, linker: Linker) -> Writ
         return _write_unpacked(operand, kind, ins, linker)
     if not isinstance(operand, Register):
         raise error(ins, "the destination must be a register")
+    if operand.kind not in DTYPES:
+        raise error(ins, f"unsupported type .{operand.kind}")
     slot, dtype = operand.slot, DTYPES[kind]
     if (operand.kind == "pred") != (kind == "pred"):
         raise error(ins, f"{operand.name} is .{operand.kind}: predicates do not mix with other types")

@@ -344,6 +344,24 @@ def test_pairs(name: str, schedule: str) -> None:
     assert {finding.kind for finding in report.findings} == {kind}, str(report.findings)
 
 
+ONE_WARP = "    setp.eq.u32 q, warp, 0;\n    @q st.shared.u32 [x1], v0;\n"
+PLACE = "    shl.b32 x1, tid, 2;\n    add.u32 x1, x1, s;\n"
+
+
+@pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
+def test_a_warp_waits_for_its_warpgroup(schedule: str) -> None:
+    """A group is the warpgroup's (PTX ISA 9.0, 9.7.15.7.2): once one warp has waited, the product is over for all four.
+    So FlashAttention-3 lets one thread of 128 give a slot back. That of another warpgroup is not over."""
+    body = small(PLACE + FENCE + MMA + WAIT0 + ONE_WARP)
+    silent(simulate(body, [np.zeros(4, np.uint32)], schedule=schedule, gpu=False))
+    wide = body.replace("    st.shared.v4.u32 [x0+2048], {v0, v0, v0, v0};\n", "")  # 256 threads fill all of it
+    report = simulate(wide, [np.zeros(4, np.uint32)], block=256, schedule=schedule, gpu=False)
+    assert {finding.kind for finding in report.findings} == {"missing_wait"}
+    assert report.findings[0].hazard == "WAR"
+    right = wide.replace(ONE_WARP, "    bar.sync 0;\n" + ONE_WARP)
+    silent(simulate(right, [np.zeros(4, np.uint32)], block=256, schedule=schedule, gpu=False))
+
+
 def test_an_accumulator_without_a_value() -> None:
     body = small(FENCE + MMA + WAIT0).replace("    mov.b32 d2, 0;\n", "")
     report = simulate(body, [np.zeros(4, np.uint32)], gpu=False)

@@ -356,8 +356,12 @@ def test_a_warp_waits_for_its_warpgroup(schedule: str) -> None:
     silent(simulate(body, [np.zeros(4, np.uint32)], schedule=schedule, gpu=False))
     wide = body.replace("    st.shared.v4.u32 [x0+2048], {v0, v0, v0, v0};\n", "")  # 256 threads fill all of it
     report = simulate(wide, [np.zeros(4, np.uint32)], block=256, schedule=schedule, gpu=False)
-    assert {finding.kind for finding in report.findings} == {"missing_wait"}
-    assert report.findings[0].hazard == "WAR"
+    kinds = {finding.kind for finding in report.findings}
+    if schedule == "random":  # the other warpgroup may come later than this warp
+        assert kinds & {"missing_wait", "missing_barrier"}
+    else:
+        assert kinds == {"missing_wait"}
+        assert report.findings[0].hazard == "WAR"
     right = wide.replace(ONE_WARP, "    bar.sync 0;\n" + ONE_WARP)
     silent(simulate(right, [np.zeros(4, np.uint32)], block=256, schedule=schedule, gpu=False))
 

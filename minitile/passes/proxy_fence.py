@@ -31,6 +31,9 @@ places: in front of the loops and branches around a fence, or at the end of the 
 8 iterations and a branch for taken half of the time. A fence that nothing demands when it is left out is dropped: every
 one that stays is needed on some path.
 
+The search asks for many walks that differ in one fence. A walk of a loop or branch that begins with the same marks
+(`fence_marks.py`) and has the same fences inside ends the same: it is done once.
+
 Operations are asked for `accesses()` and `syncs()`; one that declares neither may do anything, in either proxy. Fences
 that stand there count. `proxy_hint` overrides what operations say; the pass removes it. On older targets there is one
 proxy only: fences that the program has are removed.
@@ -39,18 +42,19 @@ proxy only: fences that the program has are removed.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.effects import Access
+from minitile.ir.effects import Access, Sync
 from minitile.ir.ops import control, fences, roles, tile
-from minitile.ir.types import BufferType, TokenType
+from minitile.ir.types import BufferType
 from minitile.passes.affine import Facts
+from minitile.passes.fence_marks import Mark, Marks, Seen, State
 from minitile.passes.fence_places import Demands, Fence, Place, cheapest, insert_fences
 from minitile.passes.hazards import Touch, any_version, back, is_private, overlap, touch
 from minitile.passes.manager import PassContext
-from minitile.passes.proxy_order import Order
+from minitile.passes.proxy_order import Asynchronous, Order
 
 SPACES: tuple[str, ...] = ("shared", "global")
 _PATIENCE = 8  # walks of a loop's body before versions are given up
@@ -100,99 +104,36 @@ def _remove(block: Block, kinds: tuple[type[Op], ...]) -> None:
             _remove(region, kinds)
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A generic access in the past. `release`: the last operation by which others may know of it, and how many threads
-    met there (None: all); `fenced`: there was a fence behind it."""
-
-    touch: Touch
-    space: str
-    release: Op | None = None
-    count: int | None = None
-    fenced: bool = False
-
-
-Marks = frozenset[Mark]
-_NONE: Marks = frozenset()
-
-
-@dataclass(slots=True)
-class _State:
-    """`mine`: the marks of the threads that are here together; `outer`: those from before they parted from others;
-    `tokens`: the touches of copies in flight."""
-
-    mine: Marks = _NONE
-    outer: Marks = _NONE
-    tokens: dict[Value, frozenset[Touch]] = field(default_factory=dict)
-
-    def copy(self) -> _State:
-        return _State(self.mine, self.outer, dict(self.tokens))
-
-    def join(self, other: _State) -> None:
-        self.mine |= other.mine
-        self.outer |= other.outer
-        self.start(other.tokens.items())
-
-    def start(self, copies: Iterable[tuple[Value, frozenset[Touch]]]) -> None:
-        for token, touches in copies:
-            self.tokens[token] = self.tokens.get(token, frozenset()) | touches
-
-    def covers(self, other: _State) -> bool:
-        return (
-            other.mine <= self.mine
-            and other.outer <= self.outer
-            and all(touches <= self.tokens.get(token, frozenset()) for token, touches in other.tokens.items())
-        )
-
-    def carry(self, targets: Iterable[Value], sources: Iterable[Value]) -> None:
-        """Tokens that go from sources to targets."""
-        pairs = [(t, s) for t, s in zip(targets, sources, strict=True) if isinstance(t.type, TokenType)]
-        self.start([(t, self.tokens.get(s, frozenset())) for t, s in pairs])
-
-    def map(self, f: Callable[[Touch], Touch]) -> _State:
-        def marks(old: Marks) -> Marks:
-            return frozenset([replace(m, touch=f(m.touch)) for m in old])
-
-        tokens = {token: frozenset([f(t) for t in touches]) for token, touches in self.tokens.items()}
-        return _State(marks(self.mine), marks(self.outer), tokens)
-
-    def apart(self, at: Op) -> _State:
-        """What threads start with that part from the others at an operation."""
-        left = frozenset([replace(m, release=m.release or at) for m in self.mine])
-        return _State(_NONE, self.outer | left, dict(self.tokens))
-
-    def fence(self, space: str) -> None:
-        """All threads that are here fence."""
-        kept = [m for m in self.mine if m.space != space or m.release is not None]
-        self.mine = frozenset([replace(m, fenced=True) if m.space == space else m for m in kept])
-
-    def release(self, at: Op, count: int | None) -> None:
-        """`count` threads (None: all that are here) tell one another what they have done."""
-        marks = []
-        for m in self.mine:
-            if m.release is not None and count is not None and (m.count is None or m.count > count):
-                marks.append(m)
-            elif not m.fenced:
-                marks.append(replace(m, release=at, count=count))
-        self.mine = frozenset(marks)
-
-
 class _Effects:
-    """What the operations of a kernel touch, by proxy: found once, for all walks."""
+    """What the operations of a kernel touch, by proxy, and what walks over it have found: for all walks."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.facts = Facts(kernel)
+        self.marks = Marks()
         self.generic: dict[Op, list[tuple[Touch, str, Value | None]]] = {}
-        self.asynchronous: dict[Op, list[tuple[Touch, frozenset[str]]]] = {}
+        self.asynchronous: Asynchronous = {}
         self.locals: dict[Op, set[Value]] = {}
         self.relevant: dict[Block, list[Op]] = {}
-        self.cluster = any(access.ctas == "cluster" for op in kernel.walk() for access in op.accesses())
-        self._block(kernel.body, "")
+        self.around: dict[Place, Op | None] = {}  # the operation around a place
+        self.first: dict[Op, list[tuple[Mark, Value | None]]] = {}  # the marks that an operation makes
+        self.releases: dict[Op, list[Sync]] = {}
+        self.acting: set[Op] = set()  # what accesses memory, or tells others of accesses
+        self.regions: dict[object, _Walked] = {}
+        self._meetings: dict[tuple[Op, Seen, bool], tuple[Op, ...]] = {}
+        self._runs: dict[Op, tuple[bool, bool]] = {}
+        found: list[tuple[Op, Access, str]] = []  # each with the hint that it stands under
+        self._block(kernel.body, None, "", found)
+        self.cluster = any(access.ctas == "cluster" for _, access, _ in found)
+        for op, access, hint in found:
+            words = access.proxy == "generic" and access.channel is not None and access.channel is access.mem
+            if hint != "neutral" and not words and not is_private(access):
+                self._access(op, access, hint or access.proxy)
 
-    def _block(self, block: Block, hint: str) -> None:
+    def _block(self, block: Block, around: Op | None, hint: str, found: list[tuple[Op, Access, str]]) -> None:
         hints = [hint]
         kept = self.relevant[block] = []
+        self.around[block] = around
         for op in block.ops:
             if isinstance(op, fences.ProxyHint):
                 if op.end:
@@ -201,17 +142,15 @@ class _Effects:
                     hints.append(op.scope)
             if op.pure or op.terminator:
                 continue
-            kept.append(op)
             for region in op.regions:
-                self._block(region, hints[-1])
-            for access in op.accesses():
-                self._access(op, access, hints[-1])
+                self._block(region, op, hints[-1], found)
+            found += [(op, access, hints[-1]) for access in op.accesses()]
+            if releases := [sync for sync in op.syncs() if sync.releases]:
+                self.releases[op] = releases
+            kept.append(op)
+            self.around[op] = around
 
-    def _access(self, op: Op, access: Access, hint: str) -> None:
-        words = access.proxy == "generic" and access.channel is not None and access.channel is access.mem
-        if hint == "neutral" or is_private(access) or words:
-            return
-        proxy = hint or access.proxy
+    def _access(self, op: Op, access: Access, proxy: str) -> None:
         t = touch(op, access, None, self.facts)
         spaces = self.spaces(access.mem)
         if proxy in ("generic", "any"):
@@ -235,26 +174,35 @@ class _Effects:
         earlier = {(any_version(t), space) for found in self.generic.values() for t, space, _ in found}
         pairs = [(one, other) for one in earlier for other in later if meets(*one, *other)]
         firsts, seconds = {one for one, _ in pairs}, {other for _, other in pairs}
-        self.generic = {
-            op: kept
-            for op, found in self.generic.items()
-            if (kept := [g for g in found if (any_version(g[0]), g[1]) in firsts])
-        }
         self.asynchronous = {
             op: left
             for op, reached in self.asynchronous.items()
             if (left := [a for a in reached if (any_version(a[0]), a[1]) in seconds])
         }
+        self.acting = self.asynchronous.keys() | self.releases.keys()
         for block, ops in self.relevant.items():
+            for op in ops:
+                kept = [g for g in self.generic.get(op, ()) if (any_version(g[0]), g[1]) in firsts]
+                if kept:
+                    self.acting.add(op)
+                    self.first[op] = [(self.marks.first(t, block, space), token) for t, space, token in kept]
             self.relevant[block] = [op for op in ops if self.matters(op)]
         self.order = Order(self.kernel, self.facts, self.diverges, self.asynchronous)
         return bool(pairs)
 
     def matters(self, op: Op) -> bool:
         """Whether a walk has to look at an operation."""
-        if op in self.generic or op in self.asynchronous or op.regions or op.syncs():
-            return True
-        return not op.accesses()  # waits, joins, fences
+        return op in self.acting or bool(op.region_fields) or not op.accesses()  # the last: waits, joins, fences
+
+    def meetings(self, op: Op, seen: Seen, told: bool) -> tuple[Op, ...]:
+        """The asynchronous accesses that need a fence behind a generic one: of an operation itself, or (`told`) of
+        those that learn by it what was before."""
+        found = self._meetings.get((op, seen, told))
+        if found is None:
+            later = self.order.leads_to(op) if told else self.asynchronous.get(op, ())
+            ops = [a.op for a, spaces in later if a.op is not None and meets(seen.touch, seen.space, a, spaces)]
+            found = self._meetings[op, seen, told] = tuple(ops)
+        return found
 
     def inside(self, op: Op) -> set[Value]:
         """All values made in the regions of an operation."""
@@ -269,10 +217,14 @@ class _Effects:
                         found.update(block.args)
         return found
 
-    def runs_once(self, op: control.For) -> bool:
-        """Whether there is no second iteration."""
-        lower, upper, step = (self.facts.affine(v) for v in (op.lower, op.upper, op.step))
-        return self.facts.nonnegative(lower + step - upper)
+    def runs(self, op: control.For) -> tuple[bool, bool]:
+        """Whether a loop has an iteration for sure, and whether it has no second one."""
+        known = self._runs.get(op)
+        if known is None:
+            facts = self.facts
+            lower, upper, step = (facts.affine(v) for v in (op.lower, op.upper, op.step))
+            known = self._runs[op] = facts.less(lower, upper), facts.nonnegative(lower + step - upper)
+        return known
 
     def diverges(self, op: Op) -> bool:
         """Do threads differ in whether, or how often, they run the regions of an operation?"""
@@ -298,87 +250,116 @@ def meets(t: Touch, space: str, a: Touch, spaces: frozenset[str]) -> bool:
     return space in spaces and (t.writes or a.writes) and overlap(t, a)
 
 
+@dataclass(slots=True)
+class _Walked:
+    """What came of a walk over an operation's regions."""
+
+    state: State
+    found: Demands
+    peers: set[Op]
+
+
 class _Flow:
-    """One walk with fences in place: what is demanded besides."""
+    """One walk with fences in place: what is demanded besides. What it finds in the regions of an operation depends on
+    the state there and the fences inside, and is kept for other walks that come with the same."""
 
     def __init__(self, effects: _Effects, placed: frozenset[Fence]) -> None:
         self.effects = effects
         self.placed: dict[Place, list[str]] = {}
-        for place, kind in placed:
+        self.inner: dict[Op, set[Fence]] = {}  # the fences inside of an operation
+        for fence in placed:
+            place, kind = fence
             self.placed.setdefault(place, []).append(kind)
+            around = effects.around.get(place)
+            while around is not None:
+                self.inner.setdefault(around, set()).add(fence)
+                around = effects.around[around]
         self.found: Demands = {}
         self.peers: set[Op] = set()  # what accesses other CTAs' memory where marks are known
         self.together: int | None = effects.kernel.attrs.get("threads")  # how many threads are here
 
     def demands(self) -> Demands:
         """The fences that are missing, each with the operations whose accesses it is for."""
-        self.block(self.effects.kernel.body, _State())
+        self.block(self.effects.kernel.body, State(self.effects.marks))
         return self.found
 
-    def demand(self, mark: Mark, later: Touch, here: Op) -> None:
-        assert mark.touch.op is not None
-        assert later.op is not None
-        if mark.space == "cluster":
-            self.peers.add(later.op)
-        self.found.setdefault((mark.release or here, mark.space), set()).add(mark.touch.op)
+    def demand(self, mark: Mark, release: Op, later: tuple[Op, ...]) -> None:
+        """A fence in front of `release`, for what some operations access later."""
+        assert mark.seen.touch.op is not None
+        if mark.seen.space == "cluster":
+            self.peers.update(later)
+        self.found.setdefault((release, mark.seen.space), set()).add(mark.seen.touch.op)
 
-    def fences_at(self, place: Place, state: _State) -> None:
+    def fences_at(self, place: Place, state: State) -> None:
         for kind in self.placed.get(place, ()):
             state.fence(kind)
 
-    def block(self, block: Block, state: _State) -> None:
+    def block(self, block: Block, state: State) -> None:
         """Walk a block; `state` becomes that at its end."""
         for op in self.effects.relevant[block]:
-            self.fences_at(op, state)
-            if isinstance(op, control.If):
-                self.branch(op, state)
-            elif isinstance(op, (control.For, control.While)):
-                self.loop(op, state)
+            if op in self.placed:
+                self.fences_at(op, state)
+            if op.region_fields:
+                self.regions(op, state)
+            elif op in self.effects.acting:
+                self.access(op, state)
             elif isinstance(op, fences.ProxyFence):
                 for space in _fenced(op):
                     state.fence(space)
             elif isinstance(op, fences.ProxyHint):
                 if op.scope == "neutral":
-                    state.mine = state.outer = _NONE
+                    state.forget()
             elif isinstance(op, (tile.Wait, roles.Await)):
-                self.touched(state.tokens.get(op.token, ()), state)
+                state.finish(op.token)
             elif isinstance(op, tile.Join):
-                state.tokens[op.result] = frozenset().union(*[state.tokens.get(t, frozenset()) for t in op.tokens])
-            else:
-                self.access(op, state)
+                state.copies[op.result] = frozenset().union(*[state.copies.get(t, frozenset()) for t in op.tokens])
         self.fences_at(block, state)
 
-    def touched(self, touches: Iterable[Touch], state: _State) -> None:
-        state.mine |= frozenset([Mark(t, space) for t in touches for space in self.effects.spaces(t.mem)])
-
-    def access(self, op: Op, state: _State) -> None:
-        for a, spaces in self.effects.asynchronous.get(op, ()):
+    def access(self, op: Op, state: State) -> None:
+        meetings = self.effects.meetings
+        if op in self.effects.asynchronous:
             for mark in (*state.mine, *state.outer):
-                if meets(mark.touch, mark.space, a, spaces):
-                    self.demand(mark, a, op)
-        for sync in op.syncs():
-            if not sync.releases:
-                continue
+                if later := meetings(op, mark.seen, False):
+                    self.demand(mark, mark.release or op, later)
+        for sync in self.effects.releases.get(op, ()):
             together = sync.threads == "all"
-            for a, spaces in self.effects.order.leads_to(op):
-                for mark in state.mine:
-                    if meets(mark.touch, mark.space, a, spaces) and not (together and mark.fenced):
-                        self.demand(replace(mark, release=None) if together else mark, a, op)
-                for mark in state.outer:
-                    if meets(mark.touch, mark.space, a, spaces):
-                        self.demand(mark, a, op)
+            for mark in state.mine:
+                if not (together and mark.fenced) and (later := meetings(op, mark.seen, True)):
+                    self.demand(mark, op if together else mark.release or op, later)
+            for mark in state.outer:
+                if later := meetings(op, mark.seen, True):
+                    self.demand(mark, mark.release or op, later)
             if together:
                 whole = sync.count is None or (self.together is not None and sync.count >= self.together)
                 state.release(op, None if whole else sync.count)
-        for t, space, token in self.effects.generic.get(op, ()):
+        for mark, token in self.effects.first.get(op, ()):
             if token is not None:
-                state.start([(token, frozenset([t]))])
+                state.start([(token, frozenset([mark]))])
             else:
-                state.mine |= {Mark(t, space)}
+                state.mine |= {mark}
 
     # Control flow ----------------------------------------------------------------------------------------------------
 
-    def branch(self, op: control.If, state: _State) -> None:
+    def regions(self, op: Op, state: State) -> None:
+        """Walk the regions of an operation, or take what an earlier walk has found there."""
+        key = op, state.known(), frozenset(self.inner.get(op, ())), self.together
+        walked = self.effects.regions.get(key)
+        outside = self.found, self.peers
+        if walked is None:
+            self.found, self.peers = {}, set()
+            if isinstance(op, control.If):
+                self.branch(op, state)
+            elif isinstance(op, (control.For, control.While)):
+                self.loop(op, state)
+            walked = self.effects.regions[key] = _Walked(state.copy(), self.found, self.peers)
+            self.found, self.peers = outside
+        else:
+            state.put(walked.state)
+        for fence, reasons in walked.found.items():
+            self.found.setdefault(fence, set()).update(reasons)
+        self.peers |= walked.peers
+
+    def branch(self, op: control.If, state: State) -> None:
         apart = self.effects.diverges(op)
         ends = []
         outside = self.together
@@ -393,28 +374,28 @@ class _Flow:
         if apart:
             for end in ends:
                 state.mine |= end.mine
-                state.start(end.tokens.items())
+                state.start(end.copies.items())
         else:
-            state.mine, state.outer, state.tokens = _NONE, _NONE, {}
+            state.put(State(state.marks))
             for end in ends:
                 state.join(end)
 
-    def loop(self, op: control.For | control.While, state: _State) -> None:
+    def loop(self, op: control.For | control.While, state: State) -> None:
         if not self.effects.diverges(op):
             self.repeat(op, state)
             return
         inner = state.apart(op)
         self.repeat(op, inner)
         state.mine |= inner.mine
-        state.start(inner.tokens.items())
+        state.start(inner.copies.items())
 
-    def repeat(self, op: control.For | control.While, state: _State) -> None:
+    def repeat(self, op: control.For | control.While, state: State) -> None:
         """Walk a loop until what is known at its head no longer grows."""
         inside = self.effects.inside(op)
         first, args = (op.body, op.carried) if isinstance(op, control.For) else (op.before, op.before.args)
         head = state.copy()
         head.carry(args, op.init)
-        once = isinstance(op, control.For) and self.effects.runs_once(op)
+        runs, once = self.effects.runs(op) if isinstance(op, control.For) else (True, False)
         for walks in itertools.count():
             leaving = head.copy()
             self.block(first, leaving)
@@ -425,29 +406,26 @@ class _Flow:
                 self.block(op.body, end)
             again = self.again(op, end, inside, args)
             if walks > _PATIENCE:
-                again = again.map(any_version)
+                again = again.map(any_version, any_version)
             if once or head.covers(again):
                 break
             head = head.copy()
             head.join(again)
         leaving.carry(op.results, first.yielded[-len(op.results) :] if op.results else ())
-        after = leaving.map(lambda t: back(t, None, None, inside))
-        after.tokens = {token: touches for token, touches in after.tokens.items() if token not in inside}
-        runs = isinstance(op, control.While)
+        after = leaving.map(lambda t: back(t, None, None, inside), (op, "after"))
+        after.copies = {token: marks for token, marks in after.copies.items() if token not in inside}
         if isinstance(op, control.For):
             state.carry(op.results, op.init)
-            facts = self.effects.facts
-            runs = facts.less(facts.affine(op.lower), facts.affine(op.upper))
         if runs:
-            state.mine = state.outer = _NONE
+            state.forget()
         state.join(after)
 
-    def again(self, op: control.For | control.While, end: _State, inside: set[Value], args: Iterable[Value]) -> _State:
+    def again(self, op: control.For | control.While, end: State, inside: set[Value], args: Iterable[Value]) -> State:
         """The state at a body's end, in the terms of the next iteration."""
         iv, step = (op.iv, self.effects.facts.affine(op.step)) if isinstance(op, control.For) else (None, None)
-        shifted = end.map(lambda t: back(t, iv, step, inside))
-        again = _State(shifted.mine, shifted.outer)
-        again.start([(token, touches) for token, touches in shifted.tokens.items() if token not in inside])
+        shifted = end.map(lambda t: back(t, iv, step, inside), (op, "again"))
+        again = State(end.marks, shifted.mine, shifted.outer)
+        again.start([(token, marks) for token, marks in shifted.copies.items() if token not in inside])
         pairs = zip(args, op.body.yielded, strict=True)
-        again.start([(arg, shifted.tokens[source]) for arg, source in pairs if source in shifted.tokens])
+        again.start([(arg, shifted.copies[source]) for arg, source in pairs if source in shifted.copies])
         return again

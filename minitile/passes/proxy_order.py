@@ -10,6 +10,7 @@ of the same one do comes behind in the program's own order, and barriers stand b
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Iterator
 
 from minitile.ir.core import Block, Kernel, Op, Value
@@ -34,10 +35,13 @@ class Order:
         self.asynchronous = asynchronous
         self.places: dict[Op, tuple[Block, int, _Path]] = {}
         self.acquires: dict[object, list[tuple[Op, Sync]]] = {}
+        self.releases: dict[Op, list[Sync]] = {}
+        self.links: dict[Block, list[tuple[int, Op]]] = {}  # what accesses or tells others in a block, and where it is
         self.known: dict[Op, list[tuple[Touch, frozenset[str]]]] = {}
         self._block(kernel.body, ())
 
     def _block(self, block: Block, path: _Path) -> None:
+        links = self.links[block] = []
         for number, op in enumerate(block.ops):
             if op.pure:
                 continue
@@ -45,8 +49,13 @@ class Order:
             for sync in op.syncs():
                 if sync.acquires:
                     self.acquires.setdefault(sync.on, []).append((op, sync))
+                if sync.releases:
+                    self.releases.setdefault(op, []).append(sync)
+            if op in self.asynchronous or op in self.releases:
+                links.append((number, op))
             for n, region in enumerate(op.regions):
                 self._block(region, (*path, (op, n)))
+                links += [(number, inner) for _, inner in self.links[region]]
 
     def leads_to(self, op: Op) -> list[tuple[Touch, frozenset[str]]]:
         """The asynchronous touches of those that learn of what came before `op`, and of those that they tell."""
@@ -58,11 +67,11 @@ class Order:
             while left:
                 for waiting in self._told_by(left.pop()):
                     for later in self._behind(waiting):
-                        if later in self.places and later not in behind and self._apart(op, later):
+                        if later in self.asynchronous and later not in behind and self._apart(op, later):
                             behind.add(later)
-                            found = [(any_version(t), spaces) for t, spaces in self.asynchronous.get(later, ())]
+                            found = [(any_version(t), spaces) for t, spaces in self.asynchronous[later]]
                             touches.update(dict.fromkeys(found))
-                        if later not in told and any(s.releases for s in later.syncs()):
+                        if later not in told and later in self.releases:
                             told.add(later)
                             left.append(later)
             found = self.known[op] = list(touches)
@@ -70,8 +79,8 @@ class Order:
 
     def _told_by(self, op: Op) -> Iterator[Op]:
         """The operations at which others learn what this one tells them."""
-        for sync in op.syncs():
-            if sync.releases and sync.on is not None:
+        for sync in self.releases[op]:
+            if sync.on is not None:
                 for waiting, other in self.acquires.get(sync.on, ()):
                     if "meet" in (sync.kind, other.kind):
                         matches = self._apart(op, waiting)
@@ -107,18 +116,20 @@ class Order:
         return False
 
     def _behind(self, op: Op) -> Iterator[Op]:
-        """The operations that may come behind this one in the same thread."""
+        """What accesses or tells others, of the operations that may come behind this one in the same thread."""
         block, number, path = self.places[op]
-        yield from self._from(block, number + 1)
+        yield from self._from(block, number)
         for around, _ in reversed(path):
             if isinstance(around, (control.For, control.While)):
                 for region in around.regions:
-                    yield from region.walk()
+                    yield from self._from(region, -1)
             outer, at, _ = self.places[around]
-            yield from self._from(outer, at + 1)
+            yield from self._from(outer, at)
 
     def _from(self, block: Block, number: int) -> Iterator[Op]:
-        for op in block.ops[number:]:
-            yield op
-            for region in op.regions:
-                yield from region.walk()
+        links = self.links[block]
+        return (op for _, op in links[bisect.bisect_right(links, number, key=_number) :])
+
+
+def _number(link: tuple[int, Op]) -> int:
+    return link[0]

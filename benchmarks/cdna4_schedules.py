@@ -33,7 +33,7 @@ from minitile.simulate import launch_of
 SCHEDULES: dict[str, Mapping[str, bool]] = {
     "plain pipelined": {"cdna4_interleave": False, "cdna4_half_tiles": False},
     "half tiles": {"cdna4_interleave": False},
-    "interleaved": {},
+    "interleaved": {"cdna4_half_tiles": False},
 }
 TILE = {"block_M": 256, "block_N": 256, "block_K": 64, "num_stages": 2, "threads": 512}
 MEMORY = (600, 2400)

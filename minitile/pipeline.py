@@ -97,8 +97,8 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     ("spread_copies", spread_copies),
     ("prefetch_fragments", prefetch_fragments),
     # The first that fits a loop takes it.
-    ("cdna4_interleave", cdna4_interleave),
     ("cdna4_half_tiles", cdna4_half_tiles),
+    ("cdna4_interleave", cdna4_interleave),
     # Synchronisation last: placement decides which bytes two buffers share, barriers which accesses those are, fences
     # stand in front of barriers, and only then is it known which asynchronous groups are outstanding at a wait.
     ("complete_stores", complete_stores),

@@ -29,7 +29,7 @@ import cdna4_schedules as bench
 import gemm
 from support import error, poisoned, random
 
-SCHEDULES = {"interleaved": {}, "half tiles": {"cdna4_interleave": False}}
+SCHEDULES = {"interleaved": {"cdna4_half_tiles": False}, "half tiles": {"cdna4_interleave": False}}
 MEMORY = [("eager", 0), ("lazy", 0), ("random", 0), ("random", 1)]
 SMALL = {"block_M": 64, "block_N": 64, "block_K": 64, "threads": 256, "num_stages": 2}
 WAITS = {

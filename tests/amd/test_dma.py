@@ -45,7 +45,8 @@ def matmul(
 
 def compiled(stages: int, m: int = M, n: int = N, k: int = K):
     specs = [mt.spec((m, k), "bfloat16"), mt.spec((n, k), "bfloat16"), mt.spec((m, n), "float32")]
-    return matmul.compile(*specs, target="gfx950", num_stages=stages)
+    one_wait = {"cdna4_half_tiles": False}  # for all copies of a tile
+    return matmul.compile(*specs, target="gfx950", num_stages=stages, passes=one_wait)
 
 
 def operands(m: int = M, n: int = N, k: int = K):

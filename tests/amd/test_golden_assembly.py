@@ -27,7 +27,7 @@ VERSION = ".".join(map(str, llvmlite.binding.llvm_version_info))
 TILE = {"block_M": 64, "block_N": 32, "block_K": 64, "num_stages": 2, "threads": 128}
 CASES = {  # target, passes left out
     "gemm_gfx942": ("gfx942", ()),
-    "gemm_gfx950": ("gfx950", ()),
+    "gemm_gfx950_interleaved": ("gfx950", ("cdna4_half_tiles",)),
     "gemm_gfx950_half_tiles": ("gfx950", ("cdna4_interleave",)),
     "gemm_gfx950_plain": ("gfx950", ("cdna4_interleave", "cdna4_half_tiles")),
 }

@@ -65,6 +65,7 @@ SWAPPED = {
     128: (
         Shared(128, 64, 64, 8, 256),
         Shared(128, 64, 128, 4, 256),
+        Shared(128, 64, 128, 4, 128),
         Shared(128, 64, 64, 8, 256, cluster=2),
         Shared(128, 64, 64, 8, 256, cluster=4),
         Shared(128, 64, 128, 4, 256, cluster=4),

@@ -52,8 +52,10 @@ def on_host(array: Any) -> np.ndarray:
         return array
     import torch
 
-    if array.dtype == torch.bfloat16:
-        return array.view(torch.int16).cpu().numpy().view(ml_dtypes.bfloat16)
+    for dtype, name in _OF_TORCH.items():
+        if array.dtype == getattr(torch, name):
+            bits = torch.int16 if dtype.itemsize == 2 else torch.int8
+            return array.view(bits).cpu().numpy().view(dtype)
     return array.cpu().numpy()
 
 

@@ -137,10 +137,16 @@ def _run(kernel: Kernel, context: PassContext, make: Callable[[Loop], Schedule],
                     schedule = make(loop)
                     _check_registers(loop, schedule, limit)
                     _Rewriting(loop, schedule, block).run()
+                    # What another schedule has said of the loop no longer matters.
+                    context.notes[:] = [note for note in context.notes if not note.startswith(_about(op))]
             except Refusal as reason:
-                where = f" (line {op.loc.line})" if op.loc is not None else ""
-                notes[f"the loop{where} is not {what}: {reason}"] = None
+                notes[f"{_about(op)}{what}: {reason}"] = None
     context.notes += list(notes)
+
+
+def _about(op: control.For) -> str:
+    """How a note on the loop begins."""
+    return f"the loop (line {op.loc.line}) is not " if op.loc is not None else "the loop is not "
 
 
 # Schedules ------------------------------------------------------------------------------------------------------------

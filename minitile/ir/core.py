@@ -266,10 +266,15 @@ class Block:
 
     def walk(self) -> Iterator[Op]:
         """All operations, outer before inner, in program order."""
-        for op in self.ops:
-            yield op
-            for name in op.region_fields:
-                yield from getattr(op, name).walk()
+        left = [iter(self.ops)]
+        while left:
+            for op in left[-1]:
+                yield op
+                if op.region_fields:
+                    left.extend([iter(region.ops) for region in reversed(op.regions)])
+                    break
+            else:
+                left.pop()
 
 
 @dataclass(eq=False)

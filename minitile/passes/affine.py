@@ -29,7 +29,7 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, thread, tile
 from minitile.ir.types import DType, ScalarType, Type, dtype_of
 from minitile.passes.divergence import divergent_values
-from minitile.passes.examples import Example
+from minitile.passes.examples import Examples
 from minitile.passes.polynomial import Affine, Monomial
 from minitile.passes.proof import Bounds, Proof, Range, between, product
 
@@ -64,15 +64,16 @@ class Facts:
         self._ranges: dict[Value, Range] = {}
         self._proved: dict[Affine, bool] = {}
         self._assumed: dict[Value, Bounds] = {}
+        self._joined: dict[Value, tuple[Bounds, Bounds]] = {}  # the bounds of a value, and with what is assumed
         self._divergent: set[Value] | None = None
         self._extents: list[Affine] = []
         self._analysed: set[Value] = set()  # the results that `_divergent` knows about
         assumptions: list[tuple[Value, Block | None]] = []
         self._note(kernel.body, 0, None, assumptions)
-        self._examples = [Example(self._owners, self._factors, self._threads, last) for last in (False, True)]
+        self.examples = Examples(self._owners, self._factors, self._threads)
         for condition, block in assumptions:
             self._assume(condition, True, block)
-            self._keep_examples(condition, True)
+        self.examples.conditions += [(condition, True) for condition, _ in assumptions]
 
     # Where values come from ----------------------------------------------------------------------------------------
 
@@ -124,6 +125,15 @@ class Facts:
             last = max((self.order(o)[0] for o in op.operands), default=-1) if op is not None else -1
             known = self._orders[v] = last, v.serial
         return known
+
+    def latest(self, atoms: set[Value]) -> list[Value]:
+        """Values by `order`, the last ones first."""
+        if len(atoms) < 2:
+            return list(atoms)
+        try:
+            return sorted(atoms, key=self._orders.__getitem__, reverse=True)
+        except KeyError:
+            return sorted(atoms, key=self.order, reverse=True)
 
     def uniform(self, v: Value) -> bool:
         """Whether all threads of the CTA hold the same number."""
@@ -281,7 +291,10 @@ class Facts:
         more = self._assumed.get(v)
         if more is None:
             return known
-        return Bounds(more.lower + known.lower, more.upper + known.upper, known.cases)
+        both = self._joined.get(v)
+        if both is None or both[0] is not known:
+            both = self._joined[v] = known, Bounds(more.lower + known.lower, more.upper + known.upper, known.cases)
+        return both[1]
 
     def _look_bounds(self, v: Value) -> Bounds:
         if v in self._factors:
@@ -423,10 +436,11 @@ class Facts:
     def interval(self, a: Affine) -> Range:
         low: int | None = a.const
         high: int | None = a.const
+        ranges = self._ranges
         for m, c in a.terms.items():
-            bottom, top = self._atom_range(m[0])
+            bottom, top = ranges.get(m[0]) or self._atom_range(m[0])
             for v in m[1:]:
-                bottom, top = product((bottom, top), self._atom_range(v))
+                bottom, top = product((bottom, top), ranges.get(v) or self._atom_range(v))
             if c < 0:
                 bottom, top = top, bottom
             low = None if low is None or bottom is None else low + c * bottom
@@ -466,13 +480,19 @@ class Facts:
             return a.const >= 0
         known = self._proved.get(a)
         if known is None:
-            for example in self._examples:
-                number = example.polynomial(a)
-                if number is not None and number < 0:
-                    return False
+            if self.examples.refute(a):
+                return False
             self._proved[a] = False
-            known = self._proved[a] = Proof(self).holds(a, 0)
+            known = self._proved[a] = self._prove(a)
         return known
+
+    def _prove(self, a: Affine) -> bool:
+        low, high = self.interval(a)
+        if low is not None and low >= 0:
+            return True
+        if (high is not None and high < 0) or self.examples.refute(a, harder=True):
+            return False
+        return Proof(self).holds(a, 0)
 
     def less(self, a: Affine, b: Affine) -> bool:
         """Whether a < b for sure."""
@@ -515,6 +535,7 @@ class Facts:
             if len(m) > 1 or parts is None or not parts[0].is_constant or not _defined_in(v, scope):
                 continue
             bounds = self._assumed.setdefault(v, Bounds())
+            self._joined.pop(v, None)
             if c > 0:
                 bounds.lower.append((c, -parts[1]))
             else:
@@ -535,24 +556,23 @@ class Facts:
             for fact in self._record(c * a + d * rest, scope)
         ]
 
-    def _keep_examples(self, condition: Value, holds: bool) -> None:
-        """Only examples in which the condition is known to be so."""
-        self._examples = [e for e in self._examples if e.value(condition) == holds]
-
     @contextmanager
     def assuming(self, condition: Value, holds: bool = True) -> Iterator[None]:
         """Inside the `with`, the condition is known to hold (or not to): for the branches of an `if`."""
-        outer = self._ranges, self._proved, self._bounds, self._multiples, self._examples
+        outer = self._ranges, self._proved, self._bounds, self._multiples, self.examples
         self._multiples = dict(self._multiples)
         recorded = self._assume(condition, holds, None)
-        self._keep_examples(condition, holds)
-        self._ranges, self._proved, self._bounds = {}, {}, {}
+        self.examples = self.examples.where(condition, holds)
+        if recorded or self._multiples != outer[3]:
+            self._ranges, self._bounds = {}, {}
+            self._proved = {a: True for a, proved in self._proved.items() if proved}
         try:
             yield
         finally:
-            self._ranges, self._proved, self._bounds, self._multiples, self._examples = outer
+            self._ranges, self._proved, self._bounds, self._multiples, self.examples = outer
             for v, is_upper in reversed(recorded):
                 (self._assumed[v].upper if is_upper else self._assumed[v].lower).pop()
+                self._joined.pop(v, None)
 
 
 def _power_of_two(n: int) -> int:

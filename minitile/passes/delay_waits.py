@@ -32,6 +32,7 @@ together are ordered so that the first ones cover the others; `count_tokens` rem
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, fences, roles, tile
@@ -45,6 +46,15 @@ def delay_waits(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     if any(isinstance(op, tile.Wait) and op.token.type == BULK_TOKEN for op in kernel.walk()):
         _Walk(kernel).block(kernel.body, [])
+
+
+class _Word(NamedTuple):
+    """What others may learn by an operation or something in it. `published`: other blocks, what came before it has been
+    done; `met`: threads, what others of them have done; `told`: anybody, by any synchronisation."""
+
+    published: bool
+    met: bool
+    told: bool
 
 
 class _Walk:
@@ -63,6 +73,7 @@ class _Walk:
         self.others: list[Op] = list(self.partings or ordered)
         self.tokens: dict[Value, list[Touch]] = {}
         self.inside: dict[Op, list[Touch]] = {}
+        self.words: dict[Op, _Word] = {}
 
     def block(self, block: Block, later: list[Op], keep: bool = False) -> list[tile.Wait]:
         """Move the waits of a block. `later`: the operations that may run when it has ended. The waits that are left at
@@ -218,8 +229,8 @@ class _Walk:
         """Whether something in an operation must not happen before the copy's writes."""
         writes = [t for t in self.tokens[wait.token] if t.writes]
         goes_on = self.public or any(t.mem in self.by_threads for t in writes)
-        tells = any(_publishes(inner) or (goes_on and _meet(inner)) for inner in _walk(op))
-        return tells or self.meets(writes, op) or self.passes_on(writes, op)
+        word = self.word(op)
+        return word.published or (goes_on and word.met) or self.meets(writes, op) or self.passes_on(writes, op)
 
     def needs_reads(self, wait: tile.Wait, op: Op) -> bool:
         reads = [t for t in self.tokens[wait.token] if not t.writes]
@@ -227,11 +238,22 @@ class _Walk:
 
     def passes_on(self, mine: list[Touch], op: Op) -> bool:
         """Whether others may go on by the operation to what must wait."""
-        releases = any(sync.releases for inner in _walk(op) for sync in inner.syncs())
-        return releases and any(self.meets(mine, other) for other in self.others)
+        return self.word(op).told and any(self.meets(mine, other) for other in self.others)
 
     def meets(self, mine: list[Touch], op: Op) -> bool:
         return any(conflict(a, b) for a in mine for b in self.touches(op))
+
+    def word(self, op: Op) -> _Word:
+        found = self.words.get(op)
+        if found is None:
+            inner = _walk(op)
+            syncs = [sync for one in inner for sync in one.syncs()]
+            found = self.words[op] = _Word(
+                any(map(_publishes, inner)),
+                any(sync.kind == "meet" for sync in syncs),
+                any(sync.releases for sync in syncs),
+            )
+        return found
 
     def touches(self, op: Op) -> list[Touch]:
         found = self.inside.get(op)
@@ -248,11 +270,6 @@ class _Walk:
 
 def _walk(op: Op) -> list[Op]:
     return [op, *(inner for region in op.regions for inner in region.walk())]
-
-
-def _meet(op: Op) -> bool:
-    """Whether threads may learn by the operation what others have done."""
-    return any(sync.kind == "meet" for sync in op.syncs())
 
 
 def _publishes(op: Op) -> bool:

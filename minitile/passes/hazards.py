@@ -107,6 +107,10 @@ class Touch:
     place: object = field(default=None, compare=False)
     op: Op | None = field(default=None, compare=False)
 
+    def __hash__(self) -> int:
+        """Of what is quick to hash."""
+        return hash((self.mem, self.kind, self.region))
+
     @property
     def writes(self) -> bool:
         return self.kind != "read"
@@ -176,7 +180,8 @@ def overlap(a: Touch, b: Touch) -> bool:
         if a.box is not None and b.box is not None and any(x.misses(y) for x, y in zip(a.box, b.box, strict=True)):
             return False
         return a.region is None or b.region is None or _meet(a.region, b.region)
-    bytes_a, bytes_b = _placed(a), _placed(b)
+    bytes_a = _placed(a)
+    bytes_b = None if bytes_a is None else _placed(b)
     return bytes_a is not None and bytes_b is not None and _meet(bytes_a, bytes_b)
 
 

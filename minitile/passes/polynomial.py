@@ -140,6 +140,18 @@ class Affine:
     __repr__ = __str__
 
 
+def weighted(a: Affine, k: int, b: Affine, n: int) -> Affine:
+    """k*a + n*b, for numbers k and n that are not 0."""
+    terms = dict(a.terms) if k == 1 else {m: c * k for m, c in a.terms.items()}
+    for m, c in b.terms.items():
+        total = terms.get(m, 0) + c * n
+        if total:
+            terms[m] = total
+        else:
+            del terms[m]
+    return Affine(a.const * k + b.const * n, terms)
+
+
 def serial(v: Value) -> int:
     return v.serial
 

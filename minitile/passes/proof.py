@@ -3,7 +3,8 @@
     128*by + 127 < M  where  by <= m - 1  and  128*m <= M:
         M - 1 - (128*by + 127)  >=  M - 128*m  >=  0
 
-The atom made last goes first: its bounds are in terms of atoms made before. `Facts` knows the bounds.
+The atom made last goes first: its bounds are in terms of atoms made before. `Facts` knows the bounds. Each step asks for
+more than the one before: one that an example refutes (examples.py) leads nowhere, and the search turns back.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from minitile.passes.polynomial import Affine, divide
+from minitile.passes.polynomial import Affine, divide, weighted
 
 if TYPE_CHECKING:
     from minitile.passes.affine import Facts
@@ -44,6 +45,7 @@ class Proof:
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
+        self.examples = facts.examples
         self.fuel = _FUEL
 
     def holds(self, a: Affine, goal: int) -> bool:
@@ -55,7 +57,7 @@ class Proof:
         best, high = self.facts.interval(a)
         if goal is not None and ((best is not None and best >= goal) or (high is not None and high < goal)):
             return best
-        for v in sorted(a.atoms(), key=self.facts.order, reverse=True):
+        for v in self.facts.latest(a.atoms()):
             parts = a.split(v)
             if parts is None:
                 continue
@@ -64,7 +66,8 @@ class Proof:
                 best = _better(best, self._quotient(parts, *bounds.quotient, goal))
                 if goal is not None and best is not None and best >= goal:
                     return best
-            sign = self._sign(parts[0])
+            p = parts[0]
+            sign = self._sign(p) if p.terms else p.const
             candidates = bounds.lower if sign > 0 else bounds.upper if sign < 0 else []
             for bound in candidates:
                 best = _better(best, self._with(parts, bound, goal))
@@ -85,9 +88,14 @@ class Proof:
         self.fuel -= 1
         p, r = parts
         d, limit = bound
-        g = math.gcd(d, p.content)
+        g = math.gcd(d, p.content if p.terms else p.const)
         scale = d // g
-        found = self.least(p.quotient(g) * limit + r * scale, None if goal is None else goal * scale)
+        made = p.quotient(g) * limit + r * scale if p.terms else weighted(limit, p.const // g, r, scale)
+        if goal is not None:
+            goal = (goal - 1) * scale + 1  # what is rounded up to it
+            if self.examples.below(made, goal):
+                return None
+        found = self.least(made, goal)
         return None if found is None else -(-found // scale)
 
     def _quotient(self, parts: tuple[Affine, Affine], x: Affine, d: Affine, goal: int | None) -> int | None:

@@ -52,6 +52,7 @@ Spot = tuple[Op, int | None]  # a barrier in front of an operation: of all threa
 _Body = Callable[["_State", set[Spot]], tuple["_State", "_State"]]
 _NONE: Touches = frozenset()
 _CONTROL = (control.For, control.While, control.If)
+_OF_TOKENS = (tile.Wait, tile.Join, roles.Await, by_hand.WaitStores)
 CONSUMERS = 1  # the named barrier at which the consumers of a specialised kernel meet
 BY_PROGRAM = Value(BULK_TOKEN)  # stands for all copies that the program waits for by their number
 GROUPS = 2  # the first one at which a group of threads meets by itself, one number a group
@@ -154,8 +155,10 @@ class _Walk:
         self.first: dict[Value, Affine] = {}
         self.threads = kernel.attrs.get("threads")
         self.touches: dict[Op, list[tuple[Touch, Value | None]]] = {}
+        self.barriers: set[Op] = set()
         self.locals: dict[Op, set[Value]] = {}
         self.relevant: dict[Block, list[Op]] = {}
+        self.shifted: dict[tuple[Touch, Op, bool], Touch] = {}
 
     def run(self) -> set[Spot]:
         before: set[Spot] = set()
@@ -189,15 +192,19 @@ class _Walk:
         """Walk a block; `state` becomes that at its end."""
         ops = self.relevant.get(block)
         if ops is None:
-            ops = self.relevant[block] = [op for op in block.ops if not op.pure and not op.terminator]
+            ops = self.relevant[block] = [op for op in block.ops if self.matters(op)]
+        fixed = self.fixed
         for op in ops:
-            for group in (*self.groups, None):
-                if (op, group) in self.fixed:
-                    self.meet(op, group, state, before)
+            if fixed:
+                for group in (*self.groups, None):
+                    if (op, group) in fixed:
+                        self.meet(op, group, state, before)
             if isinstance(op, _CONTROL):
                 self.structured(op, state, before)
-            elif self.is_barrier(op):
+            elif op in self.barriers:
                 state.pending = _NONE
+            elif self.touches.get(op):
+                self.access(op, state, before)
             elif isinstance(op, (tile.Wait, roles.Await)):
                 state.pending |= _ended(op, state)
             elif isinstance(op, by_hand.WaitStores):
@@ -209,6 +216,15 @@ class _Walk:
                     state.tokens[BY_PROGRAM] = state.tokens.get(BY_PROGRAM, _NONE) | state.tokens[op.result]
             else:
                 self.access(op, state, before)
+
+    def matters(self, op: Op) -> bool:
+        """Whether a walk has to look at an operation."""
+        if op.pure or op.terminator:
+            return False
+        if self.is_barrier(op):
+            self.barriers.add(op)
+            return True
+        return isinstance(op, (*_CONTROL, *_OF_TOKENS)) or bool(self.touches_of(op) or self.landing(op))
 
     def is_barrier(self, op: Op) -> bool:
         """Whether all threads meet here."""
@@ -319,11 +335,11 @@ class _Walk:
             """One iteration: the state at its end, and the same in the next iteration's terms."""
             end = head.copy()
             self.block(op.body, end, found)
-            again = _State(self.shift(end.pending, op.iv, step, inside))
-            again.tokens = {t: self.shift(end.tokens[t], op.iv, step, inside) for t in end.tokens if t not in inside}
+            again = _State(self.shift(end.pending, op, step))
+            again.tokens = {t: self.shift(end.tokens[t], op, step) for t in end.tokens if t not in inside}
             for arg, source in zip(op.carried, yields, strict=True):
                 if source in end.tokens:
-                    again.tokens[arg] = self.shift(end.tokens[source], op.iv, step, inside)
+                    again.tokens[arg] = self.shift(end.tokens[source], op, step)
             return end, again
 
         entry = _State(_NONE, dict(state.tokens))
@@ -336,7 +352,7 @@ class _Walk:
         before |= found
         end.carry(op.results, yields)
         state.carry(op.results, op.init)
-        after = self.leave(end, op.iv, inside)
+        after = self.leave(end, op)
         if self.facts.less(self.facts.affine(op.lower), self.facts.affine(op.upper)):
             state.pending = left
         state.join(after)
@@ -363,7 +379,6 @@ class _Walk:
 
     def repeat(self, op: control.While, state: _State, before: set[Spot]) -> None:
         passed = op.before.yielded[1:]
-        inside = self.inside(op)
 
         def body(head: _State, found: set[Spot]) -> tuple[_State, _State]:
             """The state when the condition has been computed, and after the body, in the next round's terms."""
@@ -372,10 +387,10 @@ class _Walk:
             end = left.copy()
             end.carry(op.body.args, passed)
             self.block(op.body, end, found)
-            again = self.leave(end, None, inside)
+            again = self.leave(end, op)
             for arg, source in zip(op.before.args, op.body.yielded, strict=True):
                 if source in end.tokens:
-                    again.tokens[arg] = self.shift(end.tokens[source], None, None, inside)
+                    again.tokens[arg] = self.shift(end.tokens[source], op)
             return left, again
 
         entry = state.copy()
@@ -383,7 +398,7 @@ class _Walk:
         _, left, found = self.settle(entry, body)
         before |= found
         left.carry(op.results, passed)
-        after = self.leave(left, None, inside)
+        after = self.leave(left, op)
         state.pending, state.tokens = after.pending, after.tokens
 
     def settle(self, entry: _State, body: _Body) -> tuple[_State, _State, set[Spot]]:
@@ -417,14 +432,23 @@ class _Walk:
             head.join(again)
         return head, end, found, steady
 
-    def shift(self, touches: Touches, iv: Value | None, step: Affine | None, inside: set[Value]) -> Touches:
-        return frozenset([back(t, iv, step, inside) for t in touches])
+    def shift(self, touches: Touches, op: Op, step: Affine | None = None) -> Touches:
+        """Touches inside of a loop or branch as they are called outside of it; with a step, in its next iteration."""
+        known = self.shifted
+        moved = []
+        for t in touches:
+            new = known.get((t, op, step is None))
+            if new is None:
+                iv = op.iv if isinstance(op, control.For) and step is not None else None
+                new = known[t, op, step is None] = back(t, iv, step, self.inside(op))
+            moved.append(new)
+        return frozenset(moved)
 
-    def leave(self, end: _State, iv: Value | None, inside: set[Value]) -> _State:
+    def leave(self, end: _State, op: Op) -> _State:
         """The state in terms of what is known outside a loop."""
-        hidden = inside if iv is None else inside | {iv}
-        tokens = {t: self.shift(end.tokens[t], None, None, hidden) for t in end.tokens if t not in inside}
-        return _State(self.shift(end.pending, None, None, hidden), tokens)
+        inside = self.inside(op)
+        tokens = {t: self.shift(end.tokens[t], op) for t in end.tokens if t not in inside}
+        return _State(self.shift(end.pending, op), tokens)
 
     def inside(self, op: Op) -> set[Value]:
         """All values made in the regions of an operation."""
@@ -449,9 +473,8 @@ class _Walk:
             self.gather(region, single, isinstance(op, (control.For, control.While)), state, touches)
         if any(conflict(t, p) and not _released(t, p) for t, _ in touches for p in state.pending):
             self.meet(op, None, state, before)
-        inside = self.inside(op)
         left = frozenset([t for t, by in touches if not _by_channel(by)])
-        state.pending |= self.shift(left, None, None, inside)
+        state.pending |= self.shift(left, op)
         for result in op.results:
             if isinstance(result.type, TokenType):
                 state.tokens[result] = _NONE.union(*state.tokens.values())

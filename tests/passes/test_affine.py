@@ -14,7 +14,9 @@ from minitile.ir.parser import parse_kernel
 from minitile.ir.types import I32, i64
 from minitile.language.raster import rasterise
 from minitile.passes.affine import ZERO_MULTIPLE, Affine, Facts
+from minitile.passes.examples import Examples
 from minitile.passes.manager import PassContext
+from minitile.passes.proof import Proof
 from minitile.passes.simplify import simplify
 
 
@@ -416,6 +418,20 @@ def test_nothing_wrong_is_proved(seed: int) -> None:
         if facts.less(a, b):
             for at in examples:
                 assert value_of(a, at) < value_of(b, at), f"{kernel}\n{a} < {b}"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_examples_refute_nothing_that_is_proved(seed: int) -> None:
+    """What a search finds that no example cuts short is also found by one that they do."""
+    random = Random(seed)
+    kernel, values = random_kernel(random)
+    facts = Facts(kernel)
+    for _ in range(60):
+        claim = facts.affine(random.choice(values)) - facts.affine(random.choice(values)) + random.randint(-1, 40)
+        patient = Proof(facts)
+        patient.examples = Examples({}, {}, 1)
+        if patient.holds(claim, 0):
+            assert facts.nonnegative(claim), f"{kernel}\n{claim}"
 
 
 def test_much_is_proved() -> None:

@@ -1,0 +1,61 @@
+"""How much work the passes are, in calls of Python functions: on a busy machine time says nothing, calls do not vary.
+
+About 4 million calls are a second. The limits are a quarter above what was measured; a kernel that needs more than its
+own has a pass that walks too often, or searches for proofs that nobody needs.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import minitile as mt
+from minitile import pipeline
+from minitile.passes.manager import run_passes
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+
+LARGE = mt.spec((8192, 8192), "bfloat16")
+
+
+def plain(panel: int) -> None:
+    from gemm import gemm_nt_bf16
+
+    tiles = {"block_M": 128, "block_N": 256, "block_K": 64, "num_stages": 4, "threads": 256}
+    gemm_nt_bf16().compile(LARGE, LARGE, LARGE, target="sm_90a", panel=panel, **tiles)
+
+
+def teams(panel: int) -> None:
+    from gemm_persistent import gemm_persistent
+
+    tiles = {"block_M": 128, "block_N": 192, "block_K": 64, "num_stages": 5, "teams": 2}
+    gemm_persistent.compile(LARGE, LARGE, LARGE, target="sm_90a", panel=panel, **tiles)
+
+
+def stream_k(blocks: int) -> None:
+    from gemm_stream_k import gemm_stream_k
+
+    parts, arrived = mt.spec((1024, 128, 128), "float32"), mt.spec((1024,), "int32")
+    gemm_stream_k.compile(LARGE, LARGE, LARGE, parts, arrived, target="sm_90a", blocks=blocks)
+
+
+@pytest.mark.parametrize(("compiled", "limit"), [(plain, 265_000), (teams, 875_000), (stream_k, 1_450_000)])
+def test_calls(compiled: Callable[[int], None], limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+
+    def counted(*args, **kwargs):  # the passes alone
+        nonlocal calls
+        profile = cProfile.Profile()
+        profile.runcall(run_passes, *args, **kwargs)
+        calls = pstats.Stats(profile).total_calls
+
+    monkeypatch.setenv("MINITILE_VERIFY", "0")
+    compiled(8)  # imports, and what is computed once
+    monkeypatch.setattr(pipeline, "run_passes", counted)
+    compiled(9)
+    assert 0 < calls <= limit, f"{calls} calls"

@@ -3,8 +3,8 @@
     128*by + 127 < M  where  by <= m - 1  and  128*m <= M:
         M - 1 - (128*by + 127)  >=  M - 128*m  >=  0
 
-The atom made last goes first: its bounds are in terms of atoms made before. `Facts` knows the bounds. Each step asks for
-more than the one before: one that an example refutes (examples.py) leads nowhere, and the search turns back.
+The atom made last goes first: its bounds are in terms of atoms made before. `Facts` knows the bounds. Each step asks
+for more than the one before: one that an example refutes (examples.py) leads nowhere, and the search turns back.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ def minitile(problem: Problem, operands: Operands) -> Iterator[Entry]:
 
     blocks = torch.cuda.get_device_properties(DEVICE).multi_processor_count
     arrays = (operands.a, operands.b, *operands.beside, operands.c)
-    divisors = tuple(math.gcd(n, 128) for n in (problem.m, problem.n, problem.k))
+    divisors = tuple(math.gcd(size, SCALED) for array in arrays for size in array.shape)  # the scales' sizes, too
 
     def build(tiles: Tiles) -> Entry:
         key = problem.form, divisors, tiles

@@ -159,6 +159,18 @@ def products() -> dict[str, Callable[[], Any]]:
 IN_GRAPH = 20  # launches
 
 
+class Extra(ctypes.Structure):
+    """`extra` of a launch whose parameters lie in one buffer: CU_LAUNCH_PARAM_BUFFER_POINTER is 1,
+    CU_LAUNCH_PARAM_BUFFER_SIZE 2, the end 0. The driver reads the size through a pointer, at each launch: it lies in
+    this very memory, so that it lives as long."""
+
+    _fields_ = (("words", ctypes.c_void_p * 5), ("size", ctypes.c_size_t))
+
+    def __init__(self, start: int, size: int) -> None:
+        super().__init__(size=size)
+        self.words[:] = 1, start, 2, ctypes.addressof(self) + Extra.size.offset, 0
+
+
 def driver_alone(a: Any, b: Any, c: Any) -> dict[str, Callable[[], Any]]:
     """The driver's call with everything prepared by hand, in a few forms, and the replay of a graph."""
     import torch
@@ -172,12 +184,11 @@ def driver_alone(a: Any, b: Any, c: Any) -> dict[str, Callable[[], Any]]:
     library = launcher._library
     holding = ctypes.PyDLL("libcuda.so.1")
     own = torch.cuda.Stream()
-    keep: list[Any] = []
 
     def frame(stream: int) -> Any:
+        """Its `config` and `params` keep alive what they point to; there are no attributes."""
         made = launcher._new_frame()
         launcher._pack.pack_into(made.buffer, 0, *launcher._fields(values, stream, made, place))
-        keep.append(made)
         return made
 
     def of(call: Any, stream: int = 0) -> Callable[[], Any]:
@@ -186,12 +197,9 @@ def driver_alone(a: Any, b: Any, c: Any) -> dict[str, Callable[[], Any]]:
         return lambda: call(config, function, params, None)
 
     def buffered() -> Callable[[], Any]:
-        """`extra`: CU_LAUNCH_PARAM_BUFFER_POINTER is 1, CU_LAUNCH_PARAM_BUFFER_SIZE 2, the end 0."""
         made = frame(0)
-        size = ctypes.c_size_t(launcher._pack.size - cuda._CONFIG_BYTES)
         start = ctypes.addressof(made.buffer) + cuda._CONFIG_BYTES
-        extra = (ctypes.c_void_p * 5)(1, start, 2, ctypes.addressof(size), 0)
-        keep.extend((size, extra))
+        extra = Extra(start, launcher._pack.size - cuda._CONFIG_BYTES)
         config, pointed, call = made.config, ctypes.byref(extra), library.cuLaunchKernelEx
         return lambda: call(config, function, None, pointed)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import importlib.util
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -52,6 +55,7 @@ def driver(monkeypatch):
         "gemm_peers",
         "gemm_thin",
         "handwritten",
+        "launch",
         "timing",
     ):
         sys.modules.pop(name, None)
@@ -164,6 +168,32 @@ def test_peers_that_are_not_there(driver, monkeypatch):
             assert entry.failure.startswith("not installed")
 
 
+def test_launches_by_the_driver_alone(driver, monkeypatch):
+    """Each way to hand over the parameters gives the same ones, also when what prepared it is long gone."""
+    import launch
+
+    place = Place("cuda", 0, lambda: 0)
+    monkeypatch.setitem(readers, OnGPU, lambda array: (1 << 20, array.shape, "f32", place, True))
+    monkeypatch.setattr(launch.ctypes, "PyDLL", lambda name: driver)
+    cuda_of_torch = SimpleNamespace(
+        Stream=lambda: SimpleNamespace(cuda_stream=77),
+        CUDAGraph=lambda: SimpleNamespace(replay=None),
+        graph=lambda graph: nullcontext(),
+    )
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda_of_torch))
+    driver.parameters[:] = [ctypes.c_uint64] * 3 + [ctypes.c_uint32]
+    variants = launch.driver_alone(*(OnGPU(1024) for _ in range(3)))
+    gc.collect()
+    others = [ctypes.c_size_t(7) for _ in range(1000)]  # they come to lie where something was let go of
+    for name in ("driver alone", "driver alone, one buffer", "driver alone, own stream", "driver alone, lock held"):
+        assert variants[name]() == 0, name
+        launched = driver.launches[-1]
+        assert launched.values == (1 << 20, 1 << 20, 1 << 20, 1024), name
+        assert launched.stream == (77 if "stream" in name else 0)
+        assert launched.grid == (8, 1, 1)
+    assert len(others) == 1000
+
+
 @pytest.mark.parametrize("form", ["fast", "exact", "rows", "blocks", "gelu"])
 def test_gemm_fp8(driver, monkeypatch, form):
     """Each entry is made for a multiprocessor's shared memory, and launches as many blocks as there are of these."""
@@ -188,6 +218,28 @@ def test_gemm_fp8(driver, monkeypatch, form):
     for entry in entries:
         assert entry.launch() is c
         assert driver.launches[-1].grid == (132, 1, 1)
+
+
+def test_gemm_fp8_of_several_sizes(driver, monkeypatch):
+    """A kernel is compiled for what divides the scales' sizes: 16 and 56 parts of K do not have it in common."""
+    import gemm_fp8_peers
+
+    place = Place("cuda", 0, lambda: 0)
+    read = lambda array: (1 << 20, array.shape, getattr(array, "dtype", "e4m3"), place, True)  # noqa: E731
+    monkeypatch.setitem(readers, OnGPU, read)
+    monkeypatch.setitem(sys.modules, "torch", OfTorch)
+    monkeypatch.setitem(gemm_fp8_peers.OURS, "blocks", gemm_fp8_peers.OURS["blocks"][:1])
+    for m, n, k in ((4096, 7168, 2048), (4096, 4096, 7168), (4096, 4096, 7168)):
+        beside = OnGPU(k // 128, m), OnGPU(n // 128, k // 128)
+        c = OnGPU(m, n)
+        c.dtype = "bf16"
+        for x in beside:
+            x.dtype = "f32"
+        operands = gemm_fp8_peers.Operands(OnGPU(m, k), OnGPU(n, k), beside, c)
+        (entry,) = gemm_fp8_peers.minitile(gemm_fp8_peers.Problem("blocks", m, n, k), operands)
+        assert entry.failure == ""
+        assert entry.launch() is c
+    assert len(driver.loads) == 2
 
 
 def test_cases_of_gemm_fp8(driver):

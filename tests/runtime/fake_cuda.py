@@ -35,6 +35,19 @@ def pointed(reference: Any) -> int:
     return ctypes.addressof(reference._obj)
 
 
+def in_one_buffer(kinds: list[Any], extra: int) -> tuple[int, ...] | None:
+    """Where the parameters of a launch's `extra` lie, each on a multiple of its size; None where the list's marks, or
+    the size it points to, are not right (CUDA driver API: cuLaunchKernel)."""
+    first, start, second, size, end = (ctypes.c_size_t * 5).from_address(extra)
+    at, found = 0, []
+    for kind in kinds:
+        at += -at % ctypes.sizeof(kind)
+        found.append(start + at)
+        at += ctypes.sizeof(kind)
+    right = (first, second, end) == (1, 2, 0) and ctypes.c_size_t.from_address(size).value == at
+    return tuple(found) if right else None
+
+
 def value_at(kind: Any, address: int) -> Any:
     """A parameter as the driver copies it: a number, or the bytes of a tensor map."""
     found = kind.from_address(address)
@@ -94,9 +107,15 @@ class FakeDriver:
         out[0]._obj.value = self.stack[-1]
         return 0
 
-    def cuLaunchKernelEx(self, config_at: Any, function_at: Any, params_at: Any, extra: None) -> int:
+    def cuLaunchKernelEx(self, config_at: Any, function_at: Any, params_at: Any, extra: Any) -> int:
         config = Config.from_address(pointed(config_at))
-        pointers = (ctypes.c_void_p * len(self.parameters)).from_address(pointed(params_at))
+        if params_at is None:
+            found = in_one_buffer(self.parameters, pointed(extra))
+            if found is None:
+                return Status.CUDA_ERROR_INVALID_VALUE
+            pointers = found
+        else:
+            pointers = tuple((ctypes.c_void_p * len(self.parameters)).from_address(pointed(params_at)))
         attributes = {}
         for at in range(config.attributes or 0, (config.attributes or 0) + 72 * config.count, 72):
             attributes[ctypes.c_uint.from_address(at).value] = ctypes.string_at(at + 8, 64)
@@ -111,7 +130,7 @@ class FakeDriver:
                 attributes=attributes,
                 function=pointed(function_at),
                 context=self.stack[-1],
-                addresses=tuple(pointers),
+                addresses=pointers,
                 values=tuple(value_at(t, p) for t, p in zip(self.parameters, pointers, strict=True)),
             )
         )

@@ -68,7 +68,8 @@ def main(what: str = "") -> None:
         for shape in [(64, 128, 32, 3, 128, 4)] if SMALL else EPILOGUES:
             tiles = gemm_epilogues.Tiles(*shape)
             for size in [(264, 200, 328), (129, 144, 40)]:
-                for name in ("linear", "residual", "gated"):
+                # A team is one warpgroup, which has no registers for the two products of a gated pair.
+                for name in ("linear", "residual", "gated")[: 2 if tiles.teams > 1 else 3]:
                     found = getattr(gemm_epilogues, f"run_{name}")(*size, tiles=tiles)
                     report(f"{name} {size} {shape}", found, gemm_epilogues.BOUND)
                 results, largest = gemm_epilogues.run_quantized(*size, tiles=tiles)

@@ -90,7 +90,7 @@ def run(body: str, **options: Any) -> tuple[Report, Any, Any]:
     assembles(text)
     first, second = (np.arange(start, start + 1024, dtype=np.uint32).reshape(32, 32) for start in (0, 5000))
     out, made = np.zeros(512, np.uint32), np.zeros(128, np.uint8)
-    return simulate(text, [TensorMap(first, (16, 32)), out, second, made], **options), out, second
+    return simulate(text, [TensorMap(first, (16, 32)), out, second, made], opaque=(3,), **options), out, second
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

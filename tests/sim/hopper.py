@@ -58,8 +58,8 @@ def frame(body: str, maps: int = 0, pointers: int = 1, registers: str = "", limi
 
 
 def simulate(text: str, args: Sequence[Any], block: int = 128, grid: int = 1, **options: Any) -> Report:
-    """Run in the simulator. With MINITILE_GPU=1, and unless `gpu=False`, run on the GPU as well: results must agree, but
-    for the arguments number `opaque`, whose bytes each machine has its own of."""
+    """Run in the simulator. With MINITILE_GPU=1, and unless `gpu=False`, run on the GPU as well: results must agree,
+    except in the arguments number `opaque`, whose bytes are each machine's own."""
     on_gpu = options.pop("gpu", True) and os.environ.get("MINITILE_GPU") == "1"
     shared, opaque = options.pop("shared", 32768), options.pop("opaque", ())
     copies = _copies(args) if on_gpu else []

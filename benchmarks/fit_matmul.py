@@ -1,10 +1,11 @@
 """How well the model of minitile/ops/plan.py knows what was measured, and its numbers fitted anew.
 
-    PYTHONPATH=. python benchmarks/fit_matmul.py [benchmarks/results/gemm_h200.json …] [--fit]
+    PYTHONPATH=. python benchmarks/fit_matmul.py [benchmarks/results/gemm_h200.json …] [--fit | --cross-validate]
 
 For each case of gemm.py's results (and of matmul.py's, which has more shapes): which of the measured entries the model
 would have chosen, and that one's speed as a share of the fastest one's. `--fit` moves the numbers of machine.py by
-random steps for as long as the estimates come nearer to what was measured, and prints them. No GPU is needed.
+random steps for as long as the estimates come nearer to what was measured, and prints them; `--cross-validate`
+says what such numbers are worth on problems that had no part in the fit. No GPU is needed.
 """
 
 from __future__ import annotations
@@ -87,13 +88,20 @@ def plan_of(config: str, of: str = "") -> Plan:
     )
 
 
-def regrets(measured: Sequence[Measured], machine: Machine) -> dict[Problem, float]:
-    """By problem: the speed of the entry that the model chooses, as a share of the fastest one's."""
-    cases: dict[Problem, list[Measured]] = {}
+def by_problem(measured: Iterable[Measured]) -> dict[Problem, list[Measured]]:
+    """The entries of each problem; of a plan that was measured more than once, the least time."""
+    cases: dict[Problem, dict[Plan, Measured]] = {}
     for entry in measured:
-        cases.setdefault(entry.problem, []).append(entry)
+        plans = cases.setdefault(entry.problem, {})
+        if entry.plan not in plans or entry.time < plans[entry.plan].time:
+            plans[entry.plan] = entry
+    return {problem: list(plans.values()) for problem, plans in cases.items()}
+
+
+def regrets(measured: Iterable[Measured], machine: Machine) -> dict[Problem, float]:
+    """By problem: the speed of the entry that the model chooses, as a share of the fastest one's."""
     found = {}
-    for problem, entries in cases.items():
+    for problem, entries in by_problem(measured).items():
         chosen = min(entries, key=lambda e: estimate(problem, e.plan, machine))
         found[problem] = min(e.time for e in entries) / chosen.time
     return found
@@ -121,12 +129,31 @@ def fit(measured: Sequence[Measured], machine: Machine, steps: int = 4000, seed:
     return machine
 
 
+def cross_validated(
+    measured: Sequence[Measured], machine: Machine, folds: int = 6, steps: int = 1000
+) -> dict[Problem, float]:
+    """`regrets`, each problem's by numbers that were fitted to other problems: what a fit is worth elsewhere."""
+    problems = list(by_problem(measured))
+    random.Random(0).shuffle(problems)
+    found = {}
+    for fold in range(folds):
+        out = set(problems[fold::folds])
+        made = fit([e for e in measured if e.problem not in out], machine, steps)
+        found |= regrets([e for e in measured if e.problem in out], made)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="The model of matmul against what was measured.")
     parser.add_argument("results", nargs="*", default=[RESULTS])
     parser.add_argument("--fit", action="store_true", help="fit the model's numbers first")
+    parser.add_argument("--cross-validate", action="store_true", help="judge fits by problems that they leave out")
     args = parser.parse_args()
     measured = read(args.results)
+    if args.cross_validate:
+        shares = cross_validated(measured, H200).values()
+        print(f"problems left out: geometric mean {geometric_mean(shares):.3f}, least {min(shares):.3f}")
+        return
     machine: Any = fit(measured, H200) if args.fit else H200
     for name in FITTED if args.fit else ():
         print(f"    {name}={getattr(machine, name):.4g},")

@@ -63,7 +63,8 @@ def draw(count: int, seed: int = 1) -> list[Case]:
 
 
 def plans(problem: Problem) -> list[Plan]:
-    """What the model chooses from, and besides: other panels, more and fewer parts of K, blocks that do not stay."""
+    """What the model chooses from, and besides: other panels, more and fewer parts of K, one team or two, blocks
+    that do not stay."""
     from minitile.ops.multiply import machine_of_device
     from minitile.target import parse_target
 
@@ -74,9 +75,9 @@ def plans(problem: Problem) -> list[Plan]:
         if plan.panel:
             found[plan._replace(panel=24 - plan.panel)] = None
         if plan.blocks:
-            found[plan._replace(blocks=0)] = None
+            found[plan._replace(blocks=0, teams=1)] = None
             if plan.block_M == 128 and plan.block_N < 256:  # what the registers of one warpgroup hold
-                found[plan._replace(teams=2)] = None
+                found[plan._replace(teams=3 - plan.teams)] = None
         if plan.split > 1:
             found |= dict.fromkeys(plan._replace(split=s) for s in (1, max(2, plan.split // 2), plan.split * 2))
     return list(found)

@@ -162,7 +162,7 @@ def _from_memory(deep: int, m: int, n: int, tiles: tuple[int, int], plan: Plan, 
 @dataclass(frozen=True, slots=True)
 class Tile:
     """A block's tile with its stages and computing threads, for operands of 2 bytes. `stays`: in blocks that stay,
-    where there are more tiles than multiprocessors."""
+    where there are more tiles than multiprocessors; then with so many `teams`."""
 
     m: int
     n: int
@@ -171,13 +171,14 @@ class Tile:
     threads: int
     stays: bool = False
     swap: bool = False
+    teams: int = 1
 
 
 HOPPER = (
     Tile(128, 256, 64, 4, 256, True),
     Tile(256, 128, 64, 4, 256, True),
-    Tile(128, 192, 64, 5, 256, True),
-    Tile(128, 128, 64, 6, 256, True),
+    Tile(128, 192, 64, 5, 256, True, teams=2),
+    Tile(128, 128, 64, 6, 256, True, teams=2),
     Tile(64, 128, 64, 4, 128),
     Tile(64, 128, 64, 8, 128),
     Tile(64, 64, 128, 6, 128),
@@ -213,6 +214,7 @@ def candidates(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> 
     m, n, k = problem.m, problem.n, problem.k
     tiles = HOPPER if wgmma else AMPERE
     pad = _worth_padding(problem)
+    by_threads = _by_threads(problem, pad)
     deep = 2 // problem.size or 1
     for tile in tiles:
         if (m * 2 <= tile.m > 64) or (n * 2 <= tile.n > 32) or (tile.swap and m > 2 * tile.m):
@@ -221,6 +223,7 @@ def candidates(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> 
             continue
         count = max(1, -(-m // tile.m) * -(-n // tile.n))
         stays = machine.multiprocessors if tile.stays and count > machine.multiprocessors else 0
+        teams = tile.teams if stays and not by_threads else 1
         panel = 0
         if count > machine.multiprocessors:
             panel = 16 if tile.n > tile.m else 8
@@ -228,7 +231,9 @@ def candidates(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> 
         if count <= machine.multiprocessors * _SMALL:
             parts = min(machine.multiprocessors // count, -(-k // tile.k) // LEAST_STEPS)
         for split in (1,) if parts < 2 else (1, parts) if parts < 4 else (parts // 2, parts):
-            yield Plan(tile.m, tile.n, tile.k * deep, tile.stages, tile.threads, stays, panel, split, pad, 1, tile.swap)
+            yield Plan(
+                tile.m, tile.n, tile.k * deep, tile.stages, tile.threads, stays, panel, split, pad, teams, tile.swap
+            )
 
 
 def _worth_padding(problem: Problem) -> tuple[bool, bool]:

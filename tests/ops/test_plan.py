@@ -99,7 +99,8 @@ def test_each_tile_compiles_into_the_form_that_it_is_for():
     """On Hopper by roles, TMA and wgmma, without a note, and nowhere more shared memory than there is."""
     for tile in HOPPER:
         for blocks in {0, 132 if tile.stays else 0}:
-            plan = Plan(tile.m, tile.n, tile.k, tile.stages, tile.threads, blocks, 8, swap=tile.swap)
+            teams = tile.teams if blocks else 1
+            plan = Plan(tile.m, tile.n, tile.k, tile.stages, tile.threads, blocks, 8, teams=teams, swap=tile.swap)
             kernel = gemm(T.bfloat16, T.bfloat16, False, True, False, False)
             specs = [mt.spec(s, "bfloat16") for s in ((8192, 8192), (8192, 8192), (8192, 8192))]
             compiled = kernel.compile(*specs, target="sm_90a", **plan.constants)
@@ -120,6 +121,52 @@ def test_teams_compile_without_spills(columns):
     compiled = kernel.compile(*[mt.spec((8192, 8192), "bfloat16")] * 3, target="sm_90a", **plan.constants)
     assert compiled.notes == ()
     assert compiled.launch_info.block[0] == 384
+
+
+@pytest.mark.parametrize("form", [(False, False), (False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("result", ["bfloat16", "float32"])
+def test_the_tiles_with_teams_compile_for_every_form_and_result(form, result):
+    for tile in (t for t in HOPPER if t.teams > 1):
+        plan = Plan(tile.m, tile.n, tile.k, tile.stages, tile.threads, 132, 8, teams=tile.teams)
+        kernel = gemm(T.bfloat16, getattr(T, result), *form, False, True)
+        specs = [mt.spec((4096, 4096), name) for name in ("bfloat16", "bfloat16", result)]
+        compiled = kernel.compile(*specs, target="sm_90a", **plan.constants)
+        assert compiled.notes == (), (plan, compiled.notes)
+        assert compiled.launch_info.block[0] == 384
+
+
+def test_teams_take_turns_where_blocks_stay():
+    """Many tiles: two teams, unless threads copy element by element; one team in a block for each tile."""
+    many = list(candidates(Problem(8192, 8192, 8192), H200, True, SHARED))
+    assert {(p.block_M, p.block_N) for p in many if p.teams == 2} == {(128, 128), (128, 192)}
+    assert all(p.blocks for p in many if p.teams == 2)
+    few = candidates(Problem(1024, 1024, 8192), H200, True, SHARED)
+    ragged = candidates(Problem(5000, 1000, 17), H200, True, SHARED)
+    assert {p.teams for p in (*few, *ragged)} == {1}
+    assert choose(Problem(8192, 8192, 8192, False, True), H200, True, SHARED).teams == 2
+
+
+def test_fitting_leaves_out_what_it_is_judged_by(measured, monkeypatch):
+    """Each problem is judged once, by numbers in whose making it had no part."""
+    fitted = []
+
+    def noted(entries, machine, steps):
+        fitted.append({e.problem for e in entries})
+        return machine
+
+    monkeypatch.setattr(fit_matmul, "fit", noted)
+    found = fit_matmul.cross_validated(measured, H200, folds=4)
+    assert found == fit_matmul.regrets(measured, H200)
+    everything = {e.problem for e in measured}
+    left_out = [everything - kept for kept in fitted]
+    assert sum(map(len, left_out)) == len(everything) == len(set().union(*left_out))
+
+
+def test_a_plan_measured_twice_is_one_plan():
+    problem, plan = Problem(64, 64, 64), Plan(64, 64, 64, 4, 128)
+    twice = [fit_matmul.Measured(problem, plan, 3.0), fit_matmul.Measured(problem, plan, 2.0)]
+    assert fit_matmul.by_problem(twice) == {problem: twice[1:]}
+    assert fit_matmul.regrets(twice, H200) == {problem: 1.0}
 
 
 def test_machines():

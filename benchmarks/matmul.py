@@ -31,6 +31,7 @@ from minitile.ops.plan import Plan, Problem, candidates
 SIZES = (16, 16384)
 LARGEST = 2.0**41  # flops of a problem: 3 ms, so that an evening suffices
 TUNED = "tuned"
+HALF = 64  # rows: with no more a tile of 128 is half empty, which took twice the time
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def draw(count: int, seed: int = 1) -> list[Case]:
 
 def plans(problem: Problem) -> list[Plan]:
     """What the model chooses from, and besides: other panels, more and fewer parts of K, one team or two, blocks
-    that do not stay."""
+    that do not stay, ragged operands as they lie, and a tile of 128×64 that is no candidate yet."""
     from minitile.ops.multiply import machine_of_device
     from minitile.target import parse_target
 
@@ -80,6 +81,10 @@ def plans(problem: Problem) -> list[Plan]:
                 found[plan._replace(teams=3 - plan.teams)] = None
         if plan.split > 1:
             found |= dict.fromkeys(plan._replace(split=s) for s in (1, max(2, plan.split // 2), plan.split * 2))
+        if any(plan.pad) and not plan.blocks and plan.split == 1:  # what padding is worth
+            found[plan._replace(pad=(False, False))] = None
+    if target.has("wgmma") and problem.m > HALF and not any(problem.ragged):
+        found |= dict.fromkeys(Plan(128, 64, 128, 4, threads) for threads in (128, 256))
     return list(found)
 
 

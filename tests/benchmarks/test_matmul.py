@@ -14,7 +14,7 @@ import matmul
 
 from minitile.ops import multiply
 from minitile.ops.machine import H200
-from minitile.ops.plan import estimate
+from minitile.ops.plan import Plan, Problem, estimate
 
 
 def test_thirty_problems_the_same_ones_each_time():
@@ -37,6 +37,20 @@ def test_plans_to_tune_with(monkeypatch):
         for plan in found:
             assert fit_matmul.plan_of(str(plan)) == plan
             assert estimate(case.problem, plan, H200) > 0
+
+
+def test_plans_beyond_the_candidates(monkeypatch):
+    """Two teams and one; operands padded and as they lie; the tile that might be added, where it would not be empty."""
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    monkeypatch.setattr(multiply, "machine_of_device", lambda index: H200)
+    large = matmul.plans(Problem(4096, 4096, 4096))
+    assert {p.teams for p in large if p.blocks} == {1, 2}
+    assert {p.teams for p in large if not p.blocks} == {1}
+    ragged = matmul.plans(Problem(4096, 4096, 4095))
+    assert {p.pad for p in ragged} == {(True, False), (False, False)}
+    extra = Plan(128, 64, 128, 4, 256)
+    assert extra in matmul.plans(Problem(128, 8192, 8192))
+    assert extra not in matmul.plans(Problem(64, 8192, 8192))
 
 
 def test_what_is_compiled_ahead_is_what_runs(monkeypatch):

@@ -13,7 +13,7 @@ takes barriers away.
 
 Both texts become graphs of these events. The assembly's is walked with the set of places in the IR at which one can be:
 D and B must be possible there; a wait passes those waits of the IR that it covers, or is LLVM's own. Where nothing is
-left, the assembly has a path that the IR has not.
+left, the assembly has a path that the IR has not; ways that no branch takes are not paths (paths.py).
 
 Source: "CDNA 3" Instruction Set Architecture, 4.4 (what the counters count, in order), S_WAITCNT (its bits).
 """
@@ -22,7 +22,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import takewhile
 
+from minitile.backends.amd.paths import paths
 from minitile.ir.diagnostics import InternalError
 
 COPY, BARRIER, END = "copy", "barrier", "end"
@@ -176,8 +178,6 @@ _IR_WAIT = re.compile(r"call void @llvm\.amdgcn\.s\.waitcnt\(i32 (\d+)\)")
 _THREADS = re.compile(r'"amdgpu-flat-work-group-size"="\d+,(\d+)"')
 _IR_LABEL = re.compile(r"^([\w.]+):")
 _IR_TARGETS = re.compile(r"label %([\w.]+)")
-_LABEL = re.compile(r"^(\.?\w+):")
-_BRANCH = re.compile(r"^\s+s_(c?)branch\w*\s+(\S+)")
 _COUNTER = re.compile(r"(vm|lgkm)cnt\((\d+)\)")
 
 
@@ -218,35 +218,16 @@ def graph_of_ir(llvm: str) -> Graph:
 
 
 def graph_of_assembly(text: str) -> Graph:
-    """Of the one kernel of an assembly text."""
-    graph, labels = Graph(), {}
-    jumps: list[tuple[int, str]] = []
-    at: int | None = graph.add(None, 0)
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith((".Lfunc_end", "\t.section")):
-            break
-        label = _LABEL.match(line)
-        if label is not None:
-            start = graph.add(None, number)
-            labels[label.group(1)] = start
-            if at is not None:
-                graph.following[at].append(start)
-            at = start
-            continue
-        if at is None:
-            continue
-        branch = _BRANCH.match(line)
-        if branch is not None:
-            jumps.append((at, branch.group(2)))
-            # What follows is a point of its own: what comes behind a branch is not on the way to its target.
-            at = _follow(graph, at, None, number) if branch.group(1) else None
-            continue
-        event = _event(line)
-        if event is not None:
-            at = _follow(graph, at, event, number)
-            at = None if event == END else at
-    for point, name in jumps:
-        graph.following[point].append(labels[name])
+    """Of the one kernel of an assembly text: of the paths that a wave can take."""
+    lines = list(takewhile(lambda line: not line.startswith((".Lfunc_end", "\t.section")), text.splitlines()))
+    graph, found = Graph(), paths(lines)
+    starts = [graph.add(None, path.start) for path in found]
+    for start, path in zip(starts, found, strict=True):
+        at = start
+        for number in range(path.start, path.stop):
+            event = _event(lines[number])
+            at = at if event is None else _follow(graph, at, event, number + 1)
+        graph.following[at] += [starts[other] for other in path.following]
     return graph
 
 

@@ -1,0 +1,144 @@
+"""The paths of an assembly text: a branch on a mask goes one way where the mask is known, else both."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from minitile.backends.amd.paths import paths
+
+from ..passes.test_random_kernels import compare_machine_code
+
+SAVED = """
+	s_and_saveexec_b64 s[4:5], vcc
+	s_cbranch_execz .L
+	ds_write_b32 v0, v1
+.L:
+	s_or_b64 exec, exec, s[4:5]
+	s_cbranch_scc0 .M
+	s_nop 1
+	s_branch .N
+.M:
+	s_cbranch_execz .N
+	s_nop 2
+.N:
+	s_endpgm
+"""
+CONSTANT = """
+	s_cbranch_scc0 .L
+	s_nop 1
+	s_mov_b64 s[0:1], 0
+	s_branch .M
+.L:
+	s_mov_b64 s[0:1], -1
+.M:
+	s_and_b64 vcc, exec, s[0:1]
+	s_cbranch_vccz .N
+	s_nop 2
+.N:
+	s_endpgm
+"""
+LOOP = """
+	s_mov_b64 s[0:1], 0
+.L:
+	s_nop 1
+	s_or_b64 s[0:1], vcc, s[0:1]
+	s_andn2_b64 exec, exec, s[0:1]
+	s_cbranch_execnz .L
+	s_or_b64 exec, exec, s[0:1]
+	s_cbranch_execz .M
+	s_nop 2
+.M:
+	s_endpgm
+"""
+
+
+def ways(text: str) -> set[str]:
+    """The numbers of the s_nop on each way to the end; each path at most twice on a way."""
+    lines = text.splitlines()
+    found = paths(lines)
+    ends: set[str] = set()
+    pending = [(0, "", (0,))]
+    while pending:
+        at, passed, trail = pending.pop()
+        here = lines[found[at].start : found[at].stop]
+        passed += "".join(line.split()[1] for line in here if "s_nop" in line)
+        if "\ts_endpgm" in here:
+            ends.add(passed)
+        pending += [(to, passed, (*trail, to)) for to in found[at].following if trail.count(to) < 2]
+    return ends
+
+
+def test_a_wave_with_lanes():
+    """The second half of an if, which only a wave without lanes would leave out."""
+    assert ways(SAVED) == {"1", "2"}
+    assert ways(SAVED.replace("_execz .N", "_execnz .N")) == {"1", ""}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("\ts_or_b64 exec, exec, s[4:5]\n", ""),
+        ("exec, exec, s[4:5]", "exec, exec, s[6:7]"),
+        (".L:\n", ".L:\n\ts_mov_b32 s5, 0\n"),
+        (".L:\n", ".L:\n\ts_load_dwordx4 s[0:3], s[8:9], 0x0\n\ts_load_dwordx4 s[4:7], s[8:9], 0x0\n"),
+        (".L:\n", ".L:\n\tv_cmp_lt_i32_e64 s[4:5], 0, v0\n"),
+        (".L:\n", ".L:\n\tv_add_co_u32_e64 v0, s[4:5], v0, v1\n"),
+        (".M:\n", ".M:\n\tv_cmpx_lt_i32_e32 vcc, 0, v0\n"),
+        (".M:\n", ".M:\n\ts_and_b64 exec, exec, vcc\n"),
+        (".M:\n", ".M:\n\ts_mov_b32 exec_lo, s2\n"),
+    ],
+)
+def test_a_wave_perhaps_without_lanes(old, new):
+    changed = SAVED.replace(old, new, 1)
+    assert changed != SAVED
+    assert ways(changed) == {"1", "2", ""}
+
+
+def test_a_constant_of_each_way():
+    assert ways(CONSTANT) == {"1", "2"}
+    assert ways(CONSTANT.replace("vccz", "vccnz")) == {"12", ""}
+    assert ways(CONSTANT.replace("s_and_b64", "s_andn2_b64")) == {"12", ""}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("s[0:1], -1", "s[0:1], s[2:3]"),
+        ("exec, s[0:1]", "exec, s[2:3]"),
+        (".M:\n", ".M:\n\ts_add_i32 s1, s1, 1\n"),
+        ("\ts_cbranch_vccz", "\tv_cmp_eq_u32_e32 vcc, 0, v0\n\ts_cbranch_vccz"),
+        ("s_cbranch_vccz", "s_cbranch_scc0"),
+    ],
+)
+def test_no_constant(old, new):
+    changed = CONSTANT.replace(old, new, 1)
+    assert changed != CONSTANT
+    assert {"2", ""} <= ways(changed)
+
+
+def test_a_loop_until_no_lane_is_left():
+    """What is known in front of a loop does not hold behind it."""
+    assert {"1", "12", "11", "112"} <= ways(LOOP)
+
+
+def test_many_ways_are_joined():
+    """The number of paths does not double with each branch; what all ways share is kept."""
+    forks = "".join(f"\ts_cbranch_scc0 .A{n}\n\ts_mov_b64 s[{n}:{n + 1}], 0\n.A{n}:\n" for n in range(10, 50, 2))
+    text = (
+        f"\ts_mov_b64 s[0:1], -1\n{forks}\ts_and_b64 vcc, exec, s[0:1]\n\ts_cbranch_vccz .N\n\ts_nop 2\n.N:\n\ts_endpgm"
+    )
+    lines = text.splitlines()
+    found = paths(lines)
+    assert len(found) < 20 * len(lines)
+    skipped = [path for path in found if "s_cbranch_vccz" in lines[path.stop - 1]]
+    assert skipped
+    assert all(lines[found[to].start].startswith("\ts_nop") for path in skipped for to in path.following)
+
+
+@pytest.mark.parametrize("seed", [71, 264, 124])
+def test_kernels_with_branches_inside_of_branches(seed):
+    """LLVM leaves such branches here: of the first kind (71, 264), of the second (124)."""
+    pytest.importorskip("llvmlite")
+    compare_machine_code(Random(seed), 0, "gfx950")

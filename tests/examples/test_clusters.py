@@ -58,11 +58,11 @@ def copies(compiled: mt.CompiledKernel) -> tuple[int, int]:
 @pytest.mark.parametrize(
     ("cluster", "size", "panel", "shared"),
     [
-        ((2, 1), (128, 256, 320), 0, (1, 1)),
+        ((2, 1), (64, 128, 264), 0, (1, 1)),
         ((1, 2), (130, 72, 8), 0, (1, 1)),
-        ((2, 2), (72, 200, 136), 0, (2, 0)),
-        ((2, 1), (200, 300, 264), 2, (1, 1)),
-        ((8, 1), (1, 17, 72), 0, (1, 1)),
+        ((2, 2), (72, 72, 136), 0, (2, 0)),
+        ((2, 1), (130, 200, 72), 2, (1, 1)),
+        ((8, 1), (1, 17, 8), 0, (1, 1)),
         ((1, 1), (64, 64, 64), 0, (0, 2)),
     ],
 )
@@ -77,7 +77,7 @@ def test_blocks_bring_each_others_operands(
 
 @pytest.mark.parametrize(
     ("size", "cluster", "blocks"),
-    [((320, 128, 200), 2, 4), ((64, 64, 8), 2, 2), ((1, 17, 1000), 4, 8)],
+    [((192, 64, 136), 2, 4), ((64, 64, 8), 2, 2), ((1, 17, 200), 4, 4)],
 )
 def test_persistent_blocks_in_clusters(size: tuple[int, int, int], cluster: int, blocks: int) -> None:
     """Also with an odd number of rows of tiles, and with more clusters than tiles."""

@@ -98,8 +98,8 @@ def test_the_speeds_on_hopper_are_those_of_the_results():
     small = [row for row in rows if row not in large]
     assert (
         f"{span(large, 'minitile', 'cublas')} of the speed of cuBLAS and {span(large, 'minitile', 'tilelang')} of "
-        f"TileLang's; with blocks that stay, most with two teams, {span(large, 'persistent', 'cublas')} of cuBLAS; of 64 "
-        f"and 128 rows, {span(small, 'minitile', 'cublas')}, with operands that change places "
+        f"TileLang's; with blocks that stay, most with two teams, {span(large, 'persistent', 'cublas')} of cuBLAS; "
+        f"of 64 and 128 rows, {span(small, 'minitile', 'cublas')}, with operands that change places "
         f"{span(small, 'swapped', 'cublas')}."
     ) in said
     rows = json.loads((ROOT / "benchmarks" / "results" / "gemm_fp8_h200.json").read_text(encoding="utf-8"))["rows"]
@@ -108,8 +108,8 @@ def test_the_speeds_on_hopper_are_those_of_the_results():
         for form in ("fast", "exact", "rows", "blocks")
     )
     assert (
-        f"fp8: {fast} with fast sums, {exact} with exact ones, {by_rows} with scales of rows, {by_blocks} with scales of "
-        "blocks."
+        f"fp8: {fast} with fast sums, {exact} with exact ones, {by_rows} with scales of rows, {by_blocks} with scales "
+        "of blocks."
     ) in said
     rows = json.loads((ROOT / "benchmarks" / "results" / "attention_h200.json").read_text(encoding="utf-8"))["rows"]
     wide, narrow = ([row for row in rows if row["case"].split()[0].endswith(f"x{d}")] for d in (128, 64))

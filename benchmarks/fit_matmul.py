@@ -1,6 +1,6 @@
 """How well the model of minitile/ops/plan.py knows what was measured, and its numbers fitted anew.
 
-    PYTHONPATH=. python benchmarks/fit_matmul.py [benchmarks/results/gemm_h200.json …] [--fit | --cross-validate]
+    PYTHONPATH=. python benchmarks/fit_matmul.py [benchmarks/results/gemm_one_team_h200.json …] [--fit | --cross-validate]
 
 For each case of gemm.py's results (and of matmul.py's, which has more shapes): which of the measured entries the model
 would have chosen, and that one's speed as a share of the fastest one's. `--fit` moves the numbers of machine.py by
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from minitile.ops.machine import H200, Machine
 from minitile.ops.plan import Plan, Problem, estimate
 
-RESULTS = Path(__file__).parent / "results" / "gemm_h200.json"
+RESULTS = Path(__file__).parent / "results" / "gemm_one_team_h200.json"
 _TILES = ((128, 256), (256, 128), (128, 128), (64, 128), (64, 64))
 PANELS = {("persistent", 128, 192): 8, ("persistent", 128, 256): 16, ("persistent", 128, 128): 8}  # as in gemm_peers
 PANELS |= {("minitile", *tile): 10 for tile in _TILES}

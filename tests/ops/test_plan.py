@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import cProfile
 import math
+import pstats
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,14 +61,14 @@ def test_plans_say_what_they_are():
 
 
 @pytest.mark.parametrize("wgmma", [True, False])
-def test_a_plan_is_chosen_in_50_microseconds(wgmma):
+def test_a_plan_is_chosen_in_few_calls(wgmma):
+    """Calls do not depend on the machine; the 142 of 512×512×8192 take 44 µs on a slow one."""
     for shape in SHAPES:
-        problem, least = Problem(*shape, False, True), math.inf
-        for _ in range(100):
-            start = time.perf_counter()
+        problem = Problem(*shape, False, True)
+        choose(problem, H200, wgmma, SHARED)
+        with cProfile.Profile() as profile:
             choose(problem, H200, wgmma, SHARED)
-            least = min(least, time.perf_counter() - start)
-        assert least < 50e-6, shape
+        assert pstats.Stats(profile).total_calls < 180, shape  # type: ignore[attr-defined]
 
 
 def test_multiprocessors_are_kept_busy():

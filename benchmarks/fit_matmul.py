@@ -1,6 +1,6 @@
 """How well the model of minitile/ops/plan.py knows what was measured, and its numbers fitted anew.
 
-    PYTHONPATH=. python benchmarks/fit_matmul.py [benchmarks/results/gemm_one_team_h200.json …] [--fit | --cross-validate]
+    PYTHONPATH=. python benchmarks/fit_matmul.py [benchmarks/results/NAME.json …] [--fit | --cross-validate]
 
 For each case of gemm.py's results (and of matmul.py's, which has more shapes): which of the measured entries the model
 would have chosen, and that one's speed as a share of the fastest one's. `--fit` moves the numbers of machine.py by

@@ -1,9 +1,9 @@
 """What the model of a GEMM needs to know of a GPU: one table, with where each number is from.
 
 The H200's rates are fitted to benchmarks/results/gemm_one_team_h200.json by benchmarks/fit_matmul.py, which prints them
-and how far the model is off; its counts are NVIDIA's. Rates are what a kernel gets, not what a data sheet says: the H200 is at
-its power limit in every large GEMM, and its clock is what that leaves. Other GPUs have the H200's numbers, scaled by
-what the data sheets say of both; what is chosen for them is unmeasured.
+and how far the model is off; its counts are NVIDIA's. Rates are what a kernel gets, not what a data sheet says: the
+H200 is at its power limit in every large GEMM, and its clock is what that leaves. Other GPUs have the H200's numbers,
+scaled by what the data sheets say of both; what is chosen for them is unmeasured.
 """
 
 from __future__ import annotations

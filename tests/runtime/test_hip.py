@@ -57,20 +57,20 @@ class StandIn:
     """The stand-in library's variables."""
 
     def __init__(self, path: Path) -> None:
-        self.library = ctypes.CDLL(str(path))
+        self.built = ctypes.CDLL(str(path))
 
     def set(self, name: str, value: int) -> None:
-        ctypes.c_int.in_dll(self.library, f"standin_{name}").value = value
+        ctypes.c_int.in_dll(self.built, f"standin_{name}").value = value
 
     def get(self, name: str) -> int:
-        return ctypes.c_int.in_dll(self.library, f"standin_{name}").value
+        return ctypes.c_int.in_dll(self.built, f"standin_{name}").value
 
     def is_of(self, arch: str) -> None:
-        (ctypes.c_char * 64).in_dll(self.library, "standin_arch").value = arch.encode()
+        (ctypes.c_char * 64).in_dll(self.built, "standin_arch").value = arch.encode()
         hip.device_info.cache_clear()
 
     def launches(self) -> list[Launch]:
-        kept = (Launch * 64).in_dll(self.library, "standin_launch")
+        kept = (Launch * 64).in_dll(self.built, "standin_launch")
         return [kept[n] for n in range(self.get("launches"))]
 
 
@@ -99,7 +99,7 @@ def standin(library, monkeypatch):
     for name, value in {"devices": 2, "fail_launch": 0, "fail_init": 0, "loads": 0, "launches": 0}.items():
         found.set(name, value)
     found.is_of("gfx942:sramecc+:xnack-")
-    found.library.hipSetDevice(0)
+    found.built.hipSetDevice(0)
     monkeypatch.setitem(readers, Array, lambda x: (x.pointer, (x.n,), "f32", x.place, True))
     yield found
     for cached in CACHED:

@@ -61,6 +61,8 @@ def channel(low: Lowering, op: roles.Channel) -> Value:
     low.once["payload", ring] = sum(math.prod(v.shape) * v.dtype.bytes for v in op.payload)
     low.once["slots", ring] = op.slots
     low.once["common", ring] = op.common
+    releases = (o for o in low.kernel.walk() if isinstance(o, roles.Release) and o.channel is op.result)
+    low.once["far", ring] = bool(op.common) and any(o.generic for o in releases)
     low.once["acquired", ring] = acquired
     return ring
 
@@ -109,7 +111,7 @@ def acquire(low: Lowering, op: roles.Acquire) -> None:
     ring = low.get(op.channel)
     if low.once["acquired", ring]:
         other = low.b.xor(low.get(op.phase), 1)
-        low.b.emit(hopper.MbarrierWait(_empty(low, op), ring, other))
+        low.b.emit(hopper.MbarrierWait(_empty(low, op), ring, other, cluster=low.once["far", ring]))
 
 
 def _cluster(low: Lowering) -> tuple[int, int, int]:

@@ -89,6 +89,42 @@ def test_persistent_blocks_in_clusters(size: tuple[int, int, int], cluster: int,
 
 
 @mt.kernel
+def also_read(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.float32),
+):
+    """Threads read A, too, which blocks bring each other: C = A · Bᵀ + the sum of A's blocks of 64 columns."""
+    K = A.shape[1]
+    with T.Kernel(2, threads=128, cluster=2) as x:
+        A_shared = T.alloc_shared((64, 64), A.dtype)
+        B_shared = T.alloc_shared((64, 64), B.dtype)
+        own = T.alloc_fragment((64, 64), A.dtype)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        added = T.alloc_fragment((64, 64), T.float32)
+        T.clear(C_local)
+        T.clear(added)
+        for k in T.Pipelined(T.ceildiv(K, 64), num_stages=2):
+            T.copy(A[0, k * 64], A_shared)
+            T.copy(B[x * 64, k * 64], B_shared)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+            T.copy(A_shared, own)
+            for i, j in T.Parallel(64, 64):
+                added[i, j] += T.cast(own[i, j], T.float32)
+        for i, j in T.Parallel(64, 64):
+            C[i, x * 64 + j] = C_local[i, j] + added[i, j]
+
+
+def test_what_threads_have_read_is_told_in_the_clusters_scope() -> None:
+    a, b, c = inputs(64, 128, 256)
+    added = a.astype(np.float64).reshape(64, 4, 64).sum(axis=1)
+    compiled = check(also_read, (a, b, c), product(a, b) + np.tile(added, 2))
+    assert copies(compiled) == (1, 1)
+    assert "mbarrier.arrive.release.cluster" in compiled.asm["ptx"]
+    assert "try_wait.parity.acquire.cluster" in compiled.asm["ptx"]
+
+
+@mt.kernel
 def apart(
     A: T.Tensor(("M", "K"), T.bfloat16),
     B: T.Tensor(("N", "K"), T.bfloat16),

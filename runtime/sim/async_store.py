@@ -3,7 +3,8 @@ and 9.7.13.9; sm_90).
 
 Each thread sends 4 to 16 bytes to another CTA of its cluster (or its own), with an mbarrier there, which counts the
 bytes when they have landed. They are operations of the generic proxy: no proxy fence, but nobody knows of their
-completion before the mbarrier's phase is over. Reductions of several threads at one place do not conflict.
+completion before the mbarrier's phase is over; who waits for what another CTA has sent does so in the cluster's scope.
+Reductions of several threads at one place do not conflict.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ def _send(ins: Instruction, linker: Linker, combine: Combine | None) -> Handler:
             load = Load(bar, one, data, size, thread, site, combine=combine, width=size)
             if m.race is not None:
                 load.step = bar.serial + 1
-                load.column = m.race.proxy.load(thread, one, site, bar.key, load.step, size, generic=True)
+                key = bar.key if thread // m.padded == bar.cta else bar.sent
+                load.column = m.race.proxy.load(thread, one, site, key, load.step, size, generic=True)
             m.bulk.load(load)
 
     return run

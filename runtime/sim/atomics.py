@@ -17,6 +17,7 @@ from .memory import Space, split_generic
 from .operands import Read, address, count, error, read, write
 from .program import Linker
 from .scalars import DTYPES, SIZES, UNSIGNED, Array, Sel, where
+from .scopes import scope_of
 from .syntax import Instruction, Vector
 from .table import Handler, instruction
 
@@ -84,8 +85,6 @@ def _atomic(ins: Instruction, linker: Linker, results: int) -> Handler:
     elem = SIZES[kind]
     dtype = DTYPES[_HALVES.get(kind, kind)]
     word = UNSIGNED[elem]
-    release = not {"release", "acq_rel"}.isdisjoint(ins.mods)
-    acquire = not {"acquire", "acq_rel"}.isdisjoint(ins.mods)
     update = _UPDATES[name]
     direct = not results and lanes == 1 and kind not in _HALVES and name in _AT and dtype.kind in "iuf"
 
@@ -97,7 +96,7 @@ def _atomic(ins: Instruction, linker: Linker, results: int) -> Handler:
         size = elem * lanes
         place = part.locate(m, threads, addr, size, site, "atomic")
         if m.race is not None:
-            m.race.atomic(part.name, m.thread[threads], place, size, site, release, acquire)
+            m.race.atomic(part.name, m.thread[threads], place, size, site)
         table = part.arena.view(elem, lanes)
         if direct:
             _AT[name].at(table.view(dtype)[:, 0], place // size, values[0][:, 0].view(dtype))
@@ -159,8 +158,10 @@ def _fence(ins: Instruction, linker: Linker) -> Handler:
     if "proxy" in ins.mods:
         raise error(ins, "proxy fences are not simulated for this target")
 
+    scope = scope_of(ins)
+
     def run(m: Machine, sel: Sel) -> None:
         if m.race is not None:
-            m.race.fence(m.thread[sel])
+            m.race.fence(m.thread[sel], scope)
 
     return run

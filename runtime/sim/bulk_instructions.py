@@ -15,11 +15,12 @@ import ml_dtypes
 import numpy as np
 
 from .bulk_copy import Combine, Load, Store
-from .mbarrier import MBarrier
+from .mbarrier import MBarrier, Semantics
 from .memory import SharedSpace
 from .operands import Read, address, error, per_thread, read
 from .program import GLOBAL_BASE, PARAM_WINDOW, SHARED_BASE, Linker
 from .scalars import DTYPES, Array, Sel
+from .scopes import CTA
 from .syntax import Address, Instruction, Integer, Operand, Symbol, Vector
 from .table import Handler, instruction
 from .tensor_map import BOX_ALIGNMENT, MAP_SIZE, Box, Descriptor, swizzle_address, unpack
@@ -435,4 +436,4 @@ def _arrive_when_copied(ins: Instruction, linker: Linker) -> Handler:
 
 def _copied(m: Machine, finish: Callable[[], None], barrier: MBarrier, thread: int, site: int) -> None:
     finish()
-    m.mbarriers.arrive(barrier, np.array([thread]), 1, site, True)
+    m.mbarriers.arrive(barrier, np.array([thread]), 1, site, Semantics(CTA, False))

@@ -12,6 +12,12 @@ A cluster's threads need one thing more to access what threads of another CTA ha
 synchronisation. `acquired` keeps, per thread, the fences that it knew of at its last one (PTX ISA 8.6, membar / fence:
 the acquiring half of fence.proxy.async).
 
+What threads of another CTA tell in too narrow a scope (`scopes.py`) is no knowledge. One thing is taken from it all the
+same: that asynchronous operations are over, by whoever goes on to write over them asynchronously. `observed` keeps it.
+That is how slots are given back in a cluster: wgmma has read, one lane arrives at another CTA's mbarrier, which copies
+into both; CUTLASS does so in the default scope, .cta (cutlass/arch/barrier.h, ClusterBarrier), since no thread's own
+access is to be ordered.
+
 So "ordered" means known by the clocks, and "ordered for the async proxy" means known by the fences too.
 """
 
@@ -44,6 +50,7 @@ class Knowledge:
         self.matrix = np.zeros((domains * padded, self.width), np.int64)
         self.columns: list[dict[Hashable, int]] = [{} for _ in range(domains)]
         self.acquired: Array | None = None  # made when needed
+        self.observed: Array | None = None  # like the matrix; made when needed
 
     def agent(self, domain: int, key: Hashable) -> int:
         """The column of an agent of this domain."""
@@ -79,6 +86,17 @@ class Knowledge:
         """These threads have seen an agent finish this many steps."""
         self.matrix[threads, column] = np.maximum(self.matrix[threads, column], steps)
 
+    def observe(self, threads: Array, row: Array | None) -> None:
+        """These threads see that another CTA's have gone on, whose knowledge of agents this is."""
+        if row is None:
+            return
+        if self.observed is None:
+            self.observed = np.zeros_like(self.matrix)
+        if self.observed.shape != self.matrix.shape:
+            self.observed = np.pad(self.observed, ((0, 0), (0, self.width - self.observed.shape[1])))
+        agents = slice(2 * self.padded, len(row))
+        self.observed[threads, agents] = np.maximum(self.observed[threads, agents], row[agents])
+
     def meet(self, threads: Array) -> None:
         """These threads (of one domain) all know what each of them knows."""
         self.matrix[threads] = self.matrix[threads].max(axis=0)
@@ -93,7 +111,11 @@ class Knowledge:
         part = self.matrix[threads, : len(row)]
         self.matrix[threads, : len(row)] = np.maximum(part, row)
 
-    def common(self, threads: Array) -> Array:
-        """What every one of these threads knows."""
-        row: Array = self.matrix[threads].min(axis=0)
+    def common(self, threads: Array, observed: bool = False) -> Array:
+        """What every one of these threads knows, or has `observed` to be over."""
+        known = self.matrix[threads]
+        if observed and self.observed is not None:
+            seen = self.observed[threads]
+            known[:, : seen.shape[1]] = np.maximum(known[:, : seen.shape[1]], seen)
+        row: Array = known.min(axis=0)
         return row

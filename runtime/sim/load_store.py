@@ -57,7 +57,6 @@ def _load(ins: Instruction, linker: Linker) -> Handler:
     where = address(ins.operands[1], ins, linker)
     site = linker.site(ins)
     strong = ins.is_strong
-    acquire = "acquire" in ins.mods
     target = ins.operands[0]
     items = target.items if isinstance(target, Vector) else (target,)
     lanes = len(items)
@@ -73,8 +72,6 @@ def _load(ins: Instruction, linker: Linker) -> Handler:
             value = _load_generic(m, sel, addr, elem, lanes, site, strong)
         for lane, writer in enumerate(writers):
             writer(m, sel, np.ascontiguousarray(value[:, lane]).view(dtype))
-        if acquire and m.race is not None:
-            m.race.acquire(m.thread[sel])
 
     return run
 
@@ -98,7 +95,6 @@ def _store(ins: Instruction, linker: Linker) -> Handler:
     where = address(ins.operands[0], ins, linker)
     site = linker.site(ins)
     strong = ins.is_strong
-    release = "release" in ins.mods
     source = ins.operands[1]
     items = source.items if isinstance(source, Vector) else (source,)
     if len(items) != next((int(mod[1:]) for mod in ins.mods if mod in ("v2", "v4", "v8")), 1):
@@ -110,8 +106,6 @@ def _store(ins: Instruction, linker: Linker) -> Handler:
         value = np.empty((count(sel), len(readers)), word)
         for lane, reader in enumerate(readers):
             value[:, lane] = reader(m, sel).view(word)
-        if release and m.race is not None:
-            m.race.release(m.thread[sel])
         if space is not None:
             m.spaces[space].store(m, sel, addr, value, site, strong)
             return

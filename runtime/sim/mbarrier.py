@@ -4,8 +4,9 @@ An `MBarrier` lies in some CTA's shared memory and is kept here as an object; th
 are, because programs may not look at them. Its phase completes when no arrivals are pending and the transaction count
 is zero. Threads that wait sleep until then. `serial` counts the phases ever completed, over all initialisations.
 
-For the race model an arrival releases what the arriving threads know into the current phase, and the completion of
-asynchronous writes adds the barrier's own step (`knowledge.py`); who has waited acquires all completed phases.
+For the race model an arrival releases what the arriving threads know into the current phase; who has waited acquires
+all completed phases, as far as the scopes of both reach each other (`scopes.py`). The completion of asynchronous writes
+is the barrier's own step (`knowledge.py`), which whoever waits learns.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .clocks import Row
-from .knowledge import joined
 from .memory import SharedSpace
 from .operands import Read, address, error, per_thread, read, write
 from .program import SHARED_BASE, SHARED_WINDOW, Linker
 from .report import Finding, between
 from .scalars import Array, Sel
+from .scopes import CLUSTER, Releases, scope_of
 from .sleepers import Sleeper, one_domain
 from .syntax import Address, Instruction, Sink
 from .table import ControlHandler, Handler, Kind, Outcome, instruction
 
 if TYPE_CHECKING:
     from .machine import Machine
+    from .race import RaceModel
 
 MAX_COUNT = (1 << 20) - 1
 _TRUNCATED = 2  # how many threads a report names
@@ -47,8 +48,8 @@ class MBarrier:
     pending: int = 0
     transactions: int = 0
     fenced: bool = False  # the initialisation has been made visible to the async proxy
-    current: Row | None = None  # released into the phase that is under way
-    done: Row | None = None  # released into all phases before
+    current: Releases = field(default_factory=Releases)  # into the phase that is under way
+    done: Releases = field(default_factory=Releases)  # into all phases before
     arrived: dict[int, int] = field(default_factory=dict)  # in this phase: thread to instruction
     before: dict[int, int] = field(default_factory=dict)  # in the last phase
     introduced: set[int] = field(default_factory=set)  # threads that are known to know the initialisation
@@ -57,6 +58,24 @@ class MBarrier:
     def key(self) -> tuple[str, int, int]:
         """What its sleepers wait for, and its name as an agent."""
         return "mbarrier", self.cta, self.offset
+
+    @property
+    def sent(self) -> tuple[str, int, int]:
+        """Its name as the agent of st.async from other CTAs, for those who wait in the cluster's scope."""
+        return "st.async", self.cta, self.offset
+
+
+@dataclass(frozen=True, slots=True)
+class Semantics:
+    """`.sem.scope` of an arrival or a wait. A relaxed one synchronises through fences only."""
+
+    scope: int
+    relaxed: bool
+
+    @staticmethod
+    def of(ins: Instruction) -> Semantics:
+        """That of an instruction."""
+        return Semantics(scope_of(ins), "relaxed" in ins.mods)
 
 
 class MBarriers:
@@ -155,7 +174,7 @@ class MBarriers:
         )
 
     def arrive(
-        self, barrier: MBarrier, threads: Array, count: int, site: int, release: bool, drop: bool = False
+        self, barrier: MBarrier, threads: Array, count: int, site: int, sem: Semantics, drop: bool = False
     ) -> list[int]:
         """Each thread arrives `count` times; returns the phase that each arrived in."""
         race, phases = self.machine.race, []
@@ -163,11 +182,10 @@ class MBarriers:
             return [
                 phase
                 for index in range(len(threads))
-                for phase in self.arrive(barrier, threads[index : index + 1], count, site, release, drop)
+                for phase in self.arrive(barrier, threads[index : index + 1], count, site, sem, drop)
             ]
-        if race is not None and release:
-            for part in one_domain(threads, race.clocks.padded):
-                self._release(barrier, race.clocks.release(part))
+        if race is not None:
+            self._release(race, barrier, threads, sem)
         for thread in threads.tolist():
             if count > barrier.pending:
                 self.complain(
@@ -183,11 +201,16 @@ class MBarriers:
             self.settle(barrier)
         return phases
 
-    def _release(self, barrier: MBarrier, row: Row) -> None:
-        if barrier.current is None:
-            barrier.current = row
-        else:
-            barrier.current.merge(row)
+    def _release(self, race: RaceModel, barrier: MBarrier, threads: Array, sem: Semantics) -> None:
+        """What the threads know, or, where the arrival is relaxed, knew at their last fences."""
+        for part in one_domain(threads, self.machine.padded):
+            cta = race.cta(int(part[0]))
+            if not sem.relaxed:
+                barrier.current.add(cta, sem.scope, race.clocks.release(part))
+                continue
+            for thread in part.tolist():
+                for scope, row in race.published(thread, sem.scope):
+                    barrier.current.add(cta, scope, row)
 
     def expect(self, barrier: MBarrier, amount: int, thread: int, site: int) -> None:
         """expect_tx."""
@@ -204,38 +227,34 @@ class MBarriers:
         barrier.serial += 1
         barrier.pending = barrier.count
         barrier.before, barrier.arrived = barrier.arrived, {}
-        race = self.machine.race
-        if race is not None:
-            row, barrier.current = barrier.current, None
-            self._complete_row(barrier, row)
+        if self.machine.race is not None:
+            barrier.done.take(barrier.current)
+            barrier.current = Releases()
             self.machine.bulk.postpone(barrier)
         self.machine.sleepers.changed(barrier.key)
 
-    def _complete_row(self, barrier: MBarrier, row: Row | None) -> None:
-        """Add the phase's releases, and the barrier's own step, to what its waiters learn."""
+    def observe(self, barrier: MBarrier, threads: Array, sem: Semantics) -> None:
+        """These threads have seen a phase complete."""
         race = self.machine.race
-        assert race is not None
-        clocks = race.clocks
-        domain = barrier.cta * self.machine.padded // clocks.padded
-        assert clocks.knowledge is not None
-        column = clocks.knowledge.agent(domain, barrier.key)
-        extra = np.zeros(column + 1, np.int64)
-        extra[column] = barrier.serial
-        if row is None:
-            row = Row(clocks.first + domain, np.zeros(clocks.padded, np.int64))
-        row.extra = extra if row.extra is None else joined(row.extra, extra)
-        if barrier.done is None:
-            barrier.done = row
-        else:
-            barrier.done.merge(row)
-
-    def observe(self, barrier: MBarrier, threads: Array) -> None:
-        """These threads have seen a phase complete (acquire)."""
-        race = self.machine.race
-        if race is None or barrier.done is None:
+        if race is None:
             return
-        for part in one_domain(threads, race.clocks.padded):
-            race.clocks.acquire(part, barrier.done)
+        clocks, cluster = race.clocks, self.machine.launch.cluster_size
+        knowledge = clocks.knowledge
+        assert knowledge is not None
+        for part in one_domain(threads, self.machine.padded):
+            cta, domain = race.cta(int(part[0])), int(part[0]) // clocks.padded
+            found = barrier.done.heard(cta, sem.scope, cluster)
+            if sem.relaxed:
+                for thread in part.tolist():
+                    race.hear(thread, [(far, row.copy()) for far, row in found])
+                continue
+            for _, row in found:
+                clocks.acquire(part, row)
+            for row in barrier.done.unheard(cta, sem.scope, cluster):
+                knowledge.observe(part, row.extra)
+            knowledge.complete(part, knowledge.agent(domain, barrier.key), barrier.serial)
+            if sem.scope >= CLUSTER:
+                knowledge.complete(part, knowledge.agent(domain, barrier.sent), barrier.serial)
 
     # -- words ------------------------------------------------------------------------------------------------------
 
@@ -350,7 +369,7 @@ def _arrive(ins: Instruction, linker: Linker) -> Handler:
     expects, partial = "expect_tx" in ins.mods, "noComplete" in ins.mods
     if (expects or partial) and extra is None:
         raise error(ins, "this form needs a count")
-    site, release, drop = linker.site(ins), "relaxed" not in ins.mods, ins.mods[0] == "arrive_drop"
+    site, sem, drop = linker.site(ins), Semantics.of(ins), ins.mods[0] == "arrive_drop"
 
     def run(m: Machine, sel: Sel) -> None:
         values = None if extra is None else per_thread(extra(m, sel), sel)
@@ -365,7 +384,7 @@ def _arrive(ins: Instruction, linker: Linker) -> Handler:
                 part = [index for index, each in enumerate(counts) if each == count]
                 if partial and len(part) * count >= barrier.pending:
                     m.mbarriers.complain("arrive.noComplete would complete the phase", int(threads[0]), site)
-                phases[which[part]] = m.mbarriers.arrive(barrier, threads[part], count, site, release, drop)
+                phases[which[part]] = m.mbarriers.arrive(barrier, threads[part], count, site, sem, drop)
             pending[which] = barrier.pending
         if not isinstance(target, Sink):
             state(m, sel, _state(phases, pending))
@@ -405,12 +424,12 @@ def _wait(ins: Instruction, linker: Linker) -> ControlHandler:
     where = shared_address(ins.operands[1], ins, linker)
     parity = "parity" in ins.mods
     wanted = read(ins.operands[2], "u32" if parity else "b64", ins, linker)
-    site, acquire, patient = linker.site(ins), "relaxed" not in ins.mods, ins.mods[0] == "try_wait"
+    site, sem, patient = linker.site(ins), Semantics.of(ins), ins.mods[0] == "try_wait"
 
     def answer(m: Machine, barrier: MBarrier, threads: Array, done: bool) -> None:
         target(m, threads, np.full(len(threads), done))
-        if done and acquire:
-            m.mbarriers.observe(barrier, threads)
+        if done:
+            m.mbarriers.observe(barrier, threads, sem)
 
     def run(m: Machine, sel: Sel, pc: int) -> Outcome:
         wishes = per_thread(wanted(m, sel), sel)

@@ -16,6 +16,7 @@ from .operands import address, error
 from .program import Linker
 from .report import Finding
 from .scalars import Sel
+from .scopes import scope_of
 from .syntax import Instruction, Integer
 from .table import Decoded, Handler, Kind, instruction, whole_warp
 from .tensor_map import MAP_SIZE
@@ -56,12 +57,13 @@ def _proxy_fence(ins: Instruction, linker: Linker) -> Handler:
 def _tensor_map_fence(ins: Instruction, linker: Linker) -> Handler:
     """fence.proxy.tensormap::generic.release.SCOPE, and .acquire.SCOPE [map], 128. They release and acquire as other
     fences do, besides."""
+    scope = scope_of(ins)
     if "release" in ins.mods:
 
         def release(m: Machine, sel: Sel) -> None:
             if m.race is not None:
-                m.race.globals.tensor_maps.release(m.thread[sel])
-                m.race.release(m.thread[sel])
+                m.race.globals.tensor_maps.release(m.thread[sel], scope)
+                m.race.release(m.thread[sel], scope)
 
         return release
     size = ins.operands[1] if len(ins.operands) > 1 else None
@@ -72,13 +74,13 @@ def _tensor_map_fence(ins: Instruction, linker: Linker) -> Handler:
     def acquire(m: Machine, sel: Sel) -> None:
         if m.race is None:
             return
-        m.race.acquire(m.thread[sel])
+        m.race.acquire(m.thread[sel], scope)
         for space, threads, local, _ in split_generic(m, sel, where(m, sel)):
             if space.name != "global":
                 continue
             places = space.locate(m, threads, local, MAP_SIZE, site, "tensor map", align=64)
             for thread, place in zip(m.thread[threads].tolist(), places.tolist(), strict=True):
-                m.race.globals.tensor_maps.acquire(thread, place)
+                m.race.globals.tensor_maps.acquire(thread, place, scope)
 
     return acquire
 

@@ -8,7 +8,7 @@ accesses to the same bytes conflict if one writes; they race unless one happens 
     program order               within a thread
     bar.sync, barrier, bar.red  among the threads that arrive
     bar.warp.sync               among the named lanes (shfl, vote and mma order no memory)
-    release/acquire, fences     through a strong access to the same place
+    release/acquire, fences     through a strong access to the same place, in scopes that reach each other (`scopes.py`)
     cp.async                    its write happens when the issuing thread has waited for its group, not before
 
     mbarrier, barrier.cluster   arrivals with those who have waited for the phase
@@ -19,6 +19,7 @@ Threads are slots of the current batch; in global memory they are numbered throu
 
 from __future__ import annotations
 
+from collections.abc import ItemsView
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +32,7 @@ from .race_async import AsyncRaces
 from .race_global import GlobalRaces
 from .race_shared import SharedRaces
 from .scalars import SIZES, Array
+from .scopes import GPU, WEAK, Releases, scope_of
 from .syntax import Instruction, Integer
 
 if TYPE_CHECKING:
@@ -72,6 +74,27 @@ def granules(program: Program) -> dict[str, int]:
     return smallest
 
 
+class Sites:
+    """What each instruction does, by its index: `scope` of its strong access (`WEAK`: none), whether it `releases` and
+    `acquires` by itself. `narrow`: there are strong accesses that do not speak to all of the launch."""
+
+    def __init__(self, program: Program) -> None:
+        code = [step.ins for step in program.code]
+        self.strong = np.array([ins.is_strong for ins in code], bool)
+        self.scope = np.array([scope_of(ins) if ins.is_strong else WEAK for ins in code], np.int8)
+        self.releases = np.array([not {"release", "acq_rel"}.isdisjoint(ins.mods) for ins in code], bool)
+        self.acquires = np.array([not {"acquire", "acq_rel"}.isdisjoint(ins.mods) for ins in code], bool)
+        accesses = np.array([ins.name in ("ld", "st", "atom", "red") for ins in code], bool)
+        self.narrow = bool((self.strong & accesses & (self.scope < GPU)).any())
+
+    def morally_strong(self, site: int, others: Array, far: Array) -> Array:
+        """Whether a strong access and others so far away reach each other; False where the other one is weak."""
+        if not self.strong[site]:
+            return np.zeros(len(others), bool)
+        result: Array = self.strong[others] & (far <= self.scope[others]) & (far <= self.scope[site])
+        return result
+
+
 class RaceModel:
     """One launch's race detection."""
 
@@ -82,14 +105,14 @@ class RaceModel:
     def __init__(self, program: Program, global_size: int) -> None:
         self.sizes = granules(program)
         self.uses_async_proxy = any(_is_async(step.ins) for step in program.code)
-        self.strong = np.array([step.ins.is_strong for step in program.code], bool)
+        self.sites = Sites(program)
         bulky = np.array(["bulk" in step.ins.mods for step in program.code], bool)
-        self.globals = GlobalRaces(global_size, self.sizes["global"], self.strong, bulky)
+        self.globals = GlobalRaces(global_size, self.sizes["global"], self.sites, bulky)
         self.now = 1
         self.rows: dict[object, Row] = {}
-        self.flags: dict[tuple[str, int], Row] = {}
-        self.fenced: dict[int, Row] = {}
-        self.heard: dict[int, dict[int, Row]] = {}  # per thread, by the CTA that released
+        self.flags: dict[tuple[str, int], Releases] = {}
+        self.fenced: dict[int, dict[int, Row]] = {}  # per thread, by the scope of its fences
+        self.heard: dict[int, dict[tuple[int, int], Row]] = {}  # per thread, by how far away it was released, and where
 
     def start_batch(self, machine: Machine, shared: SharedSpace) -> None:
         """New CTAs: fresh shared memory, fresh knowledge; global memory remembers."""
@@ -100,9 +123,9 @@ class RaceModel:
         domains, padded = machine.ctas // group, machine.padded * group
         knowledge = Knowledge(domains, padded) if self.uses_async_proxy else None
         self.clocks = Clocks(machine.first // group, domains, padded, self.now, knowledge)
-        self.shared = SharedRaces(machine, shared, self.clocks, self.sizes["shared"], self.strong)
+        self.shared = SharedRaces(machine, shared, self.clocks, self.sizes["shared"], self.sites)
         self.globals.start_batch(machine, self.clocks, self.shared.knows_warp)
-        self.flags = {(space, place): row for (space, place), row in self.flags.items() if space == "global"}
+        self.flags = {(space, place): all_ for (space, place), all_ in self.flags.items() if space == "global"}
         self.rows.clear()
         self.fenced.clear()
         self.heard.clear()
@@ -121,9 +144,9 @@ class RaceModel:
         if self.heard:
             for cta in ctas.tolist():
                 threads = range(cta * padded, (cta + 1) * padded)
-                rows: dict[int, Row] = {}
-                for row in {id(row): row for t in threads for row in self.heard.get(t, {}).values()}.values():
-                    _hear(rows, row)
+                rows: dict[tuple[int, int], Row] = {}
+                for far, row in {id(row): (far, row) for t in threads for (far, _), row in self._heard(t)}.values():
+                    _hear(rows, far, row)
                 if rows:
                     self.heard.update({thread: dict(rows) for thread in threads})
 
@@ -145,46 +168,89 @@ class RaceModel:
         if row is not None and len(threads):
             self.clocks.acquire(threads, row)
 
-    def fence(self, threads: Array) -> None:
+    def fence(self, threads: Array, scope: int) -> None:
         """fence or membar: orders what was before it with strong accesses after it, and the reverse."""
-        for thread in threads:
+        for thread in threads.tolist():
             one = np.array([thread])
-            self.acquire(one)
-            self.fenced[int(thread)] = self.clocks.release(one)
+            self.acquire(one, scope)
+            self._fence(thread, scope, self.clocks.release(one))
 
-    def acquire(self, threads: Array) -> None:
-        """What these threads heard through strong reads becomes knowledge."""
+    def acquire(self, threads: Array, scope: int) -> None:
+        """What these threads heard through strong reads becomes knowledge, where the scope reaches whom it is from."""
         if not self.heard:
             return
-        for thread in threads:
-            for row in self.heard.pop(int(thread), {}).values():
-                self.clocks.acquire(np.array([thread]), row)
+        for thread in threads.tolist():
+            far = {}
+            for (distance, domain), row in self.heard.pop(thread, {}).items():
+                if distance <= scope:
+                    self.clocks.acquire(np.array([thread]), row)
+                else:
+                    far[distance, domain] = row
+            if far:
+                self.heard[thread] = far
 
-    def release(self, threads: Array) -> None:
-        """A releasing access begins: what these threads know goes with their next strong write."""
-        for thread in threads:
-            self.fenced[int(thread)] = self.clocks.release(np.array([thread]))
+    def release(self, threads: Array, scope: int) -> None:
+        """What these threads know goes with their next strong writes, wherever those are."""
+        for thread in threads.tolist():
+            self._fence(thread, scope, self.clocks.release(np.array([thread])))
 
-    def _strong_write(self, space: str, threads: Array, where: Array) -> None:
-        if not self.fenced:
+    def _fence(self, thread: int, scope: int, row: Row) -> None:
+        wider = {each: known for each, known in self.fenced.get(thread, {}).items() if each > scope}
+        self.fenced[thread] = {scope: row, **wider}
+
+    def cta(self, thread: int) -> int:
+        """The position in the launch of a thread's CTA."""
+        return self.machine.first + thread // self.machine.padded
+
+    def published(self, thread: int, scope: int) -> list[tuple[int, Row]]:
+        """(scope, row) of the thread's fences, as far as a strong write of this scope speaks of them."""
+        return [(min(each, scope), row.copy()) for each, row in self.fenced.get(thread, {}).items()]
+
+    def hear(self, thread: int, found: list[tuple[int, Row]]) -> None:
+        """A thread has read what was released, so far away: an acquire of its may take that up."""
+        known = self.heard.setdefault(thread, {})
+        for far, row in found:
+            _hear(known, far, row)
+
+    def _heard(self, thread: int) -> ItemsView[tuple[int, int], Row]:
+        return self.heard.get(thread, {}).items()
+
+    def _strong_write(self, space: str, threads: Array, where: Array, site: int, replaces: bool) -> None:
+        """Strong writes; `replaces` those that do not read what was there: it is not released any more, but for what
+        the same thread has released there (PTX ISA: "observation order")."""
+        releases, scope = self.sites.releases[site], int(self.sites.scope[site])
+        if not (self.fenced or self.flags or releases):
             return
         for thread, place in zip(threads.tolist(), where.tolist(), strict=True):
-            row = self.fenced.get(thread)
-            if row is None:
-                continue
             known = self.flags.get((space, place))
+            me = thread + self.machine.first * self.machine.padded
+            if known is not None and replaces and known.writer != me:
+                del self.flags[space, place]
+                known = None
+            if known is None and not releases and thread not in self.fenced:
+                continue
             if known is None:
-                self.flags[space, place] = row.copy()
-            else:
-                known.merge(row)
+                known = self.flags[space, place] = Releases()
+            known.writer = me
+            for each, row in self.published(thread, scope):
+                known.add(self.cta(thread), each, row)
+            if releases:
+                known.add(self.cta(thread), scope, self.clocks.release(np.array([thread])))
 
-    def _strong_read(self, space: str, threads: Array, where: Array) -> None:
+    def _strong_read(self, space: str, threads: Array, where: Array, site: int) -> None:
         if not self.flags:
             return
+        scope, cluster = int(self.sites.scope[site]), self.machine.launch.cluster_size
         for thread, place in zip(threads.tolist(), where.tolist(), strict=True):
-            row = self.flags.get((space, place))
-            if row is not None:
-                _hear(self.heard.setdefault(thread, {}), row.copy())
+            known = self.flags.get((space, place))
+            if known is None:
+                continue
+            found = known.heard(self.cta(thread), scope, cluster)
+            if self.sites.acquires[site]:
+                for _, row in found:
+                    self.clocks.acquire(np.array([thread]), row)
+            else:
+                self.hear(thread, [(far, row.copy()) for far, row in found])
 
     # -- accesses -----------------------------------------------------------------------------------------------------
 
@@ -196,7 +262,7 @@ class RaceModel:
         elif space == "global":
             self.globals.read(*_spread(threads, where, size, self.globals.granule), site, strong)
         if strong:
-            self._strong_read(space, threads, where)
+            self._strong_read(space, threads, where, site)
 
     def write(
         self, space: str, threads: Array, where: Array, size: int, site: int, strong: bool, pending: bool = False
@@ -205,31 +271,30 @@ class RaceModel:
         if space == "shared" and not pending:
             self.machine.clusters.reach(where, threads, site)
         if strong:
-            self._strong_write(space, threads, where)
+            self._strong_write(space, threads, where, site, replaces=True)
             self._update(space, threads, where, size, site, reads=False)
         elif space == "shared":
             self.shared.write(*_spread(threads, where, size, self.shared.granule), site, pending)
         elif space == "global":
             self.globals.write(*_spread(threads, where, size, self.globals.granule), site)
 
-    def atomic(
-        self, space: str, threads: Array, where: Array, size: int, site: int, release: bool, acquire: bool
-    ) -> None:
+    def atomic(self, space: str, threads: Array, where: Array, size: int, site: int) -> None:
         """Threads read and write in one step."""
         if space == "shared":
             self.machine.clusters.reach(where, threads, site)
-        if release or acquire or self.fenced or self.flags:
+        if self.sites.releases[site] or self.fenced or self.flags:
             for index in range(len(threads)):  # one after the other: each may hear those before it
                 one, place = threads[index : index + 1], where[index : index + 1]
-                if release:
-                    self.release(one)
-                self._strong_read(space, one, place)
-                if acquire:
-                    self.acquire(one)
-                self._strong_write(space, one, place)
+                self._strong_read(space, one, place, site)
+                self._strong_write(space, one, place, site, replaces=False)
         self._update(space, threads, where, size, site, reads=True)
 
     def _update(self, space: str, threads: Array, where: Array, size: int, site: int, reads: bool) -> None:
+        ctas = threads // self.machine.padded
+        if self.sites.narrow and ctas[0] != ctas[-1]:  # CTA by CTA, so that each meets those before it
+            for cta in np.unique(ctas):
+                self._update(space, threads[ctas == cta], where[ctas == cta], size, site, reads)
+            return
         if space == "shared":
             self.shared.update(*_spread(threads, where, size, self.shared.granule), site, reads)
         elif space == "global":
@@ -246,14 +311,14 @@ class RaceModel:
         self.shared.done(*_spread(threads, where, size, self.shared.granule))
 
 
-def _hear(heard: dict[int, Row], row: Row) -> None:
-    """Add a row to those by CTA. Rows in there are shared between threads, and never change."""
-    known = heard.get(row.cta)
+def _hear(heard: dict[tuple[int, int], Row], far: int, row: Row) -> None:
+    """Add a row to those by distance and CTA. Rows in there are shared between threads, and never change."""
+    known = heard.get((far, row.cta))
     if known is None:
-        heard[row.cta] = row
-    else:
-        heard[row.cta] = known.copy()
-        heard[row.cta].merge(row)
+        heard[far, row.cta] = row
+    elif known is not row:
+        heard[far, row.cta] = known.copy()
+        heard[far, row.cta].merge(row)
 
 
 def _spread(threads: Array, where: Array, size: int, granule: int) -> tuple[Array, Array]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _CURES = {
     "mbarrier": "a wait for the mbarrier's phase (mbarrier.try_wait)",
+    "st.async": "a wait for the mbarrier's phase in the cluster's scope (mbarrier.try_wait.parity.acquire.cluster)",
     "bulk": "cp.async.bulk.wait_group.read by the thread that issued the copy, and for the others then bar.sync",
     "wgmma": "wgmma.wait_group, and for other threads then an arrival or bar.sync",
 }
@@ -152,7 +153,7 @@ class AsyncRaces:
         domain = int(issuers[0]) // self.clocks.padded
         if writes:
             self._check_reserved(int(issuers[0]), where, site)
-        known, aware = self.clocks.common(issuers), self.knowledge.common(issuers)
+        known, aware = self.clocks.common(issuers), self.knowledge.common(issuers, observed=writes)
         fenced = known if generic else self.knowledge.fences(issuers, self.machine.padded)
         base = domain * self.clocks.padded
         self._against_writer(issuers, where, site, known, fenced, base, writes)
@@ -262,8 +263,8 @@ class AsyncRaces:
     ) -> None:
         columns = self.column[where]
         late = (columns > 0) & (self.step[where] > aware[columns])
-        if self.shared.strong[site]:  # reductions do not conflict with each other
-            late &= ~self.shared.strong[self.site[where]]
+        if self.shared.sites.strong[site]:  # reductions do not conflict with each other
+            late &= ~self.shared.sites.strong[self.site[where]]
         if late.any():
             bad = int(np.flatnonzero(late)[0])
             place = int(where[bad])
@@ -303,7 +304,12 @@ class AsyncRaces:
             "missing_barrier": "bar.sync, or an arrival at an mbarrier and a wait for it,",
             "missing_proxy_fence": f"fence.proxy.async by thread {thread}, before the barrier or arrival,",
         }[kind]
-        if kind == "missing_proxy_fence" and other // self.machine.padded != me // self.machine.padded:
+        far = other // self.machine.padded != me // self.machine.padded
+        if kind == "missing_barrier" and far:
+            cure = (
+                "barrier.cluster, or an arrival at an mbarrier and a wait for it, both of them in the cluster's scope,"
+            )
+        if kind == "missing_proxy_fence" and far:
             cure = (
                 f"fence.proxy.async::generic.release… by thread {thread}, before the barrier or arrival, and the half "
             )

@@ -17,10 +17,12 @@ from .race_shared import HAZARDS, ONE_WRITER
 from .race_tensor_map import TensorMapRaces
 from .report import Finding, between
 from .scalars import Array
+from .scopes import distances
 from .shadow import PENDING, SEVERAL, GridRecords, Writers
 
 if TYPE_CHECKING:
     from .machine import Machine
+    from .race import Sites
 
 
 class GlobalRaces:
@@ -30,9 +32,9 @@ class GlobalRaces:
     clocks: Clocks
     knows_warp: Callable[[Array, Array, Array], Array]
 
-    def __init__(self, size: int, granule: int, strong: Array, bulky: Array) -> None:
+    def __init__(self, size: int, granule: int, sites: Sites, bulky: Array) -> None:
         self.granule = granule
-        self.strong = strong
+        self.sites = sites
         self.bulky = bulky  # per instruction: whether it is a bulk copy
         self.count = size // granule
         self.writers = Writers(self.count)
@@ -51,7 +53,7 @@ class GlobalRaces:
     def read(self, threads: Array, where: Array, site: int, strong: bool) -> None:
         """Threads read granules."""
         self._check_writer("RAW", threads, where, site)
-        if self.updaters is not None and not strong:
+        if self.updaters is not None and (not strong or self.sites.narrow):
             self._check_crowd(self.updaters, "RAW", threads, where, site)
         self._record(self.readers, threads, where, site)
 
@@ -80,6 +82,8 @@ class GlobalRaces:
         self._check_crowd(self.readers, "WAR", threads, where, site)
         if self.updaters is None:
             self.updaters = GridRecords(self.count)
+        elif self.sites.narrow:
+            self._check_crowd(self.updaters, "WAW", threads, where, site)
         self._record(self.updaters, threads, where, site)
 
     def bulk(self, thread: int, offsets: Array, site: int, writes: bool, atomic: bool = False) -> None:
@@ -181,6 +185,15 @@ class GlobalRaces:
                 ok[index] = clocks.knows_far(int(threads[index]), cta, thread, int(stamp[index]))
         return ok
 
+    def _far(self, threads: Array, others: Array) -> Array:
+        """The distances (`scopes.py`) of batch threads from grid threads."""
+        padded = self.machine.padded
+        return distances((threads + self.base) // padded, others // padded, self.machine.launch.cluster_size)
+
+    def distance(self, thread: int, other: int) -> int:
+        """That of one batch thread from one grid thread."""
+        return int(self._far(np.array([thread]), np.array([other]))[0])
+
     def _check_writer(self, hazard: str, threads: Array, where: Array, site: int) -> None:
         other = self.writers.thread[where]
         doubtful = (other != 0) & ((other != threads + self.base + 1) | (self.writers.stamp[where] == PENDING))
@@ -207,8 +220,7 @@ class GlobalRaces:
         single = cta == 0
         ok = np.zeros(len(me), bool)
         ok[single] = self.ordered(me[single], last[single], stamp[single])
-        if self.strong[site]:
-            ok |= self.strong[records.site[place]]
+        ok |= self.sites.morally_strong(site, records.site[place], self._far(me, last))
         mine = (me + self.base) // self.clocks.padded + 1
         ok |= (cta == mine) & (stamp < self.clocks.floor[me // self.clocks.padded])
         for index in np.flatnonzero(~ok & ~single):
@@ -220,10 +232,11 @@ class GlobalRaces:
             self._race(hazard, int(me[bad]), int(place[bad]), site, int(last[bad]), int(records.site[place[bad]]))
 
     def _knows_crowd(self, me: int, same_cta: int, records: GridRecords, where: int) -> bool:
-        """Whether a thread knows all that several threads did. Across CTAs, having acquired anything is taken to be
-        enough: which threads it is from is not kept."""
+        """Whether a thread knows all that several threads did. Across CTAs, knowing the last of them is taken to be
+        enough: which the others are is not kept."""
         if not same_cta:
-            return me in self.clocks.far
+            last = records.thread[where : where + 1].astype(np.int64) - 1
+            return bool(self.ordered(np.array([me]), last, records.stamp[where : where + 1])[0])
         warps, stamp = int(records.warps[where]), records.stamp[where : where + 1]
         start = me // self.clocks.padded * self.clocks.padded
         one = np.array([me])

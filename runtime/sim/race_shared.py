@@ -12,24 +12,26 @@ from .program import SHARED_BASE
 from .race_async import AsyncRaces
 from .report import Finding, between
 from .scalars import Array
+from .scopes import distances
 from .shadow import MANY, PENDING, WarpRecords, Writers
 
 if TYPE_CHECKING:
     from .machine import Machine
+    from .race import Sites
 
 ONE_WRITER = "let one of them write"
 HAZARDS = {"RAW": ("read", "write"), "WAW": ("write", "write"), "WAR": ("write", "read")}
 
 
 class SharedRaces:
-    """The shared memory of one batch. `strong` says of each instruction whether its accesses are strong."""
+    """The shared memory of one batch."""
 
-    def __init__(self, machine: Machine, space: SharedSpace, clocks: Clocks, granule: int, strong: Array) -> None:
+    def __init__(self, machine: Machine, space: SharedSpace, clocks: Clocks, granule: int, sites: Sites) -> None:
         self.machine = machine
         self.space = space
         self.clocks = clocks
         self.granule = granule
-        self.strong = strong
+        self.sites = sites
         count, self.warps = len(space.arena.data) // granule, clocks.padded // 32
         self.written = np.zeros(count, bool)
         self.writers = Writers(count)
@@ -43,7 +45,7 @@ class SharedRaces:
             self.async_proxy.generic(threads, where, site, writes=False)
         self._check_written(threads, where, site)
         self._check_writer("RAW", threads, where, site)
-        if self.updaters is not None and not strong:
+        if self.updaters is not None and (not strong or self.sites.narrow):
             self._check_crowd(self.updaters, "RAW", threads, where, site)
         self._record(self.readers, threads, where, site)
 
@@ -75,6 +77,8 @@ class SharedRaces:
         self._check_crowd(self.readers, "WAR", threads, where, site)
         if self.updaters is None:
             self.updaters = WarpRecords(len(self.written), self.warps)
+        elif self.sites.narrow:
+            self._check_crowd(self.updaters, "WAW", threads, where, site)
         self._record(self.updaters, threads, where, site)
         self.written[where] = True
 
@@ -131,8 +135,9 @@ class SharedRaces:
         ok = clocks.knows(me, first + np.where(many, 0, lanes), stamps)
         if many.any():
             ok[many] = self.knows_warp(me[many], first[many], stamps[many])
-        if self.strong[site]:
-            ok |= self.strong[sites[row, warp]]
+        padded = self.machine.padded
+        far = distances(me // padded, first // padded, self.machine.launch.cluster_size)
+        ok |= self.sites.morally_strong(site, sites[row, warp], far)
         if not ok.all():
             bad = int(np.flatnonzero(~ok)[0])
             known = self.clocks.knows(np.full(32, me[bad]), first[bad] + np.arange(32), np.full(32, stamps[bad]))

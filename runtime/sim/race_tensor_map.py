@@ -33,20 +33,21 @@ class TensorMapRaces:
 
     def __init__(self, memory: GlobalRaces) -> None:
         self.memory = memory
-        self.released: dict[int, int] = {}  # per thread: the time of its last fence that releases
+        self.released: dict[int, dict[int, int]] = {}  # per thread and scope: the time of its last fence that releases
         self.acquired: dict[tuple[int, int], Written] = {}  # per thread and map: whose writes it has taken up
 
-    def release(self, threads: Array) -> None:
+    def release(self, threads: Array, scope: int) -> None:
         """fence.proxy.tensormap::generic.release of these threads."""
         clocks = self.memory.clocks
         for thread in (threads + self.memory.base).tolist():
-            self.released[thread] = clocks.now
+            self.released.setdefault(thread, {})[scope] = clocks.now
         clocks.tick()
 
-    def acquire(self, thread: int, where: int) -> None:
+    def acquire(self, thread: int, where: int, scope: int) -> None:
         """fence.proxy.tensormap::generic.acquire of a thread, for the map at an arena offset."""
         places, writers, stamps = self._written(where)
-        if all(self._late(thread, who, stamp) is None for who, stamp in zip(writers, stamps, strict=True)):
+        late = any(self._late(thread, who, stamp) is not None for who, stamp in zip(writers, stamps, strict=True))
+        if not late and all(self.memory.distance(thread, who) <= scope for who in writers):
             records = self.memory.writers
             key = thread + self.memory.base, where
             self.acquired[key] = records.thread[places].tobytes(), records.stamp[places].tobytes()
@@ -86,7 +87,8 @@ class TensorMapRaces:
     def _late(self, thread: int, writer: int, stamp: int) -> str | None:
         """What a write lacks before this thread may use it in the tensormap proxy; None if it is order, of which the
         accesses themselves tell."""
-        released = self.released.get(writer, -1)
+        far = self.memory.distance(thread, writer)
+        released = max((time for scope, time in self.released.get(writer, {}).items() if far <= scope), default=-1)
         behind = "" if released < 0 else " (its last one came before)"
         cure = f"fence.proxy.tensormap::generic.release.gpu by the writing thread{behind}, or tensormap.cp_fenceproxy"
         if released < stamp:

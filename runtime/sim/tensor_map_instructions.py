@@ -15,6 +15,7 @@ from .memory import split_generic
 from .operands import address, error, per_thread, read
 from .program import Linker
 from .scalars import Array, Sel
+from .scopes import scope_of
 from .syntax import Instruction, Integer
 from .table import Decoded, Handler, Kind, instruction, whole_warp
 from .tensor_map import FIELDS, MAP_SIZE, replaced
@@ -69,18 +70,18 @@ def _copy(ins: Instruction, linker: Linker) -> Decoded:
     if not isinstance(size, Integer) or size.value != MAP_SIZE:
         raise error(ins, "a tensor map has 128 bytes")
     to, source = address(ins.operands[0], ins, linker), address(ins.operands[1], ins, linker)
-    site = linker.site(ins)
+    site, scope = linker.site(ins), scope_of(ins)
 
     def run(m: Machine, sel: Sel) -> None:
         threads = m.thread[sel]
         targets, sources = to(m, sel), source(m, sel)
         for start in range(0, len(threads), 32):
-            _copy_map(m, threads[start : start + 32], int(targets[start]), int(sources[start]), site)
+            _copy_map(m, threads[start : start + 32], int(targets[start]), int(sources[start]), site, scope)
 
     return Decoded(run, whole_warp)
 
 
-def _copy_map(m: Machine, warp: Array, to: int, source: int, site: int) -> None:
+def _copy_map(m: Machine, warp: Array, to: int, source: int, site: int, scope: int) -> None:
     first, lanes = warp[:1], warp[: len(_LANES)]
     begin, end = m.spaces["shared"], m.spaces["global"]
     at = begin.locate(m, first, np.array([source]), MAP_SIZE, site, "tensor map", align=_ALIGNMENT) + _PIECE * _LANES
@@ -88,6 +89,6 @@ def _copy_map(m: Machine, warp: Array, to: int, source: int, site: int) -> None:
     if m.race is not None:
         m.race.read("shared", lanes, at, _PIECE, site, False)
         m.race.write("global", lanes, there, _PIECE, site, False)
-        m.race.globals.tensor_maps.release(warp)
+        m.race.globals.tensor_maps.release(warp, scope)
         m.race.clocks.warp(warp, np.full(len(warp), 0xFFFFFFFF, np.uint32))
     end.arena.view(8, 2)[there // _PIECE] = begin.arena.view(8, 2)[at // _PIECE]

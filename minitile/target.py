@@ -52,7 +52,7 @@ _SM89 = _SM80 | {"mma_fp8"}
 _SM90A = _SM89 | {"stmatrix", "tma", "mbarrier", "wgmma", "setmaxnreg", "cluster", "pdl"}
 # gfx942 has fp8 as well, but its formats are others: no infinities, no negative zero, another bias ("FNUZ").
 _CDNA3 = frozenset({"mfma_f16", "mfma_bf16", "mfma_int8", "lds_dma"})
-_CDNA4 = _CDNA3 | {"mfma_fp8", "mfma_f4", "lds_dma_128", "lds_transpose"}
+_CDNA4 = _CDNA3 | {"mfma_fp8", "mfma_scale", "lds_dma_128", "lds_transpose"}
 
 TARGETS: dict[str, Target] = {
     target.name: target

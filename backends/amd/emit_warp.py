@@ -18,7 +18,7 @@ from typing import Any
 
 from minitile.backends.amd.emitter import Emitter
 from minitile.backends.amd.llvm import scalar_type, type_of, vector
-from minitile.ir.core import Op
+from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import InternalError, TargetError
 from minitile.ir.ops import fences, thread
 from minitile.layout import MFMA_ATOMS
@@ -73,6 +73,9 @@ INSTRUCTIONS = _instructions()
 
 
 def mma(w: Emitter, op: thread.MmaSync) -> None:
+    if op.a_scale is not None:
+        scaled_mma(w, op)
+        return
     atom = MFMA_ATOMS[op.atom]
     tile = f"{atom.m}x{atom.n}"
     a_type, b_type, accumulator = op.a.dtype, op.b.dtype, op.c.dtype
@@ -96,6 +99,49 @@ def mma(w: Emitter, op: thread.MmaSync) -> None:
                     at = m * n_count + n
                     c[at] = w.call(form.name, kind, [*_pair(form, y, x), (kind, c[at]), *rest], "acc")
     w.define(op.result, c, c_width)
+
+
+# The formats of f8f6f4 (cbsz of A, blgp of B), and the operand that has 32 elements of each: LLVM 22,
+# IntrinsicsAMDGPU.td, int_amdgcn_mfma_scale_*. "CDNA 4" ISA, "Matrix Arithmetic Instructions": a lane's scale is one
+# byte of a register, chosen by op_sel; an SGPR or a constant is read wrongly (LLVM pull request 158117), and LLVM
+# makes VGPRs of them.
+FORMATS = {"e4m3": (0, 8), "e5m2": (1, 8), "e2m3": (2, 6), "e3m2": (3, 6), "e2m1": (4, 4)}
+
+
+def scaled_mma(w: Emitter, op: thread.MmaSync) -> None:
+    """A is the hardware's B here, too, and so are its format and its scales."""
+    assert op.a_scale is not None
+    assert op.b_scale is not None
+    atom = MFMA_ATOMS[op.atom]
+    (cbsz, b_words), (blgp, a_words) = FORMATS[op.formats[1]], FORMATS[op.formats[0]]
+    c_width = atom.c.num_regs
+    kind = type_of(op.c.dtype, c_width)
+    name = f"llvm.amdgcn.mfma.scale.f32.{atom.m}x{atom.n}x{atom.k}.f8f6f4.v{b_words}i32.v{a_words}i32"
+    a, b = w.parts(op.a, 4 * a_words), w.parts(op.b, 4 * b_words)
+    a_scales, b_scales = scale_bytes(w, op.a_scale), scale_bytes(w, op.b_scale)
+    c = list(w.spread(op.c, thread.count_of(op.result.type) // c_width, c_width))
+    m_count, n_count, k_count = op.repeats
+    for k in range(k_count):
+        for m in range(m_count):
+            x, (x_scale, x_byte) = a[m * k_count + k], a_scales[m * k_count + k]
+            for n in range(n_count):
+                y, (y_scale, y_byte) = b[n * k_count + k], b_scales[n * k_count + k]
+                at = m * n_count + n
+                operands = [(f"<{b_words} x i32>", y), (f"<{a_words} x i32>", x), (kind, c[at])]
+                rest = [("i32", str(v)) for v in (cbsz, blgp, y_byte, y_scale, x_byte, x_scale)]
+                c[at] = w.call(name, kind, [*operands, *rest], "acc")
+    w.define(op.result, c, c_width)
+
+
+def scale_bytes(w: Emitter, value: Value) -> list[tuple[str, int]]:
+    """For each byte of a value the 32-bit register that has it, and which of its bytes it is: as the value lies, four
+    in a register or two, else each by itself."""
+    widths = w.forms(value)
+    width = 4 if any(width % 4 == 0 for width in widths) else 2 if 2 in widths else 1
+    words = w.parts(value, width)
+    if width < 4:
+        words = [w.let(f"zext i{8 * width} {word} to i32") for word in words]
+    return [(word, byte) for word in words for byte in range(width)]
 
 
 def _pair(form: Mfma, first: str, second: str) -> list[tuple[str, str]]:

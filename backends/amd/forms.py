@@ -40,8 +40,8 @@ def phi_widths(kernel: Kernel) -> dict[Value, int]:
             atom = MFMA_ATOMS[op.atom]
             for value in (op.c, op.result):
                 wish(value, _ACCUMULATOR, atom.c.num_regs)
-            for value in (op.a, op.b):
-                wish(value, _OPERAND, atom.a.num_regs)
+            wish(op.a, _OPERAND, atom.a.num_regs)
+            wish(op.b, _OPERAND, atom.b.num_regs)
         elif isinstance(op, thread.LoadMem):
             wish(op.result, _LOADED, op.width)
     joined: list[Value] = []

@@ -17,6 +17,7 @@ registers is done at once: its token is complete.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -24,14 +25,18 @@ from minitile.backends.amd.dma import copies_itself, dma
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import ResourceError, TypeMismatchError
 from minitile.ir.ops import thread, tile
-from minitile.ir.types import TileType
+from minitile.ir.types import PACKED, TileType, e4m3, e5m2, f32
 from minitile.layout import (
     MFMA_ATOMS,
     MFMA_CHAINED,
     MFMA_OF_DTYPE,
+    MFMA_SCALED,
+    SCALE_BLOCK,
     LayoutError,
     MmaAtom,
     coalesced,
+    mfma_scales_a,
+    mfma_scales_b,
     mma_accumulator,
     mma_operand_a,
     mma_operand_b,
@@ -41,9 +46,10 @@ from minitile.passes.expand_fp8 import FP8
 from minitile.passes.lower import Lowering
 from minitile.passes.lower_gemm import fragments
 from minitile.passes.lower_memory import move_through_registers
-from minitile.passes.rules import GemmPlan, Rules
+from minitile.passes.rules import GemmPlan, Rules, refuse_scales
 from minitile.target import Target
 
+SCALED_FORMATS = {"e4m3": e4m3, "e5m2": e5m2, **PACKED}  # what f8f6f4 multiplies
 _FP8 = {"gfx942": ("e4m3fnuz", "e5m2fnuz"), "gfx950": ("e4m3", "e5m2")}
 
 
@@ -65,7 +71,11 @@ def rules_for(target: Target) -> Rules:
 
 
 def plan_gemm(op: tile.Gemm, threads: int, target: Target) -> GemmPlan:
-    """Raises TypeMismatchError or ResourceError where the dtypes, or the shapes and waves, fit no mfma."""
+    """Raises TargetError, TypeMismatchError or ResourceError where scales, the dtypes, or the shapes and waves, fit no
+    mfma."""
+    if op.scaled and target.has("mfma_scale"):
+        return plan_scaled(op, threads, target)
+    refuse_scales(op, target)
     (m, n), k = op.c.shape, op.depth
     dtype, other, accumulator = op.a.dtype, op.b.dtype, op.c.dtype
     fp8, known = _FP8[target.lowering], MFMA_OF_DTYPE[target.lowering]
@@ -95,6 +105,29 @@ def plan_gemm(op: tile.Gemm, threads: int, target: Target) -> GemmPlan:
         ) from None
 
 
+def plan_scaled(op: tile.Gemm, threads: int, target: Target) -> GemmPlan:
+    """The plan of a gemm with scales of blocks: by the f8f6f4 of its formats. Raises as plan_gemm does."""
+    (m, n), k = op.c.shape, op.depth
+    a, b = op.formats
+    if not {a, b} <= {*SCALED_FORMATS} or op.c.dtype is not f32:
+        raise TypeMismatchError(
+            f"no mfma on {target} multiplies {a} by {b} with scales into {op.c.dtype}",
+            op.loc,
+            hint="float8_e4m3fn, float8_e5m2 and bytes of float4_e2m1fn, float6_e2m3fn, float6_e3m2fn, into float32",
+        )
+    bits = SCALED_FORMATS[a].bits, SCALED_FORMATS[b].bits
+    try:
+        plan = make_plan(m, n, k, tuple(MFMA_SCALED[size, *bits] for size in (16, 32)), threads // 64, op.policy, False)
+    except LayoutError as error:
+        raise ResourceError(f"gemm of {m}x{n}x{k} {a} by {b} over {threads} threads: {error}", op.loc) from None
+    atom, blocks = MFMA_ATOMS[plan.atom], k // SCALE_BLOCK
+    return replace(
+        plan,
+        a_scale=mfma_scales_a((m, blocks), atom, plan.warps),
+        b_scale=mfma_scales_b((n, blocks), atom, plan.warps),
+    )
+
+
 @lru_cache(maxsize=256)
 def make_plan(
     m: int, n: int, k: int, atoms: tuple[MmaAtom, ...], waves: int, policy: str, in_registers: bool
@@ -116,14 +149,15 @@ def make_plan(
 
 
 def plan_of(m: int, n: int, k: int, atom: MmaAtom, split: tuple[int, int]) -> GemmPlan:
+    steps = k // atom.k
     return GemmPlan(
         atom.name,
         (m, n, k),
-        (m // split[0] // atom.m, n // split[1] // atom.n, k // atom.k),
+        (m // split[0] // atom.m, n // split[1] // atom.n, steps),
         split,
         atom.k,
-        mma_operand_a((m, k), atom, split),
-        mma_operand_b((k, n), atom, split),
+        mma_operand_a((m, steps * atom.a.shape[1]), atom, split),
+        mma_operand_b((steps * atom.b.shape[0], n), atom, split),
         mma_accumulator((m, n), atom, split),
     )
 
@@ -131,15 +165,24 @@ def plan_of(m: int, n: int, k: int, atom: MmaAtom, split: tuple[int, int]) -> Ge
 def lower_gemm(low: Lowering, op: tile.Gemm, plan: GemmPlan) -> Value:
     atom = MFMA_ATOMS[plan.atom]
     m, n, _ = plan.shape
-    a_step = mma_operand_a((m, atom.k), atom, plan.warps)
-    b_step = mma_operand_b((atom.k, n), atom, plan.warps)
+    a_step = mma_operand_a((m, atom.a.shape[1]), atom, plan.warps)
+    b_step = mma_operand_b((atom.b.shape[0], n), atom, plan.warps)
     a = fragments(low, op.a, op.a_indices, op.a_dims, op.a_slot, a_step, plan.a, op.transpose_a, 1)
     b = fragments(low, op.b, op.b_indices, op.b_dims, op.b_slot, b_step, plan.b, op.transpose_b, 0)
     c = low.get(op.c)
-    once = (*plan.repeats[:2], 1)
-    for step in range(plan.repeats[2]):
+    *once, steps = plan.repeats
+    formats = op.formats if op.scaled else ("", "")
+    for step in range(steps):
+        scales = {
+            name: low.pick(low.get(scale), range(step, rows * steps, steps))
+            for name, scale, rows in zip(("a_scale", "b_scale"), (op.a_scale, op.b_scale), once, strict=True)
+            if scale is not None
+        }
         operands = a.step(step), b.step(step), c
-        c = low.b.emit(thread.MmaSync(*operands, plan.atom, once, origin=(0, 0, step))).result
+        mma = thread.MmaSync(
+            *operands, plan.atom, (once[0], once[1], 1), origin=(0, 0, step), formats=formats, **scales
+        )
+        c = low.b.emit(mma).result
     return c
 
 

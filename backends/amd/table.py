@@ -59,7 +59,12 @@ _GFX950 = frozenset(
             for name in (
                 *("f32.16x16x32.f16", "f32.16x16x32.bf16", "i32.16x16x64.i8"),
                 *("f32.32x32x16.f16", "f32.32x32x16.bf16", "i32.32x32x32.i8"),
-                *(f"scale.f32.{shape}.f8f6f4.v8i32.v8i32" for shape in ("16x16x128", "32x32x64")),
+                *(
+                    f"scale.f32.{shape}.f8f6f4.v{a}i32.v{b}i32"
+                    for shape in ("16x16x128", "32x32x64")
+                    for a in (8, 6, 4)
+                    for b in (8, 6, 4)
+                ),
             )
         ),
     }

@@ -53,7 +53,7 @@ from minitile.passes.lower_memory import (
     shared_addresses,
     shared_layout,
 )
-from minitile.passes.rules import GemmPlan, Rules
+from minitile.passes.rules import GemmPlan, Rules, refuse_scales
 from minitile.target import Target
 
 ACCUMULATORS = {
@@ -108,7 +108,9 @@ def _first(attempt: Callable[..., bool], ordinary: Any) -> Any:
 
 
 def plan_gemm(op: tile.Gemm, threads: int, target: Target) -> GemmPlan:
-    """Raises TypeMismatchError or ResourceError where the dtypes, or the shapes and warps, fit no mma."""
+    """Raises TargetError, TypeMismatchError or ResourceError where scales, the dtypes, or the shapes and warps, fit no
+    mma."""
+    refuse_scales(op, target)
     (m, n), k = op.c.shape, op.depth
     dtype, accumulator = op.a.dtype, op.c.dtype
     if accumulator.name not in ACCUMULATORS.get(dtype.name, ()) or FEATURE.get(dtype.name, "") not in (

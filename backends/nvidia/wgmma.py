@@ -113,6 +113,8 @@ def _plan_of(op: tile.Gemm, threads: int, total: int | None = None) -> GemmPlan:
 
 
 def _check_types(op: tile.Gemm) -> None:
+    if op.scaled:
+        raise LayoutError("it has no scales of blocks")
     a, b, c = op.a.dtype, op.b.dtype, op.c.dtype
     kind = KINDS.get(a.name)
     if kind is None or b.name not in kind.partners or c.name not in kind.accumulators:

@@ -61,7 +61,7 @@ class DType:
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
-        """The NumPy dtype of the same bytes (ml_dtypes for bf16 and fp8)."""
+        """The NumPy dtype of the same bytes (ml_dtypes for bf16, fp8 and, one a byte, what is narrower)."""
         if self.name in _ML_NAMES:
             import ml_dtypes
 
@@ -82,6 +82,9 @@ _ML_NAMES = {
     "e5m2": "float8_e5m2",
     "e4m3fnuz": "float8_e4m3fnuz",
     "e5m2fnuz": "float8_e5m2fnuz",
+    "e2m1": "float4_e2m1fn",
+    "e2m3": "float6_e2m3fn",
+    "e3m2": "float6_e3m2fn",
 }
 _NUMPY_NAMES = {
     "f64": "float64",
@@ -105,6 +108,10 @@ e4m3fnuz, e5m2fnuz = DType("e4m3fnuz", 8, "float"), DType("e5m2fnuz", 8, "float"
 i8, i16, i32, i64 = (DType(f"i{b}", b, "int") for b in (8, 16, 32, 64))
 u8, u16, u32, u64 = (DType(f"u{b}", b, "uint") for b in (8, 16, 32, 64))
 bool_ = DType("bool", 8, "bool")
+# Formats below a byte: no dtypes of memory or values, but of what a byte tensor holds packed, the first element lowest
+# (OCP Microscaling Formats, 5.3).
+e2m1, e2m3, e3m2 = DType("e2m1", 4, "float"), DType("e2m3", 6, "float"), DType("e3m2", 6, "float")
+PACKED: dict[str, DType] = {d.name: d for d in (e2m1, e2m3, e3m2)}
 
 DTYPES: dict[str, DType] = {
     d.name: d

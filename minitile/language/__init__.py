@@ -12,6 +12,9 @@ from minitile.ir.types import bool_ as bool
 from minitile.ir.types import e4m3 as float8_e4m3
 from minitile.ir.types import e4m3 as float8_e4m3fn
 from minitile.ir.types import e4m3fnuz as float8_e4m3fnuz
+from minitile.ir.types import e2m1 as float4_e2m1fn
+from minitile.ir.types import e2m3 as float6_e2m3fn
+from minitile.ir.types import e3m2 as float6_e3m2fn
 from minitile.ir.types import e5m2 as float8_e5m2
 from minitile.ir.types import e5m2fnuz as float8_e5m2fnuz
 from minitile.ir.types import f16 as float16
@@ -137,6 +140,7 @@ from minitile.language.tiles import (
     device_assert,
     fill,
     gemm,
+    gemm_blockscaled,
     get_block_binding,
     get_thread_binding,
     print,
@@ -224,6 +228,9 @@ __all__ = [
     "fence_proxy_async",
     "fill",
     "finalize_reducer",
+    "float4_e2m1fn",
+    "float6_e2m3fn",
+    "float6_e3m2fn",
     "float8_e4m3",
     "float8_e4m3fn",
     "float8_e4m3fnuz",
@@ -236,6 +243,7 @@ __all__ = [
     "floordiv",
     "floormod",
     "gemm",
+    "gemm_blockscaled",
     "get_block_binding",
     "get_lane_idx",
     "get_thread_binding",

@@ -13,7 +13,7 @@ from typing import Any
 
 from minitile.ir.diagnostics import LanguageError, TypeMismatchError
 from minitile.ir.ops import arith
-from minitile.ir.types import DType
+from minitile.ir.types import PACKED, DType
 from minitile.ir.types import dtype as lookup_dtype
 from minitile.language import scalars
 from minitile.language.context import active, current
@@ -21,10 +21,17 @@ from minitile.language.scalars import Expr, is_number, is_scalar, python_number,
 
 
 def dtype_of_name(name: Any) -> DType:
-    """A DType from itself, its name, or NumPy's dtype of that name; LanguageError if there is none."""
-    if isinstance(name, DType):
-        return name
+    """A DType from itself, its name, or NumPy's dtype of that name; LanguageError if there is none, or it is one that
+    only packed bytes hold."""
     trace = active()
+    if isinstance(name, DType):
+        if name.name in PACKED:
+            raise LanguageError(
+                f"{name} ({name.bits} bits) is no dtype of tensors, buffers or values",
+                None if trace is None else trace.loc,
+                "keep its packed bytes as uint8; T.gemm_blockscaled(…, a_format=…) takes it for their format",
+            )
+        return name
     try:
         return lookup_dtype(name if isinstance(name, str) else str(getattr(name, "__name__", name)))
     except KeyError:

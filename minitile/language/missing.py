@@ -28,8 +28,7 @@ PLANNED: dict[str, str] = {
     "atomic_store": "T.atomic_exch",
     "annotate_safe_value": "reads outside a tensor give 0; choose otherwise with T.if_then_else",
     "annotate_min_blocks_per_sm": "occupancy hints",
-    "float4_e2m1fn": "4-bit dtypes",
-    "float8_e8m0fnu": "scales of 8 bits",
+    "float8_e8m0fnu": "its bytes as uint8, which is what T.gemm_blockscaled takes for scales",
     "int4": "pack two in an int8",
     "uint4": "pack two in a uint8",
 }

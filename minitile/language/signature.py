@@ -90,7 +90,7 @@ def read_signature(function: FunctionType, around: Mapping[str, Any]) -> Signatu
                 raise LanguageError(f"the tensor {p.name} has a default value", place)
             found.append(Parameter(p.name, "tensor", annotation, annotation.dtype, p.default))
         elif isinstance(annotation, DType):
-            found.append(Parameter(p.name, "scalar", None, annotation, p.default))
+            found.append(Parameter(p.name, "scalar", None, dtype_of_name(annotation), p.default))
         elif annotation is Tensor:
             raise LanguageError(f"{p.name}: T.Tensor without a shape", place, 'write T.Tensor(("M", "N"), T.float32)')
         else:

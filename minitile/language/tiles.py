@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import TypeMismatchError
 from minitile.ir.ops import arith, control, tile
-from minitile.ir.types import BOOL, I32, BufferType, DType
+from minitile.ir.types import BOOL, I32, BufferType, DType, f32
+from minitile.language.blockscaled import Scaled, check_blocks, read_scaled, scale_tiles, unpacked
 from minitile.language.context import Trace, current
 from minitile.language.math import dtype_of_name
 from minitile.language.memory import Memory, Region, as_region, match_extents
@@ -223,6 +224,35 @@ def wgmma_gemm(
     _gemm(A, B, C, transpose_A, transpose_B, policy, clear_accum, in_flight=True)
 
 
+@regions("A", "B", "C", "SFA", "SFB")
+def gemm_blockscaled(
+    A: Any,
+    B: Any,
+    C: Any,
+    SFA: Any,
+    SFB: Any,
+    transpose_A: bool = False,
+    transpose_B: bool = False,
+    policy: GemmWarpPolicy = GemmWarpPolicy.Square,
+    clear_accum: Any = False,
+    *,
+    a_format: Any = None,
+    b_format: Any = None,
+    k_start: Any = 0,
+    sf_a_granularity_k: int = 32,
+    sf_b_granularity_k: int = 32,
+) -> None:
+    """C += (A · scales) @ (B · scales), microscaled (blockscaled.py): blocks of 32 elements along K share a scale
+    2^(byte - 127). A and B are as T.gemm's, of float8_e4m3fn or float8_e5m2, mixed as one likes; or of uint8 and packed
+    along K, the last dimension: `a_format`, `b_format` are T.float4_e2m1fn, T.float6_e2m3fn or T.float6_e3m2fn. SFA is
+    M×K/32, SFB N×K/32, of uint8, in shared memory or fragments, not transposed. C is a float32 fragment. k_start is 0,
+    the granularities are 32. gfx950; elsewhere a TargetError."""
+    trace = tile_scope("T.gemm_blockscaled")
+    check_blocks(trace, k_start, (sf_a_granularity_k, sf_b_granularity_k))
+    scaled = read_scaled(trace, SFA, SFB, a_format, b_format)
+    _gemm(A, B, C, transpose_A, transpose_B, policy, clear_accum, in_flight=False, scaled=scaled)
+
+
 def _gemm(
     A: Any,
     B: Any,
@@ -232,36 +262,46 @@ def _gemm(
     policy: GemmWarpPolicy,
     clear_accum: Any,
     in_flight: bool,
+    scaled: Scaled | None = None,
 ) -> None:
-    trace = tile_scope("T.gemm")
-    a, b, c = (as_region(x, f"T.gemm's {n}") for x, n in ((A, "A"), (B, "B"), (C, "C")))
+    what = "T.gemm" if scaled is None else "T.gemm_blockscaled"
+    trace = tile_scope(what)
+    a, b, c = (as_region(x, f"{what}'s {n}") for x, n in ((A, "A"), (B, "B"), (C, "C")))
+    k_dims = int(not transpose_A), int(bool(transpose_B))
     for name, r in (("A", a), ("B", b)):
         if r.memory.space not in ("shared", "fragment"):
             raise trace.error(
-                f"T.gemm's {name} is {r.memory.describe()}",
+                f"{what}'s {name} is {r.memory.describe()}",
                 "gemm reads shared memory or fragments: T.copy it there first",
             )
     if c.memory.space != "fragment" or c.shape != c.memory.static_shape:
-        raise trace.error(f"T.gemm's C is {c.describe()}", "accumulate into a whole fragment")
-    shapes = [r.static(f"T.gemm's {n}") for r, n in ((a, "A"), (b, "B"), (c, "C"))]
+        raise trace.error(f"{what}'s C is {c.describe()}", "accumulate into a whole fragment")
+    shapes = [r.static(f"{what}'s {n}") for r, n in ((a, "A"), (b, "B"), (c, "C"))]
     for name, shape in zip("ABC", shapes, strict=True):
         if len(shape) != 2:
-            raise TypeMismatchError(f"T.gemm's {name} has {len(shape)} dimensions, not 2", trace.loc)
+            raise TypeMismatchError(f"{what}'s {name} has {len(shape)} dimensions, not 2", trace.loc)
+    if scaled is not None:
+        for i, r in enumerate((a, b)):
+            shapes[i] = unpacked(trace, shapes[i], r.memory.dtype, scaled.formats[i], k_dims[i], "AB"[i])
     (m, k), (k2, n) = (s[::-1] if t else s for s, t in zip(shapes, (transpose_A, transpose_B), strict=False))
     if k != k2 or (m, n) != shapes[2]:
         raise TypeMismatchError(
-            f"T.gemm: A is {m}×{k} (M×K), B is {k2}×{n} (K×N), C is {shapes[2][0]}×{shapes[2][1]} (M×N): "
+            f"{what}: A is {m}×{k} (M×K), B is {k2}×{n} (K×N), C is {shapes[2][0]}×{shapes[2][1]} (M×N): "
             + (f"K is {k} and {k2}" if k != k2 else f"A and B make {m}×{n}"),
             trace.loc,
             f"transpose_A={bool(transpose_A)}, transpose_B={bool(transpose_B)} are already applied to these shapes",
         )
-    _check_gemm_dtypes(trace, a.memory.dtype, b.memory.dtype, c.memory.dtype)
+    if scaled is None:
+        _check_gemm_dtypes(trace, a.memory.dtype, b.memory.dtype, c.memory.dtype)
+    elif c.memory.dtype is not f32:
+        raise TypeMismatchError(f"T.gemm_blockscaled accumulates in float32, not {c.memory.dtype}", trace.loc)
     if not isinstance(policy, GemmWarpPolicy):
-        raise trace.error(f"T.gemm's policy is {policy!r}", "use T.GemmWarpPolicy.Square, FullRow or FullCol")
+        raise trace.error(f"{what}'s policy is {policy!r}", "use T.GemmWarpPolicy.Square, FullRow or FullCol")
     clear = constant_value(clear_accum)
-    wholes = [
-        r.memory.static_shape[r.dims(2).index(d)] for r, d in ((a, int(not transpose_A)), (b, int(bool(transpose_B))))
-    ]
+    scales = (None, None) if scaled is None else scale_tiles(trace, scaled, (m, n), k)
+    formats = ("", "") if scaled is None else scaled.formats
+    wholes = [r.memory.static_shape[r.dims(2).index(d)] for r, d in zip((a, b), k_dims, strict=True)]
+    parts = [r.shape[d] for r, d in zip((a, b), k_dims, strict=True)]
     trace.b.emit(
         tile.GemmInto(
             a.memory.value,
@@ -276,7 +316,11 @@ def _gemm(
             policy=policy.value,
             scale_d=trace.b.value(arith.Not(truth(clear_accum))) if clear is None else None,
             in_flight=in_flight,
-            k=0 if wholes == [k, k] else k,
+            a_scale=scales[0],
+            b_scale=scales[1],
+            a_format=formats[0],
+            b_format=formats[1],
+            k=0 if wholes == parts else k,
             clear_accum=bool(clear),
         )
     )

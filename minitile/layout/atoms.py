@@ -11,6 +11,8 @@ one (16-bit): both are `2:1@1, 2:8@0, n:8@1, m:16@0`.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -164,12 +166,33 @@ MFMA_K16_F32 = _mfma("mfma16x16x16.f32", (16, 16, 16), 32, 4)
 MFMA_K4_F32 = _mfma("mfma16x16x4.f32", (16, 16, 4), 32, 1)
 MFMA32_K2_F32 = _mfma("mfma32x32x2.f32", (32, 32, 2), 32, 1)
 
+# With scales of blocks of 32 along K the order of K is no longer free: a scale is that of its block. The fragments are
+# of bytes, since elements of 6 and 4 bits are packed: of 32 elements of a lane, 32, 24 or 16 bytes.
+SCALE_BLOCK = 32
+_SCALED_RUNS = {8: (16, 64), 6: (24, 0), 4: (16, 0)}  # bits of an element: neighbouring bytes, distance of a second run
+
+
+def _scaled(m: int, k: int, bits: tuple[int, int]) -> MmaAtom:
+    """The atom of f8f6f4 for elements of `bits` in A and B: k elements, k·bits/8 bytes a row."""
+    a, b = (
+        _mfma("", (m, m, k * width // 8), 8, run, step * 16 // m)
+        for width in bits
+        for run, step in (_SCALED_RUNS[width],)
+    )
+    return MmaAtom(f"mfma{m}x{m}x{k}.f{bits[0]}f{bits[1]}", m, m, k, 8, a.a, b.b, a.c, a.source)
+
+
+MFMA_SCALED = {
+    (m, *bits): _scaled(m, k, bits) for m, k in ((16, 128), (32, 64)) for bits in itertools.product((8, 6, 4), repeat=2)
+}
+
 MFMA_ATOMS = {
     atom.name: atom
     for atom in (
         *(MFMA_K32, MFMA_K16, MFMA32_K16, MFMA32_K8, MFMA_K32_CHAINED, MFMA32_K16_CHAINED),
         *(MFMA_K128_B8, MFMA_K64_B8, MFMA_K32_B8, MFMA32_K64_B8, MFMA32_K32_B8, MFMA32_K16_B8),
         *(MFMA_K16_F32, MFMA_K4_F32, MFMA32_K2_F32),
+        *MFMA_SCALED.values(),
     )
 }
 # Which atoms suit operands of this dtype, in order of preference: what multiplies most in a cycle, then 16×16, which
@@ -214,7 +237,7 @@ def mma_operand_a(shape: tuple[int, int], atom: MmaAtom, warps: tuple[int, int])
     """A, `shape` = (M, K); warps that differ along n hold copies."""
     wm, wn = warps
     m = _repeats(shape[0], atom.m, wm, "M", atom)
-    k = _repeats(shape[1], atom.k, 1, "K", atom)
+    k = _repeats(shape[1], atom.a.shape[1], 1, "K", atom)
     return atom.a.compose(shape, [(1, k), (0, m)], [(0, wm), (None, wn)])
 
 
@@ -222,9 +245,30 @@ def mma_operand_a(shape: tuple[int, int], atom: MmaAtom, warps: tuple[int, int])
 def mma_operand_b(shape: tuple[int, int], atom: MmaAtom, warps: tuple[int, int]) -> Layout:
     """B, `shape` = (K, N); warps that differ along m hold copies. For a tile (N, K): `.permute_dims((1, 0))`."""
     wm, wn = warps
-    k = _repeats(shape[0], atom.k, 1, "K", atom)
+    k = _repeats(shape[0], atom.b.shape[0], 1, "K", atom)
     n = _repeats(shape[1], atom.n, wn, "N", atom)
     return atom.b.compose(shape, [(0, k), (1, n)], [(None, wm), (1, wn)])
+
+
+@lru_cache(maxsize=512)
+def mfma_scales_a(shape: tuple[int, int], atom: MmaAtom, warps: tuple[int, int]) -> Layout:
+    """The scales of A, `shape` = (M, K / 32): a lane has that of its row and, of the instruction's blocks of K, of the
+    one whose number is the lane's among those of the row."""
+    return _scales(shape, atom, (0, warps[0]), (None, warps[1]))
+
+
+@lru_cache(maxsize=512)
+def mfma_scales_b(shape: tuple[int, int], atom: MmaAtom, warps: tuple[int, int]) -> Layout:
+    """The scales of B, `shape` = (N, K / 32)."""
+    return _scales(shape, atom, (None, warps[0]), (0, warps[1]))
+
+
+def _scales(shape: tuple[int, int], atom: MmaAtom, *warps: tuple[int | None, int]) -> Layout:
+    blocks = atom.k // SCALE_BLOCK
+    one = Layout((atom.m, blocks), (), (Digit(atom.m, 0, 1), Digit(blocks, 1, 1)), ())
+    rows = _repeats(shape[0], atom.m, math.prod(count for dim, count in warps if dim == 0), "M or N", atom)
+    k = _repeats(shape[1], blocks, 1, "K / 32", atom)
+    return one.compose(shape, [(1, k), (0, rows)], list(warps))
 
 
 def warp_partition(policy: str, m: int, n: int, num_warps: int, atom: MmaAtom) -> tuple[int, int]:

@@ -329,6 +329,8 @@ class _ToValues(Rewriter):
             a_slot=op.a_slot,
             b_slot=op.b_slot,
             scale_d=op.scale_d,
+            a_scale=None if op.a_scale is None else self.whole(op, op.a_scale),
+            b_scale=None if op.b_scale is None else self.whole(op, op.b_scale),
             transpose_a=op.transpose_a,
             transpose_b=op.transpose_b,
             a_dims=a_dims,
@@ -336,6 +338,8 @@ class _ToValues(Rewriter):
             policy=op.policy,
             in_flight=op.in_flight,
             k=op.k,
+            a_format=op.a_format,
+            b_format=op.b_format,
         )
         return self.write(accumulator, self.b.emit(gemm).result)
 

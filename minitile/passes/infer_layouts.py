@@ -143,7 +143,11 @@ class _Inference:
 
     def _constrain(self, op: Op) -> None:
         if isinstance(op, tile.Gemm):
-            self.anchors.append((op.results[0], self.rules.gemm_plan(op, self.threads_at(op)).c))
+            plan = self.rules.gemm_plan(op, self.threads_at(op))
+            self.anchors.append((op.results[0], plan.c))
+            for value, layout in ((op.a_scale, plan.a_scale), (op.b_scale, plan.b_scale)):
+                if value is not None and layout is not None and value not in (v for v, _ in self.anchors):
+                    self.anchors.append((value, layout))
         if isinstance(op, (tile.Load, tile.Store, tile.AtomicRmw)) and op.subject is not None:
             self.uses.append((op.subject, op))
         for relation in op.relations():
@@ -363,6 +367,8 @@ class _Converter:
         op.a = self.convert(op.a, plan.a.permute_dims((1, 0)) if op.transpose_a else plan.a, op)
         op.b = self.convert(op.b, plan.b.permute_dims((1, 0)) if op.transpose_b else plan.b, op)
         op.c = self.convert(op.c, plan.c, op)
+        op.a_scale = None if op.a_scale is None else self.convert(op.a_scale, plan.a_scale, op)
+        op.b_scale = None if op.b_scale is None else self.convert(op.b_scale, plan.b_scale, op)
         op.results[0].type = TileType(op.c.shape, op.c.dtype, plan.c)
         if isinstance(op, roles.AsyncGemm) and is_tile(op.a):
             op.a = self.made_of(op.a, op, roles.Fragment)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class GemmPlan:
     """How a gemm of `shape` (M, N, K) is split over `warps` (along M, along N), each of which does `atom` as often as
     `repeats` says (along M, N, K), `step` elements of K at a time. `a` is the layout of a M×K tile, `b` of K×N, `c` of
-    M×N."""
+    M×N; where blocks have scales, `a_scale` of M×K/32, `b_scale` of N×K/32, and a and b are of the bytes that the
+    operands are packed in."""
 
     atom: str
     shape: tuple[int, int, int]
@@ -34,6 +35,19 @@ class GemmPlan:
     a: Layout
     b: Layout
     c: Layout
+    a_scale: Layout | None = None
+    b_scale: Layout | None = None
+
+
+def refuse_scales(op: Gemm, target: object) -> None:
+    """Raises TargetError for a gemm with scales of blocks, on a target that has no instruction for it."""
+    if op.scaled:
+        raise TargetError(
+            f"{target} multiplies nothing with scales of blocks",
+            op.loc,
+            hint="gfx950 does (mfma_scale); elsewhere multiply by the scales in a T.Parallel loop, as bfloat16, and "
+            "T.gemm that",
+        )
 
 
 def _none_in_flight(op: Gemm, threads: int) -> str:

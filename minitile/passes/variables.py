@@ -119,7 +119,8 @@ class Variables:
             yield from ((v, "read") for v in self.of(op.src))
             yield from ((v, "set" if whole else "update") for v in self.of(op.dst))
         elif isinstance(op, tile.GemmInto):
-            yield from ((v, "read") for mem in (op.a, op.b) for v in self.of(mem))
+            read = (op.a, op.b, op.a_scale, op.b_scale)
+            yield from ((v, "read") for mem in read if mem is not None for v in self.of(mem))
             yield from ((v, "set" if op.clear_accum else "update") for v in self.of(op.c))
         elif isinstance(op, tile.ReduceInto):
             yield from ((v, "read") for v in self.of(op.src))

@@ -370,14 +370,25 @@ class StMatrix(Op, name="stmatrix", stage="thread"):
 class MmaSync(Op, name="mma_sync", stage="thread", pure=True):
     """m·n·k warp-level mma instructions. Registers are in the atom's order; c's atoms run along n, then m; a's along k,
     then m; b's along k, then n. `repeats` is (m, n, k). `origin`: the place of the first one in its gemm, counted in
-    instructions along (m, n, k)."""
+    instructions along (m, n, k). a_scale and b_scale: a byte for each of a lane's fragments, in their order, where the
+    atom scales blocks; `formats` says then what the elements of a and b are."""
 
     a: Value = operand()
     b: Value = operand()
     c: Value = operand()
+    a_scale: Value | None = maybe()
+    b_scale: Value | None = maybe()
     atom: str = attr()
     repeats: tuple[int, int, int] = attr()
     origin: tuple[int, int, int] = attr((0, 0, 0))
+    formats: tuple[str, str] = attr(("", ""))
+
+    def verify(self) -> None:
+        m, n, k = self.repeats
+        for scale, rows in ((self.a_scale, m), (self.b_scale, n)):
+            if scale is not None:
+                require(count_of(scale.type) == rows * k, f"{scale.type} scales {rows}x{k} fragments")
+        require((self.a_scale is None) == (self.b_scale is None) == (not any(self.formats)), "scales without formats")
 
     def infer(self) -> tuple[Type, ...]:
         return (self.c.type,)

@@ -31,6 +31,7 @@ from minitile.ir.types import (
     BULK_TOKEN,
     COUNTERS,
     I32,
+    PACKED,
     TOKEN,
     BufferType,
     DType,
@@ -40,6 +41,7 @@ from minitile.ir.types import (
     Type,
     bool_,
     i32,
+    u8,
 )
 
 Dims = tuple[int | None, ...]
@@ -405,7 +407,11 @@ class Gemm(Op, name="gemm", stage="tile", uniform=True):
     """c + a @ b. a is M×K (K×M when transpose_a), b is K×N (N×K when transpose_b); each a shared buffer (a region at
     `*_indices` along `*_dims`) or a tile. c is the accumulator, a tile; where `scale_d`, a bool, is false it counts as
     zeros. policy: how warps split the tile ("square", "full_row", "full_col"). `in_flight`: the program asks for wgmma,
-    and waits for it by itself. `k`: K, where the operands are less of it than their buffers have; 0: all."""
+    and waits for it by itself. `k`: K, where the operands are less of it than their buffers have; 0: all.
+
+    With a_scale and b_scale, tiles M×K/32 and N×K/32 of bytes, the factors are a and b times 2^(byte - 127) of their row
+    (of a) or column (of b) and block of 32 along K (OCP Microscaling Formats). `*_format`: an operand of bytes holds
+    elements of that format (types.PACKED), packed along K; "": elements of its dtype."""
 
     a: Value = operand()
     a_indices: tuple[Value, ...] = operands()
@@ -415,6 +421,8 @@ class Gemm(Op, name="gemm", stage="tile", uniform=True):
     a_slot: Value | None = maybe()
     b_slot: Value | None = maybe()
     scale_d: Value | None = maybe()
+    a_scale: Value | None = maybe()
+    b_scale: Value | None = maybe()
     transpose_a: bool = attr(False)
     transpose_b: bool = attr(False)
     a_dims: Dims = attr((0, 1))
@@ -422,13 +430,20 @@ class Gemm(Op, name="gemm", stage="tile", uniform=True):
     policy: str = attr("square")
     in_flight: bool = attr(False)
     k: int = attr(0)
+    a_format: str = attr("")
+    b_format: str = attr("")
 
     @property
     def depth(self) -> int:
         """K."""
         along = 0 if self.transpose_a else 1
         whole = self.a.shape[along if isinstance(self.a.type, TileType) else self.a_dims.index(along)]
-        return self.k or whole
+        return self.k or (whole * 8 // PACKED[self.a_format].bits if self.a_format else whole)
+
+    @property
+    def formats(self) -> tuple[str, str]:
+        """What the elements of a and b are."""
+        return self.a_format or self.a.dtype.name, self.b_format or self.b.dtype.name
 
     def infer(self) -> tuple[Type, ...]:
         return (self.c.type,) if isinstance(self.c.type, TileType) else ()
@@ -447,14 +462,34 @@ class Gemm(Op, name="gemm", stage="tile", uniform=True):
                 require_region(mem, indices, dims, (0, 0), slot)
                 require({0, 1} <= set(dims), f"the matrix lies along dims {dims} of {mem.type}")
         a, b = self.a.dtype, self.b.dtype
-        mixed = a.bits == b.bits == 8 and a.is_float == b.is_float  # e4m3 by e5m2, i8 by u8
+        mixed = a.bits == b.bits == 8 and (a.is_float == b.is_float or self.scaled)  # e4m3 by e5m2, i8 by u8
         require(a is b or mixed, f"a is {self.a.type}, b {self.b.type}")
+        self._verify_scales()
         require(len(self.c.shape) == 2, f"the accumulator is {self.c.type}, no matrix")
         require(self.scale_d is None or self.scale_d.dtype is bool_, "scale_d is no bool")
 
+    @property
+    def scaled(self) -> bool:
+        """Whether blocks of the operands have scales."""
+        return self.a_scale is not None
+
+    def _verify_scales(self) -> None:
+        require((self.a_scale is None) == (self.b_scale is None), "one operand has scales, the other none")
+        for operand, scale, packed, rows in (
+            (self.a, self.a_scale, self.a_format, self.c.shape[0]),
+            (self.b, self.b_scale, self.b_format, self.c.shape[1]),
+        ):
+            require(not packed or packed in PACKED, f"no format is called {packed!r}")
+            require(not packed or operand.dtype is u8, f"an operand of {packed} is {operand.type}, no bytes")
+            if scale is None:
+                require(not packed, f"an operand of {packed} has no scales")
+            else:
+                require(scale.dtype is u8, f"the scales are {scale.type}, no bytes")
+                require(scale.shape == (rows, self.depth // 32), f"the scales of {rows}x{self.depth} are {scale.type}")
+
     def accesses(self) -> tuple[Access, ...]:
-        reads = ((self.a, self.a_slot), (self.b, self.b_slot))
-        return tuple(Access("read", m, s) for m, s in reads if isinstance(m.type, BufferType))
+        reads = ((self.a, self.a_slot), (self.b, self.b_slot), (self.a_scale, None), (self.b_scale, None))
+        return tuple(Access("read", m, s) for m, s in reads if m is not None and isinstance(m.type, BufferType))
 
 
 class SyncThreads(Op, name="sync_threads", stage="tile", uniform=True):

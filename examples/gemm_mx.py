@@ -1,0 +1,122 @@
+"""C = A · Bᵀ of microscaled operands (MX): fp8, fp6 or fp4 elements, blocks of 32 along K with a scale each.
+
+    gfx950: mfma_scale takes the elements as they are, and one scale for each of a lane's fragments of 32 of them. fp4
+    and fp6 elements are packed bytes, half a byte and three quarters of one each, and come in the same kernel.
+
+`quantize` makes codes and scales of an array as the standard says (OCP Microscaling Formats, 6.3): the scale is the
+power of two at which the block's largest element has the format's largest exponent.
+"""
+
+from functools import lru_cache
+
+import ml_dtypes
+import numpy as np
+from support import USE_GPU, error, on_device, poisoned, report
+
+import minitile as mt
+import minitile.language as T
+
+BLOCK = 32
+FORMATS = {  # name: minitile's, NumPy's, bits, the largest exponent
+    "e4m3": (T.float8_e4m3fn, ml_dtypes.float8_e4m3fn, 8, 8),
+    "e5m2": (T.float8_e5m2, ml_dtypes.float8_e5m2, 8, 15),
+    "e2m3": (T.float6_e2m3fn, ml_dtypes.float6_e2m3fn, 6, 2),
+    "e3m2": (T.float6_e3m2fn, ml_dtypes.float6_e3m2fn, 6, 4),
+    "e2m1": (T.float4_e2m1fn, ml_dtypes.float4_e2m1fn, 4, 2),
+}
+
+
+def quantize(values, name):
+    """(elements, scales): elements of the format, one a byte, and the bytes of the scales. `values`: rows × K."""
+    _, element, _, most = FORMATS[name]
+    blocks = values.reshape(len(values), -1, BLOCK)
+    largest = np.abs(blocks).max(axis=2, keepdims=True)
+    exponent = np.floor(np.log2(np.maximum(largest, 2.0**-100))) - most
+    limit = float(ml_dtypes.finfo(element).max)
+    codes = np.clip(blocks / 2.0**exponent, -limit, limit).astype(element).reshape(values.shape)
+    return codes, (exponent[..., 0] + 127).astype(np.uint8)
+
+
+def pack(codes, name):
+    """The elements as a kernel takes them: fp8 as they are, others packed along K, the first one lowest."""
+    bits = FORMATS[name][2]
+    if bits == 8:
+        return codes
+    each = np.unpackbits(codes.view(np.uint8)[..., None], axis=-1, bitorder="little", count=bits)
+    return np.packbits(each.reshape(len(codes), -1), axis=-1, bitorder="little")
+
+
+def exact(codes, scales):
+    """What they stand for, in float64."""
+    return codes.astype(np.float64) * np.repeat(2.0 ** (scales.astype(np.float64) - 127), BLOCK, axis=1)
+
+
+@lru_cache
+def gemm_mx(a_name, b_name):
+    """The kernel for elements of these formats."""
+    (a_format, _, a_bits, _), (b_format, _, b_bits, _) = FORMATS[a_name], FORMATS[b_name]
+
+    @mt.kernel
+    def gemm(
+        A: T.Tensor(("M", "KA"), a_format if a_bits == 8 else T.uint8),
+        B: T.Tensor(("N", "KB"), b_format if b_bits == 8 else T.uint8),
+        SFA: T.Tensor(("M", "KS"), T.uint8),
+        SFB: T.Tensor(("N", "KS"), T.uint8),
+        C: T.Tensor(("M", "N"), T.float32),
+        block_M=128,
+        block_N=128,
+        block_K=128,
+        num_stages=2,
+        threads=256,
+    ):
+        M, N = C.shape
+        K = SFA.shape[1] * BLOCK
+        a_bytes, b_bytes, scales = block_K * a_bits // 8, block_K * b_bits // 8, block_K // BLOCK
+        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+            A_shared = T.alloc_shared((block_M, a_bytes), A.dtype)
+            B_shared = T.alloc_shared((block_N, b_bytes), B.dtype)
+            SFA_shared = T.alloc_shared((block_M, scales), T.uint8)
+            SFB_shared = T.alloc_shared((block_N, scales), T.uint8)
+            C_local = T.alloc_fragment((block_M, block_N), T.float32)
+            T.clear(C_local)
+            for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
+                T.copy(A[by * block_M, k * a_bytes], A_shared)
+                T.copy(B[bx * block_N, k * b_bytes], B_shared)
+                T.copy(SFA[by * block_M, k * scales], SFA_shared)
+                T.copy(SFB[bx * block_N, k * scales], SFB_shared)
+                T.gemm_blockscaled(
+                    *(A_shared, B_shared, C_local, SFA_shared, SFB_shared),
+                    transpose_B=True,
+                    a_format=a_format,
+                    b_format=b_format,
+                )
+            T.copy(C_local, C[by * block_M, bx * block_N])
+
+    return gemm
+
+
+def operands(m, n, k, a_name, b_name, seed=0):
+    """Codes and scales of random A and B, of rows and blocks that differ much in size."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for rows, name in ((m, a_name), (n, b_name)):
+        sizes = np.repeat(2.0 ** rng.integers(-9, 10, (rows, k // BLOCK)), BLOCK, axis=1)
+        made.append(quantize(rng.standard_normal((rows, k)) * sizes, name))
+    return made
+
+
+def run(m=100, n=70, k=320, a_name="e4m3", b_name="e4m3", **options):
+    (a, sa), (b, sb) = operands(m, n, k, a_name, b_name)
+    c = on_device(poisoned((m, n)))
+    arrays = [on_device(x) for x in (pack(a, a_name), pack(b, b_name), sa, sb)]
+    options = {"block_M": 64, "block_N": 64, "threads": 128, **options}
+    if USE_GPU:
+        gemm_mx(a_name, b_name)(*arrays, c, **options)
+    else:
+        gemm_mx(a_name, b_name).compile(*arrays, c, target="gfx950", **options).simulate(*arrays, c)
+    report(f"gemm_mx {a_name} x {b_name} {m}x{n}x{k}", error(c, exact(a, sa) @ exact(b, sb).T), 1e-6)
+
+
+if __name__ == "__main__":
+    for a_name, b_name in (("e4m3", "e4m3"), ("e5m2", "e4m3"), ("e2m1", "e2m1"), ("e4m3", "e2m1"), ("e2m3", "e3m2")):
+        run(a_name=a_name, b_name=b_name)

@@ -1,0 +1,117 @@
+"""T.gemm_blockscaled: products of microscaled operands (MX; OCP Microscaling Formats, version 1.0).
+
+Blocks of 32 elements along K share a scale, a power of two stored as a byte: 2^(byte - 127), 255 is NaN (E8M0). Scales
+are bytes, one row for each row of A and column of B:
+
+    T.gemm_blockscaled(A_shared, B_shared, C_local, SFA_shared, SFB_shared, transpose_B=True)
+
+    A 128×256 of float8_e4m3fn       SFA 128×8 of uint8
+    B 128×128 of uint8, b_format=T.float4_e2m1fn: two elements of K in a byte, the first in its low half; 128×256 of them
+
+Elements below a byte have no buffers of their own: tensors and buffers hold their bytes, rows of K/2 or K·3/4 of them,
+packed from the lowest bit on, and the product is told what they are. So copies, layouts and views know bytes only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from minitile.ir.core import Value
+from minitile.ir.diagnostics import TypeMismatchError
+from minitile.ir.ops import tile
+from minitile.ir.types import PACKED, BufferType, DType, u8
+from minitile.language.context import Trace
+from minitile.language.memory import Region, as_region
+from minitile.language.scalars import constant_value
+
+BLOCK = 32  # elements of K that share a scale
+FP8 = ("e4m3", "e5m2")
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """What a product with scales has besides: the regions of the scales, and the formats of packed operands."""
+
+    scales: tuple[Region, Region]
+    formats: tuple[str, str]
+
+
+def read_scaled(trace: Trace, sfa: Any, sfb: Any, a_format: Any, b_format: Any) -> Scaled:
+    formats = tuple(_format(trace, x, name) for x, name in ((a_format, "a_format"), (b_format, "b_format")))
+    scales = as_region(sfa, "T.gemm_blockscaled's SFA"), as_region(sfb, "T.gemm_blockscaled's SFB")
+    return Scaled(scales, (formats[0], formats[1]))
+
+
+def _format(trace: Trace, given: Any, name: str) -> str:
+    if given is None:
+        return ""
+    if isinstance(given, DType) and given.name in PACKED:
+        return given.name
+    if isinstance(given, DType) and given.name in FP8:
+        return ""
+    raise trace.error(
+        f"T.gemm_blockscaled's {name} is {given!r}", "T.float4_e2m1fn, T.float6_e2m3fn or T.float6_e3m2fn"
+    )
+
+
+def unpacked(trace: Trace, shape: tuple[int, ...], dtype: DType, packed: str, k_dim: int, name: str) -> tuple[int, ...]:
+    """The shape in elements of an operand of bytes. Raises TypeMismatchError for operands that f8f6f4 has not."""
+    what = f"T.gemm_blockscaled's {name}"
+    if not packed:
+        if dtype.name not in FP8:
+            raise TypeMismatchError(
+                f"{what} is of {dtype}",
+                trace.loc,
+                f"float8_e4m3fn, float8_e5m2, or uint8 with {name.lower()}_format=T.float4_e2m1fn (or a float6)",
+            )
+        return shape
+    if dtype is not u8:
+        raise TypeMismatchError(f"{what} is of {dtype}: elements of {packed} are packed in uint8", trace.loc)
+    if k_dim != len(shape) - 1:
+        raise trace.error(f"{what}: packed elements lie along K, which is its first dimension here", "store K last")
+    elements, rest = divmod(shape[k_dim] * 8, PACKED[packed].bits)
+    if rest:
+        raise trace.error(f"{what}: {shape[k_dim]} bytes are no whole number of {packed}")
+    return (*shape[:-1], elements)
+
+
+def scale_tiles(trace: Trace, scaled: Scaled, rows: tuple[int, int], k: int) -> tuple[Value, Value]:
+    """Fragments with the scales of A and B. Raises TypeMismatchError where they are not M×K/32 and N×K/32."""
+    if k % BLOCK:
+        raise trace.error(f"T.gemm_blockscaled with K = {k}", f"blocks are of {BLOCK} elements")
+    made = []
+    for region, name, count in zip(scaled.scales, ("SFA", "SFB"), rows, strict=True):
+        what, mem = f"T.gemm_blockscaled's {name}", region.memory
+        if mem.dtype is not u8:
+            raise TypeMismatchError(f"{what} is of {mem.dtype}", trace.loc, "scales are uint8: 2^(byte - 127)")
+        if mem.space not in ("shared", "fragment"):
+            raise trace.error(f"{what} is {mem.describe()}", "T.copy the scales to shared memory or a fragment first")
+        shape = region.static(what)
+        if shape != (count, k // BLOCK):
+            raise TypeMismatchError(
+                f"{what} is {'×'.join(map(str, shape))}, of {count} rows and K = {k}",
+                trace.loc,
+                f"one for {BLOCK} elements: {count}×{k // BLOCK}, whether or not the operand is transposed",
+            )
+        if mem.space == "fragment" and shape == mem.static_shape:
+            made.append(mem.value)
+            continue
+        own = trace.b.emit(tile.Alloc(type_=BufferType("fragment", shape, u8))).result
+        zero = trace.b.constant(0)
+        copy = tile.Copy(
+            mem.value, region.offsets, own, (zero, zero), shape=shape, src_dims=region.dims(2), dst_dims=(0, 1)
+        )
+        trace.b.emit(copy)
+        made.append(own)
+    return made[0], made[1]
+
+
+def check_blocks(trace: Trace, k_start: Any, granularities: tuple[int, int]) -> None:
+    """TileLang's further arguments, of which one value is supported each."""
+    if constant_value(k_start) != 0:
+        raise trace.error(
+            f"T.gemm_blockscaled with k_start={k_start!r}", "pass the scales of this tile: SFA[:, first : first + K // 32]"
+        )
+    if granularities != (BLOCK, BLOCK):
+        raise trace.error(f"T.gemm_blockscaled with scales of {granularities[0]} and {granularities[1]} elements", f"{BLOCK}")

@@ -29,7 +29,7 @@ FORMATS = {  # name: minitile's, NumPy's, bits, the largest exponent
 def quantize(values, name):
     """(elements, scales): elements of the format, one a byte, and the bytes of the scales. `values`: rows × K."""
     _, element, _, most = FORMATS[name]
-    blocks = values.reshape(len(values), -1, BLOCK)
+    blocks = values.reshape(len(values), values.shape[1] // BLOCK, BLOCK)
     largest = np.abs(blocks).max(axis=2, keepdims=True)
     exponent = np.floor(np.log2(np.maximum(largest, 2.0**-100))) - most
     limit = float(ml_dtypes.finfo(element).max)
@@ -43,7 +43,7 @@ def pack(codes, name):
     if bits == 8:
         return codes
     each = np.unpackbits(codes.view(np.uint8)[..., None], axis=-1, bitorder="little", count=bits)
-    return np.packbits(each.reshape(len(codes), -1), axis=-1, bitorder="little")
+    return np.packbits(each.reshape(len(codes), codes.shape[1] * bits), axis=-1, bitorder="little")
 
 
 def exact(codes, scales):

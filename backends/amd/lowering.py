@@ -170,6 +170,8 @@ def lower_gemm(low: Lowering, op: tile.Gemm, plan: GemmPlan) -> Value:
     a = fragments(low, op.a, op.a_indices, op.a_dims, op.a_slot, a_step, plan.a, op.transpose_a, 1)
     b = fragments(low, op.b, op.b_indices, op.b_dims, op.b_slot, b_step, plan.b, op.transpose_b, 0)
     c = low.get(op.c)
+    if op.scale_d is not None:
+        c = low.b.select(low.get(op.scale_d), c, low.b.constant(0, c.dtype))
     *once, steps = plan.repeats
     formats = op.formats if op.scaled else ("", "")
     for step in range(steps):

@@ -9,12 +9,12 @@ from typing import TypeVar as _TypeVar
 
 from minitile.ir.types import bf16 as bfloat16
 from minitile.ir.types import bool_ as bool
-from minitile.ir.types import e4m3 as float8_e4m3
-from minitile.ir.types import e4m3 as float8_e4m3fn
-from minitile.ir.types import e4m3fnuz as float8_e4m3fnuz
 from minitile.ir.types import e2m1 as float4_e2m1fn
 from minitile.ir.types import e2m3 as float6_e2m3fn
 from minitile.ir.types import e3m2 as float6_e3m2fn
+from minitile.ir.types import e4m3 as float8_e4m3
+from minitile.ir.types import e4m3 as float8_e4m3fn
+from minitile.ir.types import e4m3fnuz as float8_e4m3fnuz
 from minitile.ir.types import e5m2 as float8_e5m2
 from minitile.ir.types import e5m2fnuz as float8_e5m2fnuz
 from minitile.ir.types import f16 as float16

@@ -6,7 +6,7 @@ are bytes, one row for each row of A and column of B:
     T.gemm_blockscaled(A_shared, B_shared, C_local, SFA_shared, SFB_shared, transpose_B=True)
 
     A 128×256 of float8_e4m3fn       SFA 128×8 of uint8
-    B 128×128 of uint8, b_format=T.float4_e2m1fn: two elements of K in a byte, the first in its low half; 128×256 of them
+    B 128×128 of uint8, b_format=T.float4_e2m1fn: 128×256 elements, two in a byte, the first in its low half
 
 Elements below a byte have no buffers of their own: tensors and buffers hold their bytes, rows of K/2 or K·3/4 of them,
 packed from the lowest bit on, and the product is told what they are. So copies, layouts and views know bytes only.
@@ -111,7 +111,10 @@ def check_blocks(trace: Trace, k_start: Any, granularities: tuple[int, int]) -> 
     """TileLang's further arguments, of which one value is supported each."""
     if constant_value(k_start) != 0:
         raise trace.error(
-            f"T.gemm_blockscaled with k_start={k_start!r}", "pass the scales of this tile: SFA[:, first : first + K // 32]"
+            f"T.gemm_blockscaled with k_start={k_start!r}",
+            "pass the scales of this tile: SFA[:, first : first + K // 32]",
         )
     if granularities != (BLOCK, BLOCK):
-        raise trace.error(f"T.gemm_blockscaled with scales of {granularities[0]} and {granularities[1]} elements", f"{BLOCK}")
+        raise trace.error(
+            f"T.gemm_blockscaled with scales of {granularities[0]} and {granularities[1]} elements", f"{BLOCK}"
+        )

@@ -497,7 +497,9 @@ class Expr:
 
 
 def _cast_hook(dtype: DType, value: object) -> object:
-    return convert(value, dtype)
+    from minitile.language.math import dtype_of_name
+
+    return convert(value, dtype_of_name(dtype))
 
 
 DType.cast_hook = _cast_hook

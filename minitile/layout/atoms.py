@@ -183,7 +183,9 @@ def _scaled(m: int, k: int, bits: tuple[int, int]) -> MmaAtom:
 
 
 MFMA_SCALED = {
-    (m, *bits): _scaled(m, k, bits) for m, k in ((16, 128), (32, 64)) for bits in itertools.product((8, 6, 4), repeat=2)
+    (m, a, b): _scaled(m, k, (a, b))
+    for m, k in ((16, 128), (32, 64))
+    for a, b in itertools.product((8, 6, 4), repeat=2)
 }
 
 MFMA_ATOMS = {

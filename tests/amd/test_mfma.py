@@ -19,6 +19,7 @@ from minitile.layout import (
     MFMA_ATOMS,
     MFMA_CHAINED,
     MFMA_OF_DTYPE,
+    MFMA_SCALED,
     mma_accumulator,
     mma_operand_a,
     mma_operand_b,
@@ -39,18 +40,19 @@ def spelt(intrinsic):
     return "v_mfma_" + re.sub(r"(x\d+)(b?f\d+)", r"\1.\2", name).removesuffix(".1k").replace(".", "_")
 
 
+UNSCALED = [atom for atom in MFMA_ATOMS.values() if atom not in MFMA_SCALED.values()]  # test_blockscaled has the others
 # Every fragment may be fed to every instruction that takes an even part of it: also to the narrower ones.
 CASES = [
     (atom.name, a, b, target)
     for tile, a, b, target in INSTRUCTIONS
-    for atom in MFMA_ATOMS.values()
+    for atom in UNSCALED
     if tile == f"{atom.m}x{atom.n}" and dtype(a).bits == atom.bits
     if any(atom.a.num_regs % form.k == 0 for form in INSTRUCTIONS[tile, a, b, target])
 ]
 
 
 def test_every_atom_is_here():
-    assert {case[0] for case in CASES} == set(MFMA_ATOMS)
+    assert {case[0] for case in CASES} == {atom.name for atom in UNSCALED}
     for target, atoms in MFMA_OF_DTYPE.items():
         assert {case[1] for case in CASES if case[3] == target} == set(atoms)
         for name, preferred in atoms.items():
@@ -244,6 +246,29 @@ def test_transposing_reads(left, right, tile, threads, transposed):
     assert f"ds_read_b64_tr_b{bits}" in reads
     assert all("b64" in name or "b128" in name for name in reads)
     assert costs(text).scratch == 0
+
+
+@pytest.mark.parametrize("target", BOTH)
+def test_cleared_at_run_time(target):
+    """What the accumulator held is gone where the condition says so."""
+
+    @mt.kernel
+    def gemm(A: T.Tensor((64, 192), T.float16), C: T.Tensor((64, 64), T.float32), first: T.int32):
+        with T.Kernel(1, threads=64):
+            S = T.alloc_shared((64, 64), A.dtype)
+            C_local = T.alloc_fragment((64, 64), T.float32)
+            T.fill(C_local, 1e6)
+            for k in T.serial(3):
+                T.copy(A[0, k * 64], S)
+                T.gemm(S, S, C_local, transpose_B=True, clear_accum=k == first)
+            T.copy(C_local, C)
+
+    a = np.random.default_rng(6).standard_normal((64, 192)).astype(np.float16)
+    for first in (0, 2, 5):
+        c = np.full((64, 64), np.nan, np.float32)
+        gemm.compile(a, c, first, target=target).simulate(a, c, first)
+        left = a[:, 64 * first if first < 3 else 0 :].astype(np.float64)
+        assert np.abs(c - left @ left.T - (1e6 if first == 5 else 0)).max() < (1 if first == 5 else 1e-3)
 
 
 def test_gfx942_has_no_transposing_reads():

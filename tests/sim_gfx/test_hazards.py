@@ -75,6 +75,23 @@ def test_every_wait_state_of_llvm_is_needed(name, arch):
             5,
         ),
         ("v_mfma_f32_16x16x16_f16 v[16:19], v[4:5], v[6:7], v[20:23]\ns_nop {}\nv_mov_b32 v20, v8", "gfx942", 3),
+        *(
+            (
+                f"v_mfma_{scale}f32_{tile}_f8f6f4 v[40:{39 + c}], v[4:{3 + a}], v[16:{15 + b}], 0{scales} cbsz:{cbsz} "
+                f"blgp:{blgp}\ns_nop {{}}\nv_mov_b32 v8, v41",
+                "gfx950",
+                expected,
+            )
+            for tile, c, cbsz, a, blgp, b, expected in (
+                ("16x16x128", 4, 0, 8, 0, 8, 12),  # 8 passes with an fp8 operand, 4 without; 32x32 twice that
+                ("16x16x128", 4, 4, 4, 1, 8, 12),
+                ("16x16x128", 4, 4, 4, 4, 4, 8),
+                ("16x16x128", 4, 2, 6, 3, 6, 8),
+                ("32x32x64", 16, 0, 8, 4, 4, 20),
+                ("32x32x64", 16, 3, 6, 4, 4, 12),
+            )
+            for scale, scales in (("", ""), ("scale_", ", v10, v11"))
+        ),
         ("v_mov_b32 v8, v9\ns_nop {}\nv_mov_b32_dpp v10, v8 row_shr:1 row_mask:0xf bank_mask:0xf", "gfx950", 2),
         ("v_readfirstlane_b32 s4, v8\ns_nop {}\nbuffer_load_dword v10, off, s[4:7], 0", "gfx950", 5),
     ],

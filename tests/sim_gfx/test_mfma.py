@@ -169,6 +169,19 @@ def test_f8f6f4(size, depth, kind_a, kind_b, scaled):
     np.testing.assert_allclose(got, exact, rtol=1e-6, atol=1e-5)
 
 
+@pytest.mark.parametrize(("scale", "factor"), [("s80", 2.0**5), ("1.0", 1.0), ("2.0", 2.0), ("0", 0.0)])
+def test_scales_from_elsewhere(scale, factor):
+    """Of an SGPR or a constant the exponent of the float that it would be is the scale; 0 is the least."""
+    a = np.full((64, 4), 0x22222222, np.uint32)  # 1.0 everywhere
+    body = (
+        f"s_mov_b32 s80, {np.float32(2.0**5).view(np.uint32)}\nv_mov_b32 v48, 0x7f7f7f7f\n"
+        f"v_mfma_scale_f32_16x16x128_f8f6f4 v[64:67], v[16:19], v[16:19], 0, {scale}, v48 op_sel:[1,0,0] "
+        "op_sel_hi:[1,0,0] cbsz:4 blgp:4\ns_nop 15"
+    )
+    results, _ = lanes(body, {"v[16:19]": a}, {"v[64:67]": (np.float32, 4)})
+    assert np.allclose(results["v[64:67]"], 128 * factor, atol=1e-30)
+
+
 def test_matrix_instructions_ignore_exec():
     a = np.ones((64, 2), np.uint32) * 0x3C003C00
     body = (

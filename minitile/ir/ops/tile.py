@@ -409,9 +409,9 @@ class Gemm(Op, name="gemm", stage="tile", uniform=True):
     zeros. policy: how warps split the tile ("square", "full_row", "full_col"). `in_flight`: the program asks for wgmma,
     and waits for it by itself. `k`: K, where the operands are less of it than their buffers have; 0: all.
 
-    With a_scale and b_scale, tiles M×K/32 and N×K/32 of bytes, the factors are a and b times 2^(byte - 127) of their row
-    (of a) or column (of b) and block of 32 along K (OCP Microscaling Formats). `*_format`: an operand of bytes holds
-    elements of that format (types.PACKED), packed along K; "": elements of its dtype."""
+    With a_scale and b_scale, tiles M×K/32 and N×K/32 of bytes, the factors are a and b times 2^(byte - 127), that of
+    their row (of a) or column (of b) and block of 32 along K (OCP Microscaling Formats). `*_format`: an operand of
+    bytes holds elements of that format (types.PACKED), packed along K; "": elements of its dtype."""
 
     a: Value = operand()
     a_indices: tuple[Value, ...] = operands()
@@ -475,12 +475,12 @@ class Gemm(Op, name="gemm", stage="tile", uniform=True):
 
     def _verify_scales(self) -> None:
         require((self.a_scale is None) == (self.b_scale is None), "one operand has scales, the other none")
-        for operand, scale, packed, rows in (
+        for factor, scale, packed, rows in (
             (self.a, self.a_scale, self.a_format, self.c.shape[0]),
             (self.b, self.b_scale, self.b_format, self.c.shape[1]),
         ):
             require(not packed or packed in PACKED, f"no format is called {packed!r}")
-            require(not packed or operand.dtype is u8, f"an operand of {packed} is {operand.type}, no bytes")
+            require(not packed or factor.dtype is u8, f"an operand of {packed} is {factor.type}, no bytes")
             if scale is None:
                 require(not packed, f"an operand of {packed} has no scales")
             else:

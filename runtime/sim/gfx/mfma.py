@@ -9,7 +9,9 @@ v_mfma_f32_MxNxK[_Bb]_type computes D = A x B + C for B blocks, EXEC ignored. Ho
 
 f64 has single rows instead of fours. The f8f6f4 forms take a format for A (cbsz) and B (blgp); their 8-bit elements lie
 in two runs of 16 k, half the matrix apart. Their scales are e8m0 bytes, chosen by op_sel, one for 32 consecutive k:
-the scale of lane group g is that of block g.
+the scale of lane group g is that of block g (composable_kernel, test/mx_mfma_op, has both as tables that AMD checks on
+the device). Of an SGPR or a constant the hardware takes bits 30 to 23, whatever op_sel says ("hardware design defect":
+LLVM, VOP3PInstructions.td).
 
 Sums are computed in doubles and rounded once.
 """
@@ -169,13 +171,15 @@ def _operand(d: Decoder, operand: Operand, tile: Tile, kind: str) -> tuple[Calla
 
 def _scale(d: Decoder, operand: Operand, tile: Tile, index: int) -> tuple[Callable[[Machine, Sel], Array], list[int]]:
     """Reads scales: doubles [waves, 1, M, K]."""
+    in_vector = isinstance(operand, Reg) and operand.file != "s"
     byte = d.bits("op_sel", 2, 0)[index] + 2 * d.bits("op_sel_hi", 2, 0)[index]
     read = d.vector(operand, 4, whole=True)
-    rows = d.words(operand, 1, whole=True) if isinstance(operand, Reg) and operand.file != "s" else []
+    rows = d.words(operand, 1, whole=True) if in_vector else []
+    shift = 8 * byte if in_vector else 23
 
     def scales(m: Machine, sel: Sel) -> Array:
         words = np.broadcast_to(read(m, sel), (len(m.wave[sel]), 64))
-        code = (words >> np.uint32(8 * byte) & np.uint32(0xFF)).astype(np.int32)
+        code = (words >> np.uint32(shift) & np.uint32(0xFF)).astype(np.int32)
         value = np.where(code == 255, np.nan, np.ldexp(1.0, code - 127)).reshape(len(words), tile.groups, tile.m)
         return np.repeat(value.transpose(0, 2, 1)[:, None], tile.each, axis=3)
 

@@ -74,6 +74,11 @@ def signature(name: str) -> tuple[str, list[str]]:
     if name.startswith("llvm.amdgcn.mfma."):
         count = 4 if "16x16" in name else 16
         c = f"<{count} x {'i32' if '.i32.' in name else 'float'}>"
+        widths = re.search(r"f8f6f4\.v(\d)i32\.v(\d)i32", name)
+        if widths:  # a register holds 4 elements of 8 bits, 32 of 6 bits are 6 registers, of 4 bits 4
+            codes = (f"i32 { ({'8': 0, '6': 2, '4': 4}[width]) }" for width in widths.groups())
+            scales = ("i32 0", "i32", "i32 3", "i32")
+            return c, [*(f"<{width} x i32>" for width in widths.groups()), c, *codes, *scales]
         return c, [FORMS[name].operand, FORMS[name].operand, c, *(f"i32 {number}" for number in FORMS[name].rest)]
     saturating = re.fullmatch(r"llvm\.fpto[su]i\.sat\.(i\d+)\.(\w+)", name)
     if saturating:

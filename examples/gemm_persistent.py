@@ -34,6 +34,7 @@ def make_gemm_persistent(transpose_B=True):
         panel=8,
         teams=2,
         cluster=1,
+        dies=1,
     ):
         M, N = C.shape
         K = A.shape[1]
@@ -44,7 +45,7 @@ def make_gemm_persistent(transpose_B=True):
             B_shared = T.alloc_shared((block_N, block_K) if transpose_B else (block_K, block_N), B.dtype)
             C_local = T.alloc_fragment((block_M, block_N), T.float32)
             tiles = [T.ceildiv(M, block_M), T.ceildiv(N, block_N)]
-            for by, bx in T.Persistent(tiles, blocks, block, group_size=panel, teams=teams):
+            for by, bx in T.Persistent(tiles, blocks, block, group_size=panel, teams=teams, num_xcds=dies):
                 T.clear(C_local)
                 for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
                     T.copy(A[by * block_M, k * block_K], A_shared)

@@ -424,10 +424,11 @@ class Interpreter(Branches):
             trace.b.emit(control.Yield(()))
         trace.launch = None
         self.at(item.context_expr)
-        if "rasterise" in trace.attrs:
-            rasterise(trace.b, launch, *trace.attrs.pop("rasterise"))
+        order, panel, dies = trace.attrs.pop("rasterise", ("", 0, 1))
+        if order:
+            rasterise(trace.b, launch, order, panel, 1 if scope.persistent else dies)
         if scope.persistent:
-            stay(trace.b, launch, scope.persistent)
+            stay(trace.b, launch, scope.persistent, dies)
         trace.b.emit(launch)
         self.locals.update({SKIP: False, RETURNED: False, VALUE: UNSET})
         for name in assigned_names([node]):

@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 from minitile.ir.diagnostics import LanguageError
 from minitile.language.context import active, current
 from minitile.language.math import min as minimum
-from minitile.language.scalars import Expr, constant_int, constant_value, is_scalar
+from minitile.language.raster import in_turns
+from minitile.language.scalars import Expr, constant_int, constant_value, is_scalar, operand_value
 
 MOST_STAGES = 16
 CLUSTER = 8  # blocks of a cluster, on any GPU that has them
@@ -189,7 +190,9 @@ def _schedule(order: Sequence[int], stage: Sequence[int], group: Sequence[Sequen
     return Schedule(places, stages, groups)
 
 
-def Persistent(domain: Sequence[Any], wave_size: Any, index: Any, group_size: int = 8, teams: int = 1) -> Loop:
+def Persistent(
+    domain: Sequence[Any], wave_size: Any, index: Any, group_size: int = 8, teams: int = 1, num_xcds: int = 1
+) -> Loop:
     """`for by, bx in T.Persistent([rows, columns], blocks, block):` the tiles number block, block + blocks, … of a grid
     of tiles, for a launch of so many `blocks` that stay (`wave_size`; say, as many as the GPU has multiprocessors).
 
@@ -197,6 +200,9 @@ def Persistent(domain: Sequence[Any], wave_size: Any, index: Any, group_size: in
     a wave share rows and columns of the operands; further dimensions are outer ones. The blocks of a cluster take tiles
     of neighbouring rows in one column at the same time; where the rows do not divide by them, the last ones get a tile
     below the domain's end, which bounds checks leave without effect.
+
+    `num_xcds`: the dies of the GPU, which get blocks in turn and have an L2 each (8 on MI300X and MI355X). Then the
+    blocks of a die have neighbouring tiles in each wave, but for the last one, where tiles are fewer than blocks.
 
     `teams`: where the target has warp roles (sm_90a), the block's threads are that many teams, which take every
     `teams`-th tile each, so that one stores its results while another multiplies. `threads` counts them all; a tile is
@@ -219,9 +225,22 @@ def Persistent(domain: Sequence[Any], wave_size: Any, index: Any, group_size: in
     step = _step(wave_size, "T.Persistent")
     launch = current().launch
     together, *other = (1,) if launch is None else launch.cluster
+    dies = constant_int(num_xcds, "num_xcds")
+    if dies < 1 or (dies > 1 and together > 1):
+        raise current().error(f"num_xcds is {dies}, in clusters of {together}", "at least 1; 1 with clusters")
     if together > 1 and set(other) == {1} and len(sizes) > 1:
         return replace(_by_clusters(sizes, step, index, group, together), teams=count)
-    return Loop(index, total, step, place=lambda number: _tile(number, sizes, group), teams=count)
+
+    def place(number: Any) -> tuple[Any, ...]:
+        return _tile(number if dies == 1 else _in_turns(number, index, step, total, dies), sizes, group)
+
+    return Loop(index, total, step, place=place, teams=count)
+
+
+def _in_turns(number: Expr, *others: Any) -> Expr:
+    b, like = current().b, operand_value(number)
+    block, blocks, total = (b.cast(operand_value(x), like.dtype) for x in others[:3])
+    return Expr(in_turns(b, like, block, blocks, total, others[3]))
 
 
 def _by_clusters(sizes: list[Any], blocks: Any, index: Any, group: int, together: int) -> Loop:

@@ -6,6 +6,7 @@
     }                                                 body with %bx = %t mod %gx, %by = %t div %gx mod %gy, …
                                                     } }
 
+On a GPU of several dies the blocks of each take neighbouring tiles (raster.in_turns): the body has another number for %t.
 Shared memory is the block's own in every turn; nothing that a tile has left there counts for the next one.
 """
 
@@ -15,9 +16,10 @@ from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import control, tile
 from minitile.ir.types import I32
+from minitile.language.raster import in_turns
 
 
-def stay(b: Builder, launch: control.Launch, blocks: int) -> None:
+def stay(b: Builder, launch: control.Launch, blocks: int, dies: int = 1) -> None:
     """Changes the launch in place; `b` stands where the launch will be."""
     x, y, z = launch.grid
     total = b.mul(b.mul(x, y), z)
@@ -31,8 +33,9 @@ def stay(b: Builder, launch: control.Launch, blocks: int) -> None:
     launch.body.args = tuple(Value(I32, launch.body, n, name) for n, name in enumerate(("block", "", "")))
     turn.args = (number,)
     with b.inside(turn):
-        across = b.floordiv(number, x)
-        places = b.floormod(number, x), b.floormod(across, y), b.floordiv(across, y)
+        taken = in_turns(b, number, launch.body.args[0], launch.grid[0], total, dies) if dies > 1 else number
+        across = b.floordiv(taken, x)
+        places = b.floormod(taken, x), b.floormod(across, y), b.floordiv(across, y)
     for place, name in zip(places, names, strict=True):
         place.name = place.name or name
     shared = [op for op in old if _is_shared(op)]

@@ -10,6 +10,13 @@ runs of size² neighbours, a square of a panel (the idea of HipKittens' chiplet 
 
     8 dies, size 2      block     0  1  2 …  7 |  8  9 … 15 | 16 …
                         becomes   0  4  8 … 28 |  1  5 … 29 |  2 …        die 0: 0 1 2 3, 32 33 …; die 1: 4 5 6 7, …
+
+Blocks that stay take a tile each in every turn, and those of a die should take neighbours:
+
+    8 dies, 19 blocks   block     0  1  2  3 …  7 |  8  9 10 … 15 | 16 17 18
+                        takes     0  3  6  9 … 17 |  1  4  7 … 18 |  2  5  8        of the tiles of this turn
+
+The last turn has fewer tiles than blocks; there each keeps its own number, so that the dies have equal shares.
 """
 
 from __future__ import annotations
@@ -62,3 +69,18 @@ def in_runs(b: Builder, number: Value, total: Value, dies: int, run: int) -> Val
     place = b.mul(b.add(b.mul(b.floordiv(turn, run), dies), die), run)
     whole = b.mul(b.floordiv(total, dies * run), dies * run)
     return b.select(b.compare("lt", number, whole), b.add(place, b.floormod(turn, run)), number)
+
+
+def in_turns(b: Builder, number: Value, block: Value, blocks: Value, total: Value, dies: int) -> Value:
+    """The tile instead of `number` = block + turn · blocks, of `total`, for one of `blocks` that stay: in each whole
+    turn each die's blocks have neighbours.
+
+    Of the blocks (block mod dies) are on one die, rounded up on the first blocks mod dies of them. So `mine` counts the
+    dies' blocks one die after the other and is a permutation of 0 … blocks - 1, whatever the two numbers are; and in
+    each turn, so is what is added to its first tile.
+    """
+    die, share, rest = b.floormod(block, dies), b.floordiv(blocks, dies), b.floormod(blocks, dies)
+    mine = b.add(b.add(b.mul(die, share), b.min(die, rest)), b.floordiv(block, dies))
+    first = b.sub(number, block)
+    whole = b.compare("le", b.add(first, blocks), total)
+    return b.add(first, b.select(whole, mine, block))

@@ -523,7 +523,8 @@ def annotate_l2_hit_ratio(ratios: dict[Memory, float]) -> None:
 def use_swizzle(panel_size: int, order: str = "row", enable: bool = True, num_xcds: int = 1) -> None:
     """Visits the blocks of the grid in panels of `panel_size` rows, so that neighbours in time share cache lines.
     `num_xcds`: the dies of the GPU, which have an L2 each and get blocks in turn (8 on MI300X and MI355X); each then
-    gets runs of panel_size² neighbouring blocks."""
+    gets runs of panel_size² neighbouring blocks. Where T.Kernel's blocks stay (`persistent`), those of a die have
+    neighbouring tiles in every turn but the last one, where tiles are fewer than blocks."""
     trace = tile_scope("T.use_swizzle")
     size, dies = constant_int(panel_size, "panel_size"), constant_int(num_xcds, "num_xcds")
     if size < 1 or order not in ("row", "column", "col"):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gemm
+import gemm_persistent
+import ml_dtypes
 import numpy as np
 import pytest
 from support import USE_GPU, on_device
@@ -21,6 +25,25 @@ TILES = {"block_M": 64, "block_N": 64, "block_K": 64}
 def test_gemm(size: tuple[int, int, int], blocks: int, panel: int) -> None:
     bound = gemm.DTYPES["bf16"][-1]
     assert gemm.run(*size, "bf16", False, True, panel=panel, persistent=blocks, **TILES) <= bound
+
+
+@pytest.mark.parametrize(("blocks", "panel"), [(8, 0), (5, 2), (11, 1)])
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_gemm_over_dies(target: str, blocks: int, panel: int) -> None:
+    """In either of the two ways to say it: 5 x 3 tiles, which no number of blocks or dies divides."""
+    pytest.importorskip("llvmlite")
+    rng = np.random.default_rng(blocks)
+    a, b = (rng.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((150, 40), (90, 40)))
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    tiles = {"block_M": 32, "block_N": 32, "block_K": 32, "threads": 64}
+
+    def check(kernel: Any, **options: int) -> None:
+        c = np.full((150, 90), np.nan, ml_dtypes.bfloat16)
+        kernel.compile(a, b, c, target=target, **options).simulate(a, b, c, schedule="random", seed=panel)
+        assert np.linalg.norm(c.astype(np.float64) - exact) <= 4e-3 * np.linalg.norm(exact)
+
+    check(gemm.gemm_nt_bf16(), **tiles, panel=panel, persistent=blocks, dies=8)
+    check(gemm_persistent.gemm_persistent, **tiles, panel=panel or 1, blocks=blocks, dies=8)
 
 
 @mt.kernel

@@ -198,8 +198,20 @@ def test_swizzle_visits_every_block_once(order, shape):
 
 def visited(kernel, blocks):
     """The indices at which each block stores, by the order in which blocks start."""
+    launch, store = launch_of(kernel)
+    given = ({**dict(zip(launch.body.args, block, strict=False)), launch.body.args[2]: 0} for block in blocks)
+    return [tuple(evaluate(index, known) for index in store.indices) for known in given]
+
+
+def launch_of(kernel):
+    """The launch of a kernel, and its only store."""
     (launch,) = [op for op in mt.kernel(kernel).trace().walk() if op.mnemonic == "launch"]
     (store,) = [op for op in launch.body.walk() if op.mnemonic == "store"]
+    return launch, store
+
+
+def evaluate(v, known):
+    """A value of scalar arithmetic on what is known."""
     compute = {
         "mul": int.__mul__,
         "add": int.__add__,
@@ -207,18 +219,16 @@ def visited(kernel, blocks):
         "floordiv": int.__floordiv__,
         "floormod": int.__mod__,
         "min": min,
-        "cmp": int.__lt__,
         "select": lambda condition, a, b: a if condition else b,
     }
-
-    def evaluate(v, block):
-        if v in launch.body.args:
-            return block[launch.body.args.index(v)]
-        if v.op.mnemonic == "constant":
-            return v.op.value
-        return compute[v.op.mnemonic](*(evaluate(o, block) for o in v.op.operands))
-
-    return [tuple(evaluate(index, (*block, 0)) for index in store.indices) for block in blocks]
+    if v in known:
+        return known[v]
+    if v.op.mnemonic == "constant":
+        return v.op.value
+    values = [evaluate(o, known) for o in v.op.operands]
+    if v.op.mnemonic == "cmp":
+        return {"lt": int.__lt__, "le": int.__le__}[v.op.predicate](*values)
+    return compute[v.op.mnemonic](*values)
 
 
 def test_swizzle_order():
@@ -253,6 +263,42 @@ def test_swizzle_over_dies(shape, order):
             for start in range(0, len(mine), 4):
                 y, x = mine[start]
                 assert sorted(mine[start : start + 4]) == [(y, x), (y, x + 1), (y + 1, x), (y + 1, x + 1)]
+
+
+@pytest.mark.parametrize("blocks", [1, 7, 8, 19, 60, 200])
+@pytest.mark.parametrize("shape", [(16, 17), (5, 7), (3, 60), (1, 1)], ids=str)
+def test_swizzle_over_dies_of_blocks_that_stay(shape, blocks):
+    """Every tile once; in each whole turn the blocks of a die, every eighth, have neighbours in the panels' order."""
+    rows, columns = shape
+
+    def plain(C: T.Tensor((rows, columns), T.int32)):
+        with T.Kernel(columns, rows, threads=32) as (bx, by):
+            T.use_swizzle(2)
+            C[by, bx] = 1
+
+    def kernel(C: T.Tensor((rows, columns), T.int32)):
+        with T.Kernel(columns, rows, threads=32, persistent=blocks) as (bx, by):
+            T.use_swizzle(2, num_xcds=8)
+            C[by, bx] = 1
+
+    total = rows * columns
+    order = visited(plain, [(n % columns, n // columns) for n in range(total)])
+    launch, store = launch_of(kernel)
+    (loop,) = [op for op in launch.body.walk() if op.mnemonic == "for"]
+    started = evaluate(launch.grid[0], {})
+    assert started == min(blocks, total)
+
+    def tile(block, number):
+        known = {launch.body.args[0]: block, loop.iv: number}
+        return tuple(evaluate(index, known) for index in store.indices)
+
+    taken = [[tile(block, number) for number in range(block, total, blocks)] for block in range(started)]
+    assert sorted(t for mine in taken for t in mine) == sorted(order)
+    for turn in range(total // started):
+        dealt = [taken[block][turn] for die in range(8) for block in range(die, started, 8)]
+        assert dealt == order[turn * started : (turn + 1) * started]
+    last = total // started
+    assert [mine[last] for mine in taken if len(mine) > last] == order[last * started :]
 
 
 def test_dies_are_counted():

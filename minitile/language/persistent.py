@@ -6,7 +6,7 @@
     }                                                 body with %bx = %t mod %gx, %by = %t div %gx mod %gy, …
                                                     } }
 
-On a GPU of several dies the blocks of each take neighbouring tiles (raster.in_turns): the body has another number for %t.
+On a GPU of several dies the blocks of each take neighbours: the body has another number for %t (raster.in_turns).
 Shared memory is the block's own in every turn; nothing that a tile has left there counts for the next one.
 """
 

@@ -178,17 +178,16 @@ def write(kernel: Kernel, context: PassContext) -> tuple[dict[str, str], str, tu
     """The backend's texts by name, the entry's name, and its parameters (name, kind, dtype)."""
     start = time.perf_counter()
     if context.target.vendor == "amd":
-        from minitile.backends.amd.check import remarks
-        from minitile.backends.amd.codegen import generate
+        from minitile.backends.amd.pinned import generate_in_order
         from minitile.backends.amd.writer import write_llvm
 
         program = write_llvm(kernel, context.target)
         middle = time.perf_counter()
         context.timings["write_llvm"] = (middle - start) * 1e3
-        text = generate(program.text, context.target)
-        context.notes += remarks(program.text, text)
+        llvm, text, notes = generate_in_order(program.text, context.target)
+        context.notes += notes
         context.timings["write_gcn"] = (time.perf_counter() - middle) * 1e3
-        return {"llvm": program.text, "gcn": text}, program.entry, program.params
+        return {"llvm": llvm, "gcn": text}, program.entry, program.params
     from minitile.backends.nvidia.writer import write_ptx
 
     module = write_ptx(kernel, context.target)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from minitile.backends.amd.recount import recount
+from minitile.backends.amd.recount import ScheduleError, recount
 from minitile.ir.diagnostics import InternalError
 from minitile.target import Target
 
@@ -62,12 +62,12 @@ def check(text: str, target: Target) -> None:
         raise InternalError(f"LLVM placed {costs(text).lds} bytes of LDS; {target} has {target.max_shared}")
     line = unwaited_barrier(text)
     if line:
-        raise InternalError(f"LLVM left LDS accesses outstanding at the barrier in line {line} of its assembly")
+        raise ScheduleError(f"LLVM left LDS accesses outstanding at the barrier in line {line} of its assembly")
 
 
 def remarks(llvm: str, text: str) -> list[str]:
     """What costs speed: spilled registers, and waits for copies that LLVM has made stronger than the schedule's. Raises
-    InternalError where they are weaker, or in another order."""
+    ScheduleError where they are weaker, or in another order."""
     found = []
     cost = costs(text)
     if cost.vgpr_spills or cost.sgpr_spills:

@@ -27,6 +27,11 @@ from itertools import takewhile
 from minitile.backends.amd.paths import paths
 from minitile.ir.diagnostics import InternalError
 
+
+class ScheduleError(InternalError):
+    """LLVM's assembly does not keep what the LLVM IR asked for."""
+
+
 COPY, BARRIER, END = "copy", "barrier", "end"
 NO_VM, NO_LGKM = 63, 15  # no wait
 WAVE = 64
@@ -111,7 +116,7 @@ class Graph:
 
 
 def recount(llvm: str, text: str) -> list[str]:
-    """What to note: waits in loops of copies that are stronger than the schedule's. Raises InternalError where the
+    """What to note: waits in loops of copies that are stronger than the schedule's. Raises ScheduleError where the
     assembly has copies, waits or barriers in an order that the IR has not, or weaker waits."""
     asked, made = graph_of_ir(llvm), graph_of_assembly(text)
     if COPY not in asked.event and not any(isinstance(event, Wait) for event in asked.event):
@@ -161,7 +166,7 @@ def passed(asked: Graph, may: list[frozenset[int]], places: frozenset[int], wait
 
 def _refuse(asked: Graph, made: Graph, at: int, places: frozenset[int]) -> None:
     expected = " or ".join(sorted({str(asked.event[n]) for n in places}))
-    raise InternalError(
+    raise ScheduleError(
         f"LLVM's assembly does not keep the schedule: line {made.line[at]} has {made.event[at]}, where {expected} was "
         "to come"
     )

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 from pathlib import Path
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 import minitile as mt
+from minitile.backends.amd.codegen import Worker
+from minitile.backends.amd.pinned import pinned
 from minitile.backends.amd.recount import BARRIER, COPY, END, Wait, decoded, graph_of_assembly, graph_of_ir, recount
 from minitile.ir.diagnostics import InternalError
 
 pytest.importorskip("llvmlite")
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
-from .test_dma import compiled
+from .test_dma import K, M, N, compiled
+
+PIN = "call void @llvm.amdgcn.sched.barrier(i32 0)"
 
 IR = """define amdgpu_kernel void @k() {
 entry:
@@ -128,3 +135,50 @@ def test_a_compile_notices(monkeypatch):
     )
     with pytest.raises(mt.MinitileError, match="does not keep the schedule"):
         compiled(3)
+
+
+FAULTS = {  # of an LLVM: what it makes of its own assembly
+    "a weaker wait": lambda text: text.replace(b"vmcnt(4)", b"vmcnt(5)"),
+    "a lost barrier": lambda text: text.replace(b"\ts_barrier\n", b"", 1),
+    "an LDS write sunk across a barrier": lambda text: text.replace(
+        b"\ts_barrier\n", b"\tds_write_b32 v0, v1\n\ts_barrier\n", 1
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_compiled_again(fault, monkeypatch):
+    """An LLVM that moves what scheduling barriers hold: the second time is right, and a note says why."""
+    from minitile.backends.amd import codegen
+
+    monkeypatch.setenv("MINITILE_CACHE", "0")
+    right, asked = Worker.compile, []
+
+    def moves(self, llvm, cpu, emit):
+        asked.append(llvm)
+        text = right(self, llvm, cpu, emit)
+        return FAULTS[fault](text) if len(asked) == 1 else text
+
+    monkeypatch.setattr(codegen.Worker, "compile", moves)
+    kernel = compiled(3)
+    assert len(asked) == 2
+    assert kernel.asm["llvm"] == asked[1] == pinned(asked[0])
+    plain, again = ([line for line in text.splitlines() if PIN not in line] for text in asked)
+    assert plain == again
+    assert sum("scheduling barriers: LLVM" in note for note in kernel.notes) == 1
+    rng = np.random.default_rng(7)
+    a, b = (rng.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((M, K), (N, K)))
+    c = np.full((M, N), np.nan, np.float32)
+    kernel.simulate(a, b, c, schedule="lazy")
+    assert np.abs(c - a.astype(np.float64) @ b.astype(np.float64).T).max() < 1e-3
+
+
+def test_pins():
+    """On either side of each copy, wait and barrier, once between two, and declared."""
+    lines = pinned(IR).splitlines()
+    fixed = [n for n, line in enumerate(lines) if re.search(r"call void @llvm\.amdgcn\.(raw|s\.)", line)]
+    assert len(fixed) == 5
+    assert all(PIN in lines[n - 1] and PIN in lines[n + 1] for n in fixed)
+    assert not any(PIN in one and PIN in two for one, two in itertools.pairwise(lines))
+    assert lines[-1] == "declare void @llvm.amdgcn.sched.barrier(i32)"
+    assert recount(pinned(IR), TEXT) == []

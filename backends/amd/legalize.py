@@ -57,7 +57,7 @@ def _native(self: Legalizer, name: str, x: Value) -> Value:
     return self.make(arith.Select(tiny, self.make(arith.Mul(root, self.const(2.0**12, x))), root))
 
 
-_NATIVE = {"exp2": "llvm.amdgcn.exp2.f32", "log2": "llvm.amdgcn.log.f32"}
+_NATIVE = {"exp2": "llvm.amdgcn.exp2.f32", "log2": "llvm.amdgcn.log.f32", "rcp": "llvm.amdgcn.rcp.f32"}
 
 
 def _arithmetic(self: Legalizer, op: Any) -> Value | None:

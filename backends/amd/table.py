@@ -26,6 +26,7 @@ _EVERYWHERE = frozenset(
         "llvm.amdgcn.ds.swizzle",
         "llvm.amdgcn.update.dpp.i32",
         "llvm.amdgcn.rsq.f32",
+        "llvm.amdgcn.rcp.f32",
         "llvm.amdgcn.exp2.f32",
         "llvm.amdgcn.log.f32",
         "llvm.trap",

@@ -29,6 +29,7 @@ TURNS = 10  # the named barrier at which the first warpgroup waits for its turn;
 NAMED = 16  # barriers of a block (PTX ISA 8.3, 9.7.12.1 "bar")
 BATON = 12  # the one at which the first team waits for the baton; there are no turns where there are teams
 WORKING = 40  # registers that a consumer thread takes besides its tiles
+MOST = {(40, 232): (24, 240)}  # of a thread (producer, consumers), where the consumers take more than is usual
 
 
 # Channels and roles --------------------------------------------------------------------------------------------------
@@ -229,13 +230,15 @@ def specialised(low: Lowering, op: roles.Specialised) -> None:
         return
     b = low.b
     share = 65536 // (low.threads + op.producer_threads) // 8 * 8
-    budget = tile_registers(op.consumer) + WORKING > share and not low.kernel.attrs.get("no_set_max_nreg")
+    needed = tile_registers(op.consumer) + WORKING
+    budget = needed > share and not low.kernel.attrs.get("no_set_max_nreg")
+    producer_has, consumer_has = MOST.get(op.registers, op.registers) if needed > op.registers[1] else op.registers
     warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
     first = low.threads // 32
     producer, consumer = Block(), Block()
     with b.inside(producer):
         if budget:
-            b.emit(hopper.SetMaxRegisters(op.registers[0], increase=False))
+            b.emit(hopper.SetMaxRegisters(producer_has, increase=False))
         one, nobody = Block(), Block()
         with b.inside(one):
             low.once["elected"] = b.emit(hopper.Elect()).result
@@ -247,7 +250,7 @@ def specialised(low: Lowering, op: roles.Specialised) -> None:
         b.emit(control.Yield(()))
     with b.inside(consumer):
         if budget:
-            b.emit(hopper.SetMaxRegisters(op.registers[1], increase=True))
+            b.emit(hopper.SetMaxRegisters(consumer_has, increase=True))
         low.meeting = (CONSUMERS, low.threads)
         low.once.setdefault("named barriers", {CONSUMERS, *range(BATON, NAMED)})  # not for teams to meet at
         low.ops(op.consumer)

@@ -76,7 +76,12 @@ def _native(self: Legalizer, name: str, x: Value) -> Value:
     return self.make(Instruction((x,), _NATIVE[name], f32))
 
 
-_NATIVE = {"exp2": "ex2.approx.ftz.f32", "log2": "lg2.approx.f32", "rsqrt": "rsqrt.approx.f32"}
+_NATIVE = {
+    "exp2": "ex2.approx.ftz.f32",
+    "log2": "lg2.approx.f32",
+    "rsqrt": "rsqrt.approx.f32",
+    "rcp": "rcp.approx.ftz.f32",
+}
 
 
 def _add(self: Legalizer, op: arith.Add) -> Value | None:

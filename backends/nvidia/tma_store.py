@@ -26,6 +26,7 @@ a multiple of 16 bytes. Anything else goes by the ordinary stores, and `context.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -332,7 +333,7 @@ def stage(low: Lowering, op: tile.Store | tile.AtomicRmw, kind: str | None, evic
         if op.mask is not None:
             raise Refused("it has a mask")
         parts = cut(layout, op.mem.dtype.bits)
-        versions = most_versions(low, parts.shared, min(RING, len(parts.parts)), layout.num_regs)
+        versions = most_versions(low, parts.shared, min(RING, len(parts.parts)), layout.num_regs, _alike(low, op))
         if not versions:
             raise Refused(f"{parts.shared.stage_bytes} bytes to stage it are more than what is left of shared memory")
     except Refused as reason:
@@ -374,10 +375,17 @@ def cut(layout: Layout, bits: int) -> _Parts:
     return _Parts(whole, shared, parts, (rows, columns), groups)
 
 
-def most_versions(low: Lowering, shared: SharedLayout, wanted: int, registers: int) -> int:
-    """How many versions of a buffer, up to `wanted`, surely fit beside all others, as `place_shared` will place them:
-    the largest first. What later exchanges between threads may want comes on top. A second version is not worth a block
-    less on each SM, as far as registers (`registers` of the fragment a thread) let there be more than one."""
+def _alike(low: Lowering, op: tile.Store | tile.AtomicRmw) -> int:
+    """How many stores like this one, itself included, have not been lowered: each team has its own."""
+    found = [o for o in low.kernel.walk() if isinstance(o, type(op)) and o.mem is op.mem]
+    return sum(o.value.type == op.value.type for o in found[found.index(op) :])
+
+
+def most_versions(low: Lowering, shared: SharedLayout, wanted: int, registers: int, buffers: int) -> int:
+    """How many versions, up to `wanted`, of each of so many buffers surely fit beside all others, as `place_shared`
+    will place them: the largest first. What later exchanges between threads may want comes on top. A second version is
+    not worth a block less on each SM, as far as registers (`registers` of the fragment a thread) let there be more than
+    one."""
     allocs = {op.result: op for op in low.kernel.walk() if isinstance(op, tile.Alloc) and op.type_.space == "shared"}
     lowered = {low.get(v) for v in allocs}
     mine = [op for op in low.entry.ops if isinstance(op, tile.Alloc) and op.type_.space == "shared"]
@@ -390,7 +398,8 @@ def most_versions(low: Lowering, shared: SharedLayout, wanted: int, registers: i
 
     def needed(versions: int) -> int:
         end = 0
-        for size, alignment in sorted([*others, (versions * shared.stage_bytes, shared.alignment)], reverse=True):
+        more = [(versions * shared.stage_bytes, shared.alignment)] * buffers
+        for size, alignment in sorted([*others, *more], reverse=True):
             end = -(-end // alignment) * alignment + size
         return end
 
@@ -405,8 +414,11 @@ _SCRATCH = (tile.ConvertLayout, tile.Slice, tile.Reduce, tile.Extract)
 
 
 def _scratch_bytes(op: Op) -> int:
-    """At most what an exchange between threads takes, padding included."""
+    """At most what an exchange between threads takes, padding included; of a reduction each warp's results."""
     layout = layout_of(op.operands[0])
+    if isinstance(op, tile.Reduce):
+        parts = math.prod(digit.size for digit in layout.warp if digit.dim == op.dim)
+        return 0 if parts == 1 else parts * math.prod(layout.quotient(op.dim).extents) * max(op.a.dtype.bytes, 4)
     return 2 * layout.num_regs * layout.threads * op.operands[0].dtype.bytes
 
 

@@ -174,6 +174,15 @@ class Op:
         """May results, or arguments of regions, differ between the threads of a CTA that have the same operands?"""
         return False
 
+    @property
+    def grain(self) -> int:
+        """Of what loads registers: how many come by one access, so that `part` can make some of them; else 0."""
+        return 0
+
+    def part(self, start: int, stop: int) -> Op:
+        """The same operation for its registers from `start` up to `stop`, both at multiples of its grain."""
+        raise NotImplementedError(self.mnemonic)
+
     def relations(self) -> list[Relation]:
         """How the layouts of the tiles that it takes and gives hang together."""
         return [Same(self.results[0], v) for v in self.operands] if self.results else []

@@ -1,16 +1,16 @@
 """exp, log, tanh and their like on f32, as fused multiply-adds around the hardware's approximations.
 
-A backend calls them while it legalises. Each function takes `Terms` (a builder and the target's own exp2, log2 and
-rsqrt) and an f32 value and returns the f32 result; all operations are legal. Errors are the largest ones over the whole
-range with NVIDIA's approximations, relative unless said otherwise; inf, NaN, signed zeros and subnormals come out as
-IEEE 754 has them, but for exp2 there, whose results below 2^-126 are 0.
+A backend calls them while it legalises. Each function takes `Terms` (a builder and the target's own exp2, log2, rsqrt
+and rcp) and an f32 value and returns the f32 result; all operations are legal. Errors are the largest ones over the
+whole range with NVIDIA's approximations, relative unless said otherwise; inf, NaN, signed zeros and subnormals come out
+as IEEE 754 has them, but for exp2 there, whose results below 2^-126 are 0.
 
     exp2   2^-22 (ex2.approx)          rsqrt   2^-22.9 (rsqrt.approx)
     exp    2^-21                       tanh    2^-21
     log    2^-22                       erf     2^-21 below 1, 2^-21 absolute above
     log2   2^-21                       sin, cos  2^-22 absolute for |x| up to 1e5
 
-Sources: PTX ISA 8.3, 9.7.3 (errors of ex2, rsqrt, lg2); coefficients: S. Moshier, Cephes Math Library 2.2, single
+Sources: PTX ISA 8.3, 9.7.3 (errors of ex2, rsqrt, lg2, rcp); coefficients: S. Moshier, Cephes Math Library 2.2, single
 precision (logf.c, log2f.c, tanhf.c, sinf.c, ndtrf.c); erf from 1 on: Abramowitz & Stegun, Handbook of Mathematical
 Functions, 7.1.26.
 """
@@ -32,7 +32,8 @@ _INFINITY = float("inf")
 
 class Terms:
     """Shorthand: numbers stand for constants. `native(name, x)` is the target's own "exp2", "log2" or "rsqrt" of an
-    f32, right for every x up to rounding: subnormals, infinities, NaN."""
+    f32, right for every x up to rounding: subnormals, infinities, NaN; or "rcp", 1/x up to 2^-23 of it, and 0 where x
+    is beyond 2^126. (A quotient that is rounded correctly has a branch.)"""
 
     def __init__(self, b: Builder, native: Callable[[str, Value], Value]) -> None:
         self.b = b
@@ -159,8 +160,8 @@ def tanh(t: Terms, x: Value) -> Value:
     z = t.mul(x, x)
     p = t.polynomial(z, -5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
     inner = t.fma(t.mul(p, z), x, x)
-    quotient = t.op(arith.Div(t.value(2.0), t.add(exp(t, t.add(a, a)), 1.0)))
-    outer = t.with_sign_of(x, t.sub(1.0, quotient))
+    reciprocal = t.native("rcp", t.add(exp(t, t.add(a, a)), 1.0))
+    outer = t.with_sign_of(x, t.fma(reciprocal, -2.0, 1.0))
     return t.select(t.less(a, 0.625), inner, outer)
 
 
@@ -178,7 +179,7 @@ def erf(t: Terms, x: Value) -> Value:
         1.128379165726710,
     )
     inner = t.mul(p, x)
-    u = t.op(arith.Div(t.value(1.0), t.fma(a, 0.3275911, 1.0)))
+    u = t.native("rcp", t.fma(a, 0.3275911, 1.0))
     q = t.polynomial(u, 1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
     tail = t.mul(t.mul(q, u), exp(t, t.op(arith.Neg(z))))
     outer = t.with_sign_of(x, t.sub(1.0, tail))

@@ -28,7 +28,7 @@ from minitile.target import Target
 PART = 8
 
 Rule = Callable[["Legalizer", Any], "Value | tuple[Value, ...] | None"]
-Native = Callable[["Legalizer", str, Value], Value]  # the target's own exp2, log2 or rsqrt of an f32
+Native = Callable[["Legalizer", str, Value], Value]  # the target's own exp2, log2, rsqrt or rcp of an f32
 
 
 class Legalizer(Rewriter):

@@ -202,15 +202,14 @@ class Places:
         self.block: dict[Op, Block] = {}
         self.number: dict[Op, int] = {}
         self.parent: dict[Block, Op] = {}
-        self.users: dict[Value, list[Op]] = {}  # of shared buffers
+        self.users: dict[Value, list[Op]] = {}
         self._enter(body)
 
     def _enter(self, block: Block) -> None:
         for n, op in enumerate(block.ops):
             self.block[op], self.number[op] = block, n
-            for value in op.operands:
-                if is_shared(value):
-                    self.users.setdefault(value, []).append(op)
+            for value in dict.fromkeys(op.operands):
+                self.users.setdefault(value, []).append(op)
             for region in op.regions:
                 self.parent[region] = op
                 self._enter(region)
@@ -243,7 +242,8 @@ class Places:
 
 
 def _uses(copy: tile.Copy, places: Places, written: set[Value | None]) -> tuple[Op, Op]:
-    """The first and the last operation of the copy's block that use what it brings."""
+    """The first and the last operation of the copy's block that use what it brings. Elements that are stored in the end
+    may be loaded as late as that (strip_mine)."""
     name = copy.dst.name or "the buffer"
     if copy.src in written:
         raise Refused(f"the kernel writes {copy.src.name}, which it copies")
@@ -258,11 +258,29 @@ def _uses(copy: tile.Copy, places: Places, written: set[Value | None]) -> tuple[
         holder = places.in_block(user, places.block[copy])
         if holder is None or places.number[holder] < places.number[copy]:
             raise Refused(f"`{user.mnemonic}` reads {name} in another turn than it is copied")
-        numbers.append(places.number[holder])
+        numbers += [places.number[holder], places.number[_until_stored(holder, places)]]
     if not numbers:
         raise Refused(f"nobody reads {name}")
     ops = places.block[copy].ops
     return ops[min(numbers)], ops[max(numbers)]
+
+
+def _until_stored(load: Op, places: Places) -> Op:
+    """The last of the stores to which all goes that an operation makes, through others that work element by element in
+    its block; the operation itself where there is another use."""
+    last, work, seen = load, [load], {load}
+    while work:
+        for user in (user for value in work.pop().results for user in places.users.get(value, ())):
+            if places.block[user] is not places.block[load] or user.region_fields or user.terminator:
+                return load
+            if user.stored and not user.results:
+                last = max(last, user, key=places.number.__getitem__)
+            elif not user.pure or user.uniform:
+                return load
+            elif user not in seen:
+                seen.add(user)
+                work.append(user)
+    return last
 
 
 class Slice:

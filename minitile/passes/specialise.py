@@ -410,6 +410,23 @@ class _Passed(_Producer):
         self.advance_by(state, op.body, _count(self.b, lower, upper, step))
 
 
+def _soon(ops: list[Op], last: Op) -> list[Op]:
+    """The operations of a block, of the pure ones right before `last` those behind it that it does not need: they may
+    wait for the products of the turn, and it need not."""
+    n = ops.index(last)
+    wanted = set(last.operands)
+    behind: list[Op] = []
+    while n and ops[n - 1].pure:
+        n -= 1
+        if wanted.isdisjoint(ops[n].results):
+            behind.insert(0, ops[n])
+        else:
+            wanted.update(ops[n].operands)
+    kept = [op for op in ops if op not in set(behind)]
+    at = kept.index(last) + 1
+    return [*kept[:at], *behind, *kept[at:]]
+
+
 def _count(b: Builder, lower: Value, upper: Value, step: Value) -> Value:
     """How many turns a loop has."""
     return b.cast(b.max(b.floordiv(b.add(b.sub(upper, lower), b.sub(step, 1)), step), 0), i32)
@@ -447,6 +464,8 @@ class Consumer(Role):
     def block(self, block: Block, state: State) -> None:
         old, block.ops = block.ops, []
         end = [old.pop()] if old and old[-1].terminator else []
+        if self.teams is not None and self.teams.last in old and not self.teams.last.region_fields:
+            old = _soon(old, self.teams.last)
         with self.b.inside(block):
             for op in old:
                 self.b.loc = op.loc
@@ -459,8 +478,11 @@ class Consumer(Role):
                 for ring in mine:
                     if ring.first is op:
                         self.b.emit(roles.Receive(self.channels[ring], *state[ring.clock]))
+                last = self.teams is not None and op is self.teams.last
+                if last and not op.region_fields:  # all is received
+                    self.pass_baton()
                 self.op(op, state)
-                if self.teams is not None and op is self.teams.last:
+                if last and op.region_fields:
                     self.pass_baton()
                 for ring in mine:
                     if ring.last is op:

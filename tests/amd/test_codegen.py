@@ -44,7 +44,7 @@ OTHERS = {
     "llvm.amdgcn.ds.bpermute": ("i32", ["i32", "i32"]),
     "llvm.amdgcn.ds.swizzle": ("i32", ["i32", "i32 1055"]),
     "llvm.amdgcn.update.dpp.i32": ("i32", ["i32", "i32", "i32 177", "i32 15", "i32 15", "i1 true"]),
-    **{f"llvm.amdgcn.{name}.f32": ("float", ["float"]) for name in ("rsq", "exp2", "log")},
+    **{f"llvm.amdgcn.{name}.f32": ("float", ["float"]) for name in ("rsq", "rcp", "exp2", "log")},
     "llvm.amdgcn.s.setprio": ("void", ["i16 1"]),
     "llvm.amdgcn.sched.barrier": ("void", ["i32 0"]),
     "llvm.trap": ("void", []),

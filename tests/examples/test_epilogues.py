@@ -15,6 +15,7 @@ from minitile.backends.nvidia.assemble import find_ptxas
 
 SMALL = gemm_epilogues.Tiles(64, 64, 32, 3, 128, 3)
 FULL = gemm_epilogues.Tiles(128, 128, 64, 4, 256, 2)
+TEAMS = gemm_epilogues.Tiles(128, 192, 64, 3, 256, 2, teams=2)
 BF16, F32, FP8 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32), np.dtype(ml_dtypes.float8_e4m3fn)
 SIZES = [(1, 17, 13), (65, 144, 40), (64, 72, 0), (0, 8, 8)]
 
@@ -76,15 +77,23 @@ def specs(kernel, m=4096, n=4096, k=4096):
     }[kernel]
 
 
-LARGE = {  # kernel, constants, tiles, boxes that TMA loads and stores
+TWO = {"teams": 2}
+LARGE = {  # kernel, constants, tiles, boxes that TMA loads and stores; each team has stores of its own
     "linear": ("linear", {"activation": gemm_epilogues.gelu}, (128, 128, 64, 4), (2, 2)),
     "residual": ("residual", {}, (128, 128, 64, 4), (4, 2)),
     "quantized": ("quantized", {}, (128, 128, 64, 4), (2, 1)),
     "gated": ("gated", {}, (128, 128, 64, 4), (3, 2)),
-    "wide linear": ("linear", {"activation": gemm_epilogues.silu}, (128, 256, 64, 3), (2, 4)),
+    "wide linear": ("linear", {"activation": gemm_epilogues.gelu}, (128, 256, 64, 3), (2, 4)),
     "wide residual": ("residual", {}, (128, 256, 64, 3), (6, 4)),
     "wide quantized": ("quantized", {}, (128, 256, 64, 3), (2, 2)),
+    "linear of teams": ("linear", {"activation": gemm_epilogues.gelu}, (128, 192, 64, 4, TWO), (2, 12)),
+    "residual of teams": ("residual", {}, (128, 192, 64, 4, TWO), (5, 12)),
+    "quantized of teams": ("quantized", {}, (128, 192, 64, 4, TWO), (2, 12)),
 }
+
+
+def large(m, n, k, stages, more=None):
+    return gemm_epilogues.Tiles(m, n, k, stages, 256, **(more or {}))
 
 
 @pytest.mark.parametrize("case", LARGE)
@@ -92,7 +101,7 @@ def test_large_tiles(case):
     """The main loop is what it is without an epilogue: a warp that copies, wgmma, TMA's stores; and nothing spills."""
     name, constants, tile, boxes = LARGE[case]
     kernel = getattr(gemm_epilogues, name)
-    done = kernel.compile(*specs(kernel), tiles=gemm_epilogues.Tiles(*tile, 256), target="sm_90a", **constants)
+    done = kernel.compile(*specs(kernel), tiles=large(*tile), target="sm_90a", **constants)
     ptx = done.asm["ptx"]
     assert done.notes == ()
     assert "wgmma.mma_async" in ptx
@@ -105,15 +114,25 @@ def test_large_tiles(case):
 @each_target
 def test_teams():
     """One half of the threads is at its epilogue while the other one multiplies."""
-    tiles = gemm_epilogues.Tiles(64, 64, 32, 3, 256, 2, teams=2)
+    tiles = gemm_epilogues.Tiles(64, 96, 32, 3, 256, 2, teams=2)
     assert gemm_epilogues.run_linear(200, 136, 72, tiles=tiles) <= gemm_epilogues.BOUND
     assert gemm_epilogues.run_residual(200, 136, 72, tiles=tiles) <= gemm_epilogues.BOUND
+    results, largest = gemm_epilogues.run_quantized(200, 144, 72, tiles=tiles)
+    assert results <= gemm_epilogues.FP8_BOUND
+    assert largest <= 1e-6
 
 
 @pytest.mark.skipif(USE_GPU, reason="the GPU has its own schedule")
 @pytest.mark.parametrize("schedule", ["lazy", "random"])
-@pytest.mark.parametrize("name", ["linear", "residual", "quantized", "gated"])
-def test_roles(name, schedule):
+@pytest.mark.parametrize(
+    ("name", "tiles"),
+    [
+        *((name, FULL) for name in ("linear", "residual", "quantized", "gated")),
+        *((name, TEAMS) for name in ("linear", "residual", "quantized")),
+    ],
+    ids=lambda x: x if isinstance(x, str) else f"{x.teams} of {x.m}x{x.n}",
+)
+def test_roles(name, tiles, schedule):
     """Two consumer warpgroups, blocks of several tiles, tails: whatever lands when."""
     rng = np.random.default_rng(3)
     m, n, k = 264, 136, 136
@@ -128,7 +147,7 @@ def test_roles(name, schedule):
         "gated": ((a, b, b, c), product / (1 + np.exp(-product)) * product, 4e-3),
     }[name]
     constants = {"activation": gemm_epilogues.relu} if name == "linear" else {}
-    kernel = getattr(gemm_epilogues, name).compile(*arguments, tiles=FULL, target="sm_90a", **constants)
+    kernel = getattr(gemm_epilogues, name).compile(*arguments, tiles=tiles, target="sm_90a", **constants)
     kernel.simulate(*arguments, schedule=schedule, seed=1)
     assert error(c, exact) <= bound
     if name == "quantized":

@@ -11,6 +11,8 @@ are in place `forget_corners` drops it.
 
 from __future__ import annotations
 
+from copy import copy
+
 from minitile.ir.core import Op, Value, attr, maybe, maybe_operands, operand, operands
 from minitile.ir.effects import Access, Box, Sync
 from minitile.ir.ops.checks import ATOMICS, require, require_one_of, require_scalar
@@ -188,6 +190,17 @@ class LoadMem(Op, name="load_mem", stage="thread"):
         _require_accesses(self.count, self.width, self.address, self.address_of, self.offsets)
         _require_predicates(len(self.address_of), self.predicate, self.predicate_of)
 
+    @property
+    def grain(self) -> int:
+        return self.width
+
+    def part(self, start: int, stop: int) -> LoadMem:
+        which, new = slice(start // self.width, stop // self.width), copy(self)
+        new.count, new.address_of, new.offsets = stop - start, self.address_of[which], self.offsets[which]
+        new.predicate_of = self.predicate_of[which]
+        new.set_results(new.infer())
+        return new
+
     def accesses(self) -> tuple[Access, ...]:
         return (Access("read", self.mem, self.slot, self.span, box=_box(self), place=_place(self, self.dtype)),)
 
@@ -322,6 +335,17 @@ class LdMatrix(Op, name="ldmatrix", stage="thread"):
     def verify(self) -> None:
         require(self.number in (1, 2, 4), f"ldmatrix loads 1, 2 or 4 matrices, not {self.number}")
         _require_accesses(self.words, self.number, self.address, self.address_of, self.offsets)
+
+    @property
+    def grain(self) -> int:
+        return self.number * 32 // self.dtype.bits
+
+    def part(self, start: int, stop: int) -> LdMatrix:
+        which, new = slice(start // self.grain, stop // self.grain), copy(self)
+        new.words = (stop - start) * self.dtype.bits // 32
+        new.address_of, new.offsets = self.address_of[which], self.offsets[which]
+        new.set_results(new.infer())
+        return new
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("read", self.mem, self.slot, self.span),)

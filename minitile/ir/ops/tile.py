@@ -265,6 +265,8 @@ class Load(MemoryOp, name="load", stage="tile"):
 
 
 class Store(MemoryOp, name="store", stage="tile"):
+    stored = "value"
+
     mem: Value = operand()
     indices: tuple[Value, ...] = operands()
     value: Value = operand()
@@ -288,6 +290,8 @@ class Store(MemoryOp, name="store", stage="tile"):
 class AtomicRmw(MemoryOp, name="atomic", stage="tile"):
     """mem[…] = kind(mem[…], value), atomically at GPU scope, relaxed. kind: add, min, max, and, or, xor, exch.
     The result is the old value, of the value's type."""
+
+    stored = "value"
 
     mem: Value = operand()
     indices: tuple[Value, ...] = operands()

@@ -1,4 +1,4 @@
-"""Ready kernels: `minitile.ops.matmul`.
+"""Ready kernels: `minitile.ops.matmul`, `minitile.ops.grouped_matmul`.
 
 Public names are loaded on first use, as those of `minitile` itself.
 """
@@ -9,12 +9,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from minitile.ops.grouped import grouped_matmul, grouped_plan_for
     from minitile.ops.multiply import matmul, plan_for
     from minitile.ops.plan import Plan
 
-_HOME = {"matmul": "minitile.ops.multiply", "plan_for": "minitile.ops.multiply", "Plan": "minitile.ops.plan"}
+_HOME = {
+    "matmul": "minitile.ops.multiply",
+    "plan_for": "minitile.ops.multiply",
+    "grouped_matmul": "minitile.ops.grouped",
+    "grouped_plan_for": "minitile.ops.grouped",
+    "Plan": "minitile.ops.plan",
+}
 
-__all__ = ["Plan", "matmul", "plan_for"]
+__all__ = ["Plan", "grouped_matmul", "grouped_plan_for", "matmul", "plan_for"]
 
 
 def __getattr__(name: str) -> Any:

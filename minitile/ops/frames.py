@@ -19,12 +19,14 @@ class Frame(NamedTuple):
 
     empty(shape, dtype, like): an array without contents where `like` is, on the stream that is current there.
     like(x): a function that makes arrays of x's shape and dtype, without contents.
-    transposed(x): the view of a matrix with rows and columns exchanged. whole(x): a row-major copy without gaps.
+    transposed(x): the view of a matrix with rows and columns exchanged; turned(x): the same of a batch, whose last two
+    dimensions are exchanged. whole(x): a row-major copy without gaps.
     """
 
     empty: Callable[[tuple[int, ...], DType, Any], Any]
     like: Callable[[Any], Callable[[], Any]]
     transposed: Callable[[Any], Any]
+    turned: Callable[[Any], Any]
     whole: Callable[[Any], Any]
 
 
@@ -50,7 +52,7 @@ def _torch(torch: Any) -> Frame:
     def whole(x: Any) -> Any:
         return x.clone(memory_format=torch.contiguous_format)
 
-    return Frame(empty, like, lambda x: x.t(), whole)
+    return Frame(empty, like, lambda x: x.t(), lambda x: x.transpose(-1, -2), whole)
 
 
 def _numpy(numpy: Any) -> Frame:
@@ -60,4 +62,4 @@ def _numpy(numpy: Any) -> Frame:
     def like(x: Any) -> Callable[[], Any]:
         return partial(numpy.empty, x.shape, x.dtype)
 
-    return Frame(empty, like, lambda x: x.T, lambda x: x.copy(order="C"))
+    return Frame(empty, like, lambda x: x.T, lambda x: x.swapaxes(-1, -2), lambda x: x.copy(order="C"))

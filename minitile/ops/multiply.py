@@ -10,23 +10,18 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from minitile.ir.diagnostics import LaunchArgumentError
 from minitile.ir.types import DType, f32
 from minitile.jit import Kernel, spec
 from minitile.language.math import dtype_of_name
-from minitile.launching import caller_location, for_users, raise_for_caller
+from minitile.launching import for_users, raise_for_caller
 from minitile.ops.frames import Frame, frame_of
 from minitile.ops.gemm import gemm, padded, summed
 from minitile.ops.machine import H200, Machine, machine_for
+from minitile.ops.operands import ALIGNMENT, MOST_KNOWN, OPERANDS, lying, refused, result_dtype
 from minitile.ops.plan import PAD, Plan, Problem, choose
 from minitile.runtime.arrays import ArrayInfo, Place, describe, read
 from minitile.runtime.errors import LaunchError
 from minitile.target import Target
-
-OPERANDS = ("bf16", "f16")
-RESULTS = ("bf16", "f16", "f32")
-_ALIGNMENT = 16  # bytes
-_MOST_KNOWN = 4096
 
 
 class _Ready(NamedTuple):
@@ -45,6 +40,7 @@ _ready: dict[tuple[Any, ...], _Ready] = {}
 
 def matmul(a: Any, b: Any, *, out: Any = None, dtype: Any = None, plan: Plan | None = None) -> Any:
     """The product of the matrices a (M × K) and b (K × N), summed in f32: `out`, or a new array of the same framework.
+    Of batches (S × M × K, S × K × N) it is S × M × N; a single matrix, or a batch of one, goes with each of the other.
 
     a, b: bf16 or f16, both the same, of torch, CuPy, or NumPy (then the simulator computes); row-major or column-major
     without gaps (`x.t()` costs nothing), others are copied first. dtype: of the new result, a's by default; bf16, f16
@@ -65,7 +61,7 @@ def matmul(a: Any, b: Any, *, out: Any = None, dtype: Any = None, plan: Plan | N
     elif (out.shape, out.stride(), out.dtype, out.get_device()) != ready.out:
         return _first_call(a, b, out, dtype, plan, None)
     at_a, at_b, at_c = a.data_ptr(), b.data_ptr(), out.data_ptr()
-    if (at_a | at_b | at_c) & (_ALIGNMENT - 1):
+    if (at_a | at_b | at_c) & (ALIGNMENT - 1):
         return _first_call(a, b, out, dtype, plan, None)
     try:
         ready.launch((at_a, at_b, at_c, *ready.dims), ready.place)
@@ -120,6 +116,10 @@ class _Product(NamedTuple):
 @for_users
 def _first_call(a: Any, b: Any, out: Any, dtype: Any, plan: Plan | None, key: tuple[Any, ...] | None) -> Any:
     """A call of which nothing is known."""
+    if 3 in (getattr(a, "ndim", 2), getattr(b, "ndim", 2)):
+        from minitile.ops.batches import multiply_batches
+
+        return multiply_batches(a, b, out, dtype, plan, key)
     product = _read(a, b, out, dtype)
     if out is None:
         out = _workspace(product).empty((product.problem.m, product.problem.n), product.result, a)
@@ -136,7 +136,7 @@ def _remember(key: tuple[Any, ...], executable: Any, product: _Product, out: Any
     sizes = {"M": p.m, "N": p.n, "K": p.k}
     launcher = executable.launcher
     dims = tuple(sizes[name] for kind, name in launcher.slots if kind == "dim")
-    if len(_ready) >= _MOST_KNOWN:
+    if len(_ready) >= MOST_KNOWN:
         _ready.clear()
     expected = out.shape, out.new_empty((p.m, p.n)).stride(), out.dtype, out.get_device()
     _ready[key] = _Ready(launcher.launch, dims, read(out)[3], _workspace(product).like(out), expected)
@@ -181,7 +181,7 @@ def _up(n: int, grain: int) -> int:
     return -(-n // grain) * grain
 
 
-@lru_cache(maxsize=_MOST_KNOWN)
+@lru_cache(maxsize=MOST_KNOWN)
 def _plan(problem: Problem, target: Target, machine: Machine) -> Plan:
     return choose(problem, machine, target.has("wgmma"), target.max_shared)
 
@@ -215,60 +215,29 @@ def _read(a: Any, b: Any, out: Any, dtype: Any) -> _Product:
         raise_for_caller(error)
     for name, info in zip("ab", infos, strict=True):
         if len(info.shape) != 2:
-            raise _refused(f"{name} has {len(info.shape)} dimensions, matmul takes matrices")
+            raise refused(f"{name} has {len(info.shape)} dimensions, matmul takes matrices and batches of them")
         if info.dtype not in OPERANDS:
-            raise _refused(f"{name} is {info.dtype}, matmul takes {' and '.join(OPERANDS)}")
+            raise refused(f"{name} is {info.dtype}, matmul takes {' and '.join(OPERANDS)}")
     (m, k), (k2, n) = infos[0].shape, infos[1].shape
     if k != k2:
-        raise _refused(f"a is {m}×{k} and b is {k2}×{n}: the columns of a are not as many as the rows of b")
+        raise refused(f"a is {m}×{k} and b is {k2}×{n}: the columns of a are not as many as the rows of b")
     if infos[0].dtype != infos[1].dtype:
-        raise _refused(f"a is {infos[0].dtype} and b is {infos[1].dtype}", "convert one of them first")
+        raise refused(f"a is {infos[0].dtype} and b is {infos[1].dtype}", "convert one of them first")
     if infos[0][4:6] != infos[1][4:6] or (given is not None and given[4:6] != infos[0][4:6]):
-        raise _refused("a, b and out are not on one device")
+        raise refused("a, b and out are not on one device")
     element = dtype_of_name(infos[0].dtype)
-    result = element if dtype is None else dtype_of_name(str(dtype).removeprefix("torch."))
-    if given is not None:
-        if given.shape != (m, n) or not given.contiguous:
-            raise _refused(f"out has shape {given.shape}; it must be {(m, n)}, row-major without gaps")
-        if dtype is not None and given.dtype != result.name:
-            raise _refused(f"out is {given.dtype}, and dtype is {result}")
-        result = dtype_of_name(given.dtype)
-        if given.ptr % _ALIGNMENT:
-            raise _refused(f"the address of out is no multiple of {_ALIGNMENT} bytes")
-    if result.name not in RESULTS:
-        raise _refused(f"the result is {result}; it may be {', '.join(RESULTS)}")
+    result = result_dtype(given, (m, n), infos[0].dtype, dtype)
     frame = frame_of(a)
-    a, transpose_a = _lying(a, infos[0], frame)
-    b, transpose_b = _lying(b, infos[1], frame)
+    a, transpose_a = lying(a, infos[0], frame)
+    b, transpose_b = lying(b, infos[1], frame)
     problem = Problem(m, n, k, transpose_a, transpose_b, element.bytes, result.bytes)
     return _Product(problem, element, result, a, b, infos, frame)
 
 
-def _lying(x: Any, info: ArrayInfo, frame: Frame | None) -> tuple[Any, bool]:
-    """The operand as a row-major matrix, and whether that is its transpose."""
-    rows, columns = info.shape
-    aligned = info.ptr % _ALIGNMENT == 0 or info.device_kind == "cpu"
-    if info.contiguous and aligned:
-        return x, False
-    if frame is None:
-        raise _refused(
-            f"an operand is not row-major without gaps, or its address is no multiple of {_ALIGNMENT} bytes",
-            "pass such a copy, or arrays of torch, CuPy or NumPy, whose strides matmul takes as they are",
-        )
-    lies_transposed = info.strides == (1, rows) or (info.strides[0] == 1 and columns == 1)
-    if lies_transposed and aligned:
-        return frame.transposed(x), True
-    return frame.whole(x), False
-
-
 def _workspace(product: _Product) -> Frame:
     if product.frame is None:
-        raise _refused(
+        raise refused(
             "matmul cannot make arrays of this framework",
             "pass out=, rows of whole 16 bytes, and a plan without split; or arrays of torch or CuPy",
         )
     return product.frame
-
-
-def _refused(what: str, hint: str = "") -> LaunchArgumentError:
-    return LaunchArgumentError(what, caller_location(), hint)

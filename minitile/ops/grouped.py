@@ -1,0 +1,315 @@
+"""`mt.ops.grouped_matmul(a, b, offsets)`: rows of a by groups, each times its group's matrix (mixture of experts).
+
+How many rows a group has stays on the GPU: one launch, whose blocks find their tiles by themselves (grouped_gemm.py),
+by a plan that a model chooses for the average group (many.py). A repeated call looks up the launch, as `matmul` does.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from minitile.ir.types import DType, f32
+from minitile.jit import Kernel
+from minitile.language.math import dtype_of_name
+from minitile.launching import for_users, raise_for_caller
+from minitile.ops.frames import Frame, frame_of
+from minitile.ops.grouped_gemm import SCALED, grouped, grouped_scaled
+from minitile.ops.machine import H200, Machine
+from minitile.ops.many import Many, choose
+from minitile.ops.multiply import machine_of_device
+from minitile.ops.operands import (
+    ALIGNMENT,
+    MOST_KNOWN,
+    OPERANDS,
+    Ready,
+    facts,
+    lying,
+    ready_for,
+    refused,
+    result_dtype,
+)
+from minitile.ops.plan import Plan
+from minitile.runtime.arrays import ArrayInfo, Place, describe
+from minitile.runtime.errors import LaunchError
+from minitile.target import Target
+
+SCALED_OPERANDS = ("e4m3", "e5m2")
+Key = tuple[Any, ...]
+
+_ready: dict[Key, Ready] = {}
+
+
+def grouped_matmul(
+    a: Any,
+    b: Any,
+    offsets: Any = None,
+    *,
+    counts: Any = None,
+    scales: tuple[Any, Any] | None = None,
+    out: Any = None,
+    dtype: Any = None,
+    expected: int | None = None,
+    plan: Plan | None = None,
+) -> Any:
+    """Each group's rows of `a` times the group's matrix of `b` (G × K × N), summed in f32: `out`, or a new array.
+
+    Either `offsets`, of G int32: a is M × K, the result M × N, and group g has the rows from where group g - 1 ends
+    (the first from 0) up to offsets[g], any number of them; or `counts`, of G int32: a is G × M × K, the result
+    G × M × N, and group g has its first counts[g] rows. Both are read on the GPU and nowhere else: offsets must not
+    decrease or pass M, counts be neither negative nor greater than M. Rows of no group are not written.
+
+    a, b: bf16 or f16, both the same, of torch, CuPy, or NumPy (then the simulator computes), without gaps; a row-major,
+    each matrix of b row-major or column-major (`w.transpose(1, 2)` of G × N × K costs nothing); others are copied
+    first. dtype: of the new result: bf16, f16 or f32; a's by default.
+    scales: for a and b of fp8 (e4m3 or e5m2, each matrix of b column-major), f32, one for each 128 of K and each row of
+    a (M × K/128, or G × M × K/128; column-major costs nothing), and one for each 128 × 128 of b (G × K/128 × N/128, as
+    b lies), both rounded up; the result is then bf16 by default. Sums of 128 products are scaled and added in f32.
+    expected: about how many rows a group has, where that is far from the average (M/G, or M). plan: instead of the
+    model's choice, with blocks that stay. There is no autograd. The launch goes to the framework's current stream.
+    Raises LaunchArgumentError.
+
+    The forms are those of deepseek-ai/DeepGEMM (m_grouped_gemm_…_contiguous, …_masked; groups need not begin at
+    multiples of a tile), and of torch._grouped_mm.
+    """
+    bounds = counts if offsets is None else offsets
+    arrays = (a, b, bounds) if scales is None else (a, b, *scales, bounds)
+    try:
+        key = (*map(facts, arrays), counts is None, offsets is None, dtype, expected, plan)
+        ready = _ready.get(key)
+    except (AttributeError, TypeError):  # no tensors of torch
+        return _first_call(a, b, offsets, counts, scales, out, dtype, expected, plan, None)
+    if ready is None:
+        return _first_call(a, b, offsets, counts, scales, out, dtype, expected, plan, key)
+    if out is None:
+        out = ready.empty()
+    elif facts(out) != ready.out:
+        return _first_call(a, b, offsets, counts, scales, out, dtype, expected, plan, None)
+    *operands, last = [x.data_ptr() for x in arrays]
+    at = (*operands, out.data_ptr(), last)
+    if any(pointer % ALIGNMENT for pointer in at[:-1]):
+        return _first_call(a, b, offsets, counts, scales, out, dtype, expected, plan, None)
+    try:
+        ready.launch((*at, *ready.dims), ready.place)
+    except LaunchError as error:
+        raise_for_caller(error)
+    return out
+
+
+@for_users
+def grouped_plan_for(
+    a: Any,
+    b: Any,
+    offsets: Any = None,
+    *,
+    counts: Any = None,
+    scales: tuple[Any, Any] | None = None,
+    dtype: Any = None,
+    expected: int | None = None,
+) -> Plan:
+    """The plan that such a call of `grouped_matmul` would use. Raises LaunchArgumentError."""
+    product = _read(a, b, offsets, counts, scales, None, dtype, expected)
+    return _plan(product.problem, *_where(product))
+
+
+class _Product(NamedTuple):
+    """What is to be multiplied: `arrays` as the kernel takes them, without C and the groups' bounds; `same`: they are
+    the caller's own. sizes: of the kernel's dimensions by name."""
+
+    problem: Many
+    dtype: DType
+    result: DType
+    arrays: tuple[Any, ...]
+    same: bool
+    bounds: Any
+    masked: bool
+    sizes: dict[str, int]
+    info: ArrayInfo
+    frame: Frame | None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the result."""
+        rows, columns = self.sizes["M"], self.sizes["N"]
+        return (self.sizes["G"], rows, columns) if self.masked else (rows, columns)
+
+
+@for_users
+def _first_call(
+    a: Any,
+    b: Any,
+    offsets: Any,
+    counts: Any,
+    scales: tuple[Any, Any] | None,
+    out: Any,
+    dtype: Any,
+    expected: int | None,
+    plan: Plan | None,
+    key: Key | None,
+) -> Any:
+    """A call of which nothing is known."""
+    product = _read(a, b, offsets, counts, scales, out, dtype, expected)
+    if out is None:
+        if product.frame is None:
+            raise refused("grouped_matmul cannot make arrays of this framework", "pass out=")
+        out = product.frame.empty(product.shape, product.result, a)
+    if 0 in product.shape:
+        return out
+    plan = plan or _plan(product.problem, *_where(product))
+    if not plan.blocks or plan.split > 1 or plan.swap or any(plan.pad):
+        raise refused(f"the plan {plan} is none for groups", "it has blocks that stay, and neither parts of K nor swap")
+    kernel = _kernel(product, plan)
+    arrays = (*product.arrays, out, product.bounds)
+    kernel(*arrays)
+    if key is not None and product.same and product.frame is not None and product.info.device_kind == "cuda":
+        if len(_ready) >= MOST_KNOWN:
+            _ready.clear()
+        _ready[key] = ready_for(kernel.executable(*arrays), product.sizes, product.frame, out)
+    return out
+
+
+def _kernel(product: _Product, plan: Plan) -> Kernel:
+    names = ["block_M", "block_N", "block_K", "stages", "threads", "panel", "blocks", "teams"]
+    if product.problem.scaled:
+        if plan.block_K != SCALED or SCALED % plan.block_N:
+            raise refused(
+                f"the plan {plan} is none for scales by {SCALED}", f"block_K is {SCALED}, a multiple of block_N"
+            )
+        names.remove("block_K")
+    constants = tuple([(name, getattr(plan, name)) for name in names])
+    many = product.problem
+    return _configured(product.dtype, product.result, product.masked, many.transpose_b, many.scaled, constants)
+
+
+@lru_cache(maxsize=1024)
+def _configured(
+    dtype: DType,
+    result: DType,
+    masked: bool,
+    transpose_b: bool,
+    scaled: bool,
+    constants: tuple[tuple[str, int], ...],
+) -> Kernel:
+    kernel = grouped_scaled(dtype, result, masked) if scaled else grouped(dtype, result, masked, transpose_b)
+    return kernel.configured(**dict(constants))
+
+
+@lru_cache(maxsize=MOST_KNOWN)
+def _plan(problem: Many, target: Target, machine: Machine) -> Plan:
+    return choose(problem, machine, target.has("wgmma"), target.max_shared)
+
+
+def _where(product: _Product) -> tuple[Target, Machine]:
+    """What the product would be compiled for, and what is known of that GPU; the simulator plays an H200."""
+    info = product.info
+    target = grouped(product.dtype, product.result, False, False)._target_for(
+        Place(info.device_kind, info.device_index)
+    )
+    return target, machine_of_device(info.device_index) if info.device_kind == "cuda" else H200
+
+
+# Reading the operands ------------------------------------------------------------------------------------------------
+
+
+def _read(
+    a: Any,
+    b: Any,
+    offsets: Any,
+    counts: Any,
+    scales: tuple[Any, Any] | None,
+    out: Any,
+    dtype: Any,
+    expected: int | None,
+) -> _Product:
+    """The operands as the kernels take them. Raises LaunchArgumentError for what cannot be multiplied."""
+    if (offsets is None) == (counts is None):
+        raise refused(
+            "grouped_matmul takes either offsets or counts", "offsets: rows behind each other; counts: padded"
+        )
+    masked, bounds = offsets is None, counts if offsets is None else offsets
+    named = {"a": a, "b": b, "counts" if masked else "offsets": bounds}
+    if scales is not None:
+        named |= dict(zip(("the scales of a", "the scales of b"), scales, strict=True))
+    if out is not None:
+        named["out"] = out
+    try:
+        infos = {name: describe(x) for name, x in named.items()}
+    except LaunchError as error:
+        raise_for_caller(error)
+    of_a, of_b, of_bounds, *of_scales = list(infos.values())[: 3 if scales is None else 5]
+    _check_operands(of_a, of_b, of_bounds, masked, scales is not None)
+    if len({(info.device_kind, info.device_index) for info in infos.values()}) > 1:
+        raise refused(f"{', '.join(infos)} are not on one device")
+    *_, m, k = of_a.shape
+    groups, _, n = of_b.shape
+    element = dtype_of_name(of_a.dtype)
+    default = "bf16" if scales is not None else of_a.dtype
+    result = result_dtype(infos.get("out"), (groups, m, n) if masked else (m, n), default, dtype)
+    frame = frame_of(a)
+    arrays, transpose_b = _arrays(a, of_a, b, of_b, frame)
+    if scales is not None:
+        if not transpose_b:
+            raise refused("b is fp8, and its matrices are not column-major", "pass w.transpose(1, 2) of w: G × N × K")
+        arrays += _scales(scales, of_scales, (*of_a.shape[:-1], k), (groups, k, n), frame)
+    rows = expected or (m if masked else -(-m // groups) if groups else m)
+    problem = Many(groups, rows, n, k, False, transpose_b, element.bytes, result.bytes, scales is not None)
+    sizes = {"G": groups, "M": m, "N": n, "K": k, "KB": -(-k // SCALED), "NB": -(-n // SCALED)}
+    same = [x.ptr for x in (of_a, of_b, *of_scales)] == [describe(x).ptr for x in arrays]
+    return _Product(problem, element, result, arrays, same, bounds, masked, sizes, of_a, frame)
+
+
+def _check_operands(a: ArrayInfo, b: ArrayInfo, bounds: ArrayInfo, masked: bool, scaled: bool) -> None:
+    form, rank = ("counts", 3) if masked else ("offsets", 2)
+    if len(a.shape) != rank or len(b.shape) != 3:
+        raise refused(
+            f"a has {len(a.shape)} dimensions and b {len(b.shape)}; with {form}, a has {rank} and b 3 (groups, K, N)"
+        )
+    allowed = SCALED_OPERANDS if scaled else OPERANDS
+    for name, info in (("a", a), ("b", b)):
+        if info.dtype not in allowed:
+            hint = "fp8 comes with scales=" if info.dtype in SCALED_OPERANDS else ""
+            raise refused(f"{name} is {info.dtype}, grouped_matmul takes {' and '.join(allowed)}", hint)
+    if a.dtype != b.dtype:
+        raise refused(f"a is {a.dtype} and b is {b.dtype}", "convert one of them first")
+    if a.shape[-1] != b.shape[1]:
+        raise refused(f"a has {a.shape[-1]} columns and each matrix of b has {b.shape[1]} rows")
+    if masked and a.shape[0] != b.shape[0]:
+        raise refused(f"a has {a.shape[0]} groups and b has {b.shape[0]}")
+    if bounds.dtype != "i32" or bounds.shape != (b.shape[0],) or not bounds.contiguous:
+        raise refused(
+            f"{form} is {bounds.dtype} of shape {bounds.shape}; it is i32, one for each of the {b.shape[0]} groups of b"
+        )
+
+
+def _arrays(a: Any, of_a: ArrayInfo, b: Any, of_b: ArrayInfo, frame: Frame | None) -> tuple[tuple[Any, ...], bool]:
+    """a row-major, b as its matrices lie, and whether that is transposed."""
+    left, turned = lying(a, of_a, frame)
+    if turned and frame is not None:
+        left = frame.whole(a)
+    right, transpose_b = lying(b, of_b, frame)
+    return (left, right), transpose_b
+
+
+def _scales(
+    scales: tuple[Any, Any],
+    infos: list[ArrayInfo],
+    of_rows: tuple[int, ...],
+    of_b: tuple[int, int, int],
+    frame: Frame | None,
+) -> tuple[Any, ...]:
+    """The scales of a with rows along M, those of b with rows along K."""
+    *lead, k = of_rows
+    steps = -(-k // SCALED)
+    shapes = (*lead, steps), (of_b[0], steps, -(-of_b[2] // SCALED))
+    found = []
+    for name, x, info, shape in zip("ab", scales, infos, shapes, strict=True):
+        if info.dtype != f32.name or info.shape != shape:
+            raise refused(f"the scales of {name} are {info.dtype} of shape {info.shape}; they are f32 of {shape}")
+        made, turned = lying(x, info, frame)
+        if not turned:  # column-major is what is wanted
+            if frame is None:
+                raise refused(f"the scales of {name} are not column-major", "pass such a copy")
+            turn = frame.turned if len(shape) == 3 else frame.transposed
+            made = frame.whole(turn(made))
+        found.append(made)
+    return tuple(found)

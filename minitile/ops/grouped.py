@@ -14,7 +14,7 @@ from minitile.jit import Kernel
 from minitile.language.math import dtype_of_name
 from minitile.launching import for_users, raise_for_caller
 from minitile.ops.frames import Frame, frame_of
-from minitile.ops.grouped_gemm import SCALED, grouped, grouped_scaled
+from minitile.ops.grouped_gemm import GRAIN, SCALED, grouped, grouped_scaled
 from minitile.ops.machine import H200, Machine
 from minitile.ops.many import Many, choose
 from minitile.ops.multiply import machine_of_device
@@ -253,7 +253,7 @@ def _read(
         arrays += _scales(scales, of_scales, (*of_a.shape[:-1], k), (groups, k, n), frame)
     rows = expected or (m if masked else -(-m // groups) if groups else m)
     problem = Many(groups, rows, n, k, False, transpose_b, element.bytes, result.bytes, scales is not None)
-    sizes = {"G": groups, "M": m, "N": n, "K": k, "KB": -(-k // SCALED), "NB": -(-n // SCALED)}
+    sizes = {"G": groups, "M": m, "N": n, "K": k, "L": m + -m % GRAIN, "KB": -(-k // SCALED), "NB": -(-n // SCALED)}
     same = [x.ptr for x in (of_a, of_b, *of_scales)] == [describe(x).ptr for x in arrays]
     return _Product(problem, element, result, arrays, same, bounds, masked, sizes, of_a, frame)
 
@@ -297,19 +297,22 @@ def _scales(
     of_b: tuple[int, int, int],
     frame: Frame | None,
 ) -> tuple[Any, ...]:
-    """The scales of a with rows along M, those of b with rows along K."""
+    """The scales of a with rows along M, as long as the copy engine wants them; those of b with rows along K."""
     *lead, k = of_rows
     steps = -(-k // SCALED)
     shapes = (*lead, steps), (of_b[0], steps, -(-of_b[2] // SCALED))
     found = []
-    for name, x, info, shape in zip("ab", scales, infos, shapes, strict=True):
+    for name, x, info, shape, grain in zip("ab", scales, infos, shapes, (GRAIN, 1), strict=True):
         if info.dtype != f32.name or info.shape != shape:
             raise refused(f"the scales of {name} are {info.dtype} of shape {info.shape}; they are f32 of {shape}")
         made, turned = lying(x, info, frame)
-        if not turned:  # column-major is what is wanted
+        rows = shape[-2]
+        if not turned or rows % grain:
             if frame is None:
-                raise refused(f"the scales of {name} are not column-major", "pass such a copy")
-            turn = frame.turned if len(shape) == 3 else frame.transposed
-            made = frame.whole(turn(made))
+                raise refused(
+                    f"the scales of {name} are not column-major, of a multiple of {grain} rows", "pass such a copy"
+                )
+            made = frame.empty((*shape[:-2], steps, rows + -rows % grain), f32, x)
+            made[..., :rows] = frame.turned(x) if len(shape) == 3 else frame.transposed(x)
         found.append(made)
     return tuple(found)

@@ -129,8 +129,8 @@ def grouped(dtype: DType, result: DType, masked: bool, transpose_b: bool) -> Ker
 def grouped_scaled(dtype: DType, result: DType, masked: bool) -> Kernel:
     """As `grouped`, of fp8 with B as G × N × K, and a scale for each 1 × 128 of A and 128 × 128 of B (DeepGEMM's form).
 
-    scale_A is KB × M, with `masked` G × KB × M; scale_B is G × NB × KB; KB and NB are K and N by 128, rounded up.
-    block_N divides 128. The sum of 128 products, which the tensor cores add, is scaled and added in f32.
+    scale_A is KB × L, with `masked` G × KB × L, L at least M; scale_B is G × NB × KB; KB and NB are K and N by 128,
+    rounded up. block_N divides 128. The sum of 128 products, which the tensor cores add, is scaled and added in f32.
     """
     lead = ("G",) if masked else ()
 
@@ -138,7 +138,7 @@ def grouped_scaled(dtype: DType, result: DType, masked: bool) -> Kernel:
     def grouped_scaled(
         A: T.Tensor((*lead, "M", "K"), dtype),
         B: T.Tensor(("G", "N", "K"), dtype),
-        scale_A: T.Tensor((*lead, "KB", "M"), T.float32),
+        scale_A: T.Tensor((*lead, "KB", "L"), T.float32),
         scale_B: T.Tensor(("G", "NB", "KB"), T.float32),
         C: T.Tensor((*lead, "M", "N"), result),
         bounds: T.Tensor(("G",), T.int32),

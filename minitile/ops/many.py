@@ -24,8 +24,8 @@ SCALED_AMPERE = (Tile(128, 64, 64, 3, 128), Tile(64, 64, 64, 4, 128))
 
 
 class Many(NamedTuple):
-    """How many `products` there are, of m × k and k × n matrices; m may be a guess. `size`, `result`: bytes of an element of the
-    operands and of C. scaled: fp8 with scales by block."""
+    """How many `products` there are, of m × k and k × n matrices; m may be a guess. `size`, `result`: bytes of an
+    element of the operands and of C. scaled: fp8 with scales by block."""
 
     products: int
     m: int

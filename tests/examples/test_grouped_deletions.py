@@ -1,0 +1,60 @@
+"""Each synchronising instruction of the persistent kernels of groups and batches taken away: the simulator notices.
+
+Left out are waits of TMA stores whose target nobody touches again: that tiles do not meet nobody knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from deletions import nothing_misses
+from support import USE_GPU
+
+import minitile as mt
+import minitile.language as T
+from minitile.ops.grouped_gemm import batched, grouped, grouped_scaled
+
+BF16, E4M3 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(USE_GPU, reason="looks for races")]
+SETTINGS = {"block_M": 64, "block_N": 64, "stages": 2, "threads": 256, "teams": 2, "blocks": 1, "panel": 1}
+SIZES = [64, 0, 70]  # two whole tiles and a partial one
+
+
+def operands(name: str) -> tuple[mt.Kernel, list[Any], dict[str, int]]:
+    """A kernel of two teams with three tiles for one block, and small integers for it."""
+    rng = np.random.default_rng(0)
+
+    def integers(*shape: int, dtype: Any = BF16) -> np.ndarray:
+        return rng.integers(-3, 4, shape).astype(dtype)
+
+    def result(*shape: int) -> np.ndarray:
+        return np.full(shape, np.nan).astype(BF16)
+
+    ends, counts = np.cumsum(SIZES).astype(np.int32), np.array(SIZES, np.int32)
+    if name == "offsets":
+        values = [integers(134, 200), integers(3, 64, 200), result(134, 64), ends]
+        return grouped(T.bfloat16, T.bfloat16, False, True), values, {"block_K": 64}
+    if name == "counts":
+        values = [integers(3, 80, 200), integers(3, 64, 200), result(3, 80, 64), counts]
+        return grouped(T.bfloat16, T.bfloat16, True, True), values, {"block_K": 64}
+    if name == "scales":
+        scales = integers(3, 136, dtype=np.float32), integers(3, 1, 3, dtype=np.float32)
+        values = [
+            integers(134, 384, dtype=E4M3), integers(3, 64, 384, dtype=E4M3), *scales, result(134, 64), ends,
+        ]  # fmt: skip
+        return grouped_scaled(T.float8_e4m3, T.bfloat16, False), values, {}
+    values = [integers(3, 64, 200), integers(1, 64, 200), result(3, 64, 64)]
+    return batched(T.bfloat16, T.bfloat16, False, True, False, True), values, {"block_K": 64}
+
+
+@pytest.mark.parametrize("name", ["offsets", "counts", "scales", "batches"])
+def test_every_deletion_is_missed(name: str) -> None:
+    kernel, values, more = operands(name)
+    compiled = kernel.compile(*values, target="sm_90a", **SETTINGS, **more)
+    assert compiled.asm["tile_ir"].count("warp_groups") == 1
+    found, tried = nothing_misses(compiled, values)
+    print(tried, found)
+    assert tried >= 36
+    assert [each for each in found if not each.endswith("cp.async.bulk.wait_group 0")] == []

@@ -73,7 +73,6 @@ PLANS = (
     _TWO._replace(block_N=128, stages=6),
     _ONE,
     Plan(256, 128, 64, 4, 256, 132, 8),
-    Plan(64, 256, 64, 5, 128, 132, 8),
     Plan(64, 128, 64, 8, 256, 132, 8, teams=2),
 )
 PLANS_FP8 = (

@@ -2,25 +2,36 @@
 
 Blocks stay, since only the GPU knows how many tiles there are. What a plan costs is estimated as if the products stood
 below each other, each rounded up to whole tiles: that has the right number of tiles and steps, and reads B less often.
+Each tile has a `pace` besides: by how much faster than the model says it has been, beside the others here, the median
+over the cases of benchmarks/gemm_grouped.py on an H200. With two teams, which the model does not know, none was better.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from minitile.ops.machine import Machine
-from minitile.ops.plan import AMPERE, HOPPER, PRODUCER, Plan, Problem, Tile, estimate
+from minitile.ops.plan import AMPERE, PRODUCER, Plan, Problem, Tile, estimate
 
-# With sums of two kinds in registers: those of 128 products, and all.
-SCALED_HOPPER = (
-    Tile(192, 128, 64, 4, 384, True),
-    Tile(128, 128, 64, 4, 256, True),
-    Tile(64, 128, 64, 6, 128, True),
-)
-SCALED_AMPERE = (Tile(128, 64, 64, 3, 128), Tile(64, 64, 64, 4, 128))
+TILES = {  # by wgmma, scaled: tiles, each with its pace
+    (True, False): (
+        (Tile(128, 192, 64, 5, 256, True, teams=2), 1.0),
+        (Tile(128, 128, 64, 6, 256, True, teams=2), 1.0),
+        (Tile(64, 128, 64, 8, 256, True, teams=2), 1.25),
+        (Tile(64, 64, 128, 6, 128, True), 1.0),  # for few columns; a guess
+        (Tile(64, 32, 128, 8, 128, True), 1.0),
+    ),
+    (True, True): (  # sums of two kinds in registers: those of 128 products, and all
+        (Tile(192, 128, 64, 4, 384, True), 1.0),
+        (Tile(128, 128, 64, 6, 256, True), 0.9),
+        (Tile(64, 128, 64, 6, 256, True, teams=2), 0.95),
+    ),
+    (False, False): tuple((tile, 1.0) for tile in AMPERE),
+    (False, True): ((Tile(128, 64, 64, 3, 128), 1.0), (Tile(64, 64, 64, 4, 128), 1.0)),
+}
+PANEL = 8
 
 
 class Many(NamedTuple):
@@ -46,34 +57,28 @@ class Many(NamedTuple):
 def choose(problem: Many, machine: Machine, wgmma: bool, shared: int) -> Plan:
     """The plan of the least estimate, for a target with or without wgmma whose blocks have at most `shared` bytes."""
     best, least = None, math.inf
-    for plan in candidates(problem, machine, wgmma, shared):
+    for plan, pace in candidates(problem, machine, wgmma, shared):
         one = plan._replace(blocks=0) if plan.blocks > machine.multiprocessors else plan
-        time = estimate(problem.rounded(plan.block_M), one, machine)
+        time = estimate(problem.rounded(plan.block_M), one, machine) / pace
         if time < least:
             best, least = plan, time
     assert best is not None
     return best
 
 
-def candidates(problem: Many, machine: Machine, wgmma: bool, shared: int) -> Iterator[Plan]:
-    """Every tile that is not far larger than a product; as many blocks as there is room for."""
-    tiles: tuple[Tile, ...]
-    if problem.scaled:
-        tiles = SCALED_HOPPER if wgmma else SCALED_AMPERE
-    else:
-        tiles = tuple(tile for tile in (HOPPER if wgmma else AMPERE) if not tile.swap)
+def candidates(problem: Many, machine: Machine, wgmma: bool, shared: int) -> Iterator[tuple[Plan, float]]:
+    """Every tile that is not far larger than a product, and its pace; as many blocks as there is room for."""
     deep = 2 // problem.size
     by_threads = any(problem.rounded(1).ragged)
-    for tile in tiles:
+    for tile, pace in TILES[wgmma, problem.scaled]:
         if (problem.m * 2 <= tile.m > 64) or (problem.n * 2 <= tile.n > (128 if problem.scaled else 32)):
             continue
         box = (tile.m + tile.n) * tile.k * 2
         if box * tile.stages > shared:
             continue
         room = min(machine.shared // (tile.stages * box + 4096), machine.threads // (tile.threads + PRODUCER))
-        count = problem.rounded(tile.m).m // tile.m * max(1, -(-problem.n // tile.n))
+        count = problem.products * (problem.m // tile.m + 1) * max(1, -(-problem.n // tile.n))  # at most, of groups
         blocks = max(1, min(count, machine.multiprocessors * max(1, room)))
         teams = 1 if by_threads else tile.teams
-        panel = 16 if tile.n > tile.m else 8
-        plan = replace(tile, k=tile.k * deep)
-        yield Plan(plan.m, plan.n, plan.k, plan.stages, plan.threads, blocks, panel, teams=teams)
+        sizes = tile.m, tile.n, tile.k * deep, tile.stages, tile.threads
+        yield Plan(*sizes, blocks, PANEL, teams=teams), pace

@@ -79,16 +79,9 @@ def _width(value: Value, wish: tuple[int, int] | None) -> int:
 def _joins(block: Block) -> Iterator[list[Value]]:
     """Values that become one another by control flow."""
     for op in block.ops:
-        columns: list[tuple[Value, ...]] = []
-        if isinstance(op, control.For):
-            columns = list(zip(op.carried, op.init, op.body.yielded, op.results, strict=True))
-        elif isinstance(op, control.While):
-            columns = list(zip(op.before.args, op.init, op.body.yielded, strict=True))
-            columns += list(zip(op.body.args, op.before.yielded[1:], op.results, strict=True))
-        elif isinstance(op, control.If):
-            columns = list(zip(op.results, op.then.yielded, op.orelse.yielded, strict=True))
-        for column in columns:
-            if isinstance(column[0].type, (RegsType, ScalarType)):
-                yield list(column)
+        for t in op.transfers() if isinstance(op, control.Structured) else ():
+            for column in zip(t.values, *t.targets, strict=True):
+                if isinstance(column[0].type, (RegsType, ScalarType)):
+                    yield list(column)
         for region in op.regions:
             yield from _joins(region)

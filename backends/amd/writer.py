@@ -354,7 +354,7 @@ def shares_global(kernel: Kernel) -> bool:
 
     def walk(block: Block, times: int) -> None:
         for op in block.ops:
-            inside = times * 2 if isinstance(op, (control.For, control.While)) else times
+            inside = times * 2 if isinstance(op, control.Loop) else times
             for region in op.regions:
                 walk(region, inside)
             if op.regions or op.pure:

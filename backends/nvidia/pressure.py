@@ -43,7 +43,7 @@ def _block(block: Block, live: set[Value]) -> tuple[set[Value], int]:
 
 def _again(op: Op) -> set[Value]:
     """What the next iteration uses of what stands outside of a loop."""
-    if not isinstance(op, (control.For, control.While)):
+    if not isinstance(op, control.Loop):
         return set()
     return {_stored(v) for region in op.regions for v in free_values(region)}
 

@@ -70,6 +70,12 @@ def remake(op: OpT, f: Callable[[Value], Value]) -> OpT:
     return new
 
 
+def handing(op: OpT, f: Callable[[Value], Value], values: tuple[Value, ...], **regions: Block) -> OpT:
+    """A loop, branch or terminator of this kind, attributes left at their defaults, that hands on `values`."""
+    fields = {name: f(getattr(op, name)) if mark == "operand" else values for name, mark in op.operand_fields}
+    return type(op)(**fields, **regions)
+
+
 def clone(op: Op, map: dict[Value, Value]) -> Op:
     """A copy of an operation with its regions, operands taken through `map`, which learns the new results."""
     kind = type(op)

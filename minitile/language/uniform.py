@@ -92,12 +92,7 @@ class _Uniformity:
 
     def course_varies(self, op: Op) -> bool:
         """Whether threads may disagree on how often a loop runs or which branch is taken."""
-        if isinstance(op, control.For):
-            return any(v in self.varying for v in (op.lower, op.upper, op.step))
-        if isinstance(op, control.While):
-            end = op.before.terminator
-            return isinstance(end, control.Condition) and end.flag in self.varying
-        return isinstance(op, control.If) and op.condition in self.varying
+        return isinstance(op, control.Structured) and not self.varying.isdisjoint(op.decides())
 
     def check(self, block: Block, under: Op | None) -> None:
         for op in block.ops:

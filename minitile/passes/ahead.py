@@ -251,7 +251,7 @@ class _Outside:
                     return True
                 if _writes(op, buffer):
                     return False
-            if around is None or (isinstance(around, control.For | control.While) and _writes(around, buffer)):
+            if around is None or (isinstance(around, control.Loop) and _writes(around, buffer)):
                 return False
             block, place, around = self.home[around]
 

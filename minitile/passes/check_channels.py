@@ -24,7 +24,7 @@ It is part of verification (MINITILE_VERIFY=1), between the passes on tile IR.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -175,7 +175,7 @@ class _Role:
         for op in block.ops:
             if isinstance(op, by_hand.WarpGroups):
                 yield from self.parted(op)
-            elif isinstance(op, (control.For, control.While, control.If)):
+            elif isinstance(op, control.Structured):
                 yield from self.structured(op)
             elif isinstance(op, (roles.Acquire, roles.Receive, roles.Release, roles.Expect, roles.TmaCopy)):
                 yield from self.channel(op)
@@ -197,17 +197,16 @@ class _Role:
             if sides:
                 yield " and ".join(waits[side] for side in sides)
 
-    def structured(self, op: control.For | control.While | control.If) -> Iterator[str]:
+    def structured(self, op: control.Structured) -> Iterator[str]:
         inner = [o for region in op.regions for o in region.walk()]
         try:
-            if isinstance(op, control.If):
-                taken = op.then if self.get(op.condition) else op.orelse
-                yield from self.block(taken)
-                self.hand(op.results, taken.yielded)
-            elif isinstance(op, control.For):
-                yield from self.loop(op)
-            else:
-                yield from self.while_(op)
+            if op.repeats:
+                self.hand(op.transfer(None))
+            for region, numbers in op.course(self.get):
+                self.run.event()
+                self.known.update(zip(region.args, numbers, strict=False))
+                yield from self.block(region)
+                self.hand(op.transfer(region))
         except _Open:
             if any(isinstance(o, (roles.Acquire, roles.Receive, roles.Release, roles.AsyncGemm)) for o in inner):
                 raise
@@ -216,39 +215,17 @@ class _Role:
     def refill(self, op: roles.Refill) -> Iterator[str]:
         released = op.condition is None or self.get(op.condition)
         if released and self.get(op.following) < self.get(op.end):
-            self.hand(op.body.args, op.turn)
+            self.hand(control.Transfer(None, op.turn, (op.body.args,)))
             yield from self.block(op.body)
 
-    def loop(self, op: control.For) -> Iterator[str]:
-        self.hand(op.carried, op.init)
-        for k in range(self.get(op.lower), self.get(op.upper), self.get(op.step)):
-            self.run.event()
-            self.known[op.iv] = k
-            yield from self.block(op.body)
-            self.hand(op.carried, op.body.yielded)
-        self.hand(op.results, op.carried)
-
-    def while_(self, op: control.While) -> Iterator[str]:
-        self.hand(op.before.args, op.init)
-        while True:
-            self.run.event()
-            yield from self.block(op.before)
-            flag, *passed = op.before.yielded
-            self.hand(op.body.args, passed)
-            if not self.get(flag):
-                break
-            yield from self.block(op.body)
-            self.hand(op.before.args, op.body.yielded)
-        self.hand(op.results, passed)
-
-    def hand(self, targets: Sequence[Value], sources: Sequence[Value]) -> None:
+    def hand(self, transfer: control.Transfer) -> None:
         """Values and tokens go from one name to another, all at once."""
-        found = [
-            (self.known.get(v) if v.op is None or not isinstance(v.op, arith.Constant) else v.op.value) for v in sources
-        ]
+        sources = transfer.values
+        found = [v.op.value if isinstance(v.op, arith.Constant) else self.known.get(v) for v in sources]
         tokens = [self.tokens.get(v, v) for v in sources]
-        self.known.update(zip(targets, found, strict=True))
-        self.tokens.update(zip(targets, tokens, strict=True))
+        for targets in transfer.targets:
+            self.known.update(zip(targets, found, strict=True))
+            self.tokens.update(zip(targets, tokens, strict=True))
 
     # Channels ------------------------------------------------------------------------------------------------------
 

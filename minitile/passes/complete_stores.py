@@ -12,6 +12,8 @@ be done, and not only for its source to have been read.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, tile
 from minitile.ir.types import BULK_TOKEN
@@ -47,17 +49,12 @@ class _Completion:
         if isinstance(op, tile.Join):
             self.flow((op.result,) * len(op.tokens), op.tokens)
             self.joined.update(op.tokens)
-        elif isinstance(op, control.For):
-            self.loops.update(op.body.walk())
-            for sources in (op.init, op.body.yielded):
-                self.flow(op.carried, sources)
-                self.flow(op.results, sources)
-        elif isinstance(op, control.While):
-            self.loops.update(op.body.walk())
-            self.flow(op.before.args, op.init)
-            self.flow(op.before.args, op.body.yielded)
-            self.flow(op.body.args, op.before.yielded[1:])
-            self.flow(op.results, op.before.yielded[1:])
+        elif isinstance(op, control.Structured):
+            if op.repeats:
+                self.loops.update(inner for region in op.regions for inner in region.walk())
+            for t in op.transfers():
+                for targets in t.targets:
+                    self.flow(targets, t.values)
         elif op.regions:
             for region in op.regions:
                 self.flow(op.results, region.yielded)
@@ -66,7 +63,7 @@ class _Completion:
                 if access.mem is not None and access.mem.op is None:
                     self.users.setdefault(access.mem, set()).add(op)
 
-    def flow(self, targets: tuple[Value, ...], sources: tuple[Value, ...] | list[Value]) -> None:
+    def flow(self, targets: Sequence[Value], sources: Sequence[Value]) -> None:
         for target, source in zip(targets, sources, strict=False):
             if target.type == BULK_TOKEN:
                 self.flows.setdefault(target, []).append(source)

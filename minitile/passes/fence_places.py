@@ -127,7 +127,7 @@ class _Search:
 
 
 def _factor(op: Op) -> float:
-    if isinstance(op, (control.For, control.While)):
+    if isinstance(op, control.Loop):
         return _ITERATIONS
     return 0.5 if isinstance(op, control.If) and not op.by_role else 1.0
 

@@ -35,7 +35,7 @@ def _block(block: Block, in_loop: bool) -> bool:
     b = Builder(block)
     for op in old:
         for region in op.regions:
-            found |= _block(region, in_loop or isinstance(op, (control.For, control.While)))
+            found |= _block(region, in_loop or isinstance(op, control.Loop))
         b.loc = op.loc
         if in_loop and isinstance(op, arith.Select) and _guard(b, op):
             found = True

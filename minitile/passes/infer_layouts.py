@@ -20,6 +20,7 @@ the operand does not change; `splat` and `iota` never need one, they are written
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from minitile.ir.core import Block, Kernel, Op, Value
@@ -315,19 +316,13 @@ class _Converter:
         block.ops = self.scopes.pop().ops
 
     def _regions(self, op: Op) -> None:
-        if isinstance(op, control.For):
-            self.block(op.body, self._all(op.carried), loops=True)
-        elif isinstance(op, control.If):
-            self.block(op.then, self._all(op.results))
-            self.block(op.orelse, self._all(op.results))
-        elif isinstance(op, control.While):
-            self.block(op.before, self._all(op.body.args), loops=True)
-            self.block(op.body, self._all(op.before.args), loops=True)
-        else:
-            for region in op.regions:
+        for region in op.regions:
+            if isinstance(op, control.Structured):
+                self.block(region, self._all(op.transfer(region).targets[0]), loops=op.repeats)
+            else:
                 self.block(region)
 
-    def _all(self, values: tuple[Value, ...]) -> tuple[Layout | None, ...]:
+    def _all(self, values: Sequence[Value]) -> tuple[Layout | None, ...]:
         return tuple(self.layout(v) if is_tile(v) else None for v in values)
 
     def convert(self, value: Value, wanted: Layout | None, op: Op) -> Value:
@@ -353,10 +348,9 @@ class _Converter:
         return made.result
 
     def _operands(self, op: Op) -> None:
-        if isinstance(op, control.For):
-            op.init = tuple(self.convert(v, w, op) for v, w in zip(op.init, self._all(op.carried), strict=True))
-        elif isinstance(op, control.While):
-            op.init = tuple(self.convert(v, w, op) for v, w in zip(op.init, self._all(op.before.args), strict=True))
+        if isinstance(op, control.Loop):
+            first = self._all(op.transfer(None).targets[0])
+            op.init = tuple(self.convert(v, w, op) for v, w in zip(op.init, first, strict=True))
         elif isinstance(op, tile.Gemm):
             self._gemm(op)
         else:

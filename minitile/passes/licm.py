@@ -43,7 +43,7 @@ class _Hoist:
         for op in block.ops:
             target = self.target(op, here) if op.pure and all(_is_cheap(r.type) for r in op.results) else here
             for region in op.regions:
-                self.block(region, isinstance(op, (control.For, control.While)))
+                self.block(region, isinstance(op, control.Loop))
             for r in op.results:
                 self.level[r] = target
             self.blocks[target][0].append(op)

@@ -13,6 +13,7 @@ from it; its quotient by the cluster's size does not.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Op, Value
@@ -56,7 +57,7 @@ class Varying:
         self.changed = True
         while self.changed:
             self.changed = False
-            self._block(launch.body, NONE)
+            self._block(launch.body)
 
     def of(self, value: Value) -> Dims:
         return self.dims.get(value, NONE)
@@ -67,23 +68,21 @@ class Varying:
 
     def _decides(self, op: Op) -> Dims:
         """What decides which of its regions run, and how often."""
-        if isinstance(op, control.While):
-            return self.of(op.before.yielded[0])
-        return self._all(op.operands if not isinstance(op, control.For) else (op.lower, op.upper, op.step))
+        return self._all(op.decides() if isinstance(op, control.Structured) else op.operands)
 
-    def _all(self, values: list[Value] | tuple[Value, ...]) -> Dims:
+    def _all(self, values: Sequence[Value]) -> Dims:
         return NONE.union(*map(self.of, values))
 
-    def _set(self, values: tuple[Value, ...], dims: Dims) -> None:
+    def _set(self, values: Sequence[Value], dims: Dims) -> None:
         for value in values:
             if not dims <= self.of(value):
                 self.dims[value] = self.of(value) | dims
                 self.changed = True
 
-    def _block(self, block: Block, way: Dims) -> None:
+    def _block(self, block: Block) -> None:
         for op in block.ops:
-            if op.regions:
-                self._structured(op, way | self._decides(op))
+            if isinstance(op, control.Structured):
+                self._structured(op)
             elif not self._rank_goes(op):
                 self._set(op.results, self._all(op.operands))
 
@@ -94,25 +93,14 @@ class Varying:
         divisor = constant_of(op.b)
         return divisor is not None and int(divisor) % self.launch.cluster[op.a.index] == 0
 
-    def _structured(self, op: Op, way: Dims) -> None:
-        """Values that go into a region, from one turn to the next, or out; all of those that do meet here."""
-        handed = self._all(op.operands) | way
+    def _structured(self, op: control.Structured) -> None:
+        """In the same turn of a loop values vary as those do that were handed on; behind it, and behind a branch, also
+        as its course does. So does the number of a turn, which is computed from what decides it."""
+        course, given = self._decides(op), op.given()
         for region in op.regions:
-            if isinstance(op, control.For):
-                self._set(region.args[:1], self._all((op.lower, op.step)))
-                self._carry(op, region)
-                continue
-            self._set(tuple(region.args), handed)
-            self._block(region, way)
-            handed |= self._all(region.yielded if region.ops else [])
-        if not isinstance(op, control.For):
-            for region in op.regions:
-                self._set(tuple(region.args), handed)
-            self._set(op.results, handed)
-
-    def _carry(self, op: control.For, body: Block) -> None:
-        for n, arg in enumerate(op.carried):
-            self._set((arg,), self.of(op.init[n]) | self.of(body.yielded[n]))
-        self._block(body, self._decides(op))
-        for n, result in enumerate(op.results):
-            self._set((result,), self.of(op.carried[n]) | self.of(body.yielded[n]) | self._decides(op))
+            self._set([v for v in region.args if v not in given], course)
+            self._block(region)
+        for t in op.transfers():
+            for v, *targets in zip(t.values, *t.targets, strict=True):
+                self._set(targets, self.of(v))
+        self._set(op.results, course)

@@ -107,13 +107,12 @@ class _OneRole(Consumer):
             with self.b.inside(feed.body):
                 self.feed(ring, *state[ring.clock], {}, acquired=self.depth > 0)
 
-    def holder(self, op: Op, state: State) -> None:
+    def holder(self, op: control.Structured, state: State) -> None:
         if isinstance(op, control.For) and op.body in self.loops:
             self.first(op, state)
-        again = isinstance(op, (control.For, control.While))
-        self.depth += again
+        self.depth += op.repeats
         super().holder(op, state)
-        self.depth -= again
+        self.depth -= op.repeats
 
     def first(self, loop: control.For, state: State) -> None:
         """The copies of a loop's first iterations, in front of it."""

@@ -110,7 +110,7 @@ class _Walk:
             self.number += 1
             start = self.number
             self.visit(op, loops)
-            inner = (*loops, op) if isinstance(op, (control.For, control.While)) else loops
+            inner = (*loops, op) if isinstance(op, control.Loop) else loops
             for side, region in enumerate(op.regions):
                 if op.by_role:
                     self.sides = (*self.sides, (op, side))

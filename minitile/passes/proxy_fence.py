@@ -230,12 +230,7 @@ class _Effects:
         """Do threads differ in whether, or how often, they run the regions of an operation?"""
         if op.by_role:
             return True
-        if isinstance(op, control.If):
-            return not self.facts.uniform(op.condition)
-        if isinstance(op, control.For):
-            return not all(self.facts.uniform(v) for v in (op.lower, op.upper, op.step))
-        ends = [region.terminator for region in op.regions]
-        return not all(self.facts.uniform(end.flag) for end in ends if isinstance(end, control.Condition))
+        return isinstance(op, control.Structured) and not all(map(self.facts.uniform, op.decides()))
 
 
 def _fenced(op: fences.ProxyFence) -> tuple[str, ...]:

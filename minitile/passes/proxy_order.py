@@ -120,7 +120,7 @@ class Order:
         block, number, path = self.places[op]
         yield from self._from(block, number)
         for around, _ in reversed(path):
-            if isinstance(around, (control.For, control.While)):
+            if isinstance(around, control.Loop):
                 for region in around.regions:
                     yield from self._from(region, -1)
             outer, at, _ = self.places[around]

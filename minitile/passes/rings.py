@@ -300,8 +300,10 @@ class Slice:
         values = list(copy.src_indices)
         try:
             for around in self.places.all_around(copy):
+                if not isinstance(around, control.Structured):
+                    raise Refused(f"`{around.mnemonic}` around it")
                 self.needed.add(around)
-                values += self._of_holder(around)
+                values += around.decides()
             self._close(values)
         except Refused as reason:
             self.wanted, self.needed = saved
@@ -315,37 +317,24 @@ class Slice:
                 continue
             self.wanted.add(value)
             if isinstance(value.owner, Block):
-                work += self._of_argument(value, value.owner)
+                work += self._handed(value, self.places.parent.get(value.owner))
             elif value.op is not None and value.op in self.places.block:
                 work += self._of_result(value, value.op)
 
-    def _of_holder(self, op: Op) -> list[Value]:
-        """What decides how often the regions of an operation run."""
-        if isinstance(op, control.For):
-            return [op.lower, op.upper, op.step]
-        if isinstance(op, control.If):
-            return [op.condition]
-        if isinstance(op, control.While):
-            return [op.before.yielded[0]]
-        raise Refused(f"`{op.mnemonic}` around it")
-
-    def _of_argument(self, value: Value, block: Block) -> list[Value]:
-        around = self.places.parent.get(block)
-        if isinstance(around, control.For):
-            n = value.index - 1
-            return [] if n < 0 else [around.init[n], around.body.yielded[n]]
-        if isinstance(around, control.While):
-            if block is around.body:
-                return [around.before.yielded[value.index + 1]]
-            return [around.init[value.index], around.body.yielded[value.index]]
-        return []  # the launch's own
+    def _handed(self, value: Value, op: Op | None) -> list[Value]:
+        """What becomes this argument or result of an operation; whatever else it becomes is wanted with it."""
+        if not isinstance(op, control.Structured):
+            return []  # the launch's own
+        targets, sources = op.column(value)
+        self.wanted.update(targets)
+        return sources
 
     def _of_result(self, value: Value, op: Op) -> list[Value]:
         if not isinstance(value.type, ScalarType):
             raise Refused(f"`{op.mnemonic}`")
-        if op in self.holders:  # this result only
+        if op in self.holders and isinstance(op, control.Structured):  # this result only
             self.needed.add(op)
-            return self._of_holder(op) + self._handed_on(value, op)
+            return op.decides() + self._handed(value, op)
         if op in self.needed:
             return []
         self.needed.add(op)
@@ -355,13 +344,6 @@ class Slice:
             return [v for v in (*op.operands, *(f for r in op.regions for f in free_values(r))) if v not in inner]
         self._check(op)
         return op.operands
-
-    def _handed_on(self, value: Value, op: Op) -> list[Value]:
-        if isinstance(op, control.For):
-            return [op.carried[value.index], op.init[value.index]]
-        if isinstance(op, control.While):
-            return [op.before.yielded[value.index + 1]]
-        return [region.yielded[value.index] for region in op.regions]
 
     def _check_all(self, op: Op) -> None:
         for inner in _inside(op):

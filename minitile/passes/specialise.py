@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, fences, roles, tile
-from minitile.ir.rewrite import clone
+from minitile.ir.rewrite import clone, handing
 from minitile.ir.types import I32, BufferType, ScalarType, f32, i32
 from minitile.passes.ahead import READS
 from minitile.passes.manager import PassContext
@@ -301,81 +301,45 @@ class _Producer(Role):
             ring = self.rings.copies.get(op) if isinstance(op, tile.Copy) else None
             if ring is not None and op is ring.copies[-1]:
                 self.feed(ring, *state[ring.clock], self.names, acquired=self.depth > 0)
-            elif op in self.rings.slice.holders:
-                if op in self.rings.slice.needed:
-                    self.holder(op, state)
-            elif op in self.rings.slice.needed:
+            elif op not in self.rings.slice.needed:
+                continue
+            elif op in self.rings.slice.holders and isinstance(op, control.Structured):
+                self.holder(op, state)
+            else:
                 self.b.emit(clone(op, self.names))
         if block.ops:
             self.advance(state, block)
 
-    def holder(self, op: Op, state: State) -> None:
+    def holder(self, op: control.Structured, state: State) -> None:
+        """A loop or branch with those of its carried values and results that are wanted, and the clocks."""
         clocks = self.inside(op)
-        if isinstance(op, control.If):
-            self.branch(op, state, clocks)
-            return
-        self.depth += 1
-        if isinstance(op, control.For):
-            self.loop(op, state, clocks)
-        else:
-            assert isinstance(op, control.While)
-            self.while_(op, state, clocks)
-        self.depth -= 1
-
-    def kept(self, values: Sequence[Value]) -> list[int]:
-        return [n for n, v in enumerate(values) if v in self.rings.slice.wanted]
-
-    def region(self, source: Block, into: Block, args: Sequence[Value], state: State, clocks: Sequence[Clock]) -> State:
-        """A region with some of the source's arguments, and the clocks."""
-        for arg in args:
-            self.names[arg] = into.add_arg(arg.type, arg.name)
-        inner = self.arguments(into, state, clocks)
-        with self.b.inside(into):
-            self.block(source, inner)
-        return inner
-
-    def finish(self, op: Op, old: Op, kept: Sequence[int], state: State, clocks: Sequence[Clock]) -> None:
-        self.names.update({old.results[n]: op.results[i] for i, n in enumerate(kept)})
-        self.taken(state, clocks, op.results[len(kept) :])
-
-    def loop(self, op: control.For, state: State, clocks: Sequence[Clock]) -> None:
-        kept = self.kept(op.carried)
-        init = (*(self.get(op.init[n]) for n in kept), *self.carried(state, clocks))
-        body = Block()
-        inner = self.region(op.body, body, (op.iv, *(op.carried[n] for n in kept)), state, clocks)
-        with self.b.inside(body):
-            ends = [self.get(op.body.yielded[n]) for n in kept]
-            self.b.emit(control.Yield((*ends, *self.carried(inner, clocks))))
-        new = control.For(self.get(op.lower), self.get(op.upper), self.get(op.step), init, body=body)
-        self.finish(self.b.emit(new), op, kept, state, clocks)
-
-    def while_(self, op: control.While, state: State, clocks: Sequence[Clock]) -> None:
-        entered, passed = self.kept(op.before.args), self.kept(op.body.args)
-        before, body = Block(), Block()
-        init = (*(self.get(op.init[n]) for n in entered), *self.carried(state, clocks))
-        inner = self.region(op.before, before, [op.before.args[n] for n in entered], state, clocks)
-        flag, *values = op.before.yielded
-        with self.b.inside(before):
-            handed = (*(self.get(values[n]) for n in passed), *self.carried(inner, clocks))
-            self.b.emit(control.Condition(self.get(flag), handed))
-        inner = self.region(op.body, body, [op.body.args[n] for n in passed], state, clocks)
-        with self.b.inside(body):
-            ends = [self.get(op.body.yielded[n]) for n in entered]
-            self.b.emit(control.Yield((*ends, *self.carried(inner, clocks))))
-        self.finish(self.b.emit(control.While(init, before=before, body=body)), op, passed, state, clocks)
-
-    def branch(self, op: control.If, state: State, clocks: Sequence[Clock]) -> None:
-        kept = self.kept(op.results)
-        blocks = []
-        for source in op.regions:
-            block, inner = Block(), dict(state)
+        self.depth += op.repeats
+        init = self.handed(op, None, state, clocks) if op.repeats else ()
+        regions, given = {}, op.given()
+        for name, source in zip(op.region_fields, op.regions, strict=True):
+            regions[name] = block = Block()
+            for arg in source.args:
+                if arg in self.rings.slice.wanted or arg not in given:
+                    self.names[arg] = block.add_arg(arg.type, arg.name)
+            inner = self.arguments(block, state, clocks) if op.repeats else dict(state)
             with self.b.inside(block):
                 self.block(source, inner)
-                ends = [self.get(source.yielded[n]) for n in kept]
-                self.b.emit(control.Yield((*ends, *self.carried(inner, clocks))))
-            blocks.append(block)
-        new = control.If(self.get(op.condition), then=blocks[0], orelse=blocks[1])
-        self.finish(self.b.emit(new), op, kept, state, clocks)
+                end = source.terminator or control.Yield(())
+                self.b.emit(handing(end, self.get, self.handed(op, source, inner, clocks)))
+        new = self.b.emit(handing(op, self.get, init, **regions))
+        self.depth -= op.repeats
+        kept = [r for r in op.results if r in self.rings.slice.wanted]
+        self.names.update(zip(kept, new.results, strict=False))
+        self.taken(state, clocks, new.results[len(kept) :])
+
+    def handed(
+        self, op: control.Structured, source: Block | None, state: State, clocks: Sequence[Clock]
+    ) -> tuple[Value, ...]:
+        """What is handed on from a region's end, or to a loop's first turn."""
+        transfer = op.transfer(source)
+        pairs = zip(transfer.values, transfer.targets[0], strict=True)
+        wanted = (self.get(v) for v, target in pairs if target in self.rings.slice.wanted)
+        return (*wanted, *self.carried(state, clocks))
 
 
 class _Passed(_Producer):
@@ -402,12 +366,12 @@ class _Passed(_Producer):
     def feed(self, ring: Ring, index: Value, phase: Value, names: Mapping[Value, Value], acquired: bool = True) -> None:
         """Not in these turns."""
 
-    def loop(self, op: control.For, state: State, clocks: Sequence[Clock]) -> None:
-        if self.kept(op.carried) or any(clock.block is not op.body for clock in clocks):
-            super().loop(op, state, clocks)
-            return
-        lower, upper, step = map(self.get, (op.lower, op.upper, op.step))
-        self.advance_by(state, op.body, _count(self.b, lower, upper, step))
+    def holder(self, op: control.Structured, state: State) -> None:
+        moves = isinstance(op, control.For) and all(clock.block is op.body for clock in self.inside(op))
+        if moves and self.rings.slice.wanted.isdisjoint(op.results):
+            self.advance_by(state, op.regions[0], _count(self.b, *map(self.get, op.decides())))
+        else:
+            super().holder(op, state)
 
 
 def _soon(ops: list[Op], last: Op) -> list[Op]:
@@ -498,7 +462,7 @@ class Consumer(Role):
         self.b.emit(roles.Release(self.channels[ring], index, generic=ring in self.generic))
 
     def op(self, op: Op, state: State) -> None:
-        if op.region_fields:
+        if isinstance(op, control.Structured):
             self.holder(op, state)
         elif isinstance(op, tile.Gemm):
             self.gemm(op, state)
@@ -538,25 +502,20 @@ class Consumer(Role):
         awaited.results = op.results  # whoever used the gemm's result goes on doing so
         op.result.owner = awaited
 
-    def holder(self, op: Op, state: State) -> None:
+    def holder(self, op: control.Structured, state: State) -> None:
         """Carry the clocks in a loop or branch through it."""
         clocks = self.inside(op)
-        fewer = None
-        if isinstance(op, control.For):
-            entering, others = state, None
-            if self.teams is not None and op is self.teams.loop:
-                others = self.turns_of_others(op, state, clocks)
-                fewer = self.has_fewer_turns(op) if self.teams.again else None
-                entering = self.own_turns(op, state, clocks)
+        entering, others, fewer = state, None, None
+        if self.teams is not None and op is self.teams.loop:
+            loop = self.teams.loop
+            others = self.turns_of_others(loop, state, clocks)
+            fewer = self.has_fewer_turns(loop) if self.teams.again else None
+            entering = self.own_turns(loop, state, clocks)
+        if isinstance(op, control.Loop):
             op.init = (*op.init, *self.carried(entering, clocks))
-            self.region(op.body, self.arguments(op.body, state, clocks), clocks, others)
-        elif isinstance(op, control.While):
-            op.init = (*op.init, *self.carried(state, clocks))
-            self.region(op.before, self.arguments(op.before, state, clocks), clocks)
-            self.region(op.body, self.arguments(op.body, state, clocks), clocks)
-        else:
-            for block in op.regions:
-                self.region(block, dict(state), clocks)
+        for block in op.regions:
+            inner = self.arguments(block, state, clocks) if op.repeats else dict(state)
+            self.region(block, inner, clocks, others)
         self.b.emit(op)
         if fewer is not None:
             self.even_out(fewer)

@@ -73,7 +73,7 @@ def find_teams(launch: control.Launch, rings: Rings) -> Teams | None:
         _check_carried(loop.body, alloc.result)
     users = {ring.first for ring in rings.rings}
     fed = [op for op in loop.body.ops if not users.isdisjoint((op, *_inside(op)))]
-    again = any(isinstance(op, (control.For, control.While)) for op in rings.slice.places.all_around(loop))
+    again = any(isinstance(op, control.Loop) for op in rings.slice.places.all_around(loop))
     return Teams(loop, loop.teams, launch.threads // loop.teams, tuple(allocs), fed[0], fed[-1], again)
 
 

@@ -51,7 +51,6 @@ Touches = frozenset[Touch]
 Spot = tuple[Op, int | None]  # a barrier in front of an operation: of all threads, or of each that many of them
 _Body = Callable[["_State", set[Spot]], tuple["_State", "_State"]]
 _NONE: Touches = frozenset()
-_CONTROL = (control.For, control.While, control.If)
 _OF_TOKENS = (tile.Wait, tile.Join, roles.Await, by_hand.WaitStores)
 CONSUMERS = 1  # the named barrier at which the consumers of a specialised kernel meet
 BY_PROGRAM = Value(BULK_TOKEN)  # stands for all copies that the program waits for by their number
@@ -184,7 +183,7 @@ class _Walk:
         for op in block.ops:
             self.times[op] = times
             if op.region_fields:
-                inside = times * 8 if isinstance(op, (control.For, control.While)) else times
+                inside = times * 8 if isinstance(op, control.Loop) else times
                 for region in op.regions:
                     self.count(region, inside)
 
@@ -199,7 +198,7 @@ class _Walk:
                 for group in (*self.groups, None):
                     if (op, group) in fixed:
                         self.meet(op, group, state, before)
-            if isinstance(op, _CONTROL):
+            if isinstance(op, control.Structured):
                 self.structured(op, state, before)
             elif op in self.barriers:
                 state.pending = _NONE
@@ -224,7 +223,7 @@ class _Walk:
         if self.is_barrier(op):
             self.barriers.add(op)
             return True
-        return isinstance(op, (*_CONTROL, *_OF_TOKENS)) or bool(self.touches_of(op) or self.landing(op))
+        return isinstance(op, (control.Structured, *_OF_TOKENS)) or bool(self.touches_of(op) or self.landing(op))
 
     def is_barrier(self, op: Op) -> bool:
         """Whether all threads meet here."""
@@ -308,13 +307,8 @@ class _Walk:
         state.pending = left
 
     def diverges(self, op: Op) -> bool:
-        if isinstance(op, control.If):
-            return not self.facts.uniform(op.condition)
-        if isinstance(op, control.For):
-            return not all(self.facts.uniform(v) for v in (op.lower, op.upper, op.step))
-        end = op.before.terminator if isinstance(op, control.While) else None
-        assert isinstance(end, control.Condition)
-        return not self.facts.uniform(end.flag)
+        assert isinstance(op, control.Structured)
+        return not all(map(self.facts.uniform, op.decides()))
 
     def branch(self, op: control.If, state: _State, before: set[Spot]) -> None:
         ends = []
@@ -470,7 +464,7 @@ class _Walk:
         touches: list[tuple[Touch, Value | None]] = []
         for region in op.regions:
             single = self.elected(op) if isinstance(op, control.If) and region is op.then else None
-            self.gather(region, single, isinstance(op, (control.For, control.While)), state, touches)
+            self.gather(region, single, isinstance(op, control.Loop), state, touches)
         if any(conflict(t, p) and not _released(t, p) for t, _ in touches for p in state.pending):
             self.meet(op, None, state, before)
         left = frozenset([t for t, by in touches if not _by_channel(by)])
@@ -499,7 +493,7 @@ class _Walk:
                 inner_single = self.elected(op)
             for region in op.regions:
                 alone = inner_single if not isinstance(op, control.If) or region is op.then else single
-                self.gather(region, alone, loops or isinstance(op, (control.For, control.While)), state, touches)
+                self.gather(region, alone, loops or isinstance(op, control.Loop), state, touches)
             if op.pure or op.terminator or op.regions:
                 continue
             for t, token in self.touches_of(op, single):

@@ -86,7 +86,7 @@ class Variables:
         if not inside:
             return False
         *outer, (_, innermost) = inside
-        bodies = {region for op, _ in outer if isinstance(op, control.For | control.While) for region in op.regions}
+        bodies = {region for op, _ in outer if isinstance(op, control.Loop) for region in op.regions}
         writers = self._writers.get(variable, ())
         return any(innermost not in blocks and not bodies.isdisjoint(blocks) for blocks in writers)
 

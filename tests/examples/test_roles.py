@@ -118,6 +118,42 @@ def test_while_and_branches(k: int) -> None:
 
 
 @mt.kernel
+def left_behind(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor((64, "N"), T.float32),
+):
+    """What the turns of a `while` only leave behind, the producer needs after it."""
+    M, K = A.shape
+    with T.Kernel(1, threads=128):
+        A_shared = T.alloc_shared((64, 32), A.dtype)
+        B_shared = T.alloc_shared((64, 32), B.dtype)
+        last_A = T.alloc_shared((64, 32), A.dtype)
+        last_B = T.alloc_shared((64, 32), B.dtype)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        t, last = 0, 64
+        T.clear(C_local)
+        while t * 64 < M:
+            for k in T.Pipelined(T.ceildiv(K, 32), num_stages=2):
+                T.copy(A[t * 64, k * 32], A_shared)
+                T.copy(B[0, k * 32], B_shared)
+                T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+            last = t * 64
+            t = t + 1
+        for k in T.Pipelined(T.ceildiv(K, 32), num_stages=2):
+            T.copy(A[last, k * 32], last_A)
+            T.copy(B[0, k * 32], last_B)
+            T.gemm(last_A, last_B, C_local, transpose_B=True)
+        T.copy(C_local, C[0, 0])
+
+
+def test_left_behind() -> None:
+    a, b, c = inputs(192, 64, 96)
+    rows = a.reshape(3, 64, 96)
+    check(left_behind, (a, b, c[:64]), sum(product(r, b) for r in (*rows, rows[2])))
+
+
+@mt.kernel
 def two_loops(
     A: T.Tensor(("M", "K"), T.bfloat16),
     B: T.Tensor(("N", "K"), T.bfloat16),

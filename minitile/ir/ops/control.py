@@ -1,10 +1,15 @@
 """Structured control flow, legal in both stages.
 
 Loops and branches have results instead of mutable variables: a carried value enters as an argument of the body and
-leaves by the terminator, `yield`.
+leaves by the terminator, `yield`. What a pass must know of them they say themselves (`Structured`): what decides how
+they run, which values become which, and in which order their regions run.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from minitile.ir.core import Block, Op, Value, attr, operand, operands, region
 from minitile.ir.effects import Access
@@ -16,7 +21,82 @@ class Yield(Op, name="yield", terminator=True):
     values: tuple[Value, ...] = operands()
 
 
-class For(Op, name="for"):
+@dataclass(frozen=True, eq=False)
+class Transfer:
+    """Values that become others as control flows: those at the end of a region (`source`), or the `init` of a loop
+    (`source` None), become each of `targets`, position by position: arguments of the region that is next, or results.
+    """
+
+    source: Block | None
+    values: Sequence[Value]
+    targets: tuple[Sequence[Value], ...]
+
+
+class Structured(Op):
+    """A loop or a branch.
+
+    |         | decides            | transfers                                                | course           |
+    |---------|--------------------|----------------------------------------------------------|------------------|
+    | `for`   | lower, upper, step | init → carried, results; yield → carried, results        | body …           |
+    | `while` | the condition      | init → before; condition → body, results; yield → before | before, body, …  |
+    | `if`    | the condition      | yield of either → results                                | then, or else    |
+
+    `repeats`: its regions may run more than once.
+    """
+
+    repeats: ClassVar[bool] = False
+
+    def decides(self) -> list[Value]:
+        """What decides which regions run, and how often."""
+        raise NotImplementedError
+
+    def transfers(self) -> list[Transfer]:
+        """At most one for each source; in the order in which they first happen."""
+        raise NotImplementedError
+
+    def course(self, get: Callable[[Value], Any]) -> Iterator[tuple[Block, tuple[Any, ...]]]:
+        """The regions as they run, with the numbers of the first arguments where no transfer gives them. `get` says
+        what number a scalar has; whoever asks runs the region and makes its transfer before he goes on."""
+        raise NotImplementedError
+
+    def transfer(self, source: Block | None) -> Transfer:
+        return next(t for t in self.transfers() if t.source is source)
+
+    def given(self) -> set[Value]:
+        """The arguments and results that transfers give: all but the number of a loop's turn."""
+        return {v for t in self.transfers() for row in t.targets for v in row}
+
+    def column(self, target: Value) -> tuple[list[Value], list[Value]]:
+        """The arguments and results that are given what this one of them is given, and the values that are it in turn:
+        none for the number of a loop's turn."""
+        targets: dict[Value, None] = {}
+        sources = []
+        for t in self.transfers():
+            for v, *taken in zip(t.values, *t.targets, strict=True):
+                if target in taken:
+                    targets.update(dict.fromkeys(taken))
+                    sources.append(v)
+        return list(targets), sources
+
+    def relations(self) -> list[Relation]:
+        return [
+            Same(to, v, firm=True)
+            for t in self.transfers()
+            for row in t.targets
+            for v, to in zip(t.values, row, strict=True)
+        ]
+
+
+class Loop(Structured):
+    """A loop: `init` are the values that it starts with, its first operands but for its bounds."""
+
+    repeats = True
+
+    if TYPE_CHECKING:
+        init: tuple[Value, ...]
+
+
+class For(Loop, name="for"):
     """`for iv in lower..upper step step carry(args = init)`; step is positive. Results: the values carried out.
 
     The body's arguments are iv (the type of lower) and one per carried value. A trip count of zero gives `init`.
@@ -48,9 +128,16 @@ class For(Op, name="for"):
     def carried(self) -> tuple[Value, ...]:
         return self.body.args[1:]
 
-    def relations(self) -> list[Relation]:
-        columns = zip(self.init, self.carried, self.body.yielded, self.results, strict=True)
-        return [Same(carried, v, firm=True) for i, carried, y, r in columns for v in (i, y, r)]
+    def decides(self) -> list[Value]:
+        return [self.lower, self.upper, self.step]
+
+    def transfers(self) -> list[Transfer]:
+        both = self.carried, self.results
+        return [Transfer(None, self.init, both), Transfer(self.body, self.body.yielded, both)]
+
+    def course(self, get: Callable[[Value], Any]) -> Iterator[tuple[Block, tuple[Any, ...]]]:
+        for k in range(get(self.lower), get(self.upper), get(self.step)):
+            yield self.body, (k,)
 
     def verify(self) -> None:
         if self.upper.type != self.lower.type or self.step.type != self.lower.type:
@@ -72,7 +159,7 @@ class Statement(Op, name="statement", stage="tile"):
         return ()
 
 
-class While(Op, name="while"):
+class While(Loop, name="while"):
     """`before` computes the condition from the carried values and ends in `condition`; `body` makes the next ones.
 
     Results: the values that `condition` passes on when it is false.
@@ -86,11 +173,23 @@ class While(Op, name="while"):
         end = self.before.terminator
         return tuple(v.type for v in (end.values if isinstance(end, Condition) else self.init))
 
-    def relations(self) -> list[Relation]:
-        entered = zip(self.before.args, self.init, self.body.yielded, strict=True)
-        passed = zip(self.before.yielded[1:], self.body.args, self.results, strict=True)
-        found = [(a, v) for a, i, y in entered for v in (i, y)] + [(c, v) for c, a, r in passed for v in (a, r)]
-        return [Same(like, v, firm=True) for like, v in found]
+    def decides(self) -> list[Value]:
+        return self.before.yielded[:1]
+
+    def transfers(self) -> list[Transfer]:
+        passed = self.before.yielded[1:]
+        return [
+            Transfer(None, self.init, (self.before.args,)),
+            Transfer(self.before, passed, (self.body.args, self.results)),
+            Transfer(self.body, self.body.yielded, (self.before.args,)),
+        ]
+
+    def course(self, get: Callable[[Value], Any]) -> Iterator[tuple[Block, tuple[Any, ...]]]:
+        while True:
+            yield self.before, ()
+            if not get(self.before.yielded[0]):
+                return
+            yield self.body, ()
 
     def verify(self) -> None:
         types = [v.type for v in self.init]
@@ -112,7 +211,7 @@ class Condition(Op, name="condition", terminator=True):
             raise ValueError(f"the condition is {self.flag.type}, not bool")
 
 
-class If(Op, name="if"):
+class If(Structured, name="if"):
     """Results: what the taken branch yields. The else block may be empty when there are no results."""
 
     condition: Value = operand()
@@ -123,12 +222,14 @@ class If(Op, name="if"):
         end = self.then.terminator
         return tuple(v.type for v in end.values) if isinstance(end, Yield) else ()
 
-    def relations(self) -> list[Relation]:
-        return [
-            Same(r, v, firm=True)
-            for b in (self.then, self.orelse)
-            for r, v in zip(self.results, b.yielded, strict=True)
-        ]
+    def decides(self) -> list[Value]:
+        return [self.condition]
+
+    def transfers(self) -> list[Transfer]:
+        return [Transfer(region, region.yielded, (self.results,)) for region in self.regions]
+
+    def course(self, get: Callable[[Value], Any]) -> Iterator[tuple[Block, tuple[Any, ...]]]:
+        yield (self.then if get(self.condition) else self.orelse), ()
 
     def verify(self) -> None:
         if self.condition.type != BOOL:

@@ -96,7 +96,8 @@ def test_columns() -> None:
     kernel = parse_kernel(TEXT)
     loops = {type(op): op for op in kernel.walk() if isinstance(op, control.Structured)}
     loop, while_, branch = (loops[kind] for kind in (control.For, control.While, control.If))
-    assert isinstance(loop, control.For) and isinstance(while_, control.While)
+    assert isinstance(loop, control.For)
+    assert isinstance(while_, control.While)
     total, last = loop.results
     assert loop.column(last) == ([loop.carried[1], last], [loop.init[1], loop.iv])
     assert loop.column(loop.carried[0]) == ([loop.carried[0], total], [loop.init[0], loop.body.yielded[0]])

@@ -2,6 +2,7 @@
 
 - swapped: examples/gemm_swapped.py, Cᵀ = B · Aᵀ, so that M is the side of the product that comes in steps of 8; in
   clusters, which read A once for all of their blocks.
+- cluster_k: examples/gemm_cluster_k.py, K in parts for the blocks of a cluster, which add up in shared memory.
 - split_k: examples/gemm_split_k.py, K in parts for as many blocks as the GPU has room for; deterministic, one launch.
 - stream_k: examples/gemm_stream_k.py, one block a multiprocessor and equal shares of all steps of K; for other shapes,
   too: there what is left over from whole waves of tiles is shared.
@@ -47,6 +48,16 @@ class Split(Shared):
 
 
 @dataclass(frozen=True)
+class Parts(Tiles):
+    """The blocks of a cluster share a tile of C, each with one of `splits` parts of K."""
+
+    splits: int = 2
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}, cluster of {self.splits} along K"
+
+
+@dataclass(frozen=True)
 class Stream(Tiles):
     """`rows` of a tile are added at a time."""
 
@@ -72,6 +83,10 @@ SWAPPED = {
         Shared(128, 64, 64, 8, 128, cluster=4),
         Shared(128, 64, 64, 8, 256, cluster=8),
     ),
+}
+CLUSTER_K = {
+    64: (Parts(64, 112, 128, 4, 128), Parts(64, 112, 64, 8, 128)),
+    128: (Parts(128, 128, 64, 6, 256), Parts(128, 128, 64, 5, 256)),
 }
 SPLIT = {
     64: (
@@ -110,6 +125,18 @@ def swapped(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Iter
         return entry_of("swapped", example("gemm_swapped").gemm_swapped, tiles, problem, arrays, constants)
 
     return each("swapped", SWAPPED[64 if problem.m <= 64 else 128], build)
+
+
+def cluster_k(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Iterator[Entry]:
+    if not thin(problem):
+        raise Missing("for few rows")
+
+    def build(parts: Parts) -> Entry:
+        arrays = operands.a, operands.b, operands.c
+        constants = {"splits": parts.splits}
+        return entry_of("cluster_k", example("gemm_cluster_k").gemm_cluster_k, parts, problem, arrays, constants)
+
+    return each("cluster_k", CLUSTER_K[64 if problem.m <= 64 else 128], build)
 
 
 def split_k(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Iterator[Entry]:
@@ -170,4 +197,9 @@ def entry_of(
     return Entry(name, str(tiles), launch, done.facts, "", done.seconds, done.stages)
 
 
-THIN_CONTENDERS: dict[str, Contender] = {"swapped": swapped, "split_k": split_k, "stream_k": stream_k}
+THIN_CONTENDERS: dict[str, Contender] = {
+    "swapped": swapped,
+    "cluster_k": cluster_k,
+    "split_k": split_k,
+    "stream_k": stream_k,
+}

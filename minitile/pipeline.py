@@ -13,8 +13,9 @@ from typing import Any
 
 from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError, ResourceError
-from minitile.ir.ops import arith, control, fences
+from minitile.ir.ops import arith, control, fences, hopper, tile
 from minitile.ir.printer import print_kernel
+from minitile.passes.ahead_of_grid import ahead_of_grid
 from minitile.passes.cdna4_interleave import cdna4_half_tiles, cdna4_interleave
 from minitile.passes.check_schedule import check_schedule
 from minitile.passes.complete_stores import complete_stores
@@ -77,6 +78,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("specialise", specialise),
     # For kernels that leave it out.
     ("one_role", one_role),
+    ("ahead_of_grid", ahead_of_grid),
     ("skew", skew),
     ("software_pipeline", software_pipeline),
     ("late_waits", late_waits),
@@ -255,13 +257,20 @@ def check_threads(launch: control.Launch, target: Target) -> None:
 
 
 def clusters(kernel: Kernel, launch: control.Launch, target: Target) -> tuple[int, int, int]:
-    """The cluster of the launch: one block where the target has none. Raises ResourceError for a kernel whose blocks
-    meet there."""
+    """The cluster of the launch: one block where the target has none. Blocks that access each other's memory meet
+    first: a block that has not begun has none. Raises ResourceError where the target has no clusters and blocks of one
+    meet, or access each other's memory."""
+    abroad = next((op for op in kernel.walk() if any(access.ctas == "cluster" for access in op.accesses())), None)
     if not target.has("cluster"):
         for op in kernel.walk():
             if any(sync.on == "cluster" for sync in op.syncs()):
                 raise ResourceError(f"{target} has no clusters, at whose barrier the kernel waits", op.loc)
+        if abroad is not None:
+            raise ResourceError(f"{target} has no clusters, whose other blocks' memory the kernel accesses", abroad.loc)
         launch.cluster = (1, 1, 1)
+    elif abroad is not None:
+        first = next(n for n, op in enumerate(launch.body.ops) if not isinstance(op, tile.Alloc))
+        launch.body.ops.insert(first, hopper.ClusterBarrier())
     x, y, z = launch.cluster
     return x, y, z
 

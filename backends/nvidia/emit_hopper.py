@@ -1,7 +1,7 @@
 """How the operations of sm_90a print: mbarriers, TMA, wgmma, setmaxnreg.
 
-Sources: PTX ISA 8.3, 9.7.12.3 (barrier.cluster), 9.7.12.14 (elect.sync), 9.7.12.15 (mbarrier), 9.7.8.24.9
-(cp.async.bulk.tensor), 9.7.8.24.10 (cp.reduce.async.bulk.tensor), 9.7.14 (wgmma), 9.7.17.5 (setmaxnreg).
+Sources: PTX ISA 8.3, 9.7.8.22 (mapa), 9.7.12.3 (barrier.cluster), 9.7.12.14 (elect.sync), 9.7.12.15 (mbarrier),
+9.7.8.24.9 (cp.async.bulk.tensor), 9.7.8.24.10 (cp.reduce.async.bulk.tensor), 9.7.14 (wgmma), 9.7.17.5 (setmaxnreg).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from minitile.backends.nvidia.emit_warp import braces_of
 from minitile.backends.nvidia.emitter import Emitter, fills_words
 from minitile.backends.nvidia.ptx import register_type
 from minitile.ir.core import Op, Value
-from minitile.ir.ops import by_hand, hopper, roles
+from minitile.ir.ops import by_hand, hopper, roles, thread
 from minitile.ir.ops.thread import count_of
 
 
@@ -122,6 +122,12 @@ def tma_reduce(w: Emitter, op: hopper.TmaReduce) -> None:
     if guard is not None:
         opcode = f"cp.reduce.async.bulk.tensor.{len(op.coordinates)}d"
         w.emit(f"{guard}{opcode}.global.shared::cta.{op.kind}.bulk_group {_box(w, op)}, {_place(w, op.address)};")
+
+
+def map_rank(w: Emitter, op: thread.MapRank) -> None:
+    (target,) = w.targets(op.result)
+    base = w.register(w.element(op.address), "b32")
+    w.emit(f"mapa.shared::cluster.u32 {target}, {base}, {w.register(w.element(op.rank), 'b32')};")
 
 
 def cluster_barrier(w: Emitter, op: hopper.ClusterBarrier) -> None:
@@ -238,6 +244,7 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     hopper.TmaStore: tma_store,
     hopper.TmaReduce: tma_reduce,
     hopper.ClusterBarrier: cluster_barrier,
+    thread.MapRank: map_rank,
     hopper.SetMaxRegisters: set_max_registers,
     hopper.Wgmma: wgmma,
     roles.Fragment: fragment,

@@ -85,8 +85,16 @@ def _initialised(low: Lowering) -> control.If:
     with b.inside(orelse):
         b.emit(control.Yield(()))
     branch = b.emit(control.If(low.first_thread(), then=then, orelse=orelse))
-    b.emit(hopper.ClusterBarrier() if _in_common(low) else thread.Barrier())
+    if not _meets_next(low):
+        b.emit(hopper.ClusterBarrier() if _in_common(low) else thread.Barrier())
     return branch
+
+
+def _meets_next(low: Lowering) -> bool:
+    """Whether all threads of the cluster meet anyway, before roles part."""
+    launch = next(op for op in low.kernel.body.ops if isinstance(op, control.Launch))
+    waits = (op for op in launch.body.ops if op.region_fields or op.syncs())
+    return any(sync.on == "cluster" for sync in next(waits).syncs())
 
 
 def _in_common(low: Lowering) -> bool:

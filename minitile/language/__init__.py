@@ -32,8 +32,6 @@ from minitile.language.by_hand import (
     alloc_barrier,
     barrier_arrive,
     barrier_wait,
-    block_rank_in_cluster,
-    cluster_sync,
     dec_max_nreg,
     disable_warp_group_reg_alloc,
     get_lane_idx,
@@ -70,6 +68,7 @@ from minitile.language.by_hand import (
     warpgroup_wait,
     ws,
 )
+from minitile.language.clusters import block_rank_in_cluster, cluster_sync, map_shared_rank
 from minitile.language.expressions import Dim as dynamic
 from minitile.language.expressions import Dim as symbolic
 from minitile.language.fences import fence, fence_proxy_async, pdl_sync, pdl_trigger, proxy_hint
@@ -261,6 +260,7 @@ __all__ = [
     "log",
     "log2",
     "macro",
+    "map_shared_rank",
     "max",
     "max_value",
     "mbarrier_arrive",

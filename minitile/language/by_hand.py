@@ -106,25 +106,6 @@ def disable_warp_group_reg_alloc() -> None:
     no_set_max_nreg()
 
 
-# Clusters ----------------------------------------------------------------------------------------------------------
-
-
-def cluster_sync() -> None:
-    """All threads of all blocks of the cluster meet (barrier.cluster); what they have written to shared memory is known
-    to all. sm_90 and later."""
-    tile_scope("T.cluster_sync").b.emit(hopper.ClusterBarrier())
-
-
-def block_rank_in_cluster() -> Any:
-    """The block's number in its cluster, x first."""
-    trace = tile_scope("T.block_rank_in_cluster")
-    assert trace.launch is not None
-    b, rank = trace.b, trace.b.constant(0)
-    for arg, size in zip(reversed(trace.launch.body.args), reversed(trace.launch.cluster), strict=True):
-        rank = b.add(b.mul(rank, size), b.floormod(arg, size))
-    return Expr(rank)
-
-
 # Barriers ----------------------------------------------------------------------------------------------------------
 
 

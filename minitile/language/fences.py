@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from minitile.ir.diagnostics import LanguageError
+from minitile.ir.diagnostics import LanguageError, TypeMismatchError
 from minitile.ir.ops import fences
 from minitile.language.context import Trace, current
+from minitile.language.memory import Memory
 from minitile.language.tiles import tile_scope
 
 _SCOPES = ("async_shared", "gpu", "sys")
@@ -39,19 +40,26 @@ def fence_proxy_async() -> None:
     fence("async_shared")
 
 
-def pdl_sync() -> None:
+def pdl_sync(ahead: Any = ()) -> None:
     """Waits for the grid before in the stream, whose end a kernel with this call does not wait for by itself
     (programmatic dependent launch, from sm_90 on; elsewhere nothing, since grids follow one another there). In front of
     it stands what does not depend on that grid: the set-up, loads of weights.
 
-    Raises LanguageError under run-time control.
+    `ahead`: a tensor, or several, that no grid in front writes which may still run (weights): the first copies of them
+    in a pipelined loop behind need not wait.
+
+    Raises LanguageError under run-time control, TypeMismatchError for what is no tensor.
     """
     trace = tile_scope("T.pdl_sync")
     if trace.region is not None:
         raise trace.error(
             f"T.pdl_sync in {trace.region.what}", "all threads wait, once: move it to the kernel's own level"
         )
-    trace.b.emit(fences.PdlSync())
+    tensors = tuple(ahead) if isinstance(ahead, (tuple, list)) else (ahead,)
+    for tensor in tensors:
+        if not isinstance(tensor, Memory) or tensor.space != "global":
+            raise TypeMismatchError(f"T.pdl_sync(ahead={tensor!r}), which is no tensor", trace.loc)
+    trace.b.emit(fences.PdlSync(tuple(tensor.value for tensor in tensors)))
 
 
 def pdl_trigger() -> None:

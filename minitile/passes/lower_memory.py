@@ -140,20 +140,26 @@ def global_addresses(low: Lowering, tensor: Value, where: Sequence[Place], offse
 
 
 def shared_addresses(
-    low: Lowering, buffer: Value, slot: Value | None, where: Sequence[Place], offsets: Sequence[Coord]
+    low: Lowering,
+    buffer: Value,
+    slot: Value | None,
+    where: Sequence[Place],
+    offsets: Sequence[Coord],
+    rank: Value | None = None,
 ) -> Addresses:
     """`where` and `offsets` in the buffer's dimensions."""
     b, shared = low.b, shared_layout(buffer)
-    start = low.in_entry(("buffer", buffer), lambda b: b.emit(thread.BufferAddress(low.get(buffer))).result)
+    start = buffer_address(low, buffer, rank)
     bits = [p.bits for p in where]
     version = None if slot is None else b.mul(low.get(slot), shared.stage_bytes)
     values: list[Value] = []
     bases: dict[object, int] = {}
     index, immediates = [], []
     swizzled: Value | None = None
+    below = not all(low.facts.nonnegative(p.start) for p in where)  # an immediate may not lead over the end of 32 bits
     for at in offsets:
         split = shared.split_constant(at, bits)
-        key: object = at if split is None else split.xor
+        key: object = at if split is None else (split.xor, below and split.add)
         if key not in bases:
             bases[key] = len(values)
             if split is None:
@@ -162,11 +168,18 @@ def shared_addresses(
                 if swizzled is None:
                     swizzled = swizzle(low, shared, coordinates(low, where, (0,) * len(at)))
                 inside = b.xor(swizzled, split.xor)
+                inside = b.add(inside, split.add) if below else inside
             address = b.add(start, inside)
             values.append(address if version is None else b.add(address, version))
         index.append(bases[key])
-        immediates.append(0 if split is None else split.add)
+        immediates.append(0 if split is None or below else split.add)
     return Addresses(low.concat(values), tuple(index), tuple(immediates))
+
+
+def buffer_address(low: Lowering, buffer: Value, rank: Value | None = None) -> Value:
+    """Of version 0; in another block of the cluster, by its rank."""
+    start: Value = low.in_entry(("buffer", buffer), lambda b: b.emit(thread.BufferAddress(low.get(buffer))).result)
+    return start if rank is None else low.b.emit(thread.MapRank(start, low.get(rank))).result
 
 
 def coordinates(low: Lowering, where: Sequence[Place], at: Coord) -> list[Value]:
@@ -200,7 +213,7 @@ def local_addresses(low: Lowering, buffer: Value, indices: Sequence[Value]) -> A
     linear = b.constant(0)
     for index, size in zip(indices, shape, strict=True):
         linear = b.add(b.mul(linear, size), b.cast(low.get(index), i32))
-    start = low.in_entry(("buffer", buffer), lambda b: b.emit(thread.BufferAddress(low.get(buffer))).result)
+    start = buffer_address(low, buffer)
     return Addresses(b.add(start, b.mul(b.cast(linear, i64), buffer.dtype.bytes)), (0,), (0,))
 
 
@@ -293,8 +306,9 @@ MemoryOp = tile.Load | tile.Store | tile.AtomicRmw
 
 def plan(low: Lowering, op: MemoryOp, subject: Value | None, *, writes: bool, max_width: int = 16) -> Plan:
     """`subject` is the tile that is moved (None: one scalar)."""
-    mem = op.mem
+    mem, rank = op.mem, _rank(op)
     space = "global" if isinstance(mem.type, TensorType) else mem.type.space  # type: ignore[attr-defined]
+    space = space if rank is None else "shared::cluster"
     if any(isinstance(v.type, TileType) for v in op.indices):
         return _gather(low, op, subject, space, writes)
     if subject is None or not isinstance(subject.type, TileType):
@@ -326,13 +340,17 @@ def plan(low: Lowering, op: MemoryOp, subject: Value | None, *, writes: bool, ma
     if space == "global":
         addresses = global_addresses(low, mem, where, offsets)
     else:
-        addresses = shared_addresses(low, mem, _slot(op), where, offsets)
+        addresses = shared_addresses(low, mem, _slot(op), where, offsets, rank)
     corner = tuple(low.emit(start) for start in starts) if space == "global" and mem in low.written else ()
     return Plan(space, width, order, addresses, found, corner, layout.shape if corner else ())
 
 
 def _slot(op: MemoryOp) -> Value | None:
     return None if isinstance(op, tile.AtomicRmw) else op.slot
+
+
+def _rank(op: MemoryOp) -> Value | None:
+    return None if isinstance(op, tile.AtomicRmw) else op.rank
 
 
 def _with_mask(low: Lowering, guards: Guards, mask: Value, count: int) -> Guards:
@@ -391,7 +409,8 @@ def _scalar(low: Lowering, op: MemoryOp, space: str, writes: bool) -> Plan:
     if space == "global":
         guards.bounds(mem, where)
         return Plan(space, 1, (0,), global_addresses(low, mem, where, [zero]), guards.finish([zero]))
-    return Plan(space, 1, (0,), shared_addresses(low, mem, _slot(op), where, [zero]), guards.finish([zero]))
+    addresses = shared_addresses(low, mem, _slot(op), where, [zero], _rank(op))
+    return Plan(space, 1, (0,), addresses, guards.finish([zero]))
 
 
 def _same_in_all_threads(low: Lowering, op: tile.Store) -> bool:
@@ -441,9 +460,9 @@ def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writ
         for at, stride in zip(coords, strides_of(low, mem), strict=True):
             moved = b.value(arith.Mul(b.cast(at, i64), low.emit(stride * mem.dtype.bytes, i64)))
             address = b.value(arith.Add(address, moved))
-    elif space == "shared":
+    elif space in ("shared", "shared::cluster"):
         shared = shared_layout(mem)
-        start = low.in_entry(("buffer", mem), lambda b: b.emit(thread.BufferAddress(low.get(mem))).result)
+        start = buffer_address(low, mem, _rank(op))
         address = b.value(arith.Add(start, swizzle(low, shared, [b.cast(c, i32) for c in coords])))
         slot = _slot(op)
         if slot is not None:

@@ -213,6 +213,7 @@ class _Body:
             at,
             mask=None if mask is None else self.spread(mask, dims),
             slot=op.slot,
+            rank=op.rank,
             shape=self.shape(dims),
             dims=runs,
         )
@@ -239,7 +240,8 @@ class _Body:
             dims = _union(places, tuple(picked))
         at, runs = self.place(op.indices, dims)
         masked = None if mask is None else self.spread(mask, dims)
-        self.b.emit(tile.Store(op.mem, at, self.spread(value, dims), mask=masked, slot=op.slot, dims=runs))
+        moved = self.spread(value, dims)
+        self.b.emit(tile.Store(op.mem, at, moved, mask=masked, slot=op.slot, rank=op.rank, dims=runs))
 
     def many_values(self, op: tile.Store, d: int, hint: str) -> None:
         raise LanguageError(

@@ -7,7 +7,8 @@
 A buffer lives from its first to its last access in program order. In a loop that began before the buffer was allocated,
 one access makes it live through the whole loop: the next iteration may need what this one left. An asynchronous copy
 accesses its destination until the wait for its token, and through every loop that carries the token round. (A token
-that nobody waits for stands for nothing: a pass that issues copies waits for each of them.)
+that nobody waits for stands for nothing: a pass that issues copies waits for each of them.) What other blocks of the
+cluster access lives throughout.
 
 What a channel hands from role to role is somebody's at any time, and keeps its bytes for the whole kernel, if there is
 room. If not, it gives them up behind the last access of those who receive: by then all that was sent has been received
@@ -103,6 +104,7 @@ class _Walk:
         self.waits: list[tuple[Value, int, Loops]] = []
         self.filling: dict[Value, set[Value]] = {}  # token: the buffers that its copies write
         self.loose: list[Value] = []  # tokens of copies that the program waits for by their number
+        self.abroad: list[Value] = []  # the buffers that are accessed at times that this program does not tell
         self.flows: list[tuple[Value, Value, Op | None]] = []  # from token to token, by a loop's back edge or not
 
     def block(self, block: Block, loops: Loops) -> None:
@@ -137,6 +139,8 @@ class _Walk:
                 if access.mem in self.lives:
                     life = self.lives[access.mem]
                     self.uses.append((access.mem, self.number, loops))
+                    if access.ctas == "cluster" and access.channel is None:
+                        self.abroad.append(access.mem)
                     life.sides.update(self.sides)
                     if access.channel is not None:
                         life.sent = True
@@ -181,8 +185,9 @@ class _Walk:
             if sum(map(len, self.filling.values())) == known:
                 break
         for token in self.loose:
-            for mem in self.filling.get(token, ()):
-                self.lives[mem].cover(0, self.number)
+            self.abroad.extend(self.filling.get(token, ()))
+        for mem in self.abroad:
+            self.lives[mem].cover(0, self.number)
         for token, number, loops in self.waits:
             for mem in self.filling.get(token, ()):
                 self.used(mem, number, loops)

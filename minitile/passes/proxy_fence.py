@@ -46,6 +46,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.diagnostics import LanguageError
 from minitile.ir.effects import Access, Sync
 from minitile.ir.ops import control, fences, roles, tile
 from minitile.ir.types import BufferType
@@ -124,7 +125,8 @@ class _Effects:
         self._runs: dict[Op, tuple[bool, bool]] = {}
         found: list[tuple[Op, Access, str]] = []  # each with the hint that it stands under
         self._block(kernel.body, None, "", found)
-        self.cluster = any(access.ctas == "cluster" for _, access, _ in found)
+        self.cluster = any(access.ctas == "cluster" and access.proxy != "generic" for _, access, _ in found)
+        _check_remote(found)
         for op, access, hint in found:
             words = access.proxy == "generic" and access.channel is not None and access.channel is access.mem
             if hint != "neutral" and not words and not is_private(access):
@@ -231,6 +233,20 @@ class _Effects:
         if op.by_role:
             return True
         return isinstance(op, control.Structured) and not all(map(self.facts.uniform, op.decides()))
+
+
+def _check_remote(found: list[tuple[Op, Access, str]]) -> None:
+    """Raises LanguageError for memory that other blocks store to and that is accessed through the async proxy, too: the
+    fences for that would be theirs."""
+    remote = {a.mem for _, a, _ in found if a.ctas == "cluster" and a.proxy == "generic" and a.writes}
+    for op, access, _ in found:
+        if access.mem in remote and access.proxy != "generic":
+            name = access.mem.name if access.mem is not None else "memory"
+            raise LanguageError(
+                f"other blocks of the cluster store to {name!r}, which copies by TMA or wgmma access, too",
+                op.loc,
+                "copy it to a buffer of its own for that, through registers",
+            )
 
 
 def _fenced(op: fences.ProxyFence) -> tuple[str, ...]:

@@ -64,9 +64,8 @@ def specialise(kernel: Kernel, context: PassContext) -> None:
         return
     launch = next(op for op in kernel.body.ops if isinstance(op, control.Launch))
     try:
-        if any(sync.on == "cluster" for op in launch.body.walk() for sync in op.syncs()):
-            raise Refused("all threads of the cluster meet, also those that would only copy")
         rings = find_rings(kernel, launch)
+        _check_meetings(launch, rings)
         teams = _teams(launch, rings, context)
         if teams is None:
             check(launch, rings, context.rules, launch.threads)
@@ -87,6 +86,20 @@ def specialise(kernel: Kernel, context: PassContext) -> None:
 
     rebuild(launch, rings, parts, launch.threads if teams is None else teams.threads, together)
     kernel.attrs["producer_threads"] = PRODUCER
+
+
+def _check_meetings(launch: control.Launch, rings: Rings) -> None:
+    """Where all threads of the cluster meet, those that copy must have gone their way, which counts as having come, or
+    not yet be apart from the others."""
+    ops = launch.body.ops
+    holders = [n for n, op in enumerate(ops) if op in rings.copies or op in rings.slice.holders]
+    for op in ops[holders[0] : holders[-1] + 1]:
+        if any(map(_meets_cluster, [op, *(inner for region in op.regions for inner in region.walk())])):
+            raise Refused("all threads of the cluster meet, also those that would only copy")
+
+
+def _meets_cluster(op: Op) -> bool:
+    return any(sync.on == "cluster" for sync in op.syncs())
 
 
 def _teams(launch: control.Launch, rings: Rings, context: PassContext) -> Teams | None:
@@ -143,9 +156,9 @@ def rebuild(
     consumers: int,
     together: Common,
 ) -> None:
-    """Buffers get their versions and rings their channels, from which so many `consumers` receive. Buffers, scalars
-    known before the first of the copies, and the wait for the grid in front are for all roles; of the rest `parts`
-    makes what each role does."""
+    """Buffers get their versions and rings their channels, from which so many `consumers` receive. Buffers, the
+    wait for the grid in front, and what scalars, meetings of the cluster and triggers of the next grid stand before the
+    first of the copies are for all roles; of the rest `parts` makes what each role does."""
     ops = launch.body.ops
     end = [ops.pop()] if ops and ops[-1].terminator else []
     first = min(n for n, op in enumerate(ops) if op in rings.copies or op in rings.slice.holders)
@@ -153,7 +166,8 @@ def rebuild(
     theirs: set[Value] = set()  # what only the consumers know
     for n, op in enumerate(ops):
         scalar = (op.pure or isinstance(op, tile.Load)) and all(isinstance(r.type, ScalarType) for r in op.results)
-        everybody = isinstance(op, tile.Alloc | fences.PdlSync)
+        early = n < first and (isinstance(op, fences.PdlTrigger) or _meets_cluster(op))
+        everybody = early or isinstance(op, tile.Alloc | fences.PdlSync)
         if everybody or (n < first and scalar and theirs.isdisjoint(op.operands)):
             common.append(op)
         else:

@@ -116,8 +116,8 @@ def _check_target(op: Op, context: PassContext) -> None:
 
 
 def _is_ordering(op: Op) -> bool:
-    """Whether the program orders accesses here by itself."""
-    return bool(op.syncs())
+    """Whether the program orders accesses here by itself, among the threads of a block."""
+    return any(sync.on != "cluster" for sync in op.syncs())
 
 
 def _in_flight(op: Op) -> bool:

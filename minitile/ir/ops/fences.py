@@ -7,7 +7,7 @@ accesses as the rest of the GPU, or the host, sees them.
 
 from __future__ import annotations
 
-from minitile.ir.core import Op, attr
+from minitile.ir.core import Op, Value, attr, operands
 from minitile.ir.effects import Access
 from minitile.ir.ops.checks import require_one_of
 
@@ -50,9 +50,12 @@ class MemoryFence(Op, name="memory_fence", stage="both"):
         return ()
 
 
-class PdlSync(Op, name="pdl_sync", stage="both", uniform=True):
+class PdlSync(Op, name="pdl_sync", stage="both"):
     """Waits until the grid launched before has ended and all that it wrote is visible (programmatic dependent launch):
-    the launch says that this grid may start earlier. What stands in front must not touch what that grid writes."""
+    the launch says that this grid may start earlier. What stands in front must not touch what that grid writes.
+    `ahead`: tensors that it does not write."""
+
+    ahead: tuple[Value, ...] = operands()
 
     def accesses(self) -> tuple[Access, ...]:
         return ()

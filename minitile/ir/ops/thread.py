@@ -120,6 +120,17 @@ class BufferAddress(Op, name="buffer_address", stage="thread", pure=True):
         require(isinstance(self.buffer.type, BufferType), f"{self.buffer.type} is no buffer")
 
 
+class MapRank(Op, name="map_rank", stage="thread", pure=True):
+    """Where the byte at a shared address lies in the block of this rank in the cluster, as an address of
+    shared::cluster."""
+
+    address: Value = operand()
+    rank: Value = operand()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (I32,)
+
+
 class Pick(Op, name="pick", stage="thread", pure=True):
     """Registers of `a` by number: result[n] = a[indices[n]]. `same`: known to be the same in all threads, by what the
     program means or by how `a` was computed."""
@@ -164,7 +175,8 @@ class Offsets(Op, name="offsets", stage="thread", pure=True):
 class LoadMem(Op, name="load_mem", stage="thread"):
     """`count` elements of `dtype` in count/width loads of `width` elements. Where the predicate is false: 0.
 
-    space: "global", "shared", "local"."""
+    space: "global", "shared", "local"; "shared::cluster": the shared memory of the block whose `map_rank` the address
+    comes from."""
 
     address: Value = operand()
     predicate: Value | None = maybe()
@@ -202,7 +214,8 @@ class LoadMem(Op, name="load_mem", stage="thread"):
         return new
 
     def accesses(self) -> tuple[Access, ...]:
-        return (Access("read", self.mem, self.slot, self.span, box=_box(self), place=_place(self, self.dtype)),)
+        place = _place(self, self.dtype)
+        return (Access("read", self.mem, self.slot, self.span, ctas=_ctas(self), box=_box(self), place=place),)
 
 
 class StoreMem(Op, name="store_mem", stage="thread"):
@@ -230,7 +243,12 @@ class StoreMem(Op, name="store_mem", stage="thread"):
         _require_predicates(len(self.address_of), self.predicate, self.predicate_of)
 
     def accesses(self) -> tuple[Access, ...]:
-        return (Access("write", self.mem, self.slot, self.span, box=_box(self), place=_place(self, self.value.dtype)),)
+        place = _place(self, self.value.dtype)
+        return (Access("write", self.mem, self.slot, self.span, ctas=_ctas(self), box=_box(self), place=place),)
+
+
+def _ctas(op: LoadMem | StoreMem) -> str:
+    return "cluster" if op.space == "shared::cluster" else "own"
 
 
 class AtomicMem(Op, name="atomic_mem", stage="thread"):

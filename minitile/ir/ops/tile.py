@@ -4,7 +4,8 @@ Memory operands are tensors (global), shared or local buffers. How a tile of ran
 `indices`, one per memory dimension, and `dims`: for each memory dimension the tile dimension that runs along it, or
 None. Element (i0, …) of the tile is at memory index  indices[d] + (i_dims[d] if dims[d] is not None else 0)  in
 dimension d; an index may be a tile itself (gather, scatter). Loads outside a tensor's bounds give 0, stores outside
-vanish; a false mask element likewise. `slot` picks the version of a multi-versioned buffer.
+vanish; a false mask element likewise. `slot` picks the version of a multi-versioned buffer. `rank`: the shared buffer
+is that of the block with this number in the cluster, not the block's own.
 
 `stage="traced"` marks what exists only between tracing and `fragments_to_values`: operations that write fragments.
 """
@@ -246,6 +247,7 @@ class Load(MemoryOp, name="load", stage="tile"):
     indices: tuple[Value, ...] = operands()
     mask: Value | None = maybe()
     slot: Value | None = maybe()
+    rank: Value | None = maybe()
     shape: tuple[int, ...] = attr()
     dims: Dims = attr()
     evict: str = attr("")
@@ -261,7 +263,7 @@ class Load(MemoryOp, name="load", stage="tile"):
         require_region(self.mem, self.indices, self.dims, self.shape, self.slot, self.mask)
 
     def accesses(self) -> tuple[Access, ...]:
-        return (Access("read", self.mem, self.slot),)
+        return (Access("read", self.mem, self.slot, ctas=_ctas(self.rank)),)
 
 
 class Store(MemoryOp, name="store", stage="tile"):
@@ -272,6 +274,7 @@ class Store(MemoryOp, name="store", stage="tile"):
     value: Value = operand()
     mask: Value | None = maybe()
     slot: Value | None = maybe()
+    rank: Value | None = maybe()
     dims: Dims = attr()
     evict: str = attr("")
 
@@ -284,7 +287,11 @@ class Store(MemoryOp, name="store", stage="tile"):
         require(self.value.dtype is self.mem.dtype, f"the value is {self.value.type}, the memory {self.mem.type}")
 
     def accesses(self) -> tuple[Access, ...]:
-        return (Access("write", self.mem, self.slot),)
+        return (Access("write", self.mem, self.slot, ctas=_ctas(self.rank)),)
+
+
+def _ctas(rank: Value | None) -> str:
+    return "own" if rank is None else "cluster"
 
 
 class AtomicRmw(MemoryOp, name="atomic", stage="tile"):

@@ -1,0 +1,88 @@
+"""Clusters: the blocks of one run at the same time, meet, and access each other's shared memory (sm_90 and later).
+
+with T.Kernel(splits, columns, cluster=splits) as (bz, bx):
+    parts = T.alloc_shared((splits, 64, 64), T.float32)
+    there = T.map_shared_rank(parts, 0)            # that of the block with number 0 in the cluster
+    for i, j in T.Parallel(64, 64):
+        there[bz, i, j] = sums[i, j]
+    T.cluster_sync()                               # what the others have written is known
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from minitile.ir.core import Value
+from minitile.ir.diagnostics import TypeMismatchError
+from minitile.ir.ops import hopper, tile
+from minitile.ir.types import i32
+from minitile.language.context import Trace, current
+from minitile.language.memory import Memory
+from minitile.language.scalars import Expr, assign_cast, is_scalar, operand_value
+from minitile.language.tiles import tile_scope
+
+
+def cluster_sync() -> None:
+    """All threads of all blocks of the cluster meet (barrier.cluster); what they have written to shared memory is known
+    to all. sm_90 and later."""
+    tile_scope("T.cluster_sync").b.emit(hopper.ClusterBarrier())
+
+
+def block_rank_in_cluster() -> Any:
+    """The block's number in its cluster, x first."""
+    trace = tile_scope("T.block_rank_in_cluster")
+    assert trace.launch is not None
+    b, rank = trace.b, trace.b.constant(0)
+    for arg, size in zip(reversed(trace.launch.body.args), reversed(trace.launch.cluster), strict=True):
+        rank = b.add(b.mul(rank, size), b.floormod(arg, size))
+    return Expr(rank)
+
+
+def map_shared_rank(buffer: Any, rank: Any) -> Remote:
+    """A shared buffer as the block with this number in the cluster has it: to be indexed, element by element in
+    T.Parallel loops, one rank for all elements of a loop.
+
+    All blocks of the cluster have begun before the first access (the compiler sees to that). T.cluster_sync tells them
+    of what is written; a block whose memory is read must not end before, for which T.cluster_sync stands, too. CUDA's
+    name for it is cluster.map_shared_rank; TileLang's T.copy_cluster goes there.
+
+    Raises TypeMismatchError for another kind of memory or number.
+    """
+    trace = tile_scope("T.map_shared_rank")
+    if not isinstance(buffer, Memory) or buffer.space != "shared" or isinstance(buffer, Remote):
+        raise TypeMismatchError(f"T.map_shared_rank of {buffer!r}, which is no shared buffer", trace.loc)
+    if not is_scalar(rank) or not operand_value(rank).dtype.is_int:
+        raise TypeMismatchError(f"T.map_shared_rank with the rank {rank!r}, not an integer", trace.loc)
+    return Remote(buffer.value, trace, trace.b.cast(operand_value(rank), i32))
+
+
+class Remote(Memory):
+    """What T.map_shared_rank gives."""
+
+    def __init__(self, value: Value, trace: Trace, rank: Value) -> None:
+        super().__init__(value, trace)
+        self.rank = rank
+
+    def load(self, index: Any) -> Expr:
+        points = (None,) * self.ndim
+        return Expr(current().b.emit(tile.Load(self.value, self.indices(index), (), points, rank=self.rank)).result)
+
+    def store(self, index: Any, value: Any) -> None:
+        what = f"a store to another block's {self.describe()[4:]}"
+        if not is_scalar(value):
+            raise TypeMismatchError(f"{what} of {value!r}: one element takes a scalar", current().loc)
+        indices, points = self.indices(index), (None,) * self.ndim
+        value = assign_cast(value, self.dtype, what)
+        current().b.emit(tile.Store(self.value, indices, value, points, rank=self.rank))
+
+    def region(self, index: Any) -> NoReturn:
+        raise self._by_element()
+
+    def whole(self) -> NoReturn:
+        raise self._by_element()
+
+    def _by_element(self) -> Exception:
+        return current().error(
+            f"{self.describe()} in another block of the cluster, as a whole or by regions",
+            "access it element by element: for i, j in T.Parallel(…): …",
+        )

@@ -14,6 +14,33 @@ from minitile.ir.types import DType
 from minitile.jit import Kernel, kernel
 
 
+def operand_dims(transpose_a: bool, transpose_b: bool, loose: bool) -> tuple[tuple[str, str], tuple[str, str]]:
+    """The dimensions of A and of B by name; with `loose` they have none in common."""
+    a, b = (("A0", "A1"), ("B0", "B1")) if loose else (("M", "K"), ("K", "N"))
+    return a[::-1] if transpose_a else a, b[::-1] if transpose_b else b
+
+
+def accumulate(
+    A, B, A_shared, B_shared, C_local, row, column, first, last, stages, transpose_a, transpose_b, swap
+):  # fmt: skip
+    """C_local = the products of the steps `first` to `last` of K, for the tile of C that begins at row, column."""
+    deep = A_shared.shape[0 if transpose_a else 1]
+    T.clear(C_local)
+    for k in T.Pipelined(first, last, num_stages=stages):
+        if transpose_a:
+            T.copy(A[k * deep, row], A_shared)
+        else:
+            T.copy(A[row, k * deep], A_shared)
+        if transpose_b:
+            T.copy(B[column, k * deep], B_shared)
+        else:
+            T.copy(B[k * deep, column], B_shared)
+        if swap:
+            T.gemm(B_shared, A_shared, C_local, transpose_A=not transpose_b, transpose_B=not transpose_a)
+        else:
+            T.gemm(A_shared, B_shared, C_local, transpose_A=transpose_a, transpose_B=transpose_b)
+
+
 @lru_cache
 def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, split: bool, loose: bool) -> Kernel:
     """C = op(A) · op(B) with sums in f32, op the identity or the transpose.
@@ -24,13 +51,7 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
     `loose` A and B may be larger than the product needs. teams: of blocks that stay, see T.Persistent. swap: the tensor
     cores' rows, which come by 64, are columns of C.
     """
-    a_dims, b_dims = ("M", "K"), ("K", "N")
-    if loose:
-        a_dims, b_dims = ("A0", "A1"), ("B0", "B1")
-    if transpose_a:
-        a_dims = a_dims[::-1]
-    if transpose_b:
-        b_dims = b_dims[::-1]
+    a_dims, b_dims = operand_dims(transpose_a, transpose_b, loose)
     c_shape = ("S", "M", "N") if split else ("M", "N")
 
     @kernel
@@ -51,26 +72,14 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
         M, N = C.shape[-2:]
         S = C.shape[0] if split else 1
         rows, columns = T.ceildiv(M, block_M), T.ceildiv(N, block_N)
-        all_steps = T.ceildiv(A.shape[0] if transpose_a else A.shape[1], block_K)
+        steps = T.ceildiv(A.shape[0] if transpose_a else A.shape[1], block_K)
 
         def multiply(part, by, bx, A_shared, B_shared, C_local):
-            T.clear(C_local)
-            steps = T.ceildiv(all_steps, S)
-            first = part * steps if split else 0
-            for k in T.Pipelined(steps, num_stages=stages):
-                at = (first + k) * block_K
-                if transpose_a:
-                    T.copy(A[at, by * block_M], A_shared)
-                else:
-                    T.copy(A[by * block_M, at], A_shared)
-                if transpose_b:
-                    T.copy(B[bx * block_N, at], B_shared)
-                else:
-                    T.copy(B[at, bx * block_N], B_shared)
-                if swap:
-                    T.gemm(B_shared, A_shared, C_local, transpose_A=not transpose_b, transpose_B=not transpose_a)
-                else:
-                    T.gemm(A_shared, B_shared, C_local, transpose_A=transpose_a, transpose_B=transpose_b)
+            first, last = (part * steps // S, (part + 1) * steps // S) if split else (0, steps)
+            accumulate(
+                A, B, A_shared, B_shared, C_local, by * block_M, bx * block_N,
+                first, last, stages, transpose_a, transpose_b, swap,
+            )  # fmt: skip
             if swap and split:
                 for n, m in T.Parallel(block_N, block_M):
                     C[part, by * block_M + m, bx * block_N + n] = C_local[n, m]
@@ -91,7 +100,7 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
                     T.pdl_sync()
                 A_shared = T.alloc_shared(a_shape, dtype)
                 B_shared = T.alloc_shared(b_shape, dtype)
-                C_local = T.alloc_fragment((block_M, block_N), T.float32)
+                C_local = T.alloc_fragment(c_tile, T.float32)
                 domain = [S, rows, columns] if split else [rows, columns]
                 for where in T.Persistent(domain, blocks, block, group_size=max(panel, 1), teams=teams):
                     part, by, bx = where if split else (0, *where)

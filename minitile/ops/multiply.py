@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from minitile.ir.types import DType, f32
+from minitile.ir.types import DType, f32, i64
 from minitile.jit import Kernel, spec
 from minitile.language.math import dtype_of_name
 from minitile.launching import for_users, raise_for_caller
@@ -19,6 +19,7 @@ from minitile.ops.gemm import gemm, padded, summed
 from minitile.ops.machine import H200, Machine, machine_for
 from minitile.ops.operands import ALIGNMENT, MOST_KNOWN, OPERANDS, lying, refused, result_dtype
 from minitile.ops.plan import PAD, Plan, Problem, choose
+from minitile.ops.split import gemm_together
 from minitile.runtime.arrays import ArrayInfo, Place, describe, read
 from minitile.runtime.errors import LaunchError
 from minitile.target import Target
@@ -26,13 +27,15 @@ from minitile.target import Target
 
 class _Ready(NamedTuple):
     """A product of torch tensors on a GPU that needs one launch: `launch` takes slot values, of which all but the
-    pointers are `dims`; `empty()` is a new result, `out` is what a given one must be: shape, strides, dtype, device."""
+    pointers are `dims`; `empty()` is a new result, `out` is what a given one must be: shape, strides, dtype, device;
+    `workspaces` make what the kernel writes besides."""
 
     launch: Callable[[tuple[int, ...], Place], None]
     dims: tuple[int, ...]
     place: Place
     empty: Callable[[], Any]
     out: tuple[Any, ...]
+    workspaces: tuple[Callable[[], Any], ...]
 
 
 _ready: dict[tuple[Any, ...], _Ready] = {}
@@ -64,7 +67,11 @@ def matmul(a: Any, b: Any, *, out: Any = None, dtype: Any = None, plan: Plan | N
     if (at_a | at_b | at_c) & (ALIGNMENT - 1):
         return _first_call(a, b, out, dtype, plan, None)
     try:
-        ready.launch((at_a, at_b, at_c, *ready.dims), ready.place)
+        if ready.workspaces:  # kept until the launch is in the stream's order
+            spaces = [make() for make in ready.workspaces]
+            ready.launch((at_a, at_b, at_c, *[x.data_ptr() for x in spaces], *ready.dims), ready.place)
+        else:
+            ready.launch((at_a, at_b, at_c, *ready.dims), ready.place)
     except LaunchError as error:
         raise_for_caller(error)
     return out
@@ -75,22 +82,13 @@ def compiled(a: Any, b: Any, out: Any, plan: Plan) -> None:
     """Compiles and assembles, for the device of these arrays, the kernel that multiplies them by this plan; launches
     nothing. What else the plan asks for (padding, adding up) is left to the first call."""
     product = _read(a, b, out, None)
-    p, loose, split = product.problem, any(plan.pad), plan.split > 1
-    constants = tuple(sorted(plan.constants.items()))
-    result = f32 if split else product.result
-    kernel = _kernel(product.dtype, result, p.transpose_a, p.transpose_b, split, loose, constants)
     target, _ = _where(product)
-
-    def wide(shape: tuple[int, ...], pad: bool) -> tuple[int, ...]:
-        return (*shape[:-1], _up(shape[-1], PAD // p.size)) if pad else shape
-
-    shapes = (
-        wide(tuple(product.a.shape), plan.pad[0]),
-        wide(tuple(product.b.shape), plan.pad[1]),
-        (plan.split, p.m, _up(p.n, 4)) if split else (p.m, p.n),
-    )
-    dtypes = (product.dtype, product.dtype, result)
-    made = kernel.compile(*(spec(s, d) for s, d in zip(shapes, dtypes, strict=True)), target=target)
+    specs = [
+        spec((*x.shape[:-1], _up(x.shape[-1], PAD // product.problem.size)) if pad else x.shape, product.dtype)
+        for x, pad in zip((product.a, product.b), plan.pad, strict=True)
+    ]
+    specs += [spec(shape, dtype) for shape, dtype in _written(product, plan)]
+    made = _kernel_for(product, plan).compile(*specs, target=target)
     made.executable.assemble(target.arch)
 
 
@@ -126,55 +124,70 @@ def _first_call(a: Any, b: Any, out: Any, dtype: Any, plan: Plan | None, key: tu
     plan = plan or _plan(product.problem, *_where(product))
     executable = _multiply(product, plan, out)
     if key is not None and executable is not None and product.infos[0].device_kind == "cuda":
-        _remember(key, executable, product, out)
+        _remember(key, executable, product, plan, out)
     return out
 
 
-def _remember(key: tuple[Any, ...], executable: Any, product: _Product, out: Any) -> None:
+def _remember(key: tuple[Any, ...], executable: Any, product: _Product, plan: Plan, out: Any) -> None:
     """The next call with such tensors goes straight to the launch."""
-    p = product.problem
-    sizes = {"M": p.m, "N": p.n, "K": p.k}
+    p, workspaces = product.problem, _written(product, plan)[1:]
+    sizes = {"M": p.m, "N": p.n, "K": p.k, "tiles": plan.tiles(p), "slots": plan.tiles(p) * plan.split}
     launcher = executable.launcher
     dims = tuple(sizes[name] for kind, name in launcher.slots if kind == "dim")
     if len(_ready) >= MOST_KNOWN:
         _ready.clear()
     expected = out.shape, out.new_empty((p.m, p.n)).stride(), out.dtype, out.get_device()
-    _ready[key] = _Ready(launcher.launch, dims, read(out)[3], _workspace(product).like(out), expected)
+    frame = _workspace(product)
+    made = tuple(frame.like(frame.empty(shape, dtype, out)) for shape, dtype in workspaces)
+    _ready[key] = _Ready(launcher.launch, dims, read(out)[3], frame.like(out), expected, made)
 
 
 def _multiply(product: _Product, plan: Plan, out: Any) -> Any:
     """Launches what the plan says; the executable where that is one launch of what `product` was read from."""
-    p, a, b = product.problem, product.a, product.b
+    a, b = product.a, product.b
     for pad, is_b in zip(plan.pad, (False, True), strict=True):
         if pad:
             x = b if is_b else a
             rows, width = x.shape
-            wide = _workspace(product).empty((rows, _up(width, PAD // p.size)), product.dtype, x)
+            wide = _workspace(product).empty((rows, _up(width, PAD // product.problem.size)), product.dtype, x)
             padded(product.dtype)(x, wide)
             a, b = (a, wide) if is_b else (wide, b)
-    loose, split = any(plan.pad), plan.split > 1
-    constants = tuple(sorted(plan.constants.items()))
-    if split:
-        parts = _workspace(product).empty((plan.split, p.m, _up(p.n, 4)), f32, a)
-        _kernel(product.dtype, f32, p.transpose_a, p.transpose_b, True, True, constants)(a, b, parts)
+    kernel, (first, *others) = _kernel_for(product, plan), _written(product, plan)
+    if plan.apart:
+        parts = _workspace(product).empty(*first, a)
+        kernel(a, b, parts)
         summed(product.result)(parts, out)
         return None
-    kernel = _kernel(product.dtype, product.result, p.transpose_a, p.transpose_b, False, loose, constants)
-    kernel(a, b, out)
-    return None if loose or a is not product.a or b is not product.b else kernel.executable(a, b, out)
+    args = a, b, out, *(_workspace(product).empty(shape, dtype, a) for shape, dtype in others)
+    kernel(*args)
+    return None if any(plan.pad) or a is not product.a or b is not product.b else kernel.executable(*args)
+
+
+def _written(product: _Product, plan: Plan) -> list[tuple[tuple[int, ...], DType]]:
+    """Shape and dtype of what the product's kernel writes: C, or its parts, and workspaces."""
+    p, tiles, parts = product.problem, plan.tiles(product.problem), plan.split
+    if plan.apart:
+        return [((parts, p.m, _up(p.n, 4)), f32)]
+    c = ((p.m, p.n), product.result)
+    if parts == 1:
+        return [c]
+    return [c, ((tiles * parts, plan.block_M, plan.block_N), f32), ((tiles, parts, parts), i64)]
+
+
+def _kernel_for(product: _Product, plan: Plan) -> Kernel:
+    """The kernel that multiplies by this plan, with its constants."""
+    p = product.problem
+    return _kernel(product.dtype, product.result, p.transpose_a, p.transpose_b, plan)
 
 
 @lru_cache(maxsize=1024)
-def _kernel(
-    dtype: DType,
-    result: DType,
-    transpose_a: bool,
-    transpose_b: bool,
-    split: bool,
-    loose: bool,
-    constants: tuple[tuple[str, int], ...],
-) -> Kernel:
-    return gemm(dtype, result, transpose_a, transpose_b, split, loose).configured(**dict(constants))
+def _kernel(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, plan: Plan) -> Kernel:
+    loose = any(plan.pad) or plan.apart
+    if plan.split > 1 and plan.together:
+        made = gemm_together(dtype, result, transpose_a, transpose_b, loose)
+    else:
+        made = gemm(dtype, f32 if plan.apart else result, transpose_a, transpose_b, plan.apart, loose)
+    return made.configured(**plan.constants)
 
 
 def _up(n: int, grain: int) -> int:

@@ -55,8 +55,8 @@ class Plan(NamedTuple):
     """How to compute a product. Tiles in elements; threads: of those that compute.
 
     blocks: how many stay, each for many tiles; 0: a block for each tile. panel: tiles are visited in panels of so many
-    rows of tiles; 0: row by row. split: parts of K, each with a sum of its own, added up by a second kernel.
-    pad: whether A and B are copied with longer rows first. teams: of the threads of a block that stays, each with tiles
+    rows of tiles; 0: row by row. split: parts of K, each with a sum of its own, added up by the blocks of a tile
+    `together` (ops/split.py) or by a second kernel. pad: whether A and B are copied with longer rows first. teams: of the threads of a block that stays, each with tiles
     of its own. swap: the product is computed transposed, for few rows: block_M may then be less than 64.
     """
 
@@ -71,6 +71,7 @@ class Plan(NamedTuple):
     pad: tuple[bool, bool] = (False, False)
     teams: int = 1
     swap: bool = False
+    together: bool = False
 
     def __str__(self) -> str:
         words = [f"{self.block_M}x{self.block_N}x{self.block_K}, {self.stages} stages, {self.threads} threads"]
@@ -80,18 +81,32 @@ class Plan(NamedTuple):
         words += [f"{name} padded" for name, padded in zip("AB", self.pad, strict=True) if padded]
         words += [f"{self.teams} teams"] if self.teams > 1 else []
         words += ["swapped"] if self.swap else []
+        words += ["added together"] if self.together else []
         return ", ".join(words)
 
     @property
+    def apart(self) -> bool:
+        """Whether a second kernel adds up the parts of K."""
+        return self.split > 1 and not self.together
+
+    def tiles(self, problem: Problem) -> int:
+        """How many tiles C has."""
+        return -(-problem.m // self.block_M) * -(-problem.n // self.block_N)
+
+    @property
     def constants(self) -> dict[str, int]:
-        """The compile-time parameters of `gemm`."""
-        return {name: value for name, value in self._asdict().items() if name not in ("split", "pad")}
+        """The compile-time parameters of `gemm`, or of `gemm_together`."""
+        values = self._asdict()
+        if self.split > 1 and self.together:
+            names = ("block_M", "block_N", "block_K", "stages", "threads", "swap")
+            return {**{name: values[name] for name in names}, "parts": self.split}
+        return {name: value for name, value in values.items() if name not in ("split", "pad", "together")}
 
 
 def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     """Microseconds that the GPU needs."""
     m, n, k, _, _, size, result = problem
-    high, wide, deep, stages, threads, blocks, _, split, pad, teams, swap = plan
+    high, wide, deep, stages, threads, blocks, _, split, pad, teams, swap, _ = plan
     processors = machine.multiprocessors
     rows, columns = -(-m // high), -(-n // wide)
     tiles = rows * columns * split

@@ -72,6 +72,9 @@ def test_odd_sizes(target, shape, monkeypatch):
         SMALL._replace(blocks=2, panel=2, teams=2, threads=256),
         SMALL._replace(block_M=16, swap=True),
         SMALL._replace(block_M=16, swap=True, split=2),
+        SMALL._replace(split=3, together=True),
+        SMALL._replace(split=5, together=True, pad=(True, True)),
+        SMALL._replace(block_M=16, swap=True, split=2, together=True),
     ],
     ids=str,
 )

@@ -7,16 +7,19 @@ The problems are bf16, of M, N and K drawn log-uniformly from 16 to 16384 (every
 8, the others as they come) and of random form (NN, NT, TN, TT). "minitile" is a plain call, whose plan the model chose
 without measuring anything; "tuned" is the fastest plan of the tiles, panels and parts of K in `plans`: a few rounds
 choose it, and others measure it (contest.py), in turns with all. benchmarks/fit_matmul.py reads the result.
+`--sample 20` draws plans from all that the kernels can do (`drawn`), which shows the model what it has not seen.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import multiprocessing
 import os
 import random
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,11 +29,13 @@ import timing
 from compilers import run
 from gemm_peers import BOUND, DEVICE, SAMPLE
 
-from minitile.ops.plan import Plan, Problem, candidates
+from minitile.ops.machine import H200
+from minitile.ops.plan import WORTH_PADDING, Plan, Problem, candidates, estimate
 
 SIZES = (16, 16384)
 LARGEST = 2.0**41  # flops of a problem: 3 ms, so that an evening suffices
 TUNED = "tuned"
+ALIKE = 3  # plans with one tile among those that the model likes best
 HALF = 64  # rows: with no more a tile of 128 is half empty, which took twice the time
 
 
@@ -45,6 +50,13 @@ class Case:
 
     def __str__(self) -> str:
         return f"{self.form} {self.m}x{self.n}x{self.k}"
+
+    @classmethod
+    def of(cls, words: str) -> Case:
+        """ "NT:128x8192x8192"."""
+        form, sizes = words.split(":")
+        m, n, k = map(int, sizes.split("x"))
+        return cls(m, n, k, form)
 
     @property
     def problem(self) -> Problem:
@@ -88,6 +100,91 @@ def plans(problem: Problem) -> list[Plan]:
     return list(found)
 
 
+def drawn(problem: Problem, count: int, seed: int = 0) -> list[Plan]:
+    """`count` random plans: 64 to 256 rows, or few and swapped; columns by 16, with and without much waste; two depths
+    of a step; one block of a multiprocessor or two; K whole or in parts, added in one launch or two. Of twenty times as
+    many, two thirds are those that the model likes best, few of one tile; the others come from the better half.
+    """
+    rng = random.Random(f"{problem} {seed}")
+    found: set[Plan] = set()
+    for _ in range(count * 40):
+        plan = _random_plan(problem, rng)
+        if plan is not None:
+            found.add(plan)
+        if len(found) >= count * 20:
+            break
+    ranked = sorted(found, key=lambda plan: (estimate(problem, plan, H200), plan))
+    best: list[Plan] = []
+    for plan in ranked:
+        if len(best) < count * 2 // 3 and sum(plan[:2] == other[:2] for other in best) < ALIKE:
+            best.append(plan)
+    others = [plan for plan in ranked[: max(len(ranked) // 2, count)] if plan not in best]
+    return best + rng.sample(others, min(len(others), count - len(best)))
+
+
+def _random_plan(problem: Problem, rng: random.Random) -> Plan | None:
+    """One that fits into shared memory and registers and is not mostly empty."""
+    m, n, k = problem.m, problem.n, problem.k
+    swap = m <= 128 and rng.random() < 0.3
+    if swap:
+        wide = rng.choice((64, 128, 192))
+        high, threads = rng.choice([r for r in (8, 16, 24, 32, 48, 64, 96, 128) if r < 2 * m + 8]), wide * 2
+    else:
+        high = rng.choice((64, 64, 128, 128, 128, 192, 256))
+        threads = {64: 128, 128: 256, 192: 384, 256: 256}[high]
+        most = 128 if high == 256 else 192 if high == 192 else 256
+        if rng.random() < 0.5:
+            wide = rng.choice((32, 64, 96, 128, 192, 256))
+        else:
+            grain = 8 if n <= 64 else 16
+            wide = -(-n // (rng.randint(1, 6) * grain)) * grain
+            if wide > most:
+                wide = rng.randrange(16, most + 1, 16)
+        if wide > most or wide < 8:
+            return None
+    if (not swap and high >= 2 * m > 64) or wide >= 2 * n > 32:
+        return None
+    deep = 128 if high + wide <= 160 and k > 64 else 64
+    box = (high + wide) * deep * 2
+    stages = min(8, 200 * 1024 // box)
+    if rng.random() < 0.3:
+        stages = min(stages, 100 * 1024 // box)
+    if stages < 3:
+        return None
+    tiles = -(-m // high) * -(-n // wide)
+    blocks = teams = panel = split = 0
+    together = False
+    if tiles > H200.multiprocessors:
+        panel = rng.choice((4, 8, 16))
+        if rng.random() < 0.7 and not swap:
+            blocks = H200.multiprocessors
+            if high <= 128 and high * wide <= 128 * 192 and rng.random() < 0.6:
+                teams, threads = 2, 256
+    elif k >= 512:
+        most = min(16, -(-k // deep) // 3, 2 * H200.multiprocessors // tiles)
+        if most > 1 and rng.random() < 0.8:
+            split = rng.choice(range(2, most + 1))
+            together = rng.random() < 0.7
+    pad = problem.ragged if problem.flops >= WORTH_PADDING and rng.random() < 0.9 else (False, False)
+    return Plan(
+        high, wide, deep, stages, threads, blocks, panel, max(1, split), pad, max(1, teams), swap, together
+    )  # fmt: skip
+
+
+def assemble_all(found: Mapping[Case, Sequence[Plan]]) -> None:
+    """Puts the kernels into the cache, by processes that know nothing of the GPU."""
+    jobs = [(case, plan) for case, of_case in found.items() for plan in of_case]
+    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(_assemble, jobs, chunksize=4))
+
+
+def _assemble(job: tuple[Case, Plan]) -> None:
+    from minitile.language import bfloat16
+    from minitile.ops.multiply import assembled
+
+    _quiet(assembled, job[0].problem, bfloat16, bfloat16, job[1])
+
+
 def operands(case: Case) -> tuple[Any, Any, Any]:
     """Standard normal matrices, and one to write to."""
     import torch
@@ -117,14 +214,9 @@ def minitile(a: Any, b: Any, c: Any) -> Iterator[contest.Entry]:
     yield contest.Entry("minitile", str(mt.ops.plan_for(a, b)), lambda: mt.ops.matmul(a, b, out=c))
 
 
-def tuned(case: Case, a: Any, b: Any, c: Any) -> Iterator[contest.Entry]:
-    """An entry for each plan; they are compiled on all cores first."""
+def tuned(a: Any, b: Any, c: Any, found: Sequence[Plan]) -> Iterator[contest.Entry]:
+    """An entry for each plan."""
     import minitile as mt
-    from minitile.ops.multiply import compiled
-
-    found = plans(case.problem)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda plan: _quiet(compiled, a, b, c, plan), found))
 
     def build(plan: Plan) -> contest.Entry:
         mt.ops.matmul(a, b, out=c, plan=plan)
@@ -147,12 +239,12 @@ def cublas(a: Any, b: Any, c: Any) -> Iterator[contest.Entry]:
     yield contest.Entry("cublas", "its own choice", lambda: torch.matmul(a, b, out=c))
 
 
-def measure(case: Case, args: argparse.Namespace, page: report.Report) -> None:
+def measure(case: Case, found: Sequence[Plan], args: argparse.Namespace, page: report.Report) -> None:
     """Adds one case's rows to the page."""
     a, b, c = operands(case)
     makers = {
         "minitile": lambda: minitile(a, b, c),
-        TUNED: lambda: tuned(case, a, b, c),
+        TUNED: lambda: tuned(a, b, c, found),
         "cublas": lambda: cublas(a, b, c),
     }
     entries = contest.gather({name: makers[name] for name in args.contenders})
@@ -187,6 +279,10 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=15, help="rounds that count")
     parser.add_argument("--batch-ms", type=float, default=3.0, help="milliseconds that one contender's turn takes")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="tune over N plans drawn at random")
+    parser.add_argument(
+        "--cases", nargs="*", default=[], metavar="FORM:MxNxK", help="these, before the random problems"
+    )
     parser.add_argument("--out", metavar="NAME", help="write NAME.md, NAME.json, NAME.svg")
     return parser.parse_args(words)
 
@@ -194,7 +290,15 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
 def main() -> None:
     args = parse(None)
     page = report.Report("matmul, bf16, random problems", "cublas", timing.machine())
-    run(draw(args.problems, args.seed), lambda case: measure(case, args, page), page, args.out)
+    cases = [Case.of(words) for words in args.cases] + draw(args.problems, args.seed)
+    found = {
+        case: drawn(case.problem, args.sample, args.seed) if args.sample else plans(case.problem) for case in cases
+    }
+    if TUNED in args.contenders:
+        start = time.perf_counter()
+        assemble_all(found)
+        print(f"{sum(map(len, found.values()))} kernels: {time.perf_counter() - start:.1f} s", flush=True)
+    run(cases, lambda case: measure(case, found[case], args, page), page, args.out)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from minitile.ir.types import DType, f32, i64
-from minitile.jit import Kernel, spec
+from minitile.jit import Kernel, Spec, spec
 from minitile.language.math import dtype_of_name
 from minitile.launching import for_users, raise_for_caller
 from minitile.ops.frames import Frame, frame_of
@@ -77,19 +77,19 @@ def matmul(a: Any, b: Any, *, out: Any = None, dtype: Any = None, plan: Plan | N
     return out
 
 
-@for_users
-def compiled(a: Any, b: Any, out: Any, plan: Plan) -> None:
-    """Compiles and assembles, for the device of these arrays, the kernel that multiplies them by this plan; launches
-    nothing. What else the plan asks for (padding, adding up) is left to the first call."""
-    product = _read(a, b, out, None)
-    target, _ = _where(product)
-    specs = [
-        spec((*x.shape[:-1], _up(x.shape[-1], PAD // product.problem.size)) if pad else x.shape, product.dtype)
-        for x, pad in zip((product.a, product.b), plan.pad, strict=True)
-    ]
-    specs += [spec(shape, dtype) for shape, dtype in _written(product, plan)]
-    made = _kernel_for(product, plan).compile(*specs, target=target)
-    made.executable.assemble(target.arch)
+def assembled(problem: Problem, dtype: DType, result: DType, plan: Plan, target: Target | str = "sm_90a") -> None:
+    """Compiles and assembles the kernel that multiplies operands of this problem by this plan, so that the cache has it;
+    for `padded` and `summed` the first call is early enough. Needs no GPU."""
+    m, n, k, transpose_a, transpose_b, size, _ = problem
+
+    def operand(rows: int, columns: int, transposed: bool, pad: bool) -> Spec:
+        rows, columns = (columns, rows) if transposed else (rows, columns)
+        return spec((rows, _up(columns, PAD // size) if pad else columns), dtype)
+
+    specs = [operand(m, k, transpose_a, plan.pad[0]), operand(k, n, transpose_b, plan.pad[1])]
+    specs += [spec(shape, of) for shape, of in _written(problem, result, plan)]
+    made = _kernel(dtype, result, transpose_a, transpose_b, plan).compile(*specs, target=target)
+    made.executable.assemble(made.target.arch)
 
 
 @for_users
@@ -130,7 +130,7 @@ def _first_call(a: Any, b: Any, out: Any, dtype: Any, plan: Plan | None, key: tu
 
 def _remember(key: tuple[Any, ...], executable: Any, product: _Product, plan: Plan, out: Any) -> None:
     """The next call with such tensors goes straight to the launch."""
-    p, workspaces = product.problem, _written(product, plan)[1:]
+    p, workspaces = product.problem, _written(product.problem, product.result, plan)[1:]
     sizes = {"M": p.m, "N": p.n, "K": p.k, "tiles": plan.tiles(p), "slots": plan.tiles(p) * plan.split}
     launcher = executable.launcher
     dims = tuple(sizes[name] for kind, name in launcher.slots if kind == "dim")
@@ -152,7 +152,9 @@ def _multiply(product: _Product, plan: Plan, out: Any) -> Any:
             wide = _workspace(product).empty((rows, _up(width, PAD // product.problem.size)), product.dtype, x)
             padded(product.dtype)(x, wide)
             a, b = (a, wide) if is_b else (wide, b)
-    kernel, (first, *others) = _kernel_for(product, plan), _written(product, plan)
+    p = product.problem
+    kernel = _kernel(product.dtype, product.result, p.transpose_a, p.transpose_b, plan)
+    first, *others = _written(p, product.result, plan)
     if plan.apart:
         parts = _workspace(product).empty(*first, a)
         kernel(a, b, parts)
@@ -163,21 +165,14 @@ def _multiply(product: _Product, plan: Plan, out: Any) -> Any:
     return None if any(plan.pad) or a is not product.a or b is not product.b else kernel.executable(*args)
 
 
-def _written(product: _Product, plan: Plan) -> list[tuple[tuple[int, ...], DType]]:
+def _written(problem: Problem, result: DType, plan: Plan) -> list[tuple[tuple[int, ...], DType]]:
     """Shape and dtype of what the product's kernel writes: C, or its parts, and workspaces."""
-    p, tiles, parts = product.problem, plan.tiles(product.problem), plan.split
+    m, n, tiles, parts = problem.m, problem.n, plan.tiles(problem), plan.split
     if plan.apart:
-        return [((parts, p.m, _up(p.n, 4)), f32)]
-    c = ((p.m, p.n), product.result)
+        return [((parts, m, _up(n, 4)), f32)]
     if parts == 1:
-        return [c]
-    return [c, ((tiles * parts, plan.block_M, plan.block_N), f32), ((tiles, parts, parts), i64)]
-
-
-def _kernel_for(product: _Product, plan: Plan) -> Kernel:
-    """The kernel that multiplies by this plan, with its constants."""
-    p = product.problem
-    return _kernel(product.dtype, product.result, p.transpose_a, p.transpose_b, plan)
+        return [((m, n), result)]
+    return [((m, n), result), ((tiles * parts, plan.block_M, plan.block_N), f32), ((tiles, parts, parts), i64)]
 
 
 @lru_cache(maxsize=1024)

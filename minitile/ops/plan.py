@@ -55,9 +55,10 @@ class Plan(NamedTuple):
     """How to compute a product. Tiles in elements; threads: of those that compute.
 
     blocks: how many stay, each for many tiles; 0: a block for each tile. panel: tiles are visited in panels of so many
-    rows of tiles; 0: row by row. split: parts of K, each with a sum of its own, added up by the blocks of a tile
-    `together` (ops/split.py) or by a second kernel. pad: whether A and B are copied with longer rows first. teams: of the threads of a block that stays, each with tiles
-    of its own. swap: the product is computed transposed, for few rows: block_M may then be less than 64.
+    rows of tiles; 0: row by row. split: parts of K, each with a sum of its own, which the blocks of a tile add up
+    `together` (split.py) or a second kernel does. pad: whether A and B are copied with longer rows first. teams: of the
+    threads of a block that stays, each with tiles of its own. swap: the product is computed transposed, for few rows:
+    block_M may then be less than 64.
     """
 
     block_M: int

@@ -6,13 +6,13 @@ the others, and adds all parts of some of the rows, in the order of K: the bits 
     block 0   products of K[0:k/2]  → workspace, flags | wait | rows  0..63 of parts 0 + 1 → C
     block 1   products of K[k/2:k]  → workspace, flags | wait | rows 64..127               → C
 
-There is a flag for each pair of a block that writes and one that reads: ARRIVED or anything else. The reader takes it by
-exchanging it with 0, so that no flag is up when the kernel ends, and none has to be put down before it begins: the
+There is a flag for each pair of a block that writes and one that reads: ARRIVED or anything else. The reader takes it
+by exchanging it with 0, so that no flag is up when the kernel ends, and none has to be put down before it begins: the
 workspace may hold whatever it likes, short of 64 particular bits. So launches on different streams, or in CUDA graphs,
 have nothing in common that anybody had to make ready.
 
-A waiting block holds its multiprocessor, and those it waits for are the blocks before and behind it: while all blocks of
-one tile find room on the GPU beside other kernels, some tile always ends.
+A waiting block holds its multiprocessor, and those it waits for are the blocks before and behind it: while all blocks
+of one tile find room on the GPU beside other kernels, some tile always ends.
 """
 
 from __future__ import annotations
@@ -48,9 +48,11 @@ def wait_for_all(flags, tile, part, parts):
 
 def rows_at_once(block_M: int, block_N: int, threads: int, parts: int) -> int:
     """The rows of a tile that one of its blocks adds: no fewer than an equal share, a divisor of block_M, and enough
-    that each thread has 16 bytes of each part. So the last blocks may have none: 3 parts of 128 rows are 64, 64 and 0."""
+    that each thread has 16 bytes of each part. So the last may have none: 3 parts of 128 rows are 64, 64 and 0."""
     grain = max(1, 4 * threads // block_N)
-    return min((d for d in range(1, block_M) if block_M % d == 0 and d * parts >= block_M and d >= grain), default=block_M)
+    return min(
+        (d for d in range(1, block_M) if block_M % d == 0 and d * parts >= block_M and d >= grain), default=block_M
+    )
 
 
 @lru_cache

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from minitile.ops.machine import H200, Machine
-from minitile.ops.plan import Plan, Problem, estimate
+from minitile.ops.plan import HILBERT, Plan, Problem, estimate
 
 RESULTS = Path(__file__).parent / "results" / "gemm_one_team_h200.json"
 _TILES = ((128, 256), (256, 128), (128, 128), (64, 128), (64, 64))
@@ -71,7 +71,7 @@ def plan_of(config: str, of: str = "") -> Plan:
         return int(found.group(1)) if found else otherwise
 
     blocks = number(r"(\d+) blocks", 132 if of == "persistent" else 0)
-    panel = number(r"panels of (\d+)", PANELS.get((of, m, n), 0))
+    panel = HILBERT if "Hilbert" in config else number(r"panels of (\d+)", PANELS.get((of, m, n), 0))
     pad = ("A padded" in config, "B padded" in config)
     return Plan(
         m,
@@ -85,6 +85,7 @@ def plan_of(config: str, of: str = "") -> Plan:
         pad,
         number(r"(\d+) teams", 1),
         "swapped" in config,
+        "together" in config,
     )
 
 

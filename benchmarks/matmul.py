@@ -30,7 +30,7 @@ from compilers import run
 from gemm_peers import BOUND, DEVICE, SAMPLE
 
 from minitile.ops.machine import H200
-from minitile.ops.plan import WORTH_PADDING, Plan, Problem, candidates, estimate
+from minitile.ops.plan import HILBERT, WORTH_PADDING, Plan, Problem, candidates, estimate
 
 SIZES = (16, 16384)
 LARGEST = 2.0**41  # flops of a problem: 3 ms, so that an evening suffices
@@ -86,7 +86,7 @@ def plans(problem: Problem) -> list[Plan]:
     for plan in candidates(problem, machine, target.has("wgmma"), target.max_shared):
         found[plan] = None
         if plan.panel:
-            found[plan._replace(panel=24 - plan.panel)] = None
+            found |= dict.fromkeys(plan._replace(panel=panel) for panel in (24 - plan.panel, HILBERT))
         if plan.blocks:
             found[plan._replace(blocks=0, teams=1)] = None
             if plan.block_M == 128 and plan.block_N < 256:  # what the registers of one warpgroup hold
@@ -155,7 +155,7 @@ def _random_plan(problem: Problem, rng: random.Random) -> Plan | None:
     blocks = teams = panel = split = 0
     together = False
     if tiles > H200.multiprocessors:
-        panel = rng.choice((4, 8, 16))
+        panel = rng.choice((4, 8, 8, 16, 16, HILBERT))
         if rng.random() < 0.7 and not swap:
             blocks = H200.multiprocessors
             if high <= 128 and high * wide <= 128 * 192 and rng.random() < 0.6:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from minitile.ir.diagnostics import LanguageError
+from minitile.language import hilbert
 from minitile.language.context import active, current
 from minitile.language.math import min as minimum
 from minitile.language.raster import in_turns
@@ -191,15 +192,22 @@ def _schedule(order: Sequence[int], stage: Sequence[int], group: Sequence[Sequen
 
 
 def Persistent(
-    domain: Sequence[Any], wave_size: Any, index: Any, group_size: int = 8, teams: int = 1, num_xcds: int = 1
+    domain: Sequence[Any],
+    wave_size: Any,
+    index: Any,
+    group_size: int = 8,
+    teams: int = 1,
+    num_xcds: int = 1,
+    order: str = "row",
 ) -> Loop:
     """`for by, bx in T.Persistent([rows, columns], blocks, block):` the tiles number block, block + blocks, … of a grid
     of tiles, for a launch of so many `blocks` that stay (`wave_size`; say, as many as the GPU has multiprocessors).
 
     Of the last two dimensions, tiles are numbered down panels of `group_size` rows, column by column, so that tiles of
-    a wave share rows and columns of the operands; further dimensions are outer ones. The blocks of a cluster take tiles
-    of neighbouring rows in one column at the same time; where the rows do not divide by them, the last ones get a tile
-    below the domain's end, which bounds checks leave without effect.
+    a wave share rows and columns of the operands; order "hilbert": along Hilbert's curve, which needs no group_size
+    (hilbert.py). Further dimensions are outer ones. The blocks of a cluster take tiles of neighbouring rows in one
+    column at the same time; where the rows do not divide by them, the last ones get a tile below the domain's end,
+    which bounds checks leave without effect.
 
     `num_xcds`: the dies of the GPU, which get blocks in turn and have an L2 each (8 on MI300X and MI355X). Then the
     blocks of a die have neighbouring tiles in each wave, but for the last one, where tiles are fewer than blocks.
@@ -216,6 +224,10 @@ def Persistent(
     group = constant_int(group_size, "group_size")
     if group < 1:
         raise current().error(f"group_size is {group}; it is at least 1")
+    if order not in ("row", "hilbert"):
+        raise current().error(f"T.Persistent(…, order={order!r})", 'order is "row" or "hilbert"')
+    if order == "hilbert":
+        group = 0
     total: Any = 1
     for size in sizes:
         total = total * size
@@ -244,7 +256,7 @@ def _in_turns(number: Expr, *others: Any) -> Expr:
 
 
 def _by_clusters(sizes: list[Any], blocks: Any, index: Any, group: int, together: int) -> Loop:
-    """The tiles of a cluster count as one that is `together` times as high."""
+    """`_tile` for clusters: the tiles of a cluster count as one that is `together` times as high."""
     tall = [*sizes[:-2], (sizes[-2] + together - 1) // together, sizes[-1]]
     total: Any = 1
     for size in tall:
@@ -252,14 +264,14 @@ def _by_clusters(sizes: list[Any], blocks: Any, index: Any, group: int, together
     rank = index % together
 
     def place(number: Any) -> tuple[Any, ...]:
-        *outer, row, column = _tile(number, tall, max(1, group // together))
+        *outer, row, column = _tile(number, tall, group and max(1, group // together))
         return (*outer, row * together + rank, column)
 
     return Loop(index // together, total, blocks // together, place=place)
 
 
 def _tile(number: Any, sizes: Sequence[Any], group: int) -> tuple[Any, ...]:
-    """The indices of a tile by its number."""
+    """The indices of a tile by its number, down panels of `group` rows; 0: along Hilbert's curve."""
     if len(sizes) == 1:
         return (number,)
     *outer, rows, columns = sizes
@@ -269,6 +281,8 @@ def _tile(number: Any, sizes: Sequence[Any], group: int) -> tuple[Any, ...]:
         for size in reversed(outer):
             found.insert(0, around % size)
             around = around // size
+    if not group:
+        return (*found, *hilbert.place(number, rows, columns))
     panel = number // (columns * group)
     inside = number % (columns * group)
     height = minimum(rows - panel * group, group)

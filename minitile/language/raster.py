@@ -17,6 +17,8 @@ Blocks that stay take a tile each in every turn, and those of a die should take 
                         takes     0  3  6  9 … 17 |  1  4  7 … 18 |  2  5  8        of the tiles of this turn
 
 The last turn has fewer tiles than blocks; there each keeps its own number, so that the dies have equal shares.
+
+Order "hilbert" follows a curve that needs no size (hilbert.py); with `dies` each gets runs of size² blocks of it.
 """
 
 from __future__ import annotations
@@ -24,17 +26,19 @@ from __future__ import annotations
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Value
 from minitile.ir.ops import control
+from minitile.language import hilbert
+from minitile.language.scalars import Expr
 
 
 def rasterise(b: Builder, launch: control.Launch, order: str, size: int, dies: int = 1) -> None:
     """Compute the block indices x and y anew at the start of the launch and let everything use those.
 
     With n = y·width + x, a panel holds size·width blocks; in a panel of h rows (the last may be lower than `size`)
-    block r stands in row r mod h, column r div h. order "col" exchanges the roles of x and y. The blocks of a cluster
-    stay together: what is numbered are clusters. With `dies`, blocks that do not make up runs for all of them keep
-    their numbers.
+    block r stands in row r mod h, column r div h. order "col" exchanges the roles of x and y, "hilbert" has no panels.
+    The blocks of a cluster stay together: what is numbered are clusters. With `dies`, blocks that do not make up runs
+    for all of them keep their numbers.
     """
-    x, y = (0, 1) if order == "row" else (1, 0)
+    x, y = (1, 0) if order == "col" else (0, 1)
     bx, by = launch.body.args[x], launch.body.args[y]
     body, launch.body.ops = launch.body.ops, []
     start = Block()
@@ -45,15 +49,12 @@ def rasterise(b: Builder, launch: control.Launch, order: str, size: int, dies: i
         first = b.floordiv(bx, sides[0]), b.floordiv(by, sides[1])
         number = b.add(b.mul(first[1], width), first[0])
         if dies > 1:  # which are dealt out in the order in which the hardware starts blocks, x first
-            started = number if order == "row" else b.add(b.mul(first[0], height), first[1])
+            started = number if x == 0 else b.add(b.mul(first[0], height), first[1])
             number = in_runs(b, started, b.mul(width, height), dies, size * size)
-        panel_blocks = b.mul(width, size)
-        panel = b.floordiv(number, panel_blocks)
-        inside = b.sub(number, b.mul(panel, panel_blocks))
-        first_row = b.mul(panel, size)
-        rows = b.min(b.sub(height, first_row), size)
-        column = b.floordiv(inside, rows)
-        row = b.add(first_row, b.sub(inside, b.mul(column, rows)))
+        if order == "hilbert":
+            row, column = (e.value for e in hilbert.place(Expr(number), Expr(height), Expr(width)))
+        else:
+            row, column = in_panels(b, number, height, width, size)
         column, row = b.add(b.mul(column, sides[0]), ranks[0]), b.add(b.mul(row, sides[1]), ranks[1])
     column.name, row.name = bx.name, by.name
     new: dict[Value, Value] = {bx: column, by: row}
@@ -61,6 +62,17 @@ def rasterise(b: Builder, launch: control.Launch, order: str, size: int, dies: i
     for op in launch.body.walk():
         op.replace_operands(lambda v: new.get(v, v))
     launch.body.ops = [*start.ops, *body]
+
+
+def in_panels(b: Builder, number: Value, height: Value, width: Value, size: int) -> tuple[Value, Value]:
+    """Row and column of a block, down panels of `size` rows."""
+    panel_blocks = b.mul(width, size)
+    panel = b.floordiv(number, panel_blocks)
+    inside = b.sub(number, b.mul(panel, panel_blocks))
+    first_row = b.mul(panel, size)
+    rows = b.min(b.sub(height, first_row), size)
+    column = b.floordiv(inside, rows)
+    return b.add(first_row, b.sub(inside, b.mul(column, rows))), column
 
 
 def in_runs(b: Builder, number: Value, total: Value, dies: int, run: int) -> Value:

@@ -520,19 +520,21 @@ def annotate_l2_hit_ratio(ratios: dict[Memory, float]) -> None:
         known = trace.attrs["l2_hit_ratio"] = (tensor.value.name, float(ratio))
 
 
-def use_swizzle(panel_size: int, order: str = "row", enable: bool = True, num_xcds: int = 1) -> None:
-    """Visits the blocks of the grid in panels of `panel_size` rows, so that neighbours in time share cache lines.
+def use_swizzle(panel_size: int = 8, order: str = "row", enable: bool = True, num_xcds: int = 1) -> None:
+    """Visits the blocks of the grid in panels of `panel_size` rows, so that neighbours in time share cache lines; order
+    "column": in panels of columns; "hilbert": along Hilbert's curve, which has no panels (hilbert.py).
     `num_xcds`: the dies of the GPU, which have an L2 each and get blocks in turn (8 on MI300X and MI355X); each then
     gets runs of panel_size² neighbouring blocks. Where T.Kernel's blocks stay (`persistent`), those of a die have
     neighbouring tiles in every turn but the last one, where tiles are fewer than blocks."""
     trace = tile_scope("T.use_swizzle")
     size, dies = constant_int(panel_size, "panel_size"), constant_int(num_xcds, "num_xcds")
-    if size < 1 or order not in ("row", "column", "col"):
-        raise trace.error(f"T.use_swizzle({panel_size}, order={order!r})", 'panel_size ≥ 1, order "row" or "column"')
+    if size < 1 or order not in ("row", "column", "col", "hilbert"):
+        expected = 'panel_size ≥ 1, order "row", "column" or "hilbert"'
+        raise trace.error(f"T.use_swizzle({panel_size}, order={order!r})", expected)
     if dies < 1:
         raise trace.error(f"T.use_swizzle(num_xcds={dies})", "a GPU has at least one die")
     if enable:
-        trace.attrs["rasterise"] = (order[:3], size, dies)
+        trace.attrs["rasterise"] = ("col" if order == "column" else order, size, dies)
 
 
 def assume(condition: Any) -> None:

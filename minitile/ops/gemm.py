@@ -12,6 +12,7 @@ from functools import lru_cache
 import minitile.language as T
 from minitile.ir.types import DType
 from minitile.jit import Kernel, kernel
+from minitile.ops.plan import HILBERT
 
 
 def operand_dims(transpose_a: bool, transpose_b: bool, loose: bool) -> tuple[tuple[str, str], tuple[str, str]]:
@@ -47,7 +48,8 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
 
     A is M × K (K × M where transposed), B is K × N (N × K), C is M × N; with `split` C is S × M × N, and part s of K
     gives C[s]. With blocks = 0 there is a block for each tile, else so many blocks, which stay; `panel` is the height
-    in tiles of the panels in which tiles are visited, 0 for row by row (blocks that stay always have panels). With
+    in tiles of the panels in which tiles are visited, 0 for row by row (blocks that stay always have panels), HILBERT
+    for the curve. With
     `loose` A and B may be larger than the product needs. teams: of blocks that stay, see T.Persistent. swap: the tensor
     cores' rows, which come by 64, are columns of C.
     """
@@ -102,7 +104,8 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
                 B_shared = T.alloc_shared(b_shape, dtype)
                 C_local = T.alloc_fragment(c_tile, T.float32)
                 domain = [S, rows, columns] if split else [rows, columns]
-                for where in T.Persistent(domain, blocks, block, group_size=max(panel, 1), teams=teams):
+                order = "hilbert" if panel == HILBERT else "row"
+                for where in T.Persistent(domain, blocks, block, max(panel, 1), teams, order=order):
                     part, by, bx = where if split else (0, *where)
                     multiply(part, by, bx, A_shared, B_shared, C_local)
                 if split:
@@ -112,7 +115,7 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
                 if loose:
                     T.pdl_sync()
                 if panel:
-                    T.use_swizzle(panel)
+                    T.use_swizzle(max(panel, 1), "hilbert" if panel == HILBERT else "row")
                 A_shared = T.alloc_shared(a_shape, dtype)
                 B_shared = T.alloc_shared(b_shape, dtype)
                 C_local = T.alloc_fragment(c_tile, T.float32)

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from minitile.ops.machine import Machine
 
 PAD = 16  # bytes: the copy engine's grain
+HILBERT = -1  # in place of the height of panels
 PRODUCER = 128  # threads besides those that compute
 
 
@@ -55,10 +56,10 @@ class Plan(NamedTuple):
     """How to compute a product. Tiles in elements; threads: of those that compute.
 
     blocks: how many stay, each for many tiles; 0: a block for each tile. panel: tiles are visited in panels of so many
-    rows of tiles; 0: row by row. split: parts of K, each with a sum of its own, which the blocks of a tile add up
-    `together` (split.py) or a second kernel does. pad: whether A and B are copied with longer rows first. teams: of the
-    threads of a block that stays, each with tiles of its own. swap: the product is computed transposed, for few rows:
-    block_M may then be less than 64.
+    rows of tiles; 0: row by row; HILBERT: along that curve. split: parts of K, each with a sum of its own, which the
+    blocks of a tile add up `together` (split.py) or a second kernel does. pad: whether A and B are copied with longer
+    rows first. teams: of the threads of a block that stays, each with tiles of its own. swap: the product is computed
+    transposed, for few rows: block_M may then be less than 64.
     """
 
     block_M: int
@@ -77,7 +78,8 @@ class Plan(NamedTuple):
     def __str__(self) -> str:
         words = [f"{self.block_M}x{self.block_N}x{self.block_K}, {self.stages} stages, {self.threads} threads"]
         words += [f"{self.blocks} blocks"] if self.blocks else []
-        words += [f"panels of {self.panel}"] if self.panel else []
+        words += [f"panels of {self.panel}"] if self.panel > 0 else []
+        words += ["along Hilbert's curve"] if self.panel == HILBERT else []
         words += [f"K in {self.split} parts"] if self.split > 1 else []
         words += [f"{name} padded" for name, padded in zip("AB", self.pad, strict=True) if padded]
         words += [f"{self.teams} teams"] if self.teams > 1 else []
@@ -163,7 +165,7 @@ def _from_memory(deep: int, m: int, n: int, tiles: tuple[int, int], plan: Plan, 
         return least
     rows, columns = tiles
     if plan.panel:
-        high = min(plan.panel, rows)
+        high = min(plan.panel if plan.panel > 0 else SQUARE, rows)
         wide = min(columns, -(-machine.multiprocessors // high))
     else:
         wide = columns
@@ -209,6 +211,7 @@ AMPERE = (
     Tile(64, 64, 64, 4, 128),
     Tile(64, 32, 64, 4, 128),
 )
+SQUARE = 12  # tiles: the side of what a wave has of Hilbert's curve
 LEAST_STEPS = 4  # of each part of K
 _SMALL = 0.6  # a plan whose tiles are fewer than this share of the multiprocessors may split K
 

@@ -179,7 +179,7 @@ def test_block_indices():
     np.testing.assert_array_equal(c, x + 10 * y + 100 * z)
 
 
-@pytest.mark.parametrize("order", ["row", "column"])
+@pytest.mark.parametrize("order", ["row", "column", "hilbert"])
 @pytest.mark.parametrize("shape", [(4, 5), (7, 3), (1, 9), (8, 8)])
 def test_swizzle_visits_every_block_once(order, shape):
     rows, columns = shape
@@ -308,6 +308,16 @@ def test_dies_are_counted():
             C[by, bx] = 1
 
     with pytest.raises(mt.MinitileError, match="num_xcds=0"):
+        mt.kernel(kernel).trace()
+
+
+def test_orders_have_names():
+    def kernel(C: T.Tensor((4, 8), T.int32)):
+        with T.Kernel(8, 4, threads=32) as (bx, by):
+            T.use_swizzle(2, order="peano")
+            C[by, bx] = 1
+
+    with pytest.raises(mt.MinitileError, match="order='peano'"):
         mt.kernel(kernel).trace()
 
 

@@ -9,6 +9,7 @@ import pytest
 import minitile as mt
 from minitile.ops import Plan, matmul, plan_for
 from minitile.ops import matmul as entry
+from minitile.ops.plan import HILBERT
 
 bf16, f16 = ml_dtypes.bfloat16, np.float16
 BOUND = {bf16: 4e-3, f16: 5e-4, np.float32: 1e-6}
@@ -65,6 +66,8 @@ def test_odd_sizes(target, shape, monkeypatch):
         SMALL,
         SMALL._replace(blocks=2, panel=2),
         SMALL._replace(panel=2),
+        SMALL._replace(panel=HILBERT),
+        SMALL._replace(blocks=2, panel=HILBERT, teams=2, threads=256),
         SMALL._replace(split=3),
         SMALL._replace(split=2, blocks=3, panel=1),
         SMALL._replace(pad=(True, False)),

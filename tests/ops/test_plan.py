@@ -18,7 +18,7 @@ import minitile as mt
 import minitile.language as T
 from minitile.ops.gemm import gemm
 from minitile.ops.machine import H200, machine_for
-from minitile.ops.plan import AMPERE, HOPPER, Plan, Problem, candidates, choose, estimate
+from minitile.ops.plan import AMPERE, HILBERT, HOPPER, Plan, Problem, candidates, choose, estimate
 
 SHARED = 227 * 1024
 SHAPES = [(8192, 8192, 8192), (128, 8192, 8192), (1, 4096, 4096), (512, 512, 8192), (300, 5000, 700), (4097, 33, 65)]
@@ -58,6 +58,8 @@ def test_plans_say_what_they_are():
     words = "128x256x64, 4 stages, 256 threads, 132 blocks, panels of 16, K in 2 parts, A padded, 2 teams, swapped"
     assert str(plan) == words
     assert fit_matmul.plan_of(words) == plan
+    for plan in (Plan(64, 80, 64, 8, 128, panel=HILBERT), Plan(16, 64, 128, 8, 128, split=3, swap=True, together=True)):
+        assert fit_matmul.plan_of(str(plan)) == plan
 
 
 @pytest.mark.parametrize("wgmma", [True, False])

@@ -1,8 +1,8 @@
 """The kernels of `matmul`: a GEMM for any combination of transposes, and two helpers around it.
 
 `gemm` is one text for every plan: blocks that stay or one block a tile, and K whole or in `split` parts. `padded`
-copies an operand into longer rows of whole 16 bytes, which the copy engine wants. What lies outside of a tensor reads
-as zeros and adds nothing. Kernels that follow one another start early (T.pdl_sync) and wait for the one in front.
+copies an operand into longer rows of whole lines, 128 bytes, which the copy engine wants. What lies outside of a tensor
+reads as zeros and adds nothing. Kernels that follow one another start early (T.pdl_sync) and wait for the one in front.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import minitile.language as T
 from minitile.ir.types import DType
 from minitile.jit import Kernel, kernel
 from minitile.ops.plan import HILBERT
+
+AT_ONCE = 4  # parts that are on their way before they are added
 
 
 def operand_dims(transpose_a: bool, transpose_b: bool, loose: bool) -> tuple[tuple[str, str], tuple[str, str]]:
@@ -162,12 +164,14 @@ def summed(result: DType) -> Kernel:
         with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=128) as (bx, by):
             T.pdl_sync()
             total = T.alloc_fragment((block_M, block_N), T.float32)
-            part = T.alloc_fragment((block_M, block_N), T.float32)
+            parts = [T.alloc_fragment((block_M, block_N), T.float32) for _ in range(AT_ONCE)]
             T.clear(total)
-            for s in range(W.shape[0]):
-                T.copy(W[s, by * block_M, bx * block_N], part)
-                for i, j in T.Parallel(block_M, block_N):
-                    total[i, j] += part[i, j]
+            for s in T.serial(0, W.shape[0], AT_ONCE):
+                for q in T.unroll(AT_ONCE):  # what lies behind the last part is zero
+                    T.copy(W[s + q, by * block_M, bx * block_N], parts[q])
+                for q in T.unroll(AT_ONCE):
+                    for i, j in T.Parallel(block_M, block_N):
+                        total[i, j] += parts[q][i, j]
             T.copy(total, C[by * block_M, bx * block_N])
 
     return summed

@@ -18,7 +18,7 @@ from minitile.ops.frames import Frame, frame_of
 from minitile.ops.gemm import gemm, padded, summed
 from minitile.ops.machine import H200, Machine, machine_for
 from minitile.ops.operands import ALIGNMENT, MOST_KNOWN, OPERANDS, lying, refused, result_dtype
-from minitile.ops.plan import PAD, Plan, Problem, choose
+from minitile.ops.plan import LINE, Plan, Problem, choose
 from minitile.ops.split import gemm_together
 from minitile.runtime.arrays import ArrayInfo, Place, describe, read
 from minitile.runtime.errors import LaunchError
@@ -84,7 +84,7 @@ def assembled(problem: Problem, dtype: DType, result: DType, plan: Plan, target:
 
     def operand(rows: int, columns: int, transposed: bool, pad: bool) -> Spec:
         rows, columns = (columns, rows) if transposed else (rows, columns)
-        return spec((rows, _up(columns, PAD // size) if pad else columns), dtype)
+        return spec((rows, _up(columns, LINE // size) if pad else columns), dtype)
 
     specs = [operand(m, k, transpose_a, plan.pad[0]), operand(k, n, transpose_b, plan.pad[1])]
     specs += [spec(shape, of) for shape, of in _written(problem, result, plan)]
@@ -149,7 +149,7 @@ def _multiply(product: _Product, plan: Plan, out: Any) -> Any:
         if pad:
             x = b if is_b else a
             rows, width = x.shape
-            wide = _workspace(product).empty((rows, _up(width, PAD // product.problem.size)), product.dtype, x)
+            wide = _workspace(product).empty((rows, _up(width, LINE // product.problem.size)), product.dtype, x)
             padded(product.dtype)(x, wide)
             a, b = (a, wide) if is_b else (wide, b)
     p = product.problem
@@ -169,7 +169,7 @@ def _written(problem: Problem, result: DType, plan: Plan) -> list[tuple[tuple[in
     """Shape and dtype of what the product's kernel writes: C, or its parts, and workspaces."""
     m, n, tiles, parts = problem.m, problem.n, plan.tiles(problem), plan.split
     if plan.apart:
-        return [((parts, m, _up(n, 4)), f32)]
+        return [((parts, m, _up(n, LINE // 4)), f32)]
     if parts == 1:
         return [((m, n), result)]
     return [((m, n), result), ((tiles * parts, plan.block_M, plan.block_N), f32), ((tiles, parts, parts), i64)]

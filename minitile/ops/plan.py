@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 from minitile.ops.machine import Machine
 
-PAD = 16  # bytes: the copy engine's grain
+GRAIN = 16  # bytes: the copy engine's
+LINE = 128  # bytes: rows that begin within a line of the cache take two requests for each of them
 HILBERT = -1  # in place of the height of panels
 PRODUCER = 128  # threads besides those that compute
 
@@ -49,7 +50,7 @@ class Problem(NamedTuple):
         """Whether the rows of A and of B, as they lie, are no whole 16 bytes."""
         a = self.m if self.transpose_a else self.k
         b = self.k if self.transpose_b else self.n
-        return a * self.size % PAD != 0, b * self.size % PAD != 0
+        return a * self.size % GRAIN != 0, b * self.size % GRAIN != 0
 
 
 class Plan(NamedTuple):
@@ -154,7 +155,7 @@ def _by_threads(problem: Problem, pad: tuple[bool, bool]) -> bool:
     """Whether an operand cannot be copied in chunks of 16 bytes."""
     m, n, k, transpose_a, transpose_b, size, _ = problem
     a, b = m if transpose_a else k, k if transpose_b else n
-    return (not pad[0] and a * size % PAD != 0) or (not pad[1] and b * size % PAD != 0)
+    return (not pad[0] and a * size % GRAIN != 0) or (not pad[1] and b * size % GRAIN != 0)
 
 
 def _from_memory(deep: int, m: int, n: int, tiles: tuple[int, int], plan: Plan, machine: Machine) -> int:

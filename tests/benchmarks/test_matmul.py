@@ -7,11 +7,15 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
+import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import fit_matmul
 import matmul
 
+import minitile.language as T
+from minitile.jit import Kernel
+from minitile.launching import Executable
 from minitile.ops import multiply
 from minitile.ops.machine import H200
 from minitile.ops.plan import Plan, Problem, estimate
@@ -53,8 +57,18 @@ def test_plans_beyond_the_candidates(monkeypatch):
     assert extra not in matmul.plans(Problem(64, 8192, 8192))
 
 
-def test_what_is_compiled_ahead_is_what_runs(monkeypatch):
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("pad", [False, True])
+def test_what_is_compiled_ahead_is_what_runs(monkeypatch, together, pad):
+    """The kernel's text, which is the key of the cache."""
     monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    problem, plan = Problem(70, 64, 33), Plan(64, 32, 32, 3, 128, split=2, pad=(pad, False), together=together)
+    ahead: list[str] = []
+    launched: list[str] = []
+    monkeypatch.setattr(Executable, "assemble", lambda self, arch: ahead.append(self.ptx))
+    multiply.assembled(problem, T.bfloat16, T.bfloat16, plan)
+    monkeypatch.setattr(Kernel, "__call__", lambda self, *args: launched.append(self.executable(*args).ptx))
     a, b = np.zeros((70, 33), ml_dtypes.bfloat16), np.zeros((33, 64), ml_dtypes.bfloat16)
-    plan = multiply.plan_for(a, b)._replace(pad=(True, False), split=2)
-    multiply.compiled(a, b, np.zeros((70, 64), ml_dtypes.bfloat16), plan)
+    multiply.matmul(a, b, plan=plan)
+    assert len(launched) == 1 + pad + (not together)
+    assert ahead == launched[pad : pad + 1]

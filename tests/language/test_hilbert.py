@@ -54,3 +54,14 @@ def test_blocks_that_stay(shape: tuple[int, int]) -> None:
     for n in range(rows * columns):
         expected[hilbert.place(n, rows, columns)] = n
     np.testing.assert_array_equal(out, expected)
+
+
+def test_orders_of_persistent_tiles_have_names() -> None:
+    @mt.kernel
+    def order(Out: T.Tensor(("N",), T.int32)):
+        with T.Kernel(1, threads=32):
+            for i, j in T.Persistent([5, 3], 1, 0, order="column"):
+                Out[i * 3 + j] = 1
+
+    with pytest.raises(mt.MinitileError, match="order='column'"):
+        order.trace(mt.spec(15, "int32"))

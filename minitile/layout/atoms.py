@@ -156,7 +156,8 @@ MFMA32_K8 = _mfma("mfma32x32x8", (32, 32, 8), 16, 4)
 # A is what two neighbouring accumulators are, as they lie.
 MFMA_K32_CHAINED = _mfma("mfma16x16x32.chained", (16, 16, 32), 16, 4, 16)
 MFMA32_K16_CHAINED = _mfma("mfma32x32x16.chained", (32, 32, 16), 16, 4, 8)
-MFMA_K128_B8 = _mfma("mfma16x16x128.b8", (16, 16, 128), 8, 32)
+# Two runs of 16, as the hardware has them: neighbours of 32 would do as well, but lanes would then meet in LDS banks.
+MFMA_K128_B8 = _mfma("mfma16x16x128.b8", (16, 16, 128), 8, 16, 64)
 MFMA_K64_B8 = _mfma("mfma16x16x64.b8", (16, 16, 64), 8, 16)
 MFMA_K32_B8 = _mfma("mfma16x16x32.b8", (16, 16, 32), 8, 8)
 MFMA32_K64_B8 = _mfma("mfma32x32x64.b8", (32, 32, 64), 8, 32)

@@ -7,6 +7,7 @@ own has a pass that walks too often, or searches for proofs that nobody needs.
 from __future__ import annotations
 
 import cProfile
+import os
 import pstats
 import sys
 from collections.abc import Callable
@@ -44,7 +45,17 @@ def stream_k(blocks: int) -> None:
     gemm_stream_k.compile(LARGE, LARGE, LARGE, parts, arrived, target="sm_90a", blocks=blocks)
 
 
-@pytest.mark.parametrize(("compiled", "limit"), [(plain, 265_000), (teams, 875_000), (stream_k, 1_450_000)])
+def interleaved(panel: int, target: str = "gfx950") -> None:
+    from gemm import gemm_nt_bf16
+
+    tiles = {"block_M": 256, "block_N": 256, "block_K": 64, "num_stages": 2, "threads": 512}
+    passes = {"cdna4_half_tiles": False}
+    gemm_nt_bf16().compile(LARGE, LARGE, LARGE, target=target, panel=panel, passes=passes, **tiles)
+
+
+@pytest.mark.parametrize(
+    ("compiled", "limit"), [(plain, 265_000), (teams, 875_000), (stream_k, 1_450_000), (interleaved, 490_000)]
+)
 def test_calls(compiled: Callable[[int], None], limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = 0
 
@@ -59,3 +70,27 @@ def test_calls(compiled: Callable[[int], None], limit: int, monkeypatch: pytest.
     monkeypatch.setattr(pipeline, "run_passes", counted)
     compiled(9)
     assert 0 < calls <= limit, f"{calls} calls"
+
+
+def cpu_seconds(process: int) -> float:
+    """What a process has used so far, on all cores."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="a process' time is read from /proc")
+def test_llvm_included(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The 256x256x64 GEMM of gfx950 takes less than a second of this process and of LLVM's together, in assembly."""
+    pytest.importorskip("llvmlite")
+    from minitile.backends.amd.codegen import _worker
+
+    monkeypatch.setenv("MINITILE_CACHE", "0")
+    monkeypatch.setenv("MINITILE_VERIFY", "0")
+    interleaved(0)  # imports, LLVM's start
+    processes = os.getpid(), _worker().started().pid
+    spent = []
+    for panel in (1, 2):
+        before = sum(map(cpu_seconds, processes))
+        interleaved(panel)
+        spent.append(sum(map(cpu_seconds, processes)) - before)
+    assert 0 < min(spent) <= 1.0, f"{spent} seconds"

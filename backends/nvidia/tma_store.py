@@ -211,6 +211,8 @@ def emit_box(
         "slot": None if slot is None else low.get(slot),
         "predicate": leader,
         "map": map_,
+        "corner": tuple(map(low.emit, target.starts)),
+        "extent": target.box(target.shape),
     }
     if target.kind is None:
         return b.emit(hopper.TmaStore(**fields, evict=target.evict)).result

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 Box = tuple[tuple["Value", int], ...]
 
 
+def box_at(corner: tuple[Value, ...], extent: tuple[int, ...]) -> Box | None:
+    """The part of a tensor from `corner` on; without a corner, all of it."""
+    return tuple(zip(corner, extent, strict=True)) if corner else None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Access:
     """One access.

@@ -24,9 +24,10 @@ What a loop's body has left over is carried into its next round:
     }                                 } ; wait %l
 
 so that the copy of one tile goes on while the next one is computed; out of branches they are handed likewise, with no
-token from the other branch. At the end of other blocks a wait for everything becomes one for the reads if nothing
-behind touches the tensor, as at the end of the kernel, which makes all writes visible. Waits that come to stand
-together are ordered so that the first ones cover the others; `count_tokens` removes those.
+token from the other branch. Where a round touches no part of the tensor that earlier rounds have stored, %u gives the
+shared memory back only. At the end of other blocks a wait for everything becomes one for the reads if nothing behind
+touches the tensor, as at the end of the kernel, which makes all writes visible. Waits that come to stand together are
+ordered so that the first ones cover the others; `count_tokens` removes those.
 """
 
 from __future__ import annotations
@@ -157,6 +158,8 @@ class _Walk:
             due, waits = self.due(waits, op)
             ops += self.in_order(due)
             ops.append(op)
+        for wait in waits:  # who needs the writes later waits for a younger copy, and groups complete in order
+            wait.reads = True
         loop.body.ops = [*ops, *self.in_order(waits), end]
         return none, [self.like(w, results[w.token]) for w in left]
 

@@ -2,18 +2,20 @@
 
     store_mem %to, %v, %C, [%row, %column] {extent = (64, 32), …}      ->      store_mem %to, %v, %C {…}
 
+and so for what TMA stores.
+
 The indices would otherwise be kept in registers, though no instruction needs them.
 """
 
 from __future__ import annotations
 
 from minitile.ir.core import Kernel
-from minitile.ir.ops import thread
+from minitile.ir.ops import hopper, thread
 from minitile.passes.manager import PassContext
 
 
 def forget_corners(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     for op in kernel.walk():
-        if isinstance(op, thread.LoadMem | thread.StoreMem | thread.AtomicMem) and op.corner:
+        if isinstance(op, thread.LoadMem | thread.StoreMem | thread.AtomicMem | hopper.TmaStore) and op.corner:
             op.corner, op.extent = (), ()

@@ -80,10 +80,11 @@ def _back(
     parts = end.split(iv)
     if step is None or parts is None:
         return None
-    slope = parts[0] * step
+    slope = parts[0]
     if not slope.is_constant or slope.const * sign < 0:
         return None
-    return end.substitute({iv: Affine.of(iv) - step}) if moves else end
+    least = step if step.is_constant else 1  # steps are positive
+    return end.substitute({iv: Affine.of(iv) - least}) if moves else end
 
 
 def _before(end: Affine | None, start: Affine | None) -> bool:

@@ -253,6 +253,10 @@ class _Walk:
             elif isinstance(token.type, TokenType):
                 state.tokens[token] = state.tokens.get(token, _NONE) | {t}
 
+    def reached(self, op: Op) -> list[Touch]:
+        """What an operation itself touches, landing or not."""
+        return [] if op.regions else [*(t for t, _ in self.touches_of(op)), *self.landing(op)]
+
     def landing(self, op: Op) -> list[Touch]:
         """What a copy by hand overwrites once it is issued. When it has landed is the program's own business; but one
         thread issues it, and the others of its role may not be done yet with what was there."""
@@ -275,7 +279,9 @@ class _Walk:
             self.meet(op, within, state, before)
 
     def meet(self, op: Op, group: int | None, state: _State, before: set[Spot]) -> None:
-        """A barrier in front of an operation, of all threads or of each group."""
+        """A barrier in front of an operation, of all threads or of each group; one group alone is all threads."""
+        if group == self.threads:
+            group = None
         before.add((op, group))
         state.pending = _NONE if group is None else frozenset([p for p in state.pending if group_of(p, p) != group])
 
@@ -296,9 +302,10 @@ class _Walk:
     def by_role(self, op: roles.ByRole, state: _State, before: set[Spot]) -> None:
         """Each role's threads meet by themselves; what the roles hand each other goes through channels, or through
         barriers of the program's own: no barrier could be inserted between them."""
-        if state.pending:
+        inside = [t for region in op.regions for inner in region.walk() for t in self.reached(inner)]
+        if any(conflict(t, p) and not _released(t, p) for t in inside for p in state.pending):
             self.meet(op, None, state, before)
-        left, threads = _NONE, self.threads
+        left, threads = state.pending, self.threads
         for region, (_, self.threads) in zip(op.regions, op.teams, strict=True):
             inner = _State(_NONE, dict(state.tokens))
             self.block(region, inner, before)

@@ -23,7 +23,8 @@ from support import poisoned
 import minitile as mt
 
 BF16 = ml_dtypes.bfloat16
-Case = tuple[Callable[[], mt.Kernel], list[tuple[tuple[int, ...], Any]], dict[str, Any]]
+# A kernel; its tensors, as (shape, dtype) of random ones, or as they are to be; its settings.
+Case = tuple[Callable[[], mt.Kernel], list[Any], dict[str, Any]]
 
 
 def of_gemm(name: str, ta: bool, tb: bool, size: tuple[int, int, int], **settings: Any) -> Case:
@@ -46,7 +47,7 @@ CASES: dict[str, Case] = {
     "transpose": (lambda: transpose.transpose, [((70, 60), np.float32), ((60, 70), np.float32)], {}),
     "softmax": (lambda: softmax.softmax, [((5, 1000), np.float32)] * 2, {}),
     "rms_norm": (lambda: rms_norm.rms_norm, [((5, 600), BF16), ((600,), BF16), ((5, 600), BF16)], {}),
-    "split_k": (lambda: split_k.split_k, [((64, 520), BF16), ((64, 520), BF16), ((64, 64), np.float32)], {}),
+    "split_k": (lambda: split_k.split_k, [((64, 520), BF16), ((64, 520), BF16), np.zeros((64, 64), np.float32)], {}),
     "gemm": of_gemm("bf16", False, True, (72, 72, 168), **SMALL),
     "gemm, 1 stage": of_gemm("bf16", False, True, (64, 64, 104), num_stages=1, **SMALL),
     "gemm, 2 stages, wide": of_gemm("bf16", False, True, (136, 72, 328), num_stages=2, **WIDE),
@@ -97,16 +98,19 @@ MANY: dict[str, Case] = {
 
 
 def compiled_case(case: Case, target: str) -> tuple[mt.CompiledKernel, list[Any]]:
-    """The kernel for a target ("sm_90a, one role": without roles of warps), and arguments for it: small integers, so
-    that no order of additions matters."""
+    """The kernel for a target ("sm_90a, one role": without roles of warps), and arguments for it; the last tensor is
+    the result."""
     target, _, form = target.partition(", ")
     make, tensors, settings = case
     rng = np.random.default_rng(0)
-    values: list[Any] = [rng.integers(-3, 4, shape).astype(element) for shape, element in tensors[:-1]]
-    kernel = make()
-    shape, element = tensors[-1]
-    adds = kernel.__name__ == "split_k"
-    values.append(np.zeros(shape, element) if adds else poisoned(shape, element))
+    values = [each if isinstance(each, np.ndarray) else small(rng, *each) for each in tensors[:-1]]
+    kernel, last = make(), tensors[-1]
+    values.append(last if isinstance(last, np.ndarray) else poisoned(*last))
     switch = {"warp_specialize": False} if form else {}
     compiled = kernel.compile(*values, target=target, **switch, **settings)
-    return compiled, values + [1e-5] * (len(kernel.signature.runtime) - len(values))
+    return compiled, values + [0.5] * (len(kernel.signature.runtime) - len(values))
+
+
+def small(rng: np.random.Generator, shape: tuple[int, ...], element: Any) -> Any:
+    """Small integers, so that no order of additions matters."""
+    return rng.integers(-3, 4, shape).astype(element)

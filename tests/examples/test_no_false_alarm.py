@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from .gemm_forms import FORMS, HOPPER, everywhere
 from .mutation_cases import CASES, MANY, compiled_case
 
 SCHEDULES = [("eager", 0), ("lazy", 0), *(("random", seed) for seed in range(20))]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("name", [*CASES, *MANY])
+@pytest.mark.parametrize(
+    ("name", "target"), [*((name, target) for name in (*CASES, *MANY) for target in ("sm_80", "sm_90a")), *everywhere()]
+)
 def test_clean(name: str, target: str) -> None:
-    compiled, values = compiled_case({**CASES, **MANY}[name], target)
+    compiled, values = compiled_case({**CASES, **MANY, **FORMS, **HOPPER}[name], target)
     expected: list[Any] | None = None
     for schedule, seed in SCHEDULES:
         given = [value.copy() if isinstance(value, np.ndarray) else value for value in values]

@@ -5,9 +5,9 @@ Barrier words lie in a shared buffer of their own, `ring`; their accesses are or
 
 from __future__ import annotations
 
-from minitile.ir.core import Op, Value, attr, maybe, operand, operands
-from minitile.ir.effects import Access, Sync
-from minitile.ir.ops.checks import require, require_one_of
+from minitile.ir.core import Op, Value, attr, maybe, maybe_operands, operand, operands
+from minitile.ir.effects import Access, Sync, box_at
+from minitile.ir.ops.checks import require, require_corner, require_one_of
 from minitile.ir.types import BOOL, BULK_TOKEN, I32, WGMMA_TOKEN, DType, RegsType, Type
 
 
@@ -130,18 +130,20 @@ class TmaStore(Op, name="tma_store", stage="thread"):
     The token joins a bulk group of the issuing thread (`join` commits it), so that the same thread must issue, commit
     and wait; a thread that has issued nothing waits for nothing. A wait with `reads` gives the shared memory back, one
     without also makes the tensor's new contents visible to the thread. `span`: the bytes of the version that the box is
-    taken from.
+    taken from. `corner` and `extent` as of store_mem: the box lies in that part of the tensor.
     """
 
     address: Value = operand()
     coordinates: tuple[Value, ...] = operands()
     mem: Value = operand()
     tensor: Value = operand()
+    corner: tuple[Value, ...] = maybe_operands()
     slot: Value | None = maybe()
     predicate: Value | None = maybe()
     map: str = attr()
     span: tuple[int, int] | None = attr(None)
     evict: str = attr("")
+    extent: tuple[int, ...] = attr(())
 
     def infer(self) -> tuple[Type, ...]:
         return (BULK_TOKEN,)
@@ -150,12 +152,13 @@ class TmaStore(Op, name="tma_store", stage="thread"):
         rank = len(self.tensor.shape)
         require(len(self.coordinates) == rank, f"{len(self.coordinates)} coordinates for {self.tensor.type}")
         require(self.mem.dtype is self.tensor.dtype, f"{self.mem.type} to {self.tensor.type}")
+        require_corner(self.corner, self.extent, rank)
 
     def accesses(self) -> tuple[Access, ...]:
-        token = self.result
+        token, box = self.result, box_at(self.corner, self.extent)
         return (
             Access("read", self.mem, self.slot, self.span, proxy="async", token=token, threads="one"),
-            Access(self.effect, self.tensor, proxy="async", token=token, threads="one"),
+            Access(self.effect, self.tensor, proxy="async", token=token, threads="one", box=box),
         )
 
     @property

@@ -14,8 +14,8 @@ from __future__ import annotations
 from copy import copy
 
 from minitile.ir.core import Op, Value, attr, maybe, maybe_operands, operand, operands
-from minitile.ir.effects import Access, Box, Sync
-from minitile.ir.ops.checks import ATOMICS, require, require_one_of, require_scalar
+from minitile.ir.effects import Access, Box, Sync, box_at
+from minitile.ir.ops.checks import ATOMICS, require, require_corner, require_one_of, require_scalar
 from minitile.ir.types import (
     I32,
     I64,
@@ -44,12 +44,11 @@ def _place(op: LoadMem | StoreMem | AtomicMem, element: DType) -> object:
 
 
 def _box(op: LoadMem | StoreMem | AtomicMem) -> Box | None:
-    return tuple(zip(op.corner, op.extent, strict=True)) if op.corner else None
+    return box_at(op.corner, op.extent)
 
 
 def _require_corner(op: LoadMem | StoreMem | AtomicMem) -> None:
-    rank = len(op.mem.shape) if op.corner else 0
-    require(len(op.corner) == len(op.extent) == rank, f"{len(op.corner)} corners and {len(op.extent)} extents")
+    require_corner(op.corner, op.extent, len(op.mem.shape))
     require(not op.corner or op.space == "global", "only tensors have corners")
 
 

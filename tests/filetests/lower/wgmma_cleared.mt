@@ -140,7 +140,7 @@ thread kernel @scores(%A: tensor<256x512xbf16>, %B: tensor<64x512xbf16>, %C: ten
     %78 = pick %63 {indices = (0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)} : regs<16xf32>
     store_mem %77, %78, %staged, slot = 0 {space = "shared", width = 2, address_of = (0, 1, 2, 3, 0, 1, 2, 3), offsets = (0, 0, 0, 0, 1024, 1024, 1024, 1024)}
     %79 = mul %by, 64 : i32
-    %80 = tma_store %19, [0, %79], %staged, %C, slot = 0, predicate = %0 {map = "C_map2"} : token<bulk>
+    %80 = tma_store %19, [0, %79], %staged, %C, [%79, 0], slot = 0, predicate = %0 {map = "C_map2", extent = (64, 64)} : token<bulk>
     %81 = join %80 : token<bulk>
     wait %81 {reads = true}
     %82 = pick %r {indices = (16, 17, .., 31)} : regs<16xf32>
@@ -152,7 +152,7 @@ thread kernel @scores(%A: tensor<256x512xbf16>, %B: tensor<64x512xbf16>, %C: ten
     %88 = pick %82 {indices = (0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)} : regs<16xf32>
     store_mem %87, %88, %staged, slot = 1 {space = "shared", width = 2, address_of = (0, 1, 2, 3, 0, 1, 2, 3), offsets = (0, 0, 0, 0, 1024, 1024, 1024, 1024)}
     %89 = add %19, 8192 : i32
-    %90 = tma_store %89, [32, %79], %staged, %C, slot = 1, predicate = %0 {map = "C_map2"} : token<bulk>
+    %90 = tma_store %89, [32, %79], %staged, %C, [%79, 0], slot = 1, predicate = %0 {map = "C_map2", extent = (64, 64)} : token<bulk>
     %91 = join %90 : token<bulk>
     wait %91 {reads = true}
     wait %91

@@ -99,6 +99,13 @@ EXCEPTIONS = [
         "a team reads partial maxima and writes the next tile's: between them it also meets where the teams take turns",
     ),
     (
+        "gemm_split_k, swapped",
+        "sm_90a",
+        r"bar\.sync 1, 128",
+        1,
+        "the program's own, before a thread signals what all have stored: here that thread has stored it all, by TMA",
+    ),
+    (
         "gemm_split_k",
         "sm_90a",
         r"fence\.proxy\.async\.shared::cta",

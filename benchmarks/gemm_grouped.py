@@ -10,6 +10,7 @@ B is G × N × K (each matrix of it column-major). The forms:
 - masked: bf16, room for twice as many rows in each group as there are
 - rows-fp8, masked-fp8: the same of e4m3, a scale for each 1 × 128 of A and 128 × 128 of B (DeepGEMM's form)
 - batch: bf16, all groups alike: torch.bmm
+- gradients: bf16, of the matrices of `rows`: N × rows times rows × K for each group (torch._grouped_mm)
 
 "minitile" is a plain call, whose plan the model chose; "tuned" the fastest of several plans. "cublas" is a loop over
 the groups, whose sizes the host must know for that: torch.mm, torch._scaled_mm; for batches it is torch.bmm. Every
@@ -22,7 +23,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -37,7 +38,7 @@ from gemm_peers import DEVICE
 
 from minitile.ops.plan import Plan
 
-FORMS = ("rows", "masked", "rows-fp8", "masked-fp8", "batch")
+FORMS = ("rows", "masked", "rows-fp8", "masked-fp8", "batch", "gradients")
 SCALED = 128
 BOUND = 5e-3  # bf16 results
 SAMPLE = 8  # rows of each group
@@ -48,6 +49,7 @@ CASES = (
     *(f"rows-fp8:{shape}" for shape in (*SHAPES, "16~1024:4096x7168")),
     *(f"masked:{shape}" for shape in (*MASKED, "32~64:4096x7168")),
     *(f"masked-fp8:{shape}" for shape in (*MASKED, "32~64:4096x7168")),
+    *(f"gradients:{shape}" for shape in (*SHAPES[:2], "16~1024:4096x7168")),
     "batch:16x2048:2048x2048",
     "batch:64x512:512x512",
     "batch:256x128:128x1024",
@@ -74,6 +76,12 @@ PLANS = (
     _ONE,
     Plan(256, 128, 64, 4, 256, 132, 8),
     Plan(64, 128, 64, 8, 256, 132, 8, teams=2),
+)
+PLANS_ALONG_K = (
+    Plan(128, 128, 64, 5, 256, 132, 8, teams=2),
+    Plan(128, 128, 64, 5, 256, 132, 16, teams=2),
+    Plan(128, 256, 64, 3, 256, 132, 8),
+    Plan(64, 128, 64, 6, 256, 132, 8, teams=2),
 )
 PLANS_FP8 = (
     Plan(128, 128, 128, 4, 256, 132, 8),
@@ -140,7 +148,8 @@ def uneven(count: int, mean: int, seed: int = 1) -> tuple[int, ...]:
 @dataclass(frozen=True)
 class Operands:
     """`parts`: of each group that has rows its number, and where its rows are in a and c (an index). `b` is G × N × K;
-    scales as minitile takes them, None for bf16."""
+    scales as minitile takes them, None for bf16. Of gradients, a is N × rows and b rows × K; `parts` say where each
+    group is in these, and c has its matrix by its number."""
 
     a: Any
     b: Any
@@ -151,7 +160,11 @@ class Operands:
 
     @property
     def turned(self) -> Any:
-        return self.b.transpose(1, 2)
+        return self.b.transpose(1, 2) if self.b.ndim == 3 else self.b
+
+    def result(self, c: Any, part: tuple[int, Any]) -> Any:
+        """A group's part of a result."""
+        return c[part[1] if self.b.ndim == 3 else part[0]]
 
 
 def random_operands(case: Case) -> Operands:
@@ -161,11 +174,11 @@ def random_operands(case: Case) -> Operands:
     torch.manual_seed(0)
     count, steps = len(case.sizes), -(-case.k // SCALED)
     dtype = torch.float8_e4m3fn if case.scaled else torch.bfloat16
-    flat = case.form.startswith("rows")
+    flat = case.form.startswith("rows") or case.form == "gradients"
     lead = (sum(case.sizes),) if flat else (count, case.room)
     ends = torch.tensor(case.sizes).cumsum(0).tolist()
     a = torch.randn(*lead, case.k, device=DEVICE)
-    b = torch.randn(count, case.n, case.k, device=DEVICE).to(dtype)
+    b = torch.empty(0) if case.form == "gradients" else torch.randn(count, case.n, case.k, device=DEVICE).to(dtype)
     parts = tuple(
         (g, slice(end - size, end) if flat else (g, slice(0, size)))
         for g, (end, size) in enumerate(zip(ends, case.sizes, strict=True))
@@ -182,13 +195,20 @@ def random_operands(case: Case) -> Operands:
             for shape in ((*lead[:-1], steps, lead[-1]), (count, -(-case.n // SCALED), steps))
         )
         scales = of_a.transpose(-1, -2), of_b.transpose(1, 2)
+    if case.form == "gradients":
+        a, b = torch.randn(*lead, case.n, device=DEVICE).to(dtype).t(), a
+        c = torch.empty(count, case.n, case.k, device=DEVICE, dtype=dtype)
+        return Operands(a, b, c, torch.tensor(ends, dtype=torch.int32, device=DEVICE), None, parts)
     bounds = torch.tensor(ends if flat else case.sizes, dtype=torch.int32, device=DEVICE)
     c = torch.empty(*lead, case.n, device=DEVICE, dtype=torch.bfloat16)
     return Operands(a, b, c, bounds, scales, parts)
 
 
 def widened(operands: Operands, group: int, rows: Any, dtype: Any, sample: Any = slice(None)) -> tuple[Any, Any]:
-    """A group's rows of A, or a sample of them, and its matrix, which is N × K, with their scales in them."""
+    """A group's rows of A, or a sample of them, and its matrix, which is N × K, with their scales in them. Of
+    gradients, the group's columns of A and its rows of B, turned."""
+    if operands.b.ndim == 2:
+        return operands.a[:, rows][sample].to(dtype), operands.b[rows].t().to(dtype)
     a, b = operands.a[rows][sample].to(dtype), operands.b[group].to(dtype)
     if operands.scales is not None:
         n, k = b.shape
@@ -204,17 +224,17 @@ def verifier(operands: Operands) -> contest.Verify:
     import torch
 
     expected, whole, where = [], [], []
-    for group, rows in operands.parts:
-        size = operands.c[rows].shape[0]
+    for part in operands.parts:
+        size = operands.result(operands.c, part).shape[0]
         sample = torch.linspace(0, size - 1, min(SAMPLE, size), device=DEVICE, dtype=torch.float64).round().long()
-        a, b = widened(operands, group, rows, torch.float32 if operands.scales is not None else torch.bfloat16)
+        a, b = widened(operands, *part, torch.float32 if operands.scales is not None else torch.bfloat16)
         whole.append((a @ b.t()).to(torch.bfloat16))
-        a, b = widened(operands, group, rows, torch.float64, sample)
+        a, b = widened(operands, *part, torch.float64, sample)
         expected.append(a @ b.t())
         where.append(sample)
 
     def sampled(c: Any) -> Any:
-        return torch.cat([c[rows][sample] for (_, rows), sample in zip(operands.parts, where, strict=True)])
+        return torch.cat([operands.result(c, p)[sample] for p, sample in zip(operands.parts, where, strict=True)])
 
     verify = contest.checker(torch.cat(expected), lambda c: c[0], torch.cat(whole), BOUND)
 
@@ -228,7 +248,7 @@ def verifier(operands: Operands) -> contest.Verify:
             return sampled(self.c)
 
         def to(self, dtype: Any) -> Any:
-            return torch.cat([self.c[rows] for _, rows in operands.parts]).to(dtype)
+            return torch.cat([operands.result(self.c, part) for part in operands.parts]).to(dtype)
 
     return lambda c: verify(Rows(c))
 
@@ -264,7 +284,8 @@ def minitile(case: Case, operands: Operands) -> Iterator[Entry]:
 def tuned(case: Case, operands: Operands) -> Iterator[Entry]:
     """An entry for each plan; those that are too large for their groups by far are left out."""
     most = max(case.sizes)
-    plans = [plan for plan in (PLANS_FP8 if case.scaled else PLANS) if plan.block_M <= max(64, 2 * most)]
+    known: Sequence[Plan] = PLANS_FP8 if case.scaled else PLANS_ALONG_K if case.form == "gradients" else PLANS
+    plans = [plan for plan in known if case.form == "gradients" or plan.block_M <= max(64, 2 * most)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # to compile on all cores
         list(pool.map(lambda plan: _quiet(call(case, operands, plan)), plans))
     return each("tuned", plans, lambda plan: Entry("tuned", str(plan), call(case, operands, plan)))
@@ -287,7 +308,10 @@ def cublas(case: Case, operands: Operands) -> Iterator[Entry]:
         yield Entry("cublas", "torch.bmm", lambda: torch.bmm(a, b, out=c))
         return
     if operands.scales is None:
-        pairs = [(a[rows], b[group], c[rows]) for group, rows in operands.parts]
+        if case.form == "gradients":
+            pairs = [(a[:, rows], b[rows], c[group]) for group, rows in operands.parts]
+        else:
+            pairs = [(a[rows], b[group], c[rows]) for group, rows in operands.parts]
 
         def launch() -> Any:
             for left, right, result in pairs:
@@ -320,7 +344,7 @@ def cublas(case: Case, operands: Operands) -> Iterator[Entry]:
 def grouped_mm(case: Case, operands: Operands) -> Iterator[Entry]:
     import torch
 
-    if case.form != "rows":
+    if case.form not in ("rows", "gradients"):
         raise Missing("torch._grouped_mm is for bf16, its rows behind each other")
     a, b, bounds = operands.a, operands.turned, operands.bounds
     yield Entry("grouped_mm", "torch._grouped_mm", lambda: torch._grouped_mm(a, b, offs=bounds))

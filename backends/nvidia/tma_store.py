@@ -378,8 +378,9 @@ def cut(layout: Layout, bits: int) -> _Parts:
 
 
 def _alike(low: Lowering, op: tile.Store | tile.AtomicRmw) -> int:
-    """How many stores like this one, itself included, have not been lowered: each team has its own."""
-    found = [o for o in low.kernel.walk() if isinstance(o, type(op)) and o.mem is op.mem]
+    """How many stores like this one, itself included, have not been lowered: each team has its own. Those with a mask
+    are not staged."""
+    found = [o for o in low.kernel.walk() if isinstance(o, type(op)) and o.mem is op.mem and o.mask is None]
     return sum(o.value.type == op.value.type for o in found[found.index(op) :])
 
 

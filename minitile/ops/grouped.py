@@ -14,7 +14,7 @@ from minitile.jit import Kernel
 from minitile.language.math import dtype_of_name
 from minitile.launching import for_users, raise_for_caller
 from minitile.ops.frames import Frame, frame_of
-from minitile.ops.grouped_gemm import GRAIN, SCALED, grouped, grouped_scaled
+from minitile.ops.grouped_gemm import GRAIN, SCALED, grouped, grouped_along_k, grouped_scaled
 from minitile.ops.machine import H200, Machine
 from minitile.ops.many import Many, choose
 from minitile.ops.multiply import machine_of_device
@@ -53,11 +53,14 @@ def grouped_matmul(
     plan: Plan | None = None,
 ) -> Any:
     """Each group's rows of `a` times the group's matrix of `b` (G × K × N), summed in f32: `out`, or a new array.
+    With b of two dimensions, each group's columns of `a` times its rows of `b` (the gradients of such matrices).
 
     Either `offsets`, of G int32: a is M × K, the result M × N, and group g has the rows from where group g - 1 ends
     (the first from 0) up to offsets[g], any number of them; or `counts`, of G int32: a is G × M × K, the result
     G × M × N, and group g has its first counts[g] rows. Both are read on the GPU and nowhere else: offsets must not
     decrease or pass M, counts be neither negative nor greater than M. Rows of no group are not written.
+    Along K: a is M × K, b is K × N, the result G × M × N, and `offsets` are along K; a group of none gives zeros. It is
+    fast where neighbours lie along M and N (`x.t()` of a row-major x, row-major b).
 
     a, b: bf16 or f16, both the same, of torch, CuPy, or NumPy (then the simulator computes), without gaps; a row-major,
     each matrix of b row-major or column-major (`w.transpose(1, 2)` of G × N × K costs nothing); others are copied
@@ -65,8 +68,9 @@ def grouped_matmul(
     scales: for a and b of fp8 (e4m3 or e5m2, each matrix of b column-major), f32, one for each 128 of K and each row of
     a (M × K/128, or G × M × K/128; column-major costs nothing), and one for each 128 × 128 of b (G × K/128 × N/128, as
     b lies), both rounded up; the result is then bf16 by default. Sums of 128 products are scaled and added in f32.
-    expected: about how many rows a group has, where that is far from the average (M/G, or M). plan: instead of the
-    model's choice, with blocks that stay. There is no autograd. The launch goes to the framework's current stream.
+    expected: about how many rows (along K: columns of a) a group has, where that is far from M/G, M, or K/G. plan:
+    instead of the model's choice, with blocks that stay. There is no autograd. The launch goes to the framework's
+    current stream.
     Raises LaunchArgumentError.
 
     The forms are those of deepseek-ai/DeepGEMM (m_grouped_gemm_…_contiguous, …_masked; groups need not begin at
@@ -114,7 +118,7 @@ def grouped_plan_for(
 
 class _Product(NamedTuple):
     """What is to be multiplied: `arrays` as the kernel takes them, without C and the groups' bounds; `same`: they are
-    the caller's own. sizes: of the kernel's dimensions by name."""
+    the caller's own. form: "rows" behind each other, "masked" rows, "along k". sizes: of the kernel's dimensions."""
 
     problem: Many
     dtype: DType
@@ -122,7 +126,7 @@ class _Product(NamedTuple):
     arrays: tuple[Any, ...]
     same: bool
     bounds: Any
-    masked: bool
+    form: str
     sizes: dict[str, int]
     info: ArrayInfo
     frame: Frame | None
@@ -131,7 +135,7 @@ class _Product(NamedTuple):
     def shape(self) -> tuple[int, ...]:
         """Of the result."""
         rows, columns = self.sizes["M"], self.sizes["N"]
-        return (self.sizes["G"], rows, columns) if self.masked else (rows, columns)
+        return (rows, columns) if self.form == "rows" else (self.sizes["G"], rows, columns)
 
 
 @for_users
@@ -170,7 +174,7 @@ def _first_call(
 
 def _kernel(product: _Product, plan: Plan) -> Kernel:
     names = ["block_M", "block_N", "block_K", "stages", "threads", "panel", "blocks", "teams"]
-    if product.problem.scaled:
+    if product.problem.kind == "scaled":
         if plan.block_K != SCALED or SCALED % plan.block_N:
             raise refused(
                 f"the plan {plan} is none for scales by {SCALED}", f"block_K is {SCALED}, a multiple of block_N"
@@ -178,19 +182,26 @@ def _kernel(product: _Product, plan: Plan) -> Kernel:
         names.remove("block_K")
     constants = tuple([(name, getattr(plan, name)) for name in names])
     many = product.problem
-    return _configured(product.dtype, product.result, product.masked, many.transpose_b, many.scaled, constants)
+    forms = many.transpose_a, many.transpose_b
+    return _configured(product.dtype, product.result, many.kind, product.form == "masked", *forms, constants)
 
 
 @lru_cache(maxsize=1024)
 def _configured(
     dtype: DType,
     result: DType,
+    kind: str,
     masked: bool,
+    transpose_a: bool,
     transpose_b: bool,
-    scaled: bool,
     constants: tuple[tuple[str, int], ...],
 ) -> Kernel:
-    kernel = grouped_scaled(dtype, result, masked) if scaled else grouped(dtype, result, masked, transpose_b)
+    if kind == "scaled":
+        kernel = grouped_scaled(dtype, result, masked)
+    elif kind == "along k":
+        kernel = grouped_along_k(dtype, result, transpose_a, transpose_b)
+    else:
+        kernel = grouped(dtype, result, masked, transpose_b)
     return kernel.configured(**dict(constants))
 
 
@@ -237,57 +248,60 @@ def _read(
     except LaunchError as error:
         raise_for_caller(error)
     of_a, of_b, of_bounds, *of_scales = list(infos.values())[: 3 if scales is None else 5]
-    _check_operands(of_a, of_b, of_bounds, masked, scales is not None)
+    form = "masked" if masked else "along k" if len(of_b.shape) == 2 else "rows"
+    _check_operands(of_a, of_b, of_bounds, form, scales is not None)
     if len({(info.device_kind, info.device_index) for info in infos.values()}) > 1:
         raise refused(f"{', '.join(infos)} are not on one device")
     *_, m, k = of_a.shape
-    groups, _, n = of_b.shape
+    (groups,), n = of_bounds.shape, of_b.shape[-1]
     element = dtype_of_name(of_a.dtype)
     default = "bf16" if scales is not None else of_a.dtype
-    result = result_dtype(infos.get("out"), (groups, m, n) if masked else (m, n), default, dtype)
+    result = result_dtype(infos.get("out"), (m, n) if form == "rows" else (groups, m, n), default, dtype)
     frame = frame_of(a)
-    arrays, transpose_b = _arrays(a, of_a, b, of_b, frame)
+    left, transpose_a = lying(a, of_a, frame)
+    right, transpose_b = lying(b, of_b, frame)
+    if transpose_a and form != "along k" and frame is not None:
+        left, transpose_a = frame.whole(a), False
+    arrays: tuple[Any, ...] = (left, right)
     if scales is not None:
         if not transpose_b:
             raise refused("b is fp8, and its matrices are not column-major", "pass w.transpose(1, 2) of w: G × N × K")
         arrays += _scales(scales, of_scales, (*of_a.shape[:-1], k), (groups, k, n), frame)
-    rows = expected or (m if masked else -(-m // groups) if groups else m)
-    problem = Many(groups, rows, n, k, False, transpose_b, element.bytes, result.bytes, scales is not None)
+    whole = k if form == "along k" else m
+    average = expected or (m if masked else -(-whole // max(1, groups)))
+    rows, deep = (m, average) if form == "along k" else (average, k)
+    kind = "scaled" if scales is not None else "along k" if form == "along k" else "plain"
+    problem = Many(groups, rows, n, deep, transpose_a, transpose_b, element.bytes, result.bytes, kind)
     sizes = {"G": groups, "M": m, "N": n, "K": k, "L": m + -m % GRAIN, "KB": -(-k // SCALED), "NB": -(-n // SCALED)}
     same = [x.ptr for x in (of_a, of_b, *of_scales)] == [describe(x).ptr for x in arrays]
-    return _Product(problem, element, result, arrays, same, bounds, masked, sizes, of_a, frame)
+    return _Product(problem, element, result, arrays, same, bounds, form, sizes, of_a, frame)
 
 
-def _check_operands(a: ArrayInfo, b: ArrayInfo, bounds: ArrayInfo, masked: bool, scaled: bool) -> None:
-    form, rank = ("counts", 3) if masked else ("offsets", 2)
-    if len(a.shape) != rank or len(b.shape) != 3:
-        raise refused(
-            f"a has {len(a.shape)} dimensions and b {len(b.shape)}; with {form}, a has {rank} and b 3 (groups, K, N)"
-        )
+_RANKS = {"rows": (2, 3), "masked": (3, 3), "along k": (2, 2)}  # of a and b
+
+
+def _check_operands(a: ArrayInfo, b: ArrayInfo, bounds: ArrayInfo, form: str, scaled: bool) -> None:
+    name = "counts" if form == "masked" else "offsets"
+    if (len(a.shape), len(b.shape)) != _RANKS[form]:
+        ranks = "a has 3 and b 3 (groups, K, N)" if form == "masked" else "a has 2 and b 3 (groups, K, N) or 2 (K, N)"
+        raise refused(f"a has {len(a.shape)} dimensions and b {len(b.shape)}; with {name}, {ranks}")
     allowed = SCALED_OPERANDS if scaled else OPERANDS
-    for name, info in (("a", a), ("b", b)):
+    for operand, info in (("a", a), ("b", b)):
         if info.dtype not in allowed:
             hint = "fp8 comes with scales=" if info.dtype in SCALED_OPERANDS else ""
-            raise refused(f"{name} is {info.dtype}, grouped_matmul takes {' and '.join(allowed)}", hint)
+            raise refused(f"{operand} is {info.dtype}, grouped_matmul takes {' and '.join(allowed)}", hint)
+    if scaled and form == "along k":
+        raise refused("scales are for groups of rows, and b has 2 dimensions")
     if a.dtype != b.dtype:
         raise refused(f"a is {a.dtype} and b is {b.dtype}", "convert one of them first")
-    if a.shape[-1] != b.shape[1]:
-        raise refused(f"a has {a.shape[-1]} columns and each matrix of b has {b.shape[1]} rows")
-    if masked and a.shape[0] != b.shape[0]:
+    if a.shape[-1] != b.shape[-2]:
+        raise refused(f"a has {a.shape[-1]} columns and b has {b.shape[-2]} rows in each matrix")
+    if form == "masked" and a.shape[0] != b.shape[0]:
         raise refused(f"a has {a.shape[0]} groups and b has {b.shape[0]}")
-    if bounds.dtype != "i32" or bounds.shape != (b.shape[0],) or not bounds.contiguous:
-        raise refused(
-            f"{form} is {bounds.dtype} of shape {bounds.shape}; it is i32, one for each of the {b.shape[0]} groups of b"
-        )
-
-
-def _arrays(a: Any, of_a: ArrayInfo, b: Any, of_b: ArrayInfo, frame: Frame | None) -> tuple[tuple[Any, ...], bool]:
-    """a row-major, b as its matrices lie, and whether that is transposed."""
-    left, turned = lying(a, of_a, frame)
-    if turned and frame is not None:
-        left = frame.whole(a)
-    right, transpose_b = lying(b, of_b, frame)
-    return (left, right), transpose_b
+    if bounds.dtype != "i32" or len(bounds.shape) != 1 or not bounds.contiguous:
+        raise refused(f"{name} is {bounds.dtype} of shape {bounds.shape}; it is i32 of one dimension, without gaps")
+    if form != "along k" and bounds.shape != (b.shape[0],):
+        raise refused(f"{name} is of shape {bounds.shape}; it is one for each of the {b.shape[0]} groups of b")
 
 
 def _scales(

@@ -20,6 +20,7 @@ from minitile.jit import Kernel, kernel
 
 SCALED = 128  # elements along K, and columns of B, that share a scale
 GRAIN = 4  # scales of 4 bytes in the copy engine's 16
+PART = 32  # of K, of the steps that are only partly a group's
 SLACK = 32  # scales that are copied besides those of a tile: whole 128 bytes, as the copy engine wants them
 
 
@@ -181,6 +182,81 @@ def grouped_scaled(dtype: DType, result: DType, masked: bool) -> Kernel:
                 store_rows(C_local, C, group, row, end, left)
 
     return grouped_scaled
+
+
+@lru_cache
+def grouped_along_k(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool) -> Kernel:
+    """C[g] = op(A)[:, those of g] · op(B)[those of g, :] with sums in f32; the gradients of the groups' matrices.
+
+    A is M × K (K × M where transposed), B is K × N (N × K), C is G × M × N; `bounds` has where each group ends along K.
+    The copy engine brings whole steps, if K is not the dimension in which neighbours lie. What is left at a group's end
+    threads copy in parts, with zeros for what is the next group's.
+    """
+    a_dims = ("K", "M") if transpose_a else ("M", "K")
+    b_dims = ("N", "K") if transpose_b else ("K", "N")
+
+    @kernel
+    def grouped_along_k(
+        A: T.Tensor(a_dims, dtype),
+        B: T.Tensor(b_dims, dtype),
+        C: T.Tensor(("G", "M", "N"), result),
+        bounds: T.Tensor(("G",), T.int32),
+        block_M=128,
+        block_N=128,
+        block_K=64,
+        stages=4,
+        threads=256,
+        panel=8,
+        blocks=132,
+        teams=1,
+    ):
+        G, M, N = C.shape
+        zero = T.cast(0, dtype)
+
+        def a_shape(deep):
+            return (deep, block_M) if transpose_a else (block_M, deep)
+
+        def b_shape(deep):
+            return (block_N, deep) if transpose_b else (deep, block_N)
+
+        with T.Kernel(blocks, threads=threads) as block:
+            A_shared, B_shared = T.alloc_shared(a_shape(block_K), dtype), T.alloc_shared(b_shape(block_K), dtype)
+            A_rest, B_rest = T.alloc_shared(a_shape(PART), dtype), T.alloc_shared(b_shape(PART), dtype)
+            C_local = T.alloc_fragment((block_M, block_N), T.float32)
+            tiles = [G, T.ceildiv(M, block_M), T.ceildiv(N, block_N)]
+            for g, by, bx in T.Persistent(tiles, blocks, block, group_size=panel, teams=teams):
+                m, n = by * block_M, bx * block_N
+                low = bounds[g - 1] if g > 0 else 0
+                high = bounds[g]
+                steps = (high - low) // block_K
+                T.clear(C_local)
+                for k in T.Pipelined(steps, num_stages=stages):
+                    at = low + k * block_K
+                    if transpose_a:
+                        T.copy(A[at, m], A_shared)
+                    else:
+                        T.copy(A[m, at], A_shared)
+                    if transpose_b:
+                        T.copy(B[n, at], B_shared)
+                    else:
+                        T.copy(B[at, n], B_shared)
+                    T.gemm(A_shared, B_shared, C_local, transpose_A=transpose_a, transpose_B=transpose_b)
+                for at in range(low + steps * block_K, high, PART):
+                    left = high - at
+                    for i, j in T.Parallel(*a_shape(PART)):
+                        if transpose_a:
+                            A_rest[i, j] = A[at + i, m + j] if i < left else zero
+                        else:
+                            A_rest[i, j] = A[m + i, at + j] if j < left else zero
+                    for i, j in T.Parallel(*b_shape(PART)):
+                        if transpose_b:
+                            B_rest[i, j] = B[n + i, at + j] if j < left else zero
+                        else:
+                            B_rest[i, j] = B[at + i, n + j] if i < left else zero
+                    T.gemm(A_rest, B_rest, C_local, transpose_A=transpose_a, transpose_B=transpose_b)
+                T.copy(C_local, C[g, m, n])
+
+    return grouped_along_k
 
 
 @lru_cache

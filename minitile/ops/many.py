@@ -15,28 +15,35 @@ from typing import NamedTuple
 from minitile.ops.machine import Machine
 from minitile.ops.plan import AMPERE, PRODUCER, Plan, Problem, Tile, estimate
 
-TILES = {  # by wgmma, scaled: tiles, each with its pace
-    (True, False): (
+TILES = {  # by wgmma and kind: tiles, each with its pace
+    (True, "plain"): (
         (Tile(128, 192, 64, 5, 256, True, teams=2), 1.0),
         (Tile(128, 128, 64, 6, 256, True, teams=2), 1.0),
         (Tile(64, 128, 64, 8, 256, True, teams=2), 1.25),
         (Tile(64, 64, 128, 6, 128, True), 1.0),  # for few columns; a guess
         (Tile(64, 32, 128, 8, 128, True), 1.0),
     ),
-    (True, True): (  # sums of two kinds in registers: those of 128 products, and all
+    (True, "scaled"): (  # sums of two kinds in registers: those of 128 products, and all
         (Tile(192, 128, 64, 4, 384, True), 1.0),
         (Tile(128, 128, 64, 6, 256, True), 0.9),
         (Tile(64, 128, 64, 6, 256, True, teams=2), 0.95),
     ),
-    (False, False): tuple((tile, 1.0) for tile in AMPERE),
-    (False, True): ((Tile(128, 64, 64, 3, 128), 1.0), (Tile(64, 64, 64, 4, 128), 1.0)),
+    (True, "along k"): (  # there is less room: the last steps have buffers of their own, of each team
+        (Tile(128, 128, 64, 5, 256, True, teams=2), 1.0),
+        (Tile(64, 128, 64, 6, 256, True, teams=2), 1.25),
+        (Tile(64, 64, 64, 8, 128, True), 1.0),
+    ),
+    (False, "plain"): tuple((tile, 1.0) for tile in AMPERE),
+    (False, "along k"): tuple((tile, 1.0) for tile in AMPERE[1:]),
+    (False, "scaled"): ((Tile(128, 64, 64, 3, 128), 1.0), (Tile(64, 64, 64, 4, 128), 1.0)),
 }
 PANEL = 8
 
 
 class Many(NamedTuple):
     """How many `products` there are, of m × k and k × n matrices; m may be a guess. `size`, `result`: bytes of an
-    element of the operands and of C. scaled: fp8 with scales by block."""
+    element of the operands and of C. kind: "scaled" is fp8 with scales by block, "along k" has groups along K, the
+    average of k; else "plain"."""
 
     products: int
     m: int
@@ -46,12 +53,16 @@ class Many(NamedTuple):
     transpose_b: bool = False
     size: int = 2
     result: int = 2
-    scaled: bool = False
+    kind: str = "plain"
+
+    @property
+    def one(self) -> Problem:
+        return Problem(self.m, self.n, self.k, self.transpose_a, self.transpose_b, self.size, self.result)
 
     def rounded(self, rows: int) -> Problem:
         """All of them as one product, each of whole tiles of so many rows."""
         high = self.products * max(1, -(-self.m // rows)) * rows
-        return Problem(high, self.n, self.k, self.transpose_a, self.transpose_b, self.size, self.result)
+        return self.one._replace(m=high)
 
 
 def choose(problem: Many, machine: Machine, wgmma: bool, shared: int) -> Plan:
@@ -69,9 +80,13 @@ def choose(problem: Many, machine: Machine, wgmma: bool, shared: int) -> Plan:
 def candidates(problem: Many, machine: Machine, wgmma: bool, shared: int) -> Iterator[tuple[Plan, float]]:
     """Every tile that is not far larger than a product, and its pace; as many blocks as there is room for."""
     deep = 2 // problem.size
-    by_threads = any(problem.rounded(1).ragged)
-    for tile, pace in TILES[wgmma, problem.scaled]:
-        if (problem.m * 2 <= tile.m > 64) or (problem.n * 2 <= tile.n > (128 if problem.scaled else 32)):
+    by_threads = any(problem.one.ragged)
+    if problem.kind == "along k":  # a group begins anywhere in a row
+        by_threads |= problem.transpose_b or not problem.transpose_a
+    tiles = TILES[wgmma, problem.kind]
+    lowest, narrowest = min(tile.m for tile, _ in tiles), min(tile.n for tile, _ in tiles)
+    for tile, pace in tiles:
+        if (problem.m * 2 <= tile.m > lowest) or (problem.n * 2 <= tile.n > narrowest):
             continue
         box = (tile.m + tile.n) * tile.k * 2
         if box * tile.stages > shared:

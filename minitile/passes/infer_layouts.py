@@ -236,7 +236,7 @@ class _Inference:
         if dim is None:
             return 1, None
         limit = max(1, 128 // op.mem.dtype.bits)
-        if isinstance(op, tile.AtomicRmw) or (op.mask is not None and is_tile(op.mask)):
+        if isinstance(op, tile.AtomicRmw) or (op.mask is not None and not tile.alike(op.mask, dim)):
             limit = 1
         elements = math.gcd(limit, value.shape[dim])
         if not is_tile(op.indices[-1]):

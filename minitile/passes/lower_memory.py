@@ -319,7 +319,7 @@ def plan(low: Lowering, op: MemoryOp, subject: Value | None, *, writes: bool, ma
     mask = op.mask
     fast = len(op.dims) - 1 if space == "global" else shared_layout(mem).contiguous_dim
     width = 1
-    if fast is not None and (mask is None or alike(mask, op.dims[fast])):
+    if fast is not None and (mask is None or tile.alike(mask, op.dims[fast])):
         width = access_width(low, mem, where, layout, max_width)
     runs = vector_runs(layout, width, fast)
     offsets = [at for _, at in runs]
@@ -358,17 +358,6 @@ def _with_mask(low: Lowering, guards: Guards, mask: Value, count: int) -> Guards
     if guards.value is None:
         return Guards(mask, every)
     return Guards(low.b.value(arith.And(low.pick(guards.value, guards.index), mask)), every)
-
-
-def alike(v: Value, dim: int | None) -> bool:
-    """Whether all elements of a tile along one of its dimensions are the same one."""
-    if not isinstance(v.type, TileType):
-        return True
-    if dim is None or v.op is None:
-        return False
-    if isinstance(v.op, tile.Expand):
-        return v.op.dim == dim or alike(v.op.a, dim - (v.op.dim < dim))
-    return (v.op.elementwise or isinstance(v.op, tile.Splat)) and all(alike(x, dim) for x in v.op.operands)
 
 
 def access_width(low: Lowering, mem: Value, where: Sequence[Place], layout: Layout, max_bytes: int = 16) -> int:

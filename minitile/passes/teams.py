@@ -89,10 +89,16 @@ def _check_outside(launch: control.Launch, loop: control.For, own: set[Value]) -
 
 def _check_carried(body: Block, buffer: Value) -> None:
     """Refuses a buffer in which one turn may find what the last one left."""
-    users = [op for op in body.ops if any(a.mem is buffer for o in (op, *_inside(op)) for a in o.accesses())]
-    written = any(a.writes and a.mem is buffer for op in users for o in (op, *_inside(op)) for a in o.accesses())
-    if written and not _overwrites(users[0], buffer):
+    if any(a.writes and a.mem is buffer for op in body.walk() for a in op.accesses()) and not _renews(body, buffer):
         raise Refused(f"a turn of the loop may find in {buffer.name or 'a buffer'} what the last one has left")
+
+
+def _renews(block: Block, buffer: Value) -> bool:
+    """Whether a block that uses a buffer writes all of it first: itself, or in the only loop or branch that uses it."""
+    users = [op for op in block.ops if any(a.mem is buffer for o in (op, *_inside(op)) for a in o.accesses())]
+    if not users or _overwrites(users[0], buffer):
+        return True
+    return len(users) == 1 and bool(users[0].regions) and all(_renews(region, buffer) for region in users[0].regions)
 
 
 def _overwrites(op: Op, buffer: Value) -> bool:

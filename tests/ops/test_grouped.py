@@ -9,7 +9,7 @@ import pytest
 
 import minitile as mt
 from minitile.ops import Plan, grouped_matmul, grouped_plan_for, matmul
-from minitile.ops.grouped_gemm import SCALED, grouped, grouped_scaled
+from minitile.ops.grouped_gemm import SCALED, grouped, grouped_along_k, grouped_scaled
 
 bf16, f16, e4m3, e5m2 = ml_dtypes.bfloat16, np.float16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 BOUND = {bf16: 4e-3, f16: 5e-4, np.float32: 1e-6}
@@ -197,6 +197,8 @@ def test_plans_of_the_model(monkeypatch):
         ({"a": np.zeros((2, 8, 24), bf16)}, "with offsets, a has 2"),
         ({"a": np.zeros((8, 24), f16)}, "convert one"),
         ({"a": np.zeros((8, 24), e4m3), "b": np.zeros((2, 24, 16), e4m3)}, "fp8 comes with scales"),
+        ({"b": np.zeros((23, 16), bf16)}, "b has 23 rows"),
+        ({"offsets": np.zeros((1, 2), np.int32)}, "of one dimension"),
         ({"out": np.zeros((8, 15), bf16)}, "it must be"),
         ({"dtype": "int32"}, "the result is i32"),
         ({"plan": ONE._replace(blocks=0)}, "none for groups"),
@@ -258,6 +260,60 @@ def test_the_copying_warp_finds_its_way_by_itself(schedule, masked, scaled):
     assert "cp.async.ca" not in text
     assert "cp.async.cg" not in text
     assert "cp.async.bulk.tensor.3d.global" in text or "cp.async.bulk.tensor.2d.global" in text
+    assert compiled.asm["tile_ir"].count("warp_groups") == 1
+    compiled.simulate(*arrays, schedule=schedule, seed=1)
+    groups.check(c)
+
+
+# Along K --------------------------------------------------------------------------------------------------------------
+
+
+class AlongK:
+    """Random operands with groups along K; what is no group's is NaN."""
+
+    def __init__(self, sizes, m=72, n=40, form="TN", dtype=bf16):
+        rng = np.random.default_rng(7)
+        self.ends = np.cumsum(sizes).astype(np.int32)
+        k = int(self.ends[-1]) + 3
+        a, b = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
+        parts = [slice(end - size, end) for end, size in zip(self.ends, sizes, strict=True)]
+        self.expected = np.stack([a[:, part].astype(np.float64) @ b[part].astype(np.float64) for part in parts])
+        a[:, self.ends[-1] :], b[self.ends[-1] :] = np.nan, np.nan
+        self.a, self.b = turned(a) if form[0] == "T" else a, turned(b) if form[1] == "T" else b
+
+    def check(self, c):
+        assert np.linalg.norm(c.astype(np.float64) - self.expected) <= BOUND[c.dtype.type] * np.linalg.norm(
+            self.expected
+        )
+
+
+@pytest.mark.parametrize("form", ["TN", "NT", "NN"])
+@pytest.mark.parametrize("sizes", [[17, 0, 129, 1, 128, 0], [0, 100], [0]], ids=str)
+def test_along_k(form, sizes, monkeypatch):
+    monkeypatch.setenv("MINITILE_TARGET", "sm_80" if form == "NN" else "sm_90a")
+    groups = AlongK(sizes, form=form)
+    out = np.full(groups.expected.shape, np.nan).astype(bf16)
+    assert grouped_matmul(groups.a, groups.b, groups.ends, out=out, plan=TWO) is out
+    groups.check(out)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (17, 31)], ids=str)
+def test_odd_sizes_along_k(size, monkeypatch):
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    groups = AlongK([5, 40, 33], *size)
+    groups.check(grouped_matmul(groups.a, groups.b, groups.ends))
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "eager", "random"])
+def test_roles_along_k(schedule):
+    """Whole steps are the producer's; what is left at a group's end each team copies for itself."""
+    groups = AlongK([64, 0, 90, 7, 32], 64, 136)
+    kernel = grouped_along_k(mt.language.bfloat16, mt.language.bfloat16, True, False)
+    c = np.full(groups.expected.shape, np.nan).astype(bf16)
+    arrays = [groups.a.T, groups.b, c, groups.ends]
+    settings = {"block_M": 64, "block_N": 64, "block_K": 32, "stages": 2, "threads": 256, "teams": 2, "blocks": 2}
+    compiled = kernel.compile(*arrays, target="sm_90a", **settings)
+    assert compiled.notes == ()
     assert compiled.asm["tile_ir"].count("warp_groups") == 1
     compiled.simulate(*arrays, schedule=schedule, seed=1)
     groups.check(c)

@@ -123,6 +123,17 @@ class Expand(Op, name="expand", stage="tile", pure=True):
         require_dim(self.dim, len(self.a.shape) + 1)
 
 
+def alike(v: Value, dim: int | None) -> bool:
+    """Whether all elements of a tile along one of its dimensions are the same one."""
+    if not isinstance(v.type, TileType):
+        return True
+    if dim is None or v.op is None:
+        return False
+    if isinstance(v.op, Expand):
+        return v.op.dim == dim or alike(v.op.a, dim - (v.op.dim < dim))
+    return (v.op.elementwise or isinstance(v.op, Splat)) and all(alike(x, dim) for x in v.op.operands)
+
+
 class Permute(Op, name="permute", stage="tile", pure=True):
     """Dimension d of the result is dimension order[d] of the operand."""
 

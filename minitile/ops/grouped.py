@@ -271,10 +271,11 @@ def _read(
     average = expected or (m if masked else -(-whole // max(1, groups)))
     rows, deep = (m, average) if form == "along k" else (average, k)
     kind = "scaled" if scales is not None else "along k" if form == "along k" else "plain"
-    problem = Many(groups, rows, n, deep, transpose_a, transpose_b, element.bytes, result.bytes, kind)
-    sizes = {"G": groups, "M": m, "N": n, "K": k, "L": m + -m % GRAIN, "KB": -(-k // SCALED), "NB": -(-n // SCALED)}
+    sizes = element.bytes, result.bytes
+    problem = Many(groups, rows, n, deep, transpose_a, transpose_b, *sizes, kind, uneven=form == "rows")
+    dims = {"G": groups, "M": m, "N": n, "K": k, "L": m + -m % GRAIN, "KB": -(-k // SCALED), "NB": -(-n // SCALED)}
     same = [x.ptr for x in (of_a, of_b, *of_scales)] == [describe(x).ptr for x in arrays]
-    return _Product(problem, element, result, arrays, same, bounds, form, sizes, of_a, frame)
+    return _Product(problem, element, result, arrays, same, bounds, form, dims, of_a, frame)
 
 
 _RANKS = {"rows": (2, 3), "masked": (3, 3), "along k": (2, 2)}  # of a and b

@@ -43,7 +43,7 @@ PANEL = 8
 class Many(NamedTuple):
     """How many `products` there are, of m × k and k × n matrices; m may be a guess. `size`, `result`: bytes of an
     element of the operands and of C. kind: "scaled" is fp8 with scales by block, "along k" has groups along K, the
-    average of k; else "plain"."""
+    average of k; else "plain". uneven: m is the average of products that differ."""
 
     products: int
     m: int
@@ -54,14 +54,16 @@ class Many(NamedTuple):
     size: int = 2
     result: int = 2
     kind: str = "plain"
+    uneven: bool = False
 
     @property
     def one(self) -> Problem:
         return Problem(self.m, self.n, self.k, self.transpose_a, self.transpose_b, self.size, self.result)
 
     def rounded(self, rows: int) -> Problem:
-        """All of them as one product, each of whole tiles of so many rows."""
-        high = self.products * max(1, -(-self.m // rows)) * rows
+        """All of them as one product, each of whole tiles of so many rows. Of uneven ones half a tile is empty."""
+        each = self.m + rows // 2 if self.uneven else max(1, -(-self.m // rows)) * rows
+        high = self.products * each
         return self.one._replace(m=high)
 
 

@@ -39,6 +39,12 @@ def test_masked(target, counts, size):
     assert gemm_grouped.run_masked(counts, 100, *size) <= 4e-3
 
 
+@for_every_target
+@pytest.mark.parametrize("counts", COUNTS, ids=str)
+def test_behind_each_other(target, counts):
+    assert gemm_grouped.run_behind_each_other(counts, 136, 104, blocks=3, panel=1) <= 4e-3
+
+
 @pytest.mark.skipif(USE_GPU, reason="looks for races")
 @pytest.mark.parametrize("schedule", ["lazy", "eager", "random"])
 @pytest.mark.parametrize("form", ["contiguous", "masked"])

@@ -1,0 +1,121 @@
+"""grouped_matmul and matmul of batches on tensors of a torch made here, with a driver made of Python: repeated calls
+are one launch, and copy nothing that lies as the kernels want it."""
+
+from __future__ import annotations
+
+import pytest
+
+import minitile as mt
+from minitile.ops import batches, grouped
+from minitile.ops.grouped import grouped_matmul
+from minitile.ops.multiply import matmul
+from minitile.runtime.arrays import readers, row_major
+
+from .test_matmul_launch import DTYPES, Dtype, Tensor, gpu
+
+__all__ = ["gpu"]  # the fixture
+
+
+class Array(Tensor):
+    """Of any rank."""
+
+    def __init__(self, shape, dtype="bfloat16", strides=None, pointer=None, device=0):
+        super().__init__(shape, dtype, strides or row_major(shape), pointer, device)
+        self.ndim = len(shape)
+
+    def is_contiguous(self):
+        return self.strides == row_major(self.shape)
+
+    def transpose(self, one, other):
+        shape, strides = list(self.shape), list(self.strides)
+        shape[one], shape[other] = shape[other], shape[one]
+        strides[one], strides[other] = strides[other], strides[one]
+        return Array(shape, self.dtype.name, tuple(strides), self.pointer, self.device.index)
+
+    def t(self):
+        return self.transpose(0, 1)
+
+    def __getitem__(self, index):
+        assert index is None
+        return Array((1, *self.shape), self.dtype.name, (0, *self.strides), self.pointer, self.device.index)
+
+
+def empty(shape, *, dtype, device):
+    Tensor.made += 1
+    return Array(shape, dtype.name, device=device.index)
+
+
+@pytest.fixture
+def torch(gpu, monkeypatch):
+    import sys
+
+    for name in ("int32", "float8_e4m3fn"):
+        monkeypatch.setitem(DTYPES, name, Dtype(name))
+        monkeypatch.setattr(sys.modules["torch"], name, DTYPES[name], raising=False)
+    monkeypatch.setattr(sys.modules["torch"], "empty", empty)
+    caches = (grouped._plan, grouped._configured, batches._plan, batches._configured)
+    for cache in caches:
+        cache.cache_clear()
+    yield gpu
+    for cache in caches:
+        cache.cache_clear()
+    grouped._ready.clear()
+    batches._ready.clear()
+    readers.pop(Array, None)
+
+
+def test_groups(torch):
+    a, b, offsets = Array((1024, 256)), Array((4, 512, 256)).transpose(1, 2), Array((4,), "int32")
+    first = grouped_matmul(a, b, offsets)
+    assert (first.shape, first.dtype, len(torch.launches), Tensor.made) == ((1024, 512), DTYPES["bfloat16"], 1, 2)
+    for _ in range(2):
+        out = Array((1024, 512))
+        assert grouped_matmul(Array((1024, 256)), b, offsets, out=out) is out
+        assert out.data_ptr() in {m.address for m in torch.maps}
+    one, *others = torch.launches
+    assert len(others) == 2
+    assert {(x.grid, x.block, x.stream, x.function) for x in others} == {(one.grid, one.block, 700, one.function)}
+    assert Tensor.made == 2
+    assert {m.address for m in torch.maps} >= {a.data_ptr(), b.data_ptr()}
+    masked = grouped_matmul(Array((4, 128, 256)), b, counts=offsets)
+    assert masked.shape == (4, 128, 512)
+    assert len(grouped._ready) == 2
+
+
+def test_groups_with_scales(torch):
+    a, b = Array((1024, 256), "float8_e4m3fn"), Array((4, 512, 256), "float8_e4m3fn").transpose(1, 2)
+    scales = Array((2, 1024), "float32").t(), Array((4, 4, 2), "float32").transpose(1, 2)
+    for n in range(1, 3):
+        result = grouped_matmul(a, b, Array((4,), "int32"), scales=scales)
+        assert (result.shape, result.dtype) == ((1024, 512), DTYPES["bfloat16"])
+        assert len(torch.launches) == n
+    assert Tensor.made == 3  # a result each, and one to see what a result is like
+    assert {m.address for m in torch.maps} >= {x.data_ptr() for x in (a, b, scales[0])}
+
+
+def test_groups_along_k(torch):
+    x, y, offsets = Array((1024, 256)), Array((1024, 512)), Array((8,), "int32")
+    for n in range(1, 3):
+        assert grouped_matmul(x.t(), y, offsets, dtype="float32").shape == (8, 256, 512)
+        assert len(torch.launches) == n
+    assert {m.address for m in torch.maps} >= {x.data_ptr(), y.data_ptr()}
+
+
+def test_batches(torch):
+    a, b = Array((4, 256, 128)), Array((4, 512, 128)).transpose(1, 2)
+    for n in range(1, 3):
+        assert matmul(a, b).shape == (4, 256, 512)
+        assert len(torch.launches) == n
+    assert len(batches._ready) == 1
+    assert matmul(Array((256, 128)), b).shape == (4, 256, 512)
+    assert {m.address for m in torch.maps} >= {a.data_ptr(), b.data_ptr()}
+
+
+def test_one_device(torch):
+    a, b = Array((64, 64)), Array((2, 64, 64))
+    for bad in (
+        lambda: grouped_matmul(a, b, Array((2,), "int32", device=1)),
+        lambda: matmul(b, Array((2, 64, 64), device=1)),
+    ):
+        with pytest.raises(mt.MinitileError, match="on one device"):
+            bad()

@@ -24,6 +24,7 @@ from minitile.passes.cse import cse
 from minitile.passes.dead_code import dead_code
 from minitile.passes.delay_waits import delay_waits
 from minitile.passes.drop_turns import drop_turns
+from minitile.passes.first_products import first_products
 from minitile.passes.flights import flights
 from minitile.passes.forget_corners import forget_corners
 from minitile.passes.fragments_to_values import fragments_to_values
@@ -85,6 +86,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("guard_masks", guard_masks),
     ("simplify", simplify),
     ("flights", flights),
+    ("first_products", first_products),
     ("infer_layouts", infer_layouts),
 ]
 
@@ -123,6 +125,7 @@ OPTIONAL = frozenset(
         "cdna4_interleave",
         "cse",
         "dead_code",
+        "first_products",
         "delay_waits",
         "licm",
         "one_role",

@@ -169,6 +169,10 @@ def wgmma(w: Emitter, op: hopper.Wgmma) -> None:
     w.emit("wgmma.commit_group.sync.aligned;")
 
 
+def unset_registers(w: Emitter, op: hopper.UnsetRegisters) -> None:
+    w.targets(op.result)
+
+
 def fragment(w: Emitter, op: roles.Fragment) -> None:
     """The operand's own words, or new ones; never made again where the gemm stands."""
     w.define_words(op.result, w.words(op.a))
@@ -224,7 +228,14 @@ def wait_gemms(w: Emitter, op: by_hand.WaitGemms) -> None:
 def await_(w: Emitter, op: roles.Await) -> None:
     if op.pending is not None:
         w.emit(f"wgmma.wait_group.sync.aligned {op.pending};")
-    _into(w, w.targets(op.result), op.a)
+    targets = w.targets(op.result)
+    _into(w, targets, op.a)
+    if op.written is not None:
+        done = w.code.label("written")
+        w.emit(f"@{w.element(op.written)} bra {done};")
+        for target in targets:
+            w.emit(f"mov.b32 {target}, 0;")
+        w.code.place(done)
 
 
 def named_barrier(w: Emitter, op: hopper.NamedBarrier) -> None:
@@ -246,6 +257,7 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     hopper.ClusterBarrier: cluster_barrier,
     thread.MapRank: map_rank,
     hopper.SetMaxRegisters: set_max_registers,
+    hopper.UnsetRegisters: unset_registers,
     hopper.Wgmma: wgmma,
     roles.Fragment: fragment,
     roles.Await: await_,

@@ -54,7 +54,7 @@ _MEMORY: dict[type[Op], tuple[tuple[str, ...], tuple[str, ...]]] = {
     hopper.MbarrierWait: (("address",), ("parity",)),
     hopper.TmaLoad: (("address", "barrier"), ("predicate", "multicast")),
     hopper.Wgmma: ((), ("a", "b", "c", "scale_d")),
-    roles.Await: ((), ("a",)),
+    roles.Await: ((), ("a", "written")),
 }
 
 

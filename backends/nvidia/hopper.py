@@ -14,7 +14,7 @@ import math
 from itertools import product
 
 from minitile.backends.nvidia.pressure import tile_registers
-from minitile.backends.nvidia.wgmma import async_gemm, fragment, panels_of
+from minitile.backends.nvidia.wgmma import async_gemm, fragment, panels_of, unset
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import arith, by_hand, control, hopper, roles, thread, tile
 from minitile.ir.types import BufferType, u64
@@ -383,5 +383,6 @@ HOPPER_RULES: dict[type[Op], object] = {
     roles.Specialised: specialised,
     roles.TmaCopy: tma_copy,
     roles.AsyncGemm: async_gemm,
+    roles.Unset: unset,
     roles.Fragment: fragment,
 }

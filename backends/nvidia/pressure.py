@@ -31,12 +31,12 @@ def _block(block: Block, live: set[Value]) -> tuple[set[Value], int]:
     for op in reversed(block.ops):
         live -= set(op.results)
         after = live | _again(op)
+        if not op.pure:
+            most = max(most, _registers({*after, *op.results, *_read_late(op)}))
         for region in op.regions:
             before, inner = _block(region, after)
             most = max(most, inner)
             live |= before - set(region.args)
-        if not op.pure:
-            most = max(most, _registers({*live, *op.results, *_read_late(op)}))
         live.update(_stored(v) for v in op.operands)
     return live, most
 

@@ -34,7 +34,7 @@ from minitile.ir.ops import arith, hopper, roles, thread, tile
 from minitile.ir.types import DTYPES, BufferType, TileType, f32, i64
 from minitile.layout import LayoutError, boxed, wgmma_accumulator, wgmma_operand_a
 from minitile.layout.shared import SharedLayout
-from minitile.passes.lower import Lowering
+from minitile.passes.lower import Lowering, layout_of
 from minitile.passes.lower_memory import shared_layout
 from minitile.passes.rules import GemmPlan
 from minitile.passes.specialise import PRODUCER, REGISTERS
@@ -221,6 +221,10 @@ def async_gemm(low: Lowering, op: roles.AsyncGemm) -> tuple[Value, ...]:
         transpose_b=not b.k_major,
     )
     return low.b.emit(new).results
+
+
+def unset(low: Lowering, op: roles.Unset) -> Value:
+    return low.b.emit(hopper.UnsetRegisters(layout_of(op.result).num_regs, op.dtype)).result
 
 
 def warpgroup(low: Lowering) -> Value:

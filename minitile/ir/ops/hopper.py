@@ -227,6 +227,19 @@ class SetMaxRegisters(Op, name="set_max_registers", stage="both", uniform=True):
         return ()
 
 
+class UnsetRegisters(Op, name="unset_registers", stage="thread"):
+    """Registers of no values, for a wgmma to write."""
+
+    count: int = attr()
+    dtype: DType = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (RegsType(self.count, self.dtype),)
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
 class Wgmma(Op, name="wgmma", stage="thread"):
     """One commit group: for each block of 64 rows, strip of n columns and step of K,  c += a · b  by the warpgroup.
 

@@ -27,7 +27,7 @@ from minitile.ir.core import Block, Op, Value, attr, maybe, operand, operands, r
 from minitile.ir.effects import Access
 from minitile.ir.ops.control import If
 from minitile.ir.ops.tile import Dims, Gemm
-from minitile.ir.types import WGMMA_TOKEN, BufferType, ChannelType, Type
+from minitile.ir.types import WGMMA_TOKEN, BufferType, ChannelType, DType, TileType, Type
 
 
 class Channel(Op, name="channel", stage="tile"):
@@ -181,6 +181,19 @@ class AsyncGemm(Gemm, name="async_gemm", stage="tile"):
         return (self.c.type, WGMMA_TOKEN)
 
 
+class Unset(Op, name="unset", stage="tile"):
+    """A tile of no values, for a gemm to write. Each has registers of its own."""
+
+    shape: tuple[int, ...] = attr()
+    dtype: DType = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (TileType(self.shape, self.dtype),)
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
 class Fragment(Op, name="fragment", pure=True):
     """The tile in the registers from which an asynchronous gemm reads it: whole words, f32 rounded to tf32. They must
     not be written again before the gemm is complete; so this stands where the tile comes from, outside of loops that
@@ -193,10 +206,11 @@ class Fragment(Op, name="fragment", pure=True):
 
 
 class Await(Op, name="await"):
-    """The tile when the token is complete."""
+    """The tile when the token is complete; where `written`, a bool, is false, no gemm has written it: zeros."""
 
     a: Value = operand()
     token: Value = operand()
+    written: Value | None = maybe()
     pending: int | None = attr(None)
 
     def infer(self) -> tuple[Type, ...]:

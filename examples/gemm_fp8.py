@@ -9,12 +9,14 @@ beyond, `promote=True` has them start anew every block_K of K, and adds the part
 
 With `overlap=True` a partial sum is added while the tensor cores make the next one, an iteration behind: a schedule of
 T.Pipelined. It takes registers for two partial sums. With `teams=2` one half of the threads stores while the other one
-multiplies.
+multiplies. Tiles with scales by block may have any width: what this and 128 have in common is how many columns share a
+scale for sure.
 
 On sm_90a multiplication is wgmma, for which K is contiguous in both operands. A partial sum stays in wgmma's registers:
 the gemm that starts it anew clears nothing (scale-d is 0), and what is added to the sum is read from there.
 """
 
+import math
 import os
 
 import ml_dtypes
@@ -82,6 +84,14 @@ def gemm_fp8(
             T.copy(C_local, C[by * block_M, bx * block_N])
 
 
+def choose(values, starts, n):
+    """The value of the range that n is in, by where ranges start."""
+    found = values[0]
+    for value, start in zip(values[1:], starts[1:], strict=True):
+        found = value if n >= start else found
+    return found
+
+
 @mt.kernel
 def gemm_fp8_blocks(
     A: T.Tensor(("M", "K"), None),
@@ -98,9 +108,10 @@ def gemm_fp8_blocks(
     panel=8,
     teams=1,
 ):
-    """KB and NB are K and N by 128, rounded up; block_N divides 128."""
+    """KB and NB are K and N by 128, rounded up."""
     M, K = A.shape
     N = B.shape[0]
+    starts = range(0, block_N, math.gcd(block_N, SCALED))  # of columns of a tile that may have scales of their own
     with T.Kernel(blocks, threads=threads) as block:
         A_shared = T.alloc_shared((block_M, SCALED), A.dtype)
         B_shared = T.alloc_shared((block_N, SCALED), B.dtype)
@@ -115,9 +126,10 @@ def gemm_fp8_blocks(
                 T.copy(B[bx * block_N, k * SCALED], B_shared)
                 T.copy(scale_A[k, by * block_M], scales)
                 T.gemm(A_shared, B_shared, part, transpose_B=True, clear_accum=True)
-                column_scale = scale_B[bx * block_N // SCALED, k]
+                column_scales = [scale_B[(bx * block_N + at) // SCALED, k] for at in starts]
                 for i, j in T.Parallel(block_M, block_N):
-                    C_local[i, j] += part[i, j] * (scales[i] * column_scale)
+                    row_scale = scales[i]
+                    C_local[i, j] += part[i, j] * choose([row_scale * scale for scale in column_scales], starts, j)
             T.copy(C_local, C[by * block_M, bx * block_N])
 
 

@@ -13,10 +13,11 @@ To clear a tile takes half as many instructions as a thread has registers of it,
 cores wait for the next products. A loop without a turn leaves zeros. They are written behind the wait: registers that
 something else writes in front of a loop on one way only make ptxas serialise all products (C7515).
 
-It is done where a loop's accumulator starts from zeros and goes to one product alone, which hands it on in flight, and
-where what the loop leaves is awaited in its block. Since the predicate may be true, the accumulators count as read by
-the first product: in a persistent loop their registers are taken all the way round, through the epilogue as well. So
-tiles of more than MOST registers are cleared; a team does it while the other team's last products run.
+It is done where one accumulator of a loop starts from zeros and goes to one product alone, which hands it on in flight,
+and where what the loop leaves is awaited in its block. (Zeros of one, written while another one is in flight, are C7515
+as well.) Since the predicate may be true, the accumulators count as read by the first product: in a persistent loop
+their registers are taken all the way round, through the epilogue, too. So tiles of more than MOST registers are
+cleared; a team does it while the other team's last products run.
 """
 
 from __future__ import annotations
@@ -51,12 +52,11 @@ def _block(block: Block, threads: int, uses: Counter[Value]) -> None:
         for region, mine in zip(op.regions, by_hand.sides(op, threads), strict=True):
             _block(region, mine, uses)
         if isinstance(op, control.For):
-            first = {n: gemm for n in range(len(op.init)) if (gemm := _first(op, n, uses)) is not None}
-            bits = sum(math.prod(gemm.c.shape) * gemm.c.dtype.bits for gemm in first.values())
-            for place, gemm in first.items() if bits <= 32 * MOST * threads else ():
-                result = op.results[place]
-                if result in awaited and uses[result] == 1:
-                    _unset(b, op, place, gemm)
+            first = {v: gemm for n, v in enumerate(op.results) if (gemm := _first(op, n, uses)) is not None}
+            for result, gemm in first.items() if len(first) == 1 else ():
+                few = math.prod(gemm.c.shape) * gemm.c.dtype.bits <= 32 * MOST * threads
+                if few and result in awaited and uses[result] == 1:
+                    _unset(b, op, result.index, gemm)
                     loops[awaited[result]] = op
         if isinstance(op, roles.Await) and op in loops:
             some = b.compare("lt", loops[op].lower, loops[op].upper)

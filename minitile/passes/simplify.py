@@ -7,6 +7,7 @@
     %r = for … [%i] (%k, %a) { …; yield %a }                              %i for %a and %r
     add (add %x, 3), 4                                                    add %x, 7
     cast (cast %x to i64) to i32                                          %x
+    select (cmp lt (offsets %l {0, 8}), 8), %a, %b    // 0 <= %l < 8      pick (concat %a, %b) {0, 1}
 
 In the thread stage division by constants becomes what the hardware has: shifts and masks for powers of two, `truncdiv`
 and `truncmod` where the dividend cannot be negative. One forward walk, in which each branch of an `if` knows the
@@ -21,7 +22,7 @@ from typing import Any
 
 from minitile.ir.builder import INTEGER, constant_of, fold, wrap
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import arith, control, tile
+from minitile.ir.ops import arith, control, thread, tile
 from minitile.ir.rewrite import Rewriter
 from minitile.ir.types import DType, RegsType, ScalarType, TileType, dtype_of
 from minitile.passes.affine import Affine, Facts
@@ -187,13 +188,36 @@ class _Simplify(Rewriter):
         return None
 
     def compare(self, op: arith.Cmp) -> Result:
-        if not op.a.dtype.is_int or isinstance(op.result.type, RegsType):
+        if not op.a.dtype.is_int:
             return None
+        if isinstance(op.result.type, RegsType):
+            return self.compare_each(op)
         decided = self.decide(op.predicate, self.facts.affine(op.a), self.facts.affine(op.b))
         return None if decided is None else self.number(decided, op)
 
+    def compare_each(self, op: arith.Cmp) -> Result:
+        """Registers that differ by constants, where ranges decide for each of them."""
+        offsets = op.a.op
+        if not isinstance(offsets, thread.Offsets) or not isinstance(op.b.type, ScalarType):
+            return None
+        base, bound = self.facts.affine(offsets.a), self.facts.affine(op.b)
+        decided: list[int] = []
+        for constant in offsets.constants:
+            holds = self.decide(op.predicate, base + constant, bound)
+            if holds is None:
+                return None
+            decided.append(int(holds))
+        sides = self.b.emit(thread.Concat((self.b.constant(False), self.b.constant(True)))).result
+        return self.b.emit(thread.Pick(sides, tuple(decided))).result
+
     def select(self, op: arith.Select) -> Result:
-        """One side, where the condition is the same constant all over."""
+        """One side, where the condition is the same constant all over; registers of both where each one's is known."""
+        known = _register_constants(op.condition)
+        if known is not None and isinstance(op.result.type, RegsType):
+            counts = [thread.count_of(v.type) for v in (op.a, op.b)]
+            of_each = [n if count > 1 else 0 for n in range(len(known)) for count in counts]
+            places = [of_each[2 * n] if holds else counts[0] + of_each[2 * n + 1] for n, holds in enumerate(known)]
+            return self.b.emit(thread.Pick(self.b.emit(thread.Concat((op.a, op.b))).result, tuple(places))).result
         splat = op.condition.op
         condition = constant_of(splat.value) if isinstance(splat, tile.Splat) else None
         chosen = op.a if condition else op.b
@@ -264,6 +288,19 @@ def _parts(condition: Value) -> Iterator[Value]:
     op = condition.op
     for part in op.operands if isinstance(op, (arith.And, arith.Or, arith.Not)) else ():
         yield from _parts(part)
+
+
+def _register_constants(value: Value) -> list[Any] | None:
+    """The numbers of registers that are constants, each its own."""
+    op = value.op
+    if isinstance(op, thread.Pick):
+        every = _register_constants(op.a)
+        return None if every is None else [every[n] for n in op.indices]
+    if isinstance(op, thread.Concat):
+        parts = [_register_constants(v) for v in op.values]
+        return None if any(p is None for p in parts) else [number for p in parts if p is not None for number in p]
+    number = constant_of(value)
+    return None if number is None else [number]
 
 
 def _integer(v: Value) -> int | None:

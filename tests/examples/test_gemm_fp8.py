@@ -41,6 +41,13 @@ def test_blocks(each_target, size):
     assert gemm_fp8.run_blocks(*size, **SMALL) <= gemm_fp8.BOUND
 
 
+@pytest.mark.parametrize("width", [96, 160, 192, 256])
+def test_widths(each_target, width):
+    """Tiles whose columns have several scales, and begin within a block of 128."""
+    tiles = {**SMALL, "block_N": width, "threads": 256, "num_stages": 2}
+    assert gemm_fp8.run_blocks(72, 400, 272, **tiles) <= gemm_fp8.BOUND
+
+
 @pytest.mark.parametrize(("a", "b"), [("e4m3", "e5m2"), ("e5m2", "e4m3"), ("e5m2", "e5m2")])
 def test_dtypes(each_target, a, b):
     assert gemm_fp8.run(72, 80, 160, a, b, promote=True, **SMALL) <= gemm_fp8.BOUND
@@ -74,6 +81,7 @@ FORMS = [
     *(("row", tile, False) for tile in ((128, 128, 6, 256), (128, 256, 4, 256))),
     *(("tensor", tile, True) for tile in ((128, 128, 6, 256), (128, 192, 4, 256), (192, 128, 4, 384))),
     *(("block", tile, True) for tile in ((128, 128, 6, 256), (64, 128, 6, 128), (192, 128, 4, 384))),
+    *(("block", tile, True) for tile in ((128, 160, 5, 256), (128, 192, 4, 256))),
 ]
 
 
@@ -88,6 +96,7 @@ def test_what_becomes_of_it(name, tile, promote):
     assert keeps == (["0"] if promote else keeps[:1]) + ["1"] * 3
     loads = ptx.count("cp.async.bulk.tensor.2d.shared")
     assert loads == (3 if name == "block" else 2)
+    assert "selp.f32" not in ptx  # which columns have which scale is known for each register
     assert "stmatrix" in ptx
     assert ptx.count("mbarrier.init") == 2 * tile[2]
     if find_ptxas(ptx) is not None:

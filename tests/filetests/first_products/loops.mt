@@ -1,5 +1,5 @@
-// Two accumulators of a loop of unknown length, one of them by two products a turn, and one of a loop that has turns.
-// Stays: an accumulator that starts from other numbers, one that is read in the loop, one of too many registers.
+// The accumulator of a loop of unknown length, with two products a turn, and one of a loop that has turns. Stays: one
+// that starts from other numbers, one that is read in the loop, one of too many registers, two in one loop.
 // pass: first_products
 // target: sm_90a
 tile kernel @k(%x: f32, %n: i32, %C: tensor<64x64xf32>, %D: tensor<64x320xf32>) attrs {threads = 128} {
@@ -11,15 +11,21 @@ tile kernel @k(%x: f32, %n: i32, %C: tensor<64x64xf32>, %D: tensor<64x320xf32>) 
     %o = splat %x {shape = (64, 64)} : tile<64x64xf32>
     %wide = splat 0.0 {shape = (64, 320)} : tile<64x320xf32>
     %none = no_token {counter = "wgmma"} : token<wgmma>
-    %r0, %r1, %r2, %t = for 2, %n, 1, [%z, %z, %o, %none] : tile<64x64xf32>, tile<64x64xf32>, tile<64x64xf32>, token<wgmma> (%k: i32, %c0: tile<64x64xf32>, %c1: tile<64x64xf32>, %c2: tile<64x64xf32>, %before: token<wgmma>) {
-      %f0, %t0 = async_gemm %A[0, 0], %B[0, 0], %c0 : tile<64x64xf32>, token<wgmma>
+    %r1, %r2, %t = for 2, %n, 1, [%z, %o, %none] : tile<64x64xf32>, tile<64x64xf32>, token<wgmma> (%k: i32, %c1: tile<64x64xf32>, %c2: tile<64x64xf32>, %before: token<wgmma>) {
       %f1, %t1 = async_gemm %A[0, 0], %B[0, 0], %c1 : tile<64x64xf32>, token<wgmma>
       %g1, %t2 = async_gemm %A[0, 0], %B[0, 0], %f1 : tile<64x64xf32>, token<wgmma>
       %f2, %t3 = async_gemm %A[0, 0], %B[0, 0], %c2 : tile<64x64xf32>, token<wgmma>
       wait %before
-      yield %f0, %g1, %f2, %t3
+      yield %g1, %f2, %t3
     }
-    %a0 = await %r0, %t : tile<64x64xf32>
+    %y0, %y1, %x_1 = for 2, %n, 1, [%z, %z, %none] : tile<64x64xf32>, tile<64x64xf32>, token<wgmma> (%k_4: i32, %c3: tile<64x64xf32>, %c4: tile<64x64xf32>, %before_3: token<wgmma>) {
+      %f3, %t7 = async_gemm %A[0, 0], %B[0, 0], %c3 : tile<64x64xf32>, token<wgmma>
+      %f4, %t8 = async_gemm %A[0, 0], %B[0, 0], %c4 : tile<64x64xf32>, token<wgmma>
+      wait %before_3
+      yield %f3, %f4, %t8
+    }
+    %a0 = await %y0, %x_1 : tile<64x64xf32>
+    %a4 = await %y1, %x_1 : tile<64x64xf32>
     %a1 = await %r1, %t : tile<64x64xf32>
     %a2 = await %r2, %t : tile<64x64xf32>
     %b0 = add %a0, %a1 : tile<64x64xf32>
@@ -43,11 +49,13 @@ tile kernel @k(%x: f32, %n: i32, %C: tensor<64x64xf32>, %D: tensor<64x320xf32>) 
     }
     %w = await %q, %v : tile<64x320xf32>
     %b2 = add %b1, %d : tile<64x64xf32>
-    %b3 = add %b2, %p : tile<64x64xf32>
+    %b4 = add %b2, %p : tile<64x64xf32>
+    %b3 = add %b4, %a4 : tile<64x64xf32>
     store %C[0, 0], %b3 {dims = (0, 1)}
     store %D[0, 0], %w {dims = (0, 1)}
   }
 }
+
 
 // ----
 tile kernel @k(%x: f32, %n: i32, %C: tensor<64x64xf32>, %D: tensor<64x320xf32>) attrs {threads = 128} {
@@ -60,28 +68,31 @@ tile kernel @k(%x: f32, %n: i32, %C: tensor<64x64xf32>, %D: tensor<64x320xf32>) 
     %wide = splat 0.0 {shape = (64, 320)} : tile<64x320xf32>
     %none = no_token {counter = "wgmma"} : token<wgmma>
     %0 = unset {shape = (64, 64), dtype = f32} : tile<64x64xf32>
-    %1 = unset {shape = (64, 64), dtype = f32} : tile<64x64xf32>
-    %r0, %r1, %r2, %t = for 2, %n, 1, [%0, %1, %o, %none] : tile<64x64xf32>, tile<64x64xf32>, tile<64x64xf32>, token<wgmma> (%k: i32, %c0: tile<64x64xf32>, %c1: tile<64x64xf32>, %c2: tile<64x64xf32>, %before: token<wgmma>) {
-      %2 = cmp %k, 2 {predicate = "ne"} : bool
-      %f0, %t0 = async_gemm %A[0, 0], %B[0, 0], %c0, scale_d = %2 : tile<64x64xf32>, token<wgmma>
-      %3 = cmp %k, 2 {predicate = "ne"} : bool
-      %f1, %t1 = async_gemm %A[0, 0], %B[0, 0], %c1, scale_d = %3 : tile<64x64xf32>, token<wgmma>
+    %r1, %r2, %t = for 2, %n, 1, [%0, %o, %none] : tile<64x64xf32>, tile<64x64xf32>, token<wgmma> (%k: i32, %c1: tile<64x64xf32>, %c2: tile<64x64xf32>, %before: token<wgmma>) {
+      %1 = cmp %k, 2 {predicate = "ne"} : bool
+      %f1, %t1 = async_gemm %A[0, 0], %B[0, 0], %c1, scale_d = %1 : tile<64x64xf32>, token<wgmma>
       %g1, %t2 = async_gemm %A[0, 0], %B[0, 0], %f1 : tile<64x64xf32>, token<wgmma>
       %f2, %t3 = async_gemm %A[0, 0], %B[0, 0], %c2 : tile<64x64xf32>, token<wgmma>
       wait %before
-      yield %f0, %g1, %f2, %t3
+      yield %g1, %f2, %t3
     }
-    %4 = cmp 2, %n {predicate = "lt"} : bool
-    %a0 = await %r0, %t, written = %4 : tile<64x64xf32>
-    %5 = cmp 2, %n {predicate = "lt"} : bool
-    %a1 = await %r1, %t, written = %5 : tile<64x64xf32>
+    %y0, %y1, %x_1 = for 2, %n, 1, [%z, %z, %none] : tile<64x64xf32>, tile<64x64xf32>, token<wgmma> (%k_4: i32, %c3: tile<64x64xf32>, %c4: tile<64x64xf32>, %before_3: token<wgmma>) {
+      %f3, %t7 = async_gemm %A[0, 0], %B[0, 0], %c3 : tile<64x64xf32>, token<wgmma>
+      %f4, %t8 = async_gemm %A[0, 0], %B[0, 0], %c4 : tile<64x64xf32>, token<wgmma>
+      wait %before_3
+      yield %f3, %f4, %t8
+    }
+    %a0 = await %y0, %x_1 : tile<64x64xf32>
+    %a4 = await %y1, %x_1 : tile<64x64xf32>
+    %2 = cmp 2, %n {predicate = "lt"} : bool
+    %a1 = await %r1, %t, written = %2 : tile<64x64xf32>
     %a2 = await %r2, %t : tile<64x64xf32>
     %b0 = add %a0, %a1 : tile<64x64xf32>
     %b1 = add %b0, %a2 : tile<64x64xf32>
-    %6 = unset {shape = (64, 64), dtype = f32} : tile<64x64xf32>
-    %s, %u = for 0, 4, 1, [%6, %none] : tile<64x64xf32>, token<wgmma> (%k_1: i32, %c: tile<64x64xf32>, %before_1: token<wgmma>) {
-      %7 = cmp %k_1, 0 {predicate = "ne"} : bool
-      %f, %t4 = async_gemm %A[0, 0], %B[0, 0], %c, scale_d = %7 : tile<64x64xf32>, token<wgmma>
+    %3 = unset {shape = (64, 64), dtype = f32} : tile<64x64xf32>
+    %s, %u = for 0, 4, 1, [%3, %none] : tile<64x64xf32>, token<wgmma> (%k_1: i32, %c: tile<64x64xf32>, %before_1: token<wgmma>) {
+      %4 = cmp %k_1, 0 {predicate = "ne"} : bool
+      %f, %t4 = async_gemm %A[0, 0], %B[0, 0], %c, scale_d = %4 : tile<64x64xf32>, token<wgmma>
       wait %before_1
       yield %f, %t4
     }
@@ -99,7 +110,8 @@ tile kernel @k(%x: f32, %n: i32, %C: tensor<64x64xf32>, %D: tensor<64x320xf32>) 
     }
     %w = await %q, %v : tile<64x320xf32>
     %b2 = add %b1, %d : tile<64x64xf32>
-    %b3 = add %b2, %p : tile<64x64xf32>
+    %b4 = add %b2, %p : tile<64x64xf32>
+    %b3 = add %b4, %a4 : tile<64x64xf32>
     store %C[0, 0], %b3 {dims = (0, 1)}
     store %D[0, 0], %w {dims = (0, 1)}
   }

@@ -47,7 +47,7 @@ import ctypes
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NoReturn
@@ -56,13 +56,11 @@ from . import tensor_map
 from .arrays import Place
 from .errors import ArgumentError, DriverError, LaunchError, UnavailableError
 from .launch import (
-    FUNCTIONS,
     LaunchInfo,
     Param,
     Slot,
     TensorMapParam,
     Values,
-    bf16_bits,
     compile_exprs,
     expr_source,
     param_layout,
@@ -308,7 +306,7 @@ class Launcher(BaseLauncher):
         self._attributes = b"".join(attributes), len(attributes)
         self._loaded: dict[tuple[int | None, int], _Loaded] = {}
         self._lock = threading.Lock()
-        self.launch, self._fields = self._compile()
+        self._write()
 
     @classmethod
     def of_ptx(cls, info: LaunchInfo, ptx: str, jit: JitOptions | None = None) -> Launcher:
@@ -375,76 +373,37 @@ class Launcher(BaseLauncher):
         with on_device(place):
             return self._load(place).log
 
-    def _compile(self) -> tuple[Callable[[Values, Place], None], Callable[..., Values]]:
-        """The launch path, a function of slot values that a binder has checked (in the order of `slots`) and the place
-        of their tensors, as in this module's text; and a function from such values, a stream, a frame and the place to
-        what it packs, in the order of `_CONFIG` and then the parameters."""
-        info = self.info
+    def _write(self) -> None:
+        """`launch` and `_fields`, as in this module's text; what is packed is in the order of `_CONFIG`, then of the
+        parameters."""
+        info, names = self.info, self._names()
         scope: dict[str, Any] = {
-            **FUNCTIONS,
-            "bf16_bits": bf16_bits,
+            "block": _BLOCK.pack(*info.block, info.dynamic_shared),
             "current": self._library.cuCtxGetCurrent,
-            "error": struct.error,
-            "explain_launch": self._explain_launch,
-            "explain_pack": self._explain_pack,
             "find": self._loaded.get,
-            "first_launch": self._first_launch,
             "launch_kernel": self._library.cuLaunchKernelEx,
-            "new_frame": self._new_frame,
-            "pack": self._pack.pack_into,
         }
-        frames: list[_Frame] = []
-        scope |= {"pop": frames.pop, "push": frames.append}
-        names = {slot: f"v{i}" for i, slot in enumerate(self.slots)}
-        grid = ", ".join(expr_source(extent, names) for extent in info.grid)
-        scope["block"] = _BLOCK.pack(*info.block, info.dynamic_shared)
         window = "pass"
         if info.window is not None:
             start, size = expr_source(info.window.start, names), expr_source(info.window.size, names)
             window = f"pack_window(frame.window, {_WINDOW_AT}, {start}, min({size}, largest_window(place.index)))"
             scope |= {"pack_window": _WINDOW.pack_into, "largest_window": largest_window}
-        params = [self._param_text(i, param, names, scope) for i, param in enumerate(info.params)]
-        packed = ", ".join(["g0", "g1", "g2", "block", "stream", "frame.attributes", *params])
-        start = f"""
-    {"".join(f"{name}, " for name in names.values()) or "()"} = values
-    g0, g1, g2 = {grid}"""
-        text = f"""
-def launch(values, place):{start}
-    if not (g0 and g1 and g2):
-        return
-    try:
-        frame = pop()
-    except IndexError:
-        frame = new_frame()
-    current(frame.context_at)
-    loaded = find((frame.context.value, place.index))
-    if loaded is None or place.kind != 'cuda':
-        return first_launch(values, place)
-    stream = place.stream()
-    {window}
-    try:
-        pack(frame.buffer, 0, {packed})
-    except (error, OverflowError) as reason:
-        explain_pack(values, reason)
-    status = launch_kernel(frame.config, loaded.function, frame.params, None)
-    push(frame)
-    if status:
-        explain_launch(status, (g0, g1, g2))
-
-def fields(values, stream, frame, place):{start}
-    {window}
-    return {packed}
-"""
-        exec(text, scope)
-        return scope["launch"], scope["fields"]
+        self._compile(
+            self._pack.pack_into,
+            scope,
+            find=["current(frame.context_at)", "loaded = find((frame.context.value, place.index))"],
+            missing="loaded is None or place.kind != 'cuda'",
+            before=window,
+            head=["g0", "g1", "g2", "block", "stream", "frame.attributes"],
+            call="launch_kernel(frame.config, loaded.function, frame.params, None)",
+        )
 
     def _param_text(
         self, i: int, param: Param | TensorMapParam, names: Mapping[Slot, str], scope: dict[str, Any]
     ) -> str:
-        """Parameter i's value as Python text: a bf16 as its bits, a tensor map as its bytes."""
+        """A tensor map is its bytes."""
         if isinstance(param, Param):
-            text = expr_source(param.source, names)
-            return f"bf16_bits({text})" if param.dtype == "bf16" else text
+            return super()._param_text(i, param, names, scope)
         encoder = tensor_map.TensorMapEncoder(param, self.slots, self._library)
         scope |= {f"known{i}": encoder.known.get, f"encode{i}": encoder.encode}
         key = "".join(f"{names[slot]}, " for slot in encoder.slots)
@@ -453,11 +412,8 @@ def fields(values, stream, frame, place):{start}
     def _new_frame(self) -> _Frame:
         return _Frame(self._pack.size, self._offsets, *self._attributes)
 
-    def _first_launch(self, values: Values, place: Place) -> None:
-        """A launch in a context that does not have the kernel yet, or whose device is not the tensors'."""
-        with on_device(place):
-            self._load(place)
-            self.launch(values, place)
+    def _on_device(self, place: Place) -> AbstractContextManager[None]:
+        return on_device(place)
 
     def _load(self, place: Place) -> _Loaded:
         """The kernel in the current context, which is on the place's device; loaded once for all threads."""

@@ -46,7 +46,7 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -54,7 +54,7 @@ from typing import Any, NoReturn
 
 from .arrays import Place
 from .errors import ArgumentError, DriverError, LaunchError, UnavailableError
-from .launch import FUNCTIONS, LaunchInfo, TensorMapParam, Values, bf16_bits, compile_exprs, expr_source, param_layout
+from .launch import LaunchInfo, Values, compile_exprs, param_layout
 from .launcher import BaseLauncher, Prepared, nothing
 
 _INSTALL = "pip install 'minitile[amd]' brings hip-python; the HIP runtime itself comes with ROCm or torch for ROCm"
@@ -230,7 +230,18 @@ class Launcher(BaseLauncher):
         self._loaded: dict[int, Any] = {}
         self._modules: dict[int, Any] = {}
         self._lock = threading.Lock()
-        self.launch, self._fields = self._compile()
+        block = ", ".join(map(str, info.block))
+        self._compile(
+            self._pack.pack_into,
+            {
+                "current": self._library.hipGetDevice,
+                "find": self._loaded.get,
+                "launch_kernel": self._library.hipModuleLaunchKernel,
+            },
+            find=["current(frame.device_at)", "function = find(place.index)"],
+            missing="function is None or frame.device.value != place.index or place.kind != 'rocm'",
+            call=f"launch_kernel(function, g0, g1, g2, {block}, 0, stream, None, frame.extra)",
+        )
 
     def prepare(self, *args: Any) -> Prepared:
         """Everything that does not change, done once: the result launches on these very arrays when called."""
@@ -242,7 +253,7 @@ class Launcher(BaseLauncher):
         with on_device(place):
             function = self._load(place)
         try:
-            self._pack.pack_into(frame.buffer, 0, *self._fields(values))
+            self._pack.pack_into(frame.buffer, 0, *self._fields(values, 0, frame, place))
         except (struct.error, OverflowError) as error:
             self._explain_pack(values, error)
         launch_kernel, current_stream, block = self._library.hipModuleLaunchKernel, place.stream, self.info.block
@@ -263,73 +274,11 @@ class Launcher(BaseLauncher):
             self._load(place)
             return function_info(self._modules[place.index][1])
 
-    def _compile(self) -> tuple[Callable[[Values, Place], None], Callable[[Values], Values]]:
-        """The launch path, as in this module's text; and a function from slot values to what it packs."""
-        info = self.info
-        frames: list[_Frame] = []
-        scope: dict[str, Any] = {
-            **FUNCTIONS,
-            "bf16_bits": bf16_bits,
-            "current": self._library.hipGetDevice,
-            "error": struct.error,
-            "explain_launch": self._explain_launch,
-            "explain_pack": self._explain_pack,
-            "find": self._loaded.get,
-            "first_launch": self._first_launch,
-            "launch_kernel": self._library.hipModuleLaunchKernel,
-            "new_frame": self._new_frame,
-            "pack": self._pack.pack_into,
-            "pop": frames.pop,
-            "push": frames.append,
-        }
-        names = {slot: f"v{i}" for i, slot in enumerate(self.slots)}
-        grid = ", ".join(expr_source(extent, names) for extent in info.grid)
-        params = []
-        for param in info.params:
-            assert not isinstance(param, TensorMapParam), "no AMD GPU has tensor maps"
-            text = expr_source(param.source, names)
-            params.append(f"bf16_bits({text})" if param.dtype == "bf16" else text)
-        packed = "".join(f"{text}, " for text in params)
-        block = ", ".join(map(str, info.block))
-        start = f"""
-    {"".join(f"{name}, " for name in names.values()) or "()"} = values
-    g0, g1, g2 = {grid}"""
-        text = f"""
-def launch(values, place):{start}
-    if not (g0 and g1 and g2):
-        return
-    try:
-        frame = pop()
-    except IndexError:
-        frame = new_frame()
-    current(frame.device_at)
-    function = find(place.index)
-    if function is None or frame.device.value != place.index or place.kind != 'rocm':
-        return first_launch(values, place)
-    stream = place.stream()
-    try:
-        pack(frame.buffer, 0, {packed})
-        status = launch_kernel(function, g0, g1, g2, {block}, 0, stream, None, frame.extra)
-    except (error, OverflowError) as reason:
-        explain_pack(values, reason)
-    push(frame)
-    if status:
-        explain_launch(status, (g0, g1, g2))
-
-def fields(values):{start}
-    return ({packed})
-"""
-        exec(text, scope)
-        return scope["launch"], scope["fields"]
-
     def _new_frame(self) -> _Frame:
         return _Frame(self._pack.size)
 
-    def _first_launch(self, values: Values, place: Place) -> None:
-        """A launch on a device that does not have the kernel yet, or is not the thread's current one."""
-        with on_device(place):
-            self._load(place)
-            self.launch(values, place)
+    def _on_device(self, place: Place) -> AbstractContextManager[None]:
+        return on_device(place)
 
     def _load(self, place: Place) -> Any:
         """The kernel on the current device, which is the place's, as a handle for ctypes; loaded once for all

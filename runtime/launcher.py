@@ -1,19 +1,27 @@
-"""What the launchers of all vendors share: a call's arguments bound and checked, and what is said of those that do not
-fit. A launcher (cuda.py, hip.py) adds how code is loaded, and `launch`, its launch path."""
+"""What the launchers of all vendors share: a call's arguments bound and checked, what is said of those that do not fit,
+and the frame of the launch path. A launcher (cuda.py, hip.py) adds how code is loaded and what its driver wants; their
+docstrings show the function that results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NoReturn, Protocol
 
 from .arrays import Place
 from .bind import compile_binder
 from .errors import ArgumentError
 from .launch import (
+    FUNCTIONS,
     LaunchInfo,
+    Param,
+    Slot,
     TensorMapParam,
     Values,
+    bf16_bits,
     compile_exprs,
+    expr_source,
     fits,
     mentioned,
     misfit,
@@ -38,11 +46,45 @@ def nothing(stream: int | None = None) -> None:
     """The launch of an empty grid."""
 
 
+# The launch path, and a function from slot values, a stream, a frame and the place to what it packs.
+_PATH = """
+def launch(values, place):
+    {values} = values
+    g0, g1, g2 = {grid}
+    if not (g0 and g1 and g2):
+        return
+    try:
+        frame = pop()
+    except IndexError:
+        frame = new_frame()
+    {find}
+    if {missing}:
+        return first_launch(values, place)
+    stream = place.stream()
+    {before}
+    try:
+        pack(frame.buffer, 0, {packed})
+    except (error, OverflowError) as reason:
+        explain_pack(values, reason)
+    status = {call}
+    push(frame)
+    if status:
+        explain_launch(status, (g0, g1, g2))
+
+def fields(values, stream, frame, place):
+    {values} = values
+    g0, g1, g2 = {grid}
+    {before}
+    return ({packed})
+"""
+
+
 class BaseLauncher:
     """One compiled kernel with its signature. `launch(values, place)` takes slot values that a binder has checked, in
     the order of `slots`, and the place of their tensors."""
 
     launch: Callable[[Values, Place], None]
+    _fields: Callable[..., Values]  # (values, stream, frame, place): what is packed
 
     def __init__(self, info: LaunchInfo) -> None:
         self.info = info
@@ -66,6 +108,82 @@ class BaseLauncher:
         if False in self._facts(values):
             self._explain_facts(values)
         self.launch(values, place)
+
+    def _compile(
+        self,
+        pack: Callable[..., None],
+        scope: dict[str, Any],
+        *,
+        find: Sequence[str],
+        missing: str,
+        call: str,
+        before: str = "pass",
+        head: Sequence[str] = (),
+    ) -> None:
+        """Makes `launch` and `_fields` from the vendor's parts, all Python text on names of `scope`, of `_PATH` and of
+        the slots. find: statements that look up the loaded kernel; missing: whether it is not there, or another device
+        is current; before: what is packed aside; head: what `pack` takes in front of the parameters; call: the launch,
+        of which 0 means success."""
+        frames: list[Any] = []
+        names = self._names()
+        scope |= {
+            **FUNCTIONS,
+            "bf16_bits": bf16_bits,
+            "error": struct.error,
+            "explain_launch": self._explain_launch,
+            "explain_pack": self._explain_pack,
+            "first_launch": self._first_launch,
+            "new_frame": self._new_frame,
+            "pack": pack,
+            "pop": frames.pop,
+            "push": frames.append,
+        }
+        params = [self._param_text(i, param, names, scope) for i, param in enumerate(self.info.params)]
+        text = _PATH.format(
+            values="".join(f"{name}, " for name in names.values()) or "()",
+            grid=", ".join(expr_source(extent, names) for extent in self.info.grid),
+            find="\n    ".join(find),
+            missing=missing,
+            before=before,
+            packed="".join(f"{each}, " for each in (*head, *params)),
+            call=call,
+        )
+        exec(text, scope)
+        self.launch, self._fields = scope["launch"], scope["fields"]
+
+    def _names(self) -> dict[Slot, str]:
+        """The slots' names in the launch path."""
+        return {slot: f"v{i}" for i, slot in enumerate(self.slots)}
+
+    def _param_text(
+        self, i: int, param: Param | TensorMapParam, names: Mapping[Slot, str], scope: dict[str, Any]
+    ) -> str:
+        """Parameter i's value as Python text: a bf16 as its bits."""
+        assert isinstance(param, Param), "only NVIDIA's GPUs have tensor maps"
+        text = expr_source(param.source, names)
+        return f"bf16_bits({text})" if param.dtype == "bf16" else text
+
+    def _new_frame(self) -> Any:
+        """The memory of one launch in progress; its `buffer` is what is packed into."""
+        raise NotImplementedError
+
+    def _load(self, place: Place) -> Any:
+        """Loads the kernel for the current device, which is the place's, if it is not loaded."""
+        raise NotImplementedError
+
+    def _on_device(self, place: Place) -> AbstractContextManager[None]:
+        """The place's device is the current one for the while."""
+        raise NotImplementedError
+
+    def _explain_launch(self, status: int, grid: Values) -> NoReturn:
+        """Raises what a launch's status means."""
+        raise NotImplementedError
+
+    def _first_launch(self, values: Values, place: Place) -> None:
+        """A launch where the kernel is not loaded yet, or another device is current."""
+        with self._on_device(place):
+            self._load(place)
+            self.launch(values, place)
 
     def _explain_facts(self, values: Values) -> None:
         for fact, true in zip(self.info.facts, self._facts(values), strict=True):

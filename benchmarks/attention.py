@@ -20,7 +20,7 @@ import handwritten
 import report
 import timing
 from attention_peers import CONTENDERS, Attention, Operands
-from compilers import add_options, fresh_caches, run
+from compilers import add_cases, fresh_caches, only_plots, options, run
 
 SHAPES = ((4, 16, 4096, 128), (1, 16, 16384, 128), (4, 32, 4096, 64), (1, 32, 16384, 64))
 DEVICE = "cuda"
@@ -30,8 +30,7 @@ HEADS, ROWS = 4, 48  # of the sample
 
 def main() -> None:
     args = parse(None)
-    if args.plot:
-        print(report.draw_file(args.plot))
+    if only_plots(args):
         return
     fresh_caches()
     problems = [Attention(*shape, mask == "causal") for shape in args.cases for mask in args.masks]
@@ -41,10 +40,9 @@ def main() -> None:
 
 
 def parse(words: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Attention forward side by side; TFLOP/s and ratios.")
-    parser.add_argument("--cases", nargs="+", type=parse_shape, default=list(SHAPES), metavar="BxHxSxD")
+    parser = options("Attention forward side by side; TFLOP/s and ratios.", list(CONTENDERS), reference=True)
+    add_cases(parser, parse_shape, SHAPES, "BxHxSxD")
     parser.add_argument("--masks", nargs="+", choices=("full", "causal"), default=["full", "causal"])
-    add_options(parser, list(CONTENDERS))
     return parser.parse_args(words)
 
 

@@ -7,26 +7,42 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from contest import Crashed, Missing, short
-from report import Report
+from report import Report, draw_file
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-def add_options(parser: argparse.ArgumentParser, contenders: list[str], reference: bool = True) -> None:
+def options(
+    description: str, contenders: Sequence[str], reference: bool = False, rounds: int = 25, batch_ms: float = 5.0
+) -> argparse.ArgumentParser:
     """What the command lines of the contests share; whether there may be hand-written texts."""
-    parser.add_argument("--contenders", nargs="+", choices=contenders, default=contenders)
-    parser.add_argument("--rounds", type=int, default=25, help="rounds that count")
-    parser.add_argument("--batch-ms", type=float, default=5.0, help="milliseconds that one contender's turn takes")
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--contenders", nargs="+", choices=contenders, default=list(contenders))
+    parser.add_argument("--rounds", type=int, default=rounds, help="rounds that count")
+    parser.add_argument("--batch-ms", type=float, default=batch_ms, help="milliseconds that one contender's turn takes")
     if reference:
         parser.add_argument("--reference", metavar="DIR", help="time the hand-written PTX of DIR/reference.json too")
     parser.add_argument("--out", metavar="NAME", help="write NAME.md, NAME.json, NAME.svg")
     parser.add_argument("--plot", metavar="NAME.json", help="draw the plot of a result and do nothing else")
+    return parser
+
+
+def add_cases(parser: argparse.ArgumentParser, read: Callable[[str], Any], cases: Iterable[Any], metavar: str) -> None:
+    """`--cases`, by default these; `read` raises ArgumentTypeError."""
+    parser.add_argument("--cases", nargs="+", type=read, default=list(cases), metavar=metavar)
+
+
+def only_plots(args: argparse.Namespace) -> bool:
+    """Draws the plot, if that is what was asked for."""
+    if args.plot:
+        print(draw_file(args.plot))
+    return bool(args.plot)
 
 
 def run(problems: Sequence[Any], measure: Callable[[Any], None], page: Report, out: str | None) -> None:

@@ -18,7 +18,7 @@ import contest
 import handwritten
 import report
 import timing
-from compilers import add_options, fresh_caches, run
+from compilers import add_cases, fresh_caches, only_plots, options, run
 from gemm_peers import CONTENDERS, NT_ONLY, Gemm, parse_shape, random_operands, verifier
 from gemm_thin import THIN_CONTENDERS
 
@@ -37,8 +37,7 @@ SHAPES = (
 
 def main() -> None:
     args = parse(None)
-    if args.plot:
-        print(report.draw_file(args.plot))
+    if only_plots(args):
         return
     fresh_caches()
     problems = [Gemm(*shape, form == "NT") for form in args.forms for shape in args.cases]
@@ -48,10 +47,9 @@ def main() -> None:
 
 
 def parse(words: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="GEMM side by side; TFLOP/s and ratios.")
-    parser.add_argument("--cases", nargs="+", type=parse_shape, default=list(SHAPES), metavar="M[xNxK]")
+    parser = options("GEMM side by side; TFLOP/s and ratios.", list(ALL), reference=True)
+    add_cases(parser, parse_shape, SHAPES, "M[xNxK]")
     parser.add_argument("--forms", nargs="+", choices=("NT", "NN"), default=["NT", "NN"])
-    add_options(parser, list(ALL))
     return parser.parse_args(words)
 
 

@@ -24,7 +24,7 @@ from typing import Any
 import contest
 import report
 import timing
-from compilers import add_options, fresh_caches, run
+from compilers import add_cases, fresh_caches, only_plots, options, run
 from gemm_fp8_peers import CONTENDERS, FORMS, Problem, random_operands, verifier
 from gemm_peers import parse_shape
 
@@ -47,8 +47,7 @@ DEEPGEMM = {(4096, 7168, 2048): 1025, (4096, 4096, 7168): 1304, (4096, 7168, 163
 
 def main() -> None:
     args = parse(None)
-    if args.plot:
-        print(report.draw_file(args.plot))
+    if only_plots(args):
         return
     fresh_caches()
     page = report.Report("GEMM, fp8 with scales; bf16 with an epilogue", "cublas", timing.machine())
@@ -56,10 +55,8 @@ def main() -> None:
 
 
 def parse(words: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="fp8 GEMM side by side; TFLOP/s and ratios.")
-    default = [parse_case(case) for case in CASES]
-    parser.add_argument("--cases", nargs="+", type=parse_case, default=default, metavar="FORM:M[xNxK]")
-    add_options(parser, list(CONTENDERS), reference=False)
+    parser = options("fp8 GEMM side by side; TFLOP/s and ratios.", list(CONTENDERS))
+    add_cases(parser, parse_case, map(parse_case, CASES), "FORM:M[xNxK]")
     return parser.parse_args(words)
 
 

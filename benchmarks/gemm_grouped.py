@@ -32,7 +32,7 @@ from typing import Any
 import contest
 import report
 import timing
-from compilers import add_options, run
+from compilers import add_cases, only_plots, options, run
 from contest import Entry, Missing, each
 from gemm_peers import DEVICE
 
@@ -381,17 +381,14 @@ def measure(case: Case, args: argparse.Namespace, page: report.Report) -> None:
 
 
 def parse(words: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Products of groups and batches; TFLOP/s and ratios.")
-    default = [parse_case(case) for case in CASES]
-    parser.add_argument("--cases", nargs="+", type=parse_case, default=default, metavar="FORM:GROUPSxROWS:NxK")
-    add_options(parser, list(CONTENDERS), reference=False)
+    parser = options("Products of groups and batches; TFLOP/s and ratios.", list(CONTENDERS))
+    add_cases(parser, parse_case, map(parse_case, CASES), "FORM:GROUPSxROWS:NxK")
     return parser.parse_args(words)
 
 
 def main() -> None:
     args = parse(None)
-    if args.plot:
-        print(report.draw_file(args.plot))
+    if only_plots(args):
         return
     page = report.Report("GEMM of groups and of batches", "cublas", timing.machine())
     run(args.cases, lambda case: measure(case, args, page), page, args.out)

@@ -15,15 +15,14 @@ from typing import Any
 import contest
 import report
 import timing
-from compilers import add_options, fresh_caches, run
+from compilers import add_cases, fresh_caches, only_plots, options, run
 from gemm_peers import Gemm, Operands, parse_shape, random_operands, verifier
 from gemm_sm80_peers import CONTENDERS
 
 
 def main() -> None:
     args = parse(None)
-    if args.plot:
-        print(report.draw_file(args.plot))
+    if only_plots(args):
         return
     fresh_caches()
     problems = [Gemm(*shape) for shape in args.cases]
@@ -37,10 +36,9 @@ def main() -> None:
 
 
 def parse(words: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="GEMM for sm_80, side by side; TFLOP/s and ratios.")
-    parser.add_argument("--cases", nargs="+", type=parse_shape, default=[(4096, 4096, 4096)], metavar="M[xNxK]")
+    parser = options("GEMM for sm_80, side by side; TFLOP/s and ratios.", list(CONTENDERS))
+    add_cases(parser, parse_shape, [(4096, 4096, 4096)], "M[xNxK]")
     parser.add_argument("--compile-only", metavar="ARCH", help="compile and link for ARCH; time nothing")
-    add_options(parser, list(CONTENDERS), reference=False)
     return parser.parse_args(words)
 
 

@@ -26,7 +26,7 @@ from typing import Any
 import contest
 import report
 import timing
-from compilers import run
+from compilers import only_plots, options, run
 from gemm_peers import BOUND, DEVICE, SAMPLE
 
 from minitile.ops.machine import H200
@@ -271,24 +271,21 @@ def means(page: report.Report) -> list[str]:
 
 
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="matmul on random problems; ratios and their geometric means.")
+    description = "matmul on random problems; ratios and their geometric means."
+    parser = options(description, ["minitile", TUNED, "cublas"], rounds=15, batch_ms=3.0)
     parser.add_argument("--problems", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--contenders", nargs="+", choices=("minitile", TUNED, "cublas"), default=["minitile", TUNED, "cublas"]
-    )
-    parser.add_argument("--rounds", type=int, default=15, help="rounds that count")
-    parser.add_argument("--batch-ms", type=float, default=3.0, help="milliseconds that one contender's turn takes")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="tune over N plans drawn at random")
     parser.add_argument(
         "--cases", nargs="*", default=[], metavar="FORM:MxNxK", help="these, before the random problems"
     )
-    parser.add_argument("--out", metavar="NAME", help="write NAME.md, NAME.json, NAME.svg")
     return parser.parse_args(words)
 
 
 def main() -> None:
     args = parse(None)
+    if only_plots(args):
+        return
     page = report.Report("matmul, bf16, random problems", "cublas", timing.machine())
     cases = [Case.of(words) for words in args.cases] + draw(args.problems, args.seed)
     found = {

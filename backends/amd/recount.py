@@ -20,7 +20,9 @@ Source: "CDNA 3" Instruction Set Architecture, 4.4 (what the counters count, in 
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import takewhile
 
@@ -122,14 +124,13 @@ def recount(llvm: str, text: str) -> list[str]:
     if COPY not in asked.event and not any(isinstance(event, Wait) for event in asked.event):
         return []
     loops, their_loops = made.in_loops(), asked.in_loops()
-    after = [made.next_events(point) for point in range(len(made.event))]
-    may = [asked.next_events(point) for point in range(len(asked.event))]
+    after, may = functools.cache(made.next_events), functools.cache(asked.next_events)
     stronger: dict[int, str] = {}
-    pending = [(0, may[0])]
+    pending = [(0, may(0))]
     seen = set(pending)
     while pending:
         point, places = pending.pop()
-        for at in after[point]:
+        for at in after(point):
             event = made.event[at]
             if isinstance(event, Wait):
                 wishes = {w for n in places & their_loops if isinstance(w := asked.event[n], Wait)}
@@ -142,7 +143,7 @@ def recount(llvm: str, text: str) -> list[str]:
                 there = [n for n in places if asked.event[n] == event]
                 if not there:
                     _refuse(asked, made, at, places)
-                places_then = frozenset().union(*(may[n] for n in there))
+                places_then = frozenset().union(*map(may, there))
             state = (at, places_then)
             if event != END and state not in seen:
                 seen.add(state)
@@ -150,7 +151,7 @@ def recount(llvm: str, text: str) -> list[str]:
     return [stronger[line] for line in sorted(stronger)]
 
 
-def passed(asked: Graph, may: list[frozenset[int]], places: frozenset[int], wait: Wait) -> frozenset[int]:
+def passed(asked: Graph, may: Callable[[int], frozenset[int]], places: frozenset[int], wait: Wait) -> frozenset[int]:
     """Where one may be after a wait of the assembly: where one was, and past all waits that it covers."""
     found = set(places)
     pending = list(places)
@@ -158,7 +159,7 @@ def passed(asked: Graph, may: list[frozenset[int]], places: frozenset[int], wait
         at = pending.pop()
         event = asked.event[at]
         if isinstance(event, Wait) and wait.covers(event):
-            new = may[at] - found
+            new = may(at) - found
             found |= new
             pending += new
     return frozenset(found)

@@ -86,6 +86,12 @@ class Clocks:
                 ok[mine] = stamp[mine] < matrix[me[mine] % self.padded, other[mine] % self.padded]
         return ok
 
+    def knows_one(self, me: int, other: int, stamp: int) -> bool:
+        """The same of one thread."""
+        if me == other or stamp < self.floor[me // self.padded]:
+            return True
+        return bool(self.knows(np.array([me]), np.array([other]), np.array([stamp])).all())
+
     def knows_lane(self, me: Array, lane: Array, stamp: Array) -> Array:
         """Whether each thread knows an access by a lane of its own warp, or by all lanes where `lane` is no lane."""
         ok: Array = stamp < self.floor[me // self.padded]

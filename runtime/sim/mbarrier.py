@@ -104,8 +104,7 @@ class MBarriers:
         race = self.machine.race
         if race is not None and thread not in barrier.introduced:
             owner, stamp, origin = barrier.origin
-            one = np.array([thread])
-            if not race.clocks.knows(one, np.array([owner]), np.array([stamp])).all():
+            if not race.clocks.knows_one(thread, owner, stamp):
                 message = "this mbarrier's initialisation by another thread is not known here"
                 first, second = (
                     self.machine.access("mbarrier", site, thread),

@@ -120,10 +120,11 @@ class Scheduler:
     def divide(self, group: Group) -> Group:
         """Keep a random half of the group's warps, give the others back."""
         threads = self.machine.thread[group.sel]
-        warps = np.unique(threads // 32)
+        numbers = threads // 32
+        warps = numbers[::32] if group.whole else np.unique(numbers)
         if len(warps) == 1 or self.rng.random() < 0.25:
             return group
-        kept = np.isin(threads // 32, warps[self.rng.random(len(warps)) < 0.5])
+        kept = np.isin(numbers, warps[self.rng.random(len(warps)) < 0.5])
         if kept.all() or not kept.any():
             return group
         rest = _select(threads[~kept])

@@ -16,6 +16,7 @@ in single precision and summed there; the hardware's order of additions is not s
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -78,12 +79,15 @@ class WarpGroups:
         self.finished = np.zeros(warps, np.int64)  # groups known to be complete
         self.log: dict[int, dict[int, tuple[int, int, int]]] = {}  # per warpgroup: the n-th product's operands
         self.pending: list[Product] = []
-        self.busy: dict[int, Array] = {}  # accumulator's slot to the group + 1 per warp
-        self.reading: dict[int, Array] = {}  # A register's slot to the group + 1 per warp
+        self.latest = np.zeros(warps, np.int64)  # the last product's group + 1
+        program = machine.program
+        slots = program.module.slots if any(step.ins.name == "wgmma" for step in program.code) else 0
+        self.busy = np.zeros((slots, warps), np.int64)  # per accumulator and warp: the last product's group + 1
+        self.reading = np.zeros((slots, warps), np.int64)  # per register of A
         self.now = 1
         self.fenced = np.zeros(warps, np.int64)
-        self.wrote: dict[int, Array] = {}
-        self.read: dict[int, Array] = {}
+        self.wrote = np.zeros((slots, warps), np.int64)  # when
+        self.read = np.zeros((slots, warps), np.int64)
         self.valued: set[tuple[tuple[int, ...], bytes]] = set()  # accumulators of warps that have values
 
     def key(self, warp: int) -> tuple[str, int, int]:
@@ -127,17 +131,11 @@ class WarpGroups:
             if product.accumulates:
                 self._check_written(shape, warps[which])
             self.pending.append(product)
-            step = self.commits[warps[which]] + 1
+            step = self.latest[warps[which]] = self.commits[warps[which]] + 1
             for slots, table in ((shape.results, self.busy), (shape.fragments, self.reading)):
-                for slot in slots:
-                    self._table(table, slot)[warps[which]] = step
+                table[_rows(slots), warps[which]] = step
         if self.schedule == "eager":
             self.execute([each for each in self.pending if not each.done])
-
-    def _table(self, table: dict[int, Array], slot: int) -> Array:
-        if slot not in table:
-            table[slot] = np.zeros(len(self.commits), np.int64)
-        return table[slot]
 
     def _pieces(self, shape: Shape, word: int, is_a: bool, cta: int, thread: int) -> Array:
         """The arena rows (of 16 bytes) of an operand."""
@@ -288,25 +286,23 @@ class WarpGroups:
 
     def _check_operands(self, shape: Shape, warps: Array) -> None:
         """Registers that were written since the last wgmma.fence, or A registers that are still accumulators."""
-        late = (self.fenced[warps] == 0).any()
-        for slot in (*shape.results, *shape.fragments):
-            for did, table in (("written", self.wrote), ("read", self.read)):
-                if late or (did == "read" and slot not in shape.results):
-                    break
-                when = table.get(slot)
-                late = when is not None and bool((when[warps] >= self.fenced[warps]).any())
-            if late:
-                name = self._name(slot)
-                message = f"register {name} was {did} after the last wgmma.fence"
-                if not (self.fenced[warps] != 0).all():
-                    message = "no wgmma.fence was executed before the first product"
-                access = self.machine.access("wgmma", shape.site, int(warps[0]) * 32)
-                cure = f"wgmma.fence before PTX line {access.line}"
-                self.machine.find(Finding("missing_fence", message, access, space="register", buffer=name, cure=cure))
-                break
+        fenced = self.fenced[warps]
+        slots = shape.results + shape.fragments
+        written: Array = np.any(self.wrote[_rows(slots), warps] >= fenced, axis=1)
+        read: Array = np.any(self.read[_rows(shape.results), warps] >= fenced, axis=1)
+        late = written.copy()
+        late[: len(read)] |= read
+        if late.any():
+            first = int(np.argmax(late))
+            name = self._name(slots[first])
+            message = f"register {name} was {'written' if written[first] else 'read'} after the last wgmma.fence"
+            if not fenced.all():
+                message = "no wgmma.fence was executed before the first product"
+            access = self.machine.access("wgmma", shape.site, int(warps[0]) * 32)
+            cure = f"wgmma.fence before PTX line {access.line}"
+            self.machine.find(Finding("missing_fence", message, access, space="register", buffer=name, cure=cure))
         for slot in shape.fragments:
-            busy = self.busy.get(slot)
-            if busy is not None and (busy[warps] > self.finished[warps]).any():
+            if (self.busy[slot, warps] > self.finished[warps]).any():
                 self._touched(slot, "read", shape.site, int(warps[0]) * 32)
                 break
 
@@ -317,8 +313,7 @@ class WarpGroups:
             return
         self.valued.add(key)
         for slot in shape.results:
-            tables = [table[slot][warps] for table in (self.wrote, self.busy) if slot in table]
-            if not tables or not np.any(tables, axis=0).all():
+            if not (self.wrote[slot, warps] | self.busy[slot, warps]).all():
                 name = self._name(slot)
                 message = f"the product adds to accumulator {name}, which was never written"
                 access = self.machine.access("wgmma", shape.site, int(warps[0]) * 32)
@@ -328,23 +323,22 @@ class WarpGroups:
 
     def check_registers(self, sel: Sel, site: int, reads: list[int], writes: list[int]) -> None:
         """An instruction reads and writes registers that products use."""
-        threads = self.machine.thread[sel]
-        warps = np.unique(threads // 32)
+        warps: Sel = slice(sel.start // 32, (sel.stop + 31) // 32) if isinstance(sel, slice) else np.unique(sel // 32)
         for slots, table in ((writes, self.wrote), (reads, self.read)):
             for slot in slots:
-                self._table(table, slot)[warps] = self.now
-        if not self.busy:
-            return
+                table[slot, warps] = self.now
         finished = self.finished[warps]
+        if (self.latest[warps] <= finished).all():
+            return
         for slots, table, what in (
             (reads, self.busy, "read"),
             (writes, self.busy, "write"),
             (writes, self.reading, "write"),
         ):
             for slot in slots:
-                busy = table.get(slot)
-                if busy is not None and (busy[warps] > finished).any():
-                    warp = int(warps[np.flatnonzero(busy[warps] > finished)[0]])
+                early = table[slot, warps] > finished
+                if early.any():
+                    warp = int(np.arange(len(self.finished))[warps][np.flatnonzero(early)[0]])
                     self._touched(slot, what, site, warp * 32)
 
     def _touched(self, slot: int, what: str, site: int, thread: int) -> None:
@@ -369,6 +363,12 @@ class WarpGroups:
                 message = "some warps of a warpgroup did not execute this product; all 128 threads must"
                 access = self.machine.access("wgmma", site, first * 32)
                 self.machine.find(Finding("divergent_barrier", message, access))
+
+
+@functools.lru_cache(maxsize=256)
+def _rows(slots: tuple[int, ...]) -> Array:
+    """Registers as rows of a table, to be picked with warps as its columns."""
+    return np.array(slots, np.int64)[:, None]
 
 
 def _add(total: Array | None, terms: Array, shape: Shape) -> Array:

@@ -17,7 +17,7 @@ The other pairs are in `_sources` and the functions that it names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..report import Access, Finding
@@ -26,28 +26,30 @@ from .program import Program, Step
 from .syntax import M0, VCC, Literal, Reg
 from .units import LDS, MFMA, NOP, SALU, TRANS, VALU, VMEM, is_xdl, passes_of, unit_of
 
-_FURTHEST = 20
 Rows = frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Something that must not be touched too early: `need` gives the wait states before an instruction, and why."""
+    """Something that must not be touched too early: `need` gives the wait states before an instruction, and why; they
+    are never more than `most`."""
 
     rows: Rows
     need: Callable[[Step, str, Rows], tuple[int, str]]
+    most: int
 
 
 def find_hazards(program: Program, executed: list[int]) -> list[Finding]:
     """One finding for each pair of instructions that may come too close; only of those that were executed."""
     code = program.code
     units = [unit_of(step.ins) for step in code]
+    follows = [_follows(step, unit, index) for index, (step, unit) in enumerate(zip(code, units, strict=True))]
     findings = []
     for index, step in enumerate(code):
-        if not executed[index]:
-            continue
-        for source in _sources(step, units[index], program.arch):
-            for other, distance in _walk(program, units, index):
+        sources = _sources(step, units[index], program.arch) if executed[index] else ()
+        reached = _walk(follows, index, max((source.most for source in sources), default=0))
+        for source in sources:
+            for other, distance in reached.items():
                 if executed[other] and not source.rows.isdisjoint(code[other].touched):
                     needed, why = source.need(code[other], units[other], source.rows)
                     if distance < needed:
@@ -66,26 +68,33 @@ def _finding(
     return Finding("hazard", message, first, second, space="register", buffer=program.row_name(row), cure=cure)
 
 
-def _walk(program: Program, units: list[str], start: int) -> Iterator[tuple[int, int]]:
-    """(instruction, least wait states since `start`) of what follows within reach."""
+Follows = tuple[int, tuple[int, ...]]  # the wait states that an instruction is worth, what may come next
+
+
+def _follows(step: Step, unit: str, index: int) -> Follows:
+    ins = step.ins
+    states = 1
+    if unit == NOP and ins.name == "s_nop" and isinstance(ins.operands[0], Literal):
+        states = int(ins.operands[0].value) + 1
+    if ins.name == "s_endpgm":
+        return states, ()
+    ahead = () if ins.name == "s_branch" else (index + 1,)
+    return states, ahead if step.target is None else (step.target, *ahead)
+
+
+def _walk(follows: list[Follows], start: int, most: int) -> dict[int, int]:
+    """The least wait states since `start`, fewer than `most`, of what follows."""
     best: dict[int, int] = {}
     open_ends = [(start + 1, 0)]
     while open_ends:
         at, states = open_ends.pop()
-        if at >= len(program.code) or states >= _FURTHEST or best.get(at, _FURTHEST) <= states:
+        if states >= most or at >= len(follows) or best.get(at, most) <= states:
             continue
         best[at] = states
-        ins = program.code[at].ins
-        cost = 1
-        if units[at] == NOP and ins.name == "s_nop" and isinstance(ins.operands[0], Literal):
-            cost = int(ins.operands[0].value) + 1
-        if ins.name == "s_endpgm":
-            continue
-        if program.code[at].target is not None:
-            open_ends.append((program.code[at].target or 0, states + cost))
-        if ins.name != "s_branch":
-            open_ends.append((at + 1, states + cost))
-    yield from best.items()
+        cost, ahead = follows[at]
+        for following in ahead:
+            open_ends.append((following, states + cost))
+    return best
 
 
 def _sources(step: Step, unit: str, arch: str) -> list[Source]:
@@ -96,15 +105,15 @@ def _sources(step: Step, unit: str, arch: str) -> list[Source]:
     vectors = frozenset(row for row in step.writes if row >= VECTOR)
     scalars = step.writes - vectors
     if unit == TRANS:
-        sources.append(Source(vectors, _after_trans))
+        sources.append(Source(vectors, _after_trans, 1))
     if unit == VMEM and "store" in step.ins.name:
         sources += _store_sources(step)
     if unit == SALU and M0 in scalars:
-        sources.append(Source(frozenset({M0}), _use_of_m0))
+        sources.append(Source(frozenset({M0}), _use_of_m0, 1))
     if unit in (VALU, TRANS):
-        sources.append(Source(vectors, _dpp_read))
+        sources.append(Source(vectors, _dpp_read, 2))
         if scalars:
-            sources.append(Source(scalars, _scalar_read))
+            sources.append(Source(scalars, _scalar_read, 5))
     return sources
 
 
@@ -125,7 +134,7 @@ def _store_sources(step: Step) -> list[Source]:
     if not isinstance(data, Reg) or data.count <= 2 or (buffer and isinstance(ins.operands[-1], Reg)):
         return []
     rows = frozenset(VECTOR + data.first + index for index in range(data.count)) & step.reads
-    return [Source(rows, _write_of_data)]
+    return [Source(rows, _write_of_data, 2)]
 
 
 def _use_of_m0(step: Step, unit: str, rows: Rows) -> tuple[int, str]:
@@ -195,4 +204,4 @@ def _matrix_sources(step: Step, arch: str) -> list[Source]:
             return passes - 1, f"C of a matrix instruction of {passes} passes is overwritten"
         return 0, ""
 
-    return [Source(result, use_of_result), Source(addend, write_of_addend)]
+    return [Source(result, use_of_result, outside), Source(addend, write_of_addend, passes - 1)]

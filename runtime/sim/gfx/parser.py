@@ -7,6 +7,7 @@ sections, .file and .loc. What an instruction means is no matter of this module.
 
 from __future__ import annotations
 
+import functools
 import re
 import struct
 
@@ -137,15 +138,25 @@ def strip_comment(raw: str) -> str:
 
 def parse_instruction(line: str, number: int, raw: str, source: str | None) -> Instruction:
     """One instruction from its text."""
+    text = raw.strip()
+    try:
+        return Instruction(*_parsed(line), number, text, source)
+    except ValueError as problem:
+        raise SimulationError(str(problem), number, text) from None
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _parsed(line: str) -> tuple[str, str, tuple[Operand, ...], dict[str, Modifier]]:
+    """Name, encoding, operands and modifiers, which lines of one text share. Most lines are found again: in unrolled
+    loops, in the next program. ValueError with the reason where something is not understood."""
     full, _, rest = line.replace("\t", " ").partition(" ")
     rest = rest.strip()
     name, encoding = full, ""
     for suffix in ENCODINGS:
         if full.endswith("_" + suffix):
             name, encoding = full[: -len(suffix) - 1], suffix
-    text = raw.strip()
     if name in _RAW:
-        return Instruction(name, encoding, (Word(rest),), {}, number, text, source)
+        return name, encoding, (Word(rest),), {}
     operands: list[Operand] = []
     mods: dict[str, Modifier] = {}
     for index, piece in enumerate(_split(rest, ",")):
@@ -153,26 +164,28 @@ def parse_instruction(line: str, number: int, raw: str, source: str | None) -> I
         if index == 0 and name in _NO_OPERANDS:
             words.insert(0, "")
         if words[0]:
-            operands.append(parse_operand(words[0], number, text))
+            operands.append(parse_operand(words[0]))
         for word in words[1:]:
             key, value = _modifier(word)
             mods[key] = value
-    return Instruction(name, encoding, tuple(operands), mods, number, text, source)
+    return name, encoding, tuple(operands), mods
 
 
 def _split(text: str, separator: str) -> list[str]:
     """Split at separators outside brackets; runs of blanks count as one."""
-    parts, depth, current = [], 0, ""
-    for char in text:
-        depth += (char in "[(") - (char in "])")
-        if char == separator and depth == 0:
-            parts.append(current)
-            current = ""
-        else:
-            current += char
-    parts.append(current)
-    parts = [part.strip() for part in parts]
-    return [part for part in parts if part]
+    if "[" not in text and "(" not in text:
+        parts = text.split(separator)
+    else:
+        parts, depth, current = [], 0, ""
+        for char in text:
+            depth += (char in "[(") - (char in "])")
+            if char == separator and depth == 0:
+                parts.append(current)
+                current = ""
+            else:
+                current += char
+        parts.append(current)
+    return [part for part in map(str.strip, parts) if part]
 
 
 def _modifier(word: str) -> tuple[str, Modifier]:
@@ -184,8 +197,9 @@ def _modifier(word: str) -> tuple[str, Modifier]:
     return key, int(value, 0) if _NUMBER.match(value) else value
 
 
-def parse_operand(text: str, number: int, line: str) -> Operand:
-    """A register, a number, or a word, with `-`, `| |`, `neg()`, `abs()` and `sext()` around it."""
+def parse_operand(text: str) -> Operand:
+    """A register, a number, or a word, with `-`, `| |`, `neg()`, `abs()` and `sext()` around it; ValueError where it is
+    none of these."""
     neg = absolute = sext = False
     while True:
         if text.startswith("-") and not _FLOAT.match(text) and not _NUMBER.match(text):
@@ -213,7 +227,7 @@ def parse_operand(text: str, number: int, line: str) -> Operand:
     if _FLOAT.match(text):
         return Literal(float(text), neg, absolute, sext)
     if not text or text[0] in "[|":
-        raise SimulationError(f"operand {text!r} is not understood", number, line)
+        raise ValueError(f"operand {text!r} is not understood")
     return Word(text)
 
 

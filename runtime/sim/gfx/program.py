@@ -7,6 +7,7 @@ v0 ten bits each.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -136,6 +137,7 @@ def _put64(m: Machine, row: int, value: int) -> None:
     m.s[row + 1] = value >> 32
 
 
+@functools.lru_cache(maxsize=16)
 def load_program(text: str, entry: str) -> Program:
     """Parse a text and decode kernel `entry`. SimulationError names what is missing or unknown."""
     module = parse_module(text)

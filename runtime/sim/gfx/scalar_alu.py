@@ -413,7 +413,7 @@ def _getreg(ins: Instruction, d: Decoder) -> Handler:
     assert isinstance(text, Word)
     from .parser import parse_operand
 
-    write = d.scalar_result(parse_operand(text.text.partition(",")[0].strip(), ins.line, ins.text))
+    write = d.scalar_result(parse_operand(text.text.partition(",")[0].strip()))
     zero = np.zeros(1, np.uint32)
     return lambda m, sel: write(m, sel, zero)
 

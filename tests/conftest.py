@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -9,6 +10,10 @@ import pytest
 # Spills are errors in the tests. Not in run tests on a GPU, whose odd sizes and types are there to be right.
 if os.environ.get("MINITILE_GPU") != "1":
     os.environ.setdefault("MINITILE_STRICT", "1")
+
+# Programs and their simulation are many small objects, of which few are garbage that only the collector finds: looking
+# for it after every 700 of them is a tenth of the time.
+gc.set_threshold(20_000, 20, 50)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

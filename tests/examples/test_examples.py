@@ -21,6 +21,7 @@ import transpose
 import vector_add
 from support import USE_GPU, error, on_device, poisoned, random
 from targets import AMD, EVERY
+from thinned import thinned
 
 import minitile as mt
 
@@ -28,7 +29,8 @@ pytestmark = [
     pytest.mark.usefixtures("target"),
     pytest.mark.parametrize("target", EVERY, indirect=True, scope="module"),
 ]
-TRANSPOSES = list(itertools.product((False, True), repeat=2))
+BOTH = (False, True)
+TRANSPOSES = list(itertools.product(BOTH, repeat=2))
 simulator_only = pytest.mark.skipif(USE_GPU, reason="the GPU has its own schedule")
 
 
@@ -68,18 +70,17 @@ def test_split_k(size):
     assert split_k.run(*size) <= 1e-6
 
 
-@pytest.mark.parametrize(("ta", "tb"), TRANSPOSES)
-@pytest.mark.parametrize("name", gemm.DTYPES)
-@pytest.mark.parametrize("size", [(136, 72, 96), (77, 45, 51)], ids=str)
+@pytest.mark.parametrize(("size", "name", "ta", "tb"), thinned([(136, 72, 96), (77, 45, 51)], gemm.DTYPES, *[BOTH] * 2))
 def test_gemm_forms(name, ta, tb, size):
     assert gemm.run(*size, name, ta, tb) <= gemm.DTYPES[name][-1]
 
 
-@pytest.mark.parametrize(("ta", "tb"), [(False, True), (False, False), (True, True)])
-@pytest.mark.parametrize("name", gemm.FP8)
-@pytest.mark.parametrize("size", [(136, 80, 96), (77, 45, 51), (1, 16, 400)], ids=str)
-def test_gemm_fp8(target, name, ta, tb, size):
+@pytest.mark.parametrize(
+    ("size", "name", "form"), thinned([(136, 80, 96), (77, 45, 51), (1, 16, 400)], gemm.FP8, ["NT", "NN", "TT"])
+)
+def test_gemm_fp8(target, name, form, size):
     """NT goes to wgmma on sm_90a, the other forms to mma.sync."""
+    ta, tb = (letter == "T" for letter in form)
     if target in ("sm_80", "gfx942"):  # gfx942's fp8 formats are others
         with pytest.raises(mt.MinitileError, match=f"no mf?ma on {target}"):
             gemm.run(*size, name, ta, tb)
@@ -87,8 +88,9 @@ def test_gemm_fp8(target, name, ta, tb, size):
         assert gemm.run(*size, name, ta, tb) <= gemm.FP8[name][-1]
 
 
-@pytest.mark.parametrize(("ta", "tb"), TRANSPOSES)
-@pytest.mark.parametrize("size", [(1, 1, 1), (17, 31, 13), (129, 127, 97), (0, 8, 8), (1, 1000, 17)], ids=str)
+@pytest.mark.parametrize(
+    ("size", "ta", "tb"), thinned([(1, 1, 1), (17, 31, 13), (129, 127, 97), (0, 8, 8), (1, 1000, 17)], BOTH, BOTH)
+)
 def test_gemm_sizes(size, ta, tb):
     assert gemm.run(*size, "bf16", ta, tb) <= 4e-3
 
@@ -146,7 +148,11 @@ def test_one_compiled_gemm_serves_every_size():
 
 
 @simulator_only
-@pytest.mark.parametrize("schedule", [("eager", 0), ("lazy", 0), ("random", 0), ("random", 1), ("random", 2)], ids=str)
+@pytest.mark.parametrize(
+    "schedule",
+    [("eager", 0), ("lazy", 0), ("random", 0), *(pytest.param(("random", n), marks=pytest.mark.slow) for n in (1, 2))],
+    ids=str,
+)
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])
 def test_gemm_schedules(stages, schedule):
     """Asynchronous copies may land at once, when waited for, or at any time between."""

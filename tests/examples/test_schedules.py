@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support import error, poisoned, random
 from targets import AMD
+from thinned import thinned
 
 import minitile as mt
 import minitile.language as T
@@ -84,9 +85,7 @@ def linear(
         T.copy(o, O)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("rows", [0, 32, 33, 160])
+@pytest.mark.parametrize(("target", "shared", "rows"), thinned(TARGETS, [False, True], [0, 32, 33, 160]))
 def test_trip_counts(target, shared, rows):
     rng = np.random.default_rng(rows)
     q, k, v = (random(rng, (n, 64), BF16) for n in (64, rows, rows))

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from support import error, poisoned, random
+from thinned import thinned
 
 import minitile as mt
 import minitile.language as T
@@ -105,20 +106,21 @@ def run(kernel, arrays, target, **how):
     return compiled, result.copy()
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+FORMS = [  # dim, causal, rows, threads
+    (64, False, 97, 128),
+    (64, True, 160, 256),
+    (96, True, 65, 128),
+    (96, False, 33, 128),
+    (128, False, 64, 128),
+    (128, True, 130, 256),
+]
+
+
 @pytest.mark.parametrize(
-    ("dim", "causal", "rows", "threads"),
-    [
-        (64, False, 97, 128),
-        (64, True, 160, 256),
-        (96, True, 65, 128),
-        (96, False, 33, 128),
-        (128, False, 64, 128),
-        (128, True, 130, 256),
-    ],
+    ("target", "form", "dtype"), thinned(["sm_80", "sm_90a"], FORMS, ["float16", "bfloat16"]), ids=str
 )
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
-def test_attention(target, dim, causal, rows, threads, dtype):
+def test_attention(target, form, dtype):
+    dim, causal, rows, threads = form
     numpy = np.float16 if dtype == "float16" else ml_dtypes.bfloat16
     arrays = inputs((1, rows, 1, dim), numpy)
     expected = reference(*arrays[:3], causal)

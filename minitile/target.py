@@ -25,6 +25,7 @@ class Target:
     lowering: the architecture whose rules lower the kernel and which the PTX names in `.target`. isa: the PTX ISA
     version of the text. capability: compute capability, (0, 0) for AMD. lanes: the threads of a warp (AMD: of a wave).
     max_shared: dynamic shared memory that one block can have; above static_shared it must be asked for at launch.
+    max_registers: of one thread. block_registers: of a block's threads together. Of 32 bits each.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Target:
     lanes: int = 32
     max_threads: int = 1024
     max_registers: int = 255
+    block_registers: int = 64 * 1024
 
     def has(self, feature: str) -> bool:
         return feature in self.features
@@ -60,8 +62,12 @@ TARGETS: dict[str, Target] = {
         Target("sm_80", "nvidia", "sm_80", "sm_80", "8.0", (8, 0), 163 * 1024, 48 * 1024, _SM80),
         Target("sm_89", "nvidia", "sm_89", "sm_89", "8.4", (8, 9), 99 * 1024, 48 * 1024, _SM89),
         Target("sm_90a", "nvidia", "sm_90a", "sm_90a", "8.4", (9, 0), 227 * 1024, 48 * 1024, _SM90A),
-        Target("gfx942", "amd", "gfx942", "gfx942", "", (0, 0), 64 * 1024, 64 * 1024, _CDNA3, 64, 1024, 512),
-        Target("gfx950", "amd", "gfx950", "gfx950", "", (0, 0), 160 * 1024, 64 * 1024, _CDNA4, 64, 1024, 512),
+        Target(
+            "gfx942", "amd", "gfx942", "gfx942", "", (0, 0), 64 * 1024, 64 * 1024, _CDNA3, 64, 1024, 512, 128 * 1024
+        ),
+        Target(
+            "gfx950", "amd", "gfx950", "gfx950", "", (0, 0), 160 * 1024, 64 * 1024, _CDNA4, 64, 1024, 512, 128 * 1024
+        ),
     )
 }
 DEFAULT = TARGETS["sm_80"]

@@ -53,6 +53,34 @@ def test_too_much_shared_memory(shows, target, stages, limit):
     )
 
 
+@mt.kernel
+def softened(A: T.Tensor(("N",), T.float32), B: T.Tensor(("N",), T.float32), n=1 << 20):
+    with T.Kernel(1, threads=128):
+        whole = T.alloc_fragment((n,), T.float32)
+        T.copy(A, whole)
+        for i in T.Parallel(n):
+            whole[i] = T.exp2(whole[i])
+        T.copy(whole, B)
+
+
+@pytest.mark.parametrize(("target", "limit"), [("sm_80", 1 << 18), ("sm_90a", 1 << 18), ("gfx942", 1 << 19)])
+def test_a_fragment_beyond_all_registers(shows, target, limit):
+    """It is refused before any pass counts its elements; the largest that is not is compiled."""
+    for n in (limit // 4 + 1, 1 << 20, 1 << 30):
+        shows(
+            lambda n=n: softened.compile(target=target, n=n),
+            ResourceError,
+            "whole = T.alloc_fragment((n,), T.float32)",
+            [f"whole is {4 * n} bytes ({n} f32), and all registers of a block are {limit} on {target}"],
+            "take a part at a time",
+            caret="T.alloc_fragment((n,), T.float32)",
+        )
+
+
+def test_a_fragment_of_all_registers():
+    assert softened.compile(target="sm_80", n=1 << 16).text
+
+
 @pytest.mark.parametrize(
     ("tiles", "texts"),
     [

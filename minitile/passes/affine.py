@@ -28,8 +28,8 @@ from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, thread, tile
 from minitile.ir.types import DType, ScalarType, Type, dtype_of
+from minitile.passes.counterexamples import Examples
 from minitile.passes.divergence import divergent_values
-from minitile.passes.examples import Examples
 from minitile.passes.polynomial import Affine, Monomial
 from minitile.passes.proof import Bounds, Proof, Range, between, product
 

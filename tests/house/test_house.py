@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -36,6 +37,22 @@ def test_every_package_is_installed():
             found.add(".".join((package, *parts)))
             assert (path.parent / "__init__.py").exists(), f"{path.parent} lacks an __init__.py"
     assert sorted(listed) == sorted(found)
+
+
+def test_the_map_of_the_passes():
+    """Every file of passes/ is in a list of the pipeline or in the package's docstring, and that names no others."""
+    import minitile.passes
+    from minitile import pipeline
+
+    listed = {name for name, _ in (*pipeline.TILE_PASSES, *pipeline.THREAD_PASSES)} | {"lower"}
+    text = minitile.passes.__doc__
+    helpers, synchronising = text[text.index("integers ") :].split("Who has put")
+    named = {word for line in helpers.strip().splitlines() for word in re.findall(r"[a-z_0-9]+", line.strip()[20:])}
+    files = {path.stem for path in (ROOT / "minitile" / "passes").glob("*.py")} - {"__init__"}
+    assert files - listed - {"manager"} <= named
+    assert named & listed == {"proxy_fence"}
+    for word in re.findall(r"\b[a-z]+4?_[a-z]+\b", synchronising[synchronising.index("fence.proxy") :]):
+        assert word in files | {"wait_group", "pdl_sync", "s_barrier"}, word
 
 
 def test_links():

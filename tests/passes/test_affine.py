@@ -14,7 +14,7 @@ from minitile.ir.parser import parse_kernel
 from minitile.ir.types import I32, i64
 from minitile.language.raster import rasterise
 from minitile.passes.affine import ZERO_MULTIPLE, Affine, Facts
-from minitile.passes.examples import Examples
+from minitile.passes.counterexamples import Examples
 from minitile.passes.manager import PassContext
 from minitile.passes.proof import Proof
 from minitile.passes.simplify import simplify

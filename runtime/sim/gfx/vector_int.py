@@ -20,12 +20,6 @@ def _u(value: int) -> np.uint32:
     return np.uint32(value)
 
 
-def shift_count(value: Array, bits: int) -> Array:
-    """A shift count, of which the hardware takes the low bits."""
-    result: Array = value & value.dtype.type(bits - 1)
-    return result
-
-
 def _high(a: Array, b: Array) -> Array:
     wide = np.int64 if a.dtype.kind == "i" else np.uint64
     return (a.astype(wide) * b.astype(wide) >> wide(32)).astype(a.dtype)

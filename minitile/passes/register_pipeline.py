@@ -11,7 +11,7 @@ The next iteration's tile is loaded while this one's is used; it waits in regist
 one iteration ahead is all there is, and two versions of a buffer do whatever N is. A barrier between store and use (put
 there by a later pass) then does for both hazards: the store overwrites what was read two iterations ago, before the
 last barrier. With one version, where there is no room for two, a second barrier stands in front of the store. The store
-stands where the copy stood, under the same conditions.
+stands where the copy stood, under the same conditions. `Both` is for loops of which some copies need no registers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import control, tile
 from minitile.ir.types import DType
 from minitile.passes.ahead import Ahead
-from minitile.passes.software_pipeline import Pipelined
+from minitile.passes.software_pipeline import Landing, Pipelined
 
 
 class ThroughRegisters(Pipelined):
@@ -103,6 +103,47 @@ class ThroughRegisters(Pipelined):
         store = tile.Store(op.dst, op.dst_indices, self.loaded[op], dims=op.dst_dims, slot=slot)
         store.loc = op.loc
         return [store]
+
+
+class Both(Landing):
+    """Copies of either kind in one loop: those that an instruction does are under way for several iterations, the
+    others wait in registers for one.
+
+        for %k carry(%a, %u) {
+          wait %u
+          store %a -> %As[slot %k % N]
+          %a1 = load %A[%k+1], or zeros
+          %u1 = join (async_copy %B[%k+N-1] -> %Bs[slot (%k+N-1) % N])
+          use %As[slot %k % N], %Bs[slot %k % N]
+          yield %a1, %u1 }
+
+    The store stands in front of the copies, so that one barrier does for all; so do the loads: being older than the
+    copies, they can be awaited while those are under way.
+    """
+
+    def __init__(self, b: Builder, loop: control.For, ahead: Ahead, alone: set[tile.Copy]) -> None:
+        super().__init__(b, loop, ahead)
+        self.copies = alone
+        self.registers = ThroughRegisters(b, loop, ahead)
+        self.registers.copies = {op for op in ahead.copies if op not in alone}
+        self.registers.order = [op for op in ahead.copies if op not in alone]
+
+    @staticmethod
+    def fits(loop: control.For, ahead: Ahead) -> bool:
+        """The copies stand under no condition, and where they go is known in front of the loop."""
+        places = [i for op in ahead.copies for i in op.dst_indices]
+        return all(op in loop.body.ops for op in ahead.copies) and all(constant_of(i) is not None for i in places)
+
+    def beside(self, trip: Value) -> list[Value]:
+        return self.registers.ahead_of(self.b.constant(0, self.loop.iv.dtype), trip)
+
+    def hand_over(self, held: list[Value], number: Value, slot: Value, trip: Value) -> list[Value]:
+        b = self.b
+        for op, value in zip(self.registers.order, held, strict=True):
+            b.loc = op.loc
+            at = tuple(b.constant(int(constant_of(i) or 0), i.dtype) for i in op.dst_indices)
+            b.emit(tile.Store(op.dst, at, value, dims=op.dst_dims, slot=slot))
+        return self.registers.ahead_of(b.add(number, 1), trip)
 
 
 def _with_inner(op: Op) -> list[Op]:

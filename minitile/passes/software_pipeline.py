@@ -60,8 +60,9 @@ def software_pipeline(kernel: Kernel, context: PassContext) -> None:
 def _how(kernel: Kernel, context: PassContext, buffers: set[Value]) -> How:
     """What becomes of a loop: cp.async commits empty groups past the end; LDS-DMA goes on copying, and what is under
     way must have landed before the bytes are used again; and where nothing copies by itself, registers do, with one
-    version of each of the `buffers` where there is no room for two."""
-    from minitile.passes.register_pipeline import ThroughRegisters
+    version of each of the `buffers` where there is no room for two. Loops with copies of both kinds, not under
+    conditions, have both."""
+    from minitile.passes.register_pipeline import Both, ThroughRegisters
 
     facts = Facts(kernel)
 
@@ -69,8 +70,11 @@ def _how(kernel: Kernel, context: PassContext, buffers: set[Value]) -> How:
         if context.target.has("cp_async"):
             return Pipelined(b, loop, ahead)
         threads = kernel.attrs.get("threads", 0)
-        if all(context.rules.copies_itself(facts, op, threads) for op in ahead.copies):
+        alone = {op for op in ahead.copies if context.rules.copies_itself(facts, op, threads)}
+        if len(alone) == len(ahead.copies):
             return Landing(b, loop, ahead)
+        if alone and not crowded and Both.fits(loop, ahead):
+            return Both(b, loop, ahead, alone)
         return ThroughRegisters(b, loop, ahead, 1 if crowded else 2)
 
     allocs = [op for op in kernel.walk() if isinstance(op, tile.Alloc) and op.type_.space == "shared"]
@@ -104,7 +108,8 @@ class Pipelined:
         self.b = b
         self.loop = loop
         self.ahead = ahead
-        self.copies = set(ahead.copies)
+        self.copies = set(ahead.copies)  # those that `copies_of` emits
+        self.gone = self.copies  # those that leave the body
         self.versions = loop.stages
 
     def expand(self) -> None:
@@ -113,25 +118,37 @@ class Pipelined:
         self.make_versions()
         trip = self.trip_count()
         body = Block()
+        beside = self.beside(trip)
         tokens = [self.issue(b.constant(s, loop.iv.dtype), b.constant(s), trip) for s in range(versions - 1)]
+        held = [loop.body.add_arg(v.type, v.name or "ahead") for v in beside]
         carried = [loop.body.add_arg(TOKEN, "flight") for _ in tokens]
         with b.inside(body):
             b.emit(tile.Wait(carried[0], pending=None))
             number = b.floordiv(b.sub(loop.iv, loop.lower), loop.step)
             slot = self.slot(number, "slot")
+            following = self.hand_over(held, number, slot, trip)
             later = b.add(number, versions - 1)
             issued = self.issue(later, self.slot(later, "slot_ahead"), trip)
             self.rest(loop.body, slot)
         end = loop.body.terminator
         assert isinstance(end, control.Yield)
-        end.values = (*end.values, *carried[1:], issued)
+        end.values = (*end.values, *following, *carried[1:], issued)
         loop.body.ops = body.ops + loop.body.ops
-        loop.init = (*loop.init, *tokens)
-        loop.results = (*loop.results, *[Value(TOKEN, loop, len(loop.results) + i) for i in range(len(tokens))])
+        loop.init = (*loop.init, *beside, *tokens)
+        more = enumerate((*beside, *tokens), len(loop.results))
+        loop.results = (*loop.results, *[Value(v.type, loop, i) for i, v in more])
         loop.kind, loop.stages, loop.order, loop.stage_of = "serial", 1, None, None
 
     def after(self) -> None:
         """Emit what stands behind the loop."""
+
+    def beside(self, trip: Value) -> list[Value]:
+        """What the loop carries besides tokens, for its first iteration."""
+        return []
+
+    def hand_over(self, held: list[Value], number: Value, slot: Value, trip: Value) -> list[Value]:
+        """Use up what is carried for iteration `number`, behind its wait; the same for the next one."""
+        return []
 
     def make_versions(self) -> None:
         for buffer in self.ahead.buffers:
@@ -220,7 +237,7 @@ class Pipelined:
         """Take the copies out of a block; what reads their buffers does so in `slot`."""
         kept: list[Op] = []
         for op in block.ops:
-            if isinstance(op, tile.Copy) and op in self.copies:
+            if isinstance(op, tile.Copy) and op in self.gone:
                 kept += self.in_place(op, slot)
                 continue
             for mem, slot_of in READS.get(type(op), ()):

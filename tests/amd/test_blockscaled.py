@@ -80,8 +80,11 @@ def test_no_rows_and_no_k():
 
 
 def test_aligned_rows_are_copied_past_the_registers():
-    kernel = product("e4m3", "e4m3", (64, 64, 512), schedules=SCHEDULES, num_stages=1)
+    """And their scales through them."""
+    kernel = product("e4m3", "e4m3", (64, 64, 512), schedules=SCHEDULES)
     assert re.search(r"buffer_load_dwordx4 .* lds", kernel.text)
+    assert re.search(r"\tds_write_b(8|16|32)\b", kernel.text)
+    assert "ds_write_b128" not in kernel.text
 
 
 # Written otherwise ----------------------------------------------------------------------------------------------------

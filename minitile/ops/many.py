@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from minitile.ops.grouped_gemm import PART, SLACK
 from minitile.ops.machine import Machine
 from minitile.ops.plan import AMPERE, PRODUCER, Plan, Problem, Tile, estimate
 
@@ -35,7 +36,7 @@ TILES = {  # by wgmma and kind: tiles, each with its pace
     ),
     (False, "plain"): tuple((tile, 1.0) for tile in AMPERE),
     (False, "along k"): tuple((tile, 1.0) for tile in AMPERE[1:]),
-    (False, "scaled"): ((Tile(128, 64, 64, 3, 128), 1.0), (Tile(64, 64, 64, 4, 128), 1.0)),
+    (False, "scaled"): tuple((Tile(m, 64, 64, stages, 128), 1.0) for m, stages in ((128, 3), (64, 4), (64, 2))),
 }
 PANEL = 8
 
@@ -90,10 +91,14 @@ def candidates(problem: Many, machine: Machine, wgmma: bool, shared: int) -> Ite
     for tile, pace in tiles:
         if (problem.m * 2 <= tile.m > lowest) or (problem.n * 2 <= tile.n > narrowest):
             continue
-        box = (tile.m + tile.n) * tile.k * 2
-        if box * tile.stages > shared:
+        bytes_ = (tile.m + tile.n) * tile.k * 2 * tile.stages
+        if problem.kind == "along k":
+            bytes_ += (tile.m + tile.n) * PART * problem.size * tile.teams
+        elif problem.kind == "scaled":
+            bytes_ += (tile.m + SLACK) * 4 * tile.stages
+        if bytes_ > shared:
             continue
-        room = min(machine.shared // (tile.stages * box + 4096), machine.threads // (tile.threads + PRODUCER))
+        room = min(machine.shared // (bytes_ + 4096), machine.threads // (tile.threads + PRODUCER))
         count = problem.products * (problem.m // tile.m + 1) * max(1, -(-problem.n // tile.n))  # at most, of groups
         blocks = max(1, min(count, machine.multiprocessors * max(1, room)))
         teams = 1 if by_threads else tile.teams

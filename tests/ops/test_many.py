@@ -37,6 +37,12 @@ def test_there_is_a_plan(problem, wgmma):
         assert plan.teams == 1
 
 
+@pytest.mark.parametrize("kind", ["plain", "scaled", "along k"])
+def test_there_is_a_plan_for_little_shared_memory(kind):
+    for size in (1, 40, 4000):
+        assert choose(Many(2, size, size, size, size=1 if kind == "scaled" else 2, kind=kind), H200, False, 64 * 1024)
+
+
 def test_few_rows_take_low_tiles_and_many_rows_high_ones():
     assert choose(Many(8, 4096, 4096, 7168), H200, True, SHARED).block_M == 128
     assert choose(Many(8, 4096, 4096, 7168, size=1, kind="scaled"), H200, True, SHARED).block_M == 192

@@ -170,7 +170,8 @@ MFMA32_K2_F32 = _mfma("mfma32x32x2.f32", (32, 32, 2), 32, 1)
 # With scales of blocks of 32 along K the order of K is no longer free: a scale is that of its block. The fragments are
 # of bytes, since elements of 6 and 4 bits are packed: of 32 elements of a lane, 32, 24 or 16 bytes.
 SCALE_BLOCK = 32
-_SCALED_RUNS = {8: (16, 64), 6: (24, 0), 4: (16, 0)}  # bits of an element: neighbouring bytes, distance of a second run
+# Bits of an element: neighbouring bytes, distance of a second run. 6 as 4 is a belief: it takes as many passes.
+_SCALED_RUNS = {8: (16, 64), 6: (24, 0), 4: (16, 0)}
 
 
 def _scaled(m: int, k: int, bits: tuple[int, int]) -> MmaAtom:

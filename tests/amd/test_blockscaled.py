@@ -169,10 +169,17 @@ BITS = {name: bits for name, (_, _, bits, _) in gemm_mx.FORMATS.items()}
 
 # Scales by byte on 32x32 run into LLVM's gap: after 16 passes it misses one wait state of 20, if 19 instructions stand
 # between (test_hazards.py).
+WIDTHS = ("e4m3", "e2m3", "e2m1")  # one format of 8, 6 and 4 bits
+
+
 @pytest.mark.parametrize(
-    ("size", "packed"), [(16, True), (16, False), (32, True)], ids=["16, by word", "16, by byte", "32, by word"]
+    ("a_name", "b_name", "size", "packed"),
+    [
+        *((*pair, 16, True) for pair in itertools.product(CODES, repeat=2)),
+        *((*pair, 32, True) for pair in itertools.product(WIDTHS, repeat=2)),
+        *((name, name, 16, False) for name in WIDTHS),
+    ],
 )
-@pytest.mark.parametrize(("a_name", "b_name"), [*itertools.product(CODES, repeat=2)])
 def test_instruction(size, a_name, b_name, packed, monkeypatch):
     """4 × 1 × 1 instructions with the registers in the order that minitile.layout says: every pair of formats, each
     scale in a byte of a word or in a register of its own, what LLVM prints and what that computes."""

@@ -8,10 +8,10 @@ v_mfma_f32_MxNxK[_Bb]_type computes D = A x B + C for B blocks, EXEC ignored. Ho
          8 (r / 4) + 4 (lane / 32) + r % 4 for N = 32; a register group for each block
 
 f64 has single rows instead of fours. The f8f6f4 forms take a format for A (cbsz) and B (blgp); their 8-bit elements lie
-in two runs of 16 k, half the matrix apart; those of 4 bits, and it is believed of 6, in one of 32. Their scales are e8m0
-bytes, chosen by op_sel, one for 32 consecutive k: the scale of lane group g is that of block g (composable_kernel,
-test/mx_mfma_op, has both as tables that AMD checks on the device). Of an SGPR or a constant the hardware takes bits 30 to 23, whatever op_sel says ("hardware design defect":
-LLVM, VOP3PInstructions.td).
+in two runs of 16 k, half the matrix apart; those of 4 bits (and, it is believed, of 6) in one of 32. Their scales are
+e8m0 bytes, chosen by op_sel, one for 32 consecutive k: the scale of lane group g is that of block g
+(composable_kernel, test/mx_mfma_op, has both as tables that AMD checks on the device). Of an SGPR or a constant the
+hardware takes bits 30 to 23, whatever op_sel says ("hardware design defect": LLVM, VOP3PInstructions.td).
 
 Sums are computed in doubles and rounded once.
 """

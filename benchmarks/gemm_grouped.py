@@ -45,7 +45,7 @@ SAMPLE = 8  # rows of each group
 SHAPES = ("4x8192:4096x7168", "4x8192:7168x2048", "8x4096:4096x7168", "8x4096:7168x2048")
 MASKED = tuple(f"{groups}:{nk}" for groups in ("1x1024", "2x512", "4x256") for nk in ("4096x7168", "7168x2048"))
 CASES = (
-    *(f"rows:{shape}" for shape in (*SHAPES, "16~1024:4096x7168", "64~256:7168x2048")),
+    *(f"rows:{shape}" for shape in (*SHAPES, "16~1024:4096x7168", "64~256:7168x2048", "256~64:4096x2048")),
     *(f"rows-fp8:{shape}" for shape in (*SHAPES, "16~1024:4096x7168")),
     *(f"masked:{shape}" for shape in (*MASKED, "32~64:4096x7168")),
     *(f"masked-fp8:{shape}" for shape in (*MASKED, "32~64:4096x7168")),

@@ -20,19 +20,27 @@ from minitile.jit import Kernel, kernel
 
 SCALED = 128  # elements along K, and columns of B, that share a scale
 GRAIN = 4  # scales of 4 bytes in the copy engine's 16
+AT_ONCE = 8  # groups that are looked at together: their loads are on their way at the same time
 PART = 32  # of K, of the steps that are only partly a group's
 SLACK = 32  # scales that are copied besides those of a tile: whole 128 bytes, as the copy engine wants them
 
 
+def ends_of(bounds: Any, g: Any) -> tuple[Any, ...]:
+    """Of AT_ONCE groups from g on, loaded together; 0 behind the last one."""
+    first = bounds[g], bounds[g + 1], bounds[g + 2], bounds[g + 3]
+    return (*first, bounds[g + 4], bounds[g + 5], bounds[g + 6], bounds[g + 7])
+
+
 def tiles_of(bounds: Any, masked: bool, columns: Any, block_M: int) -> Any:
     """How many tiles all groups have: `columns` for each block_M rows begun."""
-    tiles, start = 0, 0
-    for g in range(bounds.shape[0]):
-        end = bounds[g]
-        tiles += T.ceildiv(end - start, block_M) * columns
-        if not masked:
-            start = end
-    return tiles
+    rows, start = 0, 0
+    for g in range(0, bounds.shape[0], AT_ONCE):
+        for end in ends_of(bounds, g):
+            end = T.max(end, start)
+            rows += T.ceildiv(end - start, block_M)
+            if not masked:
+                start = end
+    return rows * columns
 
 
 def tile_at(number: Any, bounds: Any, masked: bool, columns: Any, block_M: int, panel: int) -> Any:
@@ -42,16 +50,20 @@ def tile_at(number: Any, bounds: Any, masked: bool, columns: Any, block_M: int, 
     `bounds` has where each group's rows end; with `masked` each group's rows count from 0.
     """
     group, low, high, first = 0, 0, 0, 0
-    tiles, start = 0, 0
-    for g in range(bounds.shape[0]):
-        end = bounds[g]
-        if tiles <= number:  # the last such group: those without rows in front of it have the same first number
-            group, low, high, first = g, start, end, tiles
-        tiles += T.ceildiv(end - start, block_M) * columns
-        if not masked:
-            start = end
-    top = (number - first) // (columns * panel) * panel
-    inside = number - first - top * columns
+    rows, start, wanted = 0, 0, number // columns  # in rows of tiles
+    for g in range(0, bounds.shape[0], AT_ONCE):
+        next_group = g
+        for end in ends_of(bounds, g):
+            end = T.max(end, start)
+            if rows <= wanted:  # the last such group: those without rows in front of it begin with the same one
+                group, low, high, first = next_group, start, end, rows
+            rows += T.ceildiv(end - start, block_M)
+            next_group += 1
+            if not masked:
+                start = end
+    inside = number - first * columns
+    top = inside // (columns * panel) * panel
+    inside -= top * columns
     height = T.min(T.ceildiv(high - low, block_M) - top, panel)
     return group, low + (top + inside % height) * block_M, high, inside // height
 

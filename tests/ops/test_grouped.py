@@ -20,6 +20,7 @@ SIZES = [
     [0, 0, 150],  # all in one group
     [0, 0],  # nothing at all
     [1],
+    [3, 0, 64, 0, 1, 2, 70, 0, 5, 9],  # more than are looked at together
 ]
 
 

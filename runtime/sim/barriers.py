@@ -83,9 +83,11 @@ class Barriers:
         ):
             if machine.race is not None:
                 machine.race.barrier_all(ctas)
+                machine.race.phases.forget(ctas, number)
             return pc not in self.finish or self.finish_at(pc, ctas, threads)
         if machine.race is not None:
             for cta in ctas:
+                machine.race.phases.arrive(int(cta), number, threads[machine.cta[threads] == cta], pc)
                 machine.race.arrive(("bar", int(cta), number), threads[machine.cta[threads] == cta])
         self.arrived[ctas, number] += per_cta[ctas]
         self.expected[ctas, number] = expected
@@ -138,6 +140,7 @@ class Barriers:
             if len(threads) == machine.launch.threads:  # not so if some have exited: nothing orders what they did
                 machine.race.barrier_all(np.array([cta]))
             machine.race.join(("bar", cta, number), threads)
+            machine.race.phases.complete(cta, number)
         self.waiting[threads] = False
         self.wait_id[threads] = -1
         for at in np.unique(self.wait_pc[threads]):

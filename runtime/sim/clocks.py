@@ -145,9 +145,8 @@ class Clocks:
             for thread in threads:
                 self.far[int(thread)] = dict(known)
 
-    def release(self, threads: Array) -> Row:
-        """What these threads (of one CTA) know, themselves included. Steps time."""
-        now = self.tick()
+    def known(self, threads: Array) -> Array:
+        """Per thread of the CTA: the stamp up to which one of these threads (of one CTA) knows it."""
         cta = int(threads[0]) // self.padded
         matrix = self.peer.get(cta)
         local = threads % self.padded
@@ -158,7 +157,14 @@ class Clocks:
             lanes = self.lane[threads[local // 32 == warp]].max(axis=0)
             part = near[warp * 32 : warp * 32 + 32]
             np.maximum(part, lanes, out=part)
-        near[local] = now
+        return near
+
+    def release(self, threads: Array) -> Row:
+        """What these threads (of one CTA) know, themselves included. Steps time."""
+        now = self.tick()
+        cta = int(threads[0]) // self.padded
+        near = self.known(threads)
+        near[threads % self.padded] = now
         far: Far = {}
         if self.far:
             for thread in threads:

@@ -57,19 +57,25 @@ def deletions(text: str, entry: str) -> Iterator[Deletion]:
             yield Deletion(ins.line, ins.text, ins.source, _without(text, ins))
 
 
-def _without(text: str, ins: Instruction) -> str:
-    """The text with the instruction's characters replaced; lines stay where they are."""
+def place(text: str, ins: Instruction) -> tuple[int, int]:
+    """Where an instruction stands, its semicolon included: from one character to before another."""
     start = sum(len(line) for line in text.splitlines(keepends=True)[: ins.line - 1])
     words = r"\s+".join(map(re.escape, ins.text.split()))
     found = re.compile(words + r"\s*;").search(text, start)
     if found is None:
         raise SimulationError(f"cannot find {ins.text!r} in the text", ins.line, ins.text)
+    return found.start(), found.end()
+
+
+def _without(text: str, ins: Instruction) -> str:
+    """The text with the instruction's characters replaced; lines stay where they are."""
+    start, end = place(text, ins)
     instead = ""
     if _WAIT.match(ins.opcode):
         done = ins.operands[0]
         assert isinstance(done, Register)
         instead = f"setp.eq.u32 {done.name}, 0, 0;"
-    return text[: found.start()] + instead + "\n" * found[0].count("\n") + text[found.end() :]
+    return text[:start] + instead + "\n" * text[start:end].count("\n") + text[end:]
 
 
 SCHEDULES = (("lazy", 0), ("eager", 0), ("random", 1), ("random", 2))

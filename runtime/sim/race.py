@@ -29,6 +29,7 @@ from .knowledge import Knowledge
 from .memory import SharedSpace
 from .program import Program
 from .race_async import AsyncRaces
+from .race_barriers import BarrierPhases
 from .race_global import GlobalRaces
 from .race_shared import SharedRaces
 from .scalars import SIZES, Array
@@ -101,6 +102,7 @@ class RaceModel:
     machine: Machine
     clocks: Clocks
     shared: SharedRaces
+    phases: BarrierPhases
 
     def __init__(self, program: Program, global_size: int) -> None:
         self.sizes = granules(program)
@@ -124,6 +126,7 @@ class RaceModel:
         knowledge = Knowledge(domains, padded) if self.uses_async_proxy else None
         self.clocks = Clocks(machine.first // group, domains, padded, self.now, knowledge)
         self.shared = SharedRaces(machine, shared, self.clocks, self.sizes["shared"], self.sites)
+        self.phases = BarrierPhases(machine, self.clocks)
         self.globals.start_batch(machine, self.clocks, self.shared.knows_warp)
         self.flags = {(space, place): all_ for (space, place), all_ in self.flags.items() if space == "global"}
         self.rows.clear()

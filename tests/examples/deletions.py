@@ -1,23 +1,27 @@
-"""Each synchronising instruction of a kernel taken away in turn: which of them does the simulator not miss? Of AMD's
-waits, those that find nothing to wait for on any path are left out: that they are to spare is proven."""
+"""Each synchronising instruction of a kernel taken away in turn, or weakened: what does the simulator not miss? Of
+AMD's waits, those that find nothing to wait for on any path are left out: that they are to spare is proven."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 import minitile as mt
 from minitile.runtime.sim import run_gcn
-from minitile.runtime.sim.deletions import redundant, runner
+from minitile.runtime.sim.deletions import Deletion, deletions, redundant, runner
 from minitile.runtime.sim.gfx import deletions as gcn
 from minitile.simulate import launch_of
 
 
-def nothing_misses(kernel: mt.CompiledKernel, values: Sequence[Any]) -> tuple[list[str], int]:
+def nothing_misses(
+    kernel: mt.CompiledKernel,
+    values: Sequence[Any],
+    candidates: Callable[[str, str], Iterator[Deletion]] = deletions,
+) -> tuple[list[str], int]:
     """The deletions without a finding, a refusal or another result in any schedule, and how many there are in all.
-    `values`: arguments to begin with, each time."""
+    `values`: arguments to begin with, each time. `candidates`: what is made of PTX instead."""
     info = kernel.launch_info
     grid, _ = launch_of(info, values)
 
@@ -31,5 +35,5 @@ def nothing_misses(kernel: mt.CompiledKernel, values: Sequence[Any]) -> tuple[li
         found = [each for each in found if (each.line, each.instruction.partition("(")[0]) not in proven]
         return [str(each) for each in found], count
     run = runner(info.entry, grid, info.block, arguments, cluster=info.cluster, dynamic_shared=info.dynamic_shared)
-    found, count = redundant(kernel.asm["ptx"], info.entry, run)
+    found, count = redundant(kernel.asm["ptx"], info.entry, run, candidates)
     return [str(each) for each in found], count

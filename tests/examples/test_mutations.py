@@ -78,6 +78,37 @@ EXCEPTIONS = [
         "a tile is written once the tile before is: that they never overlap follows from the raster's divisions only",
     ),
     (
+        "gemm_fp8.*|gemm_epilogues, (linear|gated)",
+        "sm_80|sm_89",
+        r"bar\.sync 0",
+        1,
+        "as above: threads write the next tile's results, and the main loop's barriers are not there if K is 0",
+    ),
+    (
+        "gemm_epilogues, residual",
+        "sm_80",
+        r"bar\.sync 0",
+        1,
+        "threads have read a tile of D before the next one is copied there: the main loop's barriers do for that, "
+        "unless K is 0",
+    ),
+    (
+        "gemm_epilogues, residual.*",
+        "sm_90a",
+        r"(mbarrier\.try_wait\.parity\.shared\.b64 %p\d+, \[%ring_1\+8\], .*|fence\.proxy\.async\.shared::cta|"
+        r"bar\.warp\.sync 0xffffffff)",
+        3,
+        "D's slot: who copies has waited for slots of A and B, which come back behind it, unless a tile has no more "
+        "steps than there are stages (another case); and a warp has met at the barrier of the last store",
+    ),
+    (
+        "gemm_fp8, by block",
+        "sm_90a",
+        r"mbarrier\.try_wait\.parity\.shared\.b64 %p\d+, \[%r\d+\], %r\d+",
+        1,
+        "in one role: the first copies of a tile; all have met at the barriers of the results of the one before",
+    ),
+    (
         "gemm_epilogues, gated",
         "sm_90a",
         r"mbarrier\.try_wait\.parity\.shared\.b64 %p\d+, \[%r\d+\], %r\d+",

@@ -95,7 +95,7 @@ def runner(
 
     def run(text: str, schedule: str, seed: int) -> Sequence[Any]:
         given = args()
-        report = simulate(text, entry, grid, block, given, schedule=schedule, seed=seed, **options)
+        report = simulate(text, entry, grid, block, given, schedule=schedule, seed=seed, only_first=True, **options)
         report.raise_if_findings()
         return [getattr(each, "root", each) for each in given]
 

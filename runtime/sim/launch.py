@@ -72,6 +72,7 @@ def run_ptx(
     schedule: str = "lazy",
     seed: int = 0,
     check: bool = True,
+    only_first: bool = False,
 ) -> Report:
     """Execute entry `entry` of a PTX text.
 
@@ -79,6 +80,7 @@ def run_ptx(
     (by value), or Python numbers where the parameter's type says what they become. Arrays that share memory share it in
     the simulation too. `schedule` says when asynchronous copies land: "eager",
     "lazy" or "random" (seeded by `seed`; the order of warps is random then too). `check` turns the race model on.
+    `only_first` ends the run at its first finding.
 
     Returns a `Report`; a program that faults or deadlocks ends there with its finding. Raises `SimulationError` for
     text that cannot be executed and for arguments that do not fit the parameters.
@@ -116,6 +118,7 @@ def run_ptx(
         check,
         np.random.default_rng(seed),
         race,
+        only_first=only_first,
         order=_cluster_order(dims["grid"], dims["cluster"]),
     )
     with np.errstate(all="ignore"):

@@ -48,6 +48,7 @@ class Launch:
     race: RaceModel | None
     report: Report = field(default_factory=Report)
     seen: set[tuple[object, ...]] = field(default_factory=set)
+    only_first: bool = False  # a finding ends the run
     descriptors: dict[bytes, Descriptor | None] = field(default_factory=dict)  # decoded so far
     order: Array | None = None  # for clusters: the grid's number of each CTA, in the order in which they run
     printed: list[tuple[int, str]] = field(default_factory=list)
@@ -197,7 +198,7 @@ class Machine:
         if key not in self.launch.seen and len(self.launch.report.findings) < _MAX_FINDINGS:
             self.launch.seen.add(key)
             self.launch.report.findings.append(finding)
-        if stop:
+        if stop or self.launch.only_first:
             raise Fault(finding.kind)
 
     def fault(

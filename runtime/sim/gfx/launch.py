@@ -65,6 +65,7 @@ def run_gcn(
     schedule: str = "lazy",
     seed: int = 0,
     check: bool = True,
+    only_first: bool = False,
 ) -> Report:
     """Execute kernel `entry` of an AMD assembly text for gfx942 or gfx950, as LLVM prints it.
 
@@ -73,12 +74,14 @@ def run_gcn(
     is a null pointer), NumPy scalars (by value), or Python numbers where the argument's size says what they become.
     `dynamic_shared` bytes of LDS come on top of the kernel's own. `schedule` says when memory operations complete:
     "lazy" not before they are waited for, "eager" at once, "random" at some time between (seeded by `seed`; the order
-    of waves is random then too). `check` turns the race model on.
+    of waves is random then too). `check` turns the race model on; `only_first` ends the run at its
+    first finding.
 
     Returns a `Report`; a program that faults or deadlocks ends there with its finding. Raises `SimulationError` for
     text that cannot be executed and for arguments that do not fit.
     """
     launch, places = prepare(text, entry, grid, block, args, dynamic_shared, schedule, seed, check)
+    launch.only_first = only_first
     with np.errstate(all="ignore"):
         _run_grid(launch)
     for place, arg in zip(places, args, strict=True):

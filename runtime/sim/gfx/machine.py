@@ -52,6 +52,7 @@ class Launch:
     rng: np.random.Generator
     report: Report = field(default_factory=Report)
     seen: set[tuple[object, ...]] = field(default_factory=set)
+    only_first: bool = False  # a finding ends the run
 
     @property
     def threads(self) -> int:
@@ -163,7 +164,7 @@ class Machine:
         if key not in launch.seen and len(launch.report.findings) < _MAX_FINDINGS:
             launch.seen.add(key)
             launch.report.findings.append(finding)
-        if stop:
+        if stop or launch.only_first:
             raise Fault(finding.kind)
 
 

@@ -140,6 +140,48 @@ def test_other_forms():
     assert "ds_read_b64_tr_b8" in kernel.text
 
 
+@pytest.mark.parametrize("in_registers", [True, False])
+def test_packed_in_registers_and_in_parts(in_registers):
+    @mt.kernel
+    def kernel(
+        A: T.Tensor((64, 128), T.uint8),
+        B: T.Tensor((64, 256), T.float8_e4m3fn),
+        SFA: T.Tensor((64, 8), T.uint8),
+        SFB: T.Tensor((64, 8), T.uint8),
+        C: T.Tensor((64, 64), T.float32),
+    ):
+        with T.Kernel(1, threads=128):
+            A_shared, B_shared = T.alloc_shared((64, 128), A.dtype), T.alloc_shared((64, 256), B.dtype)
+            sa, sb = T.alloc_shared((64, 8), T.uint8), T.alloc_shared((64, 8), T.uint8)
+            A_local, C_local = T.alloc_fragment((64, 128), A.dtype), T.alloc_fragment((64, 64), T.float32)
+            T.copy(A, A_shared)
+            T.copy(B, B_shared)
+            T.copy(SFA, sa)
+            T.copy(SFB, sb)
+            T.copy(A_shared, A_local)
+            T.clear(C_local)
+            form = {"transpose_B": True, "a_format": T.float4_e2m1fn}
+            if in_registers:
+                T.gemm_blockscaled(A_local, B_shared, C_local, sa, sb, **form)
+            else:
+                for h in range(2):  # halves of K: 64 bytes of A, 128 of B, 4 scales
+                    T.gemm_blockscaled(
+                        A_shared[:, h * 64 : h * 64 + 64],
+                        B_shared[:, h * 128 : h * 128 + 128],
+                        C_local,
+                        sa[:, h * 4 : h * 4 + 4],
+                        sb[:, h * 4 : h * 4 + 4],
+                        **form,
+                    )
+            T.copy(C_local, C)
+
+    (a, sa), (b, sb) = operands(64, 64, 256, "e2m1", "e4m3", seed=9)
+    c = np.full((64, 64), np.nan, np.float32)
+    arrays = pack(a, "e2m1"), b, sa, sb, c
+    kernel.compile(*arrays, target="gfx950").simulate(*arrays, schedule="random")
+    assert error(c, exact(a, sa) @ exact(b, sb).T) < 1e-6
+
+
 def test_extreme_scales():
     """0 is 2^-127, 254 is 2^127, 255 NaN: in its row, or its column, and there alone."""
     (a, sa), (b, sb) = operands(64, 64, 128, "e4m3", "e2m1", seed=5)

@@ -6,6 +6,9 @@
 - `residual`: C = alpha · A · Bᵀ + beta · D; tiles of D come by the same engine as those of A and B.
 - `quantized`: C = fp8(scale · A · Bᵀ), and the largest magnitude of A · Bᵀ, of each row and of all of it.
 - `gated`: C = silu(A · Gᵀ) · (A · Uᵀ), two products that read A once.
+- `interleaved`: the same with rows of G and U in one matrix, RUN of G, RUN of U, and so on: one product, whose columns
+  are multiplied in pairs where they are. A tile of it takes as many registers as one of `linear`, so that it may be as
+  large, and stores half as many columns.
 
 On sm_90a the main loop keeps its warp that copies, which runs ahead into the next tile while an epilogue works. Vectors
 (bias, scales) are read from the tensors; a whole tile (D) is asked for behind the loop over K, so that the warp that
@@ -171,6 +174,35 @@ def gated(
         tiles_of(A, [G, U], tiles, block, epilogue)
 
 
+RUN = 8
+
+
+def columns(j, which, run=RUN):
+    """Where column j of one of two interleaved matrices stands."""
+    return j // run * (2 * run) + which * run + j % run
+
+
+@mt.kernel
+def interleaved(
+    A: T.Tensor(("M", "K"), None),
+    W: T.Tensor(("W", "K"), None),
+    C: T.Tensor(("M", "N"), T.bfloat16),
+    activation=silu,
+    run=RUN,
+    tiles=TILES,
+):
+    """W has 2N rows, N a multiple of `run`; tiles.n is the width of a tile of the product."""
+    with T.Kernel(tiles.blocks, threads=tiles.threads) as block:
+        result = T.alloc_fragment((tiles.m, tiles.n // 2), T.float32)
+
+        def epilogue(row, column, product):
+            for i, j in T.Parallel(*result.shape):
+                result[i, j] = activation(product[i, columns(j, 0, run)]) * product[i, columns(j, 1, run)]
+            T.copy(result, C[row, column // 2])
+
+        tiles_of(A, [W], tiles, block, epilogue)
+
+
 ACTIVATIONS = {
     identity: lambda x: x,
     relu: lambda x: np.maximum(x, 0),
@@ -237,6 +269,16 @@ def run_gated(m: int, n: int, k: int, seed: int = 0, tiles=TILES) -> float:
     return error(c, ACTIVATIONS[silu](x.product) * (x.a.astype(np.float64) @ up.astype(np.float64).T))
 
 
+def run_interleaved(m: int, n: int, k: int, seed: int = 0, tiles=TILES, run: int = RUN) -> float:
+    """The relative error on random matrices; n is a multiple of `run`."""
+    x = Operands(m, n, k, seed)
+    up = x.matrix(n, k)
+    pairs = np.stack([x.b.reshape(n // run, run, k), up.reshape(n // run, run, k)], axis=1)
+    c = on_device(poisoned((m, n), ml_dtypes.bfloat16))
+    interleaved(on_device(x.a), on_device(pairs.reshape(2 * n, k)), c, run=run, tiles=tiles)
+    return error(c, ACTIVATIONS[silu](x.product) * (x.a.astype(np.float64) @ up.astype(np.float64).T))
+
+
 BOUND = 4e-3  # of bf16 results
 FP8_BOUND = 1 + 1e-3  # of e4m3 results, in halves of a last place
 
@@ -251,3 +293,5 @@ if __name__ == "__main__":
         report(f"fp8(scale · A · B) {m}x{n}x{k}, in halves of a last place", results, FP8_BOUND)
         report(f"its largest magnitudes {m}x{n}x{k}", largest, 1e-6)
         report(f"silu(A · G) · (A · U) {m}x{n}x{k}", run_gated(m, n, k, tiles=small), BOUND)
+        pairs = -(-n // RUN) * RUN
+        report(f"the same, interleaved {m}x{pairs}x{k}", run_interleaved(m, pairs, k, tiles=small), BOUND)

@@ -315,6 +315,9 @@ class _Machine:
     def Permute(self, op: tile.Permute) -> Any:
         return (np.transpose(self.of(op.a), op.order),)
 
+    def Deal(self, op: tile.Deal) -> Any:
+        return (np.take(self.of(op.a), [op.of_source(n) for n in range(op.result.shape[op.dim])], op.dim),)
+
     def Slice(self, op: tile.Slice) -> Any:
         return (self.of(op.a)[tuple(slice(o, o + n) for o, n in zip(op.offsets, op.shape, strict=True))],)
 

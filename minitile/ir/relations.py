@@ -41,4 +41,16 @@ class Permuted:
     result: Value
 
 
-Relation = Same | Quotient | Permuted
+@dataclass(frozen=True, slots=True, eq=False)
+class Dealt:
+    """`result` is what one of `hands` gets of `source`, dealt out along `dim`, `run` elements at a time; each thread
+    has the elements of all hands."""
+
+    source: Value
+    dim: int
+    run: int
+    hands: int
+    result: Value
+
+
+Relation = Dealt | Same | Quotient | Permuted

@@ -50,7 +50,7 @@ from minitile.layout.ldmatrix import (
     ldmatrix_plan,
     stmatrix_plan,
 )
-from minitile.layout.parts import block, warp_groups
+from minitile.layout.parts import block, dealt, undealt, warp_groups
 from minitile.layout.register import Digit, Layout, LayoutError, OwnerDigit, Slot, ThreadDigit
 from minitile.layout.shared import (
     AddressDigit,
@@ -98,6 +98,7 @@ __all__ = [
     "boxed",
     "coalesced",
     "conversion",
+    "dealt",
     "lane_exchange",
     "lane_swaps",
     "ldmatrix_conflicts",
@@ -116,6 +117,7 @@ __all__ = [
     "stmatrix_plan",
     "swizzled",
     "thread_bits",
+    "undealt",
     "vector_runs",
     "vector_width",
     "warp_groups",

@@ -4,6 +4,7 @@ layout<128x256; reg 2:1@1, 2:8@0, 32:8@1; lane 4:2@1, 8:1@0; warp 8:16@0>
 
 warp_groups(…, 4)       2 groups, each of them    layout<64x256; …; warp 4:16@0>
 block(…, (64, 64))      of one group's registers  layout<64x64; reg 2:1@1, 2:8@0, 8:8@1; …; warp 4:16@0>
+dealt(…, 1, 8, 2)       every second 8 columns    layout<128x128; reg 2:1@1, 2:8@0, 16:8@1; …>
 """
 
 from __future__ import annotations
@@ -64,6 +65,63 @@ def block(layout: Layout, shape: tuple[int, ...]) -> tuple[Layout, tuple[tuple[C
             return None
         found.append((start, tuple(where[w] for w in wanted)))
     return part, tuple(found)
+
+
+def dealt(layout: Layout, dim: int, run: int, hands: int) -> Layout | None:
+    """Of a tile that is dealt out to `hands` along `dim`, `run` elements at a time, the layout of what one hand gets,
+    in the same threads. None where a thread has not the same of each."""
+    if layout.extents[dim] != layout.shape[dim]:
+        return None
+    shape = tuple(n // hands if d == dim else n for d, n in enumerate(layout.shape))
+    places = [_split(digits, dim, (run, run * hands)) for digits in (layout.reg, layout.lane, layout.warp)]
+    if any(digits is None for digits in places):
+        return None
+    kept: list[list[Digit]] = []
+    for digits in places:
+        assert digits is not None
+        kept.append([])
+        for digit in digits:
+            if digit.dim != dim or digit.stride < run:
+                kept[-1].append(digit)
+            elif digit.stride >= run * hands:
+                kept[-1].append(Digit(digit.size, dim, digit.stride // hands))
+            elif digits is not places[0]:
+                return None
+    try:
+        return Layout(shape, *map(tuple, kept))
+    except LayoutError:
+        return None
+
+
+def undealt(layout: Layout, dim: int, run: int, hands: int) -> Layout:
+    """The layout of the whole tile of which `layout` is what one hand gets: the other hands' elements are registers of
+    the same threads. Raises LayoutError where a thread's elements are no runs."""
+    shape = tuple(n * hands if d == dim else n for d, n in enumerate(layout.shape))
+    places = [_split(digits, dim, (run,)) for digits in (layout.reg, layout.lane, layout.warp)]
+    wide: list[tuple[Digit, ...]] = []
+    for digits in places:
+        if digits is None:
+            raise LayoutError(f"{layout} has no runs of {run} in dimension {dim}")
+        spread = (Digit(d.size, dim, d.stride * hands) if d.dim == dim and d.stride >= run else d for d in digits)
+        wide.append(tuple(spread))
+    return Layout(shape, (*wide[0], Digit(hands, dim, run)), wide[1], wide[2])
+
+
+def _split(digits: Sequence[Digit], dim: int, bounds: Sequence[int]) -> list[Digit] | None:
+    """The digits, of those along `dim` none on both sides of a bound."""
+    found = list(digits)
+    for bound in bounds:
+        parts: list[Digit] = []
+        for digit in found:
+            if digit.dim != dim or not digit.stride < bound < digit.stride * digit.size:
+                parts.append(digit)
+                continue
+            below, rest = divmod(bound, digit.stride)
+            if rest or digit.size % below:
+                return None
+            parts += [Digit(below, dim, digit.stride), Digit(digit.size // below, dim, bound)]
+        found = parts
+    return found
 
 
 def _exact(shape: tuple[int, ...], reg: Sequence[Digit], lane: Sequence[Digit], warp: Sequence[Digit]) -> Layout | None:

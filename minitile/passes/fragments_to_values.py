@@ -13,9 +13,10 @@ A *variable* is a fragment, or one element of a local array all of whose accesse
 backward walk finds which variables each loop must carry and each branch must give (written inside and live there); a
 forward walk then rewrites, with the current value of each variable at hand.
 
-Reading   the whole fragment is its value (permuted, expanded as `dims` say); a constant part is a `slice`; one index of
-          a dimension is picked by `reduce(select(iota == index, value, 0))` (a sum, so -0.0 comes out as 0.0); one
-          element is an `extract`. A gather is an error: registers of other threads can not be indexed.
+Reading   the whole fragment is its value (permuted, expanded as `dims` say); a constant part is a `slice`; every n-th
+          run of elements (`2 * j + 1`, `j // 8 * 16 + j % 8`) is a `deal`; one index of a dimension is picked by
+          `reduce(select(iota == index, value, 0))` (a sum, so -0.0 comes out as 0.0); one element is an `extract`. A
+          gather is an error: registers of other threads can not be indexed.
 Writing   the whole fragment is a new value; a part, or under a mask, is `select(inside, new, old)`; one element is
           `insert`. A value of fewer elements than the fragment can not be moved to a place in it, except a number
           (fill) and what comes from memory (loaded at its place at once).
@@ -27,8 +28,11 @@ Also here: `fill` of shared memory is a store of a splat, copies between dtypes 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
@@ -101,22 +105,30 @@ class _ToValues(Rewriter):
     def read_region(self, op: Op, mem: Value, indices: Indices, dims: tile.Dims, shape: Shape) -> Value:
         """The tile (a scalar for shape ()) that lies in a fragment at `indices` along `dims`."""
         value = self.read(Variable(mem), op.loc)
-        for index in indices:
+        runs_along = list(dims)
+        for place, index in enumerate(indices):
             if isinstance(index.type, TileType):
-                raise LanguageError(
-                    f"the fragment {mem.name!r} is indexed by something else than a T.Parallel index",
-                    op.loc,
-                    "a fragment lies in the registers of many threads: copy it to shared memory and index that",
-                )
+                deal = dealt_by(index, mem.shape[place])
+                if deal is None:
+                    raise LanguageError(
+                        f"the fragment {mem.name!r} is indexed by something else than a T.Parallel index",
+                        op.loc,
+                        "a fragment lies in the registers of many threads: copy it to shared memory and index that; "
+                        "every n-th run of elements is read by j // run * (n * run) + j % run + a multiple of run",
+                    )
+                runs_along[place], run, hands, hand = deal
+                value = self.b.value(tile.Deal(value, place, run, hands, hand))
+        picked = [place for place, (d, runs) in enumerate(zip(dims, runs_along, strict=True)) if d != runs]
+        dims = tuple(runs_along)
         if all(d is None for d in dims):
             element = self.b.value(tile.Extract(value, indices))
             return self.b.value(tile.Splat(element, shape)) if shape else element
-        offsets, sizes = [0] * len(dims), list(mem.shape)
+        offsets, sizes = [0] * len(dims), list(value.shape)
         for place, d in enumerate(dims):
-            if d is not None:
+            if d is not None and place not in picked:
                 offsets[place] = self.offset(op, mem, place, indices[place], shape[d])
                 sizes[place] = shape[d]
-        if tuple(sizes) != mem.shape:
+        if tuple(sizes) != value.shape:
             value = self.b.value(tile.Slice(value, tuple(offsets), tuple(sizes)))
         for place in reversed(range(len(dims))):
             if dims[place] is None:
@@ -417,6 +429,52 @@ class _ToValues(Rewriter):
             after |= self.written
         self.written = after
         return self.after(op, before, variables)
+
+
+def dealt_by(index: Value, extent: int) -> tuple[int, int, int, int] | None:
+    """The T.Parallel dimension, and `run`, `hands` and `hand` of the `deal` of `extent` elements that an index, a tile,
+    asks for; None where it is none."""
+    places = _numbers(index)
+    for d, size in enumerate(index.shape):
+        if places is None or extent % size:
+            continue
+        along = places[tuple(slice(None) if n == d else 0 for n in range(places.ndim))]
+        run = next((n for n in range(1, size) if along[n] != along[0] + n), size)
+        deal = tile.Deal.place(np.arange(size), run, extent // size, int(along[0]) // run)
+        whole = np.expand_dims(deal, tuple(n for n in range(places.ndim) if n != d))
+        inside = size % run == 0 and 0 <= along[0] < extent // size * run
+        if inside and np.array_equal(np.broadcast_to(whole, places.shape), places):
+            return d, run, extent // size, int(along[0]) // run
+    return None
+
+
+_NUMBERS: dict[type[Op], Callable[[Any, Any], Any]] = {
+    arith.Add: operator.add,
+    arith.Sub: operator.sub,
+    arith.Mul: operator.mul,
+    arith.FloorDiv: operator.floordiv,
+    arith.FloorMod: operator.mod,
+}
+
+
+def _numbers(value: Value) -> Any:
+    """The elements of a tile of integers that only its own indices decide: an array, or a number for a scalar; else
+    None."""
+    op = value.op
+    if op is None:
+        return None
+    if isinstance(op, tile.Iota):
+        return np.indices(op.shape)[op.dim]
+    if isinstance(op, tile.Expand):
+        inner = _numbers(op.a)
+        return None if inner is None else np.repeat(np.expand_dims(inner, op.dim), op.size, op.dim)
+    if isinstance(op, arith.Cast) and op.to.is_int:
+        return _numbers(op.a)
+    if type(op) in _NUMBERS:
+        parts = [_numbers(v) for v in op.operands]
+        return None if any(part is None for part in parts) else _NUMBERS[type(op)](*parts)
+    number = constant_of(value)
+    return number if isinstance(number, int) else None
 
 
 def _times(shape: list[int] | Shape) -> str:

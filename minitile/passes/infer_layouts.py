@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError, Location
 from minitile.ir.ops import by_hand, control, roles, tile
-from minitile.ir.relations import Permuted, Quotient, Same
+from minitile.ir.relations import Dealt, Permuted, Quotient, Same
 from minitile.ir.rewrite import clone
 from minitile.ir.types import TensorType, TileType
-from minitile.layout import Layout, blocked, row_blocked
+from minitile.layout import Layout, blocked, dealt, row_blocked, undealt
 from minitile.passes.affine import Affine, Facts
 from minitile.passes.choose_shared import choose_shared_layouts
 from minitile.passes.rules import Rules
@@ -105,6 +105,7 @@ class _Inference:
         self.anchors: list[tuple[Value, Layout]] = []
         self.quotients: list[Quotient] = []
         self.permutes: list[Permuted] = []
+        self.deals: list[Dealt] = []
         self.uses: list[tuple[Value, tile.Load | tile.Store | tile.AtomicRmw]] = []
         self.reduced: set[tuple[Value, int]] = set()
 
@@ -159,6 +160,8 @@ class _Inference:
                 self.quotients.append(relation)
                 if relation.narrow in op.results:
                     self.reduced.add((relation.wide, relation.dim))
+            elif isinstance(relation, Dealt):
+                self.deals.append(relation)
             else:
                 self.permutes.append(relation)
 
@@ -209,6 +212,11 @@ class _Inference:
                     result.layout, changed = source.layout.permute_dims(permuted.order), True
                 elif source.layout is None and result.layout is not None:
                     source.layout, changed = result.layout.permute_dims(inverse_order(permuted.order)), True
+            for deal in self.deals:
+                source, result = self.group_of[deal.source], self.group_of[deal.result]
+                if source.layout is not None and result.layout is None:
+                    result.layout = dealt(source.layout, deal.dim, deal.run, deal.hands)
+                    changed = changed or result.layout is not None
 
     def _choose(self, group: _Group) -> Layout:
         """The free choice: from the widest memory access of the group, global before shared."""
@@ -377,6 +385,10 @@ class _Converter:
                     need[relation.value] = self.layout(relation.like)
             elif isinstance(relation, Permuted):
                 need[relation.source] = self.layout(relation.result).permute_dims(inverse_order(relation.order))
+            elif isinstance(relation, Dealt):
+                source, result = self.layout(relation.source), self.layout(relation.result)
+                if dealt(source, relation.dim, relation.run, relation.hands) != result:
+                    need[relation.source] = undealt(result, relation.dim, relation.run, relation.hands)
             else:
                 narrow = self.layout(relation.wide).quotient(relation.dim)
                 if relation.narrow in op.operands:

@@ -363,6 +363,13 @@ def _permute(low: Lowering, op: tile.Permute) -> Value:
     return low.pick(low.get(op.a), [where[tuple(at[d] for d in order)] for at in out])
 
 
+def _deal(low: Lowering, op: tile.Deal) -> Value:
+    """Registers of the same threads."""
+    where = {at: reg for reg, at in enumerate(layout_of(op.a).register_offsets())}
+    out = layout_of(op.result).register_offsets()
+    return low.pick(low.get(op.a), [where[(*at[: op.dim], op.of_source(at[op.dim]), *at[op.dim + 1 :])] for at in out])
+
+
 def _insert(low: Lowering, op: tile.Insert) -> Value:
     layout = layout_of(op.result)
     hit: Value | None = None
@@ -474,6 +481,7 @@ RULES: dict[type[Op], Rule] = {
     tile.Splat: _splat,
     tile.Expand: _expand,
     tile.Permute: _permute,
+    tile.Deal: _deal,
     tile.Insert: _insert,
     tile.SyncThreads: _sync,
     tile.ThreadIndex: _thread_index,

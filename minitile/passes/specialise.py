@@ -122,6 +122,7 @@ def check(launch: control.Launch, rings: Rings, rules: Rules, threads: int) -> N
     gemms = [op for op in launch.body.walk() if isinstance(op, tile.Gemm)]
     if not any(v in rings.of for gemm in gemms for v in (gemm.a, gemm.b)):
         raise Refused("no gemm reads what the copies bring")
+    carried: dict[Block, int] = {}
     for gemm in gemms:
         if any(constant_of(i) != 0 for i in (*gemm.a_indices, *gemm.b_indices)):
             raise Refused("a gemm reads part of a buffer")
@@ -134,6 +135,8 @@ def check(launch: control.Launch, rings: Rings, rules: Rules, threads: int) -> N
         if reason:
             raise Refused(reason)
         words = math.prod(gemm.c.shape) * gemm.c.dtype.bits // 32 // threads
+        if isinstance(gemm.c.owner, Block):  # carried, as others are at the same time
+            words = carried[gemm.c.owner] = carried.get(gemm.c.owner, 0) + words
         if words + WORKING > registers_of(launch.threads)[1]:
             raise Refused(f"{words} accumulators of {registers_of(launch.threads)[1]} registers leave a thread too few")
     for op in launch.body.walk():

@@ -58,6 +58,14 @@ def test_gated(size):
 
 
 @each_target
+@pytest.mark.parametrize("run", [1, 8, 16])
+@pytest.mark.parametrize("size", [(1, 16, 13), (65, 144, 40), (64, 80, 0), (0, 16, 8)], ids=str)
+def test_interleaved(size, run):
+    """Pairs of columns that are neighbours, and in runs, also of as many as matrix instructions keep in other lanes."""
+    assert gemm_epilogues.run_interleaved(*size, tiles=SMALL, run=run) <= gemm_epilogues.BOUND
+
+
+@each_target
 @pytest.mark.parametrize(("size", "scale"), [*((size, 16.0) for size in SIZES[:-1]), (SIZES[1], 400.0)], ids=str)
 def test_quantized(size, scale):
     """The largest scale saturates."""
@@ -74,6 +82,7 @@ def specs(kernel, m=4096, n=4096, k=4096):
         gemm_epilogues.residual: (a, b, c, c, 1.0, 1.0),
         gemm_epilogues.quantized: (a, b, mt.spec((1,), F32), mt.spec((m, n), FP8), mt.spec((m,), F32), mt.spec(1, F32)),
         gemm_epilogues.gated: (a, b, b, c),
+        gemm_epilogues.interleaved: (a, mt.spec((2 * n, k), BF16), c),
     }[kernel]
 
 
@@ -89,6 +98,9 @@ LARGE = {  # kernel, constants, tiles, boxes that TMA loads and stores; each tea
     "linear of teams": ("linear", {"activation": gemm_epilogues.gelu}, (128, 192, 64, 4, TWO), (2, 12)),
     "residual of teams": ("residual", {}, (128, 192, 64, 4, TWO), (5, 12)),
     "quantized of teams": ("quantized", {}, (128, 192, 64, 4, TWO), (2, 12)),
+    "gated of teams": ("gated", {}, (128, 96, 64, 4, TWO), (3, 12)),
+    "interleaved": ("interleaved", {}, (128, 256, 64, 3), (2, 2)),
+    "interleaved of teams": ("interleaved", {}, (128, 192, 64, 4, TWO), (2, 12)),
 }
 
 
@@ -120,6 +132,18 @@ def test_teams():
     results, largest = gemm_epilogues.run_quantized(200, 144, 72, tiles=tiles)
     assert results <= gemm_epilogues.FP8_BOUND
     assert largest <= 1e-6
+    assert gemm_epilogues.run_gated(200, 136, 72, tiles=tiles._replace(n=48)) <= gemm_epilogues.BOUND
+    assert gemm_epilogues.run_interleaved(200, 136, 72, tiles=tiles) <= gemm_epilogues.BOUND
+
+
+def test_too_many_accumulators_for_teams():
+    """Two of 128x128 would take all registers of one warpgroup: both share each tile."""
+    done = gemm_epilogues.gated.compile(
+        *specs(gemm_epilogues.gated), tiles=large(128, 128, 64, 4, TWO), target="sm_90a"
+    )
+    assert any("one team instead of several: 256 accumulators" in note for note in done.notes)
+    if find_ptxas(done.asm["ptx"]) is not None:
+        assert done.spills == 0
 
 
 @pytest.mark.skipif(USE_GPU, reason="the GPU has its own schedule")
@@ -128,7 +152,7 @@ def test_teams():
     ("name", "tiles"),
     [
         *((name, FULL) for name in ("linear", "residual", "quantized", "gated")),
-        *((name, TEAMS) for name in ("linear", "residual", "quantized")),
+        *((name, TEAMS) for name in ("linear", "residual", "quantized", "interleaved")),
     ],
     ids=lambda x: x if isinstance(x, str) else f"{x.teams} of {x.m}x{x.n}",
 )
@@ -140,11 +164,15 @@ def test_roles(name, tiles, schedule):
     product = a.astype(np.float64) @ b.astype(np.float64).T
     bias, c = random(rng, (n,)), poisoned((m, n), FP8 if name == "quantized" else BF16)
     largest = np.zeros(m, np.float32), np.zeros(1, np.float32)
+    u = random(rng, (n, k), BF16)
+    pairs = np.stack([b.reshape(-1, 8, k), u.reshape(-1, 8, k)], axis=1).reshape(-1, k)
+    gate = product / (1 + np.exp(-product)) * (a.astype(np.float64) @ u.astype(np.float64).T)
     arguments, exact, bound = {
         "linear": ((a, b, bias, c), np.maximum(product + bias, 0), 4e-3),
         "residual": ((a, b, d, c, 2.0, -1.0), 2 * product - d.astype(np.float64), 4e-3),
         "quantized": ((a, b, np.ones(1, np.float32), c, *largest), product, 4e-2),
-        "gated": ((a, b, b, c), product / (1 + np.exp(-product)) * product, 4e-3),
+        "interleaved": ((a, pairs, c), gate, 4e-3),
+        "gated": ((a, b, u, c), gate, 4e-3),
     }[name]
     constants = {"activation": gemm_epilogues.relu} if name == "linear" else {}
     kernel = getattr(gemm_epilogues, name).compile(*arguments, tiles=tiles, target="sm_90a", **constants)

@@ -10,11 +10,13 @@ from minitile.layout import (
     Layout,
     block,
     blocked,
+    dealt,
     ldmatrix_plan,
     mma_accumulator,
     mma_operand_a,
     stmatrix_plan,
     swizzled,
+    undealt,
     warp_groups,
     wgmma_accumulator,
 )
@@ -104,3 +106,40 @@ def test_only_one_thread_may_store_an_element() -> None:
     assert stmatrix_plan(copies, shared) is None
     alone = mma_operand_a((128, 64), ATOM, (8, 1))
     assert stmatrix_plan(alone, shared) == ldmatrix_plan(alone, shared)
+
+
+def place(n: int, run: int, hands: int, hand: int) -> int:
+    return (n // run * hands + hand) * run + n % run
+
+
+@pytest.mark.parametrize("columns", [96, 192, 240])
+@pytest.mark.parametrize(("run", "hands"), [(1, 2), (8, 2), (8, 3), (24, 2), (48, 2)])
+def test_dealt(columns: int, run: int, hands: int) -> None:
+    """Every thread has the same of each hand, where the run's bounds are between its registers."""
+    whole = wgmma_accumulator((128, columns))
+    if columns % (run * hands):
+        return
+    mine = dealt(whole, 1, run, hands)
+    if columns // 8 % (run // 8 or 1):
+        assert mine is None
+        return
+    assert mine is not None
+    assert mine.num_regs * hands == whole.num_regs
+    for lane, warp in ((0, 0), (5, 1), (31, 3)):
+        theirs = {whole.coords(reg, lane, warp) for reg in range(whole.num_regs)}
+        for reg in range(mine.num_regs):
+            row, column = mine.coords(reg, lane, warp)
+            assert all((row, place(column, run, hands, hand)) in theirs for hand in range(hands))
+    back = undealt(mine, 1, run, hands)
+    assert dealt(back, 1, run, hands) == mine
+
+
+def test_dealt_between_lanes() -> None:
+    """Neighbours in fours are in other lanes; other registers can have them all."""
+    whole = wgmma_accumulator((64, 64))
+    assert dealt(whole, 1, 2, 2) is None
+    assert dealt(whole, 1, 4, 2) is None
+    mine = blocked((64, 32), 128, 4)
+    assert undealt(mine, 1, 4, 2).shape == (64, 64)
+    assert dealt(undealt(mine, 1, 4, 2), 1, 4, 2) == mine
+    assert dealt(blocked((64, 100), 128, 4), 1, 4, 5) is None  # part of what threads could hold lies outside

@@ -11,7 +11,7 @@ from minitile.ir.ops import control
 from minitile.ir.parser import parse_kernel
 from minitile.passes.fragments_to_values import fragments_to_values
 from minitile.passes.manager import PassContext, run_passes
-from tests.passes.agree import TO_TILES, agree, count
+from tests.passes.agree import TO_TILES, agree, count, run
 
 RANDOM = np.random.default_rng(1)
 A = RANDOM.integers(-4, 5, size=(16, 8)).astype(np.float32)
@@ -351,8 +351,60 @@ def test_gather_from_a_fragment_is_an_error() -> None:
         kernel(
             f"""{IN}
             parallel {{extents = (8, 8)}} (%i: i32, %j: i32) {{
-              %two = mul %i, 2
+              %two = mul %i, 3
               %f = load %F[%two, %j] {{shape = (), dims = (none, none)}}
+              store %C[%i, %j], %f {{dims = (none, none)}}
+            }}"""
+        )
+    )
+    for transform in TO_TILES[:-1]:
+        transform(parsed, PassContext())
+    with pytest.raises(LanguageError, match="indexed by something else"):
+        fragments_to_values(parsed, PassContext())
+
+
+@pytest.mark.parametrize(
+    ("index", "places"),
+    [
+        ("%x = mul %j, 2", [0, 2, 4, 6]),
+        ("%y = mul 2, %j\n %x = add %y, 1", [1, 3, 5, 7]),
+        ("%p = floordiv %j, 2\n %q = mul %p, 4\n %r = floormod %j, 2\n %x = add %q, %r", [0, 1, 4, 5]),
+        ("%p = floordiv %j, 2\n %q = mul %p, 4\n %r = floormod %j, 2\n %s = add %q, %r\n %x = add %s, 2", [2, 3, 6, 7]),
+    ],
+)
+def test_deal(index: str, places: list[int]) -> None:
+    """Every second run of a fragment, read in one step."""
+    after = check(
+        f"""{IN}
+        parallel {{extents = (16, 4)}} (%i: i32, %j: i32) {{
+          {index}
+          %f = load %F[%i, %x] {{shape = (), dims = (none, none)}}
+          store %C[%i, %j], %f {{dims = (none, none)}}
+        }}"""
+    )
+    assert count(after, "deal") == 1
+    c = np.zeros((16, 8), np.float32)
+    arrays = {"A": A, "V": V, "C": c, "D": np.zeros((8, 16), np.float16)}
+    assert np.array_equal(run(after, arrays, {"n": 0})["C"][:, :4], A[:, places])
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        "%x = mul %j, 3",  # 9 is no element
+        "%y = floordiv %j, 2\n %x = mul %y, 2",
+        "%x = sub 3, %j",
+        "%y = add %i, %j\n %x = floormod %y, 8",
+        "%x = mul %j, %n",
+    ],
+)
+def test_no_deal(index: str) -> None:
+    parsed = parse_kernel(
+        kernel(
+            f"""{IN}
+            parallel {{extents = (16, 4)}} (%i: i32, %j: i32) {{
+              {index}
+              %f = load %F[%i, %x] {{shape = (), dims = (none, none)}}
               store %C[%i, %j], %f {{dims = (none, none)}}
             }}"""
         )

@@ -31,7 +31,7 @@ from minitile.backends.amd.forms import phi_widths
 from minitile.backends.amd.legalize import legalize
 from minitile.backends.amd.llvm import identifier, memory_type, scalar_type, type_of
 from minitile.backends.amd.objects import extent, lds_objects
-from minitile.ir.builder import constant_of
+from minitile.ir.builder import known_trips
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops import control, thread, tile
@@ -338,12 +338,6 @@ def in_registers(value: Value) -> bool:
 
 def count_parts(value: Value, width: int) -> int:
     return (value.type.count if isinstance(value.type, RegsType) else 1) // width
-
-
-def known_trips(op: control.For) -> int | None:
-    """0 or 1 (at least one) when the bounds are constants, else None."""
-    lower, upper = constant_of(op.lower), constant_of(op.upper)
-    return None if lower is None or upper is None else int(lower < upper)
 
 
 def shares_global(kernel: Kernel) -> bool:

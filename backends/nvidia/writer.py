@@ -38,7 +38,7 @@ from minitile.backends.nvidia.emitter import Emitter
 from minitile.backends.nvidia.homes import LOADS, plan
 from minitile.backends.nvidia.legalize import legalize
 from minitile.backends.nvidia.ptx import PtxModule, identifier, is_register, ptx_type, register_type
-from minitile.ir.builder import constant_of
+from minitile.ir.builder import known_trips
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops import control, roles, thread
@@ -191,7 +191,7 @@ class _Writer:
         lower, upper, step = (w.element(v) for v in (op.lower, op.upper, op.step))
         w.emit(f"mov.{kind} {iv}, {lower};")
         self.hand_over(op.carried, op.init)
-        trips = _trips(op)
+        trips = known_trips(op)
         if trips != 0:
             branch = "bra.uni" if self.is_uniform(op.iv) else "bra"
             head, end = w.code.label("for"), w.code.label("for_end")
@@ -307,12 +307,6 @@ _CONTROL: dict[type[Op], Callable[[_Writer, Any], None]] = {
 def in_registers(value: Value) -> bool:
     """Tokens and the like are not."""
     return isinstance(value.type, (ScalarType, RegsType))
-
-
-def _trips(op: control.For) -> int | None:
-    """0 or 1 (at least one) when the bounds are constants, else None."""
-    lower, upper = constant_of(op.lower), constant_of(op.upper)
-    return None if lower is None or upper is None else int(lower < upper)
 
 
 def _memory_type(dtype: DType) -> str:

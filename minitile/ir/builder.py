@@ -15,10 +15,16 @@ import numpy as np
 
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.diagnostics import Location
-from minitile.ir.ops import arith
+from minitile.ir.ops import arith, control
 from minitile.ir.types import DType, ScalarType, dtype_of, i32
 
 OpT = TypeVar("OpT", bound=Op)
+
+
+def known_trips(op: control.For) -> int | None:
+    """0 or 1 (at least one) when the bounds of a loop are constants, else None."""
+    lower, upper = constant_of(op.lower), constant_of(op.upper)
+    return None if lower is None or upper is None else int(lower < upper)
 
 
 def constant_of(value: Value) -> Any:

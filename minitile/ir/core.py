@@ -219,6 +219,12 @@ class Op:
     def regions(self) -> list[Block]:
         return [getattr(self, name) for name in self.region_fields] if self.region_fields else []
 
+    def walk(self) -> Iterator[Op]:
+        """The operation and all in its regions, outer before inner, in program order."""
+        yield self
+        for region in self.regions:
+            yield from region.walk()
+
     def replace_operands(self, f: Callable[[Value], Value]) -> None:
         """Put f(v) for every operand v, in place."""
         if self.plain_operands is not None:

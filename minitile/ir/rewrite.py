@@ -124,6 +124,12 @@ def free_values(block: Block) -> list[Value]:
     return list(free)
 
 
+def made_inside(op: Op) -> set[Value]:
+    """All values that are made in an operation's regions, their arguments among them."""
+    made = {arg for inner in op.walk() for region in inner.regions for arg in region.args}
+    return made.union(*(inner.results for region in op.regions for inner in region.walk()))
+
+
 def erase_unused(kernel: Kernel) -> None:
     """Delete pure operations that nobody uses, in one backward walk."""
 

@@ -68,7 +68,7 @@ class Marks:
         for op in self.block.ops:
             if isinstance(op, control.Statement):
                 at = op
-            elif at is not None and any(_acts(inner, written) for inner in (op, *_inside(op))):
+            elif at is not None and any(_acts(inner, written) for inner in op.walk()):
                 found[at] = None
         return list(found)
 
@@ -80,11 +80,6 @@ def _acts(op: Op, written: set[Value | None]) -> bool:
     if not accesses:
         return not op.results  # an allocation does nothing
     return any(a.writes or a.mem in written or a.mem is None for a in accesses)
-
-
-def _inside(op: Op) -> Iterator[Op]:
-    for region in op.regions:
-        yield from region.walk()
 
 
 def _statements(count: int) -> str:

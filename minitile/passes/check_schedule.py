@@ -21,7 +21,7 @@ from minitile.ir.effects import UNKNOWN, Access
 from minitile.ir.ops import control
 from minitile.ir.types import BufferType
 from minitile.passes.manager import PassContext
-from minitile.passes.schedule import Body, inside
+from minitile.passes.schedule import Body
 
 
 def check_schedule(kernel: Kernel, context: PassContext) -> None:
@@ -94,7 +94,7 @@ def _check_memory(body: Body, ahead: set[int]) -> None:
 
 def _accesses(op: Op) -> list[Access]:
     found: list[Access] = []
-    for inner in (op, *inside(op)):
+    for inner in op.walk():
         accesses = inner.accesses()
         orders = not accesses and not (inner.results or inner.pure or inner.terminator or inner.region_fields)
         found += (UNKNOWN,) if orders else accesses

@@ -135,8 +135,8 @@ class _Walk:
         tokens = sorted({w.token for w in left}, key=made.index)
         none = tile.NoToken(counter="bulk")
         none.loc = loop.loc
-        inside = {v for op in _walk(loop) for v in op.results}
-        inside |= {v for op in _walk(loop) for region in op.regions for v in region.args}
+        inside = {v for op in loop.walk() for v in op.results}
+        inside |= {v for op in loop.walk() for region in op.regions for v in region.args}
         step = self.facts.affine(loop.step)
         args: dict[Value, Value] = {}
         results: dict[Value, Value] = {}
@@ -166,7 +166,7 @@ class _Walk:
     def hand_out(self, op: control.If, left: list[list[tile.Wait]]) -> list[tile.Wait]:
         """Hand the tokens that each branch has not waited for out of it, where the other has none: the waits behind."""
         made = list(self.tokens)
-        inside = {v for inner in _walk(op) for v in inner.results}
+        inside = {v for inner in op.walk() for v in inner.results}
         waits: list[tile.Wait] = []
         for region, mine in zip(op.regions, left, strict=True):
             for token in sorted({w.token for w in mine}, key=made.index):
@@ -249,7 +249,7 @@ class _Walk:
     def word(self, op: Op) -> _Word:
         found = self.words.get(op)
         if found is None:
-            inner = _walk(op)
+            inner = list(op.walk())
             syncs = [sync for one in inner for sync in one.syncs()]
             found = self.words[op] = _Word(
                 any(map(_publishes, inner)),
@@ -263,16 +263,12 @@ class _Walk:
         if found is None:
             found = self.inside[op] = [
                 touch(inner, access, None, self.facts)
-                for inner in _walk(op)
+                for inner in op.walk()
                 if not inner.regions
                 for access in inner.accesses()
                 if (access.channel is not access.mem or access.mem is None) and not is_private(access)
             ]
         return found
-
-
-def _walk(op: Op) -> list[Op]:
-    return [op, *(inner for region in op.regions for inner in region.walk())]
 
 
 def _publishes(op: Op) -> bool:

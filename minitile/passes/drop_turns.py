@@ -30,7 +30,7 @@ def _meets_in_turn(block: Block) -> bool:
     for op in block.ops:
         if _of_turns(op):
             having = not op.arrive
-        elif having and any(map(_all_meet, _walk(op))):
+        elif having and any(map(_all_meet, op.walk())):
             return True
         if any(map(_meets_in_turn, op.regions)):
             return True
@@ -50,7 +50,3 @@ def _drop(block: Block) -> None:
     for op in block.ops:
         for region in op.regions:
             _drop(region)
-
-
-def _walk(op: Op) -> list[Op]:
-    return [op, *(inner for region in op.regions for inner in region.walk())]

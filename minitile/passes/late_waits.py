@@ -138,7 +138,7 @@ class _Walk:
             fed = next((f for f in self.flights if f.awaited is op.c and self.uses[f.awaited] == 1), None)
         else:
             fed = None
-        used = {v for inner in (op, *_inside(op)) for v in inner.operands}
+        used = {v for inner in op.walk() for v in inner.operands}
         self.make_room(op)
         late = [n for n, f in enumerate(self.flights) if f is not fed and (f.awaited in used or self.overwrites(op, f))]
         if late:
@@ -165,7 +165,7 @@ class _Walk:
         """Slots are filled in turn: who waits for the slot behind the last of a ring must have released the first. In
         a loop, a branch or a `feed`, nobody knows how many that are."""
         waits = (roles.Receive, roles.Acquire)
-        received = {inner.channel for inner in (op, *_inside(op)) if isinstance(inner, waits)}
+        received = {inner.channel for inner in op.walk() if isinstance(inner, waits)}
         if isinstance(op, roles.Receive):
             self.turns.setdefault(op.channel, []).insert(0, op.index)
         due = [f for f in self.flights if self.in_the_way(f, received, bool(op.regions))]
@@ -181,7 +181,7 @@ class _Walk:
 
     def overwrites(self, op: Op, flight: _Flight) -> bool:
         """Whether an operation makes the next content of memory or registers that the gemm reads."""
-        if any(a.writes and a.mem in flight.reads for inner in (op, *_inside(op)) for a in inner.accesses()):
+        if any(a.writes and a.mem in flight.reads for inner in op.walk() for a in inner.accesses()):
             return True
         operand = flight.operand
         return operand is not None and (operand in op.results or self.next_of.get(operand) in op.results)
@@ -300,10 +300,6 @@ def _drop_last(block: Block, later: set[Value]) -> None:
         if isinstance(op, control.If):
             for region in op.regions:
                 _drop_last(region, set(later))
-        later |= {o.channel for o in (op, *_inside(op)) if isinstance(o, roles.Receive)}
+        later |= {o.channel for o in op.walk() if isinstance(o, roles.Receive)}
         kept.append(op)
     block.ops = kept[::-1]
-
-
-def _inside(op: Op) -> list[Op]:
-    return [inner for region in op.regions for inner in region.walk()]

@@ -49,6 +49,7 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.effects import Access, Sync
 from minitile.ir.ops import control, fences, roles, tile
+from minitile.ir.rewrite import made_inside
 from minitile.ir.types import BufferType
 from minitile.passes.affine import Facts
 from minitile.passes.fence_marks import Mark, Marks, Seen, State
@@ -210,13 +211,7 @@ class _Effects:
         """All values made in the regions of an operation."""
         found = self.locals.get(op)
         if found is None:
-            found = self.locals[op] = set()
-            for region in op.regions:
-                found.update(region.args)
-                for inner in region.walk():
-                    found.update(inner.results)
-                    for block in inner.regions:
-                        found.update(block.args)
+            found = self.locals[op] = made_inside(op)
         return found
 
     def runs(self, op: control.For) -> tuple[bool, bool]:

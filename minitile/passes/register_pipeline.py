@@ -42,7 +42,7 @@ class ThroughRegisters(Pipelined):
         first = self.ahead_of(b.constant(0, loop.iv.dtype), trip)
         carried = [loop.body.add_arg(v.type, v.name or "ahead") for v in first]
         self.loaded = dict(zip(self.order, carried, strict=True))
-        last = max(n for n, op in enumerate(loop.body.ops) if any(inner in self.copies for inner in _with_inner(op)))
+        last = max(n for n, op in enumerate(loop.body.ops) if any(inner in self.copies for inner in op.walk()))
         start, loads = Block(), Block()
         with b.inside(start):
             number = b.floordiv(b.sub(loop.iv, loop.lower), loop.step)
@@ -144,7 +144,3 @@ class Both(Landing):
             at = tuple(b.constant(int(constant_of(i) or 0), i.dtype) for i in op.dst_indices)
             b.emit(tile.Store(op.dst, at, value, dims=op.dst_dims, slot=slot))
         return self.registers.ahead_of(b.add(number, 1), trip)
-
-
-def _with_inner(op: Op) -> list[Op]:
-    return [op, *(inner for region in op.regions for inner in region.walk())]

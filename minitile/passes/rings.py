@@ -157,11 +157,7 @@ def _joins(small: Ring, large: Ring, places: Places) -> bool:
     first, last = (places.number[op] for op in (large.first, large.last))
     ends = [places.number[op] for op in (small.first, small.last)]
     beside = [*ops[min(first, *ends) : first], *ops[last + 1 : max(last, *ends) + 1]]
-    return not any(isinstance(inner, tile.Gemm) for op in beside for inner in (op, *_inside(op)))
-
-
-def _inside(op: Op) -> list[Op]:
-    return [inner for region in op.regions for inner in region.walk()]
+    return not any(isinstance(inner, tile.Gemm) for op in beside for inner in op.walk())
 
 
 def is_shared(value: Value) -> bool:
@@ -340,13 +336,13 @@ class Slice:
         self.needed.add(op)
         if op.region_fields:
             self._check_all(op)
-            inner = {r for o in (op, *_inside(op)) for r in o.results}
+            inner = {r for o in op.walk() for r in o.results}
             return [v for v in (*op.operands, *(f for r in op.regions for f in free_values(r))) if v not in inner]
         self._check(op)
         return op.operands
 
     def _check_all(self, op: Op) -> None:
-        for inner in _inside(op):
+        for inner in op.walk():
             if not inner.terminator and not inner.region_fields:
                 self._check(inner)
 

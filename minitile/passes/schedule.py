@@ -26,12 +26,12 @@ def inside(op: Op) -> Iterator[Op]:
 
 def used(op: Op) -> Iterator[Value]:
     """The values that an operation or one inside it uses."""
-    for inner in (op, *inside(op)):
+    for inner in op.walk():
         yield from inner.operands
 
 
 def writes(op: Op, mem: Value | None) -> bool:
-    return any(a.writes and a.mem is mem for inner in (op, *inside(op)) for a in inner.accesses())
+    return any(a.writes and a.mem is mem for inner in op.walk() for a in inner.accesses())
 
 
 class Body:
@@ -75,7 +75,7 @@ class Body:
     def _feeders(self) -> set[Op]:
         found = {op: buffers for op in self.fixed if (buffers := self._fed(op)) and not any(self.needs(op))}
         for op in self.fixed:
-            for mem in {a.mem for inner in (op, *inside(op)) for a in inner.accesses()}:
+            for mem in {a.mem for inner in op.walk() for a in inner.accesses()}:
                 for copy, buffers in list(found.items()):
                     late = op not in found and (self.number[op] < self.number[copy] or writes(op, mem))
                     if copy is not op and (mem is None or (mem in buffers and late)):
@@ -84,7 +84,7 @@ class Body:
 
     def _fed(self, op: Op) -> set[Value]:
         """The shared buffers that an operation fills, if it does nothing but copy tensors to shared memory."""
-        leaves = [inner for inner in (op, *inside(op)) if not (inner.terminator or inner.region_fields)]
+        leaves = [inner for inner in op.walk() if not (inner.terminator or inner.region_fields)]
         copies = [c for c in leaves if type(c) is tile.Copy]
         if op.results or any(c not in copies and not self._is_free(c) for c in leaves):
             return set()

@@ -219,7 +219,7 @@ class Role:
 
     def inside(self, op: Op) -> list[Clock]:
         """The clocks of the blocks in an operation."""
-        blocks = {region for o in (op, *(o for r in op.regions for o in r.walk())) for region in o.regions}
+        blocks = {region for o in op.walk() for region in o.regions}
         return [clock for clock in self.rings.clocks if clock.block in blocks]
 
     def carried(self, state: State, clocks: Sequence[Clock]) -> list[Value]:

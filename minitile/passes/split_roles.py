@@ -173,14 +173,14 @@ def _meetings(op: Op, groups: Groups) -> set[Groups]:
 
 def _parts(op: Op, groups: Groups) -> bool:
     """Whether only some of the warpgroups at hand do something in there."""
-    inner = (op, *(o for region in op.regions for o in region.walk()))
+    inner = list(op.walk())
     return any(isinstance(o, by_hand.WarpGroups) and all(_side(o, groups)) for o in inner)
 
 
 def _roles(ops: list[Op], groups: Groups) -> list[Groups]:
     """The warpgroups that act together, or in the same parts as their neighbours: contiguous, in order."""
     joint = {m for op in ops for m in _meetings(op, groups)}
-    parts = [o for op in ops for o in (op, *(i for r in op.regions for i in r.walk()))]
+    parts = [o for op in ops for o in op.walk()]
     marks = [_side(o, groups)[0] for o in parts if isinstance(o, by_hand.WarpGroups)]
     roles: list[Groups] = []
     for group in sorted(groups):
@@ -239,7 +239,7 @@ def _flush(block: Block, run: list[Op], groups: Groups, rest: list[Op]) -> None:
 
 
 def _rename(op: Op, names: dict[Value, Value]) -> None:
-    for inner in (op, *(o for region in op.regions for o in region.walk())):
+    for inner in op.walk():
         inner.replace_operands(lambda v: names.get(v, v))
 
 

@@ -72,7 +72,7 @@ def find_teams(launch: control.Launch, rings: Rings) -> Teams | None:
     for alloc in allocs:
         _check_carried(loop.body, alloc.result)
     users = {ring.first for ring in rings.rings}
-    fed = [op for op in loop.body.ops if not users.isdisjoint((op, *_inside(op)))]
+    fed = [op for op in loop.body.ops if not users.isdisjoint(op.walk())]
     again = any(isinstance(op, control.Loop) for op in rings.slice.places.all_around(loop))
     return Teams(loop, loop.teams, launch.threads // loop.teams, tuple(allocs), fed[0], fed[-1], again)
 
@@ -95,7 +95,7 @@ def _check_carried(body: Block, buffer: Value) -> None:
 
 def _renews(block: Block, buffer: Value) -> bool:
     """Whether a block that uses a buffer writes all of it first: itself, or in the only loop or branch that uses it."""
-    users = [op for op in block.ops if any(a.mem is buffer for o in (op, *_inside(op)) for a in o.accesses())]
+    users = [op for op in block.ops if any(a.mem is buffer for o in op.walk() for a in o.accesses())]
     if not users or _overwrites(users[0], buffer):
         return True
     return len(users) == 1 and bool(users[0].regions) and all(_renews(region, buffer) for region in users[0].regions)
@@ -107,10 +107,6 @@ def _overwrites(op: Op, buffer: Value) -> bool:
         return op.dst is buffer and op.shape == buffer.shape and all(constant_of(i) == 0 for i in op.dst_indices)
     whole = isinstance(op, tile.Store) and op.mem is buffer and op.mask is None and op.value.shape == buffer.shape
     return whole and all(constant_of(i) == 0 for i in op.indices)  # type: ignore[attr-defined]
-
-
-def _inside(op: Op) -> list[Op]:
-    return [inner for region in op.regions for inner in region.walk()]
 
 
 def part(program: Block, team: Value, teams: Teams, common: Builder) -> Block:

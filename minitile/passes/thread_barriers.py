@@ -42,6 +42,7 @@ from dataclasses import dataclass, field
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import Location, MinitileError
 from minitile.ir.ops import arith, by_hand, control, roles, thread, tile
+from minitile.ir.rewrite import made_inside
 from minitile.ir.types import BULK_TOKEN, TokenType
 from minitile.passes.affine import Affine, Facts
 from minitile.passes.hazards import Touch, any_version, anywhere, back, conflict, group_of, is_private, moved, touch
@@ -455,13 +456,7 @@ class _Walk:
         """All values made in the regions of an operation."""
         found = self.locals.get(op)
         if found is None:
-            found = self.locals[op] = set()
-            for region in op.regions:
-                found.update(region.args)
-                for inner in region.walk():
-                    found.update(inner.results)
-                    for block in inner.regions:
-                        found.update(block.args)
+            found = self.locals[op] = made_inside(op)
         return found
 
     # Divergent control flow ------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from .program import Program
 from .proxy_fences import RegisterBudget
 from .race import RaceModel
 from .report import Access, Finding, Report
-from .scalars import DTYPES, UNSIGNED, Array, Sel
+from .scalars import DTYPES, UNSIGNED, Array
 from .sleepers import Sleepers
 from .tensor_map import Descriptor
 from .wgmma import WarpGroups
@@ -237,9 +237,3 @@ def _registers(program: Program, slots: int) -> list[Array]:
             poison = int.from_bytes(b"\xa5" * size, "little")
             registers[register.slot] = np.full(slots, poison, UNSIGNED[size])
     return registers
-
-
-def select(threads: Array) -> Sel:
-    """Sorted thread slots as a selection: a slice where they are contiguous."""
-    first, last = int(threads[0]), int(threads[-1])
-    return slice(first, last + 1) if last - first + 1 == len(threads) else threads

@@ -15,6 +15,13 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 Sel = slice | Array  # the threads an instruction runs for: a contiguous range or sorted indices
 
+
+def select(threads: Array) -> Sel:
+    """Sorted thread slots as a selection: a slice where they are contiguous."""
+    first, last = int(threads[0]), int(threads[-1])
+    return slice(first, last + 1) if last - first + 1 == len(threads) else threads
+
+
 DTYPES: dict[str, np.dtype[Any]] = {
     **{f"{kind}{bits}": np.dtype(f"u{bits // 8}") for kind in "ub" for bits in (8, 16, 32, 64)},
     **{f"s{bits}": np.dtype(f"i{bits // 8}") for bits in (8, 16, 32, 64)},

@@ -22,7 +22,7 @@ from .errors import SimulationError
 from .memory import Fault
 from .program import Step
 from .report import Finding
-from .scalars import Array, Sel
+from .scalars import Sel, select
 from .table import Kind, Outcome
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Scheduler:
         machine = self.machine
         threads = np.flatnonzero(machine.live)
         if len(threads):
-            self.add(self.program.start, _select(threads))
+            self.add(self.program.start, select(threads))
         while True:
             if self.random:
                 for pending in (machine.copies, machine.bulk, machine.wgmma):
@@ -88,7 +88,7 @@ class Scheduler:
             if other.pc == pc and (not self.random or other.parked):
                 merged = np.concatenate([self.machine.thread[other.sel], self.machine.thread[sel]])
                 merged.sort()
-                other.sel = _select(merged)
+                other.sel = select(merged)
                 other.whole = self.is_whole(other.sel)
                 other.parked = False
                 other.rank = min(other.rank, rank)
@@ -106,7 +106,7 @@ class Scheduler:
     def collect(self) -> None:
         """Take in the threads that barriers have released."""
         for pc, threads in self.machine.barriers.take_released():
-            self.add(pc, _select(threads))
+            self.add(pc, select(threads))
 
     def pick(self) -> Group | None:
         """The group to run next, removed from the list."""
@@ -127,9 +127,9 @@ class Scheduler:
         kept = np.isin(numbers, warps[self.rng.random(len(warps)) < 0.5])
         if kept.all() or not kept.any():
             return group
-        rest = _select(threads[~kept])
+        rest = select(threads[~kept])
         self.groups.append(Group(group.pc, rest, self.is_whole(rest)))
-        mine = _select(threads[kept])
+        mine = select(threads[kept])
         return Group(group.pc, mine, self.is_whole(mine))
 
     # -- execution -----------------------------------------------------------------------------------------------------
@@ -252,8 +252,8 @@ class Scheduler:
             if passed is not sel:
                 flags = np.ones(self.machine.slots, bool)
                 flags[passed] = False
-                outcome.append((pc + 1, _select(self.machine.thread[sel][flags[sel]])))
-                active = _select(self.machine.thread[passed])
+                outcome.append((pc + 1, select(self.machine.thread[sel][flags[sel]])))
+                active = select(self.machine.thread[passed])
         if pc in self.program.watch:
             _watch(self.machine, active, pc)
         if pc in self.program.products:
@@ -279,7 +279,7 @@ class Scheduler:
         waiting = [group for group in self.groups if group.parked and group.pc == pc]
         if waiting:
             self.groups = [group for group in self.groups if group not in waiting]
-            sel = _select(
+            sel = select(
                 np.sort(np.concatenate([machine.thread[group.sel] for group in waiting] + [machine.thread[sel]]))
             )
         threads = machine.thread[sel]
@@ -291,9 +291,9 @@ class Scheduler:
         missing = (needed & ~present[threads // 32]) != 0
         if not missing.any():
             return sel
-        late = _select(threads[missing])
+        late = select(threads[missing])
         self.groups.append(Group(pc, late, self.is_whole(late), parked=True))
-        return None if missing.all() else _select(threads[~missing])
+        return None if missing.all() else select(threads[~missing])
 
     def wake(self) -> None:
         """Threads have exited: those that waited for them may look again."""
@@ -353,11 +353,6 @@ def _warps(sel: Sel) -> int:
 
 def _urgency(group: Group) -> tuple[int, int]:
     return group.rank, group.pc
-
-
-def _select(threads: Array) -> Sel:
-    first, last = int(threads[0]), int(threads[-1])
-    return slice(first, last + 1) if last - first + 1 == len(threads) else threads
 
 
 def _watch(machine: Machine, sel: Sel, site: int) -> None:

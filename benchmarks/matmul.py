@@ -30,11 +30,12 @@ from compilers import only_plots, options, run
 from gemm_peers import BOUND, DEVICE, SAMPLE
 
 from minitile.ops.machine import H200
-from minitile.ops.plan import HILBERT, WORTH_PADDING, Plan, Problem, candidates, estimate
+from minitile.ops.plan import HILBERT, TEAM, WORTH_PADDING, Plan, Problem, candidates, estimate
 
 SIZES = (16, 16384)
 LARGEST = 2.0**41  # flops of a problem: 3 ms, so that an evening suffices
 TUNED = "tuned"
+SHARED = 227 * 1024  # bytes of a block, on Hopper
 ALIKE = 3  # plans with one tile among those that the model likes best
 HALF = 64  # rows: with no more a tile of 128 is half empty, which took twice the time
 
@@ -102,11 +103,12 @@ def plans(problem: Problem) -> list[Plan]:
 
 def drawn(problem: Problem, count: int, seed: int = 0) -> list[Plan]:
     """`count` random plans: 64 to 256 rows, or few and swapped; columns by 16, with and without much waste; two depths
-    of a step; one block of a multiprocessor or two; K whole or in parts, added in one launch or two. Of twenty times as
-    many, two thirds are those that the model likes best, few of one tile; the others come from the better half.
+    of a step; one block of a multiprocessor or two; K whole or in parts, added in one launch or two. Of these and the
+    candidates, twenty times as many, two thirds are those that the model likes best, few of one tile; the others come
+    from the better half.
     """
     rng = random.Random(f"{problem} {seed}")
-    found: set[Plan] = set()
+    found = set(candidates(problem, H200, True, SHARED))
     for _ in range(count * 40):
         plan = _random_plan(problem, rng)
         if plan is not None:
@@ -158,7 +160,7 @@ def _random_plan(problem: Problem, rng: random.Random) -> Plan | None:
         panel = rng.choice((4, 8, 8, 16, 16, HILBERT))
         if rng.random() < 0.7 and not swap:
             blocks = H200.multiprocessors
-            if high <= 128 and high * wide <= 128 * 192 and rng.random() < 0.6:
+            if high <= 128 and high * wide <= TEAM and not any(problem.ragged) and rng.random() < 0.6:
                 teams, threads = 2, 256
     elif k >= 512:
         most = min(16, -(-k // deep) // 3, 2 * H200.multiprocessors // tiles)

@@ -17,15 +17,17 @@ class Machine:
     """Units: bytes, microseconds, bytes per microsecond (1e6 is 1 TB/s), flops per microsecond.
 
     multiprocessors, shared (of a multiprocessor, for blocks), threads (of a multiprocessor): counts.
-    flops: of one multiprocessor with all of them busy, 16-bit operands. single: the share of it that a block with one
-    warpgroup of consumers gets alone (a guess).
-    fill: into one multiprocessor's shared memory. ragged: the share of it left where rows are no whole 16 bytes and
-    threads copy element by element (a guess).
+    flops: of one multiprocessor, 16-bit operands. gap: between the products of two steps, where no other warpgroup
+    fills it.
+    fill: into one multiprocessor's shared memory. By how much more this costs where rows begin within a line
+    (`misaligned`), where a tile's rows are half a line or an odd number of halves (`half_lines`) or less (`narrow`).
+    ragged: the share left where rows are no whole 16 bytes and threads copy element by element.
     latency: of a tile from its request until it is multiplied, which the stages must cover.
     l2, dram: of the whole chip. cached: bytes of L2 that operands find room in.
-    start: of a kernel, with its first tiles (too short to be seen in what was measured: a guess).
-    tile: between two tiles of a block that stays. block: between two blocks, from the last product of the one to the
-    first of the next. after: a kernel that follows another one (a guess).
+    start: of a kernel. block: of a block's set-up, first loads and end. tile: between two tiles of a block that stays.
+    store: of one multiprocessor's results; ragged_store: the share of it left where rows of C are no whole 16 bytes.
+    after: a kernel that follows another one. Adding up the parts of K takes, in a second kernel, `part` for each one
+    and the bytes through `adding`; in the same launch, `meet` and a tile of f32 through `meeting`.
     """
 
     name: str
@@ -33,17 +35,26 @@ class Machine:
     shared: int
     threads: int
     flops: float
-    single: float
+    gap: float
     fill: float
+    misaligned: float
+    half_lines: float
+    narrow: float
     ragged: float
     latency: float
     l2: float
     dram: float
     cached: float
     start: float
-    tile: float
     block: float
+    tile: float
+    store: float
+    ragged_store: float
     after: float
+    part: float
+    adding: float
+    meet: float
+    meeting: float
 
 
 H200 = Machine(
@@ -51,18 +62,27 @@ H200 = Machine(
     multiprocessors=132,
     shared=228 * 1024,
     threads=2048,
-    flops=5.39e6,
-    single=0.85,
-    fill=87.5e3,
-    ragged=0.15,
-    latency=1.34,
-    l2=10.6e6,
-    dram=4.1e6,
-    cached=30e6,
-    start=1.0,
-    tile=0.52,
-    block=3.0,
-    after=2.0,
+    flops=6.4e6,
+    gap=0.058,
+    fill=130e3,
+    misaligned=1.55,
+    half_lines=1.5,
+    narrow=3.0,
+    ragged=0.36,
+    latency=1.45,
+    l2=20e6,
+    dram=4.8e6,
+    cached=42e6,
+    start=0.5,
+    block=1.1,
+    tile=0.38,
+    store=34e3,
+    ragged_store=0.19,
+    after=0.9,
+    part=0.18,
+    adding=15e6,
+    meet=1.6,
+    meeting=15e3,
 )
 _A100 = replace(H200, name="A100", multiprocessors=108, shared=164 * 1024, flops=2.4e6, fill=50e3, l2=5e6, dram=1.4e6)
 _OTHERS = (  # part of the device's name, its numbers

@@ -37,7 +37,7 @@ LARGEST = 2.0**41  # flops of a problem: 3 ms, so that an evening suffices
 TUNED = "tuned"
 SHARED = 227 * 1024  # bytes of a block, on Hopper
 ALIKE = 3  # plans with one tile among those that the model likes best
-HALF = 64  # rows: with no more a tile of 128 is half empty, which took twice the time
+CANDIDATES, CHANGED, DRAWN = 20, 8, 8  # of a problem's plans
 
 
 @dataclass(frozen=True)
@@ -77,28 +77,37 @@ def draw(count: int, seed: int = 1) -> list[Case]:
 
 
 def plans(problem: Problem) -> list[Plan]:
-    """What the model chooses from, and besides: other panels, more and fewer parts of K, one team or two, blocks
-    that do not stay, ragged operands as they lie, and a tile of 128×64 that is no candidate yet."""
+    """Of what the model chooses from, the better ones; of the best of these, others with one thing changed: panels or
+    Hilbert's curve, more and fewer parts of K and how they are added up, one team or two, blocks that do not stay,
+    ragged operands as they lie. And some drawn at random, so that the model's taste is not all there is."""
     from minitile.ops.multiply import machine_of_device
     from minitile.target import parse_target
 
     machine, target = machine_of_device(0), parse_target("auto")
-    found: dict[Plan, None] = {}
-    for plan in candidates(problem, machine, target.has("wgmma"), target.max_shared):
-        found[plan] = None
-        if plan.panel:
-            found |= dict.fromkeys(plan._replace(panel=panel) for panel in (24 - plan.panel, HILBERT))
-        if plan.blocks:
-            found[plan._replace(blocks=0, teams=1)] = None
-            if plan.block_M == 128 and plan.block_N < 256:  # what the registers of one warpgroup hold
-                found[plan._replace(teams=3 - plan.teams)] = None
-        if plan.split > 1:
-            found |= dict.fromkeys(plan._replace(split=s) for s in (1, max(2, plan.split // 2), plan.split * 2))
-        if any(plan.pad) and not plan.blocks and plan.split == 1:  # what padding is worth
-            found[plan._replace(pad=(False, False))] = None
-    if target.has("wgmma") and problem.m > HALF and not any(problem.ragged):
-        found |= dict.fromkeys(Plan(128, 64, 128, 4, threads) for threads in (128, 256))
+    known = candidates(problem, machine, target.has("wgmma"), target.max_shared)
+    ranked = sorted(known, key=lambda plan: estimate(problem, plan, machine))[:CANDIDATES]
+    found = dict.fromkeys(ranked)
+    for plan in ranked[:CHANGED]:
+        found |= dict.fromkeys(_changed(plan))
+    if target.has("wgmma"):
+        found |= dict.fromkeys(drawn(problem, DRAWN))
     return list(found)
+
+
+def _changed(plan: Plan) -> Iterator[Plan]:
+    if plan.panel:
+        yield plan._replace(panel=24 - plan.panel)
+        yield plan._replace(panel=HILBERT)
+    if plan.blocks:
+        yield plan._replace(blocks=0, teams=1)
+        if plan.block_M <= 128 and plan.block_M * plan.block_N <= TEAM and not plan.swap:
+            yield plan._replace(teams=3 - plan.teams, threads=256 if plan.teams == 1 else plan.block_M * 2)
+    if plan.split > 1:
+        for split in {max(2, plan.split // 2), plan.split + 1, plan.split * 2}:
+            yield plan._replace(split=split)
+        yield plan._replace(together=not plan.together)
+    if any(plan.pad) and not plan.blocks and plan.split == 1:  # what padding is worth
+        yield plan._replace(pad=(False, False))
 
 
 def drawn(problem: Problem, count: int, seed: int = 0) -> list[Plan]:

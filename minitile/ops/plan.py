@@ -27,6 +27,7 @@ HILBERT = -1  # in place of the height of panels
 PRODUCER = 128  # threads besides those that compute
 REGISTERS = 65536  # of a multiprocessor
 OTHER_REGISTERS = 26  # of a thread, besides its sums
+COLD = 0.25  # a guess: the share of operands that fit in L2, and are not there from the kernel before
 BLEND = 4  # the exponent with which bounds are added: nearly their maximum
 
 
@@ -160,7 +161,12 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
 
     # What all multiprocessors share. Bounds that are near to each other add up in part.
     traffic = tiles * steps * (high * cost_a + wide * cost_b) * deep * size / machine.l2
-    memory = (m * n * result + _from_memory(size * k, m, n, (rows, columns), plan, machine)) / machine.dram
+    read: float = size * k * (m + n)
+    if read > machine.cached:
+        read = _from_memory(size * k, m, n, (rows, columns), plan, machine)
+    else:
+        read *= COLD
+    memory = (m * n * result + read) / machine.dram
     time: float = (whole**BLEND + traffic**BLEND + memory**BLEND) ** (1 / BLEND) + machine.start
 
     # The kernels before and after.
@@ -201,10 +207,7 @@ def _by_threads(problem: Problem, pad: tuple[bool, bool]) -> bool:
 
 def _from_memory(deep: int, m: int, n: int, tiles: tuple[int, int], plan: Plan, machine: Machine) -> int:
     """Bytes of the operands, whose vectors along K have `deep` bytes, that come from DRAM: what the tiles of one wave
-    have in common, they read once; from wave to wave, operands that fit in L2 stay there."""
-    least = deep * (m + n)
-    if least <= machine.cached:
-        return least // 4  # a guess: some of it is in L2 from the kernel before
+    have in common, they read once. For operands that do not fit in L2."""
     rows, columns = tiles
     if plan.panel:
         high = min(plan.panel if plan.panel > 0 else SQUARE, rows)
@@ -213,7 +216,7 @@ def _from_memory(deep: int, m: int, n: int, tiles: tuple[int, int], plan: Plan, 
         wide = columns
         high = min(rows, -(-machine.multiprocessors // columns))
     waves = -(-rows * columns // (high * wide))
-    return max(least, waves * deep * (high * plan.block_M + wide * plan.block_N))
+    return max(deep * (m + n), waves * deep * (high * plan.block_M + wide * plan.block_N))
 
 
 # What there is to choose from ----------------------------------------------------------------------------------------
@@ -279,6 +282,7 @@ def candidates(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> 
     pad = _worth_padding(problem)
     by_threads = _by_threads(problem, pad)
     deeper = 2 // problem.size or 1
+    large = problem.size * k * (m + n) > machine.cached
     for tile in hopper_tiles(problem, processors, shared) if wgmma else AMPERE:
         if (m * 2 <= tile.m > 64) or (n * 2 <= tile.n > 32):
             continue
@@ -288,11 +292,12 @@ def candidates(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> 
         panel = blocks = 0
         teams, threads = 1, tile.threads
         if count > processors:
-            panel = 16 if tile.n > tile.m else 8
+            panel = 8
             if tile.stays:
                 blocks = processors
                 if tile.teams > 1 and not by_threads:
                     teams, threads = tile.teams, 128 * tile.teams
+                    panel = HILBERT if large else 8
         sizes = tile.m, tile.n, tile.k * deeper, tile.stages, threads
         yield Plan(*sizes, blocks, panel, 1, pad, teams, tile.swap)
         parts = processors // count if count <= processors * _SMALL else 1

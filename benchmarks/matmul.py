@@ -30,7 +30,7 @@ from compilers import only_plots, options, run
 from gemm_peers import BOUND, DEVICE, SAMPLE
 
 from minitile.ops.machine import H200
-from minitile.ops.plan import HILBERT, TEAM, WORTH_PADDING, Plan, Problem, candidates, estimate
+from minitile.ops.plan import HILBERT, TEAM, WORTH_PADDING, Plan, Problem, candidates, estimate, together
 
 SIZES = (16, 16384)
 LARGEST = 2.0**41  # flops of a problem: 3 ms, so that an evening suffices
@@ -103,9 +103,10 @@ def _changed(plan: Plan) -> Iterator[Plan]:
         if plan.block_M <= 128 and plan.block_M * plan.block_N <= TEAM and not plan.swap:
             yield plan._replace(teams=3 - plan.teams, threads=256 if plan.teams == 1 else plan.block_M * 2)
     if plan.split > 1:
-        for split in {max(2, plan.split // 2), plan.split + 1, plan.split * 2}:
-            yield plan._replace(split=split)
-        yield plan._replace(together=not plan.together)
+        for split in {max(2, plan.split // 2), plan.split, plan.split + 1, plan.split * 2}:
+            yield plan._replace(split=split, together=False)
+            if not plan.together:
+                yield from filter(None, [together(plan._replace(split=split), 2, SHARED)])
     if any(plan.pad) and not plan.blocks and plan.split == 1:  # what padding is worth
         yield plan._replace(pad=(False, False))
 
@@ -164,7 +165,7 @@ def _random_plan(problem: Problem, rng: random.Random) -> Plan | None:
         return None
     tiles = -(-m // high) * -(-n // wide)
     blocks = teams = panel = split = 0
-    together = False
+    gather = False
     if tiles > H200.multiprocessors:
         panel = rng.choice((4, 8, 8, 16, 16, HILBERT))
         if rng.random() < 0.7 and not swap:
@@ -175,11 +176,10 @@ def _random_plan(problem: Problem, rng: random.Random) -> Plan | None:
         most = min(16, -(-k // deep) // 3, 2 * H200.multiprocessors // tiles)
         if most > 1 and rng.random() < 0.8:
             split = rng.choice(range(2, most + 1))
-            together = rng.random() < 0.7
+            gather = rng.random() < 0.5
     pad = problem.ragged if problem.flops >= WORTH_PADDING and rng.random() < 0.9 else (False, False)
-    return Plan(
-        high, wide, deep, stages, threads, blocks, panel, max(1, split), pad, max(1, teams), swap, together
-    )  # fmt: skip
+    plan = Plan(high, wide, deep, stages, threads, blocks, panel, max(1, split), pad, max(1, teams), swap)
+    return together(plan, 2, SHARED) if gather else plan
 
 
 def assemble_all(found: Mapping[Case, Sequence[Plan]]) -> None:

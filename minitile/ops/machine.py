@@ -27,7 +27,7 @@ class Machine:
     start: of a kernel. block: of a block's set-up, first loads and end. tile: between two tiles of a block that stays.
     store: of one multiprocessor's results; ragged_store: the share of it left where rows of C are no whole 16 bytes.
     after: a kernel that follows another one. Adding up the parts of K takes, in a second kernel, `part` for each one
-    and the bytes through `adding`; in the same launch, `meet` and a tile of f32 through `meeting`.
+    and the bytes through `adding`; in a cluster, `meet` and a tile of f32 through `meeting`.
     """
 
     name: str
@@ -81,8 +81,8 @@ H200 = Machine(
     after=0.9,
     part=0.18,
     adding=15e6,
-    meet=1.6,
-    meeting=15e3,
+    meet=0.6,
+    meeting=40e3,
 )
 _A100 = replace(H200, name="A100", multiprocessors=108, shared=164 * 1024, flops=2.4e6, fill=50e3, l2=5e6, dram=1.4e6)
 _OTHERS = (  # part of the device's name, its numbers

@@ -62,9 +62,9 @@ class Plan(NamedTuple):
 
     blocks: how many stay, each for many tiles; 0: a block for each tile. panel: tiles are visited in panels of so many
     rows of tiles; 0: row by row; HILBERT: along that curve. split: parts of K, each with a sum of its own, which the
-    blocks of a tile add up `together` (split.py) or a second kernel does. pad: whether A and B are copied with longer
-    rows first. teams: of the threads of a block that stays, each with tiles of its own. swap: the product is computed
-    transposed, for few rows: block_M may then be less than 64.
+    blocks of a cluster add up `together` (split.py) or a second kernel does. pad: whether A and B are copied, with
+    longer rows, first. teams: of the threads of a block that stays, each with tiles of its own. swap: the product is
+    computed transposed, for few rows: block_M may then be less than 64.
     """
 
     block_M: int
@@ -257,6 +257,8 @@ AMPERE = (
 SQUARE = 12  # tiles: the side of what a wave has of Hilbert's curve
 LEAST_PART = 256  # of K
 MOST_PARTS = 16
+MOST_CLUSTER = 8  # blocks, on any GPU that has clusters
+CLUSTERS = {64: (8, 4, 2), 128: (8, 4, 2), 192: (8, 6, 4, 3, 2), 256: (8, 4, 2)}  # by rows, of which each has some 8s
 _SMALL = 0.6  # a plan whose tiles are fewer than this share of the multiprocessors may split K
 
 
@@ -268,9 +270,6 @@ def choose(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> Plan
         if time < least:
             best, least = plan, time
     assert best is not None
-    if best.split > 1:
-        together = best._replace(together=True)
-        return together if estimate(problem, together, machine) < least else best
     return best
 
 
@@ -308,6 +307,26 @@ def candidates(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> 
             yield Plan(*sizes, blocks, panel, parts, pad, teams, tile.swap)
             if parts > 3:
                 yield Plan(*sizes, blocks, panel, parts // 2, pad, teams, tile.swap)
+            if wgmma:
+                for cluster in CLUSTERS[tile.n if tile.swap else tile.m]:
+                    if cluster <= parts:
+                        found = together(Plan(*sizes, split=cluster, pad=pad, swap=tile.swap), problem.size, shared)
+                        if found is not None:
+                            yield found
+                        break
+
+
+def together(plan: Plan, size: int, shared: int) -> Plan | None:
+    """The plan with its parts of K added up in a cluster, and no more stages than its sums leave room for; None where
+    that does not go. Operands have elements of `size` bytes."""
+    rows = plan.block_N if plan.swap else plan.block_M
+    if plan.split > MOST_CLUSTER or rows % (8 * plan.split):
+        return None
+    room = shared - plan.block_M * plan.block_N * 4 - 2048
+    stages = room // ((plan.block_M + plan.block_N) * plan.block_K * size)
+    if stages < 3:
+        return None
+    return plan._replace(stages=stages if stages < plan.stages else plan.stages, together=True)
 
 
 def hopper_tiles(problem: Problem, processors: int, shared: int) -> Iterator[Tile]:

@@ -17,14 +17,16 @@ class Machine:
     """Units: bytes, microseconds, bytes per microsecond (1e6 is 1 TB/s), flops per microsecond.
 
     multiprocessors, shared (of a multiprocessor, for blocks), threads (of a multiprocessor): counts.
-    flops: of one multiprocessor, 16-bit operands. gap: between the products of two steps, where no other warpgroup
-    fills it.
+    flops: of one multiprocessor, 16-bit operands. turns: by how much more where two teams take turns (from the large
+    problems of benchmarks/results/gemm_persistent_h200.json, not fitted). gap: between the products of two steps, where
+    no other warpgroup fills it.
     fill: into one multiprocessor's shared memory. By how much more this costs where rows begin within a line
     (`misaligned`), where a tile's rows are half a line or an odd number of halves (`half_lines`) or less (`narrow`).
     ragged: the share left where rows are no whole 16 bytes and threads copy element by element.
     latency: of a tile from its request until it is multiplied, which the stages must cover.
     l2, dram: of the whole chip. cached: bytes of L2 that operands find room in.
     start: of a kernel. block: of a block's set-up, first loads and end. tile: between two tiles of a block that stays.
+    curve: finding the next tile's place on Hilbert's curve.
     store: of one multiprocessor's results; ragged_store: the share of it left where rows of C are no whole 16 bytes.
     after: a kernel that follows another one. Adding up the parts of K takes, in a second kernel, `part` for each one
     and the bytes through `adding`; in a cluster, `meet` and a tile of f32 through `meeting`.
@@ -35,6 +37,7 @@ class Machine:
     shared: int
     threads: int
     flops: float
+    turns: float
     gap: float
     fill: float
     misaligned: float
@@ -48,6 +51,7 @@ class Machine:
     start: float
     block: float
     tile: float
+    curve: float
     store: float
     ragged_store: float
     after: float
@@ -62,27 +66,29 @@ H200 = Machine(
     multiprocessors=132,
     shared=228 * 1024,
     threads=2048,
-    flops=6.06e6,
-    gap=0.104,
-    fill=129e3,
-    misaligned=1.48,
-    half_lines=2.0,
-    narrow=4.0,
-    ragged=0.39,
-    latency=1.51,
-    l2=13.5e6,
-    dram=4.82e6,
-    cached=46e6,
-    start=0.53,
-    block=1.09,
-    tile=0.49,
-    store=33.9e3,
-    ragged_store=0.28,
-    after=0.38,
-    part=0.185,
-    adding=6.6e6,
-    meet=0.8,
-    meeting=40e3,
+    flops=6.52e6,
+    turns=1.03,
+    gap=0.0823,
+    fill=122e3,
+    misaligned=1.86,
+    half_lines=1.71,
+    narrow=3.04,
+    ragged=0.537,
+    latency=1.12,
+    l2=16e6,
+    dram=4.76e6,
+    cached=45.9e6,
+    start=0.377,
+    block=0.766,
+    tile=0.526,
+    curve=0.43,
+    store=28.1e3,
+    ragged_store=0.208,
+    after=0.59,
+    part=0.057,
+    adding=7.29e6,
+    meet=0.513,
+    meeting=18.3e3,
 )
 _A100 = replace(H200, name="A100", multiprocessors=108, shared=164 * 1024, flops=2.4e6, fill=50e3, l2=5e6, dram=1.4e6)
 _OTHERS = (  # part of the device's name, its numbers

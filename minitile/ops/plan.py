@@ -27,6 +27,8 @@ HILBERT = -1  # in place of the height of panels
 PRODUCER = 128  # threads besides those that compute
 REGISTERS = 65536  # of a multiprocessor
 OTHER_REGISTERS = 26  # of a thread, besides its sums
+ROOM = {2: 1.0, 3: 0.9, 4: 0.85, 6: 0.75, 8: 0.75}  # of all multiprocessors, for clusters of so many blocks, which lie
+# in one part of the GPU each: on an H200, 30 clusters of 4 and 15 of 8 found no room at the same time
 COLD = 0.25  # a guess: the share of operands that fit in L2, and are not there from the kernel before
 BLEND = 4  # the exponent with which bounds are added: nearly their maximum
 
@@ -114,8 +116,8 @@ class Plan(NamedTuple):
 def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     """Microseconds that the GPU needs."""
     m, n, k, transpose_a, transpose_b, size, result = problem
-    high, wide, deep, stages, threads, blocks, _, split, pad, teams, swap, together = plan
-    processors = machine.multiprocessors
+    high, wide, deep, stages, threads, blocks, panel, split, pad, teams, swap, together = plan
+    processors = int(machine.multiprocessors * ROOM[split]) if together else machine.multiprocessors
     rows, columns = -(-m // high), -(-n // wide)
     tiles = rows * columns * split
     each = -(-tiles // processors)  # tiles of the fullest multiprocessor
@@ -126,6 +128,8 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     side = high if swap else wide
     if side < 64:
         multiply *= (32.0 + 0.5 * side) / side
+    if teams > 1:
+        multiply /= machine.turns
     # What both operands cost to bring, in rows (columns) of whole lines.
     pitch_a, pitch_b = (m if transpose_a else k) * size, (k if transpose_b else n) * size
     cost_a = cost_b = 1.0
@@ -140,24 +144,27 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
         box_b *= machine.half_lines if wide * size * 2 % LINE == 0 else machine.narrow
     fill = (high * box_a + wide * box_b) * deep * size / machine.fill
     busy = multiply if multiply > fill else fill
-    alone = (multiply * 128 / threads + machine.gap) if teams == 1 else (multiply * 128 + machine.gap * 128) / threads
+    alone = multiply * 128 / threads + machine.gap * deep * size / (LINE * teams)
     step = busy if busy > alone else alone
-    if step * stages < machine.latency:
-        step = machine.latency / stages
+    if step * (stages - 1) < machine.latency:  # one of them is being multiplied
+        step = machine.latency / (stages - 1)
 
     # What lies between the steps of two tiles.
     store = high * wide * (result if split == 1 else 4) / machine.store
     if split == 1 and n * result % GRAIN:
         store /= machine.ragged_store
+    set_up = machine.block + fill
     if blocks:
         whole = each * steps * step + (each - 1) * (machine.tile + store) / teams
+        if panel == HILBERT:
+            whole += each * machine.curve
     else:
         resident = 1 if each == 1 else _resident(plan, size, result, each, machine)
-        whole = -(-each // resident) * (steps * step + machine.block + store) - machine.block - store
+        whole = -(-each // resident) * (steps * step + set_up + store) - set_up - store
         together_whole = each * (steps * busy + store) - store
         if together_whole > whole:
             whole = together_whole
-    whole += machine.block + store
+    whole += set_up + store
 
     # What all multiprocessors share. Bounds that are near to each other add up in part.
     traffic = tiles * steps * (high * cost_a + wide * cost_b) * deep * size / machine.l2
@@ -245,7 +252,7 @@ ROWS = (  # of a tile for wgmma, threads that compute it, the most columns that 
 )
 TEAM = 128 * 192  # elements of a tile that one warpgroup's registers hold
 USUAL = (64, 128, 192, 256)  # columns
-MOST_STAGES = 8
+LEAST_STAGES, MOST_STAGES = 3, 8
 STAGED = 27 * 1024  # bytes that results may take on their way
 AMPERE = (
     Tile(256, 128, 32, 4, 256),
@@ -309,11 +316,17 @@ def candidates(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> 
                 yield Plan(*sizes, blocks, panel, parts // 2, pad, teams, tile.swap)
             if wgmma:
                 for cluster in CLUSTERS[tile.n if tile.swap else tile.m]:
-                    if cluster <= parts:
-                        found = together(Plan(*sizes, split=cluster, pad=pad, swap=tile.swap), problem.size, shared)
-                        if found is not None:
-                            yield found
+                    if cluster <= parts and count * cluster <= processors * ROOM[cluster]:
+                        stages = _with_sums(tile.m, tile.n, sizes[2] * problem.size, shared)
+                        if stages >= LEAST_STAGES:
+                            stages = stages if stages < tile.stages else tile.stages
+                            yield Plan(*sizes[:3], stages, threads, 0, 0, cluster, pad, 1, tile.swap, True)
                         break
+
+
+def _with_sums(high: int, wide: int, deep: int, shared: int) -> int:
+    """The stages for which there is room beside the sums that a cluster's blocks send each other, and their results."""
+    return (shared - high * wide * 4 - 2048) // ((high + wide) * deep)
 
 
 def together(plan: Plan, size: int, shared: int) -> Plan | None:
@@ -322,11 +335,8 @@ def together(plan: Plan, size: int, shared: int) -> Plan | None:
     rows = plan.block_N if plan.swap else plan.block_M
     if plan.split > MOST_CLUSTER or rows % (8 * plan.split):
         return None
-    room = shared - plan.block_M * plan.block_N * 4 - 2048
-    stages = room // ((plan.block_M + plan.block_N) * plan.block_K * size)
-    if stages < 3:
-        return None
-    return plan._replace(stages=stages if stages < plan.stages else plan.stages, together=True)
+    stages = min(plan.stages, _with_sums(plan.block_M, plan.block_N, plan.block_K * size, shared))
+    return None if stages < LEAST_STAGES else plan._replace(stages=stages, together=True)
 
 
 def hopper_tiles(problem: Problem, processors: int, shared: int) -> Iterator[Tile]:
@@ -351,6 +361,8 @@ def hopper_tiles(problem: Problem, processors: int, shared: int) -> Iterator[Til
                     found[wide] = True
         if most == 256 and rows * -(-n // 64) < processors:
             found[32] = True
+            if problem.transpose_b:  # else the boxes would be narrow
+                found[16] = True
         many = rows * n > 16 * processors * 128  # rounds of tiles of 128 columns
         for wide in found:
             if many and high * wide < 128 * 128:
@@ -363,12 +375,17 @@ def hopper_tiles(problem: Problem, processors: int, shared: int) -> Iterator[Til
             yield Tile(high, wide, deep, stages, threads, True, teams=teams)
             if high == 64 and rows * -(-n // wide) > processors:  # two blocks of a multiprocessor at the same time
                 yield Tile(high, wide, deep, stages if stages <= 4 else 4, threads)
+    swapped = []
     if m <= 64:
         high = -(-m // 8) * 8 or 8
-        for wide in (64, 128, 192):
-            deep = 128 if high + wide <= 160 and k > 64 else 64
-            stages = (shared - STAGED) // ((high + wide) * deep * 2)
-            yield Tile(high, wide, deep, stages if stages < MOST_STAGES else MOST_STAGES, wide * 2, swap=True)
+        swapped = [(high, 64), (high, 128), (high, 192)]
+    for high in (8, 16):  # of small problems, the smaller the tiles the better, as long as there are multiprocessors
+        if high < m and -(-m // high) * -(-n // 64) <= processors:
+            swapped.append((high, 64))
+    for high, wide in swapped:
+        deep = 128 if high + wide <= 160 and k > 64 else 64
+        stages = (shared - STAGED) // ((high + wide) * deep * 2)
+        yield Tile(high, wide, deep, stages if stages < MOST_STAGES else MOST_STAGES, wide * 2, swap=True)
 
 
 def _worth_padding(problem: Problem) -> tuple[bool, bool]:

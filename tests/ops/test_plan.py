@@ -41,16 +41,17 @@ def test_the_choice_is_near_the_fastest_that_was_measured(measured):
 
 
 def test_estimates_are_near_what_was_measured(measured):
+    """The numbers are fitted to choices among small problems' plans as well, not to these estimates alone."""
     off = [abs(math.log(estimate(e.problem, e.plan, H200) / e.time)) for e in measured]
-    assert sorted(off)[len(off) // 2] < 0.02
-    assert sorted(off)[len(off) * 9 // 10] < 0.1
+    assert sorted(off)[len(off) // 2] < 0.08
+    assert sorted(off)[len(off) * 9 // 10] < 0.12
 
 
 def test_a_wrong_model_would_be_noticed(measured):
     """The bounds above are broken by a machine whose multiprocessors are fed half as fast, or that has 20 more."""
     for wrong in (replace(H200, fill=H200.fill / 2), replace(H200, multiprocessors=152)):
         off = sorted(abs(math.log(estimate(e.problem, e.plan, wrong) / e.time)) for e in measured)
-        assert off[len(off) * 9 // 10] > 0.1
+        assert off[len(off) * 9 // 10] > 0.12
 
 
 def test_plans_say_what_they_are():
@@ -64,13 +65,13 @@ def test_plans_say_what_they_are():
 
 @pytest.mark.parametrize("wgmma", [True, False])
 def test_a_plan_is_chosen_in_few_calls(wgmma):
-    """Calls do not depend on the machine; the 189 of 512×512×8192, for 36 candidates, take 0.15 ms on a slow one."""
+    """Calls do not depend on the machine; the 235 of 512×512×8192, for 46 candidates, take 0.2 ms on a slow one."""
     for shape in SHAPES:
         problem = Problem(*shape, False, True)
         choose(problem, H200, wgmma, SHARED)
         with cProfile.Profile() as profile:
             choose(problem, H200, wgmma, SHARED)
-        assert pstats.Stats(profile).total_calls < 200, shape  # type: ignore[attr-defined]
+        assert pstats.Stats(profile).total_calls < 240, shape  # type: ignore[attr-defined]
 
 
 def test_multiprocessors_are_kept_busy():

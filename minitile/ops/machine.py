@@ -17,7 +17,7 @@ class Machine:
     """Units: bytes, microseconds, bytes per microsecond (1e6 is 1 TB/s), flops per microsecond.
 
     multiprocessors, shared (of a multiprocessor, for blocks), threads (of a multiprocessor): counts.
-    flops: of one multiprocessor, 16-bit operands. turns: by how much more where two teams take turns (from the large
+    flops: of one multiprocessor, 16-bit operands. power: of all of them, for long. turns: by how much more where two teams take turns (from the large
     problems of benchmarks/results/gemm_persistent_h200.json, not fitted). gap: between the products of two steps, where
     no other warpgroup fills it.
     fill: into one multiprocessor's shared memory. By how much more this costs where rows begin within a line
@@ -37,6 +37,7 @@ class Machine:
     shared: int
     threads: int
     flops: float
+    power: float
     turns: float
     gap: float
     fill: float
@@ -66,29 +67,30 @@ H200 = Machine(
     multiprocessors=132,
     shared=228 * 1024,
     threads=2048,
-    flops=6.52e6,
+    flops=6.78e6,
+    power=9.77e8,
     turns=1.03,
-    gap=0.0823,
-    fill=122e3,
-    misaligned=1.86,
-    half_lines=1.71,
-    narrow=3.04,
-    ragged=0.537,
-    latency=1.12,
-    l2=16e6,
-    dram=4.76e6,
-    cached=45.9e6,
-    start=0.377,
-    block=0.766,
-    tile=0.526,
-    curve=0.43,
-    store=28.1e3,
-    ragged_store=0.208,
-    after=0.59,
-    part=0.057,
-    adding=7.29e6,
-    meet=0.513,
-    meeting=18.3e3,
+    gap=0.0894,
+    fill=121e3,
+    misaligned=1.83,
+    half_lines=1.61,
+    narrow=2.8,
+    ragged=0.564,
+    latency=1.1,
+    l2=17.7e6,
+    dram=4.74e6,
+    cached=46.4e6,
+    start=0.336,
+    block=0.785,
+    tile=0.551,
+    curve=0.458,
+    store=28.2e3,
+    ragged_store=0.184,
+    after=0.694,
+    part=0.0508,
+    adding=7.37e6,
+    meet=0.397,
+    meeting=12.1e3,
 )
 _A100 = replace(H200, name="A100", multiprocessors=108, shared=164 * 1024, flops=2.4e6, fill=50e3, l2=5e6, dram=1.4e6)
 _OTHERS = (  # part of the device's name, its numbers

@@ -174,7 +174,8 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     else:
         read *= COLD
     memory = (m * n * result + read) / machine.dram
-    time: float = (whole**BLEND + traffic**BLEND + memory**BLEND) ** (1 / BLEND) + machine.start
+    heat = 2.0 * tiles * steps * high * wide * deep / machine.power
+    time: float = (whole**BLEND + traffic**BLEND + memory**BLEND + heat**BLEND) ** (1 / BLEND) + machine.start
 
     # The kernels before and after.
     if pad[0]:

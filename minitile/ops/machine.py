@@ -17,9 +17,9 @@ class Machine:
     """Units: bytes, microseconds, bytes per microsecond (1e6 is 1 TB/s), flops per microsecond.
 
     multiprocessors, shared (of a multiprocessor, for blocks), threads (of a multiprocessor): counts.
-    flops: of one multiprocessor, 16-bit operands. power: of all of them, for long. turns: by how much more where two teams take turns (from the large
-    problems of benchmarks/results/gemm_persistent_h200.json, not fitted). gap: between the products of two steps, where
-    no other warpgroup fills it.
+    flops: of one multiprocessor, 16-bit operands. power: flops of all of them for long, and what moving data takes of
+    it. turns: by how much more flops are where two teams take turns (from the large problems of benchmarks/results/
+    gemm_persistent_h200.json, not fitted). gap: between the products of 64 of K, where no other warpgroup fills it.
     fill: into one multiprocessor's shared memory. By how much more this costs where rows begin within a line
     (`misaligned`), where a tile's rows are half a line or an odd number of halves (`half_lines`) or less (`narrow`).
     ragged: the share left where rows are no whole 16 bytes and threads copy element by element.
@@ -68,7 +68,7 @@ H200 = Machine(
     shared=228 * 1024,
     threads=2048,
     flops=6.78e6,
-    power=9.77e8,
+    power=1.06e9,
     turns=1.03,
     gap=0.0894,
     fill=121e3,

@@ -29,6 +29,7 @@ REGISTERS = 65536  # of a multiprocessor
 OTHER_REGISTERS = 26  # of a thread, besides its sums
 ROOM = {2: 1.0, 3: 0.9, 4: 0.85, 6: 0.75, 8: 0.75}  # of all multiprocessors, for clusters of so many blocks, which lie
 # in one part of the GPU each: on an H200, 30 clusters of 4 and 15 of 8 found no room at the same time
+MOVING = 16  # flops that take the power that bringing an element takes; a guess
 COLD = 0.25  # a guess: the share of operands that fit in L2, and are not there from the kernel before
 BLEND = 4  # the exponent with which bounds are added: nearly their maximum
 
@@ -174,7 +175,7 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     else:
         read *= COLD
     memory = (m * n * result + read) / machine.dram
-    heat = 2.0 * tiles * steps * high * wide * deep / machine.power
+    heat = tiles * steps * deep * (2.0 * high * wide + MOVING * (high + wide)) / machine.power
     time: float = (whole**BLEND + traffic**BLEND + memory**BLEND + heat**BLEND) ** (1 / BLEND) + machine.start
 
     # The kernels before and after.

@@ -1,9 +1,10 @@
 """What the model of a GEMM needs to know of a GPU: one table, with where each number is from.
 
-The H200's rates are fitted to benchmarks/results/gemm_one_team_h200.json by benchmarks/fit_matmul.py, which prints them
-and how far the model is off; its counts are NVIDIA's. Rates are what a kernel gets, not what a data sheet says: the
-H200 is at its power limit in every large GEMM, and its clock is what that leaves. Other GPUs have the H200's numbers,
-scaled by what the data sheets say of both; what is chosen for them is unmeasured.
+The H200's rates are fitted by benchmarks/fit_matmul.py, which prints them and how far the model is off, to
+gemm_one_team_h200.json and matmul_sample_h200.json in benchmarks/results, and to an earlier sample of that kind; its
+counts are NVIDIA's. Rates are what a kernel gets, not what a data sheet says: the H200 is at its power limit in every
+large GEMM, and its clock is what that leaves. Other GPUs have the H200's numbers, scaled by what the data sheets say of
+both; what is chosen for them is unmeasured.
 """
 
 from __future__ import annotations
@@ -92,9 +93,11 @@ H200 = Machine(
     meet=0.397,
     meeting=12.1e3,
 )
-_A100 = replace(H200, name="A100", multiprocessors=108, shared=164 * 1024, flops=2.4e6, fill=50e3, l2=5e6, dram=1.4e6)
+_A100 = replace(
+    H200, name="A100", multiprocessors=108, shared=164 * 1024, flops=2.6e6, power=2.8e8, fill=50e3, l2=6e6, dram=1.4e6
+)
 _OTHERS = (  # part of the device's name, its numbers
-    ("H100 PCIe", replace(H200, name="H100 PCIe", flops=4.2e6, dram=1.7e6)),
+    ("H100 PCIe", replace(H200, name="H100 PCIe", flops=5e6, power=7e8, dram=1.7e6)),
     ("H100", replace(H200, name="H100", dram=2.8e6)),
     ("GH200", H200),
     ("H200", H200),

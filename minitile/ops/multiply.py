@@ -18,7 +18,7 @@ from minitile.ops.frames import Frame, frame_of
 from minitile.ops.gemm import gemm, padded, summed
 from minitile.ops.machine import H200, Machine, machine_for
 from minitile.ops.operands import ALIGNMENT, MOST_KNOWN, OPERANDS, lying, refused, result_dtype
-from minitile.ops.plan import LINE, Plan, Problem, choose
+from minitile.ops.plan import LINE, Plan, Problem, choose, shares
 from minitile.ops.split import gemm_together
 from minitile.runtime.arrays import ArrayInfo, Place, describe, read
 from minitile.runtime.errors import LaunchError
@@ -136,6 +136,8 @@ def _remember(key: tuple[Any, ...], executable: Any, product: _Product, out: Any
 
 def _multiply(product: _Product, plan: Plan, out: Any) -> Any:
     """Launches what the plan says; the executable where that is one launch of what `product` was read from."""
+    if plan.together and not shares(plan):
+        raise refused(f"no cluster adds up this: {plan}", "at most 8 parts, each with whole 8 rows of a tile")
     a, b = product.a, product.b
     for pad, is_b in zip(plan.pad, (False, True), strict=True):
         if pad:

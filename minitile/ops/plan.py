@@ -334,11 +334,14 @@ def _with_sums(high: int, wide: int, deep: int, shared: int) -> int:
 def together(plan: Plan, size: int, shared: int) -> Plan | None:
     """The plan with its parts of K added up in a cluster, and no more stages than its sums leave room for; None where
     that does not go. Operands have elements of `size` bytes."""
-    rows = plan.block_N if plan.swap else plan.block_M
-    if plan.split > MOST_CLUSTER or rows % (8 * plan.split):
-        return None
     stages = min(plan.stages, _with_sums(plan.block_M, plan.block_N, plan.block_K * size, shared))
-    return None if stages < LEAST_STAGES else plan._replace(stages=stages, together=True)
+    return plan._replace(stages=stages, together=True) if shares(plan) and stages >= LEAST_STAGES else None
+
+
+def shares(plan: Plan) -> bool:
+    """Whether so many blocks of a cluster can share a tile's rows, of which each has some 8s."""
+    rows = plan.block_N if plan.swap else plan.block_M
+    return plan.split <= MOST_CLUSTER and rows % (8 * plan.split) == 0
 
 
 def hopper_tiles(problem: Problem, processors: int, shared: int) -> Iterator[Tile]:

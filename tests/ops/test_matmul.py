@@ -180,6 +180,8 @@ def test_what_is_refused():
         ((a, b), {"out": poisoned(8, 16), "dtype": "float32"}, "and dtype is"),
         ((a, b), {"dtype": "int32"}, "the result is i32"),
         ((a, 3), {}, "no array"),
+        ((a, b), {"plan": SMALL._replace(split=3, together=True)}, "no cluster adds up"),
+        ((a, b), {"plan": SMALL._replace(split=16, together=True)}, "no cluster adds up"),
     ]
     for args, kwargs, words in bad:
         with pytest.raises(mt.MinitileError, match=words) as caught:

@@ -18,9 +18,10 @@ import minitile as mt
 import minitile.language as T
 from minitile.ops.gemm import gemm
 from minitile.ops.machine import H200, machine_for
-from minitile.ops.plan import AMPERE, HILBERT, Plan, Problem, candidates, choose, estimate, hopper_tiles
+from minitile.ops.plan import AMPERE, HILBERT, ROOM, Plan, Problem, candidates, choose, estimate, hopper_tiles
 
 SHARED = 227 * 1024
+SAMPLE = fit_matmul.RESULTS.with_name("matmul_sample_h200.json")
 SHAPES = [(8192, 8192, 8192), (128, 8192, 8192), (1, 4096, 4096), (512, 512, 8192), (300, 5000, 700), (4097, 33, 65)]
 
 
@@ -38,6 +39,14 @@ def test_the_choice_is_near_the_fastest_that_was_measured(measured):
     shares = fit_matmul.regrets(measured, H200)
     assert fit_matmul.geometric_mean(shares.values()) > 0.98
     assert min(shares.values()) > 0.92
+
+
+def test_the_choice_among_plans_drawn_at_random():
+    """For random problems, where two thirds of the plans are those that a model liked best."""
+    sample = [e for e in fit_matmul.read([SAMPLE]) if not e.plan.together or e.plan.split in ROOM]
+    shares = fit_matmul.regrets(sample, H200)
+    assert len(shares) > 60
+    assert fit_matmul.geometric_mean(shares.values()) > 0.965
 
 
 def test_estimates_are_near_what_was_measured(measured):

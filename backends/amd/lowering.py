@@ -34,7 +34,6 @@ from minitile.layout import (
     SCALE_BLOCK,
     LayoutError,
     MmaAtom,
-    coalesced,
     mfma_scales_a,
     mfma_scales_b,
     mma_accumulator,
@@ -196,7 +195,7 @@ def copy(low: Lowering, op: tile.Copy) -> None:
     if token is not None:
         low.b.emit(tile.Wait(token))
         return
-    move_through_registers(low, op, coalesced(op.shape, low.threads, op.src.dtype.bits, low.target.lanes))
+    move_through_registers(low, op)
 
 
 def async_copy(low: Lowering, op: tile.AsyncCopy) -> Value:

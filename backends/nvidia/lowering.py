@@ -21,6 +21,7 @@ from typing import Any
 
 from minitile.backends.nvidia.by_hand import BY_HAND_RULES
 from minitile.backends.nvidia.hopper import HOPPER_RULES
+from minitile.backends.nvidia.row_store import store_rows
 from minitile.backends.nvidia.tma_store import STORE_RULES
 from minitile.backends.nvidia.wgmma import plan_wgmma, refusal
 from minitile.ir.core import Op, Value
@@ -88,6 +89,7 @@ def rules_for(target: Target) -> Rules:
         return lower_gemm(low, op, plan_gemm(op, low.threads, target))
 
     rules: dict[type[Op], Any] = {tile.Gemm: gemm, tile.Copy: copy, tile.AsyncCopy: async_copy}
+    rules[tile.Store] = _first(store_rows, MEMORY_RULES[tile.Store])
     if not target.has("wgmma"):
         return Rules(gemm_plan, rules)
     rules |= {**HOPPER_RULES, **BY_HAND_RULES}
@@ -191,7 +193,7 @@ def copy(low: Lowering, op: tile.Copy) -> None:
     if token is not None:
         low.b.emit(tile.Wait(low.b.emit(tile.Join((token,))).result))
         return
-    move_through_registers(low, op, coalesced(op.shape, low.threads, op.src.dtype.bits))
+    move_through_registers(low, op)
 
 
 def cp_async(low: Lowering, op: tile.Copy) -> Value | None:

@@ -26,11 +26,11 @@ a multiple of 16 bytes. Anything else goes by the ordinary stores, and `context.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from minitile.backends.nvidia.hopper import WORKING, tensor_map
+from minitile.backends.nvidia.hopper import tensor_map
+from minitile.backends.nvidia.staging import alike, as_stored, most_versions, staging
 from minitile.backends.nvidia.wgmma import panels_of, warpgroup
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
@@ -59,9 +59,6 @@ CHUNK = 16  # bytes: TMA's grain in global memory
 GROUP = 128  # threads of a warpgroup, which stages and stores by itself
 ROWS = 64  # of a warpgroup, staged at a time: those of one wgmma
 PATTERN = 8  # rows of a swizzle
-SM_SHARED = 228 * 1024  # bytes of shared memory on an SM, of which each block takes BLOCK_SHARED more than it asks for
-BLOCK_SHARED = 1024  # CUDA C++ Programming Guide, "Shared Memory" of compute capability 9.0
-REGISTERS = 65536  # of an SM
 RING = 2  # versions of the staging buffer: one is filled while TMA reads the other
 
 
@@ -335,23 +332,16 @@ def stage(low: Lowering, op: tile.Store | tile.AtomicRmw, kind: str | None, evic
         if op.mask is not None:
             raise Refused("it has a mask")
         parts = cut(layout, op.mem.dtype.bits)
-        versions = most_versions(low, parts.shared, min(RING, len(parts.parts)), layout.num_regs, _alike(low, op))
+        versions = most_versions(low, parts.shared, min(RING, len(parts.parts)), layout.num_regs, alike(low, op))
         if not versions:
             raise Refused(f"{parts.shared.stage_bytes} bytes to stage it are more than what is left of shared memory")
     except Refused as reason:
         note(low, op, op.mem, reason)
         return False
-    buffer = staging(low, parts.shared, op, versions)
+    buffer = staging(low, parts.shared, op, versions, GROUP)
     target = _Target(op.mem, starts, dims, layout.shape, kind, evict)
     emit_parts(low, parts, target, buffer, versions, low.get(op.value))
     return True
-
-
-def as_stored(layout: Layout, dims: tile.Dims) -> tuple[Layout, tile.Dims]:
-    """The layout with its dimensions in the tensor's order, and which of them run along the tensor's: a tile that is
-    stored with its dimensions exchanged turns on its way to the staging buffer (stmatrix.trans)."""
-    order = tuple(d for d in dims if d is not None)
-    return in_memory(layout, order), tuple(None if d is None else order.index(d) for d in dims)
 
 
 def cut(layout: Layout, bits: int) -> _Parts:
@@ -375,63 +365,6 @@ def cut(layout: Layout, bits: int) -> _Parts:
     shared = swizzled((count * rows, columns), bits)
     whole = Layout(shared.shape, part.reg, part.lane, (*part.warp, Digit(count, 0, rows)))
     return _Parts(whole, shared, parts, (rows, columns), groups)
-
-
-def _alike(low: Lowering, op: tile.Store | tile.AtomicRmw) -> int:
-    """How many stores like this one, itself included, have not been lowered: each team has its own. Those with a mask
-    are not staged."""
-    found = [o for o in low.kernel.walk() if isinstance(o, type(op)) and o.mem is op.mem and o.mask is None]
-    return sum(o.value.type == op.value.type for o in found[found.index(op) :])
-
-
-def most_versions(low: Lowering, shared: SharedLayout, wanted: int, registers: int, buffers: int) -> int:
-    """How many versions, up to `wanted`, of each of so many buffers surely fit beside all others, as `place_shared`
-    will place them: the largest first. What later exchanges between threads may want comes on top. A second version is
-    not worth a block less on each SM, as far as registers (`registers` of the fragment a thread) let there be more than
-    one."""
-    allocs = {op.result: op for op in low.kernel.walk() if isinstance(op, tile.Alloc) and op.type_.space == "shared"}
-    lowered = {low.get(v) for v in allocs}
-    mine = [op for op in low.entry.ops if isinstance(op, tile.Alloc) and op.type_.space == "shared"]
-    every = [*allocs.values(), *(op for op in mine if op.result not in lowered)]
-    others = [(op.version_bytes * op.type_.versions, op.layout.alignment if op.layout else 16) for op in every]
-    later = (op for op in low.kernel.walk() if isinstance(op, _SCRATCH) and op.results[0] not in low.map)
-    others += [(_scratch_bytes(op), 128) for op in later]
-    threads: int = low.kernel.attrs["threads"] + low.kernel.attrs.get("producer_threads", 0)
-    by_registers = REGISTERS // (threads * (registers + WORKING))
-
-    def needed(versions: int) -> int:
-        end = 0
-        more = [(versions * shared.stage_bytes, shared.alignment)] * buffers
-        for size, alignment in sorted([*others, *more], reverse=True):
-            end = -(-end // alignment) * alignment + size
-        return end
-
-    def blocks(versions: int) -> int:
-        return max(1, min(by_registers, SM_SHARED // (needed(versions) + BLOCK_SHARED)))
-
-    fit = [n for n in range(wanted, 0, -1) if needed(n) <= low.target.max_shared]
-    return next((n for n in fit if blocks(n) == blocks(0)), fit[-1] if fit else 0)
-
-
-_SCRATCH = (tile.ConvertLayout, tile.Slice, tile.Reduce, tile.Extract)
-
-
-def _scratch_bytes(op: Op) -> int:
-    """At most what an exchange between threads takes, padding included; of a reduction each warp's results."""
-    layout = layout_of(op.operands[0])
-    if isinstance(op, tile.Reduce):
-        parts = math.prod(digit.size for digit in layout.warp if digit.dim == op.dim)
-        return 0 if parts == 1 else parts * math.prod(layout.quotient(op.dim).extents) * max(op.a.dtype.bytes, 4)
-    return 2 * layout.num_regs * layout.threads * op.operands[0].dtype.bytes
-
-
-def staging(low: Lowering, shared: SharedLayout, op: Op, versions: int) -> Value:
-    dtype = op.mem.dtype  # type: ignore[attr-defined]
-    kind = BufferType("shared", shared.shape, dtype, versions)
-    alloc = tile.Alloc(kind, layout=shared, bytes=shared.stage_bytes, shared_by=GROUP)
-    alloc.loc, alloc.result.name = op.loc, "staged"
-    low.entry.ops.append(alloc)
-    return alloc.result
 
 
 def emit_parts(low: Lowering, parts: _Parts, target: _Target, buffer: Value, versions: int, value: Value) -> None:

@@ -38,6 +38,7 @@ class Access:
     box       of a tensor, per dimension: the first index that it may touch, and how many there are; None: all of it
     free      of a channel's write: its slot has been acquired, so that all are done with what was in it
     place     what each thread's addresses come from: with equal places, each thread touches the same bytes twice
+    whole     the number of a tile: in parts of the same one, in the same box, each thread touches bytes of its own
     """
 
     kind: str
@@ -52,6 +53,7 @@ class Access:
     box: Box | None = None
     free: bool = False
     place: object = None
+    whole: int | None = None
 
     @property
     def writes(self) -> bool:

@@ -6,10 +6,13 @@ knows the IR; see docs/layouts.md.
 """
 
 from minitile.layout.access import (
+    RowAccess,
     VectorAccess,
     accesses,
     bank_conflicts,
     bits_of_digits,
+    cheapest_vector,
+    sectors,
     thread_bits,
     vector_runs,
     vector_width,
@@ -50,7 +53,7 @@ from minitile.layout.ldmatrix import (
     ldmatrix_plan,
     stmatrix_plan,
 )
-from minitile.layout.parts import block, dealt, undealt, warp_groups
+from minitile.layout.parts import block, dealt, undealt, warp_block, warp_box, warp_groups
 from minitile.layout.register import Digit, Layout, LayoutError, OwnerDigit, Slot, ThreadDigit
 from minitile.layout.shared import (
     AddressDigit,
@@ -84,6 +87,7 @@ __all__ = [
     "MatrixPlan",
     "MmaAtom",
     "OwnerDigit",
+    "RowAccess",
     "SharedLayout",
     "Slot",
     "Swizzle",
@@ -96,6 +100,7 @@ __all__ = [
     "block",
     "blocked",
     "boxed",
+    "cheapest_vector",
     "coalesced",
     "conversion",
     "dealt",
@@ -113,6 +118,7 @@ __all__ = [
     "replicated",
     "row_blocked",
     "row_major",
+    "sectors",
     "stays_in_warps",
     "stmatrix_plan",
     "swizzled",
@@ -120,6 +126,8 @@ __all__ = [
     "undealt",
     "vector_runs",
     "vector_width",
+    "warp_block",
+    "warp_box",
     "warp_groups",
     "warp_partition",
     "wgmma_accumulator",

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from minitile.layout.register import Coord, Digit, Layout, LayoutError, offsets
 from minitile.layout.shared import ConstantSplit, SharedLayout, add_maybe_bits, is_power_of_two
 
 NUM_BANKS = 32
 BANK_BYTES = 4
+SECTOR = 32  # bytes of global memory (CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,46 @@ def phase_conflicts(addresses: Sequence[int | None], vec_bytes: int) -> int:
             load[word % NUM_BANKS] += 1
         worst = max(worst, *load)
     return worst
+
+
+@lru_cache(maxsize=1024)
+def sectors(layout: Layout, width: int, dim: int, element_bytes: int) -> float:
+    """How many sectors of global memory, 32 bytes each, an access of a warp touches, as a share of those that its bytes
+    fill: 1 where lanes are neighbours. Each lane has `width` elements along `dim`, rows begin with a sector."""
+    found: set[tuple[Coord, int]] = set()
+    for at in set(offsets(layout.lane, layout.rank)):
+        row, start = (*at[:dim], *at[dim + 1 :]), at[dim] * element_bytes
+        found.update((row, n) for n in range(start // SECTOR, (start + width * element_bytes - 1) // SECTOR + 1))
+    return len(found) * SECTOR / (len(set(offsets(layout.lane, layout.rank))) * width * element_bytes)
+
+
+class RowAccess(NamedTuple):
+    """How a tile's rows are accessed: kind "load" or "store" of global memory, or "shared"; at most `width` elements of
+    `bytes` each at once, as alignment allows."""
+
+    kind: str
+    width: int
+    bytes: int
+
+    def cycles(self, vec: int) -> float:
+        """Of a multiprocessor, for 32 elements, where each lane holds `vec` neighbours. An access of a warp takes one;
+        and a store one for each two sectors that it touches, full or not (64 bytes a cycle go to L2); a load one for
+        each line of 128 bytes, in which later loads find what is between (L1); one of shared memory its bytes."""
+        width = min(vec, self.width)
+        reach = 32 * vec * self.bytes
+        if self.kind == "store":
+            least = min(reach / SECTOR, 32 * max(1, width * self.bytes / SECTOR)) / 2
+        elif self.kind == "load":
+            least = min(reach / 128, 32)
+        else:
+            least = 32 * width * self.bytes / 128
+        return max(1.0, least) / width
+
+
+def cheapest_vector(uses: Sequence[RowAccess]) -> int:
+    """How many neighbours each lane should hold for all these accesses to take the fewest cycles: of equals, most."""
+    widths = [1 << n for n in range(max((use.width for use in uses), default=1).bit_length())]
+    return min(reversed(widths), key=lambda vec: sum(use.cycles(vec) for use in uses))
 
 
 def _contiguous(layout: Layout, shared: SharedLayout) -> int | None:

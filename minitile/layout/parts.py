@@ -2,9 +2,11 @@
 
 layout<128x256; reg 2:1@1, 2:8@0, 32:8@1; lane 4:2@1, 8:1@0; warp 8:16@0>
 
-warp_groups(…, 4)       2 groups, each of them    layout<64x256; …; warp 4:16@0>
-block(…, (64, 64))      of one group's registers  layout<64x64; reg 2:1@1, 2:8@0, 8:8@1; …; warp 4:16@0>
-dealt(…, 1, 8, 2)       every second 8 columns    layout<128x128; reg 2:1@1, 2:8@0, 16:8@1; …>
+warp_groups(…, 4)           2 groups, each of them    layout<64x256; …; warp 4:16@0>
+block(…, (64, 64))          of one group's registers  layout<64x64; reg 2:1@1, 2:8@0, 8:8@1; …; warp 4:16@0>
+dealt(…, 1, 8, 2)           every second 8 columns    layout<128x128; reg 2:1@1, 2:8@0, 16:8@1; …>
+warp_box(…)                 what a warp has in one piece              (16, 256)
+warp_block(…, (16, 64))     a part of it, the steps to the next   layout<16x64; reg 2:1@1, 2:8@0, 8:8@1; …; >, 4:64@1
 """
 
 from __future__ import annotations
@@ -122,6 +124,30 @@ def _split(digits: Sequence[Digit], dim: int, bounds: Sequence[int]) -> list[Dig
             parts += [Digit(below, dim, digit.stride), Digit(digit.size // below, dim, bound)]
         found = parts
     return found
+
+
+def warp_box(layout: Layout) -> tuple[int, ...]:
+    """The largest block of which a warp has everything: up to where, in each dimension, the next warp's begins."""
+    return tuple(
+        min([layout.extents[d], *(digit.stride for digit in layout.warp if digit.dim == d)]) for d in range(layout.rank)
+    )
+
+
+@lru_cache(maxsize=256)
+def warp_block(layout: Layout, shape: tuple[int, ...]) -> tuple[Layout, tuple[Digit, ...]] | None:
+    """A block of `shape` as it lies in one warp, and the registers that lead from block to block, whatever other warps
+    have between. None where one block does not fill each lane's share of registers alike."""
+    kept: list[Digit] = []
+    rest: list[Digit] = []
+    for digit in layout.reg:
+        assert digit.dim is not None
+        size = max(1, min(digit.size, shape[digit.dim] // digit.stride))
+        if digit.size % size:
+            return None
+        kept.append(Digit(size, digit.dim, digit.stride))
+        rest.append(Digit(digit.size // size, digit.dim, digit.stride * size))
+    part = _exact(shape, [d for d in kept if d.size > 1], layout.lane, ())
+    return None if part is None else (part, tuple(d for d in rest if d.size > 1))
 
 
 def _exact(shape: tuple[int, ...], reg: Sequence[Digit], lane: Sequence[Digit], warp: Sequence[Digit]) -> Layout | None:

@@ -128,25 +128,56 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
     return gemm
 
 
+ROOM = 4096  # elements of a block of `padded`
+COLUMNS = (32, 64, 128, 256)  # of one
+
+
 @lru_cache
-def padded(dtype: DType) -> Kernel:
-    """Y, at least as large as X in both dimensions, becomes X with zeros behind its rows and below its columns."""
+def padded(dtype: DType, x_columns: int, z_columns: int = 0) -> Kernel:
+    """Y, at least as large as X in both dimensions, becomes X with zeros behind its rows and below its columns; with
+    `z_columns` a second pair does, W and Z. x_columns, z_columns: of a block, see `columns_for`."""
+
+    def pad(X, Y, block, columns):
+        across, rows = T.ceildiv(Y.shape[1], columns), ROOM // columns
+        by, bx = block // across, block % across
+        part = T.alloc_fragment((rows, columns), dtype)
+        T.copy(X[by * rows, bx * columns], part)
+        T.copy(part, Y[by * rows, bx * columns])
+
+    def blocks(Y, columns):
+        return T.ceildiv(Y.shape[1], columns) * T.ceildiv(Y.shape[0], ROOM // columns)
+
+    if not z_columns:
+
+        @kernel
+        def padded(X: T.Tensor(("M", "K"), dtype), Y: T.Tensor(("R", "L"), dtype)):
+            with T.Kernel(blocks(Y, x_columns), threads=256) as block:
+                T.pdl_trigger()
+                pad(X, Y, block, x_columns)
+
+        return padded
 
     @kernel
-    def padded(
+    def padded_pair(
         X: T.Tensor(("M", "K"), dtype),
         Y: T.Tensor(("R", "L"), dtype),
-        block_M=16,
-        block_K=256,
+        Z: T.Tensor(("M2", "K2"), dtype),
+        W: T.Tensor(("R2", "L2"), dtype),
     ):
-        R, L = Y.shape
-        with T.Kernel(T.ceildiv(L, block_K), T.ceildiv(R, block_M), threads=256) as (bx, by):
+        first = blocks(Y, x_columns)
+        with T.Kernel(first + blocks(W, z_columns), threads=256) as block:
             T.pdl_trigger()
-            part = T.alloc_fragment((block_M, block_K), dtype)
-            T.copy(X[by * block_M, bx * block_K], part)
-            T.copy(part, Y[by * block_M, bx * block_K])
+            if block < first:
+                pad(X, Y, block, x_columns)
+            else:
+                pad(Z, W, block - first, z_columns)
 
-    return padded
+    return padded_pair
+
+
+def columns_for(width: int) -> int:
+    """Of a block that pads rows to `width` elements: enough for narrow ones, so that few of its lanes are idle."""
+    return next((n for n in COLUMNS if n >= width), COLUMNS[-1])
 
 
 @lru_cache

@@ -96,7 +96,8 @@ def _before(end: Affine | None, start: Affine | None) -> bool:
 class Touch:
     """One access. `region`: bytes [lo, hi) of a version, None for all. `box`: the part of a tensor, None for all.
     `thread`: None when any thread may make it, else what singles out the one that does. `free`: a channel orders it
-    behind all others of the buffer. `place`: of two touches with the same one, each thread touches its own bytes."""
+    behind all others of the buffer. `place`: of two touches with the same one, each thread touches its own bytes;
+    `whole`: of two with the same one and the same box, too."""
 
     kind: str
     mem: Value | None
@@ -105,6 +106,7 @@ class Touch:
     thread: object = None
     box: tuple[Span, ...] | None = None
     free: bool = False
+    whole: int | None = None
     place: object = field(default=None, compare=False)
     op: Op | None = field(default=None, compare=False)
 
@@ -126,7 +128,7 @@ def touch(op: Op, access: Access, thread: object, facts: Facts) -> Touch:
     if access.threads == "one" and thread is None:
         thread = "elected"
     slot, box = slot_of(access, facts), box_of(access, facts)
-    return Touch(access.kind, access.mem, slot, access.region, thread, box, access.free, access.place, op)
+    return Touch(access.kind, access.mem, slot, access.region, thread, box, access.free, access.whole, access.place, op)
 
 
 def box_of(access: Access, facts: Facts) -> tuple[Span, ...] | None:
@@ -162,7 +164,13 @@ def conflict(a: Touch, b: Touch) -> bool:
         return False
     if a.thread is not None and a.thread == b.thread:
         return False
+    if a.whole is not None and a.whole == b.whole and a.box == b.box and _known(a.box):
+        return False
     return overlap(a, b)
+
+
+def _known(box: tuple[Span, ...] | None) -> bool:
+    return box is not None and all(span.low is not None and span.high is not None for span in box)
 
 
 def group_of(a: Touch, b: Touch) -> int | None:

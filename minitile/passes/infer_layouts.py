@@ -29,7 +29,7 @@ from minitile.ir.ops import by_hand, control, roles, tile
 from minitile.ir.relations import Dealt, Permuted, Quotient, Same
 from minitile.ir.rewrite import clone
 from minitile.ir.types import TensorType, TileType
-from minitile.layout import Layout, blocked, dealt, row_blocked, undealt
+from minitile.layout import Layout, RowAccess, blocked, cheapest_vector, dealt, row_blocked, undealt
 from minitile.passes.affine import Affine, Facts
 from minitile.passes.choose_shared import choose_shared_layouts
 from minitile.passes.rules import Rules
@@ -219,20 +219,27 @@ class _Inference:
                     changed = changed or result.layout is not None
 
     def _choose(self, group: _Group) -> Layout:
-        """The free choice: from the widest memory access of the group, global before shared."""
+        """The free choice: the order of dimensions from the widest memory access of the group, global before shared;
+        the vectors so that all that go that way are cheap."""
         shape = group.members[0].shape
         members = set(group.members)
         order = tuple(reversed(range(len(shape))))
-        vec, best = 1, (-1, -1)
+        best = (-1, -1)
+        along: dict[int, list[RowAccess]] = {}
         for value, op in self.uses:
             if value not in members:
                 continue
             width, dim = self._width(op, value)
-            rank = (int(isinstance(op.mem.type, TensorType)), width * value.dtype.bits)
-            if dim is not None and rank > best:
-                best, vec = rank, width
+            if dim is None:
+                continue
+            kind = "shared" if not isinstance(op.mem.type, TensorType) else "load" if op.results else "store"
+            along.setdefault(dim, []).append(RowAccess(kind, width, max(1, op.mem.dtype.bits // 8)))
+            rank = (int(kind != "shared"), width * value.dtype.bits)
+            if rank > best:
+                best = rank
                 order = (dim, *(d for d in reversed(range(len(shape))) if d != dim))
         threads = group.threads or self.threads
+        vec = cheapest_vector(along[order[0]]) if along else 1
         while vec > 1 and vec * threads > math.prod(shape):
             vec //= 2
         reduces = any((m, order[0]) in self.reduced for m in members)
@@ -249,9 +256,16 @@ class _Inference:
         elements = math.gcd(limit, value.shape[dim])
         if not is_tile(op.indices[-1]):
             elements = math.gcd(elements, self.facts.multiple(self.facts.affine(op.indices[-1])))
-        if isinstance(op.mem.type, TensorType) and len(op.mem.shape) > 1:
+        if isinstance(op.mem.type, TensorType) and not self._inside(op, value.shape[dim]):
             elements = math.gcd(elements, self.facts.multiple(dimension(self.kernel, op.mem, -1, self.facts)))
         return elements, dim
+
+    def _inside(self, op: tile.Load | tile.Store | tile.AtomicRmw, extent: int) -> bool:
+        """Whether a vector's last element is inside for sure where its first one is: no row ends before the tile."""
+        if len(op.mem.shape) > 1 or is_tile(op.indices[-1]):
+            return False
+        last = self.facts.affine(op.indices[-1]) + (extent - 1)
+        return self.facts.less(last, dimension(self.kernel, op.mem, -1, self.facts))
 
     def assign(self) -> None:
         for value, group in self.group_of.items():

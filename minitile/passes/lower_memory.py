@@ -16,19 +16,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import arith, thread, tile
 from minitile.ir.types import ScalarType, TensorType, TileType, i32, i64
-from minitile.layout import Digit, Layout, coalesced
+from minitile.layout import Digit, Layout, RowAccess, cheapest_vector, coalesced, row_blocked
 from minitile.layout.access import thread_bits, vector_runs
 from minitile.layout.shared import SharedLayout, add_maybe_bits, bits_of_multiple
 from minitile.passes.affine import Affine
 from minitile.passes.lower import Lowering, Rule, layout_of
 
 Coord = tuple[int, ...]
+MOST_ROWS = 16  # of a tensor that a thread copies together: the address of each takes two registers
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,16 @@ class Guards:
 
     value: Value | None
     index: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Walk:
+    """Through a tensor, each row's address from that of the row before: the steps are the same, and few, so that few
+    registers hold them. (All rows' addresses as sums of one base are hoisted from loops one by one, two registers
+    each.) `address` is the last one, `at` its place in bytes, as far as it is known."""
+
+    address: Value | None = None
+    at: Affine = field(default_factory=Affine)
 
 
 def in_memory(layout: Layout, dims: tile.Dims) -> Layout:
@@ -102,7 +113,9 @@ def strides_of(low: Lowering, tensor: Value) -> list[Affine]:
 # Addresses -----------------------------------------------------------------------------------------------------------
 
 
-def global_addresses(low: Lowering, tensor: Value, where: Sequence[Place], offsets: Sequence[Coord]) -> Addresses:
+def global_addresses(
+    low: Lowering, tensor: Value, where: Sequence[Place], offsets: Sequence[Coord], walk: Walk | None = None
+) -> Addresses:
     b, element = low.b, tensor.dtype.bytes
     strides = strides_of(low, tensor)
     run_time = [d for d, s in enumerate(strides) if not s.is_constant]
@@ -120,6 +133,22 @@ def global_addresses(low: Lowering, tensor: Value, where: Sequence[Place], offse
             moved = b.mul(b.cast(low.emit(part), i64), low.emit(stride * element, i64))
             later.setdefault(depth, []).append(moved)
     constant = sum((p.start.const * s for p, s in zip(where, strides, strict=True)), Affine(0))
+
+    def reached(total: Affine) -> Value:
+        if walk is not None and walk.address is not None:
+            address, step = walk.address, Affine(0, (total - walk.at).terms)
+        else:
+            address, step = base, Affine(0, total.terms)
+        if not step.is_constant:
+            address = b.add(address, low.emit(step, i64))
+        if walk is None or walk.address is None:
+            for depth in sorted(later):
+                for moved in later[depth]:
+                    address = b.add(address, moved)
+        if walk is not None:
+            walk.address, walk.at = address, total
+        return address
+
     bases: dict[Coord, int] = {}
     values: list[Value] = []
     index, immediates = [], []
@@ -128,12 +157,7 @@ def global_addresses(low: Lowering, tensor: Value, where: Sequence[Place], offse
         key = tuple(at_[d] for d in run_time)
         if key not in bases:
             bases[key] = len(values)
-            moving = Affine(0, total.terms)
-            address = base if moving.is_constant else b.add(base, low.emit(moving, i64))
-            for depth in sorted(later):
-                for moved in later[depth]:
-                    address = b.add(address, moved)
-            values.append(address)
+            values.append(reached(total))
         index.append(bases[key])
         immediates.append(total.const)
     return Addresses(low.concat(values), tuple(index), tuple(immediates))
@@ -304,8 +328,18 @@ class Plan:
 MemoryOp = tile.Load | tile.Store | tile.AtomicRmw
 
 
-def plan(low: Lowering, op: MemoryOp, subject: Value | None, *, writes: bool, max_width: int = 16) -> Plan:
-    """`subject` is the tile that is moved (None: one scalar)."""
+def plan(
+    low: Lowering,
+    op: MemoryOp,
+    subject: Value | None,
+    *,
+    writes: bool,
+    max_width: int = 16,
+    registers: range | None = None,
+    walk: Walk | None = None,
+) -> Plan:
+    """`subject` is the tile that is moved (None: one scalar); with `registers` only these of a tile are. `walk`: from
+    what was planned with the same one before, of the same operation."""
     mem, rank = op.mem, _rank(op)
     space = "global" if isinstance(mem.type, TensorType) else mem.type.space  # type: ignore[attr-defined]
     space = space if rank is None else "shared::cluster"
@@ -322,6 +356,8 @@ def plan(low: Lowering, op: MemoryOp, subject: Value | None, *, writes: bool, ma
     if fast is not None and (mask is None or tile.alike(mask, op.dims[fast])):
         width = access_width(low, mem, where, layout, max_width)
     runs = vector_runs(layout, width, fast)
+    if registers is not None:
+        runs = tuple(run for run in runs if run[0][0] in registers)
     offsets = [at for _, at in runs]
     guards = GuardBuilder(low)
     if space == "global":
@@ -332,13 +368,13 @@ def plan(low: Lowering, op: MemoryOp, subject: Value | None, *, writes: bool, ma
         guards.always.append(owner)
     if mask is not None and not isinstance(mask.type, TileType):
         guards.always.append(low.get(mask))
-    order = tuple(r for registers, _ in runs for r in registers)
+    order = tuple(r for run, _ in runs for r in run)
     found = guards.finish(offsets)
     if mask is not None and isinstance(mask.type, TileType):
         first = tuple(registers[0] for registers, _ in runs)
         found = _with_mask(low, found, low.pick(low.get(mask), first), len(offsets))
     if space == "global":
-        addresses = global_addresses(low, mem, where, offsets)
+        addresses = global_addresses(low, mem, where, offsets, walk)
     else:
         addresses = shared_addresses(low, mem, _slot(op), where, offsets, rank)
     corner = tuple(low.emit(start) for start in starts) if space == "global" and mem in low.written else ()
@@ -511,8 +547,10 @@ def _spread(low: Lowering, value: Value, p: Plan) -> Value:
     return low.pick(value, p.order)
 
 
-def emit_store(low: Lowering, p: Plan, mem: Value, slot: Value | None, value: Value, evict: str = "") -> None:
-    """`value` in the order of the accesses."""
+def emit_store(
+    low: Lowering, p: Plan, mem: Value, slot: Value | None, value: Value, evict: str = "", whole: int | None = None
+) -> None:
+    """`value` in the order of the accesses. whole: the number of the tile that this is a part of."""
     low.b.emit(
         thread.StoreMem(
             p.addresses.value,
@@ -528,6 +566,7 @@ def emit_store(low: Lowering, p: Plan, mem: Value, slot: Value | None, value: Va
             offsets=p.addresses.offsets,
             predicate_of=p.guards.index,
             evict=evict,
+            whole=whole,
         )
     )
 
@@ -564,18 +603,42 @@ def _atomic(low: Lowering, op: tile.AtomicRmw) -> tuple[Value, ...]:
 
 def _copy(low: Lowering, op: tile.Copy) -> None:
     """Through registers: a load and a store in the layout that suits both."""
-    move_through_registers(low, op, coalesced(op.shape, low.threads, op.src.dtype.bits, low.target.lanes))
+    move_through_registers(low, op)
 
 
-def move_through_registers(low: Lowering, op: tile.Copy, layout: Layout) -> None:
+def move_through_registers(low: Lowering, op: tile.Copy) -> None:
+    layout = copied_layout(low, op)
     value = Value(TileType(op.shape, op.src.dtype, layout))
     load = tile.Load(op.src, op.src_indices, op.shape, op.src_dims, slot=op.src_slot)
-    p = plan(low, load, value, writes=False)
+    p = plan(low, load, value, writes=False, walk=Walk())
     registers = emit_load(low, p, op.src, op.src_slot, layout.num_regs, op.evict if p.space == "global" else "")
     store = tile.Store(op.dst, op.dst_indices, value, op.dst_dims, slot=op.dst_slot)
     store.loc = op.loc
     q = plan(low, store, value, writes=True)
     emit_store(low, q, op.dst, op.dst_slot, low.pick(registers, q.order), op.evict if q.space == "global" else "")
+
+
+def copied_layout(low: Lowering, op: tile.Copy) -> Layout:
+    """Coalesced, with vectors that are cheap for both sides, as far as the registers for their addresses go."""
+    widest = coalesced(op.shape, low.threads, op.src.dtype.bits, low.target.lanes)
+    uses = []
+    for kind, mem, indices, dims in (
+        ("load", op.src, op.src_indices, op.src_dims),
+        ("store", op.dst, op.dst_indices, op.dst_dims),
+    ):
+        layout, starts = in_memory(widest, dims), [low.facts.affine(v) for v in indices]
+        in_tensor = isinstance(mem.type, TensorType)
+        fast = len(dims) - 1 if in_tensor else shared_layout(mem).contiguous_dim
+        if fast is not None and dims[fast] == len(op.shape) - 1:
+            width = access_width(low, mem, places(low, starts, layout), layout)
+            uses.append(RowAccess(kind if in_tensor else "shared", width, mem.dtype.bytes))
+    vec = cheapest_vector(uses) if uses else widest.vector_width()
+    while vec < widest.vector_width():
+        layout = row_blocked(op.shape, low.threads, vec, None, low.target.lanes)
+        if len({at[:-1] for at in layout.register_offsets()}) <= MOST_ROWS:
+            return layout
+        vec *= 2
+    return widest
 
 
 def _alloc(low: Lowering, op: tile.Alloc) -> Value:

@@ -48,9 +48,11 @@ CASES: dict[str, Case] = {
     "softmax": (lambda: softmax.softmax, [((5, 1000), np.float32)] * 2, {}),
     "rms_norm": (lambda: rms_norm.rms_norm, [((5, 600), BF16), ((600,), BF16), ((5, 600), BF16)], {}),
     "split_k": (lambda: split_k.split_k, [((64, 520), BF16), ((64, 520), BF16), np.zeros((64, 64), np.float32)], {}),
-    "gemm": of_gemm("bf16", False, True, (72, 72, 168), **SMALL),
+    # The last products come from bytes that rows are staged in, where they are free for that.
+    "gemm": of_gemm("bf16", False, True, (72, 72, 104), **SMALL),
     "gemm, 1 stage": of_gemm("bf16", False, True, (64, 64, 104), num_stages=1, **SMALL),
-    "gemm, 2 stages, wide": of_gemm("bf16", False, True, (136, 72, 328), num_stages=2, **WIDE),
+    "gemm, 2 stages, wide": of_gemm("bf16", False, True, (136, 72, 264), num_stages=2, **WIDE),
+    "gemm, odd rows": of_gemm("bf16", False, True, (72, 71, 104), **SMALL),
     "attention": (
         lambda: attention.attention,
         [((1, 1, 136, 64), BF16)] * 4,

@@ -155,7 +155,7 @@ def test_check_takes_amd_code(tmp_path, capsys):
     assert main(["check", softmax, "--cycles", "--args", "f32[5,100]", "f32[5,100]=0"]) == 1
     assert "AMD code only" in capsys.readouterr().err
     file = tmp_path / "softmax.s"
-    shapes = ["--arg", "f32[5,100]", "--arg", "f32[5,100]", "--output", str(file)]
+    shapes = ["--arg", "f32[5,100]", "--arg", "f32[5,100]", "--set", "columns=256", "--output", str(file)]
     assert main(["compile", softmax, "--target", "gfx950", "--emit", "gcn", *shapes]) == 0
     given = ["--grid", "2", "--block", "128", "--args", "f32[5,100]", "f32[5,100]=0", "i32=5", "i32=100"]
     assert main(["check", str(file), *given]) == 0

@@ -11,10 +11,12 @@ from minitile.layout import (
     MMA_ATOMS,
     Layout,
     LayoutError,
+    RowAccess,
     SharedLayout,
     accesses,
     bank_conflicts,
     blocked,
+    cheapest_vector,
     ldmatrix_conflicts,
     ldmatrix_legal,
     ldmatrix_plan,
@@ -22,6 +24,7 @@ from minitile.layout import (
     mma_operand_a,
     mma_operand_b,
     row_major,
+    sectors,
     swizzled,
     thread_bits,
     vector_width,
@@ -174,6 +177,39 @@ def test_thread_bits() -> None:
     assert thread_bits(A_TILE) == (0b1000111, 0b110)
     # Multiples of 3 up to 93, from unknown digits: any of the bits below 128.
     assert thread_bits(one_warp("96; reg 3:1@0; lane 32:3@0"))[0] & 127 == 127
+
+
+@pytest.mark.parametrize(
+    ("layout", "width", "element", "share"),
+    [
+        (mma_accumulator((64, 64), M16N8K16, (4, 1)), 2, 2, 2.0),  # 16 of 32 bytes of each of 8 rows
+        (mma_accumulator((64, 64), M16N8K16, (4, 1)), 1, 2, 4.0),
+        (mma_accumulator((64, 64), M16N8K16, (4, 1)), 2, 4, 1.0),
+        (blocked((64, 64), 128, 8), 8, 2, 1.0),
+        (blocked((64, 64), 128, 8), 1, 2, 8.0),
+        (blocked((64, 64), 128, 1), 1, 2, 1.0),
+    ],
+)
+def test_sectors(layout: Layout, width: int, element: int, share: float) -> None:
+    assert sectors(layout, width, 1, element) == share
+
+
+@pytest.mark.parametrize(
+    ("uses", "vec"),
+    [
+        ([("load", 8, 2), ("store", 8, 2)], 8),
+        ([("load", 1, 2), ("store", 8, 2)], 2),  # two loads from a line, one store of whole sectors
+        ([("load", 8, 2), ("store", 1, 2)], 1),
+        ([("load", 1, 2), ("shared", 8, 2)], 2),
+        ([("load", 4, 2), ("shared", 8, 2)], 4),
+        ([("load", 1, 4), ("store", 1, 4)], 1),
+        ([("shared", 8, 2)], 8),
+        ([("load", 1, 1), ("store", 16, 1)], 4),
+        ([], 1),
+    ],
+)
+def test_vectors_that_suit_all(uses: list[tuple[str, int, int]], vec: int) -> None:
+    assert cheapest_vector([RowAccess(*use) for use in uses]) == vec
 
 
 LDMATRIX = [

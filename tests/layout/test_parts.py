@@ -17,9 +17,12 @@ from minitile.layout import (
     stmatrix_plan,
     swizzled,
     undealt,
+    warp_block,
+    warp_box,
     warp_groups,
     wgmma_accumulator,
 )
+from minitile.layout.register import offsets
 
 ATOM = MMA_ATOMS["m16n8k16"]
 
@@ -143,3 +146,40 @@ def test_dealt_between_lanes() -> None:
     assert undealt(mine, 1, 4, 2).shape == (64, 64)
     assert dealt(undealt(mine, 1, 4, 2), 1, 4, 2) == mine
     assert dealt(blocked((64, 100), 128, 4), 1, 4, 5) is None  # part of what threads could hold lies outside
+
+
+@pytest.mark.parametrize(
+    ("layout", "box"),
+    [
+        (wgmma_accumulator((128, 256), (2, 1)), (16, 256)),
+        (wgmma_accumulator((128, 256)), (16, 256)),  # and 16 rows 64 further
+        (mma_accumulator((128, 128), ATOM, (2, 2)), (64, 64)),
+        (blocked((8, 1024), 128, 8), (8, 256)),
+        (blocked((100, 64), 256, 8), (4, 64)),
+    ],
+)
+def test_what_a_warp_has_in_one_piece(layout: Layout, box: tuple[int, ...]) -> None:
+    assert warp_box(layout) == box
+    held = {layout.coords(reg, lane, 0) for reg in range(layout.num_regs) for lane in range(32)}
+    assert all((i, j) in held for i in range(box[0]) for j in range(box[1]))
+
+
+@pytest.mark.parametrize("layout", [wgmma_accumulator((128, 192)), mma_accumulator((64, 96), ATOM, (2, 2))])
+@pytest.mark.parametrize("shape", [(8, 8), (16, 48), (16, 16)])
+def test_blocks_of_a_warp(layout: Layout, shape: tuple[int, ...]) -> None:
+    """All blocks together are the warp's registers, each once."""
+    found = warp_block(layout, shape)
+    assert found is not None
+    part, rest = found
+    assert part.shape == shape
+    seen = []
+    for start in offsets(rest, 2):
+        for reg in range(part.num_regs):
+            seen.append(tuple(a + b for a, b in zip(part.coords(reg, 13, 0), start, strict=True)))
+    assert sorted(seen) == sorted(layout.coords(reg, 13, 0) for reg in range(layout.num_regs))
+
+
+def test_no_blocks_of_a_warp() -> None:
+    layout = mma_accumulator((64, 96), ATOM, (2, 2))
+    assert warp_block(layout, (4, 48)) is None  # the lanes have eight rows
+    assert warp_block(layout, (32, 32)) is None  # does not divide 48 columns

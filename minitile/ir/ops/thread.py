@@ -234,6 +234,7 @@ class StoreMem(Op, name="store_mem", stage="thread"):
     span: Span = attr(None)
     evict: str = attr("")
     extent: tuple[int, ...] = attr(())
+    whole: int | None = attr(None)
 
     def verify(self) -> None:
         _require_corner(self)
@@ -243,7 +244,11 @@ class StoreMem(Op, name="store_mem", stage="thread"):
 
     def accesses(self) -> tuple[Access, ...]:
         place = _place(self, self.value.dtype)
-        return (Access("write", self.mem, self.slot, self.span, ctas=_ctas(self), box=_box(self), place=place),)
+        return (
+            Access(
+                "write", self.mem, self.slot, self.span, ctas=_ctas(self), box=_box(self), place=place, whole=self.whole
+            ),
+        )
 
 
 def _ctas(op: LoadMem | StoreMem) -> str:

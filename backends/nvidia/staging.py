@@ -1,0 +1,87 @@
+"""Shared memory through which fragments go to tensors: what room there is for it, and how a fragment lies there.
+
+`tma_store.py` takes what is staged by the copy engine, `row_store.py` by the threads themselves.
+"""
+
+from __future__ import annotations
+
+import math
+
+from minitile.backends.nvidia.hopper import WORKING
+from minitile.ir.core import Op, Value
+from minitile.ir.ops import tile
+from minitile.ir.types import BufferType
+from minitile.layout import Layout
+from minitile.layout.shared import SharedLayout
+from minitile.passes.lower import Lowering, layout_of
+from minitile.passes.lower_memory import in_memory
+
+BLOCK_SHARED = 1024  # bytes of an SM's shared memory that each block takes more than it asks for, and that one block
+# cannot ask for (CUDA C++ Programming Guide, "Shared Memory" of compute capabilities 8.x and 9.0)
+REGISTERS = 65536  # of an SM
+
+
+def as_stored(layout: Layout, dims: tile.Dims) -> tuple[Layout, tile.Dims]:
+    """The layout with its dimensions in the tensor's order, and which of them run along the tensor's: a tile that is
+    stored with its dimensions exchanged turns on its way to the staging buffer (stmatrix.trans)."""
+    order = tuple(d for d in dims if d is not None)
+    return in_memory(layout, order), tuple(None if d is None else order.index(d) for d in dims)
+
+
+def alike(low: Lowering, op: tile.Store | tile.AtomicRmw) -> int:
+    """How many stores like this one, itself included, have not been lowered: each team has its own. Those with a mask
+    are not staged."""
+    found = [o for o in low.kernel.walk() if isinstance(o, type(op)) and o.mem is op.mem and o.mask is None]
+    return sum(o.value.type == op.value.type for o in found[found.index(op) :])
+
+
+def most_versions(low: Lowering, shared: SharedLayout, wanted: int, registers: int, buffers: int) -> int:
+    """How many versions, up to `wanted`, of each of so many buffers surely fit beside all others, as `place_shared`
+    will place them: the largest first. What later exchanges between threads may want comes on top. A second version is
+    not worth a block less on each SM, as far as registers (`registers` of the fragment a thread) let there be more than
+    one."""
+    allocs = {op.result: op for op in low.kernel.walk() if isinstance(op, tile.Alloc) and op.type_.space == "shared"}
+    lowered = {low.get(v) for v in allocs}
+    mine = [op for op in low.entry.ops if isinstance(op, tile.Alloc) and op.type_.space == "shared"]
+    every = [*allocs.values(), *(op for op in mine if op.result not in lowered)]
+    others = [(op.version_bytes * op.type_.versions, op.layout.alignment if op.layout else 16) for op in every]
+    later = (op for op in low.kernel.walk() if isinstance(op, _SCRATCH) and op.results[0] not in low.map)
+    others += [(_scratch_bytes(op), 128) for op in later]
+    threads: int = low.kernel.attrs["threads"] + low.kernel.attrs.get("producer_threads", 0)
+    sm_shared = low.target.max_shared + BLOCK_SHARED
+    by_registers = REGISTERS // (threads * (registers + WORKING))
+
+    def needed(versions: int) -> int:
+        end = 0
+        more = [(versions * shared.stage_bytes, shared.alignment)] * buffers
+        for size, alignment in sorted([*others, *more], reverse=True):
+            end = -(-end // alignment) * alignment + size
+        return end
+
+    def blocks(versions: int) -> int:
+        return max(1, min(by_registers, sm_shared // (needed(versions) + BLOCK_SHARED)))
+
+    fit = [n for n in range(wanted, 0, -1) if needed(n) <= low.target.max_shared]
+    return next((n for n in fit if blocks(n) == blocks(0)), fit[-1] if fit else 0)
+
+
+_SCRATCH = (tile.ConvertLayout, tile.Slice, tile.Reduce, tile.Extract)
+
+
+def _scratch_bytes(op: Op) -> int:
+    """At most what an exchange between threads takes, padding included; of a reduction each warp's results."""
+    layout = layout_of(op.operands[0])
+    if isinstance(op, tile.Reduce):
+        parts = math.prod(digit.size for digit in layout.warp if digit.dim == op.dim)
+        return 0 if parts == 1 else parts * math.prod(layout.quotient(op.dim).extents) * max(op.a.dtype.bytes, 4)
+    return 2 * layout.num_regs * layout.threads * op.operands[0].dtype.bytes
+
+
+def staging(low: Lowering, shared: SharedLayout, op: Op, versions: int, group: int) -> Value:
+    """A buffer for what `op` stores, of which each `group` consecutive threads have a part to themselves."""
+    dtype = op.mem.dtype  # type: ignore[attr-defined]
+    kind = BufferType("shared", shared.shape, dtype, versions)
+    alloc = tile.Alloc(kind, layout=shared, bytes=shared.stage_bytes, shared_by=group)
+    alloc.loc, alloc.result.name = op.loc, "staged"
+    low.entry.ops.append(alloc)
+    return alloc.result

@@ -109,7 +109,7 @@ def find_rings(
         stages = loop.stages if loop is not None and loop is places.around(op) else 1
         try:
             check_tma(kernel, op, facts)
-            first, last = _uses(op, places, written)
+            first, last = _uses(op, places, written, late=stages == 1)
             check(op, places)
             slice_.include(op)
         except Refused as reason:
@@ -237,9 +237,9 @@ class Places:
         return op
 
 
-def _uses(copy: tile.Copy, places: Places, written: set[Value | None]) -> tuple[Op, Op]:
+def _uses(copy: tile.Copy, places: Places, written: set[Value | None], late: bool) -> tuple[Op, Op]:
     """The first and the last operation of the copy's block that use what it brings. Elements that are stored in the end
-    may be loaded as late as that (strip_mine)."""
+    may be loaded as late as that (strip_mine), if `late`: a pipelined loop wants its slots back."""
     name = copy.dst.name or "the buffer"
     if copy.src in written:
         raise Refused(f"the kernel writes {copy.src.name}, which it copies")
@@ -254,7 +254,9 @@ def _uses(copy: tile.Copy, places: Places, written: set[Value | None]) -> tuple[
         holder = places.in_block(user, places.block[copy])
         if holder is None or places.number[holder] < places.number[copy]:
             raise Refused(f"`{user.mnemonic}` reads {name} in another turn than it is copied")
-        numbers += [places.number[holder], places.number[_until_stored(holder, places)]]
+        numbers.append(places.number[holder])
+        if late:
+            numbers.append(places.number[_until_stored(holder, places)])
     if not numbers:
         raise Refused(f"nobody reads {name}")
     ops = places.block[copy].ops

@@ -3,9 +3,9 @@
     PYTHONPATH=. python benchmarks/fit_matmul.py [benchmarks/results/NAME.json …] [--fit | --cross-validate]
 
 For each case of gemm.py's results (and of matmul.py's, which has more shapes): which of the measured entries the model
-would have chosen, and that one's speed as a share of the fastest one's. `--fit` moves the numbers of machine.py by
-random steps for as long as the estimates come nearer to what was measured, and prints them; `--cross-validate`
-says what such numbers are worth on problems that had no part in the fit. No GPU is needed.
+would have chosen, and that one's speed as a share of the fastest one's. `--fit` moves the numbers of machine.py so that
+this share grows and the estimates come nearer to what was measured (`loss`), and prints them; `--cross-validate` says
+what such numbers are worth on problems that had no part in the fit. No GPU is needed.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import json
 import math
 import random
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from minitile.ops.machine import H200, Machine
 from minitile.ops.plan import HILBERT, Plan, Problem, estimate
@@ -27,7 +29,11 @@ RESULTS = Path(__file__).parent / "results" / "gemm_one_team_h200.json"
 _TILES = ((128, 256), (256, 128), (128, 128), (64, 128), (64, 64))
 PANELS = {("persistent", 128, 192): 8, ("persistent", 128, 256): 16, ("persistent", 128, 128): 8}  # as in gemm_peers
 PANELS |= {("minitile", *tile): 10 for tile in _TILES}
-FITTED = ("flops", "fill", "latency", "l2", "dram", "tile", "block")
+COUNTED = ("name", "multiprocessors", "shared", "threads", "turns")
+FITTED = tuple(f.name for f in fields(Machine) if f.name not in COUNTED)
+NEAR = 0.03  # relative: estimates that differ by less are nearly a tie
+WEIGHT = 0.15  # of the estimates' errors, beside that of wrong choices
+STAY = 0.001  # for each number, of the square of its logarithmic change
 
 
 class Measured(NamedTuple):
@@ -39,7 +45,7 @@ class Measured(NamedTuple):
 
 
 def read(paths: Iterable[str | Path]) -> list[Measured]:
-    """Our own entries in the results of gemm.py and matmul.py."""
+    """Our own entries in the results of gemm.py and matmul.py, in µs."""
     found = []
     for path in paths:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -113,25 +119,70 @@ def geometric_mean(values: Iterable[float]) -> float:
     return math.exp(sum(logs) / len(logs))
 
 
-def distance(measured: Sequence[Measured], machine: Machine) -> float:
-    """How far the estimates are off: the mean of |log(estimate / measured)|, so that no outlier decides."""
-    return sum(abs(math.log(estimate(e.problem, e.plan, machine) / e.time)) for e in measured) / len(measured)
+def loss(cases: Mapping[Problem, Sequence[Measured]], machine: Machine) -> float:
+    """The mean logarithm of what is lost by choosing, if each entry is chosen with a probability that falls by e for
+    each NEAR by which its estimate is above the least one; and, by WEIGHT, how far the estimates of good entries are
+    off. Such a choice changes smoothly with the numbers, and does not mind who wins a tie."""
+    lost = error = weights = 0.0
+    for problem, entries in cases.items():
+        fastest = min(e.time for e in entries)
+        estimates = [math.log(estimate(problem, e.plan, machine)) for e in entries]
+        least = min(estimates)
+        chances = [math.exp((least - x) / NEAR) for x in estimates]
+        lost += sum(c * math.log(e.time / fastest) for c, e in zip(chances, entries, strict=True)) / sum(chances)
+        for x, e in zip(estimates, entries, strict=True):
+            weight = (fastest / e.time) ** 2
+            weights += weight
+            error += weight * abs(x - math.log(e.time))
+    return lost / len(cases) + WEIGHT * error / weights
 
 
-def fit(measured: Sequence[Measured], machine: Machine, steps: int = 4000, seed: int = 0) -> Machine:
-    rng = random.Random(seed)
-    least = distance(measured, machine)
-    for n in range(steps):
-        name, size = rng.choice(FITTED), 0.1 if n < steps / 2 else 0.02
-        moved = replace(machine, **{name: getattr(machine, name) * math.exp(rng.gauss(0, size))})
-        found = distance(measured, moved)
-        if found < least:
-            least, machine = found, moved
-    return machine
+def fit(measured: Sequence[Measured], machine: Machine, steps: int = 100, seed: int = 0) -> Machine:
+    """The numbers, each times some factor, of the least loss that an evolution strategy finds in so many generations:
+    separable CMA-ES (Ros and Hansen, "A Simple Modification in CMA-ES Achieving Linear Time and Space Complexity",
+    PPSN 2008), of the factors' logarithms."""
+    cases, rng, n = by_problem(measured), np.random.default_rng(seed), len(FITTED)
+
+    def judged(factors: Any) -> float:
+        """Numbers that nothing measured speaks of stay what they are."""
+        return loss(cases, made(machine, start * np.exp(factors))) + STAY * float(factors @ factors)
+
+    start = np.array([getattr(machine, name) for name in FITTED])
+    size, parents = 14, 7
+    weights = np.log(parents + 0.5) - np.log(np.arange(1, parents + 1))
+    weights /= weights.sum()
+    mass = 1 / (weights**2).sum()
+    path_rate, shape_rate = (mass + 2) / (n + mass + 5), 4 / (n + 4)
+    damping = 1 + path_rate + 2 * max(0.0, math.sqrt((mass - 1) / (n + 1)) - 1)
+    one = 2 / ((n + 1.3) ** 2 + mass) * (n + 2) / 3
+    many = min(1 - one, 2 * (mass - 2 + 1 / mass) / ((n + 2) ** 2 + mass) * (n + 2) / 3)
+    expected = math.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n * n))
+    mean, spread, sigma, path, shape = np.zeros(n), np.ones(n), 0.15, np.zeros(n), np.zeros(n)
+    best, least = machine, loss(cases, machine)
+    for _ in range(steps):
+        normal = rng.standard_normal((size, n))
+        tried = mean + sigma * normal * np.sqrt(spread)
+        losses = [judged(factors) for factors in tried]
+        order = np.argsort(losses)
+        if losses[order[0]] < least:
+            best, least = made(machine, start * np.exp(tried[order[0]])), losses[order[0]]
+        chosen = normal[order[:parents]]
+        step = weights @ chosen
+        mean += sigma * step * np.sqrt(spread)
+        path = (1 - path_rate) * path + math.sqrt(path_rate * (2 - path_rate) * mass) * step
+        shape = (1 - shape_rate) * shape + math.sqrt(shape_rate * (2 - shape_rate) * mass) * step * np.sqrt(spread)
+        spread = (1 - one - many) * spread + one * shape**2 + many * (weights @ chosen**2) * spread
+        sigma *= math.exp(path_rate / damping * (np.linalg.norm(path) / expected - 1))
+    return best
+
+
+def made(machine: Machine, numbers: Iterable[float]) -> Machine:
+    """The machine with these numbers for FITTED."""
+    return replace(machine, **{name: float(x) for name, x in zip(FITTED, numbers, strict=True)})
 
 
 def cross_validated(
-    measured: Sequence[Measured], machine: Machine, folds: int = 6, steps: int = 1000
+    measured: Sequence[Measured], machine: Machine, folds: int = 4, steps: int = 60
 ) -> dict[Problem, float]:
     """`regrets`, each problem's by numbers that were fitted to other problems: what a fit is worth elsewhere."""
     problems = list(by_problem(measured))

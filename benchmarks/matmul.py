@@ -30,13 +30,14 @@ from compilers import only_plots, options, run
 from gemm_peers import BOUND, DEVICE, SAMPLE
 
 from minitile.ops.machine import H200
-from minitile.ops.plan import HILBERT, WORTH_PADDING, Plan, Problem, candidates, estimate
+from minitile.ops.plan import HILBERT, TEAM, WORTH_PADDING, Plan, Problem, candidates, estimate, together
 
 SIZES = (16, 16384)
 LARGEST = 2.0**41  # flops of a problem: 3 ms, so that an evening suffices
 TUNED = "tuned"
+SHARED = 227 * 1024  # bytes of a block, on Hopper
 ALIKE = 3  # plans with one tile among those that the model likes best
-HALF = 64  # rows: with no more a tile of 128 is half empty, which took twice the time
+CANDIDATES, CHANGED, DRAWN = 20, 8, 8  # of a problem's plans
 
 
 @dataclass(frozen=True)
@@ -76,37 +77,48 @@ def draw(count: int, seed: int = 1) -> list[Case]:
 
 
 def plans(problem: Problem) -> list[Plan]:
-    """What the model chooses from, and besides: other panels, more and fewer parts of K, one team or two, blocks
-    that do not stay, ragged operands as they lie, and a tile of 128×64 that is no candidate yet."""
+    """Of what the model chooses from, the better ones; of the best of these, others with one thing changed: panels or
+    Hilbert's curve, more and fewer parts of K and how they are added up, one team or two, blocks that do not stay,
+    ragged operands as they lie. And some drawn at random, so that the model's taste is not all there is."""
     from minitile.ops.multiply import machine_of_device
     from minitile.target import parse_target
 
     machine, target = machine_of_device(0), parse_target("auto")
-    found: dict[Plan, None] = {}
-    for plan in candidates(problem, machine, target.has("wgmma"), target.max_shared):
-        found[plan] = None
-        if plan.panel:
-            found |= dict.fromkeys(plan._replace(panel=panel) for panel in (24 - plan.panel, HILBERT))
-        if plan.blocks:
-            found[plan._replace(blocks=0, teams=1)] = None
-            if plan.block_M == 128 and plan.block_N < 256:  # what the registers of one warpgroup hold
-                found[plan._replace(teams=3 - plan.teams)] = None
-        if plan.split > 1:
-            found |= dict.fromkeys(plan._replace(split=s) for s in (1, max(2, plan.split // 2), plan.split * 2))
-        if any(plan.pad) and not plan.blocks and plan.split == 1:  # what padding is worth
-            found[plan._replace(pad=(False, False))] = None
-    if target.has("wgmma") and problem.m > HALF and not any(problem.ragged):
-        found |= dict.fromkeys(Plan(128, 64, 128, 4, threads) for threads in (128, 256))
+    known = candidates(problem, machine, target.has("wgmma"), target.max_shared)
+    ranked = sorted(known, key=lambda plan: estimate(problem, plan, machine))[:CANDIDATES]
+    found = dict.fromkeys(ranked)
+    for plan in ranked[:CHANGED]:
+        found |= dict.fromkeys(_changed(plan))
+    if target.has("wgmma"):
+        found |= dict.fromkeys(drawn(problem, DRAWN))
     return list(found)
+
+
+def _changed(plan: Plan) -> Iterator[Plan]:
+    if plan.panel:
+        yield plan._replace(panel=24 - plan.panel)
+        yield plan._replace(panel=HILBERT)
+    if plan.blocks:
+        yield plan._replace(blocks=0, teams=1)
+        if plan.block_M <= 128 and plan.block_M * plan.block_N <= TEAM and not plan.swap:
+            yield plan._replace(teams=3 - plan.teams, threads=256 if plan.teams == 1 else plan.block_M * 2)
+    if plan.split > 1:
+        for split in {max(2, plan.split // 2), plan.split, plan.split + 1, plan.split * 2}:
+            yield plan._replace(split=split, together=False)
+            if not plan.together:
+                yield from filter(None, [together(plan._replace(split=split), 2, SHARED)])
+    if any(plan.pad) and not plan.blocks and plan.split == 1:  # what padding is worth
+        yield plan._replace(pad=(False, False))
 
 
 def drawn(problem: Problem, count: int, seed: int = 0) -> list[Plan]:
     """`count` random plans: 64 to 256 rows, or few and swapped; columns by 16, with and without much waste; two depths
-    of a step; one block of a multiprocessor or two; K whole or in parts, added in one launch or two. Of twenty times as
-    many, two thirds are those that the model likes best, few of one tile; the others come from the better half.
+    of a step; one block of a multiprocessor or two; K whole or in parts, added in one launch or two. Of these and the
+    candidates, twenty times as many, two thirds are those that the model likes best, few of one tile; the others come
+    from the better half.
     """
     rng = random.Random(f"{problem} {seed}")
-    found: set[Plan] = set()
+    found = set(candidates(problem, H200, True, SHARED))
     for _ in range(count * 40):
         plan = _random_plan(problem, rng)
         if plan is not None:
@@ -153,22 +165,21 @@ def _random_plan(problem: Problem, rng: random.Random) -> Plan | None:
         return None
     tiles = -(-m // high) * -(-n // wide)
     blocks = teams = panel = split = 0
-    together = False
+    gather = False
     if tiles > H200.multiprocessors:
         panel = rng.choice((4, 8, 8, 16, 16, HILBERT))
         if rng.random() < 0.7 and not swap:
             blocks = H200.multiprocessors
-            if high <= 128 and high * wide <= 128 * 192 and rng.random() < 0.6:
+            if high <= 128 and high * wide <= TEAM and not any(problem.ragged) and rng.random() < 0.6:
                 teams, threads = 2, 256
     elif k >= 512:
         most = min(16, -(-k // deep) // 3, 2 * H200.multiprocessors // tiles)
         if most > 1 and rng.random() < 0.8:
             split = rng.choice(range(2, most + 1))
-            together = rng.random() < 0.7
+            gather = rng.random() < 0.5
     pad = problem.ragged if problem.flops >= WORTH_PADDING and rng.random() < 0.9 else (False, False)
-    return Plan(
-        high, wide, deep, stages, threads, blocks, panel, max(1, split), pad, max(1, teams), swap, together
-    )  # fmt: skip
+    plan = Plan(high, wide, deep, stages, threads, blocks, panel, max(1, split), pad, max(1, teams), swap)
+    return together(plan, 2, SHARED) if gather else plan
 
 
 def assemble_all(found: Mapping[Case, Sequence[Plan]]) -> None:

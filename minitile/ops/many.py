@@ -26,8 +26,8 @@ TILES = {  # by wgmma and kind: tiles, each with its pace
     ),
     (True, "scaled"): (  # sums of two kinds in registers: those of 128 products, and all
         (Tile(192, 128, 64, 4, 384, True), 1.0),
-        (Tile(128, 128, 64, 6, 256, True), 0.9),
-        (Tile(64, 128, 64, 6, 256, True, teams=2), 0.95),
+        (Tile(128, 128, 64, 6, 256, True), 0.95),
+        (Tile(64, 128, 64, 6, 256, True, teams=2), 0.85),
     ),
     (True, "along k"): (  # there is less room: the last steps have buffers of their own, of each team
         (Tile(128, 128, 64, 5, 256, True, teams=2), 1.0),

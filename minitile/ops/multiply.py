@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from minitile.ir.types import DType, f32, i64
+from minitile.ir.types import DType, f32
 from minitile.jit import Kernel, Spec, spec
 from minitile.language.math import dtype_of_name
 from minitile.launching import for_users, raise_for_caller
@@ -18,7 +18,7 @@ from minitile.ops.frames import Frame, frame_of
 from minitile.ops.gemm import columns_for, gemm, padded, summed
 from minitile.ops.machine import H200, Machine, machine_for
 from minitile.ops.operands import ALIGNMENT, MOST_KNOWN, OPERANDS, lying, refused, result_dtype
-from minitile.ops.plan import LINE, Plan, Problem, choose
+from minitile.ops.plan import LINE, Plan, Problem, choose, shares
 from minitile.ops.split import gemm_together
 from minitile.runtime.arrays import ArrayInfo, Place, describe, read
 from minitile.runtime.errors import LaunchError
@@ -27,15 +27,13 @@ from minitile.target import Target
 
 class _Ready(NamedTuple):
     """A product of torch tensors on a GPU that needs one launch: `launch` takes slot values, of which all but the
-    pointers are `dims`; `empty()` is a new result, `out` is what a given one must be: shape, strides, dtype, device;
-    `workspaces` make what the kernel writes besides."""
+    pointers are `dims`; `empty()` is a new result, `out` is what a given one must be: shape, strides, dtype, device."""
 
     launch: Callable[[tuple[int, ...], Place], None]
     dims: tuple[int, ...]
     place: Place
     empty: Callable[[], Any]
     out: tuple[Any, ...]
-    workspaces: tuple[Callable[[], Any], ...]
 
 
 _ready: dict[tuple[Any, ...], _Ready] = {}
@@ -67,11 +65,7 @@ def matmul(a: Any, b: Any, *, out: Any = None, dtype: Any = None, plan: Plan | N
     if (at_a | at_b | at_c) & (ALIGNMENT - 1):
         return _first_call(a, b, out, dtype, plan, None)
     try:
-        if ready.workspaces:  # kept until the launch is in the stream's order
-            spaces = [make() for make in ready.workspaces]
-            ready.launch((at_a, at_b, at_c, *[x.data_ptr() for x in spaces], *ready.dims), ready.place)
-        else:
-            ready.launch((at_a, at_b, at_c, *ready.dims), ready.place)
+        ready.launch((at_a, at_b, at_c, *ready.dims), ready.place)
     except LaunchError as error:
         raise_for_caller(error)
     return out
@@ -87,7 +81,7 @@ def assembled(problem: Problem, dtype: DType, result: DType, plan: Plan, target:
         return spec((rows, _up(columns, LINE // size) if pad else columns), dtype)
 
     specs = [operand(m, k, transpose_a, plan.pad[0]), operand(k, n, transpose_b, plan.pad[1])]
-    specs += [spec(shape, of) for shape, of in _written(problem, result, plan)]
+    specs.append(spec(*_written(problem, result, plan)))
     made = _kernel(dtype, result, transpose_a, transpose_b, plan).compile(*specs, target=target)
     made.executable.assemble(made.target.arch)
 
@@ -124,48 +118,43 @@ def _first_call(a: Any, b: Any, out: Any, dtype: Any, plan: Plan | None, key: tu
     plan = plan or _plan(product.problem, *_where(product))
     executable = _multiply(product, plan, out)
     if key is not None and executable is not None and product.infos[0].device_kind == "cuda":
-        _remember(key, executable, product, plan, out)
+        _remember(key, executable, product, out)
     return out
 
 
-def _remember(key: tuple[Any, ...], executable: Any, product: _Product, plan: Plan, out: Any) -> None:
+def _remember(key: tuple[Any, ...], executable: Any, product: _Product, out: Any) -> None:
     """The next call with such tensors goes straight to the launch."""
-    p, workspaces = product.problem, _written(product.problem, product.result, plan)[1:]
-    sizes = {"M": p.m, "N": p.n, "K": p.k, "tiles": plan.tiles(p), "slots": plan.tiles(p) * plan.split}
+    p = product.problem
+    sizes = {"M": p.m, "N": p.n, "K": p.k}
     launcher = executable.launcher
     dims = tuple(sizes[name] for kind, name in launcher.slots if kind == "dim")
     if len(_ready) >= MOST_KNOWN:
         _ready.clear()
     expected = out.shape, out.new_empty((p.m, p.n)).stride(), out.dtype, out.get_device()
-    frame = _workspace(product)
-    made = tuple(frame.like(frame.empty(shape, dtype, out)) for shape, dtype in workspaces)
-    _ready[key] = _Ready(launcher.launch, dims, read(out)[3], frame.like(out), expected, made)
+    _ready[key] = _Ready(launcher.launch, dims, read(out)[3], _workspace(product).like(out), expected)
 
 
 def _multiply(product: _Product, plan: Plan, out: Any) -> Any:
     """Launches what the plan says; the executable where that is one launch of what `product` was read from."""
+    if plan.together and not shares(plan):
+        raise refused(f"no cluster adds up this: {plan}", "at most 8 parts, each with whole 8 rows of a tile")
     a, b = _padded(product, plan)
     p = product.problem
     kernel = _kernel(product.dtype, product.result, p.transpose_a, p.transpose_b, plan)
-    first, *others = _written(p, product.result, plan)
     if plan.apart:
-        parts = _workspace(product).empty(*first, a)
+        parts = _workspace(product).empty(*_written(p, product.result, plan), a)
         kernel(a, b, parts)
         summed(product.result)(parts, out)
         return None
-    args = a, b, out, *(_workspace(product).empty(shape, dtype, a) for shape, dtype in others)
-    kernel(*args)
-    return None if any(plan.pad) or a is not product.a or b is not product.b else kernel.executable(*args)
+    kernel(a, b, out)
+    return None if any(plan.pad) or a is not product.a or b is not product.b else kernel.executable(a, b, out)
 
 
-def _written(problem: Problem, result: DType, plan: Plan) -> list[tuple[tuple[int, ...], DType]]:
-    """Shape and dtype of what the product's kernel writes: C, or its parts, and workspaces."""
-    m, n, tiles, parts = problem.m, problem.n, plan.tiles(problem), plan.split
+def _written(problem: Problem, result: DType, plan: Plan) -> tuple[tuple[int, ...], DType]:
+    """Shape and dtype of what the product's kernel writes: C, or its parts."""
     if plan.apart:
-        return [((parts, m, _up(n, LINE // 4)), f32)]
-    if parts == 1:
-        return [((m, n), result)]
-    return [((m, n), result), ((tiles * parts, plan.block_M, plan.block_N), f32), ((tiles, parts, parts), i64)]
+        return (plan.split, problem.m, _up(problem.n, LINE // 4)), f32
+    return (problem.m, problem.n), result
 
 
 def _padded(product: _Product, plan: Plan) -> tuple[Any, Any]:

@@ -18,7 +18,7 @@ from minitile.jit import Kernel
 from minitile.launching import Executable
 from minitile.ops import multiply
 from minitile.ops.machine import H200
-from minitile.ops.plan import Plan, Problem, estimate
+from minitile.ops.plan import HILBERT, Plan, Problem, estimate
 
 
 def test_thirty_problems_the_same_ones_each_time():
@@ -44,17 +44,26 @@ def test_plans_to_tune_with(monkeypatch):
 
 
 def test_plans_beyond_the_candidates(monkeypatch):
-    """Two teams and one; operands padded and as they lie; the tile that might be added, where it would not be empty."""
+    """Two teams and one; operands padded and as they lie; parts of K added up in both ways; other orders of tiles."""
     monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
     monkeypatch.setattr(multiply, "machine_of_device", lambda index: H200)
     large = matmul.plans(Problem(4096, 4096, 4096))
     assert {p.teams for p in large if p.blocks} == {1, 2}
     assert {p.teams for p in large if not p.blocks} == {1}
-    ragged = matmul.plans(Problem(4096, 4096, 4095))
-    assert {p.pad for p in ragged} == {(True, False), (False, False)}
-    extra = Plan(128, 64, 128, 4, 256)
-    assert extra in matmul.plans(Problem(128, 8192, 8192))
-    assert extra not in matmul.plans(Problem(64, 8192, 8192))
+    assert {8, 16, HILBERT} <= {p.panel for p in large}
+    ragged = matmul.plans(Problem(2048, 2048, 4095))
+    assert {(True, False), (False, False)} <= {p.pad for p in ragged}
+    assert {p.together for p in matmul.plans(Problem(256, 256, 8192)) if p.split > 1} == {False, True}
+
+
+def test_plans_drawn_at_random():
+    """The same ones each time; as many as asked for; for few rows swapped ones are among them."""
+    for problem in (Problem(4096, 4096, 4096), Problem(48, 4096, 4096), Problem(333, 777, 999, True, True)):
+        found = matmul.drawn(problem, 20)
+        assert found == matmul.drawn(problem, 20)
+        assert len(set(found)) == 20
+        assert found != matmul.drawn(problem, 20, seed=1)
+    assert any(p.swap for p in matmul.drawn(Problem(48, 4096, 4096), 20))
 
 
 @pytest.mark.parametrize("together", [False, True])

@@ -75,9 +75,6 @@ def test_odd_sizes(target, shape, monkeypatch):
         SMALL._replace(blocks=2, panel=2, teams=2, threads=256),
         SMALL._replace(block_M=16, swap=True),
         SMALL._replace(block_M=16, swap=True, split=2),
-        SMALL._replace(split=3, together=True),
-        SMALL._replace(split=5, together=True, pad=(True, True)),
-        SMALL._replace(block_M=16, swap=True, split=2, together=True),
     ],
     ids=str,
 )
@@ -89,6 +86,46 @@ def test_each_kind_of_plan(target, plan, monkeypatch):
         out = poisoned(133, 69)
         matmul(a, b, out=out, plan=plan)
         assert error(out, a, b) < BOUND[bf16]
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        SMALL._replace(split=2, together=True),
+        SMALL._replace(split=8, together=True, block_K=64),
+        SMALL._replace(split=4, together=True, block_M=128, block_N=48, threads=256, pad=(True, True)),
+        SMALL._replace(split=3, together=True, block_M=192, block_N=72, threads=384),
+        SMALL._replace(split=2, together=True, block_M=24, swap=True),
+        SMALL._replace(split=4, together=True, block_M=16, block_N=128, threads=256, swap=True),
+    ],
+    ids=str,
+)
+def test_parts_of_k_added_up_in_clusters(plan, monkeypatch):
+    """Among them more parts than steps, and shares of rows that are all outside of C."""
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    a, b = operands(75, 69, 103, "TN" if plan.swap else "NT", seed=1)
+    out = poisoned(75, 69)
+    matmul(a, b, out=out, plan=plan)
+    assert error(out, a, b) < BOUND[bf16]
+
+
+@pytest.mark.parametrize(("schedule", "swap"), [("eager", False), ("random", False), ("random", True)])
+def test_clusters_under_other_orders_of_landing(schedule, swap):
+    """The same bits each time."""
+    from minitile.ops.split import gemm_together
+
+    a, b = operands(20, 40, 136)
+    kernel = gemm_together(mt.language.bfloat16, mt.language.bfloat16, False, False, False)
+    plan = SMALL._replace(split=4, together=True, swap=swap, block_M=16 if swap else 64)
+    specs = [mt.spec(shape, "bfloat16") for shape in (a.shape, b.shape, (20, 40))]
+    compiled = kernel.compile(*specs, target="sm_90a", **plan.constants)
+    found = []
+    for seed in range(2):
+        c = poisoned(20, 40)
+        compiled.simulate(a, b, c, schedule=schedule, seed=seed)
+        assert error(c, a, b) < BOUND[bf16]
+        found.append(c.view(np.uint16))
+    assert np.array_equal(*found)
 
 
 @pytest.mark.parametrize("schedule", ["eager", "random"])
@@ -143,6 +180,8 @@ def test_what_is_refused():
         ((a, b), {"out": poisoned(8, 16), "dtype": "float32"}, "and dtype is"),
         ((a, b), {"dtype": "int32"}, "the result is i32"),
         ((a, 3), {}, "no array"),
+        ((a, b), {"plan": SMALL._replace(split=3, together=True)}, "no cluster adds up"),
+        ((a, b), {"plan": SMALL._replace(split=16, together=True)}, "no cluster adds up"),
     ]
     for args, kwargs, words in bad:
         with pytest.raises(mt.MinitileError, match=words) as caught:

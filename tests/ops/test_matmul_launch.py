@@ -11,6 +11,7 @@ import minitile as mt
 from minitile.ops.frames import frame_of
 from minitile.ops.gemm import gemm, padded, summed
 from minitile.ops.multiply import _kernel, _plan, _ready, matmul
+from minitile.ops.plan import Plan
 from minitile.runtime import cuda
 from minitile.runtime.arrays import readers, torch_tensors
 from tests.runtime.fake_cuda import FakeDriver
@@ -146,7 +147,7 @@ def test_padding_and_splitting_are_launches_of_their_own(gpu):
     matmul(Tensor((2048, 1001)), Tensor((1001, 2048)))
     assert len(gpu.launches) == 2
     assert Tensor.made == 2
-    matmul(Tensor((64, 8192)), Tensor((8192, 64)))
+    matmul(Tensor((64, 8192)), Tensor((8192, 64)), plan=Plan(64, 64, 64, 4, 128, split=4))
     assert len(gpu.launches) == 4
     assert len(_ready) == 0
 

@@ -18,9 +18,10 @@ import minitile as mt
 import minitile.language as T
 from minitile.ops.gemm import gemm
 from minitile.ops.machine import H200, machine_for
-from minitile.ops.plan import AMPERE, HILBERT, HOPPER, Plan, Problem, candidates, choose, estimate
+from minitile.ops.plan import AMPERE, HILBERT, ROOM, Plan, Problem, candidates, choose, estimate, hopper_tiles
 
 SHARED = 227 * 1024
+SAMPLE = fit_matmul.RESULTS.with_name("matmul_sample_h200.json")
 SHAPES = [(8192, 8192, 8192), (128, 8192, 8192), (1, 4096, 4096), (512, 512, 8192), (300, 5000, 700), (4097, 33, 65)]
 
 
@@ -40,17 +41,26 @@ def test_the_choice_is_near_the_fastest_that_was_measured(measured):
     assert min(shares.values()) > 0.92
 
 
+def test_the_choice_among_plans_drawn_at_random():
+    """For random problems, where two thirds of the plans are those that a model liked best."""
+    sample = [e for e in fit_matmul.read([SAMPLE]) if not e.plan.together or e.plan.split in ROOM]
+    shares = fit_matmul.regrets(sample, H200)
+    assert len(shares) > 60
+    assert fit_matmul.geometric_mean(shares.values()) > 0.965
+
+
 def test_estimates_are_near_what_was_measured(measured):
+    """The numbers are fitted to choices among small problems' plans as well, not to these estimates alone."""
     off = [abs(math.log(estimate(e.problem, e.plan, H200) / e.time)) for e in measured]
-    assert sorted(off)[len(off) // 2] < 0.02
-    assert sorted(off)[len(off) * 9 // 10] < 0.1
+    assert sorted(off)[len(off) // 2] < 0.08
+    assert sorted(off)[len(off) * 9 // 10] < 0.12
 
 
 def test_a_wrong_model_would_be_noticed(measured):
     """The bounds above are broken by a machine whose multiprocessors are fed half as fast, or that has 20 more."""
     for wrong in (replace(H200, fill=H200.fill / 2), replace(H200, multiprocessors=152)):
         off = sorted(abs(math.log(estimate(e.problem, e.plan, wrong) / e.time)) for e in measured)
-        assert off[len(off) * 9 // 10] > 0.1
+        assert off[len(off) * 9 // 10] > 0.12
 
 
 def test_plans_say_what_they_are():
@@ -64,13 +74,13 @@ def test_plans_say_what_they_are():
 
 @pytest.mark.parametrize("wgmma", [True, False])
 def test_a_plan_is_chosen_in_few_calls(wgmma):
-    """Calls do not depend on the machine; the 142 of 512×512×8192 take 44 µs on a slow one."""
+    """Calls do not depend on the machine; the 235 of 512×512×8192, for 46 candidates, take 0.2 ms on a slow one."""
     for shape in SHAPES:
         problem = Problem(*shape, False, True)
         choose(problem, H200, wgmma, SHARED)
         with cProfile.Profile() as profile:
             choose(problem, H200, wgmma, SHARED)
-        assert pstats.Stats(profile).total_calls < 180, shape  # type: ignore[attr-defined]
+        assert pstats.Stats(profile).total_calls < 240, shape  # type: ignore[attr-defined]
 
 
 def test_multiprocessors_are_kept_busy():
@@ -98,23 +108,52 @@ def test_any_problem_has_a_plan_on_any_target():
             assert all(estimate(Problem(*shape), p, H200) > 0 for p in plans)
 
 
-def test_each_tile_compiles_into_the_form_that_it_is_for():
+def kinds() -> dict[tuple[int, ...], Plan]:
+    """Plans for Hopper of all kinds that there are: by rows, columns, and what else decides on a kernel's form."""
+    found: dict[tuple[int, ...], Plan] = {}
+    for shape in ((1024, 1024, 1024), (5640, 528, 952), (104, 13392, 4192), (40, 8192, 4096), (512, 264, 8192)):
+        for plan in candidates(Problem(*shape, False, True), H200, True, SHARED):
+            width = plan.block_N if plan.block_N % 64 == 0 else plan.block_N // 16 % 4
+            found[plan.block_M, width, bool(plan.blocks), plan.teams, plan.split > 1, plan.swap] = plan
+    return found
+
+
+def test_kinds_of_tiles():
+    """Each number of rows, usual columns and others, blocks that stay, teams, parts of K, and few rows swapped."""
+    found = kinds().values()
+    assert {64, 128, 192, 256, 40} <= {p.block_M for p in found}
+    assert {64, 128, 192, 256} < {p.block_N for p in found}
+    assert {bool(p.blocks) for p in found} == {p.swap for p in found} == {p.split > 1 for p in found} == {True, False}
+    assert {p.teams for p in found} == {1, 2}
+
+
+def test_each_kind_of_tile_compiles_into_the_form_that_it_is_for():
     """On Hopper by roles, TMA and wgmma, without a note, and nowhere more shared memory than there is."""
-    for tile in HOPPER:
-        for blocks in {0, 132 if tile.stays else 0}:
-            teams = tile.teams if blocks else 1
-            plan = Plan(tile.m, tile.n, tile.k, tile.stages, tile.threads, blocks, 8, teams=teams, swap=tile.swap)
-            kernel = gemm(T.bfloat16, T.bfloat16, False, True, False, False)
-            specs = [mt.spec(s, "bfloat16") for s in ((8192, 8192), (8192, 8192), (8192, 8192))]
-            compiled = kernel.compile(*specs, target="sm_90a", **plan.constants)
-            assert compiled.notes == (), (plan, compiled.notes)
-            assert compiled.launch_info.block[0] == tile.threads + 128
-            assert compiled.launch_info.dynamic_shared <= SHARED
+    for plan in (p for p in kinds().values() if p.split == 1):
+        kernel = gemm(T.bfloat16, T.bfloat16, False, True, False, False)
+        specs = [mt.spec(s, "bfloat16") for s in ((8192, 8192), (8192, 8192), (8192, 8192))]
+        compiled = kernel.compile(*specs, target="sm_90a", **plan.constants)
+        assert compiled.notes == (), (plan, compiled.notes)
+        assert compiled.launch_info.block[0] == plan.threads + 128
+        assert compiled.launch_info.dynamic_shared <= SHARED
     for tile in AMPERE:
         plan = Plan(tile.m, tile.n, tile.k, tile.stages, tile.threads)
         kernel = gemm(T.bfloat16, T.bfloat16, False, False, False, False)
         specs = [mt.spec(s, "bfloat16") for s in ((1024, 1024), (1024, 1024), (1024, 1024))]
         assert kernel.compile(*specs, target="sm_80", **plan.constants).launch_info.dynamic_shared <= 163 * 1024
+
+
+@pytest.mark.parametrize("form", ["NN", "NT", "TN", "TT"])
+def test_columns_divide_what_there_is(form):
+    """Tiles of 288 columns that waste none, and of 1500 that fit one round; where rows of B lie behind one another,
+    columns by 32."""
+    by_rows = form[1] == "N"
+    few = [t.n for t in hopper_tiles(Problem(9848, 288, 9168, form[0] == "T", not by_rows), 132, SHARED)]
+    assert {96, 288 // 3} <= set(few)
+    assert (144 in few) != by_rows
+    one_round = [t for t in hopper_tiles(Problem(128, 13392, 4192, False, not by_rows), 132, SHARED) if t.m == 128]
+    assert any(-(-13392 // t.n) <= 132 < -(-13392 // (t.n - (32 if by_rows else 16))) for t in one_round)
+    assert all(t.n % 32 == 0 for t in one_round) or not by_rows
 
 
 @pytest.mark.parametrize("columns", [128, 192])
@@ -129,8 +168,8 @@ def test_teams_compile_without_spills(columns):
 @pytest.mark.parametrize("form", [(False, False), (False, True), (True, False), (True, True)])
 @pytest.mark.parametrize("result", ["bfloat16", "float32"])
 def test_the_tiles_with_teams_compile_for_every_form_and_result(form, result):
-    for tile in (t for t in HOPPER if t.teams > 1):
-        plan = Plan(tile.m, tile.n, tile.k, tile.stages, tile.threads, 132, 8, teams=tile.teams)
+    for rows, columns, stages in ((128, 192, 5), (128, 128, 6), (64, 128, 8)):
+        plan = Plan(rows, columns, 64, stages, 256, 132, 8, teams=2)
         kernel = gemm(T.bfloat16, getattr(T, result), *form, False, True)
         specs = [mt.spec((4096, 4096), name) for name in ("bfloat16", "bfloat16", result)]
         compiled = kernel.compile(*specs, target="sm_90a", **plan.constants)
@@ -141,9 +180,10 @@ def test_the_tiles_with_teams_compile_for_every_form_and_result(form, result):
 def test_teams_take_turns_where_blocks_stay():
     """Many tiles: two teams, unless threads copy element by element; one team in a block for each tile."""
     many = list(candidates(Problem(8192, 8192, 8192), H200, True, SHARED))
-    assert {(p.block_M, p.block_N) for p in many if p.teams == 2} == {(128, 128), (128, 192)}
+    assert {(128, 128), (128, 192)} <= {(p.block_M, p.block_N) for p in many if p.teams == 2}
+    assert not any(p.block_M * p.block_N > 128 * 192 for p in many if p.teams == 2)
     assert all(p.blocks for p in many if p.teams == 2)
-    few = candidates(Problem(1024, 1024, 8192), H200, True, SHARED)
+    few = candidates(Problem(512, 512, 8192), H200, True, SHARED)
     ragged = candidates(Problem(5000, 1000, 17), H200, True, SHARED)
     assert {p.teams for p in (*few, *ragged)} == {1}
     assert choose(Problem(8192, 8192, 8192, False, True), H200, True, SHARED).teams == 2

@@ -89,6 +89,27 @@ def test_each_kind_of_plan(target, plan, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("plan", "form"),
+    [
+        (Plan(192, 144, 64, 3, 384), "NT"),
+        (Plan(256, 96, 64, 3, 256), "NN"),
+        (Plan(128, 176, 64, 3, 256, 2, 8), "TT"),
+        (Plan(64, 80, 128, 3, 128), "NT"),
+        (Plan(64, 96, 64, 4, 256, 2, HILBERT, teams=2), "NN"),
+        (Plan(40, 128, 64, 4, 256, swap=True), "TN"),
+    ],
+    ids=str,
+)
+def test_tiles_made_for_a_problem(plan, form, monkeypatch):
+    """Rows and columns that are no powers of two, the last tile mostly outside."""
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    a, b = operands(plan.block_M + 8, plan.block_N + 24, 136, form)
+    out = poisoned(plan.block_M + 8, plan.block_N + 24)
+    matmul(a, b, out=out, plan=plan)
+    assert error(out, a, b) < BOUND[bf16]
+
+
+@pytest.mark.parametrize(
     "plan",
     [
         SMALL._replace(split=2, together=True),

@@ -117,11 +117,12 @@ EXCEPTIONS = [
         "a warp that has read D has passed; this holds for each of two teams",
     ),
     (
-        "gemm_fp8, by block",
-        "sm_90a",
-        r"mbarrier\.try_wait\.parity\.shared\.b64 %p\d+, \[%r\d+\], %r\d+",
-        1,
-        "in one role: the first copies of a tile; all have met at the barriers of the results of the one before",
+        "gemm_fp8, by block.*",
+        "sm_90a, one role",
+        r"(mbarrier\.try_wait\.parity\.shared\.b64 %p\d+, \[%r\d+\], %r\d+|bar\.warp\.sync 0xffffffff)",
+        3,
+        "a tile's last slots are filled again with the next one's first copies: in between all meet at the barriers of "
+        "the results, so that neither that wait nor that a warp has met when it gives them back is missed",
     ),
     (
         "gemm_epilogues, gated",
@@ -147,7 +148,7 @@ EXCEPTIONS = [
     (
         "gemm_split_k, swapped",
         "sm_90a",
-        r"bar\.sync 1, 128",
+        r"bar\.sync [01], 128",
         1,
         "the program's own, before a thread signals what all have stored: here that thread has stored it all, by TMA",
     ),
@@ -168,10 +169,10 @@ QUICK = ("split_k", "gemm", "gemm, 2 stages, wide")  # with products, in one rol
 
 def check(name: str, case: Case, target: str) -> None:
     found, count = nothing_misses(*compiled_case(case, target))
-    target = target.partition(",")[0]
+    names = target, target.partition(",")[0]
     assert count or name in ("vector_add", "softmax")  # where each warp has rows of its own
     for cases, targets, instruction, most, _ in EXCEPTIONS:
-        if re.fullmatch(cases, name) and re.fullmatch(targets, target):
+        if re.fullmatch(cases, name) and any(re.fullmatch(targets, each) for each in names):
             known = [each for each in found if re.search(f": {instruction}$", each)]
             found = [each for each in found if each not in known[:most]]
     assert found == []

@@ -28,7 +28,8 @@ class Machine:
     l2, dram: of the whole chip. cached: bytes of L2 that operands find room in.
     start: of a kernel. block: of a block's set-up, first loads and end. tile: between two tiles of a block that stays.
     curve: finding the next tile's place on Hilbert's curve.
-    store: of one multiprocessor's results; ragged_store: the share of it left where rows of C are no whole 16 bytes.
+    store: of one multiprocessor's results; ragged_store: the share of it left where rows of C are no whole 16 bytes
+    (fitted: 0.18, before such rows went through shared memory; since then a guess).
     after: a kernel that follows another one. Adding up the parts of K takes, in a second kernel, `part` for each one
     and the bytes through `adding`; in a cluster, `meet` and a tile of f32 through `meeting`.
     """
@@ -86,7 +87,7 @@ H200 = Machine(
     tile=0.551,
     curve=0.458,
     store=28.2e3,
-    ragged_store=0.184,
+    ragged_store=0.5,
     after=0.694,
     part=0.0508,
     adding=7.37e6,

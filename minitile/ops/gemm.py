@@ -2,7 +2,8 @@
 
 `gemm` is one text for every plan: blocks that stay or one block a tile, and K whole or in `split` parts. `padded`
 copies an operand into longer rows of whole lines, 128 bytes, which the copy engine wants. What lies outside of a tensor
-reads as zeros and adds nothing. Kernels that follow one another start early (T.pdl_sync) and wait for the one in front.
+reads as zeros and adds nothing. Each kernel is set up while the one in front of it in the stream ends (T.pdl_sync),
+which is a good part of what a small product takes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,14 @@ def operand_dims(transpose_a: bool, transpose_b: bool, loose: bool) -> tuple[tup
     """The dimensions of A and of B by name; with `loose` they have none in common."""
     a, b = (("A0", "A1"), ("B0", "B1")) if loose else (("M", "K"), ("K", "N"))
     return a[::-1] if transpose_a else a, b[::-1] if transpose_b else b
+
+
+def in_order(loose):
+    """Waits for the kernel in front. A product of one launch lets the next one be set up at once: it waits as well.
+    Where products come with helpers, only the end of each lets the next one start, which would take its room."""
+    if not loose:
+        T.pdl_trigger()
+    T.pdl_sync()
 
 
 def accumulate(
@@ -100,8 +109,7 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
         c_tile = (block_N, block_M) if swap else (block_M, block_N)
         if blocks:
             with T.Kernel(blocks, threads=threads) as block:
-                if loose:
-                    T.pdl_sync()
+                in_order(loose)
                 A_shared = T.alloc_shared(a_shape, dtype)
                 B_shared = T.alloc_shared(b_shape, dtype)
                 C_local = T.alloc_fragment(c_tile, T.float32)
@@ -114,8 +122,7 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
                     T.pdl_trigger()
         else:
             with T.Kernel(columns, rows, S, threads=threads) as (bx, by, part):
-                if loose:
-                    T.pdl_sync()
+                in_order(loose)
                 if panel:
                     T.use_swizzle(max(panel, 1), "hilbert" if panel == HILBERT else "row")
                 A_shared = T.alloc_shared(a_shape, dtype)

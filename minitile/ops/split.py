@@ -15,7 +15,7 @@ from functools import lru_cache
 import minitile.language as T
 from minitile.ir.types import DType
 from minitile.jit import Kernel, kernel
-from minitile.ops.gemm import accumulate, operand_dims
+from minitile.ops.gemm import accumulate, in_order, operand_dims
 
 
 @lru_cache
@@ -40,8 +40,7 @@ def gemm_together(dtype: DType, result: DType, transpose_a: bool, transpose_b: b
         M, N = C.shape
         grid = parts, T.ceildiv(N, block_N), T.ceildiv(M, block_M)
         with T.Kernel(*grid, threads=threads, cluster=parts) as (part, bx, by):
-            if loose:
-                T.pdl_sync()
+            in_order(loose)
             A_shared = T.alloc_shared((block_K, block_M) if transpose_a else (block_M, block_K), dtype)
             B_shared = T.alloc_shared((block_N, block_K) if transpose_b else (block_K, block_N), dtype)
             high, wide = (block_N, block_M) if swap else (block_M, block_N)

@@ -139,10 +139,11 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     if pitch_b % LINE and not pad[1]:
         cost_b = machine.misaligned if pitch_b % GRAIN == 0 else machine.misaligned / machine.ragged
     box_a, box_b = cost_a, cost_b
+    # Boxes of less than a line cost the same wherever in a line they begin.
     if transpose_a and high * size % LINE:
-        box_a *= machine.half_lines if high * size * 2 % LINE == 0 else machine.narrow
+        box_a = max(box_a, machine.half_lines if high * size * 2 % LINE == 0 else machine.narrow)
     if not transpose_b and wide * size % LINE:
-        box_b *= machine.half_lines if wide * size * 2 % LINE == 0 else machine.narrow
+        box_b = max(box_b, machine.half_lines if wide * size * 2 % LINE == 0 else machine.narrow)
     fill = (high * box_a + wide * box_b) * deep * size / machine.fill
     busy = multiply if multiply > fill else fill
     alone = multiply * 128 / threads + machine.gap * deep * size / (LINE * teams)

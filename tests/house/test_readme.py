@@ -6,9 +6,11 @@ import json
 import os
 import re
 import shlex
+import statistics
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,13 +78,23 @@ def test_the_kernel_on_the_first_screen():
 
 
 def test_the_speeds_are_those_of_the_results():
-    results = json.loads((ROOT / "benchmarks" / "results" / "gemm_sm80.json").read_text(encoding="utf-8"))
-    (ours,) = (row for row in results["rows"] if row["contender"] == "minitile")
+    (ours,) = (row for row in results("gemm_sm80")["rows"] if row["contender"] == "minitile")
     said = (
         f"{ours['of']['cublas']:.2f} of the speed of cuBLAS (which uses wgmma), {ours['of']['tilelang']:.2f} of "
         f"TileLang's and {ours['of']['triton']:.2f} of Triton's"
     )
     assert said in " ".join(TEXT.split())
+
+
+def results(name: str) -> Any:
+    return json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def by_height(name: str) -> tuple[list[Any], list[Any]]:
+    """The rows of a result for products of at least 2048 rows, and the others."""
+    rows = results(name)["rows"]
+    large = [row for row in rows if int(row["case"].split()[1].split("x")[0]) >= 2048]
+    return large, [row for row in rows if row not in large]
 
 
 def span(rows: list[dict], contender: str, of: str) -> str:
@@ -93,16 +105,28 @@ def span(rows: list[dict], contender: str, of: str) -> str:
 
 def test_the_speeds_on_hopper_are_those_of_the_results():
     said = " ".join(TEXT.split())
-    rows = json.loads((ROOT / "benchmarks" / "results" / "gemm_h200.json").read_text(encoding="utf-8"))["rows"]
-    large = [row for row in rows if int(row["case"].split()[1].split("x")[0]) >= 2048]
-    small = [row for row in rows if row not in large]
+    large, _ = by_height("gemm_h200")
+    stay, thin = by_height("gemm_persistent_h200")
     assert (
         f"{span(large, 'minitile', 'cublas')} of the speed of cuBLAS and {span(large, 'minitile', 'tilelang')} of "
-        f"TileLang's; with blocks that stay, most with two teams, {span(large, 'persistent', 'cublas')} of cuBLAS; "
-        f"of 64 and 128 rows, {span(small, 'minitile', 'cublas')}, with operands that change places "
-        f"{span(small, 'swapped', 'cublas')}."
+        f"TileLang's; with blocks that stay, most with two teams, {span(stay, 'persistent', 'cublas')} of cuBLAS; of "
+        f"64 and 128 rows, {span(thin, 'minitile', 'cublas')}, with operands that change places "
+        f"{span(thin, 'swapped', 'cublas')}, with K over the blocks of a cluster {span(thin, 'cluster_k', 'cublas')}."
     ) in said
-    rows = json.loads((ROOT / "benchmarks" / "results" / "gemm_fp8_h200.json").read_text(encoding="utf-8"))["rows"]
+    rows = [row for row in results("matmul_h200")["rows"] if row["contender"] == "minitile"]
+    ratios = [row["of"]["cublas"] for row in rows]
+    assert (
+        f"on {len(rows)} random problems: {statistics.geometric_mean(ratios):.2f} of cuBLAS as the geometric mean, "
+        f"{min(ratios):.2f} at worst, and {statistics.geometric_mean([row['of']['tuned'] for row in rows]):.2f} of the "
+        "fastest of all its plans."
+    ) in said
+    rows = results("gemm_grouped_h200")["rows"]
+    behind, masked = ([row for row in rows if row["case"].startswith(form)] for form in ("rows:", "masked:"))
+    assert (
+        f"Groups (mixture of experts): {span(behind, 'minitile', 'cublas')} of a loop over cuBLAS, masked "
+        f"{span(masked, 'minitile', 'cublas')}."
+    ) in said
+    rows = results("gemm_fp8_h200")["rows"]
     fast, exact, by_rows, by_blocks = (
         span([row for row in rows if row["case"].startswith(form)], "minitile", "cublas")
         for form in ("fast", "exact", "rows", "blocks")
@@ -111,7 +135,7 @@ def test_the_speeds_on_hopper_are_those_of_the_results():
         f"fp8: {fast} with fast sums, {exact} with exact ones, {by_rows} with scales of rows, {by_blocks} with scales "
         "of blocks."
     ) in said
-    rows = json.loads((ROOT / "benchmarks" / "results" / "attention_h200.json").read_text(encoding="utf-8"))["rows"]
+    rows = results("attention_h200")["rows"]
     wide, narrow = ([row for row in rows if row["case"].split()[0].endswith(f"x{d}")] for d in (128, 64))
     assert (
         f"for heads of 128, {span(wide, 'minitile', 'cudnn')} of cuDNN and {span(wide, 'minitile', 'tilelang')} of "

@@ -102,13 +102,16 @@ class WarpGroups:
     # -- issue ------------------------------------------------------------------------------------------------------
 
     def issue(self, sel: Sel, shape: Shape, a: Array, b: Array, words: Array | None, accumulate: Array) -> None:
-        """Whole warps issue a product: `a` and `b` are descriptors per thread (`words` A's registers, [threads, n])."""
+        """Whole warps issue a product: `a` and `b` are descriptors per thread (`words` A's registers, [threads, n]).
+        Warps that are here at the same time may be in different iterations of a loop: those issue one product each."""
         m = self.machine
         threads = m.thread[sel]
         warps = threads[::32] // 32
         teams = warps // self.per_cta * self.per_cta + warps % self.per_cta // 4
-        for team in np.unique(teams):
-            which = np.flatnonzero(teams == team)
+        mine = np.stack([teams, self.issued[warps], accumulate[::32].astype(np.int64)], axis=1)
+        kinds, of = np.unique(mine, axis=0, return_inverse=True)
+        for kind in range(len(kinds)):
+            which = np.flatnonzero(of.ravel() == kind)
             lanes = which * 32
             first = int(warps[which[0]])
             self._check_team(warps[which], int(threads[lanes[0]]), shape.site)

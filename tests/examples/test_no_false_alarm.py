@@ -28,5 +28,5 @@ def test_clean(name: str, target: str) -> None:
         compiled.simulate(*given, schedule=schedule, seed=seed)
         if expected is None:
             expected = given
-        for found, want in zip(given, expected, strict=True):
-            np.testing.assert_array_equal(found, want)
+        for found, want in zip(given, expected, strict=True):  # bytes: what is not written is still NaN
+            assert np.asarray(found).tobytes() == np.asarray(want).tobytes(), (schedule, seed)

@@ -2,8 +2,8 @@
 
 The rows of C are then the other side of the product, whose steps are 8. The result turns on its way to memory. On
 sm_90a `cluster` blocks with neighbouring columns share the rows of A; it divides the number of tiles along N. A kernel
-this short gains some 5% from being set up while the one before it ends (T.pdl_sync waits for that), and from having
-then asked for its first tiles of B, which are taken for weights.
+this short gains some 3% from being set up while the one before it ends (T.pdl_sync waits for that), and little more
+from having then asked for its first tiles of B, which are taken for weights.
 """
 
 import ml_dtypes

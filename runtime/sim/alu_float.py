@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .alu_integer import INTEGER, Function, apply, carrying, integer, integer_multiply, sources
-from .formats import encode, fma64, fma_to_odd, sum_to_odd
+from .formats import encode, flush, fma64, fma_to_odd, sum_to_odd
 from .operands import Read, Write, error, per_thread, read, write
 from .program import Linker
 from .scalars import DTYPES, FLOATS, UNSIGNED, Array, Sel, where
@@ -23,12 +23,6 @@ from .table import Handler, instruction
 _PACKED = {"f16x2": "f16", "bf16x2": "bf16"}
 _ROUNDINGS = ("rz", "rm", "rp")
 _NAN_BITS = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF}
-
-
-def flush(value: Array) -> Array:
-    """Subnormal numbers to zero of the same sign (.ftz)."""
-    tiny = np.finfo(np.float32).tiny if value.dtype == np.float32 else np.float16(2.0**-14)
-    return where(np.abs(value) < tiny, np.copysign(value.dtype.type(0), value), value)
 
 
 def read_lanes(operand: Any, kind: str, ins: Instruction, linker: Linker) -> Read:

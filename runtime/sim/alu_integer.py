@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .bits import NONE, count_ones, highest_one, leading_zeros, reverse_bits, without_sign
 from .operands import Read, Write, error, per_thread, read, write
 from .program import Linker
 from .scalars import DTYPES, FLOATS, SIGNED, SIZES, UNSIGNED, Array, Sel, is_signed, where
@@ -321,33 +322,10 @@ def _insert(ins: Instruction, linker: Linker) -> Handler:
     return apply(function, sources(ins, linker, [kind, kind, "u32", "u32"]), write(ins.operands[0], kind, ins, linker))
 
 
-def leading_zeros(a: Array) -> Array:
-    """The number of zero bits above the highest one, for unsigned words."""
-    bits = 8 * a.dtype.itemsize
-    x = a.copy()
-    shift = 1
-    while shift < bits:
-        x |= x >> a.dtype.type(shift)
-        shift *= 2
-    return (bits - np.bitwise_count(x)).astype(np.uint32)
-
-
-def reverse_bits(a: Array) -> Array:
-    """The bits in opposite order."""
-    size = a.dtype.itemsize
-    raw = np.ascontiguousarray(a).view(np.uint8).reshape(-1, size)
-    flipped = np.packbits(np.unpackbits(raw, axis=1, bitorder="little"), axis=1, bitorder="big")[:, ::-1]
-    return np.ascontiguousarray(flipped).view(a.dtype).reshape(a.shape)
-
-
 def _find_leading(ins: Instruction, a: Array) -> Array:
-    word = UNSIGNED[a.dtype.itemsize]
-    bits = 8 * a.dtype.itemsize
-    x = np.where(a < 0, ~a, a).view(word) if a.dtype.kind == "i" else a
-    position = np.uint32(bits - 1) - leading_zeros(x)
-    if "shiftamt" in ins.mods:
-        position = np.uint32(bits - 1) - position
-    return where(x == 0, np.uint32(0xFFFFFFFF), position)
+    above = highest_one(without_sign(a) if a.dtype.kind == "i" else a)
+    top = np.uint32(8 * a.dtype.itemsize - 1)
+    return above if "shiftamt" in ins.mods else where(above == NONE, NONE, top - above)
 
 
 @instruction("popc", "clz", "brev", "bfind")
@@ -355,7 +333,7 @@ def _count_bits(ins: Instruction, linker: Linker) -> Handler:
     kind = ins.mods[-1]
     result = kind if ins.name == "brev" else "u32"
     functions: dict[str, Function] = {
-        "popc": lambda a: np.bitwise_count(a).astype(np.uint32),
+        "popc": count_ones,
         "clz": leading_zeros,
         "brev": reverse_bits,
         "bfind": lambda a: _find_leading(ins, a),

@@ -9,33 +9,20 @@ Reductions of several threads at one place do not conflict.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .bulk_copy import Load
+from .bulk_copy import Combine, Load, combine_by
 from .load_store import bit_kind
 from .operands import address, error, read
 from .program import Linker
-from .scalars import DTYPES, SIZES, UNSIGNED, Array, Sel
+from .scalars import DTYPES, SIZES, UNSIGNED, UPDATES, Sel
 from .syntax import Instruction, Operand, Vector
 from .table import Handler, instruction
 
 if TYPE_CHECKING:
-    from .bulk_copy import Combine
     from .machine import Machine
-
-_REDUCTIONS: dict[str, Callable[[Array, Array], Array]] = {
-    "add": np.add,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "inc": lambda old, limit: np.where(old >= limit, 0, old + 1).astype(old.dtype),
-    "dec": lambda old, limit: np.where((old == 0) | (old > limit), limit, old - 1).astype(old.dtype),
-}
 
 
 @instruction("st.async", results=0)
@@ -45,17 +32,10 @@ def _store(ins: Instruction, linker: Linker) -> Handler:
 
 @instruction("red.async", results=0)
 def _reduce(ins: Instruction, linker: Linker) -> Handler:
-    name = next((mod for mod in ins.mods if mod in _REDUCTIONS), None)
+    name = next((mod for mod in ins.mods if mod in UPDATES), None)
     if name is None:
         raise error(ins, f"unsupported instruction {ins.opcode}")
-    function, dtype = _REDUCTIONS[name], DTYPES[ins.mods[-1]]
-
-    def combine(old: Array, new: Array) -> Array:
-        a, b = np.ascontiguousarray(old).view(dtype), np.ascontiguousarray(new).view(dtype)
-        result: Array = function(a, b).view(old.dtype)
-        return result
-
-    return _send(ins, linker, combine)
+    return _send(ins, linker, combine_by(name, DTYPES[ins.mods[-1]]))
 
 
 def _send(ins: Instruction, linker: Linker, combine: Combine | None) -> Handler:

@@ -16,7 +16,7 @@ from .load_store import bit_kind, space_of
 from .memory import Space, split_generic
 from .operands import Read, address, count, error, read, write
 from .program import Linker
-from .scalars import DTYPES, SIZES, UNSIGNED, Array, Sel, where
+from .scalars import DTYPES, REDUCTIONS, SIZES, UNSIGNED, UPDATES, Array, Sel, where
 from .scopes import scope_of
 from .syntax import Instruction, Vector
 from .table import Handler, instruction
@@ -28,33 +28,12 @@ Update = Callable[..., Array]
 _HALVES = {"f16x2": "f16", "bf16x2": "bf16"}
 
 
-def _increment(old: Array, limit: Array) -> Array:
-    return where(old >= limit, old.dtype.type(0), old + old.dtype.type(1))
-
-
-def _decrement(old: Array, limit: Array) -> Array:
-    return where((old == 0) | (old > limit), limit, old - old.dtype.type(1))
-
-
 _UPDATES: dict[str, Update] = {
-    "add": np.add,
+    **UPDATES,
     "min": lambda old, b: minimum(old, b) if old.dtype.kind not in "iu" else np.minimum(old, b),
     "max": lambda old, b: maximum(old, b) if old.dtype.kind not in "iu" else np.maximum(old, b),
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
     "exch": lambda old, b: b,
     "cas": lambda old, b, c: where(old == b, c, old),
-    "inc": _increment,
-    "dec": _decrement,
-}
-_AT: dict[str, Any] = {
-    "add": np.add,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
 }
 
 
@@ -86,7 +65,7 @@ def _atomic(ins: Instruction, linker: Linker, results: int) -> Handler:
     dtype = DTYPES[_HALVES.get(kind, kind)]
     word = UNSIGNED[elem]
     update = _UPDATES[name]
-    direct = not results and lanes == 1 and kind not in _HALVES and name in _AT and dtype.kind in "iuf"
+    direct = not results and lanes == 1 and kind not in _HALVES and name in REDUCTIONS and dtype.kind in "iuf"
 
     def change(old: Array, *values: Array) -> Array:
         parts = [np.ascontiguousarray(each).view(dtype) for each in (old, *values)]
@@ -99,7 +78,7 @@ def _atomic(ins: Instruction, linker: Linker, results: int) -> Handler:
             m.race.atomic(part.name, m.thread[threads], place, size, site)
         table = part.arena.view(elem, lanes)
         if direct:
-            _AT[name].at(table.view(dtype)[:, 0], place // size, values[0][:, 0].view(dtype))
+            REDUCTIONS[name].at(table.view(dtype)[:, 0], place // size, values[0][:, 0].view(dtype))
             return values[0]
         old = np.empty_like(values[0])
         for turn in _rounds(place):

@@ -13,17 +13,32 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import ml_dtypes
 import numpy as np
 
 from .mbarrier import MBarrier
 from .report import Finding
-from .scalars import Array
+from .scalars import UPDATES, Array
 from .shadow import PENDING
 
 if TYPE_CHECKING:
     from .machine import Machine
 
 Combine = Callable[[Array, Array], Array]
+
+
+def combine_by(name: str, dtype: np.dtype[np.generic]) -> Combine:
+    """old, new -> result on arrays of unsigned words that hold elements of `dtype`; 16-bit floats add in single."""
+    function = UPDATES[name]
+    half = dtype in (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
+
+    def combine(old: Array, new: Array) -> Array:
+        a, b = np.ascontiguousarray(old).view(dtype), np.ascontiguousarray(new).view(dtype)
+        if half:
+            return function(a.astype(np.float32), b.astype(np.float32)).astype(dtype).view(old.dtype)
+        return function(a, b).astype(dtype).view(old.dtype)
+
+    return combine
 
 
 @dataclass(slots=True, eq=False)

@@ -11,15 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import ml_dtypes
 import numpy as np
 
-from .bulk_copy import Combine, Load, Store
+from .bulk_copy import Combine, Load, Store, combine_by
 from .mbarrier import MBarrier, Semantics
 from .memory import SharedSpace
 from .operands import Read, address, error, per_thread, read
 from .program import GLOBAL_BASE, PARAM_WINDOW, SHARED_BASE, Linker
-from .scalars import DTYPES, Array, Sel
+from .scalars import DTYPES, UPDATES, Array, Sel
 from .scopes import CTA
 from .syntax import Address, Instruction, Integer, Operand, Symbol, Vector
 from .table import Handler, instruction
@@ -28,32 +27,8 @@ from .tensor_map import BOX_ALIGNMENT, MAP_SIZE, Box, Descriptor, swizzle_addres
 if TYPE_CHECKING:
     from .machine import Machine
 
-_REDUCTIONS: dict[str, Callable[[Array, Array], Array]] = {
-    "add": np.add,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "inc": lambda old, limit: np.where(old >= limit, 0, old + 1).astype(old.dtype),
-    "dec": lambda old, limit: np.where((old == 0) | (old > limit), limit, old - 1).astype(old.dtype),
-}
 NOWHERE, NOTHING = np.zeros(0, np.int64), np.zeros(0, np.uint8)
 _SIZE = "the size of a bulk copy must be a multiple of 16 bytes"
-
-
-def _reduction(name: str, dtype: np.dtype[np.generic]) -> Combine:
-    """old, new -> result on arrays of unsigned words that hold elements of `dtype`; 16-bit floats add in single."""
-    function = _REDUCTIONS[name]
-    half = dtype in (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
-
-    def combine(old: Array, new: Array) -> Array:
-        a, b = np.ascontiguousarray(old).view(dtype), np.ascontiguousarray(new).view(dtype)
-        if half:
-            return function(a.astype(np.float32), b.astype(np.float32)).astype(dtype).view(old.dtype)
-        return function(a, b).astype(dtype).view(old.dtype)
-
-    return combine
 
 
 # -- places -----------------------------------------------------------------------------------------------------------
@@ -281,7 +256,7 @@ def _store_tensor(ins: Instruction, linker: Linker, reduction: str | None) -> Ha
                 m.fault("out_of_bounds", message, site, "TMA copy", thread, "global", (None, 0))
             box = _tile(m, tensor, corner, thread, site)
             rows_ = rows_of(m, thread, from_, tensor.box_bytes, tensor.swizzle, BOX_ALIGNMENT, site, "read")
-            combine = None if reduction is None else _reduction(reduction, tensor.dtype)
+            combine = None if reduction is None else combine_by(reduction, tensor.dtype)
             offsets = _inside(m, tensor, box, thread, site)
             _start_store(m, thread, site, rows_, offsets, box.inside, tensor.item, combine)
 
@@ -358,14 +333,14 @@ def _store_bulk(ins: Instruction, linker: Linker, combine: Combine | None, item:
 @instruction("cp.reduce.async.bulk", results=0)
 def _reduce_bulk(ins: Instruction, linker: Linker) -> Handler:
     """cp.reduce.async.bulk{.tensor}: as the copies, but each element is combined with what is there."""
-    name = next((mod for mod in ins.mods if mod in _REDUCTIONS), None)
+    name = next((mod for mod in ins.mods if mod in UPDATES), None)
     if name is None:
         raise error(ins, f"unsupported instruction {ins.opcode}")
     if "tensor" in ins.mods:
         _check_mode(ins)
         return _store_tensor(ins, linker, name)
     dtype = DTYPES[ins.mods[-1]]
-    combine = _reduction(name, dtype)
+    combine = combine_by(name, dtype)
     spaces = [mod for mod in ins.mods if mod in ("global", "shared::cta", "shared::cluster")]
     if spaces[0] == "global":
         return _store_bulk(ins, linker, combine, dtype.itemsize)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .knowledge import FOREVER, Knowledge, joined
-from .scalars import Array, where
+from .scalars import Array, lanes_of
 
 Far = dict[int, Array]  # CTA (number in the grid) to the stamps up to which its threads are known
 
@@ -92,14 +92,28 @@ class Clocks:
             return True
         return bool(self.knows(np.array([me]), np.array([other]), np.array([stamp])).all())
 
-    def knows_lane(self, me: Array, lane: Array, stamp: Array) -> Array:
-        """Whether each thread knows an access by a lane of its own warp, or by all lanes where `lane` is no lane."""
+    def covers(self, me: Array, lanes: Array, stamp: Array, memory: int) -> Array:
+        """Whether an access of each thread stands for those that lanes of its own warp, a mask of them, have made to
+        the same place at `stamp`: it knows of them, and of proxy fences behind them (`fenced`)."""
         ok: Array = stamp < self.floor[me // self.padded]
-        if ok.all():
-            return ok
-        one = lane < 32
-        every: Array = stamp < self.lane[me].min(axis=1)
-        return ok | where(one, self.knows(me, me // 32 * 32 + lane % 32, stamp), every)
+        doubtful = np.flatnonzero(~ok) if self.knowledge is None else np.arange(len(ok))
+        if len(doubtful):
+            position, lane = lanes_of(lanes[doubtful])
+            position = doubtful[position]
+            each, other, when = me[position], me[position] // 32 * 32 + lane, stamp[position]
+            known = self.knows(each, other, when) & self.fenced(each, other, when, memory)
+            ok[doubtful] = True
+            ok[position[~known]] = False
+        return ok
+
+    def fenced(self, me: Array, other: Array, stamp: Array, memory: int) -> Array:
+        """Whether each thread knows that `other`, a thread of the same CTA, has fenced its access at `stamp` to this
+        memory (`knowledge.py`); so it is where nothing uses the async proxy."""
+        if self.knowledge is None:
+            return np.ones(len(me), bool)
+        fences = self.knowledge.matrix[me, memory * self.padded + other % self.padded]
+        ok: Array = stamp < fences
+        return ok
 
     def knows_far(self, me: int, cta: int, thread: int, stamp: int) -> bool:
         """Whether a thread knows an access of thread `thread` of another CTA (numbered in the grid)."""

@@ -6,14 +6,14 @@ a handler computes for the whole warps that its threads belong to and writes the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .operands import Read, count, error, per_thread, read, write
 from .program import Linker
 from .report import Finding
-from .scalars import DTYPES, Array, Sel
+from .scalars import DTYPES, REDUCTIONS, Array, Sel
 from .syntax import Instruction, Operand, Pair, Sink
 from .table import Decoded, Handler, Kind, Members, instruction
 
@@ -178,22 +178,12 @@ def _match(ins: Instruction, linker: Linker) -> Decoded:
     return Decoded(run, members)
 
 
-_REDUCE: dict[str, Any] = {
-    "add": np.add,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
-
-
 @instruction("redux", kind=Kind.WARP)
 def _reduce(ins: Instruction, linker: Linker) -> Decoded:
     kind = ins.mods[-1]
     if kind == "f32":
         raise error(ins, "redux on floats needs a newer target")
-    function = _REDUCE[ins.mods[1]]
+    function = REDUCTIONS[ins.mods[1]]
     dtype = DTYPES[kind]
     source, target = read(ins.operands[1], kind, ins, linker), write(ins.operands[0], kind, ins, linker)
     mask, members = member_mask(ins.operands[2], ins, linker)

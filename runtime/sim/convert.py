@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .alu_float import flush, relu
+from .alu_float import relu
 from .alu_integer import apply
-from .formats import FORMATS, encode, to_integral
+from .formats import FORMATS, encode, flush, to_integral
 from .operands import Read, error, per_thread, read, write
 from .program import Linker
 from .scalars import DTYPES, SIZES, UNSIGNED, Array, where

@@ -14,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .scalars import Array
+from .scalars import Array, where
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +110,9 @@ def fma64(a: Array, b: Array, c: Array) -> Array:
     rest = (product - (total - part)) + (c - part)
     exact = total + (low + rest)
     return np.where(np.isfinite(exact), exact, total)
+
+
+def flush(value: Array) -> Array:
+    """Subnormal numbers to zero of the same sign."""
+    tiny = np.finfo(np.float32).tiny if value.dtype == np.float32 else np.float16(2.0**-14)
+    return where(np.abs(value) < tiny, np.copysign(value.dtype.type(0), value), value)

@@ -27,8 +27,9 @@ from . import (
     tensor_map_instructions,
     wgmma_instructions,
 )
+from .arguments import Dim, check_contiguous, check_schedule, sizes_of, write_back
 from .errors import SimulationError
-from .machine import Dim, Launch, Machine
+from .machine import Launch, Machine
 from .memory import Fault, ParamSpace, build_global
 from .program import GLOBAL_BASE, Program, load_program
 from .race import RaceModel
@@ -85,10 +86,9 @@ def run_ptx(
     Returns a `Report`; a program that faults or deadlocks ends there with its finding. Raises `SimulationError` for
     text that cannot be executed and for arguments that do not fit the parameters.
     """
-    if schedule not in ("eager", "lazy", "random"):
-        raise SimulationError(f"schedule must be 'eager', 'lazy' or 'random', not {schedule!r}")
+    check_schedule(schedule)
     program = load_program(text, entry)
-    dims = {"grid": _dim(grid), "block": _dim(block), "cluster": _dim(cluster)}
+    dims = {"grid": sizes_of(grid), "block": sizes_of(block), "cluster": sizes_of(cluster)}
     _check_block(program, dims["block"])
     _check_cluster(program, dims["grid"], dims["cluster"])
     roots = [arg.root if isinstance(arg, TensorMap) else arg for arg in args]
@@ -96,8 +96,7 @@ def run_ptx(
     if len(args) != len(program.params):
         raise SimulationError(f"{entry} takes {len(program.params)} parameters, but {len(args)} arguments were given")
     for index, array in arrays:
-        if not array.flags.c_contiguous:
-            raise SimulationError(f"argument {index} is not contiguous")
+        check_contiguous(index, array)
     space, addresses = build_global(program, [(program.params[index].name, array) for index, array in arrays])
     pointers = {index: address for (index, _), address in zip(arrays, addresses, strict=True)}
     params = ParamSpace(_parameters(program, args, pointers))
@@ -125,12 +124,7 @@ def run_ptx(
         _run_grid(launch)
     for (_, array), address in zip(arrays, addresses, strict=True):
         where = address - GLOBAL_BASE
-        result = space.arena.data[where : where + array.nbytes]
-        before = array.reshape(-1).view(np.uint8)
-        if array.flags.writeable:
-            before[:] = result
-        elif not np.array_equal(before, result):
-            raise SimulationError(f"{entry} writes into an array that NumPy holds read-only (flags.writeable)")
+        write_back(array, space.arena.data[where : where + array.nbytes], entry)
     launch.report.stdout = "".join(text for _, text in sorted(launch.printed, key=lambda each: each[0]))
     return launch.report
 
@@ -154,19 +148,12 @@ def _run_grid(launch: Launch) -> None:
             return
 
 
-def _dim(values: Sequence[int]) -> Dim:
-    padded = [int(value) for value in values] + [1] * (3 - len(values))
-    if len(padded) != 3 or min(padded) < 1:
-        raise SimulationError(f"a grid, block or cluster has up to three positive sizes, not {tuple(values)}")
-    return padded[0], padded[1], padded[2]
-
-
 def _check_block(program: Program, block: Dim) -> None:
     threads = block[0] * block[1] * block[2]
     limits = program.function.limits
     required = limits.get("reqntid")
-    if required and _dim(required) != block:
-        raise SimulationError(f"the entry requires a block of {_dim(required)} (.reqntid), not {block}")
+    if required and sizes_of(required) != block:
+        raise SimulationError(f"the entry requires a block of {sizes_of(required)} (.reqntid), not {block}")
     most = int(np.prod(limits.get("maxntid", (1024,))))
     if threads > min(most, 1024):
         raise SimulationError(f"a block of {threads} threads is more than the {min(most, 1024)} allowed")
@@ -174,8 +161,8 @@ def _check_block(program: Program, block: Dim) -> None:
 
 def _check_cluster(program: Program, grid: Dim, cluster: Dim) -> None:
     required = program.function.limits.get("reqnctapercluster")
-    if required and _dim(required) != cluster:
-        raise SimulationError(f"the entry requires clusters of {_dim(required)}, not {cluster}")
+    if required and sizes_of(required) != cluster:
+        raise SimulationError(f"the entry requires clusters of {sizes_of(required)}, not {cluster}")
     if cluster[0] * cluster[1] * cluster[2] > 16 or any(g % c for g, c in zip(grid, cluster, strict=True)):
         raise SimulationError(f"clusters of {cluster} do not divide the grid {grid}, or have more than 16 CTAs")
 

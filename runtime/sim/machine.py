@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .arguments import Dim
 from .async_copy import AsyncCopies
 from .barriers import Barriers
 from .bulk_copy import BulkCopies
@@ -26,7 +27,6 @@ from .sleepers import Sleepers
 from .tensor_map import Descriptor
 from .wgmma import WarpGroups
 
-Dim = tuple[int, int, int]
 _MAX_FINDINGS = 64
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .arguments import allocations_of
 from .program import (
     GLOBAL_BASE,
     LOCAL_WINDOW,
@@ -271,29 +272,14 @@ def split_generic(m: Machine, sel: Sel, addr: Array) -> list[tuple[Space, Sel, A
 
 
 def build_global(program: Program, arrays: list[tuple[str, Array]]) -> tuple[GlobalSpace, list[int]]:
-    """Lay out module variables and array arguments; returns the space and each array's address.
-
-    Arrays that share memory (the same array passed twice, views of one base) share their allocation too.
-    """
-    spans = [(each.__array_interface__["data"][0], each.nbytes) for _, each in arrays]
-    order = sorted(range(len(arrays)), key=lambda index: (spans[index][0], -spans[index][1]))
+    """Lay out module variables and array arguments; returns the space and each array's address."""
     at = program.global_size + GUARD
-    places = [0] * len(arrays)
     allocations: list[Allocation] = []
-    top = -1
-    base = start = 0
-    for index in order:
-        begin, size = spans[index]
-        name = arrays[index][0]
-        if begin < top and size and allocations:
-            places[index] = start + begin - base
-            top = max(top, begin + size)
-            allocations[-1].end = max(allocations[-1].end, places[index] + size)
-        else:
-            base, top, start = begin, begin + size, at
-            places[index] = start
-            allocations.append(Allocation(start, start + size, name))
-        at = -(-(allocations[-1].end + GUARD) // 256) * 256
+    needed, lying = allocations_of([array for _, array in arrays])
+    for first, size in needed:
+        allocations.append(Allocation(at, at + size, arrays[first][0]))
+        at = -(-(at + size + GUARD) // 256) * 256
+    places = [allocations[number].start + offset for number, offset in lying]
     arena = Arena(at)
     for offset, variable in program.globals:
         allocations.append(Allocation(offset, offset + variable.size, variable.name))

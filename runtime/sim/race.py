@@ -127,7 +127,7 @@ class RaceModel:
         self.clocks = Clocks(machine.first // group, domains, padded, self.now, knowledge)
         self.shared = SharedRaces(machine, shared, self.clocks, self.sizes["shared"], self.sites)
         self.phases = BarrierPhases(machine, self.clocks)
-        self.globals.start_batch(machine, self.clocks, self.shared.knows_warp)
+        self.globals.start_batch(machine, self.clocks)
         self.flags = {(space, place): all_ for (space, place), all_ in self.flags.items() if space == "global"}
         self.rows.clear()
         self.fenced.clear()

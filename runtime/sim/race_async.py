@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .knowledge import FOREVER
 from .report import Finding, between
 from .scalars import Array
-from .shadow import MANY, PENDING
+from .shadow import PENDING, WarpRecords
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -159,10 +158,8 @@ class AsyncRaces:
         self._against_writer(issuers, where, site, known, fenced, base, writes)
         crowds = [self.shared.updaters] if self.shared.updaters is not None else []
         for records in [*crowds, self.shared.readers] if writes else crowds:
-            stamp, lane, sites = records.read(where)
-            if stamp.any():
-                hazard = "WAR" if records is self.shared.readers else "WAW" if writes else "RAW"
-                self._against_crowd(hazard, issuers, where, site, (stamp, lane, sites), known, fenced, base)
+            hazard = "WAR" if records is self.shared.readers else "WAW" if writes else "RAW"
+            self._against_crowd(hazard, issuers, where, site, records, known, fenced, base)
         self._against_async(domain, issuers, where, site, column, aware, writes)
         if not writes and not self.shared.written[where].all():
             self._unwritten(int(issuers[0]), int(where[~self.shared.written[where]][0]), site)
@@ -235,27 +232,19 @@ class AsyncRaces:
         issuers: Array,
         where: Array,
         site: int,
-        crowd: tuple[Array, Array, Array],
+        records: WarpRecords,
         known: Array,
         fenced: Array,
         base: int,
     ) -> None:
-        """Check against the records (stamp, lane, site) [granules, warps] of generic accesses."""
-        stamp, lane, sites = crowd
-        row, warp = np.nonzero(stamp)
-        stamps, lanes = stamp[row, warp], lane[row, warp]
-        many = lanes == MANY
-        first = warp * 32
-        live = self.machine.live[base : base + self.clocks.padded]
+        """Check against the records of generic accesses."""
+        crowd = records.since(where, np.minimum(known, fenced).reshape(-1, 32).min(axis=1))
         for reached, kind in ((known, "missing_barrier"), (fenced, "missing_proxy_fence")):
-            counted = np.where(live | (reached > 0), reached, FOREVER)  # lanes that have exited cannot speak for others
-            slowest = counted.reshape(-1, 32).min(axis=1)
-            ok = stamps < np.where(many, slowest[warp], counted[first + np.where(many, 0, lanes)])
-            if not ok.all():
-                bad = int(np.flatnonzero(~ok)[0])
-                other = base + int(first[bad]) + (0 if many[bad] else int(lanes[bad]))
-                place = int(where[row[bad]])
-                self._report(kind, hazard, int(issuers[0]), place, site, other, int(sites[row[bad], warp[bad]]))
+            late = crowd.stamp >= reached[crowd.thread]
+            if late.any():
+                bad = int(np.flatnonzero(late)[0])
+                other, place = base + int(crowd.thread[bad]), int(where[crowd.at[bad]])
+                self._report(kind, hazard, int(issuers[0]), place, site, other, int(crowd.site[bad]))
                 return
 
     def _against_async(

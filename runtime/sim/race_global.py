@@ -6,19 +6,18 @@ has travelled between them by release and acquire (`Clocks.far`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .clocks import Clocks
 from .knowledge import GLOBAL
-from .race_shared import HAZARDS, ONE_WRITER
+from .race_shared import ONE_WRITER
 from .race_tensor_map import TensorMapRaces
-from .report import Finding, between
+from .report import HAZARDS, Finding, between
 from .scalars import Array
 from .scopes import distances
-from .shadow import PENDING, SEVERAL, GridRecords, Writers
+from .shadow import PENDING, SEVERAL, Crowd, GridRecords, Writers
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -30,7 +29,7 @@ class GlobalRaces:
 
     machine: Machine
     clocks: Clocks
-    knows_warp: Callable[[Array, Array, Array], Array]
+    readers: GridRecords
 
     def __init__(self, size: int, granule: int, sites: Sites, bulky: Array) -> None:
         self.granule = granule
@@ -38,30 +37,29 @@ class GlobalRaces:
         self.bulky = bulky  # per instruction: whether it is a bulk copy
         self.count = size // granule
         self.writers = Writers(self.count)
-        self.readers = GridRecords(self.count)
+        self.copies: GridRecords | None = None  # what bulk copies read; made for the first one
         self.updaters: GridRecords | None = None  # strong writers; made for the first one
         self.base = 0  # the grid's number of the batch's first thread
         self.tensor_maps = TensorMapRaces(self)
 
-    def start_batch(self, machine: Machine, clocks: Clocks, knows_warp: Callable[[Array, Array, Array], Array]) -> None:
+    def start_batch(self, machine: Machine, clocks: Clocks) -> None:
         """Accesses come from the threads of this machine now."""
         self.machine = machine
         self.clocks = clocks
-        self.knows_warp = knows_warp
         self.base = clocks.first * clocks.padded
+        if not hasattr(self, "readers"):
+            self.readers = GridRecords(self.count, clocks.padded)
 
     def read(self, threads: Array, where: Array, site: int, strong: bool) -> None:
         """Threads read granules."""
-        self._check_writer("RAW", threads, where, site)
-        if self.updaters is not None and (not strong or self.sites.narrow):
-            self._check_crowd(self.updaters, "RAW", threads, where, site)
+        self._check_read(threads, where, site, strong)
         self._record(self.readers, threads, where, site)
 
     def write(self, threads: Array, where: Array, site: int) -> None:
         """Threads write granules."""
         writers = self.writers
         self._check_writer("WAW", threads, where, site)
-        for crowd, hazard in ((self.readers, "WAR"), (self.updaters, "WAW")):
+        for crowd, hazard in ((self.readers, "WAR"), (self.copies, "WAR"), (self.updaters, "WAW")):
             if crowd is not None:
                 self._check_crowd(crowd, hazard, threads, where, site)
                 crowd.forget(where)
@@ -80,8 +78,10 @@ class GlobalRaces:
         """Threads write granules strongly: atomically, or with a volatile or relaxed store."""
         self._check_writer("WAW", threads, where, site)
         self._check_crowd(self.readers, "WAR", threads, where, site)
+        if self.copies is not None:
+            self._check_crowd(self.copies, "WAR", threads, where, site)
         if self.updaters is None:
-            self.updaters = GridRecords(self.count)
+            self.updaters = GridRecords(self.count, self.clocks.padded)
         elif self.sites.narrow:
             self._check_crowd(self.updaters, "WAW", threads, where, site)
         self._record(self.updaters, threads, where, site)
@@ -92,84 +92,71 @@ class GlobalRaces:
         granules = offsets // self.granule
         where = granules[np.r_[True, granules[1:] != granules[:-1]]]
         threads = np.full(len(where), thread)
-        self._check_fences("WAW" if writes else "RAW", thread, where, site)
-        if writes:
-            self._check_readers(thread, where, site)
+        before = "WAW" if writes else "RAW"
+        self._check_fences(before, thread, where, site, self.writers.accesses(where))
+        if self.updaters is not None and not atomic:
+            self._check_fences(before, thread, where, site, self.updaters.accesses(where))
         if not writes:
-            self.read(threads, where, site, False)
-        elif atomic:
+            self._check_read(threads, where, site, False)
+            if self.copies is None:
+                self.copies = GridRecords(self.count, self.clocks.padded)
+            self._record(self.copies, threads, where, site)
+            return
+        self._check_fences("WAR", thread, where, site, self.readers.accesses(where))
+        if atomic:
             self.update(threads, where, site)
         else:
             where = np.unique(where)
             self.write(threads[: len(where)], where, site)
             self.writers.stamp[where] = PENDING
 
-    def _check_fences(self, hazard: str, thread: int, where: Array, site: int) -> None:
-        """Generic writes before a bulk copy need a proxy fence of the writing thread; those of bulk copies do not."""
-        knowledge, padded = self.clocks.knowledge, self.clocks.padded
-        assert knowledge is not None
-        base = thread // padded * padded
-        local = self.writers.thread[where] - 1 - self.base - base
-        near = np.flatnonzero((local >= 0) & (local < padded) & ~self.bulky[self.writers.site[where]])
+    def _check_fences(self, hazard: str, thread: int, where: Array, site: int, crowd: Crowd) -> None:
+        """Generic accesses to granules `where` by threads of the own CTA, before a bulk copy, need a proxy fence of
+        each. Of those that nothing orders other checks tell."""
+        padded = self.clocks.padded
+        local = crowd.thread - self.base
+        near = np.flatnonzero((local // padded == thread // padded) & ~self.bulky[crowd.site])
         if not len(near):
             return
-        fenced = knowledge.matrix[thread, GLOBAL * padded : (GLOBAL + 1) * padded][local[near]]
-        late = self.writers.stamp[where[near]] >= fenced
-        known = self.ordered(
-            np.full(len(near), thread), local[near] + base + self.base, self.writers.stamp[where[near]]
-        )
-        if (late & known).any():
-            bad = int(where[near][np.flatnonzero(late & known)[0]])
-            other = int(self.writers.thread[bad]) - 1
-            message = "a bulk copy accesses global memory that a thread has written"
-            cure = "fence.proxy.async.global by the writing thread, behind its write, before the barrier"
-            other_site = int(self.writers.site[bad])
-            self._report(hazard, message, thread, bad, site, other, other_site, "missing_proxy_fence", cure)
-
-    def _check_readers(self, thread: int, where: Array, site: int) -> None:
-        """Generic reads by threads of the own CTA, before a bulk copy writes, need a proxy fence of each as well."""
-        knowledge, padded = self.clocks.knowledge, self.clocks.padded
-        assert knowledge is not None
-        records, mine = self.readers, (thread + self.base) // padded + 1
-        base = thread // padded * padded
-        local = records.thread[where] - 1 - self.base - base
-        single = (records.cta[where] == 0) & (local >= 0) & (local < padded) & (records.thread[where] != 0)
-        near = np.flatnonzero((single | (records.cta[where] == mine)) & ~self.bulky[records.site[where]])
-        if not len(near):
-            return
-        fenced = knowledge.matrix[thread, GLOBAL * padded : (GLOBAL + 1) * padded]
-        live = self.machine.live[base : base + padded]
-        slowest = np.where(live | (fenced > 0), fenced, np.int64(1 << 60)).reshape(-1, 32).min(axis=1)
-        for index in near:
-            place = int(where[index])
-            stamp, warps = records.stamp[place], int(records.warps[place])
-            if single[index]:
-                late = stamp >= fenced[local[index]]
-                one = np.array([thread])
-                known = bool(self.ordered(one, one * 0 + int(records.thread[place]) - 1, one * 0 + stamp)[0])
-            else:
-                late = any(stamp >= slowest[warp] for warp in range(len(slowest)) if warps >> warp & 1)
-                known = self._knows_crowd(thread, 1, records, place)
-            if late and known:
-                message = "a bulk copy overwrites global memory that a thread has read"
-                cure = "fence.proxy.async.global by the reading thread, behind its read, before the barrier"
-                other, other_site = int(records.thread[place]) - 1, int(records.site[place])
-                self._report("WAR", message, thread, place, site, other, other_site, "missing_proxy_fence", cure)
-                return
+        me, local, stamp = np.full(len(near), thread), local[near], crowd.stamp[near]
+        fenced = self.clocks.fenced(me, local, stamp, GLOBAL)
+        late = near[self.clocks.knows(me, local, stamp) & ~fenced]
+        if len(late):
+            place, other, other_site = int(where[crowd.at[late[0]]]), int(crowd.thread[late[0]]), crowd.site[late[0]]
+            later, earlier = HAZARDS[hazard]
+            did, doing = {"read": ("read", "reading"), "write": ("written", "writing")}[earlier]
+            does = {"read": "reads", "write": "overwrites"}[later]
+            message = f"a bulk copy {does} global memory that a thread has {did}"
+            cure = f"fence.proxy.async.global by the {doing} thread, behind its {earlier}, before the barrier"
+            self._report(hazard, message, thread, place, site, other, int(other_site), "missing_proxy_fence", cure)
 
     # -- checks ---------------------------------------------------------------------------------------------------
+
+    def _check_read(self, threads: Array, where: Array, site: int, strong: bool) -> None:
+        self._check_writer("RAW", threads, where, site)
+        if self.updaters is not None and (not strong or self.sites.narrow):
+            self._check_crowd(self.updaters, "RAW", threads, where, site)
 
     def _record(self, records: GridRecords, threads: Array, where: Array, site: int) -> None:
         clocks = self.clocks
 
-        def known() -> Array:
-            """All recorded accesses are by the own CTA and before its last barrier of all."""
+        def passed() -> Array:
+            """All recorded accesses are by the own CTA, before its last barrier of all, and fenced, if generic."""
             same: Array = (records.thread[where] - 1 - self.base) // clocks.padded == threads // clocks.padded
             same &= records.stamp[where] < clocks.floor[threads // clocks.padded]
             same &= records.cta[where] != SEVERAL
+            if clocks.knowledge is not None and records is not self.copies:
+                at = np.flatnonzero(same)
+                crowd = records.accesses(where[at])
+                at = at[crowd.at]
+                fenced = clocks.fenced(threads[at], crowd.thread - self.base, crowd.stamp, GLOBAL)
+                same[at[~fenced & ~self.bulky[crowd.site]]] = False
             return same
 
-        records.record(where, threads + self.base, clocks.now, site, clocks.padded, known)
+        def known(positions: Array, lanes: Array, stamp: Array) -> Array:
+            return clocks.covers(threads[positions], lanes, stamp, GLOBAL)
+
+        records.record(where, threads + self.base, clocks.now, site, passed, known)
 
     def ordered(self, threads: Array, other: Array, stamp: Array) -> Array:
         """Whether batch threads know accesses of single grid threads."""
@@ -209,47 +196,31 @@ class GlobalRaces:
             )
 
     def _check_crowd(self, records: GridRecords, hazard: str, threads: Array, where: Array, site: int) -> None:
-        """Report the first access that is not ordered after those recorded."""
-        other = records.thread[where]
-        doubtful = (other != 0) & ((other != threads + self.base + 1) | (records.cta[where] != 0))
+        """Report the first access that is not ordered after those recorded. Where those are by several CTAs, knowing
+        the last of them, and anything of another CTA, is taken to be enough: which the others are is not kept."""
+        clocks, other, cta = self.clocks, records.thread[where], records.cta[where]
+        doubtful = (other != 0) & ((other != threads + self.base + 1) | (cta != 0))
         if not doubtful.any():
             return
-        me, place = threads[doubtful], where[doubtful]
-        last = other[doubtful].astype(np.int64) - 1
-        stamp, cta = records.stamp[place], records.cta[place]
-        single = cta == 0
-        ok = np.zeros(len(me), bool)
-        ok[single] = self.ordered(me[single], last[single], stamp[single])
-        ok |= self.sites.morally_strong(site, records.site[place], self._far(me, last))
-        mine = (me + self.base) // self.clocks.padded + 1
-        ok |= (cta == mine) & (stamp < self.clocks.floor[me // self.clocks.padded])
-        for index in np.flatnonzero(~ok & ~single):
-            ok[index] = self._knows_crowd(int(me[index]), int(cta[index] == mine[index]), records, int(place[index]))
-            if not ok[index]:
-                break
+        near = (other - 1 - self.base) // clocks.padded == threads // clocks.padded
+        passed = near & (cta != SEVERAL) & (records.stamp[where] < clocks.floor[threads // clocks.padded])
+        doubtful = np.flatnonzero(doubtful & ~passed)
+        crowd = records.accesses(where[doubtful])
+        at = doubtful[crowd.at]
+        known = self.ordered(threads[at], crowd.thread, crowd.stamp)
+        ok = known & ((cta[at] != SEVERAL) | np.isin(threads[at], list(clocks.far)))
+        ok |= self.sites.morally_strong(site, crowd.site, self._far(threads[at], crowd.thread))
         if not ok.all():
             bad = int(np.flatnonzero(~ok)[0])
-            self._race(hazard, int(me[bad]), int(place[bad]), site, int(last[bad]), int(records.site[place[bad]]))
-
-    def _knows_crowd(self, me: int, same_cta: int, records: GridRecords, where: int) -> bool:
-        """Whether a thread knows all that several threads did. Across CTAs, knowing the last of them is taken to be
-        enough: which the others are is not kept."""
-        if not same_cta:
-            last = records.thread[where : where + 1].astype(np.int64) - 1
-            return bool(self.ordered(np.array([me]), last, records.stamp[where : where + 1])[0])
-        warps, stamp = int(records.warps[where]), records.stamp[where : where + 1]
-        start = me // self.clocks.padded * self.clocks.padded
-        one = np.array([me])
-        return all(
-            bool(self.knows_warp(one, np.array([start + 32 * warp]), stamp)[0])
-            for warp in range(32)
-            if warps >> warp & 1
-        )
+            me, place = int(threads[at[bad]]), int(where[at[bad]])
+            culprit = None if known[bad] else int(crowd.thread[bad])
+            self._race(hazard, me, place, site, culprit, int(crowd.site[bad]))
 
     # -- findings ---------------------------------------------------------------------------------------------------
 
-    def _race(self, hazard: str, me: int, where: int, site: int, other: int, other_site: int) -> None:
-        near = (other - self.base) // self.clocks.padded == me // self.clocks.padded
+    def _race(self, hazard: str, me: int, where: int, site: int, other: int | None, other_site: int) -> None:
+        """`other`: None for a thread of some other CTA."""
+        near = other is not None and (other - self.base) // self.clocks.padded == me // self.clocks.padded
         if self.writers.stamp[where] == PENDING:
             message = "global memory: a bulk copy may still be writing this"
             cure = "cp.async.bulk.wait_group by the thread that issued the copy, then bar.sync for the others"
@@ -267,7 +238,7 @@ class GlobalRaces:
         me: int,
         where: int,
         site: int,
-        other: int,
+        other: int | None,
         other_site: int,
         kind: str = "missing_barrier",
         cure: str = "",
@@ -276,7 +247,8 @@ class GlobalRaces:
         machine = self.machine
         name, offset = machine.launch.globals.owner(where * self.granule)
         later, earlier = HAZARDS[hazard]
-        first, second = machine.access(later, site, me), machine.access(earlier, other_site, other - self.base)
+        who = None if other is None else other - self.base
+        first, second = machine.access(later, site, me), machine.access(earlier, other_site, who)
         span = (offset, offset + self.granule)
         cure = cure or f"bar.sync {between(second, first)}"
         machine.find(Finding(kind, message, first, second, hazard, "global", name, span, cure))

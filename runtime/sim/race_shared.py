@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .clocks import Clocks
+from .knowledge import SHARED
 from .memory import SharedSpace
 from .program import SHARED_BASE
 from .race_async import AsyncRaces
-from .report import Finding, between
+from .report import HAZARDS, Finding, between
 from .scalars import Array
 from .scopes import distances
-from .shadow import MANY, PENDING, WarpRecords, Writers
+from .shadow import PENDING, WarpRecords, Writers
 
 if TYPE_CHECKING:
     from .machine import Machine
     from .race import Sites
 
 ONE_WRITER = "let one of them write"
-HAZARDS = {"RAW": ("read", "write"), "WAW": ("write", "write"), "WAR": ("write", "read")}
 
 
 class SharedRaces:
@@ -98,10 +98,10 @@ class SharedRaces:
     def _record(self, records: WarpRecords, threads: Array, where: Array, site: int) -> None:
         clocks = self.clocks
 
-        def known(positions: Array, lane: Array, stamp: Array) -> Array:
-            return clocks.knows_lane(threads[positions], lane, stamp)
+        def known(positions: Array, lanes: Array, stamp: Array) -> Array:
+            return clocks.covers(threads[positions], lanes, stamp, SHARED)
 
-        records.record(where, threads % 32, threads % clocks.padded // 32, clocks.now, site, known)
+        records.record(where, threads % clocks.padded, clocks.now, site, known)
 
     def _check_writer(self, hazard: str, threads: Array, where: Array, site: int) -> None:
         """Report the first access that is not ordered after the granule's last plain write."""
@@ -122,36 +122,20 @@ class SharedRaces:
 
     def _check_crowd(self, records: WarpRecords, hazard: str, threads: Array, where: Array, site: int) -> None:
         """Report the first access that is not ordered after those recorded."""
-        clocks = self.clocks
-        stamp, lane, sites = records.read(where)
-        suspects = (stamp >= clocks.floor[threads // clocks.padded][:, None]) & (stamp > 0)
-        if not suspects.any():
+        clocks, padded = self.clocks, self.machine.padded
+        crowd = records.since(where, clocks.floor[threads // clocks.padded][:, None])
+        if not len(crowd.at):
             return
-        row, warp = np.nonzero(suspects)
-        me = threads[row]
-        first = me // clocks.padded * clocks.padded + warp * 32
-        lanes, stamps = lane[row, warp], stamp[row, warp]
-        many = lanes == MANY
-        ok = clocks.knows(me, first + np.where(many, 0, lanes), stamps)
-        if many.any():
-            ok[many] = self.knows_warp(me[many], first[many], stamps[many])
-        padded = self.machine.padded
-        far = distances(me // padded, first // padded, self.machine.launch.cluster_size)
-        ok |= self.sites.morally_strong(site, sites[row, warp], far)
+        me = threads[crowd.at]
+        others = me // clocks.padded * clocks.padded + crowd.thread
+        ok = clocks.knows(me, others, crowd.stamp)
+        far = distances(me // padded, others // padded, self.machine.launch.cluster_size)
+        ok |= self.sites.morally_strong(site, crowd.site, far)
         if not ok.all():
             bad = int(np.flatnonzero(~ok)[0])
-            known = self.clocks.knows(np.full(32, me[bad]), first[bad] + np.arange(32), np.full(32, stamps[bad]))
-            lacking = np.flatnonzero(~known & self.machine.live[first[bad] : first[bad] + 32])
-            other = int(first[bad]) + int(lacking[0] if many[bad] else lanes[bad])
-            other_site, mates = int(sites[row[bad], warp[bad]]), bool(many[bad] and known.any())
-            self._report(hazard, int(me[bad]), int(where[row[bad]]), site, other, other_site, False, mates)
-
-    def knows_warp(self, me: Array, first: Array, stamp: Array) -> Array:
-        """Whether threads know all live lanes of the warp that starts at `first`, up to a stamp."""
-        ok = np.ones(len(me), bool)
-        for lane in range(32):
-            ok &= self.clocks.knows(me, first + lane, stamp) | ~self.machine.live[first + lane]
-        return ok
+            mates = ok[(crowd.at == crowd.at[bad]) & (others // 32 == others[bad] // 32)].any()
+            place, other, other_site = int(where[crowd.at[bad]]), int(others[bad]), int(crowd.site[bad])
+            self._report(hazard, int(me[bad]), place, site, other, other_site, False, bool(mates))
 
     def _check_written(self, threads: Array, where: Array, site: int) -> None:
         written = self.written[where]

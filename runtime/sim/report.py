@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from .errors import RaceError, SimulationError
 
 RACES = frozenset({"missing_barrier", "missing_wait", "missing_proxy_fence", "missing_fence"})
+# What the later access does, and the earlier one.
+HAZARDS = {"RAW": ("read", "write"), "WAW": ("write", "write"), "WAR": ("write", "read")}
 
 
 @dataclass(frozen=True, slots=True)

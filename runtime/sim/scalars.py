@@ -7,6 +7,7 @@ read as any type of that width. `DTYPES` gives the NumPy type in which an instru
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -51,6 +52,34 @@ def where(condition: Any, yes: Any, no: Any) -> Array:
     return chosen
 
 
+def lanes_of(masks: Array) -> tuple[Array, Array]:
+    """(position, lane) of each bit that is set in masks of a warp's lanes."""
+    bits = np.unpackbits(masks.astype("<u4").view(np.uint8).reshape(-1, 4), axis=1, bitorder="little")
+    position, lane = np.nonzero(bits)
+    return position, lane
+
+
 def is_signed(name: str) -> bool:
     """Whether integers of this type are sign-extended when they are widened."""
     return name[0] == "s" and name[1].isdigit()
+
+
+def increment(old: Array, limit: Array) -> Array:
+    """One more; 0 from the limit on."""
+    return where(old >= limit, old.dtype.type(0), old + old.dtype.type(1))
+
+
+def decrement(old: Array, limit: Array) -> Array:
+    """One less; the limit from 0 and for what is beyond it."""
+    return where((old == 0) | (old > limit), limit, old - old.dtype.type(1))
+
+
+REDUCTIONS: dict[str, np.ufunc] = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+UPDATES: dict[str, Callable[..., Array]] = {**REDUCTIONS, "inc": increment, "dec": decrement}  # of (old, operand)

@@ -68,6 +68,28 @@ OWN = "    @!q st.shared.v4.u32 [x1], {v0, v1, v2, v3};\n"
 ZERO = "    @q st.shared.v4.u32 [x1], {v0, v1, v2, v3};\n    @q fence.proxy.async;\n    bar.sync 0;\n"
 LATE = "    cp.async.ca.shared.global [x1], [y1], 16;\n"
 
+PUT_ALL = """    @lead cp.async.bulk.global.shared::cta.bulk_group [a0], [s], x3;
+    @lead cp.async.bulk.commit_group;
+    @lead cp.async.bulk.wait_group 0;
+"""
+FIRST, SECOND = "    @q ld.global.u32 v8, [a0];\n", "    @r ld.global.u32 v8, [a0];\n"  # warps 0 and 1 read one place
+FENCE0, FENCE1 = "    @q fence.proxy.async.global;\n", "    @r fence.proxy.async.global;\n"
+
+
+def in_turn(behind_first: str, between: str, behind_second: str) -> str:
+    """Warp 0 reads, then warp 1 does, and when all have met a bulk store overwrites it."""
+    setup = "    setp.eq.u32 r, warp, 1;\n" + STS + FENCE + BAR
+    handover = "    @q bar.arrive 1, 64;\n    @r bar.sync 1, 64;\n"
+    return setup + FIRST + behind_first + handover + between + SECOND + behind_second + BAR + PUT_ALL
+
+
+def lanes(between: str) -> str:
+    """Lane 0 reads, then lane 1 does and fences, and when all have met a load overwrites it."""
+    reads = f"    @lead ld.shared.u32 v8, [s];\n{between}    @q ld.shared.u32 v8, [s];\n"
+    fence = "    @q fence.proxy.async.shared::cta;\n"
+    return INIT + TMA + WAIT + "    setp.eq.u32 q, tid, 1;\n" + reads + fence + BAR + TMA + WAIT1
+
+
 PAIRS: dict[str, tuple[str, str, str, str | None]] = {
     # name: (wrong, right, kind, hazard)
     "a store of what threads wrote": (
@@ -228,6 +250,42 @@ PAIRS: dict[str, tuple[str, str, str, str | None]] = {
         STS + FENCE + BAR + "@lead cp.async.bulk.global.shared::cta.bulk_group [a0], [s], x3;\n"
         "@lead cp.async.bulk.commit_group;\n" + DONE + BAR + LDG,
         "missing_wait",
+        "RAW",
+    ),
+    "global memory: each warp that has read fences by itself": (
+        in_turn(FENCE0, "", ""),
+        in_turn(FENCE0, "", FENCE1),
+        "missing_proxy_fence",
+        "WAR",
+    ),
+    "global memory: a later warp's fence does not stand for an earlier one's": (
+        in_turn("", "", FENCE1),
+        in_turn(FENCE0, "", FENCE1),
+        "missing_proxy_fence",
+        "WAR",
+    ),
+    "global memory: a warp reads again behind its fence": (
+        in_turn(FENCE0, FIRST, FENCE1),
+        in_turn("", FIRST + FENCE0, FENCE1),
+        "missing_proxy_fence",
+        "WAR",
+    ),
+    "shared memory: each lane that has read fences by itself": (
+        lanes(""),
+        lanes(LEADER_FENCE),
+        "missing_proxy_fence",
+        "WAR",
+    ),
+    "global memory: a copy reads what its thread has read before": (
+        INIT + "    @lead ld.global.u32 v8, [a0];\n" + BULK + WAIT + PUT_ALL,
+        INIT + "    @lead ld.global.u32 v8, [a0];\n" + LEADER_FENCE + BULK + WAIT + PUT_ALL,
+        "missing_proxy_fence",
+        "WAR",
+    ),
+    "global memory: a copy of what threads have updated": (
+        INIT + "    red.global.add.u32 [a0], 1;\n" + BAR + BULK + WAIT,
+        INIT + "    red.global.add.u32 [a0], 1;\n    fence.proxy.async.global;\n" + BAR + BULK + WAIT,
+        "missing_proxy_fence",
         "RAW",
     ),
     "an mbarrier that copies do not know": (

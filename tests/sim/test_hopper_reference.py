@@ -1,9 +1,10 @@
 """The async proxy in the race model against a slow, obviously right one, on random programs.
 
 All 64 threads execute the same list of operations on 64 pieces of 16 bytes of shared memory; thread 0 also starts bulk
-copies of all pieces, out of shared memory ("put") and into it ("get", each on an mbarrier of its own). The reference
-keeps per thread what it knows: the accesses of others, those that are fenced as well, and the finished copies, all as
-plain sets. The simulator must find something if and only if the reference does, under every schedule.
+copies of all pieces, out of shared memory ("put") and into it ("get", each on an mbarrier of its own). In global memory
+there are puts alone, from elsewhere, which write the pieces there. The reference keeps per thread what it knows: the
+accesses of others, those that are fenced as well, and the finished copies, all as plain sets. The simulator must find
+something if and only if the reference does, under every schedule.
 """
 
 from __future__ import annotations
@@ -18,26 +19,55 @@ from hypothesis import strategies as st
 from .hopper import frame, simulate
 
 THREADS, GETS = 64, 8
+EVEN = 2  # in place of a warp: the even lanes of both
 
 
 @dataclass(frozen=True)
 class Op:
-    """One operation; `warp` limits it to a warp (-1: both), `xor` says whose piece is touched."""
+    """One operation; `warp` limits it to a warp (-1: both, or EVEN), `xor` says whose piece is touched."""
 
     kind: str
     warp: int = -1
     xor: int = 0
 
 
-WARP = st.sampled_from([-1, -1, 0, 1])
-OPS = st.one_of(
+WARP = st.sampled_from([-1, -1, 0, 1, EVEN])
+THREADS_DO = [
     st.builds(Op, st.sampled_from(["store", "load"]), WARP, st.sampled_from([0, 0, 1, 32])),
     st.builds(Op, st.sampled_from(["fence", "fence", "bar", "bar"]), st.just(-1)),
     st.builds(Op, st.just("fence"), WARP),
-    st.builds(Op, st.sampled_from(["put", "read", "get"])),
-    st.builds(Op, st.just("arrived"), WARP),
-)
+]
+OPS = {
+    "shared": st.one_of(
+        *THREADS_DO,
+        st.builds(Op, st.sampled_from(["put", "read", "get"])),
+        st.builds(Op, st.just("arrived"), WARP),
+    ),
+    "global": st.one_of(*THREADS_DO, st.builds(Op, st.sampled_from(["put", "read"]))),
+}
 START = [Op("store"), Op("fence"), Op("bar")]
+
+
+SETUP = """    mov.u32 x3, 1024;
+    setp.eq.u32 q, warp, 0;
+    setp.eq.u32 r, warp, 1;
+    and.b32 v0, lane, 1;
+    setp.eq.u32 even, v0, 0;
+    mov.u32 v0, 1;
+"""
+GUARDS = {-1: "", 0: "@q ", 1: "@r ", EVEN: "@even "}
+
+
+CROWDS = st.lists(  # reads by some, most of them fenced by those
+    st.builds(
+        lambda load, fence, bar: [load, *fence * [Op("fence", load.warp)], *bar * [Op("bar")]],
+        st.builds(Op, st.just("load"), st.sampled_from([-1, 0, 1, EVEN]), st.sampled_from([0, 1, 32])),
+        st.sampled_from([0, 1, 1, 1, 1, 1]),
+        st.sampled_from([0, 0, 0, 0, 1]),
+    ),
+    min_size=1,
+    max_size=5,
+)
 
 
 def complete(ops: list[Op]) -> list[Op]:
@@ -46,14 +76,16 @@ def complete(ops: list[Op]) -> list[Op]:
     return [*START, *ops, Op("read"), *[Op("arrived", xor=number) for number in range(gets)]]
 
 
-def text(ops: list[Op]) -> str:
+def text(ops: list[Op], memory: str = "shared") -> str:
     """The PTX of a program."""
+    if memory == "global":
+        return global_text(ops)
     inits = "".join(f"    @lead mbarrier.init.shared::cta.b64 [bar+{8 * i}], 1;\n" for i in range(GETS))
-    lines = [f"{inits}    @lead fence.mbarrier_init.release.cluster;\n    bar.sync 0;\n    mov.u32 x3, 1024;"]
-    lines.append("    setp.eq.u32 q, warp, 0;\n    setp.eq.u32 r, warp, 1;\n    mov.u32 v0, 1;")
+    lines = [f"{inits}    @lead fence.mbarrier_init.release.cluster;\n    bar.sync 0;"]
     gets = 0
+    lines.append(SETUP)
     for number, op in enumerate(ops):
-        guard = {-1: "", 0: "@q ", 1: "@r "}[op.warp]
+        guard = GUARDS[op.warp]
         place = f"    xor.b32 x0, tid, {op.xor};\n    shl.b32 x0, x0, 4;\n    add.u32 x0, x0, s;\n"
         if op.kind == "store":
             lines.append(f"{place}    {guard}st.shared.v4.u32 [x0], {{v0, v0, v0, v0}};")
@@ -74,10 +106,31 @@ def text(ops: list[Op]) -> str:
             lines.append(f"    @lead {copy} [s], [a1], x3, [bar+{8 * gets}];")
             gets += 1
         elif op.kind == "arrived" and op.xor < gets:
-            skip = f"    @!{guard[1]} bra S{number};\n" if guard else ""
+            skip = f"    @!{guard[1:]}bra S{number};\n" if guard else ""
             lines.append(f"{skip}L{number}:\n    mbarrier.try_wait.parity.shared::cta.b64 p, [bar+{8 * op.xor}], 0;")
             lines.append(f"    @!p bra L{number};\nS{number}:")
-    return frame("\n".join(lines), pointers=2)
+    return frame("\n".join(lines), pointers=2, registers=".reg .pred even;")
+
+
+def global_text(ops: list[Op]) -> str:
+    """The same with the pieces in global memory; the puts' source is the block's shared memory."""
+    lines = [SETUP + "    shl.b32 x0, tid, 4;\n    add.u32 x0, x0, s;\n    st.shared.v4.u32 [x0], {v0, v0, v0, v0};"]
+    lines.append("    fence.proxy.async.shared::cta;\n    bar.sync 0;")
+    for op in ops:
+        guard = GUARDS[op.warp]
+        place = f"    xor.b32 x0, tid, {op.xor};\n    mul.wide.u32 y0, x0, 16;\n    add.u64 y0, y0, a0;\n"
+        lines.append(
+            {
+                "store": f"{place}    {guard}st.global.v4.u32 [y0], {{v0, v0, v0, v0}};",
+                "load": f"{place}    {guard}ld.global.v4.u32 {{v1, v2, v3, v4}}, [y0];",
+                "fence": f"    {guard}fence.proxy.async.global;",
+                "bar": "    bar.sync 0;",
+                "put": "    @lead cp.async.bulk.global.shared::cta.bulk_group [a0], [s], x3;\n"
+                "    @lead cp.async.bulk.commit_group;",
+                "read": "    @lead cp.async.bulk.wait_group 0;",
+            }[op.kind]
+        )
+    return frame("\n".join(lines), pointers=2, registers=".reg .pred even;")
 
 
 @dataclass
@@ -99,7 +152,7 @@ class Access:
     copy: bool
 
 
-def races(ops: list[Op]) -> bool:
+def races(ops: list[Op], memory: str = "shared") -> bool:
     """Whether two conflicting accesses are not ordered as the async proxy needs it."""
     threads = [Thread() for _ in range(THREADS)]
     pieces: list[list[Access]] = [[] for _ in range(THREADS)]
@@ -119,7 +172,7 @@ def races(ops: list[Op]) -> bool:
         return False
 
     for number, op in enumerate(ops):
-        chosen = [t for t in range(THREADS) if op.warp in (-1, t // 32)]
+        chosen = [t for t in range(THREADS) if (t % 2 == 0 if op.warp == EVEN else op.warp in (-1, t // 32))]
         if op.kind in ("store", "load"):
             for t in chosen:
                 if conflicts(t ^ op.xor, threads[t], op.kind == "store", False):
@@ -137,12 +190,12 @@ def races(ops: list[Op]) -> bool:
                 for thread in threads:
                     setattr(thread, part, set(union))
         elif op.kind in ("put", "get"):
-            writes = op.kind == "get"
+            writes = op.kind == "get" or memory == "global"
             if any(conflicts(piece, threads[0], writes, True) for piece in range(THREADS)):
                 return True
             for piece in range(THREADS):
                 pieces[piece].append(Access(-number, writes, True))
-            (gets if writes else puts).append(-number)
+            (gets if op.kind == "get" else puts).append(-number)
         elif op.kind == "read":
             threads[0].done |= set(puts)
         elif op.kind == "arrived" and op.xor < len(gets):
@@ -152,17 +205,45 @@ def races(ops: list[Op]) -> bool:
 
 
 @pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
+@pytest.mark.parametrize("memory", OPS)
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(ops=st.lists(OPS, min_size=2, max_size=9))
-def test_same_verdict(schedule: str, ops: list[Op]) -> None:
+@given(data=st.data())
+def test_same_verdict(memory: str, schedule: str, data: st.DataObject) -> None:
+    compare(data.draw(st.lists(OPS[memory], min_size=2, max_size=9)), memory, schedule)
+
+
+@pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
+@pytest.mark.parametrize("memory", OPS)
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(crowd=CROWDS)
+def test_same_verdict_on_crowds(memory: str, schedule: str, crowd: list[list[Op]]) -> None:
+    """Each reader of what a copy overwrites needs a fence of its own, behind its own last read."""
+    copy = Op("get" if memory == "shared" else "put")
+    compare([*[op for ops in crowd for op in ops], Op("bar"), copy], memory, schedule)
+
+
+def compare(ops: list[Op], memory: str, schedule: str) -> None:
     program = complete(ops)
     args = [np.zeros(256 * 32, np.uint32), np.arange(256, dtype=np.uint32)]
-    report = simulate(text(program), args, block=THREADS, schedule=schedule, gpu=False)
-    assert bool(report.findings) == races(program), (program, report.findings[:1])
+    report = simulate(text(program, memory), args, block=THREADS, schedule=schedule, gpu=False)
+    assert bool(report.findings) == races(program, memory), (program, report.findings[:1])
 
 
-def test_both_verdicts_occur() -> None:
-    safe = [Op("store"), Op("fence"), Op("bar"), Op("put"), Op("read"), Op("get"), Op("arrived"), Op("load")]
-    assert not races(complete(safe))
-    for gone in (1, 2, 4, 6):
-        assert races(complete(safe[:gone] + safe[gone + 1 :])), gone
+SAFE = {  # and which of the operations it is not safe without
+    "shared": (
+        [Op("store"), Op("fence"), Op("bar"), Op("put"), Op("read"), Op("get"), Op("arrived"), Op("load")],
+        (1, 2, 4, 6),
+    ),
+    "global": (
+        [Op("load"), Op("fence", EVEN), Op("fence"), Op("load", EVEN, 1), Op("fence", EVEN), Op("bar"), Op("put")],
+        (2, 4, 5),
+    ),
+}
+
+
+@pytest.mark.parametrize("memory", SAFE)
+def test_both_verdicts_occur(memory: str) -> None:
+    safe, needed = SAFE[memory]
+    assert not races(complete(safe), memory)
+    for gone in needed:
+        assert races(complete(safe[:gone] + safe[gone + 1 :]), memory), gone

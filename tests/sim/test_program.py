@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from minitile.runtime.sim import Report, SimulationError, run_ptx
+from minitile.runtime.sim.arguments import allocations_of
 
 from .harness import assemble, simulate
 
@@ -21,6 +22,17 @@ def run_checked(text: str, grid: Any, block: Any, args: list[Any], **options: An
     report = run_ptx(text, "k", grid, block, args, **options)
     assert not report.findings, str(report.findings[0])
     return report
+
+
+def test_arrays_that_share_memory_share_an_allocation() -> None:
+    """Also where one overlaps another's end, and where one without bytes begins between them."""
+    base = np.zeros(100, np.uint8)
+    arrays = [base[40:], np.zeros(5, np.uint8), base[:60], base[45:45], base[50:90], base[40:]]
+    allocations, places = allocations_of(arrays)
+    assert sorted(allocations) == [(1, 5), (2, 100), (3, 0)]
+    shared = allocations.index((2, 100))
+    assert [places[n] for n in (0, 2, 4, 5)] == [(shared, 40), (shared, 0), (shared, 50), (shared, 40)]
+    assert [allocations[number] for number, _ in (places[1], places[3])] == [(1, 5), (3, 0)]
 
 
 # -- text that cannot be executed --------------------------------------------------------------------------------

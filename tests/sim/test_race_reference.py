@@ -1,9 +1,9 @@
 """The race model against a slow, obviously right one, on random programs.
 
-All 96 threads execute the same short list of operations on shared memory, some only by some warps or lanes. The
-reference keeps a full vector clock per thread and a list of every access per word, and asks for each pair of
+All 96 threads execute the same short list of operations on shared or global memory, some only by some warps or lanes.
+The reference keeps a full vector clock per thread and a list of every access per word, and asks for each pair of
 conflicting accesses whether one happens before the other. The simulator must report something if and only if there is
-an unordered pair (or a read of what nobody wrote), under every schedule.
+an unordered pair (or, in shared memory, a read of what nobody wrote), under every schedule.
 """
 
 from __future__ import annotations
@@ -48,13 +48,15 @@ OPS = st.one_of(
 )
 
 
-def text(ops: list[Op]) -> str:
+def text(ops: list[Op], space: str = "shared") -> str:
     """The PTX of a program. Thread t touches word t ^ xor."""
+    at = {"shared": "[r]", "global": "[word]"}[space]
     lines = []
     for bar, op in enumerate(ops, 1):
         guard = ""
         if op.kind in ("store", "load", "copy", "atomic"):
-            lines.append(f"xor.b32 r, tid, {op.xor};\nshl.b32 r, r, 2;\nadd.u32 r, r, base;")
+            lines.append(f"xor.b32 r, tid, {op.xor};\nmul.wide.u32 word, r, 4;\nadd.u64 word, word, src;")
+            lines.append("shl.b32 r, r, 2;\nadd.u32 r, r, base;")
             if op.who[0]:
                 lines.append(f"and.b32 m, tid, {op.who[0]};\nsetp.eq.u32 p, m, {op.who[1]};")
                 guard = "@p "
@@ -64,10 +66,10 @@ def text(ops: list[Op]) -> str:
         pair = f"and.b32 m, tid, 96;\nsetp.eq.u32 p, m, {one};\nsetp.eq.u32 q, m, {other};"
         lines.append(
             {
-                "store": f"{guard}st.shared.u32 [r], tid;",
-                "load": f"{guard}ld.shared.u32 v, [r];",
+                "store": f"{guard}st.{space}.u32 {at}, tid;",
+                "load": f"{guard}ld.{space}.u32 v, {at};",
                 "copy": f"{guard}cp.async.ca.shared.global [r], [src], 4;",
-                "atomic": f"{guard}red.shared.add.u32 [r], 1;",
+                "atomic": f"{guard}red.{space}.add.u32 {at}, 1;",
                 "bar": "bar.sync 0;",
                 "commit": "cp.async.commit_group;",
                 "warp": "bar.warp.sync -1;",
@@ -84,7 +86,7 @@ def text(ops: list[Op]) -> str:
 .address_size 64
 .visible .entry k(.param .u64 data) {{
     .shared .align 4 .b8 tile[{4 * WORDS}];
-    .reg .b32 tid, base, r, m, v; .reg .b64 src; .reg .pred p, q;
+    .reg .b32 tid, base, r, m, v; .reg .b64 src, word; .reg .pred p, q;
     ld.param.u64 src, [data];
     mov.u32 tid, %tid.x;
     mov.u32 base, tile;
@@ -97,7 +99,8 @@ def text(ops: list[Op]) -> str:
 class Reference:
     """Vector clocks and complete access histories."""
 
-    def __init__(self) -> None:
+    def __init__(self, space: str = "shared") -> None:
+        self.space = space
         self.clock = np.zeros((THREADS, THREADS), int)
         for thread in range(THREADS):
             self.clock[thread, thread] = 1
@@ -109,7 +112,11 @@ class Reference:
     def access(self, kind: str, thread: int, word: int) -> None:
         writes = kind != "load"
         history = self.history[word]
-        if kind in ("load", "atomic") and not any(other != "load" for other, _, _ in history):
+        if (
+            self.space == "shared"
+            and kind in ("load", "atomic")
+            and not any(other != "load" for other, _, _ in history)
+        ):
             self.bad = True
         for other, by, when in history:
             conflict = writes or other != "load"
@@ -166,10 +173,11 @@ class Reference:
         return self.bad
 
 
-def agree(ops: list[Op]) -> None:
-    expected = Reference().run(ops)
+def agree(ops: list[Op], space: str = "shared") -> None:
+    expected = Reference(space).run(ops)
     for schedule, seed in (("lazy", 0), ("eager", 0), ("random", 1)):
-        report = run_ptx(text(ops), "k", (1,), (THREADS,), [np.zeros(4, np.uint32)], schedule=schedule, seed=seed)
+        args = [np.zeros(WORDS, np.uint32)]
+        report = run_ptx(text(ops, space), "k", (1,), (THREADS,), args, schedule=schedule, seed=seed)
         kinds = {finding.kind for finding in report.findings}
         assert kinds <= {"missing_barrier", "missing_wait", "uninitialised"}
         assert bool(kinds) == expected, (schedule, kinds)
@@ -191,6 +199,25 @@ def test_agrees_with_the_reference(ops: list[Op]) -> None:
 )
 def test_agrees_after_a_barrier(first: list[Op], then: list[Op]) -> None:
     agree([Op("store"), Op("bar"), *first, Op("commit"), Op("wait"), Op("bar"), *then])
+
+
+ORDER = st.one_of(
+    st.builds(Op, st.sampled_from(["named", "named", "arrive"]), number=st.integers(0, 2)),
+    st.builds(Op, st.just("half"), number=st.integers(0, 1)),
+    st.builds(Op, st.sampled_from(["warp", "bar"])),
+)
+
+
+@pytest.mark.parametrize("space", ["shared", "global"])
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    st.lists(st.one_of(st.builds(Op, st.sampled_from(["load", "load", "atomic"]), XOR, WHO), ORDER), max_size=6),
+    st.lists(ORDER, max_size=2),
+    st.sampled_from(["load", "store", "atomic"]).flatmap(lambda kind: st.builds(Op, st.just(kind), XOR, WHO)),
+)
+def test_agrees_on_crowds(space: str, crowd: list[Op], order: list[Op], last: Op) -> None:
+    """Accesses that do not conflict, in parts ordered with each other, and then one that may."""
+    agree([Op("store"), Op("bar"), *crowd, *order, last], space)
 
 
 @pytest.mark.parametrize(("wrong", "fine"), [(Op("load", 1), Op("load", 0)), (Op("store", 32), Op("store", 0))])

@@ -298,7 +298,66 @@ def test_check_off_finds_no_races_and_faults_still() -> None:
     only(execute("ld.shared.u32 v, [own+4096];", check=False), "out_of_bounds")
 
 
+ONE_WROTE = "setp.eq.u32 q, tid, 0;\n@q st.shared.u32 [s], v;\nbar.sync 0;\n"
+IN_TURN = """
+setp.eq.u32 q, lane, 0;
+setp.eq.u32 p, warp, 0;
+@!p bra SECOND;
+{first}
+bra END;
+SECOND:
+setp.eq.u32 p, warp, 1;
+@!p bra LAST;
+bar.sync 1, 64;
+{read}
+bar.arrive 2, 64;
+bra END;
+LAST:
+bar.sync 3, 64;
+bar.sync 2, 64;
+@q st.{space}.u32 {at}, v;
+END:
+"""
+
+
+@pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
+@pytest.mark.parametrize(("space", "at"), [("shared", "[s]"), ("global", "[b]")])
+def test_readers_are_told_apart(space: str, at: str, schedule: str) -> None:
+    """Two warps read what the third overwrites. The first one hands over to both others, and then the second reads: the
+    first is known by its own last read, not by that later one."""
+    read, handover = f"ld.{space}.u32 w, {at};\n", "bar.arrive 1, 64;\nbar.arrive 3, 64;\n"
+    for first, fine in ((read + handover, True), (handover + read, False), (read + handover + read, False)):
+        body = ONE_WROTE + IN_TURN.format(first=first, read=read, space=space, at=at)
+        report = execute(body, block=96, schedule=schedule)
+        if fine:
+            assert not report.findings, str(report.findings[0])
+        else:
+            only(report, "missing_barrier")
+
+
+@pytest.mark.parametrize("space", ["shared", "global"])
+def test_lanes_are_told_apart(space: str) -> None:
+    """Of a warp only those lanes count that have read."""
+    at = {"shared": "[s]", "global": "[b]"}[space]
+    body = ONE_WROTE + "setp.lt.u32 p, tid, {readers};\n@p ld.{space}.u32 w, {at};\nsetp.lt.u32 p, tid, 2;\n"
+    body += "@p bar.warp.sync 3;\nsetp.eq.u32 q, tid, 0;\n@q st.{space}.u32 {at}, v;"
+    report = execute(body.format(readers=2, space=space, at=at))
+    assert not report.findings, str(report.findings[0])
+    only(execute(body.format(readers=3, space=space, at=at)), "missing_barrier", "WAR")
+
+
 # -- across CTAs --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("writer", [0, 1])
+def test_ctas_read_what_one_of_them_writes(writer: int) -> None:
+    """Whichever of them has read last."""
+    finding = only(
+        execute(f"ld.global.u32 w, [bt];\nsetp.eq.u32 p, cta, {writer};\n@p st.global.u32 [bt], v;", grid=2),
+        "missing_barrier",
+        "WAR",
+    )
+    assert "CTAs" in finding.cure
 
 
 def test_ctas_must_not_share_plain_stores() -> None:

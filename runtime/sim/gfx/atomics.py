@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from ..memory import Arena
-from ..scalars import Array, Sel
+from ..scalars import Array, Sel, decrement, increment
 from .decode import VECTOR, Decoder
 from .lds import consume, gather, locate, poison
 from .queue import DS, VM
@@ -28,14 +28,6 @@ if TYPE_CHECKING:
 Combine = Callable[[Array, Array], Array]  # of (old, operand)
 
 
-def _wrap_inc(old: Array, limit: Array) -> Array:
-    return np.where(old >= limit, 0, old + old.dtype.type(1)).astype(old.dtype)
-
-
-def _wrap_dec(old: Array, limit: Array) -> Array:
-    return np.where((old == 0) | (old > limit), limit, old - old.dtype.type(1)).astype(old.dtype)
-
-
 _OPERATIONS: dict[str, tuple[str, Combine]] = {  # name: (type without size, function)
     "swap": ("u", lambda old, new: new),
     "add": ("u", np.add),
@@ -47,8 +39,8 @@ _OPERATIONS: dict[str, tuple[str, Combine]] = {  # name: (type without size, fun
     "and": ("u", np.bitwise_and),
     "or": ("u", np.bitwise_or),
     "xor": ("u", np.bitwise_xor),
-    "inc": ("u", _wrap_inc),
-    "dec": ("u", _wrap_dec),
+    "inc": ("u", increment),
+    "dec": ("u", decrement),
 }
 _FLOATS: dict[str, tuple[Any, Combine]] = {
     "add_f32": (np.float32, np.add),

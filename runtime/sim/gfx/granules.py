@@ -20,7 +20,8 @@ Over = Callable[[Array], None]
 
 
 class Granules:
-    """Base of the race models. `names` are the attributes that hold an array with a row for each granule."""
+    """Base of the race models. `names` are the attributes that hold an array with a row for each granule; the marks
+    of the last accesses (see race.py) and their numbers are among them: `reader_mark`, `reader_ticket`, `writer_…`."""
 
     machine: Machine
     names: tuple[str, ...] = ()
@@ -67,6 +68,20 @@ class Granules:
             cells = (cells[:, None] * factor + np.arange(factor)).ravel()
             waves = np.repeat(waves, factor)
         return cells, waves
+
+    def ending(self, side: str, ticket: int, cells: Array, waves: Array, place: Array, columns: int = 0) -> Over:
+        """What to call, with positions, when waves have waited for an access: who then passes a barrier of theirs knows
+        of it, where no other access of that side has come since. columns: waves in a row of the side's arrays."""
+        granule = self.granule
+
+        def over(done: Array) -> None:
+            at, who = self.part(done, place, cells, waves, granule)
+            tickets, marks = getattr(self, f"{side}_ticket"), getattr(self, f"{side}_mark")
+            where = (at, who % columns) if columns else (at,)
+            still = tickets[where] == ticket
+            marks[tuple(each[still] for each in where)] = self.machine.passed[who[still]] + 1
+
+        return over
 
     def ticket(self) -> int:
         """A number for an access."""

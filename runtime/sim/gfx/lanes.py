@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..bits import count_ones
 from ..scalars import Sel
 from .decode import VECTOR, Decoder
 from .syntax import Instruction, Reg
 from .table import Handler, instruction
-from .vector_int import popcount
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -71,7 +71,7 @@ def _mbcnt(ins: Instruction, d: Decoder) -> Handler:
     write = d.vector_result(ins.operands[0])
     lanes = np.clip(np.arange(64) - (32 if "hi" in ins.name else 0), 0, 32).tolist()
     below = np.array([[(1 << lane) - 1 for lane in lanes]], np.uint32)
-    return lambda m, sel: write(m, sel, popcount(mask(m, sel) & below) + addend(m, sel), None)
+    return lambda m, sel: write(m, sel, count_ones(mask(m, sel) & below) + addend(m, sel), None)
 
 
 @instruction("v_permlane16_swap_b32", "v_permlane32_swap_b32")

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import Dim, allocations_of, check_contiguous, check_schedule, sizes_of, write_back
 from ..errors import SimulationError
+from ..memory import Fault
 from ..report import Report
 from ..scalars import Array
 
@@ -26,10 +28,8 @@ from . import (
     vector_int,
     vector_memory,
 )
-
-# The modules of instructions register what they execute.
 from .hazards import find_hazards
-from .machine import Dim, Fault, Launch, Machine
+from .machine import Launch, Machine
 from .memory import GLOBAL_BASE, Global
 from .program import LDS_LIMIT, Program, Step, load_program
 from .race import LdsRaces
@@ -86,11 +86,7 @@ def run_gcn(
         _run_grid(launch)
     for place, arg in zip(places, args, strict=True):
         if isinstance(arg, np.ndarray):
-            result, before = launch.globals.arena.data[place : place + arg.nbytes], arg.reshape(-1).view(np.uint8)
-            if arg.flags.writeable:
-                before[:] = result
-            elif not np.array_equal(before, result):
-                raise SimulationError(f"{entry} writes into an array that NumPy holds read-only", isa="GCN")
+            write_back(arg, launch.globals.arena.data[place : place + arg.nbytes], entry)
     return launch.report
 
 
@@ -106,10 +102,9 @@ def prepare(
     check: bool,
 ) -> tuple[Launch, list[int]]:
     """Check everything and lay out memory: the launch, and where each array lies in the arena."""
-    if schedule not in ("eager", "lazy", "random"):
-        raise SimulationError(f"schedule must be 'eager', 'lazy' or 'random', not {schedule!r}", isa="GCN")
+    check_schedule(schedule)
     program = load_program(text, entry)
-    sizes, items = _dim(grid), _dim(block)
+    sizes, items = sizes_of(grid), sizes_of(block)
     _check_block(program, items)
     lds_size = program.kernel.setting("group_segment_fixed_size") + dynamic_shared
     if lds_size > LDS_LIMIT[program.arch]:
@@ -194,25 +189,16 @@ def _granule(code: list[Step], space: str, most: int) -> int:
 
 
 def _place_arrays(space: Global, args: list[tuple[str, Any]]) -> list[int]:
-    """Arena offsets of the arrays; arrays that share memory share their allocation too."""
-    arrays = [(index, arg) for index, (_, arg) in enumerate(args) if isinstance(arg, np.ndarray)]
-    for index, array in arrays:
-        if not array.flags.c_contiguous:
-            raise SimulationError(f"argument {index} is not contiguous", isa="GCN")
-    spans = {index: (array.__array_interface__["data"][0], array.nbytes) for index, array in arrays}
+    """Arena offsets of the arrays; 0 for other arguments."""
+    arrays = {index: arg for index, (_, arg) in enumerate(args) if isinstance(arg, np.ndarray)}
+    for index, array in arrays.items():
+        check_contiguous(index, array)
+    numbers = list(arrays)
+    needed, lying = allocations_of(list(arrays.values()))
+    starts = [space.reserve(args[numbers[first]][0], size) for first, size in needed]
     places = [0] * len(args)
-    base = start = top = -1
-    for index in sorted(spans, key=lambda each: (spans[each][0], -spans[each][1])):
-        begin, size = spans[index]
-        if begin < top and size:
-            places[index] = start + begin - base
-            if begin + size > top:
-                space.allocations[-1].end = start + begin + size - base
-                space.top = -(-(space.allocations[-1].end + 4096) // 256) * 256
-        else:
-            places[index] = start = space.reserve(args[index][0], size)
-            base = begin
-        top = max(top, begin + size)
+    for index, (number, offset) in zip(numbers, lying, strict=True):
+        places[index] = starts[number] + offset
     return places
 
 
@@ -246,13 +232,6 @@ def _hidden(launch: Launch) -> None:
             raw = values.get(arg.kind, 0).to_bytes(arg.size, "little")
             at = launch.kernarg + arg.offset
             launch.globals.arena.data[at : at + arg.size] = np.frombuffer(raw, np.uint8)
-
-
-def _dim(values: Sequence[int]) -> Dim:
-    padded = [int(value) for value in values] + [1] * (3 - len(values))
-    if len(padded) != 3 or min(padded) < 1:
-        raise SimulationError(f"a grid or block has up to three positive sizes, not {tuple(values)}", isa="GCN")
-    return padded[0], padded[1], padded[2]
 
 
 def _check_block(program: Program, block: Dim) -> None:

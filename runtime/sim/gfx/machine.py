@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..memory import Arena
+from ..arguments import Dim
+from ..memory import Arena, Fault
 from ..report import Access, Finding, Report
 from ..scalars import Array, Sel
 from .memory import POISON, Global
@@ -28,13 +29,8 @@ if TYPE_CHECKING:
     from .race_global import GlobalRaces
     from .trace import Trace
 
-Dim = tuple[int, int, int]
 LANES = 64
 _MAX_FINDINGS = 64
-
-
-class Fault(Exception):
-    """A finding after which the run cannot go on."""
 
 
 @dataclass(slots=True)
@@ -177,11 +173,6 @@ def unpack(words: Array) -> Array:
 def pack(lanes: Array) -> Array:
     """Booleans [n, 64] as lane masks [n, 2]."""
     return np.packbits(lanes, axis=1, bitorder="little").view(np.uint32)
-
-
-def positions(sel: Sel) -> int:
-    """How many waves a selection has."""
-    return sel.stop - sel.start if isinstance(sel, slice) else len(sel)
 
 
 def indices(m: Machine, sel: Sel) -> Array:

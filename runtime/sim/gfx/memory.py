@@ -7,25 +7,14 @@ lost upper halves are noticed too. The LDS arena has one window per workgroup of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from ..memory import Arena
+from ..memory import Allocation, Arena
 from ..scalars import UNSIGNED, Array
 
 GLOBAL_BASE = 0x7F32_4000_0000
 GUARD = 4096  # the module's constants begin here
 POISON = 0xFF  # NaN as a float, -1 as an index
-
-
-@dataclass(slots=True)
-class Allocation:
-    """One buffer: arena offsets [start, end) and a name for messages."""
-
-    start: int
-    end: int
-    name: str
 
 
 class Global:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..report import Finding
+from ..report import HAZARDS, Finding
 from ..scalars import Array, Sel
 from .granules import Granules, Over
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 PENDING = 1 << 30
 LDS_UNIT, DMA = 0, 1
-_HAZARDS = {"RAW": ("read", "write"), "WAW": ("write", "write"), "WAR": ("write", "read")}
 
 
 class LdsRaces(Granules):
@@ -62,19 +61,13 @@ class LdsRaces(Granules):
         cells, waves, place = self.spread(sel, where, size, lanes)
         self._check_written(cells, waves)
         self._check_writer("RAW", cells, waves, LDS_UNIT, atomic=False)
-        ticket, granule = self.ticket(), self.granule
+        ticket = self.ticket()
         local = waves % self.machine.per_group
         self.reader_mark[cells, local] = PENDING
         self.reader_site[cells, local] = self.machine.site
         self.reader_ticket[cells, local] = ticket
 
-        def over(done: Array) -> None:
-            at, who = self.part(done, place, cells, waves, granule)
-            column = who % self.machine.per_group
-            still = self.reader_ticket[at, column] == ticket
-            self.reader_mark[at[still], column[still]] = self.machine.passed[who[still]] + 1
-
-        return over
+        return self.ending("reader", ticket, cells, waves, place, self.machine.per_group)
 
     def write(self, sel: Sel, where: Array, size: int, lanes: Array | None, agent: int, atomic: bool = False) -> Over:
         """Waves write, or (`atomic`) read and write in one step."""
@@ -83,7 +76,7 @@ class LdsRaces(Granules):
             self._check_written(cells, waves)
         self._check_writer("WAW", cells, waves, agent, atomic)
         self._check_readers(cells, waves, agent, atomic)
-        ticket, granule = self.ticket(), self.granule
+        ticket = self.ticket()
         self.reader_mark[cells] = 0
         self.writer[cells] = waves + 1
         self.writer_mark[cells] = PENDING
@@ -99,12 +92,7 @@ class LdsRaces(Granules):
         elif agent == DMA and len(cells) > 1:
             self._check_once(cells, waves)
 
-        def over(done: Array) -> None:
-            at, who = self.part(done, place, cells, waves, granule)
-            still = self.writer_ticket[at] == ticket
-            self.writer_mark[at[still]] = self.machine.passed[who[still]] + 1
-
-        return over
+        return self.ending("writer", ticket, cells, waves, place)
 
     # -- checks --------------------------------------------------------------------------------------------------------
 
@@ -177,7 +165,7 @@ class LdsRaces(Granules):
 
     def _report(self, hazard: str, at: int, wave: int, other: int, site: int, kind: str, cure: str) -> None:
         m = self.machine
-        later, earlier = _HAZARDS[hazard]
+        later, earlier = HAZARDS[hazard]
         offset = at * self.granule % m.lds_stride
         first, second = m.position(wave)[0], m.position(other)[0]
         message = f"LDS byte {offset}: a {later} of wave {first} conflicts with an earlier {earlier} of wave {second}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..report import Finding
+from ..report import HAZARDS, Finding
 from ..scalars import Array, Sel
 from .granules import Granules, Over
 from .race import PENDING
@@ -23,7 +23,6 @@ from .race import PENDING
 if TYPE_CHECKING:
     from .machine import Machine
 
-_HAZARDS = {"RAW": ("read", "write"), "WAW": ("write", "write"), "WAR": ("write", "read")}
 _ONE, _GROUP, _GRID = 0, 1, 2  # who has read a granule: one wave, several of a workgroup, several workgroups
 
 
@@ -66,7 +65,7 @@ class GlobalRaces(Granules):
         """Waves read; returns what to call, with positions, when they have waited for it."""
         cells, waves, place = self.spread(sel, where, size, lanes)
         self._check_writer("RAW", cells, waves, strong)
-        ticket, granule = self.ticket(), self.granule
+        ticket = self.ticket()
         me = (waves + self.base + 1).astype(np.int32)
         before = self.reader[cells]
         same = (before == me) | (before == 0)
@@ -88,19 +87,14 @@ class GlobalRaces(Granules):
         self.reader_site[cells] = self.machine.site
         self.reader_ticket[cells] = ticket
 
-        def over(done: Array) -> None:
-            at, who = self.part(done, place, cells, waves, granule)
-            still = self.reader_ticket[at] == ticket
-            self.reader_mark[at[still]] = self.machine.passed[who[still]] + 1
-
-        return over
+        return self.ending("reader", ticket, cells, waves, place)
 
     def write(self, sel: Sel, where: Array, size: int, lanes: Array | None, strong: bool = False) -> Over:
         """Waves write, or (`strong`) read and write in one step."""
         cells, waves, place = self.spread(sel, where, size, lanes)
         self._check_writer("WAW", cells, waves, strong)
         self._check_readers(cells, waves)
-        ticket, granule = self.ticket(), self.granule
+        ticket = self.ticket()
         me = (waves + self.base + 1).astype(np.int32)
         self.reader[cells] = 0
         self.crowd[cells] = _ONE
@@ -115,12 +109,7 @@ class GlobalRaces(Granules):
                 at, wave = int(cells[clash[0]]), int(waves[clash[0]])
                 self._report("WAW", at, wave, int(self.writer[at]) - 1, self.machine.site, 0)
 
-        def over(done: Array) -> None:
-            at, who = self.part(done, place, cells, waves, granule)
-            still = self.writer_ticket[at] == ticket
-            self.writer_mark[at[still]] = self.machine.passed[who[still]] + 1
-
-        return over
+        return self.ending("writer", ticket, cells, waves, place)
 
     # -- checks --------------------------------------------------------------------------------------------------------
 
@@ -164,7 +153,7 @@ class GlobalRaces(Granules):
 
     def _report(self, hazard: str, at: int, wave: int, other: int, site: int, mark: int) -> None:
         m = self.machine
-        later, earlier = _HAZARDS[hazard]
+        later, earlier = HAZARDS[hazard]
         name, offset, _ = m.globals.owner(at * self.granule)
         near = other // m.per_group == (wave + self.base) // m.per_group
         if not near:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..bits import count_ones, highest_one, lowest_one, reverse_bits, without_sign
 from ..scalars import Array, Sel
 from .decode import Decoder, Read, Write, fixed
 from .program import CODE_BASE
 from .syntax import EXEC, VCC, Instruction, Literal, Operand, Reg, Word
 from .table import Control, Handler, Outcome, instruction
-from .vector_int import leading_zeros, popcount, reverse_bits
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -126,31 +126,6 @@ def _mul_hi_i(a: Array, b: Array) -> Array:
     return (_signed(a).astype(np.int64) * _signed(b).astype(np.int64) >> np.int64(32)).astype(np.int32).view(_32)
 
 
-def _ff1(a: Array) -> Array:
-    lowest = a & (~a + a.dtype.type(1))
-    return _unsigned(
-        np.where(a == 0, -1, 8 * a.dtype.itemsize - 1 - leading_zeros(lowest, 8 * a.dtype.itemsize)).astype(np.int32)
-    )
-
-
-def _flbit(a: Array) -> Array:
-    return _unsigned(leading_zeros(a, 8 * a.dtype.itemsize))
-
-
-def _flbit_i(a: Array) -> Array:
-    signed = _signed(a)
-    return _flbit(_unsigned(np.where(signed < 0, ~signed, signed)))
-
-
-def _count64(a: Array) -> Array:
-    return popcount(a.astype(_32)) + popcount((a >> _64(32)).astype(_32))
-
-
-def _reverse64(a: Array) -> Array:
-    low, high = reverse_bits(a.astype(_32)), reverse_bits((a >> _64(32)).astype(_32))
-    return low.astype(_64) << _64(32) | high.astype(_64)
-
-
 def _minmax(
     pick: Callable[[Array, Array], Array], first: Callable[[Array, Array], Array], signed: bool
 ) -> Callable[[Array, Array], object]:
@@ -194,7 +169,7 @@ for _bits, _size in (("b32", 4), ("b64", 8)):
     salu(f"s_bfe_u{8 * _size}", _size, 2, _bfe(_size, False), "nonzero", last=4)
     salu(f"s_bfe_i{8 * _size}", _size, 2, _bfe(_size, True), "nonzero", last=4)
 salu("s_brev_b32", 4, 1, reverse_bits)
-salu("s_brev_b64", 8, 1, _reverse64)
+salu("s_brev_b64", 8, 1, reverse_bits)
 salu("s_add_u32", 4, 2, _add_u, "pair")
 salu("s_sub_u32", 4, 2, _sub_u, "pair")
 salu("s_add_i32", 4, 2, _add_i, "pair")
@@ -225,18 +200,18 @@ def _narrowing(name: str, source: int, result: int, function: Callable[[Array], 
         return _run([d.scalar(ins.operands[1], source)], d.scalar_result(ins.operands[0], result), function, scc)
 
 
-_narrowing("s_ff1_i32_b32", 4, 4, _ff1)
-_narrowing("s_ff1_i32_b64", 8, 4, _ff1)
-_narrowing("s_ff0_i32_b32", 4, 4, lambda a: _ff1(~a))
-_narrowing("s_ff0_i32_b64", 8, 4, lambda a: _ff1(~a))
-_narrowing("s_flbit_i32_b32", 4, 4, _flbit)
-_narrowing("s_flbit_i32_b64", 8, 4, _flbit)
-_narrowing("s_flbit_i32", 4, 4, _flbit_i)
-_narrowing("s_flbit_i32_i64", 8, 4, _flbit_i)
-_narrowing("s_bcnt1_i32_b32", 4, 4, popcount, "nonzero")
-_narrowing("s_bcnt1_i32_b64", 8, 4, _count64, "nonzero")
-_narrowing("s_bcnt0_i32_b32", 4, 4, lambda a: popcount(~a), "nonzero")
-_narrowing("s_bcnt0_i32_b64", 8, 4, lambda a: _count64(~a), "nonzero")
+_narrowing("s_ff1_i32_b32", 4, 4, lowest_one)
+_narrowing("s_ff1_i32_b64", 8, 4, lowest_one)
+_narrowing("s_ff0_i32_b32", 4, 4, lambda a: lowest_one(~a))
+_narrowing("s_ff0_i32_b64", 8, 4, lambda a: lowest_one(~a))
+_narrowing("s_flbit_i32_b32", 4, 4, highest_one)
+_narrowing("s_flbit_i32_b64", 8, 4, highest_one)
+_narrowing("s_flbit_i32", 4, 4, lambda a: highest_one(without_sign(_signed(a))))
+_narrowing("s_flbit_i32_i64", 8, 4, lambda a: highest_one(without_sign(_signed(a))))
+_narrowing("s_bcnt1_i32_b32", 4, 4, count_ones, "nonzero")
+_narrowing("s_bcnt1_i32_b64", 8, 4, count_ones, "nonzero")
+_narrowing("s_bcnt0_i32_b32", 4, 4, lambda a: count_ones(~a), "nonzero")
+_narrowing("s_bcnt0_i32_b64", 8, 4, lambda a: count_ones(~a), "nonzero")
 
 
 @instruction("s_bfm_b32", "s_bfm_b64")

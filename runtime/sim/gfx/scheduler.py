@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..report import Finding
-from ..scalars import Array, Sel
+from ..scalars import Sel, select
 from .table import Control, Outcome
 
 if TYPE_CHECKING:
@@ -33,12 +33,6 @@ class Group:
     pc: int
     sel: Sel
     rank: int = 0
-
-
-def select(waves: Array) -> Sel:
-    """Sorted wave numbers as a selection: a slice where they are contiguous."""
-    first, last = int(waves[0]), int(waves[-1])
-    return slice(first, last + 1) if last - first + 1 == len(waves) else waves
 
 
 class Scheduler:

@@ -21,10 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from ..memory import Fault
 from .control import counters
 from .latencies import Latencies
 from .launch import prepare
-from .machine import Fault, Machine
+from .machine import Machine
 from .mfma import tile_of
 from .program import LDS_LIMIT, Program
 from .scheduler import Scheduler

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..formats import fma_to_odd, sum_to_odd
+from ..formats import flush, fma_to_odd, sum_to_odd
 from ..scalars import Array, Sel
 from .decode import Decoder
 from .syntax import VCC, Instruction, Reg
@@ -21,8 +21,6 @@ from .vector_alu import destination, source, valu
 
 if TYPE_CHECKING:
     from .machine import Machine
-
-_TINY = np.float32(np.finfo(np.float32).tiny)
 
 
 def fma(a: Array, b: Array, c: Array) -> Array:
@@ -88,15 +86,11 @@ def _med(a: Array, b: Array, c: Array) -> Array:
     return np.where(some, smaller(smaller(a, b), c), middle).astype(a.dtype)
 
 
-def _flush(value: Array) -> Array:
-    return np.where(np.abs(value) < _TINY, np.copysign(np.float32(0), value), value)
-
-
 def _special(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """A transcendental instruction of f32: computed in doubles; subnormal numbers are zeros."""
 
     def apply(a: Array) -> Array:
-        return _flush(function(_flush(a).astype(np.float64)).astype(np.float32)).astype(np.float32)
+        return flush(function(flush(a).astype(np.float64)).astype(np.float32))
 
     return apply
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..bits import count_ones, highest_one, lowest_one, reverse_bits, without_sign
 from ..scalars import Array, Sel
 from .decode import Decoder
 from .syntax import Instruction, Reg
@@ -37,50 +38,6 @@ def _bfe_i(a: Array, b: Array, c: Array) -> Array:
     field = (a << room) >> np.minimum(room + low, 31)
     plain = a >> low
     return np.where(width == 0, 0, np.where(low + width >= 32, plain, field)).astype(np.int32)
-
-
-def leading_zeros(value: Array, bits: int) -> Array:
-    """The number of zero bits above the highest one, -1 for 0."""
-    exponent = np.zeros(value.shape, np.int64)
-    if bits == 64:
-        upper = (value >> np.uint64(32)).astype(np.uint32)
-        lower = value.astype(np.uint32)
-        _, high = np.frexp(upper.astype(np.float64))
-        _, low = np.frexp(lower.astype(np.float64))
-        exponent = np.where(upper > 0, high + 32, low)
-    else:
-        _, exponent = np.frexp(value.astype(np.float64))
-    return np.where(value == 0, -1, bits - exponent).astype(np.int32)
-
-
-def _ffbh_u(a: Array) -> Array:
-    return leading_zeros(a, 32).view(np.uint32)
-
-
-def _ffbh_i(a: Array) -> Array:
-    folded = np.where(a < 0, ~a, a).astype(np.int32).view(np.uint32)
-    return leading_zeros(folded, 32).view(np.uint32)
-
-
-def _ffbl(a: Array) -> Array:
-    lowest = a & (~a + _u(1))
-    _, exponent = np.frexp(lowest.astype(np.float64))
-    return np.where(a == 0, -1, exponent - 1).astype(np.int32).view(np.uint32)
-
-
-def reverse_bits(a: Array) -> Array:
-    """The 32 bits of each word in reverse order."""
-    for shift, keep in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF)):
-        a = (a >> _u(shift) & _u(keep)) | (a & _u(keep)) << _u(shift)
-    return a >> _u(16) | a << _u(16)
-
-
-def popcount(a: Array) -> Array:
-    """The number of one bits."""
-    a = a - (a >> _u(1) & _u(0x55555555))
-    a = (a & _u(0x33333333)) + (a >> _u(2) & _u(0x33333333))
-    a = (a + (a >> _u(4))) & _u(0x0F0F0F0F)
-    return a * _u(0x01010101) >> _u(24)
 
 
 def _perm(a: Array, b: Array, selector: Array) -> Array:
@@ -139,10 +96,10 @@ valu("v_bfe_u32", "u32", "u32 u32 u32", _bfe_u)
 valu("v_bfe_i32", "i32", "i32 i32 i32", _bfe_i)
 valu("v_bfm_b32", "b32", "b32 b32", _bfm)
 valu("v_bfrev_b32", "b32", "b32", reverse_bits)
-valu("v_bcnt_u32_b32", "u32", "u32 u32", lambda a, b: popcount(a) + b)
-valu("v_ffbh_u32", "u32", "u32", _ffbh_u)
-valu("v_ffbh_i32", "u32", "i32", _ffbh_i)
-valu("v_ffbl_b32", "u32", "u32", _ffbl)
+valu("v_bcnt_u32_b32", "u32", "u32 u32", lambda a, b: count_ones(a) + b)
+valu("v_ffbh_u32", "u32", "u32", highest_one)
+valu("v_ffbh_i32", "u32", "i32", lambda a: highest_one(without_sign(a)))
+valu("v_ffbl_b32", "u32", "u32", lowest_one)
 valu("v_perm_b32", "b32", "b32 b32 b32", _perm)
 valu("v_alignbit_b32", "b32", "b32 b32 b32", lambda a, b, c: _align(a, b, c, 1))
 valu("v_alignbyte_b32", "b32", "b32 b32 b32", lambda a, b, c: _align(a, b, c, 8))

@@ -63,9 +63,8 @@ def copies_itself(facts: Facts, op: tile.Copy, threads: int) -> bool:
     at_start = all(facts.affine(i) == Affine(0) for i in op.dst_indices)
     if not whole or not at_start or dst.dtype is not src.dtype or op.src_dims[-1] != len(op.shape) - 1:
         return False
-    last = src.shape[-1]
-    row = facts.affine(facts.kernel.dims[last]) if isinstance(last, str) else Affine(last)
-    aligned = facts.multiple(facts.affine(op.src_indices[-1])) % elements == 0 and facts.multiple(row) % elements == 0
+    start, row = facts.affine(op.src_indices[-1]), facts.size(op.src, -1)
+    aligned = facts.multiple(start) % elements == 0 and facts.multiple(row) % elements == 0
     return aligned and op.shape[-1] % elements == 0 and math.prod(op.shape) % (elements * threads) == 0
 
 

@@ -10,6 +10,13 @@ is aligned to the word although the access is not.
             %got, %ok = cmpxchg word, %old, %old with %new in place
             br %ok, done, again
 
+Nor is there a min or max of f32 in global memory: LLVM would make a loop that begins with a plain load. IEEE 754
+numbers of one sign are in the order of their bits, negative ones in the other, so that by the value's sign
+
+    max:  sign 0   signed max      sign 1   unsigned min         min:  sign 0   signed min      sign 1   unsigned max
+
+A value that is NaN changes nothing; a NaN in memory may stay.
+
 Source: LLVM 22, "User Guide for AMDGPU Backend", "LLVM IR Metadata" (amdgpu.no.fine.grained.memory and its like).
 """
 
@@ -38,6 +45,8 @@ _ATOMICS = {
     "xor": ("xor", "xor", ""),
     "exch": ("xchg", "xchg", "xchg"),
 }
+# For values whose sign is 0, and those whose sign is 1; and the bits that change nothing, for a NaN
+_BY_SIGN = {"max": ("max", "umin", -1), "min": ("min", "umax", 0x7FFFFFFF)}
 
 
 def atomic(w: Emitter, op: thread.AtomicMem) -> None:
@@ -60,6 +69,8 @@ def atomic(w: Emitter, op: thread.AtomicMem) -> None:
                 return _word_loop(w, pointers, n, k * dtype.bytes, op, value)
             place = pointers.of(n, k * dtype.bytes)
             how = f'syncscope("agent") monotonic, align {dtype.bytes}{more}'
+            if dtype.name == "f32" and op.space == "global" and op.kind in _BY_SIGN:
+                return _by_sign(w, op.kind, place, value, how)
             return w.let(f"atomicrmw {opcode} {place}, {kind} {value} {how}")
 
         def update(numbers: list[int] = numbers) -> list[str]:
@@ -71,6 +82,25 @@ def atomic(w: Emitter, op: thread.AtomicMem) -> None:
             results[at] = x
     if op.results:
         w.define(op.result, results)
+
+
+def _by_sign(w: Emitter, kind: str, place: str, value: str, how: str) -> str:
+    """The old f32, which becomes the min or max with the value."""
+    plus, minus, neutral = _BY_SIGN[kind]
+    number = w.let(f"fcmp ord float {value}, 0.0")
+    own = w.let(f"bitcast float {value} to i32")
+    bits = w.let(f"select i1 {number}, i32 {own}, i32 {neutral}")
+    sign = w.let(f"icmp slt i32 {bits}, 0")
+    labels, done = (w.new_label("plus"), w.new_label("minus")), w.new_label("combined")
+    w.do(f"br i1 {sign}, label %{labels[1]}, label %{labels[0]}")
+    olds = []
+    for label, opcode in zip(labels, (plus, minus), strict=True):
+        w.place(label)
+        olds.append(w.let(f"atomicrmw {opcode} {place}, i32 {bits} {how}"))
+        w.do(f"br label %{done}")
+    w.place(done)
+    old = w.let("phi i32 " + ", ".join(f"[{x}, %{label}]" for x, label in zip(olds, labels, strict=True)))
+    return w.let(f"bitcast i32 {old} to float")
 
 
 def _word_loop(w: Emitter, pointers: Pointers, number: int, more: int, op: thread.AtomicMem, value: str) -> str:

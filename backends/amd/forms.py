@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from minitile.ir.core import Block, Kernel, Value
 from minitile.ir.ops import control, thread
-from minitile.ir.types import RegsType, ScalarType
+from minitile.ir.types import RegsType
 from minitile.layout import MFMA_ATOMS
 
 _ACCUMULATOR, _OPERAND, _LOADED = range(3)  # whose wish counts more
@@ -81,7 +81,7 @@ def _joins(block: Block) -> Iterator[list[Value]]:
     for op in block.ops:
         for t in op.transfers() if isinstance(op, control.Structured) else ():
             for column in zip(t.values, *t.targets, strict=True):
-                if isinstance(column[0].type, (RegsType, ScalarType)):
+                if thread.in_registers(column[0]):
                     yield list(column)
         for region in op.regions:
             yield from _joins(region)

@@ -21,11 +21,9 @@ from minitile.backends.amd.ops import Intrinsic
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import arith, thread
-from minitile.ir.rewrite import ERASE
-from minitile.ir.types import bf16, bool_, f16, f32, f64
+from minitile.ir.types import bf16, f16, f32, f64
 from minitile.passes.expand_fp8 import FP8, decode, encode
-from minitile.passes.expand_math import FUNCTIONS
-from minitile.passes.legalizer import Legalizer, Rule, floordiv, floormod, function
+from minitile.passes.legalizer import Legalizer, Rule, common_rules
 from minitile.target import Target
 
 _IN_F32 = (bf16, *FP8)
@@ -77,21 +75,6 @@ def _neg(self: Legalizer, op: arith.Neg) -> Value | None:
     return None if op.a.dtype is bf16 else _arithmetic(self, op)
 
 
-def _abs(self: Legalizer, op: arith.Abs) -> Value | None:
-    return op.a if op.a.dtype.kind == "uint" else _arithmetic(self, op)
-
-
-def _rounding(self: Legalizer, op: Any) -> Value | None:
-    """floor, ceil, round and trunc leave integers as they are."""
-    return op.a if op.a.dtype.is_int else _arithmetic(self, op)
-
-
-def _min_max(self: Legalizer, op: Any) -> Value | None:
-    if op.result.dtype is bool_:
-        return self.make((arith.And if isinstance(op, arith.Min) else arith.Or)(op.a, op.b))
-    return _arithmetic(self, op)
-
-
 def _cmp(self: Legalizer, op: arith.Cmp) -> Value | None:
     return self.in_dtype(op, f32) if op.a.dtype in _IN_F32 else None
 
@@ -117,23 +100,13 @@ def _printf(self: Legalizer, op: thread.Printf) -> None:
     raise TargetError(f"there is no printing on {self.target}", op.loc, "run it in the simulator of another target")
 
 
-def _erase(self: Legalizer, op: Op) -> tuple[Value, ...]:
-    return ERASE
-
-
 _ARITHMETIC = (arith.Add, arith.Sub, arith.Mul, arith.Div, arith.Sqrt)
 _RULES: dict[type[Op], Rule] = {
+    **common_rules(_arithmetic),
     **dict.fromkeys(_ARITHMETIC, _arithmetic),
-    **dict.fromkeys((arith.Floor, arith.Ceil, arith.Round, arith.Trunc), _rounding),
-    **dict.fromkeys((arith.Min, arith.Max), _min_max),
-    **dict.fromkeys(FUNCTIONS, function),
     arith.Fma: _fma,
     arith.Neg: _neg,
-    arith.Abs: _abs,
-    arith.FloorDiv: floordiv,
-    arith.FloorMod: floormod,
     arith.Cmp: _cmp,
     arith.Cast: _cast,
     thread.Printf: _printf,
-    arith.Assume: _erase,
 }

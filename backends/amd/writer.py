@@ -35,7 +35,8 @@ from minitile.ir.builder import known_trips
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops import control, thread, tile
-from minitile.ir.types import DType, RegsType, ScalarType, TensorType
+from minitile.ir.ops.thread import count_of, in_registers
+from minitile.ir.types import DType, TensorType
 from minitile.target import Target
 
 _EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
@@ -331,13 +332,8 @@ _CONTROL: dict[type[Op], Callable[[_Writer, Any], None]] = {
 }
 
 
-def in_registers(value: Value) -> bool:
-    """Tokens and the like are not."""
-    return isinstance(value.type, (ScalarType, RegsType))
-
-
 def count_parts(value: Value, width: int) -> int:
-    return (value.type.count if isinstance(value.type, RegsType) else 1) // width
+    return count_of(value.type) // width
 
 
 def shares_global(kernel: Kernel) -> bool:

@@ -18,13 +18,13 @@ from minitile.backends.nvidia.tma_store import bulk_store
 from minitile.backends.nvidia.wgmma import panels_of
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.diagnostics import LanguageError, ResourceError
-from minitile.ir.ops import by_hand, control, hopper, roles, thread, tile
+from minitile.ir.ops import by_hand, hopper, roles, thread, tile
 from minitile.ir.types import BufferType, u64
 from minitile.layout.shared import SharedLayout, row_major
 from minitile.passes.affine import Affine
 from minitile.passes.choose_shared import BOX
 from minitile.passes.lower import Lowering
-from minitile.passes.lower_memory import shared_layout, size_of, strides_of
+from minitile.passes.lower_memory import shared_layout, strides_of
 
 LINE = 128  # alignment of a box in shared memory, in bytes (PTX ISA 8.3, 5.5.1)
 
@@ -107,16 +107,11 @@ def barriers(low: Lowering, op: by_hand.Barriers) -> Value:
 
 def _initialise(low: Lowering, known: list[tuple[Value, tuple[int, ...]]]) -> None:
     b = low.b
-    then, orelse = Block(), Block()
-    with b.inside(then):
+    with b.when(low.first_thread()):
         for ring, counts in known:
             for n, count in enumerate(counts):
                 b.emit(hopper.MbarrierInit(_word(low, ring, b.constant(n)), ring, count))
         b.emit(hopper.MbarrierInitFence())
-        b.emit(control.Yield(()))
-    with b.inside(orelse):
-        b.emit(control.Yield(()))
-    b.emit(control.If(low.first_thread(), then=then, orelse=orelse))
     b.emit(thread.Barrier())
 
 
@@ -208,7 +203,7 @@ def _check_source(low: Lowering, op: by_hand.BulkLoad) -> None:
         raise _refused(op, "the copy engine keeps the order of dimensions, the last one last, and knows at most 5")
     for stride in strides_of(low, op.src)[:-1]:
         if low.facts.multiple(stride) * op.src.dtype.bytes % 16:
-            size = size_of(low, op.src, len(op.src.shape) - 1)
+            size = low.facts.size(op.src, -1)
             raise _refused(op, f"rows of {size} elements of {op.src.name!r} may not be multiples of 16 bytes")
 
 

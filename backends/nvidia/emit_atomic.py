@@ -10,9 +10,9 @@ a compare-and-swap loop on the 32- or 64-bit word that holds the element:
 The first guess is 0, so the loop needs no load: a wrong guess returns what is there.
 
 Only `min` and `max` of f32 and f64 whose old value nobody wants need no loop: IEEE 754 numbers of one sign are in the
-order of their bits, negative ones in the other, so that
+order of their bits, negative ones in the other, so that by the value's sign (which -0.0 has)
 
-    max:  value >= 0   red.max.s32      value < 0   red.min.u32         min:  >= 0   red.min.s32     < 0   red.max.u32
+    max:  sign 0   red.max.s32      sign 1   red.min.u32         min:  sign 0   red.min.s32     sign 1   red.max.u32
 
 A value that is NaN changes nothing; a NaN in memory may stay.
 
@@ -48,7 +48,7 @@ _NATIVE: dict[tuple[str, str], str] = {
 _BY_SIGN = {
     "max": ("max.s", "min.u"),
     "min": ("min.s", "max.u"),
-}  # for values that are not negative, and those that are
+}  # for values whose sign is 0, and those whose sign is 1
 _OPS = {"add": arith.Add, "min": arith.Min, "max": arith.Max, "and": arith.And, "or": arith.Or, "xor": arith.Xor}
 
 
@@ -120,12 +120,13 @@ def _check(op: thread.AtomicMem, dtype: DType) -> None:
 def _by_sign(w: Emitter, op: thread.AtomicMem, place: str, x: str, guard: str) -> None:
     """min or max of floats as integers, for either sign of the value."""
     dtype = op.value.dtype
-    bits, zero = w.temp(f"b{dtype.bits}"), _zero(dtype)
+    bits, number = w.temp(f"b{dtype.bits}"), w.temp("pred")
+    joined, also = (".and", f", {guard[1:].strip()}") if guard else ("", "")
     w.emit(f"mov.b{dtype.bits} {bits}, {x};")
+    w.emit(f"setp.num{joined}.{dtype.name} {number}, {x}, {x}{also};")
     for test, reduce in zip(("ge", "lt"), _BY_SIGN[op.kind], strict=True):
         mine = w.temp("pred")
-        joined, also = (".and", f", {guard[1:].strip()}") if guard else ("", "")
-        w.emit(f"setp.{test}{joined}.{dtype.name} {mine}, {x}, {zero}{also};")
+        w.emit(f"setp.{test}.and.s{dtype.bits} {mine}, {bits}, 0, {number};")
         w.emit(f"@{mine} red.{op.space}.{reduce}{dtype.bits} {place}, {bits};")
 
 

@@ -41,6 +41,11 @@ def _guard(w: Emitter, predicate: Value | None) -> str | None:
     return w.guards(predicate, (0,), 1)[0]
 
 
+def _mapa(w: Emitter, target: str, base: str, rank: Value) -> None:
+    """target = the address of what is at `base` here, in the cluster's block `rank`."""
+    w.emit(f"mapa.shared::cluster.u32 {target}, {base}, {w.register(w.element(rank), 'b32')};")
+
+
 def mbarrier_init(w: Emitter, op: hopper.MbarrierInit) -> None:
     w.emit(f"mbarrier.init.shared.b64 {_place(w, op.address)}, {op.count};")
 
@@ -58,7 +63,7 @@ def mbarrier_arrive(w: Emitter, op: hopper.MbarrierArrive) -> None:
         return
     base, plus, offset = _place(w, op.address)[1:-1].partition("+")
     there = w.temp("b32")
-    w.emit(f"mapa.shared::cluster.u32 {there}, {base}, {w.register(w.element(op.rank), 'b32')};")
+    _mapa(w, there, base, op.rank)
     scope = ".release.cluster" if op.cluster else ""
     w.emit(f"{guard}mbarrier.arrive{scope}.shared::cluster.b64 _, [{there}{plus}{offset}];")
 
@@ -126,8 +131,7 @@ def tma_reduce(w: Emitter, op: hopper.TmaReduce) -> None:
 
 def map_rank(w: Emitter, op: thread.MapRank) -> None:
     (target,) = w.targets(op.result)
-    base = w.register(w.element(op.address), "b32")
-    w.emit(f"mapa.shared::cluster.u32 {target}, {base}, {w.register(w.element(op.rank), 'b32')};")
+    _mapa(w, target, w.register(w.element(op.address), "b32"), op.rank)
 
 
 def cluster_barrier(w: Emitter, op: hopper.ClusterBarrier) -> None:

@@ -27,7 +27,6 @@ from minitile.backends.nvidia.ops import Instruction
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, hopper, roles, thread, tile
-from minitile.ir.types import RegsType, ScalarType
 
 # Operations that give existing registers another name; integer casts between equal widths too (`is_alias`).
 _ALIASES = (thread.Pick, thread.Concat, arith.Reinterpret, roles.Fragment)
@@ -320,10 +319,8 @@ class _Homes:
 
 def _has_registers(value: Value) -> bool:
     """Whether a value lives in registers of its own, so that it can share them."""
-    if not isinstance(value.type, (ScalarType, RegsType)):
-        return False
     op = value.op
-    return not (isinstance(op, _SHARED) or is_alias(op))
+    return thread.in_registers(value) and not (isinstance(op, _SHARED) or is_alias(op))
 
 
 def _code_operands(op: Op) -> list[Value]:

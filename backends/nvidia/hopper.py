@@ -14,7 +14,7 @@ import math
 from itertools import product
 
 from minitile.backends.nvidia.pressure import tile_registers
-from minitile.backends.nvidia.wgmma import async_gemm, fragment, panels_of, unset
+from minitile.backends.nvidia.wgmma import async_gemm, fragment, panels_of, unset, warpgroup
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import arith, by_hand, control, hopper, roles, thread, tile
 from minitile.ir.types import BufferType, u64
@@ -78,21 +78,16 @@ def _known_empty(low: Lowering, op: roles.Channel, uses: list[Op]) -> bool:
 
 def _initialised(low: Lowering) -> control.If:
     """The branch in which the first thread initialises barriers; it ends with their fence, and all threads meet."""
-    b, then, orelse = low.b, Block(), Block()
-    with b.inside(then):
-        b.emit(hopper.MbarrierInitFence())
-        b.emit(control.Yield(()))
-    with b.inside(orelse):
-        b.emit(control.Yield(()))
-    branch = b.emit(control.If(low.first_thread(), then=then, orelse=orelse))
+    with low.b.when(low.first_thread()) as branch:
+        low.b.emit(hopper.MbarrierInitFence())
     if not _meets_next(low):
-        b.emit(hopper.ClusterBarrier() if _in_common(low) else thread.Barrier())
+        low.b.emit(hopper.ClusterBarrier() if _in_common(low) else thread.Barrier())
     return branch
 
 
 def _meets_next(low: Lowering) -> bool:
     """Whether all threads of the cluster meet anyway, before roles part."""
-    launch = next(op for op in low.kernel.body.ops if isinstance(op, control.Launch))
+    launch = control.find_launch(low.kernel)
     waits = (op for op in launch.body.ops if op.region_fields or op.syncs())
     return any(sync.on == "cluster" for sync in next(waits).syncs())
 
@@ -217,16 +212,12 @@ def refill(low: Lowering, op: roles.Refill) -> None:
 
 def _by_one_warp(low: Lowering, body: Block, condition: Value | None) -> None:
     """The first warp of the last warpgroup: where they take turns, it is the last one to have it (`one_role`)."""
-    b, then, orelse = low.b, Block(), Block()
+    b = low.b
     warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
     mine = b.compare("eq", warp, (low.threads // 128 - 1) * 4)
-    with b.inside(then):
+    with b.when(mine if condition is None else b.and_(mine, condition)):
         low.once["elected"] = b.emit(hopper.Elect()).result
         low.ops(body)
-        b.emit(control.Yield(()))
-    with b.inside(orelse):
-        b.emit(control.Yield(()))
-    b.emit(control.If(mine if condition is None else b.and_(mine, condition), then=then, orelse=orelse))
 
 
 def specialised(low: Lowering, op: roles.Specialised) -> None:
@@ -247,14 +238,9 @@ def specialised(low: Lowering, op: roles.Specialised) -> None:
     with b.inside(producer):
         if budget:
             b.emit(hopper.SetMaxRegisters(producer_has, increase=False))
-        one, nobody = Block(), Block()
-        with b.inside(one):
+        with b.when(b.compare("eq", warp, first)):
             low.once["elected"] = b.emit(hopper.Elect()).result
             low.ops(op.producer)
-            b.emit(control.Yield(()))
-        with b.inside(nobody):
-            b.emit(control.Yield(()))
-        b.emit(control.If(b.compare("eq", warp, first), then=one, orelse=nobody))
         b.emit(control.Yield(()))
     with b.inside(consumer):
         if budget:
@@ -272,14 +258,8 @@ def specialised(low: Lowering, op: roles.Specialised) -> None:
 
 def open_turns(low: Lowering, op: roles.OpenTurns) -> None:
     """The last warpgroup passes the turn that it has not had."""
-    last, nothing = Block(), Block()
-    with low.b.inside(last):
+    with low.b.when(low.b.compare("eq", warpgroup(low), low.threads // 128 - 1)):
         _pass(low)
-        low.b.emit(control.Yield(()))
-    with low.b.inside(nothing):
-        low.b.emit(control.Yield(()))
-    mine = low.b.compare("eq", warpgroup(low), low.threads // 128 - 1)
-    low.b.emit(control.If(mine, then=last, orelse=nothing))
 
 
 def take_turn(low: Lowering, op: roles.TakeTurn) -> None:
@@ -303,11 +283,6 @@ def take_baton(low: Lowering, op: roles.TakeBaton) -> None:
 
 def pass_baton(low: Lowering, op: roles.PassBaton) -> None:
     low.b.emit(hopper.NamedBarrier(low.b.add(low.get(op.to), BATON), 2 * low.threads, arrive=True, needed=True))
-
-
-def warpgroup(low: Lowering) -> Value:
-    group: Value = low.in_entry("group", lambda b: b.floordiv(b.emit(hopper.WarpIndex()).result, 4))
-    return group
 
 
 # Copies --------------------------------------------------------------------------------------------------------------

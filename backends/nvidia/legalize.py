@@ -31,18 +31,14 @@ from minitile.ir.builder import constant_of
 from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import arith, thread
-from minitile.ir.rewrite import ERASE
 from minitile.ir.types import DType, bool_, e4m3, e5m2, f16, f32, i32
 from minitile.passes.expand_fp8 import FP8, decode, encode
-from minitile.passes.expand_math import FUNCTIONS
 from minitile.passes.legalizer import (
     Legalizer,
     Rule,
     clamped,
+    common_rules,
     compare_bools,
-    floordiv,
-    floormod,
-    function,
     wide,
     widened,
 )
@@ -105,21 +101,6 @@ def _mul(self: Legalizer, op: arith.Mul) -> Value | None:
 def _neg(self: Legalizer, op: arith.Neg) -> Value | None:
     if op.a.dtype.kind == "uint":
         return self.again(arith.Sub(self.const(0, op.a), op.a))
-    return _arithmetic(self, op)
-
-
-def _abs(self: Legalizer, op: arith.Abs) -> Value | None:
-    return op.a if op.a.dtype.kind == "uint" else _arithmetic(self, op)
-
-
-def _rounding(self: Legalizer, op: Any) -> Value | None:
-    """floor, ceil, round and trunc leave integers as they are."""
-    return op.a if op.a.dtype.is_int else _arithmetic(self, op)
-
-
-def _min_max(self: Legalizer, op: Any) -> Value | None:
-    if op.result.dtype is bool_:
-        return self.make((arith.And if isinstance(op, arith.Min) else arith.Or)(op.a, op.b))
     return _arithmetic(self, op)
 
 
@@ -202,30 +183,20 @@ def _printf(self: Legalizer, op: thread.Printf) -> None:
     op.values = tuple(self.again(arith.Cast(v, f32)) if v.dtype in FP8 else v for v in op.values)
 
 
-def _erase(self: Legalizer, op: Op) -> tuple[Value, ...]:
-    return ERASE
-
-
 _ARITHMETIC = (
     arith.TruncDiv, arith.TruncMod, arith.And, arith.Or, arith.Xor, arith.Shl, arith.Shr, arith.Not,
     arith.Fma, arith.Div, arith.Sqrt,
 )  # fmt: skip
 
 _RULES: dict[type[Op], Rule] = {
+    **common_rules(_arithmetic),
     **dict.fromkeys(_ARITHMETIC, _arithmetic),
-    **dict.fromkeys((arith.Floor, arith.Ceil, arith.Round, arith.Trunc), _rounding),
-    **dict.fromkeys((arith.Min, arith.Max), _min_max),
-    **dict.fromkeys(FUNCTIONS, function),
     arith.Add: _add,
     arith.Sub: _sub,
     arith.Mul: _mul,
     arith.Neg: _neg,
-    arith.Abs: _abs,
-    arith.FloorDiv: floordiv,
-    arith.FloorMod: floormod,
     arith.Cmp: _cmp,
     arith.Select: _select,
     arith.Cast: _cast,
     thread.Printf: _printf,
-    arith.Assume: _erase,
 }

@@ -5,8 +5,9 @@ Fragment to shared. stmatrix where the fragments are those of an mma and rows ar
 
 Shared to tensor. A whole shared matrix is one box a panel, stored, or combined with what is there, by one thread.
 
-Fragment to tensor. The accumulators of consumers are staged, a panel (`columns` wide, 64 rows of each warpgroup) at a
-time, through a ring of one or two versions of a shared buffer. A tile whose rows are the tensor's columns turns there:
+Fragment to tensor. The accumulators of consumers are staged in parts (64 rows of each warpgroup, of as many columns as
+`widths` says), through a ring of one or two versions of a shared buffer. A tile whose rows are the tensor's columns
+turns there:
 
     store %C[%m, %n], %acc
     →
@@ -26,7 +27,8 @@ a multiple of 16 bytes. Anything else goes by the ordinary stores, and `context.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from minitile.backends.nvidia.hopper import tensor_map
@@ -37,7 +39,7 @@ from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import by_hand, hopper, thread, tile
 from minitile.ir.types import BufferType, TensorType, TileType
-from minitile.layout import Digit, Layout, bits_of_digits, block, stmatrix_plan, swizzled, warp_groups
+from minitile.layout import Digit, Layout, bits_of_digits, block, row_major, stmatrix_plan, swizzled, warp_groups
 from minitile.layout.access import vector_runs, vector_width
 from minitile.layout.ldmatrix import MatrixPlan
 from minitile.layout.shared import SharedLayout, add_maybe_bits
@@ -52,13 +54,14 @@ from minitile.passes.lower_memory import (
     places,
     shared_addresses,
     shared_layout,
-    size_of,
 )
 
 CHUNK = 16  # bytes: TMA's grain in global memory
 GROUP = 128  # threads of a warpgroup, which stages and stores by itself
 ROWS = 64  # of a warpgroup, staged at a time: those of one wgmma
 PATTERN = 8  # rows of a swizzle
+SWIZZLE = 128  # bytes: the widest one, and all banks
+ROW_BYTES = 256  # of an unswizzled row that is staged where swizzled panels could be, at most
 RING = 2  # versions of the staging buffer: one is filled while TMA reads the other
 
 
@@ -131,7 +134,7 @@ def check_tensor(low: Lowering, tensor: Value, indices: Sequence[Value], dims: t
     element, facts = tensor.dtype.bytes, low.facts
     if tensor.dtype.kind == "bool":
         raise Refused("TMA has no bool")
-    if len(dims) > 1 and facts.multiple(size_of(low, tensor, len(dims) - 1)) * element % CHUNK:
+    if len(dims) > 1 and facts.multiple(facts.size(tensor, -1)) * element % CHUNK:
         raise Refused(f"the rows of {tensor.name} may not be multiples of {CHUNK} bytes")
     starts = [facts.affine(v) for v in indices]
     if facts.multiple(starts[-1]) * element % CHUNK:
@@ -196,7 +199,7 @@ def emit_box(
     at = []
     for d, (start, t) in enumerate(zip(target.starts, target.dims, strict=True)):
         at.append(low.emit(start) if t is None else b.add(low.emit(start), moved[t]))
-        size = size_of(low, target.tensor, d)
+        size = low.facts.size(target.tensor, d)
         if not low.facts.less(start if t is None else start + (target.shape[t] - 1), size):
             leader = b.and_(leader, b.compare("lt", at[-1], low.emit(size)))
     map_ = tensor_map(low, target.tensor, target.box(shape), shared.swizzle.width)
@@ -331,10 +334,7 @@ def stage(low: Lowering, op: tile.Store | tile.AtomicRmw, kind: str | None, evic
         check_kind(kind, op.mem)
         if op.mask is not None:
             raise Refused("it has a mask")
-        parts = cut(layout, op.mem.dtype.bits)
-        versions = most_versions(low, parts.shared, min(RING, len(parts.parts)), layout.num_regs, alike(low, op))
-        if not versions:
-            raise Refused(f"{parts.shared.stage_bytes} bytes to stage it are more than what is left of shared memory")
+        parts, versions = fitting(low, op, cuts(layout, op.mem.dtype.bits), layout.num_regs)
     except Refused as reason:
         note(low, op, op.mem, reason)
         return False
@@ -344,9 +344,22 @@ def stage(low: Lowering, op: tile.Store | tile.AtomicRmw, kind: str | None, evic
     return True
 
 
-def cut(layout: Layout, bits: int) -> _Parts:
-    """One panel of one block of rows of each warpgroup at a time; as many panels as its threads share where each thread
-    has elements of one column only (a tile that turns). Raises Refused."""
+def fitting(
+    low: Lowering, op: tile.Store | tile.AtomicRmw, ways: Iterable[_Parts], registers: int
+) -> tuple[_Parts, int]:
+    """The first of the ways to cut it for which there is room, and its versions of the buffer. Raises Refused."""
+    sizes = []
+    for parts in ways:
+        versions = most_versions(low, parts.shared, min(RING, len(parts.parts)), registers, alike(low, op))
+        if versions:
+            return parts, versions
+        sizes.append(parts.shared.stage_bytes)
+    raise Refused(f"{min(sizes)} bytes to stage it are more than what is left of shared memory")
+
+
+def cuts(layout: Layout, bits: int) -> Iterator[_Parts]:
+    """The ways to cut a fragment, the one of fewest boxes first: one block of rows of each warpgroup at a time, and of
+    its columns as `widths` says. Raises Refused where there is none."""
     split = warp_groups(layout, GROUP // 32)
     if split is None:
         raise Refused("the warpgroups have no blocks of their own")
@@ -354,17 +367,34 @@ def cut(layout: Layout, bits: int) -> _Parts:
     rows = max(n for n in range(1, min(ROWS, mine.shape[0]) + 1) if mine.shape[0] % n == 0)
     if groups and rows % PATTERN:
         raise Refused(f"{rows} rows of a warpgroup are no whole patterns of {PATTERN} in shared memory")
-    panel, panels, _ = panels_of(swizzled((rows, mine.shape[1]), bits))
-    check_columns(panel, bits // 8)
-    wide = (n * panel for n in range(1, panels + 1) if panels % n == 0)
-    found = next(((n, cut) for n in wide if (cut := block(mine, (rows, n))) is not None), None)
-    if found is None:
-        raise Refused(f"its fragments are not made of blocks of {rows}x{panel}")
-    columns, (part, parts) = found
     count = layout.threads // GROUP
-    shared = swizzled((count * rows, columns), bits)
-    whole = Layout(shared.shape, part.reg, part.lane, (*part.warp, Digit(count, 0, rows)))
-    return _Parts(whole, shared, parts, (rows, columns), groups)
+    found = False
+    for columns, as_boxes in widths(mine.shape[1], bits):
+        made = block(mine, (rows, columns))
+        if made is not None:
+            found = True
+            part, parts = made
+            shared = as_boxes((count * rows, columns), bits)
+            check_columns(panels_of(shared)[0], bits // 8)
+            whole = Layout(shared.shape, part.reg, part.lane, (*part.warp, Digit(count, 0, rows)))
+            yield _Parts(whole, shared, parts, (rows, columns), groups)
+    if not found:
+        raise Refused(f"its fragments are not made of blocks of {rows} rows")
+
+
+def widths(columns: int, bits: int) -> Iterator[tuple[int, Callable[[tuple[int, int], int], SharedLayout]]]:
+    """How many of so many columns may be staged together, and how they lie. Swizzled panels where 128 bytes divide the
+    rows, or a panel is all there is; more panels at once only for tiles whose threads share several (those that turn).
+    Else rows as they are, the widest first, whose lengths put 8 of them into different banks, or at most two into one:
+    narrow panels would be many boxes, with a meeting of the warpgroup for each."""
+    panel, panels, _ = panels_of(swizzled((PATTERN, columns), bits))
+    if panels > 1 and panel * bits < 8 * SWIZZLE:
+        for n in range(ROW_BYTES * 8 // bits, panel, -1):
+            if columns % n == 0 and n * bits % (8 * CHUNK) == 0 and math.gcd(n * bits // 8, SWIZZLE) <= 2 * CHUNK:
+                yield n, row_major
+    for n in range(1, panels + 1):
+        if panels % n == 0:
+            yield n * panel, swizzled
 
 
 def emit_parts(low: Lowering, parts: _Parts, target: _Target, buffer: Value, versions: int, value: Value) -> None:

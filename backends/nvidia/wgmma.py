@@ -33,7 +33,7 @@ from minitile.ir.diagnostics import MinitileError
 from minitile.ir.ops import arith, hopper, roles, thread, tile
 from minitile.ir.types import DTYPES, BufferType, TileType, f32, i64
 from minitile.layout import LayoutError, boxed, wgmma_accumulator, wgmma_operand_a
-from minitile.layout.shared import SharedLayout
+from minitile.layout.shared import CHUNK_BITS, SharedLayout
 from minitile.passes.lower import Lowering, layout_of
 from minitile.passes.lower_memory import shared_layout
 from minitile.passes.rules import GemmPlan
@@ -93,6 +93,10 @@ def _plan_of(op: tile.Gemm, threads: int, total: int | None = None) -> GemmPlan:
     m, n = op.c.shape
     k = op.depth
     _check_types(op)
+    for name, value, k_dim in (("A", op.a, 0 if op.transpose_a else 1), ("B", op.b, 1 if op.transpose_b else 0)):
+        layout = value.op.layout if isinstance(value.op, tile.Alloc) else None
+        if layout is not None and not readable(layout, k_dim):
+            raise LayoutError(f"{name} lies in shared memory as {layout}, which no descriptor says")
     if isinstance(op.b.type, TileType):
         raise LayoutError("B is in registers, and is read from shared memory only")
     groups, rest = divmod(threads, 128)
@@ -252,6 +256,7 @@ class _Operand:
         self.start = [int(constant_of(v)) for v in start]
         self.shared = shared_layout(buffer)
         self.k_major = self.shared.contiguous_dim == k_dim
+        assert readable(self.shared, k_dim), f"no descriptor says how this lies: {self.shared}"
 
     def offset(self, mn: int, k: int) -> int:
         at = (mn, k) if self.k_dim == 1 else (k, mn)
@@ -297,6 +302,12 @@ class _Operand:
                 leading, stride = stride, leading
         bits = leading << 16 | stride << 32 | MODE[width] << 62
         return bits - (1 << 64) if bits >> 63 else bits
+
+
+def readable(shared: SharedLayout, k_dim: int) -> bool:
+    """Whether a descriptor can say how an operand lies: swizzled, or unswizzled in panels of 16 bytes across K."""
+    in_panels = panels_of(shared)[0] * shared.element_bits == CHUNK_BITS and shared.contiguous_dim != k_dim
+    return shared.swizzle.width > 0 or in_panels
 
 
 def panels_of(shared: SharedLayout) -> tuple[int, int, int]:

@@ -42,7 +42,8 @@ from minitile.ir.builder import known_trips
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops import control, roles, thread
-from minitile.ir.types import DType, RegsType, ScalarType, TensorType, u8
+from minitile.ir.ops.thread import in_registers
+from minitile.ir.types import DType, TensorType, u8
 from minitile.target import Target
 
 _EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
@@ -302,11 +303,6 @@ _CONTROL: dict[type[Op], Callable[[_Writer, Any], None]] = {
     control.If: _Writer.branch,
     roles.ByRole: _Writer.branch,
 }
-
-
-def in_registers(value: Value) -> bool:
-    """Tokens and the like are not."""
-    return isinstance(value.type, (ScalarType, RegsType))
 
 
 def _memory_type(dtype: DType) -> str:

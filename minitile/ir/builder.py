@@ -234,6 +234,18 @@ class Builder:
         finally:
             self.block = outer
 
+    @contextmanager
+    def when(self, condition: Value) -> Iterator[control.If]:
+        """What is appended for the time of a `with` happens under a condition; the branch, which is appended then."""
+        branch = control.If(condition, then=Block(), orelse=Block())
+        branch.loc = self.loc
+        with self.inside(branch.then):
+            yield branch
+            self.emit(control.Yield(()))
+        with self.inside(branch.orelse):
+            self.emit(control.Yield(()))
+        self.emit(branch)
+
     def constant(self, value: bool | int | float, dtype: DType = i32) -> Value:
         return self.emit(arith.Constant(value, dtype)).result
 

@@ -70,14 +70,30 @@ def remake(op: OpT, f: Callable[[Value], Value]) -> OpT:
     return new
 
 
+def recast(op: Op, kind: type[OpT], **changed: object) -> OpT:
+    """The operation as one of another kind, with the same fields as far as that has them, but for those `changed`."""
+    names = [name for name, _ in (*kind.operand_fields, *kind.attr_fields)]
+    new = kind(**({name: getattr(op, name) for name in names} | changed))
+    new.loc = op.loc
+    return new
+
+
 def handing(op: OpT, f: Callable[[Value], Value], values: tuple[Value, ...], **regions: Block) -> OpT:
     """A loop, branch or terminator of this kind, attributes left at their defaults, that hands on `values`."""
     fields = {name: f(getattr(op, name)) if mark == "operand" else values for name, mark in op.operand_fields}
     return type(op)(**fields, **regions)
 
 
-def clone(op: Op, map: dict[Value, Value]) -> Op:
-    """A copy of an operation with its regions, operands taken through `map`, which learns the new results."""
+Copy = Callable[[list[Op], dict[Value, Value]], list[Op]]
+
+
+def clones(ops: list[Op], map: dict[Value, Value]) -> list[Op]:
+    return [clone(op, map) for op in ops]
+
+
+def clone(op: Op, map: dict[Value, Value], inside: Copy = clones) -> Op:
+    """A copy of an operation with its regions, operands taken through `map`, which learns the new results. `inside`
+    copies the operations of the regions."""
     kind = type(op)
     fields: dict[str, object] = {}
     for name, mark in kind.operand_fields:
@@ -89,7 +105,7 @@ def clone(op: Op, map: dict[Value, Value]) -> Op:
     for name, _ in kind.attr_fields:
         fields[name] = getattr(op, name)
     for name in kind.region_fields:
-        fields[name] = clone_block(getattr(op, name), map)
+        fields[name] = clone_block(getattr(op, name), map, inside)
     new = kind(**fields)
     new.loc = op.loc
     new.set_results(tuple(r.type for r in op.results), tuple(r.name for r in op.results))
@@ -97,11 +113,11 @@ def clone(op: Op, map: dict[Value, Value]) -> Op:
     return new
 
 
-def clone_block(block: Block, map: dict[Value, Value]) -> Block:
+def clone_block(block: Block, map: dict[Value, Value], inside: Copy = clones) -> Block:
     new = Block()
     for a in block.args:
         map[a] = new.add_arg(a.type, a.name)
-    new.ops = [clone(op, map) for op in block.ops]
+    new.ops = inside(block.ops, map)
     return new
 
 

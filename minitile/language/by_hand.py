@@ -28,7 +28,7 @@ from minitile.ir.ops import by_hand, hopper, tile
 from minitile.ir.types import i32
 from minitile.language import math
 from minitile.language.context import Trace, current
-from minitile.language.memory import as_region, match_extents
+from minitile.language.memory import as_region, between, match_extents
 from minitile.language.scalars import Expr, constant_int, convert, is_scalar, operand_value
 from minitile.language.tiles import regions, tile_scope
 
@@ -289,17 +289,7 @@ def tma_copy(
     if a.memory.space == "shared":
         if barrier is not None:
             raise trace.error("T.tma_copy to a tensor with a barrier", "T.tma_store_wait waits for it")
-        trace.b.emit(
-            by_hand.BulkStore(
-                a.memory.value,
-                a.offsets,
-                b.memory.value,
-                b.offsets,
-                shape=shape,
-                src_dims=a.dims(len(shape)),
-                dst_dims=b.dims(len(shape)),
-            )
-        )
+        trace.b.emit(by_hand.BulkStore(**between(a, b, shape)))
         return
     if barrier is None:
         raise trace.error("T.tma_copy without a barrier", "give one of T.alloc_barrier: barrier=…")
@@ -307,20 +297,7 @@ def tma_copy(
     if leader % 32 or leader < 0:
         raise trace.error(f"leader_scope_threads={leader}", "whole warps: a multiple of 32")
     bar = _barrier(barrier, "T.tma_copy")
-    trace.b.emit(
-        by_hand.BulkLoad(
-            a.memory.value,
-            a.offsets,
-            b.memory.value,
-            b.offsets,
-            bar.of.value,
-            bar.index,
-            shape=shape,
-            src_dims=a.dims(len(shape)),
-            dst_dims=b.dims(len(shape)),
-            leader=leader,
-        )
-    )
+    trace.b.emit(by_hand.BulkLoad(**between(a, b, shape), barriers=bar.of.value, index=bar.index, leader=leader))
 
 
 def tma_store_arrive() -> None:

@@ -280,6 +280,19 @@ def as_region(x: Any, what: str) -> Region:
     raise TypeMismatchError(f"{what} must be a tensor, a buffer or a region of one, not {x!r}", current().loc)
 
 
+def between(src: Region, dst: Region, shape: tuple[int, ...]) -> dict[str, Any]:
+    """The fields of an operation that copies a tile of this shape."""
+    return {
+        "src": src.memory.value,
+        "src_indices": src.offsets,
+        "src_dims": src.dims(len(shape)),
+        "dst": dst.memory.value,
+        "dst_indices": dst.offsets,
+        "dst_dims": dst.dims(len(shape)),
+        "shape": shape,
+    }
+
+
 def match_extents(src: Region, dst: Region, what: str) -> tuple[int, ...]:
     """The tile shape that both sides of a copy agree on."""
     if src.start and dst.start:

@@ -18,7 +18,7 @@ from minitile.ir.types import BOOL, I32, BufferType, DType, f32
 from minitile.language.blockscaled import Scaled, check_blocks, read_scaled, scale_tiles, unpacked
 from minitile.language.context import Trace, current
 from minitile.language.math import dtype_of_name
-from minitile.language.memory import Memory, Region, as_region, match_extents
+from minitile.language.memory import Memory, Region, as_region, between, match_extents
 from minitile.language.scalars import (
     Expr,
     assign_cast,
@@ -122,18 +122,8 @@ def copy(
     check_store_cast(a.memory.dtype, b.memory.dtype, f"T.copy from {a.memory.describe()} to {b.memory.describe()}")
     _inside(a, shape)
     _inside(b, shape)
-    trace.b.emit(
-        tile.Copy(
-            a.memory.value,
-            a.offsets,
-            b.memory.value,
-            b.offsets,
-            shape=shape,
-            src_dims=a.dims(len(shape)),
-            dst_dims=b.dims(len(shape)),
-            evict=evict if "global" in (a.memory.space, b.memory.space) else "",
-        )
-    )
+    evict = evict if "global" in (a.memory.space, b.memory.space) else ""
+    trace.b.emit(tile.Copy(**between(a, b, shape), evict=evict))
 
 
 def _inside(region: Region, shape: tuple[int, ...]) -> None:
@@ -394,7 +384,7 @@ reduce_bitxor = _reduction("xor", "the bitwise exclusive or", "bitxor")
 # Atomics -----------------------------------------------------------------------------------------------------------
 
 
-def _atomic(kind: str, what: str) -> Callable[..., Any]:
+def _atomic(kind: str, what: str, more: str = "") -> Callable[..., Any]:
     @regions("dst", slices=("value",))
     def function(dst: Any, value: Any, memory_order: str | None = None, return_prev: bool = False) -> Expr | None:
         return _emit_atomic(kind, dst, value, f"T.{function.__name__}", return_prev)
@@ -402,7 +392,7 @@ def _atomic(kind: str, what: str) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = f"atomic_{kind}"
     function.__doc__ = (
         f"dst = {what}, atomically, relaxed, for the whole GPU. dst is one element and value a scalar (with "
-        f"`return_prev` the old value is returned), or both are tiles."
+        f"`return_prev` the old value is returned), or both are tiles.{more}"
     )
     return function
 
@@ -453,8 +443,9 @@ def _atomic_tile(kind: str, target: Region, value: Region, what: str) -> None:
 
 
 atomic_add = _atomic("add", "dst + value")
-atomic_max = _atomic("max", "max(dst, value)")
-atomic_min = _atomic("min", "min(dst, value)")
+_NAN = " A value that is NaN changes nothing; a NaN in dst may stay."
+atomic_max = _atomic("max", "max(dst, value)", _NAN)
+atomic_min = _atomic("min", "min(dst, value)", _NAN)
 atomic_and = _atomic("and", "dst & value")
 atomic_or = _atomic("or", "dst | value")
 atomic_xor = _atomic("xor", "dst ^ value")

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -298,12 +298,15 @@ class Layout:
         """The transposed tile's layout: dimension i of the result is dimension `order[i]` of this one."""
         if sorted(order) != list(range(self.rank)):
             raise LayoutError(f"{tuple(order)} is not a permutation of the {self.rank} dimensions")
-        to = {old: new for new, old in enumerate(order)}
+        return self.renumbered({old: new for new, old in enumerate(order)}, [self.shape[i] for i in order])
+
+    def renumbered(self, to: Mapping[int, int], shape: Sequence[int]) -> Layout:
+        """A tile of `shape` that is covered as this one: in its dimension `to[d]` as this one in d."""
 
         def move(digits: tuple[Digit, ...]) -> tuple[Digit, ...]:
             return tuple(d if d.dim is None else Digit(d.size, to[d.dim], d.stride) for d in digits)
 
-        return Layout(tuple(self.shape[i] for i in order), move(self.reg), move(self.lane), move(self.warp))
+        return Layout(tuple(shape), move(self.reg), move(self.lane), move(self.warp))
 
     def with_shape(self, shape: Sequence[int]) -> Layout:
         """The same digits over another shape of the same rank: more or fewer slots are masked."""

@@ -158,6 +158,11 @@ class Facts:
             known = self._affine[v] = self._look(v)
         return known
 
+    def size(self, tensor: Value, d: int) -> Affine:
+        """Of the tensor's dimension d."""
+        size = tensor.shape[d]
+        return self.affine(self.kernel.dims[size]) if isinstance(size, str) else Affine(size)
+
     def _look(self, v: Value) -> Affine:
         op = v.op
         if isinstance(op, arith.Constant):

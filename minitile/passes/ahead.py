@@ -24,8 +24,8 @@ from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, roles, tile
 from minitile.ir.rewrite import free_values
-from minitile.ir.types import BufferType, ScalarType, TensorType
-from minitile.passes.variables import covers
+from minitile.ir.types import ScalarType, TensorType
+from minitile.passes.variables import covers, is_shared
 
 Path = frozenset[tuple[Value, bool]]  # conditions of the enclosing ifs and which branch of each
 Box = tuple[tuple[int, int], ...]
@@ -101,7 +101,7 @@ def _candidates(loop: control.For) -> Ahead:
         return Ahead()
     by_buffer: dict[Value, list[_Use]] = {}
     for use in uses:
-        for mem in {a.mem for a in use.op.accesses() if a.mem is not None and _is_shared(a.mem)}:
+        for mem in {a.mem for a in use.op.accesses() if a.mem is not None and is_shared(a.mem)}:
             by_buffer.setdefault(mem, []).append(use)
     sliced = _Slice(loop)
     result = Ahead()
@@ -113,10 +113,6 @@ def _candidates(loop: control.For) -> Ahead:
             result.buffers.add(buffer)
             result.copies += [use.op for use in copies if isinstance(use.op, tile.Copy)]
     return result
-
-
-def _is_shared(mem: Value) -> bool:
-    return isinstance(mem.type, BufferType) and mem.type.space == "shared"
 
 
 def _is_copy_in(use: _Use, buffer: Value) -> bool:

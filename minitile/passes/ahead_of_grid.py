@@ -30,7 +30,7 @@ from minitile.passes.manager import PassContext
 
 def ahead_of_grid(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    launch = next(op for op in kernel.body.ops if isinstance(op, control.Launch))
+    launch = control.find_launch(kernel)
     sync = next((op for op in launch.body.ops if isinstance(op, fences.PdlSync)), None)
     if sync is None or not sync.ahead:
         return

@@ -32,9 +32,8 @@ def choose_shared_layouts(kernel: Kernel, tma: bool = False) -> None:
                 tiles.setdefault(op.mem, []).append((value.type.layout, op))
     for value, alloc in buffers.items():
         if alloc.layout is None:
-            by_hand = value in fed_to_gemm and kernel.attrs.get("by_hand")  # the program's own boxes
-            box = value in boxes and not by_hand
-            alloc.layout = _choose(alloc.type_, value in fed_to_gemm, box, tiles.get(value, []))
+            in_boxes = tma if value in fed_to_gemm else value in boxes  # wgmma reads boxes, whoever fills them
+            alloc.layout = _choose(alloc.type_, value in fed_to_gemm, in_boxes, tiles.get(value, []))
         alloc.bytes = alloc.layout.stage_bytes
 
 

@@ -27,6 +27,7 @@ from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import by_hand, control, roles, tile
+from minitile.ir.rewrite import recast
 from minitile.ir.types import WGMMA_TOKEN, BufferType, f32
 from minitile.layout import swizzled
 from minitile.passes.manager import PassContext
@@ -34,9 +35,7 @@ from minitile.passes.manager import PassContext
 
 def flights(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    for op in kernel.body.ops:
-        if isinstance(op, control.Launch):
-            _finish_stores(op.body)
+    _finish_stores(control.find_launch(kernel).body)
     if not kernel.attrs.get("by_hand"):
         return
     chosen: set[Op] = set()
@@ -184,25 +183,7 @@ class _Flights:
     def issue(self, b: Builder, op: Op, tokens: dict[Value, Value]) -> None:
         assert isinstance(op, tile.Gemm)
         operands = {name: self.landed(b, getattr(op, name), tokens) for name in ("a", "b")}
-        c = self.name(op.c)
-        gemm = roles.AsyncGemm(
-            operands["a"],
-            op.a_indices,
-            operands["b"],
-            op.b_indices,
-            c,
-            scale_d=op.scale_d,
-            a_slot=op.a_slot,
-            b_slot=op.b_slot,
-            transpose_a=op.transpose_a,
-            transpose_b=op.transpose_b,
-            a_dims=op.a_dims,
-            b_dims=op.b_dims,
-            policy=op.policy,
-            in_flight=op.in_flight,
-            k=op.k,
-        )
-        b.emit(gemm)
+        gemm = b.emit(recast(op, roles.AsyncGemm, **operands, c=self.name(op.c)))
         gemm.results[0].name = op.result.name
         if op.in_flight:
             self.names[op.result] = gemm.results[0]
@@ -228,17 +209,17 @@ class _Flights:
             inner[args[n]] = op.body.add_arg(WGMMA_TOKEN, "flight")
         self.region(op.body, inner, carried)
         op.init = (*op.init, *entering)
-        first = len(op.results)
-        op.results = (*op.results, *[Value(WGMMA_TOKEN, op, first + i) for i in range(len(carried))])
-        b.block.ops.append(op)
-        for i, n in enumerate(carried):
-            tokens[op.results[n]] = op.results[first + i]
+        self.finish(b, op, tokens, carried)
 
     def branch(self, b: Builder, op: control.If, tokens: dict[Value, Value]) -> None:
         self.settle(b, op, tokens)
         flying = [n for n, v in enumerate(op.results) if v in self.flying]
         for region in op.regions:
             self.region(region, dict(tokens), flying)
+        self.finish(b, op, tokens, flying)
+
+    def finish(self, b: Builder, op: control.Structured, tokens: dict[Value, Value], flying: list[int]) -> None:
+        """A loop or branch whose regions hand on tokens behind their values."""
         first = len(op.results)
         op.results = (*op.results, *[Value(WGMMA_TOKEN, op, first + i) for i in range(len(flying))])
         b.block.ops.append(op)

@@ -38,7 +38,7 @@ from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError, LanguageError, Location
 from minitile.ir.ops import arith, by_hand, control, tile
-from minitile.ir.rewrite import ERASE, Rewriter, erase_unused
+from minitile.ir.rewrite import ERASE, Rewriter, erase_unused, recast
 from minitile.ir.types import ScalarType, TensorType, TileType, Type, bool_
 from minitile.passes.variables import Variable, Variables, is_fragment
 
@@ -332,26 +332,18 @@ class _ToValues(Rewriter):
         a, a_indices, a_dims = self.gemm_operand(op, op.a, op.a_indices, op.a_dims)
         b, b_indices, b_dims = self.gemm_operand(op, op.b, op.b_indices, op.b_dims)
         accumulator = Variable(op.c)
-        gemm = tile.Gemm(
-            a,
-            a_indices,
-            b,
-            b_indices,
-            self.zero(accumulator.type) if op.clear_accum else self.read(accumulator, op.loc),
-            a_slot=op.a_slot,
-            b_slot=op.b_slot,
-            scale_d=op.scale_d,
+        gemm = recast(
+            op,
+            tile.Gemm,
+            a=a,
+            a_indices=a_indices,
+            a_dims=a_dims,
+            b=b,
+            b_indices=b_indices,
+            b_dims=b_dims,
+            c=self.zero(accumulator.type) if op.clear_accum else self.read(accumulator, op.loc),
             a_scale=None if op.a_scale is None else self.whole(op, op.a_scale),
             b_scale=None if op.b_scale is None else self.whole(op, op.b_scale),
-            transpose_a=op.transpose_a,
-            transpose_b=op.transpose_b,
-            a_dims=a_dims,
-            b_dims=b_dims,
-            policy=op.policy,
-            in_flight=op.in_flight,
-            k=op.k,
-            a_format=op.a_format,
-            b_format=op.b_format,
         )
         return self.write(accumulator, self.b.emit(gemm).result)
 

@@ -30,8 +30,9 @@ from minitile.ir.relations import Dealt, Permuted, Quotient, Same
 from minitile.ir.rewrite import clone
 from minitile.ir.types import TensorType, TileType
 from minitile.layout import Layout, RowAccess, blocked, cheapest_vector, dealt, row_blocked, undealt
-from minitile.passes.affine import Affine, Facts
+from minitile.passes.affine import Facts
 from minitile.passes.choose_shared import choose_shared_layouts
+from minitile.passes.lower import layout_of
 from minitile.passes.rules import Rules
 
 if TYPE_CHECKING:
@@ -257,7 +258,7 @@ class _Inference:
         if not is_tile(op.indices[-1]):
             elements = math.gcd(elements, self.facts.multiple(self.facts.affine(op.indices[-1])))
         if isinstance(op.mem.type, TensorType) and not self._inside(op, value.shape[dim]):
-            elements = math.gcd(elements, self.facts.multiple(dimension(self.kernel, op.mem, -1, self.facts)))
+            elements = math.gcd(elements, self.facts.multiple(self.facts.size(op.mem, -1)))
         return elements, dim
 
     def _inside(self, op: tile.Load | tile.Store | tile.AtomicRmw, extent: int) -> bool:
@@ -265,17 +266,12 @@ class _Inference:
         if len(op.mem.shape) > 1 or is_tile(op.indices[-1]):
             return False
         last = self.facts.affine(op.indices[-1]) + (extent - 1)
-        return self.facts.less(last, dimension(self.kernel, op.mem, -1, self.facts))
+        return self.facts.less(last, self.facts.size(op.mem, -1))
 
     def assign(self) -> None:
         for value, group in self.group_of.items():
             assert group.layout is not None
             value.type = TileType(value.shape, value.dtype, group.layout)
-
-    def layout(self, value: Value) -> Layout:
-        layout = value.type.layout  # type: ignore[attr-defined]
-        assert isinstance(layout, Layout)
-        return layout
 
 
 def _elsewhere(value: Value, one: int, other: int, loc: Location | None) -> LanguageError:
@@ -286,12 +282,6 @@ def _elsewhere(value: Value, one: int, other: int, loc: Location | None) -> Lang
         loc,
         "a fragment of one T.ws role stays there: hand its contents over through shared memory",
     )
-
-
-def dimension(kernel: Kernel, tensor: Value, d: int, facts: Facts) -> Affine:
-    """The size of a tensor's dimension as an affine expression."""
-    size = tensor.shape[d]
-    return facts.affine(kernel.dims[size]) if isinstance(size, str) else Affine(size)
 
 
 def inverse_order(order: tuple[int, ...]) -> tuple[int, ...]:
@@ -318,7 +308,6 @@ class _Converter:
 
     def __init__(self, inference: _Inference) -> None:
         self.inference = inference
-        self.layout = inference.layout
         self.rules = inference.rules
         self.scopes: list[_Scope] = []
 
@@ -345,10 +334,10 @@ class _Converter:
                 self.block(region)
 
     def _all(self, values: Sequence[Value]) -> tuple[Layout | None, ...]:
-        return tuple(self.layout(v) if is_tile(v) else None for v in values)
+        return tuple(layout_of(v) if is_tile(v) else None for v in values)
 
     def convert(self, value: Value, wanted: Layout | None, op: Op) -> Value:
-        if wanted is None or not is_tile(value) or self.layout(value) == wanted:
+        if wanted is None or not is_tile(value) or layout_of(value) == wanted:
             return value
         if isinstance(value.owner, FREE):  # used only here
             value.type = TileType(value.shape, value.dtype, wanted)
@@ -396,15 +385,15 @@ class _Converter:
         for relation in op.relations():
             if isinstance(relation, Same):
                 if is_tile(relation.like):
-                    need[relation.value] = self.layout(relation.like)
+                    need[relation.value] = layout_of(relation.like)
             elif isinstance(relation, Permuted):
-                need[relation.source] = self.layout(relation.result).permute_dims(inverse_order(relation.order))
+                need[relation.source] = layout_of(relation.result).permute_dims(inverse_order(relation.order))
             elif isinstance(relation, Dealt):
-                source, result = self.layout(relation.source), self.layout(relation.result)
+                source, result = layout_of(relation.source), layout_of(relation.result)
                 if dealt(source, relation.dim, relation.run, relation.hands) != result:
                     need[relation.source] = undealt(result, relation.dim, relation.run, relation.hands)
             else:
-                narrow = self.layout(relation.wide).quotient(relation.dim)
+                narrow = layout_of(relation.wide).quotient(relation.dim)
                 if relation.narrow in op.operands:
                     need[relation.narrow] = narrow
                 elif is_tile(relation.narrow):

@@ -20,14 +20,15 @@ from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import arith, thread
 from minitile.ir.ops.thread import count_of
-from minitile.ir.rewrite import Rewriter
+from minitile.ir.rewrite import ERASE, Rewriter
 from minitile.ir.types import DType, bool_, f32, f64, i32, u32
 from minitile.passes.expand_math import FUNCTIONS, Terms
 from minitile.target import Target
 
 PART = 8
 
-Rule = Callable[["Legalizer", Any], "Value | tuple[Value, ...] | None"]
+Result = Value | tuple[Value, ...] | None
+Rule = Callable[["Legalizer", Any], Result]
 Native = Callable[["Legalizer", str, Value], Value]  # the target's own exp2, log2, rsqrt or rcp of an f32
 
 
@@ -42,7 +43,7 @@ class Legalizer(Rewriter):
         self.native = native
         self.nonnegative: set[Value] = set(kernel.dims.values())
 
-    def visit(self, op: Op) -> Value | tuple[Value, ...] | None:
+    def visit(self, op: Op) -> Result:
         rule = self.rules.get(type(op))
         return None if rule is None else rule(self, op)
 
@@ -196,3 +197,31 @@ def _divide(self: Legalizer, a: Value, b: Value) -> tuple[Value, Value, Value]:
     inexact = self.make(arith.Cmp(remainder, zero, "ne"))
     opposite = self.make(arith.Cmp(self.make(arith.Xor(remainder, b)), zero, "lt"))
     return quotient, remainder, self.make(arith.And(inexact, opposite))
+
+
+# The table -----------------------------------------------------------------------------------------------------------
+
+
+def common_rules(arithmetic: Rule) -> dict[type[Op], Rule]:
+    """Rules that every target has. `arithmetic`: the target's own for what it may have no instruction for."""
+
+    def absolute(self: Legalizer, op: arith.Abs) -> Result:
+        return op.a if op.a.dtype.kind == "uint" else arithmetic(self, op)
+
+    def rounding(self: Legalizer, op: Any) -> Result:
+        return op.a if op.a.dtype.is_int else arithmetic(self, op)
+
+    def min_max(self: Legalizer, op: Any) -> Result:
+        if op.result.dtype is bool_:
+            return self.make((arith.And if isinstance(op, arith.Min) else arith.Or)(op.a, op.b))
+        return arithmetic(self, op)
+
+    return {
+        arith.Abs: absolute,
+        **dict.fromkeys((arith.Floor, arith.Ceil, arith.Round, arith.Trunc), rounding),
+        **dict.fromkeys((arith.Min, arith.Max), min_max),
+        **dict.fromkeys(FUNCTIONS, function),
+        arith.FloorDiv: floordiv,
+        arith.FloorMod: floormod,
+        arith.Assume: lambda self, op: ERASE,
+    }

@@ -432,14 +432,8 @@ def _guarded(low: Lowering, guard: Value | None, emit: Callable[[], object]) -> 
     if guard is None:
         emit()
         return
-    then = Block()
-    with low.b.inside(then):
+    with low.b.when(guard):
         emit()
-        low.b.emit(control.Yield(()))
-    orelse = Block()
-    with low.b.inside(orelse):
-        low.b.emit(control.Yield(()))
-    low.b.emit(control.If(guard, then=then, orelse=orelse))
 
 
 def _device_assert(low: Lowering, op: tile.DeviceAssert) -> None:

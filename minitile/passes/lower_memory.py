@@ -22,7 +22,7 @@ from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import arith, thread, tile
 from minitile.ir.types import ScalarType, TensorType, TileType, i32, i64
-from minitile.layout import Digit, Layout, RowAccess, cheapest_vector, coalesced, row_blocked
+from minitile.layout import Layout, RowAccess, cheapest_vector, coalesced, row_blocked
 from minitile.layout.access import thread_bits, vector_runs
 from minitile.layout.shared import SharedLayout, add_maybe_bits, bits_of_multiple
 from minitile.passes.affine import Affine
@@ -72,13 +72,8 @@ class Walk:
 
 def in_memory(layout: Layout, dims: tile.Dims) -> Layout:
     """The layout with the memory's dimensions: one of size 1 where no tile dimension runs."""
-    to = {t: m for m, t in enumerate(dims) if t is not None}
-
-    def move(digits: tuple[Digit, ...]) -> tuple[Digit, ...]:
-        return tuple(d if d.dim is None else Digit(d.size, to[d.dim], d.stride) for d in digits)
-
-    shape = tuple(1 if t is None else layout.shape[t] for t in dims)
-    return Layout(shape, move(layout.reg), move(layout.lane), move(layout.warp))
+    shape = [1 if t is None else layout.shape[t] for t in dims]
+    return layout.renumbered({t: m for m, t in enumerate(dims) if t is not None}, shape)
 
 
 def places(low: Lowering, starts: Sequence[Affine], layout: Layout) -> list[Place]:
@@ -97,16 +92,11 @@ def bits_of_start(low: Lowering, start: Affine) -> int:
     return bits_of_multiple(low.facts.multiple(start)) & ((1 << 32) - 1)
 
 
-def size_of(low: Lowering, tensor: Value, d: int) -> Affine:
-    size = tensor.shape[d]
-    return low.facts.affine(low.kernel.dims[size]) if isinstance(size, str) else Affine(size)
-
-
 def strides_of(low: Lowering, tensor: Value) -> list[Affine]:
     """Row-major strides in elements."""
     strides = [Affine(1)]
     for d in range(len(tensor.shape) - 1, 0, -1):
-        strides.append(strides[-1] * size_of(low, tensor, d))
+        strides.append(strides[-1] * low.facts.size(tensor, d))
     return strides[::-1][: len(tensor.shape)]
 
 
@@ -263,7 +253,7 @@ class GuardBuilder:
         """Index inside the tensor."""
         low, b = self.low, self.low.b
         for d, place in enumerate(where):
-            size = size_of(low, tensor, d)
+            size = low.facts.size(tensor, d)
             below = low.facts.less(place.start + place.reach, size)
             above = low.facts.nonnegative(place.start)
             if below and above:
@@ -411,8 +401,8 @@ def access_width(low: Lowering, mem: Value, where: Sequence[Place], layout: Layo
             shared.contiguous_elems(fast) % width or shared.row_alignment(fast, width) % (width * mem.dtype.bytes)
         ):
             width //= 2
-    elif len(mem.shape) > 1 or not low.facts.less(where[fast].start + where[fast].reach, size_of(low, mem, fast)):
-        width = math.gcd(width, low.facts.multiple(size_of(low, mem, fast)))
+    elif len(mem.shape) > 1 or not low.facts.less(where[fast].start + where[fast].reach, low.facts.size(mem, fast)):
+        width = math.gcd(width, low.facts.multiple(low.facts.size(mem, fast)))
     return width
 
 
@@ -465,7 +455,7 @@ def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writ
             run = b.emit(thread.Offsets(b.constant(0) if base is None else base, constants)).result
             at = b.value(arith.Add(b.cast(at, i32), run))
         if space == "global":
-            size = size_of(low, mem, d)
+            size = low.facts.size(mem, d)
             wide = at.dtype
             if isinstance(index.type, TileType) or not low.facts.nonnegative(low.facts.affine(index)):
                 also(b.value(arith.Cmp(at, b.constant(0, wide), "ge")))

@@ -57,7 +57,7 @@ def one_role(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     if not context.target.has("wgmma") or kernel.attrs.get("by_hand") or context.ran("specialise"):
         return
-    launch = next(op for op in kernel.body.ops if isinstance(op, control.Launch))
+    launch = control.find_launch(kernel)
     try:
         rings = find_rings(kernel, launch, _check_ahead)
         check(launch, rings, context.rules, launch.threads)

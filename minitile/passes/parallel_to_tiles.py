@@ -40,6 +40,7 @@ from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import arith, control, tile
 from minitile.ir.rewrite import ERASE, Rewriter, erase_unused, remake
 from minitile.ir.types import BufferType, TileType
+from minitile.passes.variables import is_fragment
 
 if TYPE_CHECKING:
     from minitile.passes.manager import PassContext
@@ -231,7 +232,7 @@ class _Body:
             extra |= missing
         if extra - picked:
             self.many_values(op, min(extra - picked), "")
-        elif picked and _is_fragment(op.mem):
+        elif picked and is_fragment(op.mem):
             if extra:
                 self.many_values(op, min(extra), "copy the fragment to shared memory and store there; or ")
             assert mask is not None
@@ -384,10 +385,6 @@ def _reads(value: Value, mem: Value) -> bool:
         seen |= new
         todo += new
     return False
-
-
-def _is_fragment(mem: Value) -> bool:
-    return isinstance(mem.type, BufferType) and mem.type.space == "fragment"
 
 
 _HANDLERS: dict[type[Op], Callable[[_Body, Any], None]] = {

@@ -44,6 +44,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError
@@ -115,7 +116,7 @@ class _Effects:
         self.marks = Marks()
         self.generic: dict[Op, list[tuple[Touch, str, Value | None]]] = {}
         self.asynchronous: Asynchronous = {}
-        self.locals: dict[Op, set[Value]] = {}
+        self.inside = cache(made_inside)  # of a loop or branch
         self.relevant: dict[Block, list[Op]] = {}
         self.around: dict[Place, Op | None] = {}  # the operation around a place
         self.first: dict[Op, list[tuple[Mark, Value | None]]] = {}  # the marks that an operation makes
@@ -205,13 +206,6 @@ class _Effects:
             later = self.order.leads_to(op) if told else self.asynchronous.get(op, ())
             ops = [a.op for a, spaces in later if a.op is not None and meets(seen.touch, seen.space, a, spaces)]
             found = self._meetings[op, seen, told] = tuple(ops)
-        return found
-
-    def inside(self, op: Op) -> set[Value]:
-        """All values made in the regions of an operation."""
-        found = self.locals.get(op)
-        if found is None:
-            found = self.locals[op] = made_inside(op)
         return found
 
     def runs(self, op: control.For) -> tuple[bool, bool]:

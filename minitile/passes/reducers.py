@@ -86,7 +86,7 @@ def reducers(kernel: Kernel, context: PassContext) -> None:
     ends = {op.mem for op in kernel.walk() if isinstance(op, tile.FinalizeReducer)}
     if not sites and not ends:
         return
-    launch = next(op for op in kernel.body.walk() if isinstance(op, control.Launch))
+    launch = control.find_launch(kernel)
     most = REGISTERS * launch.threads
     early = {s.loop for s in sites.values() if s.mem not in ends or s.moves or s.registers > most}
     _Expand(list(sites.values()), early).block(kernel.body)

@@ -28,10 +28,11 @@ from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, tile
 from minitile.ir.rewrite import free_values
-from minitile.ir.types import BufferType, ScalarType, TensorType, TileType
-from minitile.passes.affine import Affine, Facts
+from minitile.ir.types import ScalarType, TensorType, TileType
+from minitile.passes.affine import Facts
 from minitile.passes.ahead import READS
 from minitile.passes.choose_shared import BOX
+from minitile.passes.variables import is_shared
 
 SMALL = 8  # a ring that joins another one has at most this part of its bytes
 
@@ -108,7 +109,7 @@ def find_rings(
         loop = places.pipelined(op)
         stages = loop.stages if loop is not None and loop is places.around(op) else 1
         try:
-            check_tma(kernel, op, facts)
+            check_tma(op, facts)
             first, last = _uses(op, places, written, late=stages == 1)
             check(op, places)
             slice_.include(op)
@@ -160,11 +161,7 @@ def _joins(small: Ring, large: Ring, places: Places) -> bool:
     return not any(isinstance(inner, tile.Gemm) for op in beside for inner in op.walk())
 
 
-def is_shared(value: Value) -> bool:
-    return isinstance(value.type, BufferType) and value.type.space == "shared"
-
-
-def check_tma(kernel: Kernel, copy: tile.Copy, facts: Facts) -> None:
+def check_tma(copy: tile.Copy, facts: Facts) -> None:
     """Raises Refused where the copy engine cannot make the copy (limits: cuTensorMapEncodeTiled)."""
     shape, dtype = copy.dst.shape, copy.dst.dtype
     if copy.src.dtype is not dtype:
@@ -184,11 +181,8 @@ def check_tma(kernel: Kernel, copy: tile.Copy, facts: Facts) -> None:
         raise Refused(f"rows of {part} bytes of {copy.src.name} are no multiple of TMA's 16, or all of them not of 128")
     if facts.multiple(copy.src_indices[-1]) * dtype.bytes % 16:
         raise Refused(f"the copy of {copy.src.name} may start off a multiple of 16 bytes in a row")
-    if len(copy.src.shape) > 1:
-        last = copy.src.shape[-1]
-        row = facts.affine(kernel.dims[last]) if isinstance(last, str) else Affine(last)
-        if facts.multiple(row) * dtype.bytes % 16:
-            raise Refused(f"the rows of {copy.src.name} may not be multiples of 16 bytes")
+    if len(copy.src.shape) > 1 and facts.multiple(facts.size(copy.src, -1)) * dtype.bytes % 16:
+        raise Refused(f"the rows of {copy.src.name} may not be multiples of 16 bytes")
 
 
 class Places:

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, tile
-from minitile.ir.rewrite import clone, erase_unused, remake
+from minitile.ir.rewrite import clone, erase_unused, recast, remake
 from minitile.ir.types import TOKEN, i32
 from minitile.passes.affine import Facts
 from minitile.passes.ahead import READS, Ahead, plan
@@ -199,19 +199,8 @@ class Pipelined:
         return self.branch(map.get(op.condition, op.condition), then, orelse)
 
     def async_copy(self, op: tile.Copy, map: dict[Value, Value], slot: Value | None) -> Value:
-        copy = tile.AsyncCopy(
-            op.src,
-            tuple([map.get(i, i) for i in op.src_indices]),
-            op.dst,
-            tuple([map.get(i, i) for i in op.dst_indices]),
-            src_slot=None,
-            dst_slot=slot,
-            shape=op.shape,
-            src_dims=op.src_dims,
-            dst_dims=op.dst_dims,
-            evict=op.evict,
-        )
-        return self.b.emit(copy).result
+        indices = {name: tuple([map.get(i, i) for i in getattr(op, name)]) for name in ("src_indices", "dst_indices")}
+        return self.b.emit(recast(op, tile.AsyncCopy, **indices, dst_slot=slot)).result
 
     def branch(self, condition: Value, then: Emit, orelse: Emit) -> list[Value]:
         """Either branch's tokens under a condition; those of the branch that is not taken are complete."""

@@ -37,14 +37,15 @@ from dataclasses import dataclass
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, fences, roles, tile
-from minitile.ir.rewrite import clone, handing
+from minitile.ir.rewrite import clone, handing, recast
 from minitile.ir.types import I32, BufferType, ScalarType, f32, i32
 from minitile.passes.ahead import READS
 from minitile.passes.manager import PassContext
 from minitile.passes.multicast import Common, find_common
-from minitile.passes.rings import Clock, Refused, Ring, Rings, find_rings, is_shared
+from minitile.passes.rings import Clock, Refused, Ring, Rings, find_rings
 from minitile.passes.rules import Rules
 from minitile.passes.teams import Teams, find_teams, part
+from minitile.passes.variables import is_shared
 
 WORKING = 32  # registers that ptxas wants beside accumulators
 PRODUCER = 128  # threads of the producer's warpgroup
@@ -62,7 +63,7 @@ def specialise(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     if not context.target.has("wgmma") or kernel.attrs.get("by_hand"):
         return
-    launch = next(op for op in kernel.body.ops if isinstance(op, control.Launch))
+    launch = control.find_launch(kernel)
     try:
         rings = find_rings(kernel, launch)
         _check_meetings(launch, rings)
@@ -100,6 +101,13 @@ def _check_meetings(launch: control.Launch, rings: Rings) -> None:
 
 def _meets_cluster(op: Op) -> bool:
     return any(sync.on == "cluster" for sync in op.syncs())
+
+
+def _triggers(op: Op) -> bool:
+    """Whether it lets the next grid start, perhaps on a condition, and does nothing else."""
+    if isinstance(op, control.If):
+        return all(inner.terminator or _triggers(inner) for block in op.regions for inner in block.ops)
+    return isinstance(op, fences.PdlTrigger)
 
 
 def _teams(launch: control.Launch, rings: Rings, context: PassContext) -> Teams | None:
@@ -169,9 +177,9 @@ def rebuild(
     theirs: set[Value] = set()  # what only the consumers know
     for n, op in enumerate(ops):
         scalar = (op.pure or isinstance(op, tile.Load)) and all(isinstance(r.type, ScalarType) for r in op.results)
-        early = n < first and (isinstance(op, fences.PdlTrigger) or _meets_cluster(op))
-        everybody = early or isinstance(op, tile.Alloc | fences.PdlSync)
-        if everybody or (n < first and scalar and theirs.isdisjoint(op.operands)):
+        everybody = isinstance(op, tile.Alloc | fences.PdlSync)
+        early = n < first and theirs.isdisjoint(op.operands)
+        if everybody or (early and (scalar or _triggers(op) or _meets_cluster(op))):
             common.append(op)
         else:
             theirs.update(op.results)
@@ -497,23 +505,8 @@ class Consumer(Role):
         return state[ring.clock][0] if ring is not None and ring.clock.turns else None
 
     def gemm(self, op: tile.Gemm, state: State) -> None:
-        new = roles.AsyncGemm(
-            op.a,
-            op.a_indices,
-            op.b,
-            op.b_indices,
-            op.c,
-            a_slot=self.slot(op.a, state),
-            b_slot=self.slot(op.b, state),
-            scale_d=op.scale_d,
-            k=op.k,
-            transpose_a=op.transpose_a,
-            transpose_b=op.transpose_b,
-            a_dims=op.a_dims,
-            b_dims=op.b_dims,
-            policy=op.policy,
-        )
-        self.b.emit(new)
+        slots = {"a_slot": self.slot(op.a, state), "b_slot": self.slot(op.b, state)}
+        new = self.b.emit(recast(op, roles.AsyncGemm, **slots))
         awaited = self.b.emit(roles.Await(*new.results))
         new.results[0].name = op.result.name
         awaited.results = op.results  # whoever used the gemm's result goes on doing so
@@ -564,13 +557,9 @@ class Consumer(Role):
 
     def even_out(self, fewer: Value) -> None:
         """Who has had fewer turns takes the baton once more: the first team has it where the loop begins again."""
-        then, orelse = Block(), Block()
-        with self.b.inside(then):
+        with self.b.when(fewer):
             self.b.emit(roles.TakeBaton(self.team))
             self.pass_baton()
-            self.b.emit(control.Yield(()))
-        orelse.ops.append(control.Yield(()))
-        self.b.emit(control.If(fewer, then=then, orelse=orelse))
 
     def pass_baton(self) -> None:
         assert self.teams is not None

@@ -24,7 +24,7 @@ A software-pipelined loop (`T.Pipelined`) with parts or barriers by hand inside 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from functools import partial
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import TargetError
@@ -48,7 +48,7 @@ def split_roles(kernel: Kernel, context: PassContext) -> None:
     for op in kernel.walk():
         if isinstance(op, control.For) and (op.kind == "pipelined" or op.order) and _by_hand(op.body):
             op.kind, op.stages, op.order, op.stage_of = "serial", 1, None, None
-    launch = next(op for op in kernel.body.ops if isinstance(op, control.Launch))
+    launch = control.find_launch(kernel)
     _hoist_storage(launch.body)
     launch.body.ops.sort(key=lambda op: not isinstance(op, by_hand.Barriers))
     groups = frozenset(range(max(1, launch.threads // by_hand.GROUP)))
@@ -261,14 +261,14 @@ def _emit_roles(block: Block, ops: list[Op], roles: list[Groups], live: list[Val
 
 def _role(ops: Iterable[Op], role: Groups, live: list[Value]) -> Block:
     names: dict[Value, Value] = {}
-    block = Block(ops=_projected(ops, role, names))
+    block = Block(ops=_projected(role, ops, names))
     block.ops.append(control.Yield(tuple([names[v] for v in live])))
     if len(role) > 1:
         _split(block, role)
     return block
 
 
-def _projected(ops: Iterable[Op], role: Groups, names: dict[Value, Value]) -> list[Op]:
+def _projected(role: Groups, ops: Iterable[Op], names: dict[Value, Value]) -> list[Op]:
     """Copies of the operations as far as a role executes them."""
     found: list[Op] = []
     for op in ops:
@@ -276,30 +276,8 @@ def _projected(ops: Iterable[Op], role: Groups, names: dict[Value, Value]) -> li
             sides = [region for region, side in zip(op.regions, _side(op, role), strict=True) if side]
             if len(sides) == 1:
                 (region,) = sides
-                found += _projected([o for o in region.ops if not o.terminator], role, names)
+                found += _projected(role, [o for o in region.ops if not o.terminator], names)
                 names.update(zip(op.results, [names.get(v, v) for v in region.yielded], strict=True))
                 continue
-        found.append(_copy(op, role, names) if op.region_fields else clone(op, names))
+        found.append(clone(op, names, partial(_projected, role)))
     return found
-
-
-def _copy(op: Op, role: Groups, names: dict[Value, Value]) -> Op:
-    """As `clone`, but with projected regions."""
-    fields: dict[str, Any] = {name: getattr(op, name) for name, _ in op.attr_fields}
-    for name, mark in op.operand_fields:
-        value = getattr(op, name)
-        if mark == "operands":
-            fields[name] = tuple([names.get(v, v) for v in value])
-        else:
-            fields[name] = None if value is None else names.get(value, value)
-    for name in op.region_fields:
-        block, new = getattr(op, name), Block()
-        for a in block.args:
-            names[a] = new.add_arg(a.type, a.name)
-        new.ops = _projected(block.ops, role, names)
-        fields[name] = new
-    copy = type(op)(**fields)
-    copy.loc = op.loc
-    copy.set_results(tuple(r.type for r in op.results), tuple(r.name for r in op.results))
-    names.update(zip(op.results, copy.results, strict=True))
-    return copy

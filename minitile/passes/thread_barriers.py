@@ -38,6 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import Location, MinitileError
@@ -156,7 +157,7 @@ class _Walk:
         self.threads = kernel.attrs.get("threads")
         self.touches: dict[Op, list[tuple[Touch, Value | None]]] = {}
         self.barriers: set[Op] = set()
-        self.locals: dict[Op, set[Value]] = {}
+        self.inside = cache(made_inside)  # of a loop or branch
         self.relevant: dict[Block, list[Op]] = {}
         self.shifted: dict[tuple[Touch, Op, bool], Touch] = {}
 
@@ -451,13 +452,6 @@ class _Walk:
         inside = self.inside(op)
         tokens = {t: self.shift(end.tokens[t], op) for t in end.tokens if t not in inside}
         return _State(self.shift(end.pending, op), tokens)
-
-    def inside(self, op: Op) -> set[Value]:
-        """All values made in the regions of an operation."""
-        found = self.locals.get(op)
-        if found is None:
-            found = self.locals[op] = made_inside(op)
-        return found
 
     # Divergent control flow ------------------------------------------------------------------------------------------
 

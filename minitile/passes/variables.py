@@ -46,6 +46,10 @@ def is_fragment(value: Value) -> bool:
     return in_space(value, "fragment")
 
 
+def is_shared(value: Value) -> bool:
+    return in_space(value, "shared")
+
+
 def covers(mem: Value, indices: tuple[Value, ...], dims: tile.Dims, shape: tuple[int, ...]) -> bool:
     """Whether a region is the whole buffer."""
     return all(

@@ -8,8 +8,9 @@ proxy. Tensor memory is a space of its own, ordered by `tcgen05_wait` and `tcgen
 from __future__ import annotations
 
 from minitile.ir.core import Op, Value, attr, maybe, operand, operands
-from minitile.ir.effects import Access, Sync
+from minitile.ir.effects import Access
 from minitile.ir.ops.checks import require_one_of
+from minitile.ir.ops.hopper import Arrival
 from minitile.ir.types import DType, RegsType, Type
 
 
@@ -84,15 +85,5 @@ class Tcgen05Fence(_TensorMemoryOp, name="tcgen05_fence", stage="thread"):
         require_one_of(self.side, ("before", "after"), "side")
 
 
-class Tcgen05Commit(Op, name="tcgen05_commit", stage="thread"):
+class Tcgen05Commit(Arrival, name="tcgen05_commit", stage="thread"):
     """The barrier's phase gets an arrival when all that the thread has issued is complete."""
-
-    address: Value = operand()
-    ring: Value = operand()
-    predicate: Value | None = maybe()
-
-    def accesses(self) -> tuple[Access, ...]:
-        return (Access("atomic", self.ring, channel=self.ring),)
-
-    def syncs(self) -> tuple[Sync, ...]:
-        return (Sync("release", self.ring, self.address, "all" if self.predicate is None else "one"),)

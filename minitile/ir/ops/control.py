@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from minitile.ir.core import Block, Op, Value, attr, operand, operands, region
+from minitile.ir.core import Block, Kernel, Op, Value, attr, operand, operands, region
+from minitile.ir.diagnostics import LanguageError
 from minitile.ir.effects import Access
 from minitile.ir.relations import Relation, Same
 from minitile.ir.types import BOOL, I32, Type
@@ -293,3 +294,11 @@ class Launch(Op, name="launch", stage="tile"):
             raise ValueError(f"the grid is {_listed([v.type for v in self.grid])}, not three i32")
         _check_arguments(self.body, [I32] * 3)
         _check_end(self.body, Yield, [])
+
+
+def find_launch(kernel: Kernel) -> Launch:
+    """The kernel's launch. Raises LanguageError where it has none."""
+    launch = next((op for op in kernel.body.ops if isinstance(op, Launch)), None)
+    if launch is None:
+        raise LanguageError(f"the kernel {kernel.name} has no `with T.Kernel(...)`")
+    return launch

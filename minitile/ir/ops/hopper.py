@@ -52,7 +52,7 @@ class MbarrierInitFence(Op, name="mbarrier_init_fence", stage="thread"):
         return ()
 
 
-class _Arrive(_BarrierOp):
+class Arrival(_BarrierOp):
     """With a predicate, one lane arrives for others."""
 
     predicate: Value | None = maybe()
@@ -61,7 +61,7 @@ class _Arrive(_BarrierOp):
         return (Sync("release", self.ring, self.address, "all" if self.predicate is None else "one"),)
 
 
-class MbarrierArrive(_Arrive, name="mbarrier_arrive", stage="thread"):
+class MbarrierArrive(Arrival, name="mbarrier_arrive", stage="thread"):
     """What the thread has done is known to those who wait. `rank`: at the barrier of that CTA of the cluster. There,
     only what it knows to be complete is; with `cluster`, what it has done by itself as well."""
 
@@ -69,7 +69,7 @@ class MbarrierArrive(_Arrive, name="mbarrier_arrive", stage="thread"):
     cluster: bool = attr(False)
 
 
-class MbarrierExpect(_Arrive, name="mbarrier_expect", stage="thread"):
+class MbarrierExpect(Arrival, name="mbarrier_expect", stage="thread"):
     """Arrive and announce `bytes`."""
 
     bytes: int = attr()

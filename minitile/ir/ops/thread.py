@@ -56,6 +56,11 @@ def count_of(t: Type) -> int:
     return t.count if isinstance(t, RegsType) else 1
 
 
+def in_registers(value: Value) -> bool:
+    """Tokens and the like are not."""
+    return isinstance(value.type, (ScalarType, RegsType))
+
+
 def _require_registers(value: Value, indices: tuple[int, ...]) -> None:
     """The indices are of registers that the value has."""
     count = count_of(value.type)

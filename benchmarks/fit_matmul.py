@@ -1,8 +1,8 @@
-"""How well the model of minitile/ops/plan.py knows what was measured, and its numbers fitted anew.
+"""How well the model of minitile/ops/model.py knows what was measured, and its numbers fitted anew.
 
-    PYTHONPATH=. python benchmarks/fit_matmul.py [benchmarks/results/NAME.json …] [--fit | --cross-validate]
+    PYTHONPATH=. python benchmarks/fit_matmul.py [benchmarks/results/NAME …] [--fit | --cross-validate]
 
-For each case of gemm.py's results (and of matmul.py's, which has more shapes): which of the measured entries the model
+For each case of matmul_plans.py's results (or of gemm.py's, of matmul.py's): which of the measured entries the model
 would have chosen, and that one's speed as a share of the fastest one's. `--fit` moves the numbers of machine.py so that
 this share grows and the estimates come nearer to what was measured (`loss`), and prints them; `--cross-validate` says
 what such numbers are worth on problems that had no part in the fit. No GPU is needed.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import lzma
 import math
 import random
 import re
@@ -23,16 +24,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitile.ops.machine import H200, Machine
-from minitile.ops.plan import HILBERT, Plan, Problem, estimate
+from minitile.ops.model import estimate
+from minitile.ops.plan import HILBERT, Plan, Problem
 
-RESULTS = Path(__file__).parent / "results" / "gemm_one_team_h200.json"
+RESULTS = Path(__file__).parent / "results" / "matmul_plans_h200.json.xz"
 _TILES = ((128, 256), (256, 128), (128, 128), (64, 128), (64, 64))
 PANELS = {("persistent", 128, 192): 8, ("persistent", 128, 256): 16, ("persistent", 128, 128): 8}  # as in gemm_peers
 PANELS |= {("minitile", *tile): 10 for tile in _TILES}
-COUNTED = ("name", "multiprocessors", "shared", "threads", "turns")
+COUNTED = ("name", "multiprocessors", "shared", "threads")
 FITTED = tuple(f.name for f in fields(Machine) if f.name not in COUNTED)
 NEAR = 0.03  # relative: estimates that differ by less are nearly a tie
-WEIGHT = 0.15  # of the estimates' errors, beside that of wrong choices
+WEIGHT, COMMON = 1.0, 0.3  # of errors beside wrong choices; among them, of those that a problem's plans have in common
 STAY = 0.001  # for each number, of the square of its logarithmic change
 
 
@@ -45,10 +47,16 @@ class Measured(NamedTuple):
 
 
 def read(paths: Iterable[str | Path]) -> list[Measured]:
-    """Our own entries in the results of gemm.py and matmul.py, in µs."""
+    """Our own entries in the results of gemm.py, matmul.py and matmul_plans.py, in µs."""
     found = []
-    for path in paths:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    for path in map(Path, paths):
+        if path.suffix == ".xz":
+            plans = json.loads(lzma.decompress(path.read_bytes()))
+            found += [
+                Measured(problem_of(case), plan_of(p), t) for case, times in plans.items() for p, t in times.items()
+            ]
+            continue
+        data = json.loads(path.read_text(encoding="utf-8"))
         implied = data["title"].startswith("GEMM")
         for row in data["tried"]:
             if row["tflops"] and row["contender"] in ("minitile", "persistent", "tuned"):
@@ -121,8 +129,9 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 def loss(cases: Mapping[Problem, Sequence[Measured]], machine: Machine) -> float:
     """The mean logarithm of what is lost by choosing, if each entry is chosen with a probability that falls by e for
-    each NEAR by which its estimate is above the least one; and, by WEIGHT, how far the estimates of good entries are
-    off. Such a choice changes smoothly with the numbers, and does not mind who wins a tie."""
+    each NEAR by which its estimate is above the least one. Such a choice changes smoothly with the numbers, and does
+    not mind who wins a tie. To it comes, by WEIGHT, how far the estimates of good entries are off, beside the problem's
+    others and, by COMMON, altogether: numbers that are fitted to choices alone are worth less on other problems."""
     lost = error = weights = 0.0
     for problem, entries in cases.items():
         fastest = min(e.time for e in entries)
@@ -130,10 +139,11 @@ def loss(cases: Mapping[Problem, Sequence[Measured]], machine: Machine) -> float
         least = min(estimates)
         chances = [math.exp((least - x) / NEAR) for x in estimates]
         lost += sum(c * math.log(e.time / fastest) for c, e in zip(chances, entries, strict=True)) / sum(chances)
-        for x, e in zip(estimates, entries, strict=True):
-            weight = (fastest / e.time) ** 2
-            weights += weight
-            error += weight * abs(x - math.log(e.time))
+        off = [x - math.log(e.time) for x, e in zip(estimates, entries, strict=True)]
+        good = [(fastest / e.time) ** 4 for e in entries]
+        mean = sum(w * x for w, x in zip(good, off, strict=True)) / sum(good)
+        weights += sum(good)
+        error += sum(w * (abs(x - mean) + COMMON * abs(x)) for w, x in zip(good, off, strict=True))
     return lost / len(cases) + WEIGHT * error / weights
 
 

@@ -29,8 +29,10 @@ import timing
 from compilers import only_plots, options, run
 from gemm_peers import BOUND, DEVICE, SAMPLE
 
+from minitile.ops.choice import TEAM, WORTH_PADDING, candidates, together
 from minitile.ops.machine import H200
-from minitile.ops.plan import HILBERT, TEAM, WORTH_PADDING, Plan, Problem, candidates, estimate, together
+from minitile.ops.model import estimate
+from minitile.ops.plan import HILBERT, Plan, Problem
 
 SIZES = (16, 16384)
 LARGEST = 2.0**41  # flops of a problem: 3 ms, so that an evening suffices
@@ -88,20 +90,22 @@ def plans(problem: Problem) -> list[Plan]:
     ranked = sorted(known, key=lambda plan: estimate(problem, plan, machine))[:CANDIDATES]
     found = dict.fromkeys(ranked)
     for plan in ranked[:CHANGED]:
-        found |= dict.fromkeys(_changed(plan))
+        found |= dict.fromkeys(changed(problem, plan))
     if target.has("wgmma"):
         found |= dict.fromkeys(drawn(problem, DRAWN))
     return list(found)
 
 
-def _changed(plan: Plan) -> Iterator[Plan]:
+def changed(problem: Problem, plan: Plan) -> Iterator[Plan]:
+    """The plan with one thing changed."""
+    by_threads = any(ragged and not padded for ragged, padded in zip(problem.ragged, plan.pad, strict=True))
     if plan.panel:
         yield plan._replace(panel=24 - plan.panel)
         yield plan._replace(panel=HILBERT)
     if plan.blocks:
-        yield plan._replace(blocks=0, teams=1)
-        if plan.block_M <= 128 and plan.block_M * plan.block_N <= TEAM and not plan.swap:
-            yield plan._replace(teams=3 - plan.teams, threads=256 if plan.teams == 1 else plan.block_M * 2)
+        yield plan._replace(blocks=0, teams=1, threads=_threads(plan))
+        if plan.block_M <= 128 and plan.block_M * plan.block_N <= TEAM and not plan.swap and not by_threads:
+            yield plan._replace(teams=3 - plan.teams, threads=256 if plan.teams == 1 else _threads(plan))
     if plan.split > 1:
         for split in {max(2, plan.split // 2), plan.split, plan.split + 1, plan.split * 2}:
             yield plan._replace(split=split, together=False)
@@ -109,6 +113,12 @@ def _changed(plan: Plan) -> Iterator[Plan]:
                 yield from filter(None, [together(plan._replace(split=split), 2, SHARED)])
     if any(plan.pad) and not plan.blocks and plan.split == 1:  # what padding is worth
         yield plan._replace(pad=(False, False))
+
+
+def _threads(plan: Plan) -> int:
+    """Of one team: a warpgroup for each 64 rows, but two for 256."""
+    rows = plan.block_N if plan.swap else plan.block_M
+    return 256 if rows == 256 else rows * 2
 
 
 def drawn(problem: Problem, count: int, seed: int = 0) -> list[Plan]:

@@ -15,13 +15,13 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from minitile import cli_args
 from minitile.ir.diagnostics import MinitileError
+from minitile.opt import read_text
 from minitile.runtime.sim import Report, estimate_gcn, run_gcn, run_ptx
 from minitile.runtime.sim.deletions import deletions, redundant, runner
 from minitile.runtime.sim.errors import SimulationError
@@ -94,7 +94,7 @@ class Case:
 def _text_case(args: argparse.Namespace, values: Sequence[Any]) -> Case:
     if args.block is None:
         raise MinitileError("how many threads has a block?", hint="add --block, as in --block 128")
-    text = _read(args.file)
+    text = read_text(args.file)
     entry = args.entry or cli_args.only_entry(text)
     options = {"cluster": args.cluster, "dynamic_shared": args.dynamic_shared}
     if ".amdgcn_target" in text:
@@ -140,15 +140,6 @@ def _redundant(case: Case) -> int:
         print(f"nothing misses {each}")
     print(f"{case.entry}: {count} synchronising instructions, {len(found)} to spare on these sizes", file=sys.stderr)
     return 1 if found else 0
-
-
-def _read(path: str) -> str:
-    if path == "-":
-        return sys.stdin.read()
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise MinitileError(f"cannot read {path}: {error}") from None
 
 
 def _triple(text: str) -> tuple[int, int, int]:

@@ -39,7 +39,7 @@ from minitile.runtime.arrays import Place, describe
 from minitile.runtime.errors import LaunchError
 from minitile.runtime.launch import Expr, LaunchInfo, Param, ScalarArg, TensorArg, TensorMapParam, Window, byte_size
 from minitile.simulate import simulate
-from minitile.target import DEFAULT, Target, chosen_target, parse_target, target_of_device
+from minitile.target import Target, parse_target, target_at
 
 if TYPE_CHECKING:
     from minitile.backends.nvidia.assemble import Assembled
@@ -249,7 +249,7 @@ class Kernel:
             if place.kind != "cpu":
                 _check_alignment(tensors, found)
             divisors = {d: divisor(n) for d, n in zip(dims, found[len(tensors) :], strict=True)}
-            target = self._target_for(place)
+            target = self.target_for(place)
             key = target, tuple(divisors.items())
             if key not in compiled:
                 case = Case(self, constants, dtypes, divisors)
@@ -258,14 +258,9 @@ class Kernel:
 
         return Dispatcher(signature, facts, compile)
 
-    def _target_for(self, place: Place) -> Target:
-        if isinstance(self.target, Target):
-            return self.target
-        if (chosen := chosen_target()) is not None:
-            return chosen
-        if place.kind == "cpu":
-            return DEFAULT
-        return target_of_device(place.kind, place.index)
+    def target_for(self, place: Place) -> Target:
+        """What is compiled for arrays there."""
+        return self.target if isinstance(self.target, Target) else target_at(place.kind, place.index)
 
     def _signature_args(self, constants: Constants, dtypes: Mapping[str, DType]) -> list[TensorArg | ScalarArg]:
         values = dict(constants)

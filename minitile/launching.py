@@ -165,8 +165,9 @@ class Executable:
 
 
 class Dispatcher:
-    """All specialisations of one kernel: `compile` is asked for an Executable the first time that a place and values
-    of the `facts` (expressions over the arguments' slots; see minitile.runtime.launch) come up."""
+    """All specialisations of one kernel: `compile` is asked for the Executable, which it keeps, for a place and values
+    of the `facts` (expressions over the arguments' slots; see minitile.runtime.launch); for those that have been on a
+    GPU, once."""
 
     def __init__(
         self,
@@ -176,8 +177,7 @@ class Dispatcher:
     ) -> None:
         self._select = compile_selector(args, facts)
         self._compile = compile
-        self._known: dict[Values, Executable] = {}
-        self._launches: dict[Values, Launch] = {}  # of those known, the ones on GPUs, by the same key
+        self._launches: dict[Values, Launch] = {}  # of those that have been on a GPU, by the key of `_pick`
         self.call = compile_dispatch(args, facts, self._launches, self._first_call, raise_for_caller)
 
     def __call__(self, *args: Any) -> None:
@@ -203,10 +203,7 @@ class Dispatcher:
 
     def _pick(self, place: Place, key: Values) -> Executable:
         """The key is the place's kind and index and then the facts' values."""
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._compile(place, key[2:])
-        return found
+        return self._compile(place, key[2:])
 
 
 def amd_arch(text: str) -> str:

@@ -38,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Runs the command; the process' exit status."""
     try:
-        text, file = (sys.stdin.read(), "<stdin>") if args.file == "-" else (_read(args.file), args.file)
-        kernel = optimize(text, file, args.passes, args.target, args.verify)
+        file = "<stdin>" if args.file == "-" else args.file
+        kernel = optimize(read_text(args.file), file, args.passes, args.target, args.verify)
     except MinitileError as e:
         print(f"minitile opt: {e}", file=sys.stderr)
         return 1
@@ -90,8 +90,9 @@ def find_pass(name: str) -> Pass:
     return found
 
 
-def _read(path: str) -> str:
+def read_text(path: str) -> str:
+    """Of a file; "-" is standard input. Raises MinitileError."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as e:
         raise MinitileError(f"cannot read {path}: {e}") from e

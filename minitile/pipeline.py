@@ -204,7 +204,7 @@ def write(kernel: Kernel, context: PassContext) -> tuple[dict[str, str], str, tu
 def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None = None, texts: bool = False) -> Result:
     """Traced IR to assembly, in place. `texts`: keep the text of both stages of the IR. Raises MinitileError."""
     context = make_context(target)
-    launch = find_launch(kernel)
+    launch = control.find_launch(kernel)
     check_threads(launch, target)
     check_fragments(launch, target)
     grid = launch_grid(kernel, launch)
@@ -241,13 +241,6 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
         early,
         kernel.attrs.get("l2_hit_ratio") if target.vendor == "nvidia" else None,
     )
-
-
-def find_launch(kernel: Kernel) -> control.Launch:
-    launch = next((op for op in kernel.body.ops if isinstance(op, control.Launch)), None)
-    if launch is None:
-        raise LanguageError(f"the kernel {kernel.name} has no `with T.Kernel(...)`")
-    return launch
 
 
 def check_threads(launch: control.Launch, target: Target) -> None:

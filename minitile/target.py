@@ -112,6 +112,15 @@ def target_for(capability: tuple[int, int], max_shared: int) -> Target:
     return replace(best, arch=arch, max_shared=min(max_shared, 227 * 1024))
 
 
+def target_at(kind: str, index: int) -> Target:
+    """The target for arrays on a device: MINITILE_TARGET, else the device's; on the CPU sm_80, for the simulator.
+    Raises TargetError as `chosen_target` and `target_of_device`."""
+    chosen = chosen_target()
+    if chosen is not None:
+        return chosen
+    return DEFAULT if kind == "cpu" else target_of_device(kind, index)
+
+
 def target_of_device(kind: str, index: int) -> Target:
     """The target for a device that arrays are on: kind "cuda" or "rocm". Raises TargetError for others and for devices
     that there is no lowering for."""

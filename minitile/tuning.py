@@ -281,7 +281,7 @@ class _Run:
             self.place = read(arrays[0])[3]
         except LaunchError as error:
             raise_for_caller(error)
-        self.target = self.kernel._target_for(self.place)
+        self.target = self.kernel.target_for(self.place)
         if self.place.kind == "cpu" and self.options.measure is None:
             raise LaunchArgumentError(
                 "NumPy arrays run in the simulator, which has no clock",

@@ -8,43 +8,17 @@ from typing import Any, NamedTuple
 from minitile.ir.types import DType
 from minitile.jit import Kernel
 from minitile.language.math import dtype_of_name
-from minitile.launching import raise_for_caller
 from minitile.ops.frames import Frame, frame_of
 from minitile.ops.grouped_gemm import batched
-from minitile.ops.machine import H200, Machine
-from minitile.ops.many import Many, choose
-from minitile.ops.multiply import machine_of_device, matmul
-from minitile.ops.operands import (
-    ALIGNMENT,
-    MOST_KNOWN,
-    OPERANDS,
-    Ready,
-    facts,
-    lying,
-    ready_for,
-    refused,
-    result_dtype,
-)
+from minitile.ops.many import Many, choose, constants
+from minitile.ops.multiply import known, matmul, where
+from minitile.ops.operands import Key, lying, read_pair, refused, remember, result_dtype
 from minitile.ops.plan import Plan
-from minitile.runtime.arrays import ArrayInfo, Place, describe
-from minitile.runtime.errors import LaunchError
-from minitile.target import Target
-
-_ready: dict[tuple[Any, ...], Ready] = {}
+from minitile.runtime.arrays import ArrayInfo, describe
 
 
-def multiply_batches(a: Any, b: Any, out: Any, dtype: Any, plan: Plan | None, key: tuple[Any, ...] | None) -> Any:
-    """`matmul` where a or b has three dimensions. `key` says all of tensors of torch but addresses and `out`."""
-    ready = _ready.get(key) if key is not None else None
-    if ready is not None and (out is None or facts(out) == ready.out):
-        result = ready.empty() if out is None else out
-        at = a.data_ptr(), b.data_ptr(), result.data_ptr()
-        if not any(pointer % ALIGNMENT for pointer in at):
-            try:
-                ready.launch((*at, *ready.dims), ready.place)
-            except LaunchError as error:
-                raise_for_caller(error)
-            return result
+def multiply_batches(a: Any, b: Any, out: Any, dtype: Any, plan: Plan | None, key: Key | None) -> Any:
+    """`matmul` where a or b has three dimensions. `key`: by which `matmul` may know such a call the next time."""
     product = _read(a, b, out, dtype)
     if out is None:
         if product.frame is None:
@@ -57,25 +31,15 @@ def multiply_batches(a: Any, b: Any, out: Any, dtype: Any, plan: Plan | None, ke
         one = product.b[0].swapaxes(0, 1) if product.many.transpose_b else product.b[0]
         matmul(product.a.reshape(rows, product.many.k), one, out=out.reshape(rows, product.many.n), plan=plan)
         return out
-    plan = plan or _plan(product.many, *_where(product))
-    if not plan.blocks or plan.split > 1 or plan.swap or any(plan.pad):
-        raise refused(
-            f"the plan {plan} is none for batches", "it has blocks that stay, and neither parts of K nor swap"
-        )
     many = product.many
-    constants = {
-        name: getattr(plan, name)
-        for name in ("block_M", "block_N", "block_K", "stages", "threads", "panel", "blocks", "teams")
-    }
-    of = product.dtype, product.result, many.transpose_a, many.transpose_b, product.one_a, product.one_b
-    kernel = _configured(*of, tuple(constants.items()))
+    plan = plan or choose(many, *where(product.info))
+    forms = many.transpose_a, many.transpose_b, product.one_a, product.one_b
+    kernel = _kernel(product.dtype, product.result, *forms, plan)
     arrays = product.a, product.b, out
     kernel(*arrays)
     if key is not None and product.same and product.frame is not None and product.info.device_kind == "cuda":
-        if len(_ready) >= MOST_KNOWN:
-            _ready.clear()
         sizes = {"S": many.products, "M": many.m, "N": many.n, "K": many.k}
-        _ready[key] = ready_for(kernel.executable(*arrays), sizes, product.frame, out)
+        remember(known, key, kernel.executable(*arrays), sizes, product.frame, out)
     return out
 
 
@@ -101,20 +65,7 @@ class _Product(NamedTuple):
 
 def _read(a: Any, b: Any, out: Any, dtype: Any) -> _Product:
     """The operands. Raises LaunchArgumentError for what cannot be multiplied."""
-    try:
-        infos = describe(a), describe(b)
-        given = None if out is None else describe(out)
-    except LaunchError as error:
-        raise_for_caller(error)
-    for name, info in zip("ab", infos, strict=True):
-        if len(info.shape) not in (2, 3):
-            raise refused(f"{name} has {len(info.shape)} dimensions, matmul takes matrices and batches of them")
-        if info.dtype not in OPERANDS:
-            raise refused(f"{name} is {info.dtype}, matmul takes {' and '.join(OPERANDS)}")
-    if infos[0].dtype != infos[1].dtype:
-        raise refused(f"a is {infos[0].dtype} and b is {infos[1].dtype}", "convert one of them first")
-    if infos[0][4:6] != infos[1][4:6] or (given is not None and given[4:6] != infos[0][4:6]):
-        raise refused("a, b and out are not on one device")
+    *infos, given = read_pair(a, b, out, (2, 3))
     (m, k), (k2, n) = infos[0].shape[-2:], infos[1].shape[-2:]
     if k != k2:
         raise refused(f"a has {k} columns and b has {k2} rows: they must be as many")
@@ -145,26 +96,7 @@ def _batch(x: Any, info: ArrayInfo, frame: Frame | None) -> tuple[Any, bool]:
 
 
 @lru_cache(maxsize=1024)
-def _configured(
-    dtype: DType,
-    result: DType,
-    transpose_a: bool,
-    transpose_b: bool,
-    one_a: bool,
-    one_b: bool,
-    constants: tuple[tuple[str, int], ...],
+def _kernel(
+    dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, one_a: bool, one_b: bool, plan: Plan
 ) -> Kernel:
-    return batched(dtype, result, transpose_a, transpose_b, one_a, one_b).configured(**dict(constants))
-
-
-@lru_cache(maxsize=MOST_KNOWN)
-def _plan(many: Many, target: Target, machine: Machine) -> Plan:
-    return choose(many, machine, target.has("wgmma"), target.max_shared)
-
-
-def _where(product: _Product) -> tuple[Target, Machine]:
-    """What the product would be compiled for, and what is known of that GPU; the simulator plays an H200."""
-    info = product.info
-    kernel = batched(product.dtype, product.result, False, False, False, False)
-    target = kernel._target_for(Place(info.device_kind, info.device_index))
-    return target, machine_of_device(info.device_index) if info.device_kind == "cuda" else H200
+    return batched(dtype, result, transpose_a, transpose_b, one_a, one_b).configured(**constants(plan, "batches"))

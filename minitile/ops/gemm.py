@@ -3,7 +3,7 @@
 `gemm` is one text for every plan: blocks that stay or one block a tile, and K whole or in `split` parts. `padded`
 copies an operand into longer rows of whole lines, 128 bytes, which the copy engine wants. What lies outside of a tensor
 reads as zeros and adds nothing. Each kernel is set up while the one in front of it in the stream ends (T.pdl_sync),
-which is a good part of what a small product takes.
+which is a good part of what a small product takes (`in_order`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ def operand_dims(transpose_a: bool, transpose_b: bool, loose: bool) -> tuple[tup
     return a[::-1] if transpose_a else a, b[::-1] if transpose_b else b
 
 
-def in_order(loose):
-    """Waits for the kernel in front. A product of one launch lets the next one be set up at once: it waits as well.
-    Where products come with helpers, only the end of each lets the next one start, which would take its room."""
-    if not loose:
+def in_order(loose, short):
+    """Waits for the kernel in front, and says when the next one may be set up. That one's blocks take the room that
+    they find and then wait: if they come early, they are ill distributed over the multiprocessors, which costs a
+    long product more than it gains, most where clusters want neighbours. So they come at once where a block's work is
+    `short`, all of it on its way from the start; else towards the end. Where products come with helpers, only the end
+    of each lets the next one start, which would take its room."""
+    if not loose and short:
         T.pdl_trigger()
     T.pdl_sync()
 
@@ -93,6 +96,8 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
                 A, B, A_shared, B_shared, C_local, by * block_M, bx * block_N,
                 first, last, stages, transpose_a, transpose_b, swap,
             )  # fmt: skip
+            if not blocks and not loose:
+                T.pdl_trigger()
             if swap and split:
                 for n, m in T.Parallel(block_N, block_M):
                     C[part, by * block_M + m, bx * block_N + n] = C_local[n, m]
@@ -109,7 +114,7 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
         c_tile = (block_N, block_M) if swap else (block_M, block_N)
         if blocks:
             with T.Kernel(blocks, threads=threads) as block:
-                in_order(loose)
+                in_order(loose, rows * columns * steps <= stages * blocks)
                 A_shared = T.alloc_shared(a_shape, dtype)
                 B_shared = T.alloc_shared(b_shape, dtype)
                 C_local = T.alloc_fragment(c_tile, T.float32)
@@ -122,7 +127,7 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
                     T.pdl_trigger()
         else:
             with T.Kernel(columns, rows, S, threads=threads) as (bx, by, part):
-                in_order(loose)
+                in_order(loose, steps <= stages)
                 if panel:
                     T.use_swizzle(max(panel, 1), "hilbert" if panel == HILBERT else "row")
                 A_shared = T.alloc_shared(a_shape, dtype)

@@ -15,29 +15,26 @@ from minitile.language.math import dtype_of_name
 from minitile.launching import for_users, raise_for_caller
 from minitile.ops.frames import Frame, frame_of
 from minitile.ops.grouped_gemm import GRAIN, SCALED, grouped, grouped_along_k, grouped_scaled
-from minitile.ops.machine import H200, Machine
-from minitile.ops.many import Many, choose
-from minitile.ops.multiply import machine_of_device
+from minitile.ops.many import Many, choose, constants
+from minitile.ops.multiply import where
 from minitile.ops.operands import (
     ALIGNMENT,
-    MOST_KNOWN,
     OPERANDS,
+    Key,
     Ready,
     facts,
     lying,
-    ready_for,
     refused,
+    remember,
     result_dtype,
 )
 from minitile.ops.plan import Plan
-from minitile.runtime.arrays import ArrayInfo, Place, describe
+from minitile.runtime.arrays import ArrayInfo, describe
 from minitile.runtime.errors import LaunchError
-from minitile.target import Target
 
 SCALED_OPERANDS = ("e4m3", "e5m2")
-Key = tuple[Any, ...]
 
-_ready: dict[Key, Ready] = {}
+known: dict[Key, Ready] = {}  # calls that are one launch
 
 
 def grouped_matmul(
@@ -80,7 +77,7 @@ def grouped_matmul(
     arrays = (a, b, bounds) if scales is None else (a, b, *scales, bounds)
     try:
         key = (*map(facts, arrays), counts is None, offsets is None, dtype, expected, plan)
-        ready = _ready.get(key)
+        ready = known.get(key)
     except (AttributeError, TypeError):  # no tensors of torch
         return _first_call(a, b, offsets, counts, scales, out, dtype, expected, plan, None)
     if ready is None:
@@ -113,7 +110,7 @@ def grouped_plan_for(
 ) -> Plan:
     """The plan that such a call of `grouped_matmul` would use. Raises LaunchArgumentError."""
     product = _read(a, b, offsets, counts, scales, None, dtype, expected)
-    return _plan(product.problem, *_where(product))
+    return choose(product.problem, *where(product.info))
 
 
 class _Product(NamedTuple):
@@ -159,64 +156,31 @@ def _first_call(
         out = product.frame.empty(product.shape, product.result, a)
     if 0 in product.shape:
         return out
-    plan = plan or _plan(product.problem, *_where(product))
-    if not plan.blocks or plan.split > 1 or plan.swap or any(plan.pad):
-        raise refused(f"the plan {plan} is none for groups", "it has blocks that stay, and neither parts of K nor swap")
-    kernel = _kernel(product, plan)
+    many = product.problem
+    plan = plan or choose(many, *where(product.info))
+    form = many.kind, product.form == "masked", many.transpose_a, many.transpose_b
+    kernel = _kernel(product.dtype, product.result, *form, plan)
     arrays = (*product.arrays, out, product.bounds)
     kernel(*arrays)
     if key is not None and product.same and product.frame is not None and product.info.device_kind == "cuda":
-        if len(_ready) >= MOST_KNOWN:
-            _ready.clear()
-        _ready[key] = ready_for(kernel.executable(*arrays), product.sizes, product.frame, out)
+        remember(known, key, kernel.executable(*arrays), product.sizes, product.frame, out)
     return out
 
 
-def _kernel(product: _Product, plan: Plan) -> Kernel:
-    names = ["block_M", "block_N", "block_K", "stages", "threads", "panel", "blocks", "teams"]
-    if product.problem.kind == "scaled":
-        if plan.block_K != SCALED or SCALED % plan.block_N:
+@lru_cache(maxsize=1024)
+def _kernel(
+    dtype: DType, result: DType, kind: str, masked: bool, transpose_a: bool, transpose_b: bool, plan: Plan
+) -> Kernel:
+    given = constants(plan, "groups")
+    if kind == "scaled":
+        if given.pop("block_K") != SCALED or SCALED % plan.block_N:
             raise refused(
                 f"the plan {plan} is none for scales by {SCALED}", f"block_K is {SCALED}, a multiple of block_N"
             )
-        names.remove("block_K")
-    constants = tuple([(name, getattr(plan, name)) for name in names])
-    many = product.problem
-    forms = many.transpose_a, many.transpose_b
-    return _configured(product.dtype, product.result, many.kind, product.form == "masked", *forms, constants)
-
-
-@lru_cache(maxsize=1024)
-def _configured(
-    dtype: DType,
-    result: DType,
-    kind: str,
-    masked: bool,
-    transpose_a: bool,
-    transpose_b: bool,
-    constants: tuple[tuple[str, int], ...],
-) -> Kernel:
-    if kind == "scaled":
-        kernel = grouped_scaled(dtype, result, masked)
-    elif kind == "along k":
-        kernel = grouped_along_k(dtype, result, transpose_a, transpose_b)
-    else:
-        kernel = grouped(dtype, result, masked, transpose_b)
-    return kernel.configured(**dict(constants))
-
-
-@lru_cache(maxsize=MOST_KNOWN)
-def _plan(problem: Many, target: Target, machine: Machine) -> Plan:
-    return choose(problem, machine, target.has("wgmma"), target.max_shared)
-
-
-def _where(product: _Product) -> tuple[Target, Machine]:
-    """What the product would be compiled for, and what is known of that GPU; the simulator plays an H200."""
-    info = product.info
-    target = grouped(product.dtype, product.result, False, False)._target_for(
-        Place(info.device_kind, info.device_index)
-    )
-    return target, machine_of_device(info.device_index) if info.device_kind == "cuda" else H200
+        return grouped_scaled(dtype, result, masked).configured(**given)
+    if kind == "along k":
+        return grouped_along_k(dtype, result, transpose_a, transpose_b).configured(**given)
+    return grouped(dtype, result, masked, transpose_b).configured(**given)
 
 
 # Reading the operands ------------------------------------------------------------------------------------------------

@@ -43,9 +43,9 @@ def tiles_of(bounds: Any, masked: bool, columns: Any, block_M: int) -> Any:
     return rows * columns
 
 
-def tile_at(number: Any, bounds: Any, masked: bool, columns: Any, block_M: int, panel: int) -> Any:
-    """Tile `number`: its group, its first row, the row at which the group ends, its place among the group's columns of
-    tiles. Within a group tiles are numbered down panels of `panel` rows of tiles, column by column.
+def tile_at(number: Any, bounds: Any, masked: bool, columns: Any, block_M: int, block_N: int, panel: int) -> Any:
+    """Tile `number`: its group, its first row, the row at which the group ends, its first column. Within a group tiles
+    are numbered down panels of `panel` rows of tiles, column by column; `columns`: of tiles.
 
     `bounds` has where each group's rows end; with `masked` each group's rows count from 0.
     """
@@ -65,7 +65,9 @@ def tile_at(number: Any, bounds: Any, masked: bool, columns: Any, block_M: int, 
     top = inside // (columns * panel) * panel
     inside -= top * columns
     height = T.min(T.ceildiv(high - low, block_M) - top, panel)
-    return group, low + (top + inside % height) * block_M, high, inside // height
+    row, left = low + (top + inside % height) * block_M, inside // height * block_N
+    T.assume(group >= 0 and row >= 0 and left >= 0)
+    return group, row, high, left
 
 
 def store_rows(C_local: Any, C: Any, group: Any, row: Any, end: Any, left: Any) -> None:
@@ -119,9 +121,7 @@ def grouped(dtype: DType, result: DType, masked: bool, transpose_b: bool) -> Ker
             columns = T.ceildiv(N, block_N)
             total = tiles_of(bounds, masked, columns, block_M)
             for (number,) in T.Persistent([total], blocks, block, teams=teams):
-                group, row, end, column = tile_at(number, bounds, masked, columns, block_M, panel)
-                left = column * block_N
-                T.assume(group >= 0 and row >= 0 and left >= 0)
+                group, row, end, left = tile_at(number, bounds, masked, columns, block_M, block_N, panel)
                 T.clear(C_local)
                 for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=stages):
                     if masked:
@@ -173,9 +173,7 @@ def grouped_scaled(dtype: DType, result: DType, masked: bool) -> Kernel:
             columns = T.ceildiv(N, block_N)
             total = tiles_of(bounds, masked, columns, block_M)
             for (number,) in T.Persistent([total], blocks, block, teams=teams):
-                group, row, end, column = tile_at(number, bounds, masked, columns, block_M, panel)
-                left = column * block_N
-                T.assume(group >= 0 and row >= 0 and left >= 0)
+                group, row, end, left = tile_at(number, bounds, masked, columns, block_M, block_N, panel)
                 aligned = row // GRAIN * GRAIN  # where the copy engine can begin
                 shift = row - aligned
                 T.clear(C_local)

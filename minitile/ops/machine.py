@@ -1,10 +1,10 @@
 """What the model of a GEMM needs to know of a GPU: one table, with where each number is from.
 
-The H200's rates are fitted by benchmarks/fit_matmul.py, which prints them and how far the model is off, to
-gemm_one_team_h200.json and matmul_sample_h200.json in benchmarks/results, and to an earlier sample of that kind; its
-counts are NVIDIA's. Rates are what a kernel gets, not what a data sheet says: the H200 is at its power limit in every
-large GEMM, and its clock is what that leaves. Other GPUs have the H200's numbers, scaled by what the data sheets say of
-both; what is chosen for them is unmeasured.
+The H200's rates are fitted to benchmarks/results/matmul_plans_h200.json.xz, 22,500 plans of 909 random problems, so
+that what benchmarks/fit_matmul.py calls the loss is least (by gradients, in a copy of the model; fit_matmul.py says how
+far the model is off, and can refine the numbers). Its counts are NVIDIA's. Rates are what a kernel gets, not what a
+data sheet says: the H200 is at its power limit in every large GEMM, and its clock is what that leaves. Other GPUs have
+the H200's numbers, scaled by what the data sheets say of both; what is chosen for them is unmeasured.
 """
 
 from __future__ import annotations
@@ -19,19 +19,30 @@ class Machine:
 
     multiprocessors, shared (of a multiprocessor, for blocks), threads (of a multiprocessor): counts.
     flops: of one multiprocessor, 16-bit operands. power: flops of all of them for long, and what moving data takes of
-    it. turns: by how much more flops are where two teams take turns (from the large problems of benchmarks/results/
-    gemm_persistent_h200.json, not fitted). gap: between the products of 64 of K, where no other warpgroup fills it.
-    fill: into one multiprocessor's shared memory. By how much more this costs where rows begin within a line
-    (`misaligned`), where a tile's rows are half a line or an odd number of halves (`half_lines`) or less (`narrow`).
-    ragged: the share left where rows are no whole 16 bytes and threads copy element by element.
+    it. side, thin: columns that a product costs more than it has, and those of one of few columns, less than 64. By how
+    much more time products take in tiles of 64 rows (`low`) and of more than 128 (`tall`), and by mma.sync, where
+    threads copy both operands (`by_warps`); turns: by how much less where two teams take turns. gap: between the
+    products of 64 of K, where no other warpgroup fills it.
+    line: µs that a line of 128 bytes, or less of it, takes into one multiprocessor's shared memory; one outside of the
+    operand takes `outside` times that. eased: the share of it that goes where all others have nothing to do. chunk,
+    element: µs of a chunk of 4 or 8 bytes that threads copy, and of one of 2 bytes; all_copy: the share of it that is
+    left where all threads copy; in_turn: the share of copies that is not behind their products then.
     latency: of a tile from its request until it is multiplied, which the stages must cover.
-    l2, dram: of the whole chip. cached: bytes of L2 that operands find room in.
-    start: of a kernel. block: of a block's set-up, first loads and end. tile: between two tiles of a block that stays.
-    curve: finding the next tile's place on Hilbert's curve.
-    store: of one multiprocessor's results; ragged_store: the share of it left where rows of C are no whole 16 bytes
-    (fitted: 0.18, before such rows went through shared memory; since then a guess).
-    after: a kernel that follows another one. Adding up the parts of K takes, in a second kernel, `part` for each one
-    and the bytes through `adding`; in a cluster, `meet` and a tile of f32 through `meeting`.
+    l2, fresh, dram, writing: of the whole chip: into all multiprocessors, what none had in the same wave, memory, and
+    results. cached: bytes that L2 keeps from one launch to the next; with `spilling` more it keeps nothing.
+    start: of a kernel. block: of a block's set-up, first loads and end; all_at_once: more of it where all
+    multiprocessors begin. again: of a further block in the place of another. crowded: by how much blocks of one
+    multiprocessor hold up each other. tile: between two tiles of a block that stays. curve: finding the next one's
+    place on Hilbert's curve.
+    store: of one multiprocessor's results; row: µs of a row's line; box: µs of what is stored together; lone_box: where
+    there is one buffer for it; waited: the share of this that a block that stays waits for; drain: of one
+    multiprocessor's results, in the long run. By how much more results take where rows of C are no whole 8 bytes
+    (`odd`), and where they are no whole 16 and tiles no multiples of 64 columns (`odd_width`), or there are teams
+    (`odd_teams`). uneven: by how much more a block takes whose columns are no multiple of 32. blend: the exponent with
+    which bounds are added.
+    after: a kernel that follows another one; padding: of what it reads and writes. Adding up the parts of K takes, in a
+    second kernel, `part` for each one and the bytes through `adding`; in a cluster `meet`, `meet_each` for each part,
+    and a tile of f32 through `meeting`.
     """
 
     name: str
@@ -40,27 +51,51 @@ class Machine:
     threads: int
     flops: float
     power: float
+    side: float
+    thin: float
+    low: float
+    tall: float
+    by_warps: float
     turns: float
     gap: float
-    fill: float
-    misaligned: float
-    half_lines: float
-    narrow: float
-    ragged: float
+    line: float
+    outside: float
+    eased: float
+    chunk: float
+    element: float
+    all_copy: float
+    in_turn: float
     latency: float
     l2: float
+    fresh: float
     dram: float
+    writing: float
     cached: float
+    spilling: float
     start: float
     block: float
+    all_at_once: float
+    again: float
+    crowded: float
     tile: float
     curve: float
     store: float
-    ragged_store: float
+    row: float
+    box: float
+    lone_box: float
+    waited: float
+    drain: float
+    odd: float
+    odd_width: float
+    odd_teams: float
+    uneven: float
+    blend: float
     after: float
+    padding: float
     part: float
     adding: float
     meet: float
+    meet_each: float
     meeting: float
 
 
@@ -69,33 +104,57 @@ H200 = Machine(
     multiprocessors=132,
     shared=228 * 1024,
     threads=2048,
-    flops=6.78e6,
-    power=1.06e9,
-    turns=1.03,
-    gap=0.0894,
-    fill=121e3,
-    misaligned=1.83,
-    half_lines=1.61,
-    narrow=2.8,
-    ragged=0.564,
-    latency=1.1,
-    l2=17.7e6,
-    dram=4.74e6,
-    cached=46.4e6,
-    start=0.336,
-    block=0.785,
-    tile=0.551,
-    curve=0.458,
-    store=28.2e3,
-    ragged_store=0.5,
-    after=0.694,
-    part=0.0508,
-    adding=7.37e6,
-    meet=0.397,
-    meeting=12.1e3,
+    flops=7.356e6,
+    power=1.281e9,
+    side=2.419,
+    thin=19.72,
+    low=1.151,
+    tall=1.044,
+    by_warps=4.705,
+    turns=1.101,
+    gap=0.02438,
+    line=0.0008888,
+    outside=2.183,
+    eased=0.3709,
+    chunk=0.0001862,
+    element=0.000106,
+    all_copy=0.4443,
+    in_turn=0.552,
+    latency=1.009,
+    l2=2.265e7,
+    fresh=7.163e6,
+    dram=5.317e6,
+    writing=3.157e6,
+    cached=4.127e7,
+    spilling=1.938e7,
+    start=0.2763,
+    block=0.6218,
+    all_at_once=0.1933,
+    again=0.7958,
+    crowded=1.289,
+    tile=0.3279,
+    curve=0.3429,
+    store=6.845e4,
+    row=0.001282,
+    box=0.05671,
+    lone_box=0.1165,
+    waited=0.559,
+    drain=3.573e4,
+    odd=1.618,
+    odd_width=1.389,
+    odd_teams=1.17,
+    uneven=1.105,
+    blend=2.589,
+    after=1.162,
+    padding=4.412e6,
+    part=0.0512,
+    adding=1.251e7,
+    meet=0.2137,
+    meet_each=0.03647,
+    meeting=8509,
 )
 _A100 = replace(
-    H200, name="A100", multiprocessors=108, shared=164 * 1024, flops=2.6e6, power=2.8e8, fill=50e3, l2=6e6, dram=1.4e6
+    H200, name="A100", multiprocessors=108, shared=164 * 1024, flops=2.6e6, power=2.8e8, line=2e-3, l2=6e6, dram=1.4e6
 )
 _OTHERS = (  # part of the device's name, its numbers
     ("H100 PCIe", replace(H200, name="H100 PCIe", flops=5e6, power=7e8, dram=1.7e6)),

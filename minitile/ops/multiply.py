@@ -6,7 +6,6 @@ How a and b lie in memory (their strides) says which of the four forms it is; a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -14,29 +13,28 @@ from minitile.ir.types import DType, f32
 from minitile.jit import Kernel, Spec, spec
 from minitile.language.math import dtype_of_name
 from minitile.launching import for_users, raise_for_caller
+from minitile.ops.choice import choose, shares
 from minitile.ops.frames import Frame, frame_of
 from minitile.ops.gemm import columns_for, gemm, padded, summed
 from minitile.ops.machine import H200, Machine, machine_for
-from minitile.ops.operands import ALIGNMENT, MOST_KNOWN, OPERANDS, lying, refused, result_dtype
-from minitile.ops.plan import LINE, Plan, Problem, choose, shares
+from minitile.ops.operands import (
+    ALIGNMENT,
+    MOST_KNOWN,
+    Key,
+    Ready,
+    lying,
+    read_pair,
+    refused,
+    remember,
+    result_dtype,
+)
+from minitile.ops.plan import LINE, Plan, Problem
 from minitile.ops.split import gemm_together
-from minitile.runtime.arrays import ArrayInfo, Place, describe, read
+from minitile.runtime.arrays import ArrayInfo
 from minitile.runtime.errors import LaunchError
-from minitile.target import Target
+from minitile.target import Target, target_at
 
-
-class _Ready(NamedTuple):
-    """A product of torch tensors on a GPU that needs one launch: `launch` takes slot values, of which all but the
-    pointers are `dims`; `empty()` is a new result, `out` is what a given one must be: shape, strides, dtype, device."""
-
-    launch: Callable[[tuple[int, ...], Place], None]
-    dims: tuple[int, ...]
-    place: Place
-    empty: Callable[[], Any]
-    out: tuple[Any, ...]
-
-
-_ready: dict[tuple[Any, ...], _Ready] = {}
+known: dict[Key, Ready] = {}  # calls that are one launch, of matrices and of batches
 
 
 def matmul(a: Any, b: Any, *, out: Any = None, dtype: Any = None, plan: Plan | None = None) -> Any:
@@ -47,12 +45,12 @@ def matmul(a: Any, b: Any, *, out: Any = None, dtype: Any = None, plan: Plan | N
     without gaps (`x.t()` costs nothing), others are copied first. dtype: of the new result, a's by default; bf16, f16
     or f32. out: row-major. plan: instead of the model's choice. There is no autograd.
 
-    A product of sizes that are new takes the choice of a plan (tens of microseconds) and, where no kernel of that plan
-    is known yet, a compilation. The launch goes to the framework's current stream. Raises LaunchArgumentError.
+    A product of sizes that are new takes the choice of a plan (some hundred microseconds) and, where no kernel of that
+    plan is known yet, a compilation. The launch goes to the framework's current stream. Raises LaunchArgumentError.
     """
     try:
         key = (a.shape, a.stride(), a.dtype, a.get_device(), b.shape, b.stride(), b.dtype, b.get_device(), dtype, plan)
-        ready = _ready.get(key)
+        ready = known.get(key)
     except (AttributeError, TypeError):  # no tensors of torch
         return _first_call(a, b, out, dtype, plan, None)
     if ready is None:
@@ -90,7 +88,7 @@ def assembled(problem: Problem, dtype: DType, result: DType, plan: Plan, target:
 def plan_for(a: Any, b: Any, *, dtype: Any = None) -> Plan:
     """The plan that `matmul(a, b)` would use. Raises LaunchArgumentError."""
     product = _read(a, b, None, dtype)
-    return _plan(product.problem, *_where(product))
+    return _plan(product.problem, *where(product.info))
 
 
 class _Product(NamedTuple):
@@ -101,12 +99,12 @@ class _Product(NamedTuple):
     result: DType
     a: Any
     b: Any
-    infos: tuple[ArrayInfo, ArrayInfo]
+    info: ArrayInfo
     frame: Frame | None
 
 
 @for_users
-def _first_call(a: Any, b: Any, out: Any, dtype: Any, plan: Plan | None, key: tuple[Any, ...] | None) -> Any:
+def _first_call(a: Any, b: Any, out: Any, dtype: Any, plan: Plan | None, key: Key | None) -> Any:
     """A call of which nothing is known."""
     if 3 in (getattr(a, "ndim", 2), getattr(b, "ndim", 2)):
         from minitile.ops.batches import multiply_batches
@@ -115,23 +113,12 @@ def _first_call(a: Any, b: Any, out: Any, dtype: Any, plan: Plan | None, key: tu
     product = _read(a, b, out, dtype)
     if out is None:
         out = _workspace(product).empty((product.problem.m, product.problem.n), product.result, a)
-    plan = plan or _plan(product.problem, *_where(product))
+    plan = plan or _plan(product.problem, *where(product.info))
     executable = _multiply(product, plan, out)
-    if key is not None and executable is not None and product.infos[0].device_kind == "cuda":
-        _remember(key, executable, product, out)
+    if key is not None and executable is not None and product.info.device_kind == "cuda":
+        sizes = {"M": product.problem.m, "N": product.problem.n, "K": product.problem.k}
+        remember(known, key, executable, sizes, _workspace(product), out)
     return out
-
-
-def _remember(key: tuple[Any, ...], executable: Any, product: _Product, out: Any) -> None:
-    """The next call with such tensors goes straight to the launch."""
-    p = product.problem
-    sizes = {"M": p.m, "N": p.n, "K": p.k}
-    launcher = executable.launcher
-    dims = tuple(sizes[name] for kind, name in launcher.slots if kind == "dim")
-    if len(_ready) >= MOST_KNOWN:
-        _ready.clear()
-    expected = out.shape, out.new_empty((p.m, p.n)).stride(), out.dtype, out.get_device()
-    _ready[key] = _Ready(launcher.launch, dims, read(out)[3], _workspace(product).like(out), expected)
 
 
 def _multiply(product: _Product, plan: Plan, out: Any) -> Any:
@@ -188,18 +175,15 @@ def _up(n: int, grain: int) -> int:
     return -(-n // grain) * grain
 
 
-@lru_cache(maxsize=MOST_KNOWN)
-def _plan(problem: Problem, target: Target, machine: Machine) -> Plan:
-    return choose(problem, machine, target.has("wgmma"), target.max_shared)
+_plan = lru_cache(maxsize=MOST_KNOWN)(choose)
 
 
-def _where(product: _Product) -> tuple[Target, Machine]:
-    """What the product would be compiled for, and what is known of that GPU; the simulator plays an H200."""
-    info = product.infos[0]
-    target = gemm(product.dtype, product.result, False, False, False, False)._target_for(
-        Place(info.device_kind, info.device_index)
-    )
-    return target, machine_of_device(info.device_index) if info.device_kind == "cuda" else H200
+def where(info: ArrayInfo) -> tuple[Machine, bool, int]:
+    """What a choice of plans must know of the GPU that an operand is on: its numbers, whether it has wgmma, and the
+    most bytes of shared memory of a block. The simulator plays an H200."""
+    target = target_at(info.device_kind, info.device_index)
+    machine = machine_of_device(info.device_index) if info.device_kind == "cuda" else H200
+    return machine, target.has("wgmma"), target.max_shared
 
 
 def machine_of_device(index: int) -> Machine:
@@ -215,30 +199,17 @@ def machine_of_device(index: int) -> Machine:
 
 def _read(a: Any, b: Any, out: Any, dtype: Any) -> _Product:
     """The operands as matrices without gaps. Raises LaunchArgumentError for what cannot be multiplied."""
-    try:
-        infos = describe(a), describe(b)
-        given = None if out is None else describe(out)
-    except LaunchError as error:
-        raise_for_caller(error)
-    for name, info in zip("ab", infos, strict=True):
-        if len(info.shape) != 2:
-            raise refused(f"{name} has {len(info.shape)} dimensions, matmul takes matrices and batches of them")
-        if info.dtype not in OPERANDS:
-            raise refused(f"{name} is {info.dtype}, matmul takes {' and '.join(OPERANDS)}")
-    (m, k), (k2, n) = infos[0].shape, infos[1].shape
+    of_a, of_b, given = read_pair(a, b, out, (2,))
+    (m, k), (k2, n) = of_a.shape, of_b.shape
     if k != k2:
         raise refused(f"a is {m}×{k} and b is {k2}×{n}: the columns of a are not as many as the rows of b")
-    if infos[0].dtype != infos[1].dtype:
-        raise refused(f"a is {infos[0].dtype} and b is {infos[1].dtype}", "convert one of them first")
-    if infos[0][4:6] != infos[1][4:6] or (given is not None and given[4:6] != infos[0][4:6]):
-        raise refused("a, b and out are not on one device")
-    element = dtype_of_name(infos[0].dtype)
-    result = result_dtype(given, (m, n), infos[0].dtype, dtype)
+    element = dtype_of_name(of_a.dtype)
+    result = result_dtype(given, (m, n), of_a.dtype, dtype)
     frame = frame_of(a)
-    a, transpose_a = lying(a, infos[0], frame)
-    b, transpose_b = lying(b, infos[1], frame)
+    a, transpose_a = lying(a, of_a, frame)
+    b, transpose_b = lying(b, of_b, frame)
     problem = Problem(m, n, k, transpose_a, transpose_b, element.bytes, result.bytes)
-    return _Product(problem, element, result, a, b, infos, frame)
+    return _Product(problem, element, result, a, b, of_a, frame)
 
 
 def _workspace(product: _Product) -> Frame:

@@ -8,18 +8,41 @@ from typing import Any, NamedTuple
 from minitile.ir.diagnostics import LaunchArgumentError
 from minitile.ir.types import DType
 from minitile.language.math import dtype_of_name
-from minitile.launching import caller_location
+from minitile.launching import caller_location, raise_for_caller
 from minitile.ops.frames import Frame
-from minitile.runtime.arrays import ArrayInfo, Place, read
+from minitile.runtime.arrays import ArrayInfo, Place, describe, read, row_major
+from minitile.runtime.errors import LaunchError
 
 OPERANDS = ("bf16", "f16")
 RESULTS = ("bf16", "f16", "f32")
 ALIGNMENT = 16  # bytes
 MOST_KNOWN = 4096
 
+Key = tuple[Any, ...]  # all of a call that decides how it is launched, but addresses and `out`
+
 
 def refused(what: str, hint: str = "") -> LaunchArgumentError:
     return LaunchArgumentError(what, caller_location(), hint)
+
+
+def read_pair(a: Any, b: Any, out: Any, ranks: tuple[int, ...]) -> tuple[ArrayInfo, ArrayInfo, ArrayInfo | None]:
+    """The operands of `matmul`, and `out` if it is given. Raises LaunchArgumentError for what is no array, for other
+    ranks and element types, and where these or the devices differ."""
+    try:
+        infos = describe(a), describe(b)
+        given = None if out is None else describe(out)
+    except LaunchError as error:
+        raise_for_caller(error)
+    for name, info in zip("ab", infos, strict=True):
+        if len(info.shape) not in ranks:
+            raise refused(f"{name} has {len(info.shape)} dimensions, matmul takes matrices and batches of them")
+        if info.dtype not in OPERANDS:
+            raise refused(f"{name} is {info.dtype}, matmul takes {' and '.join(OPERANDS)}")
+    if infos[0].dtype != infos[1].dtype:
+        raise refused(f"a is {infos[0].dtype} and b is {infos[1].dtype}", "convert one of them first")
+    if infos[0][4:6] != infos[1][4:6] or (given is not None and given[4:6] != infos[0][4:6]):
+        raise refused("a, b and out are not on one device")
+    return *infos, given
 
 
 def lying(x: Any, info: ArrayInfo, frame: Frame | None) -> tuple[Any, bool]:
@@ -73,9 +96,14 @@ def facts(x: Any) -> tuple[Any, ...]:
     return x.shape, x.stride(), x.dtype, x.get_device()
 
 
-def ready_for(executable: Any, sizes: Mapping[str, int], frame: Frame, out: Any) -> Ready:
-    """`sizes`: of the kernel's dimensions by name. `out`: a result of such a launch."""
+def remember(
+    known: dict[Key, Ready], key: Key, executable: Any, sizes: Mapping[str, int], frame: Frame, out: Any
+) -> None:
+    """The next call with this key goes straight to the launch. `sizes`: of the kernel's dimensions by name. `out`: a
+    row-major result of such a launch."""
     launcher = executable.launcher
     dims = tuple(sizes[name] for kind, name in launcher.slots if kind == "dim")
-    new = frame.like(out)
-    return Ready(launcher.launch, dims, read(out)[3], new, facts(new()))
+    expected = out.shape, row_major(out.shape), out.dtype, out.get_device()
+    if len(known) >= MOST_KNOWN:
+        known.clear()
+    known[key] = Ready(launcher.launch, dims, read(out)[3], frame.like(out), expected)

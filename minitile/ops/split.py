@@ -40,14 +40,14 @@ def gemm_together(dtype: DType, result: DType, transpose_a: bool, transpose_b: b
         M, N = C.shape
         grid = parts, T.ceildiv(N, block_N), T.ceildiv(M, block_M)
         with T.Kernel(*grid, threads=threads, cluster=parts) as (part, bx, by):
-            in_order(loose)
+            steps = T.ceildiv(A.shape[0] if transpose_a else A.shape[1], block_K)
+            in_order(loose, steps <= stages * parts)
             A_shared = T.alloc_shared((block_K, block_M) if transpose_a else (block_M, block_K), dtype)
             B_shared = T.alloc_shared((block_N, block_K) if transpose_b else (block_K, block_N), dtype)
             high, wide = (block_N, block_M) if swap else (block_M, block_N)
             C_local = T.alloc_fragment((high, wide), T.float32)
             share = high // parts
             sums = T.alloc_shared((parts - 1, share, wide), T.float32)  # from the other blocks
-            steps = T.ceildiv(A.shape[0] if transpose_a else A.shape[1], block_K)
             accumulate(
                 A, B, A_shared, B_shared, C_local, by * block_M, bx * block_N,
                 part * steps // parts, (part + 1) * steps // parts, stages, transpose_a, transpose_b, swap,

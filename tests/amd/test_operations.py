@@ -38,6 +38,7 @@ test_copy = test_memory.test_copy
 test_buffers = test_memory.test_buffers
 test_a_scalar_is_stored_to_every_element = test_memory.test_a_scalar_is_stored_to_every_element
 test_atomics = test_memory.test_atomics
+test_atomic_extremes_of_every_sign = test_memory.test_atomic_extremes_of_every_sign
 test_contended_atomics = test_memory.test_contended_atomics
 test_packed_f16_atomics = test_memory.test_packed_f16_atomics
 test_impossible_atomics_are_refused = test_memory.test_impossible_atomics_are_refused

@@ -18,7 +18,8 @@ from minitile.jit import Kernel
 from minitile.launching import Executable
 from minitile.ops import multiply
 from minitile.ops.machine import H200
-from minitile.ops.plan import HILBERT, Plan, Problem, estimate
+from minitile.ops.model import estimate
+from minitile.ops.plan import HILBERT, Plan, Problem
 
 
 def test_thirty_problems_the_same_ones_each_time():

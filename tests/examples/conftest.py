@@ -48,11 +48,13 @@ def compiled_once():
 
 @pytest.fixture(scope="module", params=TARGETS)
 def target(request):
-    """What "auto" means. The examples are loaded anew, because a kernel keeps what it has compiled."""
+    """What "auto" means. The examples are loaded anew, because a kernel keeps what has been on a GPU; from their own
+    folder, whatever other tests have put in front of it: benchmarks have some of their names."""
     if request.param in AMD:
         pytest.importorskip("llvmlite")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MINITILE_TARGET", request.param)
+        patch.syspath_prepend(str(FOLDER))
         for name in sorted((path.stem for path in FOLDER.glob("*.py")), key=lambda name: name == "demo"):
             importlib.reload(importlib.import_module(name))
         yield request.param

@@ -21,6 +21,8 @@ def make(sync="first", trigger=True):
             B_shared = T.alloc_shared((64, 64), T.bfloat16)
             C_local = T.alloc_fragment((64, 64), T.float32)
             T.clear(C_local)
+            if trigger == "if short" and K <= 192:
+                T.pdl_trigger()
             if sync == "first":
                 T.pdl_sync()
             for k in T.Pipelined(T.ceildiv(K, 64), num_stages=3):
@@ -53,6 +55,13 @@ def test_all_threads_wait_before_anything_is_copied():
     assert text.index("griddepcontrol.launch_dependents;") > roles
     # Who only lets the next one start is launched as ever.
     assert not make(sync="never").compile(*specs, target="sm_90a").launch_info.early
+
+
+def test_a_trigger_on_a_condition_goes_to_all_roles_and_stays_before_the_wait():
+    text = lines(make(trigger="if short").compile(*[mt.spec((128, 128), "bfloat16")] * 3, target="sm_90a"))
+    triggers = [n for n, line in enumerate(text) if line == "griddepcontrol.launch_dependents;"]
+    assert len(triggers) == 2
+    assert triggers[0] < text.index("griddepcontrol.wait;") < triggers[1]
 
 
 def test_a_wait_behind_the_copies_keeps_them_behind_it():

@@ -12,6 +12,7 @@ from targets import EVERY
 import minitile as mt
 import minitile.language as T
 from minitile.backends.nvidia.assemble import find_ptxas
+from minitile.runtime.launch import TensorMapParam
 
 SMALL = gemm_epilogues.Tiles(64, 64, 32, 3, 128, 3)
 FULL = gemm_epilogues.Tiles(128, 128, 64, 4, 256, 2)
@@ -40,8 +41,10 @@ def test_linear(size):
 
 
 @each_target
-@pytest.mark.parametrize("activation", gemm_epilogues.ACTIVATIONS)
-def test_activations(activation):
+@pytest.mark.parametrize("name", [activation.__name__ for activation in gemm_epilogues.ACTIVATIONS])
+def test_activations(name):
+    """By name: the module may have been loaded anew since."""
+    activation = getattr(gemm_epilogues, name)
     assert gemm_epilogues.run_linear(65, 144, 40, activation, tiles=SMALL) <= gemm_epilogues.BOUND
 
 
@@ -87,20 +90,23 @@ def specs(kernel, m=4096, n=4096, k=4096):
 
 
 TWO = {"teams": 2}
-LARGE = {  # kernel, constants, tiles, boxes that TMA loads and stores; each team has stores of its own
-    "linear": ("linear", {"activation": gemm_epilogues.gelu}, (128, 128, 64, 4), (2, 2)),
-    "residual": ("residual", {}, (128, 128, 64, 4), (4, 2)),
-    "quantized": ("quantized", {}, (128, 128, 64, 4), (2, 1)),
-    "gated": ("gated", {}, (128, 128, 64, 4), (3, 2)),
-    "wide linear": ("linear", {"activation": gemm_epilogues.gelu}, (128, 256, 64, 3), (2, 4)),
-    "wide residual": ("residual", {}, (128, 256, 64, 3), (6, 4)),
-    "wide quantized": ("quantized", {}, (128, 256, 64, 3), (2, 2)),
-    "linear of teams": ("linear", {"activation": gemm_epilogues.gelu}, (128, 192, 64, 4, TWO), (2, 12)),
-    "residual of teams": ("residual", {}, (128, 192, 64, 4, TWO), (5, 12)),
-    "quantized of teams": ("quantized", {}, (128, 192, 64, 4, TWO), (2, 12)),
-    "gated of teams": ("gated", {}, (128, 96, 64, 4, TWO), (3, 12)),
-    "interleaved": ("interleaved", {}, (128, 256, 64, 3), (2, 2)),
-    "interleaved of teams": ("interleaved", {}, (128, 192, 64, 4, TWO), (2, 12)),
+# A stored box has columns of 128 bytes, swizzled, where these divide a row of the tile. Rows of 192 bytes leave as two
+# boxes of 96, unswizzled: of 8 such rows, two at a time start in the same banks. Of whole rows four would, and swizzled
+# panels, of 64 bytes, would be three boxes.
+LARGE = {  # kernel, constants, tiles, boxes that TMA loads, columns of one that it stores
+    "linear": ("linear", {"activation": gemm_epilogues.gelu}, (128, 128, 64, 4), 2, 64),
+    "residual": ("residual", {}, (128, 128, 64, 4), 4, 64),
+    "quantized": ("quantized", {}, (128, 128, 64, 4), 2, 128),
+    "gated": ("gated", {}, (128, 128, 64, 4), 3, 64),
+    "wide linear": ("linear", {"activation": gemm_epilogues.gelu}, (128, 256, 64, 3), 2, 64),
+    "wide residual": ("residual", {}, (128, 256, 64, 3), 6, 64),
+    "wide quantized": ("quantized", {}, (128, 256, 64, 3), 2, 128),
+    "linear of teams": ("linear", {"activation": gemm_epilogues.gelu}, (128, 192, 64, 4, TWO), 2, 64),
+    "residual of teams": ("residual", {}, (128, 192, 64, 4, TWO), 5, 64),
+    "quantized of teams": ("quantized", {}, (128, 192, 64, 4, TWO), 2, 96),
+    "gated of teams": ("gated", {}, (128, 96, 64, 4, TWO), 3, 48),
+    "interleaved": ("interleaved", {}, (128, 256, 64, 3), 2, 64),
+    "interleaved of teams": ("interleaved", {}, (128, 192, 64, 4, TWO), 2, 48),
 }
 
 
@@ -108,16 +114,29 @@ def large(m, n, k, stages, more=None):
     return gemm_epilogues.Tiles(m, n, k, stages, 256, **(more or {}))
 
 
+def stored_boxes(name, tiles, columns):
+    """How many boxes the code of a kernel stores: each team's code has one for each 64 rows (those of one wgmma) of a
+    warpgroup's and each `columns` of the result's. Of interleaved columns, two make one of the result."""
+    warpgroups = tiles.threads // 128 // tiles.teams
+    across = tiles.n // 2 if name == "interleaved" else tiles.n
+    assert tiles.m % (64 * warpgroups) == across % columns == 0
+    return tiles.teams * (tiles.m // (64 * warpgroups)) * (across // columns)
+
+
 @pytest.mark.parametrize("case", LARGE)
 def test_large_tiles(case):
     """The main loop is what it is without an epilogue: a warp that copies, wgmma, TMA's stores; and nothing spills."""
-    name, constants, tile, boxes = LARGE[case]
+    name, constants, tile, loads, columns = LARGE[case]
+    tiles = large(*tile)
     kernel = getattr(gemm_epilogues, name)
-    done = kernel.compile(*specs(kernel), tiles=large(*tile), target="sm_90a", **constants)
+    done = kernel.compile(*specs(kernel), tiles=tiles, target="sm_90a", **constants)
     ptx = done.asm["ptx"]
     assert done.notes == ()
     assert "wgmma.mma_async" in ptx
-    assert tuple(ptx.count(f"cp.async.bulk.tensor.2d.{to}") for to in ("shared", "global")) == boxes
+    assert ptx.count("cp.async.bulk.tensor.2d.shared") == loads
+    assert ptx.count("cp.async.bulk.tensor.2d.global") == stored_boxes(name, tiles, columns)
+    maps = [p for p in done.launch_info.params if isinstance(p, TensorMapParam) and p.tensor == "C"]
+    assert [map_.box for map_ in maps] == [(64, columns)]
     assert ("stmatrix" in ptx) == (name != "quantized")  # 8-bit fragments have two neighbours where stmatrix wants four
     if find_ptxas(ptx) is not None:
         assert done.spills == 0

@@ -17,6 +17,7 @@ from support import poisoned, random
 import minitile as mt
 import minitile.language as T
 from minitile.backends.nvidia.assemble import find_ptxas
+from minitile.layout.shared import row_major, swizzled
 
 TILES = {"block_M": 128, "block_N": 128, "block_K": 64, "num_stages": 3, "threads": 256}
 
@@ -102,6 +103,35 @@ def test_falls_back():
     assert error < 4e-3
     assert "wgmma" not in kernel.asm["ptx"]
     assert any("16 bytes" in note for note in kernel.notes)
+
+
+@pytest.mark.parametrize(("layout", "wgmma"), [(row_major, False), (swizzled, True)])
+def test_operands_that_lie_as_the_program_says(layout, wgmma):
+    """Rows as they are, which no descriptor says, are left to mma.sync."""
+
+    @mt.kernel
+    def product(
+        A: T.Tensor((64, 128), T.bfloat16), B: T.Tensor((64, 128), T.bfloat16), C: T.Tensor((64, 64), T.float32)
+    ):
+        with T.Kernel(1, threads=128):
+            A_shared = T.alloc_shared((64, 64), T.bfloat16)
+            B_shared = T.alloc_shared((64, 64), T.bfloat16)
+            C_local = T.alloc_fragment((64, 64), T.float32)
+            T.annotate_layout({B_shared: layout((64, 64), 16)})
+            T.clear(C_local)
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[0, k * 64], A_shared)
+                T.copy(B[0, k * 64], B_shared)
+                T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+            T.copy(C_local, C)
+
+    rng = np.random.default_rng(0)
+    a, b = random(rng, (64, 128), ml_dtypes.bfloat16), random(rng, (64, 128), ml_dtypes.bfloat16)
+    c = poisoned((64, 64), np.float32)
+    kernel = product.compile(a, b, c, target="sm_90a")
+    assert ("wgmma" in kernel.asm["ptx"]) == wgmma
+    kernel.simulate(a, b, c)
+    np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64).T, rtol=1e-5, atol=1e-4)
 
 
 def test_every_deletion_is_missed():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import minitile as mt
+import minitile.language as T
 from minitile import target
 from minitile.ir.diagnostics import TargetError
 from minitile.runtime import cuda
@@ -60,6 +63,23 @@ def test_auto_by_the_environment(monkeypatch):
     monkeypatch.setenv("MINITILE_TARGET", "sm_7")
     with pytest.raises(TargetError, match="unknown target 'sm_7' in MINITILE_TARGET"):
         parse_target("auto")
+
+
+def test_calls_go_by_the_environment(monkeypatch):
+    """In the simulator also a kernel that has been called before."""
+
+    @mt.kernel
+    def double(A: T.Tensor((64,), T.float32), B: T.Tensor((64,), T.float32)):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                B[i] = A[i] + A[i]
+
+    a, b = np.ones(64, np.float32), np.zeros(64, np.float32)
+    for name in ("sm_80", "sm_90a", "sm_80"):
+        monkeypatch.setenv("MINITILE_TARGET", name)
+        double(a, b)
+        assert (b == 2).all()
+        assert f".target {name}\n" in double.executable(a, b).ptx
 
 
 def test_the_limits_are_the_programming_guides():

@@ -133,6 +133,46 @@ def test_atomics():
     np.testing.assert_array_equal(c, 4 * a + a[0])
 
 
+@pytest.mark.parametrize("target", ["sm_80", "gfx942", "gfx950"])
+def test_float_extremes_of_several_blocks(target, monkeypatch):
+    """Numbers of both signs and of one, with NaNs among them; the old value is -inf once, then some block's."""
+    if target.startswith("gfx"):
+        pytest.importorskip("llvmlite")
+    monkeypatch.setenv("MINITILE_TARGET", target)
+
+    @mt.kernel
+    def kernel(
+        A: T.Tensor((6, 64), T.float32),
+        Most: T.Tensor((9,), T.float32),
+        Least: T.Tensor((9,), T.float32),
+        Old: T.Tensor((6, 64), T.float32),
+    ):
+        with T.Kernel(6, threads=64) as bx:
+            inside = T.alloc_shared((2,), T.float32)
+            for i in T.Parallel(2):
+                inside[i] = A[bx, 0]
+            for i in T.Parallel(64):
+                T.atomic_max(inside[0], A[bx, i])
+                T.atomic_min(inside[1], A[bx, i])
+                T.atomic_max(Most[1 + i % 8], A[bx, i])
+                T.atomic_min(Least[1 + i % 8], A[bx, i])
+            for i in T.Parallel(64):
+                Old[bx, i] = T.atomic_max(Most[0], inside[0], return_prev=True)
+                T.atomic_min(Least[0], inside[1])
+
+    rng = np.random.default_rng(0)
+    for middle in (0, 9, -9):
+        a = rng.normal(middle, 2, (6, 64)).astype(np.float32)
+        a[:, 5::7] = np.nan
+        most, least, old = np.full(9, -np.inf, np.float32), np.full(9, np.inf, np.float32), np.zeros_like(a)
+        kernel(a, most, least, old)
+        assert most.tolist() == [np.nanmax(a), *np.nanmax(a.reshape(48, 8), 0)]
+        assert least.tolist() == [np.nanmin(a), *np.nanmin(a.reshape(48, 8), 0)]
+        of_blocks = np.nanmax(a, 1)
+        assert set(old.ravel()) <= {-np.inf, *of_blocks}
+        assert np.count_nonzero(old == -np.inf) == 1
+
+
 def test_lone_elements_of_a_fragment():
     @mt.kernel
     def kernel(C: T.Tensor((64,), T.float32)):

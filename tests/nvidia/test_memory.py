@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -198,6 +199,31 @@ def test_atomics(name: str, returns: bool) -> None:
             assert not first[40:].any(), kind
     if harness.redirect is None:
         assert ("red.global" in text) == (not returns and dtype(name).bits != 8 and name not in ("i16", "u16", "bf16"))
+
+
+@pytest.mark.parametrize("returns", [False, True])
+@pytest.mark.parametrize("name", ["f16", "bf16", "f32", "f64"])
+def test_atomic_extremes_of_every_sign(name: str, returns: bool) -> None:
+    """Each special number meets each, a NaN as the value too. A NaN in memory may stay: the language allows both."""
+    tiny = float(ml_dtypes.finfo(dtype(name).numpy).smallest_subnormal)
+    special = np.array([0.0, -0.0, 1.0, -1.0, 2.5, -2.5, tiny, -tiny, np.inf, -np.inf, np.nan, -np.nan])
+    special = special.astype(dtype(name).numpy)
+    before, x = (a.ravel().copy() for a in np.meshgrid(special[:-2], special))
+    make = Make({"x": name, "max": name, "min": name, "old_max": name, "old_min": name}, threads=len(x))
+    value = make.load("x", make.thread())
+    for kind in ("max", "min"):
+        place = make.element(kind, make.thread())
+        tensor = make.tensors[kind]
+        op = thread.AtomicMem(place, value, tensor, "global", kind, (0,), (0,), returns=returns)
+        make.emit(op)
+        if returns:
+            make.store(f"old_{kind}", make.thread(), op.result)
+    after = {kind: before.copy() for kind in ("max", "min")}
+    old = {kind: np.zeros_like(x) for kind in ("max", "min")}
+    run(make, raw(x), *map(raw, after.values()), *map(raw, old.values()), threads=len(x))
+    for kind in ("max", "min"):
+        assert same(after[kind], ATOMIC[kind](before, x)), kind
+        assert not returns or np.array_equal(raw(old[kind]), raw(before)), kind
 
 
 @pytest.mark.parametrize("name", ["i32", "f32", "f16", "bf16", "u8"])

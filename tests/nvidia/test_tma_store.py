@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import ml_dtypes
 import numpy as np
 import pytest
 
+import minitile as mt
+import minitile.language as T
 from minitile.backends.nvidia.assemble import assemble
+from minitile.backends.nvidia.tma_store import Refused, check_columns, widths
+from minitile.backends.nvidia.wgmma import panels_of
 from minitile.ir.core import Value
 from minitile.ir.ops import hopper, thread, tile
 from minitile.ir.types import BufferType, TensorType, dtype
+from minitile.layout.shared import SharedLayout
+from minitile.runtime.launch import TensorMapParam
 from minitile.runtime.sim import TensorMap, run_ptx
 from minitile.target import parse_target
 
@@ -100,3 +109,141 @@ def test_every_reduction_assembles(kind: str, name: str) -> None:
     text, _ = bulk(name, kind)
     assert f"cp.reduce.async.bulk.tensor.2d.global.shared::cta.{kind}.bulk_group" in text
     assemble(text, SM90A.arch)
+
+
+# How a tile's columns are staged --------------------------------------------------------------------------------------
+
+ROWS = 64
+WIDTHS = [(bits, columns) for bits in (8, 16, 32) for columns in range(8, 257, 8)]
+each_width = pytest.mark.parametrize(("bits", "columns"), WIDTHS)
+
+
+def ways(columns: int, bits: int) -> list[tuple[int, SharedLayout]]:
+    """The columns of a part and how 64 rows of it lie, in the order in which they are tried."""
+    return [(n, lies((ROWS, n), bits)) for n, lies in widths(columns, bits)]
+
+
+def boxes(columns: int, part: int, shared: SharedLayout) -> int:
+    """How many boxes the columns of a tile are stored in."""
+    return columns // part * panels_of(shared)[1]
+
+
+@each_width
+def test_widths(bits: int, columns: int) -> None:
+    """Each way divides the tile, and its rows are TMA's, and short: one swizzled panel, at most 256 bytes, or all of a
+    row that no swizzle divides. Rows that are no multiples of 16 bytes have one way, which is refused."""
+    found = ways(columns, bits)
+    assert found
+    if columns * bits % 128:
+        assert [part for part, _ in found] == [columns]
+        with pytest.raises(Refused):
+            check_columns(columns, bits // 8)
+        return
+    for part, shared in found:
+        box = panels_of(shared)[0]
+        row = box * bits // 8
+        assert columns % part == 0
+        assert row % 16 == 0
+        check_columns(box, bits // 8)
+        if shared.swizzle.width:
+            assert row == shared.swizzle.width
+        else:
+            assert part == box
+            assert row <= 256 or (part == columns and row % 32)
+
+
+@each_width
+def test_widths_by_boxes(bits: int, columns: int) -> None:
+    """Fewer boxes come first; of as many boxes, the way that takes less shared memory."""
+    order = [(boxes(columns, part, shared), part) for part, shared in ways(columns, bits)]
+    assert order == sorted(order)
+    assert len({*order}) == len(order)
+
+
+@pytest.mark.parametrize(("bits", "columns"), [(b, n) for b, n in WIDTHS if n * b % 128 == 0])
+def test_banks_of_widths(bits: int, columns: int) -> None:
+    """stmatrix writes 16 bytes of each of 8 rows at once. They are in banks of their own where rows are swizzled, and
+    else at most two are in the same four banks."""
+    chunk = 128 // bits
+    for part, shared in ways(columns, bits):
+        most = 1 if shared.swizzle.width else 2
+        for row in range(0, ROWS, 8):
+            for column in range(0, part, chunk):
+                groups = Counter(shared.offset((r, column)) % 128 // 16 for r in range(row, row + 8))
+                assert max(groups.values()) <= most
+
+
+@mt.kernel
+def product(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), None),
+    columns=64,
+    stages=2,
+):
+    """C = A · Bᵀ by two warpgroups, 64 rows of a tile each."""
+    M, N = C.shape
+    with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, 128), threads=256) as (bx, by):
+        A_shared = T.alloc_shared((128, 64), A.dtype)
+        B_shared = T.alloc_shared((columns, 64), B.dtype)
+        products = T.alloc_fragment((128, columns), T.float32)
+        T.clear(products)
+        for k in T.Pipelined(T.ceildiv(A.shape[1], 64), num_stages=stages):
+            T.copy(A[by * 128, k * 64], A_shared)
+            T.copy(B[bx * columns, k * 64], B_shared)
+            T.gemm(A_shared, B_shared, products, transpose_B=True)
+        T.copy(products, C[by * 128, bx * columns])
+
+
+def stored(done: mt.CompiledKernel) -> list[tuple[int, ...]]:
+    """The boxes of C's maps."""
+    return [p.box for p in done.launch_info.params if isinstance(p, TensorMapParam) and p.tensor == "C"]
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "part"),
+    [
+        ("bf16", 80, 80),
+        ("bf16", 112, 112),
+        ("bf16", 144, 72),
+        ("bf16", 176, 88),
+        ("bf16", 224, 112),
+        ("fp8", 192, 96),
+        ("f32", 40, 40),
+    ],
+)
+def test_store_of_width(name: str, columns: int, part: int) -> None:
+    """The tile's columns leave in parts of so many. The second tile ends inside its last part, the rows inside those of
+    the second warpgroup. Sums of 16 signs are exact in each element."""
+    element = {"bf16": ml_dtypes.bfloat16, "fp8": ml_dtypes.float8_e4m3fn, "f32": np.float32}[name]
+    rng = np.random.default_rng(columns)
+    m, n, k = 120, 2 * columns - 16, 16
+    a, b = (rng.integers(-1, 2, (size, k)).astype(ml_dtypes.bfloat16) for size in (m, n))
+    c = np.full((m, n), np.nan).astype(element)
+    done = product.compile(a, b, c, columns=columns, target="sm_90a")
+    assert done.notes == ()
+    assert stored(done) == [(64, part)]
+    assert done.asm["ptx"].count("cp.async.bulk.tensor.2d.global") == columns // part
+    done.simulate(a, b, c, schedule="random", seed=1)
+    assert np.array_equal(c.astype(np.float32), a.astype(np.float32) @ b.astype(np.float32).T)
+
+
+def with_stages(columns: int, stages: int) -> mt.CompiledKernel:
+    a, b, c = (mt.spec((2 * m, 2 * n), ml_dtypes.bfloat16) for m, n in ((128, 64), (columns, 64), (128, columns)))
+    return product.compile(a, b, c, columns=columns, stages=stages, target="sm_90a")
+
+
+def test_narrower_where_room_is_short() -> None:
+    """Beside 8 versions of the operands' tiles, 2·64 rows of 160 bytes find no room, but halves of them do."""
+    assert stored(with_stages(80, 7)) == [(64, 80)]
+    done = with_stages(80, 8)
+    assert done.notes == ()
+    assert stored(done) == [(64, 40)]
+
+
+def test_no_room() -> None:
+    """The note says what would have been enough: 2·64 rows of the narrowest way's 64 bytes."""
+    done = with_stages(96, 8)
+    assert stored(done) == []
+    (text,) = done.notes
+    assert f"{2 * 64 * 64} bytes to stage it are more than what is left of shared memory" in text

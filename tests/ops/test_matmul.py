@@ -109,6 +109,18 @@ def test_tiles_made_for_a_problem(plan, form, monkeypatch):
     assert error(out, a, b) < BOUND[bf16]
 
 
+@pytest.mark.parametrize("width", range(8, 64, 8))
+@pytest.mark.parametrize("ragged", [False, True])
+def test_narrow_tiles_whose_k_lies_across(width, ragged, monkeypatch):
+    """One operand by TMA; the other, of a few columns, by threads where its rows are no whole 16 bytes."""
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    columns = 58 if ragged else 56
+    a, b = operands(70, columns, 136, "NN")
+    assert error(matmul(a, b, plan=Plan(64, width, 64, 3, 128)), a, b) < BOUND[bf16]
+    a, b = operands(columns, 70, 136, "TT")
+    assert error(matmul(a, b, plan=Plan(width, 64, 64, 3, 128, swap=True)), a, b) < BOUND[bf16]
+
+
 @pytest.mark.parametrize(
     "plan",
     [

@@ -10,7 +10,7 @@ import pytest
 import minitile as mt
 from minitile.ops.frames import frame_of
 from minitile.ops.gemm import gemm, padded, summed
-from minitile.ops.multiply import _kernel, _plan, _ready, matmul
+from minitile.ops.multiply import _kernel, _plan, known, matmul
 from minitile.ops.plan import Plan
 from minitile.runtime import cuda
 from minitile.runtime.arrays import readers, torch_tensors
@@ -59,9 +59,6 @@ class Tensor:
     def clone(self, memory_format):
         return empty(self.shape, self.dtype, self.device)
 
-    def new_empty(self, shape):
-        return Tensor(shape, self.dtype.name)
-
 
 def empty(shape, dtype, device):
     Tensor.made += 1
@@ -86,10 +83,10 @@ def gpu(monkeypatch):
     caches = (torch_tensors, cuda.device_info, cuda._primary_context, _plan, _kernel, gemm, padded, summed)
     for cache in caches:
         cache.cache_clear()
-    _ready.clear()
+    known.clear()
     Tensor.made = 0
     yield fake
-    _ready.clear()
+    known.clear()
     for cache in caches:
         cache.cache_clear()
     readers.pop(Tensor, None)
@@ -99,7 +96,7 @@ def test_a_repeated_call_is_one_launch_on_the_current_stream(gpu):
     a, b = Tensor((512, 256)), Tensor((256, 1024))
     first = matmul(a, b)
     assert (first.shape, first.dtype, len(gpu.launches), Tensor.made) == ((512, 1024), DTYPES["bfloat16"], 1, 1)
-    assert len(_ready) == 1
+    assert len(known) == 1
     again = matmul(Tensor((512, 256)), b)
     assert again.shape == (512, 1024)
     assert again.data_ptr() != first.data_ptr()
@@ -149,7 +146,7 @@ def test_padding_and_splitting_are_launches_of_their_own(gpu):
     assert Tensor.made == 2
     matmul(Tensor((64, 8192)), Tensor((8192, 64)), plan=Plan(64, 64, 64, 4, 128, split=4))
     assert len(gpu.launches) == 4
-    assert len(_ready) == 0
+    assert len(known) == 0
 
 
 def test_one_device(gpu):

@@ -16,23 +16,35 @@ import fit_matmul
 
 import minitile as mt
 import minitile.language as T
+from minitile.ops.choice import AMPERE, candidates, choose, hopper_tiles
 from minitile.ops.gemm import gemm
 from minitile.ops.machine import H200, machine_for
-from minitile.ops.plan import AMPERE, HILBERT, ROOM, Plan, Problem, candidates, choose, estimate, hopper_tiles
+from minitile.ops.model import estimate
+from minitile.ops.plan import HILBERT, Plan, Problem
 
 SHARED = 227 * 1024
-SAMPLE = fit_matmul.RESULTS.with_name("matmul_sample_h200.json")
+LARGE = fit_matmul.RESULTS.with_name("gemm_one_team_h200.json")
 SHAPES = [(8192, 8192, 8192), (128, 8192, 8192), (1, 4096, 4096), (512, 512, 8192), (300, 5000, 700), (4097, 33, 65)]
 
 
 @pytest.fixture(scope="module")
 def measured():
-    return fit_matmul.read([fit_matmul.RESULTS])
+    """Large GEMMs, which the numbers are not fitted to."""
+    return fit_matmul.read([LARGE])
 
 
-def test_what_was_measured_is_read(measured):
+@pytest.fixture(scope="module")
+def plans():
+    """Random problems, which the numbers are fitted to; every third one."""
+    cases = fit_matmul.by_problem(fit_matmul.read([fit_matmul.RESULTS]))
+    return [entry for entries in list(cases.values())[::3] for entry in entries]
+
+
+def test_what_was_measured_is_read(measured, plans):
     assert len(measured) > 60
     assert {len({e.plan for e in measured if e.problem == p}) for p in {e.problem for e in measured}} == {3, 6}
+    assert len({e.problem for e in plans}) > 300
+    assert {e.plan.together for e in plans} == {e.plan.swap for e in plans} == {True, False}
 
 
 def test_the_choice_is_near_the_fastest_that_was_measured(measured):
@@ -41,26 +53,45 @@ def test_the_choice_is_near_the_fastest_that_was_measured(measured):
     assert min(shares.values()) > 0.92
 
 
-def test_the_choice_among_plans_drawn_at_random():
-    """For random problems, where two thirds of the plans are those that a model liked best."""
-    sample = [e for e in fit_matmul.read([SAMPLE]) if not e.plan.together or e.plan.split in ROOM]
-    shares = fit_matmul.regrets(sample, H200)
-    assert len(shares) > 60
-    assert fit_matmul.geometric_mean(shares.values()) > 0.965
+def chosen(plans, machine):
+    """The speed of what the model chooses from the candidates, as a share of that of the fastest of all plans."""
+    shares = []
+    for problem, entries in fit_matmul.by_problem(plans).items():
+        known = set(candidates(problem, H200, True, SHARED))
+        offered = [e for e in entries if e.plan in known]
+        if offered:
+            choice = min(offered, key=lambda e: estimate(problem, e.plan, machine))
+            shares.append(min(e.time for e in entries) / choice.time)
+    return fit_matmul.geometric_mean(shares)
+
+
+def test_the_choice_among_the_plans_of_random_problems(plans):
+    """0.96 by the numbers as they are, 0.955 by numbers that are fitted to other problems."""
+    assert chosen(plans, H200) > 0.95
 
 
 def test_estimates_are_near_what_was_measured(measured):
-    """The numbers are fitted to choices among small problems' plans as well, not to these estimates alone."""
+    """The numbers are fitted to choices among plans of all sizes, not to these estimates."""
     off = [abs(math.log(estimate(e.problem, e.plan, H200) / e.time)) for e in measured]
     assert sorted(off)[len(off) // 2] < 0.08
     assert sorted(off)[len(off) * 9 // 10] < 0.12
 
 
-def test_a_wrong_model_would_be_noticed(measured):
-    """The bounds above are broken by a machine whose multiprocessors are fed half as fast, or that has 20 more."""
-    for wrong in (replace(H200, fill=H200.fill / 2), replace(H200, multiprocessors=152)):
-        off = sorted(abs(math.log(estimate(e.problem, e.plan, wrong) / e.time)) for e in measured)
-        assert off[len(off) * 9 // 10] > 0.12
+WRONG = [
+    {"line": 2},
+    {"multiprocessors": 1.2},
+    {"latency": 4},
+    {"after": 4},
+    {"meet": 8},
+    {"chunk": 0.2, "element": 0.2},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_a_wrong_model_would_be_noticed(plans, wrong):
+    """Numbers that are off break the bound on choices."""
+    machine = replace(H200, **{name: type(getattr(H200, name))(getattr(H200, name) * x) for name, x in wrong.items()})
+    assert chosen(plans, machine) < 0.95
 
 
 def test_plans_say_what_they_are():
@@ -74,13 +105,15 @@ def test_plans_say_what_they_are():
 
 @pytest.mark.parametrize("wgmma", [True, False])
 def test_a_plan_is_chosen_in_few_calls(wgmma):
-    """Calls do not depend on the machine; the 235 of 512×512×8192, for 46 candidates, take 0.2 ms on a slow one."""
+    """Calls do not depend on the machine; those of 512×512×8192, for 52 candidates, take 0.6 ms on a slow one."""
     for shape in SHAPES:
         problem = Problem(*shape, False, True)
         choose(problem, H200, wgmma, SHARED)
         with cProfile.Profile() as profile:
             choose(problem, H200, wgmma, SHARED)
-        assert pstats.Stats(profile).total_calls < 240, shape  # type: ignore[attr-defined]
+        count = len(list(candidates(problem, H200, wgmma, SHARED)))
+        assert count < 60, shape
+        assert pstats.Stats(profile).total_calls < 34 * count + 100, shape  # type: ignore[attr-defined]
 
 
 def test_multiprocessors_are_kept_busy():

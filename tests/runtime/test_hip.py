@@ -76,7 +76,8 @@ class StandIn:
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    """One for the whole process: hip-python loads a library once."""
+    """One for the whole process: hip-python loads a library once. Where it has looked for one in vain before, it asks
+    for the mere name from then on, which the system's loader finds among the loaded libraries by their soname."""
     if CC is None:
         pytest.skip("no C compiler to build the stand-in with")
     if hip.loaded_libraries() and "standin" not in hip.loaded_libraries()[0]:
@@ -86,7 +87,8 @@ def library(tmp_path_factory):
     if not path.exists():
         path.parent.mkdir()
         source = Path(__file__).with_name("standin_hip.c")
-        subprocess.run([CC, "-shared", "-fPIC", "-O1", "-o", path, source], check=True)
+        soname = f"-Wl,-soname,{path.name}"
+        subprocess.run([CC, "-shared", "-fPIC", "-O1", soname, "-o", path, source], check=True)
     return path
 
 
@@ -102,6 +104,7 @@ def standin(library, monkeypatch):
     found.built.hipSetDevice(0)
     monkeypatch.setitem(readers, Array, lambda x: (x.pointer, (x.n,), "f32", x.place, True))
     yield found
+    found.set("fail_init", 1)  # for other tests there is no GPU
     for cached in CACHED:
         cached.cache_clear()
 

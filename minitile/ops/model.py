@@ -1,0 +1,204 @@
+"""How long a plan takes: an analytic model of a GEMM M × N × K on a GPU, without measuring anything.
+
+    step    a block's tiles of one block_K: the slowest of multiplying them, bringing them into shared memory, and what
+            one warpgroup alone takes; all steps take no less than the latency of copies, `stages` of them under way
+    store   a tile of C, from registers: by boxes through a ring of one or two buffers, or row by row
+    block   all that a multiprocessor does for the tiles that it gets, the fullest one: the last round may be nearly
+            empty. In blocks that stay, a part of each store is behind the next tile, and teams take turns
+
+Besides, all multiprocessors share the caches (all that is brought; what is brought for the first time), memory, and
+power. Bounds that are near to each other add up in part. At last come the launch, and the kernels before and after it:
+padding operands, adding up the parts of K. The numbers are in machine.py.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+from minitile.ops.machine import Machine
+from minitile.ops.plan import GRAIN, LINE, PRODUCER, Plan, Problem
+
+ROOM = {2: 1.0, 3: 0.9, 4: 0.85, 6: 0.75, 8: 0.75}  # of all multiprocessors, for clusters of so many blocks, which lie
+# in one part of the GPU each: on an H200, 30 clusters of 4 and 15 of 8 found no room at the same time
+REGISTERS = 65536  # of a multiprocessor
+OTHER_REGISTERS = 26  # of a thread, besides its sums
+GROUP, GROUP_ROWS = 128, 64  # threads of a warpgroup, rows that it stores at a time
+OTHERS = 1200  # bytes of shared memory: barriers
+SQUARE = 12  # tiles: the side of what a wave has of Hilbert's curve
+MOVING = 16  # flops that take the power that bringing an element takes; a guess
+COLD = 0.05  # a guess: the share of what fits in L2, and is not there from the kernel before
+
+
+def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
+    """Microseconds that the GPU needs."""
+    m, n, k, *_, size, result = problem
+    high, wide, deep, stages, threads, blocks, panel, split, pad, teams, swap, together = plan
+    apart = split > 1 and not together
+    processors = int(machine.multiprocessors * ROOM[split]) if together else machine.multiprocessors
+    rows, columns = -(-m // high) or 1, -(-n // wide) or 1
+    tiles = rows * columns * split
+    each = -(-tiles // processors)  # tiles of the fullest multiprocessor
+    steps = -(-k // (deep * split))
+    share = tiles / (each * machine.multiprocessors)  # of the time that multiprocessors have work
+
+    # Bringing the tiles of a step. A line costs the same however little of it is wanted.
+    a = _brought(m, k, problem.transpose_a, pad[0], high, rows, deep, size, machine)
+    b = _brought(n, k, not problem.transpose_b, pad[1], wide, columns, deep, size, machine)
+    by_warps = a.by_threads and b.by_threads
+    fill = (a.time + b.time) * (1 - machine.eased * (1 - share))
+    if by_warps:
+        fill *= machine.all_copy
+
+    # Multiplying them: wgmma of 64 × n × 16 takes n/2 cycles and some more, and reads shared memory meanwhile.
+    height, side = (wide, high) if swap else (high, wide)
+    multiply = high * wide * deep * size / machine.flops
+    if side < 64:
+        multiply *= (machine.thin + (1 - machine.thin / 64) * side) / side
+    multiply *= (machine.by_warps if by_warps else 1.0) * (1 + machine.side / side)
+    if height == 64:
+        multiply *= machine.low
+    elif height > 128:
+        multiply *= machine.tall
+    gap = machine.gap * deep * size / LINE
+    turns = multiply / machine.turns if teams > 1 else multiply
+    busy = turns if turns > fill else fill
+    if by_warps:
+        busy += machine.in_turn * min(turns, fill)
+    step = max(busy, turns * GROUP / threads + gap / teams)
+    waits = machine.latency / (stages - 1)  # for one of the steps beyond those under way from the start
+
+    # Storing a tile.
+    width = 4 if apart else result
+    area = m * n * width / (rows * columns)
+    ragged = n * result % GRAIN != 0 and split == 1
+    store = area / machine.store + m / rows * max(1.0, n / columns * width / LINE) * machine.row
+    if ragged or together:
+        store += machine.box
+        if ragged:
+            store *= machine.odd if n * result % 8 else 1.0
+            store *= (machine.odd_width if wide % 64 else 1.0) * (machine.odd_teams if teams > 1 else 1.0)
+        waited = store
+    else:
+        across = _across(wide)
+        groups = threads // GROUP or 1
+        parts = max(1.0, height / GROUP_ROWS / (1 if teams > 1 else groups)) * wide / across
+        free = machine.shared - 1024 - OTHERS - stages * (high + wide) * deep * size
+        two = parts < 2 or 2 * GROUP_ROWS * across * width * groups <= free
+        store += parts * (2 if apart else 1) * (machine.box if two else machine.lone_box)
+        waited = store * machine.waited
+
+    # What a multiprocessor does, from the first tile's last copy to the last tile's store.
+    between = machine.tile + waited
+    if blocks:
+        whole = max(each * steps * step, (each * steps - stages + 1) * waits) + (each - 1) * between / teams
+        if teams > 1:
+            whole = max(whole, -(-each // teams) * (steps * (multiply + gap) + between) - between)
+        whole = max(whole, (each - 1) * area / machine.drain)
+        if panel < 0:
+            whole += each * machine.curve
+    else:
+        resident = 1 if each == 1 else _resident(plan, size, result, each, machine)
+        rounds = -(-each // resident)
+        whole = rounds * max(steps * step, (steps - stages + 1) * waits)
+        whole += (rounds - 1) * (machine.again + fill + store)
+        whole = max(whole, each * steps * busy, (each - 1) * area / machine.drain)
+        if resident > 1:
+            whole *= machine.crowded
+    whole += machine.block + machine.all_at_once * share + fill + store
+    if wide % 32 and wide > 24 and not swap:
+        whole *= machine.uneven
+
+    # What all multiprocessors share.
+    fresh = _fresh(problem, plan, rows, columns, machine)
+    written = m * n * (4 * split if apart else result)
+    held = size * k * (m + n) + m * n * result + (written if apart else 0)
+    held += size * k * ((m if pad[0] else 0) + (n if pad[1] else 0))
+    missed = min(1.0, max(COLD, (held - machine.cached) / machine.spilling))
+    bounds = (
+        whole,
+        tiles * steps * (a.lines + b.lines) * LINE / machine.l2,
+        fresh / machine.fresh,
+        missed * (written + fresh) / machine.dram,
+        written / machine.writing,
+        tiles * steps * deep * (2.0 * high * wide + MOVING * (high + wide)) / machine.power,
+    )
+    time: float = sum([bound**machine.blend for bound in bounds]) ** (1 / machine.blend) + machine.start
+
+    # The kernels before and after.
+    if pad[0] or pad[1]:
+        time += machine.after + 2 * size * k * ((m if pad[0] else 0) + (n if pad[1] else 0)) / machine.padding
+    if together:
+        time += machine.meet + machine.meet_each * split + high * wide * 4 * (1 - 1 / split) / machine.meeting
+    elif apart:
+        bytes_ = m * n * (4 * split + result)
+        time += machine.after + machine.part * split + bytes_ / machine.adding + missed * bytes_ / machine.dram
+    return time
+
+
+class _Brought(NamedTuple):
+    """An operand's tile of a step: µs that bringing it takes; the lines that are inside of the operand; whether threads
+    copy it."""
+
+    time: float
+    lines: float
+    by_threads: bool
+
+
+def _brought(
+    mn: int, k: int, along_mn: bool, pad: bool, extent: int, count: int, deep: int, size: int, machine: Machine
+) -> _Brought:
+    """A tile of `extent` rows of an operand with `mn`, one of `count`; along_mn: these lie behind one another."""
+    pitch = (mn if along_mn else k) * size
+    grain = LINE if pad else math.gcd(pitch, LINE)
+    inside = mn / (count * extent)
+    if along_mn:
+        box = extent * size & -(extent * size)  # the largest power of 2 that divides it
+        box = box if box < LINE else LINE
+        lines = deep * extent * size / box
+    else:
+        box, lines = LINE, extent * deep * size / LINE
+    if box > grain:  # a row begins anywhere at this grain
+        lines *= 1 + (box - grain) / LINE
+    if grain < GRAIN:
+        chunk = machine.chunk if grain >= 4 else machine.element
+        return _Brought(inside * extent * deep * size / grain * chunk, lines * inside, True)
+    return _Brought(lines * machine.line * (inside + (1 - inside) * machine.outside), lines * inside, False)
+
+
+@lru_cache
+def _across(wide: int) -> int:
+    """How many of a tile's columns are stored together (`widths` in backends/nvidia/tma_store.py, for 2 bytes)."""
+    if wide % 64 == 0 or wide == 32:
+        return min(wide, 64)
+    fit = (c for c in range(min(wide, 128), 0, -1) if wide % c == 0 and c % 8 == 0 and math.gcd(2 * c, LINE) <= 32)
+    return next(fit, wide)
+
+
+def _fresh(problem: Problem, plan: Plan, rows: int, columns: int, machine: Machine) -> float:
+    """Bytes of the operands that come into the multiprocessors, each counted once for all tiles of one wave."""
+    at_once = max(1.0, min(machine.multiprocessors, rows * columns * plan.split) / plan.split)
+    high = (plan.panel if plan.panel > 0 else SQUARE) if plan.panel else max(1, math.ceil(at_once / columns))
+    high = high if high < rows else rows
+    wide = min(columns, math.ceil(at_once / high))
+    waves = max(1.0, rows * columns / (high * wide))
+    both = min(high * plan.block_M, problem.m) + min(wide * plan.block_N, problem.n)
+    return waves * both * problem.k * problem.size
+
+
+def _resident(plan: Plan, size: int, result: int, each: int, machine: Machine) -> int:
+    """How many blocks a multiprocessor has room for, of those that it gets; a part of each one's results waits in
+    shared memory to be stored."""
+    high, wide, threads = plan.block_M, plan.block_N, plan.threads
+    registers = (high * wide // threads + OTHER_REGISTERS + 7) // 8 * 8
+    staged = high * wide * result if wide <= 128 else high * 64 * result
+    return max(
+        1,
+        min(
+            each,
+            machine.shared // (plan.stages * (high + wide) * plan.block_K * size + staged + 1088),
+            machine.threads // (threads + PRODUCER),
+            REGISTERS // (registers * (threads + PRODUCER)),
+        ),
+    )

@@ -1,10 +1,8 @@
 """Plans for many products in one launch: groups of rows, batches. The model is that of one product (plan.py).
 
 Blocks stay, since only the GPU knows how many tiles there are. What a plan costs is estimated as if the products stood
-below each other, each rounded up to whole tiles: that has the right number of tiles and steps, and reads B less often.
-Each tile has a `pace` besides: by how much faster than the model says it is, beside the others here, so that least is
-lost by choosing among what benchmarks/gemm_grouped.py measured on an H200: in bf16 the choice has 0.98 of the fastest
-one's speed, in fp8 0.92.
+below each other, each rounded up to whole tiles, and each with a B of its own. Of what benchmarks/gemm_grouped.py
+measured on an H200 the choice has 0.99 of the fastest one's speed, in bf16 (0.95 at worst) as in fp8.
 """
 
 from __future__ import annotations
@@ -14,35 +12,38 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from minitile.ops import model
 from minitile.ops.choice import AMPERE, Tile
 from minitile.ops.grouped_gemm import PART, SLACK
 from minitile.ops.machine import Machine
-from minitile.ops.model import estimate
 from minitile.ops.operands import MOST_KNOWN, refused
 from minitile.ops.plan import PRODUCER, Plan, Problem
 
-TILES = {  # by wgmma and kind: tiles, each with its pace
+TILES = {  # by wgmma and kind
     (True, "plain"): (
-        (Tile(128, 192, 64, 5, 256, True, teams=2), 0.9),
-        (Tile(128, 128, 64, 6, 256, True, teams=2), 1.0),
-        (Tile(64, 128, 64, 8, 256, True, teams=2), 1.0),
-        (Tile(64, 64, 128, 6, 128, True), 1.0),  # for few columns; a guess
-        (Tile(64, 32, 128, 8, 128, True), 1.0),
+        Tile(128, 192, 64, 5, 256, True, teams=2),
+        Tile(128, 128, 64, 6, 256, True, teams=2),
+        Tile(64, 128, 64, 8, 256, True, teams=2),
+        Tile(64, 64, 128, 6, 128, True),  # for few columns; a guess
+        Tile(64, 32, 128, 8, 128, True),
     ),
     (True, "scaled"): (  # sums of two kinds in registers: those of 128 products, and all
-        (Tile(192, 128, 64, 4, 384, True), 1.0),
-        (Tile(128, 128, 64, 6, 256, True), 0.95),
-        (Tile(64, 128, 64, 6, 256, True, teams=2), 0.85),
+        Tile(192, 128, 64, 4, 384, True),
+        Tile(128, 128, 64, 6, 256, True),
+        Tile(64, 128, 64, 6, 256, True, teams=2),
     ),
     (True, "along k"): (  # there is less room: the last steps have buffers of their own, of each team
-        (Tile(128, 128, 64, 5, 256, True, teams=2), 1.0),
-        (Tile(64, 128, 64, 6, 256, True, teams=2), 1.0),
-        (Tile(64, 64, 64, 8, 128, True), 1.0),
+        Tile(128, 128, 64, 5, 256, True, teams=2),
+        Tile(64, 128, 64, 6, 256, True, teams=2),
+        Tile(64, 64, 64, 8, 128, True),
     ),
-    (False, "plain"): tuple((tile, 1.0) for tile in AMPERE),
-    (False, "along k"): tuple((tile, 1.0) for tile in AMPERE[1:]),
-    (False, "scaled"): tuple((Tile(m, 64, 64, stages, 128), 1.0) for m, stages in ((128, 3), (64, 4), (64, 2))),
+    (False, "plain"): AMPERE,
+    (False, "along k"): AMPERE[1:],
+    (False, "scaled"): tuple(Tile(m, 64, 64, stages, 128) for m, stages in ((128, 3), (64, 4), (64, 2))),
 }
+# How much faster than the model says tiles with scales are, by their rows, beside the first ones: medians. Those of
+# mma.sync are unmeasured.
+PACE = {192: 1.0, 128: 0.94, 64: 0.75}
 PANEL = 8
 
 
@@ -67,36 +68,34 @@ class Many(NamedTuple):
         return Problem(self.m, self.n, self.k, self.transpose_a, self.transpose_b, self.size, self.result)
 
     def rounded(self, rows: int) -> Problem:
-        """All of them as one product, each of whole tiles of so many rows. Of uneven ones half a tile is empty."""
-        each = self.m + rows // 2 if self.uneven else max(1, -(-self.m // rows)) * rows
-        high = self.products * each
-        return self.one._replace(m=high)
+        """All of them below each other, each of whole tiles of so many rows. Uneven ones have as many tiles as if their
+        rows were distributed exponentially."""
+        tiles = 1 / -math.expm1(-rows / max(1, self.m)) if self.uneven else max(1, -(-self.m // rows))
+        return self.one._replace(m=math.ceil(self.products * tiles) * rows, products=max(1, self.products))
 
 
 @lru_cache(maxsize=MOST_KNOWN)
 def choose(problem: Many, machine: Machine, wgmma: bool, shared: int) -> Plan:
     """The plan of the least estimate, for a target with or without wgmma whose blocks have at most `shared` bytes."""
-    best, least = None, math.inf
-    for plan, pace in candidates(problem, machine, wgmma, shared):
-        one = plan._replace(blocks=0) if plan.blocks > machine.multiprocessors else plan
-        time = estimate(problem.rounded(plan.block_M), one, machine) / pace
-        if time < least:
-            best, least = plan, time
-    assert best is not None
-    return best
+    return min(candidates(problem, machine, wgmma, shared), key=lambda plan: estimate(problem, plan, machine))
 
 
-def candidates(problem: Many, machine: Machine, wgmma: bool, shared: int) -> Iterator[tuple[Plan, float]]:
-    """Every tile that is not far larger than a product, and its pace; as many blocks as there is room for."""
+def estimate(problem: Many, plan: Plan, machine: Machine) -> float:
+    """Microseconds that the GPU needs."""
+    several = (
+        plan.blocks > machine.multiprocessors
+    )  # blocks of a multiprocessor, which the model knows of those that go
+    time = model.estimate(problem.rounded(plan.block_M), plan._replace(blocks=0) if several else plan, machine)
+    return time / PACE.get(plan.block_M, 1.0) if problem.kind == "scaled" else time
+
+
+def candidates(problem: Many, machine: Machine, wgmma: bool, shared: int) -> Iterator[Plan]:
+    """Every tile that there is room for; as many blocks as there is room for."""
     deep = 2 // problem.size
     by_threads = any(problem.one.ragged)
     if problem.kind == "along k":  # a group begins anywhere in a row
         by_threads |= problem.transpose_b or not problem.transpose_a
-    tiles = TILES[wgmma, problem.kind]
-    lowest, narrowest = min(tile.m for tile, _ in tiles), min(tile.n for tile, _ in tiles)
-    for tile, pace in tiles:
-        if (problem.m * 2 <= tile.m > lowest) or (problem.n * 2 <= tile.n > narrowest):
-            continue
+    for tile in TILES[wgmma, problem.kind]:
         bytes_ = (tile.m + tile.n) * tile.k * 2 * tile.stages
         if problem.kind == "along k":
             bytes_ += (tile.m + tile.n) * PART * problem.size * tile.teams
@@ -109,7 +108,7 @@ def candidates(problem: Many, machine: Machine, wgmma: bool, shared: int) -> Ite
         blocks = max(1, min(count, machine.multiprocessors * max(1, room)))
         teams = 1 if by_threads else tile.teams
         sizes = tile.m, tile.n, tile.k * deep, tile.stages, tile.threads
-        yield Plan(*sizes, blocks, PANEL, teams=teams), pace
+        yield Plan(*sizes, blocks, PANEL, teams=teams)
 
 
 def constants(plan: Plan, what: str) -> dict[str, int]:

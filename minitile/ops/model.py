@@ -33,7 +33,7 @@ COLD = 0.05  # a guess: the share of what fits in L2, and is not there from the 
 
 def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     """Microseconds that the GPU needs."""
-    m, n, k, *_, size, result = problem
+    m, n, k, *_, size, result, products = problem
     high, wide, deep, stages, threads, blocks, panel, split, pad, teams, swap, together = plan
     apart = split > 1 and not together
     processors = int(machine.multiprocessors * ROOM[split]) if together else machine.multiprocessors
@@ -113,7 +113,7 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     # What all multiprocessors share.
     fresh = _fresh(problem, plan, rows, columns, machine)
     written = m * n * (4 * split if apart else result)
-    held = size * k * (m + n) + m * n * result + (written if apart else 0)
+    held = size * k * (m + n * products) + m * n * result + (written if apart else 0)
     held += size * k * ((m if pad[0] else 0) + (n if pad[1] else 0))
     missed = min(1.0, max(COLD, (held - machine.cached) / machine.spilling))
     bounds = (
@@ -180,7 +180,8 @@ def _fresh(problem: Problem, plan: Plan, rows: int, columns: int, machine: Machi
     """Bytes of the operands that come into the multiprocessors, each counted once for all tiles of one wave."""
     at_once = max(1.0, min(machine.multiprocessors, rows * columns * plan.split) / plan.split)
     high = (plan.panel if plan.panel > 0 else SQUARE) if plan.panel else max(1, math.ceil(at_once / columns))
-    high = high if high < rows else rows
+    each = math.ceil(rows / problem.products)
+    high = high if high < each else each
     wide = min(columns, math.ceil(at_once / high))
     waves = max(1.0, rows * columns / (high * wide))
     both = min(high * plan.block_M, problem.m) + min(wide * plan.block_N, problem.n)

@@ -72,7 +72,7 @@ def matmul(a: Any, b: Any, *, out: Any = None, dtype: Any = None, plan: Plan | N
 def assembled(problem: Problem, dtype: DType, result: DType, plan: Plan, target: Target | str = "sm_90a") -> None:
     """Compiles and assembles the kernel that multiplies operands of this problem by this plan: then the cache has it;
     for `padded` and `summed` the first call is early enough. Needs no GPU."""
-    m, n, k, transpose_a, transpose_b, size, _ = problem
+    m, n, k, transpose_a, transpose_b, size, *_ = problem
 
     def operand(rows: int, columns: int, transposed: bool, pad: bool) -> Spec:
         rows, columns = (columns, rows) if transposed else (rows, columns)

@@ -16,7 +16,8 @@ PRODUCER = 128  # threads besides those that compute
 class Problem(NamedTuple):
     """C (m × n) = op(A) · op(B), summed over k; `size` is the bytes of an operand's element, `result` of C's.
 
-    transpose_a: A lies as k × m. transpose_b: B lies as n × k.
+    transpose_a: A lies as k × m. transpose_b: B lies as n × k. products: the rows are shared by so many products, each
+    with a B of its own (many.py).
     """
 
     m: int
@@ -26,6 +27,7 @@ class Problem(NamedTuple):
     transpose_b: bool = False
     size: int = 2
     result: int = 2
+    products: int = 1
 
     @property
     def flops(self) -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import sys
 from pathlib import Path
 
@@ -12,6 +14,10 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import gemm_grouped
 
 from minitile.ops.grouped_gemm import SCALED
+from minitile.ops.machine import H200
+from minitile.ops.many import Many, estimate
+
+RESULTS = Path(gemm_grouped.__file__).with_name("results") / "gemm_grouped_h200.json"
 
 
 def test_cases_by_name():
@@ -44,3 +50,34 @@ def test_plans_are_for_their_kernels():
     plans = (*gemm_grouped.PLANS, *gemm_grouped.PLANS_FP8, *gemm_grouped.PLANS_ALONG_K)
     assert all(plan.blocks and plan.split == 1 and not plan.swap for plan in plans)
     assert all(plan.block_K == SCALED and SCALED % plan.block_N == 0 for plan in gemm_grouped.PLANS_FP8)
+
+
+def many(case):
+    """What the model is asked."""
+    groups, rows = len(case.sizes), sum(case.sizes) // len(case.sizes)
+    if case.form == "gradients":
+        return Many(groups, case.n, case.k, rows, transpose_a=True, kind="along k")
+    kind, size = ("scaled", 1) if case.scaled else ("plain", 2)
+    return Many(
+        groups, rows, case.n, case.k, transpose_b=True, size=size, kind=kind, uneven=case.form.startswith("rows")
+    )
+
+
+@pytest.mark.parametrize(("plans", "least"), [("PLANS", 0.98), ("PLANS_FP8", 0.98), ("PLANS_ALONG_K", 0.98)])
+def test_the_model_finds_plans_near_to_the_fastest_that_was_measured(plans, least):
+    """Geometric mean over the cases of the chosen plan's speed, as a share of the fastest one's; none is far off."""
+    by_name = {str(plan): plan for plan in getattr(gemm_grouped, plans)}
+    measured = {}
+    for one in json.loads(RESULTS.read_text())["tried"]:
+        if one["config"] in by_name and one["tflops"]:
+            speeds = measured.setdefault(one["case"], {})
+            plan = by_name[one["config"]]
+            speeds[plan] = max(one["tflops"], speeds.get(plan, 0.0))
+    shares = []
+    for name, speeds in measured.items():
+        problem = many(gemm_grouped.parse_case(name))
+        chosen = min(speeds, key=lambda plan: estimate(problem, plan, H200))
+        shares.append(speeds[chosen] / max(speeds.values()))
+    assert len(shares) >= 3
+    assert math.prod(shares) ** (1 / len(shares)) > least
+    assert min(shares) > 0.94

@@ -10,7 +10,7 @@ import minitile.language as T
 from minitile.backends.nvidia.assemble import find_ptxas
 from minitile.ops.grouped_gemm import grouped, grouped_along_k, grouped_scaled
 from minitile.ops.machine import H200
-from minitile.ops.many import TILES, Many, candidates, choose
+from minitile.ops.many import TILES, Many, choose
 
 SHARED = 227 * 1024
 
@@ -48,6 +48,13 @@ def test_few_rows_take_low_tiles_and_many_rows_high_ones():
     assert choose(Many(8, 4096, 4096, 7168, size=1, kind="scaled"), H200, True, SHARED).block_M == 192
     assert choose(Many(8, 30, 4096, 7168), H200, True, SHARED).block_M == 64
     assert choose(Many(8, 30, 4096, 7168, size=1, kind="scaled"), H200, True, SHARED).block_M == 64
+    assert choose(Many(8, 400, 24, 7168), H200, True, SHARED).block_N == 32
+
+
+def test_many_uneven_groups_take_tiles_that_most_of_them_fill_once():
+    """Each row of tiles reads its B: with 64 rows on average, many groups have two such rows of 64."""
+    assert choose(Many(256, 64, 4096, 2048, uneven=True), H200, True, SHARED).block_M == 128
+    assert choose(Many(256, 64, 4096, 2048), H200, True, SHARED).block_M == 64
 
 
 def test_as_many_blocks_as_there_can_be_tiles():
@@ -80,7 +87,7 @@ def compiled_tiles(kind, result, count):
     else:
         kernel, shapes = grouped(T.bfloat16, made, False, True), [((m, k), dtype), ((g, n, k), dtype)]
         shapes += [((m, n), result)]
-    for tile, _ in TILES[True, kind][:count]:
+    for tile in TILES[True, kind][:count]:
         settings = {"block_M": tile.m, "block_N": tile.n, "stages": tile.stages, "threads": tile.threads}
         settings |= {"teams": tile.teams} | ({} if kind == "scaled" else {"block_K": tile.k})
         specs = [mt.spec(shape, of) for shape, of in (*shapes, ((g,), "int32"))]
@@ -89,8 +96,3 @@ def compiled_tiles(kind, result, count):
         assert compiled.asm["tile_ir"].count("warp_groups") == tile.teams - 1
         if find_ptxas(compiled.asm["ptx"]) is not None:
             assert compiled.spills == 0
-
-
-def test_candidates_leave_out_what_is_far_too_large():
-    assert {plan.block_M for plan, _ in candidates(Many(8, 40, 4096, 7168), H200, True, SHARED)} == {64}
-    assert {plan.block_N for plan, _ in candidates(Many(8, 400, 24, 7168), H200, True, SHARED)} == {32}

@@ -12,7 +12,7 @@ demo: $(VENV)/.ready
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest -q -n auto
+	$(BIN)/python -m pytest -q -n auto --dist worksteal
 
 slow: $(VENV)/.ready
 	$(BIN)/python -m pytest -q -m slow

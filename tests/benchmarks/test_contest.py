@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import math
 import re
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
-
-@pytest.fixture(scope="module")
-def benchmarks():
-    """The benchmarks import each other as scripts do, from their own folder."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCHMARKS))
-        import contest
-        import handwritten
-        import report
-
-        yield contest, report, handwritten
-    for name in ("contest", "handwritten", "report", "timing"):
-        sys.modules.pop(name, None)
+@pytest.fixture
+def contest():
+    return importlib.import_module("contest")
 
 
 @pytest.fixture
-def contest(benchmarks):
-    return benchmarks[0]
+def report():
+    return importlib.import_module("report")
 
 
 @pytest.fixture
-def report(benchmarks):
-    return benchmarks[1]
+def handwritten():
+    return importlib.import_module("handwritten")
 
 
 class Tensor(np.ndarray):
@@ -261,10 +248,10 @@ def described(**more):
 
 
 @pytest.mark.parametrize("transposed", [True, False])
-def test_hand_written_gemm_launch(benchmarks, transposed):
+def test_hand_written_gemm_launch(handwritten, transposed):
     from minitile.runtime.launch import compile_exprs, slots_of
 
-    info = benchmarks[2].gemm_launch(described(), transposed, 12, processors=132)
+    info = handwritten.gemm_launch(described(), transposed, 12, processors=132)
     slots = slots_of(info.args)
     values = tuple({"M": 300, "N": 400, "K": 136}.get(name, 0) for _, name in slots)
     sources = [p.source for p in info.params[3:]]
@@ -275,10 +262,10 @@ def test_hand_written_gemm_launch(benchmarks, transposed):
     assert b.box == ((192, 64) if transposed else (64, 64))
 
 
-def test_hand_written_attention_launch(benchmarks):
+def test_hand_written_attention_launch(handwritten):
     from minitile.runtime.launch import compile_exprs, slots_of
 
-    info = benchmarks[2].attention_launch(described(entry="attn"), processors=132)
+    info = handwritten.attention_launch(described(entry="attn"), processors=132)
     slots = slots_of(info.args)
     values = tuple({"B": 2, "H": 8, "S": 300}.get(name, 0) for _, name in slots)
     q = info.params[0]

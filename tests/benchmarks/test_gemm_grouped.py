@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import math
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-import gemm_grouped
 
 from minitile.ops.grouped_gemm import SCALED
 from minitile.ops.machine import H200
 from minitile.ops.many import Many, estimate
 
-RESULTS = Path(gemm_grouped.__file__).with_name("results") / "gemm_grouped_h200.json"
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "gemm_grouped_h200.json"
 
 
-def test_cases_by_name():
+@pytest.fixture
+def gemm_grouped():
+    return importlib.import_module("gemm_grouped")
+
+
+def test_cases_by_name(gemm_grouped):
     cases = gemm_grouped.parse([]).cases
     assert [str(case) for case in cases] == list(gemm_grouped.CASES)
     assert {case.form for case in cases} == set(gemm_grouped.FORMS)
@@ -32,7 +34,7 @@ def test_cases_by_name():
         assert case.flops == 2.0 * count * rows * case.n * case.k
 
 
-def test_uneven_sizes():
+def test_uneven_sizes(gemm_grouped):
     """The same ones each time; some groups are empty, and the others differ."""
     sizes = gemm_grouped.uneven(20, 100)
     assert sizes == gemm_grouped.uneven(20, 100)
@@ -41,12 +43,12 @@ def test_uneven_sizes():
 
 
 @pytest.mark.parametrize("text", ["rows", "rows:4x8:1", "lines:4x8:1x1", "batch:4~8:1x1", "rows:x:1x1"])
-def test_what_is_no_case(text):
+def test_what_is_no_case(gemm_grouped, text):
     with pytest.raises(argparse.ArgumentTypeError):
         gemm_grouped.parse_case(text)
 
 
-def test_plans_are_for_their_kernels():
+def test_plans_are_for_their_kernels(gemm_grouped):
     plans = (*gemm_grouped.PLANS, *gemm_grouped.PLANS_FP8, *gemm_grouped.PLANS_ALONG_K)
     assert all(plan.blocks and plan.split == 1 and not plan.swap for plan in plans)
     assert all(plan.block_K == SCALED and SCALED % plan.block_N == 0 for plan in gemm_grouped.PLANS_FP8)
@@ -64,7 +66,7 @@ def many(case):
 
 
 @pytest.mark.parametrize(("plans", "least"), [("PLANS", 0.98), ("PLANS_FP8", 0.98), ("PLANS_ALONG_K", 0.98)])
-def test_the_model_finds_plans_near_to_the_fastest_that_was_measured(plans, least):
+def test_the_model_finds_plans_near_to_the_fastest_that_was_measured(gemm_grouped, plans, least):
     """Geometric mean over the cases of the chosen plan's speed, as a share of the fastest one's; none is far off."""
     by_name = {str(plan): plan for plan in getattr(gemm_grouped, plans)}
     measured = {}

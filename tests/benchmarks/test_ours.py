@@ -39,26 +39,11 @@ def driver(monkeypatch):
     monkeypatch.setenv("MINITILE_CACHE", "0")
     monkeypatch.setenv("MINITILE_GPU", "")
     monkeypatch.delenv("MINITILE_TARGET", raising=False)
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     for cached in (cuda.device_info, cuda._primary_context):
         cached.cache_clear()
     yield fake
     for cached in (cuda.device_info, cuda._primary_context):
         cached.cache_clear()
-    for name in (
-        "attention_peers",
-        "compilers",
-        "contest",
-        "gemm_fp8",
-        "gemm_fp8_peers",
-        "report",
-        "gemm_peers",
-        "gemm_thin",
-        "handwritten",
-        "launch",
-        "timing",
-    ):
-        sys.modules.pop(name, None)
 
 
 @pytest.mark.parametrize("transposed", [True, False])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from deletions import nothing_misses
 from support import USE_GPU, error, poisoned
+from thinned import thinned
 
 import minitile as mt
 from minitile.backends.nvidia.assemble import find_ptxas
@@ -29,8 +30,10 @@ def each_target(request):
         yield request.param
 
 
-@pytest.mark.parametrize(("per_row", "promote"), [(False, False), (True, False), (False, True), (True, True)])
-@pytest.mark.parametrize("size", [(1, 17, 16), (100, 72, 208), (65, 64, 0), (0, 8, 8), (77, 45, 261)], ids=str)
+@pytest.mark.parametrize(
+    ("size", "per_row", "promote"),
+    thinned([(1, 17, 16), (100, 72, 208), (65, 64, 0), (0, 8, 8), (77, 45, 261)], (False, True), (False, True)),
+)
 def test_sizes(each_target, size, per_row, promote):
     assert gemm_fp8.run(*size, per_row=per_row, promote=promote, **SMALL) <= gemm_fp8.BOUND
 

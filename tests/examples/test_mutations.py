@@ -9,6 +9,7 @@ stands in EXCEPTIONS with the reason.
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -17,6 +18,7 @@ from deletions import nothing_misses
 from .gemm_forms import FORMS, HOPPER, everywhere
 from .mutation_cases import CASES, MANY, Case, compiled_case
 
+LONG = ("attention", "gemm, 2 stages, wide", "gemm, odd rows", "split_k")  # with many instructions to take away
 # case, target, instruction, how many of them, and why that is right all the same
 EXCEPTIONS = [
     (
@@ -194,8 +196,13 @@ def check(name: str, case: Case, target: str) -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        pytest.param(name, target, marks=pytest.mark.slow if name in LONG and target == "sm_80" else ())
+        for name, target in itertools.product(CASES, ("sm_80", "sm_90a"))
+    ],
+)
 def test_every_deletion_is_missed(name: str, target: str) -> None:
     check(name, CASES[name], target)
 

@@ -58,7 +58,7 @@ TILES = (
 NAMES = ("block_M", "block_N", "block_K", "num_stages", "threads")
 
 
-@settings(max_examples=examples(14, 400), **SWEEP)
+@settings(max_examples=examples(8, 400), **SWEEP)
 @given(
     size=st.tuples(extents(LARGEST), extents(LARGEST), extents(LARGEST)),
     tiles=st.sampled_from(TILES),

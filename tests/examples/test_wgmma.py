@@ -303,7 +303,7 @@ def make_chain(kind, policy="Square"):
     return chain
 
 
-@pytest.mark.parametrize("schedule", ["lazy", "eager", "random"])
+@pytest.mark.parametrize("schedule", ["lazy", pytest.param("eager", marks=pytest.mark.slow), "random"])
 @pytest.mark.parametrize(
     ("kind", "policy"),
     [*((kind, "Square") for kind in ("bf16", "f16", "e4m3", "e5m2", "tf32")), ("bf16", "FullCol"), ("e4m3", "FullCol")],

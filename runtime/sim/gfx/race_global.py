@@ -1,4 +1,4 @@
-"""Races in global memory: every access against the last write and the reads since, per granule, through the whole grid.
+"""Races in global memory: every access against the last plain write and what has come since, through the whole grid.
 
     waves of a workgroup        ordered as in LDS (see race.py): the first access is over (vmcnt) before a barrier
     different workgroups        not ordered, except by atomics: a workgroup that has acquired (buffer_inv, which follows
@@ -7,11 +7,15 @@
 Vector memory operations of one wave are in order. Atomic operations, and loads and stores that pass the caches (sc1),
 do not conflict with each other. Scalar loads are not checked: their cache is not coherent with stores of the same
 kernel, and compilers use them for what nobody writes.
+
+Of plain writes the last is enough: whatever is in order behind it is so behind all that it was in order with. Accesses
+that do not conflict with each other, of which each counts, are crowds: plain reads, atomic writes, sc1 reads.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,16 +27,204 @@ from .race import PENDING
 if TYPE_CHECKING:
     from .machine import Machine
 
-_ONE, _GROUP, _GRID = 0, 1, 2  # who has read a granule: one wave, several of a workgroup, several workgroups
+_FAR = PENDING  # the mark of what another workgroup has done: no count of barriers reaches it
+
+
+class Clash(NamedTuple):
+    """An access that is not in order behind a recorded one: where in the list of accesses, and that of whom."""
+
+    at: int
+    who: int  # wave of the grid + 1
+    site: int
+    mark: int
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """The accesses of one instruction that are not over, and that no plain write has followed."""
+
+    cells: Array
+    who: Array
+    place: Array
+    site: int
+    low: int  # no cell is below
+    high: int  # or above
+
+    def take(self, mine: Array) -> tuple[Array, Array]:
+        """The cells and waves of some accesses, which are here no longer."""
+        cells, who = self.cells, self.who
+        if mine.all():
+            self.cells = self.cells[:0]
+            return cells, who
+        cells, who, left = cells[mine], who[mine], ~mine
+        self.cells, self.who, self.place = self.cells[left], self.who[left], self.place[left]
+        return cells, who
+
+
+def _span(cells: Array) -> tuple[int, int]:
+    """The first and the last of these granules."""
+    return (int(cells.min()), int(cells.max())) if len(cells) else (0, -1)
+
+
+class Crowd:
+    """Accesses since the last plain write that do not conflict with each other. Those in flight are a list. Those that
+    are over are, for each granule, two: the one with the highest mark, and that with the highest mark of other waves.
+    Who knows the highest mark knows all accesses; for the wave that made it itself, the other one decides. An access
+    by a second workgroup counts as the highest mark of all, since who has not acquired does not know both."""
+
+    names = ("who", "mark", "site", "other", "other_mark", "other_site")
+
+    def __init__(self, races: GlobalRaces) -> None:
+        self.races = races
+        self.flights: list[Flight] = []
+        self.used = False  # whether anything is recorded below
+        self.clear()
+
+    def clear(self) -> None:
+        """Nothing has been done."""
+        count = len(self.races.writer)
+        self.who, self.mark, self.site = (np.zeros(count, np.int32) for _ in range(3))
+        self.other, self.other_mark, self.other_site = (np.zeros(count, np.int32) for _ in range(3))
+
+    def split(self, factor: int) -> None:
+        """Granules become smaller."""
+        if self.used:
+            for name in self.names:
+                setattr(self, name, np.repeat(getattr(self, name), factor))
+        else:
+            self.clear()
+        for flight in self.flights:
+            flight.cells = (flight.cells[:, None] * factor + np.arange(factor)).ravel()
+            flight.low, flight.high = flight.low * factor, flight.high * factor + factor - 1
+            flight.who, flight.place = np.repeat(flight.who, factor), np.repeat(flight.place, factor)
+
+    # -- what comes ----------------------------------------------------------------------------------------------------
+
+    def begin(self, cells: Array, me: Array, place: Array) -> Over:
+        """Waves `me` access granules; returns what to call, with positions, when they have waited for it."""
+        flight = Flight(cells, me, place, self.races.machine.site, *_span(cells))
+        if len(cells):
+            self.flights.append(flight)
+
+        def over(done: Array) -> None:
+            if not len(flight.cells):
+                return
+            chosen = np.zeros(max(int(flight.place.max()), int(done.max(initial=0))) + 1, bool)
+            chosen[done] = True
+            at, who = flight.take(chosen[flight.place])
+            if not len(flight.cells):
+                self.flights.remove(flight)
+            if len(at):
+                self._record(at, who, flight.site)
+
+        return over
+
+    def _record(self, at: Array, who: Array, site: int) -> None:
+        """These accesses are over."""
+        self.used = True
+        races = self.races
+        mark = races.machine.passed[who - 1 - races.base] + 1
+        before = self.who[at]
+        alone = (before == 0) | (before == who)
+        if alone.all():
+            self._lead(at, who, mark, site)
+            alone = self.who[at] == who
+            if alone.all():
+                return
+            left = np.flatnonzero(~alone)
+        else:
+            first = np.flatnonzero(alone)
+            self._lead(at[first], who[first], mark[first], site)
+            left = np.flatnonzero(self.who[at] != who)
+        left = left[self.other_mark[at[left]] < mark[left]]
+        far = (self.who[at[left]] - 1) // races.per_group != (who[left] - 1) // races.per_group
+        if far.any():
+            some = left[far]
+            self.other[at[some]], self.other_mark[at[some]], self.other_site[at[some]] = who[some], _FAR, site
+            left = left[~far]
+            left = left[self.other_mark[at[left]] != _FAR]
+        # Of what is left, a granule is accessed by waves of one workgroup: one after the other.
+        local = who[left] % races.per_group
+        for each in np.unique(local).tolist():
+            some = left[local == each]
+            self._join(at[some], who[some], mark[some], site)
+
+    def _lead(self, at: Array, who: Array, mark: Array, site: int) -> None:
+        self.who[at], self.mark[at], self.site[at] = who, mark, site
+
+    def _join(self, at: Array, who: Array, mark: Array, site: int) -> None:
+        """To each granule one wave comes, of the workgroup whose waves there are."""
+        higher = mark >= self.mark[at]
+        up = at[higher & (self.who[at] != who)]
+        self.other[up], self.other_mark[up], self.other_site[up] = self.who[up], self.mark[up], self.site[up]
+        self._lead(at[higher], who[higher], mark[higher], site)
+        lower = ~higher & (mark > self.other_mark[at])
+        down = at[lower]
+        self.other[down], self.other_mark[down], self.other_site[down] = who[lower], mark[lower], site
+
+    # -- what is checked -----------------------------------------------------------------------------------------------
+
+    def clash(self, cells: Array, waves: Array, me: Array) -> Clash | None:
+        """The first of these accesses that is not in order behind the crowd's."""
+        found = self._landed(cells, waves, me) if self.used else None
+        return found or self._flying(cells, me, forget=False)
+
+    def forget(self, cells: Array, me: Array) -> None:
+        """A plain write has ended these records."""
+        if self.used:
+            self.who[cells] = 0
+            self.other_mark[cells] = 0
+        self._flying(cells, me, forget=True)
+
+    def _landed(self, cells: Array, waves: Array, me: Array) -> Clash | None:
+        who = self.who[cells]
+        if not who.any():
+            return None
+        races = self.races
+        passed, mark, other_mark = races.machine.passed[waves], self.mark[cells], self.other_mark[cells]
+        first = (who != me) & ((mark > passed) | ((who - 1) // races.per_group != (me - 1) // races.per_group))
+        bad = (first | (other_mark > passed)) & (who != 0) & ~races.acquired[races.machine.group[waves]]
+        if not bad.any():
+            return None
+        index = int(bad.argmax())
+        at = cells[index]
+        if first[index]:
+            return Clash(index, int(who[index]), int(self.site[at]), int(mark[index]))
+        return Clash(index, int(self.other[at]), int(self.other_site[at]), int(other_mark[index]))
+
+    def _flying(self, cells: Array, me: Array, forget: bool) -> Clash | None:
+        """The first access that meets one of another wave in flight; or those to these cells are taken off the list."""
+        if not self.flights or not len(cells):
+            return None
+        low, high = _span(cells)
+        near = [each for each in self.flights if each.low <= high and each.high >= low]
+        if not near:
+            return None
+        table = self.races.table()
+        table[cells] = me
+        table[cells[table[cells] != me]] = -1  # several waves
+        found = None
+        for flight in near:
+            now = table[flight.cells]
+            if forget:
+                flight.take(now != 0)
+                continue
+            meets = np.flatnonzero((now != 0) & (now != flight.who))
+            if len(meets):
+                at, who = flight.cells[meets[0]], flight.who[meets[0]]
+                index = int(np.flatnonzero((cells == at) & (me != who))[0])
+                found = Clash(index, int(who), flight.site, PENDING)
+                break
+        table[cells] = 0
+        if forget:
+            self.flights = [each for each in self.flights if len(each.cells)]
+        return found
 
 
 class GlobalRaces(Granules):
     """The global memory of one launch. Waves are numbered through the grid."""
 
-    names = (
-        *("writer", "writer_mark", "writer_site", "writer_ticket", "strong"),
-        *("reader", "reader_mark", "reader_site", "reader_ticket", "crowd"),
-    )
+    names = ("writer", "writer_mark", "writer_site", "writer_ticket")
     acquired: Array
 
     def __init__(self, size: int, granule: int) -> None:
@@ -42,16 +234,13 @@ class GlobalRaces(Granules):
         self.writer_mark = np.zeros(count, np.int32)
         self.writer_site = np.zeros(count, np.int32)
         self.writer_ticket = np.zeros(count, np.int32)
-        self.strong = np.zeros(count, bool)
-        self.reader = np.zeros(count, np.int32)
-        self.reader_mark = np.zeros(count, np.int32)
-        self.reader_site = np.zeros(count, np.int32)
-        self.reader_ticket = np.zeros(count, np.int32)
-        self.crowd = np.zeros(count, np.int8)
+        self.readers, self.strong_writers, self.strong_readers = (Crowd(self) for _ in range(3))
+        self.scratch: Array | None = None
 
     def start_batch(self, machine: Machine) -> None:
         """New workgroups; memory remembers."""
         self.machine = machine
+        self.per_group = machine.per_group
         self.acquired = np.zeros(machine.groups, bool)
         self.base = machine.first * machine.per_group
 
@@ -59,97 +248,77 @@ class GlobalRaces(Granules):
         """These waves have heard from others; a barrier lets their workgroups know."""
         self.acquired[self.machine.group[sel]] = True
 
+    def split(self, granule: int) -> None:
+        """Make the granule smaller."""
+        factor = self.granule // granule
+        super().split(granule)
+        self.scratch = None
+        for crowd in (self.readers, self.strong_writers, self.strong_readers):
+            crowd.split(factor)
+
+    def table(self) -> Array:
+        """A number for each granule, 0 between uses."""
+        if self.scratch is None:
+            self.scratch = np.zeros(len(self.writer), np.int32)
+        return self.scratch
+
     # -- accesses ------------------------------------------------------------------------------------------------------
 
     def read(self, sel: Sel, where: Array, size: int, lanes: Array | None, strong: bool = False) -> Over:
         """Waves read; returns what to call, with positions, when they have waited for it."""
         cells, waves, place = self.spread(sel, where, size, lanes)
-        self._check_writer("RAW", cells, waves, strong)
-        ticket = self.ticket()
         me = (waves + self.base + 1).astype(np.int32)
-        before = self.reader[cells]
-        same = (before == me) | (before == 0)
-        if same.all():
-            self.crowd[cells] = _ONE
-        else:
-            per = self.machine.per_group
-            near = (before - 1) // per == (me - 1) // per
-            wider = np.where(near, _GROUP, _GRID).astype(np.int8)
-            self.crowd[cells] = np.where(before == 0, _ONE, np.maximum(self.crowd[cells], np.where(same, _ONE, wider)))
-        self.reader[cells] = me
-        clash = self.reader[cells] != me
-        if clash.any():  # several waves of this instruction read the same
-            per = self.machine.per_group
-            near = (self.reader[cells[clash]] - 1) // per == (me[clash] - 1) // per
-            wider = np.where(near, _GROUP, _GRID).astype(np.int8)
-            np.maximum.at(self.crowd, cells[clash], wider)
-        self.reader_mark[cells] = PENDING
-        self.reader_site[cells] = self.machine.site
-        self.reader_ticket[cells] = ticket
-
-        return self.ending("reader", ticket, cells, waves, place)
+        self._check_writer("RAW", cells, waves)
+        if strong:
+            return self.strong_readers.begin(cells, me, place)
+        self._check(self.strong_writers, "RAW", cells, waves, me)
+        return self.readers.begin(cells, me, place)
 
     def write(self, sel: Sel, where: Array, size: int, lanes: Array | None, strong: bool = False) -> Over:
         """Waves write, or (`strong`) read and write in one step."""
         cells, waves, place = self.spread(sel, where, size, lanes)
-        self._check_writer("WAW", cells, waves, strong)
-        self._check_readers(cells, waves)
-        ticket = self.ticket()
         me = (waves + self.base + 1).astype(np.int32)
-        self.reader[cells] = 0
-        self.crowd[cells] = _ONE
+        self._check_writer("WAW", cells, waves)
+        self._check(self.readers, "WAR", cells, waves, me)
+        if strong:
+            return self.strong_writers.begin(cells, me, place)
+        self._check(self.strong_readers, "WAR", cells, waves, me)
+        self._check(self.strong_writers, "WAW", cells, waves, me)
+        for crowd in (self.readers, self.strong_writers, self.strong_readers):
+            crowd.forget(cells, me)
+        ticket = self.ticket()
         self.writer[cells] = me
         self.writer_mark[cells] = PENDING
         self.writer_site[cells] = self.machine.site
         self.writer_ticket[cells] = ticket
-        self.strong[cells] = strong
-        if not strong:
-            clash = np.flatnonzero(self.writer[cells] != me)
-            if len(clash):
-                at, wave = int(cells[clash[0]]), int(waves[clash[0]])
-                self._report("WAW", at, wave, int(self.writer[at]) - 1, self.machine.site, 0)
+        clash = np.flatnonzero(self.writer[cells] != me)
+        if len(clash):
+            at, wave = int(cells[clash[0]]), int(waves[clash[0]])
+            self._report("WAW", at, wave, int(self.writer[at]) - 1, self.machine.site, 0)
 
         return self.ending("writer", ticket, cells, waves, place)
 
     # -- checks --------------------------------------------------------------------------------------------------------
 
-    def _ordered(self, waves: Array, other: Array, mark: Array, crowd: Array | None = None) -> Array:
-        """Whether the access of wave `other` - 1 of the grid is known to these waves of the batch."""
-        per = self.machine.per_group
-        me = waves + self.base + 1
-        near = (other - 1) // per == (me - 1) // per
-        known: Array = np.where(near, mark <= self.machine.passed[waves], False)
-        if crowd is None:
-            known |= other == me
-        else:
-            known |= (other == me) & (crowd == _ONE)
-            known &= crowd != _GRID
-        known |= self.acquired[self.machine.group[waves]] & (mark != PENDING)
-        known |= other == 0
-        return known
-
-    def _check_writer(self, hazard: str, cells: Array, waves: Array, strong: bool) -> None:
+    def _check_writer(self, hazard: str, cells: Array, waves: Array) -> None:
         other = self.writer[cells]
         if not other.any():
             return
-        mark = self.writer_mark[cells]
-        ordered = self._ordered(waves, other, mark)
-        if strong:
-            ordered |= self.strong[cells]
+        me, mark = waves + self.base + 1, self.writer_mark[cells]
+        near = (other - 1) // self.per_group == (me - 1) // self.per_group
+        ordered = near & (mark <= self.machine.passed[waves])
+        ordered |= self.acquired[self.machine.group[waves]] & (mark != PENDING)
+        ordered |= (other == me) | (other == 0)
         bad = np.flatnonzero(~ordered)
         if len(bad):
             at, wave = int(cells[bad[0]]), int(waves[bad[0]])
             self._report(hazard, at, wave, int(other[bad[0]]) - 1, int(self.writer_site[at]), int(mark[bad[0]]))
 
-    def _check_readers(self, cells: Array, waves: Array) -> None:
-        other = self.reader[cells]
-        if not other.any():
-            return
-        mark = self.reader_mark[cells]
-        bad = np.flatnonzero(~self._ordered(waves, other, mark, self.crowd[cells]))
-        if len(bad):
-            at, wave = int(cells[bad[0]]), int(waves[bad[0]])
-            self._report("WAR", at, wave, int(other[bad[0]]) - 1, int(self.reader_site[at]), int(mark[bad[0]]))
+    def _check(self, crowd: Crowd, hazard: str, cells: Array, waves: Array, me: Array) -> None:
+        found = crowd.clash(cells, waves, me)
+        if found:
+            at, wave = int(cells[found.at]), int(waves[found.at])
+            self._report(hazard, at, wave, found.who - 1, found.site, found.mark)
 
     def _report(self, hazard: str, at: int, wave: int, other: int, site: int, mark: int) -> None:
         m = self.machine

@@ -1,0 +1,225 @@
+"""Races in global memory that a later access of the same kind must not hide.
+
+Several waves access the same word, and only one of them, an earlier one, is not in order with what another wave does
+then. Then random programs, against a model that keeps every access.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minitile.runtime.sim import run_gcn
+
+from .harness import SCHEDULES, text_of
+
+# s3: the wave's number; v1: the lane's word, the same in every wave; v2: one for each work-item.
+BASE = """s_load_dwordx2 s[4:5], s[0:1], 0
+v_lshlrev_b32 v2, 2, v0
+v_and_b32 v1, 0xfc, v2
+v_lshrrev_b32 v5, 6, v0
+v_readfirstlane_b32 s3, v5
+s_mul_i32 s6, s3, 0x100
+s_mov_b32 m0, s6
+s_waitcnt lgkmcnt(0)
+"""
+LOAD, STORE, ADD = (
+    "global_load_dword v3, v1, s[4:5]\n",
+    "global_store_dword v1, v0, s[4:5]\n",
+    "global_atomic_add v1, v0, s[4:5]\n",
+)
+COPY = "global_load_lds_dword v1, s[4:5]\n"
+SKEW_LOAD, SKEW_STORE = (lines.replace("\n", " offset:2\n") for lines in (LOAD, STORE))
+STRONG_LOAD, STRONG_STORE = LOAD.replace("\n", " sc1\n"), STORE.replace("\n", " sc1\n")
+WAIT, BARRIER = "s_waitcnt vmcnt(0)\n", "s_barrier\n"
+WAR, WAW, RAW = {("missing_wait", "WAR")}, {("missing_wait", "WAW")}, {("missing_wait", "RAW")}
+
+
+_LABELS = itertools.count()
+
+
+def only(register, numbers, lines):
+    """Lines for the waves (s3) or workgroups (s2) of these numbers alone."""
+    label = f".Lskip{next(_LABELS)}"
+    mask = sum(1 << number for number in numbers)
+    return f"s_lshr_b32 s7, {mask}, {register}\ns_and_b32 s7, s7, 1\ns_cbranch_scc0 {label}\n{lines}{label}:\n"
+
+
+def wave(number, lines):
+    return only("s3", [number], lines)
+
+
+def found_in(body, waves=2, groups=1, **how):
+    memory = np.zeros(1024, np.uint32)
+    report = run_gcn(text_of(BASE + body, 1, lds=8192), "k", (groups,), (64 * waves,), [memory], **how)
+    assert {finding.space for finding in report.findings} <= {"global"}
+    return {(finding.kind, finding.hazard) for finding in report.findings}
+
+
+def each_waits(first, last, *, late="", who=(0, 1)):
+    """Both waves do `first`; those of `who` wait; after a barrier, and `late`, wave 1 does `last`."""
+    return first + only("s3", who, WAIT) + BARRIER + late + wave(1, last)
+
+
+HIDDEN = {
+    # Both waves read a word in one instruction: of one the read is still in flight.
+    "wave 0 has not waited": (each_waits(LOAD, STORE, who=(1,)), WAR),
+    "wave 1 has not waited, but writes itself": (each_waits(LOAD, STORE, who=(0,)), set()),
+    "both have waited": (each_waits(LOAD, STORE), set()),
+    "DMA: wave 0 has not waited": (each_waits(COPY, STORE, who=(1,)), WAR),
+    "DMA: both have waited": (each_waits(COPY, STORE), set()),
+    # Wave 0 waits behind the barrier, which is too late.
+    "wave 0 waits too late": (
+        each_waits(LOAD, STORE, late=wave(0, WAIT), who=(1,)),
+        {("missing_barrier", "WAR")},
+    ),
+    "wave 0 waits late, for a second barrier": (
+        each_waits(LOAD, STORE, late=wave(0, WAIT) + BARRIER, who=(1,)),
+        set(),
+    ),
+    "no lane reads": (each_waits(f"s_mov_b64 exec, 0\n{LOAD}s_mov_b64 exec, -1\n", STORE, who=()), set()),
+    # Wave 1 reads once more what it then writes.
+    # What is remembered is split while it is in flight, and after that.
+    "half of it: wave 0 has not waited": (each_waits(LOAD, SKEW_STORE, who=(1,)), WAR),
+    "half of it: both have waited": (each_waits(LOAD, SKEW_STORE), set()),
+    "again, after both have waited": (each_waits(LOAD, LOAD + WAIT + STORE), set()),
+    "again, though wave 0 has not waited": (each_waits(LOAD, LOAD + WAIT + STORE, who=(1,)), WAR),
+    # An atomic of the reader follows its own read in order; that of another wave need not.
+    "a read, behind the reader's own atomic": (each_waits(wave(0, LOAD + ADD), ADD, who=()), WAR),
+    "the same, with a wait": (each_waits(wave(0, LOAD + ADD), ADD), set()),
+    "a store, behind the writer's own atomic": (each_waits(wave(0, STORE + ADD), ADD, who=()), WAW),
+    "a store with a wait": (each_waits(wave(0, STORE + ADD), ADD), set()),
+    # Atomics do not conflict, but each of them conflicts with a plain access.
+    "atomics, then a read": (each_waits(ADD, LOAD + WAIT, who=(1,)), RAW),
+    "atomics with waits, then a read": (each_waits(ADD, LOAD + WAIT), set()),
+    "atomics, then a store": (each_waits(ADD, STORE, who=(1,)), WAW),
+    "atomics with waits, then a store": (each_waits(ADD, STORE), set()),
+    "sc1 stores, then a read": (each_waits(STRONG_STORE, LOAD + WAIT, who=(1,)), RAW),
+    "sc1 loads, then a store": (each_waits(STRONG_LOAD, STORE, who=(1,)), WAR),
+    "sc1 loads with waits, then a store": (each_waits(STRONG_LOAD, STORE), set()),
+    "sc1 loads, then an atomic": (each_waits(STRONG_LOAD, ADD, who=()), set()),
+}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("name", HIDDEN)
+def test_an_earlier_access_counts(name, schedule):
+    body, expected = HIDDEN[name]
+    for seed in range(5 if schedule == "random" else 1):
+        found = found_in(body, schedule=schedule, seed=seed)
+        if schedule == "random":  # a wave that has ended has waited, though too late
+            assert {hazard for _, hazard in found} == {hazard for _, hazard in expected}, seed
+        else:
+            assert found == expected
+
+
+@pytest.mark.parametrize("late", [0, 1, 2, None])
+def test_the_latest_of_three_waves_counts(late):
+    """Wave 3 writes what waves 0, 1 and 2 have read; one of them has waited behind the barrier only."""
+    body = LOAD + only("s3", {0, 1, 2} - {late}, WAIT) + BARRIER + WAIT + wave(3, STORE)
+    for schedule in SCHEDULES:
+        hazards = {hazard for _, hazard in found_in(body, waves=4, schedule=schedule)}
+        assert hazards == (set() if late is None else {"WAR"}), schedule
+
+
+POLL = "global_load_dword v3, v1, s[4:5] sc1\ns_waitcnt vmcnt(0)\n"
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_flag_may_be_read_before_it_is_set(schedule):
+    body = POLL + only("s2", [0], STRONG_STORE) + POLL + only("s2", [1], ADD)
+    assert found_in(body, groups=2, schedule=schedule) == set()
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "eager"])
+@pytest.mark.parametrize(("waits", "expected"), [((0, 1), set()), ((1,), WAR)])
+def test_who_acquires_knows_what_is_over_and_no_more(schedule, waits, expected):
+    """Both workgroups read; group 1 then acquires and writes."""
+    waited = only("s2", waits, WAIT)
+    body = f"{LOAD}{waited}buffer_inv sc1\nv_mov_b32 v6, s2\nv_cmp_eq_u32 vcc, 1, v6\ns_mov_b64 exec, vcc\n{STORE}"
+    kinds = {hazard for _, hazard in found_in(body, waves=1, groups=2, schedule=schedule)}
+    assert kinds == {hazard for _, hazard in expected}
+
+
+# -- random programs ---------------------------------------------------------------------------------------------------
+
+WAVES = 3
+ACCESS = {
+    "load": LOAD,
+    "store": STORE,
+    "add": ADD,
+    "copy": f"s_add_u32 m0, m0, {WAVES * 0x100}\ns_nop 0\n{COPY}",
+    "strong load": STRONG_LOAD,
+    "strong store": STRONG_STORE,
+    # Into the next word, which splits what is remembered; and with the next one.
+    "skew load": SKEW_LOAD,
+    "skew store": SKEW_STORE,
+    "wide load": "global_load_dwordx2 v[6:7], v1, s[4:5]\n",
+}
+WRITES, STRONG = {"store", "add", "strong store", "skew store"}, {"add", "strong load", "strong store"}
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operation, by the waves of `who`; accesses are of the lane's word, `apart` of the work-item's instead."""
+
+    kind: str
+    who: tuple[int, ...] = (0, 1, 2)
+    apart: bool = False
+
+
+WHO = st.sampled_from([(0, 1, 2), (0, 1), (0, 2), (1, 2), (0,), (1,), (2,)])
+OPS = st.one_of(
+    st.builds(Op, st.sampled_from(["load", "load", "copy", "strong load"]), WHO),
+    st.builds(Op, st.sampled_from(["store", "add", "strong store"]), WHO),
+    st.builds(Op, st.sampled_from(["store", "add", "load"]), WHO, st.just(True)),
+    st.builds(Op, st.sampled_from(["skew load", "skew store", "wide load"]), WHO, st.booleans()),
+    st.builds(Op, st.just("wait"), WHO),
+    st.just(Op("barrier")),
+)
+
+
+def text_for(ops):
+    body = ""
+    for op in ops:
+        lines = {"wait": WAIT, "barrier": BARRIER, **ACCESS}[op.kind]
+        if op.apart:
+            lines = lines.replace("v1", "v2")
+        body += only("s3", op.who, lines) if len(op.who) < WAVES else lines
+    return body
+
+
+def races(ops, groups):
+    """Whether some pair of conflicting accesses is not in order. A wave's own are; of two waves of a workgroup the
+    first must have been waited for before a barrier that comes before the second."""
+    accesses = []
+    for at, op in enumerate(ops):
+        for group, wave in itertools.product(range(groups), op.who if op.kind in ACCESS else ()):
+            start = (wave * 0x100 if op.apart else 0) + 2 * op.kind.startswith("skew")
+            accesses.append((at, (group, wave), op.kind, start, start + 0x100 + 4 * op.kind.startswith("wide")))
+
+    def ordered(first, second):
+        (group, wave), other = first[1], second[1]
+        waits = [at for at, op in enumerate(ops) if op.kind == "wait" and at > first[0] and wave in op.who]
+        behind = any(op.kind == "barrier" and waits and at > waits[0] for at, op in enumerate(ops[: second[0]]))
+        return (group, wave) == other or (group == other[0] and behind)
+
+    for number, first in enumerate(accesses):
+        for second in accesses[number + 1 :]:
+            kinds = {first[2], second[2]}
+            meet = first[3] < second[4] and second[3] < first[4] and kinds & WRITES and not kinds <= STRONG
+            if meet and not ordered(first, second):
+                return True
+    return False
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(OPS, min_size=2, max_size=9), st.sampled_from([1, 1, 1, 2]), st.sampled_from(SCHEDULES))
+def test_random_programs(ops, groups, schedule):
+    found = found_in(text_for(ops), WAVES, groups, schedule=schedule)
+    assert bool(found) == races(ops, groups)

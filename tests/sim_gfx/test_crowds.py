@@ -127,6 +127,15 @@ def test_the_latest_of_three_waves_counts(late):
         assert hazards == (set() if late is None else {"WAR"}), schedule
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_another_workgroup_with_fewer_barriers_counts(first):
+    """Two waves of group 0 read after two barriers, those of group 1 after none, before or behind that."""
+    reads = [only("s2", [0], BARRIER + BARRIER + LOAD + WAIT + BARRIER), only("s2", [1], LOAD + WAIT)]
+    body = reads[first] + reads[1 - first] + only("s2", [0], wave(0, STORE))
+    for schedule in SCHEDULES:
+        assert found_in(body, groups=2, schedule=schedule) == {("missing_barrier", "WAR")}, schedule
+
+
 POLL = "global_load_dword v3, v1, s[4:5] sc1\ns_waitcnt vmcnt(0)\n"
 
 
@@ -166,60 +175,78 @@ WRITES, STRONG = {"store", "add", "strong store", "skew store"}, {"add", "strong
 
 @dataclass(frozen=True)
 class Op:
-    """One operation, by the waves of `who`; accesses are of the lane's word, `apart` of the work-item's instead."""
+    """One operation, by the waves of `who` of workgroup `group`, or of each. Accesses are of the lane's word, the same
+    for every wave, or, `apart`, of one word for each work-item of the grid."""
 
     kind: str
     who: tuple[int, ...] = (0, 1, 2)
     apart: bool = False
+    group: int | None = None
 
 
 WHO = st.sampled_from([(0, 1, 2), (0, 1), (0, 2), (1, 2), (0,), (1,), (2,)])
+GROUP = st.sampled_from([None, None, 0, 1])
 OPS = st.one_of(
-    st.builds(Op, st.sampled_from(["load", "load", "copy", "strong load"]), WHO),
-    st.builds(Op, st.sampled_from(["store", "add", "strong store"]), WHO),
-    st.builds(Op, st.sampled_from(["store", "add", "load"]), WHO, st.just(True)),
-    st.builds(Op, st.sampled_from(["skew load", "skew store", "wide load"]), WHO, st.booleans()),
-    st.builds(Op, st.just("wait"), WHO),
-    st.just(Op("barrier")),
+    st.builds(Op, st.sampled_from(["load", "load", "copy", "strong load"]), WHO, group=GROUP),
+    st.builds(Op, st.sampled_from(["store", "add", "strong store"]), WHO, group=GROUP),
+    st.builds(Op, st.sampled_from(["store", "add", "load"]), WHO, st.just(True), group=GROUP),
+    st.builds(Op, st.sampled_from(["skew load", "skew store", "wide load"]), WHO, st.booleans(), group=GROUP),
+    st.builds(Op, st.just("wait"), WHO, group=GROUP),
+    st.builds(Op, st.just("barrier"), group=GROUP),
 )
 
 
 def text_for(ops):
-    body = ""
+    body = f"s_mul_i32 s8, s2, {WAVES * 0x100}\nv_add_u32 v2, s8, v2\n"
     for op in ops:
         lines = {"wait": WAIT, "barrier": BARRIER, **ACCESS}[op.kind]
         if op.apart:
             lines = lines.replace("v1", "v2")
-        body += only("s3", op.who, lines) if len(op.who) < WAVES else lines
+        if len(op.who) < WAVES:
+            lines = only("s3", op.who, lines)
+        body += lines if op.group is None else only("s2", [op.group], lines)
     return body
 
 
 def races(ops, groups):
     """Whether some pair of conflicting accesses is not in order. A wave's own are; of two waves of a workgroup the
     first must have been waited for before a barrier that comes before the second."""
+
+    def waited(at, group, wave, before):
+        """Whether what a wave did at `at` is over before a barrier that comes before operation `before`."""
+        over = False
+        for op in ops[at + 1 : before]:
+            mine = op.group in (None, group)
+            if over and mine and op.kind == "barrier":
+                return True
+            over |= mine and op.kind == "wait" and wave in op.who
+        return False
+
     accesses = []
     for at, op in enumerate(ops):
         for group, wave in itertools.product(range(groups), op.who if op.kind in ACCESS else ()):
-            start = (wave * 0x100 if op.apart else 0) + 2 * op.kind.startswith("skew")
-            accesses.append((at, (group, wave), op.kind, start, start + 0x100 + 4 * op.kind.startswith("wide")))
-
-    def ordered(first, second):
-        (group, wave), other = first[1], second[1]
-        waits = [at for at, op in enumerate(ops) if op.kind == "wait" and at > first[0] and wave in op.who]
-        behind = any(op.kind == "barrier" and waits and at > waits[0] for at, op in enumerate(ops[: second[0]]))
-        return (group, wave) == other or (group == other[0] and behind)
-
-    for number, first in enumerate(accesses):
-        for second in accesses[number + 1 :]:
-            kinds = {first[2], second[2]}
-            meet = first[3] < second[4] and second[3] < first[4] and kinds & WRITES and not kinds <= STRONG
-            if meet and not ordered(first, second):
-                return True
+            if op.group in (None, group):
+                start = ((group * WAVES + wave) * 0x100 if op.apart else 0) + 2 * op.kind.startswith("skew")
+                end = start + 0x100 + 4 * op.kind.startswith("wide")
+                accesses.append((at, group, wave, op.kind, start, end))
+    for number, (at, group, wave, kind, start, end) in enumerate(accesses):
+        for later, other_group, other, other_kind, other_start, other_end in accesses[number + 1 :]:
+            kinds = {kind, other_kind}
+            if start < other_end and other_start < end and kinds & WRITES and not kinds <= STRONG:
+                own = (group, wave) == (other_group, other)
+                if not own and (group != other_group or not waited(at, group, wave, later)):
+                    return True
     return False
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(OPS, min_size=2, max_size=9), st.sampled_from([1, 1, 1, 2]), st.sampled_from(SCHEDULES))
-def test_random_programs(ops, groups, schedule):
-    found = found_in(text_for(ops), WAVES, groups, schedule=schedule)
-    assert bool(found) == races(ops, groups)
+@given(st.lists(OPS, min_size=2, max_size=12), OPS, st.sampled_from([1, 1, 2]), st.sampled_from(SCHEDULES))
+def test_random_programs(ops, last, groups, schedule):
+    """Without what is a race already, so that the last operation decides."""
+    program = []
+    for op in ops:
+        if not races([*program, op], groups):
+            program.append(op)
+    program.append(last)
+    found = found_in(text_for(program), WAVES, groups, schedule=schedule)
+    assert bool(found) == races(program, groups)

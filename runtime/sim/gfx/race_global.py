@@ -136,13 +136,13 @@ class Crowd:
             first = np.flatnonzero(alone)
             self._lead(at[first], who[first], mark[first], site)
             left = np.flatnonzero(self.who[at] != who)
-        left = left[self.other_mark[at[left]] < mark[left]]
+        left = left[self.other_mark[at[left]] != _FAR]
         far = (self.who[at[left]] - 1) // races.per_group != (who[left] - 1) // races.per_group
         if far.any():
             some = left[far]
             self.other[at[some]], self.other_mark[at[some]], self.other_site[at[some]] = who[some], _FAR, site
             left = left[~far]
-            left = left[self.other_mark[at[left]] != _FAR]
+        left = left[self.other_mark[at[left]] < mark[left]]
         # Of what is left, a granule is accessed by waves of one workgroup: one after the other.
         local = who[left] % races.per_group
         for each in np.unique(local).tolist():
@@ -172,8 +172,9 @@ class Crowd:
     def forget(self, cells: Array, me: Array) -> None:
         """A plain write has ended these records."""
         if self.used:
-            self.who[cells] = 0
-            self.other_mark[cells] = 0
+            there = cells[self.who[cells] != 0]
+            self.who[there] = 0
+            self.other_mark[there] = 0
         self._flying(cells, me, forget=True)
 
     def _landed(self, cells: Array, waves: Array, me: Array) -> Clash | None:

@@ -119,7 +119,7 @@ class AsyncRaces:
         if steps.any():
             for domain in np.unique(threads // self.clocks.padded):
                 mine = threads // self.clocks.padded == domain
-                self._check_reads(int(domain), self.knowledge.matrix[threads[mine]], threads, where[mine], site)
+                self._check_reads(int(domain), self.knowledge.matrix[threads[mine]], threads[mine], where[mine], site)
             self.read_step[where] = 0
         self.column[where] = 0
 

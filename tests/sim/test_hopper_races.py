@@ -415,3 +415,14 @@ END:
     assert (finding.kind, finding.hazard) == ("missing_barrier", "WAR")
     assert "thread 33 has read" in finding.message, "the first lane has arrived itself"
     assert "bar.warp.sync before the lane arrives" in finding.cure
+
+
+def test_the_finding_names_the_cta_whose_copy_it_is() -> None:
+    """Threads of both CTAs overwrite theirs with one instruction; only the second one's is being read."""
+    put = "    setp.eq.and.u32 r, cta, 1, lead;\n" + PUT.replace("@lead", "@r")
+    done = READ.replace("@lead", "@r")
+    silent(run(STS + FENCE + BAR + put + done + BAR + STS, grid=2))
+    finding = run(STS + FENCE + BAR + put + STS + done, grid=2, gpu=False).findings[0]
+    assert (finding.kind, finding.hazard) == ("missing_wait", "WAR")
+    assert finding.first.cta == (1, 0, 0)
+    assert finding.cure.startswith("cp.async.bulk.wait_group.read")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .report import Finding, between
+from .report import HAZARDS, Finding, between
 from .scalars import Array
 from .shadow import PENDING, WarpRecords
 
@@ -274,7 +274,7 @@ class AsyncRaces:
     def _early(self, hazard: str, me: int, where: int, site: int, column: int, other_site: int) -> None:
         """An access to what an agent may still be working on."""
         kind = self._agent(me // self.clocks.padded, column)
-        later, earlier = {"RAW": ("read", "write"), "WAW": ("write", "write"), "WAR": ("write", "read")}[hazard]
+        later, earlier = HAZARDS[hazard]
         does = "reads" if later == "read" else "overwrites"
         doing = "reading" if earlier == "read" else "writing"
         message = f"this {does} shared memory that an asynchronous operation may still be {doing}"
@@ -283,7 +283,7 @@ class AsyncRaces:
         )
 
     def _report(self, kind: str, hazard: str, me: int, where: int, site: int, other: int, other_site: int) -> None:
-        later, earlier = {"RAW": ("read", "write"), "WAW": ("write", "write"), "WAR": ("write", "read")}[hazard]
+        later, earlier = HAZARDS[hazard]
         does = "reads" if later == "read" else "overwrites"
         did = "read" if earlier == "read" else "written"
         thread = other % self.clocks.padded

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .bits import NONE, count_ones, highest_one, leading_zeros, reverse_bits, without_sign
+from .bits import NONE, count_ones, leading_zeros, reverse_bits, without_sign, zeros_above
 from .operands import Read, Write, error, per_thread, read, write
 from .program import Linker
 from .scalars import DTYPES, FLOATS, SIGNED, SIZES, UNSIGNED, Array, Sel, is_signed, where
@@ -323,7 +323,7 @@ def _insert(ins: Instruction, linker: Linker) -> Handler:
 
 
 def _find_leading(ins: Instruction, a: Array) -> Array:
-    above = highest_one(without_sign(a) if a.dtype.kind == "i" else a)
+    above = zeros_above(without_sign(a) if a.dtype.kind == "i" else a)
     top = np.uint32(8 * a.dtype.itemsize - 1)
     return above if "shiftamt" in ins.mods else where(above == NONE, NONE, top - above)
 

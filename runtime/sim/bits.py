@@ -24,13 +24,13 @@ def leading_zeros(a: Array) -> Array:
     return np.uint32(bits) - count_ones(x)
 
 
-def highest_one(a: Array) -> Array:
-    """How many bits are above it; NONE in a zero."""
+def zeros_above(a: Array) -> Array:
+    """How many bits are above the highest one; NONE in a zero."""
     return where(a == 0, NONE, leading_zeros(a))
 
 
-def lowest_one(a: Array) -> Array:
-    """How many bits are below it; NONE in a zero."""
+def zeros_below(a: Array) -> Array:
+    """How many bits are below the lowest one; NONE in a zero."""
     return where(a == 0, NONE, count_ones(~a & (a - a.dtype.type(1))))
 
 

@@ -1,7 +1,8 @@
-"""PTX's fundamental types and how registers of them are stored (PTX ISA 8.0, 5.2).
+"""What both simulators compute with: arrays, selections of them, and updates of memory; and PTX's fundamental types
+with how registers of them are stored (PTX ISA 8.0, 5.2).
 
-A register is an array over threads of unsigned words of its width (predicates: bool), so that one register may be
-read as any type of that width. `DTYPES` gives the NumPy type in which an instruction type computes; packed types
+A register of PTX is an array over threads of unsigned words of its width (predicates: bool), so that one register may
+be read as any type of that width. `DTYPES` gives the NumPy type in which an instruction type computes; packed types
 (f16x2) have the word's type here and are split where they are used.
 """
 
@@ -14,11 +15,11 @@ import ml_dtypes
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Sel = slice | Array  # the threads an instruction runs for: a contiguous range or sorted indices
+Sel = slice | Array  # the threads or waves an instruction runs for: a contiguous range or sorted indices
 
 
 def select(threads: Array) -> Sel:
-    """Sorted thread slots as a selection: a slice where they are contiguous."""
+    """Sorted slots, of threads or waves, as a selection: a slice where they are contiguous."""
     first, last = int(threads[0]), int(threads[-1])
     return slice(first, last + 1) if last - first + 1 == len(threads) else threads
 

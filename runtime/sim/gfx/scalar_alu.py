@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..bits import count_ones, highest_one, lowest_one, reverse_bits, without_sign
+from ..bits import count_ones, reverse_bits, without_sign, zeros_above, zeros_below
 from ..scalars import Array, Sel
 from .decode import Decoder, Read, Write, fixed
 from .program import CODE_BASE
@@ -200,14 +200,14 @@ def _narrowing(name: str, source: int, result: int, function: Callable[[Array], 
         return _run([d.scalar(ins.operands[1], source)], d.scalar_result(ins.operands[0], result), function, scc)
 
 
-_narrowing("s_ff1_i32_b32", 4, 4, lowest_one)
-_narrowing("s_ff1_i32_b64", 8, 4, lowest_one)
-_narrowing("s_ff0_i32_b32", 4, 4, lambda a: lowest_one(~a))
-_narrowing("s_ff0_i32_b64", 8, 4, lambda a: lowest_one(~a))
-_narrowing("s_flbit_i32_b32", 4, 4, highest_one)
-_narrowing("s_flbit_i32_b64", 8, 4, highest_one)
-_narrowing("s_flbit_i32", 4, 4, lambda a: highest_one(without_sign(_signed(a))))
-_narrowing("s_flbit_i32_i64", 8, 4, lambda a: highest_one(without_sign(_signed(a))))
+_narrowing("s_ff1_i32_b32", 4, 4, zeros_below)
+_narrowing("s_ff1_i32_b64", 8, 4, zeros_below)
+_narrowing("s_ff0_i32_b32", 4, 4, lambda a: zeros_below(~a))
+_narrowing("s_ff0_i32_b64", 8, 4, lambda a: zeros_below(~a))
+_narrowing("s_flbit_i32_b32", 4, 4, zeros_above)
+_narrowing("s_flbit_i32_b64", 8, 4, zeros_above)
+_narrowing("s_flbit_i32", 4, 4, lambda a: zeros_above(without_sign(_signed(a))))
+_narrowing("s_flbit_i32_i64", 8, 4, lambda a: zeros_above(without_sign(_signed(a))))
 _narrowing("s_bcnt1_i32_b32", 4, 4, count_ones, "nonzero")
 _narrowing("s_bcnt1_i32_b64", 8, 4, count_ones, "nonzero")
 _narrowing("s_bcnt0_i32_b32", 4, 4, lambda a: count_ones(~a), "nonzero")

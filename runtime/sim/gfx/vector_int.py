@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..bits import count_ones, highest_one, lowest_one, reverse_bits, without_sign
+from ..bits import count_ones, reverse_bits, without_sign, zeros_above, zeros_below
 from ..scalars import Array, Sel
 from .decode import Decoder
 from .syntax import Instruction, Reg
@@ -97,9 +97,9 @@ valu("v_bfe_i32", "i32", "i32 i32 i32", _bfe_i)
 valu("v_bfm_b32", "b32", "b32 b32", _bfm)
 valu("v_bfrev_b32", "b32", "b32", reverse_bits)
 valu("v_bcnt_u32_b32", "u32", "u32 u32", lambda a, b: count_ones(a) + b)
-valu("v_ffbh_u32", "u32", "u32", highest_one)
-valu("v_ffbh_i32", "u32", "i32", lambda a: highest_one(without_sign(a)))
-valu("v_ffbl_b32", "u32", "u32", lowest_one)
+valu("v_ffbh_u32", "u32", "u32", zeros_above)
+valu("v_ffbh_i32", "u32", "i32", lambda a: zeros_above(without_sign(a)))
+valu("v_ffbl_b32", "u32", "u32", zeros_below)
 valu("v_perm_b32", "b32", "b32 b32 b32", _perm)
 valu("v_alignbit_b32", "b32", "b32 b32 b32", lambda a, b, c: _align(a, b, c, 1))
 valu("v_alignbyte_b32", "b32", "b32 b32 b32", lambda a, b, c: _align(a, b, c, 8))

@@ -208,20 +208,21 @@ def text_for(ops):
     return body
 
 
+def waited(ops, at, group, wave, before, kind="wait"):
+    """Whether what a wave did at `at` is over before a barrier that comes before operation `before`; or, with kind
+    "own", before that operation."""
+    over = False
+    for op in ops[at + 1 : before]:
+        mine = op.group in (None, group)
+        if over and mine and op.kind == "barrier":
+            return True
+        over |= mine and op.kind == "wait" and wave in op.who
+    return over and kind == "own"
+
+
 def races(ops, groups):
     """Whether some pair of conflicting accesses is not in order. A wave's own are; of two waves of a workgroup the
     first must have been waited for before a barrier that comes before the second."""
-
-    def waited(at, group, wave, before):
-        """Whether what a wave did at `at` is over before a barrier that comes before operation `before`."""
-        over = False
-        for op in ops[at + 1 : before]:
-            mine = op.group in (None, group)
-            if over and mine and op.kind == "barrier":
-                return True
-            over |= mine and op.kind == "wait" and wave in op.who
-        return False
-
     accesses = []
     for at, op in enumerate(ops):
         for group, wave in itertools.product(range(groups), op.who if op.kind in ACCESS else ()):
@@ -234,7 +235,7 @@ def races(ops, groups):
             kinds = {kind, other_kind}
             if start < other_end and other_start < end and kinds & WRITES and not kinds <= STRONG:
                 own = (group, wave) == (other_group, other)
-                if not own and (group != other_group or not waited(at, group, wave, later)):
+                if not own and (group != other_group or not waited(ops, at, group, wave, later)):
                     return True
     return False
 
@@ -250,3 +251,80 @@ def test_random_programs(ops, last, groups, schedule):
     program.append(last)
     found = found_in(text_for(program), WAVES, groups, schedule=schedule)
     assert bool(found) == races(program, groups)
+
+
+# -- LDS ---------------------------------------------------------------------------------------------------------------
+
+READ, WRITE, UPDATE = "ds_read_b32 v3, v1\n", "ds_write_b32 v1, v0\n", "ds_add_u32 v1, v0\n"
+INTO = "global_load_lds_dword v1, s[4:5]\n"  # every wave to the same bytes
+WAIT_BOTH = "s_waitcnt vmcnt(0) lgkmcnt(0)\n"
+FILL = f"s_mov_b32 m0, 0\n{wave(0, WRITE)}{WAIT_BOTH}{BARRIER}"
+
+
+def found_in_lds(body, waves=2, **how):
+    text = text_of(BASE + FILL + body.replace(WAIT, WAIT_BOTH), 1, lds=256)
+    report = run_gcn(text, "k", (1,), (64 * waves,), [np.zeros(64, np.uint32)], **how)
+    assert {finding.space for finding in report.findings} <= {"shared"}
+    return {finding.hazard for finding in report.findings}
+
+
+HIDDEN_IN_LDS = {
+    "atomics, then a read": (each_waits(UPDATE, READ, who=(1,)), {"RAW"}),
+    "atomics with waits, then a read": (each_waits(UPDATE, READ), set()),
+    "atomics, then a write": (each_waits(UPDATE, WRITE, who=(1,)), {"WAW"}),
+    "atomics with waits, then a write": (each_waits(UPDATE, WRITE), set()),
+    "a read, behind the reader's own atomic": (each_waits(wave(0, READ + UPDATE), UPDATE, who=()), {"WAR"}),
+    "the same, with a wait": (each_waits(wave(0, READ + UPDATE), UPDATE), set()),
+    "a write, behind the writer's own atomic": (each_waits(wave(0, WRITE + UPDATE), UPDATE, who=()), {"WAW"}),
+    "a write with a wait": (each_waits(wave(0, WRITE + UPDATE), UPDATE), set()),
+    "a read behind an atomic": (each_waits(wave(0, UPDATE + READ), UPDATE, who=()), {"WAR"}),
+}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("name", HIDDEN_IN_LDS)
+def test_an_earlier_access_of_lds_counts(name, schedule):
+    body, expected = HIDDEN_IN_LDS[name]
+    assert found_in_lds(body, schedule=schedule) == expected
+
+
+LDS_ACCESS = {"read": READ, "write": WRITE, "update": UPDATE, "into": INTO}
+
+
+def races_in_lds(ops):
+    """As `races`, of one workgroup. LDS operations of a wave are in order; LDS-DMA is so behind nothing and before
+    nothing but what waits."""
+    accesses = [(at, wave, op.kind) for at, op in enumerate(ops) if op.kind in LDS_ACCESS for wave in op.who]
+    for number, (at, wave, kind) in enumerate(accesses):
+        for later, other, other_kind in accesses[number + 1 :]:
+            if {kind, other_kind} in ({"read"}, {"update"}):
+                continue
+            if wave != other:
+                ordered = waited(ops, at, 0, wave, later)
+            else:
+                ordered = "into" not in (kind, other_kind) or waited(ops, at, 0, wave, later, "own")
+            if not ordered:
+                return True
+    return False
+
+
+LDS_OPS = st.one_of(
+    st.builds(Op, st.sampled_from(["read", "read", "update", "update", "write", "into"]), WHO),
+    st.builds(Op, st.just("wait"), WHO),
+    st.just(Op("barrier")),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(LDS_OPS, min_size=2, max_size=12), LDS_OPS, st.sampled_from(SCHEDULES))
+def test_random_programs_in_lds(ops, last, schedule):
+    program = []
+    for op in ops:
+        if not races_in_lds([*program, op]):
+            program.append(op)
+    program.append(last)
+    body = ""
+    for register, op in enumerate(program, 10):
+        lines = {"wait": WAIT, "barrier": BARRIER, **LDS_ACCESS}[op.kind]
+        body += only("s3", op.who, lines.replace("v3", f"v{register}"))
+    assert bool(found_in_lds(body, WAVES, schedule=schedule)) == races_in_lds(program)

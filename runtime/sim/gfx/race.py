@@ -1,4 +1,5 @@
-"""Races in the data share (LDS): every access against the last write and the reads since, per granule.
+"""Races in the data share (LDS): every access against the last plain write and each wave's last read and last atomic
+operation since, per granule.
 
 An access is made by a wave or, for LDS-DMA, by the vector memory unit on its behalf; it is *over* when the wave has
 waited for it (vmcnt or lgkmcnt). What orders two accesses:
@@ -10,7 +11,7 @@ The only order between waves of a workgroup is s_barrier, so a count of barriers
 is over after its wave has arrived n times gets the mark n + 1, and is known to whoever has passed n + 1 barriers. An
 access in flight has the mark PENDING. So a wait that comes after the barrier is too late, as it is on the device.
 
-Atomic operations do not conflict with each other.
+Atomic operations do not conflict with each other, but each of them does with plain accesses.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class LdsRaces(Granules):
     """The LDS of one batch. `granule` is the size of the smallest access of the program."""
 
     names = (
-        *("written", "writer", "writer_mark", "writer_site", "writer_agent", "writer_ticket", "atomic"),
-        *("reader_mark", "reader_site", "reader_ticket"),
+        *("written", "writer", "writer_mark", "writer_site", "writer_agent", "writer_ticket"),
+        *("reader_mark", "reader_site", "reader_ticket", "atomic_mark", "atomic_site", "atomic_ticket"),
     )
 
     def __init__(self, machine: Machine, granule: int) -> None:
@@ -48,11 +49,14 @@ class LdsRaces(Granules):
         self.writer_site = np.zeros(count, np.int32)
         self.writer_agent = np.zeros(count, np.int8)
         self.writer_ticket = np.zeros(count, np.int32)
-        self.atomic = np.zeros(count, bool)
         shape = (count, machine.per_group)
         self.reader_mark = np.zeros(shape, np.int32)
         self.reader_site = np.zeros(shape, np.int32)
         self.reader_ticket = np.zeros(shape, np.int32)
+        self.atomic_mark = np.zeros(shape, np.int32)
+        self.atomic_site = np.zeros(shape, np.int32)
+        self.atomic_ticket = np.zeros(shape, np.int32)
+        self.atomics = False  # whether there have been any
 
     # -- accesses ------------------------------------------------------------------------------------------------------
 
@@ -60,22 +64,24 @@ class LdsRaces(Granules):
         """Waves read; returns what to call, with positions, when they have waited for it."""
         cells, waves, place = self.spread(sel, where, size, lanes)
         self._check_written(cells, waves)
-        self._check_writer("RAW", cells, waves, LDS_UNIT, atomic=False)
-        ticket = self.ticket()
-        local = waves % self.machine.per_group
-        self.reader_mark[cells, local] = PENDING
-        self.reader_site[cells, local] = self.machine.site
-        self.reader_ticket[cells, local] = ticket
-
-        return self.ending("reader", ticket, cells, waves, place, self.machine.per_group)
+        self._check_writer("RAW", cells, waves, LDS_UNIT)
+        if self.atomics:
+            self._check_crowd("atomic", "RAW", cells, waves, LDS_UNIT)
+        return self._join("reader", cells, waves, place)
 
     def write(self, sel: Sel, where: Array, size: int, lanes: Array | None, agent: int, atomic: bool = False) -> Over:
         """Waves write, or (`atomic`) read and write in one step."""
         cells, waves, place = self.spread(sel, where, size, lanes)
         if atomic:
             self._check_written(cells, waves)
-        self._check_writer("WAW", cells, waves, agent, atomic)
-        self._check_readers(cells, waves, agent, atomic)
+        self._check_writer("WAW", cells, waves, agent)
+        self._check_crowd("reader", "WAR", cells, waves, agent)
+        if atomic:
+            self.atomics = True
+            return self._join("atomic", cells, waves, place)
+        if self.atomics:
+            self._check_crowd("atomic", "WAW", cells, waves, agent)
+            self.atomic_mark[cells] = 0
         ticket = self.ticket()
         self.reader_mark[cells] = 0
         self.writer[cells] = waves + 1
@@ -83,16 +89,25 @@ class LdsRaces(Granules):
         self.writer_site[cells] = self.machine.site
         self.writer_agent[cells] = agent
         self.writer_ticket[cells] = ticket
-        self.atomic[cells] = atomic
         self.written[cells] = True
         clash = np.flatnonzero(self.writer[cells] != waves + 1)
-        if len(clash) and not atomic:
+        if len(clash):
             at, who = int(cells[clash[0]]), int(waves[clash[0]])
             self._report("WAW", at, who, int(self.writer[at]) - 1, self.machine.site, "missing_barrier", "")
         elif agent == DMA and len(cells) > 1:
             self._check_once(cells, waves)
 
         return self.ending("writer", ticket, cells, waves, place)
+
+    def _join(self, side: str, cells: Array, waves: Array, place: Array) -> Over:
+        """The waves' last accesses of that side."""
+        ticket, per_group = self.ticket(), self.machine.per_group
+        where = cells, waves % per_group
+        getattr(self, f"{side}_mark")[where] = PENDING
+        getattr(self, f"{side}_site")[where] = self.machine.site
+        getattr(self, f"{side}_ticket")[where] = ticket
+
+        return self.ending(side, ticket, cells, waves, place, per_group)
 
     # -- checks --------------------------------------------------------------------------------------------------------
 
@@ -107,7 +122,7 @@ class LdsRaces(Granules):
         access = m.access("read", m.site, wave)
         m.find(Finding("uninitialised", message, access, space="shared", bytes=(offset, offset + self.granule)))
 
-    def _check_writer(self, hazard: str, cells: Array, waves: Array, agent: int, atomic: bool) -> None:
+    def _check_writer(self, hazard: str, cells: Array, waves: Array, agent: int) -> None:
         other, mark = self.writer[cells], self.writer_mark[cells]
         if not other.any():
             return
@@ -116,29 +131,27 @@ class LdsRaces(Granules):
         ordered |= other == 0
         if agent == LDS_UNIT:
             ordered |= own & (self.writer_agent[cells] == LDS_UNIT)
-        if atomic:
-            ordered |= self.atomic[cells]
         bad = np.flatnonzero(~ordered)
         if len(bad):
             at, wave = int(cells[bad[0]]), int(waves[bad[0]])
             self._race(hazard, at, wave, int(other[bad[0]]) - 1, int(self.writer_site[at]), int(mark[bad[0]]))
 
-    def _check_readers(self, cells: Array, waves: Array, agent: int, atomic: bool) -> None:
+    def _check_crowd(self, side: str, hazard: str, cells: Array, waves: Array, agent: int) -> None:
+        """Against each wave's last access of that side, all of which the LDS made."""
         m = self.machine
-        marks = self.reader_mark[cells]
+        marks = getattr(self, f"{side}_mark")[cells]
         if not marks.any():
             return
         local = waves % m.per_group
-        bad = (marks > m.passed[waves][:, None]) & (marks != 0)
+        bad = marks > m.passed[waves][:, None]
         rows = np.arange(len(cells))
         bad[rows, local] = (marks[rows, local] == PENDING) & (agent != LDS_UNIT)
-        if atomic:
-            bad[self.atomic[cells]] = False
         if bad.any():
             row, column = (int(each[0]) for each in np.nonzero(bad))
             at, wave = int(cells[row]), int(waves[row])
             other = wave // m.per_group * m.per_group + column
-            self._race("WAR", at, wave, other, int(self.reader_site[at, column]), int(marks[row, column]))
+            site = getattr(self, f"{side}_site")[at, column]
+            self._race(hazard, at, wave, other, int(site), int(marks[row, column]))
 
     def _check_once(self, cells: Array, waves: Array) -> None:
         """The lanes of one DMA must write each byte once."""

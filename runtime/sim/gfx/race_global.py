@@ -77,22 +77,18 @@ class Crowd:
     def __init__(self, races: GlobalRaces) -> None:
         self.races = races
         self.flights: list[Flight] = []
-        self.used = False  # whether anything is recorded below
-        self.clear()
+        self.used = False  # whether anything is recorded below, which is made for the first access that is over
 
-    def clear(self) -> None:
-        """Nothing has been done."""
+    def _use(self) -> None:
+        self.used = True
         count = len(self.races.writer)
         self.who, self.mark, self.site = (np.zeros(count, np.int32) for _ in range(3))
         self.other, self.other_mark, self.other_site = (np.zeros(count, np.int32) for _ in range(3))
 
     def split(self, factor: int) -> None:
         """Granules become smaller."""
-        if self.used:
-            for name in self.names:
-                setattr(self, name, np.repeat(getattr(self, name), factor))
-        else:
-            self.clear()
+        for name in self.names if self.used else ():
+            setattr(self, name, np.repeat(getattr(self, name), factor))
         for flight in self.flights:
             flight.cells = (flight.cells[:, None] * factor + np.arange(factor)).ravel()
             flight.low, flight.high = flight.low * factor, flight.high * factor + factor - 1
@@ -121,7 +117,8 @@ class Crowd:
 
     def _record(self, at: Array, who: Array, site: int) -> None:
         """These accesses are over."""
-        self.used = True
+        if not self.used:
+            self._use()
         races = self.races
         mark = races.machine.passed[who - 1 - races.base] + 1
         before = self.who[at]

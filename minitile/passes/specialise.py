@@ -99,6 +99,12 @@ def _check_meetings(launch: control.Launch, rings: Rings) -> None:
             raise Refused("all threads of the cluster meet, also those that would only copy")
 
 
+def _touches(op: Op, written: set[Value | None]) -> bool:
+    """Whether it reads or writes memory that the kernel writes."""
+    inside = [op, *(inner for region in op.regions for inner in region.walk())]
+    return any(access.mem in written for each in inside for access in each.accesses())
+
+
 def _meets_cluster(op: Op) -> bool:
     return any(sync.on == "cluster" for sync in op.syncs())
 
@@ -106,7 +112,8 @@ def _meets_cluster(op: Op) -> bool:
 def _triggers(op: Op) -> bool:
     """Whether it lets the next grid start, perhaps on a condition, and does nothing else."""
     if isinstance(op, control.If):
-        return all(inner.terminator or _triggers(inner) for block in op.regions for inner in block.ops)
+        inside = [inner for block in op.regions for inner in block.ops]
+        return not op.results and all(inner.terminator or _triggers(inner) for inner in inside)
     return isinstance(op, fences.PdlTrigger)
 
 
@@ -127,6 +134,9 @@ def check(launch: control.Launch, rings: Rings, rules: Rules, threads: int) -> N
     holders = [n for n, op in enumerate(launch.body.ops) if op in rings.copies or op in rings.slice.holders]
     if any(isinstance(op, fences.PdlSync) for op in launch.body.ops[holders[0] :]):
         raise Refused("T.pdl_sync stands behind the first copy, which would go ahead of it")
+    meetings = [n for n, op in enumerate(launch.body.ops[: holders[0]]) if _meets_cluster(op)]
+    if meetings and any(_touches(op, rings.slice.written) for op in launch.body.ops[: meetings[-1]]):
+        raise Refused("the cluster meets before the first copy, for what only consumers do")
     gemms = [op for op in launch.body.walk() if isinstance(op, tile.Gemm)]
     if not any(v in rings.of for gemm in gemms for v in (gemm.a, gemm.b)):
         raise Refused("no gemm reads what the copies bring")
@@ -176,7 +186,8 @@ def rebuild(
     common: list[Op] = []
     theirs: set[Value] = set()  # what only the consumers know
     for n, op in enumerate(ops):
-        scalar = (op.pure or isinstance(op, tile.Load)) and all(isinstance(r.type, ScalarType) for r in op.results)
+        known = op.pure or (isinstance(op, tile.Load) and op.mem not in rings.slice.written)
+        scalar = known and all(isinstance(r.type, ScalarType) for r in op.results)
         everybody = isinstance(op, tile.Alloc | fences.PdlSync)
         early = n < first and theirs.isdisjoint(op.operands)
         if everybody or (early and (scalar or _triggers(op) or _meets_cluster(op))):

@@ -64,6 +64,46 @@ def test_a_trigger_on_a_condition_goes_to_all_roles_and_stays_before_the_wait():
     assert triggers[0] < text.index("griddepcontrol.wait;") < triggers[1]
 
 
+@mt.kernel
+def triggered_and_told(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    Most: T.Tensor((1,), T.int32),
+    C: T.Tensor(("M", "N"), T.float32),
+):
+    """A branch that lets the next grid start and hands on what only the consumers know."""
+    with T.Kernel(T.ceildiv(A.shape[0], 64), threads=128) as by:
+        A_shared = T.alloc_shared((64, 64), T.bfloat16)
+        B_shared = T.alloc_shared((64, 64), T.bfloat16)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        T.clear(C_local)
+        before = T.atomic_max(Most[0], 3, return_prev=True)
+        added = by * 0
+        if by > 0:
+            added = before
+            T.pdl_trigger()
+        T.pdl_sync()
+        for k in T.Pipelined(T.ceildiv(A.shape[1], 64), num_stages=2):
+            T.copy(A[by * 64, k * 64], A_shared)
+            T.copy(B[0, k * 64], B_shared)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+        for i, j in T.Parallel(64, 64):
+            C_local[i, j] = C_local[i, j] + T.cast(added, T.float32)
+        T.copy(C_local, C[by * 64, 0])
+
+
+def test_a_branch_that_also_hands_on_values_stays_with_the_consumers():
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal(s).astype(ml_dtypes.bfloat16) for s in ((128, 192), (64, 192)))
+    c = np.full((128, 64), np.nan, np.float32)
+    compiled = triggered_and_told.compile(a, b, np.full(1, 9, np.int32), c, target="sm_90a")
+    assert compiled.launch_info.block == (256, 1, 1)
+    compiled.simulate(a, b, np.full(1, 9, np.int32), c)
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    exact[64:] += 9
+    assert np.linalg.norm(c - exact) <= 1e-3 * np.linalg.norm(exact)
+
+
 def test_a_wait_behind_the_copies_keeps_them_behind_it():
     """No role goes ahead of it: so there are none."""
     compiled = make(sync="behind").compile(*[mt.spec((128, 128), "bfloat16")] * 3, target="sm_90a")

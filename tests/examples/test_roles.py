@@ -447,3 +447,87 @@ def test_vectors_and_boxes_by_tma(m: int, k: int) -> None:
     )
     compiled = check(block_scaled, (a, b, scale, c), expected)
     assert compiled.asm["ptx"].count("cp.async.bulk.tensor.3d.shared") == 2, compiled.notes
+
+
+@mt.kernel
+def written_before(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    Seen: T.Tensor((4,), T.int32),
+    C: T.Tensor(("M", "N"), T.float32),
+    shared=False,
+):
+    """A factor that is stored before the loop and loaded again, by who stored it."""
+    with T.Kernel(1, threads=128):
+        A_shared = T.alloc_shared((64, 32), A.dtype)
+        B_shared = T.alloc_shared((64, 32), B.dtype)
+        noted = T.alloc_shared((4,), T.int32)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        T.clear(C_local)
+        if shared:
+            for i in T.Parallel(4):
+                noted[i] = Seen[i] + 2
+            factor = noted[1]
+        else:
+            Seen[1] = 7
+            factor = Seen[1]
+        for k in T.Pipelined(T.ceildiv(A.shape[1], 32), num_stages=3):
+            T.copy(A[0, k * 32], A_shared)
+            T.copy(B[0, k * 32], B_shared)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+        for i, j in T.Parallel(64, 64):
+            C_local[i, j] = C_local[i, j] * T.cast(factor, T.float32)
+        T.copy(C_local, C)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_is_stored_before_the_loop_is_read_behind_it(shared: bool) -> None:
+    a, b, c = inputs(64, 64, 96)
+    compiled = check(written_before, (a, b, np.full(4, 5, np.int32), c), 7 * product(a, b), shared=shared)
+    assert compiled.launch_info.block == (256, 1, 1)
+
+
+@mt.kernel
+def of_the_other_block(
+    A: T.Tensor((64, "K"), T.bfloat16),
+    B: T.Tensor((64, "K"), T.bfloat16),
+    Factors: T.Tensor((2, 64), T.float32),
+    C: T.Tensor((2, 64, 64), T.float32),
+):
+    """Each block of a cluster has factors for the other one, which they send before the loop."""
+    with T.Kernel(2, threads=128, cluster=2) as bx:
+        A_shared = T.alloc_shared((64, 32), A.dtype)
+        B_shared = T.alloc_shared((64, 32), B.dtype)
+        sent = T.alloc_shared((64,), T.float32)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        T.clear(C_local)
+        there = T.map_shared_rank(sent, 1 - bx)
+        for i in T.Parallel(64):
+            there[i] = Factors[bx, i]
+        T.cluster_sync()
+        for k in T.Pipelined(T.ceildiv(A.shape[1], 32), num_stages=3):
+            T.copy(A[0, k * 32], A_shared)
+            T.copy(B[0, k * 32], B_shared)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+        for i, j in T.Parallel(64, 64):
+            C[bx, i, j] = C_local[i, j] * sent[j]
+        T.cluster_sync()
+
+
+@pytest.mark.parametrize("options", [{}, {"warp_specialize": False}], ids=["roles", "one role"])
+def test_who_meets_before_the_loop_does_so_behind_what_it_stored(options: dict) -> None:
+    """The threads that only copy would meet in front of it: so there are none."""
+    a, b, _ = inputs(64, 64, 96)
+    factors, c = np.arange(128, dtype=np.float32).reshape(2, 64), poisoned((2, 64, 64), np.float32)
+    compiled = of_the_other_block.compile(a, b, factors, c, target="sm_90a", **options)
+    assert any("the cluster meets before the first copy" in note for note in compiled.notes)
+    expected = product(a, b) * factors[::-1, None, :]
+    if USE_GPU:
+        there = [on_device(array) for array in (a, b, factors, c)]
+        compiled(*there)
+        assert error(there[-1], expected) < 4e-3
+        return
+    for schedule in SCHEDULES:
+        c[...] = np.nan
+        compiled.simulate(a, b, factors, c, schedule=schedule, seed=3)
+        assert error(c, expected) < 4e-3

@@ -161,7 +161,9 @@ def hopper_tiles(problem: Problem, processors: int, shared: int) -> Iterator[Til
                 found[16] = True
             if n <= 64:
                 found[8] = True
-        many = rows * n > 16 * processors * 128  # rounds of tiles of 128 columns
+        if n <= 8 and most == 256:
+            found[8] = True
+        many = n > 32 and rows * n > 16 * processors * 128  # rounds of tiles of 128 columns
         for wide in found:
             if many and high * wide < 128 * 128:
                 continue

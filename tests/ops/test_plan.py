@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cProfile
+import itertools
 import math
 import pstats
 import sys
@@ -139,6 +140,15 @@ def test_any_problem_has_a_plan_on_any_target():
             plans = list(candidates(Problem(*shape), H200, target.has("wgmma"), target.max_shared))
             assert plans, (target, shape)
             assert all(estimate(Problem(*shape), p, H200) > 0 for p in plans)
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 16, 17, 32, 33, 64, 65])
+def test_a_long_and_narrow_problem_has_a_plan(n):
+    for m, k, form in itertools.product((8449, 20_000, 300_000, 40_000_000), (1, 5000), range(4)):
+        for tall in (Problem(m, n, k, bool(form & 1), bool(form & 2)), Problem(n, m, k, bool(form & 1), bool(form & 2))):
+            plan = choose(tall, H200, True, SHARED)
+            assert estimate(tall, plan, H200) > 0
+            assert min(plan.block_M / 64, plan.block_N / 64) <= max(1, min(tall.m, tall.n) / 32), (tall, plan)
 
 
 def kinds() -> dict[tuple[int, ...], Plan]:

@@ -71,9 +71,9 @@ def remake(op: OpT, f: Callable[[Value], Value]) -> OpT:
 
 
 def recast(op: Op, kind: type[OpT], **changed: object) -> OpT:
-    """The operation as one of another kind, with the same fields as far as that has them, but for those `changed`."""
+    """The operation as one of another kind: each field of that which is not `changed` must be one of op's."""
     names = [name for name, _ in (*kind.operand_fields, *kind.attr_fields)]
-    new = kind(**({name: getattr(op, name) for name in names} | changed))
+    new = kind(**({name: getattr(op, name) for name in names if name not in changed} | changed))
     new.loc = op.loc
     return new
 

@@ -11,7 +11,7 @@ from minitile.language.math import dtype_of_name
 from minitile.ops.frames import Frame, frame_of
 from minitile.ops.grouped_gemm import batched
 from minitile.ops.many import Many, choose, constants
-from minitile.ops.multiply import known, matmul, where
+from minitile.ops.multiply import hardware, known, matmul, plan_for
 from minitile.ops.operands import Key, lying, read_pair, refused, remember, result_dtype
 from minitile.ops.plan import Plan
 from minitile.runtime.arrays import ArrayInfo, describe
@@ -26,13 +26,11 @@ def multiply_batches(a: Any, b: Any, out: Any, dtype: Any, plan: Plan | None, ke
         out = product.frame.empty(product.shape, product.result, a)
     if 0 in product.shape:
         return out
-    if product.one_b and not product.many.transpose_a and not product.one_a:  # the rows of all of a times one matrix
-        rows = product.many.products * product.many.m
-        one = product.b[0].swapaxes(0, 1) if product.many.transpose_b else product.b[0]
-        matmul(product.a.reshape(rows, product.many.k), one, out=out.reshape(rows, product.many.n), plan=plan)
-        return out
     many = product.many
-    plan = plan or choose(many, *where(product.info))
+    if product.is_one:
+        matmul(*product.one, out=out.reshape(many.products * many.m, many.n), plan=plan)
+        return out
+    plan = plan or choose(many, *hardware(product.info))
     forms = many.transpose_a, many.transpose_b, product.one_a, product.one_b
     kernel = _kernel(product.dtype, product.result, *forms, plan)
     arrays = product.a, product.b, out
@@ -41,6 +39,14 @@ def multiply_batches(a: Any, b: Any, out: Any, dtype: Any, plan: Plan | None, ke
         sizes = {"S": many.products, "M": many.m, "N": many.n, "K": many.k}
         remember(known, key, kernel.executable(*arrays), sizes, product.frame, out)
     return out
+
+
+def plan_for_batches(a: Any, b: Any, dtype: Any) -> Plan:
+    """`plan_for` where a or b has three dimensions."""
+    product = _read(a, b, None, dtype)
+    if product.is_one:
+        return plan_for(*product.one, dtype=dtype)
+    return choose(product.many, *hardware(product.info))
 
 
 class _Product(NamedTuple):
@@ -61,6 +67,17 @@ class _Product(NamedTuple):
     @property
     def shape(self) -> tuple[int, int, int]:
         return self.many.products, self.many.m, self.many.n
+
+    @property
+    def is_one(self) -> bool:
+        """Whether the rows of all of a are multiplied by one matrix."""
+        return self.one_b and not self.one_a and not self.many.transpose_a
+
+    @property
+    def one(self) -> tuple[Any, Any]:
+        """These rows, and that matrix."""
+        rows = self.a.reshape(self.many.products * self.many.m, self.many.k)
+        return rows, self.b[0].swapaxes(0, 1) if self.many.transpose_b else self.b[0]
 
 
 def _read(a: Any, b: Any, out: Any, dtype: Any) -> _Product:

@@ -16,7 +16,7 @@ from minitile.launching import for_users, raise_for_caller
 from minitile.ops.frames import Frame, frame_of
 from minitile.ops.grouped_gemm import GRAIN, SCALED, grouped, grouped_along_k, grouped_scaled
 from minitile.ops.many import Many, choose, constants
-from minitile.ops.multiply import where
+from minitile.ops.multiply import hardware
 from minitile.ops.operands import (
     ALIGNMENT,
     OPERANDS,
@@ -110,7 +110,7 @@ def grouped_plan_for(
 ) -> Plan:
     """The plan that such a call of `grouped_matmul` would use. Raises LaunchArgumentError."""
     product = _read(a, b, offsets, counts, scales, None, dtype, expected)
-    return choose(product.problem, *where(product.info))
+    return choose(product.problem, *hardware(product.info))
 
 
 class _Product(NamedTuple):
@@ -157,7 +157,7 @@ def _first_call(
     if 0 in product.shape:
         return out
     many = product.problem
-    plan = plan or choose(many, *where(product.info))
+    plan = plan or choose(many, *hardware(product.info))
     form = many.kind, product.form == "masked", many.transpose_a, many.transpose_b
     kernel = _kernel(product.dtype, product.result, *form, plan)
     arrays = (*product.arrays, out, product.bounds)

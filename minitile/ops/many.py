@@ -1,4 +1,4 @@
-"""Plans for many products in one launch: groups of rows, batches. The model is that of one product (plan.py).
+"""Plans for many products in one launch: groups of rows, batches. The model is that of one product (model.py).
 
 Blocks stay, since only the GPU knows how many tiles there are. What a plan costs is estimated as if the products stood
 below each other, each rounded up to whole tiles, and each with a B of its own. Of what benchmarks/gemm_grouped.py
@@ -82,15 +82,14 @@ def choose(problem: Many, machine: Machine, wgmma: bool, shared: int) -> Plan:
 
 def estimate(problem: Many, plan: Plan, machine: Machine) -> float:
     """Microseconds that the GPU needs."""
-    several = (
-        plan.blocks > machine.multiprocessors
-    )  # blocks of a multiprocessor, which the model knows of those that go
+    # Several blocks share a multiprocessor: the model knows that of blocks that go.
+    several = plan.blocks > machine.multiprocessors
     time = model.estimate(problem.rounded(plan.block_M), plan._replace(blocks=0) if several else plan, machine)
     return time / PACE.get(plan.block_M, 1.0) if problem.kind == "scaled" else time
 
 
 def candidates(problem: Many, machine: Machine, wgmma: bool, shared: int) -> Iterator[Plan]:
-    """Every tile that there is room for; as many blocks as there is room for."""
+    """Every tile that fits into shared memory; as many blocks as there is room for."""
     deep = 2 // problem.size
     by_threads = any(problem.one.ragged)
     if problem.kind == "along k":  # a group begins anywhere in a row

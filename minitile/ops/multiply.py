@@ -1,7 +1,7 @@
 """`mt.ops.matmul(a, b)`: the product of two matrices, by the kernel that suits them.
 
-How a and b lie in memory (their strides) says which of the four forms it is; a plan for the sizes comes from a model
-(plan.py) and is kept. On the way of a repeated call stand one look-up, `torch.empty` and the launch.
+How a and b lie in memory (their strides) says which of the four forms it is; a plan for the sizes is chosen (choice.py)
+by a model (model.py) and is kept. On the way of a repeated call stand one look-up, `torch.empty` and the launch.
 """
 
 from __future__ import annotations
@@ -87,8 +87,12 @@ def assembled(problem: Problem, dtype: DType, result: DType, plan: Plan, target:
 @for_users
 def plan_for(a: Any, b: Any, *, dtype: Any = None) -> Plan:
     """The plan that `matmul(a, b)` would use. Raises LaunchArgumentError."""
+    if _batches(a, b):
+        from minitile.ops.batches import plan_for_batches
+
+        return plan_for_batches(a, b, dtype)
     product = _read(a, b, None, dtype)
-    return _plan(product.problem, *where(product.info))
+    return _plan(product.problem, *hardware(product.info))
 
 
 class _Product(NamedTuple):
@@ -103,17 +107,21 @@ class _Product(NamedTuple):
     frame: Frame | None
 
 
+def _batches(a: Any, b: Any) -> bool:
+    return 3 in (getattr(a, "ndim", 2), getattr(b, "ndim", 2))
+
+
 @for_users
 def _first_call(a: Any, b: Any, out: Any, dtype: Any, plan: Plan | None, key: Key | None) -> Any:
     """A call of which nothing is known."""
-    if 3 in (getattr(a, "ndim", 2), getattr(b, "ndim", 2)):
+    if _batches(a, b):
         from minitile.ops.batches import multiply_batches
 
         return multiply_batches(a, b, out, dtype, plan, key)
     product = _read(a, b, out, dtype)
     if out is None:
         out = _workspace(product).empty((product.problem.m, product.problem.n), product.result, a)
-    plan = plan or _plan(product.problem, *where(product.info))
+    plan = plan or _plan(product.problem, *hardware(product.info))
     executable = _multiply(product, plan, out)
     if key is not None and executable is not None and product.info.device_kind == "cuda":
         sizes = {"M": product.problem.m, "N": product.problem.n, "K": product.problem.k}
@@ -178,7 +186,7 @@ def _up(n: int, grain: int) -> int:
 _plan = lru_cache(maxsize=MOST_KNOWN)(choose)
 
 
-def where(info: ArrayInfo) -> tuple[Machine, bool, int]:
+def hardware(info: ArrayInfo) -> tuple[Machine, bool, int]:
     """What a choice of plans must know of the GPU that an operand is on: its numbers, whether it has wgmma, and the
     most bytes of shared memory of a block. The simulator plays an H200."""
     target = target_at(info.device_kind, info.device_index)

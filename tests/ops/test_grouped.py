@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import minitile as mt
-from minitile.ops import Plan, grouped_matmul, grouped_plan_for, matmul
+from minitile.ops import Plan, grouped_matmul, grouped_plan_for, matmul, plan_for
 from minitile.ops.grouped_gemm import SCALED, grouped, grouped_along_k, grouped_scaled
 
 bf16, f16, e4m3, e5m2 = ml_dtypes.bfloat16, np.float16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
@@ -343,6 +343,19 @@ def test_batches(form, counts, monkeypatch):
     out = np.full((max(counts), 72, 40), np.nan).astype(bf16)
     assert matmul(a, b, out=out, plan=ONE) is out
     check_batch(out, a, b)
+
+
+def test_plans_of_batches(monkeypatch):
+    """A plan that can be handed back; where one B goes with all rows, it is that of one product."""
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    a, b = batches(3, 3, 72, 40, 56)
+    plan = plan_for(a, b)
+    assert plan.blocks
+    check_batch(matmul(a, b, plan=plan), a, b)
+    assert plan_for(a, b[0]) == plan_for(a.reshape(216, 56), b[0])
+    assert plan_for(a[0], b).blocks
+    with pytest.raises(mt.MinitileError, match="2 matrices and b has 3"):
+        plan_for(a[:2], b)
 
 
 @pytest.mark.slow

@@ -17,10 +17,11 @@ import fit_matmul
 
 import minitile as mt
 import minitile.language as T
+from minitile.backends.nvidia.tma_store import widths
 from minitile.ops.choice import AMPERE, candidates, choose, hopper_tiles
 from minitile.ops.gemm import gemm
 from minitile.ops.machine import H200, machine_for
-from minitile.ops.model import estimate
+from minitile.ops.model import _across, estimate
 from minitile.ops.plan import HILBERT, Plan, Problem
 
 SHARED = 227 * 1024
@@ -145,10 +146,27 @@ def test_any_problem_has_a_plan_on_any_target():
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 16, 17, 32, 33, 64, 65])
 def test_a_long_and_narrow_problem_has_a_plan(n):
     for m, k, form in itertools.product((8449, 20_000, 300_000, 40_000_000), (1, 5000), range(4)):
-        for tall in (Problem(m, n, k, bool(form & 1), bool(form & 2)), Problem(n, m, k, bool(form & 1), bool(form & 2))):
+        for tall in (
+            Problem(m, n, k, bool(form & 1), bool(form & 2)),
+            Problem(n, m, k, bool(form & 1), bool(form & 2)),
+        ):
             plan = choose(tall, H200, True, SHARED)
             assert estimate(tall, plan, H200) > 0
             assert min(plan.block_M / 64, plan.block_N / 64) <= max(1, min(tall.m, tall.n) / 32), (tall, plan)
+
+
+def test_results_are_stored_as_wide_as_the_backend_does():
+    """What the model takes for the columns that leave together is what the compiler makes of tiles that are chosen."""
+    chosen = {
+        tile.n
+        for m, n in itertools.product((1, 40, 300, 5000), (8, 56, 64, 100, 176, 1000, 1104, 5000))
+        for form in (False, True)
+        for tile in hopper_tiles(Problem(m, n, 1000, False, form), 132, SHARED)
+        if not tile.swap
+    }
+    assert len(chosen) > 15
+    for columns in chosen:
+        assert _across(columns) == next(widths(columns, 16))[0]
 
 
 def kinds() -> dict[tuple[int, ...], Plan]:

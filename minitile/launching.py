@@ -165,9 +165,9 @@ class Executable:
 
 
 class Dispatcher:
-    """All specialisations of one kernel: `compile`, which keeps what it makes, is asked for the Executable of a place and
-    values of the `facts` (expressions over the arguments' slots; see minitile.runtime.launch); for those that have been
-    on a GPU, once."""
+    """All specialisations of one kernel. `compile`, which keeps what it makes, is asked for the Executable of a place
+    and values of the `facts` (expressions over the arguments' slots; see minitile.runtime.launch); for those that have
+    been on a GPU, once."""
 
     def __init__(
         self,

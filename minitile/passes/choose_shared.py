@@ -1,8 +1,8 @@
 """Gives every shared buffer that has none a layout: the one with the fewest bank conflicts over its accesses.
 
 A buffer that a gemm reads is swizzled: that is what ldmatrix reads without conflicts and 16-byte copies write so; with
-TMA it is in boxes that wgmma reads (`boxed`). For the others plain rows, padded rows and swizzled rows are compared by what their accesses would cost. Padding is not for
-buffers that TMA copies, or could copy to a tensor."""
+TMA it is in boxes that wgmma reads (`boxed`). For the others plain rows, padded rows and swizzled rows are compared by
+what their accesses would cost. Padding is not for buffers that TMA copies, or could copy to a tensor."""
 
 from __future__ import annotations
 

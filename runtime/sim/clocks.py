@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .knowledge import FOREVER, Knowledge, joined
-from .scalars import Array, lanes_of
+from .knowledge import FOREVER, Knowledge, joined, learn
+from .scalars import Array, lanes_of, select
 
 Far = dict[int, Array]  # CTA (number in the grid) to the stamps up to which its threads are known
 
@@ -67,6 +67,7 @@ class Clocks:
         self.peer: dict[int, Array] = {}
         self.far: dict[int, Far] = {}
         self.knowledge = knowledge
+        self.changes = 0  # so often has anybody come to know more
 
     def tick(self) -> int:
         """Time steps: later accesses get a later stamp."""
@@ -124,6 +125,7 @@ class Clocks:
 
     def all_of(self, ctas: Array) -> None:
         """All threads of these CTAs have met."""
+        self.changes += 1
         self.floor[ctas] = self.tick()
         if self.knowledge is not None:
             for cta in ctas:
@@ -134,6 +136,7 @@ class Clocks:
 
     def warp(self, threads: Array, masks: Array) -> None:
         """Lanes of a warp have met: each thread with the lanes of its mask."""
+        self.changes += 1
         now = self.tick()
         named = (masks[:, None] >> np.arange(32, dtype=np.uint32) & np.uint32(1)) != 0
         self.lane[threads] = np.where(named, now, self.lane[threads])
@@ -166,11 +169,11 @@ class Clocks:
         local = threads % self.padded
         near = np.full(self.padded, self.floor[cta], np.int64)
         if matrix is not None:
-            np.maximum(near, matrix[local].max(axis=0), out=near)
-        for warp in np.unique(local // 32):
-            lanes = self.lane[threads[local // 32 == warp]].max(axis=0)
-            part = near[warp * 32 : warp * 32 + 32]
-            np.maximum(part, lanes, out=part)
+            np.maximum(near, matrix[select(local)].max(axis=0), out=near)
+        lanes, warp = self.lane[select(threads)], local // 32
+        first = np.flatnonzero(np.concatenate([[True], warp[1:] != warp[:-1]]))
+        part = near.reshape(-1, 32)
+        part[warp[first]] = np.maximum(part[warp[first]], np.maximum.reduceat(lanes, first, axis=0))
         return near
 
     def release(self, threads: Array) -> Row:
@@ -188,14 +191,14 @@ class Clocks:
 
     def acquire(self, threads: Array, row: Row) -> None:
         """These threads (of one CTA) now know what the row says."""
+        self.changes += 1
         cta = int(threads[0]) // self.padded
         far = dict(row.far)
         if row.cta == self.first + cta:
             matrix = self.peer.get(cta)
             if matrix is None:
                 matrix = self.peer[cta] = np.zeros((self.padded, self.padded), np.int64)
-            local = threads % self.padded
-            matrix[local] = np.maximum(matrix[local], row.near)
+            learn(matrix, threads % self.padded, row.near)
             if self.knowledge is not None and row.extra is not None:
                 self.knowledge.give(threads, row.extra)
         else:
@@ -208,13 +211,11 @@ class Clocks:
         """Per thread of the CTA: the stamp up to which every one of these threads knows it; their own past is known
         to each of them alone."""
         cta, local = int(threads[0]) // self.padded, threads % self.padded
-        known = np.full((len(threads), self.padded), self.floor[cta], np.int64)
         matrix = self.peer.get(cta)
-        if matrix is not None:
-            np.maximum(known, matrix[local], out=known)
+        known = np.zeros((len(threads), self.padded), np.int64) if matrix is None else matrix[local]
         lanes = (local // 32 * 32)[:, None] + np.arange(32)
         rows = np.arange(len(threads))[:, None]
         known[rows, lanes] = np.maximum(known[rows, lanes], self.lane[threads])
         known[rows[:, 0], local] = FOREVER
-        row: Array = known.min(axis=0)
+        row: Array = np.maximum(known.min(axis=0), self.floor[cta])
         return row

@@ -27,7 +27,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from .scalars import Array
+from .scalars import Array, select
 
 SHARED, GLOBAL = 0, 1  # which memory a proxy fence is for
 FOREVER = np.int64(1 << 60)
@@ -41,6 +41,15 @@ def joined(a: Array, b: Array) -> Array:
     return result
 
 
+def learn(table: Array, threads: Array, row: Array) -> None:
+    """The rows of these (sorted) threads become what they are joined with a row that may be shorter."""
+    sel = select(threads)  # rows that lie together are a view: no copies
+    part = table[sel, : len(row)]
+    np.maximum(part, row, out=part)
+    if not isinstance(sel, slice):
+        table[sel, : len(row)] = part
+
+
 class Knowledge:
     """The matrices of one batch; `domains` CTAs (or clusters) of `padded` threads each."""
 
@@ -48,6 +57,7 @@ class Knowledge:
         self.padded = padded
         self.width = 2 * padded + 8
         self.matrix = np.zeros((domains * padded, self.width), np.int64)
+        self.changes = 0  # so often has anything here become another
         self.columns: list[dict[Hashable, int]] = [{} for _ in range(domains)]
         self.acquired: Array | None = None  # made when needed
         self.observed: Array | None = None  # like the matrix; made when needed
@@ -58,16 +68,19 @@ class Knowledge:
         if key not in columns:
             columns[key] = 2 * self.padded + len(columns)
             if columns[key] >= self.width:
+                self.changes += 1
                 self.matrix = np.pad(self.matrix, ((0, 0), (0, self.width)))
                 self.width *= 2
         return columns[key]
 
     def fence(self, threads: Array, now: int, memory: int) -> None:
         """A proxy fence: these threads' own accesses before `now` are in order with the async proxy."""
+        self.changes += 1
         self.matrix[threads, memory * self.padded + threads % self.padded] = now
 
     def acquire(self, threads: Array) -> None:
         """These threads may access what they know others to have fenced, in shared memory of other CTAs as well."""
+        self.changes += 1
         if self.acquired is None:
             self.acquired = np.zeros((len(self.matrix), self.padded), np.int64)
         self.acquired[threads] = self.matrix[threads, SHARED * self.padded : (SHARED + 1) * self.padded]
@@ -75,7 +88,7 @@ class Knowledge:
     def fences(self, threads: Array, cta: int) -> Array:
         """Up to which stamp generic accesses to shared memory, by each thread of the domain, are in order for all of
         these threads of one CTA, which has `cta` threads."""
-        known: Array = self.matrix[threads, SHARED * self.padded : (SHARED + 1) * self.padded].min(axis=0)
+        known: Array = self.matrix[select(threads), SHARED * self.padded : (SHARED + 1) * self.padded].min(axis=0)
         if cta == self.padded:
             return known
         far = np.arange(self.padded) // cta != threads[0] % self.padded // cta
@@ -84,12 +97,15 @@ class Knowledge:
 
     def complete(self, threads: Array, column: int, steps: Array | int) -> None:
         """These threads have seen an agent finish this many steps."""
-        self.matrix[threads, column] = np.maximum(self.matrix[threads, column], steps)
+        self.changes += 1
+        sel = select(threads)
+        self.matrix[sel, column] = np.maximum(self.matrix[sel, column], steps)
 
     def observe(self, threads: Array, row: Array | None) -> None:
         """These threads see that another CTA's have gone on, whose knowledge of agents this is."""
         if row is None:
             return
+        self.changes += 1
         if self.observed is None:
             self.observed = np.zeros_like(self.matrix)
         if self.observed.shape != self.matrix.shape:
@@ -99,23 +115,27 @@ class Knowledge:
 
     def meet(self, threads: Array) -> None:
         """These threads (of one domain) all know what each of them knows."""
-        self.matrix[threads] = self.matrix[threads].max(axis=0)
+        self.changes += 1
+        sel = select(threads)
+        self.matrix[sel] = self.matrix[sel].max(axis=0)
 
     def take(self, threads: Array) -> Array:
         """What these threads know together."""
-        row: Array = self.matrix[threads].max(axis=0)
+        row: Array = self.matrix[select(threads)].max(axis=0)
         return row
 
     def give(self, threads: Array, row: Array) -> None:
         """These threads learn a row."""
-        part = self.matrix[threads, : len(row)]
-        self.matrix[threads, : len(row)] = np.maximum(part, row)
+        self.changes += 1
+        learn(self.matrix, threads, row)
 
     def common(self, threads: Array, observed: bool = False) -> Array:
         """What every one of these threads knows, or has `observed` to be over."""
-        known = self.matrix[threads]
+        sel = select(threads)
+        known = self.matrix[sel]
         if observed and self.observed is not None:
-            seen = self.observed[threads]
-            known[:, : seen.shape[1]] = np.maximum(known[:, : seen.shape[1]], seen)
+            seen = self.observed[sel]
+            known = known.copy()
+            np.maximum(known[:, : seen.shape[1]], seen, out=known[:, : seen.shape[1]])
         row: Array = known.min(axis=0)
         return row

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .report import HAZARDS, Finding, between
-from .scalars import Array
+from .scalars import Array, every, some
 from .shadow import PENDING, WarpRecords
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class AsyncRaces:
         self.readers: list[dict[int, int]] = [{} for _ in self.knowledge.columns]  # agent's column to an index below
         self.read_step = np.zeros((count, 2), np.int64)
         self.read_site = np.zeros((count, 2), np.int32)
+        self.standing: dict[tuple[bytes, bool], tuple[Array, Array, Array]] = {}  # see `common`
+        self.standing_at = (-1, -1)
 
     # -- what agents and threads do ---------------------------------------------------------------------------------
 
@@ -99,11 +101,11 @@ class AsyncRaces:
         if not self.active:
             return
         columns = self.column[where]
-        touched = np.flatnonzero(columns)
+        touched = columns.nonzero()[0]
         if len(touched):
             me, place = threads[touched], where[touched]
             ok = self.knowledge.matrix[me, columns[touched]] >= self.step[place]
-            if not ok.all():
+            if not every(ok):
                 bad = int(np.flatnonzero(~ok)[0])
                 self._early(
                     "WAW" if writes else "RAW",
@@ -116,7 +118,7 @@ class AsyncRaces:
         if not writes:
             return
         steps = self.read_step[where]
-        if steps.any():
+        if some(steps):
             for domain in np.unique(threads // self.clocks.padded):
                 mine = threads // self.clocks.padded == domain
                 self._check_reads(int(domain), self.knowledge.matrix[threads[mine]], threads[mine], where[mine], site)
@@ -129,7 +131,7 @@ class AsyncRaces:
         steps = self.read_step[where]
         for column, index in self.readers[domain].items():
             late = steps[:, index] > known[..., column]
-            if late.any():
+            if some(late):
                 bad = int(np.flatnonzero(late)[0])
                 me = int(threads[min(bad, len(threads) - 1)])
                 self._early("WAR", me, int(where[bad]), site, column, int(self.read_site[where[bad], index]))
@@ -152,8 +154,9 @@ class AsyncRaces:
         domain = int(issuers[0]) // self.clocks.padded
         if writes:
             self._check_reserved(int(issuers[0]), where, site)
-        known, aware = self.clocks.common(issuers), self.knowledge.common(issuers, observed=writes)
-        fenced = known if generic else self.knowledge.fences(issuers, self.machine.padded)
+        known, aware, fenced = self.common(issuers, writes)
+        if generic:
+            fenced = known
         base = domain * self.clocks.padded
         self._against_writer(issuers, where, site, known, fenced, base, writes)
         crowds = [self.shared.updaters] if self.shared.updaters is not None else []
@@ -161,9 +164,25 @@ class AsyncRaces:
             hazard = "WAR" if records is self.shared.readers else "WAW" if writes else "RAW"
             self._against_crowd(hazard, issuers, where, site, records, known, fenced, base)
         self._against_async(domain, issuers, where, site, column, aware, writes)
-        if not writes and not self.shared.written[where].all():
+        if not writes and not every(self.shared.written[where]):
             self._unwritten(int(issuers[0]), int(where[~self.shared.written[where]][0]), site)
         self._record(domain, where, site, column, step, writes)
+
+    def common(self, issuers: Array, writes: bool) -> tuple[Array, Array, Array]:
+        """What all issuers of an access know: of threads, of agents, of fences. Often the next access of theirs comes
+        before anybody has learnt anything."""
+        now = self.clocks.changes, self.knowledge.changes
+        if now != self.standing_at:
+            self.standing.clear()
+            self.standing_at = now
+        key = issuers.tobytes(), writes
+        if key not in self.standing:
+            self.standing[key] = (
+                self.clocks.common(issuers),
+                self.knowledge.common(issuers, observed=writes),
+                self.knowledge.fences(issuers, self.machine.padded),
+            )
+        return self.standing[key]
 
     def _record(self, domain: int, where: Array, site: int, column: int, step: int, writes: bool) -> None:
         self.active = True
@@ -198,7 +217,7 @@ class AsyncRaces:
 
     def _check_reserved(self, me: int, where: Array, site: int) -> None:
         hit = self.reserved[where]
-        if hit.any():
+        if some(hit):
             name, offset = self.shared.place(int(where[np.flatnonzero(hit)[0]]))
             message, cure = "this overwrites an mbarrier that is in use", "memory of its own, or mbarrier.inval first"
             access = self.machine.access("write", site, me)
@@ -210,17 +229,17 @@ class AsyncRaces:
     ) -> None:
         writers = self.shared.writers
         thread, stamp = writers.thread[where], writers.stamp[where]
-        some = np.flatnonzero(thread)
-        if not len(some):
+        at = thread.nonzero()[0]
+        if not len(at):
             return
-        local, stamp, place = thread[some] - 1 - base, stamp[some], where[some]
+        local, stamp, place = thread[at] - 1 - base, stamp[at], where[at]
         hazard = "WAW" if writes else "RAW"
         for ok, kind in (
             (stamp != PENDING, "missing_wait"),
             (stamp < known[local], "missing_barrier"),
             (stamp < fenced[local], "missing_proxy_fence"),
         ):
-            if not ok.all():
+            if not every(ok):
                 bad = int(np.flatnonzero(~ok)[0])
                 other, other_site = int(local[bad]) + base, int(writers.site[place[bad]])
                 self._report(kind, hazard, int(issuers[0]), int(place[bad]), site, other, other_site)
@@ -241,7 +260,7 @@ class AsyncRaces:
         crowd = records.since(where, np.minimum(known, fenced).reshape(-1, 32).min(axis=1))
         for reached, kind in ((known, "missing_barrier"), (fenced, "missing_proxy_fence")):
             late = crowd.stamp >= reached[crowd.thread]
-            if late.any():
+            if some(late):
                 bad = int(np.flatnonzero(late)[0])
                 other, place = base + int(crowd.thread[bad]), int(where[crowd.at[bad]])
                 self._report(kind, hazard, int(issuers[0]), place, site, other, int(crowd.site[bad]))
@@ -254,7 +273,7 @@ class AsyncRaces:
         late = (columns > 0) & (self.step[where] > aware[columns])
         if self.shared.sites.strong[site]:  # reductions do not conflict with each other
             late &= ~self.shared.sites.strong[self.site[where]]
-        if late.any():
+        if some(late):
             bad = int(np.flatnonzero(late)[0])
             place = int(where[bad])
             hazard = "WAW" if writes else "RAW"

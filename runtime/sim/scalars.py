@@ -24,6 +24,16 @@ def select(threads: Array) -> Sel:
     return slice(first, last + 1) if last - first + 1 == len(threads) else threads
 
 
+def some(flags: Array) -> bool:
+    """Whether any of these is not zero: what `any()` says, which takes four times as long for arrays as small as ours."""
+    return np.count_nonzero(flags) > 0
+
+
+def every(flags: Array) -> bool:
+    """Whether none of these is zero, as `all()`."""
+    return np.count_nonzero(flags) == flags.size
+
+
 DTYPES: dict[str, np.dtype[Any]] = {
     **{f"{kind}{bits}": np.dtype(f"u{bits // 8}") for kind in "ub" for bits in (8, 16, 32, 64)},
     **{f"s{bits}": np.dtype(f"i{bits // 8}") for bits in (8, 16, 32, 64)},

@@ -16,7 +16,7 @@ from .alu_integer import INTEGER, Function, apply, carrying, integer, integer_mu
 from .formats import encode, flush, fma64, fma_to_odd, sum_to_odd
 from .operands import Read, Write, error, per_thread, read, write
 from .program import Linker
-from .scalars import DTYPES, FLOATS, UNSIGNED, Array, Sel, where
+from .scalars import DTYPES, FLOATS, UNSIGNED, Array, Sel, some, where
 from .syntax import Instruction, Pair, Sink
 from .table import Handler, instruction
 
@@ -75,7 +75,7 @@ def greatest(a: Array, b: Array) -> Array:
 
 def _signed_zero(result: Array, a: Array, b: Array, combine: Callable[[Array, Array], Array]) -> Array:
     zero = (a == 0) & (b == 0)
-    if not zero.any():
+    if not some(zero):
         return result
     word = UNSIGNED[result.dtype.itemsize]
     return where(zero, combine(a.view(word), b.view(word)).view(result.dtype), result)
@@ -153,7 +153,7 @@ def _canonical(function: Function, kind: str) -> Function:
     def wrapped(*args: Array) -> Array:
         result = function(*args)
         bad = result != result
-        return where(bad, nan, result) if bad.any() else result
+        return where(bad, nan, result) if some(bad) else result
 
     return wrapped
 

@@ -10,7 +10,7 @@ import numpy as np
 from .bits import NONE, count_ones, leading_zeros, reverse_bits, without_sign, zeros_above
 from .operands import Read, Write, error, per_thread, read, write
 from .program import Linker
-from .scalars import DTYPES, FLOATS, SIGNED, SIZES, UNSIGNED, Array, Sel, is_signed, where
+from .scalars import DTYPES, FLOATS, SIGNED, SIZES, UNSIGNED, Array, Sel, is_signed, some, where
 from .syntax import Instruction
 from .table import Handler, instruction
 
@@ -258,7 +258,7 @@ def _shift(ins: Instruction, linker: Linker) -> Handler:
         amount = np.minimum(b, np.uint32(bits - 1)).astype(dtype)
         shifted: Array = np.left_shift(a, amount) if left else np.right_shift(a, amount)
         over = b >= bits
-        if (not is_signed(kind) and over.any()) or (left and over.any()):
+        if (not is_signed(kind) and some(over)) or (left and some(over)):
             shifted = np.where(over, dtype.type(0), shifted)
         return shifted
 

@@ -15,7 +15,7 @@ import numpy as np
 from .operands import Read, constant, error, per_thread, read, write
 from .program import Linker
 from .report import Finding
-from .scalars import DTYPES, Array, Sel
+from .scalars import DTYPES, Array, Sel, every, some
 from .syntax import Instruction, Integer, Operand
 from .table import ControlHandler, Decoded, Kind, Outcome, instruction, whole_warp
 
@@ -78,8 +78,8 @@ class Barriers:
         if (
             waits
             and everyone
-            and (per_cta[ctas] == machine.launch.threads).all()
-            and not self.arrived[ctas, number].any()
+            and every(per_cta[ctas] == machine.launch.threads)
+            and not some(self.arrived[ctas, number])
         ):
             if machine.race is not None:
                 machine.race.barrier_all(ctas)
@@ -114,7 +114,7 @@ class Barriers:
             )
         busy = self.arrived[ctas, number] > 0
         different = busy & (self.expected[ctas, number] != expected)
-        if different.any():
+        if some(different):
             before = int(self.expected[ctas, number][different][0])
             names = ["all threads" if each == _ALL else str(each) for each in (before, expected)]
             message = f"barrier {number} is waiting for {names[0]}, but this arrival names {names[1]}; use one count"
@@ -180,10 +180,10 @@ def _barrier(ins: Instruction, linker: Linker, waits: bool, leading: int, source
         totals = None if total is None else per_thread(total(m, sel), sel)
         done = True
         for each in np.unique(numbers):
-            part = sel if (numbers == each).all() else m.thread[sel][numbers == each]
+            part = sel if every(numbers == each) else m.thread[sel][numbers == each]
             limit = None if totals is None else int(totals[numbers == each][0])
             done &= m.barriers.arrive(part, int(each) % _COUNT, limit, aligned, pc, waits)
-        if not waits or (done and not m.barriers.waiting[sel].any()):
+        if not waits or (done and not some(m.barriers.waiting[sel])):
             return [(pc + 1, sel)]
         return []
 

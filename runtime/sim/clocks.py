@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .knowledge import FOREVER, Knowledge, joined, learn
-from .scalars import Array, lanes_of, select
+from .scalars import Array, every, lanes_of, select, some
 
 Far = dict[int, Array]  # CTA (number in the grid) to the stamps up to which its threads are known
 
@@ -78,12 +78,12 @@ class Clocks:
         """Whether each thread `me` knows the access that `other`, a thread of the same CTA, made at `stamp`."""
         cta = me // self.padded
         ok: Array = (me == other) | (stamp < self.floor[cta])
-        if ok.all():
+        if every(ok):
             return ok
         ok |= (me // 32 == other // 32) & (stamp < self.lane[me, other % 32])
         for each, matrix in self.peer.items():
             mine = (cta == each) & ~ok
-            if mine.any():
+            if some(mine):
                 ok[mine] = stamp[mine] < matrix[me[mine] % self.padded, other[mine] % self.padded]
         return ok
 

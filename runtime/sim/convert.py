@@ -11,7 +11,7 @@ from .alu_integer import apply
 from .formats import FORMATS, encode, flush, to_integral
 from .operands import Read, error, per_thread, read, write
 from .program import Linker
-from .scalars import DTYPES, SIZES, UNSIGNED, Array, where
+from .scalars import DTYPES, SIZES, UNSIGNED, Array, some, where
 from .syntax import Instruction
 from .table import Handler, instruction
 
@@ -84,7 +84,7 @@ def _float_to_float(
             converted = relu(converted)
         if ftz and result == "f32":
             converted = flush(converted)
-        if (result in _NAN or (result == "f32" and (source == "f16" or integral))) and nan.any():
+        if (result in _NAN or (result == "f32" and (source == "f16" or integral))) and some(nan):
             word = UNSIGNED[dtype.itemsize]
             converted = np.where(nan, word.type(_NAN.get(result, _NAN32)).view(dtype), converted)
         return converted

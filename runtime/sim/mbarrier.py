@@ -21,7 +21,7 @@ from .memory import SharedSpace
 from .operands import Read, address, error, per_thread, read, write
 from .program import SHARED_BASE, SHARED_WINDOW, Linker
 from .report import Finding, between
-from .scalars import Array, Sel
+from .scalars import Array, Sel, distinct
 from .scopes import CLUSTER, Releases, scope_of
 from .sleepers import Sleeper, one_domain
 from .syntax import Address, Instruction, Sink
@@ -314,10 +314,10 @@ def _each(m: Machine, sel: Sel, addr: Array, site: int) -> list[tuple[MBarrier, 
     places, threads = m.mbarriers.locate(sel, addr, site), m.thread[sel]
     m.clusters.reach(places, threads, site)
     result = []
-    for place in np.unique(places):
-        which = np.flatnonzero(places == place)
+    for place in distinct(places):
+        which = (places == place).nonzero()[0]
         for thread in threads[which].tolist():
-            barrier = m.mbarriers.get(int(place), thread, site)
+            barrier = m.mbarriers.get(place, thread, site)
         result.append((barrier, threads[which], which))
     return result
 

@@ -25,7 +25,7 @@ from .program import (
     Program,
     SharedName,
 )
-from .scalars import UNSIGNED, Array, Sel
+from .scalars import UNSIGNED, Array, Sel, some
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -95,7 +95,7 @@ class Space:
     def check_alignment(self, m: Machine, sel: Sel, addr: Array, size: int, site: int, what: str) -> None:
         """Raise `Fault` unless every address is a multiple of the access size (PTX ISA 8.0, 6.4.1.1)."""
         wrong = addr & (size - 1)
-        if wrong.any():
+        if some(wrong):
             worst = int(np.flatnonzero(wrong)[0])
             at = int(addr[worst])
             m.fault(

@@ -12,7 +12,7 @@ from .memory import SharedSpace
 from .program import SHARED_BASE
 from .race_async import AsyncRaces
 from .report import HAZARDS, Finding, between
-from .scalars import Array
+from .scalars import Array, every, some
 from .scopes import distances
 from .shadow import PENDING, WarpRecords, Writers
 
@@ -64,7 +64,7 @@ class SharedRaces:
         self.writers.site[where] = site
         self.written[where] = True
         clash = self.writers.thread[where] != threads + 1
-        if clash.any():
+        if some(clash):
             self._same_instruction(threads[clash], where[clash], site)
 
     def update(self, threads: Array, where: Array, site: int, reads: bool) -> None:
@@ -107,13 +107,13 @@ class SharedRaces:
         """Report the first access that is not ordered after the granule's last plain write."""
         writers, clocks = self.writers, self.clocks
         doubtful = writers.stamp[where] >= clocks.floor[threads // clocks.padded]
-        if not doubtful.any():
+        if not some(doubtful):
             return
         doubtful &= writers.thread[where] > 0
         me, place = threads[doubtful], where[doubtful]
         other, stamp = writers.thread[place].astype(np.int64) - 1, writers.stamp[place]
         ok = clocks.knows(me, other, stamp) & (stamp != PENDING)
-        if not ok.all():
+        if not every(ok):
             bad = int(np.flatnonzero(~ok)[0])
             waits = bool(stamp[bad] == PENDING)
             self._report(
@@ -131,7 +131,7 @@ class SharedRaces:
         ok = clocks.knows(me, others, crowd.stamp)
         far = distances(me // padded, others // padded, self.machine.launch.cluster_size)
         ok |= self.sites.morally_strong(site, crowd.site, far)
-        if not ok.all():
+        if not every(ok):
             bad = int(np.flatnonzero(~ok)[0])
             mates = ok[(crowd.at == crowd.at[bad]) & (others // 32 == others[bad] // 32)].any()
             place, other, other_site = int(where[crowd.at[bad]]), int(others[bad]), int(crowd.site[bad])
@@ -139,7 +139,7 @@ class SharedRaces:
 
     def _check_written(self, threads: Array, where: Array, site: int) -> None:
         written = self.written[where]
-        if written.all():
+        if every(written):
             return
         bad = int(np.flatnonzero(~written)[0])
         name, offset = self.place(int(where[bad]))

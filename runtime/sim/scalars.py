@@ -24,14 +24,19 @@ def select(threads: Array) -> Sel:
     return slice(first, last + 1) if last - first + 1 == len(threads) else threads
 
 
+def distinct(values: Array) -> list[int]:
+    """Which integers there are, sorted: `np.unique`, which costs more than all else for arrays as small as ours."""
+    return sorted(set(values.tolist()))
+
+
 def some(flags: Array) -> bool:
-    """Whether any of these is not zero: what `any()` says, which takes four times as long for arrays as small as ours."""
-    return np.count_nonzero(flags) > 0
+    """Whether any of these is not zero: as `any()`, which takes four times as long for arrays as small as ours."""
+    return bool(np.count_nonzero(flags))
 
 
 def every(flags: Array) -> bool:
     """Whether none of these is zero, as `all()`."""
-    return np.count_nonzero(flags) == flags.size
+    return bool(np.count_nonzero(flags) == flags.size)
 
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -68,6 +73,11 @@ def lanes_of(masks: Array) -> tuple[Array, Array]:
     bits = np.unpackbits(masks.astype("<u4").view(np.uint8).reshape(-1, 4), axis=1, bitorder="little")
     position, lane = np.nonzero(bits)
     return position, lane
+
+
+def spread(values: Array, shape: tuple[int, ...]) -> Array:
+    """`np.broadcast_to`, for what mostly has this shape already."""
+    return values if values.shape == shape else np.broadcast_to(values, shape)
 
 
 def is_signed(name: str) -> bool:

@@ -22,7 +22,7 @@ from .errors import SimulationError
 from .memory import Fault
 from .program import Step
 from .report import Finding
-from .scalars import Sel, select
+from .scalars import Sel, every, select, some
 from .table import Kind, Outcome
 
 if TYPE_CHECKING:
@@ -124,8 +124,10 @@ class Scheduler:
         warps = numbers[::32] if group.whole else np.unique(numbers)
         if len(warps) == 1 or self.rng.random() < 0.25:
             return group
-        kept = np.isin(numbers, warps[self.rng.random(len(warps)) < 0.5])
-        if kept.all() or not kept.any():
+        chosen = np.zeros(self.machine.slots // 32, bool)
+        chosen[warps] = self.rng.random(len(warps)) < 0.5
+        kept = chosen[numbers]
+        if every(kept) or not some(kept):
             return group
         rest = select(threads[~kept])
         self.groups.append(Group(group.pc, rest, self.is_whole(rest)))
@@ -234,9 +236,10 @@ class Scheduler:
         flags = machine.regs[step.guard][sel]  # type: ignore[index]
         if step.negated:
             flags = ~flags
-        if flags.all():
+        passed = np.count_nonzero(flags)
+        if passed == len(flags):
             return sel
-        if not flags.any():
+        if not passed:
             return None
         return machine.thread[sel][flags]
 
@@ -367,7 +370,7 @@ def _check_defined(machine: Machine, sel: Sel, site: int, slots: list[int]) -> N
     """Report registers that a thread reads and never wrote."""
     for slot in slots:
         known = machine.defined[slot][sel]
-        if known.all():
+        if every(known):
             continue
         thread = int(machine.thread[sel][np.flatnonzero(~known)[0]])
         name = next(register.name for register in machine.program.registers if register.slot == slot)

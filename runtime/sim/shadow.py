@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .scalars import Array, lanes_of
+from .scalars import Array, every, lanes_of, some
 
 SEVERAL = -1  # in place of a CTA: several CTAs
 PENDING = np.int64(1 << 40)  # the stamp of an asynchronous write that nobody has waited for
@@ -113,7 +113,7 @@ class WarpRecords:
         old = self.entry[key]
         self.entry[key] = entry
         alone = ((old == 0) | (old >> _LANE & 0xFF == lane)) & (self.entry[key] == entry)
-        if not alone.all():
+        if not every(alone):
             self._several(key, lane, old, (now << _STAMP) + (_MANY << _LANE) + site, known)
 
     def _several(self, key: Array, lane: Array, old: Array, entry: int, known: Known) -> None:
@@ -158,7 +158,7 @@ class WarpRecords:
         `reached`, stamps that go with an array [granules, warps]."""
         entry = self.entry.reshape(-1, self.warps)[where]
         late = entry >= np.maximum(reached << _STAMP, 1)
-        if not late.any():
+        if not some(late):
             return NOBODY
         at, warp = np.nonzero(late)
         key = where[at] * self.warps + warp
@@ -203,18 +203,18 @@ class GridRecords:
         entry = (me + 1).astype(np.int32)
         last, many = self.thread[where], self.cta[where]
         fresh = (last == 0) | ((last == entry) & (many == 0))
-        if not fresh.all():
+        if not every(fresh):
             fresh |= passed()
         self.thread[where] = entry
         alone = self.thread[where] == entry
-        if not alone.all():  # several threads of one instruction: what is true of one granule is so for each of them
+        if not every(alone):  # several threads of one instruction: what is true of one granule is so for each of them
             fresh, alone = self._everywhere(where, fresh), self._everywhere(where, alone)
-        if (fresh & alone).all():
+        if every(fresh & alone):
             self._drop(where)
             self.cta[where] = 0
         else:
             mine = self._several(where, me, last, many, fresh, alone)
-            if mine.any():
+            if some(mine):
                 at = np.flatnonzero(mine)
                 self.crowds.record(
                     self.row[where[at]], me[at] % self.padded, now, site, lambda some, *what: known(at[some], *what)
@@ -239,7 +239,7 @@ class GridRecords:
         self.cta[where[strange]] = SEVERAL
         near = self.cta[where] > 0
         self._drop(where[~near | fresh])
-        if not near.any():
+        if not some(near):
             return near
         places, first = np.unique(where[near], return_index=True)
         bare = self.row[places] == 0

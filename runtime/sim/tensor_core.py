@@ -10,6 +10,7 @@ the hardware's order of additions is not specified.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -168,6 +169,7 @@ def to_float(words: Array, kind: str) -> Array:
     return words.view({"f16": np.float16, "s8": np.int8, "u8": np.uint8}[kind]).astype(np.float32)
 
 
+@functools.cache
 def operand_order(rows: int, depth: int, per: int, blocks: int) -> Array:
     """For the matrix entry (row, k): its position in the warp's flattened fragment [lane, register, element].
 
@@ -181,6 +183,7 @@ def operand_order(rows: int, depth: int, per: int, blocks: int) -> Array:
     return order
 
 
+@functools.cache
 def result_order(rows: int) -> Array:
     """For element i of a lane: its position in the flattened result [row, 8 columns], as [lane, element]."""
     element = np.arange(rows // 4)[None, :]

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .report import Finding
-from .scalars import Array, Sel
+from .scalars import Array, Sel, every, some
 from .tensor_core import operand_order, to_float
 from .wgmma_layout import Descriptor
 
@@ -62,6 +62,7 @@ class Product:
     a_pieces: Array | None  # arena rows of 16 bytes, of all 64 rows of A
     a_words: Array | None  # [warps, 32 lanes, registers]
     b_pieces: Array
+    rows: Array  # arena offsets of all these pieces
     accumulates: bool
     done: bool = False
 
@@ -88,6 +89,7 @@ class WarpGroups:
         self.fenced = np.zeros(warps, np.int64)
         self.wrote = np.zeros((slots, warps), np.int64)  # when
         self.read = np.zeros((slots, warps), np.int64)
+        self.places: dict[tuple[int, int | None, int, int], tuple[Array | None, Array, Array]] = {}  # see `_operands`
         self.valued: set[tuple[tuple[int, ...], bytes]] = set()  # accumulators of warps that have values
 
     def key(self, warp: int) -> tuple[str, int, int]:
@@ -108,10 +110,13 @@ class WarpGroups:
         threads = m.thread[sel]
         warps = threads[::32] // 32
         teams = warps // self.per_cta * self.per_cta + warps % self.per_cta // 4
-        mine = np.stack([teams, self.issued[warps], accumulate[::32].astype(np.int64)], axis=1)
-        kinds, of = np.unique(mine, axis=0, return_inverse=True)
-        for kind in range(len(kinds)):
-            which = np.flatnonzero(of.ravel() == kind)
+        kinds: dict[tuple[int, int, bool], list[int]] = {}
+        for index, kind in enumerate(
+            zip(teams.tolist(), self.issued[warps].tolist(), accumulate[::32].tolist(), strict=True)
+        ):
+            kinds.setdefault(kind, []).append(index)
+        for kind in sorted(kinds):
+            which = np.array(kinds[kind])
             lanes = which * 32
             first = int(warps[which[0]])
             self._check_team(warps[which], int(threads[lanes[0]]), shape.site)
@@ -120,14 +125,17 @@ class WarpGroups:
                 self._check_same(warp, (shape.site, int(a[position]), int(b[position])))
             self._check_operands(shape, warps[which])
             cta = first // self.per_cta
+            thread = int(threads[lanes[0]])
+            a_pieces, b_pieces, rows = self._operands(shape, a_word if words is None else None, b_word, cta, thread)
             product = Product(
                 shape,
                 int(self.commits[first]),
                 warps[which],
                 cta,
-                None if words is not None else self._pieces(shape, a_word, True, cta, int(threads[lanes[0]])),
+                a_pieces,
                 None if words is None else words.reshape(-1, 32, words.shape[1])[which],
-                self._pieces(shape, b_word, False, cta, int(threads[lanes[0]])),
+                b_pieces,
+                rows,
                 bool(accumulate[lanes[0]]),
             )
             self._tell_race(product)
@@ -140,7 +148,20 @@ class WarpGroups:
         if self.schedule == "eager":
             self.execute([each for each in self.pending if not each.done])
 
-    def _pieces(self, shape: Shape, word: int, is_a: bool, cta: int, thread: int) -> Array:
+    def _operands(
+        self, shape: Shape, a: int | None, b: int, cta: int, thread: int
+    ) -> tuple[Array | None, Array, Array]:
+        """The pieces of A (if it is in shared memory) and B by their descriptors, and the arena offsets of all. Loops
+        over a ring come back to the same ones."""
+        key = shape.site, a, b, cta
+        if key not in self.places:
+            a_pieces = None if a is None else self._pieces(shape, a, True, thread)
+            b_pieces = self._pieces(shape, b, False, thread)
+            both = [each.ravel() for each in (a_pieces, b_pieces) if each is not None]
+            self.places[key] = a_pieces, b_pieces, np.unique(np.concatenate(both)) * 16
+        return self.places[key]
+
+    def _pieces(self, shape: Shape, word: int, is_a: bool, thread: int) -> Array:
         """The arena rows (of 16 bytes) of an operand."""
         descriptor = Descriptor.decode(word)
         rows = 64 if is_a else shape.columns
@@ -149,8 +170,7 @@ class WarpGroups:
         else:
             addr = descriptor.k_major(rows, shape.depth * shape.item // 16)
         shared = self.machine.spaces["shared"]
-        one = self.machine.thread[np.full(addr.size, thread)]
-        where = shared.locate(self.machine, one, addr.ravel(), 16, shape.site, "read")
+        where = shared.locate(self.machine, np.full(addr.size, thread), addr.ravel(), 16, shape.site, "read")
         return where.reshape(addr.shape) // 16
 
     def _tell_race(self, product: Product) -> None:
@@ -158,11 +178,8 @@ class WarpGroups:
         if race is None:
             return
         issuers = (product.warps[:, None] * 32 + np.arange(32)).ravel()
-        pieces = [product.b_pieces.ravel()]
-        if product.a_pieces is not None:
-            pieces.append(product.a_pieces.ravel())
-        rows = np.unique(np.concatenate(pieces)) * 16
-        race.proxy.read(issuers, rows, product.shape.site, self.key(int(product.warps[0])), product.group + 1)
+        key = self.key(int(product.warps[0]))
+        race.proxy.read(issuers, product.rows, product.shape.site, key, product.group + 1)
 
     def _check_team(self, warps: Array, thread: int, site: int) -> None:
         team = self.team(int(warps[0]))
@@ -331,7 +348,7 @@ class WarpGroups:
             for slot in slots:
                 table[slot, warps] = self.now
         finished = self.finished[warps]
-        if (self.latest[warps] <= finished).all():
+        if every(self.latest[warps] <= finished):
             return
         for slots, table, what in (
             (reads, self.busy, "read"),
@@ -340,7 +357,7 @@ class WarpGroups:
         ):
             for slot in slots:
                 early = table[slot, warps] > finished
-                if early.any():
+                if some(early):
                     warp = int(np.arange(len(self.finished))[warps][np.flatnonzero(early)[0]])
                     self._touched(slot, what, site, warp * 32)
 

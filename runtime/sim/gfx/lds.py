@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..report import Finding
-from ..scalars import Array, Sel
+from ..scalars import Array, Sel, every, some, spread
 from .decode import VECTOR, Decoder
 from .memory import load, store
 from .queue import DS
@@ -33,7 +33,7 @@ def locate(m: Machine, sel: Sel, address: Array, size: int, lanes: Array | None,
     bad |= address < 0
     if lanes is not None:
         bad &= lanes
-    if bad.any():
+    if some(bad):
         wave, lane = (int(each[0]) for each in np.nonzero(bad))
         at = int(address[wave, lane])
         message = f"{what} of {size} bytes at LDS address {at:#x}; the workgroup has {m.launch.lds_size} bytes"
@@ -48,7 +48,7 @@ def locate(m: Machine, sel: Sel, address: Array, size: int, lanes: Array | None,
 def consume(m: Machine, sel: Sel, rows: list[int]) -> None:
     """These vector registers decide something (an address, a stored value): they must have been written."""
     written = m.written[rows][:, sel]
-    if written.all():
+    if every(written):
         return
     index, wave = (int(each[0]) for each in np.nonzero(~written))
     name = m.program.row_name(VECTOR + rows[index])
@@ -85,7 +85,7 @@ def poison(m: Machine, rows: list[int], sel: Sel) -> None:
 
 def _address(d: Decoder, operand: int, offset: int) -> Callable[[Machine, Sel], Array]:
     read = d.vector(d.operand(operand))
-    return lambda m, sel: np.broadcast_to(read(m, sel).astype(np.int64) + offset & 0xFFFFFFFF, (len(m.wave[sel]), 64))
+    return lambda m, sel: spread(read(m, sel).astype(np.int64) + offset & 0xFFFFFFFF, (len(m.wave[sel]), 64))
 
 
 # -- reads -------------------------------------------------------------------------------------------------------------

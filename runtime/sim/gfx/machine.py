@@ -18,7 +18,7 @@ import numpy as np
 from ..arguments import Dim
 from ..memory import Arena, Fault
 from ..report import Access, Finding, Report
-from ..scalars import Array, Sel
+from ..scalars import Array, Sel, every
 from .memory import POISON, Global
 from .queue import Queue
 from .syntax import EXEC, SCALARS
@@ -105,7 +105,7 @@ class Machine:
         """These waves execute now: note their active lanes."""
         self.current = sel
         active = self.active[sel]
-        self.mask = None if active.all() else active.copy()
+        self.mask = None if every(active) else active.copy()
 
     def exec_changed(self, sel: Sel) -> None:
         """EXEC's scalar registers were written for these waves."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..memory import Allocation, Arena
-from ..scalars import UNSIGNED, Array
+from ..scalars import UNSIGNED, Array, some
 
 GLOBAL_BASE = 0x7F32_4000_0000
 GUARD = 4096  # the module's constants begin here
@@ -54,11 +54,11 @@ class Global:
 
 def load(arena: Arena, where: Array, elem: int, count: int) -> Array:
     """`count` elements of `elem` bytes from each of the byte offsets [n]: an unsigned array [n, count]."""
-    if elem > 1 and (where & (elem - 1)).any():
+    if elem > 1 and some(where & (elem - 1)):
         raw = arena.data[where[:, None] + np.arange(elem * count)]
         return raw.view(UNSIGNED[elem])
     first = where // elem
-    if count in (1, 2, 4) and not (first % count).any():
+    if count in (1, 2, 4) and not some(first % count):
         rows: Array = arena.view(elem, count)[first // count]
         return rows
     flat: Array = arena.view(elem, 1)[:, 0]
@@ -69,7 +69,7 @@ def load(arena: Arena, where: Array, elem: int, count: int) -> Array:
 def store(arena: Arena, where: Array, value: Array) -> None:
     """Write the unsigned elements [n, count] to the byte offsets [n]."""
     elem, count = value.dtype.itemsize, value.shape[1]
-    if elem > 1 and (where & (elem - 1)).any():
+    if elem > 1 and some(where & (elem - 1)):
         raw = np.ascontiguousarray(value).view(np.uint8)
         arena.data[where[:, None] + np.arange(elem * count)] = raw
         return

@@ -158,9 +158,10 @@ def _operand(d: Decoder, operand: Operand, tile: Tile, kind: str) -> tuple[Calla
     if len(rows) * 32 < bits * tile.each:
         raise d.error(f"{d.ins.name} needs {bits * tile.each // 32} registers here, not {len(rows)}")
     split = bits == 8 and tile.each == 32
+    held = slice(rows[0], rows[-1] + 1)
 
     def read(m: Machine, sel: Sel) -> Array:
-        words = np.stack([m.v[row, sel] for row in rows], axis=2)
+        words = np.ascontiguousarray(m.v[held, sel].transpose(1, 2, 0))
         values = unpack_elements(words, bits, dtype, tile.each)
         if kind == "xf32":  # 10 bits of mantissa are used
             values = (values.astype(np.float32).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32).astype(float)
@@ -217,6 +218,7 @@ def _mfma(ins: Instruction, d: Decoder) -> Handler:
     d.matrix = Matrix(codes[0], codes[1], codes[2], tile.result == "f64")
     used += rows_c
     dtype = {"f32": np.float32, "f64": np.float64, "i32": np.int32}[tile.result]
+    held = slice(results[0], results[-1] + 1)
 
     def run(m: Machine, sel: Sel) -> None:
         consume(m, sel, used)
@@ -224,11 +226,11 @@ def _mfma(ins: Instruction, d: Decoder) -> Handler:
         if scales:
             a, b = a * scales[0](m, sel), b * scales[1](m, sel)
         product = a @ b.transpose(0, 1, 3, 2)
-        total = product.reshape(len(product), -1)[:, where] + addend(m, sel)
+        total = product.reshape(len(product), -1).take(where, axis=1) + addend(m, sel)
         words = np.ascontiguousarray(total.astype(dtype)).view(np.uint32)
-        for index, row in enumerate(results):
-            m.v[row, sel] = words[:, index // wide].reshape(len(words), 64, wide)[:, :, index % wide]
-        m.written[np.array(results)[:, None], m.wave[sel]] = True
+        words = words.reshape(len(words), -1, 64, wide).transpose(1, 3, 0, 2)  # [register, half, wave, lane]
+        m.v[held, sel] = words.reshape(len(results), -1, 64)
+        m.written[held, sel] = True
 
     return run
 
@@ -246,9 +248,10 @@ def _accumulator(
         return lambda m, sel: value, []
     wide = 2 if tile.result == "f64" else 1
     rows = d.words(operand, len(where) * wide, whole=True)
+    held = slice(rows[0], rows[-1] + 1)
 
     def read(m: Machine, sel: Sel) -> Array:
-        words = np.stack([m.v[row, sel] for row in rows], axis=1)
+        words = m.v[held, sel].transpose(1, 0, 2)
         if wide == 2:
             pairs = words.reshape(len(words), -1, 2, 64).transpose(0, 1, 3, 2)
             return np.ascontiguousarray(pairs).view(np.float64)[..., 0]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..report import Finding
-from ..scalars import Array, Sel
+from ..scalars import Array, Sel, every, some
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -79,7 +79,7 @@ class Queue:
         waves = m.wave[sel]
         if queue != SMEM:
             limit = _LIMIT[queue]
-            if (self.issued[queue, sel] - self.covered[queue, sel] >= limit).any():
+            if some(self.issued[queue, sel] - self.covered[queue, sel] >= limit):
                 self.wait(sel, limit - 1 if queue == VM else None, limit - 1 if queue == DS else None)
         self.issued[queue, sel] += 1
         place = np.full(m.waves, -1)
@@ -103,23 +103,23 @@ class Queue:
                 continue
             place = entry.place[sel]
             there = place >= 0
-            if not there.any():
+            if not some(there):
                 continue
             place = place[there]
             issued = self.issued[entry.queue, entry.waves[place]]
             covered = ~entry.done[place] & (entry.number[place] <= issued - count)
-            if not covered.any():
+            if not some(covered):
                 continue
             place = place[covered]
             self._land(entry, place)
             entry.done[place] = True
             if entry.finish is not None:
                 entry.finish(place)
-            if entry.done.all():
+            if every(entry.done):
                 finished = True
                 self._release(entry)
         if finished:
-            self.entries = [entry for entry in self.entries if not entry.done.all()]
+            self.entries = [entry for entry in self.entries if not every(entry.done)]
         for queue, count in ((VM, vm), (DS, lgkm)):
             if count is not None:
                 covered_to = self.issued[queue, sel] - count
@@ -136,7 +136,7 @@ class Queue:
         stopped = np.zeros((3, m.waves), bool)
         for entry in self.entries:
             left = ~entry.landed
-            if not left.any():
+            if not some(left):
                 continue
             place = np.flatnonzero(left)
             waves = entry.waves[place]
@@ -144,7 +144,7 @@ class Queue:
             if entry.queue != SMEM:
                 go &= ~stopped[entry.queue, waves]
                 stopped[entry.queue, waves[~go]] = True
-            if go.any():
+            if some(go):
                 self._land(entry, place[go])
 
     def _land(self, entry: Entry, place: Array) -> None:
@@ -187,7 +187,7 @@ class Queue:
                 both = entry.lanes[place[mine]]
                 if not any(row in reads and row in m.program.code[site].whole for row in rows):
                     both = both & m.active[sel][mine]
-                if not both.any():
+                if not some(both):
                     continue
                 first = int(np.flatnonzero(both.any(axis=1))[0])
                 wave, lane = int(m.wave[sel][mine[first]]), int(np.flatnonzero(both[first])[0])

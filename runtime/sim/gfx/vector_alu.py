@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..scalars import Array, Sel
+from ..scalars import Array, Sel, every
 from .decode import Decoder, Read
 from .syntax import Instruction, Literal, Operand, Reg
 from .table import Handler, instruction
@@ -185,7 +185,7 @@ def dpp_move(d: Decoder, read: Read) -> Read:
             return value
         result = value[:, clipped]
         valid = there if m.mask is None else there & m.mask[:, clipped]
-        return result if valid.all() else np.where(valid, result, result.dtype.type(0))
+        return result if every(valid) else np.where(valid, result, result.dtype.type(0))
 
     return moved
 
@@ -204,7 +204,7 @@ def dpp_valid(d: Decoder) -> Callable[[Machine, Sel], Array | None] | None:
 
     def valid(m: Machine, sel: Sel) -> Array | None:
         if bound or m.mask is None:
-            return None if fixed.all() else fixed[None, :]
+            return None if every(fixed) else fixed[None, :]
         return fixed & m.mask[:, clipped]
 
     return valid

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..formats import flush, fma_to_odd, sum_to_odd
-from ..scalars import Array, Sel
+from ..scalars import Array, Sel, some
 from .decode import Decoder
 from .syntax import VCC, Instruction, Reg
 from .table import Handler, instruction
@@ -266,7 +266,7 @@ def _div_fmas(ins: Instruction, d: Decoder) -> Handler:
         a, b, c = np.broadcast_arrays(*(read(m, sel) for read in reads))
         plain = fma(a, b, c)
         marked = marks(m, sel)
-        if marked.any():
+        if some(marked):
             # The scaling down must be rounded once, so it is done before rounding to the format.
             steps = np.where(form.exponent(np.ascontiguousarray(c)) > form.bias, form.scale, -form.scale)
             if kind == "f32":

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..memory import Arena
 from ..report import Finding
-from ..scalars import Array, Sel
+from ..scalars import Array, Sel, every, some, spread
 from .decode import VECTOR, Decoder
 from .lds import all_of, consume, gather, locate, merge_half, poison, widen
 from .memory import GLOBAL_BASE, load, store
@@ -119,7 +119,7 @@ def buffer_address(d: Decoder, vector: Operand, descriptor: Operand, scalar: Ope
         words = m.s[row : row + 4, sel].astype(np.int64)
         base = words[0] | (words[1] & 0xFFFF) << 32
         stride = words[1] >> 16 & 0x3FFF
-        if (words[1] >> 31 & 1).any() or (words[3] >> 23 & 1).any():
+        if some(words[1] >> 31 & 1) or some(words[3] >> 23 & 1):
             raise d.error("the simulator does not know swizzled buffers and buffers that add the thread number")
         if rows:
             consume(m, sel, rows)
@@ -131,13 +131,13 @@ def buffer_address(d: Decoder, vector: Operand, descriptor: Operand, scalar: Ope
         relative = inside + start + index * stride[:, None]
         records = words[2][:, None]
         parts = np.arange(shape.count) * shape.elem + shape.elem
-        if (stride != 0).any():
+        if some(stride):
             limit = stride[:, None, None]
             valid = (index[:, :, None] < records[:, :, None]) & (inside[:, :, None] + parts <= limit)
         else:
             valid = relative[:, :, None] + parts <= records[:, :, None]
         where = base[:, None] - GLOBAL_BASE + relative
-        return where, None if valid.all() else np.broadcast_to(valid, (*_full(m, sel), shape.count))
+        return where, None if every(valid) else np.broadcast_to(valid, (*_full(m, sel), shape.count))
 
     return run
 
@@ -148,7 +148,7 @@ def _full(m: Machine, sel: Sel) -> tuple[int, int]:
 
 def check_bounds(m: Machine, sel: Sel, where: Array, valid: Array | None, shape: Shape, what: str) -> Array:
     """Addresses [waves, 64] of the active lanes; a finding, and the end, where one is outside every buffer."""
-    where = np.broadcast_to(where, _full(m, sel))
+    where = spread(where, _full(m, sel))
     lanes: Array | None = m.mask
     if valid is not None:
         used: Array = valid.max(axis=2)
@@ -159,7 +159,7 @@ def check_bounds(m: Machine, sel: Sel, where: Array, valid: Array | None, shape:
         size = shape.size
     flat = where if lanes is None else where[lanes]
     bad = m.globals.outside(flat.ravel(), size)
-    if bad.any():
+    if some(bad):
         index = int(np.flatnonzero(bad)[0])
         at = int(flat.ravel()[index])
         wave, lane = divmod(index, 64) if lanes is None else (int(each[index]) for each in np.nonzero(lanes))
@@ -347,9 +347,9 @@ def scratch_address(d: Decoder, vector: Operand, scalar: Operand, shape: Shape, 
         if rows:
             consume(m, sel, rows)
             inside = inside + m.v[rows[0], sel].astype(np.int64)
-        inside = np.broadcast_to(inside & 0xFFFFFFFF, _full(m, sel))
+        inside = spread(inside & 0xFFFFFFFF, _full(m, sel))
         bad = (inside + shape.size > m.private_size) & m.lanes(sel)
-        if bad.any():
+        if some(bad):
             wave, lane = (int(each[0]) for each in np.nonzero(bad))
             at = int(inside[wave, lane])
             message = f"{what} of {shape.size} bytes at {at} of {m.private_size} bytes of private memory"

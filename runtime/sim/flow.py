@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .program import Linker, Step
 
 Watch = dict[int, tuple[list[int], list[int]]]  # instruction to the watched slots it reads, and those it writes
+Touched = list[tuple[list[Register], list[Register]]]  # per instruction: the registers it reads, and those it writes
 
 
 def straight_ends(code: list[Step], ragged: bool) -> list[int]:
@@ -68,9 +69,8 @@ def reads_and_writes(ins: Instruction, entry: Entry) -> tuple[list[Register], li
     return read + ([ins.guard] if ins.guard else []), written
 
 
-def unwritten(code: list[Step], linker: Linker) -> tuple[frozenset[int], Watch]:
+def unwritten(code: list[Step], touched: Touched, linker: Linker) -> tuple[frozenset[int], Watch]:
     """The slots of the registers that some path reads without having written them for certain, and where they occur."""
-    touched = [reads_and_writes(step.ins, step.entry) for step in code]
     slots = _maybe_unwritten(code, touched, linker)
     watch: Watch = {}
     for index, (step, (read, written)) in enumerate(zip(code, touched, strict=True)):
@@ -79,9 +79,6 @@ def unwritten(code: list[Step], linker: Linker) -> tuple[frozenset[int], Watch]:
         if sources or results:
             watch[index] = sources, results
     return slots, watch
-
-
-Touched = list[tuple[list[Register], list[Register]]]
 
 
 def _maybe_unwritten(code: list[Step], touched: Touched, linker: Linker) -> frozenset[int]:
@@ -141,7 +138,7 @@ def products_of(ins: Instruction) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return results, fragments
 
 
-def product_registers(code: list[Step]) -> Watch:
+def product_registers(code: list[Step], touched: Touched) -> Watch:
     """Per instruction (but wgmma itself): the registers used by any wgmma that it reads, and those that it writes."""
     products = [step.ins for step in code if step.ins.name == "wgmma" and step.ins.mods[0] == "mma_async"]
     used = {slot for ins in products for slots in products_of(ins) for slot in slots}
@@ -149,11 +146,7 @@ def product_registers(code: list[Step]) -> Watch:
     for index, step in enumerate(code if used else []):
         if step.ins.name == "wgmma":
             continue
-        reads, writes = reads_and_writes(step.ins, step.entry)
-        touched = (
-            [each.slot for each in reads if each.slot in used],
-            [each.slot for each in writes if each.slot in used],
-        )
-        if touched[0] or touched[1]:
-            watch[index] = touched
+        reads, writes = ([each.slot for each in registers if each.slot in used] for registers in touched[index])
+        if reads or writes:
+            watch[index] = reads, writes
     return watch

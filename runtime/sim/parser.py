@@ -295,16 +295,16 @@ class _Parser:
         parts = opcode.split(".")
         if not parts[0].isidentifier():
             raise self.fail(f"cannot read the opcode {opcode!r}", line)
-        parsed = tuple(self.operands(operands, scope, line)) if operands else ()
+        parsed = self.operands(operands, scope, line) if operands else ()
         return Instruction(parts[0], tuple(parts[1:]), parsed, guard, negated, line, text, self.source, scope)
 
-    def operands(self, text: str, scope: Scope, line: int | None = None) -> list[Operand]:
+    def operands(self, text: str, scope: Scope, line: int | None = None) -> tuple[Operand, ...]:
         tokens = _TOKEN.findall(text)
-        if "".join(tokens) != re.sub(r"\s+", "", text) and '"' not in text:
+        if "".join(tokens) != "".join(text.split()) and '"' not in text:
             raise self.fail(f"cannot read the operands {text!r}", line)
         reader = _OperandReader(tokens, scope)
         try:
-            return list(reader.list_until(None))
+            return reader.list_until(_END)
         except (IndexError, ValueError) as error:
             raise self.fail(f"cannot read the operands {text!r}: {error}", line) from None
 
@@ -322,45 +322,52 @@ def _split_declarators(statement: str) -> Iterator[str]:
         yield prefix + other
 
 
+_END = ""  # behind the last token
+
+
 class _OperandReader:
     """Recursive descent over the tokens of one operand list."""
 
     def __init__(self, tokens: list[str], scope: Scope) -> None:
-        self.tokens = tokens
+        self.tokens = [*tokens, _END]
         self.scope = scope
         self.at = 0
-
-    def peek(self) -> str | None:
-        return self.tokens[self.at] if self.at < len(self.tokens) else None
 
     def next(self) -> str:
         token = self.tokens[self.at]
         self.at += 1
         return token
 
-    def list_until(self, close: str | None) -> Iterator[Operand]:
-        while self.peek() not in (close, None):
-            yield self.operand()
-            if self.peek() == ",":
-                self.next()
-        if close is not None and self.next() != close:
+    def accept(self, wanted: str) -> bool:
+        """Whether this token comes next, which is taken then."""
+        found = self.tokens[self.at] == wanted
+        self.at += found
+        return found
+
+    def list_until(self, close: str) -> tuple[Operand, ...]:
+        items = []
+        while self.tokens[self.at] not in (close, _END):
+            items.append(self.operand())
+            self.accept(",")
+        if self.next() != close:
             raise ValueError(f"expected {close}")
+        return tuple(items)
 
     def operand(self) -> Operand:
         first = self.single()
-        if self.peek() == "|":
-            self.next()
-            return Pair(first, self.single())
-        return first
+        return Pair(first, self.single()) if self.accept("|") else first
 
     def single(self) -> Operand:
         token = self.next()
+        found = self.scope.find(token)
+        if isinstance(found, Register):
+            return found
         if token == "[":
             return self.address()
         if token == "{":
-            return Vector(tuple(self.list_until("}")))
+            return Vector(self.list_until("}"))
         if token == "(":
-            items = tuple(self.list_until(")"))
+            items = self.list_until(")")
             return items[0] if len(items) == 1 and isinstance(items[0], Integer) else Tuple(items)
         if token == "!":
             inner = self.single()
@@ -376,14 +383,8 @@ class _OperandReader:
             raise ValueError("- needs a constant")
         if token[0].isdigit():
             return _number(token)
-        return self.name(token)
-
-    def name(self, token: str) -> Operand:
         if token == "_":
             return Sink()
-        found = self.scope.find(token)
-        if isinstance(found, Register):
-            return found
         if _SPECIAL.match(token):
             return Special(token[1:])
         if token.startswith("%") and not isinstance(found, Variable):
@@ -393,9 +394,9 @@ class _OperandReader:
     def offset(self) -> int:
         """An optional constant after a name: `+4`, `+-4`; ptxas refuses `-4`."""
         total = 0
-        while self.peek() == "+":
+        while self.accept("+"):
             sign = 1
-            while self.peek() in ("+", "-"):
+            while self.tokens[self.at] in ("+", "-"):
                 sign = -sign if self.next() == "-" else sign
             value = _number(self.next())
             if not isinstance(value, Integer):
@@ -406,18 +407,16 @@ class _OperandReader:
     def address(self) -> Address:
         base = self.single()
         if isinstance(base, Symbol):
-            address = Address(Symbol(base.name), base.offset)
+            base, offset = Symbol(base.name), base.offset
         elif isinstance(base, Register | Integer):
-            address = Address(base, self.offset())
+            offset = self.offset()
         else:
             raise ValueError("an address starts with a register, a symbol or a number")
-        rest: tuple[Operand, ...] = ()
-        if self.peek() == ",":
-            self.next()
-            rest = tuple(self.list_until("]"))
-        elif self.next() != "]":
+        if self.accept("]"):
+            return Address(base, offset)
+        if not self.accept(","):
             raise ValueError("expected ]")
-        return Address(address.base, address.offset, rest)
+        return Address(base, offset, self.list_until("]"))
 
 
 def _number(token: str) -> Integer | Float:

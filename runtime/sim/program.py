@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 
 from .errors import SimulationError
-from .flow import Watch, product_registers, spin_loops, straight_ends, unwritten
+from .flow import Watch, product_registers, reads_and_writes, spin_loops, straight_ends, unwritten
 from .parser import parse_module
 from .syntax import (
     Function,
@@ -160,8 +160,9 @@ def load_program(text: str, entry: str) -> Program:
     program.whole_ends = straight_ends(program.code, ragged=False)
     program.ragged_ends = straight_ends(program.code, ragged=True)
     program.spins = spin_loops(program.code)
-    program.fragile, program.watch = unwritten(program.code, linker)
-    program.products = product_registers(program.code)
+    touched = [reads_and_writes(step.ins, step.entry) for step in program.code]
+    program.fragile, program.watch = unwritten(program.code, touched, linker)
+    program.products = product_registers(program.code, touched)
     return program
 
 

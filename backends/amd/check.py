@@ -27,14 +27,18 @@ class Costs:
     lds: int
 
 
+_NUMBER = re.compile(r"^\s*\.(\w+):\s*(\d+)\s*$", re.MULTILINE)
+
+
 def costs(text: str) -> Costs:
     """What the metadata of a kernel's assembly says."""
+    metadata = text[max(0, text.find(".amdgpu_metadata")) :]  # all the code stands in front
+    numbers = dict(_NUMBER.findall(metadata))
 
     def number(key: str) -> int:
-        found = re.search(rf"^\s*\.{key}:\s*(\d+)\s*$", text, re.MULTILINE)
-        if found is None:
+        if key not in numbers:
             raise InternalError(f"LLVM's assembly says nothing of .{key}")
-        return int(found.group(1))
+        return int(numbers[key])
 
     return Costs(
         number("vgpr_count"),
@@ -58,8 +62,9 @@ def check(text: str, target: Target) -> None:
     """Raises InternalError for assembly that must not run."""
     if re.search(r"^\s*s_swappc", text, re.MULTILINE):
         raise InternalError(f"LLVM made a call of something that {target} has no instruction for")
-    if costs(text).lds > target.max_shared:
-        raise InternalError(f"LLVM placed {costs(text).lds} bytes of LDS; {target} has {target.max_shared}")
+    lds = costs(text).lds
+    if lds > target.max_shared:
+        raise InternalError(f"LLVM placed {lds} bytes of LDS; {target} has {target.max_shared}")
     line = unwaited_barrier(text)
     if line:
         raise ScheduleError(f"LLVM left LDS accesses outstanding at the barrier in line {line} of its assembly")

@@ -22,6 +22,7 @@ Source: "CDNA 3" Instruction Set Architecture, 5 (S_AND_SAVEEXEC, S_CBRANCH_EXEC
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -113,18 +114,28 @@ def _ways(
 def after(line: str, known: Known) -> Known:
     """What is known after an instruction. Scalar instructions write their first operand, vector ones at most their
     first two; v_cmpx and wrexec write exec as well."""
+    writer = _writer(line)
+    if writer is None:
+        return known
+    name, operands, written = writer
+    result = UNKNOWN
+    if name.endswith("_b64"):
+        result = _result(name, [_of(operand, known) for operand in operands[1:]], _of("exec", known))
+    kept = frozenset(one for one in known if not written & _registers(one[0]))
+    return kept | {(operands[0], fact) for fact in result}
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _writer(line: str) -> tuple[str, list[str], frozenset[str]] | None:
+    """The name, the operands, and the scalar registers that it writes, of an instruction that writes any."""
     match = _WRITER.match(line)
     if match is None:
-        return known
+        return None
     name, operands = match.group(1), [part.strip() for part in match.group(2).split(",")]
     written = {r for part in operands[: 1 if name[0] == "s" else 2] for r in _registers(part)}
     if "saveexec" in name or "wrexec" in name or name.startswith("v_cmpx"):
         written.add("exec")
-    if not written:
-        return known
-    result = _result(name, [_of(operand, known) for operand in operands[1:]], _of("exec", known))
-    kept = frozenset(one for one in known if not written & _registers(one[0]))
-    return kept | {(operands[0], fact) for fact in result}
+    return (name, operands, frozenset(written)) if written else None
 
 
 def _result(name: str, sources: list[Facts], lanes: Facts) -> Facts:
@@ -156,8 +167,9 @@ def _of(operand: str, known: Known) -> Facts:
     return frozenset(fact for mask, fact in known if mask == operand) if constant is None else constant
 
 
-def _registers(operand: str) -> set[str]:
+@functools.lru_cache(maxsize=1 << 10)
+def _registers(operand: str) -> frozenset[str]:
     found: set[str] = set()
     for one, first, last, name in _SCALAR.findall(operand):
         found |= {name} if name else {f"s{n}" for n in range(int(first or one), int(last or one) + 1)}
-    return found
+    return frozenset(found)

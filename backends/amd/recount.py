@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import functools
 import re
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -90,10 +91,11 @@ class Graph:
     def in_loops(self) -> set[int]:
         """The points from which one can come back to a copy, and from that copy to them."""
         loops: set[int] = set()
+        back = self._backwards()
         for copy in (n for n, event in enumerate(self.event) if event == COPY):
             if copy in loops:
                 continue
-            after, before = self._reached(copy, self.following), self._reached(copy, self._backwards())
+            after, before = self._reached(copy, self.following), self._reached(copy, back)
             if copy in after:
                 loops |= after & before
         return loops
@@ -227,18 +229,21 @@ def graph_of_assembly(text: str) -> Graph:
     """Of the one kernel of an assembly text: of the paths that a wave can take."""
     lines = list(takewhile(lambda line: not line.startswith((".Lfunc_end", "\t.section")), text.splitlines()))
     graph, found = Graph(), paths(lines)
+    events = [(number, event) for number, line in enumerate(lines) if (event := _event(line)) is not None]
+    numbers = [number for number, _ in events]
     starts = [graph.add(None, path.start) for path in found]
     for start, path in zip(starts, found, strict=True):
         at = start
-        for number in range(path.start, path.stop):
-            event = _event(lines[number])
-            at = at if event is None else _follow(graph, at, event, number + 1)
+        for number, event in events[bisect_left(numbers, path.start) : bisect_left(numbers, path.stop)]:
+            at = _follow(graph, at, event, number + 1)
         graph.following[at] += [starts[other] for other in path.following]
     return graph
 
 
 def _event(line: str) -> Event | None:
     word = line.strip()
+    if not word.startswith(("s_waitcnt ", "s_barrier", "s_endpgm", "buffer_load")):
+        return None
     if word.startswith("s_waitcnt "):
         counts = {name: int(value) for name, value in _COUNTER.findall(word)}
         return Wait(counts.get("vm", NO_VM), counts.get("lgkm", NO_LGKM))

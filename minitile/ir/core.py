@@ -28,6 +28,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from minitile.ir.diagnostics import Location
@@ -111,6 +112,7 @@ class Op:
     stored: ClassVar[str] = ""  # the operand whose registers it writes to memory, if it does
     operand_fields: ClassVar[tuple[tuple[str, str], ...]] = ()  # (name, mark)
     plain_operands: ClassVar[tuple[str, ...] | None] = None  # the names when all are plain single ones: the fast way
+    pick_operands: ClassVar[attrgetter[tuple[Value, ...]] | None] = None  # those, where there are several
     attr_fields: ClassVar[tuple[tuple[str, Any], ...]] = ()  # (name, default)
     region_fields: ClassVar[tuple[str, ...]] = ()
     by_role: ClassVar[bool] = False  # each region is a role's: what all threads do together there, all of the role do
@@ -133,6 +135,8 @@ class Op:
         cls.operand_fields = tuple((n, m) for n, m, _ in marks if m in ("operand", "maybe", "operands"))
         plain = all(mark == "operand" for _, mark in cls.operand_fields)
         cls.plain_operands = tuple(n for n, _ in cls.operand_fields) if plain else None
+        several = plain and len(cls.operand_fields) > 1
+        cls.pick_operands = attrgetter(*cls.plain_operands or ()) if several else None
         cls.attr_fields = tuple((n, d) for n, m, d in marks if m == "attr")
         cls.region_fields = tuple(n for n, m, _ in marks if m == "region")
         if stage is not None:
@@ -193,7 +197,7 @@ class Op:
     # What follows from the marks -----------------------------------------------------------------------------------
 
     def set_results(self, types: tuple[Type, ...], names: tuple[str, ...] = ()) -> None:
-        self.results = tuple(Value(t, self, i, names[i] if i < len(names) else "") for i, t in enumerate(types))
+        self.results = tuple([Value(t, self, i, names[i] if i < len(names) else "") for i, t in enumerate(types)])
 
     @property
     def result(self) -> Value:
@@ -204,6 +208,8 @@ class Op:
     @property
     def operands(self) -> list[Value]:
         """All operands in field order."""
+        if self.pick_operands is not None:
+            return [*self.pick_operands(self)]
         if self.plain_operands is not None:
             return [getattr(self, name) for name in self.plain_operands]
         found: list[Value] = []

@@ -39,7 +39,8 @@ class Rewriter:
                 self.op(op)
 
     def op(self, op: Op) -> None:
-        op.replace_operands(self.get)
+        if self.map:
+            op.replace_operands(self.get)
         loc, self.b.loc = self.b.loc, op.loc
         new = self.visit(op)
         self.b.loc = loc

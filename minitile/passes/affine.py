@@ -82,11 +82,13 @@ class Facts:
     ) -> None:
         """Learn a block's owners, depths and assumptions. `scope` is None as long as the block runs once for sure."""
         for op in block.ops:
-            if isinstance(op, arith.Assume):
-                assumptions.append((op.condition, scope))
             for r in op.results:
                 self._depths[r] = depth
                 self._orders[r] = len(self._orders), 0
+            if not op.region_fields:
+                if isinstance(op, arith.Assume):
+                    assumptions.append((op.condition, scope))
+                continue
             if isinstance(op, control.Launch):
                 self._threads = op.threads
                 extents = {v for size in op.grid for v in self.affine(size).atoms()}

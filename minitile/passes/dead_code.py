@@ -30,15 +30,16 @@ def remove_dead(block: Block, live: set[Value]) -> None:
     for op in reversed(block.ops):
         if _unused(op, live) and _removable(op):
             continue
-        if isinstance(op, control.For):
-            _for(op, live)
-        elif isinstance(op, control.If):
-            _if(op, live)
-        else:
-            for region in reversed(op.regions) if op.region_fields else ():
-                remove_dead(region, live)
-        if op.region_fields and _idle(op):
-            continue
+        if op.region_fields:
+            if isinstance(op, control.For):
+                _for(op, live)
+            elif isinstance(op, control.If):
+                _if(op, live)
+            else:
+                for region in reversed(op.regions):
+                    remove_dead(region, live)
+            if _idle(op):
+                continue
         live.update(op.operands)
         kept.append(op)
     block.ops = kept[::-1]

@@ -41,7 +41,7 @@ class _Search:
         self.written = written
 
     def any(self, values: tuple[Value, ...] | list[Value]) -> bool:
-        return any(v in self.divergent for v in values)
+        return not self.divergent.isdisjoint(values)
 
     def mark(self, targets: tuple[Value, ...], sources: tuple[Value, ...] | list[Value], all_of_them: bool) -> bool:
         """Targets whose source diverges do too, or all of them. Whether anything is new."""
@@ -51,21 +51,26 @@ class _Search:
 
     def block(self, block: Block) -> None:
         for op in block.ops:
-            if isinstance(op, control.For):
+            if not op.region_fields:
+                self.leaf(op)
+            elif isinstance(op, control.For):
                 self.loop(op)
             elif isinstance(op, control.While):
                 self.repeat(op)
             elif isinstance(op, control.If):
                 self.branch(op)
-            elif op.regions:
+            else:
                 if isinstance(op, control.Parallel):
                     self.divergent.update(op.body.args)
                 for region in op.regions:
                     self.block(region)
-            elif isinstance(op, thread.Pick) and op.same:
-                continue
-            elif self.source(op) or (self.any(op.operands) and not isinstance(op, _TILE_TO_SCALAR)):
-                self.divergent.update(op.results)
+
+    def leaf(self, op: Op) -> None:
+        """An operation without regions."""
+        if isinstance(op, thread.Pick) and op.same:
+            return
+        if self.source(op) or (self.any(op.operands) and not isinstance(op, _TILE_TO_SCALAR)):
+            self.divergent.update(op.results)
 
     def source(self, op: Op) -> bool:
         """Whether the results diverge whatever the operands."""

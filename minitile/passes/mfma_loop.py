@@ -66,11 +66,11 @@ class Loop:
     def accesses(self, wanted: list[Fragment]) -> list[Access]:
         """The reads that fragments are made of, each once, in the order in which they are asked for."""
         found: dict[Access, None] = {}
+        each = {value: elements_of(load) for value, load in self.loads.items()}
         for fragment in wanted:
             for value, number in self.fragments[fragment]:
-                if value in self.loads:
-                    load = self.loads[value]
-                    found[load, number // elements_of(load)] = None
+                if value in each:
+                    found[self.loads[value], number // each[value]] = None
         return list(found)
 
 

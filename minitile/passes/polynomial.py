@@ -17,11 +17,12 @@ Monomial = tuple[Value, ...]  # a product of values, sorted by serial number; ()
 class Affine:
     """const + sum of coefficient * monomial. No coefficient is 0. Immutable by convention."""
 
-    __slots__ = ("const", "terms")
+    __slots__ = ("_hash", "const", "terms")
 
     def __init__(self, const: int = 0, terms: Mapping[Monomial, int] | None = None) -> None:
         self.const = const
         self.terms: Mapping[Monomial, int] = {} if terms is None else terms
+        self._hash: int | None = None
 
     @staticmethod
     def of(value: Value) -> Affine:
@@ -39,7 +40,9 @@ class Affine:
         return isinstance(other, Affine) and self.const == other.const and self.terms == other.terms
 
     def __hash__(self) -> int:
-        return hash((self.const, frozenset(self.terms.items())))
+        if self._hash is None:
+            self._hash = hash((self.const, frozenset(self.terms.items())))
+        return self._hash
 
     def __add__(self, other: Affine | int) -> Affine:
         if isinstance(other, int):

@@ -16,6 +16,10 @@ if os.environ.get("MINITILE_GPU") != "1":
 gc.set_threshold(20_000, 20, 50)
 
 
+def pytest_sessionfinish() -> None:
+    gc.freeze()  # pytest collects five times at its end, from millions of objects of which none is of interest any more
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="rewrite the expectations of golden and file tests")
 

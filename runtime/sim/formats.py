@@ -74,6 +74,8 @@ def round_to(value: Array, name: str, mode: str = "rn", satfinite: bool = False)
 
 def encode(value: Array, name: str, mode: str = "rn", satfinite: bool = False) -> Array:
     """Doubles rounded to the named format, in its own NumPy type."""
+    if name in ("f32", "f16") and mode == "rn" and not satfinite:  # as NumPy rounds
+        return value.astype(FORMATS[name].dtype)
     exact = round_to(value, name, mode, satfinite)
     if name == "bf16" or name.startswith("e"):
         return exact.astype(np.float32).astype(FORMATS[name].dtype)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .report import HAZARDS, Finding, between
-from .scalars import Array, every, some
+from .scalars import Array, distinct, every, some
 from .shadow import PENDING, WarpRecords
 
 if TYPE_CHECKING:
@@ -119,18 +119,19 @@ class AsyncRaces:
             return
         steps = self.read_step[where]
         if some(steps):
-            for domain in np.unique(threads // self.clocks.padded):
-                mine = threads // self.clocks.padded == domain
-                self._check_reads(int(domain), self.knowledge.matrix[threads[mine]], threads[mine], where[mine], site)
+            domains = threads // self.clocks.padded
+            for domain in distinct(domains):
+                mine = domains == domain
+                self._check_reads(domain, None, threads[mine], where[mine], site)
             self.read_step[where] = 0
         self.column[where] = 0
 
-    def _check_reads(self, domain: int, known: Array, threads: Array, where: Array, site: int) -> None:
-        """Report the first granule that is overwritten while an agent may still read it. `known` is what each of the
-        accesses' threads knows, or one row for all."""
+    def _check_reads(self, domain: int, known: Array | None, threads: Array, where: Array, site: int) -> None:
+        """Report the first granule that is overwritten while an agent may still read it. `known` is what all
+        threads know; without it, each access is by the thread in its place."""
         steps = self.read_step[where]
         for column, index in self.readers[domain].items():
-            late = steps[:, index] > known[..., column]
+            late = steps[:, index] > (self.knowledge.matrix[threads, column] if known is None else known[column])
             if some(late):
                 bad = int(np.flatnonzero(late)[0])
                 me = int(threads[min(bad, len(threads) - 1)])

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -338,9 +339,13 @@ class Scheduler:
 
     def opcode_counts(self) -> dict[str, int]:
         """How often warps executed each opcode."""
-        counts: dict[str, int] = {}
+        changes = [0] * (len(self.code) + 1)  # of how often, from one instruction to the next
         for (start, end), times in self.executed.items():
-            for step in self.code[start:end]:
+            changes[start] += times
+            changes[end] -= times
+        counts: dict[str, int] = {}
+        for step, times in zip(self.code, accumulate(changes), strict=False):
+            if times:
                 name = ".".join((step.ins.name, *step.ins.mods[:1]))
                 counts[name] = counts.get(name, 0) + times
         return counts

@@ -12,6 +12,7 @@ Three kinds of instructions differ in what the scheduler does around the handler
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -81,7 +82,12 @@ def instruction(*names: str, kind: Kind = Kind.PLAIN, results: int = 1) -> Calla
 
 def lookup(ins: Instruction) -> Entry | None:
     """The row of an instruction: the longest registered prefix of its opcode."""
-    parts = (ins.name, *ins.mods)
+    return _row(ins.name, ins.mods)
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _row(name: str, mods: tuple[str, ...]) -> Entry | None:
+    parts = (name, *mods)
     for length in range(min(len(parts), 4), 0, -1):
         entry = INSTRUCTIONS.get(".".join(parts[:length]))
         if entry is not None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .report import Finding
-from .scalars import Array, Sel, every, some
+from .scalars import Array, Sel, distinct, every, some
 from .tensor_core import operand_order, to_float
 from .wgmma_layout import Descriptor
 
@@ -269,7 +269,7 @@ class WarpGroups:
     def _accumulators(self, product: Product) -> Array:
         """[registers, threads] as words."""
         sel = self._threads(product.warps)
-        return np.stack([self.machine.regs[slot][sel] for slot in product.shape.results])
+        return np.array([self.machine.regs[slot][sel] for slot in product.shape.results])
 
     def _write_back(self, key: tuple[tuple[int, ...], bytes], total: Array) -> None:
         sel = self._threads(np.frombuffer(key[1], np.int64))
@@ -343,7 +343,9 @@ class WarpGroups:
 
     def check_registers(self, sel: Sel, site: int, reads: list[int], writes: list[int]) -> None:
         """An instruction reads and writes registers that products use."""
-        warps: Sel = slice(sel.start // 32, (sel.stop + 31) // 32) if isinstance(sel, slice) else np.unique(sel // 32)
+        warps: Sel = (
+            slice(sel.start // 32, (sel.stop + 31) // 32) if isinstance(sel, slice) else np.array(distinct(sel // 32))
+        )
         for slots, table in ((writes, self.wrote), (reads, self.read)):
             for slot in slots:
                 table[slot, warps] = self.now

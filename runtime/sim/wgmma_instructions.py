@@ -104,7 +104,7 @@ def _multiply(ins: Instruction, linker: Linker) -> Decoded:
         words: Array | None = None
         descriptors = np.zeros(number, np.uint64)
         if a is None:
-            words = np.stack([m.regs[slot][sel] for slot in shape.fragments], axis=1)
+            words = np.array([m.regs[slot][sel] for slot in shape.fragments]).T
         else:
             descriptors = per_thread(a(m, sel), sel)
         accumulate = per_thread(scale(m, sel), sel)

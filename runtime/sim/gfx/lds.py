@@ -45,13 +45,13 @@ def locate(m: Machine, sel: Sel, address: Array, size: int, lanes: Array | None,
     return place if lanes is None else np.where(lanes, place, 0)
 
 
-def consume(m: Machine, sel: Sel, rows: list[int]) -> None:
+def consume(m: Machine, sel: Sel, rows: list[int] | Array) -> None:
     """These vector registers decide something (an address, a stored value): they must have been written."""
     written = m.written[rows][:, sel]
     if every(written):
         return
     index, wave = (int(each[0]) for each in np.nonzero(~written))
-    name = m.program.row_name(VECTOR + rows[index])
+    name = m.program.row_name(VECTOR + int(rows[index]))
     message = f"register {name} is used but was never written on this path"
     m.find(
         Finding(

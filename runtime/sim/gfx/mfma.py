@@ -217,11 +217,12 @@ def _mfma(ins: Instruction, d: Decoder) -> Handler:
     codes = [tuple(VECTOR + row for row in rows) for rows in (results, [*rows_a, *rows_b], rows_c)]
     d.matrix = Matrix(codes[0], codes[1], codes[2], tile.result == "f64")
     used += rows_c
+    sources = np.array(used)
     dtype = {"f32": np.float32, "f64": np.float64, "i32": np.int32}[tile.result]
     held = slice(results[0], results[-1] + 1)
 
     def run(m: Machine, sel: Sel) -> None:
-        consume(m, sel, used)
+        consume(m, sel, sources)
         a, b = first(m, sel), second(m, sel)
         if scales:
             a, b = a * scales[0](m, sel), b * scales[1](m, sel)

@@ -37,18 +37,19 @@ _IN_ORDER = ("global_load", "buffer_load", "scratch_load")
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """One issued memory instruction. `place` maps a wave of the batch to its position in `waves`, or -1."""
+    """One issued memory instruction. `place` maps a wave of the batch to its position in `waves`, or -1. So do `number`
+    and `left` go by the waves of the batch."""
 
     site: int
     queue: int
     waves: Array
     place: Array
-    number: Array  # per wave: the how-manieth operation of this queue it is
+    number: Array  # the how-manieth operation of its queue it is
+    left: Array  # whether the wave has still to wait for it
     land: Callable[[Array], None] | None  # takes positions in `waves`
     rows: tuple[int, ...]
     lanes: Array | None  # [waves, 64]: which lanes of the registers it writes; None for scalar registers
-    landed: Array
-    done: Array
+    landed: Array  # per position
     finish: Callable[[Array], None] | None = None
     what: str = "load"
 
@@ -62,6 +63,8 @@ class Queue:
         self.busy: dict[int, int] = {}  # register code: how many entries will write it
         self.issued = np.zeros((3, self.machine.waves), np.int64)
         self.covered = np.zeros((3, self.machine.waves), np.int64)  # operations that waits have covered (VM, DS)
+        self.flying: list[Entry] = []  # under schedule "random": those that have not landed for all waves
+        self.random = self.machine.launch.schedule == "random"
         self.lazy = self.machine.launch.schedule != "eager"
 
     def issue(
@@ -84,10 +87,14 @@ class Queue:
         self.issued[queue, sel] += 1
         place = np.full(m.waves, -1)
         place[sel] = np.arange(len(waves))
-        number = self.issued[queue, sel].copy()
-        flags = np.zeros(len(waves), bool)
-        entry = Entry(m.site, queue, waves, place, number, land, rows, lanes, flags, flags.copy(), finish, what)
+        left = place >= 0
+        landed = np.zeros(len(waves), bool)
+        entry = Entry(
+            m.site, queue, waves, place, self.issued[queue].copy(), left, land, rows, lanes, landed, finish, what
+        )
         self.entries.append(entry)
+        if self.random:
+            self.flying.append(entry)
         for row in rows:
             self.busy[row] = self.busy.get(row, 0) + 1
         if not self.lazy:
@@ -96,34 +103,34 @@ class Queue:
 
     def wait(self, sel: Sel, vm: int | None, lgkm: int | None) -> None:
         """s_waitcnt for these waves; None is no wait."""
+        limits: list[Array | None] = [None, None, None]  # the last operation of each queue that is waited for
+        for queue, count in ((VM, vm), (DS, lgkm)):
+            if count is not None:
+                limits[queue] = self.issued[queue, sel] - count
+        if lgkm == 0:
+            limits[SMEM] = self.issued[SMEM, sel]
         finished = False
         for entry in self.entries:
-            count = vm if entry.queue == VM else lgkm
-            if count is None or (entry.queue == SMEM and count > 0):
+            limit = limits[entry.queue]
+            if limit is None:
                 continue
-            place = entry.place[sel]
-            there = place >= 0
-            if not some(there):
-                continue
-            place = place[there]
-            issued = self.issued[entry.queue, entry.waves[place]]
-            covered = ~entry.done[place] & (entry.number[place] <= issued - count)
+            covered = entry.left[sel] & (entry.number[sel] <= limit)
             if not some(covered):
                 continue
-            place = place[covered]
+            place = entry.place[sel][covered]
             self._land(entry, place)
-            entry.done[place] = True
+            entry.left[entry.waves[place]] = False
             if entry.finish is not None:
                 entry.finish(place)
-            if every(entry.done):
+            if not some(entry.left):
                 finished = True
                 self._release(entry)
         if finished:
-            self.entries = [entry for entry in self.entries if not every(entry.done)]
-        for queue, count in ((VM, vm), (DS, lgkm)):
-            if count is not None:
-                covered_to = self.issued[queue, sel] - count
-                self.covered[queue, sel] = np.maximum(self.covered[queue, sel], covered_to)
+            self.entries = [entry for entry in self.entries if some(entry.left)]
+        for queue in (VM, DS):
+            limit = limits[queue]
+            if limit is not None:
+                self.covered[queue, sel] = np.maximum(self.covered[queue, sel], limit)
 
     def end(self, sel: Sel) -> None:
         """These waves end: what they have in flight lands, and is waited for by nobody."""
@@ -134,11 +141,9 @@ class Queue:
         m = self.machine
         rng = m.launch.rng
         stopped = np.zeros((3, m.waves), bool)
-        for entry in self.entries:
-            left = ~entry.landed
-            if not some(left):
-                continue
-            place = np.flatnonzero(left)
+        self.flying = [entry for entry in self.flying if not every(entry.landed)]
+        for entry in self.flying:
+            place = (~entry.landed).nonzero()[0]
             waves = entry.waves[place]
             go = rng.random(len(place)) < 0.5
             if entry.queue != SMEM:
@@ -162,10 +167,7 @@ class Queue:
 
     def outstanding(self, queue: int, wave: int) -> int:
         """How many operations of a queue a wave has not waited for."""
-        return sum(
-            entry.queue == queue and entry.place[wave] >= 0 and not entry.done[entry.place[wave]]
-            for entry in self.entries
-        )
+        return sum(entry.queue == queue and bool(entry.left[wave]) for entry in self.entries)
 
     def touch(self, sel: Sel, site: int, reads: frozenset[int], writes: frozenset[int]) -> None:
         """Report registers that an instruction reads or writes although a load into them is in flight. A load from
@@ -178,8 +180,7 @@ class Queue:
             if not rows:
                 continue
             place = entry.place[sel]
-            mine = np.flatnonzero(place >= 0)
-            mine = mine[~entry.done[place[mine]]]
+            mine = entry.left[sel].nonzero()[0]
             if not len(mine):
                 continue
             wave, lane = int(m.wave[sel][mine[0]]), 0
@@ -209,4 +210,4 @@ class Queue:
         """The counter value that covers an entry."""
         if entry.queue == SMEM or (entry.queue == DS and self.outstanding(SMEM, wave)):
             return 0
-        return int(self.issued[entry.queue, wave] - entry.number[entry.place[wave]])
+        return int(self.issued[entry.queue, wave] - entry.number[wave])

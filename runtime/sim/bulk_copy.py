@@ -19,7 +19,6 @@ import numpy as np
 from .mbarrier import MBarrier
 from .report import Finding
 from .scalars import UPDATES, Array
-from .shadow import PENDING
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -190,14 +189,20 @@ class BulkCopies:
         race = self.machine.race
         if race is None:
             return
-        granules = np.unique(store.target[store.inside] // race.globals.granule)
-        writers = race.globals.writers
-        mine = writers.stamp[granules] == PENDING
-        writers.stamp[granules[mine]] = race.clocks.now
+        if store.inside.any():
+            race.globals.finish(store.thread, store.target[store.inside], store.site, store.combine is not None)
         store.group = -1
 
     def _is_visible(self, store: Store) -> bool:
         return self.machine.race is None or store.group < 0
+
+    def reducing(self, place: int, granule: int) -> Store:
+        """A reduction that nobody has waited for, which updates this granule of global memory."""
+        return next(
+            store
+            for store in self.stores
+            if store.combine is not None and (store.target[store.inside] // granule == place).any()
+        )
 
     # -- time -------------------------------------------------------------------------------------------------------
 

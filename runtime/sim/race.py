@@ -77,22 +77,23 @@ def granules(program: Program) -> dict[str, int]:
 
 class Sites:
     """What each instruction does, by its index: `scope` of its strong access (`WEAK`: none), whether it `releases` and
-    `acquires` by itself. `narrow`: there are strong accesses that do not speak to all of the launch."""
+    `acquires` by itself. `narrow`: there are strong accesses that do not speak to all of the launch. `reach`: a scope
+    as well, and .gpu for reductions by bulk copies, which are relaxed (PTX ISA 8.0, 9.7.8.24.7)."""
 
     def __init__(self, program: Program) -> None:
         code = [step.ins for step in program.code]
         self.strong = np.array([ins.is_strong for ins in code], bool)
         self.scope = np.array([scope_of(ins) if ins.is_strong else WEAK for ins in code], np.int8)
+        bulk = np.array(["reduce" in ins.mods and "bulk" in ins.mods for ins in code], bool)
+        self.reach = np.where(bulk, np.int8(GPU), self.scope)
         self.releases = np.array([not {"release", "acq_rel"}.isdisjoint(ins.mods) for ins in code], bool)
         self.acquires = np.array([not {"acquire", "acq_rel"}.isdisjoint(ins.mods) for ins in code], bool)
         accesses = np.array([ins.name in ("ld", "st", "atom", "red") for ins in code], bool)
         self.narrow = bool((self.strong & accesses & (self.scope < GPU)).any())
 
     def morally_strong(self, site: int, others: Array, far: Array) -> Array:
-        """Whether a strong access and others so far away reach each other; False where the other one is weak."""
-        if not self.strong[site]:
-            return np.zeros(len(others), bool)
-        result: Array = self.strong[others] & (far <= self.scope[others]) & (far <= self.scope[site])
+        """Whether a strong access and others so far away reach each other; False where one of them is weak."""
+        result: Array = (far <= self.reach[others]) & (far <= self.reach[site])
         return result
 
 

@@ -39,6 +39,8 @@ class GlobalRaces:
         self.writers = Writers(self.count)
         self.copies: GridRecords | None = None  # what bulk copies read; made for the first one
         self.updaters: GridRecords | None = None  # strong writers; made for the first one
+        self.reductions: GridRecords | None = None  # by bulk copies; made for the first one
+        self.unfinished = np.zeros(0, np.int32)  # how many of these may still be writing; made with them
         self.base = 0  # the grid's number of the batch's first thread
         self.tensor_maps = TensorMapRaces(self)
 
@@ -63,6 +65,9 @@ class GlobalRaces:
             if crowd is not None:
                 self._check_crowd(crowd, hazard, threads, where, site)
                 crowd.forget(where)
+        if self.reductions is not None:
+            self._check_reductions("WAW", threads, where, site)
+            self.reductions.forget(where)
         me = (threads + self.base + 1).astype(np.int32)
         writers.thread[where] = me
         writers.stamp[where] = self.clocks.now
@@ -76,21 +81,25 @@ class GlobalRaces:
 
     def update(self, threads: Array, where: Array, site: int) -> None:
         """Threads write granules strongly: atomically, or with a volatile or relaxed store."""
-        self._check_writer("WAW", threads, where, site)
-        self._check_crowd(self.readers, "WAR", threads, where, site)
-        if self.copies is not None:
-            self._check_crowd(self.copies, "WAR", threads, where, site)
+        self._check_update(threads, where, site)
         if self.updaters is None:
             self.updaters = GridRecords(self.count, self.clocks.padded)
-        elif self.sites.narrow:
-            self._check_crowd(self.updaters, "WAW", threads, where, site)
         self._record(self.updaters, threads, where, site)
+
+    def _reduce(self, threads: Array, where: Array, site: int) -> None:
+        """A bulk copy updates granules. Its records are apart from those of its thread's own atomics, which need a
+        proxy fence of their own."""
+        self._check_update(threads, where, site)
+        if self.reductions is None:
+            self.reductions = GridRecords(self.count, self.clocks.padded)
+            self.unfinished = np.zeros(self.count, np.int32)
+        self._record(self.reductions, threads, where, site)
+        self.unfinished[where] += 1  # by one, also where the copy has several elements
 
     def bulk(self, thread: int, offsets: Array, site: int, writes: bool, atomic: bool = False) -> None:
         """A bulk copy of a thread accesses elements at arena offsets, in the async proxy. Writes are pending until the
-        thread has waited for them (`BulkCopies`)."""
-        granules = offsets // self.granule
-        where = granules[np.r_[True, granules[1:] != granules[:-1]]]
+        thread has waited for them (`finish`)."""
+        where = self._granules(offsets)
         threads = np.full(len(where), thread)
         before = "WAW" if writes else "RAW"
         self._check_fences(before, thread, where, site, self.writers.accesses(where))
@@ -104,11 +113,30 @@ class GlobalRaces:
             return
         self._check_fences("WAR", thread, where, site, self.readers.accesses(where))
         if atomic:
-            self.update(threads, where, site)
+            self._reduce(threads, where, site)
         else:
             where = np.unique(where)
             self.write(threads[: len(where)], where, site)
             self.writers.stamp[where] = PENDING
+
+    def finish(self, thread: int, offsets: Array, site: int, atomic: bool) -> None:
+        """The thread of a bulk copy has waited: what this wrote there counts as written by the thread now."""
+        where = self._granules(offsets)
+        if not atomic:
+            mine = self.writers.stamp[where] == PENDING
+            self.writers.stamp[where[mine]] = self.clocks.now
+        elif self.reductions is not None:
+            self.unfinished[where] -= 1
+            if self.reductions.only(where, thread + self.base):
+                self.reductions.stamp[where] = self.clocks.now
+            else:
+                self._record(self.reductions, np.full(len(where), thread), where, site)
+
+    def _granules(self, offsets: Array) -> Array:
+        """Those of a bulk copy's elements; neighbours in one granule count once."""
+        granules = offsets // self.granule
+        where: Array = granules[np.r_[True, granules[1:] != granules[:-1]]]
+        return where
 
     def _check_fences(self, hazard: str, thread: int, where: Array, site: int, crowd: Crowd) -> None:
         """Generic accesses to granules `where` by threads of the own CTA, before a bulk copy, need a proxy fence of
@@ -136,6 +164,30 @@ class GlobalRaces:
         self._check_writer("RAW", threads, where, site)
         if self.updaters is not None and (not strong or self.sites.narrow):
             self._check_crowd(self.updaters, "RAW", threads, where, site)
+        if self.reductions is not None:
+            self._check_reductions("RAW", threads, where, site, strong and not self.sites.narrow)
+
+    def _check_update(self, threads: Array, where: Array, site: int) -> None:
+        self._check_writer("WAW", threads, where, site)
+        self._check_crowd(self.readers, "WAR", threads, where, site)
+        if self.copies is not None:
+            self._check_crowd(self.copies, "WAR", threads, where, site)
+        if self.sites.narrow:
+            for crowd in (self.updaters, self.reductions):
+                if crowd is not None:
+                    self._check_crowd(crowd, "WAW", threads, where, site)
+
+    def _check_reductions(self, hazard: str, threads: Array, where: Array, site: int, strong: bool = False) -> None:
+        """Accesses that are no atomics, against what bulk copies have updated."""
+        assert self.reductions is not None
+        late = self.unfinished[where] > 0
+        if late.any():
+            me, place = int(threads[late][0]), int(where[late][0])
+            store = self.machine.bulk.reducing(place, self.granule)
+            self._pending(hazard, me, place, site, store.thread + self.base, store.site)
+            threads, where = threads[~late], where[~late]
+        if not strong:
+            self._check_crowd(self.reductions, hazard, threads, where, site)
 
     def _record(self, records: GridRecords, threads: Array, where: Array, site: int) -> None:
         clocks = self.clocks
@@ -145,7 +197,7 @@ class GlobalRaces:
             same: Array = (records.thread[where] - 1 - self.base) // clocks.padded == threads // clocks.padded
             same &= records.stamp[where] < clocks.floor[threads // clocks.padded]
             same &= records.cta[where] != SEVERAL
-            if clocks.knowledge is not None and records is not self.copies:
+            if clocks.knowledge is not None and records not in (self.copies, self.reductions):
                 at = np.flatnonzero(same)
                 crowd = records.accesses(where[at])
                 at = at[crowd.at]
@@ -222,14 +274,17 @@ class GlobalRaces:
         """`other`: None for a thread of some other CTA."""
         near = other is not None and (other - self.base) // self.clocks.padded == me // self.clocks.padded
         if self.writers.stamp[where] == PENDING:
-            message = "global memory: a bulk copy may still be writing this"
-            cure = "cp.async.bulk.wait_group by the thread that issued the copy, then bar.sync for the others"
-            self._report(hazard, message, me, where, site, other, other_site, "missing_wait", cure)
+            self._pending(hazard, me, where, site, other, other_site)
             return
         cure = "" if near else "CTAs of a launch are not ordered: use atomics, or two launches"
         later, earlier = HAZARDS[hazard]
         message = f"global memory: a {later} conflicts with an earlier {earlier}"
         self._report(hazard, message, me, where, site, other, other_site, cure=cure)
+
+    def _pending(self, hazard: str, me: int, where: int, site: int, other: int | None, other_site: int) -> None:
+        message = "global memory: a bulk copy may still be writing this"
+        cure = "cp.async.bulk.wait_group by the thread that issued the copy, then bar.sync for the others"
+        self._report(hazard, message, me, where, site, other, other_site, "missing_wait", cure)
 
     def _report(
         self,

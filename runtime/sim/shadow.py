@@ -268,6 +268,10 @@ class GridRecords:
         order = np.argsort(np.concatenate([single.at, crowd.at]), kind="stable")
         return Crowd(*(np.concatenate(pair)[order] for pair in zip(single, crowd, strict=True)))
 
+    def only(self, where: Array, me: int) -> bool:
+        """Whether all those to granules `where` are by one grid thread."""
+        return bool(((self.thread[where] == me + 1) & (self.cta[where] == 0)).all())
+
     def forget(self, where: Array) -> None:
         """A plain write has ended these records."""
         self._drop(where)

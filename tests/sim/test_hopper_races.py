@@ -72,6 +72,10 @@ PUT_ALL = """    @lead cp.async.bulk.global.shared::cta.bulk_group [a0], [s], x3
     @lead cp.async.bulk.commit_group;
     @lead cp.async.bulk.wait_group 0;
 """
+REDUCE = """    @lead cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [a0], [s], x3;
+    @lead cp.async.bulk.commit_group;
+"""
+UPDATE = "    @lead red.global.add.u32 [a0], 1;\n"
 FIRST, SECOND = "    @q ld.global.u32 v8, [a0];\n", "    @r ld.global.u32 v8, [a0];\n"  # warps 0 and 1 read one place
 FENCE0, FENCE1 = "    @q fence.proxy.async.global;\n", "    @r fence.proxy.async.global;\n"
 
@@ -288,6 +292,48 @@ PAIRS: dict[str, tuple[str, str, str, str | None]] = {
         "missing_proxy_fence",
         "RAW",
     ),
+    "global memory: a bulk reduction that is still being written": (
+        STS + FENCE + BAR + REDUCE + READ + BAR + LDG,
+        STS + FENCE + BAR + REDUCE + DONE + BAR + LDG,
+        "missing_wait",
+        "RAW",
+    ),
+    "global memory: the second of two bulk reductions is still being written": (
+        STS + FENCE + BAR + REDUCE + REDUCE + DONE.replace("0;", "1;") + READ + BAR + LDG,
+        STS + FENCE + BAR + REDUCE + REDUCE + DONE + BAR + LDG,
+        "missing_wait",
+        "RAW",
+    ),
+    "global memory: a wait for a bulk reduction behind the barrier": (
+        STS + FENCE + BAR + REDUCE + BAR + DONE + "    bar.warp.sync 0xffffffff;\n" + LDG,
+        STS + FENCE + BAR + REDUCE + DONE + BAR + LDG,
+        "missing_barrier",
+        "RAW",
+    ),
+    "global memory: a bulk load of what a bulk reduction is still writing": (
+        STS + FENCE + INIT + REDUCE + READ + BULK + WAIT + DONE,
+        STS + FENCE + INIT + REDUCE + DONE + BULK + WAIT,
+        "missing_wait",
+        "RAW",
+    ),
+    "global memory: a thread overwrites what a bulk reduction is still writing": (
+        STS + FENCE + BAR + REDUCE + READ + "    @lead st.global.u32 [a0], v0;\n",
+        STS + FENCE + BAR + REDUCE + DONE + "    @lead st.global.u32 [a0], v0;\n",
+        "missing_wait",
+        "WAW",
+    ),
+    "global memory: a bulk store over what a bulk reduction is still writing": (
+        STS + FENCE + BAR + REDUCE + READ + PUT_ALL,
+        STS + FENCE + BAR + REDUCE + DONE + PUT_ALL,
+        "missing_wait",
+        "WAW",
+    ),
+    "global memory: a bulk reduction does not stand for an atomic of its thread": (
+        STS + FENCE + INIT + UPDATE + REDUCE + DONE + BULK + WAIT,
+        STS + FENCE + INIT + UPDATE + "    @lead fence.proxy.async.global;\n" + REDUCE + DONE + BULK + WAIT,
+        "missing_proxy_fence",
+        "RAW",
+    ),
     "an mbarrier that copies do not know": (
         INIT.replace("    @lead fence.mbarrier_init.release.cluster;\n", "") + TMA + WAIT,
         INIT.replace("mbarrier_init.release.cluster", "proxy.async") + TMA + WAIT,
@@ -331,6 +377,8 @@ SILENT = {
     "a bulk reduction of several threads is atomic": STS + FENCE + BAR
     + "@lead cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [a0], [s], x3;\n" * 2
     + "@lead cp.async.bulk.commit_group;\n" + READ,
+    "bulk reductions in turn, and atomics": STS + FENCE + BAR
+    + (REDUCE + READ) * 2 + BAR + UPDATE.replace("@lead", "") + DONE,
     "expect_tx needs no fence": INIT + LDG + TMA + WAIT,
 }  # fmt: skip
 
@@ -426,3 +474,27 @@ def test_the_finding_names_the_cta_whose_copy_it_is() -> None:
     assert (finding.kind, finding.hazard) == ("missing_wait", "WAR")
     assert finding.first.cta == (1, 0, 0)
     assert finding.cure.startswith("cp.async.bulk.wait_group.read")
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("elsewhere", ["", "    @lead red.relaxed.cta.global.add.u32 [a0+1024], 1;\n"])
+def test_ctas_reduce_into_one_place(schedule: str, elsewhere: str) -> None:
+    """They may, even where other atomics do not speak to all of the launch; what they make belongs to nobody else."""
+    elsewhere = "    setp.eq.and.u32 r, cta, 1, lead;\n" + elsewhere.replace("@lead", "@r")
+    body = elsewhere + "    mov.u32 x3, 512;\n" + STS + FENCE + BAR + REDUCE
+    silent(run(body + DONE, grid=4, schedule=schedule))
+    report = run(body + DONE + BAR + LDG, grid=4, schedule=schedule, gpu=False)
+    assert {finding.kind for finding in report.findings} <= {"missing_barrier", "missing_wait"}
+    assert report.findings
+
+
+def test_the_finding_names_the_bulk_reduction() -> None:
+    """The one that is still being written, not the one that is over."""
+    pair = REDUCE + DONE + REDUCE.replace("[a0]", "[y2]").replace("x3", "32")
+    body = "    add.u64 y2, a0, 1024;\n" + STS + FENCE + BAR + pair + READ + BAR + LDG
+    finding = run(body, gpu=False).findings[0]
+    assert finding.kind == "missing_wait"
+    assert finding.second is not None
+    assert "[y2]" in finding.second.text
+    assert finding.bytes == (1024, 1040)
+    assert finding.cure.startswith("cp.async.bulk.wait_group by the thread that issued the copy")

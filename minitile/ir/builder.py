@@ -29,7 +29,7 @@ def known_trips(op: control.For) -> int | None:
 
 def constant_of(value: Value) -> Any:
     """The Python number of a constant scalar; None if it is not one."""
-    op = value.op
+    op = value.owner
     return op.value if isinstance(op, arith.Constant) else None
 
 

@@ -105,7 +105,8 @@ class Example:
         if v in self.known:
             return self.known[v]
         self.known[v] = None
-        number = self.argument(v) if v.op is None else self.result(v, v.op)
+        op = v.op
+        number = self.argument(v) if op is None else self.result(v, op)
         if number is not None and not _fits(number, v):
             number = None
         self.known[v] = number

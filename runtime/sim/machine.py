@@ -27,6 +27,7 @@ from .sleepers import Sleepers
 from .tensor_map import Descriptor
 from .wgmma import WarpGroups
 
+POISON = {size: int.from_bytes(b"\xa5" * size, "little") for size in UNSIGNED}
 _MAX_FINDINGS = 64
 
 
@@ -227,13 +228,13 @@ def _registers(program: Program, slots: int) -> list[Array]:
     """Fresh registers with values that stand out: 0xA5 bytes, false predicates."""
     unused = np.zeros(0, np.uint32)
     registers: list[Array] = [unused] * program.module.slots
+    alike: dict[str, list[int]] = {}  # by kind; a kind that is not known is declared, and whatever uses it refused
     for register in program.registers:
-        if register.kind not in DTYPES:  # declared; whatever uses it is refused
-            continue
-        size = DTYPES[register.kind].itemsize
-        if register.kind == "pred":
-            registers[register.slot] = np.zeros(slots, bool)
-        else:
-            poison = int.from_bytes(b"\xa5" * size, "little")
-            registers[register.slot] = np.full(slots, poison, UNSIGNED[size])
+        if register.kind in DTYPES:
+            alike.setdefault(register.kind, []).append(register.slot)
+    for kind, places in alike.items():
+        size = DTYPES[kind].itemsize
+        poison, word = (0, np.dtype(bool)) if kind == "pred" else (POISON[size], UNSIGNED[size])
+        for slot, values in zip(places, np.full((len(places), slots), poison, word), strict=True):
+            registers[slot] = values
     return registers

@@ -179,7 +179,7 @@ class SharedSpace(Space):
         if m.launch.cluster_size > 1:
             cta, addr = self.in_cluster(m, cta, addr)
         inside = addr - SHARED_BASE
-        if len(inside) and (int(inside.min()) < 0 or int(inside.max()) + size > self.size):
+        if len(inside) and int(inside.view(np.uint64).max()) + size > self.size:  # what is in front wraps
             bad = (inside < 0) | (inside + size > self.size)
             worst = int(np.flatnonzero(bad)[0])
             at = int(addr[worst])

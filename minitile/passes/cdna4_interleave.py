@@ -427,7 +427,7 @@ class _Rewriting:
         missing: set[Value] = set(wanted)
         parts: list[Op] = []
         for op in reversed(self.loop.pure):
-            if any(r in missing for r in op.results):
+            if not missing.isdisjoint(op.results):
                 parts.append(op)
                 missing.update(op.operands)
         for op in reversed(parts):

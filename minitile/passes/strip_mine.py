@@ -84,7 +84,7 @@ def _moving(block: Block, users: dict[Value, list[Op]], writers: _Writers) -> se
                     moving.add(op)
                     near[op] = stores
                     continue
-        if not _strip_wise(op) and _stops(op):
+        if near and not _strip_wise(op) and _stops(op):
             near = {}
     return moving
 

@@ -19,6 +19,7 @@ from .program import Linker
 from .scalars import DTYPES, FLOATS, UNSIGNED, Array, Sel, some, where
 from .syntax import Instruction, Pair, Sink
 from .table import Handler, instruction
+from .updates import greatest, least, maximum, minimum
 
 _PACKED = {"f16x2": "f16", "bf16x2": "bf16"}
 _ROUNDINGS = ("rz", "rm", "rp")
@@ -51,34 +52,6 @@ def _fma(kind: str) -> Function:
     if kind == "f32":
         return lambda a, b, c: fma_to_odd(a, b, c).astype(np.float32)
     return lambda a, b, c: encode(fma_to_odd(a, b, c), kind)
-
-
-def minimum(a: Array, b: Array) -> Array:
-    """The lesser; a NaN loses against a number; -0 is less than +0 (PTX ISA 8.0, 9.7.3.10)."""
-    return _signed_zero(np.fmin(a, b), a, b, np.bitwise_or)
-
-
-def maximum(a: Array, b: Array) -> Array:
-    """The greater; a NaN loses against a number; +0 is greater than -0."""
-    return _signed_zero(np.fmax(a, b), a, b, np.bitwise_and)
-
-
-def least(a: Array, b: Array) -> Array:
-    """The lesser, NaN if either is NaN (.NaN)."""
-    return _signed_zero(np.minimum(a, b), a, b, np.bitwise_or)
-
-
-def greatest(a: Array, b: Array) -> Array:
-    """The greater, NaN if either is NaN (.NaN)."""
-    return _signed_zero(np.maximum(a, b), a, b, np.bitwise_and)
-
-
-def _signed_zero(result: Array, a: Array, b: Array, combine: Callable[[Array, Array], Array]) -> Array:
-    zero = (a == 0) & (b == 0)
-    if not some(zero):
-        return result
-    word = UNSIGNED[result.dtype.itemsize]
-    return where(zero, combine(a.view(word), b.view(word)).view(result.dtype), result)
 
 
 def _bits(change: Callable[[Array, int], Array]) -> Function:

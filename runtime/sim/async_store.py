@@ -17,9 +17,10 @@ from .bulk_copy import Combine, Load, combine_by
 from .load_store import bit_kind
 from .operands import address, error, read
 from .program import Linker
-from .scalars import DTYPES, SIZES, UNSIGNED, UPDATES, Sel
+from .scalars import DTYPES, SIZES, UNSIGNED, Sel
 from .syntax import Instruction, Operand, Vector
 from .table import Handler, instruction
+from .updates import UPDATES
 
 if TYPE_CHECKING:
     from .machine import Machine

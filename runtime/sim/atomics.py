@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .alu_float import maximum, minimum
 from .load_store import bit_kind, space_of
 from .memory import Space, split_generic
 from .operands import Read, address, count, error, read, write
 from .program import Linker
-from .scalars import DTYPES, REDUCTIONS, SIZES, UNSIGNED, UPDATES, Array, Sel, where
+from .scalars import DTYPES, REDUCTIONS, SIZES, UNSIGNED, Array, Sel, where
 from .scopes import scope_of
 from .syntax import Instruction, Vector
 from .table import Handler, instruction
+from .updates import UPDATES
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -30,8 +30,6 @@ _HALVES = {"f16x2": "f16", "bf16x2": "bf16"}
 
 _UPDATES: dict[str, Update] = {
     **UPDATES,
-    "min": lambda old, b: minimum(old, b) if old.dtype.kind not in "iu" else np.minimum(old, b),
-    "max": lambda old, b: maximum(old, b) if old.dtype.kind not in "iu" else np.maximum(old, b),
     "exch": lambda old, b: b,
     "cas": lambda old, b, c: where(old == b, c, old),
 }
@@ -65,7 +63,8 @@ def _atomic(ins: Instruction, linker: Linker, results: int) -> Handler:
     dtype = DTYPES[_HALVES.get(kind, kind)]
     word = UNSIGNED[elem]
     update = _UPDATES[name]
-    direct = not results and lanes == 1 and kind not in _HALVES and name in REDUCTIONS and dtype.kind in "iuf"
+    known = name == "add" if dtype.kind == "f" else name in REDUCTIONS and dtype.kind in "iu"
+    direct = known and not results and lanes == 1 and kind not in _HALVES
 
     def change(old: Array, *values: Array) -> Array:
         parts = [np.ascontiguousarray(each).view(dtype) for each in (old, *values)]

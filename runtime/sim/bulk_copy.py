@@ -18,7 +18,8 @@ import numpy as np
 
 from .mbarrier import MBarrier
 from .report import Finding
-from .scalars import UPDATES, Array
+from .scalars import Array
+from .updates import UPDATES
 
 if TYPE_CHECKING:
     from .machine import Machine

@@ -18,11 +18,12 @@ from .mbarrier import MBarrier, Semantics
 from .memory import SharedSpace
 from .operands import Read, address, error, per_thread, read
 from .program import GLOBAL_BASE, PARAM_WINDOW, SHARED_BASE, Linker
-from .scalars import DTYPES, UPDATES, Array, Sel
+from .scalars import DTYPES, Array, Sel
 from .scopes import CTA
 from .syntax import Address, Instruction, Integer, Operand, Symbol, Vector
 from .table import Handler, instruction
 from .tensor_map import BOX_ALIGNMENT, MAP_SIZE, Box, Descriptor, swizzle_address, unpack
+from .updates import UPDATES
 
 if TYPE_CHECKING:
     from .machine import Machine

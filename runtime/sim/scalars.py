@@ -1,5 +1,5 @@
-"""What both simulators compute with: arrays, selections of them, and updates of memory; and PTX's fundamental types
-with how registers of them are stored (PTX ISA 8.0, 5.2).
+"""What both simulators compute with: arrays and selections of them; and PTX's fundamental types with how registers of
+them are stored (PTX ISA 8.0, 5.2).
 
 A register of PTX is an array over threads of unsigned words of its width (predicates: bool), so that one register may
 be read as any type of that width. `DTYPES` gives the NumPy type in which an instruction type computes; packed types
@@ -8,7 +8,6 @@ be read as any type of that width. `DTYPES` gives the NumPy type in which an ins
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -85,17 +84,7 @@ def is_signed(name: str) -> bool:
     return name[0] == "s" and name[1].isdigit()
 
 
-def increment(old: Array, limit: Array) -> Array:
-    """One more; 0 from the limit on."""
-    return where(old >= limit, old.dtype.type(0), old + old.dtype.type(1))
-
-
-def decrement(old: Array, limit: Array) -> Array:
-    """One less; the limit from 0 and for what is beyond it."""
-    return where((old == 0) | (old > limit), limit, old - old.dtype.type(1))
-
-
-REDUCTIONS: dict[str, np.ufunc] = {
+REDUCTIONS: dict[str, np.ufunc] = {  # of integers
     "add": np.add,
     "min": np.minimum,
     "max": np.maximum,
@@ -103,4 +92,3 @@ REDUCTIONS: dict[str, np.ufunc] = {
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
 }
-UPDATES: dict[str, Callable[..., Array]] = {**REDUCTIONS, "inc": increment, "dec": decrement}  # of (old, operand)

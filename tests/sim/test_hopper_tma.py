@@ -192,6 +192,23 @@ def test_reduce(name: str, dtype: Any) -> None:
     np.testing.assert_array_equal(target.astype(np.float64), want.astype(np.float64))
 
 
+@pytest.mark.parametrize("dtype", [BF16, np.float16], ids=str)
+@pytest.mark.parametrize("name", ["min", "max"])
+def test_reduce_special_values(name: str, dtype: Any) -> None:
+    """As atom and the arithmetic have it: a NaN loses against a number, and -0 is less than +0."""
+    some = np.array([0.0, -0.0, 1, -2, 3, np.inf, -np.inf, np.nan], np.float32)
+    old, new = (np.ascontiguousarray(each).astype(dtype) for each in np.meshgrid(some, some, indexing="ij"))
+    old[-1, -1] = 5  # of two NaNs nothing is said
+    a, b = old.astype(float), new.astype(float)
+    better = b < a if name == "min" else b > a
+    better |= np.isnan(a) | (a == 0) & (b == 0) & (np.signbit(b) == (name == "min"))
+    want = np.where(better, new, old)
+    target = old.copy()
+    text = store_text(2, (0, 0), new.nbytes, "cp.reduce.async", f".{name}")
+    silent(simulate(text, [TensorMap(target, (8, 8)), new.view(np.uint8).ravel()]))
+    np.testing.assert_array_equal(target.view(np.uint16), want.view(np.uint16))
+
+
 BULK = f"""{INIT}
     @lead mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 512;
     mov.u32 x0, 512;

@@ -12,7 +12,8 @@ import ml_dtypes
 import numpy as np
 
 from ..memory import Arena
-from ..scalars import Array, Sel, decrement, increment
+from ..scalars import Array, Sel
+from ..updates import decrement, increment
 from .decode import VECTOR, Decoder
 from .lds import consume, gather, locate, poison
 from .queue import DS, VM

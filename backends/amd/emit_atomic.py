@@ -15,9 +15,12 @@ numbers of one sign are in the order of their bits, negative ones in the other, 
 
     max:  sign 0   signed max      sign 1   unsigned min         min:  sign 0   signed min      sign 1   unsigned max
 
-A value that is NaN changes nothing; a NaN in memory may stay.
+A value that is NaN changes nothing; a NaN in memory may stay. By their bits -0 is less than +0, and so it is in the
+loops (V_MIN_F32). But f64, and f32 in LDS, have instructions that compare numbers, so that memory becomes
+`value < old ? value : old`: where that has a zero of either sign, a value that is the other zero changes nothing.
 
-Source: LLVM 22, "User Guide for AMDGPU Backend", "LLVM IR Metadata" (amdgpu.no.fine.grained.memory and its like).
+Sources: LLVM 22, "User Guide for AMDGPU Backend", "LLVM IR Metadata" (amdgpu.no.fine.grained.memory and its like);
+CDNA3 ISA, V_MIN_F32, DS_MIN_RTN_F32 and GLOBAL_ATOMIC_MIN_F64.
 """
 
 from __future__ import annotations

@@ -443,7 +443,7 @@ def _atomic_tile(kind: str, target: Region, value: Region, what: str) -> None:
 
 
 atomic_add = _atomic("add", "dst + value")
-_NAN = " A value that is NaN changes nothing; a NaN in dst may stay."
+_NAN = " A value that is NaN changes nothing; a NaN in dst may stay, as may a zero of the other sign."
 atomic_max = _atomic("max", "max(dst, value)", _NAN)
 atomic_min = _atomic("min", "min(dst, value)", _NAN)
 atomic_and = _atomic("and", "dst & value")

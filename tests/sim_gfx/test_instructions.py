@@ -182,6 +182,75 @@ def test_atomic_forms(name, dtype, function, schedule):
     np.testing.assert_array_equal(memory, function(before, data).astype(dtype))
 
 
+EDGES = np.array([0.0, -0.0, 1, -2, 3, np.inf, -np.inf, np.nan])
+FIRST, SECOND = (np.ascontiguousarray(each).ravel() for each in np.meshgrid(EDGES, EDGES, indexing="ij"))
+SOME = ~(np.isnan(FIRST) & np.isnan(SECOND))
+
+
+def same_bits(a, b):
+    bits = f"u{a.dtype.itemsize}"
+    np.testing.assert_array_equal(a[SOME].view(bits), b[SOME].view(bits))
+
+
+@pytest.mark.parametrize("kind", ["f16", "f32", "f64"])
+@pytest.mark.parametrize("name", ["min", "max"])
+def test_extremes_of_special_values(kind, name):
+    """A NaN loses, and -0 is less than +0 (CDNA3 ISA, V_MIN_F32)."""
+    better = SECOND < FIRST if name == "min" else SECOND > FIRST
+    zeros = (FIRST == 0) & (SECOND == 0) & (np.signbit(SECOND) == (name == "min"))
+    expected = np.where(better | zeros | np.isnan(FIRST), SECOND, FIRST)
+    dtype = np.dtype(f"f{int(kind[1:]) // 8}")
+    held = np.uint32 if kind == "f16" else dtype
+    a, b = (
+        each.astype(dtype).view(f"u{dtype.itemsize}").astype(np.uint32 if kind != "f64" else np.uint64)
+        for each in (FIRST, SECOND)
+    )
+    one, two, to = ("v[4:5]", "v[6:7]", "v[8:9]") if kind == "f64" else ("v4", "v6", "v8")
+    result = vector(f"v_{name}_{kind} {to}, {one}, {two}", {one: a, two: b}, {to: held})
+    if kind == "f16":
+        result = result.astype(np.uint16).view(np.float16)
+    same_bits(result, expected.astype(dtype))
+
+
+def test_the_middle_of_zeros():
+    """What is left of -0, -0 and +0 without the first that is as large as the largest (CDNA3 ISA, V_MED3_F32)."""
+    signs = np.array([[0 if lane >> bit & 1 else -0.0 for bit in range(3)] for lane in LANE], np.float32)
+    inputs = {f"v{4 + n}": signs[:, n].copy() for n in range(3)}
+    result = vector("v_med3_f32 v8, v4, v5, v6", inputs, {"v8": np.float32})
+    np.testing.assert_array_equal(np.signbit(result), np.signbit(signs[:, 1]) & np.signbit(signs[:, 2]))
+    for name, function in (("minimum3", np.any), ("maximum3", np.all)):
+        result = vector(f"v_{name}_f32 v8, v4, v5, v6", inputs, {"v8": np.float32})
+        np.testing.assert_array_equal(np.signbit(result), function(np.signbit(signs), axis=1))
+
+
+@pytest.mark.parametrize(
+    ("name", "space"),
+    [
+        *((f"{name}_{kind}", "lds") for name in ("min", "max") for kind in ("f32", "f64")),
+        ("min_f64", "global"),
+        ("max_f64", "global"),
+    ],
+)
+def test_atomic_extremes_of_special_values(name, space):
+    """Memory stays as it is for a NaN in either, and for a zero of the other sign."""
+    dtype = np.dtype(f"f{int(name[5:]) // 8}")
+    old, new = FIRST.astype(dtype), SECOND.astype(dtype)
+    expected = np.where(new < old if name[:3] == "min" else new > old, new, old)
+    r = ["v[4:5]", "v[6:7]", "v[8:9]", "v[10:11]"] if dtype.itemsize == 8 else ["v4", "v6", "v8", "v10"]
+    bits, wait = 8 * dtype.itemsize, "s_waitcnt lgkmcnt(0)\n"
+    memory = old.copy()
+    body = f"global_atomic_{name} {r[2]}, v251, {r[1]}, s[92:93] sc0\ns_waitcnt vmcnt(0)"
+    outputs = {r[2]: dtype}
+    if space == "lds":
+        body = f"v_lshlrev_b32 v1, 3, v250\nds_write_b{bits} v1, {r[0]}\n{wait}"
+        body += f"ds_{name[:3]}_rtn_{name[4:]} {r[2]}, v1, {r[1]}\n{wait}ds_read_b{bits} {r[3]}, v1\n{wait}"
+        outputs[r[3]] = dtype
+    results, report = lanes(body, {r[1]: new, r[0]: memory}, outputs, lds=512)
+    assert not report.findings
+    same_bits(results[r[2]], old)
+    same_bits(results[r[3]] if space == "lds" else memory, expected)
+
+
 def test_lds_atomics_return_in_some_order():
     body = """v_mov_b32 v1, 0
 s_mov_b64 s[6:7], exec

@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from ..memory import Arena
-from ..scalars import Array, Sel
+from ..scalars import Array, Sel, where
 from ..updates import decrement, increment
 from .decode import VECTOR, Decoder
 from .lds import consume, gather, locate, poison
@@ -20,13 +20,23 @@ from .queue import DS, VM
 from .race import LDS_UNIT
 from .syntax import Instruction, Operand, Reg
 from .table import Handler, instruction
-from .vector_float import larger, smaller
 from .vector_memory import Shape, buffer_address, check_bounds, global_address
 
 if TYPE_CHECKING:
     from .machine import Machine
 
 Combine = Callable[[Array, Array], Array]  # of (old, operand)
+
+
+def lower(old: Array, new: Array) -> Array:
+    """The new one if it is less: unlike V_MIN_F32 this has nothing for NaNs and for -0 and +0, which leave memory as
+    it is (CDNA3 ISA, DS_MIN_RTN_F32 and GLOBAL_ATOMIC_MIN_F64)."""
+    return where(new < old, new, old)
+
+
+def higher(old: Array, new: Array) -> Array:
+    """The new one if it is greater."""
+    return where(new > old, new, old)
 
 
 _OPERATIONS: dict[str, tuple[str, Combine]] = {  # name: (type without size, function)
@@ -46,8 +56,8 @@ _OPERATIONS: dict[str, tuple[str, Combine]] = {  # name: (type without size, fun
 _FLOATS: dict[str, tuple[Any, Combine]] = {
     "add_f32": (np.float32, np.add),
     "add_f64": (np.float64, np.add),
-    "min_f64": (np.float64, smaller),
-    "max_f64": (np.float64, larger),
+    "min_f64": (np.float64, lower),
+    "max_f64": (np.float64, higher),
     "pk_add_f16": (np.float16, np.add),
     "pk_add_bf16": (ml_dtypes.bfloat16, np.add),
 }
@@ -174,7 +184,7 @@ def _lds_kinds() -> dict[str, tuple[Any, int, Combine | None]]:
             kinds[f"{stem}{middle}_{kind}{bits}"] = (np.dtype(f"{letter}{size}"), size, combine)
         kinds[f"cmpst_b{bits}"] = (np.dtype(f"u{size}"), size, None)
         float_type = np.dtype(f"f{size}")
-        for short, function in (("add", np.add), ("min", smaller), ("max", larger)):
+        for short, function in (("add", np.add), ("min", lower), ("max", higher)):
             kinds[f"{short}_f{bits}"] = (float_type, size, function)
     kinds["pk_add_f16"] = (np.dtype(np.float16), 4, np.add)
     kinds["pk_add_bf16"] = (np.dtype(ml_dtypes.bfloat16), 4, np.add)

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..scalars import Array, Sel
+from ..updates import greatest, least, maximum, minimum
 from .decode import Decoder, Read
 from .syntax import Instruction, Literal, Operand, Reg
 from .table import Handler, instruction
 from .vector_alu import VIEWS, Function, source
-from .vector_float import fma, larger, smaller
+from .vector_float import fma
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -66,11 +67,11 @@ def _packed(names: str, kind: str, count: int, function: Function) -> None:
 
 _packed("v_pk_add_f16", "f16", 2, np.add)
 _packed("v_pk_mul_f16", "f16", 2, np.multiply)
-_packed("v_pk_min_f16", "f16", 2, smaller)
-_packed("v_pk_max_f16", "f16", 2, larger)
+_packed("v_pk_min_f16", "f16", 2, minimum)
+_packed("v_pk_max_f16", "f16", 2, maximum)
 _packed("v_pk_fma_f16", "f16", 3, fma)
-_packed("v_pk_minimum3_f16", "f16", 3, lambda a, b, c: np.minimum(np.minimum(a, b), c))
-_packed("v_pk_maximum3_f16", "f16", 3, lambda a, b, c: np.maximum(np.maximum(a, b), c))
+_packed("v_pk_minimum3_f16", "f16", 3, lambda a, b, c: least(least(a, b), c))
+_packed("v_pk_maximum3_f16", "f16", 3, lambda a, b, c: greatest(greatest(a, b), c))
 for _kind in ("u16", "i16"):
     _packed(f"v_pk_add_{_kind}", _kind, 2, np.add)
     _packed(f"v_pk_sub_{_kind}", _kind, 2, np.subtract)

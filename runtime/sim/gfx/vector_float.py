@@ -14,6 +14,7 @@ import numpy as np
 
 from ..formats import flush, fma_to_odd, sum_to_odd
 from ..scalars import Array, Sel, some
+from ..updates import greatest, least, maximum, minimum
 from .decode import Decoder
 from .syntax import VCC, Instruction, Reg
 from .table import Handler, instruction
@@ -70,20 +71,13 @@ def fma_double(a: Array, b: Array, c: Array, scale: Array | int = 0) -> Array:
     return result
 
 
-def smaller(a: Array, b: Array) -> Array:
-    """The smaller number; a NaN loses against a number."""
-    return np.fmin(a, b)
-
-
-def larger(a: Array, b: Array) -> Array:
-    """The larger number; a NaN loses against a number."""
-    return np.fmax(a, b)
-
-
 def _med(a: Array, b: Array, c: Array) -> Array:
-    middle = larger(smaller(a, b), smaller(larger(a, b), c))
-    some = np.isnan(a) | np.isnan(b) | np.isnan(c)
-    return np.where(some, smaller(smaller(a, b), c), middle).astype(a.dtype)
+    """The larger of the two that are left without the first that is the largest of all (CDNA3 ISA, V_MED3_F32): of
+    -0, -0 and +0 that is +0."""
+    top = maximum(maximum(a, b), c)
+    middle = np.where(top == a, maximum(b, c), np.where(top == b, maximum(a, c), maximum(a, b)))
+    nan = np.isnan(a) | np.isnan(b) | np.isnan(c)
+    return np.where(nan, minimum(minimum(a, b), c), middle).astype(a.dtype)
 
 
 def _special(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
@@ -124,8 +118,8 @@ for _kind in ("f16", "f32", "f64"):
     _two = f"{_kind} {_kind}"
     valu(f"v_add_{_kind}", _kind, _two, np.add)
     valu(f"v_mul_{_kind}", _kind, _two, np.multiply)
-    valu(f"v_min_{_kind}", _kind, _two, smaller)
-    valu(f"v_max_{_kind}", _kind, _two, larger)
+    valu(f"v_min_{_kind}", _kind, _two, minimum)
+    valu(f"v_max_{_kind}", _kind, _two, maximum)
     valu(f"v_fma_{_kind}", _kind, f"{_two} {_kind}", fma, keeps_high=True)
     valu(f"v_floor_{_kind}", _kind, _kind, np.floor)
     valu(f"v_ceil_{_kind}", _kind, _kind, np.ceil)
@@ -136,11 +130,11 @@ for _kind in ("f16", "f32", "f64"):
     if _kind != "f64":
         valu(f"v_sub_{_kind}", _kind, _two, np.subtract)
         valu(f"v_subrev_{_kind}", _kind, _two, lambda a, b: b - a)
-        valu(f"v_min3_{_kind}", _kind, f"{_two} {_kind}", lambda a, b, c: smaller(smaller(a, b), c), keeps_high=True)
-        valu(f"v_max3_{_kind}", _kind, f"{_two} {_kind}", lambda a, b, c: larger(larger(a, b), c), keeps_high=True)
+        valu(f"v_min3_{_kind}", _kind, f"{_two} {_kind}", lambda a, b, c: minimum(minimum(a, b), c), keeps_high=True)
+        valu(f"v_max3_{_kind}", _kind, f"{_two} {_kind}", lambda a, b, c: maximum(maximum(a, b), c), keeps_high=True)
         valu(f"v_med3_{_kind}", _kind, f"{_two} {_kind}", _med, keeps_high=True)
-valu("v_minimum3_f32", "f32", "f32 f32 f32", lambda a, b, c: np.minimum(np.minimum(a, b), c))
-valu("v_maximum3_f32", "f32", "f32 f32 f32", lambda a, b, c: np.maximum(np.maximum(a, b), c))
+valu("v_minimum3_f32", "f32", "f32 f32 f32", lambda a, b, c: least(least(a, b), c))
+valu("v_maximum3_f32", "f32", "f32 f32 f32", lambda a, b, c: greatest(greatest(a, b), c))
 valu("v_mul_legacy_f32", "f32", "f32 f32", lambda a, b: np.where((a == 0) | (b == 0), np.float32(0), a * b))
 valu("v_ldexp_f16", "f16", "f16 i16", _ldexp)
 valu("v_ldexp_f32", "f32", "f32 i32", _ldexp)

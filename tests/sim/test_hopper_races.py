@@ -488,6 +488,28 @@ def test_ctas_reduce_into_one_place(schedule: str, elsewhere: str) -> None:
     assert report.findings
 
 
+MEETING = """    @lead red.release.gpu.global.add.u32 [a0+1024], 1;
+SPIN:
+    @lead ld.acquire.gpu.global.u32 v9, [a0+1024];
+    @!lead mov.u32 v9, 2;
+    setp.lt.u32 p, v9, 2;
+    @p bra SPIN;
+    bar.sync 0;
+    @q ld.global.v4.u32 {v8, v9, v10, v11}, [y1];
+"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_ctas_read_what_all_have_reduced(schedule: str) -> None:
+    """When they have met, each having waited for its own; to meet first, or to wait for the reads alone, is wrong."""
+    body = "    mov.u32 x3, 512;\n" + STS + FENCE + BAR + REDUCE
+    assembles(program(body + DONE + MEETING))
+    silent(run(body + DONE + MEETING, grid=2, schedule=schedule))
+    for wrong in (READ + MEETING, MEETING + DONE):
+        report = run(body + wrong, grid=2, schedule=schedule, gpu=False)
+        assert {finding.kind for finding in report.findings} == {"missing_wait"}, report.findings
+
+
 def test_the_finding_names_the_bulk_reduction() -> None:
     """The one that is still being written, not the one that is over."""
     pair = REDUCE + DONE + REDUCE.replace("[a0]", "[y2]").replace("x3", "32")

@@ -326,6 +326,8 @@ def stage(low: Lowering, op: tile.Store | tile.AtomicRmw, kind: str | None, evic
     """A fragment of the consumers to a tensor, through shared memory. False where that cannot be, or is of no use."""
     if low.meeting[1] is None or not isinstance(op.mem.type, TensorType) or not isinstance(op.value.type, TileType):
         return False
+    if not set(range(len(op.value.shape))) <= set(op.dims):  # elements share places
+        return False
     layout, dims = as_stored(layout_of(op.value), op.dims)
     if layout.rank != 2 or (kind is None and layout.vector_width(1) * op.mem.dtype.bytes >= CHUNK):
         return False

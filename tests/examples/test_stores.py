@@ -256,6 +256,49 @@ def test_fragments_are_added_by_tma(schedule):
     assert count(kernel, " red.") == 0
 
 
+@mt.kernel
+def shared_places(
+    A: T.Tensor((64, "K"), T.float16),
+    B: T.Tensor((64, "K"), T.float16),
+    P: T.Tensor((64,), T.int32),
+    S: T.Tensor((4,), T.float32),
+    R: T.Tensor((4, 64), T.float32),
+    C: T.Tensor((64, 64), T.float32),
+):
+    """Besides a GEMM: all elements are added to one place, or those of a few; and whole rows to few rows."""
+    with T.Kernel(1, threads=128):
+        A_shared = T.alloc_shared((64, 32), A.dtype)
+        B_shared = T.alloc_shared((64, 32), A.dtype)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        T.clear(C_local)
+        for k in T.Pipelined(A.shape[1] // 32, num_stages=2):
+            T.copy(A[0, k * 32], A_shared)
+            T.copy(B[0, k * 32], B_shared)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+            for i in T.Parallel(32):
+                T.atomic_add(S[0], T.cast(A_shared[0, i], T.float32))
+        for i in T.Parallel(64):
+            T.atomic_add(S[1 + i % 3], 1.0)
+        for i, j in T.Parallel(64, 64):
+            T.atomic_add(R[P[i], j], C_local[i, j])
+        T.copy(C_local, C)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_elements_that_share_places(schedule):
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, (64, 96)).astype(np.float16) for _ in range(2))
+    rows = rng.integers(0, 4, 64).astype(np.int32)
+    sums, by_row, c = np.zeros(4, np.float32), np.zeros((4, 64), np.float32), poisoned((64, 64), np.float32)
+    kernel = launch(shared_places, (a, b, rows, sums, by_row, c), schedule)
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    assert np.array_equal(c, exact)
+    assert np.array_equal(sums, [a[0].sum(dtype=np.float64), 22, 21, 21])
+    assert np.array_equal(by_row, [exact[rows == row].sum(0) for row in range(4)])
+    assert count(kernel, "cp.async.bulk.tensor.2d.shared::cluster") > 0
+    assert count(kernel, "cp.async.bulk.tensor.2d.global.shared::cta") > 0
+
+
 def make_combine(kind: str, dtype):
     @mt.kernel
     def combine(A: T.Tensor(("M", "N"), dtype), C: T.Tensor(("M", "N"), dtype), D: T.Tensor(("M", "N"), dtype)):

@@ -116,6 +116,8 @@ class _Stepper:
         if value is self.loop.iv:
             return 1, 0
         op = value.op
+        if value.dtype.kind == "uint":  # wraps, which a line does not
+            return None
         if isinstance(op, arith.Constant):
             return 0, int(op.value)
         if value not in self.inside:

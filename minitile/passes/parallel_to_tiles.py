@@ -39,7 +39,7 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import arith, control, tile
 from minitile.ir.rewrite import ERASE, Rewriter, erase_unused, remake
-from minitile.ir.types import BufferType, TileType
+from minitile.ir.types import BufferType, TileType, dtype_of
 from minitile.passes.variables import is_fragment
 
 if TYPE_CHECKING:
@@ -163,7 +163,9 @@ class _Body:
         return Lifted(value, dims, *self.affine(op, parts))
 
     def affine(self, op: Op, parts: list[Lifted]) -> tuple[Value | None, int]:
-        """The base and dimension of `base + i_d` where the result has that form."""
+        """The base and dimension of `base + i_d` where the result has that form. Unsigned numbers wrap one by one."""
+        if dtype_of(op.result.type).kind == "uint":
+            return None, -1
         if isinstance(op, arith.Cast):
             (a,) = parts
             if a.base is not None and op.to.is_int and op.to.bits >= op.a.dtype.bits:

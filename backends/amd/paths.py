@@ -14,8 +14,9 @@ Who follows each branch both ways sees an if of which neither side runs.
 
 A path is a run of instructions without a branch, with what is known of the masks (exec, vcc, pairs of scalar registers)
 at its start; the same instructions stand in as many paths as there are ways to know something else. A kernel begins
-with a lane; s_and_saveexec_b64 keeps the mask from before, and s_or_b64 exec, exec brings it back. A register that
-anything else writes is unknown, so what is said of a mask holds.
+with a lane; s_and_saveexec_b64 keeps the mask from before, and s_or_b64 exec, exec brings it back, also from the lanes
+that an if leaves out: s_xor_b64 of exec and that mask. A register that anything else writes is unknown, so what is said
+of a mask holds.
 
 Source: "CDNA 3" Instruction Set Architecture, 5 (S_AND_SAVEEXEC, S_CBRANCH_EXECZ); LLVM 22, SIPreEmitPeephole.cpp.
 """
@@ -30,6 +31,7 @@ from itertools import pairwise
 
 Facts = frozenset[str]  # of a mask
 ALL, NONE, SOME = frozenset({"all", "some"}), frozenset({"none"}), frozenset({"some"})
+REST = frozenset({"rest"})  # it or exec has a lane, as long as exec stays
 UNKNOWN: Facts = frozenset()
 Known = frozenset[tuple[str, str]]  # (mask, fact)
 
@@ -120,8 +122,14 @@ def after(line: str, known: Known) -> Known:
     name, operands, written = writer
     result = UNKNOWN
     if name.endswith("_b64"):
-        result = _result(name, [_of(operand, known) for operand in operands[1:]], _of("exec", known))
+        sources = [_of(operand, known) for operand in operands[1:]]
+        result = _result(name, sources, _of("exec", known))
+        if "exec" in operands[1:]:
+            result |= _with_exec(name, frozenset().union(*sources))
     kept = frozenset(one for one in known if not written & _registers(one[0]))
+    if "exec" in written:  # what was said together with it
+        result -= REST
+        kept = frozenset(one for one in kept if one[1] not in REST)
     return kept | {(operands[0], fact) for fact in result}
 
 
@@ -156,6 +164,13 @@ def _result(name: str, sources: list[Facts], lanes: Facts) -> Facts:
     if NONE in (a, b):
         return NONE
     return a if b == ALL else b if a == ALL else UNKNOWN
+
+
+def _with_exec(name: str, facts: Facts) -> Facts:
+    """The same where exec is one of the sources: of `exec ^ x` and exec one has each lane of x."""
+    if name == "s_xor_b64" and facts >= SOME:
+        return REST
+    return SOME if name == "s_or_b64" and facts >= REST else UNKNOWN
 
 
 def _not(facts: Facts) -> Facts:

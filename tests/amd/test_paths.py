@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
 import pytest
 
+import minitile as mt
+import minitile.language as T
 from minitile.backends.amd.paths import paths
 
 from ..passes.test_random_kernels import compare_machine_code
@@ -53,6 +56,20 @@ LOOP = """
 	s_endpgm
 """
 
+REST = """
+	s_and_saveexec_b64 s[4:5], vcc
+	s_xor_b64 s[4:5], exec, s[4:5]
+	s_cbranch_execz .L
+	ds_write_b32 v0, v1
+.L:
+	s_nop 1
+	s_or_b64 exec, exec, s[4:5]
+	s_cbranch_execz .M
+	s_nop 2
+.M:
+	s_endpgm
+"""
+
 
 def ways(text: str) -> set[str]:
     """The numbers of the s_nop on each way to the end; each path at most twice on a way."""
@@ -94,6 +111,63 @@ def test_a_wave_perhaps_without_lanes(old, new):
     changed = SAVED.replace(old, new, 1)
     assert changed != SAVED
     assert ways(changed) == {"1", "2", ""}
+
+
+def test_the_lanes_that_an_if_leaves_out():
+    """They and those that it runs with are all lanes: together there is one."""
+    assert ways(REST) == {"12"}
+    assert ways(REST.replace("execz .M", "execnz .M")) == {"1"}
+    swapped = REST.replace("exec, s[4:5]\n\ts_cbranch_execz .L", "s[4:5], exec\n\ts_cbranch_execz .L")
+    assert swapped != REST
+    assert ways(swapped) == {"12"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("\ts_xor_b64 s[4:5], exec, s[4:5]\n", "\ts_xor_b64 s[4:5], exec, s[6:7]\n"),
+        ("s_xor_b64", "s_and_b64"),
+        ("\ts_or_b64 exec, exec, s[4:5]\n", "\ts_or_b64 exec, exec, s[6:7]\n"),
+        ("\ts_or_b64 exec", "\ts_and_b64 exec"),
+        ("\ts_or_b64 exec", "\ts_mov_b64 exec, vcc\n\ts_or_b64 exec"),
+        ("\ts_or_b64 exec", "\tv_cmpx_lt_i32_e32 vcc, 0, v0\n\ts_or_b64 exec"),
+        ("\ts_or_b64 exec", "\ts_mov_b32 s5, 0\n\ts_or_b64 exec"),
+        ("\ts_or_b64 exec, exec, s[4:5]\n", "\ts_mov_b64 exec, s[4:5]\n"),
+        ("\ts_or_b64 exec, exec, s[4:5]\n", "\ts_xor_b64 exec, exec, s[4:5]\n\ts_or_b64 exec, exec, exec\n"),
+    ],
+)
+def test_lanes_that_are_perhaps_not_the_rest(old, new):
+    changed = REST.replace(old, new, 1)
+    assert changed != REST
+    assert ways(changed) == {"12", "1"}
+
+
+@mt.kernel
+def counted_down(N: T.Tensor((4,), T.int32), Sums: T.Tensor((4, 64), T.int32)):
+    with T.Kernel(4, threads=128) as block:
+        left = T.alloc_shared((1,), T.int32)
+        left[0] = N[block]
+        total = T.alloc_fragment((64,), T.int32)
+        T.clear(total)
+        while left[0] > 0:
+            for i in T.Parallel(64):
+                total[i] += left[0] + i
+            left[0] = left[0] - 1
+        T.copy(total, Sums[block, 0])
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_a_loop_on_a_count_in_shared_memory(target):
+    """One thread writes the count, so LLVM ends a round with a branch on whether the wave has any lane."""
+    pytest.importorskip("llvmlite")
+    numbers, sums = np.array([3, 0, 1, 5], np.int32), np.zeros((4, 64), np.int32)
+    kernel = counted_down.compile(numbers, sums, target=target)
+    rounds = numbers[:, None].astype(np.int64)
+    want = rounds * (rounds + 1) // 2 + rounds * np.arange(64)
+    for schedule in ("eager", "lazy", "random"):
+        sums[:] = 0
+        kernel.simulate(numbers, sums, schedule=schedule, seed=1)
+        assert np.array_equal(sums, want)
 
 
 def test_a_constant_of_each_way():

@@ -28,6 +28,10 @@ Which barriers that takes is not decided here: `thread_barriers` puts them where
 meet what was read, and `count_tokens` makes vmcnt of the waits. `lds_wait` leaves the reads of its own stage under way;
 where a barrier stands, nothing is under way but those.
 
+The last iteration reads ahead as well, from the version that has its turn, what nothing multiplies. A loop that is
+known to have as many iterations as versions has come to call them %k instead of %k % versions, so that behind the last
+one there is none: it stays as it is.
+
 Stages and reads are known by the tags of the operations (mfma_loop.py). A loop of another form stays as it is, with a
 note that says why.
 """
@@ -41,9 +45,10 @@ from operator import itemgetter
 
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import cdna, control, thread, tile
+from minitile.ir.ops import arith, cdna, control, thread, tile
 from minitile.ir.rewrite import remake
-from minitile.ir.types import TOKEN
+from minitile.ir.types import TOKEN, BufferType
+from minitile.passes.affine import Affine, Facts, divisor_of
 from minitile.passes.manager import PassContext
 from minitile.passes.mfma_loop import (
     Access,
@@ -58,6 +63,7 @@ from minitile.passes.mfma_loop import (
 )
 
 REGISTERS = 512  # of a lane, for all waves of a SIMD
+_REMAINDERS = (arith.FloorMod, arith.TruncMod, arith.And)
 FEW = 24  # registers for addresses and what else there is
 
 
@@ -134,6 +140,7 @@ def _run(kernel: Kernel, context: PassContext, make: Callable[[Loop], Schedule],
             try:
                 loop = find_loop(op, block)
                 if loop is not None:
+                    _check_slots(loop, kernel)
                     schedule = make(loop)
                     _check_registers(loop, schedule, limit)
                     _Rewriting(loop, schedule, block).run()
@@ -142,6 +149,23 @@ def _run(kernel: Kernel, context: PassContext, make: Callable[[Loop], Schedule],
             except Refusal as reason:
                 notes[f"{_about(op)}{what}: {reason}"] = None
     context.notes += list(notes)
+
+
+def _check_slots(loop: Loop, kernel: Kernel) -> None:
+    """Raises Refusal where the version that the last iteration reads ahead may be behind the others."""
+    for load in loop.loads.values():
+        assert isinstance(load.mem.type, BufferType)
+        slot, versions = load.slot, load.mem.type.versions
+        while slot is not None and isinstance(slot.op, arith.Cast):
+            slot = slot.op.a
+        if slot is None or (isinstance(slot.op, _REMAINDERS) and divisor_of(slot.op) == versions):
+            continue
+        facts = Facts(kernel)
+        if not facts.less(facts.affine(slot) + facts.affine(loop.op.step), Affine(versions)):
+            raise Refusal(
+                f"it has as many iterations as its buffers have versions ({versions}), so that the last one would read "
+                "ahead behind them"
+            )
 
 
 def _about(op: control.For) -> str:

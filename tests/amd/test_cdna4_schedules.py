@@ -196,6 +196,45 @@ def test_inside_another_loop(name, k):
         assert np.array_equal(c, want(a, b, c))
 
 
+@mt.kernel
+def counted(
+    A: T.Tensor((64, "K"), T.float16),
+    B: T.Tensor((64, "K"), T.float16),
+    C: T.Tensor((64, 64), T.float32),
+    rounds=2,
+    num_stages=2,
+):
+    with T.Kernel(1, threads=128):
+        A_shared = T.alloc_shared((64, 32), A.dtype)
+        B_shared = T.alloc_shared((64, 32), A.dtype)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        T.clear(C_local)
+        for k in T.Pipelined(rounds, num_stages=num_stages):
+            T.copy(A[0, k * 32], A_shared)
+            T.copy(B[0, k * 32], B_shared)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+        T.copy(C_local, C)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("stages", [2, 3, 4])
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_known_numbers_of_iterations(name, stages, rounds):
+    """As many as versions: what the last iteration would read ahead lies behind the buffer. Fewer leave no loop."""
+    rng = np.random.default_rng(rounds)
+    a, b = (rng.integers(-3, 4, (64, rounds * 32)).astype(np.float16) for _ in range(2))
+    c = poisoned((64, 64), np.float32)
+    tile = {"rounds": rounds, "num_stages": stages}
+    kernel = counted.compile(a, b, c, target="gfx950", passes=dict(SCHEDULES[name]), **tile)
+    assert ("s_setprio" in kernel.text) == (rounds > stages)
+    assert len(kernel.notes) == (rounds == stages)
+    assert all(f"as many iterations as its buffers have versions ({stages})" in note for note in kernel.notes)
+    for schedule, seed in MEMORY:
+        c[:] = np.nan
+        kernel.simulate(a, b, c, schedule=schedule, seed=seed)
+        assert np.array_equal(c, want(a, b, c))
+
+
 # Synchronisation ------------------------------------------------------------------------------------------------------
 
 NEEDLESS = [

@@ -24,7 +24,7 @@ from minitile.layout.shared import SharedLayout, row_major
 from minitile.passes.affine import Affine
 from minitile.passes.choose_shared import BOX
 from minitile.passes.lower import Lowering
-from minitile.passes.lower_memory import shared_layout, strides_of
+from minitile.passes.lower_memory import coordinate, shared_layout, strides_of
 
 LINE = 128  # alignment of a box in shared memory, in bytes (PTX ISA 8.3, 5.5.1)
 
@@ -155,7 +155,10 @@ def bulk_load(low: Lowering, op: by_hand.BulkLoad) -> None:
     start = b.add(base, low.emit(_offset(low, op, shared)))
     if op.dst_slot is not None:
         start = b.add(start, b.mul(low.get(op.dst_slot), shared.stage_bytes))
-    at = [low.emit(low.facts.affine(v)) for v in op.src_indices]
+    at = [
+        coordinate(low, op.src, d, low.facts.affine(v), 1 if t is None else op.shape[t])
+        for d, (v, t) in enumerate(zip(op.src_indices, op.src_dims, strict=True))
+    ]
     for row, column, height in _boxes(rows, columns, width):
         box = _box(op, height, width)
         coordinates = list(at)

@@ -57,12 +57,15 @@ _MEMORY: dict[type[Op], tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
+_FAR = 1 << 30  # bytes: offsets of accesses, which come on top, have as much of 32 bits
+
+
 def fold_address(address: Value) -> tuple[Value, tuple[int, ...], int]:
     """`address` as (base, offsets by register or (), offset of all): register n is at base + offsets[n] + offset."""
     offset = 0
     while isinstance(op := address.op, arith.Add):
         constant = constant_of(op.b)
-        if constant is None or op.a.type != address.type:
+        if constant is None or op.a.type != address.type or not -_FAR <= offset + constant < _FAR:
             break
         offset += constant
         address = op.a

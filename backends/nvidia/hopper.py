@@ -21,7 +21,7 @@ from minitile.ir.types import BufferType, u64
 from minitile.layout.shared import row_major
 from minitile.passes.choose_shared import BOX
 from minitile.passes.lower import Lowering
-from minitile.passes.lower_memory import shared_layout
+from minitile.passes.lower_memory import coordinate, shared_layout
 from minitile.passes.thread_barriers import CONSUMERS
 
 WORD = 8  # bytes of an mbarrier
@@ -303,7 +303,10 @@ def tma_copy(low: Lowering, op: roles.TmaCopy) -> None:
     box = tuple([1 if t is None else sides[t] for t in op.src_dims])
     along = op.src_dims.index(0)
     name = tensor_map(low, op.src, box, shared.swizzle.width, op.tf32)
-    at = [low.emit(low.facts.affine(v)) for v in op.src_indices]
+    at = [
+        coordinate(low, op.src, d, low.facts.affine(v), 1 if t is None else op.dst.shape[t])
+        for d, (v, t) in enumerate(zip(op.src_indices, op.src_dims, strict=True))
+    ]
     mask = None
     if len(ctas) > 1:
         share, mask = _share(low, op.common)

@@ -50,6 +50,7 @@ from minitile.passes.lower_memory import (
     Addresses,
     Place,
     bits_of_start,
+    coordinate,
     in_memory,
     places,
     shared_addresses,
@@ -198,7 +199,8 @@ def emit_box(
         address = b.add(address, b.mul(low.get(slot), shared.stage_bytes))
     at = []
     for d, (start, t) in enumerate(zip(target.starts, target.dims, strict=True)):
-        at.append(low.emit(start) if t is None else b.add(low.emit(start), moved[t]))
+        first = coordinate(low, target.tensor, d, start, 1 if t is None else target.shape[t])
+        at.append(first if t is None else b.add(first, moved[t]))
         size = low.facts.size(target.tensor, d)
         if not low.facts.less(start if t is None else start + (target.shape[t] - 1), size):
             leader = b.and_(leader, b.compare("lt", at[-1], low.emit(size)))

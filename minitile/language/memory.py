@@ -122,6 +122,8 @@ class Memory:
                 raise TypeMismatchError(
                     f"index {number}{last} is outside dimension {d} (size {size}) of {self.describe()}", current().loc
                 )
+        if value.dtype.name == "u64":  # the largest would be negative
+            value = current().b.min(value, (1 << 63) - 1)
         wide = value.dtype.bits == 64 or value.dtype.name == "u32"
         return current().b.cast(value, i64 if wide else i32)
 

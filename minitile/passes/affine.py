@@ -171,12 +171,12 @@ class Facts:
             return Affine(int(op.value)) if dtype_of(v.type).kind in ("int", "uint", "bool") else Affine.of(v)
         if op is None or not _exact(v.type):
             return Affine.of(v)
-        if isinstance(op, arith.Cast) and _exact(op.a.type) and (op.to.bits >= op.a.dtype.bits or self._is_index(op.a)):
+        if isinstance(op, arith.Cast) and _exact(op.a.type) and (op.to.bits >= op.a.dtype.bits or self.is_index(op.a)):
             return self.affine(op.a)
         if isinstance(op, tile.Splat):
             return self.affine(op.value)
         rule = _POLYNOMIAL.get(type(op))
-        if rule is not None and (op.results[0].dtype.bits == 64 or self._is_index(v)):
+        if rule is not None and (op.results[0].dtype.bits == 64 or self.is_index(v)):
             made = rule(*[self.affine(o) for o in op.operands])
             if made is not None:
                 return self._exact_products(made)
@@ -211,7 +211,7 @@ class Facts:
         least = a.const % g
         return a - (d - g + least), a - least
 
-    def _is_index(self, v: Value) -> bool:
+    def is_index(self, v: Value) -> bool:
         """Whether the value is computed from dimensions, parameters, block, thread and loop indices only."""
         known = self._index.get(v)
         if known is None:
@@ -226,13 +226,13 @@ class Facts:
                 return True
             owner = self._owners.get(v.owner) if isinstance(v.owner, Block) else None
             if isinstance(owner, control.For) and v.index == 0:
-                return self._is_index(owner.lower) and self._is_index(owner.upper)
+                return self.is_index(owner.lower) and self.is_index(owner.upper)
             return isinstance(owner, (control.Launch, control.Parallel))
         if isinstance(op, (tile.Iota, tile.ThreadIndex, thread.Special, arith.Constant)):
             return True
         if isinstance(op, arith.Cast) and not op.a.dtype.is_int:
             return op.a.dtype.kind == "bool"
-        return isinstance(op, _INDEX_OPS) and all(self._is_index(o) for o in op.operands if o.dtype.is_int)
+        return isinstance(op, _INDEX_OPS) and all(self.is_index(o) for o in op.operands if o.dtype.is_int)
 
     # Divisors ------------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import arith, thread, tile
-from minitile.ir.types import ScalarType, TensorType, TileType, i32, i64
+from minitile.ir.types import DType, ScalarType, TensorType, TileType, i32, i64
 from minitile.layout import Layout, RowAccess, cheapest_vector, coalesced, row_blocked
 from minitile.layout.access import thread_bits, vector_runs
 from minitile.layout.shared import SharedLayout, add_maybe_bits, bits_of_multiple
@@ -29,6 +29,8 @@ from minitile.passes.affine import Affine
 from minitile.passes.lower import Lowering, Rule, layout_of
 
 Coord = tuple[int, ...]
+_I32 = 1 << 31
+_FAR = 1 << 30  # bytes: more than an immediate may be, with what comes on top
 MOST_ROWS = 16  # of a tensor that a thread copies together: the address of each takes two registers
 
 
@@ -100,6 +102,34 @@ def strides_of(low: Lowering, tensor: Value) -> list[Affine]:
     return strides[::-1][: len(tensor.shape)]
 
 
+# Indices that 32 bits may not hold -----------------------------------------------------------------------------------
+
+
+def index_dtype(low: Lowering, start: Affine) -> DType:
+    """i64 where a start that the program computed in 64 bits may be more than 32 bits hold: cut off, an index far
+    outside would be one inside. Where loaded numbers are summed up here, that was in 64 bits: i32 sums of them wrap,
+    and are atoms."""
+    parts = start.atoms()
+    numbers = (start.const, *start.terms.values())
+    if start.terms and not any(v.dtype.bits == 64 for v in parts) and all(-_I32 <= n < _I32 for n in numbers):
+        alone = len(start.terms) == len(parts) == 1 and numbers == (0, 1)
+        if alone or all(map(low.facts.is_index, parts)):
+            return i32
+    least, most = low.facts.interval(start)
+    fits = least is not None and most is not None and 2 * least >= -_I32 and 2 * most < _I32
+    return i32 if fits else i64
+
+
+def coordinate(low: Lowering, tensor: Value, d: int, start: Affine, extent: int) -> Value:
+    """Where a box that reaches so far starts in dimension d, for TMA, which takes 32 bits: just outside where the start
+    is far outside."""
+    if index_dtype(low, start) is i32:
+        return low.emit(start)
+    b = low.b
+    at = b.max(low.emit(start, i64), -extent)
+    return b.cast(b.min(at, low.emit(low.facts.size(tensor, d), i64)), i32)
+
+
 # Addresses -----------------------------------------------------------------------------------------------------------
 
 
@@ -112,15 +142,15 @@ def global_addresses(
     base = low.in_entry(("global", tensor), lambda b: b.emit(thread.GlobalAddress(tensor)).result)
     later: dict[int, list[Value]] = {}
     for place, stride in zip(where, strides, strict=True):
-        parts = low.by_depth(place.start)
+        parts, dtype = low.by_depth(place.start), index_dtype(low, place.start)
         first = parts.pop(0, None)
-        at = low.emit(first) if first is not None else None
+        at = low.emit(first, dtype) if first is not None else None
         if place.thread is not None:
-            at = place.thread if at is None else b.add(at, place.thread)
+            at = place.thread if at is None else b.add(at, b.cast(place.thread, dtype))
         if at is not None:
             base = b.add(base, b.mul(b.cast(at, i64), low.emit(stride * element, i64)))
         for depth, part in parts.items():
-            moved = b.mul(b.cast(low.emit(part), i64), low.emit(stride * element, i64))
+            moved = b.mul(b.cast(low.emit(part, dtype), i64), low.emit(stride * element, i64))
             later.setdefault(depth, []).append(moved)
     constant = sum((p.start.const * s for p, s in zip(where, strides, strict=True)), Affine(0))
 
@@ -144,12 +174,13 @@ def global_addresses(
     index, immediates = [], []
     for at_ in offsets:
         total = sum((o * s for o, s in zip(at_, strides, strict=True)), constant) * element
-        key = tuple(at_[d] for d in run_time)
+        far = total.const if abs(total.const) >= _FAR else 0
+        key = (far, *(at_[d] for d in run_time))
         if key not in bases:
             bases[key] = len(values)
-            values.append(reached(total))
+            values.append(b.add(reached(total), far) if far else reached(total))
         index.append(bases[key])
-        immediates.append(total.const)
+        immediates.append(total.const - far)
     return Addresses(low.concat(values), tuple(index), tuple(immediates))
 
 
@@ -258,13 +289,14 @@ class GuardBuilder:
             above = low.facts.nonnegative(place.start)
             if below and above:
                 continue
-            at = low.emit(place.start)
+            dtype = index_dtype(low, place.start)
+            at = low.emit(place.start, dtype)
             if place.thread is not None:
-                at = b.add(at, place.thread)
+                at = b.add(at, b.cast(place.thread, dtype))
             if not below:
-                self.checks.append((d, "lt", b.sub(low.emit(size), at)))
+                self.checks.append((d, "lt", b.sub(low.emit(size, dtype), at)))
             if not above:
-                self.checks.append((d, "ge", b.sub(b.constant(0), at)))
+                self.checks.append((d, "ge", b.sub(b.constant(0, dtype), at)))
 
     def overhang(self, layout: Layout) -> None:
         for d, (extent, size) in enumerate(zip(layout.extents, layout.shape, strict=True)):
@@ -453,7 +485,7 @@ def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writ
             base = low.thread_coord(layout, dim)
             constants = tuple(c[dim] for c in columns)
             run = b.emit(thread.Offsets(b.constant(0) if base is None else base, constants)).result
-            at = b.value(arith.Add(b.cast(at, i32), run))
+            at = b.value(arith.Add(at, b.cast(run, at.dtype)))
         if space == "global":
             size = low.facts.size(mem, d)
             wide = at.dtype

@@ -14,7 +14,9 @@ grid, loops, floordiv/floormod, min/max/select, dimensions (>= 0), thread indice
 
 Arithmetic of i64, and of i32 on index-like values (dimensions, scalar parameters, block and thread indices, loop
 variables and what is computed from them), is taken not to overflow. Other i32 arithmetic (on loaded or carried values)
-wraps, so it is an atom, and so is unsigned arithmetic. All answers are one-sided: False, None, 1 mean "not known".
+wraps, so it is an atom, and so is unsigned arithmetic. A cast of an index-like i64 to i32 is taken to lose nothing,
+unless it has a coefficient that i32 does not hold: that is how numbers are hashed. All answers are one-sided: False,
+None, 1 mean "not known".
 """
 
 from __future__ import annotations
@@ -171,8 +173,10 @@ class Facts:
             return Affine(int(op.value)) if dtype_of(v.type).kind in ("int", "uint", "bool") else Affine.of(v)
         if op is None or not _exact(v.type):
             return Affine.of(v)
-        if isinstance(op, arith.Cast) and _exact(op.a.type) and (op.to.bits >= op.a.dtype.bits or self.is_index(op.a)):
-            return self.affine(op.a)
+        if isinstance(op, arith.Cast) and _exact(op.a.type):
+            a = self.affine(op.a)
+            if op.to.bits >= op.a.dtype.bits or (self.is_index(op.a) and _is_short(a)):
+                return a
         if isinstance(op, tile.Splat):
             return self.affine(op.value)
         rule = _POLYNOMIAL.get(type(op))
@@ -232,6 +236,8 @@ class Facts:
             return True
         if isinstance(op, arith.Cast) and not op.a.dtype.is_int:
             return op.a.dtype.kind == "bool"
+        if v.dtype.kind == "uint" and v.dtype.bits >= 32:  # wraps on purpose, maybe: what is added to it may as well
+            return False
         return isinstance(op, _INDEX_OPS) and all(self.is_index(o) for o in op.operands if o.dtype.is_int)
 
     # Divisors ------------------------------------------------------------------------------------------------------
@@ -284,7 +290,9 @@ class Facts:
         if isinstance(op, (arith.Select, arith.Min, arith.Max)):
             return math.gcd(*[self.multiple(o) for o in op.operands[-2:]])
         if isinstance(op, (arith.Cast, *_RESHAPED)):
-            return self.multiple(op.operands[0]) if op.operands[0].dtype.is_int else 1
+            source = op.operands[0].dtype
+            m = self.multiple(op.operands[0]) if source.is_int else 1
+            return m if _holds(v.dtype, source) else _power_of_two(m)
         return 1
 
     # Bounds --------------------------------------------------------------------------------------------------------
@@ -317,7 +325,8 @@ class Facts:
         if isinstance(op, control.If):
             return Bounds(cases=[self.affine(region.yielded[v.index]) for region in op.regions])
         source = op.a.dtype if isinstance(op, arith.Cast) else v.dtype
-        return _type_bounds(source if source.bits < v.dtype.bits else v.dtype)
+        lost = source.kind == "int" and v.dtype.kind == "uint"  # the sign
+        return _type_bounds(source if source.bits < v.dtype.bits and not lost else v.dtype)
 
     def _min_bounds(self, op: Any) -> Bounds:
         a, b = self.affine(op.a), self.affine(op.b)
@@ -584,6 +593,16 @@ class Facts:
 
 def _power_of_two(n: int) -> int:
     return n & -n
+
+
+def _holds(d: DType, source: DType) -> bool:
+    """Whether all numbers of an integer type are of another one."""
+    return d is source or (d.bits > source.bits and (source.kind == "uint" or d.kind == "int"))
+
+
+def _is_short(a: Affine) -> bool:
+    """Whether i32 holds what it is made of."""
+    return all(-(1 << 31) <= n < 1 << 31 for n in (a.const, *a.terms.values()))
 
 
 def _of_scalars(a: Affine) -> bool:

@@ -278,3 +278,81 @@ def test_sums_in_64_bits(run):
     wanted[2] = VALUES[5:13]
     wanted[3, 2] = VALUES[7]
     np.testing.assert_array_equal(got, wanted)
+
+
+# What is known of numbers that are cut off or wrap -------------------------------------------------------------------
+
+
+def test_casts_that_change_numbers(run):
+    """Neither the sign nor a divisor of a number is one of what it becomes in another type."""
+
+    @mt.kernel
+    def kernel(
+        A: T.Tensor((64,), T.int8),
+        B: T.Tensor((64,), T.int32),
+        L: T.Tensor((64,), T.int64),
+        C: T.Tensor((8, 64), T.int64),
+    ):
+        with T.Kernel(1, threads=128):
+            for i in T.Parallel(64):
+                C[0, i] = T.int64(T.uint32(A[i]) < T.uint32(1000))
+                C[1, i] = T.int64(T.min(T.uint32(A[i]), T.uint32(128)))
+                C[2, i] = T.int64(T.uint64(A[i]) // T.uint64(1000))
+                C[3, i] = T.int64(T.int32(T.cast(i * 9, T.uint8)) % 3)
+                C[4, i] = T.int64(T.int32(T.cast(i * 9 - 300, T.int8)) % 3)
+                C[5, i] = T.int64(T.uint32(i * 3 - 6)) % 3
+                C[6, i] = T.int64(T.int32(L[i] * 3) % 3)
+                C[7, i] = T.int64(T.uint32(B[i]) < T.uint32(1000))
+
+    n = np.arange(64)
+    a, b = (n * 7 % 256 - 128).astype(np.int8), (n * 40 - 300).astype(np.int32)
+    wide = n.astype(np.int64) * 1234567891
+    got = run(kernel, a, b, wide, np.full((8, 64), -1, np.int64))
+    as32 = a.astype(np.int64) % (1 << 32)
+    wanted = [
+        as32 < 1000,
+        np.minimum(as32, 128),
+        (a.astype(np.int64).astype(np.uint64) // np.uint64(1000)).astype(np.int64),
+        (n * 9).astype(np.uint8).astype(int) % 3,
+        (n * 9 - 300).astype(np.int8).astype(int) % 3,
+        (n * 3 - 6) % (1 << 32) % 3,
+        (wide * 3).astype(np.int32).astype(int) % 3,
+        b.astype(np.int64) % (1 << 32) < 1000,
+    ]
+    for row, want in zip(got, wanted, strict=True):
+        np.testing.assert_array_equal(row, want)
+
+
+def test_counters_that_change_in_casts(run):
+    """The same of scalars in a loop."""
+
+    @mt.kernel
+    def kernel(C: T.Tensor((8, 40), T.int64)):
+        with T.Kernel(1, threads=128):
+            for k in T.serial(40):
+                hashed = T.uint32(k) * T.uint32(2654435761)
+                C[0, k] = T.int64(T.int32(T.cast(k * 9, T.uint8)) % 3)
+                C[1, k] = T.int64(T.int32(T.cast(k * 9 - 100, T.int8)) % 3)
+                C[2, k] = T.int64(T.uint32(k * 3 - 6)) % 3
+                C[3, k] = T.int64(T.uint32(T.cast(k * 5 - 100, T.int8)) < T.uint32(1000))
+                C[4, k] = T.int64(T.int32(hashed) * 4 // 4)
+                C[5, k] = T.int64(T.int32(hashed) + 1000000000 > T.int32(hashed))
+                C[6, k] = T.int64(T.uint32(k) - T.uint32(5) < T.uint32(k))
+                C[7, k] = T.int64(T.int32(T.int64(k) * 2654435761) % 7)
+
+    k = np.arange(40)
+    hashed = (k * 2654435761).astype(np.uint32).view(np.int32)
+    with np.errstate(over="ignore"):
+        wanted = [
+            (k * 9).astype(np.uint8).astype(int) % 3,
+            (k * 9 - 100).astype(np.int8).astype(int) % 3,
+            (k * 3 - 6) % (1 << 32) % 3,
+            (k * 5 - 100).astype(np.int8).astype(int) % (1 << 32) < 1000,
+            hashed * np.int32(4) // 4,
+            hashed + np.int32(1000000000) > hashed,
+            (k - 5) % (1 << 32) < k,
+            (k * 2654435761).astype(np.int32).astype(int) % 7,
+        ]
+    got = run(kernel, np.full((8, 40), -1, np.int64))
+    for row, want in zip(got, wanted, strict=True):
+        np.testing.assert_array_equal(row, want)

@@ -29,6 +29,7 @@ from minitile.passes.first_products import first_products
 from minitile.passes.flights import flights
 from minitile.passes.forget_corners import forget_corners
 from minitile.passes.fragments_to_values import fragments_to_values
+from minitile.passes.global_waits import global_waits
 from minitile.passes.guard_masks import guard_masks
 from minitile.passes.induction import induction
 from minitile.passes.infer_layouts import infer_layouts
@@ -110,6 +111,7 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     ("place_shared", place_shared),
     ("delay_waits", delay_waits),
     ("thread_barriers", thread_barriers),
+    ("global_waits", global_waits),
     ("drop_turns", drop_turns),
     ("proxy_fence", proxy_fence),
     ("forget_corners", forget_corners),

@@ -22,7 +22,8 @@ Shared      One internal LDS global for each buffer. Those whose bytes overlap (
 Guards      A load under a predicate is a branch around the loads that share it, with zeros on the other way in.
 Barriers    s.waitcnt lgkmcnt(0) and s.barrier, which by itself waits for nothing, between two fences. Those are of the
             thread alone, for LLVM's order of accesses, unless the kernel hands data on through global memory as well:
-            then they are of the workgroup, and vmcnt is waited for, too.
+            then they are of the workgroup, and barriers that stand between two accesses to it wait for
+            vmcnt(0), too (global_waits).
 Copies      LDS-DMA on gfx950 (dma.py), in an alias scope of its own that reads of its buffers are not in: else LLVM
             would wait for all of it before each read. What is read has been waited for: s.waitcnt vmcnt(N), N the
             number of copy instructions issued since (count_tokens).

@@ -203,18 +203,19 @@ def _from_lane(w: Emitter, word: str, mask: int) -> str:
 # Barriers ------------------------------------------------------------------------------------------------------------
 
 
+ALL_DONE = str(0x0070)  # vmcnt(0) lgkmcnt(0)
 LDS_DONE = str(0xC07F)  # lgkmcnt(0), the other counters at "no wait"
 
 
 def barrier(w: Emitter, op: thread.Barrier) -> None:
     """What other threads do with LDS behind the barrier must find this one's accesses done. Fences at workgroup scope
     would wait for LDS-DMA under way, too, whose waits are counted; those at the scope of the thread wait for nothing,
-    and keep LLVM from moving accesses across."""
+    and keep LLVM from moving accesses across. For global memory those wait that must."""
     if op.id or op.threads is not None:
         raise InternalError(f"a barrier of some threads alone on {w.target}", op.loc)
     scope = "workgroup" if w.shares_global else "singlethread"
     w.do(f'fence syncscope("{scope}") release')
-    w.call("llvm.amdgcn.s.waitcnt", "void", [("i32", LDS_DONE)])
+    w.call("llvm.amdgcn.s.waitcnt", "void", [("i32", ALL_DONE if op.drains else LDS_DONE)])
     w.call("llvm.amdgcn.s.barrier", "void", [])
     w.do(f'fence syncscope("{scope}") acquire')
 

@@ -37,6 +37,7 @@ from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops import control, thread, tile
 from minitile.ir.ops.thread import count_of, in_registers
 from minitile.ir.types import DType, TensorType
+from minitile.passes.global_waits import shares_global
 from minitile.target import Target
 
 _EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
@@ -334,26 +335,3 @@ _CONTROL: dict[type[Op], Callable[[_Writer, Any], None]] = {
 
 def count_parts(value: Value, width: int) -> int:
     return count_of(value.type) // width
-
-
-def shares_global(kernel: Kernel) -> bool:
-    """Whether threads may hand data to each other through global memory: the kernel writes a tensor and touches it in
-    another place or in a loop as well."""
-    touched: dict[Value | None, int] = {}
-    written: set[Value | None] = set()
-
-    def walk(block: Block, times: int) -> None:
-        for op in block.ops:
-            inside = times * 2 if isinstance(op, control.Loop) else times
-            for region in op.regions:
-                walk(region, inside)
-            if op.regions or op.pure:
-                continue
-            for access in op.accesses():
-                if access.mem is None or isinstance(access.mem.type, TensorType):
-                    touched[access.mem] = touched.get(access.mem, 0) + times
-                    if access.writes:
-                        written.add(access.mem)
-
-    walk(kernel.body, 1)
-    return any(touched[mem] > 1 for mem in written)

@@ -97,7 +97,7 @@ class Touch:
     """One access. `region`: bytes [lo, hi) of a version, None for all. `box`: the part of a tensor, None for all.
     `thread`: None when any thread may make it, else what singles out the one that does. `free`: a channel orders it
     behind all others of the buffer. `place`: of two touches with the same one, each thread touches its own bytes;
-    `whole`: of two with the same one and the same box, too."""
+    `whole`: of two with the same one and the same box, too. `passed`: a barrier behind it, for who wants to know."""
 
     kind: str
     mem: Value | None
@@ -109,6 +109,7 @@ class Touch:
     whole: int | None = None
     place: object = field(default=None, compare=False)
     op: Op | None = field(default=None, compare=False)
+    passed: Op | None = None
 
     def __hash__(self) -> int:
         """Of what is quick to hash."""

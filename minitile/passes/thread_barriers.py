@@ -51,7 +51,7 @@ from minitile.passes.manager import PassContext
 
 Touches = frozenset[Touch]
 Spot = tuple[Op, int | None]  # a barrier in front of an operation: of all threads, or of each that many of them
-_Body = Callable[["_State", set[Spot]], tuple["_State", "_State"]]
+Body = Callable[["State", set[Spot]], tuple["State", "State"]]
 _NONE: Touches = frozenset()
 _OF_TOKENS = (tile.Wait, tile.Join, roles.Await, by_hand.WaitStores)
 CONSUMERS = 1  # the named barrier at which the consumers of a specialised kernel meet
@@ -62,7 +62,7 @@ _PATIENCE = 8  # walks of a loop's body before versions are given up; each norma
 
 def thread_barriers(kernel: Kernel, context: PassContext) -> None:
     """The pass. Raises MinitileError for a conflict or a barrier among threads that have parted ways."""
-    walk = _Walk(kernel)
+    walk = Walk(kernel)
     before = walk.run()
     for branch in walk.branches_with(before):
         walk.fixed.add((branch, None))
@@ -111,21 +111,21 @@ def _insert_in(block: Block, before: set[Op], groups: dict[Op, tuple[int, int]],
 
 
 @dataclass(slots=True)
-class _State:
+class State:
     """`pending` touches since the last barrier; `tokens`: which writes each token stands for."""
 
     pending: Touches = _NONE
     tokens: dict[Value, Touches] = field(default_factory=dict)
 
-    def copy(self) -> _State:
-        return _State(self.pending, dict(self.tokens))
+    def copy(self) -> State:
+        return State(self.pending, dict(self.tokens))
 
-    def join(self, other: _State) -> None:
+    def join(self, other: State) -> None:
         self.pending |= other.pending
         for token, touches in other.tokens.items():
             self.tokens[token] = self.tokens.get(token, _NONE) | touches
 
-    def covers(self, other: _State) -> bool:
+    def covers(self, other: State) -> bool:
         return other.pending <= self.pending and all(
             touches <= self.tokens.get(token, _NONE) for token, touches in other.tokens.items()
         )
@@ -141,7 +141,7 @@ class _State:
             self.tokens[target] = self.tokens.get(target, _NONE) | touches
 
 
-class _Walk:
+class Walk:
     """`before` everywhere collects the operations that need a barrier in front of them; those in `fixed` get one
     whether or not their accesses ask for it. `first` holds loop variables that are at their first number just now."""
 
@@ -163,7 +163,7 @@ class _Walk:
 
     def run(self) -> set[Spot]:
         before: set[Spot] = set()
-        self.block(self.kernel.body, _State(), before)
+        self.block(self.kernel.body, State(), before)
         return before
 
     def branches_with(self, before: set[Spot]) -> list[Op]:
@@ -189,7 +189,7 @@ class _Walk:
                 for region in op.regions:
                     self.count(region, inside)
 
-    def block(self, block: Block, state: _State, before: set[Spot]) -> None:
+    def block(self, block: Block, state: State, before: set[Spot]) -> None:
         """Walk a block; `state` becomes that at its end."""
         ops = self.relevant.get(block)
         if ops is None:
@@ -203,7 +203,7 @@ class _Walk:
             if isinstance(op, control.Structured):
                 self.structured(op, state, before)
             elif op in self.barriers:
-                state.pending = _NONE
+                state.pending = self.passed(op, state.pending)
             elif self.touches.get(op):
                 self.access(op, state, before)
             elif isinstance(op, (tile.Wait, roles.Await)):
@@ -227,6 +227,10 @@ class _Walk:
             return True
         return isinstance(op, (control.Structured, *_OF_TOKENS)) or bool(self.touches_of(op) or self.landing(op))
 
+    def passed(self, barrier: Op, pending: Touches) -> Touches:
+        """What is still pending behind a barrier."""
+        return _NONE
+
     def is_barrier(self, op: Op) -> bool:
         """Whether all threads meet here."""
         return any(sync.kind == "meet" and sync.count in (None, self.threads) for sync in op.syncs())
@@ -246,7 +250,7 @@ class _Walk:
             return [(moved(t, self.first), token) for t, token in found]
         return found
 
-    def access(self, op: Op, state: _State, before: set[Spot]) -> None:
+    def access(self, op: Op, state: State, before: set[Spot]) -> None:
         touches = self.touches_of(op)
         self.settle_conflicts(op, [*(t for t, _ in touches), *self.landing(op)], state, before)
         for t, token in touches:
@@ -267,7 +271,7 @@ class _Walk:
         writes = [a for a in op.accesses() if a.channel is not None and a.writes and a.proxy == "async"]
         return [moved(t, self.first) for t in (touch(op, a, None, self.facts) for a in writes)]
 
-    def settle_conflicts(self, op: Op, touches: list[Touch], state: _State, before: set[Spot]) -> None:
+    def settle_conflicts(self, op: Op, touches: list[Touch], state: State, before: set[Spot]) -> None:
         """A barrier where something pending is in the way."""
         within: int | None = None
         for t in touches:
@@ -280,7 +284,7 @@ class _Walk:
         if within is not None:
             self.meet(op, within, state, before)
 
-    def meet(self, op: Op, group: int | None, state: _State, before: set[Spot]) -> None:
+    def meet(self, op: Op, group: int | None, state: State, before: set[Spot]) -> None:
         """A barrier in front of an operation, of all threads or of each group; one group alone is all threads."""
         if group == self.threads:
             group = None
@@ -289,7 +293,7 @@ class _Walk:
 
     # Control flow ----------------------------------------------------------------------------------------------------
 
-    def structured(self, op: Op, state: _State, before: set[Spot]) -> None:
+    def structured(self, op: Op, state: State, before: set[Spot]) -> None:
         if isinstance(op, roles.ByRole):
             self.by_role(op, state, before)
         elif self.diverges(op):
@@ -301,7 +305,7 @@ class _Walk:
         elif isinstance(op, control.While):
             self.repeat(op, state, before)
 
-    def by_role(self, op: roles.ByRole, state: _State, before: set[Spot]) -> None:
+    def by_role(self, op: roles.ByRole, state: State, before: set[Spot]) -> None:
         """Each role's threads meet by themselves; what the roles hand each other goes through channels, or through
         barriers of the program's own: no barrier could be inserted between them."""
         inside = [t for region in op.regions for inner in region.walk() for t in self.reached(inner)]
@@ -309,7 +313,7 @@ class _Walk:
             self.meet(op, None, state, before)
         left, threads = state.pending, self.threads
         for region, (_, self.threads) in zip(op.regions, op.teams, strict=True):
-            inner = _State(_NONE, dict(state.tokens))
+            inner = State(_NONE, dict(state.tokens))
             self.block(region, inner, before)
             left |= inner.pending
         self.threads = threads
@@ -319,7 +323,7 @@ class _Walk:
         assert isinstance(op, control.Structured)
         return not all(map(self.facts.uniform, op.decides()))
 
-    def branch(self, op: control.If, state: _State, before: set[Spot]) -> None:
+    def branch(self, op: control.If, state: State, before: set[Spot]) -> None:
         ends = []
         for region in op.regions:
             end = state.copy()
@@ -329,46 +333,48 @@ class _Walk:
         state.pending, state.tokens = ends[0].pending, ends[0].tokens
         state.join(ends[1])
 
-    def loop(self, op: control.For, state: _State, before: set[Spot]) -> None:
+    def iteration(self, op: control.For) -> Body:
+        """How to walk a loop's body once."""
         yields = op.body.yielded
         step = self.facts.affine(op.step)
         inside = self.inside(op)
 
-        def body(head: _State, found: set[Spot]) -> tuple[_State, _State]:
+        def body(head: State, found: set[Spot]) -> tuple[State, State]:
             """One iteration: the state at its end, and the same in the next iteration's terms."""
             end = head.copy()
             self.block(op.body, end, found)
-            again = _State(self.shift(end.pending, op, step))
+            again = State(self.shift(end.pending, op, step))
             again.tokens = {t: self.shift(end.tokens[t], op, step) for t in end.tokens if t not in inside}
             for arg, source in zip(op.carried, yields, strict=True):
                 if source in end.tokens:
                     again.tokens[arg] = self.shift(end.tokens[source], op, step)
             return end, again
 
-        entry = _State(_NONE, dict(state.tokens))
+        return body
+
+    def loop(self, op: control.For, state: State, before: set[Spot]) -> None:
+        entry = State(_NONE, dict(state.tokens))
         entry.carry(op.carried, op.init)
-        head, end, found = self.settle(entry, body)
+        head, end, found = self.settle(entry, self.iteration(op))
         left = self.entered(op, state.pending, entry, head, found) if state.pending else _NONE
         if left is None:
             self.meet(op, None, state, before)
             left = _NONE
         before |= found
-        end.carry(op.results, yields)
+        end.carry(op.results, op.body.yielded)
         state.carry(op.results, op.init)
         after = self.leave(end, op)
         if self.facts.less(self.facts.affine(op.lower), self.facts.affine(op.upper)):
             state.pending = left
         state.join(after)
 
-    def entered(
-        self, op: control.For, pending: Touches, entry: _State, head: _State, found: set[Spot]
-    ) -> Touches | None:
+    def entered(self, op: control.For, pending: Touches, entry: State, head: State, found: set[Spot]) -> Touches | None:
         """What was pending before a loop meets the body, whose barriers are `found`: what is left of it when an
         iteration has ended, or None where it needs a barrier of its own. The first iteration is looked at as such,
         since most of what was pending does not live to see another."""
         fixed, self.fixed = self.fixed, self.fixed | found
-        first = _State(pending, dict(entry.tokens))
-        later = _State(head.pending, dict(head.tokens))
+        first = State(pending, dict(entry.tokens))
+        later = State(head.pending, dict(head.tokens))
         needed: set[Spot] = set()
         self.first[op.iv] = self.facts.affine(op.lower)
         self.block(op.body, first, needed)
@@ -380,10 +386,10 @@ class _Walk:
         self.fixed = fixed
         return None if needed - found else left & later.pending
 
-    def repeat(self, op: control.While, state: _State, before: set[Spot]) -> None:
+    def repeat(self, op: control.While, state: State, before: set[Spot]) -> None:
         passed = op.before.yielded[1:]
 
-        def body(head: _State, found: set[Spot]) -> tuple[_State, _State]:
+        def body(head: State, found: set[Spot]) -> tuple[State, State]:
             """The state when the condition has been computed, and after the body, in the next round's terms."""
             left = head.copy()
             self.block(op.before, left, found)
@@ -404,7 +410,7 @@ class _Walk:
         after = self.leave(left, op)
         state.pending, state.tokens = after.pending, after.tokens
 
-    def settle(self, entry: _State, body: _Body) -> tuple[_State, _State, set[Spot]]:
+    def settle(self, entry: State, body: Body) -> tuple[State, State, set[Spot]]:
         """Walk a loop's body until its head covers its own end: the head, the end, the barriers."""
         head, end, found, steady = self.grow(entry, body)
         if steady:
@@ -419,7 +425,7 @@ class _Walk:
         fewer_end, again = body(head, fewer)
         return (head, fewer_end, fewer) if head.covers(again) else (head, end, found)
 
-    def grow(self, entry: _State, body: _Body) -> tuple[_State, _State, set[Spot], bool]:
+    def grow(self, entry: State, body: Body) -> tuple[State, State, set[Spot], bool]:
         """The same without second thoughts, and whether each walk asked for the same barriers."""
         head, steady = entry, True
         last: set[Spot] | None = None
@@ -447,15 +453,15 @@ class _Walk:
             moved.append(new)
         return frozenset(moved)
 
-    def leave(self, end: _State, op: Op) -> _State:
+    def leave(self, end: State, op: Op) -> State:
         """The state in terms of what is known outside a loop."""
         inside = self.inside(op)
         tokens = {t: self.shift(end.tokens[t], op) for t in end.tokens if t not in inside}
-        return _State(self.shift(end.pending, op), tokens)
+        return State(self.shift(end.pending, op), tokens)
 
     # Divergent control flow ------------------------------------------------------------------------------------------
 
-    def together(self, op: Op, state: _State, before: set[Spot]) -> None:
+    def together(self, op: Op, state: State, before: set[Spot]) -> None:
         """Threads part ways: everything inside counts as one operation."""
         touches: list[tuple[Touch, Value | None]] = []
         for region in op.regions:
@@ -470,7 +476,7 @@ class _Walk:
                 state.tokens[result] = _NONE.union(*state.tokens.values())
 
     def gather(
-        self, block: Block, single: object, loops: bool, state: _State, touches: list[tuple[Touch, Value | None]]
+        self, block: Block, single: object, loops: bool, state: State, touches: list[tuple[Touch, Value | None]]
     ) -> None:
         """Collect what a block touches, each with what completes it, and refuse what threads apart cannot do."""
         for op in block.ops:
@@ -526,20 +532,20 @@ def _released(t: Touch, earlier: Touch) -> bool:
     return t.free and t.mem is earlier.mem
 
 
-def _ended(wait: tile.Wait | roles.Await, state: _State) -> Touches:
+def _ended(wait: tile.Wait | roles.Await, state: State) -> Touches:
     """The accesses that are over, for the thread that has waited."""
     touches = state.tokens.get(wait.token, _NONE)
     only_reads = isinstance(wait, tile.Wait) and wait.reads
     return frozenset([t for t in touches if not t.writes]) if only_reads else touches
 
 
-def _forget_versions(state: _State) -> _State:
+def _forget_versions(state: State) -> State:
     """Every version of what is touched, so that a loop's head cannot grow for ever."""
 
     def forget(touches: Touches) -> Touches:
         return frozenset([any_version(t) for t in touches])
 
-    return _State(forget(state.pending), {token: forget(t) for token, t in state.tokens.items()})
+    return State(forget(state.pending), {token: forget(t) for token, t in state.tokens.items()})
 
 
 def _apart(later: Touch, earlier: Touch) -> MinitileError:

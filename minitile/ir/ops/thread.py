@@ -466,11 +466,13 @@ class ShuffleXor(Op, name="shuffle_xor", stage="thread", pure=True):
 
 class Barrier(Op, name="barrier", stage="thread", uniform=True):
     """bar.sync id, threads. `threads` None: all of the CTA. `each`: every group of that many consecutive threads meets
-    by itself, the first one at the barrier `id`, the next one at id + 1, …; warps without a number."""
+    by itself, the first one at the barrier `id`, the next one at id + 1, …; warps without a number. `drains`: what has
+    been done to global memory is over first, where a barrier does not see to that by itself (AMD)."""
 
     id: int = attr(0)
     threads: int | None = attr(None)
     each: bool = attr(False)
+    drains: bool = attr(False)
 
     def accesses(self) -> tuple[Access, ...]:
         return ()

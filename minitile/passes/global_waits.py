@@ -1,0 +1,121 @@
+"""The barriers at which a wave waits for what it has done to global memory, on AMD: those between it and the access of
+another wave that it is in the way of. On thread IR, behind `thread_barriers`.
+
+    store_mem … %W                              store_mem … %W
+    barrier                                     barrier {drains = true}
+    for … {                            ->       for … {
+      wait %t                                     wait %t
+      barrier                                     barrier
+      %u = cp_async %W … -> %Ws                   %u = cp_async %W … -> %Ws
+    }                                           }
+
+`thread_barriers` has put one between any two such accesses. Its walk goes over the kernel once more: an access stays
+pending behind barriers, of which it remembers the one that runs least often, of several the last. Where it meets
+another, that barrier waits, and nothing is pending behind it. None waits without need: in a pipeline copies are under
+way there, and vmcnt(0) would wait for them, too. What LDS-DMA has read is over when its token has been awaited.
+
+The waves of a workgroup share a vector L1, and LLVM's memory model has no such wait at their barriers, unless they run
+in tgsplit mode. But what the ISA promises is an order for the operations of one wave.
+
+Sources: LLVM 22, "User Guide for AMDGPU Backend", "Memory Model GFX942"; "CDNA 3" Instruction Set Architecture, 4.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.ops import control, thread
+from minitile.ir.types import TensorType
+from minitile.passes.hazards import Touch, conflict
+from minitile.passes.manager import PassContext
+from minitile.passes.thread_barriers import Spot, State, Touches, Walk
+
+
+def global_waits(kernel: Kernel, context: PassContext) -> None:
+    """The pass, for AMD. What a first walk finds late, a second one knows from the start."""
+    if context.target.vendor != "amd" or not shares_global(kernel):
+        return
+    waiting: set[Op] = set()
+    known = -1
+    while len(waiting) != known:
+        known = len(waiting)
+        _GlobalWalk(kernel, waiting).run()
+    for op in waiting:
+        assert isinstance(op, thread.Barrier)
+        op.drains = True
+
+
+def shares_global(kernel: Kernel) -> bool:
+    """Whether threads may hand data to each other through global memory: the kernel writes a tensor and touches it in
+    another place or in a loop as well."""
+    touched: dict[Value | None, int] = {}
+    written: set[Value | None] = set()
+
+    def walk(block: Block, times: int) -> None:
+        for op in block.ops:
+            inside = times * 2 if isinstance(op, control.Loop) else times
+            for region in op.regions:
+                walk(region, inside)
+            if op.regions or op.pure:
+                continue
+            for access in op.accesses():
+                if access.mem is None or isinstance(access.mem.type, TensorType):
+                    touched[access.mem] = touched.get(access.mem, 0) + times
+                    if access.writes:
+                        written.add(access.mem)
+
+    walk(kernel.body, 1)
+    return any(touched[mem] > 1 for mem in written)
+
+
+class _GlobalWalk(Walk):
+    """Adds to `waiting`."""
+
+    def __init__(self, kernel: Kernel, waiting: set[Op]) -> None:
+        super().__init__(kernel)
+        self.waiting = waiting
+        self.count(kernel.body, 1)
+
+    def touches_of(self, op: Op, single: object = None) -> list[tuple[Touch, Value | None]]:
+        every = super().touches_of(op, single)
+        return [(t, by) for t, by in every if t.mem is None or isinstance(t.mem.type, TensorType)]
+
+    def access(self, op: Op, state: State, before: set[Spot]) -> None:
+        touches = self.touches_of(op)
+        self.settle_conflicts(op, [t for t, _ in touches], state, before)
+        state.pending |= {t for t, token in touches if token is None}
+
+    def settle_conflicts(self, op: Op, touches: list[Touch], state: State, before: set[Spot]) -> None:
+        for p in state.pending:
+            if p.passed is not None and any(conflict(t, p) for t in touches):
+                self.waiting.add(p.passed)
+        state.pending = frozenset([p for p in state.pending if p.passed not in self.waiting])
+
+    def passed(self, barrier: Op, pending: Touches) -> Touches:
+        if barrier in self.waiting:
+            return frozenset()
+        mine = self.times[barrier]
+        return frozenset(
+            [
+                p if p.passed is not None and self.times[p.passed] < mine else replace(p, passed=barrier)
+                for p in pending
+                if p.passed not in self.waiting
+            ]
+        )
+
+    def meet(self, op: Op, group: int | None, state: State, before: set[Spot]) -> None:
+        """There are the barriers that there are."""
+
+    def loop(self, op: control.For, state: State, before: set[Spot]) -> None:
+        """What was pending before it meets every iteration: a barrier inside does not end it."""
+        _, end, _ = self.settle(state.copy(), self.iteration(op))
+        state.join(self.leave(end, op))
+
+    def together(self, op: Op, state: State, before: set[Spot]) -> None:
+        touches: list[tuple[Touch, Value | None]] = []
+        for region in op.regions:
+            single = self.elected(op) if isinstance(op, control.If) and region is op.then else None
+            self.gather(region, single, isinstance(op, control.Loop), state.copy(), touches)
+        self.settle_conflicts(op, [t for t, _ in touches], state, before)
+        super().together(op, state, before)

@@ -17,6 +17,7 @@ after a pass):
     bar.sync, s_barrier                   thread_barriers; between the stages of CDNA's schedules: cdna4_interleave
     mbarrier.*, and who waits for whom    specialise or one_role, as channels; late_waits and skew move their ends;
                                           lowered by backends/nvidia/hopper.py
+    s_barrier, behind vmcnt(0)            global_waits, where waves meet in global memory
     cp.async.wait_group, vmcnt(N)         software_pipeline, as waits for tokens; N is count_tokens'
     wgmma.wait_group                      late_waits, from the gemm's `await`; N is count_tokens'
     cp.async.bulk.wait_group              complete_stores, moved by delay_waits; N is count_tokens'

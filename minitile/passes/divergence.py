@@ -8,9 +8,10 @@ such a value, or chosen by a branch or loop on such a value:
     %x = if %c { yield 1 } else { yield 2 }      diverges: the choice does
 
 A load at an address that all threads share gives all the same, except where other CTAs may be writing meanwhile: a load
-from global memory that the kernel itself writes counts as divergent. What lowering marks as the same (`pick` with
-`same`: the result of shuffles that end alike in all lanes) is. In the tile stage, tiles and futures are not
-thread values at all, and what `extract` or a full `reduce` makes of them is the same everywhere.
+from global memory that the kernel itself writes counts as divergent, as long as others are thought of (`racing`). What
+lowering marks as the same (`pick` with `same`: the result of shuffles that end alike in all lanes) is. In the tile
+stage, tiles and futures are not thread values at all, and what `extract` or a full `reduce` makes of them is the same
+everywhere.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from minitile.ir.types import TensorType
 _TILE_TO_SCALAR = (tile.Extract, tile.Reduce)
 
 
-def divergent_values(kernel: Kernel) -> set[Value]:
-    """All values of the kernel that may differ between threads of a CTA."""
+def divergent_values(kernel: Kernel, racing: bool = True) -> set[Value]:
+    """All values of the kernel that may differ between threads of a CTA; racing: or that other CTAs may make differ."""
     written = {
         a.mem
-        for op in kernel.walk()
+        for op in (kernel.walk() if racing else ())
         for a in op.accesses()
         if a.writes and a.mem is not None and isinstance(a.mem.type, TensorType)
     }

@@ -100,7 +100,8 @@ class Lowering:
         self.meeting: tuple[int, int | None] = (0, None)  # the barrier at which the threads at hand meet
         self.previous: Op | None = None  # the last operation with effects that has been lowered
         self.team: tuple[int, int] | None = None  # the first of the threads at hand, and how many, in a role by hand
-        self.divergent = 0  # how many enclosing branches and loops differ between threads
+        self.divergent = 0  # how many enclosing branches and loops may differ between threads
+        self.apart = 0  # of how many of them the program says so: not for what other CTAs may change meanwhile
 
     # the walk ------------------------------------------------------------------------------------------------------
 
@@ -181,6 +182,15 @@ class Lowering:
         self.team, self.threads, self.meeting = team, team[1], meeting
         yield
         self.team, self.threads, self.meeting = outer
+
+    @contextmanager
+    def decided_by(self, values: list[Value]) -> Iterator[None]:
+        """What is lowered inside runs as these say: where they differ between threads, not for all of them."""
+        outer = self.divergent, self.apart
+        self.divergent += not all(map(self.facts.uniform, values))
+        self.apart += not all(map(self.facts.single, values))
+        yield
+        self.divergent, self.apart = outer
 
     @property
     def tid(self) -> Value:
@@ -294,34 +304,27 @@ def _launch(low: Lowering, op: control.Launch) -> None:
 
 def _for(low: Lowering, op: control.For) -> tuple[Value, ...]:
     init = tuple(low.get(v) for v in op.init)
-    differs = not all(map(low.facts.uniform, (op.lower, op.upper, op.step)))
-    low.divergent += differs
-    body = low.block(op.body, Block())
-    low.divergent -= differs
+    with low.decided_by(op.decides()):
+        body = low.block(op.body, Block())
     new = control.For(low.get(op.lower), low.get(op.upper), low.get(op.step), init, kind=op.kind, body=body)
     return low.b.emit(new).results
 
 
 def _while(low: Lowering, op: control.While) -> tuple[Value, ...]:
     init = tuple(low.get(v) for v in op.init)
-    end = op.before.terminator
-    differs = not isinstance(end, control.Condition) or not low.facts.uniform(end.flag)
-    low.divergent += differs
-    before = low.block(op.before, Block())
-    body = low.block(op.body, Block())
-    low.divergent -= differs
+    with low.decided_by(op.decides()):
+        before = low.block(op.before, Block())
+        body = low.block(op.body, Block())
     return low.b.emit(control.While(init, before=before, body=body)).results
 
 
 def _if(low: Lowering, op: control.If) -> tuple[Value, ...]:
     condition = low.get(op.condition)
-    differs = not low.facts.uniform(op.condition)
-    low.divergent += differs
-    with low.facts.assuming(op.condition):
-        then = low.block(op.then, Block())
-    with low.facts.assuming(op.condition, holds=False):
-        orelse = low.block(op.orelse, Block())
-    low.divergent -= differs
+    with low.decided_by(op.decides()):
+        with low.facts.assuming(op.condition):
+            then = low.block(op.then, Block())
+        with low.facts.assuming(op.condition, holds=False):
+            orelse = low.block(op.orelse, Block())
     return low.b.emit(control.If(condition, then=then, orelse=orelse)).results
 
 

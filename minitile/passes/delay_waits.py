@@ -59,7 +59,8 @@ class _Word(NamedTuple):
 
 
 class _Walk:
-    """`tokens`: what each token's copies touch, in the order in which tokens were made; `others`: the operations of the
+    """`tokens`: what each token's copies touch, in the order in which tokens were made; `read`: those whose copies have
+    read all, since that was waited for on the way to the place at hand; `others`: the operations of the
     other roles at a place, of all of them outside of roles, or without roles those that channels alone put in order;
     `around`: the branches by role that enclose the place."""
 
@@ -73,6 +74,7 @@ class _Walk:
         ordered = (op for op in kernel.walk() if any(a.free for a in op.accesses()))
         self.others: list[Op] = list(self.partings or ordered)
         self.tokens: dict[Value, list[Touch]] = {}
+        self.read: set[Value] = set()
         self.inside: dict[Op, list[Touch]] = {}
         self.words: dict[Op, _Word] = {}
 
@@ -195,7 +197,8 @@ class _Walk:
         due as well: one barrier will do for all of it."""
         made = {token: n for n, token in enumerate(self.tokens)}
         all_of = max((made[w.token] for w in waiting if not w.reads and self.needs_all(w, op)), default=-1)
-        reads_of = max((made[w.token] for w in waiting if self.needs_reads(w, op)), default=-1)
+        unread = [w for w in waiting if w.token not in self.read]
+        reads_of = max((made[w.token] for w in unread if self.needs_reads(w, op)), default=-1)
         now: list[tile.Wait] = []
         left: list[tile.Wait] = []
         for wait in waiting:
@@ -204,9 +207,10 @@ class _Walk:
                 now.append(wait)
                 continue
             left.append(wait)
-            if number <= reads_of:
+            if number <= reads_of and wait.token not in self.read:
                 now.append(self.like(wait, wait.token))
                 now[-1].reads = True
+                self.read.add(wait.token)
         return now, left
 
     def note(self, op: Op) -> None:

@@ -425,7 +425,8 @@ def test_deletions_around_two_results_are_missed():
     kernel = two_results.compile(*arrays, target="sm_90a")
     found, tried = nothing_misses(kernel, arrays)
     assert tried >= 20
-    assert found == []
+    # C leaves in two groups, and one wait is for both.
+    assert [each.partition("): ")[2] for each in found] == ["cp.async.bulk.commit_group"]
 
 
 @mt.kernel

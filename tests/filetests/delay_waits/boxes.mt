@@ -57,7 +57,6 @@ thread kernel @boxes(%C: tensor<Mx64xbf16>, %D: tensor<Mx64xbf16>, %E: tensor<Mx
     yield %ta_1
   }
   wait %3 {reads = true}
-  wait %1 {reads = true}
   %4 = no_token {counter = "bulk"} : token<bulk>
   %5 = for 0, %n, 1, [%4] : token<bulk> (%k_2: i32, %stored_2: token<bulk>) {
     %row_1 = mul %k_2, 32 : i32
@@ -72,7 +71,6 @@ thread kernel @boxes(%C: tensor<Mx64xbf16>, %D: tensor<Mx64xbf16>, %E: tensor<Mx
   wait %1
   %x = load_mem %c, %C, [0, 0] {space = "global", dtype = bf16, count = 1, address_of = (0,), offsets = (0,), extent = (1, 1)} : bf16
   wait %5 {reads = true}
-  wait %3 {reads = true}
   store_mem %s, %x, %S {space = "shared", address_of = (0,), offsets = (0,)}
   wait %5 {reads = true}
   wait %3 {reads = true}

@@ -46,7 +46,6 @@ thread kernel @parts(%C: tensor<64x64xbf16>, %D: tensor<64x64xbf16>, %n: i32) at
   wait %tb {reads = true}
   wait %ta {reads = true}
   store_mem %t, 0.0, %T {space = "shared", address_of = (0,), offsets = (0,)}
-  wait %ta {reads = true}
   store_mem %s, 0.0:bf16, %S, slot = 0 {space = "shared", address_of = (0,), offsets = (0,)}
   wait %tb
   wait %ta

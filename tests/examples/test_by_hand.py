@@ -362,7 +362,7 @@ def test_deletions_are_missed(kernel):
     arrays = (a, b, poisoned((64, 64), np.float16))
     found, tried = nothing_misses(kernel.compile(*arrays, target="sm_90a"), arrays)
     assert tried >= 8
-    # What T.sync_threads is for in `in_flight`, a warp that is late by a whole round of the ring, no schedule brings about.
+    # T.sync_threads in `in_flight` is for a warp that is late by a whole round, which no schedule brings about.
     assert [each.partition("): ")[2] for each in found] == (["bar.sync 1, 128"] if kernel is in_flight else [])
 
 

@@ -59,6 +59,7 @@ CASES: dict[str, Case] = {
         {"D": 64, "block_M": 64, "block_N": 32, "threads": 128},
     ),
 }
+# Trip counts whose last stage lies where rows of the result are staged: with others the barrier between is to spare.
 MANY: dict[str, Case] = {
     "gemm_bias_gelu": (
         lambda: gemm_bias_gelu.gemm_bias_gelu,
@@ -77,18 +78,18 @@ MANY: dict[str, Case] = {
     ),
     "gemm_swapped": (
         lambda: gemm_swapped.gemm_swapped,
-        [((24, 392), BF16), ((72, 392), BF16), ((24, 72), BF16)],
+        [((24, 264), BF16), ((72, 264), BF16), ((24, 72), BF16)],
         {},
     ),
     **{
-        f"gemm {'T' if ta else 'N'}{'T' if tb else 'N'} {name}": of_gemm(name, ta, tb, (72, 72, 168), **SMALL)
+        f"gemm {'T' if ta else 'N'}{'T' if tb else 'N'} {name}": of_gemm(name, ta, tb, (72, 72, 200), **SMALL)
         for name in gemm.DTYPES
         for ta in (False, True)
         for tb in (False, True)
     },
-    "gemm, 4 stages": of_gemm("bf16", False, False, (136, 136, 392), num_stages=4, **WIDE),
+    "gemm, 4 stages": of_gemm("bf16", False, False, (136, 136, 264), num_stages=4, **WIDE),
     "gemm, registers by setmaxnreg": of_gemm(
-        "bf16", False, True, (256, 192, 328), block_M=256, block_N=192, block_K=64, threads=256, num_stages=2
+        "bf16", False, True, (256, 192, 264), block_M=256, block_N=192, block_K=64, threads=256, num_stages=2
     ),
     "attention, causal": (
         lambda: attention.attention,

@@ -22,7 +22,7 @@ LONG = ("attention", "gemm, 2 stages, wide", "gemm, odd rows", "split_k")  # wit
 # case, target, instruction, how many of them, and why that is right all the same
 EXCEPTIONS = [
     (
-        "attention",
+        "attention(, causal)?",
         "sm_80",
         r"bar\.sync 0",
         1,

@@ -27,6 +27,7 @@ from minitile.backends.nvidia.ops import Instruction
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, hopper, roles, thread, tile
+from minitile.passes.lower_memory import FAR
 
 # Operations that give existing registers another name; integer casts between equal widths too (`is_alias`).
 _ALIASES = (thread.Pick, thread.Concat, arith.Reinterpret, roles.Fragment)
@@ -57,15 +58,12 @@ _MEMORY: dict[type[Op], tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
-_FAR = 1 << 30  # bytes: offsets of accesses, which come on top, have as much of 32 bits
-
-
 def fold_address(address: Value) -> tuple[Value, tuple[int, ...], int]:
     """`address` as (base, offsets by register or (), offset of all): register n is at base + offsets[n] + offset."""
     offset = 0
     while isinstance(op := address.op, arith.Add):
         constant = constant_of(op.b)
-        if constant is None or op.a.type != address.type or not -_FAR <= offset + constant < _FAR:
+        if constant is None or op.a.type != address.type or not -FAR <= offset + constant < FAR:
             break
         offset += constant
         address = op.a

@@ -30,7 +30,7 @@ from minitile.passes.lower import Lowering, Rule, layout_of
 
 Coord = tuple[int, ...]
 _I32 = 1 << 31
-_FAR = 1 << 30  # bytes: more than an immediate may be, with what comes on top
+FAR = 1 << 30  # bytes: an address's constant and the immediate on top of it are less each, so that 32 bits hold both
 MOST_ROWS = 16  # of a tensor that a thread copies together: the address of each takes two registers
 
 
@@ -174,7 +174,7 @@ def global_addresses(
     index, immediates = [], []
     for at_ in offsets:
         total = sum((o * s for o, s in zip(at_, strides, strict=True)), constant) * element
-        far = total.const if abs(total.const) >= _FAR else 0
+        far = total.const if abs(total.const) >= FAR else 0
         key = (far, *(at_[d] for d in run_time))
         if key not in bases:
             bases[key] = len(values)

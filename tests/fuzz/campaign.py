@@ -4,16 +4,18 @@
     python -m tests.fuzz.campaign --report
     python -m tests.fuzz.campaign --only 17 --modes gfx950
 
-A mode is a target and how it is compiled. A pair of program and mode is compiled once and run under each schedule of the
-simulator; the arrays must be those of the NumPy reference, bit for bit, and the race model must be quiet. With
-MINITILE_GPU=1 modes of NVIDIA's also run on the GPU. Every pair is one line of the record, so a second call goes on where
-the first one stopped (`--again` runs once more what failed). A program that is refused counts as a failure: all of them are legal.
+A mode is a target and how it is compiled. A pair of program and mode is compiled once and run under each schedule of
+the simulator; the arrays must be those of the NumPy reference, bit for bit, and the race model must be quiet. With
+MINITILE_GPU=1 modes of NVIDIA's also run on the GPU. Every pair is one line of the record, so a second call goes on
+where the first one stopped (`--again` runs once more what failed). A program that is refused counts as a failure: all
+of them are legal.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import signal
 import sys
@@ -43,6 +45,7 @@ MODES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 SCHEDULES = (("lazy", 0), ("eager", 0), ("random", 1))
 PATIENCE = 240  # seconds for one pair before it counts as hanging
+BATCH = 128  # pairs for each process
 
 
 @dataclass(frozen=True)
@@ -107,8 +110,10 @@ def _check_on_gpu(compiled: mt.CompiledKernel, program: Program, wanted: dict[st
         np.testing.assert_array_equal(back, array, err_msg=f"{name}, on the GPU")
 
 
-def one(seed: int, mode: str, gpu: bool = False) -> Outcome:
-    """Compiles and runs one pair."""
+def one(seed: int, mode: str, gpu: bool = False, end: float = math.inf) -> Outcome | None:
+    """Compiles and runs one pair; None after the time `end` of the monotonic clock."""
+    if time.monotonic() > end:
+        return None
     start = time.perf_counter()
     program = program_for(seed, mode)
     kind, text = "fine", ""
@@ -187,6 +192,7 @@ def main() -> int:
         for mode in args.modes:
             print(program_for(args.only, mode).text)
             outcome = one(args.only, mode, gpu)
+            assert outcome is not None
             print(f"{mode}: {outcome.kind}\n{outcome.text}")
             failed |= outcome.kind != "fine"
         return int(failed)
@@ -203,20 +209,18 @@ def run(waiting: list[tuple[int, str]], jobs: int, minutes: float, record: Path,
     """Runs pairs until they or the minutes are over, a line of the record each."""
     record.parent.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + minutes * 60
-    with ProcessPoolExecutor(jobs, max_tasks_per_child=200) as pool, record.open("a", encoding="utf-8") as out:
-        for first in range(0, len(waiting), jobs * 16):
-            if time.monotonic() > end:
-                break
-            futures = [pool.submit(one, seed, mode, gpu) for seed, mode in waiting[first : first + jobs * 16]]
-            for future in futures:
-                outcome = future.result()
-                out.write(json.dumps(outcome.__dict__) + "\n")
-                if outcome.kind != "fine":
-                    print(
-                        f"{outcome.kind}: {outcome.seed} {outcome.mode}: {outcome.text.strip().splitlines()[:1]}",
-                        flush=True,
-                    )
-            out.flush()
+    with record.open("a", encoding="utf-8") as out:
+        for first in range(0, len(waiting), jobs * BATCH):
+            with ProcessPoolExecutor(jobs) as pool:  # fresh processes: what they keep does not add up
+                futures = [pool.submit(one, *pair, gpu, end) for pair in waiting[first : first + jobs * BATCH]]
+                for outcome in (future.result() for future in futures):
+                    if outcome is None:
+                        continue
+                    out.write(json.dumps(outcome.__dict__) + "\n")
+                    out.flush()
+                    if outcome.kind != "fine":
+                        lines = outcome.text.strip().splitlines()
+                        print(f"{outcome.kind}: {outcome.seed} {outcome.mode}: {lines[:1]}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Random programs with roles and barriers by hand (sm_90a), each with the same program in plain NumPy beside it.
 
-One warpgroup brings tiles, one or two multiply them, and two barriers a slot order them: as in docs/by_hand.md, but inside
-the control flow that users write around it. Rounds of the ring stand in loops, `while`, branches, behind `continue`,
-`break` and early returns; which of them run is decided by constants, arguments, the block's place or loaded numbers; the
-count of rounds is a scalar that all roles carry. Buffers are allocated in front or where they are used. Between the
-rounds the multiplying role works on its accumulator, and all threads may store scalars.
+One warpgroup brings tiles, one or two multiply them, and two barriers a slot order them: as in docs/by_hand.md, but
+inside the control flow that users write around it. Rounds of the ring stand in loops, `while`, branches, behind
+`continue`, `break` and early returns; which of them run is decided by constants, arguments, the block's place or loaded
+numbers; the count of rounds is a scalar that all roles carry. Buffers are allocated in front or where they are used.
+Between the rounds the multiplying role works on its accumulator, and all threads may store scalars.
 """
 
 from __future__ import annotations
@@ -290,7 +290,7 @@ class Writer:
         if self.shape == "strided":
             self.drop_front()
         element = ml_dtypes.bfloat16 if self.element == "bfloat16" else np.float16
-        dtypes = {name: element for name in ("A", "B", "pages")} | {"table": np.dtype(self.index), "mask": np.int32}
+        dtypes = dict.fromkeys(("A", "B", "pages"), element) | {"table": np.dtype(self.index), "mask": np.int32}
         dtypes |= {"X": np.int32, "C": np.float32, "D": np.float32}
         text, reference = self.kernel_text(flag, across, down), self.reference_text(flag, across, down)
         return Program(text, reference, shapes, dtypes, self.random.randrange(5), frozenset(self.constructs), self.seed)

@@ -1,8 +1,8 @@
 """Random programs as users write them, each with the same program in plain NumPy beside it.
 
-`write(seed)` gives a `Program`: the kernel's source, and the source of `reference`, which computes in NumPy, block after
-block and statement after statement, what the kernel must leave in its arrays. Both texts come from the same draws and
-nothing of the compiler is used for the second one. A program mixes
+`write(seed)` gives a `Program`: the kernel's source, and the source of `reference`, which computes in NumPy, block
+after block and statement after statement, what the kernel must leave in its arrays. Both texts come from the same draws
+and nothing of the compiler is used for the second one. A program mixes
 
 * allocation (anywhere: in front, behind an early return, in branches, loops and macros), copies, gemms, reductions,
   element-wise loops, stores by threads, atomics, scalars that are stored and loaded;
@@ -11,8 +11,8 @@ nothing of the compiler is used for the second one. A program mixes
 * conditions that are compile-time, uniform, per block, loaded, per thread; page numbers and masks loaded in the loop;
 * indices of 32 and 64 bits, signed and unsigned; sizes 0, 1, odd.
 
-All numbers are small integers, exact in every dtype used, so results are compared bit for bit. `Program.constructs` says
-what a program has. `hand_written.py` beside this file does the same for roles and barriers by hand.
+All numbers are small integers, exact in every dtype used, so results are compared bit for bit. `Program.constructs`
+says what a program has. `hand_written.py` beside this file does the same for roles and barriers by hand.
 """
 
 from __future__ import annotations
@@ -675,7 +675,7 @@ class Writer:
             "D": (m, n),
         }
         element = ml_dtypes.bfloat16 if self.element == "bfloat16" else np.float16
-        dtypes = {name: element for name in ("A", "B", "pages", "Q")} | {
+        dtypes = dict.fromkeys(("A", "B", "pages", "Q"), element) | {
             "table": np.dtype(self.index),
             "mask": np.int32,
         }

@@ -327,7 +327,8 @@ class Writer:
         kind = b.rstrip("0123456789")
         if kind == "p":
             table = f"table[{k}]"
-            form = self.pick(("direct", "direct", "name", "twice"))
+            # An index of u64 has no common dtype with a dimension.
+            form = self.pick(("direct", "direct", "name", "direct" if self.index == "uint64" else "twice"))
             self.has(f"page number loaded in a loop, {form}")
             if form == "name":
                 page = self.name("page")
@@ -738,7 +739,7 @@ def kernel(
         pad = "    " * self.base
         lines = [
             f"tile = by * {across} + bx",
-            f"v = {self.v_start}",
+            "v = T.cast(n, T.int32) + 1",
             "acc = T.alloc_fragment((BM, BN), T.float32)",
             "other = T.alloc_fragment((BM, BN), T.float32)",
             "weights = T.alloc_fragment((BM, BN), A.dtype)",
@@ -750,13 +751,11 @@ def kernel(
         ends = ["T.copy(acc, C[by * BM, bx * BN])", f"X[tile, 63] = T.cast(v, T.{self.scratch})"]
         return text + "\n".join([*(pad + x for x in lines), *self.kernel, *(pad + x for x in ends), ""])
 
-    v_start = "1"
-
     def reference_text(self, flag: bool, across: int, down: int) -> str:
         b_place = "bx * BN, k * BK" if self.transposed else "k * BK, bx * BN"
         lines = [
             f"tile = by * {across} + bx",
-            f"v = {self.v_start}",
+            "v = n + 1",
             "t = None",
             "acc = np.zeros((BM, BN), np.float32)",
             "other = np.zeros((BM, BN), np.float32)",

@@ -67,9 +67,9 @@ class Facts:
         self._proved: dict[Affine, bool] = {}
         self._assumed: dict[Value, Bounds] = {}
         self._joined: dict[Value, tuple[Bounds, Bounds]] = {}  # the bounds of a value, and with what is assumed
-        self._divergent: dict[bool, set[Value]] = {}  # with and without what other CTAs may change
+        self._divergent: set[Value] | None = None
         self._extents: list[Affine] = []
-        self._analysed: set[Value] = set()  # the results that these are known of
+        self._analysed: set[Value] = set()  # the results that `_divergent` knows about
         assumptions: list[tuple[Value, Block | None]] = []
         self._note(kernel.body, 0, None, assumptions)
         self.examples = Examples(self._owners, self._factors, self._threads)
@@ -141,25 +141,17 @@ class Facts:
 
     def uniform(self, v: Value) -> bool:
         """Whether all threads of the CTA hold the same number."""
-        return self._alike(v, True)
-
-    def single(self, v: Value) -> bool:
-        """Whether the program means one number for the CTA. Threads may hold different ones all the same, where other
-        CTAs write meanwhile what it is loaded from: then any of these is as good."""
-        return self._alike(v, True) or self._alike(v, False)
-
-    def _alike(self, v: Value, racing: bool) -> bool:
-        if racing not in self._divergent:
-            self._divergent[racing] = divergent_values(self.kernel, racing)
-            self._analysed = self._analysed or {r for op in self.kernel.walk() for r in op.results}
-        if v in self._divergent[racing]:
+        if self._divergent is None:
+            self._divergent = divergent_values(self.kernel)
+            self._analysed = {r for op in self.kernel.walk() for r in op.results}
+        if v in self._divergent:
             return False
         if v in self._analysed:
             return True
         op = v.op
         if op is None or v in self._depths or not op.operands:
             return op is None or not op.varies()
-        return op.pure and all(self._alike(o, racing) for o in op.operands)
+        return op.pure and all(map(self.uniform, op.operands))
 
     # Polynomials ---------------------------------------------------------------------------------------------------
 

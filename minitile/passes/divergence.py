@@ -7,39 +7,30 @@ such a value, or chosen by a branch or loop on such a value:
     %c = cmp lt %t, 32          diverges
     %x = if %c { yield 1 } else { yield 2 }      diverges: the choice does
 
-A load at an address that all threads share gives all the same, except where other CTAs may be writing meanwhile: a load
-from global memory that the kernel itself writes counts as divergent, as long as others are thought of (`racing`). What
-lowering marks as the same (`pick` with `same`: the result of shuffles that end alike in all lanes) is. In the tile
-stage, tiles and futures are not thread values at all, and what `extract` or a full `reduce` makes of them is the same
-everywhere.
+A load at an address that all threads share gives all the same: a write that comes between would be a data race, with
+other CTAs the program's (the simulators report it), within the CTA ours (`thread_barriers` orders it). What lowering
+marks as the same (`pick` with `same`: the result of shuffles that end alike in all lanes) is. In the tile stage, tiles
+and futures are not thread values at all, and what `extract` or a full `reduce` makes of them is the same everywhere.
 """
 
 from __future__ import annotations
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, thread, tile
-from minitile.ir.types import TensorType
 
 _TILE_TO_SCALAR = (tile.Extract, tile.Reduce)
 
 
-def divergent_values(kernel: Kernel, racing: bool = True) -> set[Value]:
-    """All values of the kernel that may differ between threads of a CTA; racing: or that other CTAs may make differ."""
-    written = {
-        a.mem
-        for op in (kernel.walk() if racing else ())
-        for a in op.accesses()
-        if a.writes and a.mem is not None and isinstance(a.mem.type, TensorType)
-    }
-    search = _Search(written)
+def divergent_values(kernel: Kernel) -> set[Value]:
+    """All values of the kernel that may differ between threads of a CTA."""
+    search = _Search()
     search.block(kernel.body)
     return search.divergent
 
 
 class _Search:
-    def __init__(self, written: set[Value]) -> None:
+    def __init__(self) -> None:
         self.divergent: set[Value] = set()
-        self.written = written
 
     def any(self, values: tuple[Value, ...] | list[Value]) -> bool:
         return not self.divergent.isdisjoint(values)
@@ -79,7 +70,7 @@ class _Search:
             return True
         if op.pure or not op.results:
             return False
-        return any(a.writes or a.mem is None or a.mem in self.written for a in op.accesses())
+        return any(a.writes or a.mem is None for a in op.accesses())
 
     def branch(self, op: control.If) -> None:
         choice = op.condition in self.divergent or op.varies()

@@ -100,8 +100,7 @@ class Lowering:
         self.meeting: tuple[int, int | None] = (0, None)  # the barrier at which the threads at hand meet
         self.previous: Op | None = None  # the last operation with effects that has been lowered
         self.team: tuple[int, int] | None = None  # the first of the threads at hand, and how many, in a role by hand
-        self.divergent = 0  # how many enclosing branches and loops may differ between threads
-        self.apart = 0  # of how many of them the program says so: not for what other CTAs may change meanwhile
+        self.divergent = 0  # how many enclosing branches and loops differ between threads
 
     # the walk ------------------------------------------------------------------------------------------------------
 
@@ -186,11 +185,10 @@ class Lowering:
     @contextmanager
     def decided_by(self, values: list[Value]) -> Iterator[None]:
         """What is lowered inside runs as these say: where they differ between threads, not for all of them."""
-        outer = self.divergent, self.apart
+        outer = self.divergent
         self.divergent += not all(map(self.facts.uniform, values))
-        self.apart += not all(map(self.facts.single, values))
         yield
-        self.divergent, self.apart = outer
+        self.divergent = outer
 
     @property
     def tid(self) -> Value:

@@ -461,7 +461,7 @@ def _scalar(low: Lowering, op: MemoryOp, space: str, writes: bool) -> Plan:
 
 
 def _same_in_all_threads(low: Lowering, op: tile.Store) -> bool:
-    return not low.apart and all(low.facts.single(v) for v in op.operands if isinstance(v.type, ScalarType))
+    return not low.divergent and all(low.facts.uniform(v) for v in op.operands if isinstance(v.type, ScalarType))
 
 
 def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writes: bool) -> Plan:

@@ -6,8 +6,8 @@
 
 A buffer lives from its first to its last access in program order. In a loop that began before the buffer was allocated,
 one access makes it live through the whole loop: the next iteration may need what this one left; not in one whose body
-says that the buffer is new in each turn (`lifetime`, which no later pass needs, and goes). An asynchronous copy accesses
-its destination until the wait for its token, and through every loop that carries the token round. (A token
+says that the buffer is new in each turn (`lifetime`, which no later pass needs, and goes). An asynchronous copy
+accesses its destination until the wait for its token, and through every loop that carries the token round. (A token
 that nobody waits for stands for nothing: a pass that issues copies waits for each of them.) What other blocks of the
 cluster access lives throughout.
 

@@ -31,6 +31,7 @@ from minitile.passes.forget_corners import forget_corners
 from minitile.passes.fragments_to_values import fragments_to_values
 from minitile.passes.global_waits import global_waits
 from minitile.passes.guard_masks import guard_masks
+from minitile.passes.hoist_storage import hoist_storage
 from minitile.passes.induction import induction
 from minitile.passes.infer_layouts import infer_layouts
 from minitile.passes.late_waits import late_waits
@@ -69,6 +70,7 @@ def legalize(kernel: Kernel, context: PassContext) -> None:
 
 
 TILE_PASSES: list[tuple[str, Pass]] = [
+    ("hoist_storage", hoist_storage),
     ("split_roles", split_roles),
     ("unroll", unroll),
     ("reducers", reducers),

@@ -234,11 +234,15 @@ def await_(w: Emitter, op: roles.Await) -> None:
         w.emit(f"wgmma.wait_group.sync.aligned {op.pending};")
     targets = w.targets(op.result)
     _into(w, targets, op.a)
-    if op.written is not None:
-        done = w.code.label("written")
-        w.emit(f"@{w.element(op.written)} bra {done};")
-        for target in targets:
-            w.emit(f"mov.b32 {target}, 0;")
+    written = _guard(w, op.written)
+    if written == "":
+        return
+    done = w.code.label("written")
+    if written is not None:
+        w.emit(f"{written}bra {done};")
+    for target in targets:
+        w.emit(f"mov.b32 {target}, 0;")
+    if written is not None:
         w.code.place(done)
 
 

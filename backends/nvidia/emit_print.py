@@ -73,7 +73,7 @@ def _as_32(w: Emitter, x: str, dtype: DType) -> str:
         return x
     wide = w.temp("b32")
     if dtype.kind == "bool":
-        w.emit(f"selp.b32 {wide}, 1, 0, {x};")
+        w.emit(f"selp.b32 {wide}, 1, 0, {w.register(x, 'pred')};")
     else:
         sign = "s" if dtype.kind == "int" else "u"
         w.emit(f"cvt.{sign}32.{sign}16 {wide}, {x};")

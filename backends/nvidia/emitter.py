@@ -27,6 +27,7 @@ from minitile.backends.nvidia.ptx import (
     is_register,
     literal,
     per_word,
+    reads_constant_predicate,
     register_type,
 )
 from minitile.ir.core import Value
@@ -67,6 +68,8 @@ class Emitter:
     # Lines ---------------------------------------------------------------------------------------------------------
 
     def emit(self, line: str) -> None:
+        if reads_constant_predicate(line):
+            raise InternalError(f"a constant where a predicate is read: {line}", self.code.loc)
         self.lines.append(line)
 
     def temp(self, kind: str) -> str:

@@ -69,11 +69,38 @@ def channel(low: Lowering, op: roles.Channel) -> Value:
 
 
 def _known_empty(low: Lowering, op: roles.Channel, uses: list[Op]) -> bool:
-    """Whether the warp that acquires a slot knows by itself that it is empty: where one warpgroup is all there is and
-    only its gemms read the slot, it has waited for them. A group of wgmma is the warpgroup's, and complete for all of
-    its warps (PTX ISA 8.3, 9.7.14.7.3 "wgmma.wait_group")."""
+    """Whether the warp that acquires a slot knows by itself that it is empty: where one warpgroup is all there is, only
+    its gemms read the slot, and one does whenever it has been received, the warp has waited for that gemm. A group of
+    wgmma is the warpgroup's, and complete for all of its warps (PTX ISA 8.3, 9.7.14.7.3 "wgmma.wait_group"), which have
+    issued it behind their receives. A turn without a gemm would leave the others behind, by any number of phases."""
     one_role = any(isinstance(o, roles.Specialised) and not o.producer_threads for o in low.kernel.walk())
-    return one_role and op.consumers == 128 and not any(isinstance(o, roles.Release) and o.generic for o in uses)
+    if not one_role or op.consumers != 128 or any(isinstance(o, roles.Release) and o.generic for o in uses):
+        return False
+    received = sum(isinstance(o, roles.Receive) for o in uses)
+    return received == _multiplied(low, low.kernel.body, op)
+
+
+def _multiplied(low: Lowering, block: Block, channel: roles.Channel) -> int:
+    """How many of the places in a block, or inside, that receive from a channel have a gemm behind them on every way to
+    the block's end that reads what has been received."""
+    found, certain = 0, False
+    for op in reversed(block.ops):
+        certain = certain or _multiplies(low, op, channel)
+        found += certain and isinstance(op, roles.Receive) and op.channel is channel.result
+        found += sum(_multiplied(low, region, channel) for region in op.regions)
+    return found
+
+
+def _multiplies(low: Lowering, op: Op, channel: roles.Channel) -> bool:
+    """Whether an operation, whichever way it runs, issues a gemm that reads a channel's payload."""
+    if isinstance(op, roles.AsyncGemm):
+        return op.a in channel.payload or op.b in channel.payload
+    if isinstance(op, control.For):
+        always = low.facts.less(low.facts.affine(op.lower), low.facts.affine(op.upper))
+        return always and any(_multiplies(low, inner, channel) for inner in op.body.ops)
+    if isinstance(op, control.If):
+        return all(any(_multiplies(low, inner, channel) for inner in region.ops) for region in op.regions)
+    return False
 
 
 def _initialised(low: Lowering) -> control.If:

@@ -11,6 +11,7 @@ Sources: PTX ISA 8.3, 4.4 (identifiers), 4.5 (constants), 5.2 (types), 10 (speci
 from __future__ import annotations
 
 import itertools
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -77,6 +78,22 @@ def literal(value: bool | int | float, dtype: DType) -> str:
 
 def is_register(operand: str) -> bool:
     return operand[0] == "%"
+
+
+# A constant where an instruction reads a predicate: as the guard of a line, of selp (the last operand), of setp that
+# combines, of logic on predicates. (`mov.pred` makes a register of one.)
+_CONSTANT_PREDICATE = re.compile(
+    r"@(?!!?%)|(?:@!?%\S+ )?(?:"
+    r"selp\.\S+ .*, (?!%)\S+;"
+    r"|setp\.\w+\.(?:and|or|xor)\..*, (?!!?%)\S+;"
+    r"|(?:and|or|xor|not)\.pred [^,]+, (?:(?!%)|\S+, (?!%))"
+    r")"
+)
+
+
+def reads_constant_predicate(line: str) -> bool:
+    """Whether a predicate operand is a constant: a guard must be a register, or there is no such PTX (9.3)."""
+    return _CONSTANT_PREDICATE.match(line) is not None
 
 
 def at(base: str, offset: int) -> str:
@@ -177,6 +194,11 @@ class Code:
         self.labels: dict[str, int] = {}
         self._loc: Location | None = None
         self._loc_line = ""
+
+    @property
+    def loc(self) -> Location | None:
+        """Where what is written comes from."""
+        return self._loc
 
     def at(self, loc: Location | None) -> None:
         """What follows comes from this place in the user's source."""

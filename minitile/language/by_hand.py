@@ -144,12 +144,9 @@ class Barrier:
 
 def alloc_barrier(arrive_count: Any) -> Barriers:
     """Mbarriers, initialised for all threads: one whose phases complete after `arrive_count` arrivals, or as many as a
-    list has counts. Waits begin with parity 0; parity 1 counts as complete before the first phase."""
+    list has counts. Waits begin with parity 0; parity 1 counts as complete before the first phase. They are initialised
+    once, before anybody goes on, also where a branch or loop allocates them: phases go on from turn to turn."""
     trace = tile_scope("T.alloc_barrier")
-    if trace.control:
-        raise trace.error(
-            f"T.alloc_barrier in {trace.control[-1].what}", "allocate barriers at the start of the kernel"
-        )
     items: Sequence[Any] = arrive_count if isinstance(arrive_count, (list, tuple)) else [arrive_count]
     counts = tuple(constant_int(c, "arrive_count") for c in items)
     if not counts or any(not 0 < c < 1 << 20 for c in counts):

@@ -17,7 +17,7 @@ from typing import Any
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Value
 from minitile.ir.diagnostics import MinitileError, TypeMismatchError
-from minitile.ir.ops import by_hand, control
+from minitile.ir.ops import by_hand, control, tile
 from minitile.ir.types import I32, i32
 from minitile.language import loops
 from minitile.language.branches import Branches
@@ -441,12 +441,14 @@ class Interpreter(Branches):
         jumped = jumps(node.body)
         if jumped:
             raise self.fail(node, f"`{min(jumped)}` in {scope.name}", "the other warpgroups would not come along")
+        around = self.trace.b.block
         inside = self.trace.b.value(by_hand.InGroups(scope.first, scope.count))
         names = assigned_names(node.body)
         kept: dict[str, Any] = {}
 
         def body() -> None:
             self.block(node.body)
+            allocated_outside(around, self.trace.b.block)
             kept.update({n: v for n in names if not is_scalar(v := self.locals.get(n, UNSET)) and v is not UNSET})
             names[:] = [n for n in names if n not in kept]
 
@@ -473,6 +475,12 @@ _NAMES = {
     "vectorized": "vectorized",
     "persistent": "Persistent",
 }
+
+
+def allocated_outside(around: Block, block: Block) -> None:
+    """Moves what a role's block allocates in front of it: the names of it are known to all, behind the role, too."""
+    around.ops += [op for op in block.ops if isinstance(op, (tile.Alloc, by_hand.Barriers))]
+    block.ops = [op for op in block.ops if not isinstance(op, (tile.Alloc, by_hand.Barriers))]
 
 
 def drop_unchanged(body: Block, first: int, init: dict[str, Value], values: list[Value]) -> dict[str, Value]:

@@ -664,7 +664,7 @@ def copied_layout(low: Lowering, op: tile.Copy) -> Layout:
 
 
 def _alloc(low: Lowering, op: tile.Alloc) -> Value:
-    new = tile.Alloc(op.type_, layout=op.layout, offset=op.offset, bytes=op.version_bytes)
+    new = tile.Alloc(op.type_, layout=op.layout, offset=op.offset, bytes=op.version_bytes, lifetime=op.lifetime)
     new.loc = op.loc
     low.entry.ops.append(new)
     return new.result

@@ -5,7 +5,8 @@
                                                                             shared_bytes = 16384
 
 A buffer lives from its first to its last access in program order. In a loop that began before the buffer was allocated,
-one access makes it live through the whole loop: the next iteration may need what this one left. An asynchronous copy
+one access makes it live through the whole loop: the next iteration may need what this one left; not in one whose body
+says that the buffer is new in each turn (`lifetime`, which no later pass needs, and goes). An asynchronous copy
 accesses its destination until the wait for its token, and through every loop that carries the token round. (A token
 that nobody waits for stands for nothing: a pass that issues copies waits for each of them.) What other blocks of the
 cluster access lives throughout.
@@ -19,7 +20,8 @@ multiples of the layout's alignment, 16 bytes without a layout. That all threads
 the business of `thread_barriers`, which sees the offsets.
 
 Sets `offset` and `bytes` (of one version) of each alloc, and kernel.attrs["shared_bytes"]. A buffer without accesses
-takes no room.
+takes no room. One that is used where its alloc is not known has no bytes to use: that is refused, whatever pass is to
+blame.
 """
 
 from __future__ import annotations
@@ -28,19 +30,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.diagnostics import ResourceError
+from minitile.ir.diagnostics import InternalError, ResourceError
 from minitile.ir.ops import control, roles, tile
-from minitile.ir.types import TokenType
+from minitile.ir.types import BufferType, TokenType
 from minitile.passes.manager import PassContext
 
 Loops = tuple[Op, ...]  # the loops around a place, outermost first
 
 
 def place_shared(kernel: Kernel, context: PassContext) -> None:
-    """The pass. Raises ResourceError when the buffers do not fit the target."""
+    """The pass. Raises ResourceError when the buffers do not fit the target, InternalError for a use of a buffer that
+    its alloc does not dominate."""
     walk = _Walk()
     walk.block(kernel.body, ())
     walk.finish()
+    for block in walk.renewing:
+        block.ops = [op for op in block.ops if not isinstance(op, tile.Lifetime)]
     lives = [life for life in walk.lives.values() if life.last >= 0]
     total = _place(lives)
     if total > context.target.max_shared and not kernel.attrs.get("by_hand"):
@@ -100,18 +105,22 @@ class _Walk:
         self.number = 0
         self.sides: tuple[tuple[Op, int], ...] = ()  # the roles around
         self.spans: dict[Op, tuple[int, int]] = {}
-        self.uses: list[tuple[Value, int, Loops]] = []
-        self.waits: list[tuple[Value, int, Loops]] = []
+        self.known: dict[Value, None] = {}  # the buffers whose allocs dominate the place
+        self.begun: dict[int, int] = {}  # of each lifetime that has begun: in how many loops
+        self.renewing: list[Block] = []
+        self.uses: list[tuple[Value, int, Loops]] = []  # with the loops through which the buffer lasts
+        self.waits: list[tuple[Value, int, Loops, dict[int, int]]] = []
         self.filling: dict[Value, set[Value]] = {}  # token: the buffers that its copies write
         self.loose: list[Value] = []  # tokens of copies that the program waits for by their number
         self.abroad: list[Value] = []  # the buffers that are accessed at times that this program does not tell
         self.flows: list[tuple[Value, Value, Op | None]] = []  # from token to token, by a loop's back edge or not
 
     def block(self, block: Block, loops: Loops) -> None:
+        begun, before = self.begun, len(self.known)
         for op in block.ops:
             self.number += 1
             start = self.number
-            self.visit(op, loops)
+            self.visit(op, loops, block)
             inner = (*loops, op) if isinstance(op, control.Loop) else loops
             for side, region in enumerate(op.regions):
                 if op.by_role:
@@ -120,25 +129,38 @@ class _Walk:
                 if op.by_role:
                     self.sides = self.sides[:-1]
             self.spans[op] = start, self.number
+        self.begun = begun
+        while len(self.known) > before:
+            self.known.popitem()
 
-    def visit(self, op: Op, loops: Loops) -> None:
+    def visit(self, op: Op, loops: Loops, block: Block) -> None:
+        for value in op.operands:
+            if isinstance(value.type, BufferType) and value.type.space == "shared" and value not in self.known:
+                name = value.name or "a buffer"
+                raise InternalError(
+                    f"{name} has no place in shared memory: `{op.mnemonic}` is not behind its alloc", op.loc
+                )
         if isinstance(op, tile.Alloc):
             if op.type_.space == "shared":
                 op.bytes, op.offset = op.version_bytes, 0
                 self.lives[op.result] = Life(op, len(loops), self.number)
+                self.known[op.result] = None
+        elif isinstance(op, tile.Lifetime):
+            self.begun = {**self.begun, op.number: len(loops)}
+            self.renewing.append(block)
         elif isinstance(op, tile.Join):
             self.flow(op.result, op.tokens)
             if op.program_waits:
                 self.loose.append(op.result)
         elif isinstance(op, (tile.Wait, roles.Await)):
-            self.waits.append((op.token, self.number, loops))
+            self.waits.append((op.token, self.number, loops, self.begun))
         elif op.regions:
             self.control(op)
         elif not op.pure and not op.terminator:
             for access in op.accesses():
                 if access.mem in self.lives:
                     life = self.lives[access.mem]
-                    self.uses.append((access.mem, self.number, loops))
+                    self.uses.append((access.mem, self.number, self.lasting(access.mem, loops, self.begun)))
                     if access.ctas == "cluster" and access.channel is None:
                         self.abroad.append(access.mem)
                     life.sides.update(self.sides)
@@ -175,8 +197,8 @@ class _Walk:
 
     def finish(self) -> None:
         """Put uses, waits and carried tokens together to lives."""
-        for mem, number, loops in self.uses:
-            self.used(mem, number, loops)
+        for mem, number, lasting in self.uses:
+            self.used(mem, number, lasting)
         while True:
             known = sum(map(len, self.filling.values()))
             for source, target, _ in self.flows:
@@ -188,18 +210,22 @@ class _Walk:
             self.abroad.extend(self.filling.get(token, ()))
         for mem in self.abroad:
             self.lives[mem].cover(0, self.number)
-        for token, number, loops in self.waits:
+        for token, number, loops, begun in self.waits:
             for mem in self.filling.get(token, ()):
-                self.used(mem, number, loops)
+                self.used(mem, number, self.lasting(mem, loops, begun))
         for _, target, loop in self.flows:
             if loop is not None:
                 for mem in self.filling.get(target, ()):
                     self.lives[mem].cover(*self.spans[loop])
 
-    def used(self, mem: Value, number: int, loops: Loops) -> None:
-        """An access, within the outermost of the loops that do not contain the alloc."""
+    def lasting(self, mem: Value, loops: Loops, begun: dict[int, int]) -> Loops:
+        """Of the loops around a place those in which the buffer stays what it is from turn to turn."""
         life = self.lives[mem]
-        life.cover(*(self.spans[loops[life.depth]] if len(loops) > life.depth else (number, number)))
+        return loops[max(life.depth, begun.get(life.alloc.lifetime or 0, 0)) :]
+
+    def used(self, mem: Value, number: int, lasting: Loops) -> None:
+        """An access, within the outermost of the loops in which the buffer lasts."""
+        self.lives[mem].cover(*(self.spans[lasting[0]] if lasting else (number, number)))
 
 
 def _place(lives: list[Life]) -> int:

@@ -22,7 +22,7 @@ from typing import Any
 
 from minitile.ir.builder import INTEGER, constant_of, fold, wrap
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import arith, control, thread, tile
+from minitile.ir.ops import arith, control, roles, thread, tile
 from minitile.ir.rewrite import Rewriter
 from minitile.ir.types import DType, RegsType, ScalarType, TileType, dtype_of
 from minitile.passes.affine import Affine, Facts
@@ -250,6 +250,12 @@ class _Simplify(Rewriter):
             return inner.a
         return self.again(arith.Cast(inner.a, op.to)) if inner.a.dtype.is_int and op.to.is_int else None
 
+    def awaited(self, op: roles.Await) -> Result:
+        """What has surely been written is no question."""
+        if op.written is not None and constant_of(op.written) is True:
+            op.written = None
+        return None
+
     # Control flow --------------------------------------------------------------------------------------------------
 
     def branch(self, op: control.If) -> Result:
@@ -337,6 +343,7 @@ _RULES: dict[type[Op], Callable[[_Simplify, Any], Result]] = {
     arith.Select: _Simplify.select,
     tile.Expand: _Simplify.expand,
     arith.Cast: _Simplify.cast,
+    roles.Await: _Simplify.awaited,
     control.If: _Simplify.branch,
     control.For: _Simplify.loop,
 }

@@ -49,8 +49,6 @@ def split_roles(kernel: Kernel, context: PassContext) -> None:
         if isinstance(op, control.For) and (op.kind == "pipelined" or op.order) and _by_hand(op.body):
             op.kind, op.stages, op.order, op.stage_of = "serial", 1, None, None
     launch = control.find_launch(kernel)
-    _hoist_storage(launch.body)
-    launch.body.ops.sort(key=lambda op: not isinstance(op, by_hand.Barriers))
     groups = frozenset(range(max(1, launch.threads // by_hand.GROUP)))
     _exact(launch.body, groups)
     _split(launch.body, groups)
@@ -127,19 +125,6 @@ def _in_flight(op: Op) -> bool:
 
 def _by_hand(block: Block) -> bool:
     return any(isinstance(op, by_hand.WarpGroups) or _is_ordering(op) for op in block.walk())
-
-
-def _hoist_storage(block: Block) -> None:
-    """What a role allocates is there for the whole block: only which threads use it differs."""
-    ops: list[Op] = []
-    for op in block.ops:
-        for region in op.regions:
-            _hoist_storage(region)
-            if isinstance(op, by_hand.WarpGroups):
-                ops += [inner for inner in region.ops if isinstance(inner, _STORAGE)]
-                region.ops = [inner for inner in region.ops if not isinstance(inner, _STORAGE)]
-        ops.append(op)
-    block.ops = ops
 
 
 # What happens where --------------------------------------------------------------------------------------------------

@@ -55,13 +55,15 @@ def tile_or_scalar(shape: tuple[int, ...], dtype: DType) -> Type:
 class Alloc(Op, name="alloc"):
     """Memory of the kernel's own. `layout` is the SharedLayout once inferred, `offset` the place in shared memory once
     placed, `bytes` the size of one version once lowered. `shared_by`: each that many consecutive threads have a part of
-    every version to themselves; None: all threads share all of it."""
+    every version to themselves; None: all threads share all of it. `lifetime`: the number of those operations at which
+    what it held before is nothing to anybody any more; None: there are none."""
 
     type_: BufferType = attr()
     layout: Any = attr(None)
     offset: int | None = attr(None)
     bytes: int | None = attr(None)
     shared_by: int | None = attr(None)
+    lifetime: int | None = attr(None)
 
     def infer(self) -> tuple[Type, ...]:
         return (self.type_,)
@@ -74,6 +76,16 @@ class Alloc(Op, name="alloc"):
         if self.layout is not None:
             return int(self.layout.stage_bytes)
         return math.prod(self.type_.shape) * self.type_.dtype.bytes
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+class Lifetime(Op, name="lifetime"):
+    """Buffers whose alloc has this number are new from here on, to the end of the block: nobody wants what they held in
+    earlier turns of the loops around."""
+
+    number: int = attr()
 
     def accesses(self) -> tuple[Access, ...]:
         return ()

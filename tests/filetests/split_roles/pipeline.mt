@@ -1,6 +1,6 @@
 // A loop with parts for two roles becomes a loop in each; what comes behind joins its role, and scalars are computed by
 // either.
-// pass: split_roles
+// pass: hoist_storage, split_roles
 // target: sm_90a
 traced kernel @k(%A: tensor<64x512xbf16>, %C: tensor<64x64xbf16>, %n: i32) attrs {threads = 256} {
   launch 1, 1, 1 {threads = 256} (%bx: i32, %by: i32, %bz: i32) {

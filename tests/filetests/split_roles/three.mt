@@ -1,5 +1,5 @@
 // Two warpgroups that copy together are one role; the third has its own, and nested parts are split inside.
-// pass: split_roles
+// pass: hoist_storage, split_roles
 // target: sm_90a
 traced kernel @k(%A: tensor<64x64xbf16>, %n: i32) attrs {threads = 384} {
   launch 1, 1, 1 {threads = 384} (%bx: i32, %by: i32, %bz: i32) {

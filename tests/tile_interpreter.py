@@ -318,6 +318,9 @@ class _Machine:
     def Deal(self, op: tile.Deal) -> Any:
         return (np.take(self.of(op.a), [op.of_source(n) for n in range(op.result.shape[op.dim])], op.dim),)
 
+    def Repeat(self, op: tile.Repeat) -> Any:
+        return (np.repeat(self.of(op.a), op.times, op.dim),)
+
     def Slice(self, op: tile.Slice) -> Any:
         return (self.of(op.a)[tuple(slice(o, o + n) for o, n in zip(op.offsets, op.shape, strict=True))],)
 

@@ -8,7 +8,7 @@ orders the accesses of threads with one another: `op.syncs()`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from minitile.ir.core import Value
@@ -20,6 +20,16 @@ Box = tuple[tuple["Value", int], ...]
 def box_at(corner: tuple[Value, ...], extent: tuple[int, ...]) -> Box | None:
     """The part of a tensor from `corner` on; without a corner, all of it."""
     return tuple(zip(corner, extent, strict=True)) if corner else None
+
+
+class Place(NamedTuple):
+    """What an access's addresses come from: of the address (a scalar, or registers by number), an offset in bytes and
+    a width in bits each."""
+
+    address: Value
+    address_of: tuple[int, ...]
+    offsets: tuple[int, ...]
+    bits: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +62,7 @@ class Access:
     ctas: str = "own"
     box: Box | None = None
     free: bool = False
-    place: object = None
+    place: Place | None = None
     whole: int | None = None
 
     @property

@@ -53,4 +53,14 @@ class Dealt:
     result: Value
 
 
-Relation = Dealt | Same | Quotient | Permuted
+@dataclass(frozen=True, slots=True, eq=False)
+class Repeated:
+    """`result` has each element of `source` along `dim` `times` over, all of them in the thread that has the one."""
+
+    source: Value
+    dim: int
+    times: int
+    result: Value
+
+
+Relation = Dealt | Same | Quotient | Permuted | Repeated

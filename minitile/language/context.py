@@ -33,6 +33,7 @@ class Trace:
     """What tracing one kernel knows.
 
     launch      the launch being traced; None outside `T.Kernel`
+    block       its threads in x, y, z
     launched    a `T.Kernel` has been traced already
     parallel    nesting depth of T.Parallel
     control     the run-time loops and branches around the current statement, outermost first
@@ -46,6 +47,7 @@ class Trace:
     b: Builder
     dims: dict[str, Value] = field(default_factory=dict)
     launch: control.Launch | None = None
+    block: tuple[int, int, int] = (1, 1, 1)
     launched: bool = False
     parallel: int = 0
     control: list[ControlRegion] = field(default_factory=list)

@@ -417,7 +417,7 @@ class Interpreter(Branches):
         grid = tuple(trace.b.cast(operand_value(g), i32) for g in scope.grid)
         launch = control.Launch(grid, scope.threads, cluster=scope.cluster)
         indices = [Expr(launch.body.add_arg(I32, n)) for n in ("bx", "by", "bz")]
-        trace.launch, trace.launched = launch, True
+        trace.launch, trace.launched, trace.block = launch, True, scope.block
         with trace.b.inside(launch.body):
             self.bind_blocks(item, scope, indices)
             self.block(node.body)

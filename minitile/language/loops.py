@@ -77,14 +77,18 @@ class ParallelLoop(Iterable):
 
 @dataclass(frozen=True)
 class KernelScope:
-    """`T.Kernel(…)`: the grid (three scalars), the number of computing threads, the blocks of a cluster in x, y, z; how
+    """`T.Kernel(…)`: the grid (three scalars), the computing threads and the blocks of a cluster in x, y, z; how
     many blocks stay and go over the grid (0: each block has one tile)."""
 
     grid: tuple[Any, ...]
     rank: int
-    threads: int
+    block: tuple[int, int, int]
     cluster: tuple[int, int, int] = (1, 1, 1)
     persistent: int = 0
+
+    @property
+    def threads(self) -> int:
+        return math.prod(self.block)
 
     def __enter__(self) -> NoReturn:
         raise LanguageError("T.Kernel has a meaning only in a `with` statement of a function marked @mt.kernel")
@@ -307,7 +311,7 @@ def Kernel(
     persistent: int = 0,
 ) -> KernelScope:
     """`with T.Kernel(gx, gy, gz, threads=128) as (bx, by, bz):` launches gx·gy·gz blocks. `threads` counts the threads
-    that compute: a multiple of 32, up to 1024. `cluster`: so many neighbouring blocks, in x or in each dimension, run
+    that compute: a multiple of 32, up to 1024, in one number or in x, y and z (T.get_thread_binding). `cluster`: so many neighbouring blocks, in x or in each dimension, run
     at the same time and share what they copy (sm_90a; elsewhere without effect); it divides the grid. `persistent`: at
     most so many blocks are launched (say, as many as the GPU has multiprocessors), and each does the work of one block
     of the grid after the other; T.Persistent says so by hand, and in which order."""
@@ -317,9 +321,8 @@ def Kernel(
         _integer(g, "the grid")
         if (constant_value(g) or 0) < 0:
             raise current().error(f"a bound of the grid is {g}", "0 blocks make the launch a no-op")
-    count = 1
-    for t in [128] if threads is None else threads if isinstance(threads, (tuple, list)) else [threads]:
-        count *= constant_int(t, "threads")
+    block = _block(threads)
+    count = math.prod(block)
     if count % 32 or not 32 <= count <= 1024:
         raise current().error(
             f"threads={count}: a block has a multiple of 32 threads, from 32 to 1024",
@@ -332,7 +335,17 @@ def Kernel(
             f"persistent={stays} with cluster={cluster}: a number of blocks, 0 for one each tile",
             "in clusters, use T.Persistent",
         )
-    return KernelScope((*grid, *(1,) * (3 - len(grid))), len(grid), count, sizes, stays)
+    return KernelScope((*grid, *(1,) * (3 - len(grid))), len(grid), block, sizes, stays)
+
+
+def _block(threads: Any) -> tuple[int, int, int]:
+    """The block's threads in x, y, z."""
+    given = [128] if threads is None else threads if isinstance(threads, (tuple, list)) else [threads]
+    sizes = [constant_int(t, "threads") for t in given]
+    if not 1 <= len(sizes) <= 3 or any(n < 0 for n in sizes):
+        raise current().error(f"threads={threads!r}: a block has 1 to 3 dimensions, each of at least one thread")
+    x, y, z = (*sizes, 1, 1)[:3]
+    return x, y, z
 
 
 def _cluster(sizes: int | tuple[int, ...] | list[int], grid: tuple[Any, ...]) -> tuple[int, int, int]:

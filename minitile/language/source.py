@@ -97,10 +97,12 @@ def builtin_values(globals: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _assigned: dict[ast.AST, tuple[str, ...]] = {}
+_FILLS = ("clear", "fill")  # of the language: `T.clear(x)` assigns x where that is a variable
 
 
 def assigned_names(nodes: Iterable[ast.AST]) -> list[str]:
-    """The names that statements (or expressions) assign, in order of appearance. Inner functions keep theirs."""
+    """The names that statements (or expressions) assign, in order of appearance, and those that T.clear or T.fill may
+    assign. Inner functions keep theirs."""
     names: dict[str, None] = {}
     for node in nodes:
         found = _assigned.get(node)
@@ -110,7 +112,25 @@ def assigned_names(nodes: Iterable[ast.AST]) -> list[str]:
     return list(names)
 
 
-def _names_in(node: ast.AST) -> Iterable[str]:
+def own_names(node: FunctionNode) -> frozenset[str]:
+    """The names that are local to a function, because it assigns them."""
+    filled = {name for inner in ast.walk(node) if isinstance(inner, ast.Call) for name in filled_name(inner)}
+    if isinstance(node, ast.Lambda):
+        return frozenset()
+    if not filled:
+        return frozenset(assigned_names(node.body))
+    return frozenset(name for statement in node.body for name in _names_in(statement, fills=False))
+
+
+def filled_name(call: ast.Call) -> tuple[str, ...]:
+    """The name that a call may be T.clear or T.fill of, if it is one."""
+    function = call.func
+    called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    first = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "buffer"), None)
+    return (first.id,) if called in _FILLS and isinstance(first, ast.Name) else ()
+
+
+def _names_in(node: ast.AST, fills: bool = True) -> Iterable[str]:
     if isinstance(node, ast.Name):
         return () if isinstance(node.ctx, ast.Load) else (node.id,)
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -122,11 +142,10 @@ def _names_in(node: ast.AST) -> Iterable[str]:
     if isinstance(node, (ast.Constant, ast.Lambda, ast.expr_context, ast.operator)):
         return ()
     # Statements inside statements are remembered one by one: a loop's body is asked for again on its own.
-    return assigned_names(ast.iter_child_nodes(node)) if isinstance(node, ast.stmt) else _names_below(node)
-
-
-def _names_below(node: ast.AST) -> list[str]:
-    return [name for child in ast.iter_child_nodes(node) for name in _names_in(child)]
+    if isinstance(node, ast.stmt) and fills:
+        return assigned_names(ast.iter_child_nodes(node))
+    below = [name for child in ast.iter_child_nodes(node) for name in _names_in(child, fills)]
+    return [*filled_name(node), *below] if isinstance(node, ast.Call) and fills else below
 
 
 def jumps(nodes: Iterable[ast.AST]) -> frozenset[str]:

@@ -19,9 +19,9 @@ from minitile.language.calls import Calls
 from minitile.language.context import Trace
 from minitile.language.expressions import INPLACE, Poison, Scope
 from minitile.language.memory import Memory
-from minitile.language.scalars import Expr, coerce
-from minitile.language.source import FunctionNode, assigned_names
-from minitile.language.tiles import Variable
+from minitile.language.scalars import Expr, assign_cast, entry_dtype, is_scalar
+from minitile.language.source import FunctionNode, filled_name, own_names
+from minitile.language.tiles import Variable, clear, fill
 
 SKIP, BROKE, RETURNED, VALUE = ".skip", ".broke", ".returned", ".value"
 FLAGS = (SKIP, BROKE, RETURNED, VALUE)
@@ -41,7 +41,7 @@ class Statements(Calls):
     def run_function(self, node: FunctionNode) -> Any:
         if isinstance(node, ast.Lambda):
             return self.eval(node.body)
-        self.scope.own = frozenset(assigned_names(node.body))
+        self.scope.own = own_names(node)
         self.locals.update({SKIP: False, BROKE: False, RETURNED: False, VALUE: UNSET})
         self.block(node.body)
         value = self.locals[VALUE]
@@ -155,7 +155,7 @@ class Statements(Calls):
             value = Expr(value.value)
         elif name in self.typed and not isinstance(value, Memory):
             self.at(node)
-            value = Expr(coerce(value, self.typed[name], f"the value of '{name}'"))
+            value = Expr(assign_cast(value, self.typed[name], f"the value of '{name}'"))
         if isinstance(value, (Memory, Expr, Barriers)) and not value.value.name:
             value.value.name = name
         self.locals[name] = value
@@ -182,7 +182,25 @@ class Statements(Calls):
     # Other simple statements -------------------------------------------------------------------------------------
 
     def expression(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Call) and self.fills_variable(node.value):
+            return
         self.eval(node.value)
+
+    def fills_variable(self, call: ast.Call) -> bool:
+        """`T.clear(x)` and `T.fill(x, value)` of a scalar variable assign it. Whether this was one."""
+        for name in filled_name(call):
+            value = self.locals.get(name)
+            if not is_scalar(value):
+                continue
+            function = self.eval(call.func)
+            if function is fill or function is clear:
+                numbers = [*call.args[1:], *(k.value for k in call.keywords if k.arg == "value")]
+                new = 0 if function is clear else self.eval(numbers[0])
+                self.at(call)
+                what = f"T.{function.__name__} of '{name}'"
+                self.assign_name(name, Expr(self.perform(call, assign_cast, new, entry_dtype(value), what)), call)
+                return True
+        return False
 
     def nothing(self, node: ast.stmt) -> None:
         """`pass`."""

@@ -7,6 +7,7 @@ interpreter looks for it. "slices" behind a name: only when the index has slices
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from enum import Enum
 from typing import Any, TypeVar
@@ -456,11 +457,39 @@ atomic_exch = _atomic("exch", "value")
 
 
 def get_thread_binding(dim: int = 0) -> Expr | int:
-    """The thread's index in its block. Blocks are one-dimensional: dimensions 1 and 2 are 0."""
+    """The thread's index in dimension `dim` of its block, of which x (0) goes fastest. In a dimension of one thread,
+    such as those that `threads` of T.Kernel does not name, it is 0. The launch itself has one dimension: the index is
+    computed."""
     trace = tile_scope("T.get_thread_binding")
     if constant_int(dim, "dim") not in (0, 1, 2):
         raise trace.error(f"T.get_thread_binding({dim}): dimensions are 0, 1, 2")
-    return Expr(trace.b.emit(tile.ThreadIndex()).result) if dim == 0 else 0
+    size, inner = trace.block[dim], math.prod(trace.block[:dim])
+    if size == 1:
+        return 0
+    index = trace.b.emit(tile.ThreadIndex()).result
+    if inner > 1:
+        index = trace.b.value(arith.FloorDiv(index, trace.b.constant(inner)))
+    if math.prod(trace.block[dim + 1 :]) > 1:
+        index = trace.b.value(arith.FloorMod(index, trace.b.constant(size)))
+    return Expr(index)
+
+
+def get_thread_bindings() -> list[Expr | int]:
+    """The thread's index in x, y and z."""
+    return [get_thread_binding(dim) for dim in range(3)]
+
+
+def get_thread_extent(dim: int = 0) -> int:
+    """The block's threads in dimension `dim`."""
+    trace = tile_scope("T.get_thread_extent")
+    if constant_int(dim, "dim") not in (0, 1, 2):
+        raise trace.error(f"T.get_thread_extent({dim}): dimensions are 0, 1, 2")
+    return trace.block[dim]
+
+
+def get_thread_extents() -> list[int]:
+    """The block's threads in x, y and z."""
+    return [get_thread_extent(dim) for dim in range(3)]
 
 
 def get_block_binding(dim: int = 0) -> Expr:
@@ -471,6 +500,11 @@ def get_block_binding(dim: int = 0) -> Expr:
     if constant_int(dim, "dim") not in (0, 1, 2):
         raise trace.error(f"T.get_block_binding({dim}): dimensions are 0, 1, 2")
     return Expr(trace.launch.body.args[dim])
+
+
+def get_block_bindings() -> list[Expr]:
+    """The block's index in x, y and z."""
+    return [get_block_binding(dim) for dim in range(3)]
 
 
 # Annotations and debugging -----------------------------------------------------------------------------------------

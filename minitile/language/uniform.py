@@ -1,7 +1,8 @@
 """The rule of uniformity: what all threads of a block do together is not under a condition that differs between them.
 
 A value differs between threads when it comes from the thread's index, from an atomic's result, from memory at a
-differing address or of each thread's own, or from a loop or branch whose course differs. Tile operations and barriers
+differing address, or from a loop or branch whose course differs; each thread's own array does when such a value, or not
+all threads, have been stored to it. Tile operations and barriers
 inside such a loop or branch are errors, and so is an early return of the kernel.
 """
 
@@ -18,25 +19,31 @@ HINT = "compute the condition from block indices, dimensions and loop counters o
 def check_uniform(kernel: Kernel, returns: list[tuple[Value, Location | None]]) -> None:
     """LanguageError at the first operation that breaks the rule; `returns` are the conditions of early returns."""
     sources = (tile.ThreadIndex, tile.AtomicRmw)
-    if not any(isinstance(op, sources) or (op.varies() and not op.uniform) or _reads_own(op) for op in kernel.walk()):
+    if not any(isinstance(op, sources) or (op.varies() and not op.uniform) for op in kernel.walk()):
         return
     analysis = _Uniformity()
-    analysis.block(kernel.body)
+    size = -1
+    while len(analysis.varying) != size:  # an array may be stored to behind where it is read, in a loop around both
+        size = len(analysis.varying)
+        analysis.block(kernel.body)
     for condition, loc in returns:
         if condition in analysis.varying:
             raise LanguageError("`return` under a condition that differs between threads", loc, HINT)
     analysis.check(kernel.body, None)
 
 
-def _reads_own(op: Op) -> bool:
-    return isinstance(op, tile.Load) and isinstance(op.mem.type, BufferType) and op.mem.type.space == "local"
+def _own(mem: Value | None) -> bool:
+    """Whether each thread has a memory of this name to itself."""
+    return mem is not None and isinstance(mem.type, BufferType) and mem.type.space == "local"
 
 
 class _Uniformity:
-    """`varying` grows until nothing changes: loops are walked until their carried values settle."""
+    """`varying` grows until nothing changes: loops are walked until their carried values settle. `under`: how many of
+    the loops and branches around have a course that differs."""
 
     def __init__(self) -> None:
         self.varying: set[Value] = set()
+        self.under = 0
 
     def block(self, block: Block) -> None:
         for op in block.ops:
@@ -48,8 +55,11 @@ class _Uniformity:
             self.loop(op)
             return
         if isinstance(op, control.If):
+            differs = self.course_varies(op)
+            self.under += differs
             self.block(op.then)
             self.block(op.orelse)
+            self.under -= differs
             ends = [b.terminator.operands if b.terminator else [] for b in (op.then, op.orelse)]
             for result, x, y in zip(op.results, *ends, strict=True):
                 if op.varies() or op.condition in self.varying or x in self.varying or y in self.varying:
@@ -59,14 +69,17 @@ class _Uniformity:
             return  # holds no operation that the rule is about, and yields no values
         for region in op.regions:
             self.block(region)
-        if varies or op.varies() or isinstance(op, (tile.ThreadIndex, tile.AtomicRmw)) or _reads_own(op):
+        if varies or op.varies() or isinstance(op, (tile.ThreadIndex, tile.AtomicRmw)):
             self.varying.update(op.results)
+        if varies or self.under or not isinstance(op, (tile.Store, tile.Fill)):
+            self.varying.update(a.mem for a in op.accesses() if a.writes and a.mem is not None and _own(a.mem))
 
     def loop(self, op: control.For | control.While) -> None:
         blocks = op.regions
         while True:
             size = len(self.varying)
             course = self.course_varies(op)
+            self.under += course
             for block in blocks:
                 args = block.args[1:] if isinstance(op, control.For) else block.args
                 self.carry(op.init, args, course)
@@ -81,6 +94,7 @@ class _Uniformity:
                 elif isinstance(end, control.Condition):
                     self.carry(end.values, blocks[1].args, False)
                     self.carry(end.values, op.results, False)
+            self.under -= course
             self.carry(op.init, op.results, False)
             if len(self.varying) == size:
                 return

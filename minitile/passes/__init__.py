@@ -2,10 +2,10 @@
 says in which order they run, `manager.py` runs them. A file that no list of passes names is what one of them asks:
 
     integers            affine (the entrance), polynomial, proof, counterexamples, divergence
-    memory, threads     hazards; for proxy_fence also fence_marks, fence_places, proxy_order
+    memory, threads     hazards, disjoint; for proxy_fence also fence_marks, fence_places, proxy_order
     asynchronous loops  ahead, register_pipeline; for a loop with its own schedule: schedule
     roles of warps      rings, multicast, teams; check_channels verifies what has been made of them
-    traced names        variables
+    traced names        variables, fragment_indices
     layouts             rules (what a backend demands), choose_shared
     lowering            lower_memory, lower_exchange, lower_gemm; legalizer, expand_math, expand_fp8
     CDNA's schedules    mfma_loop

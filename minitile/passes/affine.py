@@ -22,7 +22,7 @@ None, 1 mean "not known".
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,7 +30,7 @@ from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, thread, tile
 from minitile.ir.types import DType, ScalarType, Type, dtype_of
-from minitile.passes.counterexamples import Examples
+from minitile.passes.counterexamples import MOST_EXAMPLES, Examples
 from minitile.passes.divergence import divergent_values
 from minitile.passes.polynomial import Affine, Monomial
 from minitile.passes.proof import Bounds, Proof, Range, between, product
@@ -66,6 +66,7 @@ class Facts:
         self._ranges: dict[Value, Range] = {}
         self._proved: dict[Affine, bool] = {}
         self._assumed: dict[Value, Bounds] = {}
+        self._copies: dict[Value, Bounds] = {}
         self._joined: dict[Value, tuple[Bounds, Bounds]] = {}  # the bounds of a value, and with what is assumed
         self._divergent: set[Value] | None = None
         self._extents: list[Affine] = []
@@ -311,7 +312,18 @@ class Facts:
             both = self._joined[v] = known, Bounds(more.lower + known.lower, more.upper + known.upper, known.cases)
         return both[1]
 
+    def copy_of(self, v: Value, bounds: Bounds) -> Value:
+        """Another number of what `v` stands for (that of another thread, or of another round), with bounds of its own:
+        an atom for polynomials, not a value of the program."""
+        new = Value(v.type)
+        self._copies[new] = bounds
+        self._orders[new] = self.order(v)[0], new.serial
+        self._multiples[new] = self._atom_multiple(v)
+        return new
+
     def _look_bounds(self, v: Value) -> Bounds:
+        if v in self._copies:
+            return self._copies[v]
         if v in self._factors:
             return Bounds([(1, Affine(0))])
         if not isinstance(v.type, Type) or not hasattr(v.type, "dtype"):
@@ -571,6 +583,35 @@ class Facts:
             if d > 1
             for fact in self._record(c * a + d * rest, scope)
         ]
+
+    def claims(self, condition: Value, holds: bool) -> tuple[Affine, ...]:
+        """What is not negative where a condition holds, or does not."""
+        op = condition.op
+        if isinstance(op, arith.And | arith.Or) and holds == isinstance(op, arith.And):
+            return (*self.claims(op.a, holds), *self.claims(op.b, holds))
+        if isinstance(op, arith.Not):
+            return self.claims(op.a, not holds)
+        if not isinstance(op, arith.Cmp) or not op.a.dtype.is_int:
+            return ()
+        predicate = op.predicate if holds else _OPPOSITE[op.predicate]
+        return _AT_LEAST_ZERO[predicate](self.affine(op.a), self.affine(op.b))
+
+    @contextmanager
+    def given(self, claims: Iterable[Affine]) -> Iterator[None]:
+        """Inside the `with`, these are known not to be negative, whatever values the examples have."""
+        outer = self._ranges, self._proved, self._bounds, self.examples
+        self.examples = Examples({}, {}, self._threads)
+        self.examples.looked = MOST_EXAMPLES
+        recorded = [fact for claim in claims for fact in self._record(claim, None)]
+        self._ranges, self._bounds = {}, {}
+        self._proved = {a: True for a, proved in self._proved.items() if proved}
+        try:
+            yield
+        finally:
+            self._ranges, self._proved, self._bounds, self.examples = outer
+            for v, is_upper in reversed(recorded):
+                (self._assumed[v].upper if is_upper else self._assumed[v].lower).pop()
+                self._joined.pop(v, None)
 
     @contextmanager
     def assuming(self, condition: Value, holds: bool = True) -> Iterator[None]:

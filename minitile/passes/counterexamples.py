@@ -25,7 +25,7 @@ from minitile.passes.polynomial import Affine
 _DIVISIONS = (arith.FloorDiv, arith.FloorMod, arith.TruncDiv, arith.TruncMod)
 _SHIFTS = (arith.Shl, arith.Shr)
 _SAME = (arith.Cast, tile.Splat, tile.Expand, tile.Permute, tile.Slice, tile.ConvertLayout, thread.Pick)
-_PLAIN, _MOST, _ENOUGH = 2, 8, 4  # examples that are looked at first, and in the end; how many are enough
+_PLAIN, MOST_EXAMPLES, _ENOUGH = 2, 8, 4  # those that are looked at first, and in the end; how many are enough
 _SIZES = (4097, 1, 3, 130)  # of dimensions
 
 
@@ -48,7 +48,7 @@ class Examples:
 
     def refute(self, a: Affine, harder: bool = False) -> bool:
         """Whether a < 0 in an example: the plain ones, or (`harder`) also in others."""
-        while len(self.found) < _ENOUGH and self.looked < (_MOST if harder else _PLAIN):
+        while len(self.found) < _ENOUGH and self.looked < (MOST_EXAMPLES if harder else _PLAIN):
             if self.looked == len(self.all):
                 self.all.append(self.make(self.looked))
             example = self.all[self.looked]

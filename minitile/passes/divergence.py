@@ -7,16 +7,19 @@ such a value, or chosen by a branch or loop on such a value:
     %c = cmp lt %t, 32          diverges
     %x = if %c { yield 1 } else { yield 2 }      diverges: the choice does
 
-A load at an address that all threads share gives all the same: a write that comes between would be a data race, with
-other CTAs the program's (the simulators report it), within the CTA ours (`thread_barriers` orders it). What lowering
-marks as the same (`pick` with `same`: the result of shuffles that end alike in all lanes) is. In the tile stage, tiles
-and futures are not thread values at all, and what `extract` or a full `reduce` makes of them is the same everywhere.
+A load at an address that all threads share gives all the same, except from an array of each thread's own to which such
+a value has been stored, or not by all threads. A write of other CTAs that comes between would be a data race of the
+program's (the simulators report it), one within the CTA is ours to order (`thread_barriers`). What lowering marks as the
+same (`pick` with `same`: the result of shuffles that end alike in all lanes) is. In the tile stage, tiles and futures
+are not thread values at all, and what `extract` or a full `reduce` makes of them is the same everywhere.
 """
 
 from __future__ import annotations
 
 from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.effects import Access
 from minitile.ir.ops import control, thread, tile
+from minitile.ir.types import BufferType
 
 _TILE_TO_SCALAR = (tile.Extract, tile.Reduce)
 
@@ -24,13 +27,20 @@ _TILE_TO_SCALAR = (tile.Extract, tile.Reduce)
 def divergent_values(kernel: Kernel) -> set[Value]:
     """All values of the kernel that may differ between threads of a CTA."""
     search = _Search()
-    search.block(kernel.body)
+    known = -1
+    while len(search.own) != known:  # an array may be stored to behind where it is read, in a loop around both
+        known = len(search.own)
+        search.block(kernel.body)
     return search.divergent
 
 
 class _Search:
+    """`own`: the arrays of each thread's own that differ; `under`: how many loops and branches around do."""
+
     def __init__(self) -> None:
         self.divergent: set[Value] = set()
+        self.own: set[Value] = set()
+        self.under = 0
 
     def any(self, values: tuple[Value, ...] | list[Value]) -> bool:
         return not self.divergent.isdisjoint(values)
@@ -61,6 +71,8 @@ class _Search:
         """An operation without regions."""
         if isinstance(op, thread.Pick) and op.same:
             return
+        if self.under or self.any(op.operands):
+            self.own.update(a.mem for a in _to_own(op))
         if self.source(op) or (self.any(op.operands) and not isinstance(op, _TILE_TO_SCALAR)):
             self.divergent.update(op.results)
 
@@ -70,13 +82,15 @@ class _Search:
             return True
         if op.pure or not op.results:
             return False
-        return any(a.writes or a.mem is None for a in op.accesses())
+        return any(a.writes or a.mem is None or a.mem in self.own for a in op.accesses())
 
     def branch(self, op: control.If) -> None:
         choice = op.condition in self.divergent or op.varies()
+        self.under += choice
         for region in op.regions:
             self.block(region)
             self.mark(op.results, region.yielded, choice)
+        self.under -= choice
 
     def loop(self, op: control.For) -> None:
         trips = self.any([op.lower, op.upper, op.step])
@@ -84,20 +98,34 @@ class _Search:
             self.divergent.add(op.iv)
         self.mark(op.carried, op.init, trips)
         changed = True
+        self.under += trips
         while changed:
             self.block(op.body)
             changed = self.mark(op.carried, op.body.yielded, trips)
+        self.under -= trips
         self.mark(op.results, op.carried, trips)
 
     def repeat(self, op: control.While) -> None:
         self.mark(op.before.args, op.init, False)
-        changed = True
+        changed, choice = True, False
         while changed:
+            self.under += choice
             self.block(op.before)
+            self.under -= choice
             end = op.before.terminator
             assert isinstance(end, control.Condition)
-            choice = end.flag in self.divergent
+            changed, choice = end.flag in self.divergent and not choice, end.flag in self.divergent
+            self.under += choice
             self.mark(op.body.args, end.values, choice)
             self.mark(op.results, end.values, choice)
             self.block(op.body)
-            changed = self.mark(op.before.args, op.body.yielded, choice)
+            changed |= self.mark(op.before.args, op.body.yielded, choice)
+            self.under -= choice
+
+
+def _to_own(op: Op) -> list[Access]:
+    """The writes of an operation to arrays of each thread's own."""
+    if op.pure:
+        return []
+    written = [a for a in op.accesses() if a.writes and a.mem is not None]
+    return [a for a in written if isinstance(a.mem.type, BufferType) and a.mem.type.space == "local"]  # type: ignore[union-attr]

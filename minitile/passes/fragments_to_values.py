@@ -15,8 +15,8 @@ forward walk then rewrites, with the current value of each variable at hand.
 
 Reading   the whole fragment is its value (permuted, expanded as `dims` say); a constant part is a `slice`; every n-th
           run of elements (`2 * j + 1`, `j // 8 * 16 + j % 8`) is a `deal`; one index of a dimension is picked by
-          `reduce(select(iota == index, value, 0))` (a sum, so -0.0 comes out as 0.0); one element is an `extract`. A
-          gather is an error: registers of other threads can not be indexed.
+          `reduce(select(iota == index, value, 0))` (a sum, so -0.0 comes out as 0.0); one element is an `extract`;
+          neighbours `j // n + m` are a `repeat`. Whatever else is read from a copy in shared memory.
 Writing   the whole fragment is a new value; a part, or under a mask, is `select(inside, new, old)`; one element is
           `insert`. A value of fewer elements than the fragment can not be moved to a place in it, except a number
           (fill) and what comes from memory (loaded at its place at once).
@@ -28,7 +28,6 @@ Also here: `fill` of shared memory is a store of a splat, copies between dtypes 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +38,8 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError, LanguageError, Location
 from minitile.ir.ops import arith, by_hand, control, tile
 from minitile.ir.rewrite import ERASE, Rewriter, erase_unused, recast
-from minitile.ir.types import ScalarType, TensorType, TileType, Type, bool_
+from minitile.ir.types import BufferType, ScalarType, TensorType, TileType, Type, bool_, u8
+from minitile.passes.fragment_indices import dealt_by, numbers_of, repeated_by
 from minitile.passes.variables import Variable, Variables, is_fragment
 
 if TYPE_CHECKING:
@@ -51,7 +51,10 @@ New = tuple[Value, ...] | Value | None
 
 
 def fragments_to_values(kernel: Kernel, context: PassContext) -> None:
-    _ToValues(Variables(kernel)).run(kernel)
+    to_values = _ToValues(Variables(kernel))
+    to_values.run(kernel)
+    if to_values.copies:
+        control.find_launch(kernel).body.ops[:0] = to_values.copies
     erase_unused(kernel)
     kernel.stage = "tile"
 
@@ -66,6 +69,7 @@ class _ToValues(Rewriter):
         self.now: dict[Variable, Value] = {}
         self.written: set[Variable] = set()
         self.inside_of: list[tuple[Op, Block]] = []
+        self.copies: list[Op] = []  # the shared buffers for fragments that are read at other threads' places
 
     def visit(self, op: Op) -> New:
         handler = _HANDLERS.get(type(op))
@@ -108,16 +112,19 @@ class _ToValues(Rewriter):
         runs_along = list(dims)
         for place, index in enumerate(indices):
             if isinstance(index.type, TileType):
+                taken = set(runs_along[:place] + [d for d in dims[place:] if d is not None])
                 deal = dealt_by(index, mem.shape[place])
-                if deal is None:
-                    raise LanguageError(
-                        f"the fragment {mem.name!r} is indexed by something else than a T.Parallel index",
-                        op.loc,
-                        "a fragment lies in the registers of many threads: copy it to shared memory and index that; "
-                        "every n-th run of elements is read by j // run * (n * run) + j % run + a multiple of run",
-                    )
-                runs_along[place], run, hands, hand = deal
-                value = self.b.value(tile.Deal(value, place, run, hands, hand))
+                repeat = None if deal is not None else repeated_by(index, mem.shape[place])
+                if deal is not None and deal[0] not in taken:
+                    runs_along[place], run, hands, hand = deal
+                    value = self.b.value(tile.Deal(value, place, run, hands, hand))
+                elif repeat is not None and repeat[0] not in taken:
+                    runs_along[place], first, times = repeat
+                    value = self.repeated(value, place, first, times, index.shape[repeat[0]])
+                else:
+                    return self.staged(op, mem, indices, dims, shape)
+            elif (d := dims[place]) is not None and constant_of(index) is None and mem.shape[place] > 1:
+                return self.staged(op, mem, indices, dims, shape)
         picked = [place for place, (d, runs) in enumerate(zip(dims, runs_along, strict=True)) if d != runs]
         dims = tuple(runs_along)
         if all(d is None for d in dims):
@@ -139,6 +146,44 @@ class _ToValues(Rewriter):
             if d not in runs:
                 value = self.b.value(tile.Expand(value, d, size))
         return value
+
+    def repeated(self, value: Value, place: int, first: int, times: int, size: int) -> Value:
+        """`size` elements along a dimension from the first one on, each so often."""
+        offsets, sizes = [0] * len(value.shape), list(value.shape)
+        offsets[place], sizes[place] = first, size // times
+        if tuple(sizes) != value.shape:
+            value = self.b.value(tile.Slice(value, tuple(offsets), tuple(sizes)))
+        return self.b.value(tile.Repeat(value, place, times)) if times > 1 else value
+
+    def staged(self, op: Op, mem: Value, indices: Indices, dims: tile.Dims, shape: Shape) -> Value:
+        """Elements that other threads may have: by a copy of the fragment in shared memory."""
+        value = self.read(Variable(mem), op.loc)
+        dtype = u8 if mem.dtype is bool_ else mem.dtype
+        copy = tile.Alloc(type_=BufferType("shared", mem.shape, dtype))
+        copy.loc, copy.result.name = op.loc, mem.name and f"{mem.name}_copy"
+        self.copies.append(copy)
+        self.store(copy.result, self.origin(mem), self.b.cast(value, dtype), tuple(range(len(mem.shape))))
+        sizes = [1 if d is None else shape[d] for d in dims]
+        at = tuple(self.clamped(op, mem, place, i, n) for place, (i, n) in enumerate(zip(indices, sizes, strict=True)))
+        return self.b.cast(self.b.emit(tile.Load(copy.result, at, shape, dims)).result, mem.dtype)
+
+    def clamped(self, op: Op, mem: Value, place: int, index: Value, size: int) -> Value:
+        """An index that is inside, as those are that count: others come from elements that an `if` leaves out."""
+        numbers, last = numbers_of(index), mem.shape[place] - size
+        if numbers is not None:
+            low, high = int(np.min(numbers)), int(np.max(numbers))
+            if low < 0 or high > last:
+                outside = low if low < 0 else high + size - 1
+                raise LanguageError(
+                    f"element {outside} of {mem.name!r}, which has {mem.shape[place]} in dimension {place}", op.loc
+                )
+            return index
+
+        def limit(n: int) -> Value:
+            number = self.b.constant(n, index.dtype)
+            return self.b.value(tile.Splat(number, index.shape)) if isinstance(index.type, TileType) else number
+
+        return self.b.value(arith.Min(self.b.value(arith.Max(index, limit(0))), limit(last)))
 
     def offset(self, op: Op, mem: Value, place: int, index: Value, size: int) -> int:
         """The constant offset of a region of `size` in dimension `place` of a fragment."""
@@ -421,52 +466,6 @@ class _ToValues(Rewriter):
             after |= self.written
         self.written = after
         return self.after(op, before, variables)
-
-
-def dealt_by(index: Value, extent: int) -> tuple[int, int, int, int] | None:
-    """The T.Parallel dimension, and `run`, `hands` and `hand` of the `deal` of `extent` elements that an index, a tile,
-    asks for; None where it is none."""
-    places = _numbers(index)
-    for d, size in enumerate(index.shape):
-        if places is None or extent % size:
-            continue
-        along = places[tuple(slice(None) if n == d else 0 for n in range(places.ndim))]
-        run = next((n for n in range(1, size) if along[n] != along[0] + n), size)
-        deal = tile.Deal.place(np.arange(size), run, extent // size, int(along[0]) // run)
-        whole = np.expand_dims(deal, tuple(n for n in range(places.ndim) if n != d))
-        inside = size % run == 0 and 0 <= along[0] < extent // size * run
-        if inside and np.array_equal(np.broadcast_to(whole, places.shape), places):
-            return d, run, extent // size, int(along[0]) // run
-    return None
-
-
-_NUMBERS: dict[type[Op], Callable[[Any, Any], Any]] = {
-    arith.Add: operator.add,
-    arith.Sub: operator.sub,
-    arith.Mul: operator.mul,
-    arith.FloorDiv: operator.floordiv,
-    arith.FloorMod: operator.mod,
-}
-
-
-def _numbers(value: Value) -> Any:
-    """The elements of a tile of integers that only its own indices decide: an array, or a number for a scalar; else
-    None."""
-    op = value.op
-    if op is None:
-        return None
-    if isinstance(op, tile.Iota):
-        return np.indices(op.shape)[op.dim]
-    if isinstance(op, tile.Expand):
-        inner = _numbers(op.a)
-        return None if inner is None else np.repeat(np.expand_dims(inner, op.dim), op.size, op.dim)
-    if isinstance(op, arith.Cast) and op.to.is_int:
-        return _numbers(op.a)
-    if type(op) in _NUMBERS:
-        parts = [_numbers(v) for v in op.operands]
-        return None if any(part is None for part in parts) else _NUMBERS[type(op)](*parts)
-    number = constant_of(value)
-    return number if isinstance(number, int) else None
 
 
 def _times(shape: list[int] | Shape) -> str:

@@ -113,9 +113,6 @@ class _GlobalWalk(Walk):
         state.join(self.leave(end, op))
 
     def together(self, op: Op, state: State, before: set[Spot]) -> None:
-        touches: list[tuple[Touch, Value | None]] = []
-        for region in op.regions:
-            single = self.elected(op) if isinstance(op, control.If) and region is op.then else None
-            self.gather(region, single, isinstance(op, control.Loop), state.copy(), touches)
+        touches = self.gathered(op, state.copy())
         self.settle_conflicts(op, [t for t, _ in touches], state, before)
         super().together(op, state, before)

@@ -12,6 +12,8 @@ other bytes, since accesses outside a tensor's bounds do not happen. What all it
 is known by one end, where a loop goes one way only:
 
     store C[512*k : 512*k + 512]      before:  C[… : 512*k], which that box does not meet
+
+Threads:  what each thread reaches by itself (disjoint.py) tells apart what boxes and versions do not.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from minitile.ir.ops import arith
 from minitile.ir.ops.tile import Alloc
 from minitile.ir.types import BufferType
 from minitile.passes.affine import Affine, Facts, divisor_of
+from minitile.passes.disjoint import Reach, Threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,8 @@ class Touch:
     """One access. `region`: bytes [lo, hi) of a version, None for all. `box`: the part of a tensor, None for all.
     `thread`: None when any thread may make it, else what singles out the one that does. `free`: a channel orders it
     behind all others of the buffer. `place`: of two touches with the same one, each thread touches its own bytes;
-    `whole`: of two with the same one and the same box, too. `passed`: a barrier behind it, for who wants to know."""
+    `whole`: of two with the same one and the same box, too. `reach`: where each thread's access goes, where that is
+    known (disjoint.py). `passed`: a barrier behind it, for who wants to know."""
 
     kind: str
     mem: Value | None
@@ -107,6 +111,7 @@ class Touch:
     box: tuple[Span, ...] | None = None
     free: bool = False
     whole: int | None = None
+    reach: Reach | None = None
     place: object = field(default=None, compare=False)
     op: Op | None = field(default=None, compare=False)
     passed: Op | None = None
@@ -125,11 +130,15 @@ def is_private(access: Access) -> bool:
     return access.mem is not None and isinstance(access.mem.type, BufferType) and access.mem.type.space != "shared"
 
 
-def touch(op: Op, access: Access, thread: object, facts: Facts) -> Touch:
+def touch(op: Op, access: Access, thread: object, facts: Facts, threads: Threads | None = None) -> Touch:
+    """An operation's access. Without `threads`, nothing is known of which threads go where."""
     if access.threads == "one" and thread is None:
         thread = "elected"
     slot, box = slot_of(access, facts), box_of(access, facts)
-    return Touch(access.kind, access.mem, slot, access.region, thread, box, access.free, access.whole, access.place, op)
+    reach = None if threads is None else threads.reach(op, access)
+    return Touch(
+        access.kind, access.mem, slot, access.region, thread, box, access.free, access.whole, reach, access.place, op
+    )
 
 
 def box_of(access: Access, facts: Facts) -> tuple[Span, ...] | None:
@@ -167,7 +176,9 @@ def conflict(a: Touch, b: Touch) -> bool:
         return False
     if a.whole is not None and a.whole == b.whole and a.box == b.box and _known(a.box):
         return False
-    return overlap(a, b)
+    if not overlap(a, b):
+        return False
+    return a.reach is None or b.reach is None or a.mem is not b.mem or not a.reach.apart(b.reach)
 
 
 def _known(box: tuple[Span, ...] | None) -> bool:
@@ -216,6 +227,8 @@ def moved(t: Touch, values: Mapping[Value, Affine]) -> Touch:
     """A touch with some of the values that its version and its box are computed from replaced."""
     if t.box is not None:
         t = replace(t, box=tuple(span.moved(values) for span in t.box))
+    if t.reach is not None:
+        t = replace(t, reach=t.reach.moved(values))
     if t.slot.value is None or not t.slot.value.terms:
         return t
     return replace(t, slot=t.slot.of(t.slot.value.substitute(values)))
@@ -226,16 +239,13 @@ def any_version(t: Touch) -> Touch:
     return replace(t, slot=Slot(None, t.slot.versions), box=None)
 
 
-def anywhere(t: Touch) -> Touch:
-    """A touch of any part of a tensor."""
-    return t if t.box is None else replace(t, box=None)
-
-
 def back(t: Touch, iv: Value | None, step: Affine | None, local: Set[Value]) -> Touch:
     """A touch of the previous iteration, said in this iteration's terms: `iv` was less by `step` then. What else was
     made in the loop's body (`local`) has no name any more. Without iv, the same for a touch of any iteration."""
     if t.box is not None:
         t = replace(t, box=tuple(span.back(iv, step, local) for span in t.box))
+    if t.reach is not None:
+        t = replace(t, reach=t.reach.back(iv, step, local))
     value = t.slot.value
     if value is None or not value.terms:
         return t

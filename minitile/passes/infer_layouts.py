@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError, Location
 from minitile.ir.ops import by_hand, control, roles, tile
-from minitile.ir.relations import Dealt, Permuted, Quotient, Same
+from minitile.ir.relations import Dealt, Permuted, Quotient, Repeated, Same
 from minitile.ir.rewrite import clone
 from minitile.ir.types import TensorType, TileType
 from minitile.layout import Layout, RowAccess, blocked, cheapest_vector, dealt, row_blocked, undealt
@@ -107,6 +107,7 @@ class _Inference:
         self.quotients: list[Quotient] = []
         self.permutes: list[Permuted] = []
         self.deals: list[Dealt] = []
+        self.repeats: list[Repeated] = []
         self.uses: list[tuple[Value, tile.Load | tile.Store | tile.AtomicRmw]] = []
         self.reduced: set[tuple[Value, int]] = set()
 
@@ -163,6 +164,8 @@ class _Inference:
                     self.reduced.add((relation.wide, relation.dim))
             elif isinstance(relation, Dealt):
                 self.deals.append(relation)
+            elif isinstance(relation, Repeated):
+                self.repeats.append(relation)
             else:
                 self.permutes.append(relation)
 
@@ -218,6 +221,14 @@ class _Inference:
                 if source.layout is not None and result.layout is None:
                     result.layout = dealt(source.layout, deal.dim, deal.run, deal.hands)
                     changed = changed or result.layout is not None
+
+            for repeat in self.repeats:
+                source, result = self.group_of[repeat.source], self.group_of[repeat.result]
+                if result.layout is not None and source.layout is None:
+                    source.layout = dealt(result.layout, repeat.dim, 1, repeat.times)
+                    changed = changed or source.layout is not None
+                elif source.layout is not None and result.layout is None:
+                    result.layout, changed = undealt(source.layout, repeat.dim, 1, repeat.times), True
 
     def _choose(self, group: _Group) -> Layout:
         """The free choice: the order of dimensions from the widest memory access of the group, global before shared;
@@ -392,6 +403,13 @@ class _Converter:
                 source, result = layout_of(relation.source), layout_of(relation.result)
                 if dealt(source, relation.dim, relation.run, relation.hands) != result:
                     need[relation.source] = undealt(result, relation.dim, relation.run, relation.hands)
+            elif isinstance(relation, Repeated):
+                narrow_of = dealt(layout_of(relation.result), relation.dim, 1, relation.times)
+                if narrow_of is not None:
+                    need[relation.source] = narrow_of
+                else:
+                    wide = undealt(layout_of(relation.source), relation.dim, 1, relation.times)
+                    relation.result.type = TileType(relation.result.shape, relation.result.dtype, wide)
             else:
                 narrow = layout_of(relation.wide).quotient(relation.dim)
                 if relation.narrow in op.operands:

@@ -371,6 +371,13 @@ def _deal(low: Lowering, op: tile.Deal) -> Value:
     return low.pick(low.get(op.a), [where[(*at[: op.dim], op.of_source(at[op.dim]), *at[op.dim + 1 :])] for at in out])
 
 
+def _repeat(low: Lowering, op: tile.Repeat) -> Value:
+    """Registers of the same threads."""
+    where = {at: reg for reg, at in enumerate(layout_of(op.a).register_offsets())}
+    out = layout_of(op.result).register_offsets()
+    return low.pick(low.get(op.a), [where[(*at[: op.dim], at[op.dim] // op.times, *at[op.dim + 1 :])] for at in out])
+
+
 def _insert(low: Lowering, op: tile.Insert) -> Value:
     layout = layout_of(op.result)
     hit: Value | None = None
@@ -477,6 +484,7 @@ RULES: dict[type[Op], Rule] = {
     tile.Expand: _expand,
     tile.Permute: _permute,
     tile.Deal: _deal,
+    tile.Repeat: _repeat,
     tile.Insert: _insert,
     tile.SyncThreads: _sync,
     tile.ThreadIndex: _thread_index,

@@ -455,7 +455,9 @@ def _scalar(low: Lowering, op: MemoryOp, space: str, writes: bool) -> Plan:
     zero = (0,) * len(where)
     if space == "global":
         guards.bounds(mem, where)
-        return Plan(space, 1, (0,), global_addresses(low, mem, where, [zero]), guards.finish([zero]))
+        addresses = global_addresses(low, mem, where, [zero])
+        corner = tuple(low.get(v) for v in op.indices) if mem in low.written else ()
+        return Plan(space, 1, (0,), addresses, guards.finish([zero]), corner, (1,) * len(corner))
     addresses = shared_addresses(low, mem, _slot(op), where, [zero], _rank(op))
     return Plan(space, 1, (0,), addresses, guards.finish([zero]))
 

@@ -40,6 +40,7 @@ from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import arith, control, tile
 from minitile.ir.rewrite import ERASE, Rewriter, erase_unused, remake
 from minitile.ir.types import BufferType, TileType, dtype_of
+from minitile.passes.fragment_indices import numbers_of
 from minitile.passes.variables import is_fragment
 
 if TYPE_CHECKING:
@@ -202,7 +203,21 @@ class _Body:
         """The mask here, and the operation's own."""
         return self.mask if mask is None else self.both(self.mask, self.of(mask))
 
+    def inside(self, index: Value, extent: int) -> Value:
+        """An index of a fragment under a condition: one that leaves the fragment is that of its nearest element, where
+        the condition does not hold."""
+        lifted = self.of(index)
+        numbers = numbers_of(lifted.value) if lifted.dims else None
+        if numbers is None or (numbers.min() >= 0 and numbers.max() < extent):
+            return index
+        low, high = (self.spread(Lifted(self.b.constant(n, index.dtype)), lifted.dims) for n in (0, extent - 1))
+        near = self.b.value(arith.Min(self.b.value(arith.Max(lifted.value, low)), high))
+        self.map[near] = Lifted(near, lifted.dims)
+        return near
+
     def load(self, op: tile.Load) -> None:
+        if self.mask is not None and is_fragment(op.mem):
+            op.indices = tuple(self.inside(i, size) for i, size in zip(op.indices, op.mem.shape, strict=True))
         dims = self.dims_of(op.indices)
         mask = self.guard(op.mask)
         if isinstance(op.mem.type, BufferType):

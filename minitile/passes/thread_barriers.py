@@ -46,7 +46,8 @@ from minitile.ir.ops import arith, by_hand, control, roles, thread, tile
 from minitile.ir.rewrite import made_inside
 from minitile.ir.types import BULK_TOKEN, TokenType
 from minitile.passes.affine import Affine, Facts
-from minitile.passes.hazards import Touch, any_version, anywhere, back, conflict, group_of, is_private, moved, touch
+from minitile.passes.disjoint import Threads
+from minitile.passes.hazards import Touch, any_version, back, conflict, group_of, is_private, moved, touch
 from minitile.passes.manager import PassContext
 
 Touches = frozenset[Touch]
@@ -148,6 +149,7 @@ class Walk:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.facts = Facts(kernel)
+        self.each = Threads(kernel, self.facts)
         self.by_hand = bool(kernel.attrs.get("by_hand"))
         self.fixed: set[Spot] = set()
         allocs = [op for op in kernel.walk() if isinstance(op, tile.Alloc)]
@@ -241,7 +243,7 @@ class Walk:
         found = self.touches.get(op)
         if found is None:
             found = self.touches[op] = [
-                (touch(op, a, single, self.facts), a.token if a.channel is None else a.channel)
+                (touch(op, a, single, self.facts, self.each), a.token if a.channel is None else a.channel)
                 for a in op.accesses()
                 if a.channel is not a.mem or a.mem is None
                 if not is_private(a)
@@ -463,10 +465,7 @@ class Walk:
 
     def together(self, op: Op, state: State, before: set[Spot]) -> None:
         """Threads part ways: everything inside counts as one operation."""
-        touches: list[tuple[Touch, Value | None]] = []
-        for region in op.regions:
-            single = self.elected(op) if isinstance(op, control.If) and region is op.then else None
-            self.gather(region, single, isinstance(op, control.Loop), state, touches)
+        touches = self.gathered(op, state)
         if any(conflict(t, p) and not _released(t, p) for t, _ in touches for p in state.pending):
             self.meet(op, None, state, before)
         left = frozenset([t for t, by in touches if not _by_channel(by)])
@@ -475,10 +474,28 @@ class Walk:
             if isinstance(result.type, TokenType):
                 state.tokens[result] = _NONE.union(*state.tokens.values())
 
+    def gathered(self, op: Op, state: State) -> list[tuple[Touch, Value | None]]:
+        """What a branch or loop touches whose threads part ways, each with what completes it."""
+        rounds = [
+            inner for inner in (op, *(o for r in op.regions for o in r.walk())) if isinstance(inner, control.Loop)
+        ]
+        looped: set[Value] = set().union(*map(self.inside, rounds))
+        touches: list[tuple[Touch, Value | None]] = []
+        for region in op.regions:
+            single = self.elected(op) if isinstance(op, control.If) and region is op.then else None
+            self.gather(region, single, looped, state, touches)
+        return touches
+
     def gather(
-        self, block: Block, single: object, loops: bool, state: State, touches: list[tuple[Touch, Value | None]]
+        self,
+        block: Block,
+        single: object,
+        looped: set[Value],
+        state: State,
+        touches: list[tuple[Touch, Value | None]],
     ) -> None:
-        """Collect what a block touches, each with what completes it, and refuse what threads apart cannot do."""
+        """Collect what a block touches, and refuse what threads apart cannot do. `looped` values may be of different
+        iterations in different threads."""
         for op in block.ops:
             if op.uniform or self.is_barrier(op):
                 raise MinitileError(
@@ -495,20 +512,31 @@ class Walk:
                 inner_single = self.elected(op)
             for region in op.regions:
                 alone = inner_single if not isinstance(op, control.If) or region is op.then else single
-                self.gather(region, alone, loops or isinstance(op, control.Loop), state, touches)
+                self.gather(region, alone, looped, state, touches)
             if op.pure or op.terminator or op.regions:
                 continue
             for t, token in self.touches_of(op, single):
-                t = anywhere(t)  # threads apart may be in different iterations of what is inside
+                t = back(t, None, None, looped)
                 for earlier, _ in touches:
-                    if conflict(t, earlier) and not (t.place is not None and t.place == earlier.place):
+                    if conflict(t, earlier) and not self.stays(t, earlier):
                         raise _apart(t, earlier)
                 touches.append((t, token))
                 if token is not None and isinstance(token.type, TokenType):
                     state.tokens[token] = state.tokens.get(token, _NONE) | {t}
 
+    def stays(self, later: Touch, earlier: Touch) -> bool:
+        """Whether each thread stays with bytes that it has written by itself, all addresses being the same: if others
+        touched them, they would have written them as well."""
+        if later.place is None or later.place != earlier.place or later.op is None or earlier.op is None:
+            return False
+        write, other = (later.op, earlier.op) if later.writes else (earlier.op, later.op)
+        return self.each.comes_to(other, write)
+
     def elected(self, op: control.If) -> object:
         """What singles out the one thread that takes the branch `thread index == a uniform value`; None otherwise."""
+        takes = self.each.exactly(op.condition)
+        if takes is not None and takes.sum() == 1:
+            return int(takes.argmax())
         condition = op.condition.op
         if not isinstance(condition, arith.Cmp) or condition.predicate != "eq" or not condition.a.dtype.is_int:
             return None

@@ -325,7 +325,6 @@ def test_local_arrays_at_constant_indices_become_scalars() -> None:
         ),
         (f"copy %A[0, 0], %S[0, 0] {WHOLE}\ngemm_into %S[0, 0], %S[0, 0], %F", "F is read before it is written"),
         ("%x = load %L[0] {shape = (), dims = (none,)}\n%y = add %x, %x", "L[0] is read before it is written"),
-        (f"{IN}\ncopy %F[%n, 0], %C[0, 0] {{shape = (2, 8), src_dims = (0, 1), dst_dims = (0, 1)}}", "only run time"),
         (
             f"{IN}\ncopy %F[12, 0], %C[0, 0] {{shape = (8, 8), src_dims = (0, 1), dst_dims = (0, 1)}}",
             "elements 12 to 19",
@@ -344,23 +343,6 @@ def test_errors_name_the_line(body: str, message: str) -> None:
         run_passes(parsed, [(t.__name__, t) for t in TO_TILES], PassContext())
     assert message in error.value.message
     assert error.value.loc is not None
-
-
-def test_gather_from_a_fragment_is_an_error() -> None:
-    parsed = parse_kernel(
-        kernel(
-            f"""{IN}
-            parallel {{extents = (8, 8)}} (%i: i32, %j: i32) {{
-              %two = mul %i, 3
-              %f = load %F[%two, %j] {{shape = (), dims = (none, none)}}
-              store %C[%i, %j], %f {{dims = (none, none)}}
-            }}"""
-        )
-    )
-    for transform in TO_TILES[:-1]:
-        transform(parsed, PassContext())
-    with pytest.raises(LanguageError, match="indexed by something else"):
-        fragments_to_values(parsed, PassContext())
 
 
 @pytest.mark.parametrize(
@@ -389,21 +371,50 @@ def test_deal(index: str, places: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "index",
+    ("index", "place"),
     [
-        "%x = mul %j, 3",  # 9 is no element
-        "%y = floordiv %j, 2\n %x = mul %y, 2",
-        "%x = sub 3, %j",
-        "%y = add %i, %j\n %x = floormod %y, 8",
-        "%x = mul %j, %n",
+        ("%y = floordiv %j, 2\n %x = mul %y, 2", lambda i, j: j // 2 * 2),
+        ("%x = sub 3, %j", lambda i, j: 3 - j),
+        ("%y = add %i, %j\n %x = floormod %y, 8", lambda i, j: (i + j) % 8),
     ],
 )
-def test_no_deal(index: str) -> None:
+def test_other_places_are_read_from_a_copy_in_shared_memory(index, place) -> None:
+    after = check(
+        f"""{IN}
+        parallel {{extents = (16, 4)}} (%i: i32, %j: i32) {{
+          {index}
+          %f = load %F[%i, %x] {{shape = (), dims = (none, none)}}
+          store %C[%i, %j], %f {{dims = (none, none)}}
+        }}"""
+    )
+    assert "shared<16x8xf32>" in str(after)
+    assert count(after, "deal") == 0
+    i, j = np.indices((16, 4))
+    arrays = {"A": A, "V": V, "C": np.zeros((16, 8), np.float32), "D": np.zeros((8, 16), np.float16)}
+    assert np.array_equal(run(after, arrays, {"n": 2})["C"][:, :4], A[i, place(i, j)])
+
+
+@pytest.mark.parametrize(("index", "first"), [("%x = floordiv %j, 2", 0), ("%y = floordiv %j, 4\n%x = add %y, 3", 3)])
+def test_neighbours_are_repeated(index, first) -> None:
+    after = check(
+        f"""{IN}
+        parallel {{extents = (16, 8)}} (%i: i32, %j: i32) {{
+          {index}
+          %f = load %F[%i, %x] {{shape = (), dims = (none, none)}}
+          store %C[%i, %j], %f {{dims = (none, none)}}
+        }}"""
+    )
+    assert count(after, "repeat") == 1
+    arrays = {"A": A, "V": V, "C": np.zeros((16, 8), np.float32), "D": np.zeros((8, 16), np.float16)}
+    assert np.array_equal(run(after, arrays, {"n": 0})["C"], A[:, np.arange(8) // (4 if first else 2) + first])
+
+
+def test_a_constant_place_outside_is_an_error() -> None:
     parsed = parse_kernel(
         kernel(
             f"""{IN}
             parallel {{extents = (16, 4)}} (%i: i32, %j: i32) {{
-              {index}
+              %x = mul %j, 3
               %f = load %F[%i, %x] {{shape = (), dims = (none, none)}}
               store %C[%i, %j], %f {{dims = (none, none)}}
             }}"""
@@ -411,5 +422,5 @@ def test_no_deal(index: str) -> None:
     )
     for transform in TO_TILES[:-1]:
         transform(parsed, PassContext())
-    with pytest.raises(LanguageError, match="indexed by something else"):
+    with pytest.raises(LanguageError, match="element 9 of 'F', which has 8 in dimension 1"):
         fragments_to_values(parsed, PassContext())

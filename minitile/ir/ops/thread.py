@@ -14,7 +14,7 @@ from __future__ import annotations
 from copy import copy
 
 from minitile.ir.core import Op, Value, attr, maybe, maybe_operands, operand, operands
-from minitile.ir.effects import Access, Box, Sync, box_at
+from minitile.ir.effects import Access, Box, Place, Sync, box_at
 from minitile.ir.ops.checks import ATOMICS, require, require_corner, require_one_of, require_scalar
 from minitile.ir.types import (
     I32,
@@ -39,8 +39,8 @@ def regs(count: int, dtype: DType) -> Type:
     return ScalarType(dtype) if count == 1 else RegsType(count, dtype)
 
 
-def _place(op: LoadMem | StoreMem | AtomicMem, element: DType) -> object:
-    return op.address, op.address_of, op.offsets, op.width * element.bits
+def _place(op: LoadMem | StoreMem | AtomicMem, element: DType) -> Place:
+    return Place(op.address, op.address_of, op.offsets, op.width * element.bits)
 
 
 def _box(op: LoadMem | StoreMem | AtomicMem) -> Box | None:

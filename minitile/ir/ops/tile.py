@@ -27,7 +27,7 @@ from minitile.ir.ops.checks import (
     require_region,
     require_scalar,
 )
-from minitile.ir.relations import Dealt, Permuted, Quotient, Relation, Same
+from minitile.ir.relations import Dealt, Permuted, Quotient, Relation, Repeated, Same
 from minitile.ir.types import (
     BULK_TOKEN,
     COUNTERS,
@@ -191,6 +191,25 @@ class Deal(Op, name="deal", stage="tile", pure=True):
 
     def of_source(self, n: int) -> int:
         return int(self.place(n, self.run, self.hands, self.hand))
+
+
+class Repeat(Op, name="repeat", stage="tile", pure=True):
+    """Each element of `a` along `dim` `times` over: element n of it is element n // times."""
+
+    a: Value = operand()
+    dim: int = attr()
+    times: int = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        s = self.a.shape
+        return (TileType((*s[: self.dim], s[self.dim] * self.times, *s[self.dim + 1 :]), self.a.dtype),)
+
+    def relations(self) -> list[Relation]:
+        return [Repeated(self.a, self.dim, self.times, self.result)]
+
+    def verify(self) -> None:
+        require_dim(self.dim, len(self.a.shape))
+        require(self.times > 0, f"{self.times} times each element")
 
 
 class Slice(Op, name="slice", stage="tile", pure=True):

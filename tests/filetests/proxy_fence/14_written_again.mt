@@ -28,7 +28,6 @@ thread kernel @written_again(%C: tensor<64x32xf32>) attrs {threads = 128, tensor
   %v = pick 1.0 {indices = (0, 0, 0, 0)} : regs<4xf32>
   store_mem %at, %v, %S {space = "shared", width = 4, address_of = (0,), offsets = (0,)}
   proxy_fence
-  barrier
   store_mem %at, %v, %S {space = "shared", width = 4, address_of = (0,), offsets = (0,)}
   proxy_fence
   barrier

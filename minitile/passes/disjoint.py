@@ -1,0 +1,483 @@
+"""Proofs that different threads reach different memory: what `hazards` asks before it calls two accesses a conflict.
+
+    if %t < %n {                                 rows 0 and 1 never meet
+      store P[0, %t] ; store P[1, %t]
+    }
+    for %k = %t to %n step 32 {                  32 threads: of the same %k is the same thread
+      store P[%k, 0] ; … load P[%k, 1]
+    }
+    if %t < %s { … load S[%t + %s] ; store S[%t] }       below %s and not below it
+
+A `Reach` says where an access goes: per dimension a polynomial (hazards' affine numbers; of shared memory the byte
+address) and how many units from there on. Two accesses by different threads overlap only if all dimensions agree for
+some pair of threads. In the difference of two polynomials
+
+thread's numbers  what is computed from the thread's index alone is a list of numbers, one a thread: compared pair by pair
+shared            what is the same for both accesses falls out
+free              whatever else (other iterations, values loaded) is a multiple of its factor, within bounds if any are
+                  known. Small ones with bounds widen the window in which two places meet, the others leave it modulo
+                  their common divisor: of  %t - %t' + 32*m  in a window of 1, only the same thread's is left.
+
+Where that fails, one access may lie below all of the other by the conditions around both (the third example): each has
+its own copy of what differs between threads, and `Facts` is asked. All answers are one-sided: False is "not known".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.effects import Access, Place
+from minitile.ir.ops import arith, control, thread
+from minitile.ir.types import BufferType, RegsType, TensorType
+from minitile.passes.affine import Affine, Bounds, Facts
+
+Numbers = npt.NDArray[np.int64]
+Condition = tuple[Value, bool]  # a bool, and what it is
+Dimension = tuple[Affine, int]  # from where on, and how many units
+Free = tuple[int, int | None, int | None]  # a factor, and the bounds of what it multiplies; None: none known
+_MOST = 1024  # threads
+_BITWISE = {arith.And: np.bitwise_and, arith.Or: np.bitwise_or, arith.Xor: np.bitwise_xor}
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Where an access goes. `own`: values that the other access does not share, since they may be another iteration's;
+    `earlier`: loop variables that were less by some steps then; `under`: conditions that hold."""
+
+    dims: tuple[Dimension, ...]
+    own: frozenset[Value] = frozenset()
+    earlier: frozenset[tuple[Value, Affine]] = frozenset()
+    under: tuple[Condition, ...] = ()
+    threads: Threads | None = field(default=None, compare=False, repr=False)
+
+    def __hash__(self) -> int:
+        return hash(self.dims)
+
+    def apart(self, other: Reach) -> bool:
+        """Whether no two different threads reach the same place, one by this access and one by the other."""
+        if self.threads is None or len(self.dims) != len(other.dims):
+            return False
+        return self.threads.apart(self, other)
+
+    def back(self, iv: Value | None, step: Affine | None, local: Set[Value]) -> Reach:
+        """As of an earlier iteration, in this one's terms; without iv, of any iteration."""
+        mine = self.values()
+        own = (mine & local) - self.own
+        earlier = self.earlier
+        if iv is not None and step is not None and iv in mine and iv not in self.own:
+            own -= {iv}
+            earlier |= {(iv, step)}
+        elif own:
+            earlier = frozenset([e for e in earlier if e[0] not in own])
+        if not own and earlier == self.earlier:
+            return self
+        return replace(self, own=self.own | own, earlier=earlier)
+
+    def moved(self, values: Any) -> Reach:
+        """With loop variables replaced; what is computed from them otherwise keeps its name."""
+        return replace(self, dims=tuple([(at.substitute(values), size) for at, size in self.dims]))
+
+    def values(self) -> set[Value]:
+        """All that it is computed from."""
+        assert self.threads is not None
+        found = {v for at, _ in self.dims for v in at.atoms()}
+        for condition, _ in self.under:
+            found |= self.threads.behind(condition)
+        return found
+
+
+class Threads:
+    """What a kernel's threads reach."""
+
+    def __init__(self, kernel: Kernel, facts: Facts) -> None:
+        self.facts = facts
+        self.count = int(kernel.attrs.get("threads", _MOST)) + int(kernel.attrs.get("producer_threads", 0))
+        self.known: dict[Value, Numbers | None] = {}
+        self.places: dict[Value, Affine] = {}
+        self.answers: dict[tuple[Reach, Reach], bool] = {}
+        self.conditions: dict[Value, set[Value]] = {}
+        self.under: dict[Op, tuple[Condition, ...]] = {}
+        self.owners: dict[Block, Op] = {}
+        self.homes: dict[Op, Block] = {}
+        self._walk(kernel.body, ())
+
+    def _walk(self, block: Block, under: tuple[Condition, ...]) -> None:
+        for op in block.ops:
+            self.homes[op] = block
+            if under:
+                self.under[op] = under
+            for n, region in enumerate(op.regions):
+                self.owners[region] = op
+                inner = under
+                if type(op) is control.If and not self.facts.uniform(op.condition):
+                    inner = (*under, (op.condition, n == 0))
+                elif isinstance(op, control.While) and region is op.body:
+                    end = op.before.terminator
+                    assert isinstance(end, control.Condition)
+                    inner = (*under, (end.flag, True))
+                self._walk(region, inner)
+
+    def comes_to(self, op: Op, other: Op) -> bool:
+        """Whether who comes to `op` comes to the block of `other` as well, in the same round."""
+        block: Block | None = self.homes[op]
+        while block is not None and block is not self.homes[other]:
+            owner = self.owners.get(block)
+            block = None if owner is None else self.homes.get(owner)
+        return block is not None
+
+    # Numbers of threads ----------------------------------------------------------------------------------------------
+
+    def numbers(self, v: Value) -> Numbers | None:
+        """The number that each thread holds, where the thread's index alone says so (bools are 0 and 1)."""
+        if v not in self.known:
+            self.known[v] = None
+            self.known[v] = self._numbers(v)
+        return self.known[v]
+
+    def _numbers(self, v: Value) -> Numbers | None:
+        op = v.op
+        if isinstance(op, arith.Constant) and isinstance(op.value, (int, bool)):
+            return np.full(self.count, int(op.value), np.int64)
+        if isinstance(op, thread.Special):
+            return np.arange(self.count, dtype=np.int64) if op.register == "tid.x" else None
+        if not isinstance(op, (arith.Binary, arith.Cmp, arith.Cast, arith.Select, arith.Not, arith.Neg)):
+            return None
+        if any(isinstance(o.type, RegsType) or o.dtype.is_float or o.dtype.bits > 32 for o in (*op.operands, v)):
+            return self._wide(op, v)
+        parts = [self.numbers(o) for o in op.operands]
+        return None if any(p is None for p in parts) else _wrapped(_compute(op, parts), v)
+
+    def _wide(self, op: Op, v: Value) -> Numbers | None:
+        """Of 64 bits: sums and products of small numbers only."""
+        if any(isinstance(o.type, RegsType) or o.dtype.is_float for o in (*op.operands, v)):
+            return None
+        parts = [self.numbers(o) for o in op.operands]
+        if any(p is None or np.abs(p).max(initial=0) >= 1 << 31 for p in parts):
+            return None
+        return _compute(op, parts)
+
+    def taking(self, under: tuple[Condition, ...]) -> npt.NDArray[np.bool_]:
+        """The threads of which the conditions may hold."""
+        found = np.ones(self.count, np.bool_)
+        for condition, holds in under:
+            found &= self._may(condition, holds)
+        return found
+
+    def _may(self, condition: Value, holds: bool) -> npt.NDArray[np.bool_]:
+        numbers, op = self.numbers(condition), condition.op
+        if numbers is not None:
+            return (numbers != 0) == holds
+        if isinstance(op, arith.And | arith.Or) and holds == isinstance(op, arith.And):
+            return self._may(op.a, holds) & self._may(op.b, holds)
+        if isinstance(op, arith.Not):
+            return self._may(op.a, not holds)
+        return np.ones(self.count, np.bool_)
+
+    def exactly(self, condition: Value) -> npt.NDArray[np.bool_] | None:
+        """The threads of which a condition holds, where that is known."""
+        numbers = self.numbers(condition)
+        return None if numbers is None else numbers != 0
+
+    # Where an access goes --------------------------------------------------------------------------------------------
+
+    def reach(self, op: Op, access: Access) -> Reach | None:
+        """None where each thread's place is not known one by one."""
+        dims = self._dims(access)
+        if not dims or not any(self.varies(v) for at, _ in dims for v in at.atoms()):
+            return None
+        under = self.under.get(op, ())
+        predicate = getattr(op, "predicate", None)
+        if isinstance(predicate, Value) and not isinstance(predicate.type, RegsType):
+            under = (*under, (predicate, True))
+        return Reach(dims, under=under, threads=self)
+
+    def _dims(self, access: Access) -> tuple[Dimension, ...] | None:
+        mem = access.mem
+        if mem is None or access.ctas != "own":
+            return None
+        if isinstance(mem.type, TensorType):
+            return None if access.box is None else tuple([(self.facts.affine(v), size) for v, size in access.box])
+        place = access.place
+        if not isinstance(mem.type, BufferType) or not isinstance(place, Place):
+            return None
+        if isinstance(place.address.type, RegsType):
+            return None
+        low, high = min(place.offsets), max(place.offsets) + place.bits // 8
+        return ((self.place(place.address) + low, high - low),)
+
+    def place(self, address: Value) -> Affine:
+        """An address as a polynomial: it lies in memory, so nothing overflows on the way."""
+        known = self.places.get(address)
+        if known is None:
+            op = address.op
+            if isinstance(op, arith.Add):
+                known = self.place(op.a) + self.place(op.b)
+            else:
+                known = self.facts.affine(address)
+            self.places[address] = known
+        return known
+
+    def varies(self, v: Value) -> bool:
+        return not self.facts.uniform(v)
+
+    def behind(self, condition: Value) -> set[Value]:
+        """The values in a condition's comparisons."""
+        known = self.conditions.get(condition)
+        if known is None:
+            op = condition.op
+            if isinstance(op, arith.And | arith.Or | arith.Not):
+                known = set().union(*[self.behind(o) for o in op.operands])
+            elif isinstance(op, arith.Cmp) and op.a.dtype.is_int:
+                known = self.facts.affine(op.a).atoms() | self.facts.affine(op.b).atoms()
+            else:
+                known = {condition}
+            self.conditions[condition] = known
+        return known
+
+    # Proofs ----------------------------------------------------------------------------------------------------------
+
+    def apart(self, a: Reach, b: Reach) -> bool:
+        known = self.answers.get((a, b))
+        if known is None:
+            known = self.answers[a, b] = self._pairs(a, b) or self._ordered(a, b)
+        return known
+
+    def _pairs(self, a: Reach, b: Reach) -> bool:
+        """By the numbers of each pair of threads."""
+        if self.count > _MOST:
+            return False
+        meet = self.taking(a.under)[:, None] & self.taking(b.under)[None, :]
+        np.fill_diagonal(meet, False)
+        for (x, size_x), (y, size_y) in zip(a.dims, b.dims, strict=True):
+            if not meet.any():
+                return True
+            one, other = _Parts(self, a, x), _Parts(self, b, y)
+            gap = one.shared - other.shared
+            free = [*one.free, *[(-c, low, high) for c, low, high in other.free]]
+            free += [(c, *self.facts.interval(Affine(0, {m: 1}))) for m, c in gap.terms.items()]
+            low, high = 1 - size_x - gap.const, size_y - 1 - gap.const
+            for window, divisor in _splits(free, low, high):
+                _narrow(meet, one.numbers, other.numbers, window, divisor)
+        return not meet.any()
+
+    def _ordered(self, a: Reach, b: Reach) -> bool:
+        """By what the conditions around both say of where each begins and ends."""
+        if not (a.under or b.under):
+            return False
+        mine, others = _Copy(self, a), _Copy(self, b)
+        with self.facts.given([*mine.conditions(), *others.conditions()]):
+            for (x, size_x), (y, size_y) in zip(a.dims, b.dims, strict=True):
+                gap = mine.of(x) - others.of(y)
+                if self.facts.nonnegative(gap - size_y) or self.facts.nonnegative(-gap - size_x):
+                    return True
+        return False
+
+
+class _Parts:
+    """A dimension's polynomial: the threads' numbers, what is shared, what is free."""
+
+    def __init__(self, threads: Threads, reach: Reach, at: Affine) -> None:
+        self.threads, self.reach = threads, reach
+        self.numbers: Numbers = np.zeros(threads.count, np.int64)
+        self.shared = Affine(at.const)
+        self.free: list[Free] = []
+        self.earlier = dict(reach.earlier)
+        for m, c in at.terms.items():
+            self.add(m, c)
+
+    def add(self, m: tuple[Value, ...], c: int) -> None:
+        threads = self.threads
+        numbers = [threads.numbers(v) for v in m]
+        if all(n is not None for n in numbers):
+            self.numbers = self.numbers + c * np.prod(numbers, axis=0)
+        elif all(v not in self.reach.own and not threads.varies(v) for v in m):
+            self.shared += Affine(0, {m: c})
+            for v in m:
+                step = self.earlier.get(v)
+                if step is not None and len(m) == 1 and step.is_constant:
+                    self.free.append((-c * step.const, 1, None))
+                elif step is not None:
+                    self.free.append((c * (threads.facts.multiple(step) if len(m) == 1 else 1), None, None))
+        elif len(m) > 1:
+            self.free.append((c, None, None))
+        else:
+            self.one(m[0], c)
+
+    def one(self, v: Value, c: int) -> None:
+        """A value of this access alone."""
+        owner = self.threads.owners.get(v.owner) if isinstance(v.owner, Block) else None
+        facts = self.threads.facts
+        if isinstance(owner, control.For) and v.index == 0:
+            low, high = facts.interval(facts.affine(owner.upper) - facts.affine(owner.lower) - 1)
+            step = facts.multiple(owner.step)
+            most = high // step if high is not None and high >= 0 else None
+            self.spread(owner.lower, c)
+            self.free.append((c * step, 0, most))
+            return
+        start = self.start(v, owner)
+        if start is not None:
+            init, step = start
+            self.spread(init, c)
+            self.free.append((c * step, None, None))
+            return
+        self.free.append((c, *facts.interval(Affine.of(v))))
+
+    def spread(self, start: Value, c: int) -> None:
+        at = self.threads.facts.affine(start)
+        self.shared += at.const * c
+        for m, factor in at.terms.items():
+            self.add(m, c * factor)
+
+    def start(self, v: Value, owner: Op | None) -> tuple[Value, int] | None:
+        """Of a value that a loop carries and adds to in each round: its first value, and what divides the rest. Sums
+        may wrap, which powers of two survive."""
+        if isinstance(owner, control.While):
+            passed, yields, first = owner.before.yielded[1:], owner.body.yielded, owner.before.args
+            if v.owner is owner.body:
+                if passed[v.index] not in first:
+                    return None
+                v = passed[v.index]
+            new, old = yields[v.index], next((a for a, p in zip(owner.body.args, passed, strict=True) if p is v), None)
+            init = owner.init[v.index]
+        elif isinstance(owner, control.For):
+            new, old, init = owner.body.yielded[v.index - 1], v, owner.init[v.index - 1]
+        else:
+            return None
+        op = new.op
+        if old is None or not isinstance(op, arith.Add | arith.Sub) or not v.dtype.is_int:
+            return None
+        step = op.b if op.a is old else op.a if op.b is old and isinstance(op, arith.Add) else None
+        if step is None:
+            return None
+        n = self.threads.facts.multiple(step)
+        return init, n & -n
+
+
+class _Copy:
+    """An access's own copy of whatever it does not share with the other one."""
+
+    def __init__(self, threads: Threads, reach: Reach) -> None:
+        self.threads, self.reach = threads, reach
+        self.names: dict[Value, Affine] = {}
+        self.earlier = dict(reach.earlier)
+
+    def of(self, a: Affine) -> Affine:
+        return a.substitute({v: self.name(v) for v in a.atoms()})
+
+    def name(self, v: Value) -> Affine:
+        known = self.names.get(v)
+        if known is not None:
+            return known
+        facts = self.threads.facts
+        step = self.earlier.get(v)
+        if step is not None:
+            rounds = facts.copy_of(v, Bounds([(1, Affine(1))]))
+            self.names[v] = Affine.of(v) - step * Affine.of(rounds)
+        elif v not in self.reach.own and not self.threads.varies(v):
+            self.names[v] = Affine.of(v)
+        else:
+            self.names[v] = Affine.of(v)  # for a cycle
+            known_of = facts.bounds(v)
+            bounds = Bounds(
+                [(d, self.of(at)) for d, at in known_of.lower],
+                [(d, self.of(at)) for d, at in known_of.upper],
+                [self.of(at) for at in known_of.cases],
+            )
+            self.names[v] = Affine.of(facts.copy_of(v, bounds))
+        return self.names[v]
+
+    def conditions(self) -> list[Affine]:
+        """What is known not to be negative."""
+        return [self.of(a) for c, holds in self.reach.under for a in self.threads.facts.claims(c, holds)]
+
+
+def _compute(op: Op, parts: list[Any]) -> Any:
+    if isinstance(op, arith.Cmp):
+        return _COMPARE[op.predicate](parts[0], parts[1]).astype(np.int64)
+    if isinstance(op, arith.Select):
+        return np.where(parts[0] != 0, parts[1], parts[2])
+    if isinstance(op, arith.Not):
+        return (parts[0] == 0).astype(np.int64) if op.results[0].dtype.kind == "bool" else ~parts[0]
+    if isinstance(op, arith.Cast):
+        return (parts[0] != 0).astype(np.int64) if op.to.kind == "bool" else parts[0]
+    if isinstance(op, arith.Neg):
+        return -parts[0]
+    compute = _ARITHMETIC.get(type(op))
+    if compute is None:
+        return None
+    if type(op) in _DIVISIONS and (parts[1] <= 0).any():
+        return None
+    if type(op) in (arith.TruncDiv, arith.TruncMod) and (parts[0] < 0).any():
+        return None
+    if type(op) in _SHIFTS and ((parts[1] < 0) | (parts[1] > 31)).any():
+        return None
+    return compute(*parts)
+
+
+def _wrapped(numbers: Any, v: Value) -> Any:
+    """As the type holds them."""
+    if numbers is None or v.dtype.kind == "bool":
+        return numbers
+    bits = v.dtype.bits
+    low = numbers & ((1 << bits) - 1)
+    return np.where(low >> (bits - 1), low - (1 << bits), low) if v.dtype.kind == "int" else low
+
+
+_COMPARE = {
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+}
+_DIVISIONS = (arith.FloorDiv, arith.FloorMod, arith.TruncDiv, arith.TruncMod)
+_SHIFTS = (arith.Shl, arith.Shr)
+_ARITHMETIC: dict[type[Op], Any] = {
+    **_BITWISE,
+    arith.Add: np.add,
+    arith.Sub: np.subtract,
+    arith.Mul: np.multiply,
+    arith.FloorDiv: np.floor_divide,
+    arith.FloorMod: np.mod,
+    arith.TruncDiv: np.floor_divide,
+    arith.TruncMod: np.mod,
+    arith.Min: np.minimum,
+    arith.Max: np.maximum,
+    arith.Shl: np.left_shift,
+    arith.Shr: np.right_shift,
+}
+
+
+def _splits(free: list[Free], low: int, high: int) -> Iterator[tuple[tuple[int, int], int]]:
+    """Windows in which a difference must be for two places to meet, each modulo a divisor (0: as it is): the parts with
+    the smallest factors widen the window as long as they have bounds, the others have a divisor in common."""
+    order = sorted(free, key=lambda f: abs(f[0]))
+    for n in range(len(order) + 1):
+        divisor = math.gcd(*[c for c, _, _ in order[n:]])
+        if divisor == 0 or high - low + 1 < divisor:
+            yield (low, high), divisor
+        if n < len(order):
+            c, least, most = order[n]
+            if least is None or most is None:
+                return
+            low, high = low - max(c * least, c * most), high - min(c * least, c * most)
+
+
+def _narrow(meet: npt.NDArray[np.bool_], one: Numbers, other: Numbers, window: tuple[int, int], divisor: int) -> None:
+    """Take out the pairs of threads whose difference is not in the window."""
+    low, high = window
+    above = one[:, None] - other[None, :] - low
+    if divisor:
+        above %= divisor
+    meet &= (above >= 0) & (above <= high - low)
+
+
+__all__ = ["Condition", "Reach", "Threads"]

@@ -1,0 +1,90 @@
+"""What the indices of a fragment ask for, where T.Parallel's own indices decide: the pattern of `fragments_to_values`.
+
+j // run * (n * run) + j % run + m * run     every n-th run: `dealt_by`
+j // n + m                                   each element n times: `repeated_by`
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minitile.ir.builder import constant_of
+from minitile.ir.core import Op, Value
+from minitile.ir.ops import arith, tile
+
+
+def dealt_by(index: Value, extent: int) -> tuple[int, int, int, int] | None:
+    """The T.Parallel dimension, and `run`, `hands` and `hand` of the `deal` of `extent` elements that an index, a tile,
+    asks for; None where it is none."""
+    places = numbers_of(index)
+    for d, size in enumerate(index.shape):
+        if places is None or extent % size:
+            continue
+        along = places[tuple(slice(None) if n == d else 0 for n in range(places.ndim))]
+        run = next((n for n in range(1, size) if along[n] != along[0] + n), size)
+        deal = tile.Deal.place(np.arange(size), run, extent // size, int(along[0]) // run)
+        whole = np.expand_dims(deal, tuple(n for n in range(places.ndim) if n != d))
+        inside = size % run == 0 and 0 <= along[0] < extent // size * run
+        if inside and np.array_equal(np.broadcast_to(whole, places.shape), places):
+            return d, run, extent // size, int(along[0]) // run
+    return None
+
+
+def repeated_by(index: Value, extent: int) -> tuple[int, int, int] | None:
+    """The T.Parallel dimension, the first element and how often each one comes, where an index, a tile, asks for
+    neighbours of `extent` elements so; None where it does not."""
+    places = numbers_of(index)
+    for d, size in enumerate(index.shape):
+        if places is None:
+            continue
+        along = places[tuple(slice(None) if n == d else 0 for n in range(places.ndim))]
+        first, count = int(along[0]), int(along[-1]) - int(along[0]) + 1
+        if count < 1 or size % count or first < 0 or first + count > extent:
+            continue
+        whole = np.expand_dims(
+            np.arange(size) // (size // count) + first, tuple(n for n in range(places.ndim) if n != d)
+        )
+        if np.array_equal(np.broadcast_to(whole, places.shape), places):
+            return d, first, size // count
+    return None
+
+
+_NUMBERS: dict[type[Op], Callable[[Any, Any], Any]] = {
+    arith.Add: operator.add,
+    arith.Sub: operator.sub,
+    arith.Mul: operator.mul,
+    arith.FloorDiv: operator.floordiv,
+    arith.FloorMod: operator.mod,
+    arith.Min: np.minimum,
+    arith.Max: np.maximum,
+    arith.And: operator.and_,
+    arith.Or: operator.or_,
+    arith.Xor: operator.xor,
+}
+
+
+def numbers_of(value: Value) -> Any:
+    """The elements of a tile of integers that only its own indices decide: an array, or a number for a scalar; else
+    None."""
+    op = value.op
+    if op is None:
+        return None
+    if isinstance(op, tile.Iota):
+        return np.indices(op.shape)[op.dim]
+    if isinstance(op, tile.Expand):
+        inner = numbers_of(op.a)
+        return None if inner is None else np.repeat(np.expand_dims(inner, op.dim), op.size, op.dim)
+    if isinstance(op, tile.Splat):
+        number = constant_of(op.value)
+        return np.full(op.shape, number) if isinstance(number, int) else None
+    if isinstance(op, arith.Cast) and op.to.is_int:
+        return numbers_of(op.a)
+    if type(op) in _NUMBERS:
+        parts = [numbers_of(v) for v in op.operands]
+        return None if any(part is None for part in parts) else _NUMBERS[type(op)](*parts)
+    number = constant_of(value)
+    return number if isinstance(number, int) else None

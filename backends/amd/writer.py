@@ -29,7 +29,7 @@ from minitile.backends.amd import emit_arith, emit_atomic, emit_memory, emit_sch
 from minitile.backends.amd.emitter import Emitter
 from minitile.backends.amd.forms import phi_widths
 from minitile.backends.amd.legalize import legalize
-from minitile.backends.amd.llvm import identifier, memory_type, scalar_type, type_of
+from minitile.backends.amd.llvm import DATA_LAYOUT, identifier, memory_type, scalar_type, type_of
 from minitile.backends.amd.objects import extent, lds_objects
 from minitile.ir.builder import known_trips
 from minitile.ir.core import Block, Kernel, Op, Value
@@ -102,6 +102,7 @@ class _Writer:
         debug = f" !dbg !{w.debug.subprogram}" if w.debug.subprogram >= 0 else ""
         text = [
             f"; {self.kernel.name} for {self.target.lowering}",
+            f'target datalayout = "{DATA_LAYOUT}"',
             'target triple = "amdgcn-amd-amdhsa"',
             "",
             *self.objects,
@@ -171,7 +172,7 @@ class _Writer:
             start = min(extent(alloc)[0] for alloc in group)
             size = max(extent(alloc)[1] for alloc in group) - start
             name = f"@lds.{number}.{'.'.join(identifier(a.result.name, 'buffer') for a in group)}"
-            place = f", !absolute_symbol !{{i64 {start}, i64 {start + 1}}}" if found.absolute else ""
+            place = f", !absolute_symbol !{{i32 {start}, i32 {start + 1}}}" if found.absolute else ""
             self.objects.append(f"{name} = internal addrspace(3) global [{size} x i8] poison, align 16{place}")
             for alloc in group:
                 self.w.symbols[alloc.result] = name

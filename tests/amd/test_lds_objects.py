@@ -146,7 +146,7 @@ def test_the_data_layout_is_the_target_machines():
 
 @mt.kernel
 def phases(X: T.Tensor((1, "n"), T.float32), Y: T.Tensor((1, "n"), T.float32), m: T.int32, first=16, second=16):
-    """Y[i] = X[n - 1 - i] + X[i]. A buffer of the first phase shares the bytes of two of the second, the other one of
+    """Y = X backwards + each part of X backwards. A buffer of the first phase shares the bytes of two of the second, the other one of
     which begins at byte 4 · first."""
     n = first + second
     with T.Kernel(1, threads=512):
@@ -155,13 +155,13 @@ def phases(X: T.Tensor((1, "n"), T.float32), Y: T.Tensor((1, "n"), T.float32), m
         for i in T.Parallel(n):
             Y[0, i] = whole[0, n - 1 - i]
         low, high = T.alloc_shared((1, first), T.float32), T.alloc_shared((1, second), T.float32)
-        for _ in range(m):
-            T.copy(X[0:1, 0:first], low)
+        T.copy(X[0:1, 0:first], low)
+        for k in range(m):
             T.copy(X[0:1, first:n], high)
             for i in T.Parallel(first):
-                Y[0, i] += low[0, i]
+                Y[0, i] += low[0, first - 1 - i]
             for i in T.Parallel(second):
-                Y[0, first + i] += high[0, i]
+                Y[0, first + i] += high[0, second - 1 - i]
 
 
 @pytest.mark.parametrize("start", [65408, 65536, 65664, 131072])
@@ -175,7 +175,8 @@ def test_a_part_begins_at_any_byte(start):
     starts = [int(n) for n in re.findall(r"(?:i32 |, )(\d{5,6})\b", kernel.asm["llvm"].partition("define")[2])]
     assert start in starts
     kernel.simulate(x, y, 1)
-    assert np.array_equal(y, x + x[:, ::-1])
+    parts = np.concatenate([x[:, first - 1 :: -1], x[:, : first - 1 : -1]], axis=1)
+    assert np.array_equal(y, x[:, ::-1] + parts)
 
 
 @mt.kernel

@@ -67,7 +67,8 @@ def check(text: str, target: Target) -> None:
         raise InternalError(f"LLVM placed {lds} bytes of LDS; {target} has {target.max_shared}")
     line = unwaited_barrier(text)
     if line:
-        raise ScheduleError(f"LLVM left LDS accesses outstanding at the barrier in line {line} of its assembly")
+        what = f"LLVM left LDS accesses outstanding at the barrier in line {line} of its assembly"
+        raise ScheduleError(what, text, line)
 
 
 def remarks(llvm: str, text: str) -> list[str]:

@@ -31,6 +31,7 @@ from minitile.backends.amd.forms import phi_widths
 from minitile.backends.amd.legalize import legalize
 from minitile.backends.amd.llvm import DATA_LAYOUT, identifier, memory_type, scalar_type, type_of
 from minitile.backends.amd.objects import extent, lds_objects
+from minitile.backends.amd.uniform import scalar, shared_in_lanes
 from minitile.ir.builder import known_trips
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError
@@ -77,6 +78,7 @@ class _Writer:
         self.entry = identifier(kernel.name, "kernel")
         self.w = Emitter(target, self.entry, phi_widths(kernel))
         self.w.shares_global = shares_global(kernel)
+        self.w.shared_in_lanes = shared_in_lanes(kernel)
         self.w.filled_by_dma = {op.dst_mem for op in kernel.walk() if isinstance(op, thread.CpAsync)}
         self.params: list[tuple[str, str, DType]] = []
         self.declared: list[str] = []
@@ -253,7 +255,7 @@ class _Writer:
         w = self.w
         kind = scalar_type(op.lower.dtype)
         less = f"icmp {'slt' if op.lower.dtype.kind == 'int' else 'ult'} {kind}"
-        lower, upper, step = (w.element(v) for v in (op.lower, op.upper, op.step))
+        lower, upper, step = (scalar(w, v) for v in (op.lower, op.upper, op.step))
         given = self.handed(op.carried, op.init)
         trips = known_trips(op)
         head, end, before = w.new_label("for"), w.new_label("for_end"), w.label
@@ -296,7 +298,7 @@ class _Writer:
         close = self.carry(op.before.args, before, given)
         self.block(op.before)
         w.at(op.loc)
-        flag = w.element(end.flag)
+        flag = scalar(w, end.flag)
         passed = self.handed(op.body.args, end.values)
         left = self.handed(op.results, end.values)
         w.do(f"br i1 {flag}, label %{body}, label %{after}")
@@ -311,7 +313,7 @@ class _Writer:
 
     def branch(self, op: control.If) -> None:
         w = self.w
-        condition = w.element(op.condition)
+        condition = scalar(w, op.condition)
         labels = [w.new_label("then"), w.new_label("else")]
         end = w.new_label("endif")
         w.do(f"br i1 {condition}, label %{labels[0]}, label %{labels[1]}")

@@ -13,6 +13,8 @@
       br i1 %again, label %for, label %end    %r = phi float [%a, …], [%b, …]
     end:
 
+A `while` is a guard and a loop with its test at the end as well.
+
 The attributes keep LLVM from asking for what no kernel here needs: implicit arguments, other dimensions of the thread
 index, AGPRs (with them in play, accumulators are moved back and forth).
 
@@ -288,28 +290,32 @@ class _Writer:
                 self.w.define(value, mine, self.width(value))
 
     def while_(self, op: control.While) -> None:
+        """What stands before the condition is written twice, in front of the loop and at its end: LLVM's way to leave a
+        loop at its head has branches that are never taken, over which it does not count wait states rightly."""
         w = self.w
-        end = op.before.terminator
-        assert isinstance(end, control.Condition)
-        given = self.handed(op.before.args, op.init)
-        before, head, body, after = w.label, w.new_label("while"), w.new_label("do"), w.new_label("while_end")
-        w.do(f"br label %{head}")
-        w.place(head)
-        close = self.carry(op.before.args, before, given)
-        self.block(op.before)
-        w.at(op.loc)
-        flag = scalar(w, end.flag)
-        passed = self.handed(op.body.args, end.values)
-        left = self.handed(op.results, end.values)
-        w.do(f"br i1 {flag}, label %{body}, label %{after}")
+        body, after = w.new_label("while"), w.new_label("while_end")
+
+        def before(given: list[list[str]]) -> tuple[list[list[str]], list[list[str]], str]:
+            """From the values that come in: what the body gets, the results, the block that ends in a branch."""
+            end = op.before.terminator
+            assert isinstance(end, control.Condition)
+            with w.scope():
+                self.settle(op.before.args, given)
+                self.block(op.before)
+                w.at(op.loc)
+                passed, left = self.handed(op.body.args, end.values), self.handed(op.results, end.values)
+                w.do(f"br i1 {scalar(w, end.flag)}, label %{body}, label %{after}")
+            return passed, left, w.label
+
+        first = before(self.handed(op.before.args, op.init))
         w.place(body)
         with w.scope():
-            self.settle(op.body.args, passed)
+            close = self.carry(op.body.args, first[2], first[0])
             self.block(op.body)
-            close(self.handed(op.before.args, op.body.yielded))
-            w.do(f"br label %{head}")
+            again = before(self.handed(op.before.args, op.body.yielded))
+            close(again[0])
         w.place(after)
-        self.settle(op.results, left)
+        self.joined(op.results, [(label, left) for _, left, label in (first, again)])
 
     def branch(self, op: control.If) -> None:
         w = self.w

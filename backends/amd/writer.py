@@ -33,6 +33,7 @@ from minitile.backends.amd.forms import phi_widths
 from minitile.backends.amd.legalize import legalize
 from minitile.backends.amd.llvm import DATA_LAYOUT, identifier, memory_type, scalar_type, type_of
 from minitile.backends.amd.objects import extent, lds_objects
+from minitile.backends.amd.table import SWITCHED_OFF
 from minitile.backends.amd.uniform import scalar, shared_in_lanes
 from minitile.ir.builder import known_trips
 from minitile.ir.core import Block, Kernel, Op, Value
@@ -99,6 +100,7 @@ class _Writer:
             f'"amdgpu-flat-work-group-size"="{threads},{threads}"',
             '"uniform-work-group-size"="true"',
             '"amdgpu-ieee"="false"',
+            *(f'"target-features"="-{name}"' for name in SWITCHED_OFF[self.target.lowering]),
             *([frame] if frame else []),
             *(f'"amdgpu-no-{name}"' for name in _UNUSED),
             *(f'"amdgpu-no-workgroup-id-{axis}"' for axis in "xyz" if f"ctaid.{axis}" not in w.specials),

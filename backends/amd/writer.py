@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from minitile.backends.amd import emit_arith, emit_atomic, emit_memory, emit_schedule, emit_warp
+from minitile.backends.amd import emit_arith, emit_atomic, emit_memory, emit_schedule, emit_shuffle, emit_warp
 from minitile.backends.amd.emitter import Emitter
 from minitile.backends.amd.forms import phi_widths
 from minitile.backends.amd.legalize import legalize
@@ -49,6 +49,7 @@ _EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     **emit_memory.EMIT,
     **emit_atomic.EMIT,
     **emit_warp.EMIT,
+    **emit_shuffle.EMIT,
     **emit_schedule.EMIT,
 }
 _UNUSED = (

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from minitile.backends.amd.recount import ScheduleError, recount
+from minitile.backends.amd.recount import ScheduleError, recount, source_of
+from minitile.backends.amd.table import SWITCHED_OFF
 from minitile.ir.diagnostics import InternalError
 from minitile.target import Target
 
@@ -62,12 +63,18 @@ def check(text: str, target: Target) -> None:
     """Raises InternalError for assembly that must not run."""
     if re.search(r"^\s*s_swappc", text, re.MULTILINE):
         raise InternalError(f"LLVM made a call of something that {target} has no instruction for")
+    line = erratum(text, target)
+    if line:
+        raise InternalError(
+            f"LLVM wrote v_pk_fma_f32 with op_sel:[0,1,0], which {target} computes wrongly", source_of(text, line)
+        )
     lds = costs(text).lds
     if lds > target.max_shared:
         raise InternalError(f"LLVM placed {lds} bytes of LDS; {target} has {target.max_shared}")
     line = unwaited_barrier(text)
     if line:
-        raise ScheduleError(f"LLVM left LDS accesses outstanding at the barrier in line {line} of its assembly")
+        what = f"LLVM left LDS accesses outstanding at the barrier in line {line} of its assembly"
+        raise ScheduleError(what, text, line)
 
 
 def remarks(llvm: str, text: str) -> list[str]:
@@ -100,6 +107,17 @@ def steady_loop(text: str) -> list[str]:
 
 def _products(block: list[str]) -> int:
     return sum(line.startswith("v_mfma") for line in block)
+
+
+_BROADCAST = re.compile(r"^\s+v_pk_fma_f32\b.*\bop_sel:\[0,1,0\]")
+
+
+def erratum(text: str, target: Target) -> int:
+    """The number of the first line with a packed multiply-add that the target computes wrongly (table.py); 0 for
+    none."""
+    if not SWITCHED_OFF[target.lowering]:
+        return 0
+    return next((number for number, line in enumerate(text.splitlines(), 1) if _BROADCAST.match(line)), 0)
 
 
 # Shuffles go through the LDS unit too, but touch no memory: LLVM moves them between a wait and its barrier.

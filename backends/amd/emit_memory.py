@@ -20,6 +20,7 @@ from typing import Any
 
 from minitile.backends.amd.emitter import Emitter
 from minitile.backends.amd.llvm import SPACES, type_of, vector
+from minitile.backends.amd.uniform import scalar
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops import thread, tile
@@ -196,13 +197,13 @@ def copy_by_dma(w: Emitter, op: thread.CpAsync) -> None:
     not to be made has a descriptor of no bytes."""
     if not op.wave or op.base is None:
         raise InternalError(f"an asynchronous copy that {w.target} does not have", op.loc)
-    base = w.let(f"getelementptr i8, ptr addrspace(1) {w.symbols[op.src_mem]}, i64 {w.element(op.base)}", "base")
+    base = w.let(f"getelementptr i8, ptr addrspace(1) {w.symbols[op.src_mem]}, i64 {scalar(w, op.base)}", "base")
     records = RECORDS
     if op.enable is not None:
-        records = w.let(f"select i1 {w.element(op.enable)}, i64 {RECORDS}, i64 0", "bytes")
+        records = w.let(f"select i1 {scalar(w, op.enable)}, i64 {RECORDS}, i64 0", "bytes")
     arguments = [("ptr addrspace(1)", base), ("i16", "0"), ("i64", records), ("i32", RAW)]
     rsrc = w.call("llvm.amdgcn.make.buffer.rsrc.p8.p1", "ptr addrspace(8)", arguments, "rsrc")
-    to, object_ = w.element(op.dst), w.symbols[op.dst_mem]
+    to, object_ = scalar(w, op.dst), w.symbols[op.dst_mem]
     sources = w.parts(op.src)
     count = len(op.dst_of)
     holds = w.parts(op.predicate) if op.predicate is not None else []

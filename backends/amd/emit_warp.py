@@ -1,12 +1,11 @@
-"""What a wave does together: shuffles, mfma, barriers, and renaming registers.
+"""What a wave does together: mfma, barriers, fences, and renaming registers. Shuffles are in emit_shuffle.py.
 
 mfma is fed with A and B exchanged: the hardware's result has its rows in registers and its columns in lanes, so that
 computing the transpose gives a lane neighbours of one row of C, which are stored together. minitile/layout/atoms.py has
 the fragments as they are then.
 
-Sources: LLVM 22, IntrinsicsAMDGPU.td (operand types of mfma, ds_swizzle, update.dpp); "CDNA 3" Instruction Set
-Architecture, "DPP" (quad_perm, row_ror) and "DS_SWIZZLE_B32" (bit mask mode); "User Guide for AMDGPU Backend", "Memory
-Model gfx942" (what a fence at workgroup scope waits for); the bits of s_waitcnt: "CDNA 3" ISA, S_WAITCNT.
+Sources: LLVM 22, IntrinsicsAMDGPU.td (operand types of mfma); "User Guide for AMDGPU Backend", "Memory Model gfx942"
+(what fences wait for, write back and invalidate); the bits of s_waitcnt: "CDNA 3" ISA, S_WAITCNT.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from minitile.backends.amd.emitter import Emitter
 from minitile.backends.amd.llvm import scalar_type, type_of, vector
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import InternalError, TargetError
-from minitile.ir.ops import fences, thread
+from minitile.ir.ops import by_hand, fences, thread
 from minitile.layout import MFMA_ATOMS
 
 
@@ -154,52 +153,6 @@ def _operands(w: Emitter, value: Any, form: Mfma) -> list[str]:
     return parts if kind == form.operand else [w.let(f"bitcast {kind} {x} to {form.operand}") for x in parts]
 
 
-# Shuffles ------------------------------------------------------------------------------------------------------------
-
-_QUAD_PERM = {1: 0xB1, 2: 0x4E, 3: 0x1B}  # [1,0,3,2], [2,3,0,1], [3,2,1,0]
-_ROW_ROTATE_8 = 0x128  # row_ror:8: the lane whose number within 16 differs by 8
-_ROW_MIRROR = {7: 0x141, 15: 0x140}  # row_half_mirror, row_mirror
-
-
-def shuffle_xor(w: Emitter, op: thread.ShuffleXor) -> None:
-    """Every register through a 32-bit move between lanes."""
-    source, result, dtype = op.a, op.result, op.a.dtype
-    words = w.words(source)
-    if words is not None:
-        w.define_words(result, [_from_lane(w, x, op.mask) for x in words])
-        return
-    kind = scalar_type(dtype)
-
-    def move(x: str) -> str:
-        if dtype.bits == 64:
-            pair = w.let(f"bitcast {kind} {x} to <2 x i32>")
-            halves = [w.let(f"extractelement <2 x i32> {pair}, i64 {n}") for n in range(2)]
-            moved = w.vector_of_words([_from_lane(w, h, op.mask) for h in halves])
-            return w.let(f"bitcast <2 x i32> {moved} to {kind}")
-        bits = x if kind[0] == "i" else w.let(f"bitcast {kind} {x} to i16")
-        narrow = kind if kind[0] == "i" else "i16"
-        wide = w.let(f"zext {narrow} {bits} to i32")
-        back = w.let(f"trunc i32 {_from_lane(w, wide, op.mask)} to {narrow}")
-        return back if kind[0] == "i" else w.let(f"bitcast i16 {back} to {kind}")
-
-    w.each(result, [source], 1, move)
-
-
-def _from_lane(w: Emitter, word: str, mask: int) -> str:
-    """The word of the lane whose number differs by `mask`."""
-    control = _QUAD_PERM.get(mask) or _ROW_MIRROR.get(mask) or (_ROW_ROTATE_8 if mask == 8 else None)
-    if control is not None:
-        numbers = [("i32", str(control)), ("i32", "15"), ("i32", "15"), ("i1", "true")]
-        return w.call("llvm.amdgcn.update.dpp.i32", "i32", [("i32", "poison"), ("i32", word), *numbers])
-    if mask < 32:
-        return w.call("llvm.amdgcn.ds.swizzle", "i32", [("i32", word), ("i32", str(mask << 10 | 0x1F))])
-    low = w.call("llvm.amdgcn.mbcnt.lo", "i32", [("i32", "-1"), ("i32", "0")])
-    lane = w.call("llvm.amdgcn.mbcnt.hi", "i32", [("i32", "-1"), ("i32", low)], "lane")
-    other = w.let(f"xor i32 {lane}, {mask}")
-    place = w.let(f"shl i32 {other}, 2")
-    return w.call("llvm.amdgcn.ds.bpermute", "i32", [("i32", place), ("i32", word)])
-
-
 # Barriers ------------------------------------------------------------------------------------------------------------
 
 
@@ -220,9 +173,20 @@ def barrier(w: Emitter, op: thread.Barrier) -> None:
     w.do(f'fence syncscope("{scope}") acquire')
 
 
+SCOPES = {"gpu": ' syncscope("agent")', "sys": ""}
+
+
 def memory_fence(w: Emitter, op: fences.MemoryFence) -> None:
-    """A fence of one wave says nothing of the stores of others, which their barrier does not wait for."""
-    raise TargetError(f'there is no T.fence("{op.scope}") on {w.target} yet', op.loc)
+    """LLVM makes of it, in this order: a write-back of the L2, whose lines other chiplets do not see (buffer_wbl2); a
+    wait for that and for all accesses of this wave; and an invalidation, so that what is read behind it comes from where
+    others have written it (buffer_inv). What other waves of the workgroup have stored is done at the barrier in front
+    (global_waits), and comes under the same write-back."""
+    w.do(f"fence{SCOPES[op.scope]} acq_rel")
+
+
+def warp_barrier(w: Emitter, op: by_hand.WarpBarrier) -> None:
+    """The lanes of a wave go together, and its accesses are in order where LLVM keeps them so."""
+    w.do('fence syncscope("wavefront") acq_rel')
 
 
 def trap(w: Emitter, op: thread.Trap) -> None:
@@ -286,9 +250,9 @@ def offsets(w: Emitter, op: thread.Offsets) -> None:
 
 EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     thread.MmaSync: mma,
-    thread.ShuffleXor: shuffle_xor,
     thread.Barrier: barrier,
     fences.MemoryFence: memory_fence,
+    by_hand.WarpBarrier: warp_barrier,
     thread.Trap: trap,
     thread.Special: special,
     thread.Pick: pick,

@@ -37,10 +37,12 @@ class Emitter:
         self.debug = DebugLocations(FIRST_NODE)
         self.scopes: list[dict[Value, Forms]] = [{}]
         self.splats: list[dict[tuple[Value, int], str]] = [{}]
+        self.made: list[dict[Value, str]] = [{}]
         self.loc: Location | None = None
         self.attachment = ""
         self.serial = 0
         self.specials: set[str] = set()
+        self.shared_in_lanes: set[Value] = set()  # scalars that may lie in vector registers (uniform.py)
         self.filled_by_dma: set[Value] = set()  # buffers that LDS-DMA writes
         self.shares_global = True  # whether barriers order global memory as well
 
@@ -94,9 +96,11 @@ class Emitter:
         """A region whose definitions are not seen behind it."""
         self.scopes.append({})
         self.splats.append({})
+        self.made.append({})
         yield
         self.scopes.pop()
         self.splats.pop()
+        self.made.pop()
 
     # Values ---------------------------------------------------------------------------------------------------------
 
@@ -132,6 +136,14 @@ class Emitter:
     def element(self, value: Value) -> str:
         """A scalar."""
         return self.parts(value)[0]
+
+    def once(self, value: Value, make: Callable[[], str]) -> str:
+        """What was made of a value here or in a region around, else what `make` gives."""
+        for made in self.made:
+            if value in made:
+                return made[value]
+        found = self.made[-1][value] = make()
+        return found
 
     def spread(self, value: Value, count: int, width: int = 1) -> list[str]:
         """`count` parts of the value, in form `width`; a scalar goes with every element."""

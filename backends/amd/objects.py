@@ -6,9 +6,9 @@ could meet an access of the other; but not where all of one's accesses lie befor
 block and all of the other's behind it. LLVM moves no access over a barrier, so that it may take them for apart; then
 every object is put at its own address (`!absolute_symbol`), some at the same one:
 
-    for … { …  %K … }        @lds.0.K = … [8192 x i8] …, !absolute_symbol !{i64 0, i64 1}
+    for … { …  %K … }        @lds.0.K = … [8192 x i8] …, !absolute_symbol !{i32 0, i32 1}
     barrier
-    for … { …  %V … }        @lds.1.V = … [8192 x i8] …, !absolute_symbol !{i64 0, i64 1}
+    for … { …  %V … }        @lds.1.V = … [8192 x i8] …, !absolute_symbol !{i32 0, i32 1}
 
 Source: LLVM 22, Language Reference, "absolute_symbol" metadata; AMDGPUMachineFunction::allocateLDSGlobal, which wants
 such objects inside of the frame that the attribute amdgpu-lds-size gives.
@@ -33,8 +33,10 @@ class Objects:
 
 
 def lds_objects(kernel: Kernel) -> Objects:
+    """The objects of all buffers that something touches; the others have no bytes."""
     allocs = [op for op in kernel.walk() if isinstance(op, tile.Alloc) and op.type_.space == "shared"]
     spans = _spans(kernel, allocs)
+    allocs = [alloc for alloc in allocs if alloc.result in spans]
     barriers = [n for n, op in enumerate(kernel.body.ops) if isinstance(op, thread.Barrier)]
     groups: list[list[tile.Alloc]] = []
     absolute = False
@@ -69,8 +71,8 @@ def _apart(group: list[tile.Alloc], spans: dict[Value, tuple[int, int]], barrier
     """A group by phases: what no barrier of the outermost block parts stays together."""
     phases: list[list[tile.Alloc]] = []
     end = -1
-    for alloc in sorted(group, key=lambda a: spans.get(a.result, (0, 0))):
-        first, last = spans.get(alloc.result, (0, 0))
+    for alloc in sorted(group, key=lambda a: spans[a.result]):
+        first, last = spans[alloc.result]
         if not phases or not any(end < barrier < first for barrier in barriers):
             phases = [*phases[:-1], [*phases[-1], alloc]] if phases else [[alloc]]
         else:

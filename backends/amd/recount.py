@@ -28,11 +28,20 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from minitile.backends.amd.paths import paths
-from minitile.ir.diagnostics import InternalError
+from minitile.ir.diagnostics import InternalError, Location
+
+
+WAY_OUT = (
+    "num_stages=1 keeps no copies under way there; a copy through a fragment (T.copy to it, and from it to shared "
+    "memory) is none that runs by itself"
+)
 
 
 class ScheduleError(InternalError):
-    """LLVM's assembly does not keep what the LLVM IR asked for."""
+    """LLVM's assembly does not keep what the LLVM IR asked for, at a line (from 1 on) of it."""
+
+    def __init__(self, message: str, text: str, line: int) -> None:
+        super().__init__(message, source_of(text, line), WAY_OUT)
 
 
 COPY, BARRIER, END = "copy", "barrier", "end"
@@ -144,7 +153,7 @@ def recount(llvm: str, text: str) -> list[str]:
             else:
                 there = [n for n in places if asked.event[n] == event]
                 if not there:
-                    _refuse(asked, made, at, places)
+                    _refuse(asked, made, at, places, text)
                 places_then = frozenset().union(*map(may, there))
             state = (at, places_then)
             if event != END and state not in seen:
@@ -167,12 +176,30 @@ def passed(asked: Graph, may: Callable[[int], frozenset[int]], places: frozenset
     return frozenset(found)
 
 
-def _refuse(asked: Graph, made: Graph, at: int, places: frozenset[int]) -> None:
+def _refuse(asked: Graph, made: Graph, at: int, places: frozenset[int], text: str) -> None:
     expected = " or ".join(sorted({str(asked.event[n]) for n in places}))
     raise ScheduleError(
         f"LLVM's assembly does not keep the schedule: line {made.line[at]} has {made.event[at]}, where {expected} was "
-        "to come"
+        "to come",
+        text,
+        made.line[at],
     )
+
+
+_FILE = re.compile(r'\s+\.file\s+(\d+) "(.*?)"(?: "(.*?)")?')
+_PLACE = re.compile(r"\s+\.loc\s+(\d+) (\d+)")
+
+
+def source_of(text: str, line: int) -> Location | None:
+    """The kernel's line that a line of its assembly is of: what the last .loc in front says, as far as that is known."""
+    files: dict[str, str] = {}
+    place: tuple[str, int] | None = None
+    for number, each in enumerate(text.splitlines(), 1):
+        if (file := _FILE.match(each)) is not None:
+            files[file[1]] = f"{file[2]}/{file[3]}" if file[3] else file[2]
+        elif number <= line and (at := _PLACE.match(each)) is not None and at[2] != "0":
+            place = at[1], int(at[2])
+    return Location.of_line(files[place[0]], place[1]) if place is not None and place[0] in files else None
 
 
 # The two texts as graphs ----------------------------------------------------------------------------------------------

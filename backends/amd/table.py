@@ -72,6 +72,11 @@ _GFX950 = frozenset(
 )
 ALLOWED = {"gfx942": _EVERYWHERE, "gfx950": _EVERYWHERE | _GFX950}
 
+# Features of a processor that LLVM must not use. An erratum of gfx950: v_pk_fma_f32 with op_sel:[0,1,0] (its low lane
+# takes the high half of the second operand) at times gives a wrong low lane (ROCm/rocMLIR, issue 2459). LLVM writes it
+# by itself, where a factor is broadcast; `check` refuses it wherever it comes from.
+SWITCHED_OFF: dict[str, tuple[str, ...]] = {"gfx942": (), "gfx950": ("packed-fp32-ops",)}
+
 
 def allowed(name: str, target: Target) -> bool:
     """Whether LLVM selects the intrinsic on this target."""

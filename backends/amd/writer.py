@@ -13,6 +13,8 @@
       br i1 %again, label %for, label %end    %r = phi float [%a, …], [%b, …]
     end:
 
+A `while` is a guard and a loop with its test at the end as well.
+
 The attributes keep LLVM from asking for what no kernel here needs: implicit arguments, other dimensions of the thread
 index, AGPRs (with them in play, accumulators are moved back and forth).
 
@@ -25,12 +27,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from minitile.backends.amd import emit_arith, emit_atomic, emit_memory, emit_schedule, emit_warp
+from minitile.backends.amd import emit_arith, emit_atomic, emit_memory, emit_schedule, emit_shuffle, emit_warp
 from minitile.backends.amd.emitter import Emitter
 from minitile.backends.amd.forms import phi_widths
 from minitile.backends.amd.legalize import legalize
-from minitile.backends.amd.llvm import identifier, memory_type, scalar_type, type_of
+from minitile.backends.amd.llvm import DATA_LAYOUT, identifier, memory_type, scalar_type, type_of
 from minitile.backends.amd.objects import extent, lds_objects
+from minitile.backends.amd.table import SWITCHED_OFF
+from minitile.backends.amd.uniform import scalar, shared_in_lanes
 from minitile.ir.builder import known_trips
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError
@@ -45,6 +49,7 @@ _EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     **emit_memory.EMIT,
     **emit_atomic.EMIT,
     **emit_warp.EMIT,
+    **emit_shuffle.EMIT,
     **emit_schedule.EMIT,
 }
 _UNUSED = (
@@ -77,6 +82,7 @@ class _Writer:
         self.entry = identifier(kernel.name, "kernel")
         self.w = Emitter(target, self.entry, phi_widths(kernel))
         self.w.shares_global = shares_global(kernel)
+        self.w.shared_in_lanes = shared_in_lanes(kernel)
         self.w.filled_by_dma = {op.dst_mem for op in kernel.walk() if isinstance(op, thread.CpAsync)}
         self.params: list[tuple[str, str, DType]] = []
         self.declared: list[str] = []
@@ -95,6 +101,7 @@ class _Writer:
             f'"amdgpu-flat-work-group-size"="{threads},{threads}"',
             '"uniform-work-group-size"="true"',
             '"amdgpu-ieee"="false"',
+            *(f'"target-features"="-{name}"' for name in SWITCHED_OFF[self.target.lowering]),
             *([frame] if frame else []),
             *(f'"amdgpu-no-{name}"' for name in _UNUSED),
             *(f'"amdgpu-no-workgroup-id-{axis}"' for axis in "xyz" if f"ctaid.{axis}" not in w.specials),
@@ -102,6 +109,7 @@ class _Writer:
         debug = f" !dbg !{w.debug.subprogram}" if w.debug.subprogram >= 0 else ""
         text = [
             f"; {self.kernel.name} for {self.target.lowering}",
+            f'target datalayout = "{DATA_LAYOUT}"',
             'target triple = "amdgcn-amd-amdhsa"',
             "",
             *self.objects,
@@ -171,7 +179,7 @@ class _Writer:
             start = min(extent(alloc)[0] for alloc in group)
             size = max(extent(alloc)[1] for alloc in group) - start
             name = f"@lds.{number}.{'.'.join(identifier(a.result.name, 'buffer') for a in group)}"
-            place = f", !absolute_symbol !{{i64 {start}, i64 {start + 1}}}" if found.absolute else ""
+            place = f", !absolute_symbol !{{i32 {start}, i32 {start + 1}}}" if found.absolute else ""
             self.objects.append(f"{name} = internal addrspace(3) global [{size} x i8] poison, align 16{place}")
             for alloc in group:
                 self.w.symbols[alloc.result] = name
@@ -252,7 +260,7 @@ class _Writer:
         w = self.w
         kind = scalar_type(op.lower.dtype)
         less = f"icmp {'slt' if op.lower.dtype.kind == 'int' else 'ult'} {kind}"
-        lower, upper, step = (w.element(v) for v in (op.lower, op.upper, op.step))
+        lower, upper, step = (scalar(w, v) for v in (op.lower, op.upper, op.step))
         given = self.handed(op.carried, op.init)
         trips = known_trips(op)
         head, end, before = w.new_label("for"), w.new_label("for_end"), w.label
@@ -285,32 +293,36 @@ class _Writer:
                 self.w.define(value, mine, self.width(value))
 
     def while_(self, op: control.While) -> None:
+        """What stands before the condition is written twice, in front of the loop and at its end: LLVM's way to leave a
+        loop at its head has branches that are never taken, over which it does not count wait states rightly."""
         w = self.w
-        end = op.before.terminator
-        assert isinstance(end, control.Condition)
-        given = self.handed(op.before.args, op.init)
-        before, head, body, after = w.label, w.new_label("while"), w.new_label("do"), w.new_label("while_end")
-        w.do(f"br label %{head}")
-        w.place(head)
-        close = self.carry(op.before.args, before, given)
-        self.block(op.before)
-        w.at(op.loc)
-        flag = w.element(end.flag)
-        passed = self.handed(op.body.args, end.values)
-        left = self.handed(op.results, end.values)
-        w.do(f"br i1 {flag}, label %{body}, label %{after}")
+        body, after = w.new_label("while"), w.new_label("while_end")
+
+        def before(given: list[list[str]]) -> tuple[list[list[str]], list[list[str]], str]:
+            """From the values that come in: what the body gets, the results, the block that ends in a branch."""
+            end = op.before.terminator
+            assert isinstance(end, control.Condition)
+            with w.scope():
+                self.settle(op.before.args, given)
+                self.block(op.before)
+                w.at(op.loc)
+                passed, left = self.handed(op.body.args, end.values), self.handed(op.results, end.values)
+                w.do(f"br i1 {scalar(w, end.flag)}, label %{body}, label %{after}")
+            return passed, left, w.label
+
+        first = before(self.handed(op.before.args, op.init))
         w.place(body)
         with w.scope():
-            self.settle(op.body.args, passed)
+            close = self.carry(op.body.args, first[2], first[0])
             self.block(op.body)
-            close(self.handed(op.before.args, op.body.yielded))
-            w.do(f"br label %{head}")
+            again = before(self.handed(op.before.args, op.body.yielded))
+            close(again[0])
         w.place(after)
-        self.settle(op.results, left)
+        self.joined(op.results, [(label, left) for _, left, label in (first, again)])
 
     def branch(self, op: control.If) -> None:
         w = self.w
-        condition = w.element(op.condition)
+        condition = scalar(w, op.condition)
         labels = [w.new_label("then"), w.new_label("else")]
         end = w.new_label("endif")
         w.do(f"br i1 {condition}, label %{labels[0]}, label %{labels[1]}")

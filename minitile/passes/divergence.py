@@ -7,11 +7,11 @@ such a value, or chosen by a branch or loop on such a value:
     %c = cmp lt %t, 32          diverges
     %x = if %c { yield 1 } else { yield 2 }      diverges: the choice does
 
-A load at an address that all threads share gives all the same, except from an array of each thread's own to which such
-a value has been stored, or not by all threads. A write of other CTAs that comes between would be a data race of the
-program's (the simulators report it), one within the CTA is ours to order (`thread_barriers`). What lowering marks as the
-same (`pick` with `same`: the result of shuffles that end alike in all lanes) is. In the tile stage, tiles and futures
-are not thread values at all, and what `extract` or a full `reduce` makes of them is the same everywhere.
+A load at an address that all threads share gives all the same, except from an array of each thread's own to which
+such a value has been stored, or not by all threads. A write of other CTAs that comes between would be a data race of
+the program's (the simulators report it), one within the CTA is ours to order (`thread_barriers`). What lowering marks
+as the same (`pick` with `same`: the result of shuffles that end alike in all lanes) is. In the tile stage, tiles and
+futures are not thread values at all, and what `extract` or a full `reduce` makes of them is the same everywhere.
 """
 
 from __future__ import annotations

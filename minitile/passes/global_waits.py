@@ -14,6 +14,9 @@ pending behind barriers, of which it remembers the one that runs least often, of
 another, that barrier waits, and nothing is pending behind it. None waits without need: in a pipeline copies are under
 way there, and vmcnt(0) would wait for them, too. What LDS-DMA has read is over when its token has been awaited.
 
+A fence for the GPU or the host makes known what all threads have done that passed a barrier before it, and a wave can
+wait for its own accesses alone: at the barrier between an access and a fence each wave waits for its own.
+
 The waves of a workgroup share a vector L1, and LLVM's memory model has no such wait at their barriers, unless they run
 in tgsplit mode. But what the ISA promises is an order for the operations of one wave.
 
@@ -25,7 +28,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import control, thread
+from minitile.ir.ops import control, fences, thread
 from minitile.ir.types import TensorType
 from minitile.passes.hazards import Touch, conflict
 from minitile.passes.manager import PassContext
@@ -48,7 +51,9 @@ def global_waits(kernel: Kernel, context: PassContext) -> None:
 
 def shares_global(kernel: Kernel) -> bool:
     """Whether threads may hand data to each other through global memory: the kernel writes a tensor and touches it in
-    another place or in a loop as well."""
+    another place or in a loop as well, or it has a fence for others who do."""
+    if any(isinstance(op, fences.MemoryFence) for op in kernel.walk()):
+        return True
     touched: dict[Value | None, int] = {}
     written: set[Value | None] = set()
 
@@ -81,7 +86,18 @@ class _GlobalWalk(Walk):
         every = super().touches_of(op, single)
         return [(t, by) for t, by in every if t.mem is None or isinstance(t.mem.type, TensorType)]
 
+    def matters(self, op: Op) -> bool:
+        return isinstance(op, fences.MemoryFence) or super().matters(op)
+
+    def publish(self, state: State) -> None:
+        """A fence: what is pending behind a barrier is done there."""
+        self.waiting.update(p.passed for p in state.pending if p.passed is not None)
+        state.pending = frozenset([p for p in state.pending if p.passed not in self.waiting])
+
     def access(self, op: Op, state: State, before: set[Spot]) -> None:
+        if isinstance(op, fences.MemoryFence):
+            self.publish(state)
+            return
         touches = self.touches_of(op)
         self.settle_conflicts(op, [t for t, _ in touches], state, before)
         state.pending |= {t for t, token in touches if token is None}
@@ -113,6 +129,8 @@ class _GlobalWalk(Walk):
         state.join(self.leave(end, op))
 
     def together(self, op: Op, state: State, before: set[Spot]) -> None:
+        if any(isinstance(inner, fences.MemoryFence) for inner in op.walk()):
+            self.publish(state)
         touches = self.gathered(op, state.copy())
         self.settle_conflicts(op, [t for t, _ in touches], state, before)
         super().together(op, state, before)

@@ -94,11 +94,7 @@ _HOPPER: dict[type[Op], str] = {
     by_hand.CommitGemms: "T.warpgroup_commit_batch",
     hopper.SetMaxRegisters: "T.set_max_nreg",
 }
-_THREADS: dict[type[Op], str] = {
-    by_hand.NumberedBarrier: "a barrier with a number",
-    by_hand.WarpBarrier: "T.sync_warp",
-    by_hand.Shuffle: "T.shfl_*",
-}
+_THREADS: dict[type[Op], str] = {by_hand.NumberedBarrier: "a barrier with a number"}
 
 
 def _check_target(op: Op, context: PassContext) -> None:
@@ -111,6 +107,8 @@ def _check_target(op: Op, context: PassContext) -> None:
         )
     if type(op) in _THREADS and target.vendor != "nvidia":
         raise TargetError(f"{_THREADS[type(op)]} is not there for {target} yet", op.loc, "NVIDIA's targets have it")
+    if isinstance(op, by_hand.Shuffle) and op.width > target.lanes:
+        raise TargetError(f"T.shfl_* among {op.width} threads: a warp of {target} has {target.lanes}", op.loc)
 
 
 def _is_ordering(op: Op) -> bool:

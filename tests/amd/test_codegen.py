@@ -8,9 +8,9 @@ import re
 import pytest
 
 from minitile.backends.amd import codegen
-from minitile.backends.amd.check import check, costs, unwaited_barrier
+from minitile.backends.amd.check import check, costs, erratum, unwaited_barrier
 from minitile.backends.amd.emit_warp import INSTRUCTIONS
-from minitile.backends.amd.table import ALLOWED
+from minitile.backends.amd.table import ALLOWED, SWITCHED_OFF
 from minitile.ir.diagnostics import InternalError, TargetError
 from minitile.target import TARGETS
 
@@ -192,3 +192,65 @@ def test_costs_are_read_from_the_metadata():
     found = costs(text)
     assert 0 < found.vgprs < 8
     assert (found.vgpr_spills, found.sgpr_spills, found.scratch, found.lds) == (0, 0, 0, 0)
+
+
+BROADCAST = """  %t = call i32 @llvm.amdgcn.workitem.id.x()
+  %q = getelementptr <2 x float>, ptr addrspace(1) %p, i32 %t
+  %v = load <2 x float>, ptr addrspace(1) %q
+  %high = shufflevector <2 x float> %v, <2 x float> poison, <2 x i32> <i32 1, i32 1>
+  %f = call <2 x float> @llvm.fma.v2f32(<2 x float> %v, <2 x float> %high, <2 x float> %v)
+  store <2 x float> %f, ptr addrspace(1) %q"""
+
+
+def test_a_wrong_packed_multiply_add():
+    """gfx950 computes v_pk_fma_f32 with op_sel:[0,1,0] wrongly at times. LLVM writes it; what we write asks it not to, and
+    what has it all the same is refused."""
+    declared = "declare <2 x float> @llvm.fma.v2f32(<2 x float>, <2 x float>, <2 x float>)"
+    text = kernel(BROADCAST, declared + "\ndeclare i32 @llvm.amdgcn.workitem.id.x()")
+    assert re.search(r"v_pk_fma_f32 .* op_sel:\[0,1,0\]", codegen.generate(text, TARGETS["gfx942"]))
+    with pytest.raises(InternalError, match=r"v_pk_fma_f32 with op_sel:\[0,1,0\], which gfx950 computes wrongly"):
+        codegen.generate(text, TARGETS["gfx950"])
+    assert [*SWITCHED_OFF] == ["gfx942", "gfx950"]
+    (feature,) = SWITCHED_OFF["gfx950"]
+    without = text.replace("%p) {", f'%p) "target-features"="-{feature}" {{')
+    assert re.findall(r"v_(?:pk_)?fma", codegen.generate(without, TARGETS["gfx950"])) == ["v_fma"] * 2
+
+
+@pytest.mark.parametrize(
+    ("line", "bad"),
+    [
+        ("v_pk_fma_f32 v[0:1], v[2:3], v[4:5], v[6:7] op_sel:[0,1,0]", True),
+        ("v_pk_fma_f32 v[0:1], v[2:3], v[4:5], v[6:7] op_sel:[0,1,0] op_sel_hi:[1,0,1] neg_lo:[0,1,0]", True),
+        ("v_pk_fma_f32 v[0:1], v[2:3], v[4:5], v[6:7]", False),
+        ("v_pk_fma_f32 v[0:1], v[2:3], v[4:5], v[6:7] op_sel:[1,1,0]", False),
+        ("v_pk_fma_f32 v[0:1], v[2:3], v[4:5], v[6:7] op_sel_hi:[0,1,0]", False),
+        ("v_pk_fma_f16 v0, v2, v4, v6 op_sel:[0,1,0]", False),
+        ("; v_pk_fma_f32 v[0:1], v[2:3], v[4:5], v[6:7] op_sel:[0,1,0]", False),
+    ],
+)
+def test_which_form_it_is(line, bad):
+    text = f"k:\n\t{line}\n\ts_endpgm\n"
+    assert erratum(text, TARGETS["gfx950"]) == (2 if bad else 0)
+    assert erratum(text, TARGETS["gfx942"]) == 0
+
+
+def test_every_kernel_asks_for_no_packed_f32():
+    """Sums, products and their like of pairs of f32, which would take that form."""
+    import minitile as mt
+    import minitile.language as T
+
+    @mt.kernel
+    def scale(A: T.Tensor((64, 64), T.float32), s: T.Tensor((64,), T.float32)):
+        with T.Kernel(1, threads=64):
+            f, g = T.alloc_fragment((64, 64), T.float32), T.alloc_fragment((64,), T.float32)
+            T.copy(A, f)
+            T.copy(s, g)
+            for i, j in T.Parallel(64, 64):
+                f[i, j] = f[i, j] * g[i] + f[i, j]
+            T.copy(f, A)
+
+    for target in GFX:
+        made = scale.compile(target=target.name)
+        off = re.findall(r'"target-features"="-([\w-]+)"', made.asm["llvm"])
+        assert off == [*SWITCHED_OFF[target.lowering]]
+    assert "v_pk_fma_f32" not in made.text

@@ -12,6 +12,7 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
+from minitile.backends.amd.llvm import DATA_LAYOUT
 from minitile.runtime.sim import run_gcn
 from minitile.runtime.sim.gfx.deletions import deletions
 from minitile.simulate import launch_of
@@ -63,7 +64,7 @@ def compiled(target, stages):
 
 def objects(kernel):
     """Name, bytes and address of each LDS object."""
-    found = re.findall(r"^@lds\.\d+\.(\S+) = .*\[(\d+) x i8\].*absolute_symbol !\{i64 (\d+)", kernel.asm["llvm"], re.M)
+    found = re.findall(r"^@lds\.\d+\.(\S+) = .*\[(\d+) x i8\].*absolute_symbol !\{i32 (\d+)", kernel.asm["llvm"], re.M)
     return {name: (int(address), int(address) + int(size)) for name, size, address in found}
 
 
@@ -129,4 +130,76 @@ def test_where_no_outermost_barrier_parts_them():
     assert "absolute_symbol" not in kernel.asm["llvm"]
     a, b = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32), np.zeros((64, 64), np.float32)
     kernel.simulate(a, b, 2, schedule="random")
+    assert np.array_equal(b, a.T + np.float32(1))
+
+
+def test_the_data_layout_is_the_target_machines():
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    for target in BOTH:
+        machine = llvm.Target.from_triple("amdgcn-amd-amdhsa").create_target_machine(cpu=target, opt=3)
+        assert DATA_LAYOUT == str(machine.target_data)
+        assert f'target datalayout = "{DATA_LAYOUT}"' in compiled(target, 2).asm["llvm"]
+
+
+@mt.kernel
+def phases(X: T.Tensor((1, "n"), T.float32), Y: T.Tensor((1, "n"), T.float32), m: T.int32, first=16, second=16):
+    """Y = X backwards + each part of X backwards. A buffer of the first phase shares the bytes of two of the second, the other one of
+    which begins at byte 4 · first."""
+    n = first + second
+    with T.Kernel(1, threads=512):
+        whole = T.alloc_shared((1, n), T.float32)
+        T.copy(X[0:1, 0:n], whole)
+        for i in T.Parallel(n):
+            Y[0, i] = whole[0, n - 1 - i]
+        low, high = T.alloc_shared((1, first), T.float32), T.alloc_shared((1, second), T.float32)
+        T.copy(X[0:1, 0:first], low)
+        for k in range(m):
+            T.copy(X[0:1, first:n], high)
+            for i in T.Parallel(first):
+                Y[0, i] += low[0, first - 1 - i]
+            for i in T.Parallel(second):
+                Y[0, first + i] += high[0, second - 1 - i]
+
+
+@pytest.mark.parametrize("start", [65408, 65536, 65664, 131072])
+def test_a_part_begins_at_any_byte(start):
+    """Sums of a constant and an offset in one object: LLVM reasons about their bits."""
+    first = start // 4
+    second = min(first, 40960 - first)
+    x = np.random.default_rng(1).standard_normal((1, first + second)).astype(np.float32)
+    y = np.zeros_like(x)
+    kernel = phases.compile(x, y, 1, target="gfx950", first=first, second=second)
+    starts = [int(n) for n in re.findall(r"(?:i32 |, )(\d{5,6})\b", kernel.asm["llvm"].partition("define")[2])]
+    assert start in starts
+    kernel.simulate(x, y, 1)
+    parts = np.concatenate([x[:, first - 1 :: -1], x[:, : first - 1 : -1]], axis=1)
+    assert np.array_equal(y, x[:, ::-1] + parts)
+
+
+@mt.kernel
+def with_unused(A: T.Tensor((64, 64), T.float32), B: T.Tensor((64, 64), T.float32), unused=True):
+    with T.Kernel(1, threads=128):
+        if unused:
+            T.alloc_shared((128, 96), T.float32)
+        S = T.alloc_shared((64, 64), T.float32)
+        if unused:
+            T.alloc_shared((33, 7), T.int8)
+        T.copy(A, S)
+        for i, j in T.Parallel(64, 64):
+            B[i, j] = S[j, i] + 1.0
+
+
+@pytest.mark.parametrize("target", [*BOTH, "sm_80", "sm_90a"])
+def test_what_nobody_uses_takes_no_place(target):
+    """And joins no others to one object."""
+    kernel = with_unused.compile(target=target)
+    without = with_unused.compile(target=target, unused=False)
+    assert 0 < kernel.launch_info.dynamic_shared == without.launch_info.dynamic_shared
+    if target in BOTH:
+        assert re.findall(r"^@(lds\S+)", kernel.asm["llvm"], re.M) == ["lds.0.S"]
+    a, b = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32), np.zeros((64, 64), np.float32)
+    kernel.simulate(a, b)
     assert np.array_equal(b, a.T + np.float32(1))

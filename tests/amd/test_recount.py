@@ -182,3 +182,17 @@ def test_pins():
     assert not any(PIN in one and PIN in two for one, two in itertools.pairwise(lines))
     assert lines[-1] == "declare void @llvm.amdgcn.sched.barrier(i32)"
     assert recount(pinned(IR), TEXT) == []
+
+
+def test_a_refusal_names_the_kernels_line():
+    """By the last .loc that has a line, and a way out."""
+    marked = TEXT.replace("k:\n", f'k:\n\t.file\t1 "{Path(__file__).parent}" "{Path(__file__).name}"\n\t.loc\t1 2 5\n')
+    marked = marked.replace("\ts_waitcnt vmcnt(1)\n\ts_barrier\n", "\t.loc\t1 1 3\n\t.loc\t1 0 3\n\ts_barrier\n")
+    with pytest.raises(InternalError, match="line 9 has barrier") as refusal:
+        recount(IR, marked)
+    assert (refusal.value.loc.file, refusal.value.loc.line) == (__file__, 1)
+    assert "The waits recounted on" in str(refusal.value)
+    assert "num_stages=1" in refusal.value.hint
+    with pytest.raises(InternalError) as refusal:
+        recount(IR, TEXT.replace("\ts_waitcnt vmcnt(1)\n", ""))
+    assert refusal.value.loc is None

@@ -208,7 +208,8 @@ SHUFFLES = ("idx", "up", "down", "bfly")
 
 class Shuffle(Op, name="shuffle", stage="both"):
     """A scalar from another lane of the warp: lane `lane` ("idx"), `lane` below ("up") or above ("down") this one, or
-    this one xor `lane` ("bfly"), within segments of `width` lanes. Lanes outside the segment give the thread's own."""
+    this one xor `lane` ("bfly"), within segments of `width` lanes. Lanes outside the segment give the thread's own. A
+    warp has 32 threads; 64 where the segments have, on targets whose warps do."""
 
     value: Value = operand()
     lane: Value = operand()
@@ -224,7 +225,7 @@ class Shuffle(Op, name="shuffle", stage="both"):
 
     def verify(self) -> None:
         require_one_of(self.kind, SHUFFLES, "shuffle")
-        require(self.width in (1, 2, 4, 8, 16, 32), f"segments of {self.width} lanes")
+        require(self.width in (1, 2, 4, 8, 16, 32, 64), f"segments of {self.width} lanes")
         require_scalar(self.value, "the value")
 
     def accesses(self) -> tuple[Access, ...]:

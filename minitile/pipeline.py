@@ -18,6 +18,7 @@ from minitile.ir.ops import arith, control, fences, hopper, tile
 from minitile.ir.printer import print_kernel
 from minitile.passes.ahead_of_grid import ahead_of_grid
 from minitile.passes.cdna4_interleave import cdna4_half_tiles, cdna4_interleave
+from minitile.passes.check_bounds import check_bounds
 from minitile.passes.check_schedule import check_schedule
 from minitile.passes.complete_stores import complete_stores
 from minitile.passes.count_tokens import count_tokens
@@ -71,6 +72,8 @@ def legalize(kernel: Kernel, context: PassContext) -> None:
 TILE_PASSES: list[tuple[str, Pass]] = [
     ("split_roles", split_roles),
     ("unroll", unroll),
+    # While an access still stands under its condition.
+    ("check_bounds", check_bounds),
     ("reducers", reducers),
     ("parallel_to_tiles", parallel_to_tiles),
     ("fragments_to_values", fragments_to_values),

@@ -35,7 +35,7 @@ from minitile.language.scalars import is_number, python_number
 from minitile.language.signature import Parameter, Signature, read_signature
 from minitile.language.trace import TraceInput, tensor_shape, trace_kernel
 from minitile.launching import Dispatcher, Executable, caller_location, for_users, raise_for_caller, shorten
-from minitile.masked import masked_accesses
+from minitile.masked import copied, masked_accesses
 from minitile.runtime.arrays import Place, describe
 from minitile.runtime.errors import LaunchError
 from minitile.runtime.launch import Expr, LaunchInfo, Param, ScalarArg, TensorArg, TensorMapParam, Window, byte_size
@@ -435,9 +435,10 @@ class CompiledKernel:
         LaunchArgumentError."""
         self._bind_on_cpu(args)
         with _bugs_said(self.case.kernel):
-            masked = masked_accesses(self, args) if report_masked else ()
+            before = copied(args) if report_masked else []
             report = simulate(self.launch_info, self.text, args, schedule, seed, check, vendor=self.target.vendor)
-            report.masked = masked
+            if report_masked:
+                report.masked = masked_accesses(self, before)
             return report
 
     @property

@@ -24,16 +24,20 @@ if TYPE_CHECKING:
 _LEFT_OUT = ("specialise", "one_role", "software_pipeline", "skew", "prefetch_fragments", "cdna4_half_tiles", "spread_copies")
 
 
+def copied(args: Sequence[Any]) -> list[Any]:
+    """The arguments as they are now."""
+    return [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+
+
 def masked_accesses(compiled: CompiledKernel, args: Sequence[Any]) -> tuple[MaskedAccess, ...]:
     """What bounds cut off of the kernel's accesses when it runs on these arguments, which a binder has checked and
-    which stay as they are; in the program's order. Raises as `simulate`."""
+    which it changes; in the program's order."""
     built = _counting_kernel(compiled)
     if built is None:
         return ()
     counted, info, text = built
     counts = np.zeros(len(counted), np.int32)
-    copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
-    run(info, text, [*copies, counts], check=False, vendor=compiled.target.vendor)
+    run(info, text, [*args, counts], check=False, vendor=compiled.target.vendor)
     totals: dict[tuple[str | None, str, str], int] = {}
     for each, n in zip(counted, counts.tolist(), strict=True):
         if n:

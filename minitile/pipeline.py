@@ -6,7 +6,6 @@ passes={"licm": False})`)."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -54,6 +53,7 @@ from minitile.passes.spread_copies import spread_copies
 from minitile.passes.strip_mine import strip_mine
 from minitile.passes.thread_barriers import thread_barriers
 from minitile.passes.unroll import unroll
+from minitile.sizes import check_sizes
 from minitile.target import Target
 
 
@@ -211,7 +211,7 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
     context = make_context(target)
     launch = control.find_launch(kernel)
     check_threads(launch, target)
-    check_fragments(launch, target)
+    check_sizes(launch, target)
     grid = launch_grid(kernel, launch)
     kernel.attrs["threads"] = launch.threads
     kernel.attrs["cluster"] = clusters(kernel, launch, target)
@@ -257,24 +257,6 @@ def check_threads(launch: control.Launch, target: Target) -> None:
             launch.loc,
             hint=f"use threads={more}",
         )
-
-
-def check_fragments(launch: control.Launch, target: Target) -> None:
-    """Raises ResourceError for a fragment that all registers of a block could not hold, before passes count its
-    elements one by one."""
-    limit = target.block_registers * 4
-    for op in launch.body.walk():
-        if not isinstance(op, tile.Alloc) or op.type_.space != "fragment":
-            continue
-        shape, dtype = op.type_.shape, op.type_.dtype
-        size = math.prod(shape) * dtype.bits // 8
-        if size > limit:
-            what = f"{op.result.name or 'a fragment'} is {size} bytes ({'x'.join(map(str, shape))} {dtype})"
-            raise ResourceError(
-                f"{what}, and all registers of a block are {limit} on {target}",
-                op.loc,
-                "a fragment lies in registers: take a part at a time, in a loop or in more blocks",
-            )
 
 
 def clusters(kernel: Kernel, launch: control.Launch, target: Target) -> tuple[int, int, int]:

@@ -15,7 +15,6 @@ from minitile.ir.ops import control, tile
 from minitile.ir.types import BufferType
 from minitile.target import Target
 
-MOST_ELEMENTS = 8192  # of one operation, for each thread; all of shared memory, byte by byte, in one warp is less
 LOCAL_BYTES = 512 * 1024  # of a thread (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability")
 
 
@@ -26,21 +25,23 @@ def check_sizes(launch: control.Launch, target: Target) -> None:
         if isinstance(op, tile.Alloc):
             _check_buffer(op, target)
     for op in launch.body.walk():
-        elements = max((math.prod(shape) for shape in _shapes(op)), default=0)
-        most = MOST_ELEMENTS * launch.threads
-        if elements > most:
+        elements = _elements(op)
+        each = -(-elements // launch.threads)
+        if each > target.max_unrolled:
+            most = target.max_unrolled * launch.threads
             raise ResourceError(
-                f"{elements} elements at once are {-(-elements // launch.threads)} for each of {launch.threads} threads, "
-                f"whose code is written out one by one: at most {MOST_ELEMENTS}",
+                f"{elements} elements at once are {each} for each of {launch.threads} threads, and code is written "
+                f"for each of them; {target.max_unrolled} are the most on {target}",
                 op.loc,
-                f"take a part at a time: at most {most} elements, in a loop of T.serial or in more blocks",
+                f"take a part at a time, at most {most}, in a loop of T.serial or in more blocks",
             )
 
 
-def _shapes(op: Op) -> list[tuple[int, ...]]:
-    """What is spread over the threads of a block at once."""
-    own = [op.extents] if isinstance(op, control.Parallel) else []
-    return own + [footprint.extents for footprint in op.footprints()]
+def _elements(op: Op) -> int:
+    """What is spread over the threads of a block at once, in registers: copies have several elements in one."""
+    own = [math.prod(op.extents)] if isinstance(op, control.Parallel) else []
+    copied = [math.prod(f.extents) * f.mem.dtype.bits // 32 for f in op.footprints()]
+    return max(own + copied, default=0)
 
 
 def _check_buffer(op: tile.Alloc, target: Target) -> None:

@@ -17,7 +17,7 @@ from minitile.ir.core import Block, Value
 from minitile.ir.diagnostics import LanguageError, Location
 from minitile.ir.ops import control
 
-MOST_ROUNDS = 1_000_000  # of loops at compile time
+MOST_ROUNDS = 300_000  # of loops at compile time
 MOST_OPS = 100_000  # of a kernel as it is traced
 
 _local = threading.local()

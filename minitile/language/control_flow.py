@@ -90,7 +90,8 @@ class Interpreter(Branches):
         self.locals[BROKE] = False
         for count, item in enumerate(items):
             if count >= ITERATION_LIMIT:
-                raise self.fail(node, f"a loop at compile time with more than {ITERATION_LIMIT} iterations", AT_RUN_TIME)
+                what = f"a loop at compile time with more than {ITERATION_LIMIT} iterations"
+                raise self.fail(node, what, AT_RUN_TIME)
             self.count_round(node)
             if isinstance(node, ast.For):
                 self.bind_target(node.target, item)

@@ -82,9 +82,6 @@ def _error(op: Op, f: Footprint, d: int, shown: str, hint: str) -> TypeMismatchE
     shape = "×".join(map(str, f.mem.shape))
     kind = f"the {f.mem.type.space} buffer" if isinstance(f.mem.type, BufferType) else "the tensor"
     verb = {"read": "reads", "write": "writes"}.get(f.kind, "accesses")
-    return TypeMismatchError(
-        f"this never {verb} any element of {kind} {f.mem.name or '(unnamed)'} ({shape} {f.mem.dtype}): in dimension {d} "
-        f"(size {f.mem.shape[d]}) the index {shown}",
-        op.loc,
-        hint,
-    )
+    what = f"{kind} {f.mem.name or '(unnamed)'} ({shape} {f.mem.dtype})"
+    where = f"in dimension {d} (size {f.mem.shape[d]}) the index {shown}"
+    return TypeMismatchError(f"this never {verb} any element of {what}: {where}", op.loc, hint)

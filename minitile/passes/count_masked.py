@@ -92,7 +92,7 @@ class _Counting:
             else:
                 part = self.overlap(b, f, d, extent)
             inside = part if inside is None else b.mul(inside, part)
-        if inside is None or inside.op is not None and isinstance(inside.op, arith.Constant):
+        if inside is None or (inside.op is not None and isinstance(inside.op, arith.Constant)):
             return
         number = len(self.found)
         self.found.append(Counted(op.loc, f.kind, f.mem.name))

@@ -66,15 +66,6 @@ class Finding:
         return "\n".join(lines)
 
 
-def between(earlier: Access, later: Access) -> str:
-    """Where something has to stand to come between two accesses. A later access that stands further up is a round of a
-    loop behind."""
-    first, last = f"PTX line {earlier.line}", f"line {later.line}"
-    if earlier.line < later.line:
-        return f"between {first} and {last}"
-    return f"behind {first}, before the next round of a loop comes to {last}"
-
-
 @dataclass(frozen=True, slots=True)
 class MaskedAccess:
     """Accesses that did not happen because an index was outside of the tensor: loads gave 0, stores vanished. `what`:

@@ -105,11 +105,25 @@ def unrolled(A: T.Tensor((4,), T.float32)):
 
 CASES = [
     (negative, "A[-1] = 5.0", "A[-1]", "writes any element of the tensor A (8 f32)", "is -1", "shape[d] - n"),
-    (negative_of_any_size, "A[-1] = 5.0", "A[-1]", "writes any element of the tensor A (N f32)", "is -1", "shape[d] - n"),
+    (
+        negative_of_any_size,
+        "A[-1] = 5.0",
+        "A[-1]",
+        "writes any element of the tensor A (N f32)",
+        "is -1",
+        "shape[d] - n",
+    ),
     (beyond, "A[9] = 7.0", "A[9]", "in dimension 0 (size 8)", "is 9", "the last index is 7"),
     (beyond_read, "A[0] = A[9]", "A[9]", "reads any element of the tensor A", "is 9", "the last index is 7"),
     (beyond_atomic, "T.atomic_add(A[8], 1.0)", "", "accesses any element of the tensor A", "is 8", "is 7"),
-    (copies_from_beyond, "T.copy(A[100, 0], s)", "", "reads any element of the tensor A (8×8 f32)", "is 100 … 107", "7"),
+    (
+        copies_from_beyond,
+        "T.copy(A[100, 0], s)",
+        "",
+        "reads any element of the tensor A (8×8 f32)",
+        "is 100 … 107",
+        "7",
+    ),
     (copies_to_beyond, "T.copy(s, B[0, -8])", "", "in dimension 1 (size N)", "is -8 … -1", "shape[d] - n"),
     (before_in_each_block, "A[bx - 4] = 5.0", "A[bx - 4]", "A (N f32)", "is -1 or less", "shape[d] - n"),
     (
@@ -120,7 +134,14 @@ CASES = [
         "is never less than the size",
         "the last index is N - 1",
     ),
-    (behind_shared, "s[i + 8] = A[i]", "s[i + 8]", "the shared buffer s (8 f32)", "is 8 or more", "the last index is 7"),
+    (
+        behind_shared,
+        "s[i + 8] = A[i]",
+        "s[i + 8]",
+        "the shared buffer s (8 f32)",
+        "is 8 or more",
+        "the last index is 7",
+    ),
     (behind_fragment, "f[i + 8] = A[i]", "f[i + 8]", "the fragment buffer f", "is 8 or more", "the last index is 7"),
     (behind_local, "x[i - 4] = A[i]", "x[i - 4]", "the local buffer x (4 f32)", "is -1 or less", "shape[d] - n"),
     (unrolled, "A[i] = 1.0", "A[i]", "the tensor A (4 f32)", "is 4", "the last index is 3"),
@@ -128,7 +149,9 @@ CASES = [
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("kernel", "line", "caret", "what", "index", "hint"), CASES, ids=lambda x: getattr(x, "__name__", ""))
+@pytest.mark.parametrize(
+    ("kernel", "line", "caret", "what", "index", "hint"), CASES, ids=lambda x: getattr(x, "__name__", "")
+)
 def test_wholly_outside(shows, target, kernel, line, caret, what, index, hint):
     compile = lambda: kernel.compile(target=target)  # noqa: E731
     shows(compile, TypeMismatchError, line, ["this never ", what, f"the index {index}"], hint, caret=caret)

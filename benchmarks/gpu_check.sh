@@ -9,7 +9,7 @@
 #
 # PYTHON=python3 names the interpreter (with torch, pytest, cuda-python, nvidia-nvjitlink); TESTS what pytest runs;
 # TARGETS what the examples are compiled for; JOBS how many processes run at once (default: one for each core);
-# MINUTES after how many the rest is left undone and the check fails (8 for a part, else without limit);
+# LIMIT after how many seconds the rest is left undone and the check fails (480 for a part, else without limit);
 # STEPS="tests planted examples kernels" what to do, "sweep repeat" besides. PLAN=1 only prints what would be done. One
 # line a check, first lines of what failed below it; the exit code is 0 when all passed.
 set -uo pipefail
@@ -29,14 +29,14 @@ python=${PYTHON:-python3}
 tests=${TESTS:-tests/examples tests/runtime tests/golden}
 targets=${TARGETS:-sm_80 auto}
 jobs=${JOBS:-$(nproc)}
-minutes=${MINUTES:-$([ "$part" = 1/1 ] || echo 8)}
+limit=${LIMIT:-$([ "$part" = 1/1 ] || echo 480)}
 steps=${STEPS:-tests planted examples kernels}
 sweep=tests/examples/test_sweep.py
 tools="memcheck racecheck initcheck synccheck"
 mkdir -p "$logs"
 export MINITILE_GPU=1 PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1 MINITILE_CACHE_DIR=${MINITILE_CACHE_DIR:-$logs/cache}
 # Some seconds before the end, for what is under way to be stopped and told of.
-end=${minutes:+$(($(date +%s) + minutes * 60 - 15))}
+end=${limit:+$(($(date +%s) + limit - 15))}
 sanitizer=$(command -v compute-sanitizer || ls -d /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | tail -1)
 export logs python end sanitizer
 failed=0
@@ -48,7 +48,7 @@ check() {
   if [ -n "$end" ]; then
     local left=$((end - $(date +%s)))
     if ((left < 1)); then
-      echo "FAIL $name: not run, no time was left (MINUTES)"
+      echo "FAIL $name: not run, no time was left (LIMIT)"
       return 1
     fi
     limit=$((left < limit ? left : limit))

@@ -78,7 +78,7 @@ def report(name: str, value: float, tolerance: float) -> None:
 
 
 def has_form(feature: str, what: str) -> bool:
-    """Whether the target that "auto" means has a feature that the example's kernel cannot do without; says so if not."""
+    """Whether the target that "auto" means has what the example's kernel cannot do without; says so if not."""
     target = parse_target("auto")
     if not target.has(feature):
         print(f"no form for {target}: it has no {what}")

@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 MINUTES ?= 30
+SHARD ?= 1/1
+JOBS ?= auto
 
 .PHONY: demo test slow fuzz lint clean
 
@@ -14,8 +16,9 @@ demo: $(VENV)/.ready
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest -q -n auto --dist worksteal
 
+# The slow tests, or part SHARD of them, on JOBS processes. What has passed on this very tree is not run again.
 slow: $(VENV)/.ready
-	$(BIN)/python -m pytest -q -m slow
+	$(BIN)/python -m pytest -q -m slow --shard=$(SHARD) --resume -n $(JOBS) --dist worksteal
 
 # Random programs for MINUTES minutes, on one process for each core but one.
 fuzz: $(VENV)/.ready

@@ -10,7 +10,7 @@ sm_90a; up to 8 splits, which divide block_M into parts of at least 8 rows.
 
 import ml_dtypes
 import numpy as np
-from support import error, on_device, poisoned, random, report
+from support import error, has_form, on_device, poisoned, random, report
 
 import minitile as mt
 import minitile.language as T
@@ -73,7 +73,7 @@ def run(m: int, n: int, k: int, seed: int = 0, **tiles) -> float:
     return error(c, a.astype(np.float64) @ b.astype(np.float64).T)
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and has_form("cluster", "clusters"):
     for m, n, k in ((1, 1, 1), (64, 64, 512), (100, 72, 1000)):
         for splits in (2, 4):
             report(f"gemm_cluster_k {m}x{n}x{k} in {splits}", run(m, n, k, splits=splits), 4e-3)

@@ -21,7 +21,7 @@ import os
 
 import ml_dtypes
 import numpy as np
-from support import USE_GPU, error, on_device, poisoned, report
+from support import USE_GPU, error, has_form, on_device, poisoned, report
 
 import minitile as mt
 import minitile.language as T
@@ -200,7 +200,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if os.environ.setdefault("MINITILE_TARGET", "auto" if USE_GPU else "sm_90a") == "sm_80":
-        print("sm_80 does not multiply fp8 numbers; sm_89 and sm_90a do")
-    else:
+    os.environ.setdefault("MINITILE_TARGET", "auto" if USE_GPU else "sm_90a")
+    if has_form("mma_fp8", "products of fp8 numbers"):
         main()

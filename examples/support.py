@@ -11,6 +11,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from minitile.target import parse_target
+
 _OF_TORCH = {  # what NumPy has no dtype for
     np.dtype(ml_dtypes.bfloat16): "bfloat16",
     np.dtype(ml_dtypes.float8_e4m3fn): "float8_e4m3fn",
@@ -73,3 +75,11 @@ def report(name: str, value: float, tolerance: float) -> None:
     where = "GPU" if USE_GPU else "simulator"
     print(f"{name}: relative error {value:.2e} (bound {tolerance:.0e}), {where}")
     assert value <= tolerance, f"{name}: {value} > {tolerance}"
+
+
+def has_form(feature: str, what: str) -> bool:
+    """Whether the target that "auto" means has what the example's kernel cannot do without; says so if not."""
+    target = parse_target("auto")
+    if not target.has(feature):
+        print(f"no form for {target}: it has no {what}")
+    return target.has(feature)

@@ -6,7 +6,8 @@
 
 It prints what the race model finds, with the lines of both accesses and the cure. `--redundant` asks the opposite: it
 takes each synchronising instruction away in turn, runs again under several schedules, and lists those that nothing
-misses on the sizes given (see `runtime.sim.deletions`). `--cycles` prints an estimate of AMD code's cycles instead.
+misses on the sizes given (see `runtime.sim.deletions`). `--masked` lists the accesses of a kernel that the tensors'
+bounds cut off, by source line. `--cycles` prints an estimate of AMD code's cycles instead.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 
 from minitile import cli_args
 from minitile.ir.diagnostics import MinitileError
+from minitile.masked import copied, masked_accesses
 from minitile.opt import read_text
 from minitile.runtime.sim import Report, estimate_gcn, run_gcn, run_ptx
 from minitile.runtime.sim.deletions import deletions, redundant, runner
@@ -36,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file", metavar="FILE.ptx|FILE.s|FILE.py:KERNEL", help="assembly text (- reads standard input), or a kernel"
     )
     parser.add_argument("--redundant", action="store_true", help="list the synchronisation that nothing would miss")
+    parser.add_argument("--masked", action="store_true", help="list the accesses of a kernel that bounds cut off")
     parser.add_argument("--cycles", action="store_true", help="estimate the cycles of AMD code and what they go to")
     parser.add_argument("--schedule", choices=("lazy", "eager", "random"), default="lazy", help="when copies land")
     parser.add_argument("--seed", type=int, default=0, help="of the data and of the random schedule")
@@ -64,6 +67,8 @@ def main(args: argparse.Namespace) -> int:
         if args.cycles:
             print(estimate_gcn(case.text, case.entry, case.grid, case.block, case.arguments(), **case.options))
             return 0
+        if args.masked:
+            return _masked(case)
         return _redundant(case) if args.redundant else _findings(case, args.schedule, args.seed)
     except SimulationError as error:
         raise MinitileError(f"cannot execute {args.file}: {error}") from None
@@ -79,6 +84,7 @@ class Case:
     block: tuple[int, int, int]
     options: dict[str, Any]
     arguments: Callable[[], Sequence[Any]]
+    masked: Callable[[], Sequence[Any]] | None = None  # the accesses that bounds cut off; None: not known of a text
 
     @property
     def is_gcn(self) -> bool:
@@ -118,7 +124,10 @@ def _kernel_case(args: argparse.Namespace, values: Sequence[Any]) -> Case:
     def arguments() -> Sequence[Any]:
         return launch_of(info, [value.copy() for value in values])[1]
 
-    return Case(gcn or compiled.asm["ptx"], info.entry, grid, info.block, options, arguments)
+    def masked() -> Sequence[Any]:
+        return masked_accesses(compiled, copied(values))
+
+    return Case(gcn or compiled.asm["ptx"], info.entry, grid, info.block, options, arguments, masked)
 
 
 def _findings(case: Case, schedule: str, seed: int) -> int:
@@ -131,6 +140,17 @@ def _findings(case: Case, schedule: str, seed: int) -> int:
     executed = sum(report.instructions.values())
     print(f"{case.entry}: {executed} warp instructions executed, {len(report.findings)} findings", file=sys.stderr)
     return 1 if report.findings else 0
+
+
+def _masked(case: Case) -> int:
+    """Not an error by itself: a kernel may count on bounds."""
+    if case.masked is None:
+        raise MinitileError("which accesses bounds cut off is not known of assembly text", hint="give FILE.py:KERNEL")
+    found = case.masked()
+    for each in found:
+        print(each)
+    print(f"{case.entry}: {sum(each.count for each in found)} accesses cut off by bounds", file=sys.stderr)
+    return 0
 
 
 def _redundant(case: Case) -> int:

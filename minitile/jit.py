@@ -35,6 +35,7 @@ from minitile.language.scalars import is_number, python_number
 from minitile.language.signature import Parameter, Signature, read_signature
 from minitile.language.trace import TraceInput, tensor_shape, trace_kernel
 from minitile.launching import Dispatcher, Executable, caller_location, for_users, raise_for_caller, shorten
+from minitile.masked import copied, masked_accesses
 from minitile.runtime.arrays import Place, describe
 from minitile.runtime.errors import LaunchError
 from minitile.runtime.launch import Expr, LaunchInfo, Param, ScalarArg, TensorArg, TensorMapParam, Window, byte_size
@@ -425,12 +426,20 @@ class CompiledKernel:
         return self.executable.prepare(*args)
 
     @for_users
-    def simulate(self, *args: Any, schedule: str = "lazy", seed: int = 0, check: bool = True) -> Report:
+    def simulate(
+        self, *args: Any, schedule: str = "lazy", seed: int = 0, check: bool = True, report_masked: bool = False
+    ) -> Report:
         """Executes the assembly on NumPy arrays. `schedule` is when asynchronous copies land: "eager", "lazy" or
-        "random" (by `seed`); `check` looks for races. Raises RaceError, SimulationError, LaunchArgumentError."""
+        "random" (by `seed`); `check` looks for races. `report_masked`: the report's `masked` lists the accesses that
+        bounds cut off, by source line; the kernel runs twice for that. Raises RaceError, SimulationError,
+        LaunchArgumentError."""
         self._bind_on_cpu(args)
         with _bugs_said(self.case.kernel):
-            return simulate(self.launch_info, self.text, args, schedule, seed, check, vendor=self.target.vendor)
+            before = copied(args) if report_masked else []
+            report = simulate(self.launch_info, self.text, args, schedule, seed, check, vendor=self.target.vendor)
+            if report_masked:
+                report.masked = masked_accesses(self, before)
+            return report
 
     @property
     @for_users
@@ -535,9 +544,10 @@ class _Texts(Mapping[str, str]):
         return len(self._names)
 
 
-def launch_info(result: Result, case: Case) -> LaunchInfo:
-    """The launch as plain data. The entry's parameters are the signature's in order, then the dimensions it uses."""
-    args = case.args()
+def launch_info(result: Result, case: Case, more: tuple[TensorArg, ...] = ()) -> LaunchInfo:
+    """The launch as plain data. The entry's parameters are the signature's in order, then the dimensions it uses.
+    `more`: tensors behind those of the signature, which a pass has added."""
+    args = [*case.args(), *more]
     by_position = iter(args)
     params: list[Param | TensorMapParam] = []
     maps = {entry[0]: entry for entry in result.tensor_maps}

@@ -6,7 +6,6 @@ passes={"licm": False})`)."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from minitile.ir.ops import arith, control, fences, hopper, tile
 from minitile.ir.printer import print_kernel
 from minitile.passes.ahead_of_grid import ahead_of_grid
 from minitile.passes.cdna4_interleave import cdna4_half_tiles, cdna4_interleave
+from minitile.passes.check_bounds import check_bounds
 from minitile.passes.check_schedule import check_schedule
 from minitile.passes.complete_stores import complete_stores
 from minitile.passes.count_tokens import count_tokens
@@ -54,6 +54,7 @@ from minitile.passes.spread_copies import spread_copies
 from minitile.passes.strip_mine import strip_mine
 from minitile.passes.thread_barriers import thread_barriers
 from minitile.passes.unroll import unroll
+from minitile.sizes import check_sizes
 from minitile.target import Target
 
 
@@ -73,6 +74,8 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("hoist_storage", hoist_storage),
     ("split_roles", split_roles),
     ("unroll", unroll),
+    # While an access still stands under its condition.
+    ("check_bounds", check_bounds),
     ("reducers", reducers),
     ("parallel_to_tiles", parallel_to_tiles),
     ("fragments_to_values", fragments_to_values),
@@ -210,7 +213,7 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
     context = make_context(target)
     launch = control.find_launch(kernel)
     check_threads(launch, target)
-    check_fragments(launch, target)
+    check_sizes(launch, target)
     grid = launch_grid(kernel, launch)
     kernel.attrs["threads"] = launch.threads
     kernel.attrs["cluster"] = clusters(kernel, launch, target)
@@ -256,24 +259,6 @@ def check_threads(launch: control.Launch, target: Target) -> None:
             launch.loc,
             hint=f"use threads={more}",
         )
-
-
-def check_fragments(launch: control.Launch, target: Target) -> None:
-    """Raises ResourceError for a fragment that all registers of a block could not hold, before passes count its
-    elements one by one."""
-    limit = target.block_registers * 4
-    for op in launch.body.walk():
-        if not isinstance(op, tile.Alloc) or op.type_.space != "fragment":
-            continue
-        shape, dtype = op.type_.shape, op.type_.dtype
-        size = math.prod(shape) * dtype.bits // 8
-        if size > limit:
-            what = f"{op.result.name or 'a fragment'} is {size} bytes ({'x'.join(map(str, shape))} {dtype})"
-            raise ResourceError(
-                f"{what}, and all registers of a block are {limit} on {target}",
-                op.loc,
-                "a fragment lies in registers: take a part at a time, in a loop or in more blocks",
-            )
 
 
 def clusters(kernel: Kernel, launch: control.Launch, target: Target) -> tuple[int, int, int]:

@@ -54,20 +54,32 @@ def simulate(
 
     Raises RaceError, SimulationError, and LaunchArgumentError for sizes that the kernel was not compiled for.
     """
-    from minitile.runtime.sim import Report
     from minitile.runtime.sim import SimulationError as Fault
 
-    grid, given = launch_of(info, args)
-    if 0 in grid:
-        return Report()
     report: Report | None = None
     try:
-        report = _run(vendor, info, text, grid, given, schedule, seed, check)
+        report = run(info, text, args, schedule, seed, check, vendor)
         print(report.stdout, end="")
         report.raise_if_findings()
     except Fault as fault:
         raise _as_error(fault, report) from None
     return report
+
+
+def run(
+    info: LaunchInfo,
+    text: str,
+    args: Sequence[Any],
+    schedule: str = "lazy",
+    seed: int = 0,
+    check: bool = True,
+    vendor: str = "nvidia",
+) -> Report:
+    """As `simulate`, but what is found is only in the report. Raises the simulator's own errors."""
+    from minitile.runtime.sim import Report
+
+    grid, given = launch_of(info, args)
+    return Report() if 0 in grid else _run(vendor, info, text, grid, given, schedule, seed, check)
 
 
 def _run(vendor: str, info: LaunchInfo, text: str, grid: Any, given: list[Any], *how: Any) -> Report:
@@ -189,4 +201,4 @@ def _location(source: str | None) -> Location | None:
     return Location.of_line(file, int(line)) if line.isdigit() else None
 
 
-__all__ = ["RaceError", "SimulationError", "launch_of", "simulate"]
+__all__ = ["RaceError", "SimulationError", "launch_of", "run", "simulate"]

@@ -26,6 +26,7 @@ class Target:
     version of the text. capability: compute capability, (0, 0) for AMD. lanes: the threads of a warp (AMD: of a wave).
     max_shared: dynamic shared memory that one block can have; above static_shared it must be asked for at launch.
     max_registers: of one thread. block_registers: of a block's threads together. Of 32 bits each.
+    max_unrolled: elements of one operation, for each thread, for which code can be written in minutes.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Target:
     max_threads: int = 1024
     max_registers: int = 255
     block_registers: int = 64 * 1024
+    max_unrolled: int = 8192
 
     def has(self, feature: str) -> bool:
         return feature in self.features
@@ -54,6 +56,7 @@ _SM89 = _SM80 | {"mma_fp8"}
 _SM90A = _SM89 | {"stmatrix", "tma", "mbarrier", "wgmma", "setmaxnreg", "cluster", "pdl"}
 # gfx942 has fp8 as well, but its formats are others: no infinities, no negative zero, another bias ("FNUZ").
 _CDNA3 = frozenset({"mfma_f16", "mfma_bf16", "mfma_int8", "lds_dma"})
+_CDNA_SIZES = (64, 1024, 512, 128 * 1024, 2048)  # LLVM's time grows faster than the code
 _CDNA4 = _CDNA3 | {"mfma_fp8", "mfma_scale", "lds_dma_128", "lds_transpose"}
 
 TARGETS: dict[str, Target] = {
@@ -62,12 +65,8 @@ TARGETS: dict[str, Target] = {
         Target("sm_80", "nvidia", "sm_80", "sm_80", "8.0", (8, 0), 163 * 1024, 48 * 1024, _SM80),
         Target("sm_89", "nvidia", "sm_89", "sm_89", "8.4", (8, 9), 99 * 1024, 48 * 1024, _SM89),
         Target("sm_90a", "nvidia", "sm_90a", "sm_90a", "8.4", (9, 0), 227 * 1024, 48 * 1024, _SM90A),
-        Target(
-            "gfx942", "amd", "gfx942", "gfx942", "", (0, 0), 64 * 1024, 64 * 1024, _CDNA3, 64, 1024, 512, 128 * 1024
-        ),
-        Target(
-            "gfx950", "amd", "gfx950", "gfx950", "", (0, 0), 160 * 1024, 64 * 1024, _CDNA4, 64, 1024, 512, 128 * 1024
-        ),
+        Target("gfx942", "amd", "gfx942", "gfx942", "", (0, 0), 64 * 1024, 64 * 1024, _CDNA3, *_CDNA_SIZES),
+        Target("gfx950", "amd", "gfx950", "gfx950", "", (0, 0), 160 * 1024, 64 * 1024, _CDNA4, *_CDNA_SIZES),
     )
 }
 DEFAULT = TARGETS["sm_80"]

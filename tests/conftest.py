@@ -1,4 +1,5 @@
-"""Shared switches: `MINITILE_GPU=1` lets tests marked `gpu` run; `--bless` rewrites golden expectations."""
+"""Shared switches: `MINITILE_GPU=1` lets tests marked `gpu` run; `--bless` rewrites golden expectations; `--shard` and
+`--resume` choose a part of the tests (shards.py)."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ import gc
 import os
 
 import pytest
+
+from tests.shards import Shards, add_options
 
 # Spills are errors in the tests. Not in run tests on a GPU, whose odd sizes and types are there to be right.
 if os.environ.get("MINITILE_GPU") != "1":
@@ -22,6 +25,11 @@ def pytest_sessionfinish() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="rewrite the expectations of golden and file tests")
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Shards(config), "shards")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -203,17 +203,19 @@ _FOLD: dict[type[Op], Callable[[Any], Value | Any | None]] = {
 
 
 class Builder:
-    """Appends to `block`; new operations get the location `loc`."""
+    """Appends to `block`; new operations get the location `loc`. `emitted`: how many it has appended to any block."""
 
     def __init__(self, block: Block, loc: Location | None = None) -> None:
         self.block = block
         self.loc = loc
+        self.emitted = 0
 
     def emit(self, op: OpT) -> OpT:
         """Append an operation as it is."""
         if op.loc is None:
             op.loc = self.loc
         self.block.ops.append(op)
+        self.emitted += 1
         return op
 
     def value(self, op: Op, name: str = "") -> Value:

@@ -32,7 +32,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from minitile.ir.diagnostics import Location
-from minitile.ir.effects import UNKNOWN, Access, Sync
+from minitile.ir.effects import UNKNOWN, Access, Footprint, Sync
 from minitile.ir.relations import Relation, Same
 from minitile.ir.types import DType, Type
 
@@ -169,6 +169,10 @@ class Op:
     def accesses(self) -> tuple[Access, ...]:
         """The memory accesses of this operation itself (not of its regions)."""
         return () if self.pure or self.region_fields or self.terminator else (UNKNOWN,)
+
+    def footprints(self) -> tuple[Footprint, ...]:
+        """Which elements of which memory it names, where it names some by indices that bounds are checked against."""
+        return ()
 
     def syncs(self) -> tuple[Sync, ...]:
         """How the operation orders what threads access."""

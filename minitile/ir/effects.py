@@ -74,6 +74,23 @@ UNKNOWN = Access("atomic", None, proxy="any")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Footprint:
+    """The elements that a tile operation names in memory: those of a tile of `shape`, which lies at `indices` along
+    `dims` (see `ir.ops.tile`). kind: "read", "write", "atomic"."""
+
+    kind: str
+    mem: Value
+    indices: tuple[Value, ...]
+    dims: tuple[int | None, ...]
+    shape: tuple[int, ...]
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """How many indices of each dimension of the memory."""
+        return tuple(1 if d is None else self.shape[d] for d in self.dims)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Sync:
     """One way in which an operation orders accesses between threads.
 

@@ -17,6 +17,9 @@ from minitile.ir.core import Block, Value
 from minitile.ir.diagnostics import LanguageError, Location
 from minitile.ir.ops import control
 
+MOST_ROUNDS = 300_000  # of loops at compile time
+MOST_OPS = 100_000  # of a kernel as it is traced
+
 _local = threading.local()
 
 
@@ -41,6 +44,7 @@ class Trace:
     returns     conditions of the kernel's early returns, which must be uniform
     dims        run-time dimensions by name
     attrs       becomes the kernel's attrs
+    rounds      of loops that Python runs, so far
     marks       of the statements of the loop with a schedule of its own that is being traced (`schedule.py`)
     """
 
@@ -54,6 +58,7 @@ class Trace:
     created: dict[int, tuple[Any, ControlRegion | None]] = field(default_factory=dict)
     returns: list[tuple[Value, Location | None]] = field(default_factory=list)
     attrs: dict[str, Any] = field(default_factory=dict)
+    rounds: int = 0
     marks: Any = None
 
     @property
@@ -84,6 +89,14 @@ class Trace:
             yield
         finally:
             self.marks = marks
+
+    def count_round(self) -> str:
+        """One more round of a loop that Python runs. What is wrong when that is one too many: loops may be in loops,
+        and a kernel too large to be compiled in minutes is a mistake."""
+        self.rounds += 1
+        if self.rounds > MOST_ROUNDS:
+            return f"loops at compile time with more than {MOST_ROUNDS} iterations in all"
+        return f"a kernel of more than {MOST_OPS} operations" if self.b.emitted > MOST_OPS else ""
 
     def error(self, message: str, hint: str = "") -> LanguageError:
         return LanguageError(message, self.b.loc, hint)

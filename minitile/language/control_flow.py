@@ -44,6 +44,7 @@ from minitile.language.statements import BROKE, RETURNED, SKIP, UNSET, VALUE, St
 from minitile.language.tiles import tile_scope
 
 ITERATION_LIMIT = 100_000
+AT_RUN_TIME = "its body is traced once for each of them; write a loop at run time, for i in T.serial(n)"
 _INDEX = ".index"  # the running index of a `for` that is traced as a `while`
 
 
@@ -89,7 +90,9 @@ class Interpreter(Branches):
         self.locals[BROKE] = False
         for count, item in enumerate(items):
             if count >= ITERATION_LIMIT:
-                raise self.fail(node, f"a loop at compile time with more than {ITERATION_LIMIT} iterations")
+                what = f"a loop at compile time with more than {ITERATION_LIMIT} iterations"
+                raise self.fail(node, what, AT_RUN_TIME)
+            self.count_round(node)
             if isinstance(node, ast.For):
                 self.bind_target(node.target, item)
             self.block(node.body)
@@ -108,6 +111,11 @@ class Interpreter(Branches):
             self.block(node.orelse)
         if self.locals[BROKE] is True or not node.orelse:
             self.locals[BROKE] = outer_broke
+
+    def count_round(self, node: ast.AST) -> None:
+        wrong = self.trace.count_round()
+        if wrong:
+            raise self.fail(node, wrong, AT_RUN_TIME)
 
     def while_(self, node: ast.While) -> None:
         forever = isinstance(node.test, ast.Constant) and node.test.value and "break" in jumps(node.body)

@@ -388,6 +388,9 @@ class Expressions:
             return
         first, *rest = generators
         for item in self.iterate(first.iter):
+            wrong = self.trace.count_round()
+            if wrong:
+                raise self.fail(first.iter, wrong)
             self.bind_target(first.target, item)
             if all(self.compile_time_truth(test) for test in first.ifs):
                 self.generators(rest, element)

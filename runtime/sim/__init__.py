@@ -11,12 +11,13 @@ from __future__ import annotations
 from .errors import RaceError, SimulationError
 from .gfx import Timing, estimate_gcn, run_gcn
 from .launch import run_ptx
-from .report import Access, Finding, Report
+from .report import Access, Finding, MaskedAccess, Report
 from .tensor_map import TensorMap
 
 __all__ = [
     "Access",
     "Finding",
+    "MaskedAccess",
     "RaceError",
     "Report",
     "SimulationError",

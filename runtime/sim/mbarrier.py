@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .cures import barrier_of, between
 from .memory import SharedSpace
 from .operands import Read, address, error, per_thread, read, write
 from .program import SHARED_BASE, SHARED_WINDOW, Linker
-from .report import Finding, between
+from .report import Finding
 from .scalars import Array, Sel, distinct
 from .scopes import CLUSTER, Releases, scope_of
 from .sleepers import Sleeper, one_domain
@@ -111,7 +112,8 @@ class MBarriers:
                     self.machine.access("init", origin, owner),
                 )
                 name, offset = self.machine.spaces["shared"].describe(self.machine, barrier.offset + SHARED_BASE)
-                span, cure = (offset, offset + 8), f"bar.sync {between(second, first)}"
+                barrier = barrier_of(self.machine, thread, owner)
+                span, cure = (offset, offset + 8), f"{barrier} {between(self.machine, origin, site)}"
                 self.machine.find(Finding("missing_barrier", message, first, second, "RAW", "shared", name, span, cure))
             barrier.introduced.add(thread)
         return barrier
@@ -168,7 +170,7 @@ class MBarriers:
                 "shared",
                 name,
                 (offset, offset + 8),
-                f"fence.mbarrier_init.release.cluster by the initialising thread {between(second, first)}",
+                f"fence.mbarrier_init.release.cluster by the initialising thread {between(self.machine, origin, site)}",
             )
         )
 

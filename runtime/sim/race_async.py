@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .report import HAZARDS, Finding, between
+from .cures import barrier_of, between, names
+from .report import HAZARDS, Finding
 from .scalars import Array, distinct, every, some
 from .shadow import PENDING, WarpRecords
 
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 _CURES = {
     "mbarrier": "a wait for the mbarrier's phase (mbarrier.try_wait)",
     "st.async": "a wait for the mbarrier's phase in the cluster's scope (mbarrier.try_wait.parity.acquire.cluster)",
-    "bulk": "cp.async.bulk.wait_group.read by the thread that issued the copy, and for the others then bar.sync",
-    "wgmma": "wgmma.wait_group, and for other threads then an arrival or bar.sync",
+    "bulk": "cp.async.bulk.wait_group.read by the thread that issued the copy, and for the others then {barrier}",
+    "wgmma": "wgmma.wait_group, and for other threads then an arrival or {barrier}",
 }
 
 
@@ -284,34 +285,33 @@ class AsyncRaces:
 
     # -- findings -------------------------------------------------------------------------------------------------
 
-    def _agent(self, domain: int, column: int) -> str:
-        """The kind of agent of this column."""
+    def _agent(self, domain: int, column: int) -> tuple[str, int | None]:
+        """The kind of agent of this column, and whose it is, if it is a thread's."""
         for key, each in self.knowledge.columns[domain].items():
             if each == column and isinstance(key, tuple):
-                return str(key[0])
-        return "mbarrier"
+                return str(key[0]), key[1] if key[0] == "bulk" else None
+        return "mbarrier", None
 
     def _early(self, hazard: str, me: int, where: int, site: int, column: int, other_site: int) -> None:
         """An access to what an agent may still be working on."""
-        kind = self._agent(me // self.clocks.padded, column)
+        kind, issuer = self._agent(me // self.clocks.padded, column)
+        cure = _CURES[kind].format(barrier=barrier_of(self.machine, me, me if issuer is None else issuer))
         later, earlier = HAZARDS[hazard]
         does = "reads" if later == "read" else "overwrites"
         doing = "reading" if earlier == "read" else "writing"
         message = f"this {does} shared memory that an asynchronous operation may still be {doing}"
-        self._add(
-            "missing_wait", message, _CURES[kind], hazard, later, me, where, site, f"async {earlier}", None, other_site
-        )
+        self._add("missing_wait", message, cure, hazard, later, me, where, site, f"async {earlier}", None, other_site)
 
     def _report(self, kind: str, hazard: str, me: int, where: int, site: int, other: int, other_site: int) -> None:
         later, earlier = HAZARDS[hazard]
         does = "reads" if later == "read" else "overwrites"
         did = "read" if earlier == "read" else "written"
-        thread = other % self.clocks.padded
-        what = f"an asynchronous operation {does} what thread {thread} has {did}"
+        _, thread = names(self.machine, me, other)
+        what = f"an asynchronous operation {does} what {thread} has {did}"
         cure = {
-            "missing_wait": f"cp.async.wait_group by thread {thread}, whose copy is still in flight,",
+            "missing_wait": f"cp.async.wait_group by {thread}, whose copy is still in flight,",
             "missing_barrier": "bar.sync, or an arrival at an mbarrier and a wait for it,",
-            "missing_proxy_fence": f"fence.proxy.async by thread {thread}, before the barrier or arrival,",
+            "missing_proxy_fence": f"fence.proxy.async by {thread}, before the barrier or arrival,",
         }[kind]
         far = other // self.machine.padded != me // self.machine.padded
         if kind == "missing_barrier" and far:
@@ -319,9 +319,7 @@ class AsyncRaces:
                 "barrier.cluster, or an arrival at an mbarrier and a wait for it, both of them in the cluster's scope,"
             )
         if kind == "missing_proxy_fence" and far:
-            cure = (
-                f"fence.proxy.async::generic.release… by thread {thread}, before the barrier or arrival, and the half "
-            )
+            cure = f"fence.proxy.async::generic.release… by {thread}, before the barrier or arrival, and the half "
             cure += "that acquires, behind it, by the issuing thread,"
         self._add(kind, what, cure, hazard, f"async {later}", me, where, site, earlier, other, other_site)
 
@@ -343,7 +341,7 @@ class AsyncRaces:
         first, second = machine.access(later, site, me), machine.access(earlier, other_site, other)
         name, offset = self.shared.place(where)
         span = (offset, offset + self.shared.granule)
-        cure = f"{cure} {between(second, first)}"
+        cure = f"{cure} {between(machine, other_site, site)}"
         machine.find(Finding(kind, message, first, second, hazard, "shared", name, span, cure))
 
     def _unwritten(self, me: int, where: int, site: int) -> None:

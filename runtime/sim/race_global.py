@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .clocks import Clocks
+from .cures import CLUSTER_BARRIER, ONE_THREAD, order
 from .knowledge import GLOBAL
-from .race_shared import ONE_WRITER
 from .race_tensor_map import TensorMapRaces
-from .report import HAZARDS, Finding, between
+from .report import HAZARDS, Finding
 from .scalars import Array
-from .scopes import distances
+from .scopes import CTA, GPU, distances
 from .shadow import PENDING, SEVERAL, Crowd, GridRecords, Writers
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class GlobalRaces:
             other = int(writers.thread[where[clash][0]]) - 1
             message = "two threads write the same bytes with one instruction"
             loser, place = int(threads[clash][0]), int(where[clash][0])
-            self._report("WAW", message, loser, place, site, other, site, cure=ONE_WRITER)
+            self._report("WAW", message, loser, place, site, other, site, cure=ONE_THREAD)
 
     def update(self, threads: Array, where: Array, site: int) -> None:
         """Threads write granules strongly: atomically, or with a volatile or relaxed store."""
@@ -156,7 +156,7 @@ class GlobalRaces:
             does = {"read": "reads", "write": "overwrites"}[later]
             message = f"a bulk copy {does} global memory that a thread has {did}"
             cure = f"fence.proxy.async.global by the {doing} thread, behind its {earlier}, before the barrier"
-            self._report(hazard, message, thread, place, site, other, int(other_site), "missing_proxy_fence", cure)
+            self._report(hazard, message, thread, place, site, other, int(other_site), "missing_proxy_fence", cure=cure)
 
     # -- checks ---------------------------------------------------------------------------------------------------
 
@@ -272,19 +272,23 @@ class GlobalRaces:
 
     def _race(self, hazard: str, me: int, where: int, site: int, other: int | None, other_site: int) -> None:
         """`other`: None for a thread of some other CTA."""
-        near = other is not None and (other - self.base) // self.clocks.padded == me // self.clocks.padded
         if self.writers.stamp[where] == PENDING:
             self._pending(hazard, me, where, site, other, other_site)
             return
-        cure = "" if near else "CTAs of a launch are not ordered: use atomics, or two launches"
+        far = GPU if other is None else self.distance(me, other)
+        cure = order(self.machine, far, other_site, site, self.sites)
         later, earlier = HAZARDS[hazard]
         message = f"global memory: a {later} conflicts with an earlier {earlier}"
         self._report(hazard, message, me, where, site, other, other_site, cure=cure)
 
     def _pending(self, hazard: str, me: int, where: int, site: int, other: int | None, other_site: int) -> None:
         message = "global memory: a bulk copy may still be writing this"
-        cure = "cp.async.bulk.wait_group by the thread that issued the copy, then bar.sync for the others"
-        self._report(hazard, message, me, where, site, other, other_site, "missing_wait", cure)
+        far = GPU if other is None else self.distance(me, other)
+        barrier = {CTA: "bar.sync for the others"}.get(far, f"{CLUSTER_BARRIER} for the others")
+        cure = f"cp.async.bulk.wait_group by the thread that issued the copy, then {barrier}"
+        if far == GPU:
+            cure = "two launches: CTAs of a launch are not ordered"
+        self._report(hazard, message, me, where, site, other, other_site, "missing_wait", cure=cure)
 
     def _report(
         self,
@@ -296,14 +300,13 @@ class GlobalRaces:
         other: int | None,
         other_site: int,
         kind: str = "missing_barrier",
-        cure: str = "",
+        *,
+        cure: str,
     ) -> None:
-        """`cure`: by default a barrier."""
         machine = self.machine
         name, offset = machine.launch.globals.owner(where * self.granule)
         later, earlier = HAZARDS[hazard]
         who = None if other is None else other - self.base
         first, second = machine.access(later, site, me), machine.access(earlier, other_site, who)
         span = (offset, offset + self.granule)
-        cure = cure or f"bar.sync {between(second, first)}"
         machine.find(Finding(kind, message, first, second, hazard, "global", name, span, cure))

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .clocks import Clocks
+from .cures import ONE_THREAD, barrier_of, between, distance_of, names, order
 from .knowledge import SHARED
 from .memory import SharedSpace
 from .program import SHARED_BASE
 from .race_async import AsyncRaces
-from .report import HAZARDS, Finding, between
+from .report import HAZARDS, Finding
 from .scalars import Array, every, some
 from .scopes import distances
 from .shadow import PENDING, WarpRecords, Writers
@@ -19,8 +20,6 @@ from .shadow import PENDING, WarpRecords, Writers
 if TYPE_CHECKING:
     from .machine import Machine
     from .race import Sites
-
-ONE_WRITER = "let one of them write"
 
 
 class SharedRaces:
@@ -171,20 +170,22 @@ class SharedRaces:
         later, earlier = HAZARDS[hazard]
         does = "reads" if later == "read" else "overwrites"
         did = "read" if earlier == "read" else "written"
-        mine, theirs = me % self.clocks.padded, other % self.clocks.padded
-        message = f"thread {mine} {does} what thread {theirs} has {did}"
+        machine = self.machine
+        mine, theirs = names(machine, me, other)
+        message = f"{mine} {does} what {theirs} has {did}"
         first = self.machine.access(later, site, me)
         second = self.machine.access(f"async {earlier}" if waits else earlier, other_site, other)
-        where_to = between(second, first)
         if waits:
-            others = "" if me == other else ", and behind it bar.sync"
-            cure = f"cp.async.wait_group by thread {theirs}, which issued the copy{others}, {where_to}"
-        elif me // 32 == other // 32:
-            cure = f"bar.warp.sync (or bar.sync) {where_to}"
-        elif mates:
-            cure = f"bar.warp.sync before the lane arrives that does so for its warp, or bar.sync, {where_to}"
+            others = "" if me == other else f", and behind it {barrier_of(machine, me, other)}"
+            where_to = between(machine, other_site, site)
+            cure = f"cp.async.wait_group by {theirs}, which issued the copy{others}, {where_to}"
         else:
-            cure = f"bar.sync {where_to}"
+            barrier = "bar.sync"
+            if me // 32 == other // 32:
+                barrier = "bar.warp.sync (or bar.sync)"
+            elif mates:
+                barrier = "bar.warp.sync before the lane arrives that does so for its warp, or bar.sync,"
+            cure = order(machine, distance_of(machine, me, other), other_site, site, self.sites, barrier)
         name, offset = self.place(where)
         span = (offset, offset + self.granule)
         self.machine.find(Finding(kind, message, first, second, hazard, "shared", name, span, cure))
@@ -197,4 +198,4 @@ class SharedRaces:
         second = self.machine.access("write", site, winner)
         name, offset = self.place(int(where[0]))
         span = (offset, offset + self.granule)
-        self.machine.find(Finding("missing_barrier", message, first, second, "WAW", "shared", name, span, ONE_WRITER))
+        self.machine.find(Finding("missing_barrier", message, first, second, "WAW", "shared", name, span, ONE_THREAD))

@@ -66,13 +66,20 @@ class Finding:
         return "\n".join(lines)
 
 
-def between(earlier: Access, later: Access) -> str:
-    """Where something has to stand to come between two accesses. A later access that stands further up is a round of a
-    loop behind."""
-    first, last = f"PTX line {earlier.line}", f"line {later.line}"
-    if earlier.line < later.line:
-        return f"between {first} and {last}"
-    return f"behind {first}, before the next round of a loop comes to {last}"
+@dataclass(frozen=True, slots=True)
+class MaskedAccess:
+    """Accesses that did not happen because an index was outside of the tensor: loads gave 0, stores vanished. `what`:
+    "read", "write" or "atomic"; `count`: how many elements."""
+
+    source: str | None
+    what: str
+    tensor: str
+    count: int
+
+    def __str__(self) -> str:
+        verb = {"read": "read as 0", "write": "not written"}.get(self.what, "not updated")
+        many = "1 element" if self.count == 1 else f"{self.count} elements"
+        return f"{self.source or 'no source line'}: {many} outside of {self.tensor} {verb}"
 
 
 @dataclass(slots=True)
@@ -80,13 +87,15 @@ class Report:
     """The outcome of one launch.
 
     `instructions` maps an opcode such as "mma.sync" to how often warps executed it; `stopped` says that a fault
-    ended the run early, so that the arguments hold partial results.
+    ended the run early, so that the arguments hold partial results. `masked`: the accesses that bounds cut off, where
+    they were asked for.
     """
 
     findings: list[Finding] = field(default_factory=list)
     stdout: str = ""
     instructions: dict[str, int] = field(default_factory=dict)
     stopped: bool = False
+    masked: tuple[MaskedAccess, ...] = ()
 
     def raise_if_findings(self) -> None:
         """Raise `RaceError` if there is a race among the findings, `SimulationError` for any other finding."""

@@ -20,7 +20,7 @@ import attention
 import gemm
 import gemm_epilogues
 import gemm_fp8
-from support import report
+from support import has_form, report
 
 GEMMS = [(128, 256, 64, 4, 256), (256, 128, 64, 4, 256), (128, 128, 64, 4, 256), (64, 128, 64, 3, 128)]
 SIZES = [(200, 264, 328), (129, 136, 24), (77, 45, 51)]
@@ -52,7 +52,7 @@ def main(what: str = "") -> None:
             for causal in (False, True):
                 found = attention.run(*shape, causal, **named)
                 report(f"attention {shape} {tiles}{' causal' if causal else ''}", found, 8e-3)
-    if what in ("", "fp8") and not SMALL:  # which has no mma for it
+    if what in ("", "fp8") and has_form("mma_fp8", "products of fp8 numbers"):
         for size in [(264, 200, 528), (129, 136, 48)]:
             for tile in FP8S:
                 named = dict(zip(("block_M", "block_N", "num_stages", "threads"), tile, strict=True))

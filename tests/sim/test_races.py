@@ -227,7 +227,7 @@ def test_the_cure_cures(name: str) -> None:
     """What the finding asks for, put before the later of its accesses, leaves nothing to find at that pair."""
     wrong, _, _, _ = PAIRS[name]
     if name == "one instruction, one place":
-        assert execute(wrong).findings[0].cure == "let one of them write"
+        assert execute(wrong).findings[0].cure.startswith("let one of them do it, or each on bytes of its own")
         return
     lines = program(wrong).splitlines()
     for _ in range(4):

@@ -22,7 +22,7 @@ Legal in the tile stage; what has no operands of memory is an instruction, and l
 from __future__ import annotations
 
 from minitile.ir.core import Op, Value, attr, maybe, operand, operands
-from minitile.ir.effects import Access, Sync
+from minitile.ir.effects import Access, Footprint, Sync
 from minitile.ir.ops.checks import require, require_one_of, require_region, require_scalar
 from minitile.ir.ops.control import If
 from minitile.ir.ops.tile import Copy, Dims
@@ -133,6 +133,12 @@ class BulkLoad(Op, name="bulk_load", stage="tile", uniform=True):
         return (
             Access("read", self.src, proxy="async", threads="one"),
             Access("write", self.dst, self.dst_slot, proxy="async", channel=self.barriers, threads="one"),
+        )
+
+    def footprints(self) -> tuple[Footprint, ...]:
+        return (
+            Footprint("read", self.src, self.src_indices, self.src_dims, self.shape),
+            Footprint("write", self.dst, self.dst_indices, self.dst_dims, self.shape),
         )
 
 

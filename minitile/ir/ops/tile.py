@@ -16,7 +16,7 @@ import math
 from typing import Any
 
 from minitile.ir.core import Op, Value, attr, maybe, operand, operands
-from minitile.ir.effects import Access
+from minitile.ir.effects import Access, Footprint
 from minitile.ir.ops.checks import (
     ATOMICS,
     REDUCTIONS,
@@ -338,6 +338,9 @@ class Load(MemoryOp, name="load", stage="tile"):
     def accesses(self) -> tuple[Access, ...]:
         return (Access("read", self.mem, self.slot, ctas=_ctas(self.rank)),)
 
+    def footprints(self) -> tuple[Footprint, ...]:
+        return (Footprint("read", self.mem, self.indices, self.dims, self.shape),)
+
 
 class Store(MemoryOp, name="store", stage="tile"):
     stored = "value"
@@ -361,6 +364,9 @@ class Store(MemoryOp, name="store", stage="tile"):
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("write", self.mem, self.slot, ctas=_ctas(self.rank)),)
+
+    def footprints(self) -> tuple[Footprint, ...]:
+        return (Footprint("write", self.mem, self.indices, self.dims, self.value.shape),)
 
 
 def _ctas(rank: Value | None) -> str:
@@ -395,6 +401,9 @@ class AtomicRmw(MemoryOp, name="atomic", stage="tile"):
     def accesses(self) -> tuple[Access, ...]:
         return (Access("atomic", self.mem),)
 
+    def footprints(self) -> tuple[Footprint, ...]:
+        return (Footprint("atomic", self.mem, self.indices, self.dims, self.value.shape),)
+
 
 class Copy(Op, name="copy", stage="tile", uniform=True):
     """A region of `shape` from memory to memory. Traced IR may name fragments on either side. `evict`: how L2 is to
@@ -418,6 +427,12 @@ class Copy(Op, name="copy", stage="tile", uniform=True):
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("read", self.src, self.src_slot), Access("write", self.dst, self.dst_slot))
+
+    def footprints(self) -> tuple[Footprint, ...]:
+        return (
+            Footprint("read", self.src, self.src_indices, self.src_dims, self.shape),
+            Footprint("write", self.dst, self.dst_indices, self.dst_dims, self.shape),
+        )
 
 
 class AsyncCopy(Copy, name="async_copy", stage="tile", uniform=True):
@@ -635,6 +650,9 @@ class Fill(Op, name="fill", stage="traced", uniform=True):
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("write", self.mem),)
+
+    def footprints(self) -> tuple[Footprint, ...]:
+        return (Footprint("write", self.mem, self.indices, self.dims, self.shape),)
 
 
 class GemmInto(Gemm, name="gemm_into", stage="traced", uniform=True):

@@ -1,0 +1,87 @@
+"""Refuses accesses that are outside their tensor or buffer as a whole, whatever happens at run time.
+
+    store %A[9], %x            // %A: tensor<8xf32>                    error: the index is 9, the size 8
+    copy %A[%i + 8, 0] -> %s   // 0 <= %i, %A: tensor<8x8xf32>         error: the index is 8 or more
+
+Bounds cut off what reaches past a tensor's edge: loads give 0, stores vanish. An access of which nothing is ever left
+does not do what its author meant. What is certain comes from `Facts`; only accesses that happen whenever the kernel
+runs are judged: not those under a condition that may be false, or in a loop that may have no rounds. (In a loop that
+may have none, an index that is a number is judged all the same.) Changes nothing.
+
+Runs on traced IR: later, loads of tensors happen without the condition that they stood under, since bounds make them
+harmless.
+"""
+
+from __future__ import annotations
+
+from minitile.ir.builder import constant_of
+from minitile.ir.core import Block, Kernel, Op
+from minitile.ir.diagnostics import TypeMismatchError
+from minitile.ir.effects import Footprint
+from minitile.ir.ops import control
+from minitile.ir.types import BufferType
+from minitile.passes.affine import Affine, Facts
+from minitile.passes.manager import PassContext
+
+
+def check_bounds(kernel: Kernel, context: PassContext) -> None:
+    """The pass. Raises TypeMismatchError at the first such access."""
+    _Check(kernel).block(kernel.body, runs=True)
+
+
+class _Check:
+    def __init__(self, kernel: Kernel) -> None:
+        self.facts = Facts(kernel)
+
+    def block(self, block: Block, runs: bool) -> None:
+        """`runs`: it does for sure, and is not merely a loop's body that may have no rounds."""
+        for op in block.ops:
+            for footprint in op.footprints():
+                self.footprint(op, footprint, runs)
+            for region, certain in self.certain(op, runs):
+                self.block(region, certain)
+
+    def certain(self, op: Op, runs: bool) -> list[tuple[Block, bool]]:
+        """The regions whose accesses are judged, and whether they run for sure."""
+        if isinstance(op, control.If) and not op.by_role:
+            known = constant_of(op.condition)
+            return [] if known is None else [(op.then if known else op.orelse, runs)]
+        if isinstance(op, control.While):
+            return [(op.before, runs)]
+        if isinstance(op, control.For):
+            return [(op.body, runs and self.facts.less(self.facts.affine(op.lower), self.facts.affine(op.upper)))]
+        return [(region, runs) for region in op.regions]
+
+    def footprint(self, op: Op, f: Footprint, runs: bool) -> None:
+        for d, (index, extent) in enumerate(zip(f.indices, f.extents, strict=True)):
+            at, size = self.facts.affine(index), self.facts.size(f.mem, d)
+            if size == Affine(0) or not (runs or (at.is_constant and (size.is_constant or at.const < 0))):
+                continue  # of a tensor without elements nothing is expected
+            if self.facts.nonnegative(-at - extent):
+                raise _error(op, f, d, self.shown(at, extent, size, above=False), _FROM_THE_START)
+            if self.facts.nonnegative(at - size):
+                last = f.mem.shape[d]
+                hint = f"the last index is {last - 1 if isinstance(last, int) else f'{last} - 1'}"
+                raise _error(op, f, d, self.shown(at, extent, size, above=True), hint)
+
+    def shown(self, at: Affine, extent: int, size: Affine, above: bool) -> str:
+        """The index in words: a number, several, or what bounds it from the wrong side."""
+        if at.is_constant:
+            return f"is {at.const}" if extent == 1 else f"is {at.const} … {at.const + extent - 1}"
+        if not above:
+            most = self.facts.range(at + (extent - 1))[1]
+            return "is always negative" if most is None else f"is {most} or less"
+        least = self.facts.range(at)[0] if size.is_constant else None
+        return "is never less than the size" if least is None else f"is {least} or more"
+
+
+_FROM_THE_START = "indices count from the start only; write shape[d] - n for the n-th from the end"
+
+
+def _error(op: Op, f: Footprint, d: int, shown: str, hint: str) -> TypeMismatchError:
+    shape = "×".join(map(str, f.mem.shape))
+    kind = f"the {f.mem.type.space} buffer" if isinstance(f.mem.type, BufferType) else "the tensor"
+    verb = {"read": "reads", "write": "writes"}.get(f.kind, "accesses")
+    what = f"{kind} {f.mem.name or '(unnamed)'} ({shape} {f.mem.dtype})"
+    where = f"in dimension {d} (size {f.mem.shape[d]}) the index {shown}"
+    return TypeMismatchError(f"this never {verb} any element of {what}: {where}", op.loc, hint)

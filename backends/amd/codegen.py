@@ -7,6 +7,8 @@ that it cannot select, the caller gets an InternalError with LLVM's words, and t
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import importlib.metadata
 import importlib.util
 import signal
@@ -14,13 +16,27 @@ from functools import cache
 from pathlib import Path
 
 from minitile.backends.amd.check import check
-from minitile.cache import Entry, default_cache, make_key
+from minitile.cache import Entry, Kind, default_cache, make_key
 from minitile.elf import is_whole
 from minitile.ir.diagnostics import InternalError, TargetError
 from minitile.processes import Helper, HelperDied, HelperRefused
 from minitile.target import Target
 
 OLDEST = (0, 50)  # the first llvmlite with LLVM 22, which knows gfx950 well
+
+
+def is_assembly(data: bytes) -> bool:
+    """Whether a blob can be assembly text for one of AMD's GPUs."""
+    try:
+        return ".amdgcn_target" in data.decode()
+    except UnicodeDecodeError:
+        return False
+
+
+KINDS = {
+    "assembly": Kind("AMD assembly", {}, is_assembly),
+    "object": Kind("AMD object file", {}, is_whole),
+}
 
 
 def generate(llvm: str, target: Target) -> str:
@@ -33,15 +49,16 @@ def compiled(llvm: str, target: Target, emit: str) -> bytes:
     """`emit`: "assembly" or "object"."""
     version = llvmlite_version(target)
     store = default_cache()
-    key = make_key("gcn", llvm, target.arch, emit, version) if store is not None else ""
-    if store is not None and (entry := store.load(key)) is not None:
+    kind = KINDS[emit]
+    key = make_key(kind, llvm=llvm, target=target.arch, llvmlite=version, build=_build()) if store is not None else None
+    if store is not None and key is not None and (entry := store.load(key)) is not None:
         return entry.blob
     result = ask(llvm, target.arch, emit)
+    if not kind.whole(result):
+        raise InternalError(f"LLVM's {emit} of {len(result)} bytes is not whole")
     if emit == "assembly":
         check(result.decode(), target)
-    elif not is_whole(result):
-        raise InternalError(f"LLVM's object file of {len(result)} bytes is not whole")
-    if store is not None:
+    if store is not None and key is not None:
         store.store(key, Entry({}, result))
     return result
 
@@ -51,11 +68,29 @@ def llvmlite_version(target: Target) -> str:
     hint = "pip install 'llvmlite>=0.50', or minitile[amd]"
     if not _installed():
         raise TargetError(f"compiling for {target} needs llvmlite, which is not installed", hint=hint)
-    version = importlib.metadata.version("llvmlite")
+    version = _version()
     numbers = tuple(int(n) for n in version.split(".")[:2] if n.isdigit())
     if numbers < OLDEST:
         raise TargetError(f"compiling for {target} needs llvmlite 0.50 or newer, not {version}", hint=hint)
     return version
+
+
+@cache
+def _version() -> str:
+    return importlib.metadata.version("llvmlite")
+
+
+@cache
+def _build() -> str:
+    """Which LLVM llvmlite brings, without loading it: its wheel's digests of its files, and the library's size."""
+    digest = hashlib.sha256()
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        digest.update((importlib.metadata.distribution("llvmlite").read_text("RECORD") or "").encode())
+    found = importlib.util.find_spec("llvmlite")
+    for folder in (found.submodule_search_locations or ()) if found else ():
+        for library in sorted(Path(folder, "binding").glob("*llvmlite*")):
+            digest.update(f"{library.name} {library.stat().st_size}\n".encode())
+    return digest.hexdigest()
 
 
 def _installed() -> bool:

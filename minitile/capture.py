@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from minitile.language.source import remember
+
 _FOREIGN = frozenset({*sys.stdlib_module_names, "numpy", "ml_dtypes", "torch", "cupy", "scipy", "minitile"}) - {
     "__main__"
 }
@@ -48,9 +50,10 @@ def captures(function: FunctionType) -> Captures:
     seen: set[Any] = set()
 
     def go(f: FunctionType) -> None:
-        if f.__code__ in seen:
+        if f in seen:  # not its code: functions made by one function share that, and differ in what they capture
             return
-        seen.add(f.__code__)
+        seen.add(f)
+        remember(f)
         names = dict.fromkeys(_names(f.__code__))
         for name in names:
             if name in f.__globals__:

@@ -56,24 +56,29 @@ def _add_cache(parser: argparse.ArgumentParser) -> None:
 
 def _cache(args: Arguments) -> int:
     """Shows or clears the on-disk cache."""
-    from minitile.cache import default_cache
+    from minitile.cache import default_cache, read_any
 
     store = default_cache()
     if store is None:
         print("the cache is switched off (MINITILE_CACHE=0)")
         return 0
+    if refusal := store.refusal():
+        print(f"the cache is not used: {refusal}")
+        return 1
     if args.action == "clear":
         print(f"{store.root}: {store.clear()} entries removed")
         return 0
     count = total = 0
     for key, path in store.entries():
-        entry = store.load(key)
+        entry = read_any(path)
         if entry is None:
             continue
+        parts, meta, size = entry
         count, total = count + 1, total + path.stat().st_size
-        arch, registers = entry.meta.get("arch", "?"), entry.meta.get("registers", "?")
-        print(f"{key[:16]}  {path.stat().st_size:>9} bytes  {arch}  {registers} registers")
-    print(f"{store.root}: {count} entries, {total / 1e6:.2f} MB")
+        arch = meta.get("arch", parts.get(".target", parts.get(".arch", "?")))
+        registers = f"  {meta['registers']} registers" if meta.get("registers") is not None else ""
+        print(f"{key[:16]}  {size:>9} bytes  {parts.get('kind')}  {arch}{registers}")
+    print(f"{store.root}: {count} entries, {total / 1e6:.2f} MB of at most {store.limit / 1e6:.0f}")
     return 0
 
 

@@ -121,5 +121,8 @@ def _cache() -> Iterator[Line]:
     if store is None:
         yield "cache", "off (MINITILE_CACHE=0)"
         return
+    if refusal := store.refusal():
+        yield "cache", f"not used: {refusal}"
+        return
     sizes = [path.stat().st_size for _, path in store.entries()]
     yield "cache", f"{store.root}: {len(sizes)} entries, {sum(sizes) / 1e6:.2f} MB"

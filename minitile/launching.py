@@ -8,6 +8,7 @@ line of the call. Neither knows of the language: `jit` gives them PTX text, a La
 from __future__ import annotations
 
 import json
+import operator
 import os
 import re
 import sys
@@ -20,6 +21,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
+from minitile import cache
 from minitile.backends.nvidia.assemble import (
     Assembled,
     AssembleOptions,
@@ -27,11 +29,12 @@ from minitile.backends.nvidia.assemble import (
     AssemblerWarning,
     assemble,
     assembler_for,
-    assembler_name,
+    assembler_identity,
     by_driver,
     remarks,
 )
-from minitile.cache import Entry, default_cache, make_key
+from minitile.cache import Entry, Kind, default_cache, make_key
+from minitile.elf import is_whole
 from minitile.ir.diagnostics import InternalError, LaunchArgumentError, Location, MinitileError
 from minitile.runtime import cuda, hip
 from minitile.runtime.arrays import Place
@@ -219,18 +222,37 @@ def device_arch(ptx: str, arch: str) -> str:
     return found.group(1) if found else arch
 
 
+_COSTS = ("registers", "spill_stores", "spill_loads", "stack", "shared")
+CUBIN = Kind(
+    "cubin",
+    {
+        "arch": cache.text,
+        "assembler": cache.text,
+        "honoured": cache.flag,
+        **dict.fromkeys(_COSTS, cache.count),
+        "warnings": cache.texts,
+        "log": cache.text,
+        "seconds": cache.positive,
+    },
+    is_whole,
+)
+DRIVERS_LOG = Kind("driver's log", {"log": cache.text}, operator.not_)
+
+
 def assemble_cached(ptx: str, arch: str, options: AssembleOptions) -> Assembled:
     """As `assemble`, kept on disk: by the text, the architecture, the options and the assembler with its version."""
     store = default_cache()
     if store is None:
         return assemble(ptx, arch, options)
-    key = make_key("cubin", ptx, arch, json.dumps([asdict(options), assembler_name(ptx)]))
+    key = make_key(
+        CUBIN, ptx=ptx, arch=arch, options=json.dumps(asdict(options)), assembler=assembler_identity(ptx) or ""
+    )
     entry = store.load(key)
     if entry is not None:
         return Assembled(cubin=entry.blob, **{**entry.meta, "warnings": tuple(entry.meta["warnings"])})
     assembled = assemble(ptx, arch, options)
     meta = {name: value for name, value in asdict(assembled).items() if name != "cubin"}
-    store.store(key, Entry(meta, assembled.cubin))
+    store.store(key, Entry({**meta, "warnings": list(assembled.warnings)}, assembled.cubin))
     return assembled
 
 
@@ -241,12 +263,12 @@ def remembered_log(ptx: str, arch: str, options: AssembleOptions, log: str) -> s
     if store is None:
         return log
     version = int(cuda.call("cuDriverGetVersion"))
-    key = make_key("driver's log", ptx, arch, json.dumps([asdict(options), version]))
+    key = make_key(DRIVERS_LOG, ptx=ptx, arch=arch, options=json.dumps(asdict(options)), driver=str(version))
     if log:
-        store.store(key, Entry({"arch": arch, "log": log}, b""))
+        store.store(key, Entry({"log": log}, b""))
         return log
     entry = store.load(key)
-    return entry.meta["log"] if entry is not None else ""
+    return str(entry.meta["log"]) if entry is not None else ""
 
 
 def raise_for_caller(error: LaunchError) -> NoReturn:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 import os
 import statistics
 import sys
@@ -33,7 +34,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, overload
 
-from minitile.cache import Entry, default_cache, make_key
+from minitile import cache
+from minitile.cache import Entry, Key, Kind, default_cache, make_key
 from minitile.ir.diagnostics import LaunchArgumentError, MinitileError
 from minitile.ir.parser import parse_kernel
 from minitile.ir.printer import print_kernel
@@ -244,6 +246,19 @@ def said(error: BaseException) -> str:
     return f"{type(error).__name__}: {first}"
 
 
+MEASURED = Kind(
+    "autotune",
+    {
+        "ms": cache.optional(cache.positive),
+        "failure": cache.text,
+        "registers": cache.optional(cache.count),
+        "spills": cache.optional(cache.count),
+    },
+    operator.not_,
+)
+FASTEST = Kind("autotune, the fastest", {"best": cache.count}, operator.not_)
+
+
 # One tuning ----------------------------------------------------------------------------------------------------------
 
 
@@ -254,7 +269,7 @@ class _Candidate:
     config: Config
     case: Case | None = None
     job: Job | None = None
-    key: str = ""
+    key: Key | None = None
     trial: Trial | None = None
     executable: Executable | None = None
 
@@ -293,9 +308,9 @@ class _Run:
         candidates = [self.candidate(config) for config in configs]
         left = [c for c in candidates if c.trial is None]
         store = default_cache() if self.options.cache else None
-        final = make_key("autotune, the fastest", *(c.key for c in candidates))
+        final = make_key(FASTEST, candidates=" ".join(c.key.name if c.key else "" for c in candidates))
         stored = store.load(final) if store is not None and not left else None
-        if stored is None:
+        if stored is None or stored.meta["best"] >= len(candidates):
             with progress(len(candidates), self.kernel.__name__, self.options.progress) as say:
                 say(len(candidates) - len(left), "")
                 self.measure_all(candidates, left, say)
@@ -323,10 +338,18 @@ class _Run:
         found.case, found.job = given, Job(text, self.target, self.kernel.passes)
         measure = self.options.measure
         clock = "GPU" if measure is None else f"{measure.__module__}.{getattr(measure, '__qualname__', '')}"
-        described = [repr(_kind(a)) for a in self.args]
+        described = "\n".join(repr(_kind(a)) for a in self.args)
         how = f"{clock}, {'flushed' if self.options.flush_l2 else 'warm'}"
         switches = repr(sorted(self.kernel.passes.items()))
-        found.key = make_key("autotune", text, self.target.name, self.device(), how, switches, *described)
+        found.key = make_key(
+            MEASURED,
+            ir=text,
+            target=self.target.name,
+            device=self.device(),
+            clock=how,
+            passes=switches,
+            arguments=described,
+        )
         store = default_cache() if self.options.cache else None
         entry = store.load(found.key) if store is not None else None
         if entry is not None:
@@ -344,7 +367,7 @@ class _Run:
         """Stores a finished measurement."""
         candidate.trial = trial
         store = default_cache() if self.options.cache else None
-        if store is not None:
+        if store is not None and candidate.key is not None:
             meta = {"ms": trial.ms, "failure": trial.failure, "registers": trial.registers, "spills": trial.spills}
             store.store(candidate.key, Entry(meta, b""))
 
@@ -365,8 +388,11 @@ class _Run:
         own = None if self.options.executor is not None else ThreadPoolExecutor(os.cpu_count())
         executor = self.options.executor or own
         assert executor is not None
+        futures: dict[Future[Built], _Candidate] = {}
         try:
-            futures: dict[Future[Built], _Candidate] = {executor.submit(build, c.job): c for c in left if c.job}
+            for candidate in left:
+                if candidate.job is not None:
+                    futures[executor.submit(build, candidate.job)] = candidate
             batch: list[_Candidate] = []
             for future in as_completed(futures):
                 candidate = futures[future]
@@ -381,9 +407,14 @@ class _Run:
                     batch = []
             if batch:
                 yield batch
-        finally:
+        except BaseException:  # an interrupt: nobody waits for what is being compiled
+            for future in futures:
+                future.cancel()
             if own is not None:
-                own.shutdown(cancel_futures=True)
+                own.shutdown(wait=False, cancel_futures=True)
+            raise
+        if own is not None:
+            own.shutdown()
 
     def ready(self, candidate: _Candidate, future: Future[Built]) -> str:
         """Makes the executable and checks it; why not, where that fails."""

@@ -1,32 +1,42 @@
 """LLVM IR to assembly text and object files: by LLVM in a process of its own, kept in the on-disk cache.
 
-The process is started at the first compilation and stays for the next ones; starting it takes a quarter of a second.
-When it dies, which is what LLVM does about an instruction that it cannot select, the caller gets an InternalError with
-LLVM's words, and the next compilation starts another one.
+The process (worker.py; minitile/processes.py starts, asks and ends it) is started at the first compilation and stays
+for the next ones; starting it takes a quarter of a second. When it dies, which is what LLVM does about an instruction
+that it cannot select, the caller gets an InternalError with LLVM's words, and the next compilation starts another one.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
+import hashlib
 import importlib.metadata
 import importlib.util
-import json
-import os
-import subprocess
-import sys
-import tempfile
-import threading
+import signal
 from functools import cache
 from pathlib import Path
-from typing import IO
 
 from minitile.backends.amd.check import check
-from minitile.cache import Entry, default_cache, make_key
+from minitile.cache import Entry, Kind, default_cache, make_key
+from minitile.elf import is_whole
 from minitile.ir.diagnostics import InternalError, TargetError
+from minitile.processes import Helper, HelperDied, HelperRefused
 from minitile.target import Target
 
 OLDEST = (0, 50)  # the first llvmlite with LLVM 22, which knows gfx950 well
+
+
+def is_assembly(data: bytes) -> bool:
+    """Whether a blob can be assembly text for one of AMD's GPUs."""
+    try:
+        return ".amdgcn_target" in data.decode()
+    except UnicodeDecodeError:
+        return False
+
+
+KINDS = {
+    "assembly": Kind("AMD assembly", {}, is_assembly),
+    "object": Kind("AMD object file", {}, is_whole),
+}
 
 
 def generate(llvm: str, target: Target) -> str:
@@ -39,13 +49,16 @@ def compiled(llvm: str, target: Target, emit: str) -> bytes:
     """`emit`: "assembly" or "object"."""
     version = llvmlite_version(target)
     store = default_cache()
-    key = make_key("gcn", llvm, target.arch, emit, version) if store is not None else ""
-    if store is not None and (entry := store.load(key)) is not None:
+    kind = KINDS[emit]
+    key = make_key(kind, llvm=llvm, target=target.arch, llvmlite=version, build=_build()) if store is not None else None
+    if store is not None and key is not None and (entry := store.load(key)) is not None:
         return entry.blob
-    result = _worker().compile(llvm, target.arch, emit)
+    result = ask(llvm, target.arch, emit)
+    if not kind.whole(result):
+        raise InternalError(f"LLVM's {emit} of {len(result)} bytes is not whole")
     if emit == "assembly":
         check(result.decode(), target)
-    if store is not None:
+    if store is not None and key is not None:
         store.store(key, Entry({}, result))
     return result
 
@@ -55,77 +68,50 @@ def llvmlite_version(target: Target) -> str:
     hint = "pip install 'llvmlite>=0.50', or minitile[amd]"
     if not _installed():
         raise TargetError(f"compiling for {target} needs llvmlite, which is not installed", hint=hint)
-    version = importlib.metadata.version("llvmlite")
+    version = _version()
     numbers = tuple(int(n) for n in version.split(".")[:2] if n.isdigit())
     if numbers < OLDEST:
         raise TargetError(f"compiling for {target} needs llvmlite 0.50 or newer, not {version}", hint=hint)
     return version
 
 
+@cache
+def _version() -> str:
+    return importlib.metadata.version("llvmlite")
+
+
+@cache
+def _build() -> str:
+    """Which LLVM llvmlite brings, without loading it: its wheel's digests of its files, and the library's size."""
+    digest = hashlib.sha256()
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        digest.update((importlib.metadata.distribution("llvmlite").read_text("RECORD") or "").encode())
+    found = importlib.util.find_spec("llvmlite")
+    for folder in (found.submodule_search_locations or ()) if found else ():
+        for library in sorted(Path(folder, "binding").glob("*llvmlite*")):
+            digest.update(f"{library.name} {library.stat().st_size}\n".encode())
+    return digest.hexdigest()
+
+
 def _installed() -> bool:
     return importlib.util.find_spec("llvmlite") is not None
 
 
-class Worker:
-    """One process; requests are answered one at a time."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.process: subprocess.Popen[bytes] | None = None
-        self.said: IO[bytes] | None = None
-        self.owner = 0
-
-    def compile(self, llvm: str, cpu: str, emit: str) -> bytes:
-        with self.lock:
-            process = self.started()
-            data = llvm.encode()
-            request = json.dumps({"cpu": cpu, "emit": emit, "bytes": len(data)}).encode() + b"\n" + data
-            assert process.stdin is not None
-            assert process.stdout is not None
-            try:
-                process.stdin.write(request)
-                process.stdin.flush()
-                line = process.stdout.readline()
-                answer = json.loads(line) if line else None
-                result = process.stdout.read(answer["bytes"]) if answer else b""
-            except (BrokenPipeError, json.JSONDecodeError):
-                answer, result = None, b""
-            if answer is None:
-                raise InternalError(f"LLVM gave up on the kernel: {self.last_words(process)}")
-        if not answer["ok"]:
-            raise InternalError(f"LLVM refuses the kernel's text: {result.decode(errors='replace').strip()}")
-        return result
-
-    def started(self) -> subprocess.Popen[bytes]:
-        """The running process; one of this very process, not of the one that it was forked from."""
-        if self.process is None or self.owner != os.getpid() or self.process.poll() is not None:
-            self.said = tempfile.TemporaryFile()  # noqa: SIM115
-            self.owner = os.getpid()
-            script = Path(__file__).with_name("worker.py")
-            self.process = subprocess.Popen(
-                [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said
-            )
-            atexit.register(self.stop)
-        return self.process
-
-    def last_words(self, process: subprocess.Popen[bytes]) -> str:
-        """What a process that died said, its end."""
-        code = process.wait()
-        self.process = None
-        assert self.said is not None
-        self.said.seek(0)
-        lines = [line for line in self.said.read().decode(errors="replace").splitlines() if line.strip()]
+def ask(llvm: str, cpu: str, emit: str) -> bytes:
+    """LLVM's answer, whole. Raises InternalError where it refuses the text, or dies of it."""
+    try:
+        return _worker().ask({"cpu": cpu, "emit": emit}, llvm.encode())
+    except HelperRefused as error:
+        raise InternalError(f"LLVM refuses the kernel's text: {error.message}") from None
+    except HelperDied as error:
+        lines = [line for line in error.words.splitlines() if line.strip()]
         telling = [line for line in lines if "error" in line.lower() or "cannot" in line.lower()]
-        return " ".join((telling or lines)[:3]) or f"its process ended with code {code}"
-
-    def stop(self) -> None:
-        process, self.process = self.process, None
-        if process is not None and self.owner == os.getpid() and process.stdin is not None:
-            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-                process.stdin.close()
-                process.wait(timeout=5)
+        if error.code == -signal.SIGKILL:  # somebody else's doing
+            raise
+        words = " ".join((telling or lines)[:3]) or error.message
+        raise InternalError(f"LLVM gave up on the kernel: {words}") from None
 
 
 @cache
-def _worker() -> Worker:
-    return Worker()
+def _worker() -> Helper:
+    return Helper(Path(__file__).with_name("worker.py"), "LLVM")

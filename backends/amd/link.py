@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import tempfile
 from pathlib import Path
 
 from minitile.backends.amd import comgr
@@ -18,6 +16,7 @@ from minitile.backends.amd.check import arguments, costs
 from minitile.backends.amd.code_object import CodeObject, read_code_object
 from minitile.backends.amd.codegen import compiled
 from minitile.ir.diagnostics import InternalError, TargetError
+from minitile.processes import run, scratch
 from minitile.target import Target
 
 NAMES = ("ld.lld", *(f"ld.lld-{version}" for version in range(24, 17, -1)))
@@ -40,16 +39,15 @@ def link(llvm: str, target: Target, text: str) -> bytes:
 
 def link_by(linker: str, relocatable: bytes) -> bytes:
     """By an ld.lld. Raises TargetError where it does not run, InternalError for what it refuses."""
-    with tempfile.TemporaryDirectory() as folder:
-        source, result = Path(folder, "kernel.o"), Path(folder, "kernel.hsaco")
+    with scratch() as folder:
+        source, result = folder / "kernel.o", folder / "kernel.hsaco"
         source.write_bytes(relocatable)
-        command = [linker, "-shared", "-o", str(result), str(source)]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            done = run([linker, "-shared", "-o", str(result), str(source)])
         except OSError as error:
             raise TargetError(f"the linker {linker} does not run: {error}", hint="see MINITILE_LLD") from None
-        if done.returncode:
-            raise InternalError(f"{linker} refuses the kernel's object file: {done.stderr.strip()}")
+        if done.code:
+            raise InternalError(f"{linker} refuses the kernel's object file: {done.errors.strip()}")
         return result.read_bytes()
 
 

@@ -1,48 +1,41 @@
-"""The process in which LLVM runs: LLVM IR in, assembly or an object file out, until its standard input ends.
+"""What the process does in which LLVM runs (see minitile/serve.py): LLVM IR in, assembly or an object file out.
 
-It is started by codegen.py as a script and imports nothing of minitile. LLVM aborts the whole process on what it cannot
-select; then it is this one that dies, with LLVM's message on its standard error.
+It imports nothing of minitile. LLVM aborts the whole process on what it cannot select; then it is this one that dies,
+with LLVM's message on its standard error.
 
-    request    a line of JSON {"cpu": …, "emit": "assembly" | "object", "bytes": n}, then n bytes of LLVM IR
-    answer     a line of JSON {"ok": bool, "bytes": n}, then n bytes: the result, or what was wrong
+    fields     {"cpu": …, "emit": "assembly" | "object"}; the data is LLVM IR
+    result     assembly text, or an object file; LLVM's words where it refuses the text
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import Any
 
 import llvmlite.binding as llvm
 
 OPTIONS = ("--disable-promote-alloca-to-lds",)  # LDS is placed by the compiler that asks
+_machines: dict[str, Any] = {}  # by processor
 
 
-def main() -> None:
+def _target() -> Any:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     for option in OPTIONS:
         llvm.set_option("minitile", option)
-    target = llvm.Target.from_triple("amdgcn-amd-amdhsa")
-    machines: dict[str, Any] = {}
-    source, sink = sys.stdin.buffer, sys.stdout.buffer
-    while line := source.readline():
-        request = json.loads(line)
-        text = source.read(request["bytes"]).decode()
-        cpu = request["cpu"]
-        if cpu not in machines:
-            machines[cpu] = target.create_target_machine(cpu=cpu, opt=3)
-        try:
-            module = llvm.parse_assembly(text)
-            module.verify()
-            assembly = request["emit"] == "assembly"
-            result = machines[cpu].emit_assembly(module).encode() if assembly else machines[cpu].emit_object(module)
-            ok = True
-        except RuntimeError as error:
-            result, ok = str(error).encode(), False
-        sink.write(json.dumps({"ok": ok, "bytes": len(result)}).encode() + b"\n" + result)
-        sink.flush()
+    return llvm.Target.from_triple("amdgcn-amd-amdhsa")
 
 
-if __name__ == "__main__":
-    main()
+TARGET = _target()
+
+
+def answer(fields: dict[str, Any], data: bytes) -> bytes:
+    cpu = fields["cpu"]
+    if cpu not in _machines:
+        _machines[cpu] = TARGET.create_target_machine(cpu=cpu, opt=3)
+    module = llvm.parse_assembly(data.decode())
+    module.verify()
+    machine = _machines[cpu]
+    result: bytes = (
+        machine.emit_assembly(module).encode() if fields["emit"] == "assembly" else machine.emit_object(module)
+    )
+    return result

@@ -33,7 +33,8 @@ from minitile.backends.nvidia.assemblers import (
     find_ptxas,
     needs_whole_program,
 )
-from minitile.ir.diagnostics import Location, MinitileError
+from minitile.elf import is_whole
+from minitile.ir.diagnostics import HostError, Location, MinitileError
 
 __all__ = [
     "AssembleError",
@@ -43,6 +44,7 @@ __all__ = [
     "AssemblerWarning",
     "assemble",
     "assembler_for",
+    "assembler_identity",
     "assembler_name",
     "by_driver",
     "find_ptxas",
@@ -101,11 +103,19 @@ def assembler_name(ptx: str) -> str | None:
         return None
 
 
+def assembler_identity(ptx: str) -> str | None:
+    """As `assembler_name`, to the build."""
+    try:
+        return assembler_for(ptx).identity
+    except AssemblerMissing:
+        return None
+
+
 def assemble(ptx: str, arch: str, options: AssembleOptions | None = None) -> Assembled:
     """Assembles `ptx` for `arch` ("sm_80", "sm_90a", …: the PTX's own target or a later one it is compatible with).
 
     Raises AssembleError (ptxas refuses the text), TargetError (the assembler does not know `arch`) and
-    AssemblerMissing (not installed).
+    AssemblerMissing (not installed); HostError where it dies, takes too long, or writes half a file.
     """
     assembler = assembler_for(ptx)
     started = time.perf_counter()
@@ -114,6 +124,8 @@ def assemble(ptx: str, arch: str, options: AssembleOptions | None = None) -> Ass
     except Rejected as rejected:
         raise _error(ptx, arch, str(rejected)) from None
     seconds = time.perf_counter() - started
+    if not is_whole(cubin):
+        raise HostError(f"{assembler.name} wrote {len(cubin)} bytes that are no whole cubin", hint="is the disk full?")
     return Assembled(cubin, arch, assembler.name, assembler.honours(ptx), **read_log(log), log=log, seconds=seconds)
 
 

@@ -24,19 +24,19 @@ PTX ISA (which release of CUDA brought which version of PTX); what nvJitLink 13.
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import re
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
 from minitile.ir.diagnostics import MinitileError, TargetError
+from minitile.processes import HelperDied, run, scratch
 
 INSTALL_HINT = "install the assembler: pip install 'minitile[cuda]' (nvidia-nvjitlink and cuda-python)"
 PTXAS_HINT = "put a ptxas on PATH or say where it is by MINITILE_PTXAS; pip install nvidia-cuda-nvcc brings one"
@@ -74,6 +74,10 @@ class Assembler(Protocol):
     def name(self) -> str:
         """With its version: "nvJitLink 13.5"."""
 
+    @property
+    def identity(self) -> str:
+        """Which it is, to the build: what may give another cubin has another one."""
+
     def honours(self, ptx: str) -> bool:
         """Whether it is the right one for the text: whole programs where the text needs that."""
 
@@ -83,6 +87,8 @@ class Assembler(Protocol):
 
 def needs_whole_program(ptx: str) -> bool:
     """Whether the text has what suffers in relocatable code."""
+    if "setmaxnreg" not in ptx and "wgmma" not in ptx:  # most; the search below takes longer
+        return False
     return re.search(r"^\s*(?:@\S+\s+)?(?:setmaxnreg|wgmma)\b", ptx, re.MULTILINE) is not None
 
 
@@ -110,6 +116,10 @@ class NvJitLink:
     @property
     def name(self) -> str:
         return f"nvJitLink {'.'.join(map(str, self.link.version()))}"
+
+    @property
+    def identity(self) -> str:
+        return f"{self.name}: {_wheel()}"
 
     def honours(self, ptx: str) -> bool:
         return not needs_whole_program(ptx)
@@ -148,6 +158,15 @@ class NvJitLink:
         return log.rstrip(b"\0").decode(errors="replace")
 
 
+@cache
+def _wheel() -> str:
+    """The package that nvJitLink is installed by, which knows the build; empty where it came in another way."""
+    try:
+        return importlib.metadata.version("nvidia-nvjitlink")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
 _loaded: Any = None
 
 
@@ -172,14 +191,19 @@ def _binding() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Ptxas:
-    """The program at `path`, of CUDA's `release`."""
+    """The program at `path`, of CUDA's `release`; `build` is all that it says of its version."""
 
     path: str
     release: tuple[int, int]
+    build: str = ""
 
     @property
     def name(self) -> str:
         return f"ptxas {self.release[0]}.{self.release[1]}"
+
+    @property
+    def identity(self) -> str:
+        return f"{self.name}: {self.build}"
 
     @property
     def ptx_version(self) -> tuple[int, int]:
@@ -192,15 +216,17 @@ class Ptxas:
         return True
 
     def run(self, ptx: str, arch: str, options: AssembleOptions) -> tuple[bytes, str]:
-        with tempfile.TemporaryDirectory(prefix="minitile-") as folder:
-            text, cubin = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        with scratch() as folder:
+            text, cubin = folder / "kernel.ptx", folder / "kernel.cubin"
             text.write_text(ptx, encoding="utf-8")
-            command = [self.path, *options.flags(arch), "-v", str(text), "-o", str(cubin)]
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-            log = done.stdout + done.stderr
+            try:
+                done = run([self.path, *options.flags(arch), "-v", str(text), "-o", str(cubin)])
+            except OSError as error:
+                raise TargetError(f"{self.path} does not run: {error}", hint=PTXAS_HINT) from None
+            log = done.output + done.errors
             if "is not defined for option 'gpu-name'" in log:
                 raise TargetError(f"{self.name} does not know {arch}", hint="a newer ptxas may")
-            if done.returncode != 0:
+            if done.code != 0:
                 raise Rejected(log)
             return cubin.read_bytes(), log
 
@@ -210,9 +236,13 @@ def find_ptxas(ptx: str = "") -> Ptxas | None:
     found = re.search(r"^\s*\.version\s+(\d+)\.(\d+)", ptx, re.MULTILINE)
     wanted = (int(found[1]), int(found[2])) if found else (0, 0)
     for path in _places():
-        release = _release(path) if os.access(path, os.X_OK) else None
-        if release is not None and Ptxas(path, release).ptx_version >= wanted:
-            return Ptxas(path, release)
+        try:
+            about = os.stat(path)
+        except OSError:
+            continue
+        said = _version(path, about.st_size, about.st_mtime_ns) if os.access(path, os.X_OK) else None
+        if said is not None and (ptxas := Ptxas(path, *said)).ptx_version >= wanted:
+            return ptxas
     return None
 
 
@@ -237,12 +267,13 @@ def _places() -> Iterator[str]:
                 yield from map(str, sorted(Path(folder).glob(place), reverse=True))
 
 
-@cache
-def _release(path: str) -> tuple[int, int] | None:
-    """CUDA's release that the program at `path` says it is of; None if it does not run."""
+@lru_cache(maxsize=64)
+def _version(path: str, size: int, changed: int) -> tuple[tuple[int, int], str] | None:
+    """CUDA's release that the program at `path` says it is of, and all that it says; None if it does not run. It is
+    asked again when the file's size or its time of change is another."""
     try:
-        said = subprocess.run([path, "--version"], capture_output=True, text=True, errors="replace", check=False).stdout
-    except OSError:
+        said = run([path, "--version"]).output
+    except (OSError, HelperDied):
         return None
     found = re.search(r"release (\d+)\.(\d+)", said)
-    return (int(found[1]), int(found[2])) if found else None
+    return ((int(found[1]), int(found[2])), said.strip()) if found else None

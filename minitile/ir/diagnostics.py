@@ -92,6 +92,10 @@ class IRError(MinitileError):
     """Malformed IR: found by the parser or the verifier."""
 
 
+class HostError(MinitileError):
+    """Something around the compiler failed: a helper program died or took too long, a disk is full."""
+
+
 class InternalError(MinitileError):
     """A fault of minitile itself."""
 

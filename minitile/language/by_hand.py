@@ -391,7 +391,9 @@ def _shuffle(kind: str, value: Any, lane: Any, width: Any, mask: Any, what: str)
         raise TypeMismatchError(f"{what} of {value!r}, {lane!r}", trace.loc, "it exchanges scalars")
     segment = constant_int(width, f"the width of {what}")
     if segment not in (1, 2, 4, 8, 16, 32, 64):
-        raise trace.error(f"{what} with width={segment}", "a power of two up to 32; 64 on targets with waves of 64 lanes")
+        raise trace.error(
+            f"{what} with width={segment}", "a power of two up to 32; 64 on targets with waves of 64 lanes"
+        )
     number = convert(lane, i32).value
     op = by_hand.Shuffle(operand_value(value), number, kind, width=segment, mask=_mask(mask))
     return Expr(trace.b.emit(op).result)

@@ -1,7 +1,12 @@
 """The syntax trees of functions, and what can be read off them: names assigned, jumps contained.
 
 A function's tree is found by parsing its whole file once (so that lines and columns are the file's own) and looking up
-(line, name). Everything here is a pure function of source text.
+(line, name). Everything here is a pure function of source text: code objects say nothing of it, since those of two
+files, or of a notebook's cell and its edited version, are equal where the byte code is, which holds no annotations of
+local names. A kernel and its helpers have the text that their file had when the kernel was made (`remember`), whatever
+becomes of the file later.
+
+What is found out about a text is kept for the last few texts; what is found out about a node is kept on the node.
 """
 
 from __future__ import annotations
@@ -10,9 +15,13 @@ import ast
 import builtins
 import linecache
 import sys
-from collections.abc import Iterable, Mapping
-from types import CodeType, FunctionType
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from types import FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from minitile.ir.diagnostics import LanguageError, Location
 
@@ -21,8 +30,45 @@ FunctionNode = ast.FunctionDef | ast.Lambda
 # Functions of these modules run as plain Python: the standard library and what cannot contain staged control flow.
 _NATIVE = frozenset({*sys.stdlib_module_names, "numpy", "ml_dtypes", "torch", "cupy", "scipy"}) - {"__main__"}
 
-_nodes: dict[CodeType, FunctionNode | None] = {}
-_files: dict[str, tuple[list[str], ast.Module]] = {}
+MOST_FILES = 64  # whose current text is known
+MOST_TREES = 16  # that are kept parsed
+
+
+class Text:
+    """One version of a file. Compared by identity: there is one object for one version."""
+
+    def __init__(self, file: str, lines: list[str]) -> None:
+        self.file = file
+        self.lines = lines
+
+
+_current: OrderedDict[str, Text] = OrderedDict()  # by file; those asked for last come last
+_lock = threading.Lock()
+_defined_by: WeakKeyDictionary[FunctionType, Text] = WeakKeyDictionary()
+
+
+def remember(function: FunctionType) -> None:
+    """From now on the function's source is what stands in its file now."""
+    if function not in _defined_by:
+        text = _text_of(function)
+        if text.lines:
+            _defined_by[function] = text
+
+
+def _text_of(function: FunctionType) -> Text:
+    """What stands in a function's file now."""
+    file = function.__code__.co_filename
+    linecache.checkcache(file)
+    lines = linecache.getlines(file, function.__globals__)
+    with _lock:
+        known = _current.get(file)
+        if known is None or (known.lines is not lines and known.lines != lines):
+            known = _current[file] = Text(file, lines)
+        known.lines = lines
+        _current.move_to_end(file)
+        if len(_current) > MOST_FILES:
+            _current.popitem(last=False)
+    return known
 
 
 def is_interpreted(function: FunctionType) -> bool:
@@ -36,18 +82,8 @@ def is_interpreted(function: FunctionType) -> bool:
 def function_node(function: FunctionType) -> FunctionNode | None:
     """The syntax tree of a function; None when its source is not at hand."""
     code = function.__code__
-    if code not in _nodes:
-        linecache.checkcache(code.co_filename)
-        lines = linecache.getlines(code.co_filename, function.__globals__)
-        known = _files.get(code.co_filename)
-        if known is None or known[0] is not lines:
-            try:
-                known = lines, ast.parse("".join(lines), code.co_filename)
-            except SyntaxError:
-                known = lines, ast.Module([], [])
-            _files[code.co_filename] = known
-        _nodes[code] = _find(known[1], code)
-    return _nodes[code]
+    text = _defined_by.get(function) or _text_of(function)
+    return _functions(text).get((code.co_name, code.co_firstlineno))
 
 
 def kernel_node(function: FunctionType) -> FunctionNode:
@@ -62,22 +98,22 @@ def kernel_node(function: FunctionType) -> FunctionNode:
     return node
 
 
-def _find(tree: ast.Module, code: CodeType) -> FunctionNode | None:
-    """The function whose code this is, by its first line and name. Of several lambdas on a line, none."""
-    if code.co_name == "<lambda>":
-        lambdas = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
-        return lambdas[0] if len(lambdas) == 1 else None
-    stack: list[ast.AST] = [tree]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+@lru_cache(maxsize=MOST_TREES)
+def _functions(text: Text) -> dict[tuple[str, int], FunctionNode | None]:
+    """A text's functions by name and first line (a decorator's, if there is one). Of several lambdas on a line, none."""
+    try:
+        tree = ast.parse("".join(text.lines), text.file)
+    except (SyntaxError, RecursionError, MemoryError, ValueError):
+        return {}
+    found: dict[tuple[str, int], FunctionNode | None] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
             first = node.decorator_list[0].lineno if node.decorator_list else node.lineno
-            if first == code.co_firstlineno:
-                return node
-        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
-            inside = getattr(node, name, ())
-            stack.extend(inside if isinstance(inside, list) else ())
-    return None
+            found.setdefault((node.name, first), node)
+        elif isinstance(node, ast.Lambda):
+            place = "<lambda>", node.lineno
+            found[place] = None if place in found else node
+    return found
 
 
 def closure_values(function: FunctionType) -> dict[str, Any]:
@@ -96,7 +132,6 @@ def builtin_values(globals: Mapping[str, Any]) -> dict[str, Any]:
     return found if isinstance(found, dict) else vars(found)
 
 
-_assigned: dict[ast.AST, tuple[str, ...]] = {}
 _FILLS = ("clear", "fill")  # of the language: `T.clear(x)` assigns x where that is a variable
 
 
@@ -105,21 +140,15 @@ def assigned_names(nodes: Iterable[ast.AST]) -> list[str]:
     assign. Inner functions keep theirs."""
     names: dict[str, None] = {}
     for node in nodes:
-        found = _assigned.get(node)
-        if found is None:
-            found = _assigned[node] = tuple(_names_in(node))
-        names.update(dict.fromkeys(found))
+        names.update(dict.fromkeys(_noted(node, "names_assigned", _names_in)))
     return list(names)
 
 
 def own_names(node: FunctionNode) -> frozenset[str]:
     """The names that are local to a function, because it assigns them."""
-    filled = {name for inner in ast.walk(node) if isinstance(inner, ast.Call) for name in filled_name(inner)}
     if isinstance(node, ast.Lambda):
         return frozenset()
-    if not filled:
-        return frozenset(assigned_names(node.body))
-    return frozenset(name for statement in node.body for name in _names_in(statement, fills=False))
+    return frozenset(name for statement in node.body for name in _noted(statement, "names_bound", _bound_in))
 
 
 def filled_name(call: ast.Call) -> tuple[str, ...]:
@@ -130,41 +159,87 @@ def filled_name(call: ast.Call) -> tuple[str, ...]:
     return (first.id,) if called in _FILLS and isinstance(first, ast.Name) else ()
 
 
-def _names_in(node: ast.AST, fills: bool = True) -> Iterable[str]:
-    if isinstance(node, ast.Name):
-        return () if isinstance(node.ctx, ast.Load) else (node.id,)
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return (node.name,)
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
-        return [alias.asname or alias.name.split(".")[0] for alias in node.names]
-    if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-        return [inner.target.id for inner in ast.walk(node) if isinstance(inner, ast.NamedExpr)]
-    if isinstance(node, (ast.Constant, ast.Lambda, ast.expr_context, ast.operator)):
-        return ()
-    # Statements inside statements are remembered one by one: a loop's body is asked for again on its own.
-    if isinstance(node, ast.stmt) and fills:
-        return assigned_names(ast.iter_child_nodes(node))
-    below = [name for child in ast.iter_child_nodes(node) for name in _names_in(child, fills)]
-    return [*filled_name(node), *below] if isinstance(node, ast.Call) and fills else below
-
-
 def jumps(nodes: Iterable[ast.AST]) -> frozenset[str]:
     """Which of "break", "continue", "return" may leave these statements (jumps of inner loops stay inside)."""
-    found: set[str] = set()
+    return frozenset(jump for node in nodes for jump in _noted(node, "jumps_out", _jumps_of))
 
-    def go(items: Iterable[ast.AST], in_loop: bool) -> None:
-        for node in items:
-            if isinstance(node, ast.Return):
-                found.add("return")
-            elif isinstance(node, (ast.Break, ast.Continue)):
-                if not in_loop:
-                    found.add("break" if isinstance(node, ast.Break) else "continue")
-            elif isinstance(node, (ast.For, ast.While)):
-                go(node.body, True)
-                go(node.orelse, in_loop)
-            elif isinstance(node, (ast.If, ast.With)):
-                go(node.body, in_loop)
-                go(getattr(node, "orelse", ()), in_loop)
 
-    go(nodes, False)
-    return frozenset(found)
+def _noted(node: ast.AST, name: str, find: Callable[[ast.AST], Iterable[str]]) -> tuple[str, ...]:
+    """What `find` says of a node, noted on it and on the statements inside, inner ones first: so `find` may read the
+    notes of those, and is asked about each once, however deep they are nested."""
+    if not hasattr(node, name):
+        inside = [node]
+        for each in inside:  # grows meanwhile
+            inside.extend(_statements_in(each))
+        for each in reversed(inside):
+            if not hasattr(each, name):
+                setattr(each, name, tuple(dict.fromkeys(find(each))))
+    found: tuple[str, ...] = getattr(node, name)
+    return found
+
+
+def _statements_in(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements directly inside a statement: in its bodies."""
+    if isinstance(node, _SCOPES):
+        return
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        part = getattr(node, field, ())
+        for each in part if isinstance(part, list) else ():
+            if isinstance(each, ast.stmt):
+                yield each
+            else:
+                yield from _statements_in(each)
+
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def _names_in(node: ast.AST) -> Iterator[str]:
+    """The names that a node assigns, by T.clear and T.fill too."""
+    return _names(node, "names_assigned", fills=True)
+
+
+def _bound_in(node: ast.AST) -> Iterator[str]:
+    """The names that a node assigns as Python sees it."""
+    return _names(node, "names_bound", fills=False)
+
+
+def _names(node: ast.AST, note: str, fills: bool) -> Iterator[str]:
+    """In order; of the statements inside, what is noted there."""
+    stack = [node]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, ast.Name):
+            if not isinstance(each.ctx, ast.Load):
+                yield each.id
+        elif isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield each.name
+        elif isinstance(each, (ast.Import, ast.ImportFrom)):
+            for alias in each.names:
+                yield alias.asname or alias.name.split(".")[0]
+        elif isinstance(each, _COMPREHENSIONS):
+            for inner in ast.walk(each):
+                if isinstance(inner, ast.NamedExpr):
+                    yield inner.target.id
+        elif isinstance(each, ast.stmt) and each is not node:
+            yield from getattr(each, note)
+        elif not isinstance(each, (ast.Constant, ast.Lambda, ast.expr_context, ast.operator)):
+            if fills and isinstance(each, ast.Call):
+                yield from filled_name(each)
+            stack.extend(reversed(list(ast.iter_child_nodes(each))))
+
+
+def _jumps_of(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Return):
+        yield "return"
+    elif isinstance(node, ast.Break):
+        yield "break"
+    elif isinstance(node, ast.Continue):
+        yield "continue"
+    elif isinstance(node, (ast.For, ast.While, ast.If, ast.With)):
+        loop = isinstance(node, (ast.For, ast.While))
+        for each in node.body:
+            yield from (jump for jump in each.jumps_out if jump == "return" or not loop)  # type: ignore[attr-defined]
+        for each in getattr(node, "orelse", ()):
+            yield from each.jumps_out

@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from minitile import __version__, cli_args
-from minitile.cache import Cache, Entry, make_key
+from minitile import __version__, cache, cli_args
+from minitile.cache import Cache, Entry, Kind, make_key
 from minitile.cli import COMMANDS, main
 from minitile.ir.diagnostics import MinitileError
 
@@ -42,15 +42,26 @@ def test_help(command, capsys):
 
 
 def test_cache(own_cache, capsys):
-    own_cache.store(make_key("x"), Entry({"arch": "sm_80", "registers": 40}, b"cubin"))
+    kind = Kind("cubin", {"arch": cache.text, "registers": cache.count}, bool)
+    key = make_key(kind, x="x")
+    own_cache.store(key, Entry({"arch": "sm_80", "registers": 40}, b"cubin"))
     assert main(["cache"]) == 0
     out = capsys.readouterr().out
-    assert make_key("x")[:16] in out
-    assert "sm_80  40 registers" in out
+    assert key.name[:16] in out
+    assert "5 bytes  cubin  sm_80  40 registers" in out
     assert f"{own_cache.root}: 1 entries" in out
     assert main(["cache", "clear"]) == 0
     assert "1 entries removed" in capsys.readouterr().out
     assert list(own_cache.entries()) == []
+
+
+def test_a_cache_that_is_not_used(own_cache, capsys):
+    own_cache.root.mkdir()
+    own_cache.root.chmod(0o777)
+    assert main(["cache"]) == 1
+    assert "the cache is not used: " in capsys.readouterr().out
+    assert main(["doctor"]) == 0
+    assert "not used: " in capsys.readouterr().out
 
 
 def test_cache_off(monkeypatch, capsys):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import struct
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +22,7 @@ from minitile.backends.nvidia.assemble import (
     remarks,
 )
 from minitile.backends.nvidia.assemblers import Ptxas, assembler_for, find_ptxas
-from minitile.ir.diagnostics import TargetError
+from minitile.ir.diagnostics import HostError, TargetError
 
 from .vector_add import PTX
 
@@ -148,13 +150,14 @@ LOG = """ptxas info    : Compiling entry function 'roles' for 'sm_90a'
 ptxas info    : Used 168 registers, used 1 barriers
 """
 CLEAN = LOG.format(stores=0)
+CUBIN = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01", 2, 190, 1, 0, 0, 0, 0, 64, 56, 0, 64, 0, 0)
 
 
 @pytest.fixture
 def fake_ptxas(tmp_path, monkeypatch):
     """Makes the only ptxas there is a program that says what it is told to and writes a file."""
 
-    def make(release="12.8", log=CLEAN, status=0):
+    def make(release="12.8", log=CLEAN, status=0, cubin=CUBIN):
         path = tmp_path / "ptxas"
         path.write_text(
             f"""#!{sys.executable}
@@ -164,12 +167,12 @@ if "--version" in sys.argv:
 else:
     print({log!r}, file=sys.stderr)
     if {status} == 0:
-        open(sys.argv[sys.argv.index("-o") + 1], "wb").write(b"\\x7fELF of ptxas")
+        open(sys.argv[sys.argv.index("-o") + 1], "wb").write({cubin!r})
     sys.exit({status})
 """
         )
         path.chmod(0o755)
-        assemblers._release.cache_clear()
+        assemblers._version.cache_clear()
         monkeypatch.setenv("MINITILE_PTXAS", str(path))
 
     return make
@@ -186,7 +189,7 @@ def test_a_text_needs_a_whole_program():
 def test_setmaxnreg_goes_to_ptxas(fake_ptxas):
     fake_ptxas()
     done = assemble(ROLES, "sm_90a")
-    assert (done.cubin, done.assembler, done.honoured, done.registers) == (b"\x7fELF of ptxas", "ptxas 12.8", True, 168)
+    assert (done.cubin, done.assembler, done.honoured, done.registers) == (CUBIN, "ptxas 12.8", True, 168)
     assert remarks(done, ROLES) == ()
     assert assemble(PTX, "sm_80").assembler.startswith("nvJitLink ")
 
@@ -236,6 +239,36 @@ def test_what_ptxas_rejects(fake_ptxas):
     fake_ptxas(log="ptxas fatal   : Value 'sm_90a' is not defined for option 'gpu-name'", status=255)
     with pytest.raises(TargetError, match="does not know sm_90a"):
         assemble(ROLES, "sm_90a")
+
+
+def test_half_a_cubin_is_an_error(fake_ptxas):
+    whole = CUBIN[:60] + struct.pack("<HH", 2, 0) + bytes(128)  # two sections, which the header places at 0
+    for half in (b"", CUBIN[:40], CUBIN[:40] + b"\x40" + whole[41:100]):
+        fake_ptxas(cubin=half)
+        with pytest.raises(HostError, match=r"wrote \d+ bytes that are no whole cubin"):
+            assemble(ROLES, "sm_90a")
+
+
+def test_a_ptxas_that_is_killed_has_not_refused_the_text(fake_ptxas):
+    fake_ptxas(status="__import__('os').kill(__import__('os').getpid(), 9)")
+    with pytest.raises(HostError, match=r"ptxas was ended by SIGKILL"):
+        assemble(ROLES, "sm_90a")
+
+
+def test_a_ptxas_that_hangs_is_ended(fake_ptxas, monkeypatch):
+    fake_ptxas()
+    assert find_ptxas() is not None
+    fake_ptxas(status="__import__('time').sleep(60)")
+    monkeypatch.setenv("MINITILE_HELPER_SECONDS", "0.5")
+    with pytest.raises(HostError, match=r"ptxas took too long and was ended"):
+        assemble(ROLES, "sm_90a")
+
+
+def test_a_full_disk_is_an_error_of_ours(fake_ptxas, monkeypatch):
+    fake_ptxas()
+    monkeypatch.setattr(Path, "write_text", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "No space left")))
+    with pytest.raises(HostError, match=r"a temporary file cannot be used: .*No space left"):
+        Ptxas(sys.executable, (12, 8)).run(ROLES, "sm_90a", AssembleOptions())
 
 
 @pytest.mark.skipif(find_ptxas(ROLES) is None, reason="needs a ptxas")

@@ -27,6 +27,7 @@ MAX_TEXT = 64 << 20  # characters
 MAX_LINE = 1 << 16  # characters
 MAX_DIGITS = 40  # of a number
 MAX_REGISTERS = {"v": 256, "a": 256, "s": 102}  # of a file, by number; vcc, exec and m0 have names
+MAX_GROUPS = 1 << 22  # of a simulated grid
 MAX_DATA = 16 << 20  # bytes in data sections
 MAX_ARGUMENTS = 1024
 MAX_KERNARG = 1 << 16  # bytes of kernel arguments

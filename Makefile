@@ -7,8 +7,9 @@ BIN := $(VENV)/bin
 MINUTES ?= 30
 SHARD ?= 1/1
 JOBS ?= auto
+MUTANTS ?= 20000
 
-.PHONY: demo test slow fuzz lint clean
+.PHONY: demo test slow fuzz fuzz-text lint clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python examples/demo.py
@@ -23,6 +24,10 @@ slow: $(VENV)/.ready
 # Random programs for MINUTES minutes, on one process for each core but one.
 fuzz: $(VENV)/.ready
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --jobs $$($(BIN)/python -c 'import os; print(max(1, (os.cpu_count() or 2) - 1))')
+
+# Broken texts, MUTANTS in all; goes on where it stopped (the state is in build/fuzz).
+fuzz-text: $(VENV)/.ready
+	$(BIN)/python -m tests.fuzz.texts --mutants $(MUTANTS)
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .

@@ -11,8 +11,10 @@ To compile, no data is needed: a size may be a name (`f32[M,64]`: nothing is kno
 
 from __future__ import annotations
 
+import argparse
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from minitile.jit import Spec
 from minitile.language.math import dtype_of_name
 from minitile.runtime.sim import SimulationError, TensorMap
 
+MAX_RANK = 16  # dimensions of an argument
 _SPEC = re.compile(r"(?P<dtype>\w+)(?:\[(?P<shape>[\w,\s]*)\])?(?:=\S+)?")
 _ARGUMENT = re.compile(
     r"(?P<dtype>\w+)(?:\[(?P<shape>[\d,\s]*)(?::(?P<strides>[\d,\s]*))?\])?"
@@ -30,11 +33,25 @@ _ARGUMENT = re.compile(
 )
 
 
+def whole(least: int, most: int) -> Callable[[str], int]:
+    """What argparse takes as `type`: an integer between two bounds, both included."""
+
+    def integer(text: str) -> int:
+        if not re.fullmatch(r"[+-]?\d{1,20}", text.strip()) or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number from {least} to {most}")
+        return int(text)
+
+    return integer
+
+
+seed = whole(0, (1 << 63) - 1)
+
+
 def parse_arguments(texts: Sequence[str], seed: int = 0, maps: bool = False) -> list[Any]:
     """The arrays and numbers, and where `maps` allows it the tensor maps, that `texts` stand for. Raises MinitileError
     for what cannot be read."""
     random = np.random.default_rng(seed)
-    return [_parse(text, random, maps) for text in texts]
+    return [_allocated(text, random, maps) for text in texts]
 
 
 def parse_specs(texts: Sequence[str]) -> list[Spec]:
@@ -51,7 +68,7 @@ def _parse_spec(text: str) -> Spec | None:
     if found["shape"] is None:
         return None
     extents = [extent.strip() for extent in found["shape"].split(",") if extent.strip()]
-    return Spec(tuple(int(e) if e.isdigit() else e for e in extents), dtype)
+    return Spec(tuple(_extents(e, text)[0] if e.isdigit() else e for e in extents), dtype)
 
 
 def only_entry(ptx: str) -> str:
@@ -61,6 +78,13 @@ def only_entry(ptx: str) -> str:
         found = f"the kernels {', '.join(names)}" if names else "no kernel"
         raise MinitileError(f"the text has {found}", hint="name one with --entry" if names else "")
     return str(names[0])
+
+
+def _allocated(text: str, random: np.random.Generator, maps: bool) -> np.ndarray | np.generic | TensorMap:
+    try:
+        return _parse(text, random, maps)
+    except MemoryError:
+        raise MinitileError(f"there is not enough memory for {text!r}") from None
 
 
 def _parse(text: str, random: np.random.Generator, maps: bool) -> np.ndarray | np.generic | TensorMap:
@@ -80,16 +104,19 @@ def _parse(text: str, random: np.random.Generator, maps: bool) -> np.ndarray | n
         raise MinitileError(f"{where} for the tensor maps of PTX texts only: {text!r}")
     array = _strided(shape, found["strides"], dtype, random, value, text)
     try:
-        return TensorMap(array, _extents(found["box"], text), int(found["swizzle"] or 0))
+        return TensorMap(array, _extents(found["box"], text), _extents(found["swizzle"] or "0", text)[0])
     except SimulationError as error:
         raise MinitileError(f"{text!r}: {error}") from None
 
 
-def _extents(text: str, whole: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(extent) for extent in text.split(",") if extent.strip())
-    except ValueError:
-        raise MinitileError(f"{text!r} is no shape in {whole!r}") from None
+def _extents(text: str, argument: str) -> tuple[int, ...]:
+    parts = [extent.strip() for extent in text.split(",") if extent.strip()]
+    if len(parts) > MAX_RANK or not all(re.fullmatch(r"\d{1,19}", part) for part in parts):
+        raise MinitileError(f"{text[:60]!r} is no shape in {argument[:60]!r}", hint=f"up to {MAX_RANK} whole numbers")
+    extents = tuple(map(int, parts))
+    if math.prod(extents) >= 1 << 40:
+        raise MinitileError(f"{argument[:60]!r} has {math.prod(extents)} elements")
+    return extents
 
 
 def _strided(

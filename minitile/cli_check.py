@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--masked", action="store_true", help="list the accesses of a kernel that bounds cut off")
     parser.add_argument("--cycles", action="store_true", help="estimate the cycles of AMD code and what they go to")
     parser.add_argument("--schedule", choices=("lazy", "eager", "random"), default="lazy", help="when copies land")
-    parser.add_argument("--seed", type=int, default=0, help="of the data and of the random schedule")
+    parser.add_argument("--seed", type=cli_args.seed, default=0, help="of the data and of the random schedule")
     parser.add_argument("--arg", dest="each", action="append", default=[], metavar="ARG", help=f"an argument: {what}")
     parser.add_argument("--args", nargs="*", default=[], metavar="ARG", help="the same, all of them at once")
     ptx = parser.add_argument_group("for assembly text")
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ptx.add_argument("--grid", type=_triple, default=(1, 1, 1), metavar="X[,Y[,Z]]", help="blocks (default 1)")
     ptx.add_argument("--block", type=_triple, metavar="X[,Y[,Z]]", help="threads")
     ptx.add_argument("--cluster", type=_triple, default=(1, 1, 1), metavar="X[,Y[,Z]]", help="blocks of a cluster")
-    ptx.add_argument("--dynamic-shared", type=int, default=0, metavar="BYTES")
+    ptx.add_argument("--dynamic-shared", type=cli_args.whole(0, 1 << 20), default=0, metavar="BYTES")
     kernel = parser.add_argument_group("for kernels")
     kernel.add_argument("--set", dest="settings", action="append", default=[], metavar="NAME=VALUE", help="a parameter")
     kernel.add_argument("--target", default="auto", help="what to compile for (default sm_80)")
@@ -164,8 +164,8 @@ def _redundant(case: Case) -> int:
 
 def _triple(text: str) -> tuple[int, int, int]:
     """`8`, `8,2` or `8,2,1`, as three positive numbers."""
-    parts = [int(part) for part in text.split(",")]
-    if not 1 <= len(parts) <= 3 or min(parts) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not one to three positive numbers")
+    parts = [cli_args.whole(1, (1 << 31) - 1)(part) for part in text.split(",")]
+    if not 1 <= len(parts) <= 3:
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not one to three positive numbers")
     x, y, z = (*parts, 1, 1)[:3]
     return x, y, z

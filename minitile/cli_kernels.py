@@ -35,6 +35,7 @@ from minitile.target import TARGETS
 if TYPE_CHECKING:
     from minitile.runtime.buffers import DeviceArray
 
+MAX_VALUE = 4096  # characters of a parameter's value that is read as Python
 TEXTS = ("traced_ir", "tile_ir", "thread_ir", "ptx", "llvm", "gcn")
 BINARIES = {"cubin": "nvidia", "hsaco": "amd"}
 EMIT = (*TEXTS, *BINARIES, "launch")
@@ -50,10 +51,10 @@ def add_compile(parser: argparse.ArgumentParser) -> None:
 def add_run(parser: argparse.ArgumentParser) -> None:
     _add_kernel(parser, "an argument, in order: f32[128,64] is a random array, f32[64]=0 a filled one, i32=5 a number")
     parser.add_argument("--on", choices=("auto", "gpu", "simulator"), default="auto", help="where (auto: GPU if any)")
-    parser.add_argument("--seed", type=int, default=0, help="of the data and of the random schedule")
+    parser.add_argument("--seed", type=cli_args.seed, default=0, help="of the data and of the random schedule")
     parser.add_argument("--schedule", choices=("lazy", "eager", "random"), default="lazy", help="when copies land")
     parser.add_argument("--no-check", action="store_true", help="do not look for races in the simulator")
-    parser.add_argument("--rounds", type=int, default=20, help="timed launches on a GPU (default 20)")
+    parser.add_argument("--rounds", type=cli_args.whole(1, 1_000_000), default=20, help="timed launches on a GPU (default 20)")
 
 
 def add_bench(parser: argparse.ArgumentParser) -> None:
@@ -178,8 +179,8 @@ def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
 
 def _value(text: str) -> Any:
     try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+        return ast.literal_eval(text) if len(text) <= MAX_VALUE else text
+    except (ValueError, SyntaxError, RecursionError, MemoryError):  # what it raises for text that is no literal
         pass
     try:
         return dtype_of_name(text)

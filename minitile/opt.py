@@ -58,7 +58,7 @@ def optimize(
     names = passes or [name.strip() for name in header.get("pass", "").split(",") if name.strip()]
     chosen = parse_target(target or header.get("target", "sm_80"))
     kernel = parse_kernel(text.partition(f"\n{SEPARATOR}")[0], file)
-    if verify:
+    if verify or names:  # a pass may count on IR being well-formed
         verify_kernel(kernel)
     if names:
         # Reading and checking text needs no backend; only passes do.

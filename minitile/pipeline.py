@@ -237,7 +237,7 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
         assembly,
         entry,
         grid,
-        (kernel.attrs["threads"] + kernel.attrs.get("producer_threads", 0), 1, 1),
+        (kernel.threads + kernel.attrs.get("producer_threads", 0), 1, 1),
         kernel.attrs.get("shared_bytes", 0),
         params,
         kept,

@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from minitile.ir.diagnostics import Location
+from minitile.ir.diagnostics import IRError, Location
 from minitile.ir.effects import UNKNOWN, Access, Footprint, Sync
 from minitile.ir.relations import Relation, Same
 from minitile.ir.types import DType, Type
@@ -322,6 +322,13 @@ class Kernel:
 
     def walk(self) -> Iterator[Op]:
         return self.body.walk()
+
+    @property
+    def threads(self) -> int:
+        """The threads that compute. Raises IRError where the kernel does not say."""
+        if "threads" not in self.attrs:
+            raise IRError(f"kernel {self.name} does not say how many threads it has", hint="attrs {threads = 128}")
+        return int(self.attrs["threads"])
 
     def __str__(self) -> str:
         from minitile.ir.printer import print_kernel

@@ -20,8 +20,19 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import minitile.ir.ops  # noqa: F401  (fills Op.registry)
+from minitile.ir.attributes import wrong
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import IRError, Location
+from minitile.ir.limits import (
+    MAX_ARGUMENTS,
+    MAX_ELEMENTS,
+    MAX_NESTING,
+    MAX_NUMBER,
+    MAX_OPERATIONS,
+    MAX_TEXT,
+    elements,
+    integer,
+)
 from minitile.ir.ops.arith import Constant
 from minitile.ir.type_parser import parse_angle, parse_type
 from minitile.ir.types import DTYPES, DType, Type, bool_, f32, i32
@@ -60,6 +71,8 @@ class Piece(NamedTuple):
 
 def parse_kernel(text: str, file: str = "<ir>") -> Kernel:
     """The kernel that the text describes. `file` is what locations name. Raises IRError."""
+    if len(text) > MAX_TEXT:
+        raise IRError(f"{file}: a text of {len(text)} characters; there may be {MAX_TEXT}")
     parser = _Parser(text, file)
     kernel = parser.kernel()
     parser.take("end", "the end of the text")
@@ -76,6 +89,7 @@ class _Parser:
         self.names: dict[str, Value] = {}
         self.block = Block()
         self.constants: dict[tuple[str, DType], Value] = {}
+        self.regions = self.brackets = self.count = 0
         self.tokens = self.tokenize()
         self.at = 0
 
@@ -92,6 +106,9 @@ class _Parser:
                 stop = self.close(match.start(), stop)
             if kind != "skip":
                 tokens.append(Token(kind, self.text[at:stop], at, stop))
+            if kind == "number" and stop - at > MAX_NUMBER:
+                message = f"a number of {stop - at} characters; there may be {MAX_NUMBER}"
+                raise self.error(message, Token(kind, "", at, at + 1))
             at = stop
         return [*tokens, Token("end", "the end of the text", at, at)]
 
@@ -102,8 +119,12 @@ class _Parser:
             if match[0] == "\n":
                 break
             depth += 1 if match[0] == "<" else -1
+            if depth > MAX_NESTING:
+                break
             if depth == 0:
                 return match.end()
+        if depth > MAX_NESTING:
+            raise self.error(f"more than {MAX_NESTING} '<' within one another", Token("", "", start, at))
         raise self.error("'<' without its '>' on the same line", Token("", "", start, at))
 
     def place(self, token: Token) -> Location:
@@ -138,8 +159,19 @@ class _Parser:
 
     def listed(self, item: Callable[[], None], close: str) -> None:
         """Items with commas between (and perhaps behind), up to and with `close`."""
+        self.brackets += 1
+        if self.brackets > MAX_NESTING:
+            raise self.error(f"more than {MAX_NESTING} brackets within one another")
+        self.items(item, close)
+        self.brackets -= 1
+
+    def items(self, item: Callable[[], None], close: str) -> None:
+        count = 0
         while not self.accept(close):
             item()
+            count += 1
+            if count > MAX_ELEMENTS:
+                raise self.error(f"more than {MAX_ELEMENTS} elements")
             if not self.accept(","):
                 self.expect(close)
                 return
@@ -172,6 +204,12 @@ class _Parser:
         """`%a: i32, %b: f32)`"""
         values: list[Value] = []
         self.listed(lambda: values.append(self.declare()), ")")
+        return self.some(values, "arguments")
+
+    def some(self, values: list[Any], what: str) -> tuple[Any, ...]:
+        """As many as there may be of anything that is written out."""
+        if len(values) > MAX_ARGUMENTS:
+            raise self.error(f"{len(values)} {what}; there may be {MAX_ARGUMENTS}")
         return tuple(values)
 
     def declare(self) -> Value:
@@ -197,6 +235,9 @@ class _Parser:
         self.block, self.constants = outer, constants
 
     def operation(self) -> None:
+        self.count += 1
+        if self.count > MAX_OPERATIONS:
+            raise self.error(f"more than {MAX_OPERATIONS} operations")
         first = self.tokens[self.at]
         result_names = self.result_names()
         head = self.take("word", "an operation")
@@ -237,21 +278,25 @@ class _Parser:
 
     def region(self, name: str) -> Block:
         self.accept(name)
+        self.regions += 1
+        if self.regions > MAX_NESTING:
+            raise self.error(f"more than {MAX_NESTING} regions within one another")
         names = self.names
         self.names = dict(names)
         block = Block(self.declared() if self.accept("(") else ())
         self.operations(block)
         self.names = names
+        self.regions -= 1
         return block
 
     def location(self) -> Location:
         """`("file":line:column)`"""
         self.expect("(")
-        file = json.loads(self.take("string", "a file name").text)
+        file = self.string(self.take("string", "a file name"))
         self.expect(":")
-        line = int(self.take("number", "a line number").text)
+        line = self.number()
         self.expect(":")
-        column = int(self.take("number", "a column number").text)
+        column = self.number()
         self.expect(")")
         return Location(file, line, column - 1)
 
@@ -271,7 +316,7 @@ class _Parser:
             if self.accept("["):
                 values: list[Value] = []
                 self.listed(lambda into=values: into.append(self.operand()), "]")  # type: ignore[misc]
-                found.append(Piece(token, name, tuple(values)))
+                found.append(Piece(token, name, self.some(values, "operands")))
             elif self.tokens[self.at].kind in ("value", "number"):
                 found.append(Piece(token, name, self.operand()))
             elif found or name:
@@ -293,7 +338,7 @@ class _Parser:
 
     def constant(self) -> Value:
         token = self.take("number", "a constant")
-        value, dtype = read_number(token.text)
+        value, dtype = self.read(read_number, token)
         key = token.text, dtype
         if key not in self.constants:
             op = Constant(value, dtype)
@@ -349,6 +394,9 @@ class _Parser:
             if name not in known:
                 hint = f"its attributes are: {', '.join(known)}" if known else "it has none"
                 raise self.error(f"{kind.mnemonic} has no attribute '{name}'", head, hint)
+        for name, value in given.items():
+            if message := wrong(kind, name, value):
+                raise self.error(message, head)
         for name, default in known.items():
             if name not in given and default is dataclasses.MISSING:
                 raise self.error(f"{kind.mnemonic} lacks its attribute '{name}'", head)
@@ -358,9 +406,9 @@ class _Parser:
         token = self.tokens[self.at]
         self.at += 1
         if token.kind == "string":
-            return json.loads(token.text)
+            return self.string(token)
         if token.kind == "number" and ":" not in token.text:
-            return read_number(token.text)[0]
+            return self.read(read_number, token)[0]
         if token.kind == "angle":
             return self.read(parse_angle, token)
         if token.text == "none":
@@ -372,6 +420,7 @@ class _Parser:
         if token.text == "(":
             values: list[Any] = []
             self.listed(lambda: self.element(values), ")")
+            self.enough(elements(tuple(values)))
             return tuple(values)
         raise self.error(f"expected an attribute's value, found {token.text}", token)
 
@@ -385,14 +434,27 @@ class _Parser:
             start, step = into[-1], into[-1] - into[-2]
             if step == 0 or (last - start) % step or (last - start) // step < 0:
                 raise self.error(f"{last} is not reached from {start} in steps of {step}", self.tokens[self.at - 1])
+            self.enough(len(into) + (last - start) // step)
             into.extend(range(start + step, last + (1 if step > 0 else -1), step))
             return
         value = self.attribute()
-        into.extend([value] * (self.number() if self.accept("*") else 1))
+        times = self.number() if self.accept("*") else 1
+        self.enough(len(into) + times * elements(value))
+        into.extend([value] * times)
+
+    def enough(self, count: int) -> None:
+        if count > MAX_ELEMENTS:
+            raise self.error(f"a tuple of {count} elements; there may be {MAX_ELEMENTS}", self.tokens[self.at - 1])
+
+    def string(self, token: Token) -> str:
+        try:
+            return str(json.loads(token.text))
+        except ValueError as e:
+            raise self.error(f"this string cannot be read: {e}", token) from e
 
     def number(self) -> int:
         token = self.take("number", "a number")
-        value, _ = read_number(token.text)
+        value, _ = self.read(read_number, token)
         if type(value) is not int:
             raise self.error(f"expected an integer, found {token.text}", token)
         return value
@@ -425,7 +487,7 @@ def read_number(text: str) -> tuple[bool | int | float, DType]:
     if digits in _WORDS:
         value, dtype = _WORDS[digits], bool_
     elif re.fullmatch(r"-?\d+", digits):
-        value, dtype = int(digits), i32
+        value, dtype = integer(digits), i32
     else:
         value, dtype = float(digits), f32
     return value, DTYPES[suffix] if suffix else dtype

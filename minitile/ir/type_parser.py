@@ -10,7 +10,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from minitile.ir.limits import MAX_SLOTS, integer
 from minitile.ir.types import (
+    COUNTERS,
     DTYPES,
     TOKEN,
     BufferType,
@@ -59,7 +61,7 @@ def _shape(text: str) -> tuple[tuple[Dim, ...], DType]:
     at = 0
     while match := _DIM.match(text, at):
         quoted, plain = match.groups()
-        dims.append(quoted if plain is None else int(plain) if plain.isdigit() else plain)
+        dims.append(quoted if plain is None else integer(plain) if plain.isdigit() else plain)
         at = match.end()
     last = text[at:]
     if last not in DTYPES:
@@ -74,6 +76,14 @@ def _sizes(text: str) -> tuple[tuple[int, ...], DType]:
     if len(sizes) != len(dims):
         raise ValueError(f"the sizes of {text} must be numbers")
     return sizes, dtype
+
+
+def _slots(text: str) -> int:
+    """How many slots or versions there are."""
+    count = integer(text)
+    if not 0 <= count <= MAX_SLOTS:
+        raise ValueError(f"{count} slots; there may be {MAX_SLOTS}")
+    return count
 
 
 def _split(text: str) -> list[str]:
@@ -108,7 +118,7 @@ def _buffer(inner: str, text: str) -> Any:
 
         return SharedLayout.parse(text)
     match = _VERSIONS.match(inner)
-    versions = int(match[1]) if match else 1
+    versions = _slots(match[1]) if match else 1
     return BufferType(text.partition("<")[0], *_sizes(inner[match.end() if match else 0 :]), versions)
 
 
@@ -127,7 +137,13 @@ def _channel(inner: str, text: str) -> ChannelType:
         if not isinstance(buffer, BufferType):
             raise ValueError(f"{text}: the payload {name} is {buffer}, not a buffer")
         payload.append((name.strip(), buffer))
-    return ChannelType(int(slots), tuple(payload))
+    return ChannelType(_slots(slots), tuple(payload))
+
+
+def _token(inner: str, text: str) -> TokenType:
+    if inner not in COUNTERS:
+        raise ValueError(f"{text}: no hardware counts by {inner!r}")
+    return TokenType(inner)
 
 
 def _slot(inner: str, text: str) -> Type:
@@ -147,6 +163,6 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "future": lambda inner, text: FutureType(parse_type(inner)),
     "channel": _channel,
     "slot": _slot,
-    "token": lambda inner, text: TokenType(inner),
+    "token": _token,
     "layout": _layout,
 }

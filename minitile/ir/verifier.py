@@ -12,11 +12,14 @@ uniformity  an operation that all threads must reach together is not under contr
 from __future__ import annotations
 
 import linecache
+import math
 
+from minitile.ir.attributes import wrong, wrong_of_fact, wrong_of_kernel
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import IRError, Location
+from minitile.ir.limits import MAX_DIMS, MAX_ELEMENTS
 from minitile.ir.printer import find_line, print_op
-from minitile.ir.types import I32, I64, BufferType, FutureType, RegsType, TileType, Type
+from minitile.ir.types import I32, I64, BufferType, FutureType, RegsType, TensorType, TileType, Type
 
 # The stages of operations that a kernel of each stage may hold.
 LEGAL = {
@@ -33,8 +36,17 @@ def verify(kernel: Kernel) -> None:
     for name, value in kernel.dims.items():
         if value.type not in (I32, I64):
             raise IRError(f"kernel {kernel.name}: the dimension {name} is {value.type}, not i32 or i64")
+    for name, value in kernel.facts.items():
+        if message := wrong_of_fact(name, value):
+            raise IRError(f"kernel {kernel.name}: {message}")
+    for name, value in kernel.attrs.items():
+        if message := wrong_of_kernel(name, value):
+            raise IRError(f"kernel {kernel.name}: {message}")
     if kernel.body.args:
         raise IRError(f"kernel {kernel.name}: the body has arguments")
+    for value in kernel.params:
+        if message := _too_large(value.type):
+            raise IRError(f"kernel {kernel.name}: {message}")
     _Verifier(kernel).run()
 
 
@@ -97,6 +109,9 @@ class _Verifier:
                 raise self.error(f"the arguments of block {number} belong to another block as well", op)
             self.block(block)
         self.results(op)
+        for name, value in op.attributes().items():
+            if message := wrong(type(op), name, value):
+                raise self.error(message, op)
         try:
             op.verify()
         except ValueError as e:
@@ -115,6 +130,8 @@ class _Verifier:
                 raise self.error(f"%{value.name or '_'} is defined twice", op)
             if not _fits(value.type, self.kernel.stage):
                 raise self.error(f"a value of type {value.type} has no place in {self.kernel.stage} IR", op)
+            if message := _too_large(value.type):
+                raise self.error(message, op)
             self.define(value)
 
     # Uniformity -----------------------------------------------------------------------------------------------------
@@ -181,6 +198,18 @@ def _bare(t: Type) -> Type:
     if isinstance(t, TileType):
         return TileType(t.shape, t.dtype)
     return FutureType(_bare(t.of)) if isinstance(t, FutureType) else t
+
+
+def _too_large(t: Type) -> str:
+    """What of a type is over the limits; empty where nothing is. A tensor's sizes are the launch's matter."""
+    shape = tuple(getattr(t, "shape", ()))
+    if len(shape) > MAX_DIMS:
+        return f"a shape of {len(shape)} dimensions; there may be {MAX_DIMS}"
+    sizes = [size for size in shape if isinstance(size, int)]
+    if isinstance(t, TensorType):
+        return f"the sizes of {t} are below 2^63" if any(not 0 <= size < 1 << 63 for size in sizes) else ""
+    count = math.prod(sizes) if shape else getattr(t, "count", 1)
+    return f"{count} elements; there may be {MAX_ELEMENTS}" if count > MAX_ELEMENTS else ""
 
 
 def _fits(t: Type, stage: str) -> bool:

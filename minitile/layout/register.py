@@ -413,6 +413,9 @@ class Layout:
             raise LayoutError(f"registers do not replicate: {_digits_text(self.reg)}")
         if self.num_lanes not in (32, 64):
             raise LayoutError(f"lanes {_digits_text(self.lane)} multiply to {self.num_lanes}, not to 32 or 64")
+        for what, digits in (("registers", self.reg), ("warps", self.warp)):
+            if math.prod(d.size for d in digits) > MAX_SIZE:
+                raise LayoutError(f"more than {MAX_SIZE} {what}: {_digits_text(digits)}")
         reach = [1] * self.rank
         for digit in sorted(self.reg + self.lane + self.warp, key=lambda d: d.stride):
             dim = digit.dim
@@ -500,6 +503,16 @@ def _digits_text(digits: Sequence[Digit]) -> str:
     return ", ".join(map(str, digits))
 
 
+MAX_SIZE = 1 << 20  # registers of a thread, warps, coordinates of a dimension
+
+
+def size_of(text: str) -> int:
+    """A size or stride as text has it; digits beyond those of MAX_SIZE are no layout's."""
+    if len(text) > 18:
+        raise LayoutError(f"a number of {len(text)} digits")
+    return int(text)
+
+
 _TEXT = re.compile(
     r"layout<\s*(?P<shape>scalar|\d+(?:x\d+)*)\s*"
     r"(?:;\s*reg (?P<reg>[^;>]*))?(?:;\s*lane (?P<lane>[^;>]*))?(?:;\s*warp (?P<warp>[^;>]*))?>"
@@ -520,9 +533,9 @@ def _parse(text: str) -> Layout:
             if found is None:
                 raise LayoutError(f"not a digit: {item.strip()!r} in {text!r}")
             size, stride, dim = found.groups()
-            out.append(_replica(int(size)) if dim is None else Digit(int(size), int(dim), int(stride)))
+            out.append(_replica(size_of(size)) if dim is None else Digit(*map(size_of, (size, dim, stride))))
         return tuple(out)
 
     shape = match["shape"]
-    sizes = () if shape == "scalar" else tuple(map(int, shape.split("x")))
+    sizes = () if shape == "scalar" else tuple(map(size_of, shape.split("x")))
     return Layout(sizes, digits(match["reg"]), digits(match["lane"]), digits(match["warp"]))

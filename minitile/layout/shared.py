@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from minitile.layout.register import Coord, LayoutError
+from minitile.layout.register import MAX_SIZE, Coord, LayoutError, size_of
 
 CHUNK_BITS = 128
 """What a swizzle keeps together: 16 bytes."""
@@ -268,6 +268,8 @@ class SharedLayout:
         for dim, (size, digits) in enumerate(zip(self.shape, self.dims, strict=True)):
             if size < 1 or math.prod(d.size for d in digits) < size:
                 raise LayoutError(f"the digits {digits} do not cover {size} coordinates of dimension {dim}")
+        if self.element_bits < 1 or math.prod(self.shape) > MAX_SIZE << 12:
+            raise LayoutError(f"{self.shape} elements of {self.element_bits} bits are no shared memory's")
         reach = self.element_bits
         for dim, _, digit in reversed(self._by_stride):
             if digit.stride < reach:
@@ -404,12 +406,12 @@ def _parse(text: str) -> SharedLayout:
     match = _TEXT.fullmatch(text.strip())
     if match is None:
         raise LayoutError(f"not a shared layout: {text!r}")
-    shape = tuple(int(size) for size in match[1].split("x") if size)
+    shape = tuple(size_of(size) for size in match[1].split("x") if size)
     parts = [part.strip() for part in match[3].split(";")] if shape else []
     dims = []
     for part in parts:
         items = () if part == "1" else tuple(part.split(","))
         if not all(re.fullmatch(r"\s*\d+:\d+\s*", item) for item in items):
             raise LayoutError(f"not digits: {part!r} in {text!r}")
-        dims.append(tuple(AddressDigit(*map(int, item.split(":"))) for item in items))
-    return SharedLayout(shape, int(match[2]), tuple(dims), Swizzle(int(match[4] or 0)))
+        dims.append(tuple(AddressDigit(*map(size_of, item.split(":"))) for item in items))
+    return SharedLayout(shape, size_of(match[2]), tuple(dims), Swizzle(size_of(match[4] or "0")))

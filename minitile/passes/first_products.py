@@ -38,7 +38,7 @@ def first_products(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     uses = Counter(v for op in kernel.walk() for v in op.operands)
     if any(isinstance(op, roles.AsyncGemm) for op in kernel.walk()):
-        _block(kernel.body, kernel.attrs["threads"], uses)
+        _block(kernel.body, kernel.threads, uses)
 
 
 def _block(block: Block, threads: int, uses: Counter[Value]) -> None:

@@ -39,7 +39,7 @@ def flights(kernel: Kernel, context: PassContext) -> None:
     if not kernel.attrs.get("by_hand"):
         return
     chosen: set[Op] = set()
-    _choose(kernel.body, kernel.attrs["threads"], context, chosen)
+    _choose(kernel.body, kernel.threads, context, chosen)
     if chosen:
         _round(kernel, chosen)
         _Flights(chosen).block(kernel.body, {})

@@ -98,7 +98,7 @@ class _Inference:
         self.rules = rules
         self.lanes = lanes
         self.facts = Facts(kernel)
-        self.threads: int = kernel.attrs["threads"]
+        self.threads: int = kernel.threads
         self.team: dict[Op, int] = {}  # how many threads execute an operation, where that is not all of them
         self.group_of: dict[Value, _Group] = {}
         self.firm: list[Same] = []  # joined first

@@ -89,7 +89,7 @@ class Lowering:
         self.notes = context.notes
         self.gemm_plan = context.rules.gemm_plan
         self.facts = Facts(kernel)
-        self.threads: int = kernel.attrs["threads"]
+        self.threads: int = kernel.threads
         self.rules: dict[type[Op], Rule] = {**RULES, **MEMORY_RULES, **EXCHANGE_RULES, **context.rules.lower}
         self.map: dict[Value, Value] = {}
         self.entry = Block()

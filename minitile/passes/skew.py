@@ -53,7 +53,7 @@ def skew(kernel: Kernel, context: PassContext) -> None:
     for op in list(kernel.walk()):
         if isinstance(op, roles.Specialised):
             late: set[Value] = set()
-            threads = kernel.attrs["threads"]
+            threads = kernel.threads
             _block(op.consumer, (threads, threads), late)
             _feed_last(op.producer, late)
             if any(isinstance(inner, roles.TakeTurn) for inner in op.consumer.walk()):

@@ -75,7 +75,7 @@ def thread_barriers(kernel: Kernel, context: PassContext) -> None:
     groups = {op: group for op, group in before if group is not None}
     if groups:
         numbered = [group for group in groups.values() if group > context.target.lanes]  # a warp needs no number
-        first = _free_numbers(kernel, kernel.attrs["threads"] // min(numbered)) if numbered else GROUPS
+        first = _free_numbers(kernel, kernel.threads // min(numbered)) if numbered else GROUPS
         groups_at = {op: (first, group) for op, group in groups.items()}
     else:
         groups_at = {}

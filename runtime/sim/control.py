@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .forms import MAX_PRINTED
 from .memory import split_generic
 from .operands import error, per_thread, read
 from .program import Linker
@@ -181,8 +182,12 @@ def _format(m: Machine, text: str, pointer: int, thread: int, site: int) -> str:
         flags, width, precision, length, what = match.groups()
         if what == "%":
             return "%"
+        if precision and len(precision) > 4:
+            precision = str(MAX_PRINTED)
         if width == "*":
             width = str(int(fetch(4).view(np.int32)[0]))
+        if width and abs(int(width[:9])) > MAX_PRINTED:
+            width = str(MAX_PRINTED)
         spec = "%" + flags + (width or "") + (f".{precision}" if precision else "")
         if what in "eEfFgG":
             return (spec + what) % float(fetch(8).view(np.float64)[0])

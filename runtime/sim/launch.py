@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ from . import (
 )
 from .arguments import Dim, check_contiguous, check_schedule, sizes_of, write_back
 from .errors import SimulationError
+from .forms import MAX_CTAS, MAX_REGISTER_BYTES
 from .machine import Launch, Machine
 from .memory import Fault, ParamSpace, build_global
 from .program import GLOBAL_BASE, Program, load_program
@@ -90,6 +92,8 @@ def run_ptx(
     program = load_program(text, entry)
     dims = {"grid": sizes_of(grid), "block": sizes_of(block), "cluster": sizes_of(cluster)}
     _check_block(program, dims["block"])
+    if math.prod(dims["grid"]) > MAX_CTAS:
+        raise SimulationError(f"{math.prod(dims['grid'])} CTAs; the simulator runs {MAX_CTAS}")
     _check_cluster(program, dims["grid"], dims["cluster"])
     roots = [arg.root if isinstance(arg, TensorMap) else arg for arg in args]
     arrays = [(index, arg) for index, arg in enumerate(roots) if isinstance(arg, np.ndarray)]
@@ -101,7 +105,7 @@ def run_ptx(
     pointers = {index: address for (index, _), address in zip(arrays, addresses, strict=True)}
     params = ParamSpace(_parameters(program, args, pointers))
     shared = program.shared_size + dynamic_shared
-    if shared > _MAX_SHARED:
+    if shared > _MAX_SHARED or dynamic_shared < 0:
         raise SimulationError(f"{shared} bytes of shared memory are more than a CTA can have")
     race = RaceModel(program, len(space.arena.data)) if check else None
     launch = Launch(
@@ -132,7 +136,11 @@ def run_ptx(
 def _run_grid(launch: Launch) -> None:
     """All CTAs, as many side by side as is reasonable."""
     total = launch.grid[0] * launch.grid[1] * launch.grid[2]
-    ctas = max(1, min(_BATCH_THREADS // launch.padded, _BATCH_SHARED // max(launch.shared_size, 1)))
+    each = (launch.program.register_bytes + launch.program.local_size) * launch.padded  # bytes of a CTA
+    if each * launch.cluster_size > MAX_REGISTER_BYTES:
+        raise SimulationError(f"registers and local memory of a CTA take {each} bytes; there may be {MAX_REGISTER_BYTES}")
+    ctas = min(_BATCH_THREADS // launch.padded, _BATCH_SHARED // max(launch.shared_size, 1))
+    ctas = max(1, min(ctas, MAX_REGISTER_BYTES // max(each, 1)))
     ctas = max(ctas // launch.cluster_size, 1) * launch.cluster_size
     report = launch.report
     for first in range(0, total, ctas):

@@ -194,6 +194,8 @@ def address(operand: Operand, ins: Instruction, linker: Linker) -> Read:
     if not isinstance(operand, Address):
         raise error(ins, "expected an address in brackets")
     base, offset = operand.base, np.int64(operand.offset)
+    if isinstance(base, Register) and DTYPES.get(base.kind, DTYPES["pred"]).kind != "u":
+        raise error(ins, f"{base.name} is .{base.kind}: no address")
     if isinstance(base, Register):
         reg = _read_register(base, DTYPES["b64" if DTYPES[base.kind].itemsize == 8 else "b32"], ins)
         if DTYPES[base.kind].itemsize == 8:

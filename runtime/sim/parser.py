@@ -12,7 +12,10 @@ import re
 import struct
 from collections.abc import Iterator
 
+import numpy as np
+
 from .errors import SimulationError
+from .forms import MAX_ALIGN, MAX_DEPTH, MAX_DIGITS, MAX_GLOBAL, MAX_ITEMS, MAX_REGISTERS, MAX_TEXT
 from .scalars import SIZES
 from .syntax import (
     Address,
@@ -34,7 +37,7 @@ from .syntax import (
     Vector,
 )
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_COMMENT = re.compile(r"//[^\n]*|/\*")
 _SKIP = re.compile(r"\s+")
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
 _LINE_DIRECTIVE = re.compile(r"\.(version|target|address_size|file|loc)\b[^\n]*")
@@ -46,6 +49,7 @@ _SPECIAL = re.compile(
     r"|cluster_ctarank|cluster_nctarank|is_explicit_cluster|smid|nsmid|gridid|lanemask_(?:eq|lt|le|gt|ge)|clock(?:64|_hi)?"
     r"|globaltimer(?:_lo|_hi)?|total_smem_size|dynamic_smem_size|aggr_smem_size|envreg\d+|pm\d)\Z"
 )
+_DIGITS = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
 _TOKEN = re.compile(
     r"0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?"
     r"|[A-Za-z_$%][\w$]*(?:::\w+)*(?:\.[\w]+)*|[\[\]{}()|!+\-,=<>*]|\.\w+|\"[^\"]*\""
@@ -55,13 +59,15 @@ _TOKEN = re.compile(
 @functools.lru_cache(maxsize=32)
 def parse_module(text: str) -> Module:
     """Parse a whole PTX text. The result is shared between calls: treat it as read-only."""
+    if len(text) > MAX_TEXT:
+        raise SimulationError(f"a text of {len(text)} characters; there may be {MAX_TEXT}")
     return _Parser(text).module()
 
 
 class _Parser:
     def __init__(self, text: str) -> None:
         self.lines = text.splitlines()
-        self.text = _COMMENT.sub(lambda match: "\n" * match.group().count("\n") or " ", text)
+        self.text = _without_comments(text)
         self.at = 0
         self.line = 1
         self.counted = 0
@@ -131,24 +137,27 @@ class _Parser:
         elif words[0] == ".target":
             self.target = rest
         elif words[0] == ".loc":
-            number, line = rest.replace(",", " ").split()[:2]
-            self.source = f"{self.files.get(number, '?')}:{line}"
+            words = rest.replace(",", " ").split()[:2]
+            if len(words) < 2:
+                raise self.fail(".loc names a file and a line")
+            self.source = f"{self.files.get(words[0], '?')}:{words[1]}"
 
     def function(self, entry: bool) -> None:
         self.skip()
-        results = self.parameters() if self.text[self.at] == "(" else []
+        results = self.parameters() if self.text.startswith("(", self.at) else []
         self.skip()
         name = self.accept(re.compile(r"[\w$%]+"))
         if name is None:
             raise self.fail("expected a function name")
         self.skip()
-        params = self.parameters() if self.text[self.at] == "(" else []
+        params = self.parameters() if self.text.startswith("(", self.at) else []
         function = Function(name.group(), entry, params, results, Scope(self.root))
         function.scope.names.update({param.name: param for param in (*params, *results)})
         header = re.compile(r"[^{;]*")
         match = self.accept(header)
         for limit in re.finditer(r"\.(\w+)\s+([\d\s,]+)", match.group() if match else ""):
-            function.limits[limit.group(1)] = tuple(int(word) for word in limit.group(2).replace(",", " ").split())
+            words = limit.group(2).replace(",", " ").split()
+            function.limits[limit.group(1)] = tuple(self.integer(word, 1, 1 << 31) for word in words)
         if self.text[self.at : self.at + 1] == ";":
             self.at += 1
             self.functions.setdefault(function.name, function)
@@ -224,7 +233,10 @@ class _Parser:
             raise self.fail(f"unknown register type .{kind}")
         for name in match.group(3).split(","):
             ranged = re.match(r"\s*([\w$%]+)\s*<\s*(\d+)\s*>\s*\Z", name)
-            names = [f"{ranged.group(1)}{i}" for i in range(int(ranged.group(2)))] if ranged else [name.strip()]
+            count = self.integer(ranged.group(2), 0, MAX_REGISTERS) if ranged else 1
+            if self.slots + count > MAX_REGISTERS:
+                raise self.fail(f"more than {MAX_REGISTERS} registers")
+            names = [f"{ranged.group(1)}{i}" for i in range(count)] if ranged else [name.strip()]
             for each in names:
                 register = Register(each, self.slots, kind)
                 self.slots += 1
@@ -242,18 +254,37 @@ class _Parser:
         elem = next((word[1:] for word in reversed(words) if word[1:] in SIZES), None)
         if elem is None:
             raise self.fail(f"unknown type in this declaration: {text.strip()}")
-        space = next((w[1:] for w in words if w in (".param", ".shared", ".global", ".const", ".local", ".reg")), "reg")
+        space = next((w[1:] for w in words if w in (".param", ".shared", ".global", ".const", ".local")), "")
+        if not space:
+            raise self.fail(f"a variable has a state space other than .reg: {text.strip()}")
         lanes = next((int(w[2:]) for w in words if w in (".v2", ".v4")), 1)
         unit = SIZES[elem] * lanes
-        align = int(words[words.index(".align") + 1]) if ".align" in words else unit
+        align = self.alignment(words) if ".align" in words else unit
         open_ended = any(not dim.strip() for dim in dims)
         count = 1
         for dim in dims:
-            count *= int(dim, 0) if dim.strip() else 1
+            count *= self.integer(dim.strip(), 0, MAX_GLOBAL) if dim.strip() else 1
+        if count > MAX_GLOBAL:
+            raise self.fail(f"{name} has {count} elements; there may be {MAX_GLOBAL}")
         data, pointers = self.initial(initial, elem, scope)
         size = len(data) if open_ended and data else unit * count
         extern = ".extern" in words or (open_ended and not data)
         return Variable(name, space, align, 0 if extern and open_ended else size, elem, data, pointers, extern)
+
+    def alignment(self, words: list[str]) -> int:
+        """What stands behind .align."""
+        behind = words[words.index(".align") + 1 :]
+        align = self.integer(behind[0], 1, MAX_ALIGN) if behind else 0
+        if align < 1 or align & (align - 1):
+            raise self.fail(f".align takes a power of two up to {MAX_ALIGN}")
+        return align
+
+    def integer(self, text: str, least: int, most: int) -> int:
+        """A number of a declaration."""
+        match = _DIGITS.fullmatch(text) if len(text) <= MAX_DIGITS else None
+        if match is None or not least <= int(text, 16 if text[:2] in ("0x", "0X") else 10) <= most:
+            raise self.fail(f"{text[:MAX_DIGITS]!r} is no number from {least} to {most}")
+        return int(text, 16 if text[:2] in ("0x", "0X") else 10)
 
     def initial(self, text: str, elem: str, scope: Scope) -> tuple[bytes, tuple[tuple[int, Symbol], ...]]:
         """The bytes of an initialiser, flattened, and the symbols whose addresses go into them."""
@@ -262,9 +293,11 @@ class _Parser:
             word = word.strip()
             if not word:
                 continue
-            value = self.operands(word, scope)[0]
+            (value, *more) = self.operands(word, scope) or (None,)
+            if more:
+                raise self.fail(f"cannot read the initial value {word}")
             if isinstance(value, Float):
-                data += struct.pack("<d" if elem == "f64" else "<f", value.value)
+                data += np.array(value.value, "<f8" if elem == "f64" else "<f4").tobytes()
             elif isinstance(value, Integer):
                 size = SIZES[elem]
                 data += (value.value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
@@ -305,8 +338,8 @@ class _Parser:
         reader = _OperandReader(tokens, scope)
         try:
             return reader.list_until(_END)
-        except (IndexError, ValueError) as error:
-            raise self.fail(f"cannot read the operands {text!r}: {error}", line) from None
+        except ValueError as error:
+            raise self.fail(f"cannot read the operands {text[:200]!r}: {error}", line) from None
 
 
 def _split_declarators(statement: str) -> Iterator[str]:
@@ -332,10 +365,12 @@ class _OperandReader:
         self.tokens = [*tokens, _END]
         self.scope = scope
         self.at = 0
+        self.depth = 0
 
     def next(self) -> str:
+        """The next token, which is taken; the end stays where it is."""
         token = self.tokens[self.at]
-        self.at += 1
+        self.at += token != _END
         return token
 
     def accept(self, wanted: str) -> bool:
@@ -345,10 +380,12 @@ class _OperandReader:
         return found
 
     def list_until(self, close: str) -> tuple[Operand, ...]:
-        items = []
+        items: list[Operand] = []
         while self.tokens[self.at] not in (close, _END):
             items.append(self.operand())
             self.accept(",")
+            if len(items) > MAX_ITEMS:
+                raise ValueError(f"more than {MAX_ITEMS} operands")
         if self.next() != close:
             raise ValueError(f"expected {close}")
         return tuple(items)
@@ -358,7 +395,17 @@ class _OperandReader:
         return Pair(first, self.single()) if self.accept("|") else first
 
     def single(self) -> Operand:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise ValueError(f"more than {MAX_DEPTH} brackets or signs within one another")
+        found = self.one()
+        self.depth -= 1
+        return found
+
+    def one(self) -> Operand:
         token = self.next()
+        if token == _END:
+            raise ValueError("an operand is missing")
         found = self.scope.find(token)
         if isinstance(found, Register):
             return found
@@ -402,13 +449,15 @@ class _OperandReader:
             if not isinstance(value, Integer):
                 raise ValueError("an offset must be an integer")
             total += sign * value.value
+        if not -(1 << 63) <= total < 1 << 63:
+            raise ValueError(f"the offset {total} does not fit 64 bits")
         return total
 
     def address(self) -> Address:
         base = self.single()
         if isinstance(base, Symbol):
             base, offset = Symbol(base.name), base.offset
-        elif isinstance(base, Register | Integer):
+        elif isinstance(base, Register) or (isinstance(base, Integer) and -(1 << 63) <= base.value < 1 << 63):
             offset = self.offset()
         else:
             raise ValueError("an address starts with a register, a symbol or a number")
@@ -421,13 +470,34 @@ class _OperandReader:
 
 def _number(token: str) -> Integer | Float:
     """A constant (PTX ISA 8.0, 4.5): 0f/0d hexadecimal floats, decimal floats, integers with 0x or octal 0."""
+    if len(token) > MAX_DIGITS:
+        raise ValueError(f"a number of {len(token)} characters")
     lower = token.lower().rstrip("u")
     if lower.startswith("0f"):
         return Float(struct.unpack("<f", int(lower[2:], 16).to_bytes(4, "little"))[0])
     if lower.startswith("0d"):
         return Float(struct.unpack("<d", int(lower[2:], 16).to_bytes(8, "little"))[0])
     if lower.startswith("0x"):
-        return Integer(int(lower, 16))
+        return _bounded(int(lower, 16))
     if "." in lower or "e" in lower:
         return Float(float(lower))
-    return Integer(int(lower, 8) if len(lower) > 1 and lower[0] == "0" else int(lower))
+    return _bounded(int(lower, 8) if len(lower) > 1 and lower[0] == "0" else int(lower))
+
+
+def _bounded(value: int) -> Integer:
+    if value >= 1 << 64:
+        raise ValueError(f"{value} does not fit 64 bits")
+    return Integer(value)
+
+
+def _without_comments(text: str) -> str:
+    """The text with a blank, or as many line ends as it has, for each comment."""
+    parts, at = [], 0
+    while match := _COMMENT.search(text, at):
+        end = match.end() if match.group() != "/*" else text.find("*/", match.end()) + 2
+        if end < match.end():
+            line = text.count("\n", 0, match.start()) + 1
+            raise SimulationError("a comment without its end", line, text.splitlines()[line - 1])
+        parts += [text[at : match.start()], "\n" * text.count("\n", match.start(), end) or " "]
+        at = end
+    return "".join([*parts, text[at:]])

@@ -13,7 +13,10 @@ from dataclasses import dataclass, field
 
 from .errors import SimulationError
 from .flow import Watch, product_registers, reads_and_writes, spin_loops, straight_ends, unwritten
+from .forms import MAX_DEPTH, MAX_GLOBAL, MAX_LOCAL, MAX_PARAMS
+from .forms import check as check_form
 from .parser import parse_module
+from .scalars import SIZES
 from .syntax import (
     Function,
     Instruction,
@@ -79,6 +82,11 @@ class Program:
     fragile: frozenset[int] = frozenset()  # slots of registers that may be read unwritten (flow.py)
     watch: Watch = field(default_factory=dict)  # where these are read and written
     products: Watch = field(default_factory=dict)  # where registers that wgmma uses are read and written
+
+    @property
+    def register_bytes(self) -> int:
+        """Of the registers of one thread."""
+        return sum(SIZES[each.kind] for each in self.registers)
 
 
 @dataclass(slots=True)
@@ -173,6 +181,8 @@ def _reachable(module: Module, entry: Function) -> list[Function]:
 
     def visit(function: Function) -> None:
         active.append(function.name)
+        if len(active) > MAX_DEPTH:
+            raise SimulationError(f"more than {MAX_DEPTH} functions call one another: {' '.join(active)}")
         for ins in function.body:
             for operand in ins.operands if ins.name == "call" else ():
                 callee = module.functions.get(operand.name) if isinstance(operand, Symbol) else None
@@ -192,6 +202,7 @@ def _decode(ins: Instruction, linker: Linker) -> Step:
     entry = lookup(ins)
     if entry is None:
         raise SimulationError(f"unsupported instruction {ins.opcode}", ins.line, ins.text)
+    check_form(ins, entry.opcode)
     try:
         made = entry.factory(ins, linker)
     except (IndexError, KeyError, ValueError, StopIteration) as problem:
@@ -214,7 +225,9 @@ def _align(value: int, align: int) -> int:
 
 
 # What a comment line says of a part of a shared array: `// smem[0:98304] is A_shared, 3 versions`.
-_PIECE = re.compile(r"^\s*//\s*(\w+)\[(\d+):(\d+)\] is (\w+)(?:, (\d+) versions)?\s*$", re.MULTILINE)
+_PIECE = re.compile(
+    r"^[ \t]*//[ \t]*(\w+)\[(\d{1,9}):(\d{1,9})\] is (\w+)(?:, (\d{1,4}) versions)?[ \t]*$", re.MULTILINE
+)
 
 
 def _place_variables(program: Program, functions: list[Function], text: str) -> None:
@@ -255,3 +268,10 @@ def _place_variables(program: Program, functions: list[Function], text: str) -> 
     program.shared_size -= SHARED_BASE
     program.local_size = _align(sizes["local"], 16)
     program.global_size = sizes["global"]
+    for what, size, most in (
+        ("parameters", program.param_size, MAX_PARAMS),
+        ("local memory", program.local_size, MAX_LOCAL),
+        ("global variables", program.global_size, MAX_GLOBAL),
+    ):
+        if size > most:
+            raise SimulationError(f"{size} bytes of {what}; there may be {most}")

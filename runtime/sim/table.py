@@ -64,6 +64,7 @@ class Entry:
     factory: Factory
     kind: Kind
     results: int
+    opcode: str  # the registered name: what its row of forms.py is called
 
 
 INSTRUCTIONS: dict[str, Entry] = {}
@@ -74,7 +75,7 @@ def instruction(*names: str, kind: Kind = Kind.PLAIN, results: int = 1) -> Calla
 
     def register(factory: AnyFactory) -> AnyFactory:
         for name in names:
-            INSTRUCTIONS[name] = Entry(factory, kind, results)
+            INSTRUCTIONS[name] = Entry(factory, kind, results, name)
         return factory
 
     return register

@@ -106,6 +106,14 @@ BY_ANNOTATION: dict[str, st.SearchStrategy[Any]] = {
     "tuple[int, ...]": st.lists(st.integers(0, 3), max_size=4).map(tuple) | st.lists(runs, max_size=4).map(join),
     "tuple[int, ...] | None": st.none() | st.lists(st.integers(0, 3), max_size=4).map(tuple),
     "Dims": st.lists(st.none() | st.integers(0, 3), max_size=3).map(tuple),
+    "tuple[int, int]": st.tuples(small_ints, small_ints),
+    "tuple[int, int] | None": st.none() | st.tuples(small_ints, small_ints),
+    "tuple[int, int, int]": st.tuples(small_ints, small_ints, small_ints),
+    "tuple[str, str]": st.tuples(texts, texts),
+    "tuple[DType, DType]": st.tuples(dtypes, dtypes),
+    "tuple[tuple[int, int | None], tuple[int, int | None]]": st.tuples(
+        *[st.tuples(small_ints, st.none() | small_ints)] * 2
+    ),
     "Span": st.none() | st.tuples(small_ints, small_ints),
 }
 # What becomes part of a type, or of the spelling of an operand, cannot be just anything.
@@ -311,5 +319,8 @@ def test_errors_show_line_and_caret() -> None:
 
 def test_default_attributes_are_left_out_only_when_identical() -> None:
     """1 == True == 1.0 in Python, but not in IR."""
-    text = "tile kernel @k(%n: i32) {\n  for 0, %n, 1 {stages = 1.0} (%i: i32) {\n  }\n}\n"
-    assert print_kernel(parse_kernel(text)) == text
+    kernel = parse_kernel("tile kernel @k(%n: i32) {\n  for 0, %n, 1 (%i: i32) {\n  }\n}\n")
+    loop = kernel.body.ops[-1]
+    assert "stages" not in print_kernel(kernel)
+    loop.stages = 1.0  # type: ignore[attr-defined]
+    assert "stages = 1.0" in print_kernel(kernel)

@@ -108,7 +108,19 @@ def _kinds() -> dict[str, tuple[Any, int, Combine | None]]:
 _KINDS = _kinds()
 
 
-@instruction(*(f"{space}_atomic_{name}" for space in ("global", "flat", "buffer") for name in _KINDS))
+def _form(name: str) -> str:
+    """With a result, where sc0 asks for the old value, or without."""
+    space, _, kind = name.partition("_atomic_")
+    _, size, combine = _KINDS[kind]
+    old = size // 4
+    data = f"v{old * (2 if combine is None else 1)}"
+    if space == "buffer":
+        return " | ".join(f"{data} {address}" for address in ("off s4 S", "v s4 S", "v2 s4 S"))
+    plain = [f"v2 {data} off?", f"v {data} s2"]
+    return " | ".join([*plain, *(f"v{old} {each}" for each in plain)])
+
+
+@instruction(*(f"{space}_atomic_{name}" for space in ("global", "flat", "buffer") for name in _KINDS), takes=_form, mods="atomic")
 def _memory_atomic(ins: Instruction, d: Decoder) -> Handler:
     space, _, name = ins.name.partition("_atomic_")
     dtype, size, combine = _KINDS[name]
@@ -120,6 +132,8 @@ def _memory_atomic(ins: Instruction, d: Decoder) -> Handler:
         target: Operand | None = data if returns else None
     else:
         target = ins.operands[0] if returns else None
+        if len(ins.operands) < 2 + returns or len(ins.operands) > 3 + returns:
+            raise d.error(f"{ins.name} has a result if and only if it says sc0")
         first, data, *base = ins.operands[1:] if returns else ins.operands
         address = global_address(d, first, base[0] if base else None)
     rows = d.words(data)
@@ -199,7 +213,13 @@ def _lds_kinds() -> dict[str, tuple[Any, int, Combine | None]]:
 _LDS_KINDS = _lds_kinds()
 
 
-@instruction(*(f"ds_{name}" for name in _LDS_KINDS))
+def _lds_form(name: str) -> str:
+    _, size, combine = _LDS_KINDS[name[3:]]
+    data = f"v{size // 4}"
+    return " ".join([*([data] if "_rtn" in name else []), "v", data, *([data] if combine is None else [])])
+
+
+@instruction(*(f"ds_{name}" for name in _LDS_KINDS), takes=_lds_form, mods="ds")
 def _lds_atomic(ins: Instruction, d: Decoder) -> Handler:
     """[destination,] address, operand; ds_cmpst takes the value to compare with, then the new one."""
     dtype, size, combine = _LDS_KINDS[ins.name[3:]]

@@ -11,7 +11,7 @@ from ..scalars import Array, Sel
 from .decode import Decoder
 from .syntax import EXEC, Instruction, Reg
 from .table import Handler, instruction
-from .vector_alu import source
+from .vector_alu import source, takes
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -75,7 +75,8 @@ def _register(name: str, kinds: tuple[str, str], test: Test) -> None:
 
             return run
 
-        instruction(f"{prefix}_{name}")(factory)
+        form = takes(kinds[0], *kinds).partition(" ")[2]
+        instruction(f"{prefix}_{name}", takes=f"s2 {form}", mods="vop")(factory)
 
 
 def classify(value: Array, wanted: Array) -> Array:

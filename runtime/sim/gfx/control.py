@@ -19,28 +19,36 @@ if TYPE_CHECKING:
     from .machine import Machine
 
 
+_COUNT = re.compile(r"(vmcnt|lgkmcnt|expcnt)\((0x[0-9a-fA-F]{1,4}|[1-9]\d{0,4}|0)\)")
+_COUNTS = re.compile(rf"{_COUNT.pattern}(?:\s*[&,]?\s*{_COUNT.pattern}){{0,2}}")
+_ENCODED = re.compile(r"0x[0-9a-fA-F]{1,4}|[1-9]\d{0,4}|0")
+
+
 def counters(text: str) -> tuple[int | None, int | None]:
-    """(vmcnt, lgkmcnt) that an s_waitcnt waits for, None where it does not. A number is the encoding of GFX9."""
-    try:
+    """(vmcnt, lgkmcnt) that an s_waitcnt waits for, None where it does not. A number is the encoding of GFX9.
+    ValueError where the text is neither."""
+    if _ENCODED.fullmatch(text):
         word = int(text, 0)
-    except ValueError:
-        found = {name: int(value, 0) for name, value in re.findall(r"(\w+)\((\w+)\)", text)}
-        vm, lgkm = found.get("vmcnt"), found.get("lgkmcnt")
-    else:
         vm, lgkm = word & 15 | (word >> 14 & 3) << 4, word >> 8 & 15
-        vm, lgkm = None if vm == 63 else vm, None if lgkm == 15 else lgkm
-    return vm, lgkm
+        return None if vm == 63 else vm, None if lgkm == 15 else lgkm
+    if not _COUNTS.fullmatch(text):
+        raise ValueError(f"{text[:60]!r} are no counters to wait for")
+    found = {name: int(value, 0) for name, value in _COUNT.findall(text)}
+    return found.get("vmcnt"), found.get("lgkmcnt")
 
 
-@instruction("s_waitcnt")
+@instruction("s_waitcnt", takes="W")
 def _waitcnt(ins: Instruction, d: Decoder) -> Handler:
     text = ins.operands[0]
     assert isinstance(text, Word)
-    vm, lgkm = counters(text.text)
+    try:
+        vm, lgkm = counters(text.text)
+    except ValueError as problem:
+        raise d.error(str(problem)) from None
     return lambda m, sel: m.queue.wait(sel, vm, lgkm)
 
 
-@instruction("s_barrier")
+@instruction("s_barrier", takes="")
 def _barrier(ins: Instruction, d: Decoder) -> Control:
     """Waits until every wave of the workgroup that has not ended has come. It waits for no memory operation."""
 
@@ -65,7 +73,7 @@ def settle(m: Machine, groups: Array) -> None:
                 m.released.append((at, living[m.resume[living] == at]))
 
 
-@instruction("s_endpgm")
+@instruction("s_endpgm", takes="")
 def _end(ins: Instruction, d: Decoder) -> Control:
     def run(m: Machine, sel: Sel, following: int) -> Outcome:
         m.queue.end(sel)
@@ -95,7 +103,7 @@ def _check_barriers(m: Machine, groups: Array) -> None:
             m.find(Finding("barrier_mismatch", message, m.access("end", m.site, few)))
 
 
-@instruction("s_trap")
+@instruction("s_trap", takes="I")
 def _trap(ins: Instruction, d: Decoder) -> Control:
     def run(m: Machine, sel: Sel, following: int) -> Outcome:
         wave = int(m.wave[sel][0])
@@ -105,14 +113,24 @@ def _trap(ins: Instruction, d: Decoder) -> Control:
     return Control(run)
 
 
-@instruction(*(f"s_load_dword{count}" for count in ("", "x2", "x3", "x4", "x8", "x16")))
+_DWORDS = ("", "x2", "x3", "x4", "x8", "x16")
+
+
+def _loads(name: str) -> str:
+    return f"s{name.partition('x')[2] or 1} S2 S?"
+
+
+@instruction(*(f"s_load_dword{count}" for count in _DWORDS), takes=_loads, mods="scalar")
 def _scalar_load(ins: Instruction, d: Decoder) -> Handler:
     """Loads dwords at base + offset into consecutive scalar registers."""
     count = int(ins.name.partition("x")[2] or 1)
     base = d.scalar(ins.operands[1], 8)
     offset = d.scalar(ins.operands[2]) if len(ins.operands) > 2 else None
     if len(ins.operands) > 2 and isinstance(ins.operands[2], Literal):
-        offset = fixed(np.array([int(ins.operands[2].value)], np.int64))
+        number = ins.operands[2].value
+        if not isinstance(number, int) or not -(1 << 20) <= number < 1 << 21:
+            raise d.error(f"{number} is no offset of a scalar load")
+        offset = fixed(np.array([number], np.int64))
 
     immediate = d.number("offset")
     target = ins.operands[0]

@@ -108,7 +108,7 @@ valu(
 )
 
 
-@instruction("v_cvt_pk_u8_f32")
+@instruction("v_cvt_pk_u8_f32", takes="v V V V", mods="vop")
 def _pack_byte(ins: Instruction, d: Decoder) -> Handler:
     """Put one float, as an unsigned byte, into byte `b & 3` of c."""
     value, where, old = (
@@ -137,7 +137,7 @@ def encode_small(d: Decoder, value: Array, name: str) -> Array:
     return value.astype(small_float(d, name)).view(np.uint8)
 
 
-@instruction("v_cvt_f32_fp8", "v_cvt_f32_bf8")
+@instruction("v_cvt_f32_fp8", "v_cvt_f32_bf8", takes="v V", mods="vop")
 def _widen(ins: Instruction, d: Decoder) -> Handler:
     """One byte, chosen by SDWA (or byte_sel), to f32."""
     dtype = small_float(d, ins.name[-3:])
@@ -158,7 +158,7 @@ def _widen(ins: Instruction, d: Decoder) -> Handler:
     return run
 
 
-@instruction("v_cvt_pk_f32_fp8", "v_cvt_pk_f32_bf8")
+@instruction("v_cvt_pk_f32_fp8", "v_cvt_pk_f32_bf8", takes="v2 V", mods="vop")
 def _widen_two(ins: Instruction, d: Decoder) -> Handler:
     """Two bytes, of the low or (SDWA's WORD_1, op_sel) the high half, to two f32."""
     dtype = small_float(d, ins.name[-3:])
@@ -178,7 +178,7 @@ def _widen_two(ins: Instruction, d: Decoder) -> Handler:
     return run
 
 
-@instruction("v_cvt_pk_fp8_f32", "v_cvt_pk_bf8_f32")
+@instruction("v_cvt_pk_fp8_f32", "v_cvt_pk_bf8_f32", takes="v V V", mods="vop")
 def _narrow_two(ins: Instruction, d: Decoder) -> Handler:
     """Two f32 to two bytes in the low or (op_sel) high half of the destination, whose other half stays."""
     name = ins.name[9:12]

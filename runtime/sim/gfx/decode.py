@@ -129,19 +129,17 @@ class Decoder:
         value = self.constant(operand, size)
         if value is not None:
             return fixed(np.array([value], np.uint32 if size == 4 else np.uint64))
-        if not isinstance(operand, Reg) or operand.file != "s":
-            raise self.error(f"{self.ins.name} needs a scalar here")
+        if not isinstance(operand, Reg) or operand.file != "s" or operand.count != size // 4:
+            raise self.error(f"{self.ins.name} needs {size // 4} scalar registers here")
         row = operand.first
         self.reads.update(range(row, row + size // 4))
         if size == 4:
             return lambda m, sel: m.s[row, sel]
-        if operand.count < 2:
-            raise self.error(f"{self.ins.name} needs a pair of scalar registers here")
         return lambda m, sel: m.s[row, sel] | m.s[row + 1, sel].astype(np.uint64) << _U64
 
     def scalar_result(self, operand: Operand, size: int = 4) -> Write:
         """Writes a scalar destination of 4 or 8 bytes."""
-        if not isinstance(operand, Reg) or operand.file != "s":
+        if not isinstance(operand, Reg) or operand.file != "s" or operand.count != size // 4:
             raise self.error(f"{self.ins.name} needs a scalar register as destination")
         row = operand.first
         self.writes.update(range(row, row + size // 4))

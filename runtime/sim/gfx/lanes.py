@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .machine import Machine
 
 
-@instruction("v_readfirstlane_b32")
+@instruction("v_readfirstlane_b32", takes="s v | s s")
 def _readfirstlane(ins: Instruction, d: Decoder) -> Handler:
     """The value of the first active lane, of lane 0 if none is active."""
     operand = ins.operands[1]
@@ -38,7 +38,7 @@ def _readfirstlane(ins: Instruction, d: Decoder) -> Handler:
     return run
 
 
-@instruction("v_readlane_b32")
+@instruction("v_readlane_b32", takes="s v S")
 def _readlane(ins: Instruction, d: Decoder) -> Handler:
     (row,) = d.words(ins.operands[1], 1, whole=True)
     lane = d.scalar(ins.operands[2])
@@ -51,7 +51,7 @@ def _readlane(ins: Instruction, d: Decoder) -> Handler:
     return run
 
 
-@instruction("v_writelane_b32")
+@instruction("v_writelane_b32", takes="v S S")
 def _writelane(ins: Instruction, d: Decoder) -> Handler:
     (row,) = d.result_words(ins.operands[0], 1)
     value, lane = d.scalar(ins.operands[1]), d.scalar(ins.operands[2])
@@ -64,7 +64,7 @@ def _writelane(ins: Instruction, d: Decoder) -> Handler:
     return run
 
 
-@instruction("v_mbcnt_lo_u32_b32", "v_mbcnt_hi_u32_b32")
+@instruction("v_mbcnt_lo_u32_b32", "v_mbcnt_hi_u32_b32", takes="v V V")
 def _mbcnt(ins: Instruction, d: Decoder) -> Handler:
     """The number of mask bits of lanes below this one, in one half of the wave, plus a number."""
     mask, addend = d.vector(ins.operands[1]), d.vector(ins.operands[2])
@@ -74,7 +74,7 @@ def _mbcnt(ins: Instruction, d: Decoder) -> Handler:
     return lambda m, sel: write(m, sel, count_ones(mask(m, sel) & below) + addend(m, sel), None)
 
 
-@instruction("v_permlane16_swap_b32", "v_permlane32_swap_b32")
+@instruction("v_permlane16_swap_b32", "v_permlane32_swap_b32", takes="v v")
 def _permlane_swap(ins: Instruction, d: Decoder) -> Handler:
     first, second = (d.words(ins.operands[index], 1, whole=True)[0] for index in (0, 1))
     d.writes.update((VECTOR + first, VECTOR + second))
@@ -91,7 +91,7 @@ def _permlane_swap(ins: Instruction, d: Decoder) -> Handler:
     return run
 
 
-@instruction("v_swap_b32")
+@instruction("v_swap_b32", takes="v v")
 def _swap(ins: Instruction, d: Decoder) -> Handler:
     first, second = (d.words(ins.operands[index], 1)[0] for index in (0, 1))
     d.writes.update((VECTOR + first, VECTOR + second))
@@ -104,6 +104,6 @@ def _swap(ins: Instruction, d: Decoder) -> Handler:
     return run
 
 
-@instruction("v_nop")
+@instruction("v_nop", takes="")
 def _nop(ins: Instruction, d: Decoder) -> Handler:
     return lambda m, sel: None

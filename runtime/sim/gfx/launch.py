@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ from . import (
     vector_int,
     vector_memory,
 )
+from .forms import MAX_GROUPS
 from .hazards import find_hazards
 from .machine import Launch, Machine
 from .memory import GLOBAL_BASE, Global
@@ -106,6 +108,10 @@ def prepare(
     program = load_program(text, entry)
     sizes, items = sizes_of(grid), sizes_of(block)
     _check_block(program, items)
+    if math.prod(sizes) > MAX_GROUPS:
+        raise SimulationError(f"{math.prod(sizes)} workgroups; the simulator runs {MAX_GROUPS}", isa="GCN")
+    if dynamic_shared < 0:
+        raise SimulationError(f"{dynamic_shared} bytes of LDS on top of the kernel's own", isa="GCN")
     lds_size = program.kernel.setting("group_segment_fixed_size") + dynamic_shared
     if lds_size > LDS_LIMIT[program.arch]:
         raise SimulationError(

@@ -144,7 +144,7 @@ def _words(parts: list[Array], done: Array) -> list[Array]:
 _READS = {"b32": 1, "b64": 2, "b96": 3, "b128": 4}
 
 
-@instruction(*(f"ds_read_{name}" for name in _READS))
+@instruction(*(f"ds_read_{name}" for name in _READS), takes=lambda name: f"v{_READS[name[8:]]} v", mods="ds")
 def _read(ins: Instruction, d: Decoder) -> Handler:
     count = _READS[ins.name[8:]]
     address, rows = _address(d, 1, d.number("offset")), d.result_words(ins.operands[0], count)
@@ -157,7 +157,10 @@ def _read(ins: Instruction, d: Decoder) -> Handler:
     return run
 
 
-@instruction("ds_read2_b32", "ds_read2_b64", "ds_read2st64_b32", "ds_read2st64_b64")
+_READ2 = ("ds_read2_b32", "ds_read2_b64", "ds_read2st64_b32", "ds_read2st64_b64")
+
+
+@instruction(*_READ2, takes=lambda name: "v2 v" if name.endswith("32") else "v4 v", mods="ds2")
 def _read2(ins: Instruction, d: Decoder) -> Handler:
     """Two elements; the offsets count elements, or 64 elements in the st64 forms."""
     words = 1 if ins.name.endswith("32") else 2
@@ -188,7 +191,10 @@ def merge_half(kind: str, high: bool, held: Array, values: Array) -> Array:
     return held & np.uint32(0xFFFF0000) | narrow
 
 
-@instruction(*(f"ds_read_{name}{form}" for name in SMALL for form in ("", "_d16", "_d16_hi")))
+_HALVES = ("", "_d16", "_d16_hi")
+
+
+@instruction(*(f"ds_read_{name}{form}" for name in SMALL for form in _HALVES), takes="v v", mods="ds")
 def _read_small(ins: Instruction, d: Decoder) -> Handler:
     name, _, form = ins.name[8:].partition("_")
     kind = SMALL[name][0]
@@ -212,7 +218,10 @@ def _read_small(ins: Instruction, d: Decoder) -> Handler:
     return run
 
 
-@instruction("ds_read_b64_tr_b16", "ds_read_b64_tr_b8", "ds_read_b64_tr_b4", "ds_read_b96_tr_b6")
+_TRANSPOSED = ("ds_read_b64_tr_b16", "ds_read_b64_tr_b8", "ds_read_b64_tr_b4", "ds_read_b96_tr_b6")
+
+
+@instruction(*_TRANSPOSED, takes=lambda name: "v3 v" if "b96" in name else "v2 v", mods="ds")
 def _read_transposed(ins: Instruction, d: Decoder) -> Handler:
     """Sixteen lanes read 16 x 8 bytes and get them transposed (CDNA4 ISA, 11.4).
 
@@ -272,7 +281,10 @@ def gather(m: Machine, sel: Sel, rows: list[int]) -> Array:
 _WRITES = {"b8": (1, 1), "b16": (2, 1), "b32": (4, 1), "b64": (4, 2), "b96": (4, 3), "b128": (4, 4)}
 
 
-@instruction(*(f"ds_write_{name}" for name in _WRITES), "ds_write_b8_d16_hi", "ds_write_b16_d16_hi")
+_WRITE_NAMES = (*(f"ds_write_{name}" for name in _WRITES), "ds_write_b8_d16_hi", "ds_write_b16_d16_hi")
+
+
+@instruction(*_WRITE_NAMES, takes=lambda name: f"v v{_WRITES[name.split('_')[2]][1]}", mods="ds")
 def _write(ins: Instruction, d: Decoder) -> Handler:
     elem, count = _WRITES[ins.name.split("_")[2]]
     shift = np.uint32(16 if ins.name.endswith("hi") else 0)
@@ -289,7 +301,10 @@ def _write(ins: Instruction, d: Decoder) -> Handler:
     return run
 
 
-@instruction("ds_write2_b32", "ds_write2_b64", "ds_write2st64_b32", "ds_write2st64_b64")
+_WRITE2 = ("ds_write2_b32", "ds_write2_b64", "ds_write2st64_b32", "ds_write2st64_b64")
+
+
+@instruction(*_WRITE2, takes=lambda name: "v v v" if name.endswith("32") else "v v2 v2", mods="ds2")
 def _write2(ins: Instruction, d: Decoder) -> Handler:
     words = 1 if ins.name.endswith("32") else 2
     scale = 4 * words * (64 if "st64" in ins.name else 1)
@@ -322,7 +337,7 @@ def _lane_instruction(m: Machine, sel: Sel, row: int, value: Array, enabled: Arr
     m.queue.issue(sel, DS, land, (VECTOR + row,), enabled, what="LDS lane operation")
 
 
-@instruction("ds_bpermute_b32", "ds_permute_b32")
+@instruction("ds_bpermute_b32", "ds_permute_b32", takes="v v v", mods="ds")
 def _permute(ins: Instruction, d: Decoder) -> Handler:
     """bpermute: lane l gets the value of lane address / 4; permute: lane address / 4 gets lane l's. 0 from inactive."""
     (row,) = d.result_words(ins.operands[0], 1)
@@ -379,7 +394,7 @@ def swizzle_source(d: Decoder) -> Array:
     return result
 
 
-@instruction("ds_swizzle_b32")
+@instruction("ds_swizzle_b32", takes="v v", mods="swizzle")
 def _swizzle(ins: Instruction, d: Decoder) -> Handler:
     (row,), (data,) = d.result_words(ins.operands[0], 1), d.words(ins.operands[1], 1)
     lanes = swizzle_source(d)

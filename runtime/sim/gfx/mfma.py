@@ -187,7 +187,14 @@ def _scale(d: Decoder, operand: Operand, tile: Tile, index: int) -> tuple[Callab
     return scales, rows
 
 
-@instruction(*(f"v_mfma_{name}" for name in " ".join((_COMMON, *_ONLY.values())).split()))
+def _form(name: str) -> str:
+    """Result, A, B, C and for scaled ones both scales. How wide A and B are depends on cbsz and blgp too."""
+    tile, _, scaled = tile_of(name)
+    words = tile.m * tile.n * tile.blocks // 64 * (2 if tile.result == "f64" else 1)
+    return f"v{words} v* v* V{words}" + " V V" * scaled
+
+
+@instruction(*(f"v_mfma_{name}" for name in " ".join((_COMMON, *_ONLY.values())).split()), takes=_form, mods="mfma")
 def _mfma(ins: Instruction, d: Decoder) -> Handler:
     name = ins.name[len("v_mfma_") :]
     for arch, names in _ONLY.items():

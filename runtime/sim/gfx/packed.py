@@ -62,7 +62,7 @@ def _packed(names: str, kind: str, count: int, function: Function) -> None:
 
         return run
 
-    instruction(*names.split())(factory)
+    instruction(*names.split(), takes="v" + " V" * count, mods="vop3p")(factory)
 
 
 _packed("v_pk_add_f16", "f16", 2, np.add)
@@ -97,7 +97,7 @@ def _single(d: Decoder, operand: Operand, high: int, negative: int, dtype: str) 
 
 
 def _packed_single(name: str, count: int, function: Function, dtype: str = "f32") -> None:
-    @instruction(name)
+    @instruction(name, takes="v2" + " V2" * count, mods="vop3p")
     def factory(ins: Instruction, d: Decoder) -> Handler:
         low, high = (d.bits("op_sel", count, 0), d.bits("op_sel_hi", count, 1))
         flips = (d.bits("neg_lo", count), d.bits("neg_hi", count))
@@ -120,7 +120,7 @@ _packed_single("v_pk_mul_f32", 2, np.multiply)
 _packed_single("v_pk_fma_f32", 3, fma)
 
 
-@instruction("v_pk_mov_b32")
+@instruction("v_pk_mov_b32", takes="v2 V2 V2", mods="vop3p")
 def _pk_mov(ins: Instruction, d: Decoder) -> Handler:
     """Low result: a half of the first source; high result: a half of the second."""
     chosen = d.bits("op_sel", 2, 0)
@@ -135,7 +135,7 @@ def _pk_mov(ins: Instruction, d: Decoder) -> Handler:
     return run
 
 
-@instruction("v_fma_mix_f32", "v_fma_mixlo_f16", "v_fma_mixhi_f16", "v_mad_mix_f32")
+@instruction("v_fma_mix_f32", "v_fma_mixlo_f16", "v_fma_mixhi_f16", "v_mad_mix_f32", takes="v V V V", mods="vop3p")
 def _mix(ins: Instruction, d: Decoder) -> Handler:
     """fma in f32 of sources that are f32 or f16; the 16-bit forms write one half and keep the other."""
     chosen, halves = d.bits("op_sel", 3, 0), d.bits("op_sel_hi", 3, 0)
@@ -178,7 +178,7 @@ def _mixed(d: Decoder, operand: Operand, is_half: int, high: int, index: int) ->
 def _dot(names: str, kinds: tuple[str, int, str], integer: bool) -> None:
     """Sums of products of the parts of two words, plus an addend."""
 
-    @instruction(*names.split())
+    @instruction(*names.split(), takes=lambda name: "v V V" if "c_" in name else "v V V V", mods="vop3p")
     def factory(ins: Instruction, d: Decoder) -> Handler:
         part, count, wide = kinds
         accumulate = ins.name.startswith("v_dot2c") or ins.name.startswith("v_dot4c")

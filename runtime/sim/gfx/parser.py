@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import functools
 import re
-import struct
+
+import numpy as np
 
 from ..errors import SimulationError
+from .forms import MAX_DATA, MAX_DIGITS, MAX_LINE, MAX_REGISTERS, MAX_SETTING, MAX_SETTINGS, MAX_TEXT
 from .metadata import kernels_of
 from .syntax import SPECIAL, Datum, Instruction, Kernel, Literal, Modifier, Module, Operand, Reg, Word
 
@@ -28,6 +30,8 @@ _RAW = ("s_waitcnt", "s_sendmsg", "s_getreg_b32", "s_setreg_b32", "s_setreg_imm3
 
 def parse_module(text: str) -> Module:
     """Parse a whole file; SimulationError with the line where it is not understood."""
+    if len(text) > MAX_TEXT:
+        raise SimulationError(f"a text of {len(text)} characters; there may be {MAX_TEXT}", isa="GCN")
     return _Parser(text).run()
 
 
@@ -45,9 +49,12 @@ class _Parser:
         self.datum: Datum | None = None
         self.kernel: Kernel | None = None
         self.metadata: list[str] | None = None
+        self.bytes_left = MAX_DATA
 
     def run(self) -> Module:
         for number, raw in enumerate(self.lines, 1):
+            if len(raw) > MAX_LINE:
+                raise SimulationError(f"a line of {len(raw)} characters; there may be {MAX_LINE}", number, isa="GCN")
             if self.metadata is not None:
                 if raw.strip() == ".end_amdgpu_metadata":
                     self.take_metadata(self.metadata, number)
@@ -83,7 +90,9 @@ class _Parser:
         elif name == ".end_amdhsa_kernel":
             self.kernel = None
         elif name.startswith(".amdhsa_") and self.kernel is not None:
-            self.kernel.settings[name[len(".amdhsa_") :]] = self.expression(rest, number, line)
+            setting = name[len(".amdhsa_") :]
+            most = MAX_SETTINGS.get(setting, MAX_SETTING)
+            self.kernel.settings[setting] = self.expression(rest, number, line, 0, most)
         elif name == ".amdgpu_metadata":
             self.metadata = []
         elif name in (".text", ".section", ".data", ".rodata", ".bss"):
@@ -95,34 +104,53 @@ class _Parser:
                 self.files[rest.split()[0]] = parts[-1]
         elif name == ".loc":
             fields = rest.split()
+            if len(fields) < 2:
+                raise SimulationError(".loc names a file and a line", number, line, isa="GCN")
             self.source = f"{self.files.get(fields[0], '?')}:{fields[1]}" if fields[1] != "0" else None
         elif self.datum is not None:
             self.bytes(name, rest, number, line)
 
-    def expression(self, text: str, number: int, line: str) -> int:
+    def expression(self, text: str, number: int, line: str, least: int = -(1 << 63), most: int = (1 << 64) - 1) -> int:
+        if len(text) > MAX_DIGITS or not _NUMBER.match(text):
+            raise SimulationError(f"{text[:MAX_DIGITS]!r} is not a plain number", number, line, isa="GCN")
         try:
-            return int(text, 0)
-        except ValueError:
-            raise SimulationError(f"{text!r} is not a plain number", number, line) from None
+            value = int(text, 0)
+        except ValueError:  # 08
+            raise SimulationError(f"{text!r} is not a plain number", number, line, isa="GCN") from None
+        if not least <= value <= most:
+            raise SimulationError(f"{value} is not from {least} to {most}", number, line, isa="GCN")
+        return value
 
     def bytes(self, name: str, rest: str, number: int, line: str) -> None:
         assert self.datum is not None
         if name in _DATA:
             size = _DATA[name]
+            self.take_bytes(size * (rest.count(",") + 1), number, line)
             for part in rest.split(","):
                 value = self.expression(part.strip(), number, line)
                 self.datum.data += (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
         elif name in (".zero", ".skip", ".space"):
-            self.datum.data += bytes(self.expression(rest.split(",")[0], number, line))
+            count = self.expression(rest.split(",")[0], number, line, 0)
+            self.take_bytes(count, number, line)
+            self.datum.data += bytes(count)
         elif name in (".ascii", ".asciz", ".string"):
-            self.datum.data += rest.strip()[1:-1].encode("latin-1").decode("unicode_escape").encode("latin-1")
-            self.datum.data += b"" if name == ".ascii" else b"\0"
+            self.take_bytes(len(rest) + 1, number, line)
+            try:
+                raw = rest.strip()[1:-1].encode("latin-1").decode("unicode_escape").encode("latin-1")
+            except UnicodeError:
+                raise SimulationError("this string cannot be read", number, line, isa="GCN") from None
+            self.datum.data += raw + (b"" if name == ".ascii" else b"\0")
+
+    def take_bytes(self, count: int, number: int, line: str) -> None:
+        self.bytes_left -= count
+        if self.bytes_left < 0:
+            raise SimulationError(f"more than {MAX_DATA} bytes of data", number, line, isa="GCN")
 
     def take_metadata(self, lines: list[str], number: int) -> None:
         try:
             found = kernels_of(lines)
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
-            raise SimulationError("the kernel metadata is not as expected", number) from None
+        except ValueError as problem:
+            raise SimulationError(f"the kernel metadata is not as expected: {problem}", number, isa="GCN") from None
         for name, args, limit, required in found:
             kernel = self.kernels.setdefault(name, Kernel(name))
             kernel.args, kernel.max_threads, kernel.required = args, limit, required
@@ -142,7 +170,7 @@ def parse_instruction(line: str, number: int, raw: str, source: str | None) -> I
     try:
         return Instruction(*_parsed(line), number, text, source)
     except ValueError as problem:
-        raise SimulationError(str(problem), number, text) from None
+        raise SimulationError(str(problem), number, text, isa="GCN") from None
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -193,8 +221,24 @@ def _modifier(word: str) -> tuple[str, Modifier]:
     if not colon:
         return key, True
     if value.startswith("["):
-        return key, tuple(int(part, 0) for part in value.strip("[]").split(","))
-    return key, int(value, 0) if _NUMBER.match(value) else value
+        return key, tuple(integer(part) for part in value.strip("[]").split(","))
+    return key, integer(value) if _NUMBER.match(value) else value
+
+
+def integer(text: str) -> int:
+    """A number of an instruction; ValueError where it is none, or does not fit 64 bits."""
+    if len(text) > MAX_DIGITS:
+        raise ValueError(f"a number of {len(text)} characters")
+    value = int(text, 0)
+    if not -(1 << 63) <= value < 1 << 64:
+        raise ValueError(f"{text} does not fit 64 bits")
+    return value
+
+
+def _register(file: str, first: int, count: int, marks: tuple[bool, bool, bool]) -> Reg:
+    if not 0 <= first < first + count <= MAX_REGISTERS[file]:
+        raise ValueError(f"there are {MAX_REGISTERS[file]} registers {file}; not {file}[{first}:{first + count - 1}]")
+    return Reg(file, first, count, *marks)
 
 
 def parse_operand(text: str) -> Operand:
@@ -216,14 +260,14 @@ def parse_operand(text: str) -> Operand:
         return Reg("s", *SPECIAL[text], neg, absolute, sext)
     match = _REGISTER.match(text)
     if match:
-        return Reg(match[1], int(match[2]), 1, neg, absolute, sext)
+        return _register(match[1], integer(match[2]), 1, (neg, absolute, sext))
     match = _RANGE.match(text)
     if match:
-        first = int(match[2], 0)
-        last = first if match[3] is None else int(match[3], 0)
-        return Reg(match[1], first, last - first + 1, neg, absolute, sext)
+        first = integer(match[2])
+        last = first if match[3] is None else integer(match[3])
+        return _register(match[1], first, last - first + 1, (neg, absolute, sext))
     if _NUMBER.match(text):
-        return Literal(int(text, 0), neg, absolute, sext)
+        return Literal(integer(text), neg, absolute, sext)
     if _FLOAT.match(text):
         return Literal(float(text), neg, absolute, sext)
     if not text or text[0] in "[|":
@@ -233,6 +277,5 @@ def parse_operand(text: str) -> Operand:
 
 def float_bits(value: float, size: int) -> int:
     """An inline float constant as the bits of a 2, 4 or 8 byte float."""
-    form, code = {2: ("<e", "<H"), 4: ("<f", "<I"), 8: ("<d", "<Q")}[size]
-    bits: int = struct.unpack(code, struct.pack(form, value))[0]
-    return bits
+    with np.errstate(over="ignore"):
+        return int(np.array(value, f"f{size}").view(f"u{size}"))

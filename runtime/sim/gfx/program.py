@@ -16,6 +16,7 @@ import numpy as np
 from ..errors import SimulationError
 from ..scalars import Array
 from .decode import VECTOR, Decoder, Matrix
+from .forms import check as check_form
 from .memory import GLOBAL_BASE, GUARD
 from .parser import parse_module
 from .syntax import EXEC, VCC, Datum, Instruction, Kernel, Module, Reg
@@ -171,6 +172,7 @@ def load_program(text: str, entry: str) -> Program:
         if factory is None:
             full = ins.name + (f"_{ins.encoding}" if ins.encoding else "")
             raise decoder.error(f"the simulator does not know the instruction {full}")
+        check_form(ins)
         run = factory(ins, decoder)
         reads, writes = frozenset(decoder.reads), frozenset(decoder.writes)
         program.code.append(Step(ins, run, reads, writes, frozenset(decoder.whole), reads | writes))

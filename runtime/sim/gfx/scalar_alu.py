@@ -30,10 +30,12 @@ def salu(
 ) -> None:
     """Register scalar instructions; `last` is the size of the last source where it differs."""
 
-    @instruction(*names.split())
+    sources = [size] * (count - 1) + [last or size]
+    form = " ".join([f"s{size // 4}", *(f"S{each // 4}" for each in sources)])
+
+    @instruction(*names.split(), takes=form)
     def factory(ins: Instruction, d: Decoder) -> Handler:
-        sizes = [size] * (count - 1) + [last or size]
-        reads = [d.scalar(ins.operands[index + 1], each) for index, each in enumerate(sizes)]
+        reads = [d.scalar(ins.operands[index + 1], each) for index, each in enumerate(sources)]
         write = d.scalar_result(ins.operands[0], size)
         return _run(reads, write, function, scc)
 
@@ -195,7 +197,7 @@ for _number in (1, 2, 3, 4):
 def _narrowing(name: str, source: int, result: int, function: Callable[[Array], Array], scc: str | None = None) -> None:
     """A scalar instruction of one source whose size is not the result's."""
 
-    @instruction(name)
+    @instruction(name, takes=f"s{result // 4} S{source // 4}")
     def factory(ins: Instruction, d: Decoder) -> Handler:
         return _run([d.scalar(ins.operands[1], source)], d.scalar_result(ins.operands[0], result), function, scc)
 
@@ -214,14 +216,19 @@ _narrowing("s_bcnt0_i32_b32", 4, 4, lambda a: count_ones(~a), "nonzero")
 _narrowing("s_bcnt0_i32_b64", 8, 4, lambda a: count_ones(~a), "nonzero")
 
 
-@instruction("s_bfm_b32", "s_bfm_b64")
+def _words(name: str) -> int:
+    """Of what an instruction writes, whose name ends with its bits."""
+    return int(name[-2:]) // 32
+
+
+@instruction("s_bfm_b32", "s_bfm_b64", takes=lambda name: f"s{_words(name)} S S")
 def _bitfield_mask(ins: Instruction, d: Decoder) -> Handler:
     size = int(ins.name[-2:]) // 8
     reads = [d.scalar(ins.operands[index]) for index in (1, 2)]
     return _run(reads, d.scalar_result(ins.operands[0], size), _bfm(size), None)
 
 
-@instruction("s_addc_u32", "s_subb_u32")
+@instruction("s_addc_u32", "s_subb_u32", takes="s S S")
 def _carry(ins: Instruction, d: Decoder) -> Handler:
     reads = [d.scalar(ins.operands[index]) for index in (1, 2)]
     write = d.scalar_result(ins.operands[0])
@@ -237,7 +244,12 @@ def _carry(ins: Instruction, d: Decoder) -> Handler:
     return run
 
 
-@instruction("s_cselect_b32", "s_cselect_b64", "s_cmov_b32", "s_cmov_b64")
+def _selects(name: str) -> str:
+    words = _words(name)
+    return f"s{words} S{words}" + (f" S{words}" if "cselect" in name else "")
+
+
+@instruction("s_cselect_b32", "s_cselect_b64", "s_cmov_b32", "s_cmov_b64", takes=_selects)
 def _select(ins: Instruction, d: Decoder) -> Handler:
     size = int(ins.name[-2:]) // 8
     yes = d.scalar(ins.operands[1], size)
@@ -246,7 +258,10 @@ def _select(ins: Instruction, d: Decoder) -> Handler:
     return lambda m, sel: write(m, sel, np.where(m.scc[sel], yes(m, sel), no(m, sel)))
 
 
-@instruction("s_bitset0_b32", "s_bitset1_b32", "s_bitset0_b64", "s_bitset1_b64")
+_BITSET = ("s_bitset0_b32", "s_bitset1_b32", "s_bitset0_b64", "s_bitset1_b64")
+
+
+@instruction(*_BITSET, takes=lambda name: f"s{_words(name)} S")
 def _bitset(ins: Instruction, d: Decoder) -> Handler:
     size = int(ins.name[-2:]) // 8
     word = np.dtype(f"u{size}").type
@@ -261,7 +276,7 @@ def _bitset(ins: Instruction, d: Decoder) -> Handler:
     return run
 
 
-@instruction("s_movk_i32", "s_cmovk_i32", "s_addk_i32", "s_mulk_i32")
+@instruction("s_movk_i32", "s_cmovk_i32", "s_addk_i32", "s_mulk_i32", takes="s I")
 def _with_constant(ins: Instruction, d: Decoder) -> Handler:
     """The 16-bit constant is sign-extended; addk sets SCC on signed overflow."""
     value = _constant(d, ins.operands[1], signed=True)
@@ -300,7 +315,9 @@ def _compare(condition: str, kind: str) -> None:
     size = int(kind[1:]) // 8
     signed = kind[0] == "i"
 
-    @instruction(f"s_cmp_{condition}_{kind}", *([f"s_cmpk_{condition}_{kind}"] if size == 4 else []))
+    names = [f"s_cmp_{condition}_{kind}", *([f"s_cmpk_{condition}_{kind}"] if size == 4 else [])]
+
+    @instruction(*names, takes=lambda name: "S I" if "cmpk" in name else f"S{size // 4} S{size // 4}")
     def factory(ins: Instruction, d: Decoder) -> Handler:
         first = d.scalar(ins.operands[0], size)
         if ins.name.startswith("s_cmpk"):
@@ -322,7 +339,10 @@ for _condition in ("eq", "lg"):
     _compare(_condition, "u64")
 
 
-@instruction("s_bitcmp0_b32", "s_bitcmp1_b32", "s_bitcmp0_b64", "s_bitcmp1_b64")
+_BITCMP = ("s_bitcmp0_b32", "s_bitcmp1_b32", "s_bitcmp0_b64", "s_bitcmp1_b64")
+
+
+@instruction(*_BITCMP, takes=lambda name: f"S{_words(name)} S")
 def _bitcmp(ins: Instruction, d: Decoder) -> Handler:
     size = int(ins.name[-2:]) // 8
     word = np.dtype(f"u{size}").type
@@ -351,7 +371,9 @@ _SAVEEXEC: dict[str, Callable[[Array, Array], Array]] = {  # of (source, exec)
 
 
 def _saveexec(name: str, function: Callable[[Array, Array], Array]) -> None:
-    @instruction(f"s_{name}_saveexec_b64", *([f"s_{name}_wrexec_b64"] if name.startswith("andn") else []))
+    also = [f"s_{name}_wrexec_b64"] if name.startswith("andn") else []
+
+    @instruction(f"s_{name}_saveexec_b64", *also, takes="s2 S2")
     def factory(ins: Instruction, d: Decoder) -> Handler:
         """The destination gets EXEC's old value, or with wrexec its new one; SCC says whether it is not 0."""
         source = d.scalar(ins.operands[1], 8)
@@ -374,26 +396,30 @@ for _name, _function in _SAVEEXEC.items():
     _saveexec(_name, _function)
 
 
-@instruction("s_getpc_b64")
+@instruction("s_getpc_b64", takes="s2")
 def _getpc(ins: Instruction, d: Decoder) -> Handler:
     write = d.scalar_result(ins.operands[0], 8)
     base = np.array([CODE_BASE], np.uint64)
     return lambda m, sel: write(m, sel, base)
 
 
-@instruction("s_getreg_b32")
+@instruction("s_getreg_b32", takes="W")
 def _getreg(ins: Instruction, d: Decoder) -> Handler:
     """Hardware registers read as 0; the first operand is the destination."""
     text = ins.operands[0]
     assert isinstance(text, Word)
     from .parser import parse_operand
 
-    write = d.scalar_result(parse_operand(text.text.partition(",")[0].strip()))
+    try:
+        target = parse_operand(text.text.partition(",")[0].strip())
+    except ValueError as problem:
+        raise d.error(str(problem)) from None
+    write = d.scalar_result(target)
     zero = np.zeros(1, np.uint32)
     return lambda m, sel: write(m, sel, zero)
 
 
-@instruction("s_memtime", "s_memrealtime")
+@instruction("s_memtime", "s_memrealtime", takes="s2")
 def _memtime(ins: Instruction, d: Decoder) -> Handler:
     write = d.scalar_result(ins.operands[0], 8)
 
@@ -436,24 +462,25 @@ def _target(ins: Instruction, d: Decoder) -> int:
     return d.target
 
 
-@instruction(*_CONDITIONS)
+@instruction(*_CONDITIONS, takes="L")
 def _cbranch(ins: Instruction, d: Decoder) -> Control:
     target, condition = _target(ins, d), _CONDITIONS[ins.name]
     return Control(lambda m, sel, following: _split(sel, condition(m, sel), target, following, m))
 
 
-@instruction("s_branch")
+@instruction("s_branch", takes="L")
 def _branch(ins: Instruction, d: Decoder) -> Control:
     target = _target(ins, d)
     return Control(lambda m, sel, following: [(target, sel)])
 
 
-@instruction("s_nop", "s_setprio", "s_sleep", "s_inst_prefetch", "s_icache_inv", "s_dcache_inv", "s_dcache_wb")
+@instruction("s_nop", "s_setprio", "s_sleep", "s_inst_prefetch", takes="I")
+@instruction("s_icache_inv", "s_dcache_inv", "s_dcache_wb", takes="")
 def _nop(ins: Instruction, d: Decoder) -> Handler:
     return lambda m, sel: None
 
 
-@instruction("s_setreg_b32", "s_setreg_imm32_b32")
+@instruction("s_setreg_b32", "s_setreg_imm32_b32", takes="W")
 def _setreg(ins: Instruction, d: Decoder) -> Handler:
     """The mode register's rounding and subnormal fields are as the simulator has them; nothing else is modelled."""
     text = ins.operands[0]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..scalars import Array, Sel
+from .forms import FORMS, Takes
 from .syntax import Instruction
 
 if TYPE_CHECKING:
@@ -33,12 +34,13 @@ class Control:
 INSTRUCTIONS: dict[str, Factory] = {}
 
 
-def instruction(*names: str) -> Callable[[Factory], Factory]:
-    """Register the decorated factory for these names."""
+def instruction(*names: str, takes: Takes, mods: str = "") -> Callable[[Factory], Factory]:
+    """Register the decorated factory for these names, with their form: operands and group of modifiers (forms.py)."""
 
     def register(factory: Factory) -> Factory:
         for name in names:
             INSTRUCTIONS[name] = factory
+            FORMS[name] = takes, mods
         return factory
 
     return register

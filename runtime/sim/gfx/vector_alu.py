@@ -62,7 +62,13 @@ def valu(
         reads = [source(d, ins.operands[index + 1], kind, index) for index, kind in enumerate(kinds)]
         return compute(d, result, reads, function, keeps_high, wide)
 
-    instruction(*names.split())(factory)
+    instruction(*names.split(), takes=takes(result, *kinds), mods="vop")(factory)
+
+
+def takes(result: str, *kinds: str) -> str:
+    """The form (forms.py) of an instruction with a result and sources of these types."""
+    words = {kind: "2" if SIZES.get(kind) == 8 else "" for kind in (result, *kinds)}
+    return " ".join([f"v{words[result]}", *(f"V{words[kind]}" for kind in kinds)])
 
 
 def compute(

@@ -18,7 +18,7 @@ from ..updates import greatest, least, maximum, minimum
 from .decode import Decoder
 from .syntax import VCC, Instruction, Reg
 from .table import Handler, instruction
-from .vector_alu import destination, source, valu
+from .vector_alu import destination, source, takes, valu
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -161,7 +161,12 @@ valu("v_rsq_f64", "f64", "f64", lambda a: 1 / np.sqrt(a))
 valu("v_sqrt_f64", "f64", "f64", np.sqrt)
 
 
-@instruction("v_fmac_f32", "v_fmac_f16", "v_fmac_f64", "v_pk_fmac_f16")
+def _takes(sources: int, flag: str = "") -> Callable[[str], str]:
+    """The form of an instruction whose name ends with the type of everything."""
+    return lambda name: takes(name[-3:], *[name[-3:]] * sources).replace(" ", flag + " ", 1)
+
+
+@instruction("v_fmac_f32", "v_fmac_f16", "v_fmac_f64", "v_pk_fmac_f16", takes=_takes(2), mods="vop")
 def _fmac(ins: Instruction, d: Decoder) -> Handler:
     """The destination is the addend."""
     if ins.name.startswith("v_pk"):
@@ -174,7 +179,7 @@ def _fmac(ins: Instruction, d: Decoder) -> Handler:
     return compute(d, kind, [first, second, addend], fma, keeps_high=True)
 
 
-@instruction("v_fmamk_f32", "v_fmaak_f32", "v_fmamk_f16", "v_fmaak_f16")
+@instruction("v_fmamk_f32", "v_fmaak_f32", "v_fmamk_f16", "v_fmaak_f16", takes=_takes(3), mods="vop")
 def _fma_literal(ins: Instruction, d: Decoder) -> Handler:
     """fmamk: a * literal + b; fmaak: a * b + literal. The text gives the operands in this order."""
     kind = ins.name[-3:]
@@ -206,7 +211,7 @@ class _Format:
 _FORMATS = {"f32": _Format(np.float32, 23, 127, 96, 64, 23), "f64": _Format(np.float64, 52, 1023, 768, 128, 53)}
 
 
-@instruction("v_div_scale_f32", "v_div_scale_f64")
+@instruction("v_div_scale_f32", "v_div_scale_f64", takes=_takes(3, " s2"), mods="vop")
 def _div_scale(ins: Instruction, d: Decoder) -> Handler:
     """Scale source 0 (denominator or numerator) so that the division's steps neither overflow nor lose bits."""
     kind = ins.name[-3:]
@@ -247,7 +252,7 @@ def _div_scale(ins: Instruction, d: Decoder) -> Handler:
     return run
 
 
-@instruction("v_div_fmas_f32", "v_div_fmas_f64")
+@instruction("v_div_fmas_f32", "v_div_fmas_f64", takes=_takes(3), mods="vop")
 def _div_fmas(ins: Instruction, d: Decoder) -> Handler:
     """fma, scaled back in the lanes whose vcc bit is set: up if the quotient is large, else down."""
     kind = ins.name[-3:]

@@ -165,7 +165,7 @@ def _sat_pk(a: Array) -> Array:
     return result
 
 
-@instruction("v_bitop3_b32", "v_bitop3_b16")
+@instruction("v_bitop3_b32", "v_bitop3_b16", takes="v V V V", mods="bitop3")
 def _bitop3(ins: Instruction, d: Decoder) -> Handler:
     """Any function of three bits: bit 4a + 2b + c of the table (CDNA4 ISA, V_BITOP3_B32, V_BITOP3_B16)."""
     table, kind = d.number("bitop3"), ins.name[-3:]
@@ -183,7 +183,14 @@ def _bitop3(ins: Instruction, d: Decoder) -> Handler:
     return run
 
 
-@instruction("v_add_co_u32", "v_sub_co_u32", "v_subrev_co_u32", "v_addc_co_u32", "v_subb_co_u32", "v_subbrev_co_u32")
+_CARRY = ("v_add_co_u32", "v_sub_co_u32", "v_subrev_co_u32", "v_addc_co_u32", "v_subb_co_u32", "v_subbrev_co_u32")
+
+
+def _takes_carry(name: str) -> str:
+    return "v s2 V V s2" if "addc" in name or "subb" in name else "v s2 V V"
+
+
+@instruction(*_CARRY, takes=_takes_carry, mods="vop")
 def _carry(ins: Instruction, d: Decoder) -> Handler:
     """Addition and subtraction with carry out in a lane mask, and in, for the addc and subb forms."""
     first, second = (source(d, ins.operands[index], "u32", index - 2) for index in (2, 3))
@@ -208,7 +215,7 @@ def _carry(ins: Instruction, d: Decoder) -> Handler:
     return run
 
 
-@instruction("v_mad_u64_u32", "v_mad_i64_i32")
+@instruction("v_mad_u64_u32", "v_mad_i64_i32", takes="v2 s2 V V V2", mods="vop")
 def _mad64(ins: Instruction, d: Decoder) -> Handler:
     """A 64-bit sum of a 32-bit product, with carry out."""
     signed = "i64" in ins.name
@@ -230,7 +237,7 @@ def _mad64(ins: Instruction, d: Decoder) -> Handler:
     return run
 
 
-@instruction("v_cndmask_b32")
+@instruction("v_cndmask_b32", takes="v V V S2?", mods="vop")
 def _cndmask(ins: Instruction, d: Decoder) -> Handler:
     """The second source where the lane's bit is set, else the first."""
     first, second = (source(d, ins.operands[index], "b32", index - 1) for index in (1, 2))

@@ -298,38 +298,81 @@ def _dma(d: Decoder, address: Address, shape: Shape) -> Handler:
     return run
 
 
-@instruction(*(f"{space}_load_{name}" for space in ("global", "flat") for name in _LOADS))
+# -- the forms of the instructions -----------------------------------------------------------------------------------
+
+_ADDRESSES = ("v2 off?", "v s2", "off s2")  # of global memory: 64 bits, or a base and 32 bits, or the base alone
+_BUFFERS = ("off s4 S", "v s4 S", "v2 s4 S")  # without an index or offset in registers, with one, with both
+_PRIVATE = ("off s", "v off", "off off", "v s")
+
+
+def _data(name: str) -> str:
+    _, _, what = name.partition("_load_" if "_load_" in name else "_store_")
+    shape = _LOADS.get(what) or _STORES[what]
+    return f"v{max(shape.size // 4, 1)}"
+
+
+def _reads(name: str) -> str:
+    return " | ".join(f"{_data(name)} {address}" for address in _ADDRESSES)
+
+
+def _writes(name: str) -> str:
+    data = _data(name)
+    return " | ".join(" ".join([address.split()[0], data, *address.split()[1:]]) for address in _ADDRESSES)
+
+
+def _buffer_reads(name: str) -> str:
+    return " | ".join([*(f"{_data(name)} {address}" for address in _BUFFERS), *_BUFFERS, "s4 S"])
+
+
+def _buffer_writes(name: str) -> str:
+    return " | ".join(f"{_data(name)} {address}" for address in _BUFFERS)
+
+
+def _private_reads(name: str) -> str:
+    return " | ".join(f"{_data(name)} {address}" for address in _PRIVATE)
+
+
+def _private_writes(name: str) -> str:
+    data = _data(name)
+    return " | ".join(f"{address.split()[0]} {data} {address.split()[1]}" for address in _PRIVATE)
+
+
+@instruction(*(f"{space}_load_{name}" for space in ("global", "flat") for name in _LOADS), takes=_reads, mods="global")
 def _global_load(ins: Instruction, d: Decoder) -> Handler:
     shape = _LOADS[ins.name.partition("_load_")[2]]
     base = ins.operands[2] if len(ins.operands) > 2 else None
     return _load(d, ins.operands[0], global_address(d, ins.operands[1], base), shape)
 
 
-@instruction(*(f"{space}_store_{name}" for space in ("global", "flat") for name in _STORES))
+@instruction(*(f"{space}_store_{name}" for space in ("global", "flat") for name in _STORES), takes=_writes, mods="global")
 def _global_store(ins: Instruction, d: Decoder) -> Handler:
     shape = _STORES[ins.name.partition("_store_")[2]]
     base = ins.operands[2] if len(ins.operands) > 2 else None
     return _store(d, ins.operands[1], global_address(d, ins.operands[0], base), shape)
 
 
-@instruction(*(f"global_load_lds_{name}" for name in _LOADS))
+@instruction(*(f"global_load_lds_{name}" for name in _LOADS), takes="v2 off? | v s2 | off s2", mods="global")
 def _global_dma(ins: Instruction, d: Decoder) -> Handler:
     shape = _LOADS[ins.name.partition("_lds_")[2]]
     base = ins.operands[1] if len(ins.operands) > 1 else None
     return _dma(d, global_address(d, ins.operands[0], base), shape)
 
 
-@instruction(*(f"buffer_load_{name}" for name in _LOADS))
+@instruction(*(f"buffer_load_{name}" for name in _LOADS), takes=_buffer_reads, mods="buffer")
 def _buffer_load(ins: Instruction, d: Decoder) -> Handler:
     shape = _LOADS[ins.name.partition("_load_")[2]]
     if d.flag("lds"):
-        vector, descriptor, scalar = ins.operands[-3:] if len(ins.operands) >= 3 else (Word("off"), *ins.operands)
+        if len(ins.operands) > 3:
+            raise d.error("LDS-DMA has no register as its result")
+        vector, descriptor, scalar = ins.operands if len(ins.operands) == 3 else (Word("off"), *ins.operands)
         return _dma(d, buffer_address(d, vector, descriptor, scalar, shape), shape)
+    if len(ins.operands) != 4:
+        raise d.error(f"{ins.name} without lds needs a register as its result")
     target, vector, descriptor, scalar = ins.operands
     return _load(d, target, buffer_address(d, vector, descriptor, scalar, shape), shape)
 
 
-@instruction(*(f"buffer_store_{name}" for name in _STORES))
+@instruction(*(f"buffer_store_{name}" for name in _STORES), takes=_buffer_writes, mods="buffer")
 def _buffer_store(ins: Instruction, d: Decoder) -> Handler:
     shape = _STORES[ins.name.partition("_store_")[2]]
     data, vector, descriptor, scalar = ins.operands
@@ -361,21 +404,21 @@ def scratch_address(d: Decoder, vector: Operand, scalar: Operand, shape: Shape, 
     return run
 
 
-@instruction(*(f"scratch_load_{name}" for name in _LOADS))
+@instruction(*(f"scratch_load_{name}" for name in _LOADS), takes=_private_reads, mods="global")
 def _scratch_load(ins: Instruction, d: Decoder) -> Handler:
     shape = _LOADS[ins.name.partition("_load_")[2]]
     address = scratch_address(d, ins.operands[1], ins.operands[2], shape, "read")
     return _load(d, ins.operands[0], address, shape, private=True)
 
 
-@instruction(*(f"scratch_store_{name}" for name in _STORES))
+@instruction(*(f"scratch_store_{name}" for name in _STORES), takes=_private_writes, mods="global")
 def _scratch_store(ins: Instruction, d: Decoder) -> Handler:
     shape = _STORES[ins.name.partition("_store_")[2]]
     address = scratch_address(d, ins.operands[0], ins.operands[2], shape, "write")
     return _store(d, ins.operands[1], address, shape, private=True)
 
 
-@instruction("buffer_wbl2", "buffer_inv", "buffer_wbinvl1", "buffer_wbinvl1_vol")
+@instruction("buffer_wbl2", "buffer_inv", "buffer_wbinvl1", "buffer_wbinvl1_vol", takes="", mods="cache")
 def _cache(ins: Instruction, d: Decoder) -> Handler:
     """Caches are not modelled; a write-back counts in vmcnt like a store. An invalidation acquires."""
     if ins.name == "buffer_wbl2":

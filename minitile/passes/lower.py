@@ -25,6 +25,7 @@ from minitile.ir.ops import arith, control, thread, tile
 from minitile.ir.types import BOOL, DType, TileType, Type, i32
 from minitile.layout import Layout
 from minitile.passes.affine import Affine, Facts
+from minitile.passes.launch_bounds import LaunchBounds
 
 if TYPE_CHECKING:
     from minitile.passes.manager import PassContext
@@ -278,6 +279,22 @@ class Lowering:
         for monomial, factor in a.terms.items():
             parts.setdefault(self.depth(monomial), {})[monomial] = factor
         return {depth: Affine(0, terms) for depth, terms in parts.items()}
+
+    def holds_at_launch(self, a: Affine) -> bool:
+        """Whether 32 bits hold a polynomial over dimensions: proved, or left to the launch to check (index_widths.py)."""
+        condition = self._bounds().fit_condition(a)
+        if not isinstance(condition, tuple):
+            return bool(condition)
+        attrs = self.kernel.attrs
+        if not attrs.get("exact"):
+            attrs["fits"] = tuple(dict.fromkeys((*attrs.get("fits", ()), condition)))
+        return not attrs.get("exact")
+
+    def _bounds(self) -> LaunchBounds:
+        if "launch_bounds" not in self.once:
+            self.once["launch_bounds"] = LaunchBounds(self.kernel, Facts(self.kernel, bounded=True))
+        found: LaunchBounds = self.once["launch_bounds"]
+        return found
 
     # registers -------------------------------------------------------------------------------------------------------
 

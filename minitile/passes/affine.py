@@ -258,6 +258,8 @@ class Facts:
             return op.a.dtype.kind == "bool"
         if v.dtype.kind == "uint" and v.dtype.bits >= 32:  # wraps on purpose, maybe: what is added to it may as well
             return False
+        if isinstance(op, arith.Within):
+            return self.is_index(op.a)
         return isinstance(op, _INDEX_OPS) and all(self.is_index(o) for o in op.operands if o.dtype.is_int)
 
     # Divisors ------------------------------------------------------------------------------------------------------
@@ -361,6 +363,9 @@ class Facts:
 
     def _abs_bounds(self, op: Any) -> Bounds:
         return Bounds([(1, Affine(0)), (1, self.affine(op.a))])
+
+    def _within_bounds(self, op: arith.Within) -> Bounds:
+        return Bounds([(1, Affine(0))], [(1, self.affine(op.limit))])
 
     def _reshaped_bounds(self, op: Op) -> Bounds:
         """Each element is some element of the operand, but two reshapings of one operand hold different ones of them
@@ -711,6 +716,7 @@ _BOUNDS: dict[type[Op], Callable[[Facts, Any], Bounds]] = {
     arith.Max: Facts._max_bounds,
     arith.Select: Facts._select_bounds,
     arith.Abs: Facts._abs_bounds,
+    arith.Within: Facts._within_bounds,
     arith.Or: Facts._bitwise_bounds,
     arith.Xor: Facts._bitwise_bounds,
     tile.Iota: Facts._iota_bounds,

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control
-from minitile.ir.rewrite import erase_unused
+from minitile.ir.rewrite import Rewriter, erase_unused
 from minitile.ir.types import I32, I64, i32, i64
 from minitile.passes.affine import Affine, Facts
 from minitile.passes.launch_bounds import LaunchBounds
@@ -54,12 +54,18 @@ def index_widths(kernel: Kernel, context: PassContext) -> None:
     large = {v for name, v in kernel.dims.items() if name in kernel.attrs.get("large", ())}
     wide: set[Value] = set(large)
     fits = Conditions(kernel, facts, exact)
+    ways = {op: _way(op) for op in kernel.walk() if isinstance(op, arith.Within)}
+    known = set().union(*ways.values())
     for op in kernel.walk():
-        for v, needed in _needs(op, facts):
+        if op in known:
+            continue
+        for v, needed in _limits(op, ways[op], facts) if isinstance(op, arith.Within) else _needs(op, facts):
             if not fits.holds(needed) and v.type == I32 and not isinstance(v.op, arith.Cast):
                 wide.add(v)
     if fits.found:
-        kernel.attrs["fits"] = tuple(fits.found)
+        kernel.attrs["fits"] = tuple(("less", each, limit) for each, limit in fits.found.items())
+    if known:
+        _forget(kernel)
     if not wide and not fits.failed and not exact:
         return
     if exact or large:
@@ -69,6 +75,35 @@ def index_widths(kernel: Kernel, context: PassContext) -> None:
     if wide:
         _Widen(wide).run(kernel)
         erase_unused(kernel)
+
+
+def _way(op: arith.Within) -> set[Op]:
+    """The operations from its inputs to a number that is known to be within a limit."""
+    found: set[Op] = set()
+    left = [op.a]
+    while left:
+        v = left.pop()
+        if v not in op.inputs and v.op is not None and v.op not in found:
+            found.add(v.op)
+            left += v.op.operands
+    return found
+
+
+def _limits(op: arith.Within, way: set[Op], facts: Facts) -> Iterator[tuple[Value, Affine]]:
+    """All on the way fits, or none of it."""
+    for needed in (facts.affine(op.most), facts.affine(op.limit)):
+        yield from ((v, needed) for each in way for v in each.results)
+
+
+def _forget(kernel: Kernel) -> None:
+    """Of what is `within` a limit, only the number stays."""
+
+    class Forget(Rewriter):
+        def visit(self, op: Op) -> Value | None:
+            return op.a if isinstance(op, arith.Within) else None
+
+    Forget().run(kernel)
+    erase_unused(kernel)
 
 
 def _needs(op: Op, facts: Facts) -> Iterator[tuple[Value, Affine]]:
@@ -93,7 +128,7 @@ class Conditions:
     def __init__(self, kernel: Kernel, facts: Facts, exact: bool) -> None:
         self.facts = facts
         self.bounds = None if exact else LaunchBounds(kernel, facts)
-        self.found: dict[Any, None] = {}
+        self.found: dict[Any, int] = {}  # what has to be less than which number
         self.failed = False
         self._known: dict[Affine, bool] = {}
 
@@ -105,11 +140,12 @@ class Conditions:
         return known
 
     def _look(self, a: Affine) -> bool:
-        condition = self.facts.fits(a) if self.bounds is None else self.bounds.fit_condition(a)
-        if isinstance(condition, tuple):
-            self.found[condition] = None
-            return True
-        return bool(condition)
+        if self.bounds is None:
+            return self.facts.fits(a)
+        conditions = self.bounds.fit_conditions(a)
+        for _, each, limit in conditions or ():
+            self.found[each] = min(limit, self.found.get(each, limit))
+        return conditions is not None
 
 
 def _carried(kernel: Kernel) -> set[Value]:

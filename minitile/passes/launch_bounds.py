@@ -4,7 +4,7 @@
         n*%b + %k      from  -(n * (ceildiv(n, 4) - 1)) - 1 …  to  max(n, -n) * (ceildiv(n, 4) - 1) + (N - 1)
 
 Where the compiler cannot prove that 32 bits hold an index, the launch compares such an expression with the limit
-(`fit_condition`): then the kernel that does it in 32 bits runs, else one that does it in 64. Expressions are those of
+(`fit_conditions`): then the kernel that does it in 32 bits runs, else one that does it in 64. Expressions are those of
 minitile.runtime.launch, over dimensions and scalar arguments; a number is one that is known now. An interval is
 (lowest, highest), inclusive; None: not to be said by dimensions and scalars.
 """
@@ -28,7 +28,7 @@ _NUMBERS: dict[str, Callable[[int, int], int]] = {
     "min": min,
     "max": max,
 }
-_LITTLE = 1 << 24  # a number that is not worth an expression
+_LITTLE = 1 << 20  # a number that is not worth an expression
 _MOST = 64  # operations of an expression: what is longer takes the launch longer than it is worth
 
 
@@ -38,8 +38,8 @@ def combine(operation: str, a: Expr, b: Expr) -> Expr:
         return _NUMBERS[operation](a, b)
     if operation == "mul" and 0 in (a, b):
         return 0
-    if (operation, a) in (("add", 0), ("mul", 1)):
-        return b
+    if operation in ("add", "mul") and isinstance(a, int):
+        a, b = b, a
     if (operation, b) in (("add", 0), ("sub", 0), ("mul", 1), ("floordiv", 1)):
         return a
     return a if a == b and operation in ("min", "max") else (operation, a, b)
@@ -60,12 +60,13 @@ class LaunchBounds:
             **{v: (("scalar", v.name), ("scalar", v.name)) for v in kernel.params if not v.shape and v.dtype.is_int},
         }
 
-    def fit_condition(self, a: Affine) -> Expr | bool | None:
-        """Under which condition 32 bits hold `a`, as `Facts.fits` has it: ("less", …) to be checked by the launch; True or
-        False where that is known; None where the launch cannot say."""
+    def fit_conditions(self, a: Affine) -> tuple[Expr, ...] | None:
+        """Under which conditions 32 bits hold `a`, as `Facts.fits` has it: ("less", …) to be checked by the launch, none
+        where it is proved; None where it cannot be, or the launch cannot say."""
         if self.facts.fits(a):
-            return True
-        up, down = max(a.const, 0), max(-a.const, 0)
+            return ()
+        up: list[Expr] = [max(a.const, 0)]
+        down: list[Expr] = [max(-a.const, 0)]
         for m, c in a.terms.items():
             low, high = self.facts.interval(Affine(0, {m: c}))
             if low is None or high is None or low < -_LITTLE or high > _LITTLE:
@@ -74,14 +75,13 @@ class LaunchBounds:
                     low, high = (combine("mul", each, c) for each in (found if c > 0 else found[::-1]))
             if low is None or high is None:
                 return None
-            up = combine("add", up, combine("max", high, 0))
-            down = combine("add", down, combine("max", combine("sub", 0, low), 0))
-        # What is negative has less room: both are compared with one limit.
-        down = combine("add", down, HIGHEST + LOWEST)
-        most = up if isinstance(down, int) and down <= HIGHEST else combine("max", up, down)
-        if isinstance(most, int):
-            return most <= HIGHEST
-        return ("less", most, HIGHEST + 1) if length(most) <= _MOST else None
+            # Where the lowest is a number of that sign, and the highest of the other one, nothing runs.
+            up.append(high if isinstance(low, int) and low >= 0 else combine("max", high, 0))
+            down.append(combine("sub", 0, low) if isinstance(high, int) and high <= 0 else _below(low))
+        conditions = [_at_most(up, HIGHEST), _at_most(down, -LOWEST)]
+        if False in conditions or any(length(each) > _MOST for each in conditions):
+            return None
+        return tuple(each for each in conditions if each is not True)
 
     def monomial(self, atoms: tuple[Value, ...]) -> Interval | None:
         total: Interval | None = (1, 1)
@@ -166,12 +166,60 @@ class LaunchBounds:
         a, b = self.value(op.a), self.value(op.b)
         return None if a is None or b is None else (combine(below, a[0], b[0]), combine(above, a[1], b[1]))
 
+    def _within(self, op: arith.Within) -> Interval | None:
+        limit = self.value(op.limit)
+        return None if limit is None else (0, limit[1])
+
     def _distance(self, op: Any) -> Interval | None:
         a = self.value(op.a)
         return None if a is None else (0, _size(a))
 
     def _cast(self, op: Any) -> Interval | None:
         return self.value(op.a) if op.a.dtype.kind == "int" and op.a.dtype.bits >= 32 else None
+
+
+def _below(low: Expr) -> Expr:
+    """How far below 0 it is."""
+    return combine("max", combine("sub", 0, low), 0)
+
+
+def _at_most(terms: list[Expr], limit: int) -> Expr | bool:
+    """Whether the sum is at most the limit: known, or a condition. Little numbers count as one that is less little, so
+    that few conditions differ by numbers alone."""
+    number = sum(each for each in terms if isinstance(each, int))
+    others = [each for each in terms if not isinstance(each, int)]
+    if not others or number > limit:
+        return number <= limit
+    number = max(number, min(_LITTLE, limit))
+    if len(others) == 1 and others[0][0] == "max" and others[0][2] == 0:
+        others = [others[0][1]]
+    total = others[0]
+    for each in others[1:]:
+        total = combine("add", total, each)
+    return _plain(total, limit - number)
+
+
+def _plain(e: Expr, most: int) -> Expr:
+    """e <= most, without factors and addends that are numbers."""
+    while isinstance(e, tuple) and len(e) == 3:
+        operation, a, b = e
+        if operation == "mul" and isinstance(b, int) and b:
+            e, most = (a if b > 0 else combine("sub", 0, a)), most // abs(b)
+        elif operation == "sub" and a == 0 and isinstance(b, tuple) and b[0] in ("sub", "mul") and _signed(b):
+            e = _signed(b)
+        elif operation in ("sub", "add") and isinstance(b, int):
+            e, most = a, most + b if operation == "sub" else most - b
+        else:
+            break
+    return ("less", e, most + 1)
+
+
+def _signed(e: Expr) -> Expr:
+    """0 - e, where that is as short; else None."""
+    operation, a, b = e
+    if operation == "sub":
+        return combine("sub", b, a)
+    return combine("mul", a, -b) if isinstance(b, int) else None
 
 
 def _positive(a: Interval) -> bool:
@@ -202,5 +250,6 @@ _RULES: dict[type[Op], Callable[[LaunchBounds, Any], Interval | None]] = {
     arith.Max: LaunchBounds._greatest,
     arith.Select: LaunchBounds._either,
     arith.Abs: LaunchBounds._distance,
+    arith.Within: LaunchBounds._within,
     arith.Cast: LaunchBounds._cast,
 }

@@ -282,13 +282,13 @@ class Lowering:
 
     def holds_at_launch(self, a: Affine) -> bool:
         """Whether 32 bits hold a polynomial over dimensions: proved, or left to the launch to check (index_widths.py)."""
-        condition = self._bounds().fit_condition(a)
-        if not isinstance(condition, tuple):
-            return bool(condition)
+        conditions = self._bounds().fit_conditions(a)
         attrs = self.kernel.attrs
-        if not attrs.get("exact"):
-            attrs["fits"] = tuple(dict.fromkeys((*attrs.get("fits", ()), condition)))
-        return not attrs.get("exact")
+        if conditions is None or (conditions and attrs.get("exact")):
+            return False
+        if conditions:
+            attrs["fits"] = tuple(dict.fromkeys((*attrs.get("fits", ()), *conditions)))
+        return True
 
     def _bounds(self) -> LaunchBounds:
         if "launch_bounds" not in self.once:

@@ -1,9 +1,10 @@
 """`@minitile.kernel`: a Python function that compiles itself for what it is called with.
 
 A `Kernel` traces its function once per specialisation. A specialisation is fixed by the compile-time parameters, the
-values of captured globals and helpers, the dtypes of tensors annotated without one, the target, and for each run-time
-dimension the largest of 128, 16, 8, 4, 2 that divides it. Everything else is a run-time value: one compiled kernel
-serves every size.
+values of captured globals and helpers, the dtypes of tensors annotated without one, the target, for each run-time
+dimension the largest of 128, 16, 8, 4, 2 that divides it, and which ones are 2^30 and more: where indices take 64 bits.
+Everything else is a run-time value: one compiled kernel serves every size. Where products of dimensions or of scalars
+are indices, a launch for which 32 bits do not hold them goes to another compilation (`exact`).
 
 A call goes: captured values unchanged? → bind the arguments → which dimensions are divisible by what → launch.
 """
@@ -36,6 +37,7 @@ from minitile.language.signature import Parameter, Signature, read_signature
 from minitile.language.trace import TraceInput, tensor_shape, trace_kernel
 from minitile.launching import Dispatcher, Executable, caller_location, for_users, raise_for_caller, shorten
 from minitile.masked import copied, masked_accesses
+from minitile.passes.affine import LARGE, SMALL
 from minitile.runtime.arrays import Place, describe
 from minitile.runtime.errors import LaunchError
 from minitile.runtime.launch import Expr, LaunchInfo, Param, ScalarArg, TensorArg, TensorMapParam, Window, byte_size
@@ -244,16 +246,19 @@ class Kernel:
         tensors = [a.name for a in signature if isinstance(a, TensorArg)]
         facts: list[Expr] = [("divides", ("pointer", t), _ALIGNMENT) for t in tensors]
         facts += [("gcd", ("dim", d), DIVISORS[0]) for d in dims]
+        facts += sizes_of(dims)
         compiled: dict[Any, Executable] = {}
 
-        def compile(place: Place, found: tuple[int, ...]) -> Executable:
+        def compile(place: Place, found: tuple[int, ...], exact: bool) -> Executable:
             if place.kind != "cpu":
                 _check_alignment(tensors, found)
-            divisors = {d: divisor(n) for d, n in zip(dims, found[len(tensors) :], strict=True)}
+            several = found[len(tensors) :]
+            divisors = {d: divisor(n) for d, n in zip(dims, several, strict=False)}
+            large = large_of(dims, several[len(dims) :])
             target = self.target_for(place)
-            key = target, tuple(divisors.items())
+            key = target, tuple(divisors.items()), large, exact
             if key not in compiled:
-                case = Case(self, constants, dtypes, divisors)
+                case = Case(self, constants, dtypes, divisors, large, exact)
                 compiled[key] = CompiledKernel(case, target, self.passes).executable
             return compiled[key]
 
@@ -332,7 +337,8 @@ class Kernel:
             if p.dtype is None and p.name not in dtypes:
                 raise self._refused(f"has a tensor {p.name} of any dtype", "give specs to compile it")
         divisors = {d: divisor(n) for d, n in sizes.items()}
-        return Case(self, fixed, dtypes, divisors)
+        large = tuple(d for d, n in sizes.items() if n >= SMALL)
+        return Case(self, fixed, dtypes, divisors, large)
 
     def _fit(
         self, p: Parameter, s: Spec, constants: dict[str, Any], dtypes: dict[str, DType], sizes: dict[str, int]
@@ -356,16 +362,20 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Case:
-    """One specialisation of a kernel: everything that the compiler knows."""
+    """One specialisation of a kernel: everything that the compiler knows. large: the dimensions that may be 2^30 and
+    more; exact: the launch checks nothing but dimensions for indices to be right."""
 
     kernel: Kernel
     constants: Constants
     dtypes: Mapping[str, DType]
     divisors: Mapping[str, int]
+    large: tuple[str, ...] = ()
+    exact: bool = False
 
     def trace(self) -> IRKernel:
         k = self.kernel
-        return trace_kernel(k.function, k.signature, TraceInput(dict(self.constants), self.dtypes, self.divisors))
+        given = TraceInput(dict(self.constants), self.dtypes, self.divisors, self.large, self.exact)
+        return trace_kernel(k.function, k.signature, given)
 
     def args(self) -> list[TensorArg | ScalarArg]:
         return self.kernel._signature_args(self.constants, self.dtypes)
@@ -402,7 +412,11 @@ class CompiledKernel:
         self.asm: Mapping[str, str] = _Texts(self, result.assembly)
         self.text = list(result.assembly.values())[-1]
         self.executable = Executable(
-            self.launch_info, self.text, self._run_in_simulator, code_object=lambda: self.binary
+            self.launch_info,
+            self.text,
+            self._run_in_simulator,
+            code_object=lambda: self.binary,
+            fits=result.fits,
         )
 
     @property
@@ -559,6 +573,9 @@ def launch_info(result: Result, case: Case, more: tuple[TensorArg, ...] = ()) ->
         params.append(Param(name, "pointer" if kind == "pointer" else dtype, (kind, owner)))
     facts: list[Expr] = [("divides", ("dim", d), p) for d, p in case.divisors.items() if p > 1]
     facts += [("divides", ("pointer", a.name), _ALIGNMENT) for a in args if isinstance(a, TensorArg)]
+    dims = dict.fromkeys(d for a in args if isinstance(a, TensorArg) for d in a.shape if isinstance(d, str))
+    facts += [("less", ("dim", d), LARGE if d in case.large else SMALL) for d in dims]
+    facts += result.fits
     return LaunchInfo(
         result.entry,
         tuple(args),
@@ -608,6 +625,25 @@ def check_wait_states(text: str, entry: str) -> None:
 def divisor(n: int) -> int:
     """What the compiler is told that divides n: all the difference that is worth a compilation."""
     return next((p for p in DIVISORS if n % p == 0), 1)
+
+
+def sizes_of(dims: Sequence[str]) -> list[Expr]:
+    """What a call evaluates to know which dimensions are large: true, at once, where all of them together are not; else
+    a number with a bit for each that is small."""
+    if not dims:
+        return []
+    total: Expr = ("dim", dims[0])
+    for d in dims[1:]:
+        total = ("add", total, ("dim", d))
+    bits: Expr = 0
+    for n, d in enumerate(dims):
+        bits = ("add", bits, ("mul", ("less", ("dim", d), SMALL), 2 << n))
+    return [("or", ("less", total, SMALL), bits)]
+
+
+def large_of(dims: Sequence[str], found: Sequence[int]) -> tuple[str, ...]:
+    """The dimensions that are large, by what `sizes_of` came to."""
+    return tuple(d for n, d in enumerate(dims) if found[0] is not True and not found[0] & 2 << n)
 
 
 def _plain(x: Any) -> Any:

@@ -40,7 +40,7 @@ from minitile.runtime import cuda, hip
 from minitile.runtime.arrays import Place
 from minitile.runtime.bind import Launch, compile_binder, compile_dispatch, compile_selector
 from minitile.runtime.errors import ArgumentError, LaunchError
-from minitile.runtime.launch import Expr, LaunchInfo, ScalarArg, TensorArg, Values
+from minitile.runtime.launch import Expr, LaunchInfo, ScalarArg, TensorArg, Values, compile_exprs, slots_of
 from minitile.runtime.launcher import Prepared
 
 Simulate = Callable[[tuple[Any, ...]], None]
@@ -55,6 +55,7 @@ class DeviceError(MinitileError):
 class Executable:
     """One compiled kernel, callable on GPU arrays and, through `simulate`, on NumPy arrays.
 
+    `fits` are the facts of `info` that a dispatcher's key does not say: of indices that 32 bits hold.
     `simulate` gets the caller's arguments (NumPy arrays and Python scalars, already checked) and writes the results
     into the arrays. `ptx` may be AMD's assembly instead; then `code_object` gives what is loaded. `assembled` fills
     with what ptxas said for each architecture that the kernel was assembled for, `running` with what was launched, and
@@ -68,8 +69,10 @@ class Executable:
         simulate: Simulate | None = None,
         options: AssembleOptions | None = None,
         code_object: Callable[[], bytes] | None = None,
+        fits: Sequence[Expr] = (),
     ) -> None:
         self.info = info
+        self.fits = compile_exprs(fits, slots_of(info.args)) if fits else None
         self.ptx = ptx
         self.code_object = code_object
         self.options = options or AssembleOptions()
@@ -170,13 +173,14 @@ class Executable:
 class Dispatcher:
     """All specialisations of one kernel. `compile`, which keeps what it makes, is asked for the Executable of a place
     and values of the `facts` (expressions over the arguments' slots; see minitile.runtime.launch); for those that have
-    been on a GPU, once."""
+    been on a GPU, once. Its third argument: whether that has to be right for all numbers for which the facts are so
+    (`Executable.fits` says for which the other one is)."""
 
     def __init__(
         self,
         args: Sequence[TensorArg | ScalarArg],
         facts: Sequence[Expr],
-        compile: Callable[[Place, tuple[int, ...]], Executable],
+        compile: Callable[[Place, tuple[int, ...], bool], Executable],
     ) -> None:
         self._select = compile_selector(args, facts)
         self._compile = compile
@@ -189,24 +193,37 @@ class Dispatcher:
 
     def _first_call(self, values: Values, place: Place, key: Values, args: tuple[Any, ...]) -> None:
         """A call of a specialisation that has not been on a GPU yet."""
-        executable = self._pick(place, key)
         if place.kind == "cpu":
-            executable.run_on_cpu(args)
+            self._pick(place, key, values).run_on_cpu(args)
         else:
-            launch = self._launches[key] = executable.launcher.launch
+            launch = self._launches[key] = self._launch(place, key)
             launch(values, place)
+
+    def _launch(self, place: Place, key: Values) -> Launch:
+        """What launches all calls of a key."""
+        executable = self._compile(place, key[2:], False)
+        fits = executable.fits
+        if fits is None:
+            return executable.launcher.launch
+
+        def launch(values: Values, place: Place) -> None:
+            chosen = self._compile(place, key[2:], True) if False in fits(values) else executable
+            chosen.launcher.launch(values, place)
+
+        return launch
 
     def executable(self, *args: Any) -> Executable:
         """The specialisation that a call with these arguments would run; compiled now if need be."""
         try:
-            _, place, key = self._select(*args)
-            return self._pick(place, key)
+            values, place, key = self._select(*args)
+            return self._pick(place, key, values)
         except LaunchError as error:
             raise_for_caller(error)
 
-    def _pick(self, place: Place, key: Values) -> Executable:
+    def _pick(self, place: Place, key: Values, values: Values) -> Executable:
         """The key is the place's kind and index and then the facts' values."""
-        return self._compile(place, key[2:])
+        found = self._compile(place, key[2:], False)
+        return self._compile(place, key[2:], True) if found.fits is not None and False in found.fits(values) else found
 
 
 def amd_arch(text: str) -> str:

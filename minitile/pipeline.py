@@ -33,6 +33,7 @@ from minitile.passes.global_waits import global_waits
 from minitile.passes.guard_masks import guard_masks
 from minitile.passes.hoist_storage import hoist_storage
 from minitile.passes.induction import induction
+from minitile.passes.index_widths import index_widths
 from minitile.passes.infer_layouts import infer_layouts
 from minitile.passes.late_waits import late_waits
 from minitile.passes.leading_versions import leading_versions
@@ -72,6 +73,7 @@ def legalize(kernel: Kernel, context: PassContext) -> None:
 
 TILE_PASSES: list[tuple[str, Pass]] = [
     ("hoist_storage", hoist_storage),
+    ("index_widths", index_widths),
     ("split_roles", split_roles),
     ("unroll", unroll),
     # While an access still stands under its condition.
@@ -158,7 +160,8 @@ class Result:
     "gcn"; the last one is what is assembled and simulated. `grid` holds expressions of runtime.launch over the run-time
     dimensions; `params` (name, kind, dtype) in the entry's order; `tensor_maps` (parameter, tensor, box, swizzle,
     tf32); `cluster` in blocks; `early`: it may start before the grid in front has ended;
-    `window`: a tensor that is to stay in L2, and the share of its accesses; `texts` the IR by stage;
+    `window`: a tensor that is to stay in L2, and the share of its accesses; `fits`: what holds where 32 bits do for all
+    indices, as expressions of runtime.launch; `texts` the IR by stage;
     `timings` milliseconds by pass; `notes` what was not done, and why."""
 
     assembly: dict[str, str]
@@ -174,6 +177,7 @@ class Result:
     cluster: tuple[int, int, int] = (1, 1, 1)
     early: bool = False
     window: tuple[str, float] | None = None
+    fits: tuple[Any, ...] = ()
 
 
 def make_context(target: Target) -> PassContext:
@@ -247,6 +251,7 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
         kernel.attrs["cluster"],
         early,
         kernel.attrs.get("l2_hit_ratio") if target.vendor == "nvidia" else None,
+        kernel.attrs.get("fits", ()),
     )
 
 

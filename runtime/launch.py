@@ -8,8 +8,9 @@ expression over the call's *slots*: one value for each pointer, run-time dimensi
     ("pointer", "A")           address of tensor A
     ("dim", "M")               run-time dimension M
     ("scalar", "alpha")        scalar argument alpha
-    (op, x, y)                 op one of add sub mul floordiv mod ceildiv min max gcd divides less
-                               ("divides", x, 16) is true where 16 divides x; ("less", x, y) where x < y
+    (op, x, y)                 op one of add sub mul floordiv mod ceildiv min max gcd divides less or
+                               ("divides", x, 16) is true where 16 divides x; ("less", x, y) where x < y;
+                               ("or", x, y) is x where that is not 0, else y
 
 `compile_exprs` turns several at once into one Python function, so that a launch evaluates no tree; `expr_source` gives
 one as Python text to whoever generates a function of their own.
@@ -171,6 +172,7 @@ _OPERATIONS = {
     "gcd": "gcd({}, {})",
     "divides": "({} % {} == 0)",
     "less": "({} < {})",
+    "or": "({} or {})",
 }
 
 

@@ -78,6 +78,10 @@ def dma(low: Lowering, op: tile.Copy) -> Value | None:
         return None
     b, masks, moves = low.b, chunks.masks, chunks.moves
     source = op.src_dims
+    strides = [s * op.src.dtype.bytes for s in strides_of(low, op.src)]
+    sides = [1 if t is None else op.shape[t] for t in source]
+    if not low.holds_at_launch(sum((s * n for s, n in zip(strides, sides, strict=True)), Affine(0))):
+        return None  # a lane's offset from the tile's start has 32 bits, and a descriptor has 2 GB
     starts = [low.facts.affine(v) for v in op.src_indices]
     lanes = low.in_entry(("chunk", masks), lambda b: [_linear(b, low.tid, mine) for mine in masks])
     where = []
@@ -93,7 +97,6 @@ def dma(low: Lowering, op: tile.Copy) -> Value | None:
     common = [Place(start, None, 0, 0) for start in starts]
     first = global_addresses(low, op.src, common, [(0,) * len(starts)])
     base = b.add(first.value, first.offsets[0])
-    strides = [s * op.src.dtype.bytes for s in strides_of(low, op.src)]
     mine: Value = b.constant(0)
     for place, stride in zip(where, strides, strict=True):
         if place.thread is not None:

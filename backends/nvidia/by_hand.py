@@ -204,6 +204,8 @@ def _check_source(low: Lowering, op: by_hand.BulkLoad) -> None:
     order = [t for t in op.src_dims if t is not None]
     if order != sorted(order) or op.src_dims[-1] is None or len(op.src.shape) > 5:
         raise _refused(op, "the copy engine keeps the order of dimensions, the last one last, and knows at most 5")
+    if not all(low.facts.short(low.facts.size(op.src, d)) for d in range(len(op.src.shape))):
+        raise _refused(op, f"{op.src.name!r} has a dimension that its coordinates of 32 bits do not hold")
     for stride in strides_of(low, op.src)[:-1]:
         if low.facts.multiple(stride) * op.src.dtype.bytes % 16:
             size = low.facts.size(op.src, -1)

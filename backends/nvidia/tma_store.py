@@ -133,6 +133,8 @@ def check_tensor(low: Lowering, tensor: Value, indices: Sequence[Value], dims: t
     if any(isinstance(i.type, TileType) for i in indices):
         raise Refused("it scatters")
     element, facts = tensor.dtype.bytes, low.facts
+    if not all(facts.short(facts.size(tensor, d)) for d in range(len(dims))):
+        raise Refused(f"{tensor.name} has a dimension that TMA's coordinates of 32 bits do not hold")
     if tensor.dtype.kind == "bool":
         raise Refused("TMA has no bool")
     if len(dims) > 1 and facts.multiple(facts.size(tensor, -1)) * element % CHUNK:

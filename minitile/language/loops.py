@@ -15,7 +15,7 @@ from minitile.ir.diagnostics import LanguageError
 from minitile.language import hilbert
 from minitile.language.context import active, current
 from minitile.language.math import min as minimum
-from minitile.language.raster import in_turns
+from minitile.language.raster import in_turns, within
 from minitile.language.scalars import Expr, constant_int, constant_value, is_scalar, operand_value
 
 MOST_STAGES = 16
@@ -256,7 +256,8 @@ def Persistent(
 def _in_turns(number: Expr, *others: Any) -> Expr:
     b, like = current().b, operand_value(number)
     block, blocks, total = (b.cast(operand_value(x), like.dtype) for x in others[:3])
-    return Expr(in_turns(b, like, block, blocks, total, others[3]))
+    taken = in_turns(b, like, block, blocks, total, others[3])
+    return Expr(within(b, taken, b.sub(total, 1), b.add(total, blocks), (like, block, blocks, total)))
 
 
 def _by_clusters(sizes: list[Any], blocks: Any, index: Any, group: int, together: int) -> Loop:
@@ -275,9 +276,26 @@ def _by_clusters(sizes: list[Any], blocks: Any, index: Any, group: int, together
 
 
 def _tile(number: Any, sizes: Sequence[Any], group: int) -> tuple[Any, ...]:
-    """The indices of a tile by its number, down panels of `group` rows; 0: along Hilbert's curve."""
+    """The indices of a tile by its number, down panels of `group` rows; 0: along Hilbert's curve. Each is known to be
+    less than its size."""
     if len(sizes) == 1:
         return (number,)
+    b, like = current().b, operand_value(number)
+    total: Any = 1
+    for size in sizes:
+        total = total * size
+    most, *limits = (
+        b.cast(operand_value(x), like.dtype)
+        for x in (total + group * sizes[-1] + sizes[-1] + sizes[-2], *(size - 1 for size in sizes))
+    )
+    inputs = (like, *(operand_value(size) for size in sizes if isinstance(size, Expr)))
+    found = _numbered(number, sizes, group)
+    return tuple(
+        Expr(within(b, operand_value(x), limit, most, inputs)) for x, limit in zip(found, limits, strict=True)
+    )
+
+
+def _numbered(number: Any, sizes: Sequence[Any], group: int) -> tuple[Any, ...]:
     *outer, rows, columns = sizes
     found: list[Any] = []
     if outer:

@@ -23,9 +23,11 @@ Order "hilbert" follows a curve that needs no size (hilbert.py); with `dies` eac
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Value
-from minitile.ir.ops import control
+from minitile.ir.ops import arith, control
 from minitile.language import hilbert
 from minitile.language.scalars import Expr
 
@@ -51,10 +53,15 @@ def rasterise(b: Builder, launch: control.Launch, order: str, size: int, dies: i
         if dies > 1:  # which are dealt out in the order in which the hardware starts blocks, x first
             started = number if x == 0 else b.add(b.mul(first[0], height), first[1])
             number = in_runs(b, started, b.mul(width, height), dies, size * size)
+        most = b.add(b.mul(width, height), b.mul(width, size))
         if order == "hilbert":
             row, column = (e.value for e in hilbert.place(Expr(number), Expr(height), Expr(width)))
+            most = b.add(most, height)
         else:
             row, column = in_panels(b, number, height, width, size)
+        inputs = bx, by, *launch.grid
+        row = within(b, row, b.sub(height, 1), most, inputs)
+        column = within(b, column, b.sub(width, 1), most, inputs)
         column, row = b.add(b.mul(column, sides[0]), ranks[0]), b.add(b.mul(row, sides[1]), ranks[1])
     column.name, row.name = bx.name, by.name
     new: dict[Value, Value] = {bx: column, by: row}
@@ -62,6 +69,11 @@ def rasterise(b: Builder, launch: control.Launch, order: str, size: int, dies: i
     for op in launch.body.walk():
         op.replace_operands(lambda v: new.get(v, v))
     launch.body.ops = [*start.ops, *body]
+
+
+def within(b: Builder, a: Value, limit: Value, most: Value, inputs: Sequence[Value]) -> Value:
+    """The value, with what is known of it (arith.Within)."""
+    return a if a.op is None or a in inputs else b.value(arith.Within(a, limit, most, tuple(inputs)))
 
 
 def in_panels(b: Builder, number: Value, height: Value, width: Value, size: int) -> tuple[Value, Value]:

@@ -24,11 +24,13 @@ from minitile.language.uniform import check_uniform
 @dataclass(frozen=True)
 class TraceInput:
     """What one specialisation fixes: the compile-time constants by parameter, the dtypes of tensors annotated without
-    one, and for run-time dimensions the power of two known to divide them."""
+    one, and for run-time dimensions the power of two known to divide them. large, exact: see index_widths.py."""
 
     constants: Mapping[str, Any]
     dtypes: Mapping[str, DType]
     facts: Mapping[str, int]
+    large: tuple[str, ...] = ()
+    exact: bool = False
 
 
 def tensor_shape(p: Parameter, constants: Mapping[str, Any]) -> tuple[Dim, ...]:
@@ -81,7 +83,7 @@ def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput
         trace.b.block,
         facts={d: p for d, p in given.facts.items() if d in trace.dims and p > 1},
         stage="traced",
-        attrs=trace.attrs,
+        attrs=trace.attrs | ({"large": given.large} if given.large else {}) | ({"exact": True} if given.exact else {}),
     )
     check_uniform(kernel, trace.returns)
     return kernel

@@ -13,10 +13,12 @@ grid, loops, floordiv/floormod, min/max/select, dimensions (>= 0), thread indice
 (d, A) that says d*v <= A or d*v >= A; keeping the d makes  128*floordiv(x, 128) <= x  exact.
 
 Arithmetic of i64, and of i32 on index-like values (dimensions, scalar parameters, block and thread indices, loop
-variables and what is computed from them), is taken not to overflow. Other i32 arithmetic (on loaded or carried values)
-wraps, so it is an atom, and so is unsigned arithmetic. A cast of an index-like i64 to i32 is taken to lose nothing,
-unless it has a coefficient that i32 does not hold: that is how numbers are hashed. All answers are one-sided: False,
-None, 1 mean "not known".
+variables and what is computed from them), does not overflow: index_widths.py proves it, has the launch check it, or
+has it done in 64 bits. Other i32 arithmetic (on loaded or carried values) wraps, so it is an atom, and so is unsigned
+arithmetic. A cast of an index-like i64 to i32 loses nothing, unless it has a coefficient that i32 does not hold: that
+is how numbers are hashed. In a kernel some of whose indices are wide ("wide" in its attributes), `bounded` facts know
+how large dimensions and grids may be, and a cast is looked through only where that proves that it loses nothing. All
+answers are one-sided: False, None, 1 mean "not known".
 """
 
 from __future__ import annotations
@@ -35,9 +37,12 @@ from minitile.passes.divergence import divergent_values
 from minitile.passes.polynomial import Affine, Monomial
 from minitile.passes.proof import Bounds, Proof, Range, between, product
 
-__all__ = ["ZERO_MULTIPLE", "Affine", "Bounds", "Facts", "Monomial", "Range", "divisor_of"]
+__all__ = ["HIGHEST", "LARGE", "LOWEST", "SMALL", "ZERO_MULTIPLE", "Affine", "Bounds", "Facts", "Monomial", "Range", "divisor_of"]
 
 ZERO_MULTIPLE = 1 << 62  # what divides zero
+SMALL, LARGE = 1 << 30, 1 << 46  # a dimension is less, unless it is one of kernel.attrs["large"]; those are less, too
+LOWEST, HIGHEST = -(1 << 30), 3 << 29  # of an index in 32 bits: room for the tile around it, and for size - index
+BLOCKS = (1 << 31) - 1  # the most in a dimension of the grid
 _LOOP = (control.For, control.While, control.Parallel)
 _FLOOR_DIVISIONS = (arith.FloorDiv, arith.TruncDiv, arith.Shr)
 _FLOOR_REMAINDERS = (arith.FloorMod, arith.TruncMod, arith.And)
@@ -50,8 +55,11 @@ class Facts:
     """What is known of a kernel's integers. Answers are cached per value: make a new one when a pass has changed
     operands. Values made later are understood as well, loop variables once `note` has seen the loop."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, bounded: bool = False) -> None:
         self.kernel = kernel
+        self.bounded = bounded or bool(kernel.attrs.get("wide"))
+        large = kernel.attrs.get("large", ())
+        self._most = {v: (LARGE if name in large else SMALL) - 1 for name, v in kernel.dims.items()}
         self._factors = {v: kernel.facts.get(name, 1) for name, v in kernel.dims.items()}
         self._params = set(kernel.params)
         self._threads = int(kernel.attrs.get("threads", 1024))
@@ -94,8 +102,8 @@ class Facts:
                 continue
             if isinstance(op, control.Launch):
                 self._threads = op.threads
-                extents = {v for size in op.grid for v in self.affine(size).atoms()}
-                for size in op.grid:
+                extents = {v for size in op.grid for v in self.affine(_grid(size)).atoms()}
+                for size in map(_grid, op.grid):
                     quotient = size.op
                     if isinstance(quotient, _FLOOR_DIVISIONS) and (d := divisor_of(quotient)) is not None:
                         self._sizes[type(quotient), self.affine(quotient.a), d, size.type] = size
@@ -114,6 +122,10 @@ class Facts:
         block = Block()
         block.ops = [op]
         self._note(block, depth, block, [])
+
+    def owner(self, block: Block) -> Op | None:
+        """The operation that a block is a region of."""
+        return self._owners.get(block)
 
     def loop_depth(self, v: Value) -> int:
         """The number of loops around the definition of `v`; of a value made after these facts: around its operands."""
@@ -176,7 +188,7 @@ class Facts:
             return Affine.of(v)
         if isinstance(op, arith.Cast) and _exact(op.a.type):
             a = self.affine(op.a)
-            if op.to.bits >= op.a.dtype.bits or (self.is_index(op.a) and _is_short(a)):
+            if op.to.bits >= op.a.dtype.bits or (self.fits(a) if self.bounded else self.is_index(op.a) and _is_short(a)):
                 return a
         if isinstance(op, tile.Splat):
             return self.affine(op.value)
@@ -239,6 +251,8 @@ class Facts:
             return op.a.dtype.kind == "bool"
         if v.dtype.kind == "uint" and v.dtype.bits >= 32:  # wraps on purpose, maybe: what is added to it may as well
             return False
+        if isinstance(op, arith.Within):
+            return self.is_index(op.a)
         return isinstance(op, _INDEX_OPS) and all(self.is_index(o) for o in op.operands if o.dtype.is_int)
 
     # Divisors ------------------------------------------------------------------------------------------------------
@@ -325,7 +339,7 @@ class Facts:
         if v in self._copies:
             return self._copies[v]
         if v in self._factors:
-            return Bounds([(1, Affine(0))])
+            return Bounds([(1, Affine(0))], [(1, Affine(self._most[v]))] if self.bounded else [])
         if not isinstance(v.type, Type) or not hasattr(v.type, "dtype"):
             return Bounds()
         op = v.op
@@ -354,6 +368,9 @@ class Facts:
     def _abs_bounds(self, op: Any) -> Bounds:
         return Bounds([(1, Affine(0)), (1, self.affine(op.a))])
 
+    def _within_bounds(self, op: arith.Within) -> Bounds:
+        return Bounds([(1, Affine(0))], [(1, self.affine(op.limit))])
+
     def _reshaped_bounds(self, op: Op) -> Bounds:
         """Each element is some element of the operand, but two reshapings of one operand hold different ones of them
         (rows and columns of one index, two halves of the registers). So only what bounds all elements carries over."""
@@ -376,7 +393,8 @@ class Facts:
     def _argument_bounds(self, v: Value) -> Bounds:
         owner = self._owners.get(v.owner) if isinstance(v.owner, Block) else None
         if isinstance(owner, control.Launch):
-            return Bounds([(1, Affine(0))], [(1, self.affine(owner.grid[v.index]) - 1)])
+            grid = [(1, Affine(BLOCKS - 1))] if self.bounded else []
+            return Bounds([(1, Affine(0))], [(1, self.affine(_grid(owner.grid[v.index])) - 1), *grid])
         if isinstance(owner, control.Parallel):
             return between(0, owner.extents[v.index] - 1)
         if isinstance(owner, control.For) and v.index == 0:
@@ -476,6 +494,21 @@ class Facts:
             if low is None and high is None:
                 break
         return low, high
+
+    def fits(self, a: Affine) -> bool:
+        """Whether 32 bits hold `a`, whatever part of its sum, and what code adds to it: the sums of its terms that are
+        positive and of those that are negative are not beyond HIGHEST and LOWEST."""
+        up, down = max(a.const, 0), max(-a.const, 0)
+        for m, c in a.terms.items():
+            low, high = self.interval(Affine(0, {m: c}))
+            if low is None or high is None:
+                return False
+            up, down = up + max(high, 0), down + max(-low, 0)
+        return up <= HIGHEST and down <= -LOWEST
+
+    def short(self, size: Affine) -> bool:
+        """Whether 32 bits hold a dimension, and what indices of it are compared with."""
+        return self.fits(size) if self.bounded or size.is_constant else True
 
     def _atom_range(self, v: Value) -> Range:
         known = self._ranges.get(v)
@@ -632,6 +665,11 @@ class Facts:
                 self._joined.pop(v, None)
 
 
+def _grid(size: Value) -> Value:
+    """An extent of the grid before it was cast: no launch has more blocks than 32 bits hold."""
+    return size.op.a if isinstance(size.op, arith.Cast) and size.op.a.dtype.is_int else size
+
+
 def _power_of_two(n: int) -> int:
     return n & -n
 
@@ -711,6 +749,7 @@ _BOUNDS: dict[type[Op], Callable[[Facts, Any], Bounds]] = {
     arith.Max: Facts._max_bounds,
     arith.Select: Facts._select_bounds,
     arith.Abs: Facts._abs_bounds,
+    arith.Within: Facts._within_bounds,
     arith.Or: Facts._bitwise_bounds,
     arith.Xor: Facts._bitwise_bounds,
     tile.Iota: Facts._iota_bounds,

@@ -25,6 +25,7 @@ from minitile.ir.ops import arith, control, thread, tile
 from minitile.ir.types import BOOL, DType, TileType, Type, i32
 from minitile.layout import Layout
 from minitile.passes.affine import Affine, Facts
+from minitile.passes.launch_bounds import LaunchBounds
 
 if TYPE_CHECKING:
     from minitile.passes.manager import PassContext
@@ -276,6 +277,22 @@ class Lowering:
         for monomial, factor in a.terms.items():
             parts.setdefault(self.depth(monomial), {})[monomial] = factor
         return {depth: Affine(0, terms) for depth, terms in parts.items()}
+
+    def holds_at_launch(self, a: Affine) -> bool:
+        """Whether 32 bits hold a polynomial over dimensions: proved, or left to the launch to check (index_widths.py)."""
+        conditions = self._bounds().fit_conditions(a)
+        attrs = self.kernel.attrs
+        if conditions is None or (conditions and attrs.get("exact")):
+            return False
+        if conditions:
+            attrs["fits"] = tuple(dict.fromkeys((*attrs.get("fits", ()), *conditions)))
+        return True
+
+    def _bounds(self) -> LaunchBounds:
+        if "launch_bounds" not in self.once:
+            self.once["launch_bounds"] = LaunchBounds(self.kernel, Facts(self.kernel, bounded=True))
+        found: LaunchBounds = self.once["launch_bounds"]
+        return found
 
     # registers -------------------------------------------------------------------------------------------------------
 

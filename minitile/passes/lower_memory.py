@@ -105,24 +105,36 @@ def strides_of(low: Lowering, tensor: Value) -> list[Affine]:
 # Indices that 32 bits may not hold -----------------------------------------------------------------------------------
 
 
-def index_dtype(low: Lowering, start: Affine) -> DType:
-    """i64 where a start that the program computed in 64 bits may be more than 32 bits hold: cut off, an index far
-    outside would be one inside. Where loaded numbers are summed up here, that was in 64 bits: i32 sums of them wrap,
-    and are atoms."""
-    parts = start.atoms()
-    numbers = (start.const, *start.terms.values())
-    if start.terms and not any(v.dtype.bits == 64 for v in parts) and all(-_I32 <= n < _I32 for n in numbers):
-        alone = len(start.terms) == len(parts) == 1 and numbers == (0, 1)
+def index_dtype(low: Lowering, *numbers: Affine) -> DType:
+    """i64 where 32 bits may not hold a start or a size, or the sums that are made of it: cut off, an index far outside
+    would be one inside. In a kernel that is not wide they hold what comes from dimensions and block indices
+    (index_widths.py). Where loaded numbers are summed up here, that was in 64 bits: i32 sums of them wrap, and are
+    atoms."""
+    return i32 if all(_is_short(low, a) for a in numbers) else i64
+
+
+def _is_short(low: Lowering, a: Affine) -> bool:
+    if low.facts.bounded:
+        return low.facts.fits(a)
+    parts = a.atoms()
+    numbers = (a.const, *a.terms.values())
+    if a.terms and not any(v.dtype.bits == 64 for v in parts) and all(-_I32 <= n < _I32 for n in numbers):
+        alone = len(a.terms) == len(parts) == 1 and numbers == (0, 1)
         if alone or all(map(low.facts.is_index, parts)):
-            return i32
-    least, most = low.facts.interval(start)
-    fits = least is not None and most is not None and 2 * least >= -_I32 and 2 * most < _I32
-    return i32 if fits else i64
+            return True
+    least, most = low.facts.interval(a)
+    return least is not None and most is not None and 2 * least >= -_I32 and 2 * most < _I32
+
+
+def _may_wrap(low: Lowering, start: Affine) -> bool:
+    """Whether a loaded start of 32 bits may be so large that with the place in the tile it is negative."""
+    most = low.facts.interval(start)[1]
+    return not all(map(low.facts.is_index, start.atoms())) and (most is None or 2 * most >= _I32)
 
 
 def coordinate(low: Lowering, tensor: Value, d: int, start: Affine, extent: int) -> Value:
     """Where a box that reaches so far starts in dimension d, for TMA, which takes 32 bits: just outside where the start
-    is far outside."""
+    is far outside. (TMA copies no tensor whose dimensions 32 bits do not hold.)"""
     if index_dtype(low, start) is i32:
         return low.emit(start)
     b = low.b
@@ -286,10 +298,10 @@ class GuardBuilder:
         for d, place in enumerate(where):
             size = low.facts.size(tensor, d)
             below = low.facts.less(place.start + place.reach, size)
-            above = low.facts.nonnegative(place.start)
+            dtype = index_dtype(low, place.start, size)
+            above = low.facts.nonnegative(place.start) and not (dtype is i32 and _may_wrap(low, place.start))
             if below and above:
                 continue
-            dtype = index_dtype(low, place.start)
             at = low.emit(place.start, dtype)
             if place.thread is not None:
                 at = b.add(at, b.cast(place.thread, dtype))
@@ -483,15 +495,18 @@ def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writ
     for d, index in enumerate(op.indices):
         at = low.get(index)
         dim = op.dims[d]
+        size = low.facts.size(mem, d) if space == "global" else Affine(0)
+        start = low.facts.affine(index)
+        scalar = not isinstance(index.type, TileType)
+        wide = i64 if at.dtype is i64 or index_dtype(low, *([start, size] if scalar else [size])) is i64 else i32
+        at = b.cast(at, wide) if space == "global" else at
         if dim is not None:
             base = low.thread_coord(layout, dim)
             constants = tuple(c[dim] for c in columns)
             run = b.emit(thread.Offsets(b.constant(0) if base is None else base, constants)).result
             at = b.value(arith.Add(at, b.cast(run, at.dtype)))
         if space == "global":
-            size = low.facts.size(mem, d)
-            wide = at.dtype
-            if isinstance(index.type, TileType) or not low.facts.nonnegative(low.facts.affine(index)):
+            if not scalar or not low.facts.nonnegative(start) or (wide is i32 and _may_wrap(low, start)):
                 also(b.value(arith.Cmp(at, b.constant(0, wide), "ge")))
             also(b.value(arith.Cmp(at, low.emit(size, wide), "lt")))
         coords.append(at)

@@ -173,6 +173,8 @@ def check_tma(copy: tile.Copy, facts: Facts) -> None:
         raise Refused(f"the copy of {copy.src.name} turns it")
     if any(isinstance(i.type, TileType) for i in copy.src_indices):
         raise Refused(f"the copy of {copy.src.name} gathers")
+    if not all(facts.short(facts.size(copy.src, d)) for d in range(len(copy.src.shape))):
+        raise Refused(f"{copy.src.name} has a dimension that TMA's coordinates of 32 bits do not hold")
     parts = -(-shape[0] // BOX)
     if shape[0] % parts or (parts > 1 and shape[0] // parts % 8) or any(n > BOX for n in shape[1:-1]):
         raise Refused(f"{'x'.join(map(str, shape))} of {copy.src.name} is no boxes of at most {BOX} for TMA")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitile.ir.core import Op, Value, attr, operand
+from minitile.ir.core import Op, Value, attr, operand, operands
 from minitile.ir.types import BOOL, DType, RegsType, ScalarType, TileType, Type, bool_, with_dtype
 
 
@@ -250,6 +250,20 @@ class Reinterpret(Op, name="reinterpret", pure=True, elementwise=True):
     def verify(self) -> None:
         if self.a.dtype.bits != self.to.bits:
             raise ValueError(f"{self.a.dtype} has {self.a.dtype.bits} bits, {self.to} has {self.to.bits}")
+
+
+class Within(Op, name="within", stage="traced", pure=True):
+    """The same number, of which the front end knows that it is from 0 to `limit`, and that no number on the way from
+    `inputs` to it is further from 0 than `most`: tiles of a grid, numbered otherwise. For `index_widths`, which leaves
+    none."""
+
+    a: Value = operand()
+    limit: Value = operand()
+    most: Value = operand()
+    inputs: tuple[Value, ...] = operands()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (self.a.type,)
 
 
 class Assume(Op, name="assume"):

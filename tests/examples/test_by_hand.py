@@ -84,7 +84,7 @@ def check(kernel, m, n, k, schedule="lazy", seed=0, **tiles):
 @pytest.mark.parametrize(("producer", "consumer", "num_stages"), [(1, 0, 0), (0, 1, 0), (1, 0, 2)])
 def test_one_buffer(producer, consumer, num_stages, schedule):
     compiled = check(make_one_buffer(producer, consumer), 72, 80, 200, schedule, num_stages=num_stages)
-    assert "wgmma" in compiled.asm["ptx"]
+    assert "wgmma.mma_async" in compiled.asm["ptx"]
 
 
 @mt.kernel
@@ -135,7 +135,7 @@ def ring_of_two(
 @pytest.mark.parametrize(("k", "stages"), [(8, 2), (200, 2), (200, 3)])
 def test_ring(k, stages, schedule):
     compiled = check(ring_of_two, 72, 80, k, schedule, num_stages=stages)
-    assert "wgmma" in compiled.asm["ptx"]
+    assert "wgmma.mma_async" in compiled.asm["ptx"]
     assert f"<{stages} versions" in compiled.asm["tile_ir"]
 
 

@@ -26,6 +26,8 @@ from minitile.ir.ops.tile import Alloc
 from minitile.ir.types import BufferType
 from minitile.passes.affine import Affine, Facts, divisor_of
 
+GROUP = "group"  # an access's `threads`
+
 
 @dataclass(frozen=True, slots=True)
 class Slot:
@@ -95,9 +97,10 @@ def _before(end: Affine | None, start: Affine | None) -> bool:
 @dataclass(frozen=True, slots=True)
 class Touch:
     """One access. `region`: bytes [lo, hi) of a version, None for all. `box`: the part of a tensor, None for all.
-    `thread`: None when any thread may make it, else what singles out the one that does. `free`: a channel orders it
-    behind all others of the buffer. `place`: of two touches with the same one, each thread touches its own bytes;
-    `whole`: of two with the same one and the same box, too. `passed`: a barrier behind it, for who wants to know."""
+    `thread`: None when any thread may make it, else what singles out the one that does; GROUP: a warpgroup. `free`: a
+    channel orders it behind all others of the buffer. `place`: of two touches with the same one, each thread touches
+    its own bytes; `whole`: of two with the same one and the same box, too. `passed`: a barrier behind it, for who wants
+    to know."""
 
     kind: str
     mem: Value | None
@@ -128,6 +131,8 @@ def is_private(access: Access) -> bool:
 def touch(op: Op, access: Access, thread: object, facts: Facts) -> Touch:
     if access.threads == "one" and thread is None:
         thread = "elected"
+    elif access.threads == GROUP:
+        thread = GROUP
     slot, box = slot_of(access, facts), box_of(access, facts)
     return Touch(access.kind, access.mem, slot, access.region, thread, box, access.free, access.whole, access.place, op)
 

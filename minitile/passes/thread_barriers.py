@@ -14,6 +14,8 @@ conflicts with one of them (hazards.py) goes a barrier, and nothing is pending a
 Asynchronous accesses When issued they must not meet what is pending (somebody may still be reading there); from then on
                       they are their token's. A `wait` for the token makes them pending: done for the thread that has
                       waited, not yet known to the others. Tokens are followed through join, branches and loops.
+                      What a warpgroup does as one (wgmma) is over for all of it: where there is no other one, nothing
+                      is pending.
                       What a channel completes is known to whoever has received it, and never pending; nor does it
                       meet who has used the same buffer before: they have released the slot.
 Loops                 The body is walked until what is pending at its head no longer grows: the touches of the previous
@@ -46,7 +48,18 @@ from minitile.ir.ops import arith, by_hand, control, roles, thread, tile
 from minitile.ir.rewrite import made_inside
 from minitile.ir.types import BULK_TOKEN, TokenType
 from minitile.passes.affine import Affine, Facts
-from minitile.passes.hazards import Touch, any_version, anywhere, back, conflict, group_of, is_private, moved, touch
+from minitile.passes.hazards import (
+    GROUP,
+    Touch,
+    any_version,
+    anywhere,
+    back,
+    conflict,
+    group_of,
+    is_private,
+    moved,
+    touch,
+)
 from minitile.passes.manager import PassContext
 
 Touches = frozenset[Touch]
@@ -207,7 +220,7 @@ class Walk:
             elif self.touches.get(op):
                 self.access(op, state, before)
             elif isinstance(op, (tile.Wait, roles.Await)):
-                state.pending |= _ended(op, state)
+                state.pending |= self.ended(op, state)
             elif isinstance(op, by_hand.WaitStores):
                 ended = state.tokens.get(BY_PROGRAM, _NONE)
                 state.pending |= frozenset([t for t in ended if not (op.reads and t.writes)])
@@ -217,6 +230,13 @@ class Walk:
                     state.tokens[BY_PROGRAM] = state.tokens.get(BY_PROGRAM, _NONE) | state.tokens[op.result]
             else:
                 self.access(op, state, before)
+
+    def ended(self, wait: tile.Wait | roles.Await, state: State) -> Touches:
+        """The accesses that are over, for the thread that has waited, and may not be known to be to the others."""
+        touches = state.tokens.get(wait.token, _NONE)
+        only_reads = isinstance(wait, tile.Wait) and wait.reads
+        alone = self.threads == by_hand.GROUP
+        return frozenset([t for t in touches if not (only_reads and t.writes) and not (alone and t.thread == GROUP)])
 
     def matters(self, op: Op) -> bool:
         """Whether a walk has to look at an operation."""
@@ -487,7 +507,7 @@ class Walk:
                     "move it out of the branch or loop, or make the condition the same for all threads",
                 )
             if isinstance(op, (tile.Wait, roles.Await)):
-                touches.extend((t, None) for t in _ended(op, state))
+                touches.extend((t, None) for t in self.ended(op, state))
             if isinstance(op, tile.Join):
                 state.tokens[op.result] = _NONE.union(*[state.tokens.get(t, _NONE) for t in op.tokens])
             inner_single = single
@@ -530,13 +550,6 @@ def _by_channel(by: Value | None) -> bool:
 def _released(t: Touch, earlier: Touch) -> bool:
     """Whether a channel orders an access behind an earlier one of the same buffer."""
     return t.free and t.mem is earlier.mem
-
-
-def _ended(wait: tile.Wait | roles.Await, state: State) -> Touches:
-    """The accesses that are over, for the thread that has waited."""
-    touches = state.tokens.get(wait.token, _NONE)
-    only_reads = isinstance(wait, tile.Wait) and wait.reads
-    return frozenset([t for t in touches if not t.writes]) if only_reads else touches
 
 
 def _forget_versions(state: State) -> State:

@@ -54,7 +54,9 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=cli_args.seed, default=0, help="of the data and of the random schedule")
     parser.add_argument("--schedule", choices=("lazy", "eager", "random"), default="lazy", help="when copies land")
     parser.add_argument("--no-check", action="store_true", help="do not look for races in the simulator")
-    parser.add_argument("--rounds", type=cli_args.whole(1, 1_000_000), default=20, help="timed launches on a GPU (default 20)")
+    parser.add_argument(
+        "--rounds", type=cli_args.whole(1, 1_000_000), default=20, help="timed launches on a GPU (default 20)"
+    )
 
 
 def add_bench(parser: argparse.ArgumentParser) -> None:

@@ -81,8 +81,9 @@ def rules_for(target: Target) -> Rules:
             return plan_gemm(op, threads, target)
         except MinitileError as error:
             if target.has("wgmma"):
-                why = refusal(op, threads) or "wgmma does it, where TMA can copy the operands in a pipelined loop"
-                error.hint += f"; {why}"
+                error.hint += (
+                    f"; {refusal(op, threads) or 'wgmma does it; compile --explain says why it is not used here'}"
+                )
             raise
 
     def gemm(low: Lowering, op: tile.Gemm) -> Value:
@@ -189,7 +190,7 @@ def async_copy(low: Lowering, op: tile.AsyncCopy) -> Value:
 
 
 def copy(low: Lowering, op: tile.Copy) -> None:
-    token = None if isinstance(op, tile.AsyncCopy) else cp_async(low, op)
+    token = None if isinstance(op, tile.AsyncCopy) or op.tf32 else cp_async(low, op)
     if token is not None:
         low.b.emit(tile.Wait(low.b.emit(tile.Join((token,))).result))
         return

@@ -93,10 +93,6 @@ def _plan_of(op: tile.Gemm, threads: int, total: int | None = None) -> GemmPlan:
     m, n = op.c.shape
     k = op.depth
     _check_types(op)
-    for name, value, k_dim in (("A", op.a, 0 if op.transpose_a else 1), ("B", op.b, 1 if op.transpose_b else 0)):
-        layout = value.op.layout if isinstance(value.op, tile.Alloc) else None
-        if layout is not None and not readable(layout, k_dim):
-            raise LayoutError(f"{name} lies in shared memory as {layout}, which no descriptor says")
     if isinstance(op.b.type, TileType):
         raise LayoutError("B is in registers, and is read from shared memory only")
     groups, rest = divmod(threads, 128)
@@ -107,6 +103,13 @@ def _plan_of(op: tile.Gemm, threads: int, total: int | None = None) -> GemmPlan:
     step = ATOM_K_BYTES * 8 // op.a.dtype.bits
     if k % step:
         raise LayoutError(f"K = {k} is not a multiple of {step}, which one instruction of {op.a.dtype} takes")
+    for name, value, k_dim in (("A", op.a, 0 if op.transpose_a else 1), ("B", op.b, 1 if op.transpose_b else 0)):
+        if not isinstance(value.type, BufferType):
+            continue
+        layout = value.op.layout if isinstance(value.op, tile.Alloc) else None
+        if not readable(layout or boxed(value.shape[-2:], value.dtype.bits), k_dim):  # what choose_shared will choose
+            where = f"as {layout}" if layout else f"in rows of {value.shape[-1] * value.dtype.bytes} bytes"
+            raise LayoutError(f"{name} lies in shared memory {where}, which no descriptor says")
     # A panel is as many columns as a row of the swizzle has; several are not neighbours.
     panel = 1 if op.transpose_b else boxed(op.b.shape[-2:], op.b.dtype.bits).dims[-1][0].size
     # ptxas gives the whole kernel an equal share of the registers, whatever setmaxnreg says (C7602), and an

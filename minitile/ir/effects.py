@@ -43,7 +43,8 @@ class Access:
     proxy     "generic", "async" (TMA, wgmma), "tensormap", or "any" of them (an unknown operation)
     token     the token whose completion ends the access; None: it is complete at once, for the accessing thread
     channel   what orders the access with the others of the same memory, if it is not barriers: a channel's slots
-    threads   "all" threads of the CTA, or "one" elected thread of it
+    threads   "all" threads of the CTA, or "one" elected thread of it; "group": each warpgroup as one, so that the token
+              is complete for all of its warps where one of them has waited for it
     ctas      "own" memory, or the same bytes in other CTAs of the cluster as well ("cluster")
     box       of a tensor, per dimension: the first index that it may touch, and how many there are; None: all of it
     free      of a channel's write: its slot has been acquired, so that all are done with what was in it

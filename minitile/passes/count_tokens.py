@@ -48,9 +48,22 @@ def count_tokens(kernel: Kernel, context: PassContext) -> None:
 
 
 class _Counts(dict[Op, int]):
-    """The age of each wait's token. `instructions`: it is these that are counted, not groups (AMD's vmcnt)."""
+    """The age of each wait's token. `instructions`: it is these that are counted, not groups (AMD's vmcnt). `ended`: of
+    waits that the program counts by itself, the tokens of gemms that are complete behind them on every path."""
 
     instructions = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended: dict[Op, set[Value]] = {}
+
+
+def ended_gemms(kernel: Kernel) -> dict[Op, set[Value]]:
+    """The tokens of gemms that each wait_gemms of a program completes."""
+    counts = _Counts()
+    if any(isinstance(op, by_hand.WaitGemms) for op in kernel.walk()):
+        _block(kernel.body, {}, counts)
+    return counts.ended
 
 
 def _write(block: Block, counts: _Counts) -> None:
@@ -95,9 +108,9 @@ def _block(block: Block, ages: Ages, counts: _Counts) -> None:
                 if key[0].type == BULK_TOKEN and age >= op.pending and (key[1] or not op.reads):
                     ages[key] = COMPLETE
         elif isinstance(op, by_hand.WaitGemms):
-            for key, age in ages.items():
-                if key[0].type == WGMMA_TOKEN and age >= op.pending:
-                    ages[key] = COMPLETE
+            ended = [key for key, age in ages.items() if key[0].type == WGMMA_TOKEN and age >= op.pending]
+            counts.ended[op] = {token for token, _ in ended if ages[token, False] < COMPLETE}
+            ages.update(dict.fromkeys(ended, COMPLETE))
         elif isinstance(op, tile.NoToken):
             _start(ages, op.result, COMPLETE)
         elif isinstance(op, control.For):

@@ -1,4 +1,5 @@
-"""Gemms of programs with roles by hand: by wgmma where it fits, awaited at once or where their results are used.
+"""Gemms that nobody has issued yet: as wgmma where the rule of `async_gemms.py` says so, awaited at once or, in
+programs by hand, where their results are used.
 
     %c1 = gemm %As, %Bs, %c                        %f1, %t1 = async_gemm %As, %Bs, %c
                                              →     %c1 = await %f1, %t1
@@ -12,37 +13,46 @@
     }                                              }
     store %r, %C[…]                                %d = await %r, %u ; store %d, %C[…]
 
+These are the gemms of kernels that `specialise` and `one_role` have left alone: outside of pipelined loops, in loops
+whose copies TMA cannot make, in programs with roles by hand. `late_waits` comes next.
+
 A product that the program issues in flight (T.wgmma_gemm) stays so through loops and branches, as an accumulator of
 further products; any other use awaits it. When its operands in shared memory are free again is the program's business
 (T.wait_wgmma). `count_tokens` finds out which of the waits inserted here are covered by those of the program.
 
 Stores by hand have read their shared memory before a role ends: a wait stands there.
 
-Where wgmma does not fit, T.gemm is left to mma.sync, and T.wgmma_gemm is an error that says why.
+Where wgmma does not fit, T.gemm is left to mma.sync, and a note says why; T.wgmma_gemm is an error that does.
 """
 
 from __future__ import annotations
 
-from minitile.ir.builder import Builder, constant_of
+from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import by_hand, control, roles, tile
-from minitile.ir.rewrite import recast
-from minitile.ir.types import WGMMA_TOKEN, BufferType, f32
-from minitile.layout import swizzled
+from minitile.ir.types import WGMMA_TOKEN, BufferType
+from minitile.passes.async_gemms import choose, issue
 from minitile.passes.manager import PassContext
 
 
 def flights(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    _finish_stores(control.find_launch(kernel).body)
-    if not kernel.attrs.get("by_hand"):
+    if not context.target.has("wgmma"):
         return
-    chosen: set[Op] = set()
-    _choose(kernel.body, kernel.threads, context, chosen)
-    if chosen:
-        _round(kernel, chosen)
-        _Flights(chosen).block(kernel.body, {})
+    _finish_stores(control.find_launch(kernel).body)
+    choice = choose(kernel, context.rules)
+    for gemm, why in choice.refused.items():
+        if gemm.in_flight:
+            raise LanguageError(f"T.wgmma_gemm: {why}", gemm.loc, "T.gemm multiplies by other instructions")
+        context.notes.append(f"T.gemm{_where(gemm)} is mma.sync, not wgmma: {why}")
+    if choice.chosen:
+        choice.rounding.round(choice.chosen)
+        _Flights(set(choice.chosen)).block(kernel.body, {})
+
+
+def _where(op: Op) -> str:
+    return f" of line {op.loc.line}" if op.loc is not None else ""
 
 
 def _finish_stores(block: Block) -> None:
@@ -57,51 +67,6 @@ def _finish_stores(block: Block) -> None:
         if not (isinstance(last, by_hand.WaitStores) and last.pending == 0):
             block.ops.append(by_hand.WaitStores(0, reads=True))
         block.ops += end
-
-
-def _choose(block: Block, threads: int, context: PassContext, chosen: set[Op]) -> None:
-    for op in block.ops:
-        if isinstance(op, tile.Gemm):
-            why = _unfit(op, threads, context)
-            if not why:
-                chosen.add(op)
-            elif op.in_flight:
-                raise LanguageError(f"T.wgmma_gemm: {why}", op.loc, "T.gemm multiplies by other instructions")
-        sides = by_hand.sides(op, threads)
-        for region, count in zip(op.regions, sides, strict=True):
-            _choose(region, count, context, chosen)
-
-
-def _unfit(op: tile.Gemm, threads: int, context: PassContext) -> str:
-    """Why wgmma cannot do it; "" if it can."""
-    for name, value, indices in (("A", op.a, op.a_indices), ("B", op.b, op.b_indices)):
-        if not isinstance(value.type, BufferType):
-            continue
-        at = [constant_of(i) for i in indices]
-        if len(value.shape) != 2 or None in at:
-            return f"{name} is a part of a buffer that only run time knows"
-        row, column = at
-        width = swizzled(value.shape, value.dtype.bits).dims[-1][0].size
-        k_major = (name == "A") != (op.transpose_a if name == "A" else op.transpose_b)
-        if row % 8 or column % (256 // value.dtype.bits if k_major else width):
-            return f"{name} begins at [{row}, {column}] of its buffer, inside of what the swizzle keeps together"
-    return context.rules.refuses_async(op, threads)
-
-
-def _round(kernel: Kernel, chosen: set[Op]) -> None:
-    """f32 operands are rounded on their way to shared memory: the tensor cores would truncate them."""
-    factors = {v for op in chosen for v in op.operands if isinstance(v.type, BufferType) and v.dtype is f32}
-    for op in kernel.walk():
-        if isinstance(op, by_hand.BulkLoad):
-            op.tf32 = op.dst in factors
-        elif op not in chosen:
-            factor = next((v for v in op.operands if v in factors), None)
-            if factor is not None and not isinstance(op, by_hand.BulkLoad):
-                raise LanguageError(
-                    f"{factor.name or 'a buffer'} is rounded to tf32 for a gemm, and used by `{op.mnemonic}` as well",
-                    op.loc,
-                    "copy it to a buffer of its own",
-                )
 
 
 class _Flights:
@@ -183,8 +148,7 @@ class _Flights:
     def issue(self, b: Builder, op: Op, tokens: dict[Value, Value]) -> None:
         assert isinstance(op, tile.Gemm)
         operands = {name: self.landed(b, getattr(op, name), tokens) for name in ("a", "b")}
-        gemm = b.emit(recast(op, roles.AsyncGemm, **operands, c=self.name(op.c)))
-        gemm.results[0].name = op.result.name
+        gemm = issue(b, op, **operands, c=self.name(op.c))
         if op.in_flight:
             self.names[op.result] = gemm.results[0]
             tokens[gemm.results[0]] = gemm.results[1]

@@ -29,6 +29,8 @@ from minitile.ir.types import BufferType
 from minitile.passes.affine import Affine, Facts, divisor_of
 from minitile.passes.disjoint import Reach, Threads
 
+GROUP = "group"  # an access's `threads`
+
 
 @dataclass(frozen=True, slots=True)
 class Slot:
@@ -98,10 +100,11 @@ def _before(end: Affine | None, start: Affine | None) -> bool:
 @dataclass(frozen=True, slots=True)
 class Touch:
     """One access. `region`: bytes [lo, hi) of a version, None for all. `box`: the part of a tensor, None for all.
-    `thread`: None when any thread may make it, else what singles out the one that does. `free`: a channel orders it
-    behind all others of the buffer. `place`: of two touches with the same one, each thread touches its own bytes;
-    `whole`: of two with the same one and the same box, too. `reach`: where each thread's access goes, where that is
-    known (disjoint.py). `passed`: a barrier behind it, for who wants to know."""
+    """One access. `region`: bytes [lo, hi) of a version, None for all. `box`: the part of a tensor, None for all.
+    `thread`: None when any thread may make it, else what singles out the one that does; GROUP: a warpgroup. `free`: a
+    channel orders it behind all others of the buffer. `place`: of two touches with the same one, each thread touches
+    its own bytes; `whole`: of two with the same one and the same box, too. `reach`: where each thread's access goes,
+    where that is known (disjoint.py). `passed`: a barrier behind it, for who wants to know."""
 
     kind: str
     mem: Value | None
@@ -134,6 +137,8 @@ def touch(op: Op, access: Access, thread: object, facts: Facts, threads: Threads
     """An operation's access. Without `threads`, nothing is known of which threads go where."""
     if access.threads == "one" and thread is None:
         thread = "elected"
+    elif access.threads == GROUP:
+        thread = GROUP
     slot, box = slot_of(access, facts), box_of(access, facts)
     reach = None if threads is None else threads.reach(op, access)
     return Touch(

@@ -71,11 +71,16 @@ class _Flight:
 
 
 def late_waits(kernel: Kernel, context: PassContext) -> None:
-    """The pass."""
-    for op in kernel.walk():
-        if isinstance(op, roles.Specialised):
-            _Walk(op.consumer).run([])
-            _drop_last(op.consumer, set())
+    """The pass. Not for programs with roles by hand: T.gemm is complete there when the next operation begins, which may
+    tell other roles so."""
+    if kernel.attrs.get("by_hand"):
+        return
+    apart = [op for op in kernel.walk() if isinstance(op, roles.Specialised)]
+    for op in apart:
+        _Walk(op.consumer).run([])
+        _drop_last(op.consumer, set())
+    if not apart and any(isinstance(op, roles.AsyncGemm) for op in kernel.walk()):
+        _Walk(control.find_launch(kernel).body).run([])
 
 
 class _Walk:

@@ -576,8 +576,13 @@ def emit_load(low: Lowering, p: Plan, mem: Value, slot: Value | None, count: int
 def _store(low: Lowering, op: tile.Store) -> None:
     subject = op.value if isinstance(op.value.type, TileType) else None
     p = plan(low, op, subject, writes=True)
-    value = low.get(op.value)
+    value = _as_tf32(low, op, low.get(op.value))
     emit_store(low, p, op.mem, op.slot, _spread(low, value, p), op.evict)
+
+
+def _as_tf32(low: Lowering, op: tile.Store | tile.Copy, value: Value) -> Value:
+    """What an operation writes, rounded to tf32 where a gemm wants it so."""
+    return low.b.value(thread.RoundTf32(value)) if op.tf32 else value
 
 
 def _spread(low: Lowering, value: Value, p: Plan) -> Value:
@@ -654,6 +659,7 @@ def move_through_registers(low: Lowering, op: tile.Copy) -> None:
     store = tile.Store(op.dst, op.dst_indices, value, op.dst_dims, slot=op.dst_slot)
     store.loc = op.loc
     q = plan(low, store, value, writes=True)
+    registers = _as_tf32(low, op, registers)
     emit_store(low, q, op.dst, op.dst_slot, low.pick(registers, q.order), op.evict if q.space == "global" else "")
 
 

@@ -34,18 +34,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from minitile.ir.builder import Builder, constant_of
+from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, fences, roles, tile
-from minitile.ir.rewrite import clone, handing, recast
+from minitile.ir.rewrite import clone, handing
 from minitile.ir.types import I32, BufferType, ScalarType, f32, i32
 from minitile.passes.ahead import READS
+from minitile.passes.async_gemms import issue, refusal
 from minitile.passes.manager import PassContext
 from minitile.passes.multicast import Common, find_common
 from minitile.passes.rings import Clock, Refused, Ring, Rings, find_rings
 from minitile.passes.rules import Rules
 from minitile.passes.teams import Teams, find_teams, part
-from minitile.passes.variables import is_shared
 
 WORKING = 32  # registers that ptxas wants beside accumulators
 PRODUCER = 128  # threads of the producer's warpgroup
@@ -141,15 +141,13 @@ def check(launch: control.Launch, rings: Rings, rules: Rules, threads: int) -> N
     if not any(v in rings.of for gemm in gemms for v in (gemm.a, gemm.b)):
         raise Refused("no gemm reads what the copies bring")
     carried: dict[Block, int] = {}
+
+    def rounded(buffer: Value) -> str:
+        name = buffer.name or "an operand"
+        return "" if buffer in rings.of else f"nothing rounds {name} to tf32 on its way to shared memory"
+
     for gemm in gemms:
-        if any(constant_of(i) != 0 for i in (*gemm.a_indices, *gemm.b_indices)):
-            raise Refused("a gemm reads part of a buffer")
-        for buffer in (gemm.a, gemm.b):
-            if buffer.dtype is f32 and buffer not in rings.of and is_shared(buffer):
-                raise Refused(f"nothing rounds {buffer.name or 'an operand'} to tf32 on its way to shared memory")
-            if is_shared(buffer) and (len(buffer.shape) != 2 or buffer.shape[1] * buffer.dtype.bytes % 16):
-                raise Refused(f"the rows of {buffer.name or 'an operand'} are no whole 16 bytes, as wgmma wants them")
-        reason = rules.refuses_async(gemm, threads)
+        reason = refusal(gemm, threads, rules, rounded)
         if reason:
             raise Refused(reason)
         words = math.prod(gemm.c.shape) * gemm.c.dtype.bits // 32 // threads
@@ -517,9 +515,7 @@ class Consumer(Role):
 
     def gemm(self, op: tile.Gemm, state: State) -> None:
         slots = {"a_slot": self.slot(op.a, state), "b_slot": self.slot(op.b, state)}
-        new = self.b.emit(recast(op, roles.AsyncGemm, **slots))
-        awaited = self.b.emit(roles.Await(*new.results))
-        new.results[0].name = op.result.name
+        awaited = self.b.emit(roles.Await(*issue(self.b, op, **slots).results))
         awaited.results = op.results  # whoever used the gemm's result goes on doing so
         op.result.owner = awaited
 

@@ -14,6 +14,8 @@ conflicts with one of them (hazards.py) goes a barrier, and nothing is pending a
 Asynchronous accesses When issued they must not meet what is pending (somebody may still be reading there); from then on
                       they are their token's. A `wait` for the token makes them pending: done for the thread that has
                       waited, not yet known to the others. Tokens are followed through join, branches and loops.
+                      What a warpgroup does as one (wgmma) is over for all of it: in a block of one, nothing is
+                      pending then.
                       What a channel completes is known to whoever has received it, and never pending; nor does it
                       meet who has used the same buffer before: they have released the slot.
 Loops                 The body is walked until what is pending at its head no longer grows: the touches of the previous
@@ -46,15 +48,26 @@ from minitile.ir.ops import arith, by_hand, control, roles, thread, tile
 from minitile.ir.rewrite import made_inside
 from minitile.ir.types import BULK_TOKEN, TokenType
 from minitile.passes.affine import Affine, Facts
+from minitile.passes.count_tokens import ended_gemms
 from minitile.passes.disjoint import Threads
-from minitile.passes.hazards import Touch, any_version, back, conflict, group_of, is_private, moved, touch
+from minitile.passes.hazards import (
+    GROUP,
+    Touch,
+    any_version,
+    back,
+    conflict,
+    group_of,
+    is_private,
+    moved,
+    touch,
+)
 from minitile.passes.manager import PassContext
 
 Touches = frozenset[Touch]
 Spot = tuple[Op, int | None]  # a barrier in front of an operation: of all threads, or of each that many of them
 Body = Callable[["State", set[Spot]], tuple["State", "State"]]
 _NONE: Touches = frozenset()
-_OF_TOKENS = (tile.Wait, tile.Join, roles.Await, by_hand.WaitStores)
+_OF_TOKENS = (tile.Wait, tile.Join, roles.Await, by_hand.WaitStores, by_hand.WaitGemms)
 CONSUMERS = 1  # the named barrier at which the consumers of a specialised kernel meet
 BY_PROGRAM = Value(BULK_TOKEN)  # stands for all copies that the program waits for by their number
 GROUPS = 2  # the first one at which a group of threads meets by itself, one number a group
@@ -159,6 +172,9 @@ class Walk:
         self.threads = kernel.attrs.get("threads")
         self.touches: dict[Op, list[tuple[Touch, Value | None]]] = {}
         self.barriers: set[Op] = set()
+        self.gemms = ended_gemms(kernel)  # by the program's own waits
+        roles_part = any(isinstance(op, roles.ByRole) for op in kernel.walk())
+        self.alone = self.threads == by_hand.GROUP and not roles_part  # one warpgroup is all there is
         self.inside = cache(made_inside)  # of a loop or branch
         self.relevant: dict[Block, list[Op]] = {}
         self.shifted: dict[tuple[Touch, Op, bool], Touch] = {}
@@ -209,16 +225,29 @@ class Walk:
             elif self.touches.get(op):
                 self.access(op, state, before)
             elif isinstance(op, (tile.Wait, roles.Await)):
-                state.pending |= _ended(op, state)
+                state.pending |= self.ended(op, state)
             elif isinstance(op, by_hand.WaitStores):
                 ended = state.tokens.get(BY_PROGRAM, _NONE)
                 state.pending |= frozenset([t for t in ended if not (op.reads and t.writes)])
+            elif isinstance(op, by_hand.WaitGemms):
+                for token in self.gemms.get(op, ()):
+                    state.pending |= self.unknown(state.tokens.pop(token, _NONE))
             elif isinstance(op, tile.Join):
                 state.tokens[op.result] = _NONE.union(*[state.tokens.get(t, _NONE) for t in op.tokens])
                 if op.program_waits:
                     state.tokens[BY_PROGRAM] = state.tokens.get(BY_PROGRAM, _NONE) | state.tokens[op.result]
             else:
                 self.access(op, state, before)
+
+    def ended(self, wait: tile.Wait | roles.Await, state: State) -> Touches:
+        """The accesses that are over, for the thread that has waited, and may not be known to be to the others."""
+        touches = state.tokens.get(wait.token, _NONE)
+        only_reads = isinstance(wait, tile.Wait) and wait.reads
+        return self.unknown(frozenset([t for t in touches if not t.writes]) if only_reads else touches)
+
+    def unknown(self, touches: Touches) -> Touches:
+        """Of accesses that are over for a thread, those that others may not know to be over."""
+        return frozenset([t for t in touches if t.thread != GROUP]) if self.alone else touches
 
     def matters(self, op: Op) -> bool:
         """Whether a walk has to look at an operation."""
@@ -504,7 +533,7 @@ class Walk:
                     "move it out of the branch or loop, or make the condition the same for all threads",
                 )
             if isinstance(op, (tile.Wait, roles.Await)):
-                touches.extend((t, None) for t in _ended(op, state))
+                touches.extend((t, None) for t in self.ended(op, state))
             if isinstance(op, tile.Join):
                 state.tokens[op.result] = _NONE.union(*[state.tokens.get(t, _NONE) for t in op.tokens])
             inner_single = single
@@ -558,13 +587,6 @@ def _by_channel(by: Value | None) -> bool:
 def _released(t: Touch, earlier: Touch) -> bool:
     """Whether a channel orders an access behind an earlier one of the same buffer."""
     return t.free and t.mem is earlier.mem
-
-
-def _ended(wait: tile.Wait | roles.Await, state: State) -> Touches:
-    """The accesses that are over, for the thread that has waited."""
-    touches = state.tokens.get(wait.token, _NONE)
-    only_reads = isinstance(wait, tile.Wait) and wait.reads
-    return frozenset([t for t in touches if not t.writes]) if only_reads else touches
 
 
 def _forget_versions(state: State) -> State:

@@ -178,7 +178,7 @@ def test_2566_one_iteration_or_none(k, num_stages):
     c = poisoned((64, 64), ml_dtypes.bfloat16)
     tiles = {"block_M": 64, "block_N": 64, "block_K": 64, "threads": 128, "num_stages": num_stages}
     compiled = run(gemm.gemm_nt_bf16(), a, b, c, target="sm_90a", **tiles)
-    assert "wgmma" in compiled.asm["ptx"]
+    assert "wgmma.mma_async" in compiled.asm["ptx"]
     exact = a.astype(np.float64) @ b.astype(np.float64).T
     assert np.linalg.norm(c.astype(np.float64) - exact) <= 4e-3 * max(np.linalg.norm(exact), 1e-30)
 

@@ -32,7 +32,7 @@ def seconds(kernel: mt.CompiledKernel, values: list[Any], check: bool, runs: int
 
 def test_the_gemm_is_checked_in_time() -> None:
     kernel, values = compiled_case(LARGE, "sm_90a")
-    assert "wgmma" in kernel.asm["ptx"]
+    assert "wgmma.mma_async" in kernel.asm["ptx"]
     assert kernel.launch_info.block[0] > 256, "one of the roles copies"
     assert values[0].dtype == ml_dtypes.bfloat16
     assert seconds(kernel, values, True, 1) < 20

@@ -200,12 +200,15 @@ def test_nothing_to_copy_ahead():
     assert any(note.startswith("no TMA ahead in one role: ") for note in compiled.notes)
 
 
-def test_both_passes_left_out():
+def test_passes_left_out():
+    """Without TMA the gemms are wgmma all the same, where `flights` is not left out as well."""
     specs = [mt.spec((128, 128), "bfloat16")] * 3
     kernel = gemm.make_gemm(*gemm.DTYPES["bf16"][:2], T.bfloat16, False, True)
-    off = {"specialise": False, "one_role": False}
-    assert "mma.sync" in kernel.compile(*specs, target="sm_90a", passes=off, **TILES).asm["ptx"]
-    assert "wgmma" in kernel.compile(*specs, target="sm_90a", passes={"specialise": False}, **TILES).asm["ptx"]
+    off = "specialise", "one_role", "flights"
+    for count, tma, wgmma in ((1, True, True), (2, False, True), (3, False, False)):
+        passes = dict.fromkeys(off[:count], False)
+        text = kernel.compile(*specs, target="sm_90a", passes=passes, **TILES).asm["ptx"]
+        assert ("cp.async.bulk" in text, "wgmma.mma_async" in text, "mma.sync" in text) == (tma, wgmma, not wgmma)
 
 
 @mt.kernel

@@ -130,7 +130,7 @@ def test_attention(target, form, dtype):
         kernel = attention(1, 1, rows, dim, causal, dtype, threads // 2, threads=threads, schedule=schedule)
         compiled, result = run(kernel, arrays, target)
         assert error(result, expected) < bound
-        assert ("wgmma" in compiled.asm["ptx"]) == (target == "sm_90a"), compiled.notes
+        assert ("wgmma.mma_async" in compiled.asm["ptx"]) == (target == "sm_90a"), compiled.notes
         results.append(result)
     assert error(results[0], results[1].astype(np.float64)) < bound / 4
 

@@ -20,7 +20,8 @@ def test_gemm(target: str, stages: int, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("MINITILE_VERIFY", "1")
     tiles = {"block_M": 128, "block_N": 128, "block_K": 64, "num_stages": stages, "threads": 128}
     compiled = gemm_nt_bf16().compile(*[mt.spec((256, 256), "bfloat16")] * 3, target=target, **tiles)
-    assert ("wgmma" in compiled.asm["ptx"]) == (target == "sm_90a" and stages > 1)
+    assert ("wgmma.mma_async" in compiled.asm["ptx"]) == (target == "sm_90a")
+    assert ("cp.async.bulk" in compiled.asm["ptx"]) == (target == "sm_90a" and stages > 1)
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])

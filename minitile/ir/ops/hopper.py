@@ -248,7 +248,9 @@ class Wgmma(Op, name="wgmma", stage="thread"):
     must stay as they are until the token is awaited. `dtypes` are those of a and b.
 
     c holds n/2 elements of dtype `into` by block and strip; without c, or where `scale_d` is false, the first step of K
-    replaces what the registers hold. The first result is in flight until the token is awaited.
+    replaces what the registers hold. The first result is in flight until the token is awaited. The group is the
+    warpgroup's: all of its warps issue it, and it is complete for all of them (PTX ISA 8.3, 9.7.14.7.3
+    "wgmma.wait_group").
     """
 
     a: Value = operand()
@@ -285,4 +287,4 @@ class Wgmma(Op, name="wgmma", stage="thread"):
 
     def accesses(self) -> tuple[Access, ...]:
         token = self.results[1] if len(self.results) > 1 else None
-        return tuple(Access("read", mem, proxy="async", token=token) for mem in self.reads)
+        return tuple(Access("read", mem, proxy="async", token=token, threads="group") for mem in self.reads)

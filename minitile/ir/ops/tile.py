@@ -343,6 +343,8 @@ class Load(MemoryOp, name="load", stage="tile"):
 
 
 class Store(MemoryOp, name="store", stage="tile"):
+    """`tf32`: f32 is rounded to tf32 on its way."""
+
     stored = "value"
 
     mem: Value = operand()
@@ -353,6 +355,7 @@ class Store(MemoryOp, name="store", stage="tile"):
     rank: Value | None = maybe()
     dims: Dims = attr()
     evict: str = attr("")
+    tf32: bool = attr(False)
 
     @property
     def moved(self) -> Value:
@@ -407,7 +410,7 @@ class AtomicRmw(MemoryOp, name="atomic", stage="tile"):
 
 class Copy(Op, name="copy", stage="tile", uniform=True):
     """A region of `shape` from memory to memory. Traced IR may name fragments on either side. `evict`: how L2 is to
-    treat the tensor's lines, one of EVICTIONS."""
+    treat the tensor's lines, one of EVICTIONS. `tf32`: f32 is rounded to tf32 on its way."""
 
     src: Value = operand()
     src_indices: tuple[Value, ...] = operands()
@@ -419,6 +422,7 @@ class Copy(Op, name="copy", stage="tile", uniform=True):
     src_dims: Dims = attr()
     dst_dims: Dims = attr()
     evict: str = attr("")
+    tf32: bool = attr(False)
 
     def verify(self) -> None:
         require_one_of(self.evict, EVICTIONS, "eviction policy")

@@ -79,7 +79,6 @@ thread kernel @aliased(%A: tensor<64x16xbf16>, %C: tensor<64x32xbf16>, %O: tenso
     mbarrier_wait %bar, %ring, %k
     %c1, %m1 = wgmma %d, %d, [%S] {dtypes = (bf16, bf16), into = f32, n = 8, k = 16, a_offsets = (0,), b_offsets = (0,)} : regs<4xf32>, token<wgmma>
     %r1 = await %c1, %m1 {pending = 0} : regs<4xf32>
-    barrier
     store_mem %mine, %v, %T {space = "shared", width = 8, address_of = (0,), offsets = (0,)}
     %row = mul %k, 32 : i32
     proxy_fence

@@ -1,0 +1,195 @@
+"""Which gemms are issued as wgmma: the one rule, for gemms in pipelined loops and outside of them, with roles, without
+and by hand.
+
+A gemm is issued asynchronously (`async_gemm`: a future tile and the token that completes it) if
+
+* the backend has an asynchronous instruction for its shapes, types and threads (`Rules.refuses_async`: whole
+  warpgroups of 64 rows each, K-major operands where the type wants them, layouts that a descriptor can say);
+* each operand in shared memory is a matrix of rows of whole 16 bytes, or a part of one that begins, at a place known
+  at compile time, where the swizzle begins anew;
+* f32 operands in shared memory are rounded to tf32 on their way there: the tensor cores would truncate them, where
+  mma.sync rounds what it loads. `Rounding` knows who writes a buffer, and lets the writers round;
+* all gemms that add to the same accumulator are: the registers of a tile lie otherwise for mma.sync, and to move them
+  there and back costs more than the one gemm saves.
+
+It does not matter who wrote the operands (threads, cp.async, TMA) or where the gemm stands: a block, a loop of any
+kind, a uniform branch. What its asynchrony needs is what the passes behind do for every asynchronous operation, from
+what it declares:
+
+    the future tile              awaited before its first use: at once to begin with, as late as can be after
+                                 `late_waits`; count_tokens computes N of wgmma.wait_group
+    operands in shared memory    read through the async proxy until the token is awaited. `late_waits` awaits it before
+                                 anything writes them, place_shared keeps their bytes, thread_barriers puts a barrier
+                                 between the wait and other threads' writes, proxy_fence a fence.proxy.async between
+                                 what threads stored and the gemm
+    operands in registers        a `fragment` of their own, not written again before the await
+    registers at issue           wgmma.fence in front of each group that ordinary instructions may have written
+                                 registers for (the writer)
+
+The rest is left to mma.sync, and `context.notes` has the reason for each. Who issues:
+
+    specialise, one_role   in the consumers' part, all gemms of the program: where the rule refuses one, the kernel is
+                           not specialised
+    flights                every gemm that is left
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from minitile.ir.builder import Builder, constant_of
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.ops import by_hand, control, roles, tile
+from minitile.ir.rewrite import recast
+from minitile.ir.types import BufferType, TileType, f32
+from minitile.layout import boxed
+from minitile.passes.rules import Rules
+
+CHUNK = 16  # bytes of a row that the swizzle moves as a whole
+ATOM_K = 32  # bytes along K that one instruction takes
+
+
+def refusal(gemm: tile.Gemm, threads: int, rules: Rules, rounded: Callable[[Value], str]) -> str:
+    """Why a gemm of so many threads is not issued as wgmma; "" if it is. `rounded`: why the f32 elements of a shared
+    buffer are not all rounded to tf32 when they get there; "" if they are."""
+    for name, value, indices in (("A", gemm.a, gemm.a_indices), ("B", gemm.b, gemm.b_indices)):
+        if isinstance(value.type, BufferType):
+            reason = _place(gemm, name, value, indices) or (rounded(value) if value.dtype is f32 else "")
+            if reason:
+                return reason
+    return rules.refuses_async(gemm, threads)
+
+
+def _place(gemm: tile.Gemm, name: str, value: Value, indices: tuple[Value, ...]) -> str:
+    """Why an operand lies where no descriptor can begin."""
+    if len(value.shape) != 2:
+        return f"{name} is part of {value.name or 'a buffer'}, which has {len(value.shape)} dimensions"
+    size = value.dtype.bytes
+    if value.shape[1] * size % CHUNK:
+        return f"the rows of {value.name or 'an operand'} are no whole 16 bytes, as wgmma wants them"
+    at = [constant_of(i) for i in indices]
+    if None in at:
+        return f"{name} is a part of a buffer that only run time knows"
+    row, column = at
+    width = boxed(value.shape, value.dtype.bits).dims[-1][0].size
+    k_major = (name == "A") != (gemm.transpose_a if name == "A" else gemm.transpose_b)
+    if row % 8 or column % (ATOM_K // size if k_major else width):
+        return f"{name} begins at [{row}, {column}] of its buffer, inside of what the swizzle keeps together"
+    return ""
+
+
+def issue(b: Builder, gemm: tile.Gemm, /, **fields: Value | None) -> roles.AsyncGemm:
+    """The gemm in flight, with other operands as `fields` say. Whoever issues it places its await."""
+    new = b.emit(recast(gemm, roles.AsyncGemm, **fields))
+    new.results[0].name = gemm.result.name
+    return new
+
+
+# All gemms of a kernel ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Choice:
+    """`chosen`: the gemms that are issued as wgmma; `refused`: the others, with the reason. `rounding`: what rounds the
+    operands of those."""
+
+    rounding: Rounding
+    chosen: dict[tile.Gemm, None] = field(default_factory=dict)
+    refused: dict[tile.Gemm, str] = field(default_factory=dict)
+
+
+def choose(kernel: Kernel, rules: Rules) -> Choice:
+    """The rule for all gemms of a kernel that nobody has issued yet."""
+    rounding = Rounding(kernel)
+    choice = Choice(rounding)
+    for gemm, threads in _gemms(kernel.body, kernel.attrs["threads"]):
+        reason = refusal(gemm, threads, rules, rounding.refusal)
+        if reason:
+            choice.refused[gemm] = reason
+        else:
+            choice.chosen[gemm] = None
+    _together(kernel, choice)
+    return choice
+
+
+def _gemms(block: Block, threads: int) -> Iterator[tuple[tile.Gemm, int]]:
+    """With the number of threads that execute each."""
+    for op in block.ops:
+        if type(op) is tile.Gemm:
+            yield op, threads
+        for region, count in zip(op.regions, by_hand.sides(op, threads), strict=True):
+            yield from _gemms(region, count)
+
+
+def _together(kernel: Kernel, choice: Choice) -> None:
+    """Gemms of one accumulator go one way."""
+    accumulators = _Accumulators(kernel.body)
+    refused = {accumulators.find(gemm.result): gemm for gemm in choice.refused}
+    for gemm in list(choice.chosen):
+        other = refused.get(accumulators.find(gemm.result))
+        if other is not None and not gemm.in_flight:
+            del choice.chosen[gemm]
+            where = f" of line {other.loc.line}" if other.loc is not None else ""
+            choice.refused[gemm] = f"its accumulator is that of the gemm{where} as well: {choice.refused[other]}"
+
+
+class _Accumulators:
+    """Tiles that are one accumulator: what gemms take and give, and what it is called in loops and branches. Not what
+    it is filled with, which is written again for each use."""
+
+    def __init__(self, body: Block) -> None:
+        self.parent: dict[Value, Value] = {}
+        for op in body.walk():
+            if isinstance(op, tile.Gemm):
+                self.join(op.c, op.results[0])
+            elif isinstance(op, control.Structured):
+                for transfer in op.transfers():
+                    for row in transfer.targets:
+                        for value, target in zip(transfer.values, row, strict=True):
+                            if isinstance(value.type, TileType):
+                                self.join(value, target)
+
+    def find(self, value: Value) -> Value:
+        while value in self.parent:
+            value = self.parent[value]
+        return value
+
+    def join(self, one: Value, other: Value) -> None:
+        if isinstance(one.owner, tile.Splat):
+            return
+        one, other = self.find(one), self.find(other)
+        if one is not other:
+            self.parent[one] = other
+
+
+# tf32 ---------------------------------------------------------------------------------------------------------------
+
+
+class Rounding:
+    """Who writes the shared f32 buffers that gemms read, and lets them round: operations with an attribute `tf32`."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.users: dict[Value, list[Op]] = {}
+        for op in kernel.walk():
+            for value in dict.fromkeys(op.operands):
+                if isinstance(value.type, BufferType) and value.dtype is f32:
+                    self.users.setdefault(value, []).append(op)
+
+    def refusal(self, buffer: Value) -> str:
+        """Why not all that gets into a buffer can be rounded on its way, or should not."""
+        name = buffer.name or "an operand"
+        for op in self.users.get(buffer, ()):
+            written = [a for a in op.accesses() if a.writes and a.mem is buffer]
+            if written and ("tf32" not in op.attributes() or any(a.token is not None for a in written)):
+                return f"nothing rounds {name} to tf32 on its way to shared memory"
+            if not written and not isinstance(op, tile.Gemm):
+                return f"{name} would be rounded to tf32 for the gemm, and `{op.mnemonic}` reads it"
+        return ""
+
+    def round(self, gemms: Iterable[tile.Gemm]) -> None:
+        """What writes the operands of these gemms rounds them."""
+        for buffer in dict.fromkeys(v for gemm in gemms for v in (gemm.a, gemm.b) if v in self.users):
+            for op in self.users[buffer]:
+                if any(a.writes and a.mem is buffer for a in op.accesses()):
+                    op.tf32 = True  # type: ignore[attr-defined]

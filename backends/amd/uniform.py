@@ -35,7 +35,7 @@ _SCALAR: tuple[type[Op], ...] = (
 def shared_in_lanes(kernel: Kernel) -> set[Value]:
     """The scalars of a kernel that are the same in all lanes of a wave, and for all that LLVM knows may lie in vector
     registers."""
-    divergent = divergent_values(kernel, racing=False)
+    divergent = divergent_values(kernel)
     found = _in_lanes(kernel)
     return {value for value in found if value not in divergent and thread.count_of(value.type) == 1}
 

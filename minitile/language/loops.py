@@ -327,10 +327,11 @@ def Kernel(
     persistent: int = 0,
 ) -> KernelScope:
     """`with T.Kernel(gx, gy, gz, threads=128) as (bx, by, bz):` launches gx·gy·gz blocks. `threads` counts the threads
-    that compute: a multiple of 32, up to 1024, in one number or in x, y and z (T.get_thread_binding). `cluster`: so many neighbouring blocks, in x or in each dimension, run
-    at the same time and share what they copy (sm_90a; elsewhere without effect); it divides the grid. `persistent`: at
-    most so many blocks are launched (say, as many as the GPU has multiprocessors), and each does the work of one block
-    of the grid after the other; T.Persistent says so by hand, and in which order."""
+    that compute: a multiple of 32, up to 1024, in one number or in x, y and z (T.get_thread_binding). `cluster`: so
+    many neighbouring blocks, in x or in each dimension, run at the same time and share what they copy (sm_90a;
+    elsewhere without effect); it divides the grid. `persistent`: at most so many blocks are launched (say, as many as
+    the GPU has multiprocessors), and each does the work of one block of the grid after the other; T.Persistent says so
+    by hand, and in which order."""
     if not 1 <= len(grid) <= 3:
         raise current().error(f"T.Kernel takes 1 to 3 grid dimensions, not {len(grid)}")
     for g in grid:

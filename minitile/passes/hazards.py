@@ -100,7 +100,6 @@ def _before(end: Affine | None, start: Affine | None) -> bool:
 @dataclass(frozen=True, slots=True)
 class Touch:
     """One access. `region`: bytes [lo, hi) of a version, None for all. `box`: the part of a tensor, None for all.
-    """One access. `region`: bytes [lo, hi) of a version, None for all. `box`: the part of a tensor, None for all.
     `thread`: None when any thread may make it, else what singles out the one that does; GROUP: a warpgroup. `free`: a
     channel orders it behind all others of the buffer. `place`: of two touches with the same one, each thread touches
     its own bytes; `whole`: of two with the same one and the same box, too. `reach`: where each thread's access goes,

@@ -85,9 +85,7 @@ _NUMBER = r"(?:[us](?:8|16|32|64)|f16|bf16|f32|f64)"
 
 # By opcode: modifiers and operands, each alternative. The longest opcode that fits an instruction is the one that counts.
 FORMS: dict[str, tuple[tuple[str, str], ...]] = {
-    **dict.fromkeys(
-        ("add", "sub"), ((rf"\.cc\.{_INT4}|(?:\.sat)?\.s32|\.(?:{_INT}|[us]16x2)|{_FLOAT}", "d r r"),)
-    ),
+    **dict.fromkeys(("add", "sub"), ((rf"\.cc\.{_INT4}|(?:\.sat)?\.s32|\.(?:{_INT}|[us]16x2)|{_FLOAT}", "d r r"),)),
     "mul": ((rf"\.(?:lo|hi)\.{_INT}|\.wide\.[us](?:16|32)|{_FLOAT}", "d r r"),),
     "mad": (
         (
@@ -147,13 +145,14 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
     "createpolicy": ((r"(?:\.[\w:]+)+", "d r? r? r?"), (r"\.range(?:\.[\w:]+)+", "d a r r")),
     "atom": ((_CAS, "d a r r r?"), (_ATOMIC, "d a r r?")),
     "red": ((_ATOMIC, "a r r?"),),
-    **dict.fromkeys(
-        ("fence", "membar"), ((rf"{_ORDER}(?:\.sync_restrict::shared::(?:cta|cluster))?{_SCOPE}", ""),)
-    ),
+    **dict.fromkeys(("fence", "membar"), ((rf"{_ORDER}(?:\.sync_restrict::shared::(?:cta|cluster))?{_SCOPE}", ""),)),
     "cp.async": ((rf"\.(?:ca|cg)\.shared(?:::cta)?\.global{_HINTS}", "a a i r? r?"),),
     **dict.fromkeys(("cp.async.commit_group", "cp.async.wait_all"), (("", ""),)),
     "cp.async.wait_group": (("", "i"),),
-    "st.async": ((rf"{_ORDER}{_SCOPE}{_SHARED}{_COMPLETES}(?:\.v[24])?\.(?:[bus](?:32|64)|f32|f64)", "a r a"), (rf"{_ORDER}{_SCOPE}\.global\.{_MEMORY}", "a r")),
+    "st.async": (
+        (rf"{_ORDER}{_SCOPE}{_SHARED}{_COMPLETES}(?:\.v[24])?\.(?:[bus](?:32|64)|f32|f64)", "a r a"),
+        (rf"{_ORDER}{_SCOPE}\.global\.{_MEMORY}", "a r"),
+    ),
     "red.async": ((rf"{_ORDER}{_SCOPE}{_SHARED}{_COMPLETES}{_REDUCED}\.[us](?:32|64)", "a r a"),),
     "cp.async.bulk.tensor": (
         (rf"{_BOX}{_SEND}{_COMPLETES}{_EXTRAS}", "a m a r? r?"),
@@ -179,13 +178,18 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
     "cp.async.bulk.wait_group": ((r"(?:\.read)?", "i"),),
     "cp.async.mbarrier.arrive": ((rf"(?:\.noinc)?{_SHARED}\.b64", "a"),),
     "tensormap.replace": (
-        (rf"\.tile\.(?:global_address|rank|elemtype|interleave_layout|swizzle_mode|fill_mode|swizzle_atomicity)"
-         rf"{_SPACE}\.b1024\.b(?:32|64)", "a r"),
+        (
+            rf"\.tile\.(?:global_address|rank|elemtype|interleave_layout|swizzle_mode|fill_mode|swizzle_atomicity)"
+            rf"{_SPACE}\.b1024\.b(?:32|64)",
+            "a r",
+        ),
         (rf"\.tile\.(?:box_dim|global_dim|global_stride|element_stride){_SPACE}\.b1024\.b(?:32|64)", "a i r"),
     ),
     "tensormap.cp_fenceproxy": ((r"\.global\.shared::cta\.tensormap::generic\.release\.\w+\.sync\.aligned", "a a i"),),
     # Between threads
-    **dict.fromkeys(("bar", "barrier"), ((r"(?:\.cta)?\.sync(?:\.aligned)?", "r r?"), (r"(?:\.cta)?\.arrive(?:\.aligned)?", "r r"))),
+    **dict.fromkeys(
+        ("bar", "barrier"), ((r"(?:\.cta)?\.sync(?:\.aligned)?", "r r?"), (r"(?:\.cta)?\.arrive(?:\.aligned)?", "r r"))
+    ),
     **dict.fromkeys(
         ("bar.red", "bar.cta.red", "barrier.red", "barrier.cta.red"),
         ((r"(?:\.aligned)?\.popc(?:\.aligned)?\.u32|(?:\.aligned)?\.(?:and|or)(?:\.aligned)?\.pred", "d r r r?"),),
@@ -205,20 +209,18 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
     "mbarrier.inval": ((rf"{_SHARED}\.b64", "a"),),
     **dict.fromkeys(
         ("mbarrier.arrive", "mbarrier.arrive_drop"),
-        tuple(
-            (rf"(?:\.(?:expect_tx|noComplete))?{_AT}", operands)
-            for operands in ("d a r?", "a r?")
-        ),
+        tuple((rf"(?:\.(?:expect_tx|noComplete))?{_AT}", operands) for operands in ("d a r?", "a r?")),
     ),
-    **dict.fromkeys(
-        ("mbarrier.expect_tx", "mbarrier.complete_tx"), ((_AT, "a r"),)
-    ),
+    **dict.fromkeys(("mbarrier.expect_tx", "mbarrier.complete_tx"), ((_AT, "a r"),)),
     "mbarrier.pending_count": ((r"\.b64", "d r"),),
     **dict.fromkeys(("mbarrier.test_wait", "mbarrier.try_wait"), ((rf"(?:\.parity)?{_AT}", "d a r r?"),)),
     "fence.proxy": (
         (r"\.tensormap::generic\.acquire\.\w+", "a i"),
-        (r"\.(?:alias|async(?:::generic)?|tensormap::generic)(?:\.(?:global|shared(?:::cta|::cluster)?|release|acquire"
-         r"|sync_restrict::shared::(?:cta|cluster)|cta|cluster|gpu|sys))*", ""),
+        (
+            r"\.(?:alias|async(?:::generic)?|tensormap::generic)(?:\.(?:global|shared(?:::cta|::cluster)?|release|acquire"
+            r"|sync_restrict::shared::(?:cta|cluster)|cta|cluster|gpu|sys))*",
+            "",
+        ),
     ),
     "fence.mbarrier_init": ((r"\.release\.cluster", ""),),
     "griddepcontrol": ((r"\.(?:launch_dependents|wait)", ""),),
@@ -228,9 +230,7 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
     "stmatrix": ((_MATRICES, "a r"),),
     "movmatrix": ((rf"{_SYNC}\.m8n8\.trans\.b16", "d r"),),
     "mma": ((rf"{_SYNC}\.m\d{{1,3}}n\d{{1,3}}k\d{{1,3}}\.row\.col(?:\.satfinite)?{_ACCUMULATED}", "d r r r"),),
-    "wgmma.mma_async": (
-        (rf"{_SYNC}\.m64n\d{{1,3}}k\d{{1,3}}(?:\.\w+){{3}}(?:\.satfinite)?", "v r r r i? i? i? i?"),
-    ),
+    "wgmma.mma_async": ((rf"{_SYNC}\.m64n\d{{1,3}}k\d{{1,3}}(?:\.\w+){{3}}(?:\.satfinite)?", "v r r r i? i? i? i?"),),
     **dict.fromkeys(("wgmma.fence", "wgmma.commit_group"), ((_SYNC, ""),)),
     "wgmma.wait_group": ((_SYNC, "i"),),
     # Conversions and control
@@ -293,7 +293,8 @@ def _fits(form: tuple[str, ...], operands: tuple[Operand, ...]) -> bool:
     if not least <= len(operands) <= len(form):
         return False
     return all(
-        isinstance(operand, _KINDS[item[0]]) and (item[0] == "m") == (isinstance(operand, Address) and bool(operand.rest))
+        isinstance(operand, _KINDS[item[0]])
+        and (item[0] == "m") == (isinstance(operand, Address) and bool(operand.rest))
         for operand, item in zip(operands, form, strict=False)
     )
 

@@ -138,7 +138,9 @@ def _run_grid(launch: Launch) -> None:
     total = launch.grid[0] * launch.grid[1] * launch.grid[2]
     each = (launch.program.register_bytes + launch.program.local_size) * launch.padded  # bytes of a CTA
     if each * launch.cluster_size > MAX_REGISTER_BYTES:
-        raise SimulationError(f"registers and local memory of a CTA take {each} bytes; there may be {MAX_REGISTER_BYTES}")
+        raise SimulationError(
+            f"registers and local memory of a CTA take {each} bytes; there may be {MAX_REGISTER_BYTES}"
+        )
     ctas = min(_BATCH_THREADS // launch.padded, _BATCH_SHARED // max(launch.shared_size, 1))
     ctas = max(1, min(ctas, MAX_REGISTER_BYTES // max(each, 1)))
     ctas = max(ctas // launch.cluster_size, 1) * launch.cluster_size

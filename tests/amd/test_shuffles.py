@@ -41,7 +41,11 @@ def by_constants(x: T.Tensor((128,), T.int32), y: T.Tensor(("n", 128), T.int32),
 
 @mt.kernel
 def by_values(
-    x: T.Tensor((128,), T.int32), d: T.Tensor((128,), T.int32), y: T.Tensor(("n", 128), T.int32), kind="idx", widths=WIDTHS
+    x: T.Tensor((128,), T.int32),
+    d: T.Tensor((128,), T.int32),
+    y: T.Tensor(("n", 128), T.int32),
+    kind="idx",
+    widths=WIDTHS,
 ):
     with T.Kernel(1, threads=128):
         t = T.get_thread_binding()

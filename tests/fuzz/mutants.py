@@ -271,4 +271,6 @@ def _gcn_operand(rng: random.Random, item: str) -> str:
     first = rng.randrange(0, 16 if file == "s" else 32)
     first -= first % min(count, 4) if file == "s" else 0
     text = f"{file}{first}" if count == 1 else f"{file}[{first}:{first + count - 1}]"
-    return rng.choice((text, text, text, "vcc" if count == 2 and file == "s" else text, f"-{text}" if kind == "V" else text))
+    return rng.choice(
+        (text, text, text, "vcc" if count == 2 and file == "s" else text, f"-{text}" if kind == "V" else text)
+    )

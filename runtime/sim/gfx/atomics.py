@@ -120,7 +120,9 @@ def _form(name: str) -> str:
     return " | ".join([*plain, *(f"v{old} {each}" for each in plain)])
 
 
-@instruction(*(f"{space}_atomic_{name}" for space in ("global", "flat", "buffer") for name in _KINDS), takes=_form, mods="atomic")
+@instruction(
+    *(f"{space}_atomic_{name}" for space in ("global", "flat", "buffer") for name in _KINDS), takes=_form, mods="atomic"
+)
 def _memory_atomic(ins: Instruction, d: Decoder) -> Handler:
     space, _, name = ins.name.partition("_atomic_")
     dtype, size, combine = _KINDS[name]

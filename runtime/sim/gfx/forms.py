@@ -86,7 +86,12 @@ _SDWA = {
     "dst_unused": _word("UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE"),
 }
 _PACKED = {name: _BITS for name in ("op_sel", "op_sel_hi", "neg_lo", "neg_hi")} | {"clamp": _flag}
-_VECTOR = {"clamp": _flag, "mul": lambda value: value in (2, 4) and value is not True, "div": _number(2, 2), "op_sel": _BITS}
+_VECTOR = {
+    "clamp": _flag,
+    "mul": lambda value: value in (2, 4) and value is not True,
+    "div": _number(2, 2),
+    "op_sel": _BITS,
+}
 MODIFIERS: dict[str, dict[str, Callable[[Modifier], bool]]] = {
     "": {},
     "vop": {**_VECTOR, **_DPP, **_SDWA, "byte_sel": _number(0, 3)},
@@ -95,7 +100,9 @@ MODIFIERS: dict[str, dict[str, Callable[[Modifier], bool]]] = {
     "mfma": {**_PACKED, "cbsz": _number(0, 4), "abid": _number(0, 15), "blgp": _number(0, 7)},
     "ds": {"offset": _DS_OFFSET, "gds": _flag},
     "ds2": {"offset0": _number(0, 255), "offset1": _number(0, 255), "gds": _flag},
-    "swizzle": {"offset": lambda value: _DS_OFFSET(value) or bool(isinstance(value, str) and _SWIZZLE.fullmatch(value))},
+    "swizzle": {
+        "offset": lambda value: _DS_OFFSET(value) or bool(isinstance(value, str) and _SWIZZLE.fullmatch(value))
+    },
     "global": {**_CACHE, "offset": _SIGNED_OFFSET},
     "buffer": {**_CACHE, "offset": _number(0, 4095), "offen": _flag, "idxen": _flag, "lds": _flag},
     "atomic": {**_CACHE, "offset": _number(-4096, 4095), "offen": _flag, "idxen": _flag},
@@ -143,7 +150,9 @@ def _is(operand: Operand, item: str) -> bool:
     if off:
         return isinstance(operand, Word) and operand.text == "off"
     if plain:
-        return isinstance(operand, Literal) and type(operand.value) is int if plain == "I" else isinstance(operand, Word)
+        return (
+            isinstance(operand, Literal) and type(operand.value) is int if plain == "I" else isinstance(operand, Word)
+        )
     if isinstance(operand, Reg):
         files = {"v": "va", "V": "vas", "s": "s", "S": "s"}[kind]
         return operand.file in files and (words == "*" or operand.count == int(words or 1))

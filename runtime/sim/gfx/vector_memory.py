@@ -344,7 +344,9 @@ def _global_load(ins: Instruction, d: Decoder) -> Handler:
     return _load(d, ins.operands[0], global_address(d, ins.operands[1], base), shape)
 
 
-@instruction(*(f"{space}_store_{name}" for space in ("global", "flat") for name in _STORES), takes=_writes, mods="global")
+@instruction(
+    *(f"{space}_store_{name}" for space in ("global", "flat") for name in _STORES), takes=_writes, mods="global"
+)
 def _global_store(ins: Instruction, d: Decoder) -> Handler:
     shape = _STORES[ins.name.partition("_store_")[2]]
     base = ins.operands[2] if len(ins.operands) > 2 else None

@@ -135,7 +135,7 @@ class _Inference:
         """The tiles of an operation are spread over the threads that execute it."""
         for value in (*op.operands, *op.results):
             group = self.group_of.get(value)
-            if group is None or isinstance(value.owner, FREE):
+            if group is None:
                 continue
             if group.threads not in (None, threads):
                 raise _elsewhere(value, group.threads or 0, threads, op.loc)

@@ -354,3 +354,33 @@ def test_warp_specialize_off():
     assert product.compile(a, c, target="sm_90a", warp_specialize=False).launch_info.block[0] == 128
     off = mt.kernel(warp_specialize=False)(product.function)
     assert off.compile(a, c, target="sm_90a").launch_info.block[0] == 128
+
+
+@mt.kernel
+def row_maxima(C: T.Tensor((64, 32), T.float32)):
+    with T.Kernel(1, threads=256):
+        acc = T.alloc_fragment((64, 32), T.float32)
+        row = T.alloc_fragment((64,), T.float32)
+        with T.ws(0):
+            T.fill(acc, 3.0)
+            T.reduce_max(acc, row, dim=1)
+            for i, j in T.Parallel(64, 32):
+                acc[i, j] = acc[i, j] + row[i]
+            T.copy(acc, C)
+
+
+@mt.kernel
+def filled(C: T.Tensor((64, 32), T.float32)):
+    with T.Kernel(1, threads=256):
+        acc = T.alloc_fragment((64, 32), T.float32)
+        with T.ws(0):
+            T.fill(acc, 6.0)
+            T.copy(acc, C)
+
+
+@pytest.mark.parametrize("kernel", [row_maxima, filled])
+def test_a_constant_tile_of_a_role_lies_in_its_threads(kernel: mt.Kernel) -> None:
+    """Not in all threads of the block, of which some never come."""
+    c = np.full((64, 32), np.nan, np.float32)
+    kernel.compile(c, target="sm_90a").simulate(c)
+    assert (c == 6.0).all()

@@ -11,7 +11,6 @@ from minitile.ir.diagnostics import LaunchArgumentError, Location, MinitileError
 from minitile.ir.types import dtype
 from minitile.runtime.errors import LaunchError
 from minitile.runtime.launch import (
-    TENSOR_MAP_BYTES,
     LaunchInfo,
     Param,
     ScalarArg,
@@ -24,7 +23,7 @@ from minitile.runtime.launch import (
     show_expr,
     slots_of,
 )
-from minitile.runtime.tensor_map import check_box, check_tensor
+from minitile.runtime.tensor_map import check_box, check_tensor, one_element
 
 if TYPE_CHECKING:
     from minitile.runtime.sim import Report
@@ -166,17 +165,16 @@ def _tensor_map(param: TensorMapParam, slots: Sequence[Slot], values: Values) ->
 
     array = values[slots.index(("pointer", param.tensor))]
     dims = compile_exprs(param.dims, slots)(values)
-    strides = tuple(s * array.itemsize for s in compile_exprs(param.strides, slots)(values))
+    strides = [s * array.itemsize for s in compile_exprs(param.strides, slots)(values)]
     try:
         check_box(param)
-        if 0 in dims:
-            return bytes(TENSOR_MAP_BYTES)  # as on a GPU: it may be there, but nothing can be copied by it
+        if 0 in dims:  # as on a GPU: the map of an element of its own
+            dims, strides = one_element(len(dims))
+            array = np.zeros(array.itemsize, np.uint8)
         check_tensor(param, 0, dims, strides)
     except LaunchError as error:
         raise_for_caller(error)
     element = dtype(param.dtype).numpy
-    if 0 in dims:  # nothing can be loaded; like the driver, the simulator has no map for that
-        return TensorMap(np.zeros(param.box, element), param.box, swizzle=param.swizzle, oob_fill=param.fill)
     memory = array.reshape(-1).view(np.uint8)
     view: Any = np.ndarray(dims, element, memory, 0, (*strides, array.itemsize))
     return TensorMap(view, param.box, swizzle=param.swizzle, oob_fill=param.fill, tf32=param.tf32)

@@ -7,6 +7,10 @@ function of these numbers: it stays right when memory is freed and used again.
 The driver's arrays run innermost first, with strides in bytes; ours outermost first, with strides in elements. What
 cuTensorMapEncodeTiled would answer with a bare CUDA_ERROR_INVALID_VALUE is said here first, by name and rule.
 
+A tensor without elements has no map at the driver's, and a copy by a map of zeros is an error that ends the context. It
+gets the map of one element that is zero, in memory of the encoder's own: what is loaded is zeros, as everything outside
+of a tensor, and a store changes nothing of the caller's.
+
 Sources: CUDA driver API reference, Tensor Map Object Management (cuTensorMapEncodeTiled: limits and enumerations; the
 opaque object is 128 bytes, aligned to 64).
 """
@@ -14,6 +18,7 @@ opaque object is 128 bytes, aligned to 64).
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,6 +55,10 @@ _L2_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}  # bytes -> CUtensorMapL2promotio
 _FILLS = {"zeros": 0, "nan": 1}  # CUtensorMapFloatOOBfill
 _CHUNK = 16  # bytes: TMA's grain in global memory
 _MOST_KNOWN = 1024  # maps kept for one parameter, 128 bytes each
+_PAGE = 4096
+_PORTABLE, _MAPPED = 1, 2  # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
+_ZEROS: list[int] = []  # addresses of zeros that no encoder has taken yet
+_LOCK = threading.Lock()
 
 
 class TensorMapEncoder:
@@ -67,6 +76,8 @@ class TensorMapEncoder:
         self.slots = tuple(slot for slot in slots if slot in read)  # what a map depends on: the order of a key
         self.known: dict[Values, bytes] = {}
         self._evaluate = compile_exprs(exprs, self.slots)
+        self._library = library
+        self._zero = 0  # the address of an element for tensors that have none, once there was one
         self._encode_tiled: Any = getattr(library, "cuTensorMapEncodeTiled", None)
         if self._encode_tiled is None:
             raise UnavailableError("this CUDA driver makes no tensor maps", "they came with CUDA 12.0")
@@ -77,11 +88,12 @@ class TensorMapEncoder:
         pointer, *numbers = self._evaluate(key)
         rank = len(self.param.dims)
         dims, strides = numbers[:rank], [s * byte_size(self.param.dtype) for s in numbers[rank:]]
-        # Of a tensor without elements nothing can be loaded, and the driver has no map for it.
-        made = bytes(TENSOR_MAP_BYTES)
-        if 0 not in dims:
-            check_tensor(self.param, pointer, dims, strides)
-            made = self._encode(pointer, dims, strides)
+        if 0 in dims:
+            dims, strides = one_element(rank)
+            self._zero = self._zero or zeroed(self._library)
+            pointer = self._zero
+        check_tensor(self.param, pointer, dims, strides)
+        made = self._encode(pointer, dims, strides)
         if len(self.known) >= _MOST_KNOWN:
             self.known.clear()
         self.known[key] = made
@@ -113,6 +125,25 @@ class TensorMapEncoder:
                 f"CUDA error {status}",
             )
         return memory.raw[skipped : skipped + TENSOR_MAP_BYTES]
+
+
+def one_element(rank: int) -> tuple[list[int], list[int]]:
+    """Dimensions and strides (in bytes) of the smallest tensor that has a map."""
+    return [1] * rank, [_CHUNK] * (rank - 1)
+
+
+def zeroed(library: Any) -> int:
+    """The address of 16 zero bytes that every device reaches: page-locked memory of the host, kept for good. Raises
+    DriverError where there is none."""
+    with _LOCK:
+        if not _ZEROS:
+            page = ctypes.c_void_p()
+            status = library.cuMemHostAlloc(ctypes.byref(page), ctypes.c_size_t(_PAGE), _PORTABLE | _MAPPED)
+            if status or page.value is None:
+                raise DriverError("no memory for the tensor map of a tensor without elements", f"CUDA error {status}")
+            ctypes.memset(page, 0, _PAGE)
+            _ZEROS.extend(range(page.value, page.value + _PAGE, _CHUNK))
+        return _ZEROS.pop()
 
 
 def declare(library: Any) -> None:

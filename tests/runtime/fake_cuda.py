@@ -158,6 +158,12 @@ class FakeDriver:
         ctypes.memset(out, len(self.maps), 128)
         return self.fail_map
 
+    def cuMemHostAlloc(self, out: Any, size: Any, flags: int) -> int:
+        self.host = ctypes.create_string_buffer(b"x" * size.value, size.value + 16)
+        out._obj.value = ctypes.addressof(self.host) + -ctypes.addressof(self.host) % 16
+        assert flags == 3  # portable, mapped
+        return 0
+
     # cuda.bindings.driver
 
     def cuDeviceGetCount(self) -> Any:

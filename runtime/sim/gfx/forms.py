@@ -71,21 +71,21 @@ _SWIZZLE = re.compile(
 _SELECTIONS = _word("DWORD", "WORD_0", "WORD_1", "BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3")
 _BITS = _listed(1, 4, 1)
 _SIGNED_OFFSET, _DS_OFFSET = _number(-4096, 4095), _number(0, 65535)
-_CACHE = {name: _flag for name in ("glc", "slc", "sc0", "sc1", "nt", "scc", "dlc")}
+_CACHE = dict.fromkeys(("glc", "slc", "sc0", "sc1", "nt", "scc", "dlc"), _flag)
 _DPP = {
     "quad_perm": _listed(4, 4, 3),
     **{name: _number(1, 15) for name in ("row_shl", "row_shr", "row_ror")},
     **{name: _number(0, 15) for name in ("row_newbcast", "row_share", "row_mask", "bank_mask")},
-    **{name: _flag for name in ("row_mirror", "row_half_mirror")},
+    **dict.fromkeys(("row_mirror", "row_half_mirror"), _flag),
     **{name: lambda value: value is True or value == 1 for name in ("wave_shl", "wave_shr", "wave_rol", "wave_ror")},
     "row_bcast": lambda value: value in (15, 31) and value is not True,
     "bound_ctrl": lambda value: value is True or value in (0, 1),
 }
 _SDWA = {
-    **{name: _SELECTIONS for name in ("dst_sel", "src0_sel", "src1_sel")},
+    **dict.fromkeys(("dst_sel", "src0_sel", "src1_sel"), _SELECTIONS),
     "dst_unused": _word("UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE"),
 }
-_PACKED = {name: _BITS for name in ("op_sel", "op_sel_hi", "neg_lo", "neg_hi")} | {"clamp": _flag}
+_PACKED = dict.fromkeys(("op_sel", "op_sel_hi", "neg_lo", "neg_hi"), _BITS) | {"clamp": _flag}
 _VECTOR = {
     "clamp": _flag,
     "mul": lambda value: value in (2, 4) and value is not True,

@@ -40,8 +40,9 @@ class Writer:
         self.names = 0
         self.rounds = 0
         self.rings = [pick((1, 1, 2, 3)) for _ in range(pick((1, 1, 2)))]
+        pair = 2 * self.inner * (self.rows + self.columns)
+        self.bytes = sum(self.rings) * pair + 4 * self.rows * self.columns  # of shared memory
         self.counting = self.shape == "strided"  # c0 has a value
-        self.bytes = 0  # of shared memory
         self.base = 3 if self.shape == "strided" else 2
         self.bring = "T.ws(0)" if self.first else f"T.ws({self.workers})"
         group = range(1, self.workers + 1) if self.first else range(self.workers)
@@ -170,7 +171,7 @@ class Writer:
         parity = f"{c} // {slots} % 2" if slots > 1 else f"{c} % 2"
         a, b = f"a{ring}", f"b{ring}"
         size = slots * 2 * self.inner * (self.rows + self.columns)
-        if self.bytes + size < 150_000 and self.chance(0.4):
+        if self.bytes + size < 220_000 and self.chance(0.4):
             self.bytes += size
             a, b = self.name("left"), self.name("right")
             self.has("allocation under control flow" if indent > self.base else "allocation between statements")

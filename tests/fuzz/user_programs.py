@@ -248,7 +248,7 @@ class Writer:
                 kinds += heavy + heavy
             if depth < 3:
                 kinds += nested
-            if depth <= 1 and self.shape in ("grid", "one"):
+            if depth <= 1 and self.shape in ("grid", "one") and self.ints == ["n", "bx", "by"]:  # in no loop
                 kinds.append(self.early_return)
             self.pick(kinds)(indent, depth)
 

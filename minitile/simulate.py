@@ -164,7 +164,7 @@ def _tensor_map(param: TensorMapParam, slots: Sequence[Slot], values: Values) ->
     from minitile.runtime.sim import TensorMap
 
     array = values[slots.index(("pointer", param.tensor))]
-    dims = compile_exprs(param.dims, slots)(values)
+    dims: Sequence[int] = compile_exprs(param.dims, slots)(values)
     strides = [s * array.itemsize for s in compile_exprs(param.strides, slots)(values)]
     try:
         check_box(param)

@@ -10,6 +10,8 @@ pinned down.
 LLVM 22 keeps the order of copies, waits and barriers by itself, so that the second time is for LLVMs to come. Counts
 are not corrected: they are of copies alone, whose order is compared; loads and stores that LLVM moves between them only
 make a wait stronger. Scheduling barriers around everything would cost speed where nothing is wrong.
+
+A program is compiled again as well where LLVM leaves too few wait states behind matrix instructions (mfma_waits.py).
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ import re
 
 from minitile.backends.amd.check import remarks
 from minitile.backends.amd.codegen import generate
-from minitile.backends.amd.recount import ScheduleError
+from minitile.backends.amd.mfma_waits import early_use, with_wait_states
+from minitile.backends.amd.recount import ScheduleError, source_of
+from minitile.ir.diagnostics import InternalError
 from minitile.target import Target
 
 _PIN = "  call void @llvm.amdgcn.sched.barrier(i32 0)"
@@ -29,14 +33,25 @@ _FIXED = re.compile(r"\s+call void @llvm\.amdgcn\.(s\.waitcnt|s\.barrier|raw\.pt
 def generate_in_order(llvm: str, target: Target) -> tuple[str, str, list[str]]:
     """The LLVM IR that was compiled in the end, its assembly, and what to note. Raises ScheduleError where LLVM does
     not keep the schedule even so, and what `generate` raises."""
+    notes = []
     try:
         text = generate(llvm, target)
-        return llvm, text, remarks(llvm, text)
+        found = remarks(llvm, text)
     except ScheduleError as error:
-        why = error.message
-    llvm = pinned(llvm)
-    text = generate(llvm, target)
-    return llvm, text, [f"compiled again with scheduling barriers: {why}", *remarks(llvm, text)]
+        notes.append(f"compiled again with scheduling barriers: {error.message}")
+        llvm = pinned(llvm)
+        text = generate(llvm, target)
+        found = remarks(llvm, text)
+    if early_use(text, target):
+        notes.append("compiled again with wait states behind matrix instructions, of which LLVM left too few")
+        llvm = with_wait_states(llvm)
+        text = generate(llvm, target)
+        found = remarks(llvm, text)
+        line = early_use(text, target)
+        if line:
+            what = "LLVM leaves too few wait states between a matrix instruction and what uses its result"
+            raise InternalError(what, source_of(text, line))
+    return llvm, text, [*notes, *found]
 
 
 def pinned(llvm: str) -> str:

@@ -15,6 +15,7 @@ _EVERYWHERE = frozenset(
         "llvm.amdgcn.workitem.id.x",
         *(f"llvm.amdgcn.workgroup.id.{axis}" for axis in "xyz"),
         "llvm.amdgcn.s.barrier",
+        "llvm.amdgcn.s.nop",
         "llvm.amdgcn.s.waitcnt",
         "llvm.amdgcn.s.setprio",
         "llvm.amdgcn.sched.barrier",

@@ -62,7 +62,7 @@ class _Counting:
         self.counts = Value(TensorType((1,), i32), None, len(kernel.params), COUNTS)
         self.found: list[Counted] = []
         for value in (v for op in kernel.walk() for v in op.results):
-            self.facts.single(value)  # asked of the kernel as it is, before it is taken apart
+            self.facts.uniform(value)  # asked of the kernel as it is, before it is taken apart
 
     def block(self, block: Block, where: _Where) -> None:
         old, block.ops = block.ops, []
@@ -78,7 +78,7 @@ class _Counting:
 
     def inside(self, op: Op, where: _Where) -> _Where:
         decides = op.decides() if isinstance(op, control.Structured) and not op.by_role else []
-        apart = where.apart or not all(self.facts.single(v) for v in decides)
+        apart = where.apart or not all(self.facts.uniform(v) for v in decides)
         return _Where(where.parallel or isinstance(op, control.Parallel), apart)
 
     def footprint(self, b: Builder, op: Op, f: Footprint, where: _Where) -> None:
@@ -113,7 +113,7 @@ class _Counting:
 
     def happens_once(self, op: Op, f: Footprint) -> bool:
         """In a block, not in each of its threads: a tile's operation, and a scalar that is the same for all."""
-        alike = f.kind != "atomic" and all(self.facts.single(v) for v in f.indices)
+        alike = f.kind != "atomic" and all(self.facts.uniform(v) for v in f.indices)
         return op.uniform or alike
 
     @contextmanager

@@ -1,0 +1,164 @@
+"""Wait states behind matrix instructions, on LLVM's assembly: where ways join, LLVM 22 can leave too few.
+
+The result of a matrix instruction is not to be touched for a number of wait states; who comes too early gets what was
+there before. LLVM's hazard recognizer goes back from a use through the blocks in front, visits each block once, and
+takes the least distance that it has met (GCNHazardRecognizer.cpp, getWaitStatesSince). A block that it has reached by a
+longer way first is not looked at again by a shorter one:
+
+    v_mfma_f32_32x32x16_f16 v[2:17], …            12 wait states on gfx950
+    s_cbranch_execz .use                          the way that is too short
+    …                                             the way that is long enough, seen first
+    .use:
+    v_min_f32 v2, …
+
+`early_use` finds such uses: over ways of more than one block, since within one LLVM is right. `with_wait_states` is the
+same program with enough of them at the end of each block that multiplies, for a second compilation.
+
+Source: "CDNA 3" and "CDNA 4" Instruction Set Architecture, 4.5 (manually inserted wait states); LLVM 22,
+GCNHazardRecognizer.cpp (GFX940_XDL_N_PassWriteVgprVALUMemExpReadWaitStates and its like), SISchedule.td (passes).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from minitile.target import Target
+
+# 24 wait states; no matrix instruction needs more than 20.
+_NOPS = ("  call void @llvm.amdgcn.sched.barrier(i32 0)", *["  call void @llvm.amdgcn.s.nop(i16 7)"] * 3)
+_DECLARED = ("declare void @llvm.amdgcn.sched.barrier(i32)", "declare void @llvm.amdgcn.s.nop(i16)")
+_LABEL = re.compile(r"^(\.?\w+):")
+_BRANCH = re.compile(r"^s_(c?)branch\S*\s+(\S+)")
+_MATRIX = re.compile(r"^v_mfma_(?:scale_)?\w+?_(\d+)x\d+x\d+_?(\w*)")
+_VECTOR = re.compile(r"\b([va])(\d+)\b|\b([va])\[(\d+):(\d+)\]")
+
+Rows = frozenset[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Instruction:
+    """`states`: the wait states that it is worth; `operands`: the vector registers of each operand."""
+
+    line: int
+    text: str
+    states: int
+    operands: tuple[Rows, ...]
+    matrix: bool
+
+
+def early_use(text: str, target: Target) -> int:
+    """The number of the first line that touches the result of a matrix instruction of another block too early; 0 if
+    there is none."""
+    code, following, blocks = _read(text)
+    found = [0]
+    for at, ins in enumerate(code):
+        if ins.matrix:
+            found += _too_early(at, code, following, blocks, target)
+    return min((line for line in found if line), default=0)
+
+
+def with_wait_states(llvm: str) -> str:
+    """The same program with wait states in front of the end of each block that multiplies."""
+    made: list[str] = []
+    multiplies = False
+    for line in llvm.splitlines():
+        if line and not line[0].isspace():
+            multiplies = False
+        multiplies = multiplies or "@llvm.amdgcn.mfma." in line
+        if multiplies and line.startswith(("  br ", "  ret ", "  switch ")):
+            made += _NOPS
+        made.append(line)
+    known = "\n".join(made)
+    made += [line for line in _DECLARED if line.rpartition("(")[0] + "(" not in known.replace("call", "")]
+    return "\n".join(made) + "\n"
+
+
+def _too_early(
+    start: int, code: list[_Instruction], following: list[tuple[int, ...]], blocks: list[int], target: Target
+) -> list[int]:
+    """The lines of other blocks that touch the result of the instruction at `start` too early."""
+    result = code[start].operands[0]
+    passes, narrow = _passes(code[start].text)
+    outside = passes + (3 if narrow else 2) + int(narrow and target.lowering == "gfx950" and passes > 2)
+    best: dict[int, int] = {}
+    lines, ends = [], [(n, 0) for n in following[start]]
+    while ends:
+        at, states = ends.pop()
+        if states >= outside or best.get(at, outside) <= states:
+            continue
+        best[at] = states
+        ins = code[at]
+        if blocks[at] != blocks[start] and states < _needed(ins, result, outside):
+            lines.append(ins.line)
+        if ins.matrix and ins.operands[0] >= result:
+            continue  # a new result stands there
+        ends += [(n, states + ins.states) for n in following[at]]
+    return lines
+
+
+def _needed(ins: _Instruction, result: Rows, outside: int) -> int:
+    """The wait states before an instruction that touches a result."""
+    if not ins.matrix:
+        return outside if any(not rows.isdisjoint(result) for rows in ins.operands) else 0
+    _, a, b, addend = (*ins.operands, frozenset(), frozenset(), frozenset())[:4]
+    if not result.isdisjoint(a | b):
+        return outside
+    return 0 if addend == result or result.isdisjoint(addend) else outside - 2
+
+
+def _passes(text: str) -> tuple[int, bool]:
+    """Passes of four cycles, and whether the narrow types' part of the unit executes it."""
+    match = _MATRIX.match(text)
+    assert match is not None
+    wide, types = int(match[1]) == 32, match[2]
+    if types.endswith("f64"):
+        return 16, False
+    if types == "f32":
+        return (16 if wide else 8), False
+    if "f8f6f4" in types:
+        return (16 if wide else 8), True
+    return (8 if wide else 4), True
+
+
+def _read(text: str) -> tuple[list[_Instruction], list[tuple[int, ...]], list[int]]:
+    """The instructions, what may follow each, and the number of its block."""
+    code: list[_Instruction] = []
+    labels: dict[str, int] = {}
+    blocks: list[int] = []
+    block = 0
+    for number, whole in enumerate(text.splitlines(), 1):
+        label = _LABEL.match(whole)
+        if label:
+            labels[label[1]] = len(code)
+            block += 1
+            continue
+        line = whole.partition(";")[0].strip()
+        if not line or line.startswith("."):
+            if line.startswith(".section") and code:
+                break  # metadata
+            continue
+        name, _, rest = line.partition(" ")
+        operands = tuple(map(_rows, rest.split(", "))) if name[0] in "vdgbf" else ()
+        states = int(rest) + 1 if name == "s_nop" else 1
+        code.append(_Instruction(number, line, states, operands, name.startswith("v_mfma")))
+        blocks.append(block)
+        if _BRANCH.match(line) or name == "s_endpgm":
+            block += 1
+    following = []
+    for at, ins in enumerate(code):
+        branch = _BRANCH.match(ins.text)
+        ahead = () if ins.text.startswith("s_endpgm") or (branch and not branch[1]) else (at + 1,)
+        jump = (labels[branch[2]],) if branch and branch[2] in labels else ()
+        following.append(tuple(n for n in (*jump, *ahead) if n < len(code)))
+    return code, following, blocks
+
+
+def _rows(operand: str) -> Rows:
+    rows: set[tuple[str, int]] = set()
+    for match in _VECTOR.finditer(operand):
+        if match[1]:
+            rows.add((match[1], int(match[2])))
+        else:
+            rows.update((match[3], n) for n in range(int(match[4]), int(match[5]) + 1))
+    return frozenset(rows)

@@ -358,14 +358,14 @@ def kernel(
             text += f"            by, bx = turn // {across}, turn % {across}\n"
         pad = "    " * self.base
         ends = [f"with {self.work}:", "    T.copy(acc, C[by * BM, bx * BN])", "    X[tile, 63] = v"]
-        lines = [f"tile = by * {across} + bx", "v = 1"]
+        lines = [f"tile = by * {across} + bx", "v = n + 1"]
         return text + "\n".join([*(pad + x for x in lines), *self.kernel, *(pad + x for x in ends), ""])
 
     def reference_text(self, flag: bool, across: int, down: int) -> str:
         shift, pad = self.base - 2, "    " * 2
         lines = [
             f"tile = by * {across} + bx",
-            "v = 1",
+            "v = n + 1",
             *(f"c{ring} = counts[{ring}]" for ring in range(len(self.rings))),
             "left = np.zeros((BM, BK), A.dtype)",
             f"right = np.zeros(({self.b_rows}), A.dtype)",

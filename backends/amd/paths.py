@@ -35,7 +35,7 @@ REST = frozenset({"rest"})  # it or exec has a lane, as long as exec stays
 UNKNOWN: Facts = frozenset()
 Known = frozenset[tuple[str, str]]  # (mask, fact)
 
-_WAYS = 8  # so many sets of facts are told apart at a place; further ones are joined
+_WAYS = 64  # so many sets of facts are told apart at a place; further ones are joined
 
 _LABEL = re.compile(r"^(\.?\w+):")
 _BRANCH = re.compile(r"^\s+s_(c?)branch(?:_(\w+))?\s+(\S+)")

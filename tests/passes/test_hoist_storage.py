@@ -214,6 +214,30 @@ def test_bytes_are_shared_within_a_turn():
         np.testing.assert_array_equal(c, a)
 
 
+@pytest.mark.parametrize("target", ["sm_80", "gfx942"])
+def test_where_threads_part(target):
+    """Buffers of two branches that threads take by themselves are used at the same time."""
+
+    @mt.kernel
+    def kernel(A: T.Tensor((2, 128), T.float32), C: T.Tensor((128,), T.float32)):
+        with T.Kernel(1, threads=128):
+            t = T.get_thread_binding()
+            if t < 64:
+                one = T.alloc_shared((128,), T.float32)
+                one[t] = A[0, t]
+                C[t] = one[t]
+            else:
+                two = T.alloc_shared((128,), T.float32)
+                two[127 - t] = A[1, t]
+                C[t] = two[127 - t]
+
+    a, c = RANDOM.standard_normal((2, 128)).astype(np.float32), np.zeros(128, np.float32)
+    compiled = kernel.compile(a, c, target=target)
+    for seed in range(3):
+        compiled.simulate(a, c, schedule="random", seed=seed)
+        np.testing.assert_array_equal(c, np.concatenate([a[0, :64], a[1, 64:]]))
+
+
 def test_use_in_front_of_its_alloc():
     """A pass that left such IR would be stopped by the verifier, and without it where places are given."""
     alloc = tile.Alloc(BufferType("shared", (64,), f32))

@@ -219,7 +219,7 @@ def test_where_threads_part(target):
     """Buffers of two branches that threads take by themselves are used at the same time."""
 
     @mt.kernel
-    def kernel(A: T.Tensor((2, 128), T.float32), C: T.Tensor((128,), T.float32)):
+    def kernel(A: T.Tensor((2, 128), T.float32), C: T.Tensor((128,), T.float32), D: T.Tensor((128,), T.float32)):
         with T.Kernel(1, threads=128):
             t = T.get_thread_binding()
             if t < 64:
@@ -229,13 +229,13 @@ def test_where_threads_part(target):
             else:
                 two = T.alloc_shared((128,), T.float32)
                 two[127 - t] = A[1, t]
-                C[t] = two[127 - t]
+                D[t] = two[127 - t]
 
-    a, c = RANDOM.standard_normal((2, 128)).astype(np.float32), np.zeros(128, np.float32)
-    compiled = kernel.compile(a, c, target=target)
+    a, c, d = RANDOM.standard_normal((2, 128)).astype(np.float32), np.zeros(128, np.float32), np.zeros(128, np.float32)
+    compiled = kernel.compile(a, c, d, target=target)
     for seed in range(3):
-        compiled.simulate(a, c, schedule="random", seed=seed)
-        np.testing.assert_array_equal(c, np.concatenate([a[0, :64], a[1, 64:]]))
+        compiled.simulate(a, c, d, schedule="random", seed=seed)
+        np.testing.assert_array_equal(np.concatenate([c[:64], d[64:]]), np.concatenate([a[0, :64], a[1, 64:]]))
 
 
 def test_use_in_front_of_its_alloc():

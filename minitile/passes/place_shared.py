@@ -245,7 +245,7 @@ def _find_apart(kernel: Kernel, lives: list[Life]) -> None:
     """Leaves of what is around the lives that in which threads part, where it is around several of them."""
     times = Counter(op for life in lives for op in life.around)
     several = {op for op, count in times.items() if count > 1}
-    varying = divergent_values(kernel, racing=False) if several else set()
+    varying = divergent_values(kernel) if several else set()
     apart = {op for op in several if not varying.isdisjoint(op.decides())}
     for life in lives:
         life.around &= apart

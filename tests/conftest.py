@@ -14,6 +14,9 @@ from tests.shards import Shards, add_options
 if os.environ.get("MINITILE_GPU") != "1":
     os.environ.setdefault("MINITILE_STRICT", "1")
 
+# Between passes every definition dominates its uses, in whatever the tests compile.
+os.environ.setdefault("MINITILE_VERIFY", "scopes")
+
 # Programs and their simulation are many small objects, of which few are garbage that only the collector finds: looking
 # for it after every 700 of them is a tenth of the time.
 gc.set_threshold(20_000, 20, 50)

@@ -50,6 +50,34 @@ def verify(kernel: Kernel) -> None:
     _Verifier(kernel).run()
 
 
+def verify_scopes(kernel: Kernel) -> None:
+    """Only that every use is dominated by its definition, for a fraction of the time. Raises IRError."""
+    defined = {*kernel.params, *kernel.dims.values()}
+    try:
+        _scopes(kernel.body, defined)
+    except _Undefined:
+        verify(kernel)  # says what is wrong, and where
+        raise
+
+
+class _Undefined(IRError):
+    """A value that is used where it is not visible."""
+
+
+def _scopes(block: Block, visible: set[Value]) -> None:
+    mine = [*block.args]
+    visible.update(mine)
+    for op in block.ops:
+        if not visible.issuperset(op.operands):
+            raise _Undefined(f"{op.mnemonic} uses what is not visible", op.loc)
+        for region in op.regions:
+            _scopes(region, visible)
+        if op.results:
+            mine += op.results
+            visible.update(op.results)
+    visible.difference_update(mine)
+
+
 class _Verifier:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel

@@ -5,6 +5,7 @@ A pass is a function `(kernel, context) -> None` that changes the kernel in plac
 MINITILE_DUMP       names of passes with commas between, or `all`: print the IR after each of these, to stderr
 MINITILE_DUMP_DIR   a folder: dump there instead, as `KERNEL.NUMBER.PASS.mt`
 MINITILE_VERIFY     1: verify the IR before the first pass and after each one
+                    scopes: only that each use is dominated by its definition
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from minitile.ir.core import Kernel
 from minitile.ir.diagnostics import IRError, MinitileError
 from minitile.ir.printer import print_kernel
 from minitile.ir.verifier import verify as verify_kernel
+from minitile.ir.verifier import verify_scopes
 from minitile.passes.check_channels import check_channels
 from minitile.passes.rules import NO_RULES, Rules
 from minitile.target import DEFAULT, Target
@@ -60,9 +62,10 @@ def run_passes(
     """
     off = _switched_off(switches or {}, [name for name, _ in passes], optional)
     dumped = set(filter(None, os.environ.get("MINITILE_DUMP", "").split(",")))
-    verify = verify or os.environ.get("MINITILE_VERIFY") == "1"
-    if verify:
-        _verify(kernel, "before the first pass")
+    asked = "1" if verify else os.environ.get("MINITILE_VERIFY", "0")
+    verify_ir = _VERIFY.get(asked)
+    if verify_ir is not None:
+        _verify(kernel, verify_ir, "before the first pass")
     for number, (name, run) in enumerate(passes):
         if name in off:
             continue
@@ -72,8 +75,8 @@ def run_passes(
         context.timings[name] = context.timings.get(name, 0.0) + spent
         if name in dumped or "all" in dumped:
             dump(kernel, name, number)
-        if verify:
-            _verify(kernel, f"after the pass {name}")
+        if verify_ir is not None:
+            _verify(kernel, verify_ir, f"after the pass {name}")
 
 
 def dump(kernel: Kernel, name: str, number: int) -> None:
@@ -98,9 +101,16 @@ def _switched_off(switches: Mapping[str, bool], names: Collection[str], optional
     return {name for name, on in switches.items() if not on}
 
 
-def _verify(kernel: Kernel, when: str) -> None:
+def _all(kernel: Kernel) -> None:
+    verify_kernel(kernel)
+    check_channels(kernel)
+
+
+_VERIFY: dict[str, Callable[[Kernel], None]] = {"1": _all, "scopes": verify_scopes}
+
+
+def _verify(kernel: Kernel, check: Callable[[Kernel], None], when: str) -> None:
     try:
-        verify_kernel(kernel)
-        check_channels(kernel)
+        check(kernel)
     except IRError as e:
         raise IRError(f"{when}: {e.message}", e.loc, e.hint) from e

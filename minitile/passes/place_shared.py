@@ -15,6 +15,9 @@ What a channel hands from role to role is somebody's at any time, and keeps its 
 room. If not, it gives them up behind the last access of those who receive: by then all that was sent has been received
 (the compiler's own roles see to that; in a program with roles by hand nobody knows).
 
+Where threads differ in the way that they take, no barrier can stand: what is used in one branch or loop of that kind
+keeps its bytes from whatever else is used there, in the other branch, too.
+
 The largest buffers are placed first, each in the smallest gap that fits among those that live when it does. Offsets are
 multiples of the layout's alignment, 16 bytes without a layout. That all threads are done before bytes change hands is
 the business of `thread_barriers`, which sees the offsets.
@@ -26,6 +29,7 @@ blame.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -33,6 +37,7 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError, ResourceError
 from minitile.ir.ops import control, roles, tile
 from minitile.ir.types import BufferType, TokenType
+from minitile.passes.divergence import divergent_values
 from minitile.passes.manager import PassContext
 
 Loops = tuple[Op, ...]  # the loops around a place, outermost first
@@ -47,6 +52,7 @@ def place_shared(kernel: Kernel, context: PassContext) -> None:
     for block in walk.renewing:
         block.ops = [op for op in block.ops if not isinstance(op, tile.Lifetime)]
     lives = [life for life in walk.lives.values() if life.last >= 0]
+    _find_apart(kernel, lives)
     total = _place(lives)
     if total > context.target.max_shared and not kernel.attrs.get("by_hand"):
         for life in lives:
@@ -62,7 +68,8 @@ class Life:
     """A buffer and the operations, by number, from and to which it must keep its bytes (both included). `sides`: the
     roles that access it, as the operations that part them and the number of the region; `receivers`: those that do so
     by themselves, not by what a channel orders. Of a buffer that is `sent` by a channel others can have the bytes only
-    when it is `given_up` behind its last access."""
+    when it is `given_up` behind its last access. `around`: the branches and loops around its accesses, but for roles;
+    in the end only those in which threads part."""
 
     alloc: tile.Alloc
     depth: int  # loops around the alloc
@@ -72,6 +79,7 @@ class Life:
     receivers: set[tuple[Op, int]] = field(default_factory=set)
     sent: bool = False
     given_up: bool = False
+    around: set[control.Structured] = field(default_factory=set)
 
     @property
     def size(self) -> int:
@@ -90,7 +98,9 @@ class Life:
         if (self.sent and not self.given_up) or (other.sent and not other.given_up):
             return True
         first, other_first = (0 if life.sent else life.first for life in (self, other))
-        return (first <= other.last and other_first <= self.last) or any(
+        if (first <= other.last and other_first <= self.last) or not self.around.isdisjoint(other.around):
+            return True
+        return any(
             op is theirs and side != other_side
             for op, side in (self.receivers if self.sent else self.sides)
             for theirs, other_side in (other.receivers if other.sent else other.sides)
@@ -104,6 +114,7 @@ class _Walk:
         self.lives: dict[Value, Life] = {}
         self.number = 0
         self.sides: tuple[tuple[Op, int], ...] = ()  # the roles around
+        self.around: list[control.Structured] = []  # other branches and loops
         self.spans: dict[Op, tuple[int, int]] = {}
         self.known: dict[Value, None] = {}  # the buffers whose allocs dominate the place
         self.begun: dict[int, int] = {}  # of each lifetime that has begun: in how many loops
@@ -122,12 +133,13 @@ class _Walk:
             start = self.number
             self.visit(op, loops, block)
             inner = (*loops, op) if isinstance(op, control.Loop) else loops
+            sides, around = self.sides, self.around
+            if isinstance(op, control.Structured) and not op.by_role:
+                self.around = [*around, op]
             for side, region in enumerate(op.regions):
-                if op.by_role:
-                    self.sides = (*self.sides, (op, side))
+                self.sides = (*sides, (op, side)) if op.by_role else sides
                 self.block(region, inner)
-                if op.by_role:
-                    self.sides = self.sides[:-1]
+            self.sides, self.around = sides, around
             self.spans[op] = start, self.number
         self.begun = begun
         while len(self.known) > before:
@@ -164,6 +176,7 @@ class _Walk:
                     if access.ctas == "cluster" and access.channel is None:
                         self.abroad.append(access.mem)
                     life.sides.update(self.sides)
+                    life.around.update(self.around)
                     if access.channel is not None:
                         life.sent = True
                     else:
@@ -226,6 +239,16 @@ class _Walk:
     def used(self, mem: Value, number: int, lasting: Loops) -> None:
         """An access, within the outermost of the loops in which the buffer lasts."""
         self.lives[mem].cover(*(self.spans[lasting[0]] if lasting else (number, number)))
+
+
+def _find_apart(kernel: Kernel, lives: list[Life]) -> None:
+    """Leaves of what is around the lives that in which threads part, where it is around several of them."""
+    times = Counter(op for life in lives for op in life.around)
+    several = {op for op, count in times.items() if count > 1}
+    varying = divergent_values(kernel) if several else set()
+    apart = {op for op in several if not varying.isdisjoint(op.decides())}
+    for life in lives:
+        life.around &= apart
 
 
 def _place(lives: list[Life]) -> int:

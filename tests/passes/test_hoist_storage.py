@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -11,8 +13,8 @@ from minitile.ir.core import Block, Kernel, Op, Value, operand
 from minitile.ir.diagnostics import InternalError, IRError
 from minitile.ir.ops import control, thread, tile
 from minitile.ir.types import BOOL, I32, BufferType, f32
-from minitile.ir.verifier import verify
-from minitile.passes.manager import PassContext
+from minitile.ir.verifier import verify, verify_scopes
+from minitile.passes.manager import PassContext, run_passes
 from minitile.passes.place_shared import place_shared
 
 MODES = [("sm_80", {}), ("sm_90a", {}), ("sm_90a", {"warp_specialize": False}), ("gfx942", {}), ("gfx950", {})]
@@ -212,14 +214,39 @@ def test_bytes_are_shared_within_a_turn():
         np.testing.assert_array_equal(c, a)
 
 
+@pytest.mark.parametrize("target", ["sm_80", "gfx942"])
+def test_where_threads_part(target):
+    """Buffers of two branches that threads take by themselves are used at the same time."""
+
+    @mt.kernel
+    def kernel(A: T.Tensor((2, 128), T.float32), C: T.Tensor((128,), T.float32), D: T.Tensor((128,), T.float32)):
+        with T.Kernel(1, threads=128):
+            t = T.get_thread_binding()
+            if t < 64:
+                one = T.alloc_shared((128,), T.float32)
+                one[t] = A[0, t]
+                C[t] = one[t]
+            else:
+                two = T.alloc_shared((128,), T.float32)
+                two[127 - t] = A[1, t]
+                D[t] = two[127 - t]
+
+    a, c, d = RANDOM.standard_normal((2, 128)).astype(np.float32), np.zeros(128, np.float32), np.zeros(128, np.float32)
+    compiled = kernel.compile(a, c, d, target=target)
+    for seed in range(3):
+        compiled.simulate(a, c, d, schedule="random", seed=seed)
+        np.testing.assert_array_equal(np.concatenate([c[:64], d[64:]]), np.concatenate([a[0, :64], a[1, 64:]]))
+
+
 def test_use_in_front_of_its_alloc():
     """A pass that left such IR would be stopped by the verifier, and without it where places are given."""
     alloc = tile.Alloc(BufferType("shared", (64,), f32))
     address = thread.BufferAddress(alloc.result)
     body = Block(ops=[address, alloc])
     kernel = Kernel("k", (), {}, body, stage="thread")
-    with pytest.raises(IRError, match="used before it is defined"):
-        verify(kernel)
+    for check in (verify, verify_scopes):
+        with pytest.raises(IRError, match="used before it is defined"):
+            check(kernel)
     with pytest.raises(InternalError, match="has no place"):
         place_shared(kernel, PassContext())
 
@@ -236,8 +263,32 @@ def test_use_behind_the_region_of_its_alloc(stage, around):
         inside.add_arg(I32, "k")
         holder = control.For(count, count, count, (), body=inside)
     kernel = Kernel("k", (flag, count), {}, Block(ops=[holder, Opaque(alloc.result)]), stage=stage)
-    with pytest.raises(IRError, match="is not visible here"):
-        verify(kernel)
+    for check in (verify, verify_scopes):
+        with pytest.raises(IRError, match="is not visible here"):
+            check(kernel)
+
+
+@pytest.mark.parametrize("how", ["1", "scopes"])
+def test_between_passes(how, monkeypatch):
+    """A pass that moves a use in front of its definition is named, in whatever tests compile."""
+
+    def breaks(kernel: Kernel, _: PassContext) -> None:
+        launch = control.find_launch(kernel)
+        launch.body.ops.reverse()
+
+    def compile_wrong() -> None:
+        alloc = tile.Alloc(BufferType("shared", (64,), f32))
+        zero = [Value(I32, name=n) for n in "xyz"]
+        launch = control.Launch(tuple(zero), threads=128, body=Block(ops=[alloc, Opaque(alloc.result)]))
+        for name in "xyz":
+            launch.body.add_arg(I32, name)
+        kernel = Kernel("k", tuple(zero), {}, Block(ops=[launch]))
+        run_passes(kernel, [("breaks", breaks)], PassContext())
+
+    assert os.environ["MINITILE_VERIFY"] in ("1", "scopes"), "set for all tests"
+    monkeypatch.setenv("MINITILE_VERIFY", how)
+    with pytest.raises(IRError, match="after the pass breaks"):
+        compile_wrong()
 
 
 class Opaque(Op, name="opaque_use"):

@@ -48,6 +48,7 @@ def test_switches() -> None:
 @pytest.mark.parametrize("by_environment", [False, True])
 def test_verify_names_the_pass(by_environment: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     passes = [("negate", negate), ("break", break_it)]
+    monkeypatch.setenv("MINITILE_VERIFY", "0")
     run_passes(parse_kernel(TEXT), passes, PassContext())
     if by_environment:
         monkeypatch.setenv("MINITILE_VERIFY", "1")

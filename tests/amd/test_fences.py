@@ -1,5 +1,5 @@
-"""T.fence("gpu") and ("sys") between blocks: what comes of them, that examples which hand data on run, and that each part of
-a fence and of what stands around it is needed."""
+"""T.fence("gpu") and ("sys") between blocks: what comes of them, that examples which hand data on run, and that each
+part of a fence and of what stands around it is needed."""
 
 from __future__ import annotations
 

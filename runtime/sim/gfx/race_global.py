@@ -149,7 +149,7 @@ class Crowd:
         far = (self.who[at[left]] - 1) // races.per_group != (who[left] - 1) // races.per_group
         if far.any():
             some = left[far]
-            self._follow(at[some], who[some], np.int32(_FAR), site, ticket, mark[some])
+            self._follow(at[some], who[some], _FAR, site, ticket, mark[some])
             left = left[~far]
         left = left[self.other_mark[at[left]] < mark[left]]
         # Of what is left, a granule is accessed by waves of one workgroup: one after the other.
@@ -161,7 +161,7 @@ class Crowd:
     def _lead(self, at: Array, who: Array, mark: Array, site: int, ticket: int) -> None:
         self.who[at], self.mark[at], self.site[at], self.ticket[at] = who, mark, site, ticket
 
-    def _follow(self, at: Array, who: Array, mark: Array, site: Any, ticket: Any, over: Array) -> None:
+    def _follow(self, at: Array, who: Array, mark: Any, site: Any, ticket: Any, over: Array) -> None:
         self.other[at], self.other_mark[at], self.other_site[at] = who, mark, site
         self.other_ticket[at], self.other_over[at] = ticket, over
 
@@ -294,8 +294,8 @@ class GlobalRaces(Granules):
         return over
 
     def synchronises(self, sel: Sel, where: Array, size: int, lanes: Array | None, kind: str) -> tuple[Over, Over]:
-        """Waves issue atomics ("update"), or loads and stores with sc1 ("load", "store"), that may carry a release; what
-        to call, with positions, when they land and when they have been waited for."""
+        """Waves issue atomics ("update"), or loads and stores with sc1 ("load", "store"), that may carry a release;
+        what to call, with positions, when they land and when they have been waited for."""
         sight, waves = self.sight, self.machine.wave[sel].tolist()
         places: list[list[int]] = []
         carried: list[Clock] = []
@@ -403,8 +403,8 @@ class GlobalRaces(Granules):
         if not near:
             kind = "missing_barrier"
             cure = (
-                "workgroups of a launch are not ordered: by two launches, or a release (buffer_wbl2 sc1, waited for) and "
-                "an atomic behind the first, an atomic that sees it and an acquire (buffer_inv sc1) in front of the other"
+                "workgroups of a launch are not ordered: by two launches, or a release (buffer_wbl2 sc1, waited for) "
+                "and an atomic behind the first, an atomic that sees it and an acquire (buffer_inv sc1) there"
             )
         elif mark == PENDING:
             kind = "missing_wait"

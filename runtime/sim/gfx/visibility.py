@@ -1,15 +1,16 @@
 """What a workgroup knows of others: releases, atomics that carry them, acquires (LLVM, "User Guide for AMDGPU Backend",
 "Memory Model gfx942", of which gfx950 has the same; CDNA3 ISA, BUFFER_WBL2 and BUFFER_INV).
 
-    release     a wave's `buffer_wbl2 sc1`, once it has been waited for (vmcnt): what the wave has issued before it, and
-                what other waves had done when they passed a barrier that this one has passed
-    publish     an atomic, or a store with sc1, leaves in its place all that its wave knew to be released when it was issued
-    hear        an atomic, or a load with sc1, that comes to such a place later, once it has been waited for
-    acquire     `buffer_inv sc1` behind that: what was heard is known
-    barrier     what one wave of the workgroup knows, or has released, all know
+    release   a wave's `buffer_wbl2 sc1`, once it has been waited for (vmcnt): what the wave has issued before it, and
+              what other waves had done when they passed a barrier that this one has passed
+    publish   an atomic, or a store with sc1, leaves in its place all that its wave knew to be released when it was
+              issued
+    hear      an atomic, or a load with sc1, that comes to such a place later, once it has been waited for
+    acquire   `buffer_inv sc1` behind that: what was heard is known
+    barrier   what one wave of the workgroup knows, or has released, all know
 
-Who has heard at a place has also come there behind the operations that it found, whatever it has acquired: they are over,
-in this one place.
+Who has heard at a place has also come there behind the operations that it found, whatever it has acquired: they are
+over, in this one place.
 
 Without sc1 both instructions are for the workgroup alone and do nothing here. The releases of a workgroup are numbered;
 knowing the nth is knowing all in front of it. What a wave knows is the number of releases of each other workgroup.

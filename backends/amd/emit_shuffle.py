@@ -6,10 +6,9 @@
 A warp of the language has 32 threads on every target (64 where a shuffle asks for segments of 64): a wave has two of
 them, and a lane that a warp does not have is none of the other half.
 
-Sources: LLVM 22, IntrinsicsAMDGPU.td (ds_swizzle, ds_bpermute, update.dpp); "CDNA 3" Instruction Set Architecture, "DPP"
-(quad_perm, row_ror, row_mirror), "DS_SWIZZLE_B32" (bit mask mode) and "DS_BPERMUTE_B32"; PTX ISA 8.3, 9.7.8.6 (shfl.sync,
-which lane is outside of a segment).
-"""
+Sources: LLVM 22, IntrinsicsAMDGPU.td (ds_swizzle, ds_bpermute, update.dpp); "CDNA 3" Instruction Set Architecture,
+"DPP" (quad_perm, row_ror, row_mirror), "DS_SWIZZLE_B32" (bit mask mode) and "DS_BPERMUTE_B32"; PTX ISA 8.3, 9.7.8.6
+(shfl.sync, which lane is outside of a segment)."""
 
 from __future__ import annotations
 
@@ -33,8 +32,9 @@ def shuffle_xor(w: Emitter, op: thread.ShuffleXor) -> None:
 
 
 def shuffle(w: Emitter, op: by_hand.Shuffle) -> None:
-    """A scalar from another lane of the warp (docs/tilelang.md says which). What it is that a lane outside of its segment
-    asks for depends on its own number alone, so that constant distances cost one addition and one comparison."""
+    """A scalar from another lane of the warp (docs/tilelang.md says which). What it is that a lane outside of its
+    segment asks for depends on its own number alone, so that constant distances cost one addition and one
+    comparison."""
     distance = constant_of(op.lane)
     warp = max(op.width, WARP)
     if op.kind == "bfly" and distance is not None and 0 <= distance < op.width:

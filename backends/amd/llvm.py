@@ -15,8 +15,8 @@ import numpy as np
 from minitile.ir.diagnostics import Location
 from minitile.ir.types import DType
 
-# What LLVM 22's target machine of gfx942 and gfx950 says. Without it LDS has 64-bit addresses when the text is read, and
-# 32-bit ones when code is made: what was said of an address's bits then ends LLVM's process.
+# What LLVM 22's target machine of gfx942 and gfx950 says. Without it LDS has 64-bit addresses when the text is read,
+# and 32-bit ones when code is made: what was said of an address's bits then ends LLVM's process.
 DATA_LAYOUT = (
     "e-m:e-p:64:64-p1:64:64-p2:32:32-p3:32:32-p4:64:64-p5:32:32-p6:32:32-p7:160:256:256:32-p8:128:128:128:48-"
     "p9:192:256:256:32-i64:64-v16:16-v24:32-v32:32-v48:64-v96:128-v192:256-v256:256-v512:512-v1024:1024-v2048:2048-"

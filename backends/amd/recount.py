@@ -30,7 +30,6 @@ from itertools import takewhile
 from minitile.backends.amd.paths import paths
 from minitile.ir.diagnostics import InternalError, Location
 
-
 WAY_OUT = (
     "num_stages=1 keeps no copies under way there; a copy through a fragment (T.copy to it, and from it to shared "
     "memory) is none that runs by itself"
@@ -191,7 +190,8 @@ _PLACE = re.compile(r"\s+\.loc\s+(\d+) (\d+)")
 
 
 def source_of(text: str, line: int) -> Location | None:
-    """The kernel's line that a line of its assembly is of: what the last .loc in front says, as far as that is known."""
+    """The kernel's line that a line of its assembly is of: what the last .loc in front says, as far as that is
+    known."""
     files: dict[str, str] = {}
     place: tuple[str, int] | None = None
     for number, each in enumerate(text.splitlines(), 1):

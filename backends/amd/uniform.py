@@ -1,8 +1,8 @@
 """Values that all threads share, made scalars where scalars are needed: at branches, at loop bounds, in descriptors.
 
 What the program means once is the same in all lanes of a wave (passes/divergence.py); LLVM often cannot know, or has it
-in a vector register all the same: what was loaded, floats, what came out of shuffles. Then it makes an execution mask of
-a branch, and around each use of a descriptor a loop over the lanes. v_readfirstlane says what is known:
+in a vector register all the same: what was loaded, floats, what came out of shuffles. Then it makes an execution mask
+of a branch, and around each use of a descriptor a loop over the lanes. v_readfirstlane says what is known:
 
     %page = load i32, …                        the same in all lanes, in a vector register
     %x    = mul i64 %page, …                   so this, too

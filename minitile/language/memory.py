@@ -12,11 +12,13 @@ A region given by scalars only (`A[by * 128, k * 64]`) is a start: its extents a
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
+from itertools import dropwhile, takewhile
 from typing import Any, NoReturn
 
 from minitile.ir.builder import constant_of
-from minitile.ir.core import Value
+from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import TypeMismatchError
 from minitile.ir.ops import arith, tile
 from minitile.ir.types import BufferType, DType, TensorType, dtype_of, i32, i64
@@ -182,9 +184,19 @@ class Memory:
             raise TypeMismatchError(f"a slice of {self.describe()} has bounds {low!r}, {high!r}", current().loc)
         extent = difference(high, low)
         if extent is None:
+            read: set[Op] = set()
+            extent = difference(high, low, read)
+            if extent is not None and not _nothing_between(read):
+                extent, again = None, extent
+                hint = (
+                    "each bound reads its own start, which may have changed between: give it a name in front, as in "
+                    f"p = t[i], and write p : p + {again}, or only the start"
+                )
+            else:
+                hint = "tiles have constant shapes: write start : start + constant, or only the start"
+        if extent is None:
             raise current().error(
-                f"a slice of {self.describe()} in dimension {d} has an extent that is not known at compile time",
-                "tiles have constant shapes: write start : start + constant, or only the start",
+                f"a slice of {self.describe()} in dimension {d} has an extent that is not known at compile time", hint
             )
         if extent <= 0:
             raise TypeMismatchError(
@@ -330,36 +342,62 @@ def _times(shape: tuple[int, ...]) -> str:
     return "×".join("?" if d == WHOLE else str(d) for d in shape) or "one element"
 
 
-def difference(high: Any, low: Any) -> int | None:
-    """high - low when that is a constant, whatever run-time values both contain."""
-    terms: dict[Value, int] = {}
-    total = _linear(high, 1, terms) + _linear(low, -1, terms)
+def difference(high: Any, low: Any, read: set[Op] | None = None) -> int | None:
+    """high - low when that is a constant, whatever run-time values both contain. With a set for `read`: as if what is
+    read twice from the same place were the same; the set gets the operations of which that is said."""
+    terms: dict[Hashable, int] = {}
+    total = _linear(high, 1, terms, read) + _linear(low, -1, terms, read)
     return None if any(terms.values()) else total
 
 
-def _linear(x: Any, factor: int, terms: dict[Value, int]) -> int:
+def _linear(x: Any, factor: int, terms: dict[Hashable, int], read: set[Op] | None) -> int:
     """Adds factor·x to a linear form: coefficients by value in `terms`, the constant part returned."""
     if not isinstance(x, Expr):
         return factor * constant_int(x, "a slice bound")
-    return _linear_value(x.value, factor, terms)
+    return _linear_value(x.value, factor, terms, read)
 
 
-def _linear_value(v: Value, factor: int, terms: dict[Value, int]) -> int:
+def _linear_value(v: Value, factor: int, terms: dict[Hashable, int], read: set[Op] | None) -> int:
     number = constant_of(v)
     if number is not None:
         return factor * int(number)
     op = v.op
     if isinstance(op, arith.Add):
-        return _linear_value(op.a, factor, terms) + _linear_value(op.b, factor, terms)
+        return _linear_value(op.a, factor, terms, read) + _linear_value(op.b, factor, terms, read)
     if isinstance(op, arith.Sub):
-        return _linear_value(op.a, factor, terms) + _linear_value(op.b, -factor, terms)
+        return _linear_value(op.a, factor, terms, read) + _linear_value(op.b, -factor, terms, read)
     if isinstance(op, arith.Mul):
         for a, b in ((op.a, op.b), (op.b, op.a)):
             scale = constant_of(b)
             if scale is not None:
-                return _linear_value(a, factor * int(scale), terms)
-    terms[v] = terms.get(v, 0) + factor
+                return _linear_value(a, factor * int(scale), terms, read)
+    key = _computed(v, read)
+    terms[key] = terms.get(key, 0) + factor
     return 0
+
+
+def _computed(v: Value, read: set[Op] | None) -> Hashable:
+    """How a value is computed, the same for equal computations."""
+    op = v.op
+    if op is None or op.regions or not (op.pure or (read is not None and _only_reads(op))):
+        return v
+    if read is not None and not op.pure:
+        read.add(op)
+    attributes = tuple(getattr(op, name) for name, _ in op.attr_fields)
+    return type(op), tuple(_computed(x, read) for x in op.operands), attributes, v.index
+
+
+def _only_reads(op: Op) -> bool:
+    accesses = op.accesses()
+    return bool(accesses) and not op.syncs() and not any(access.writes for access in accesses)
+
+
+def _nothing_between(read: set[Op]) -> bool:
+    """Whether these operations, of a bound that is being computed, have nothing but reading and computing behind the
+    first of them: then all have read the same."""
+    behind = dropwhile(lambda op: op not in read, current().b.block.ops)
+    passed = [*takewhile(lambda op: op.pure or _only_reads(op), behind)]
+    return read <= {*passed}
 
 
 __all__ = ["POINT", "WHOLE", "Memory", "Region", "as_region", "difference", "match_extents"]

@@ -203,8 +203,8 @@ BROADCAST = """  %t = call i32 @llvm.amdgcn.workitem.id.x()
 
 
 def test_a_wrong_packed_multiply_add():
-    """gfx950 computes v_pk_fma_f32 with op_sel:[0,1,0] wrongly at times. LLVM writes it; what we write asks it not to, and
-    what has it all the same is refused."""
+    """gfx950 computes v_pk_fma_f32 with op_sel:[0,1,0] wrongly at times. LLVM writes it; what we write asks it not to,
+    and what has it all the same is refused."""
     declared = "declare <2 x float> @llvm.fma.v2f32(<2 x float>, <2 x float>, <2 x float>)"
     text = kernel(BROADCAST, declared + "\ndeclare i32 @llvm.amdgcn.workitem.id.x()")
     assert re.search(r"v_pk_fma_f32 .* op_sel:\[0,1,0\]", codegen.generate(text, TARGETS["gfx942"]))

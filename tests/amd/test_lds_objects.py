@@ -140,14 +140,14 @@ def test_the_data_layout_is_the_target_machines():
     llvm.initialize_all_asmprinters()
     for target in BOTH:
         machine = llvm.Target.from_triple("amdgcn-amd-amdhsa").create_target_machine(cpu=target, opt=3)
-        assert DATA_LAYOUT == str(machine.target_data)
+        assert str(machine.target_data) == DATA_LAYOUT
         assert f'target datalayout = "{DATA_LAYOUT}"' in compiled(target, 2).asm["llvm"]
 
 
 @mt.kernel
 def phases(X: T.Tensor((1, "n"), T.float32), Y: T.Tensor((1, "n"), T.float32), m: T.int32, first=16, second=16):
-    """Y = X backwards + each part of X backwards. A buffer of the first phase shares the bytes of two of the second, the other one of
-    which begins at byte 4 · first."""
+    """Y = X backwards + each part of X backwards. A buffer of the first phase shares the bytes of two of the second,
+    the other one of which begins at byte 4 · first."""
     n = first + second
     with T.Kernel(1, threads=512):
         whole = T.alloc_shared((1, n), T.float32)
@@ -156,7 +156,7 @@ def phases(X: T.Tensor((1, "n"), T.float32), Y: T.Tensor((1, "n"), T.float32), m
             Y[0, i] = whole[0, n - 1 - i]
         low, high = T.alloc_shared((1, first), T.float32), T.alloc_shared((1, second), T.float32)
         T.copy(X[0:1, 0:first], low)
-        for k in range(m):
+        for _ in range(m):
             T.copy(X[0:1, first:n], high)
             for i in T.Parallel(first):
                 Y[0, i] += low[0, first - 1 - i]

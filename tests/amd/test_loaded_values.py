@@ -1,5 +1,5 @@
-"""Page indices, conditions and trip counts that come out of memory, around copies that are under way: what all lanes share
-must be scalar where branches and descriptors need it, in every form that a program can give it."""
+"""Page indices, conditions and trip counts that come out of memory, around copies that are under way: what all lanes
+share must be scalar where branches and descriptors need it, in every form that a program can give it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""T.shfl_* and T.warp_reduce_* on waves of 64 lanes: a warp has 32 threads there as well, and 64 where a shuffle says so."""
+"""T.shfl_* and T.warp_reduce_* on waves of 64 lanes: a warp has 32 threads there as well, and 64 where a shuffle says
+so."""
 
 from __future__ import annotations
 

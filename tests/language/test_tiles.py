@@ -495,6 +495,47 @@ class TestErrors:
 
         refuses(sliced, "an extent that is not known at compile time", at="A[0:n, :]")
 
+    def test_copy_of_rows_by_a_start_that_may_have_changed(self, refuses):
+        """The hint is not what the program does already."""
+
+        def kernel(A: T.Tensor(("P", 64), T.float32), t: T.Tensor((8,), T.int32)):
+            with T.Kernel(1):
+                s = T.alloc_shared((2, 64), T.float32)
+                p = t[3] // 4
+                t[3] = 8
+                T.copy(A[2 * p : 2 * (t[3] // 4) + 2, :], s)
+
+        unknown = "an extent that is not known at compile time"
+        assert "p = t[i], and write p : p + 2, or only" in refuses(kernel, unknown, at="A[2 * p").hint
+
+        def other(A: T.Tensor(("P", 64), T.float32), t: T.Tensor((8,), T.int32)):
+            with T.Kernel(1):
+                s = T.alloc_shared((2, 64), T.float32)
+                T.copy(A[t[3] : t[2] + 2, :], s)
+
+        assert "write start : start + constant" in refuses(other, unknown).hint
+
+    @pytest.mark.parametrize("loaded", [False, True])
+    def test_copy_of_rows_by_a_start_that_is_computed_twice(self, loaded):
+        """The same computation gives the same start, also of what is read twice with nothing written between."""
+
+        @mt.kernel
+        def kernel(
+            A: T.Tensor(("P", 64), T.float32), B: T.Tensor((2, 64), T.float32), t: T.Tensor((8,), T.int32), loaded=False
+        ):
+            with T.Kernel(1, threads=64):
+                s = T.alloc_shared((2, 64), T.float32)
+                p = t[3]
+                if loaded:
+                    T.copy(A[t[3] // 4 * 2 : t[3] // 4 * 2 + 2, :], s)
+                else:
+                    T.copy(A[p // 4 * 2 : p // 4 * 2 + 2, :], s)
+                T.copy(s, B)
+
+        a, b = np.arange(640, dtype=np.float32).reshape(10, 64), np.zeros((2, 64), np.float32)
+        kernel(a, b, np.full(8, 9, np.int32), loaded=loaded)
+        assert np.array_equal(b, a[4:6])
+
     def test_copy_float_to_integer(self, refuses):
         def kernel(A: T.Tensor((64,), T.float32)):
             with T.Kernel(1):

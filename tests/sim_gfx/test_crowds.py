@@ -145,16 +145,6 @@ def test_a_flag_may_be_read_before_it_is_set(schedule):
     assert found_in(body, groups=2, schedule=schedule) == set()
 
 
-@pytest.mark.parametrize("schedule", ["lazy", "eager"])
-@pytest.mark.parametrize(("waits", "expected"), [((0, 1), set()), ((1,), WAR)])
-def test_who_acquires_knows_what_is_over_and_no_more(schedule, waits, expected):
-    """Both workgroups read; group 1 then acquires and writes."""
-    waited = only("s2", waits, WAIT)
-    body = f"{LOAD}{waited}buffer_inv sc1\nv_mov_b32 v6, s2\nv_cmp_eq_u32 vcc, 1, v6\ns_mov_b64 exec, vcc\n{STORE}"
-    kinds = {hazard for _, hazard in found_in(body, waves=1, groups=2, schedule=schedule)}
-    assert kinds == {hazard for _, hazard in expected}
-
-
 # -- random programs ---------------------------------------------------------------------------------------------------
 
 WAVES = 3

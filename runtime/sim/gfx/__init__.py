@@ -8,6 +8,7 @@ backend that makes such text, so that the two check each other. One way through 
     machine, scheduler          registers of all waves of a batch as arrays; who executes when
     queue                       memory operations in flight, vmcnt and lgkmcnt
     memory, race                global memory and LDS; accesses that nothing orders
+    visibility                  what a workgroup knows of others: releases and acquires
     hazards                     wait states between instructions, over all paths
     trace, timing, latencies    `estimate_gcn`: cycles of a workgroup, and what the matrix units wait for
     the other modules           the instructions

@@ -15,7 +15,7 @@ from ..memory import Arena
 from ..scalars import Array, Sel, where
 from ..updates import decrement, increment
 from .decode import VECTOR, Decoder
-from .lds import consume, gather, locate, poison
+from .lds import all_of, consume, gather, locate, poison
 from .queue import DS, VM
 from .race import LDS_UNIT
 from .syntax import Instruction, Operand, Reg
@@ -155,10 +155,16 @@ def _memory_atomic(ins: Instruction, d: Decoder) -> Handler:
         if valid is not None:
             lanes &= valid.all(axis=2)
         waves = m.wave[sel]
-        finish = None if m.global_race is None else m.global_race.write(sel, where, size, lanes, strong=True)
+        finish, meets = None, None
+        if m.global_race is not None:
+            over = m.global_race.write(sel, where, size, lanes, strong=True)
+            meets, hear = m.global_race.synchronises(sel, where, size, lanes, "update")
+            finish = all_of([over, hear])
         poison(m, results, sel)
 
         def land(done: Array) -> None:
+            if meets is not None:
+                meets(done)
             part = lanes[done]
             given = _bytes(values[done][part])
             wanted = given[:, size:] if combine is None else None

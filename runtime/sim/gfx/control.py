@@ -69,6 +69,8 @@ def settle(m: Machine, groups: Array) -> None:
         living = waves[~m.ended[waves]]
         if len(living) and m.waiting[living].all():
             m.waiting[living] = False
+            if m.global_race is not None:
+                m.global_race.sight.barrier(living)
             for at in np.unique(m.resume[living]).tolist():
                 m.released.append((at, living[m.resume[living] == at]))
 

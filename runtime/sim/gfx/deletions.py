@@ -6,6 +6,7 @@ goes as a whole; s_nop keeps one wait state fewer.
     s_waitcnt vmcnt(0) lgkmcnt(0)      s_waitcnt lgkmcnt(0), and s_waitcnt vmcnt(0)
     s_barrier                          (gone)
     s_nop 3                            s_nop 2
+    buffer_wbl2 sc1, buffer_inv sc1    (gone)
 
 `idle` are those waits that find nothing to wait for, on any path: they do no harm, and are needed as soon as LLVM moves
 what stands before them.
@@ -37,7 +38,7 @@ def deletions(text: str, entry: str) -> Iterator[Deletion]:
 
 def _weaker(ins: Instruction) -> Iterator[tuple[str, str]]:
     """(what is taken away, the line that stands instead)."""
-    if ins.name == "s_barrier":
+    if ins.name in ("s_barrier", "buffer_wbl2", "buffer_inv"):
         yield ins.text, ""
     elif ins.name == "s_waitcnt":
         word = ins.operands[0]

@@ -149,7 +149,10 @@ def _run_grid(launch: Launch) -> None:
     groups = max(1, min(_BATCH_WAVES // launch.waves, _BATCH_LDS // max(launch.lds_size, 1)))
     report, code = launch.report, launch.program.code
     executed = [0] * len(code)
-    races = GlobalRaces(len(launch.globals.arena.data), _granule(code, "global", 16)) if launch.check else None
+    races = None
+    if launch.check:
+        releases = any(step.ins.name == "buffer_wbl2" for step in code)
+        races = GlobalRaces(len(launch.globals.arena.data), _granule(code, "global", 16), releases)
     for first in range(0, total, groups):
         machine = Machine(launch, first, min(groups, total - first))
         if launch.check and launch.lds_size:

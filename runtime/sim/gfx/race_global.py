@@ -1,8 +1,8 @@
 """Races in global memory: every access against the last plain write and what has come since, through the whole grid.
 
     waves of a workgroup        ordered as in LDS (see race.py): the first access is over (vmcnt) before a barrier
-    different workgroups        not ordered, except by atomics: a workgroup that has acquired (buffer_inv, which follows
-                                an atomic or a load of a flag) is taken to know all that is over
+    anything else               not ordered, except by a release, an atomic that carries it and an acquire
+                                (visibility.py)
 
 Vector memory operations of one wave are in order. Atomic operations, and loads and stores that pass the caches (sc1),
 do not conflict with each other. Scalar loads are not checked: their cache is not coherent with stores of the same
@@ -15,7 +15,7 @@ that do not conflict with each other, of which each counts, are crowds: plain re
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ..report import HAZARDS, Finding
 from ..scalars import Array, Sel
 from .granules import Granules, Over
 from .race import PENDING
+from .visibility import Clock, Visibility, join
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -47,6 +48,7 @@ class Flight:
     who: Array
     place: Array
     site: int
+    ticket: int
     low: int  # no cell is below
     high: int  # or above
 
@@ -72,18 +74,28 @@ class Crowd:
     Who knows the highest mark knows all accesses; for the wave that made it itself, the other one decides. An access
     by a second workgroup counts as the highest mark of all, since who has not acquired does not know both."""
 
-    names = ("who", "mark", "site", "other", "other_mark", "other_site")
+    who: Array
+    mark: Array
+    site: Array
+    ticket: Array  # in the order of issue
+    other: Array
+    other_mark: Array
+    other_site: Array
+    other_ticket: Array
+    other_over: Array  # its mark among its own workgroup
+    names = ("who", "mark", "site", "ticket", "other", "other_mark", "other_site", "other_ticket", "other_over")
 
-    def __init__(self, races: GlobalRaces) -> None:
+    def __init__(self, races: GlobalRaces, strong: bool = False) -> None:
         self.races = races
+        self.strong = strong  # whether the accesses carry releases
         self.flights: list[Flight] = []
         self.used = False  # whether anything is recorded below, which is made for the first access that is over
 
     def _use(self) -> None:
         self.used = True
         count = len(self.races.writer)
-        self.who, self.mark, self.site = (np.zeros(count, np.int32) for _ in range(3))
-        self.other, self.other_mark, self.other_site = (np.zeros(count, np.int32) for _ in range(3))
+        for name in self.names:
+            setattr(self, name, np.zeros(count, np.int32))
 
     def split(self, factor: int) -> None:
         """Granules become smaller."""
@@ -98,7 +110,7 @@ class Crowd:
 
     def begin(self, cells: Array, me: Array, place: Array) -> Over:
         """Waves `me` access granules; returns what to call, with positions, when they have waited for it."""
-        flight = Flight(cells, me, place, self.races.machine.site, *_span(cells))
+        flight = Flight(cells, me, place, self.races.machine.site, self.races.ticket(), *_span(cells))
         if len(cells):
             self.flights.append(flight)
 
@@ -111,11 +123,11 @@ class Crowd:
             if not len(flight.cells):
                 self.flights.remove(flight)
             if len(at):
-                self._record(at, who, flight.site)
+                self._record(at, who, flight.site, flight.ticket)
 
         return over
 
-    def _record(self, at: Array, who: Array, site: int) -> None:
+    def _record(self, at: Array, who: Array, site: int, ticket: int) -> None:
         """These accesses are over."""
         if not self.used:
             self._use()
@@ -124,40 +136,43 @@ class Crowd:
         before = self.who[at]
         alone = (before == 0) | (before == who)
         if alone.all():
-            self._lead(at, who, mark, site)
+            self._lead(at, who, mark, site, ticket)
             alone = self.who[at] == who
             if alone.all():
                 return
             left = np.flatnonzero(~alone)
         else:
             first = np.flatnonzero(alone)
-            self._lead(at[first], who[first], mark[first], site)
+            self._lead(at[first], who[first], mark[first], site, ticket)
             left = np.flatnonzero(self.who[at] != who)
         left = left[self.other_mark[at[left]] != _FAR]
         far = (self.who[at[left]] - 1) // races.per_group != (who[left] - 1) // races.per_group
         if far.any():
             some = left[far]
-            self.other[at[some]], self.other_mark[at[some]], self.other_site[at[some]] = who[some], _FAR, site
+            self._follow(at[some], who[some], _FAR, site, ticket, mark[some])
             left = left[~far]
         left = left[self.other_mark[at[left]] < mark[left]]
         # Of what is left, a granule is accessed by waves of one workgroup: one after the other.
         local = who[left] % races.per_group
         for each in np.unique(local).tolist():
             some = left[local == each]
-            self._join(at[some], who[some], mark[some], site)
+            self._join(at[some], who[some], mark[some], site, ticket)
 
-    def _lead(self, at: Array, who: Array, mark: Array, site: int) -> None:
-        self.who[at], self.mark[at], self.site[at] = who, mark, site
+    def _lead(self, at: Array, who: Array, mark: Array, site: int, ticket: int) -> None:
+        self.who[at], self.mark[at], self.site[at], self.ticket[at] = who, mark, site, ticket
 
-    def _join(self, at: Array, who: Array, mark: Array, site: int) -> None:
+    def _follow(self, at: Array, who: Array, mark: Any, site: Any, ticket: Any, over: Array) -> None:
+        self.other[at], self.other_mark[at], self.other_site[at] = who, mark, site
+        self.other_ticket[at], self.other_over[at] = ticket, over
+
+    def _join(self, at: Array, who: Array, mark: Array, site: int, ticket: int) -> None:
         """To each granule one wave comes, of the workgroup whose waves there are."""
         higher = mark >= self.mark[at]
         up = at[higher & (self.who[at] != who)]
-        self.other[up], self.other_mark[up], self.other_site[up] = self.who[up], self.mark[up], self.site[up]
-        self._lead(at[higher], who[higher], mark[higher], site)
+        self._follow(up, self.who[up], self.mark[up], self.site[up], self.ticket[up], self.mark[up])
+        self._lead(at[higher], who[higher], mark[higher], site, ticket)
         lower = ~higher & (mark > self.other_mark[at])
-        down = at[lower]
-        self.other[down], self.other_mark[down], self.other_site[down] = who[lower], mark[lower], site
+        self._follow(at[lower], who[lower], mark[lower], site, ticket, mark[lower])
 
     # -- what is checked -----------------------------------------------------------------------------------------------
 
@@ -181,14 +196,37 @@ class Crowd:
         races = self.races
         passed, mark, other_mark = races.machine.passed[waves], self.mark[cells], self.other_mark[cells]
         first = (who != me) & ((mark > passed) | ((who - 1) // races.per_group != (me - 1) // races.per_group))
-        bad = (first | (other_mark > passed)) & (who != 0) & ~races.acquired[races.machine.group[waves]]
+        second = other_mark > passed
+        bad = (first | second) & (who != 0)
         if not bad.any():
             return None
+        sight = races.sight
+        if sight.used:
+            other, over = self.other[cells], self.other_over[cells]
+            first &= ~sight.knows(waves, who, mark, self.ticket[cells], PENDING)
+            apart = (other - 1) // races.per_group != (me - 1) // races.per_group
+            second &= (other != me) & (apart | (over > passed))
+            second &= ~sight.knows(waves, other, over, self.other_ticket[cells], PENDING)
+            for each, by in ((first, who), (second, other)) if self.strong else ():
+                at = np.flatnonzero(each)
+                each[at] = ~self._behind(me[at], cells[at], by[at])
+            bad = (first | second) & (who != 0)
+            if not bad.any():
+                return None
         index = int(bad.argmax())
         at = cells[index]
         if first[index]:
             return Clash(index, int(who[index]), int(self.site[at]), int(mark[index]))
         return Clash(index, int(self.other[at]), int(self.other_site[at]), int(other_mark[index]))
+
+    def _behind(self, me: Array, cells: Array, who: Array) -> Array:
+        """Whether waves `me` (-1: several, of whom that is not known) came to these granules behind the crowd's."""
+        races = self.races
+        result = me > 0
+        at = np.flatnonzero(result)
+        places = cells[at] * races.granule // 4 * 4
+        result[at] = races.sight.came_behind(me[at] - 1 - races.base, places, who[at])
+        return result
 
     def _flying(self, cells: Array, me: Array, forget: bool) -> Clash | None:
         """The first access that meets one of another wave in flight; or those to these cells are taken off the list."""
@@ -208,6 +246,8 @@ class Crowd:
                 flight.take(now != 0)
                 continue
             meets = np.flatnonzero((now != 0) & (now != flight.who))
+            if self.strong and self.races.sight.used and len(meets):
+                meets = meets[~self._behind(now[meets], flight.cells[meets], flight.who[meets])]
             if len(meets):
                 at, who = flight.cells[meets[0]], flight.who[meets[0]]
                 index = int(np.flatnonzero((cells == at) & (me != who))[0])
@@ -220,31 +260,67 @@ class Crowd:
 
 
 class GlobalRaces(Granules):
-    """The global memory of one launch. Waves are numbered through the grid."""
+    """The global memory of one launch. Waves are numbered through the grid. `releases`: whether the program has any."""
 
     names = ("writer", "writer_mark", "writer_site", "writer_ticket")
-    acquired: Array
 
-    def __init__(self, size: int, granule: int) -> None:
+    def __init__(self, size: int, granule: int, releases: bool = False) -> None:
         super().__init__(granule)
+        self.sight = Visibility(releases)
         count = -(-size // granule) + 1
         self.writer = np.zeros(count, np.int32)
         self.writer_mark = np.zeros(count, np.int32)
         self.writer_site = np.zeros(count, np.int32)
         self.writer_ticket = np.zeros(count, np.int32)
-        self.readers, self.strong_writers, self.strong_readers = (Crowd(self) for _ in range(3))
+        self.readers = Crowd(self)
+        self.strong_writers, self.strong_readers = Crowd(self, strong=True), Crowd(self, strong=True)
         self.scratch: Array | None = None
 
     def start_batch(self, machine: Machine) -> None:
         """New workgroups; memory remembers."""
         self.machine = machine
         self.per_group = machine.per_group
-        self.acquired = np.zeros(machine.groups, bool)
         self.base = machine.first * machine.per_group
+        self.sight.start_batch(machine)
 
-    def acquire(self, sel: Sel) -> None:
-        """These waves have heard from others; a barrier lets their workgroups know."""
-        self.acquired[self.machine.group[sel]] = True
+    def write_back(self, sel: Sel) -> Over:
+        """Waves release; what to call, with positions, when they have waited for it."""
+        releases = self.sight.release(sel, self.ticket())
+
+        def over(done: Array) -> None:
+            for at in done.tolist():
+                self.sight.complete(releases[at])
+
+        return over
+
+    def synchronises(self, sel: Sel, where: Array, size: int, lanes: Array | None, kind: str) -> tuple[Over, Over]:
+        """Waves issue atomics ("update"), or loads and stores with sc1 ("load", "store"), that may carry a release;
+        what to call, with positions, when they land and when they have been waited for."""
+        sight, waves = self.sight, self.machine.wave[sel].tolist()
+        places: list[list[int]] = []
+        carried: list[Clock] = []
+        for at, wave in enumerate(waves) if sight.used else ():
+            mine = where[at] if lanes is None else where[at][lanes[at]]
+            words = (mine.reshape(-1, 1) // 4 + np.arange(-(-size // 4))) * 4
+            places.append(np.unique(words).tolist())
+            carried.append(sight.issue(wave, places[at], kind != "load"))
+        found: dict[int, Clock] = {}
+        came: dict[int, Clock] = {}
+
+        def land(done: Array) -> None:
+            for at in done.tolist() if sight.used else ():
+                for address in places[at]:
+                    there = sight.meet_at(waves[at], address, carried[at], kind == "store")
+                    if kind != "store":
+                        join(found.setdefault(at, {}), there)
+                        join(came.setdefault(at, {}), {address: sight.time})
+
+        def over(done: Array) -> None:
+            for at in done.tolist() if found else ():
+                if at in found:
+                    sight.hear(waves[at], found[at], came[at])
+
+        return land, over
 
     def split(self, granule: int) -> None:
         """Make the granule smaller."""
@@ -305,8 +381,9 @@ class GlobalRaces(Granules):
         me, mark = waves + self.base + 1, self.writer_mark[cells]
         near = (other - 1) // self.per_group == (me - 1) // self.per_group
         ordered = near & (mark <= self.machine.passed[waves])
-        ordered |= self.acquired[self.machine.group[waves]] & (mark != PENDING)
         ordered |= (other == me) | (other == 0)
+        if self.sight.used and not ordered.all():
+            ordered |= self.sight.knows(waves, other, mark, self.writer_ticket[cells], PENDING)
         bad = np.flatnonzero(~ordered)
         if len(bad):
             at, wave = int(cells[bad[0]]), int(waves[bad[0]])
@@ -324,7 +401,11 @@ class GlobalRaces(Granules):
         name, offset, _ = m.globals.owner(at * self.granule)
         near = other // m.per_group == (wave + self.base) // m.per_group
         if not near:
-            kind, cure = "missing_barrier", "workgroups of a launch are not ordered: use atomics, or two launches"
+            kind = "missing_barrier"
+            cure = (
+                "workgroups of a launch are not ordered: by two launches, or a release (buffer_wbl2 sc1, waited for) "
+                "and an atomic behind the first, an atomic that sees it and an acquire (buffer_inv sc1) there"
+            )
         elif mark == PENDING:
             kind = "missing_wait"
             cure = "wait for vmcnt in the wave that made the first, then let both pass a barrier"

@@ -201,10 +201,17 @@ def _load(d: Decoder, target: Operand, address: Address, shape: Shape, private: 
         if m.global_race is not None and not private:
             touched = lanes if valid is None else m.lanes(sel) & valid.all(axis=2)
             finish = m.global_race.read(sel, where, shape.size, touched, strong)
+        meets = None
+        if strong and m.global_race is not None and not private:
+            meets, hear = m.global_race.synchronises(sel, where, shape.size, touched, "load")
+            assert finish is not None
+            finish = all_of([finish, hear])
         held = m.v[rows[0], sel].copy() if shape.half else None
         poison(m, rows, sel)
 
         def land(done: Array) -> None:
+            if meets is not None:
+                meets(done)
             part = None if lanes is None else lanes[done]
             ok = None if valid is None else valid[done]
             values = fetch(m.scratch if private else m.globals.arena, where[done], part, ok, shape)
@@ -244,8 +251,13 @@ def _store(d: Decoder, data: Operand, address: Address, shape: Shape, private: b
         if m.global_race is not None and not private:
             touched = lanes if valid is None else m.lanes(sel) & valid.all(axis=2)
             finish = m.global_race.write(sel, where, shape.size, touched, strong)
+        meets = None
+        if strong and m.global_race is not None and not private:
+            meets, _ = m.global_race.synchronises(sel, where, shape.size, touched, "store")
 
         def land(done: Array) -> None:
+            if meets is not None:
+                meets(done)
             arena = m.scratch if private else m.globals.arena
             part = slice(None) if lanes is None else lanes[done]
             flat, value = where[done][part].ravel(), values[done][part].reshape(-1, shape.count)
@@ -422,16 +434,20 @@ def _scratch_store(ins: Instruction, d: Decoder) -> Handler:
 
 @instruction("buffer_wbl2", "buffer_inv", "buffer_wbinvl1", "buffer_wbinvl1_vol", takes="", mods="cache")
 def _cache(ins: Instruction, d: Decoder) -> Handler:
-    """Caches are not modelled; a write-back counts in vmcnt like a store. An invalidation acquires."""
+    """Caches are not modelled; a write-back counts in vmcnt like a store. With sc1, for other workgroups, it releases,
+    and an invalidation acquires."""
+    device = d.flag("sc1")
+    d.flag("sc0")
     if ins.name == "buffer_wbl2":
 
         def write_back(m: Machine, sel: Sel) -> None:
-            m.queue.issue(sel, VM, None, what="write-back")
+            finish = m.global_race.write_back(sel) if device and m.global_race is not None else None
+            m.queue.issue(sel, VM, None, finish=finish, what="write-back")
 
         return write_back
 
     def invalidate(m: Machine, sel: Sel) -> None:
-        if m.global_race is not None:
-            m.global_race.acquire(sel)
+        if device and m.global_race is not None:
+            m.global_race.sight.acquire(sel)
 
     return invalidate

@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.effects import Access, Place
-from minitile.ir.ops import arith, control, thread
+from minitile.ir.ops import arith, control, fences, thread
 from minitile.ir.types import BufferType, RegsType, TensorType
 from minitile.passes.affine import Affine, Bounds, Facts
 
@@ -106,11 +106,16 @@ class Threads:
         self.under: dict[Op, tuple[Condition, ...]] = {}
         self.owners: dict[Block, Op] = {}
         self.homes: dict[Op, Block] = {}
-        self._walk(kernel.body, ())
+        self.said: dict[Op, tuple[fences.Disjoint, ...]] = {}
+        self._walk(kernel.body, (), ())
 
-    def _walk(self, block: Block, under: tuple[Condition, ...]) -> None:
+    def _walk(self, block: Block, under: tuple[Condition, ...], said: tuple[fences.Disjoint, ...]) -> None:
         for op in block.ops:
             self.homes[op] = block
+            if isinstance(op, fences.Disjoint):
+                said = said[:-1] if op.end else (*said, op)
+            if said:
+                self.said[op] = said
             if under:
                 self.under[op] = under
             for n, region in enumerate(op.regions):
@@ -122,7 +127,26 @@ class Threads:
                     end = op.before.terminator
                     assert isinstance(end, control.Condition)
                     inner = (*under, (end.flag, True))
-                self._walk(region, inner)
+                self._walk(region, inner, said)
+
+    def words(self, op: Op, access: Access) -> frozenset[Value]:
+        """Those of the program by which no other thread's access goes where this one does."""
+        return frozenset([word.result for word in self.said.get(op, ()) if access.mem in word.mems])
+
+    def coming(self, op: Op) -> npt.NDArray[np.bool_] | None:
+        """The threads that come to an operation, where that is known."""
+        found = np.ones(self.count, np.bool_)
+        for condition, holds in self.under.get(op, ()):
+            numbers = self.numbers(condition)
+            if numbers is None:
+                return None
+            found &= (numbers != 0) == holds
+        return found
+
+    def told(self, reach: Reach | None) -> bool:
+        """Whether something that is loaded, or that an atomic gave, says where each thread goes."""
+        atoms = {v for at, _ in reach.dims for v in at.atoms()} if reach is not None else set()
+        return any(self.varies(v) and v.op is not None and self.numbers(v) is None for v in atoms)
 
     def comes_to(self, op: Op, other: Op) -> bool:
         """Whether who comes to `op` comes to the block of `other` as well, in the same round."""

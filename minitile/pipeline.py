@@ -63,7 +63,9 @@ def legalize(kernel: Kernel, context: PassContext) -> None:
     """The backend's own: operations that the target lacks become ones that it has."""
     if context.target.vendor == "amd":
         from minitile.backends.amd.legalize import legalize as amd
+        from minitile.backends.amd.named_barriers import pair_barriers
 
+        pair_barriers(kernel, context.target)
         amd(kernel, context.target)
         return
     from minitile.backends.nvidia.legalize import legalize as nvidia

@@ -592,7 +592,7 @@ class Walk:
         left, before = list(open), len(touches)
         self.gather(op.then, alone, apart, state, touches, left)
         mine, others = (
-            {number for inner in region.walk() if (number := numbered(inner)) is not None} for region in op.regions
+            {s.on for inner in region.walk() for s in inner.syncs() if isinstance(s.on, int)} for region in op.regions
         )
         beside = [] if mine & others else [t for t, _ in touches[before:]]
         self.gather(op.orelse, single, Apart(apart.looped, [*apart.beside, *beside]), state, touches, open)

@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.effects import Access, Place
 from minitile.ir.ops import arith, control, fences, thread
@@ -227,7 +228,7 @@ class Threads:
         if mem is None or access.ctas != "own":
             return None
         if isinstance(mem.type, TensorType):
-            return None if access.box is None else tuple([(self.facts.affine(v), size) for v, size in access.box])
+            return None if access.box is None else tuple([(self.index(v), size) for v, size in access.box])
         place = access.place
         if not isinstance(mem.type, BufferType) or not isinstance(place, Place):
             return None
@@ -237,16 +238,31 @@ class Threads:
         return ((self.place(place.address) + low, high - low),)
 
     def place(self, address: Value) -> Affine:
-        """An address as a polynomial: it lies in memory, so nothing overflows on the way."""
+        """An address as a polynomial: what lies in memory has not overflowed on the way."""
         known = self.places.get(address)
         if known is None:
             op = address.op
             if isinstance(op, arith.Add):
                 known = self.place(op.a) + self.place(op.b)
+            elif isinstance(op, arith.Mul) and (factor := constant_of(op.b)) is not None:
+                known = self.place(op.a) * int(factor)
             else:
-                known = self.facts.affine(address)
+                known = self.index(address)
             self.places[address] = known
         return known
+
+    def index(self, v: Value) -> Affine:
+        """An index that is inside, and so no negative number: then a sum or difference of 32 bits of which the first
+        part is none either has not wrapped, whatever the other one is."""
+        op, at = v.op, self.facts.affine(v)
+        while isinstance(op, arith.Cast) and op.a.dtype.kind == "int" and op.to.bits >= op.a.dtype.bits:
+            v, op = op.a, op.a.op
+        if at != Affine.of(v) or v.dtype.name != "i32" or not isinstance(op, arith.Add | arith.Sub):
+            return at
+        parts = self.facts.affine(op.a), self.facts.affine(op.b)
+        if self.facts.nonnegative(parts[0]) or (isinstance(op, arith.Add) and self.facts.nonnegative(parts[1])):
+            return parts[0] + parts[1] if isinstance(op, arith.Add) else parts[0] - parts[1]
+        return at
 
     def varies(self, v: Value) -> bool:
         return not self.facts.uniform(v)

@@ -288,9 +288,7 @@ class Kernel:
 
         return Dispatcher(signature, facts, compile)
 
-    def _same(
-        self, case: Case, twins: Sequence[tuple[str, str]], equal: Sequence[int]
-    ) -> tuple[tuple[str, str], ...]:
+    def _same(self, case: Case, twins: Sequence[tuple[str, str]], equal: Sequence[int]) -> tuple[tuple[str, str], ...]:
         """Of the pairs whose addresses are equal those that matter: one array under two names, and it is written."""
         if not any(equal):
             return ()

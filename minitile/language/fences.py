@@ -110,7 +110,9 @@ class DisjointScope:
         trace.b.emit(fences.Disjoint(values, end=True))
 
     def __enter__(self) -> NoReturn:
-        raise LanguageError("T.assume_disjoint has a meaning only in a `with` statement of a function marked @mt.kernel")
+        raise LanguageError(
+            "T.assume_disjoint has a meaning only in a `with` statement of a function marked @mt.kernel"
+        )
 
     def __exit__(self, *_: object) -> None: ...
 

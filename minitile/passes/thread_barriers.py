@@ -29,7 +29,9 @@ By hand               A copy whose landing the program awaits at a barrier of it
                       what is pending in its role; nothing conflicts with it later.
 Divergent control     A branch or loop on a value that differs between threads cannot hold a barrier. It counts as one
                       operation with all the accesses inside: the barrier goes in front of the outermost one. Conflicts
-                      inside are an error, unless one thread alone goes in, or each stays with its own bytes.
+                      inside are an error, unless one thread alone goes in, each stays with its own bytes, or no two
+                      threads meet (disjoint.py). A barrier with a number orders what the threads there do before
+                      and behind it; the two sides of a branch are in no order, but by a number on both.
 
 Enough: any two conflicting accesses have a barrier between them on every path, since the first stays pending until
 there is one. Not too many: a barrier stands right before an access that conflicts with an earlier one and there is none

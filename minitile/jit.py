@@ -341,8 +341,8 @@ class Kernel:
         for name, value in constants:
             if hasattr(value, "shape") and hasattr(value, "dtype"):
                 raise self._refused(
-                    f"is given an array for '{name}' (shape {tuple(value.shape)}, {value.dtype}), which is a compile-time "
-                    "parameter, having no annotation",
+                    f"is given an array for '{name}' (shape {tuple(value.shape)}, {value.dtype}), which is a "
+                    "compile-time parameter, having no annotation",
                     f'annotate it: {name}: T.Tensor(("M", "N"), T.float32)',
                 )
             try:

@@ -163,8 +163,8 @@ class Result:
     "gcn"; the last one is what is assembled and simulated. `grid` holds expressions of runtime.launch over the run-time
     dimensions; `params` (name, kind, dtype) in the entry's order; `tensor_maps` (parameter, tensor, box, swizzle,
     tf32); `cluster` in blocks; `early`: it may start before the grid in front has ended;
-    `window`: a tensor that is to stay in L2, and the share of its accesses; `written`: the tensors that it writes; `fits`: what holds where 32 bits do for all
-    indices, as expressions of runtime.launch; `texts` the IR by stage;
+    `window`: a tensor that is to stay in L2, and the share of its accesses; `written`: the tensors that it writes;
+    `fits`: what holds where 32 bits do for all indices, as expressions of runtime.launch; `texts` the IR by stage;
     `timings` milliseconds by pass; `notes` what was not done, and why."""
 
     assembly: dict[str, str]

@@ -33,7 +33,7 @@ def check_text(info: LaunchInfo, names: Mapping[Slot, str]) -> str:
 
 
 def explain(info: LaunchInfo, slots: Sequence[Slot], values: Values) -> None:
-    """Raises ArgumentError for a null pointer to elements, and for arrays that overlap though one of them is written."""
+    """Raises ArgumentError for a null pointer to elements, and for arrays that overlap where one is written."""
     for arg in info.args:
         if isinstance(arg, TensorArg):
             start, size = compile_exprs([("pointer", arg.name), nbytes(arg)], slots)(values)
@@ -46,10 +46,10 @@ def explain(info: LaunchInfo, slots: Sequence[Slot], values: Values) -> None:
             shared = min(start + size, start_b + size_b) - max(start, start_b)
             written = " and ".join(t.name for t in (a, b) if t.name in info.written)
             raise ArgumentError(
-                f"{a.name} and {b.name} overlap in {shared} bytes, and the kernel writes {written}: tensors of different "
-                "names are taken to be different memory",
-                "pass a copy of one of them; one whole array under two names of the same shape and dtype works in a call "
-                "of the kernel function itself, which compiles it as one tensor",
+                f"{a.name} and {b.name} overlap in {shared} bytes, and the kernel writes {written}: tensors of "
+                "different names are taken to be different memory",
+                "pass a copy of one of them; one whole array under two names of the same shape and dtype works in a "
+                "call of the kernel function itself, which compiles it as one tensor",
             )
 
 
@@ -64,10 +64,11 @@ def _pairs(info: LaunchInfo) -> Iterator[tuple[TensorArg, TensorArg]]:
 
 def nbytes(arg: TensorArg) -> Expr:
     """The size of a tensor."""
-    constant, size = byte_size(arg.dtype), None
+    constant = byte_size(arg.dtype)
+    size: Expr = 1
     for extent in arg.shape:
         if isinstance(extent, int):
             constant *= extent
         else:
-            size = ("dim", extent) if size is None else ("mul", size, ("dim", extent))
-    return constant if size is None else ("mul", size, constant)
+            size = ("dim", extent) if size == 1 else ("mul", size, ("dim", extent))
+    return constant if size == 1 else ("mul", size, constant)

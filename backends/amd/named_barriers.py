@@ -6,10 +6,10 @@
                                                      numbered_barrier 3
                                                    }
 
-An s_barrier counts waves, not places: those on the other side of a branch come to one of their own. So each side gets,
-in loops as the other one has them, as many barriers as stand there. Where both sides name a barrier they meet there, and
-must have the same ones already. More threads meet than the program asked for, never fewer; the number is dropped when
-the barrier is written.
+An s_barrier counts waves, not places: those on the other side of a branch come to one of their own. So each side
+gets, in loops as the other one has them, as many barriers as stand there. Where both sides name a barrier they meet
+there, and must have the same ones already. More threads meet than the program asked for, never fewer; the number is
+dropped when the barrier is written.
 
 Source: "CDNA 3" Instruction Set Architecture, chapter "Program Flow Control" (S_BARRIER).
 """

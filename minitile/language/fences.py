@@ -119,10 +119,10 @@ class DisjointScope:
 
 def assume_disjoint(*memory: Any) -> DisjointScope:
     """`with T.assume_disjoint(Y, s):` the block's threads touch different elements of these tensors and shared buffers
-    inside: what one thread writes there, no other one touches. For places that only the program knows to be different,
-    such as those that atomics gave. The compiler asks for no barrier between two accesses inside, nor refuses them where
-    none can stand; between those inside and others it does, and in a loop around the `with` between its rounds. Nothing
-    is removed from what the simulator checks.
+    inside: what one thread writes there, no other one touches. For places that only the program knows to be
+    different, such as those that atomics gave. The compiler asks for no barrier between two accesses inside, nor
+    refuses them where none can stand; between those inside and others it does, and in a loop around the `with`
+    between its rounds. Nothing is removed from what the simulator checks.
 
     Raises TypeMismatchError for what is no tensor or shared buffer, LanguageError for none at all.
     """

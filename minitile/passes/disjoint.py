@@ -8,11 +8,12 @@
     }
     if %t < %s { … load S[%t + %s] ; store S[%t] }       below %s and not below it
 
-A `Reach` says where an access goes: per dimension a polynomial (hazards' affine numbers; of shared memory the byte
-address) and how many units from there on. Two accesses by different threads overlap only if all dimensions agree for
-some pair of threads. In the difference of two polynomials
+A `Reach` says where an access goes: per dimension a polynomial (of an index; of shared memory the byte address) and how
+many units from there on. Two accesses by different threads overlap only if all dimensions agree for some pair of
+threads. In the difference of two polynomials
 
-thread's numbers  what is computed from the thread's index alone is a list of numbers, one a thread: compared pair by pair
+thread's numbers  what is computed from the thread's index alone is a list of numbers, one a thread: compared pair by
+                  pair
 shared            what is the same for both accesses falls out
 free              whatever else (other iterations, values loaded) is a multiple of its factor, within bounds if any are
                   known. Small ones with bounds widen the window in which two places meet, the others leave it modulo
@@ -44,7 +45,7 @@ Condition = tuple[Value, bool]  # a bool, and what it is
 Dimension = tuple[Affine, int]  # from where on, and how many units
 Free = tuple[int, int | None, int | None]  # a factor, and the bounds of what it multiplies; None: none known
 _MOST = 1024  # threads
-_BITWISE = {arith.And: np.bitwise_and, arith.Or: np.bitwise_or, arith.Xor: np.bitwise_xor}
+_BITWISE: dict[type[Op], Any] = {arith.And: np.bitwise_and, arith.Or: np.bitwise_or, arith.Xor: np.bitwise_xor}
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,10 @@ class Threads:
         if any(isinstance(o.type, RegsType) or o.dtype.is_float or o.dtype.bits > 32 for o in (*op.operands, v)):
             return self._wide(op, v)
         parts = [self.numbers(o) for o in op.operands]
-        return None if any(p is None for p in parts) else _wrapped(_compute(op, parts), v)
+        if any(p is None for p in parts):
+            return None
+        found: Numbers | None = _wrapped(_compute(op, parts), v)
+        return found
 
     def _wide(self, op: Op, v: Value) -> Numbers | None:
         """Of 64 bits: sums and products of small numbers only."""
@@ -186,7 +190,8 @@ class Threads:
         parts = [self.numbers(o) for o in op.operands]
         if any(p is None or np.abs(p).max(initial=0) >= 1 << 31 for p in parts):
             return None
-        return _compute(op, parts)
+        found: Numbers | None = _compute(op, parts)
+        return found
 
     def taking(self, under: tuple[Condition, ...]) -> npt.NDArray[np.bool_]:
         """The threads of which the conditions may hold."""
@@ -198,7 +203,8 @@ class Threads:
     def _may(self, condition: Value, holds: bool) -> npt.NDArray[np.bool_]:
         numbers, op = self.numbers(condition), condition.op
         if numbers is not None:
-            return (numbers != 0) == holds
+            found: npt.NDArray[np.bool_] = (numbers != 0) == holds
+            return found
         if isinstance(op, arith.And | arith.Or) and holds == isinstance(op, arith.And):
             return self._may(op.a, holds) & self._may(op.b, holds)
         if isinstance(op, arith.Not):
@@ -334,9 +340,9 @@ class _Parts:
 
     def add(self, m: tuple[Value, ...], c: int) -> None:
         threads = self.threads
-        numbers = [threads.numbers(v) for v in m]
-        if all(n is not None for n in numbers):
-            self.numbers = self.numbers + c * np.prod(numbers, axis=0)
+        numbers = [n for v in m if (n := threads.numbers(v)) is not None]
+        if len(numbers) == len(m):
+            self.numbers = self.numbers + c * np.prod(np.stack(numbers), axis=0)
         elif all(v not in self.reach.own and not threads.varies(v) for v in m):
             self.shared += Affine(0, {m: c})
             for v in m:
@@ -355,7 +361,7 @@ class _Parts:
         owner = self.threads.owners.get(v.owner) if isinstance(v.owner, Block) else None
         facts = self.threads.facts
         if isinstance(owner, control.For) and v.index == 0:
-            low, high = facts.interval(facts.affine(owner.upper) - facts.affine(owner.lower) - 1)
+            _, high = facts.interval(facts.affine(owner.upper) - facts.affine(owner.lower) - 1)
             step = facts.multiple(owner.step)
             most = high // step if high is not None and high >= 0 else None
             self.spread(owner.lower, c)

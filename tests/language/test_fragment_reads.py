@@ -10,7 +10,7 @@ import minitile as mt
 import minitile.language as T
 
 TARGETS = ("sm_80", "sm_90a", "gfx950")
-I, J = np.indices((64, 64))
+ROWS, COLUMNS = np.indices((64, 64))
 
 # index expressions, the same in NumPy, the fragment's shape, and a condition around
 READS = {
@@ -73,10 +73,10 @@ def test_a_fragment_is_read_at_any_place(name, target):
     a = rng.integers(0, 99, shape).astype(dtype)
     x = rng.integers(0, 64, 64).astype(np.int32)
     want = np.zeros((64, 64), dtype)
-    at = np.broadcast_arrays(*(np.clip(p, 0, n - 1) for p, n in zip(place(I, J, x, 3), shape, strict=True)))
+    at = np.broadcast_arrays(*(np.clip(p, 0, n - 1) for p, n in zip(place(ROWS, COLUMNS, x, 3), shape, strict=True)))
     want[...] = a[tuple(at)]
     if guard is not None:
-        want[~guard(I, J)] = 0
+        want[~guard(ROWS, COLUMNS)] = 0
     c = np.full((64, 64), 7, dtype)
     given = a if a.ndim == 2 else a[None]
     compiled = reads.compile(given, x, c, target=target, place=place, shape=shape, guard=guard)

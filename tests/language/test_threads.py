@@ -191,7 +191,7 @@ def test_a_condition_in_common_keeps_threads_apart(run):
 
 
 @mt.kernel
-def tree(A: T.Tensor((128,), T.int32), O: T.Tensor((1,), T.int32), n: T.int32):
+def tree(A: T.Tensor((128,), T.int32), S: T.Tensor((1,), T.int32), n: T.int32):
     with T.Kernel(1, threads=128):
         t = T.get_thread_binding()
         s = T.alloc_shared((128,), T.int32)
@@ -202,11 +202,11 @@ def tree(A: T.Tensor((128,), T.int32), O: T.Tensor((1,), T.int32), n: T.int32):
                 s[t] = s[t] + s[t + stride]
             stride = stride // 2
         if t == 0:
-            O[0] = s[0]
+            S[0] = s[0]
 
 
 @mt.kernel
-def even_tree(A: T.Tensor((128,), T.int32), O: T.Tensor((1,), T.int32)):
+def even_tree(A: T.Tensor((128,), T.int32), S: T.Tensor((1,), T.int32)):
     with T.Kernel(1, threads=(32, 4)):
         x, y = T.get_thread_binding(0), T.get_thread_binding(1)
         t = y * 32 + x
@@ -216,8 +216,8 @@ def even_tree(A: T.Tensor((128,), T.int32), O: T.Tensor((1,), T.int32)):
             if t % (2 << i) == 0:
                 s[t] += s[t + (1 << i)]
         if x == 0 and y == 0:
-            O[0] = s[0]
-            O[0] = O[0] + 1
+            S[0] = s[0]
+            S[0] = S[0] + 1
 
 
 def test_trees_of_sums(run):
@@ -362,7 +362,7 @@ def test_a_part_of_a_warp_meets_nobody(target):
                 T.sync_threads(3, 64)
                 C[t] = t
 
-    with pytest.raises(mt.MinitileError, match="whole warps|a part of a wave"):
+    with pytest.raises(mt.MinitileError, match=r"whole warps|a part of a wave"):
         part.compile(target=target)
 
 
@@ -443,13 +443,15 @@ def test_the_word_holds_for_one_time_that_it_is_said(run):
 def test_words_that_mean_nothing_are_errors(refuses):
     def nothing():
         with T.Kernel(1, threads=64):
+            s = T.alloc_shared((64,), T.float32)
             with T.assume_disjoint():
-                pass
+                s[0] = 0
 
     def of_a_fragment():
         with T.Kernel(1, threads=64):
-            with T.assume_disjoint(T.alloc_fragment((64,), T.float32)):
-                pass
+            f = T.alloc_fragment((64,), T.float32)
+            with T.assume_disjoint(f):
+                T.clear(f)
 
     refuses(nothing, "T.assume_disjoint() of nothing")
     refuses(of_a_fragment, "which is no tensor and no shared buffer")

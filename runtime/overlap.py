@@ -24,11 +24,9 @@ def check_text(info: LaunchInfo, names: Mapping[Slot, str]) -> str:
     if tensors:
         tests.append(f"not ({' and '.join(names['pointer', t.name] for t in tensors)})")
     for a, b in _pairs(info):
-        (start, end), (start_b, end_b) = (
-            (expr_source(pointer, names), expr_source(("add", pointer, nbytes(arg)), names))
-            for arg, pointer in ((a, ("pointer", a.name)), (b, ("pointer", b.name)))
-        )
-        tests.append(f"{start} < {end_b} and {start_b} < {end}")
+        first, second = names["pointer", a.name], names["pointer", b.name]
+        ends = [expr_source(("add", ("pointer", arg.name), nbytes(arg)), names) for arg in (a, b)]
+        tests.append(f"{second} < {ends[0]} if {first} <= {second} else {first} < {ends[1]}")
     return " or ".join(f"({test})" for test in tests)
 
 

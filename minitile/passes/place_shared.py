@@ -15,6 +15,9 @@ What a channel hands from role to role is somebody's at any time, and keeps its 
 room. If not, it gives them up behind the last access of those who receive: by then all that was sent has been received
 (the compiler's own roles see to that; in a program with roles by hand nobody knows).
 
+Where threads part ways (a branch or a loop that differs between them) no barrier can stand, so that an access inside of
+the outermost such operation counts for all of it.
+
 The largest buffers are placed first, each in the smallest gap that fits among those that live when it does. Offsets are
 multiples of the layout's alignment, 16 bytes without a layout. That all threads are done before bytes change hands is
 the business of `thread_barriers`, which sees the offsets.
@@ -26,13 +29,14 @@ blame.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError, ResourceError
 from minitile.ir.ops import control, roles, tile
 from minitile.ir.types import BufferType, TokenType
+from minitile.passes.divergence import divergent_values
 from minitile.passes.manager import PassContext
 
 Loops = tuple[Op, ...]  # the loops around a place, outermost first
@@ -41,7 +45,7 @@ Loops = tuple[Op, ...]  # the loops around a place, outermost first
 def place_shared(kernel: Kernel, context: PassContext) -> None:
     """The pass. Raises ResourceError when the buffers do not fit the target, InternalError for a use of a buffer that
     its alloc does not dominate."""
-    walk = _Walk()
+    walk = _Walk(divergent_values(kernel))
     walk.block(kernel.body, ())
     walk.finish()
     for block in walk.renewing:
@@ -98,9 +102,12 @@ class Life:
 
 
 class _Walk:
-    """Numbers the operations; notes who uses which buffer where, and how tokens flow."""
+    """Numbers the operations; notes who uses which buffer where, and how tokens flow. `divergent`: values that differ
+    between threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, divergent: Set[Value]) -> None:
+        self.divergent = divergent
+        self.parting: Op | None = None  # the outermost operation around in which threads part ways
         self.lives: dict[Value, Life] = {}
         self.number = 0
         self.sides: tuple[tuple[Op, int], ...] = ()  # the roles around
@@ -108,7 +115,7 @@ class _Walk:
         self.known: dict[Value, None] = {}  # the buffers whose allocs dominate the place
         self.begun: dict[int, int] = {}  # of each lifetime that has begun: in how many loops
         self.renewing: list[Block] = []
-        self.uses: list[tuple[Value, int, Loops]] = []  # with the loops through which the buffer lasts
+        self.uses: list[tuple[Value, int, Loops, Op | None]] = []  # the loops through which the buffer lasts; parting
         self.waits: list[tuple[Value, int, Loops, dict[int, int]]] = []
         self.filling: dict[Value, set[Value]] = {}  # token: the buffers that its copies write
         self.loose: list[Value] = []  # tokens of copies that the program waits for by their number
@@ -122,12 +129,16 @@ class _Walk:
             start = self.number
             self.visit(op, loops, block)
             inner = (*loops, op) if isinstance(op, control.Loop) else loops
+            outer = self.parting
+            if outer is None and isinstance(op, control.Structured) and not op.by_role:
+                self.parting = None if self.divergent.isdisjoint(op.decides()) else op
             for side, region in enumerate(op.regions):
                 if op.by_role:
                     self.sides = (*self.sides, (op, side))
                 self.block(region, inner)
                 if op.by_role:
                     self.sides = self.sides[:-1]
+            self.parting = outer
             self.spans[op] = start, self.number
         self.begun = begun
         while len(self.known) > before:
@@ -160,7 +171,8 @@ class _Walk:
             for access in op.accesses():
                 if access.mem in self.lives:
                     life = self.lives[access.mem]
-                    self.uses.append((access.mem, self.number, self.lasting(access.mem, loops, self.begun)))
+                    lasting = self.lasting(access.mem, loops, self.begun)
+                    self.uses.append((access.mem, self.number, lasting, self.parting))
                     if access.ctas == "cluster" and access.channel is None:
                         self.abroad.append(access.mem)
                     life.sides.update(self.sides)
@@ -197,8 +209,10 @@ class _Walk:
 
     def finish(self) -> None:
         """Put uses, waits and carried tokens together to lives."""
-        for mem, number, lasting in self.uses:
+        for mem, number, lasting, parting in self.uses:
             self.used(mem, number, lasting)
+            if parting is not None:
+                self.lives[mem].cover(*self.spans[parting])
         while True:
             known = sum(map(len, self.filling.values()))
             for source, target, _ in self.flows:

@@ -552,3 +552,25 @@ def test_an_array_of_each_threads_own_in_memory_parts_threads(run):
     c, t = np.full(64, -1, I32), np.arange(64)
     run(own_place, c, 2)
     assert np.array_equal(c, np.where(t < 10, t + 1, 0))
+
+
+@mt.kernel
+def leaders(X: T.Tensor((256,), T.int32), Y: T.Tensor((8,), T.int32)):
+    """Where threads part ways no barrier can stand, so that one buffer cannot take the bytes of another there."""
+    with T.Kernel(1, threads=256):
+        t = T.get_thread_binding()
+        s, w = T.alloc_shared((256,), T.int32), T.alloc_shared((8,), T.int32)
+        s[t] = X[t]
+        if t % 32 == 0:
+            a = 0
+            for i in range(32):
+                a = a + s[t + i]
+            w[t // 32] = a
+        if t < 8:
+            Y[t] = w[7 - t]
+
+
+def test_buffers_of_a_branch_have_bytes_of_their_own(run):
+    x, y = np.random.default_rng(0).integers(0, 9, 256).astype(I32), np.zeros(8, I32)
+    run(leaders, x, y)
+    assert np.array_equal(y, x.reshape(8, 32).sum(1)[::-1])

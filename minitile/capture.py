@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -44,8 +44,9 @@ class Captures:
         return tuple((name, _snapshot(value)) for _, name, value in self.read)
 
 
-def captures(function: FunctionType) -> Captures:
-    """What a function and the user's functions that it names read from outside."""
+def captures(function: FunctionType, owners: Mapping[str, Any] | None = None) -> Captures:
+    """What a function and the user's functions that it names read from outside. `owners`: the object that it is a
+    method of, by its name in the function."""
     found = Captures()
     seen: set[Any] = set()
 
@@ -85,6 +86,8 @@ def captures(function: FunctionType) -> Captures:
                 keep(vars(owner).get, attribute, names)
 
     go(function)
+    for name, owner in (owners or {}).items():
+        keep({name: owner}.__getitem__, name, dict.fromkeys(_names(function.__code__)))
     return found
 
 

@@ -11,11 +11,13 @@ A call goes: captured values unchanged? → bind the arguments → which dimensi
 
 from __future__ import annotations
 
+import reprlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import combinations
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, overload
 
@@ -114,6 +116,9 @@ def _switches(passes: Mapping[str, bool] | None, warp_specialize: bool | None) -
     return {**(passes or {}), **roles}
 
 
+_METHODS = 256  # objects whose kernels one method keeps
+
+
 class Kernel:
     """A kernel function. Call it on arrays, or `compile` it without any."""
 
@@ -134,9 +139,11 @@ class Kernel:
         self.__module__ = function.__module__
         self.__wrapped__ = function
         self._parameters = {p.name: p for p in signature.parameters}
-        self._names = [p.name for p in signature.parameters]
+        self._names = [p.name for p in signature.parameters if p.kind != "self"]
+        self._owners = {p.name: p.default for p in signature.parameters if p.kind == "self"}
+        self._methods: dict[int, Kernel] = {}  # of objects, by their id: each keeps its own
         self._runtime = [p.name for p in signature.runtime]
-        self._captures = captures(function)
+        self._captures = captures(function, self._owners)
         self._tables: dict[Any, dict[Any, Dispatcher]] = {}
         self._table = self._tables.setdefault(self._captures.key(), {})
         # Calls with exactly the run-time arguments, when nothing more is needed to know the specialisation.
@@ -147,6 +154,20 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<minitile.Kernel {self.__name__}({', '.join(self._names)})>"
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Kernel:
+        """A kernel in a class is a method: of an object it is the kernel whose first parameter that is, at compile
+        time. What the object holds is a part of what is compiled, as with captured variables."""
+        parameters = self.signature.parameters
+        if owner is None or not parameters or parameters[0].kind != "constant" or not parameters[0].required:
+            return self
+        known = self._methods.get(id(owner))
+        if known is None:
+            if len(self._methods) >= _METHODS:
+                self._methods.pop(next(iter(self._methods)))
+            known = Kernel(self.function, self.signature.bound_to(owner), self.target, self.passes)
+            self._methods[id(owner)] = known
+        return known
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Runs the kernel on the arrays' device and current stream; on NumPy arrays, in the simulator.
@@ -234,7 +255,7 @@ class Kernel:
     def _refresh(self) -> None:
         """Captured values may have changed since the last compilation."""
         if not self._captures.current():
-            self._captures = captures(self.function)
+            self._captures = captures(self.function, self._owners)
             self._plain = None
             self._table = self._tables.setdefault(self._captures.key(), {})
 
@@ -247,22 +268,39 @@ class Kernel:
         facts: list[Expr] = [("divides", ("pointer", t), _ALIGNMENT) for t in tensors]
         facts += [("gcd", ("dim", d), DIVISORS[0]) for d in dims]
         facts += sizes_of(dims)
+        twins = _twins(signature)
+        facts += [("same", ("pointer", a), ("pointer", b)) for a, b in twins]
         compiled: dict[Any, Executable] = {}
 
         def compile(place: Place, found: tuple[int, ...], exact: bool) -> Executable:
             if place.kind != "cpu":
                 _check_alignment(tensors, found)
-            several = found[len(tensors) :]
+            same = self._same(Case(self, constants, dtypes, {}), twins, found[len(found) - len(twins) :])
+            several = found[len(tensors) : len(found) - len(twins)]
             divisors = {d: divisor(n) for d, n in zip(dims, several, strict=False)}
             large = large_of(dims, several[len(dims) :])
             target = self.target_for(place)
-            key = target, tuple(divisors.items()), large, exact
+            key = target, tuple(divisors.items()), large, exact, same
             if key not in compiled:
-                case = Case(self, constants, dtypes, divisors, large, exact)
+                case = Case(self, constants, dtypes, divisors, large, exact, same)
                 compiled[key] = CompiledKernel(case, target, self.passes).executable
             return compiled[key]
 
         return Dispatcher(signature, facts, compile)
+
+    def _same(self, case: Case, twins: Sequence[tuple[str, str]], equal: Sequence[int]) -> tuple[tuple[str, str], ...]:
+        """Of the pairs whose addresses are equal those that matter: one array under two names, and it is written."""
+        if not any(equal):
+            return ()
+        from minitile.pipeline import written_tensors
+
+        written = {*written_tensors(case.trace())}
+        first: dict[str, str] = {}
+        for (a, b), alike in zip(twins, equal, strict=True):
+            if alike:
+                first.setdefault(b, first.get(a, a))
+        used = {one for one in first.values() if written & {one, *(b for b, a in first.items() if a == one)}}
+        return tuple((a, b) for b, a in first.items() if a in used)
 
     def target_for(self, place: Place) -> Target:
         """What is compiled for arrays there."""
@@ -301,11 +339,17 @@ class Kernel:
     def _constants(self, given: Mapping[str, Any]) -> Constants:
         constants = tuple((p.name, _plain(given[p.name])) for p in self.signature.constants)
         for name, value in constants:
+            if hasattr(value, "shape") and hasattr(value, "dtype"):
+                raise self._refused(
+                    f"is given an array for '{name}' (shape {tuple(value.shape)}, {value.dtype}), which is a "
+                    "compile-time parameter, having no annotation",
+                    f'annotate it: {name}: T.Tensor(("M", "N"), T.float32)',
+                )
             try:
                 hash(value)
             except TypeError:
                 raise self._refused(
-                    f"cannot tell specialisations apart by {name}={value!r}",
+                    f"cannot tell specialisations apart by {name}={reprlib.repr(value)}",
                     f"'{name}' has no T.Tensor or dtype annotation, so it is compile-time: pass something hashable",
                 ) from None
         return constants
@@ -363,7 +407,8 @@ class Kernel:
 @dataclass(frozen=True)
 class Case:
     """One specialisation of a kernel: everything that the compiler knows. large: the dimensions that may be 2^30 and
-    more; exact: the launch checks nothing but dimensions for indices to be right."""
+    more; exact: the launch checks nothing but dimensions for indices to be right; same: (first, other) tensors of the
+    signature that are one array, of which some are written."""
 
     kernel: Kernel
     constants: Constants
@@ -371,10 +416,11 @@ class Case:
     divisors: Mapping[str, int]
     large: tuple[str, ...] = ()
     exact: bool = False
+    same: tuple[tuple[str, str], ...] = ()
 
     def trace(self) -> IRKernel:
         k = self.kernel
-        given = TraceInput(dict(self.constants), self.dtypes, self.divisors, self.large, self.exact)
+        given = TraceInput(dict(self.constants), self.dtypes, self.divisors, self.large, self.exact, self.same)
         return trace_kernel(k.function, k.signature, given)
 
     def args(self) -> list[TensorArg | ScalarArg]:
@@ -558,6 +604,12 @@ class _Texts(Mapping[str, str]):
         return len(self._names)
 
 
+def _twins(args: Sequence[TensorArg | ScalarArg]) -> list[tuple[str, str]]:
+    """The pairs of tensors that one array could be passed for."""
+    tensors = [a for a in args if isinstance(a, TensorArg)]
+    return [(a.name, b.name) for a, b in combinations(tensors, 2) if (a.dtype, a.shape) == (b.dtype, b.shape)]
+
+
 def launch_info(result: Result, case: Case, more: tuple[TensorArg, ...] = ()) -> LaunchInfo:
     """The launch as plain data. The entry's parameters are the signature's in order, then the dimensions it uses.
     `more`: tensors behind those of the signature, which a pass has added."""
@@ -587,6 +639,8 @@ def launch_info(result: Result, case: Case, more: tuple[TensorArg, ...] = ()) ->
         window=None if result.window is None else window(args, *result.window),
         dynamic_shared=result.shared_bytes,
         facts=tuple(facts),
+        written=result.written,
+        same=case.same,
     )
 
 

@@ -63,7 +63,9 @@ def legalize(kernel: Kernel, context: PassContext) -> None:
     """The backend's own: operations that the target lacks become ones that it has."""
     if context.target.vendor == "amd":
         from minitile.backends.amd.legalize import legalize as amd
+        from minitile.backends.amd.named_barriers import pair_barriers
 
+        pair_barriers(kernel, context.target)
         amd(kernel, context.target)
         return
     from minitile.backends.nvidia.legalize import legalize as nvidia
@@ -161,8 +163,8 @@ class Result:
     "gcn"; the last one is what is assembled and simulated. `grid` holds expressions of runtime.launch over the run-time
     dimensions; `params` (name, kind, dtype) in the entry's order; `tensor_maps` (parameter, tensor, box, swizzle,
     tf32); `cluster` in blocks; `early`: it may start before the grid in front has ended;
-    `window`: a tensor that is to stay in L2, and the share of its accesses; `fits`: what holds where 32 bits do for all
-    indices, as expressions of runtime.launch; `texts` the IR by stage;
+    `window`: a tensor that is to stay in L2, and the share of its accesses; `written`: the tensors that it writes;
+    `fits`: what holds where 32 bits do for all indices, as expressions of runtime.launch; `texts` the IR by stage;
     `timings` milliseconds by pass; `notes` what was not done, and why."""
 
     assembly: dict[str, str]
@@ -179,6 +181,7 @@ class Result:
     early: bool = False
     window: tuple[str, float] | None = None
     fits: tuple[Any, ...] = ()
+    written: tuple[str, ...] = ()
 
 
 def make_context(target: Target) -> PassContext:
@@ -221,6 +224,7 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
     check_sizes(launch, target)
     grid = launch_grid(kernel, launch)
     kernel.attrs["threads"] = launch.threads
+    written = written_tensors(kernel)
     kernel.attrs["cluster"] = clusters(kernel, launch, target)
     early = starts_early(launch, target)
     kept: dict[str, str] = {}
@@ -253,7 +257,14 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
         early,
         kernel.attrs.get("l2_hit_ratio") if target.vendor == "nvidia" else None,
         kernel.attrs.get("fits", ()),
+        written,
     )
+
+
+def written_tensors(kernel: Kernel) -> tuple[str, ...]:
+    """The tensors that a traced kernel writes, by name."""
+    written = {access.mem for op in kernel.walk() for access in op.accesses() if access.writes}
+    return tuple(v.name for v in kernel.params if v in written)
 
 
 def check_threads(launch: control.Launch, target: Target) -> None:

@@ -23,6 +23,7 @@ from minitile.runtime.launch import (
     show_expr,
     slots_of,
 )
+from minitile.runtime.overlap import explain
 from minitile.runtime.tensor_map import check_box, check_tensor, one_element
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ def launch_of(info: LaunchInfo, args: Sequence[Any]) -> tuple[tuple[int, int, in
     x, y, z = compile_exprs(info.grid, slots)(ordered)
     if 0 in (x, y, z):
         return (x, y, z), []
+    _check_memory(info, slots, ordered)
     given = [
         _tensor_map(p, slots, ordered) if isinstance(p, TensorMapParam) else _parameter(p, slots, ordered)
         for p in info.params
@@ -145,6 +147,17 @@ def _check_facts(info: LaunchInfo, slots: Sequence[tuple[str, str]], values: tup
                 caller_location(),
                 "call the kernel function itself: it compiles what a call needs",
             )
+
+
+def _check_memory(info: LaunchInfo, slots: Sequence[Slot], values: Values) -> None:
+    """As on a GPU: arrays that are written overlap no others."""
+    from minitile.launching import raise_for_caller
+
+    at = [v.ctypes.data if kind == "pointer" else v for (kind, _), v in zip(slots, values, strict=True)]
+    try:
+        explain(info, slots, tuple(at))
+    except LaunchError as error:
+        raise_for_caller(error)
 
 
 def _parameter(param: Param, slots: Sequence[Slot], values: Values) -> Any:

@@ -339,6 +339,7 @@ class Launcher(BaseLauncher):
         grid = compile_exprs(self.info.grid, self.slots)(values)
         if 0 in grid:
             return nothing
+        self.check_memory(values)
         with on_device(place):
             function = self._load(place).function
             try:

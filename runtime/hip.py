@@ -249,6 +249,7 @@ class Launcher(BaseLauncher):
         grid = compile_exprs(self.info.grid, self.slots)(values)
         if 0 in grid:
             return nothing
+        self.check_memory(values)
         frame = self._new_frame()
         with on_device(place):
             function = self._load(place)

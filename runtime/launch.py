@@ -8,8 +8,9 @@ expression over the call's *slots*: one value for each pointer, run-time dimensi
     ("pointer", "A")           address of tensor A
     ("dim", "M")               run-time dimension M
     ("scalar", "alpha")        scalar argument alpha
-    (op, x, y)                 op one of add sub mul floordiv mod ceildiv min max gcd divides less or
+    (op, x, y)                 op one of add sub mul floordiv mod ceildiv min max gcd divides less same or
                                ("divides", x, 16) is true where 16 divides x; ("less", x, y) where x < y;
+                               ("same", x, y) where x = y;
                                ("or", x, y) is x where that is not 0, else y
 
 `compile_exprs` turns several at once into one Python function, so that a launch evaluates no tree; `expr_source` gives
@@ -100,7 +101,8 @@ class LaunchInfo:
     grid: blocks in x, y, z; a zero makes the launch a no-op. block, cluster: in threads and in blocks.
     dynamic_shared: bytes. facts: expressions that this specialisation took for true ("divides" and "less").
     early: it may start before the grid in front of it in the stream has ended (programmatic stream serialization).
-    window: the launch's access policy window.
+    window: the launch's access policy window. written: the tensors that it writes, which must not overlap others
+    (overlap.py). same: pairs of tensors that are one array, for which it was compiled.
     """
 
     entry: str
@@ -113,6 +115,8 @@ class LaunchInfo:
     facts: tuple[Expr, ...] = ()
     early: bool = False
     window: Window | None = None
+    written: tuple[str, ...] = ()
+    same: tuple[tuple[str, str], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for `json.dumps`."""
@@ -137,6 +141,8 @@ class LaunchInfo:
             facts=_tuples(data["facts"]),
             early=data.get("early", False),
             window=Window(**{k: _tuples(v) for k, v in data["window"].items()}) if data.get("window") else None,
+            written=_tuples(data.get("written", ())),
+            same=_tuples(data.get("same", ())),
         )
 
 
@@ -172,6 +178,7 @@ _OPERATIONS = {
     "gcd": "gcd({}, {})",
     "divides": "({} % {} == 0)",
     "less": "({} < {})",
+    "same": "({} == {})",
     "or": "({} or {})",
 }
 
@@ -227,6 +234,7 @@ def show_expr(expr: Expr) -> str:
         "mod": "{} % {}",
         "divides": "{} divisible by {}",
         "less": "{} < {}",
+        "same": "{} = {}",
     }
     return words.get(expr[0], f"{expr[0]}({{}}, {{}})").format(left, right)
 

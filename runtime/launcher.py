@@ -28,6 +28,7 @@ from .launch import (
     show_expr,
     slots_of,
 )
+from .overlap import check_text, explain
 
 
 class Prepared(Protocol):
@@ -53,6 +54,7 @@ def launch(values, place):
     g0, g1, g2 = {grid}
     if not (g0 and g1 and g2):
         return
+    {check}
     try:
         frame = pop()
     except IndexError:
@@ -130,6 +132,7 @@ class BaseLauncher:
             **FUNCTIONS,
             "bf16_bits": bf16_bits,
             "error": struct.error,
+            "check_memory": self.check_memory,
             "explain_launch": self._explain_launch,
             "explain_pack": self._explain_pack,
             "first_launch": self._first_launch,
@@ -142,6 +145,7 @@ class BaseLauncher:
         text = _PATH.format(
             values="".join(f"{name}, " for name in names.values()) or "()",
             grid=", ".join(expr_source(extent, names) for extent in self.info.grid),
+            check=self._check_text(names),
             find="\n    ".join(find),
             missing=missing,
             before=before,
@@ -150,6 +154,14 @@ class BaseLauncher:
         )
         exec(text, scope)
         self.launch, self._fields = scope["launch"], scope["fields"]
+
+    def check_memory(self, values: Values) -> None:
+        """Raises ArgumentError for arrays that overlap though one of them is written, and for null pointers."""
+        explain(self.info, self.slots, values)
+
+    def _check_text(self, names: Mapping[Slot, str]) -> str:
+        test = check_text(self.info, names)
+        return f"if {test}: check_memory(values)" if test else "pass"
 
     def _names(self) -> dict[Slot, str]:
         """The slots' names in the launch path."""

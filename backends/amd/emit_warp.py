@@ -166,9 +166,19 @@ def barrier(w: Emitter, op: thread.Barrier) -> None:
     and keep LLVM from moving accesses across. For global memory those wait that must."""
     if op.id or op.threads is not None:
         raise InternalError(f"a barrier of some threads alone on {w.target}", op.loc)
+    _meet(w, op.drains)
+
+
+def numbered_barrier(w: Emitter, op: by_hand.NumberedBarrier) -> None:
+    """All waves meet, each at a place of its own (named_barriers.py). Nobody says of these whether they order global
+    memory, so they do."""
+    _meet(w, True)
+
+
+def _meet(w: Emitter, drains: bool) -> None:
     scope = "workgroup" if w.shares_global else "singlethread"
     w.do(f'fence syncscope("{scope}") release')
-    w.call("llvm.amdgcn.s.waitcnt", "void", [("i32", ALL_DONE if op.drains else LDS_DONE)])
+    w.call("llvm.amdgcn.s.waitcnt", "void", [("i32", ALL_DONE if drains else LDS_DONE)])
     w.call("llvm.amdgcn.s.barrier", "void", [])
     w.do(f'fence syncscope("{scope}") acquire')
 
@@ -257,6 +267,7 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     thread.Barrier: barrier,
     fences.MemoryFence: memory_fence,
     by_hand.WarpBarrier: warp_barrier,
+    by_hand.NumberedBarrier: numbered_barrier,
     thread.Trap: trap,
     thread.Special: special,
     thread.Pick: pick,

@@ -21,7 +21,11 @@ from minitile.backends.amd.llvm import scalar_type
 from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops import arith, control, thread
+from minitile.passes.affine import Facts
+from minitile.passes.disjoint import Threads
 from minitile.passes.divergence import divergent_values
+
+LANES = 64  # of a wave
 
 # What is computed of scalars in scalar registers: integers and bools, but for divisions, which go through floats, and
 # what compares the order of 64 bits.
@@ -37,7 +41,19 @@ def shared_in_lanes(kernel: Kernel) -> set[Value]:
     registers."""
     divergent = divergent_values(kernel)
     found = _in_lanes(kernel)
-    return {value for value in found if value not in divergent and thread.count_of(value.type) == 1}
+    threads = Threads(kernel, Facts(kernel))
+    ways = {op.condition for op in kernel.walk() if type(op) is control.If and op.condition in divergent}
+    alike = {v for v in found if v not in divergent and thread.count_of(v.type) == 1}
+    return alike | {v for v in ways if _by_wave(threads, v)}
+
+
+def _by_wave(threads: Threads, condition: Value) -> bool:
+    """Whether a condition that the thread's index decides holds in whole waves."""
+    takes = threads.exactly(condition)
+    if takes is None:
+        return False
+    waves = takes.reshape(-1, LANES)
+    return bool((waves.any(1) == waves.all(1)).all())
 
 
 def _in_lanes(kernel: Kernel) -> set[Value]:

@@ -71,7 +71,7 @@ from minitile.language.by_hand import (
 from minitile.language.clusters import block_rank_in_cluster, cluster_sync, map_shared_rank
 from minitile.language.expressions import Dim as dynamic
 from minitile.language.expressions import Dim as symbolic
-from minitile.language.fences import fence, fence_proxy_async, pdl_sync, pdl_trigger, proxy_hint
+from minitile.language.fences import assume_disjoint, fence, fence_proxy_async, pdl_sync, pdl_trigger, proxy_hint
 from minitile.language.loops import Kernel, Parallel, Persistent, Pipelined, serial, unroll, vectorized
 from minitile.language.math import (
     Select,
@@ -195,6 +195,7 @@ __all__ = [
     "annotate_l2_hit_ratio",
     "annotate_layout",
     "assume",
+    "assume_disjoint",
     "atomic_add",
     "atomic_and",
     "atomic_exch",

@@ -23,7 +23,7 @@ from minitile.language import loops
 from minitile.language.branches import Branches
 from minitile.language.by_hand import RoleScope
 from minitile.language.expressions import Poison
-from minitile.language.fences import HintScope
+from minitile.language.fences import DisjointScope, HintScope
 from minitile.language.loops import KernelScope, Loop, ParallelLoop
 from minitile.language.persistent import stay
 from minitile.language.raster import rasterise
@@ -404,9 +404,9 @@ class Interpreter(Branches):
         item = node.items[0]
         scope = self.eval(item.context_expr)
         trace = self.trace
-        if len(node.items) == 1 and isinstance(scope, HintScope):
+        if len(node.items) == 1 and isinstance(scope, HintScope | DisjointScope):
             self.at(item.context_expr)
-            with scope.traced(tile_scope("T.proxy_hint")):
+            with scope.traced(tile_scope("this `with`")):
                 self.block(node.body)
             return
         if len(node.items) == 1 and isinstance(scope, RoleScope):
@@ -414,7 +414,7 @@ class Interpreter(Branches):
             self.role(node, scope)
             return
         if len(node.items) != 1 or not isinstance(scope, KernelScope):
-            raise self.fail(node, "`with` has a meaning for T.Kernel, T.ws and T.proxy_hint only")
+            raise self.fail(node, "`with` has a meaning for T.Kernel, T.ws, T.proxy_hint and T.assume_disjoint only")
         if trace.launch is not None:
             raise self.fail(item.context_expr, "T.Kernel inside T.Kernel")
         if trace.control:

@@ -1,4 +1,4 @@
-"""Fences by hand, and hints: T.fence, T.fence_proxy_async, T.proxy_hint.
+"""Fences by hand, and hints: T.fence, T.fence_proxy_async, T.proxy_hint, T.assume_disjoint.
 
 The compiler inserts the fences that the operations it knows need (`passes/proxy_fence.py`) and takes those written here
 into account; they are for what it cannot see, such as other kernels or the host looking at the same memory.
@@ -94,3 +94,42 @@ def proxy_hint(scope: str) -> HintScope:
     if scope not in fences.HINTS:
         raise current().error(f"T.proxy_hint({scope!r})", f"scopes are {', '.join(fences.HINTS)}")
     return HintScope(scope)
+
+
+@dataclass(frozen=True)
+class DisjointScope:
+    """`T.assume_disjoint(…)` as a `with` statement of a kernel sees it."""
+
+    memory: tuple[Memory, ...]
+
+    @contextmanager
+    def traced(self, trace: Trace) -> Iterator[None]:
+        values = tuple(m.value for m in self.memory)
+        trace.b.emit(fences.Disjoint(values))
+        yield
+        trace.b.emit(fences.Disjoint(values, end=True))
+
+    def __enter__(self) -> NoReturn:
+        raise LanguageError(
+            "T.assume_disjoint has a meaning only in a `with` statement of a function marked @mt.kernel"
+        )
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def assume_disjoint(*memory: Any) -> DisjointScope:
+    """`with T.assume_disjoint(Y, s):` the block's threads touch different elements of these tensors and shared buffers
+    inside: what one thread writes there, no other one touches. For places that only the program knows to be
+    different, such as those that atomics gave. The compiler asks for no barrier between two accesses inside, nor
+    refuses them where none can stand; between those inside and others it does, and in a loop around the `with`
+    between its rounds. Nothing is removed from what the simulator checks.
+
+    Raises TypeMismatchError for what is no tensor or shared buffer, LanguageError for none at all.
+    """
+    trace = tile_scope("T.assume_disjoint")
+    for m in memory:
+        if not isinstance(m, Memory) or m.space not in ("global", "shared"):
+            raise TypeMismatchError(f"T.assume_disjoint({m!r}), which is no tensor and no shared buffer", trace.loc)
+    if not memory:
+        raise trace.error("T.assume_disjoint() of nothing", "name the tensors and shared buffers: T.assume_disjoint(A)")
+    return DisjointScope(memory)

@@ -46,7 +46,8 @@ def _dimension(d: Any) -> IRDim:
 
 @dataclass(frozen=True)
 class Parameter:
-    """`kind` is "tensor", "scalar" or "constant"; `default` is inspect's empty when there is none."""
+    """`kind` is "tensor", "scalar", "constant", or "self": the object whose method the kernel is, which is the default;
+    `default` is inspect's empty when there is none."""
 
     name: str
     kind: str
@@ -66,11 +67,16 @@ class Signature:
     @property
     def runtime(self) -> tuple[Parameter, ...]:
         """Tensors and scalars, in order."""
-        return tuple(p for p in self.parameters if p.kind != "constant")
+        return tuple(p for p in self.parameters if p.kind in ("tensor", "scalar"))
 
     @property
     def constants(self) -> tuple[Parameter, ...]:
         return tuple(p for p in self.parameters if p.kind == "constant")
+
+    def bound_to(self, owner: object) -> Signature:
+        """The signature of a method of this object, whose first parameter that is."""
+        first, *rest = self.parameters
+        return Signature((*rest, Parameter(first.name, "self", None, None, owner)))
 
 
 def read_signature(function: FunctionType, around: Mapping[str, Any]) -> Signature:

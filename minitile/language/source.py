@@ -136,8 +136,8 @@ _FILLS = ("clear", "fill")  # of the language: `T.clear(x)` assigns x where that
 
 
 def assigned_names(nodes: Iterable[ast.AST]) -> list[str]:
-    """The names that statements (or expressions) assign, in order of appearance, and those that T.clear or T.fill may
-    assign. Inner functions keep theirs."""
+    """The names that statements (or expressions) assign, in order of appearance, and those that T.clear or T.fill
+    may assign. Inner functions keep theirs."""
     names: dict[str, None] = {}
     for node in nodes:
         names.update(dict.fromkeys(_noted(node, "names_assigned", _names_in)))

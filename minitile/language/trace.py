@@ -24,13 +24,15 @@ from minitile.language.uniform import check_uniform
 @dataclass(frozen=True)
 class TraceInput:
     """What one specialisation fixes: the compile-time constants by parameter, the dtypes of tensors annotated without
-    one, and for run-time dimensions the power of two known to divide them. large, exact: see index_widths.py."""
+    one, and for run-time dimensions the power of two known to divide them. large, exact: see index_widths.py.
+    same: pairs of tensors that are one array, which the kernel knows by the first one's name."""
 
     constants: Mapping[str, Any]
     dtypes: Mapping[str, DType]
     facts: Mapping[str, int]
     large: tuple[str, ...] = ()
     exact: bool = False
+    same: tuple[tuple[str, str], ...] = ()
 
 
 def tensor_shape(p: Parameter, constants: Mapping[str, Any]) -> tuple[Dim, ...]:
@@ -64,11 +66,15 @@ def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput
     scope = Scope(function.__globals__, closure_values(function), code.co_filename, function.__name__)
     values = iter(params)
     for p in signature.parameters:
-        if p.kind == "constant":
+        if p.kind == "self":
+            scope.locals[p.name] = p.default
+        elif p.kind == "constant":
             scope.locals[p.name] = given.constants[p.name]
         else:
             value = next(values)
             scope.locals[p.name] = Memory(value, trace) if p.kind == "tensor" else Expr(value)
+    for first, other in given.same:
+        scope.locals[other] = scope.locals[first]
     _interpret(function, trace, scope)
     if not trace.launched:
         raise LanguageError(

@@ -8,11 +8,12 @@
     }
     if %t < %s { … load S[%t + %s] ; store S[%t] }       below %s and not below it
 
-A `Reach` says where an access goes: per dimension a polynomial (hazards' affine numbers; of shared memory the byte
-address) and how many units from there on. Two accesses by different threads overlap only if all dimensions agree for
-some pair of threads. In the difference of two polynomials
+A `Reach` says where an access goes: per dimension a polynomial (of an index; of shared memory the byte address) and how
+many units from there on. Two accesses by different threads overlap only if all dimensions agree for some pair of
+threads. In the difference of two polynomials
 
-thread's numbers  what is computed from the thread's index alone is a list of numbers, one a thread: compared pair by pair
+thread's numbers  what is computed from the thread's index alone is a list of numbers, one a thread: compared pair by
+                  pair
 shared            what is the same for both accesses falls out
 free              whatever else (other iterations, values loaded) is a multiple of its factor, within bounds if any are
                   known. Small ones with bounds widen the window in which two places meet, the others leave it modulo
@@ -32,9 +33,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.effects import Access, Place
-from minitile.ir.ops import arith, control, thread
+from minitile.ir.ops import arith, control, fences, thread
 from minitile.ir.types import BufferType, RegsType, TensorType
 from minitile.passes.affine import Affine, Bounds, Facts
 
@@ -43,7 +45,7 @@ Condition = tuple[Value, bool]  # a bool, and what it is
 Dimension = tuple[Affine, int]  # from where on, and how many units
 Free = tuple[int, int | None, int | None]  # a factor, and the bounds of what it multiplies; None: none known
 _MOST = 1024  # threads
-_BITWISE = {arith.And: np.bitwise_and, arith.Or: np.bitwise_or, arith.Xor: np.bitwise_xor}
+_BITWISE: dict[type[Op], Any] = {arith.And: np.bitwise_and, arith.Or: np.bitwise_or, arith.Xor: np.bitwise_xor}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +108,16 @@ class Threads:
         self.under: dict[Op, tuple[Condition, ...]] = {}
         self.owners: dict[Block, Op] = {}
         self.homes: dict[Op, Block] = {}
-        self._walk(kernel.body, ())
+        self.said: dict[Op, tuple[fences.Disjoint, ...]] = {}
+        self._walk(kernel.body, (), ())
 
-    def _walk(self, block: Block, under: tuple[Condition, ...]) -> None:
+    def _walk(self, block: Block, under: tuple[Condition, ...], said: tuple[fences.Disjoint, ...]) -> None:
         for op in block.ops:
             self.homes[op] = block
+            if isinstance(op, fences.Disjoint):
+                said = said[:-1] if op.end else (*said, op)
+            if said:
+                self.said[op] = said
             if under:
                 self.under[op] = under
             for n, region in enumerate(op.regions):
@@ -122,7 +129,26 @@ class Threads:
                     end = op.before.terminator
                     assert isinstance(end, control.Condition)
                     inner = (*under, (end.flag, True))
-                self._walk(region, inner)
+                self._walk(region, inner, said)
+
+    def words(self, op: Op, access: Access) -> frozenset[Value]:
+        """Those of the program by which no other thread's access goes where this one does."""
+        return frozenset([word.result for word in self.said.get(op, ()) if access.mem in word.mems])
+
+    def coming(self, op: Op) -> npt.NDArray[np.bool_] | None:
+        """The threads that come to an operation, where that is known."""
+        found = np.ones(self.count, np.bool_)
+        for condition, holds in self.under.get(op, ()):
+            numbers = self.numbers(condition)
+            if numbers is None:
+                return None
+            found &= (numbers != 0) == holds
+        return found
+
+    def told(self, reach: Reach | None) -> bool:
+        """Whether something that is loaded, or that an atomic gave, says where each thread goes."""
+        atoms = {v for at, _ in reach.dims for v in at.atoms()} if reach is not None else set()
+        return any(self.varies(v) and v.op is not None and self.numbers(v) is None for v in atoms)
 
     def comes_to(self, op: Op, other: Op) -> bool:
         """Whether who comes to `op` comes to the block of `other` as well, in the same round."""
@@ -152,7 +178,10 @@ class Threads:
         if any(isinstance(o.type, RegsType) or o.dtype.is_float or o.dtype.bits > 32 for o in (*op.operands, v)):
             return self._wide(op, v)
         parts = [self.numbers(o) for o in op.operands]
-        return None if any(p is None for p in parts) else _wrapped(_compute(op, parts), v)
+        if any(p is None for p in parts):
+            return None
+        found: Numbers | None = _wrapped(_compute(op, parts), v)
+        return found
 
     def _wide(self, op: Op, v: Value) -> Numbers | None:
         """Of 64 bits: sums and products of small numbers only."""
@@ -161,7 +190,8 @@ class Threads:
         parts = [self.numbers(o) for o in op.operands]
         if any(p is None or np.abs(p).max(initial=0) >= 1 << 31 for p in parts):
             return None
-        return _compute(op, parts)
+        found: Numbers | None = _compute(op, parts)
+        return found
 
     def taking(self, under: tuple[Condition, ...]) -> npt.NDArray[np.bool_]:
         """The threads of which the conditions may hold."""
@@ -173,7 +203,8 @@ class Threads:
     def _may(self, condition: Value, holds: bool) -> npt.NDArray[np.bool_]:
         numbers, op = self.numbers(condition), condition.op
         if numbers is not None:
-            return (numbers != 0) == holds
+            found: npt.NDArray[np.bool_] = (numbers != 0) == holds
+            return found
         if isinstance(op, arith.And | arith.Or) and holds == isinstance(op, arith.And):
             return self._may(op.a, holds) & self._may(op.b, holds)
         if isinstance(op, arith.Not):
@@ -203,7 +234,7 @@ class Threads:
         if mem is None or access.ctas != "own":
             return None
         if isinstance(mem.type, TensorType):
-            return None if access.box is None else tuple([(self.facts.affine(v), size) for v, size in access.box])
+            return None if access.box is None else tuple([(self.index(v), size) for v, size in access.box])
         place = access.place
         if not isinstance(mem.type, BufferType) or not isinstance(place, Place):
             return None
@@ -213,16 +244,31 @@ class Threads:
         return ((self.place(place.address) + low, high - low),)
 
     def place(self, address: Value) -> Affine:
-        """An address as a polynomial: it lies in memory, so nothing overflows on the way."""
+        """An address as a polynomial: what lies in memory has not overflowed on the way."""
         known = self.places.get(address)
         if known is None:
             op = address.op
             if isinstance(op, arith.Add):
                 known = self.place(op.a) + self.place(op.b)
+            elif isinstance(op, arith.Mul) and (factor := constant_of(op.b)) is not None:
+                known = self.place(op.a) * int(factor)
             else:
-                known = self.facts.affine(address)
+                known = self.index(address)
             self.places[address] = known
         return known
+
+    def index(self, v: Value) -> Affine:
+        """An index that is inside, and so no negative number: then a sum or difference of 32 bits of which the first
+        part is none either has not wrapped, whatever the other one is."""
+        op, at = v.op, self.facts.affine(v)
+        while isinstance(op, arith.Cast) and op.a.dtype.kind == "int" and op.to.bits >= op.a.dtype.bits:
+            v, op = op.a, op.a.op
+        if at != Affine.of(v) or v.dtype.name != "i32" or not isinstance(op, arith.Add | arith.Sub):
+            return at
+        parts = self.facts.affine(op.a), self.facts.affine(op.b)
+        if self.facts.nonnegative(parts[0]) or (isinstance(op, arith.Add) and self.facts.nonnegative(parts[1])):
+            return parts[0] + parts[1] if isinstance(op, arith.Add) else parts[0] - parts[1]
+        return at
 
     def varies(self, v: Value) -> bool:
         return not self.facts.uniform(v)
@@ -294,9 +340,9 @@ class _Parts:
 
     def add(self, m: tuple[Value, ...], c: int) -> None:
         threads = self.threads
-        numbers = [threads.numbers(v) for v in m]
-        if all(n is not None for n in numbers):
-            self.numbers = self.numbers + c * np.prod(numbers, axis=0)
+        numbers = [n for v in m if (n := threads.numbers(v)) is not None]
+        if len(numbers) == len(m):
+            self.numbers = self.numbers + c * np.prod(np.stack(numbers), axis=0)
         elif all(v not in self.reach.own and not threads.varies(v) for v in m):
             self.shared += Affine(0, {m: c})
             for v in m:
@@ -315,7 +361,7 @@ class _Parts:
         owner = self.threads.owners.get(v.owner) if isinstance(v.owner, Block) else None
         facts = self.threads.facts
         if isinstance(owner, control.For) and v.index == 0:
-            low, high = facts.interval(facts.affine(owner.upper) - facts.affine(owner.lower) - 1)
+            _, high = facts.interval(facts.affine(owner.upper) - facts.affine(owner.lower) - 1)
             step = facts.multiple(owner.step)
             most = high // step if high is not None and high >= 0 else None
             self.spread(owner.lower, c)

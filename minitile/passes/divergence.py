@@ -17,7 +17,6 @@ futures are not thread values at all, and what `extract` or a full `reduce` make
 from __future__ import annotations
 
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.effects import Access
 from minitile.ir.ops import control, thread, tile
 from minitile.ir.types import BufferType
 
@@ -72,7 +71,7 @@ class _Search:
         if isinstance(op, thread.Pick) and op.same:
             return
         if self.under or self.any(op.operands):
-            self.own.update(a.mem for a in _to_own(op))
+            self.own.update(_to_own(op))
         if self.source(op) or (self.any(op.operands) and not isinstance(op, _TILE_TO_SCALAR)):
             self.divergent.update(op.results)
 
@@ -123,9 +122,9 @@ class _Search:
             self.under -= choice
 
 
-def _to_own(op: Op) -> list[Access]:
-    """The writes of an operation to arrays of each thread's own."""
+def _to_own(op: Op) -> list[Value]:
+    """The arrays of each thread's own that an operation writes."""
     if op.pure:
         return []
-    written = [a for a in op.accesses() if a.writes and a.mem is not None]
-    return [a for a in written if isinstance(a.mem.type, BufferType) and a.mem.type.space == "local"]  # type: ignore[union-attr]
+    written = [a.mem for a in op.accesses() if a.writes and a.mem is not None]
+    return [mem for mem in written if isinstance(mem.type, BufferType) and mem.type.space == "local"]

@@ -2,15 +2,15 @@
 
     store_mem %to, %v, %C, [%row, %column] {extent = (64, 32), …}      ->      store_mem %to, %v, %C {…}
 
-and so for what TMA stores.
+and so for what TMA stores; and the program's word that threads touch different elements (`disjoint`).
 
 The indices would otherwise be kept in registers, though no instruction needs them.
 """
 
 from __future__ import annotations
 
-from minitile.ir.core import Kernel
-from minitile.ir.ops import hopper, thread
+from minitile.ir.core import Block, Kernel
+from minitile.ir.ops import fences, hopper, thread
 from minitile.passes.manager import PassContext
 
 
@@ -19,3 +19,11 @@ def forget_corners(kernel: Kernel, context: PassContext) -> None:
     for op in kernel.walk():
         if isinstance(op, thread.LoadMem | thread.StoreMem | thread.AtomicMem | hopper.TmaStore) and op.corner:
             op.corner, op.extent = (), ()
+    _forget_words(kernel.body)
+
+
+def _forget_words(block: Block) -> None:
+    block.ops = [op for op in block.ops if not isinstance(op, fences.Disjoint)]
+    for op in block.ops:
+        for region in op.regions:
+            _forget_words(region)

@@ -103,7 +103,8 @@ class Touch:
     `thread`: None when any thread may make it, else what singles out the one that does; GROUP: a warpgroup. `free`: a
     channel orders it behind all others of the buffer. `place`: of two touches with the same one, each thread touches
     its own bytes; `whole`: of two with the same one and the same box, too. `reach`: where each thread's access goes,
-    where that is known (disjoint.py). `passed`: a barrier behind it, for who wants to know."""
+    where that is known (disjoint.py); `apart`: by whose word no other thread's access goes there (of the same word).
+    `passed`: a barrier behind it, for who wants to know."""
 
     kind: str
     mem: Value | None
@@ -114,6 +115,7 @@ class Touch:
     free: bool = False
     whole: int | None = None
     reach: Reach | None = None
+    apart: frozenset[Value] = frozenset()
     place: object = field(default=None, compare=False)
     op: Op | None = field(default=None, compare=False)
     passed: Op | None = None
@@ -140,8 +142,20 @@ def touch(op: Op, access: Access, thread: object, facts: Facts, threads: Threads
         thread = GROUP
     slot, box = slot_of(access, facts), box_of(access, facts)
     reach = None if threads is None else threads.reach(op, access)
+    apart = frozenset() if threads is None else threads.words(op, access)
     return Touch(
-        access.kind, access.mem, slot, access.region, thread, box, access.free, access.whole, reach, access.place, op
+        access.kind,
+        access.mem,
+        slot,
+        access.region,
+        thread,
+        box,
+        access.free,
+        access.whole,
+        reach,
+        apart,
+        access.place,
+        op,
     )
 
 
@@ -180,7 +194,7 @@ def conflict(a: Touch, b: Touch) -> bool:
         return False
     if a.whole is not None and a.whole == b.whole and a.box == b.box and _known(a.box):
         return False
-    if not overlap(a, b):
+    if not a.apart.isdisjoint(b.apart) or not overlap(a, b):
         return False
     return a.reach is None or b.reach is None or a.mem is not b.mem or not a.reach.apart(b.reach)
 
@@ -250,6 +264,8 @@ def back(t: Touch, iv: Value | None, step: Affine | None, local: Set[Value]) -> 
         t = replace(t, box=tuple(span.back(iv, step, local) for span in t.box))
     if t.reach is not None:
         t = replace(t, reach=t.reach.back(iv, step, local))
+    if t.apart:
+        t = replace(t, apart=t.apart - local)
     value = t.slot.value
     if value is None or not value.terms:
         return t

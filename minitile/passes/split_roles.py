@@ -82,7 +82,7 @@ def _exact(block: Block, groups: Groups) -> None:
         block.ops += [inner for inner in taken.ops if not inner.terminator]
 
 
-# Names in the language of what needs sm_90a, and of what needs NVIDIA's threads.
+# Names in the language of what needs sm_90a.
 _HOPPER: dict[type[Op], str] = {
     by_hand.WarpGroups: "T.ws",
     by_hand.Barriers: "T.alloc_barrier",
@@ -94,7 +94,6 @@ _HOPPER: dict[type[Op], str] = {
     by_hand.CommitGemms: "T.warpgroup_commit_batch",
     hopper.SetMaxRegisters: "T.set_max_nreg",
 }
-_THREADS: dict[type[Op], str] = {by_hand.NumberedBarrier: "a barrier with a number"}
 
 
 def _check_target(op: Op, context: PassContext) -> None:
@@ -105,8 +104,6 @@ def _check_target(op: Op, context: PassContext) -> None:
             op.loc,
             "roles (tile operations under conditions on the thread's index, too) and barriers by hand are for sm_90a",
         )
-    if type(op) in _THREADS and target.vendor != "nvidia":
-        raise TargetError(f"{_THREADS[type(op)]} is not there for {target} yet", op.loc, "NVIDIA's targets have it")
     if isinstance(op, by_hand.Shuffle) and op.width > target.lanes:
         raise TargetError(f"T.shfl_* among {op.width} threads: a warp of {target} has {target.lanes}", op.loc)
 

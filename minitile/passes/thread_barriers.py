@@ -29,7 +29,9 @@ By hand               A copy whose landing the program awaits at a barrier of it
                       what is pending in its role; nothing conflicts with it later.
 Divergent control     A branch or loop on a value that differs between threads cannot hold a barrier. It counts as one
                       operation with all the accesses inside: the barrier goes in front of the outermost one. Conflicts
-                      inside are an error, unless one thread alone goes in, or each stays with its own bytes.
+                      inside are an error, unless one thread alone goes in, each stays with its own bytes, or no two
+                      threads meet (disjoint.py). A barrier with a number orders what the threads there do before
+                      and behind it; the two sides of a branch are in no order, but by a number on both.
 
 Enough: any two conflicting accesses have a barrier between them on every path, since the first stays pending until
 there is one. Not too many: a barrier stands right before an access that conflicts with an earlier one and there is none
@@ -38,7 +40,7 @@ between the two on some path; without it this pair would race. What operations t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -71,6 +73,7 @@ _OF_TOKENS = (tile.Wait, tile.Join, roles.Await, by_hand.WaitStores, by_hand.Wai
 CONSUMERS = 1  # the named barrier at which the consumers of a specialised kernel meet
 BY_PROGRAM = Value(BULK_TOKEN)  # stands for all copies that the program waits for by their number
 GROUPS = 2  # the first one at which a group of threads meets by itself, one number a group
+WARP = 32  # of which barriers with numbers take whole ones; AMD's waves are two
 _PATIENCE = 8  # walks of a loop's body before versions are given up; each normally needs two or three
 
 
@@ -153,6 +156,15 @@ class State:
         ]
         for target, touches in moved:
             self.tokens[target] = self.tokens.get(target, _NONE) | touches
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Where threads part ways: values that may be of different iterations (`looped`), and what threads touch that took
+    another side of a branch (`beside`)."""
+
+    looped: Set[Value]
+    beside: list[Touch] = field(default_factory=list)
 
 
 class Walk:
@@ -510,22 +522,28 @@ class Walk:
         ]
         looped: set[Value] = set().union(*map(self.inside, rounds))
         touches: list[tuple[Touch, Value | None]] = []
-        for region in op.regions:
-            single = self.elected(op) if isinstance(op, control.If) and region is op.then else None
-            self.gather(region, single, looped, state, touches)
+        around = Block()
+        around.ops = [op]
+        self.gather(around, None, Apart(looped), state, touches, [])
         return touches
 
     def gather(
         self,
         block: Block,
         single: object,
-        looped: set[Value],
+        apart: Apart,
         state: State,
         touches: list[tuple[Touch, Value | None]],
+        open: list[Touch],
     ) -> None:
-        """Collect what a block touches, and refuse what threads apart cannot do. `looped` values may be of different
-        iterations in different threads."""
+        """Collect what a block touches, and refuse what threads apart cannot do. `open`: what has been touched before,
+        with no barrier of these threads behind it."""
         for op in block.ops:
+            number = numbered(op)
+            if number is not None:
+                self.check_numbered(op, number)
+                open.clear()
+                continue
             if op.uniform or self.is_barrier(op):
                 raise MinitileError(
                     "not all threads come here: the condition differs between threads, and this needs all of them",
@@ -536,22 +554,70 @@ class Walk:
                 touches.extend((t, None) for t in self.ended(op, state))
             if isinstance(op, tile.Join):
                 state.tokens[op.result] = _NONE.union(*[state.tokens.get(t, _NONE) for t in op.tokens])
-            inner_single = single
-            if isinstance(op, control.If) and single is None:
-                inner_single = self.elected(op)
-            for region in op.regions:
-                alone = inner_single if not isinstance(op, control.If) or region is op.then else single
-                self.gather(region, alone, looped, state, touches)
+            if isinstance(op, control.If):
+                self.gather_sides(op, single, apart, state, touches, open)
+            elif op.regions:
+                entered = list(open)
+                for region in op.regions:
+                    self.gather(region, single, apart, state, touches, open)
+                if isinstance(op, control.Loop) and any(numbered(o) is not None for r in op.regions for o in r.walk()):
+                    for region in op.regions:  # what a round leaves behind its last barrier meets the next one
+                        self.gather(region, single, apart, state, [], open)
+                open += entered
             if op.pure or op.terminator or op.regions:
                 continue
             for t, token in self.touches_of(op, single):
-                t = back(t, None, None, looped)
-                for earlier, _ in touches:
+                t = back(t, None, None, apart.looped)
+                for earlier in open:
                     if conflict(t, earlier) and not self.stays(t, earlier):
                         raise _apart(t, earlier)
+                for other in apart.beside:
+                    if conflict(t, other) and not self.stays(t, other) and not self.told(t, other):
+                        raise _apart(t, other)
+                open.append(t)
                 touches.append((t, token))
                 if token is not None and isinstance(token.type, TokenType):
                     state.tokens[token] = state.tokens.get(token, _NONE) | {t}
+
+    def gather_sides(
+        self,
+        op: control.If,
+        single: object,
+        apart: Apart,
+        state: State,
+        touches: list[tuple[Touch, Value | None]],
+        open: list[Touch],
+    ) -> None:
+        """Both sides of a branch. Threads of one are in no order with those of the other, except by barriers with
+        numbers that stand on both."""
+        alone = self.elected(op) if single is None else single
+        left, before = list(open), len(touches)
+        self.gather(op.then, alone, apart, state, touches, left)
+        mine, others = (
+            {s.on for inner in region.walk() for s in inner.syncs() if isinstance(s.on, int)} for region in op.regions
+        )
+        beside = [] if mine & others else [t for t, _ in touches[before:]]
+        self.gather(op.orelse, single, Apart(apart.looped, [*apart.beside, *beside]), state, touches, open)
+        open += left
+
+    def check_numbered(self, op: Op, number: int) -> None:
+        """Whole warps come to a barrier, and no more threads than it counts."""
+        coming = self.each.coming(op)
+        count = next((sync.count for sync in op.syncs()), None)
+        if coming is None or count is None:
+            return
+        warps = coming.reshape(-1, WARP)
+        if (warps.any(1) != warps.all(1)).any() or coming.sum() > count:
+            raise MinitileError(
+                f"{coming.sum()} threads come to barrier {number}, which is of {count} and of whole warps",
+                op.loc,
+                "let its condition hold for whole warps, and give as many threads as come there in all",
+            )
+
+    def told(self, one: Touch, other: Touch) -> bool:
+        """Whether two stores on the sides of a branch go where something that was loaded, or that an atomic gave, says:
+        to different places, or it would not matter which of them is last."""
+        return one.kind == other.kind == "write" and (self.each.told(one.reach) or self.each.told(other.reach))
 
     def stays(self, later: Touch, earlier: Touch) -> bool:
         """Whether each thread stays with bytes that it has written by itself, all addresses being the same: if others
@@ -577,6 +643,13 @@ class Walk:
         if not isinstance(index, thread.Special) or index.register != "tid.x":
             return None
         return gap if gap.terms[divergent[0]] == 1 else -gap
+
+
+def numbered(op: Op) -> int | None:
+    """The number of the barrier at which threads meet here that need not be all of them; None where it is no such."""
+    if op.uniform:
+        return None
+    return next((int(s.on) for s in op.syncs() if s.kind == "meet" and isinstance(s.on, int)), None)
 
 
 def _by_channel(by: Value | None) -> bool:
@@ -606,7 +679,8 @@ def _apart(later: Touch, earlier: Touch) -> MinitileError:
         f"this {verb[later.kind]} `{name}` where another thread {verb[earlier.kind]} it{where}, and no barrier can "
         "stand between: the condition around differs between threads",
         later.op.loc if later.op is not None else None,
-        "end the branch between the two accesses, so that all threads meet there",
+        "end the branch between the two accesses, so that all threads meet there; where no two threads touch the same "
+        f"element, say so: `with T.assume_disjoint({name}):` around both",
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from minitile.ir.core import Op, Value, attr, operands
 from minitile.ir.effects import Access
 from minitile.ir.ops.checks import require_one_of
+from minitile.ir.types import I32, Type
 
 SPACES = ("shared", "global", "any")
 FORMS = ("", "release", "acquire")
@@ -64,6 +65,21 @@ class PdlSync(Op, name="pdl_sync", stage="both"):
 class PdlTrigger(Op, name="pdl_trigger", stage="both", uniform=True):
     """This block does not mind if blocks of the next grid start: they do when all blocks have said so or ended. Says
     nothing of memory; the next grid's pdl_sync waits for all of this one."""
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+class Disjoint(Op, name="disjoint", stage="both"):
+    """From here to the matching end in its block, different threads touch different elements of these tensors and
+    buffers, or only read or update by atomics what they have in common: the program's word. The result stands for this
+    time that it is said, so that in a loop it is another one in each round."""
+
+    mems: tuple[Value, ...] = operands()
+    end: bool = attr(False)
+
+    def infer(self) -> tuple[Type, ...]:
+        return (I32,)
 
     def accesses(self) -> tuple[Access, ...]:
         return ()

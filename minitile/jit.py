@@ -587,6 +587,7 @@ def launch_info(result: Result, case: Case, more: tuple[TensorArg, ...] = ()) ->
         window=None if result.window is None else window(args, *result.window),
         dynamic_shared=result.shared_bytes,
         facts=tuple(facts),
+        asserts=result.asserts,
     )
 
 

@@ -163,7 +163,8 @@ class Result:
     tf32); `cluster` in blocks; `early`: it may start before the grid in front has ended;
     `window`: a tensor that is to stay in L2, and the share of its accesses; `fits`: what holds where 32 bits do for all
     indices, as expressions of runtime.launch; `texts` the IR by stage;
-    `timings` milliseconds by pass; `notes` what was not done, and why."""
+    `timings` milliseconds by pass; `notes` what was not done, and why;
+    `asserts` the texts of the program's own checks, by "file:line"."""
 
     assembly: dict[str, str]
     entry: str
@@ -179,6 +180,7 @@ class Result:
     early: bool = False
     window: tuple[str, float] | None = None
     fits: tuple[Any, ...] = ()
+    asserts: tuple[tuple[str, str], ...] = ()
 
 
 def make_context(target: Target) -> PassContext:
@@ -223,6 +225,11 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
     kernel.attrs["threads"] = launch.threads
     kernel.attrs["cluster"] = clusters(kernel, launch, target)
     early = starts_early(launch, target)
+    asserts = tuple(
+        (f"{op.loc.file}:{op.loc.line}", op.text)
+        for op in kernel.walk()
+        if isinstance(op, tile.DeviceAssert) and op.loc is not None and op.text
+    )
     kept: dict[str, str] = {}
 
     def keep(stage: str) -> list[tuple[str, Pass]]:
@@ -253,6 +260,7 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
         early,
         kernel.attrs.get("l2_hit_ratio") if target.vendor == "nvidia" else None,
         kernel.attrs.get("fits", ()),
+        tuple(dict.fromkeys(asserts)),
     )
 
 

@@ -100,7 +100,8 @@ class LaunchInfo:
     grid: blocks in x, y, z; a zero makes the launch a no-op. block, cluster: in threads and in blocks.
     dynamic_shared: bytes. facts: expressions that this specialisation took for true ("divides" and "less").
     early: it may start before the grid in front of it in the stream has ended (programmatic stream serialization).
-    window: the launch's access policy window.
+    window: the launch's access policy window. asserts: what the program's own checks say when they fail, by the
+    "file:line" that they stand on.
     """
 
     entry: str
@@ -113,6 +114,7 @@ class LaunchInfo:
     facts: tuple[Expr, ...] = ()
     early: bool = False
     window: Window | None = None
+    asserts: tuple[tuple[str, str], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for `json.dumps`."""
@@ -137,6 +139,7 @@ class LaunchInfo:
             facts=_tuples(data["facts"]),
             early=data.get("early", False),
             window=Window(**{k: _tuples(v) for k, v in data["window"].items()}) if data.get("window") else None,
+            asserts=_tuples(data.get("asserts", ())),
         )
 
 

@@ -11,6 +11,7 @@ A call goes: captured values unchanged? → bind the arguments → which dimensi
 
 from __future__ import annotations
 
+import reprlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -304,10 +305,14 @@ class Kernel:
             try:
                 hash(value)
             except TypeError:
-                raise self._refused(
-                    f"cannot tell specialisations apart by {name}={value!r}",
-                    f"'{name}' has no T.Tensor or dtype annotation, so it is compile-time: pass something hashable",
-                ) from None
+                shape = getattr(value, "shape", None)
+                hint = f"'{name}' has no T.Tensor or dtype annotation, so it is compile-time: pass something hashable"
+                what = f"{name}={reprlib.repr(value)}"
+                if isinstance(shape, tuple):
+                    what = f"{name}, {type(value).__name__} of shape {shape}"
+                    sizes = ", ".join(f'"{name}{d}"' for d in range(len(shape))) + ("," if len(shape) == 1 else "")
+                    hint = f"'{name}' has no annotation; an array's is {name}: T.Tensor(({sizes}), T.{value.dtype})"
+                raise self._refused(f"cannot tell specialisations apart by {what}", hint) from None
         return constants
 
     def _refused(self, what: str, hint: str = "") -> LaunchArgumentError:

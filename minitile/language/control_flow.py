@@ -473,6 +473,11 @@ class Interpreter(Branches):
             if isinstance(name, ast.Name) and (len(names) > 1 or scope.rank == 1):
                 index.value.name = name.id
         one = scope.rank == 1 and not isinstance(target, (ast.Tuple, ast.List))
+        starred = any(isinstance(name, ast.Starred) for name in names)
+        if not one and isinstance(target, (ast.Tuple, ast.List)) and len(names) != scope.rank and not starred:
+            raise self.fail(
+                target, f"the grid of T.Kernel has {scope.rank} dimensions, and there are {len(names)} names"
+            )
         self.bind_target(target, indices[0] if one else tuple(indices[: scope.rank]))
 
 

@@ -8,7 +8,10 @@ a block of its own, which becomes a branch unless it is pure arithmetic.
 from __future__ import annotations
 
 import ast
+import difflib
+import inspect
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import reduce
@@ -110,7 +113,8 @@ class Expressions:
         except RecursionError:
             raise
         except Exception as error:
-            raise LanguageError(f"{type(error).__name__}: {error}", self.scope.location(node)) from error
+            hint = _keyword_meant(function, error)
+            raise LanguageError(f"{type(error).__name__}: {error}", self.scope.location(node), hint) from error
 
     # Names and constants -----------------------------------------------------------------------------------------
 
@@ -423,6 +427,19 @@ class Expressions:
         self.locals.update(saved)
         make = _COMPREHENSIONS.get(type(node))
         return self.created(found if make is None else self.perform(node, make, found))
+
+
+def _keyword_meant(function: Callable[..., Any], error: Exception) -> str:
+    """For a keyword that a function lacks: those that it has, the most similar one first."""
+    found = re.search(r"unexpected keyword argument '(\w+)'", str(error)) if isinstance(error, TypeError) else None
+    try:
+        names = list(inspect.signature(function).parameters) if found else []
+    except (TypeError, ValueError):
+        return ""
+    if not found or found[1] in names or not names:
+        return ""
+    close = difflib.get_close_matches(found[1], names, 1)
+    return f"did you mean {close[0]}?" if close else f"its parameters are {', '.join(names)}"
 
 
 class Dim(str):

@@ -338,6 +338,8 @@ def Kernel(
         _integer(g, "the grid")
         if (constant_value(g) or 0) < 0:
             raise current().error(f"a bound of the grid is {g}", "0 blocks make the launch a no-op")
+        if (constant_value(g) or 0) >= 1 << 31:
+            raise current().error(f"a bound of the grid is {g}: a launch has less than 2^31 blocks in a dimension")
     block = _block(threads)
     count = math.prod(block)
     if count % 32 or not 32 <= count <= 1024:

@@ -8,6 +8,7 @@ block=128, or no annotation          a compile-time constant
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import FunctionType
@@ -27,8 +28,13 @@ class Tensor:
 
     def __init__(self, shape: Any, dtype: Any = "float32") -> None:
         items = shape if isinstance(shape, (tuple, list)) else (shape,)
-        self.shape: tuple[IRDim, ...] = tuple(_dimension(d) for d in items)
-        self.dtype: DType | None = None if dtype is None else dtype_of_name(dtype)
+        try:
+            self.shape: tuple[IRDim, ...] = tuple(_dimension(d) for d in items)
+            self.dtype: DType | None = None if dtype is None else dtype_of_name(dtype)
+        except LanguageError as error:
+            frame = sys._getframe(1)
+            error.loc = error.loc or Location.of_line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+            raise
 
     def __repr__(self) -> str:
         return f"T.Tensor({self.shape}, {self.dtype})"
@@ -80,6 +86,13 @@ def read_signature(function: FunctionType, around: Mapping[str, Any]) -> Signatu
     names = {**around, **closure_values(function)}
     found = []
     for p in inspect.signature(function).parameters.values():
+        if p.name in ("self", "cls") and not found and p.annotation is p.empty and p.default is p.empty:
+            raise LanguageError(
+                f"the kernel {function.__name__} is written as a method, with a parameter {p.name!r}",
+                place,
+                "a kernel is a function: define it outside of the class, or without this parameter; what it needs of an "
+                "object goes to parameters",
+            )
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             raise LanguageError(f"a kernel takes no *{p.name}", place, "name every parameter")
         annotation = p.annotation

@@ -7,8 +7,9 @@ interpreter looks for it. "slices" behind a name: only when the index has slices
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -244,6 +245,15 @@ def gemm_blockscaled(
     _gemm(A, B, C, transpose_A, transpose_B, policy, clear_accum, in_flight=False, scaled=scaled)
 
 
+def _as_it_fits(shapes: Sequence[tuple[int, ...]]) -> str:
+    """Which operands of a gemm have to be transposed so that their shapes fit; "" if none are."""
+    for ta, tb in itertools.product((False, True), repeat=2):
+        (m, k), (k2, n) = (s[::-1] if t else s for s, t in zip(shapes, (ta, tb), strict=False))
+        if k == k2 and (m, n) == shapes[2]:
+            return f"with transpose_A={ta}, transpose_B={tb} they fit"
+    return ""
+
+
 def _gemm(
     A: Any,
     B: Any,
@@ -280,7 +290,8 @@ def _gemm(
             f"{what}: A is {m}×{k} (M×K), B is {k2}×{n} (K×N), C is {shapes[2][0]}×{shapes[2][1]} (M×N): "
             + (f"K is {k} and {k2}" if k != k2 else f"A and B make {m}×{n}"),
             trace.loc,
-            f"transpose_A={bool(transpose_A)}, transpose_B={bool(transpose_B)} are already applied to these shapes",
+            _as_it_fits(shapes)
+            or f"transpose_A={bool(transpose_A)}, transpose_B={bool(transpose_B)} are already applied to these shapes",
         )
     if scaled is None:
         _check_gemm_dtypes(trace, a.memory.dtype, b.memory.dtype, c.memory.dtype)

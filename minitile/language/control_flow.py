@@ -475,9 +475,7 @@ class Interpreter(Branches):
         one = scope.rank == 1 and not isinstance(target, (ast.Tuple, ast.List))
         starred = any(isinstance(name, ast.Starred) for name in names)
         if not one and isinstance(target, (ast.Tuple, ast.List)) and len(names) != scope.rank and not starred:
-            raise self.fail(
-                target, f"the grid of T.Kernel has {scope.rank} dimensions, and there are {len(names)} names"
-            )
+            raise self.fail(target, f"{len(names)} names for the indices of a block in a grid of rank {scope.rank}")
         self.bind_target(target, indices[0] if one else tuple(indices[: scope.rank]))
 
 

@@ -226,7 +226,7 @@ def integer_binary(kind: type[arith.Binary], sign: str, a: Any, b: Any) -> Expr:
         by = constant_of(y)
         if by is not None and not 0 <= by < x.dtype.bits:
             raise TypeMismatchError(
-                f"`{sign}` of {x.dtype} by {by} places: {x.dtype} has {x.dtype.bits}", hint="cast to a wider dtype"
+                f"`{sign}` of {x.dtype} by {by} places: {x.dtype} has {x.dtype.bits} bits", hint="cast to a wider dtype"
             )
     else:
         _not_zero(sign, y)

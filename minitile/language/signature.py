@@ -90,8 +90,7 @@ def read_signature(function: FunctionType, around: Mapping[str, Any]) -> Signatu
             raise LanguageError(
                 f"the kernel {function.__name__} is written as a method, with a parameter {p.name!r}",
                 place,
-                "a kernel is a function: define it outside of the class, or without this parameter; what it needs of an "
-                "object goes to parameters",
+                "a kernel is a function: define it outside of the class, or without this parameter",
             )
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             raise LanguageError(f"a kernel takes no *{p.name}", place, "name every parameter")

@@ -4,9 +4,11 @@
     copy %A[%i + 8, 0] -> %s   // 0 <= %i, %A: tensor<8x8xf32>         error: the index is 8 or more
 
 Bounds cut off what reaches past a tensor's edge: loads give 0, stores vanish. An access of which nothing is ever left
-does not do what its author meant. Buffers have no such checks: no element of an access may be outside of them. What is certain comes from `Facts`; only accesses that happen whenever the kernel
-runs are judged: not those under a condition that may be false, or in a loop that may have no rounds. (In a loop that
-may have none, an index that is a number is judged all the same.) Changes nothing.
+does not do what its author meant. Buffers have no such checks: no element of an access may be outside of them.
+
+What is certain comes from `Facts`; only accesses that happen whenever the kernel runs are judged: not those under a
+condition that may be false, or in a loop that may have no rounds. (In a loop that may have none, an index that is a
+number is judged all the same.) Changes nothing.
 
 Runs on traced IR: later, loads of tensors happen without the condition that they stood under, since bounds make them
 harmless.

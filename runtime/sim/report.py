@@ -134,4 +134,4 @@ class Report:
         text = described(self.findings)
         first = self.findings[0].first
         race = any(finding.kind in RACES for finding in self.findings)
-        raise (RaceError if race else SimulationError)(text, first.line, first.text, first.isa)
+        raise (RaceError if race else SimulationError)(text, first.line, isa=first.isa)

@@ -114,7 +114,10 @@ class Expressions:
             raise
         except Exception as error:
             hint = _keyword_meant(function, error)
-            raise LanguageError(f"{type(error).__name__}: {error}", self.scope.location(node), hint) from error
+            in_call = isinstance(error, TypeError) and error.__traceback__ is not None
+            # Arguments that do not fit the function: nothing of it has run, and the call is what there is to see.
+            cause = None if in_call and error.__traceback__.tb_next is None else error  # type: ignore[union-attr]
+            raise LanguageError(f"{type(error).__name__}: {error}", self.scope.location(node), hint) from cause
 
     # Names and constants -----------------------------------------------------------------------------------------
 

@@ -32,8 +32,9 @@ class Tensor:
             self.shape: tuple[IRDim, ...] = tuple(_dimension(d) for d in items)
             self.dtype: DType | None = None if dtype is None else dtype_of_name(dtype)
         except LanguageError as error:
-            frame = sys._getframe(1)
-            error.loc = error.loc or Location.of_line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+            frame, code = sys._getframe(1), sys._getframe(1).f_code
+            if error.loc is None and not code.co_filename.startswith("<"):  # else an annotation that is kept as text
+                error.loc = Location.of_line(code.co_filename, frame.f_lineno, code.co_name)
             raise
 
     def __repr__(self) -> str:

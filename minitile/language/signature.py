@@ -85,7 +85,7 @@ def read_signature(function: FunctionType, around: Mapping[str, Any]) -> Signatu
     strings (`from __future__ import annotations`) may use names that the function itself did not capture."""
     place = Location(function.__code__.co_filename, function.__code__.co_firstlineno, function=function.__name__)
     names = {**around, **closure_values(function)}
-    found = []
+    found: list[Parameter] = []
     for p in inspect.signature(function).parameters.values():
         if p.name in ("self", "cls") and not found and p.annotation is p.empty and p.default is p.empty:
             raise LanguageError(

@@ -11,12 +11,12 @@ A call goes: captured values unchanged? → bind the arguments → which dimensi
 
 from __future__ import annotations
 
-import reprlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, overload
 
@@ -29,6 +29,7 @@ from minitile.ir.diagnostics import (
     Location,
     MinitileError,
     TargetError,
+    shown,
 )
 from minitile.ir.types import DType
 from minitile.language.context import active
@@ -307,9 +308,9 @@ class Kernel:
             except TypeError:
                 shape = getattr(value, "shape", None)
                 hint = f"'{name}' has no T.Tensor or dtype annotation, so it is compile-time: pass something hashable"
-                what = f"{name}={reprlib.repr(value)}"
+                what = f"{name}={shown(value)}"
                 if isinstance(shape, tuple):
-                    what = f"{name}, {type(value).__name__} of shape {shape}"
+                    what = f"{name}, {shown(value)}"
                     sizes = ", ".join(f'"{name}{d}"' for d in range(len(shape))) + ("," if len(shape) == 1 else "")
                     hint = f"'{name}' has no annotation; an array's is {name}: T.Tensor(({sizes}), T.{value.dtype})"
                 raise self._refused(f"cannot tell specialisations apart by {what}", hint) from None
@@ -328,7 +329,10 @@ class Kernel:
             raise self._refused(f"has {len(tensors)} tensors, and {len(given)} specs are given")
         unknown = [n for n in constants if n not in self._parameters or self._parameters[n].kind != "constant"]
         if unknown:
-            raise self._refused(f"has no compile-time parameter '{unknown[0]}'")
+            known = [*(p.name for p in self.signature.constants), "target", "passes", "warp_specialize"]
+            close = get_close_matches(unknown[0], known, 1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+            raise self._refused(f"has no compile-time parameter '{unknown[0]}'", hint)
         missing = [p.name for p in self.signature.constants if p.required and p.name not in constants]
         if missing:
             raise self._refused(f"lacks the compile-time parameter '{missing[0]}'")
@@ -669,7 +673,7 @@ def _as_spec(x: Any) -> Spec:
         array = describe(x)
     except LaunchError as error:
         raise LaunchArgumentError(
-            f"{x!r} is no spec and no array", caller_location(), 'write minitile.spec((1024, "N"), "float16")'
+            f"{shown(x)} is no spec and no array", caller_location(), 'write minitile.spec((1024, "N"), "float16")'
         ) from error
     return Spec(array.shape, dtype_of_name(array.dtype))
 

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Value
-from minitile.ir.diagnostics import LanguageError, Location, MinitileError
+from minitile.ir.diagnostics import LanguageError, Location, MinitileError, shown
 from minitile.ir.ops import arith, by_hand, control
 from minitile.ir.types import bool_
 from minitile.language.context import Trace
@@ -114,6 +114,8 @@ class Expressions:
             raise
         except Exception as error:
             hint = _keyword_meant(function, error)
+            if isinstance(error, IndexError) and "valid indices" in str(error):
+                hint = "a NumPy array is known at compile time only: pass it as a tensor, to index it at run time"
             in_call = isinstance(error, TypeError) and error.__traceback__ is not None
             # Arguments that do not fit the function: nothing of it has run, and the call is what there is to see.
             cause = None if in_call and error.__traceback__.tb_next is None else error  # type: ignore[union-attr]
@@ -215,7 +217,7 @@ class Expressions:
         with self.trace.within(block, f"the right side of `{kind}`"), self.conditional(node):
             value = right()
         if not is_scalar(value):
-            raise self.fail(node, f"`{kind}` of a run-time value and {value!r}, which is no scalar")
+            raise self.fail(node, f"`{kind}` of a run-time value and {shown(value)}, which is no scalar")
         self.at(node)
         bools = left.dtype is bool_ and entry_dtype(value) is bool_
         if bools and is_speculative(block):
@@ -257,7 +259,9 @@ class Expressions:
             return found[0]
         for value in found:
             if not is_scalar(value):
-                raise self.fail(node, f"a choice at run time between values of which one is {value!r}, not a scalar")
+                raise self.fail(
+                    node, f"a choice at run time between values of which one is {shown(value)}, not a scalar"
+                )
         self.at(node)
         return Expr(self.join(condition, blocks, (self.unified(blocks, found),))[0])
 

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Value
-from minitile.ir.diagnostics import TypeMismatchError
+from minitile.ir.diagnostics import TypeMismatchError, shown
 from minitile.ir.ops import arith, tile
 from minitile.ir.types import BufferType, DType, TensorType, dtype_of, i32, i64
 from minitile.language.context import Trace, current
@@ -106,7 +106,7 @@ class Memory:
         if not is_scalar(i):
             several = isinstance(i, (tuple, list))
             hint = f"it is {len(i)} values: take them apart, as in `a, b = …`" if several else ""
-            raise TypeMismatchError(f"an index of {self.describe()} is {i!r}, not an integer", current().loc, hint)
+            raise TypeMismatchError(f"an index of {self.describe()} is {shown(i)}, not an integer", current().loc, hint)
         value = operand_value(i)
         if not value.dtype.is_int:
             raise TypeMismatchError(
@@ -141,7 +141,7 @@ class Memory:
         what = f"a store to {self.describe()}"
         if not is_scalar(value):
             raise TypeMismatchError(
-                f"{what} of {value!r}: one element takes a scalar",
+                f"{what} of {shown(value)}: one element takes a scalar",
                 current().loc,
                 "tiles are copied with T.copy, filled with T.fill",
             )
@@ -186,7 +186,9 @@ class Memory:
                 return low, size - low
         high = self.shape[d] if s.stop is None else s.stop
         if not is_scalar(low) or not is_scalar(high):
-            raise TypeMismatchError(f"a slice of {self.describe()} has bounds {low!r}, {high!r}", current().loc)
+            raise TypeMismatchError(
+                f"a slice of {self.describe()} has bounds {shown(low)}, {shown(high)}", current().loc
+            )
         extent = difference(high, low)
         if extent is None:
             raise current().error(
@@ -288,7 +290,7 @@ def as_region(x: Any, what: str) -> Region:
         return x
     if isinstance(x, Memory):
         return x.whole()
-    raise TypeMismatchError(f"{what} must be a tensor, a buffer or a region of one, not {x!r}", current().loc)
+    raise TypeMismatchError(f"{what} must be a tensor, a buffer or a region of one, not {shown(x)}", current().loc)
 
 
 def between(src: Region, dst: Region, shape: tuple[int, ...]) -> dict[str, Any]:

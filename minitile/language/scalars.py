@@ -18,7 +18,7 @@ import numpy as np
 
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
-from minitile.ir.diagnostics import LanguageError, TypeMismatchError
+from minitile.ir.diagnostics import LanguageError, TypeMismatchError, shown
 from minitile.ir.ops import arith
 from minitile.ir.types import DTYPES, DType, bool_, dtype_of, f32, i32, i64
 from minitile.language.context import current
@@ -124,7 +124,7 @@ def operand_value(x: Any) -> Value:
 
 def _no_scalar(x: Any) -> LanguageError:
     name = getattr(x, "describe", None)
-    what = name() if callable(name) else f"{type(x).__name__} {x!r}"
+    what = name() if callable(name) else f"{type(x).__name__} {shown(x)}"
     hint = "index it, or use T.Parallel for all its elements" if callable(name) else ""
     return TypeMismatchError(f"a scalar is needed here, not {what}", hint=hint)
 
@@ -363,7 +363,7 @@ def constant_int(x: Any, what: str) -> int:
             "use a constant, or a parameter of the kernel that has a plain default (it is compile-time)",
         )
     if number is None or isinstance(number, bool) or number != int(number):
-        raise LanguageError(f"{what} must be an integer, not {x!r}", current().loc)
+        raise LanguageError(f"{what} must be an integer, not {shown(x)}", current().loc)
     return int(number)
 
 

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from minitile.ir.core import Value
-from minitile.ir.diagnostics import TypeMismatchError
+from minitile.ir.diagnostics import TypeMismatchError, shown
 from minitile.ir.ops import arith, control, tile
 from minitile.ir.types import BOOL, I32, BufferType, DType, f32
 from minitile.language.blockscaled import Scaled, check_blocks, read_scaled, scale_tiles, unpacked
@@ -146,7 +146,7 @@ def fill(buffer: Any, value: Any) -> None:
     shape = region.static("T.fill") if not region.start else ()
     what = f"T.fill of {mem.describe()}"
     if not is_scalar(value):
-        raise TypeMismatchError(f"{what} with {value!r}, which is no scalar", trace.loc)
+        raise TypeMismatchError(f"{what} with {shown(value)}, which is no scalar", trace.loc)
     number = assign_cast(value, mem.dtype, what)
     dims = (None,) * mem.ndim if region.start else region.dims(len(shape))
     trace.b.emit(tile.Fill(mem.value, region.offsets, number, shape=shape, dims=dims))
@@ -421,7 +421,7 @@ def _emit_atomic(kind: str, dst: Any, value: Any, what: str, return_prev: bool) 
         _atomic_tile(kind, target, as_region(value, f"{what}'s value"), what)
         return None
     if not is_scalar(value):
-        raise TypeMismatchError(f"{what} of {value!r}, which is no scalar and no tile", trace.loc)
+        raise TypeMismatchError(f"{what} of {shown(value)}, which is no scalar and no tile", trace.loc)
     if not target.start:
         raise trace.error(f"{what} of a scalar to {target.describe()}", "index one element, or give a tile as value")
     number = assign_cast(value, mem.dtype, what)
@@ -527,11 +527,11 @@ def annotate_layout(layouts: dict[Memory, Any]) -> None:
     for buffer, layout in layouts.items():
         op = buffer.value.op if isinstance(buffer, Memory) else None
         if not isinstance(op, tile.Alloc) or op.type_.space != "shared":
-            raise trace.error(f"T.annotate_layout of {buffer!r}", "it is for buffers of T.alloc_shared")
+            raise trace.error(f"T.annotate_layout of {shown(buffer)}", "it is for buffers of T.alloc_shared")
         fits = (getattr(layout, "shape", None), getattr(layout, "element_bits", None))
         if fits != (op.type_.shape, op.type_.dtype.bits):
             raise trace.error(
-                f"T.annotate_layout: {layout!r} is no layout of {buffer.describe()}",
+                f"T.annotate_layout: {shown(layout)} is no layout of {buffer.describe()}",
                 "give a SharedLayout of its shape and element size, see minitile.layout.shared",
             )
         op.layout = layout
@@ -548,7 +548,7 @@ def annotate_l2_hit_ratio(ratios: dict[Memory, float]) -> None:
     known = trace.attrs.get("l2_hit_ratio")
     for tensor, ratio in ratios.items():
         if not isinstance(tensor, Memory) or tensor.space != "global":
-            raise trace.error(f"T.annotate_l2_hit_ratio of {tensor!r}", "it is for tensors of the signature")
+            raise trace.error(f"T.annotate_l2_hit_ratio of {shown(tensor)}", "it is for tensors of the signature")
         if not isinstance(ratio, (int, float)) or not 0 < ratio <= 1:
             raise trace.error(f"a hit ratio of {ratio!r} for {tensor.describe()}", "it is over 0, up to 1")
         if known is not None and known[0] != tensor.value.name:

@@ -260,7 +260,7 @@ def test_an_array_without_an_annotation(shows):
         lambda: kernel(a, b),
         LaunchArgumentError,
         "lambda: kernel(a, b),",
-        ["cannot tell specialisations apart by A, ndarray of shape (1000, 1000)"],
+        ["cannot tell specialisations apart by A, ndarray of shape (1000, 1000) and float32"],
         'A: T.Tensor(("A0", "A1"), T.float32)',
         caret="kernel(a, b)",
     )
@@ -294,3 +294,84 @@ def test_an_unknown_dtype_of_a_tensor():
     with pytest.raises(LanguageError, match="unknown dtype 'float31'") as caught:
         T.Tensor((8,), "float31")
     assert 'T.Tensor((8,), "float31")' in caught.value.loc.excerpt()
+
+
+TABLE = np.arange(100_000, dtype=np.float32)
+
+
+@mt.kernel
+def copies_a_list(A: T.Tensor(("M",), T.float32)):
+    with T.Kernel(1):
+        T.copy([1.0] * 500, A[0:500])
+
+
+@mt.kernel
+def fills_with_an_array(A: T.Tensor(("M",), T.float32)):
+    with T.Kernel(1):
+        f = T.alloc_fragment((64,), T.float32)
+        T.fill(f, TABLE)
+
+
+@mt.kernel
+def indexes_by_a_list(A: T.Tensor(("M",), T.float32)):
+    with T.Kernel(1):
+        A[[0] * 1000] = 1.0
+
+
+@mt.kernel
+def looks_up(A: T.Tensor(("M",), T.float32)):
+    with T.Kernel(4) as bx:
+        A[bx] = TABLE[bx]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "kind", "line", "caret", "text", "hint"),
+    [
+        (
+            copies_a_list,
+            TypeMismatchError,
+            "T.copy([1.0] * 500, A[0:500])",
+            "",
+            "not [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, ...]",
+            "",
+        ),
+        (
+            fills_with_an_array,
+            TypeMismatchError,
+            "T.fill(f, TABLE)",
+            "",
+            "with ndarray of shape (100000,) and float32, which is no scalar",
+            "",
+        ),
+        (
+            indexes_by_a_list,
+            TypeMismatchError,
+            "A[[0] * 1000] = 1.0",
+            "A[[0] * 1000]",
+            "is [0, 0, 0, 0, 0, 0, ...], not an integer",
+            "1000 values",
+        ),
+    ],
+    ids=lambda x: getattr(x, "__name__", ""),
+)
+def test_no_dump(shows, kernel, kind, line, caret, text, hint):
+    error = shows(lambda: kernel.compile(target="sm_80"), kind, line, [text], hint, caret=caret)
+    assert max(map(len, str(error).splitlines())) < 200
+
+
+def test_a_table_of_numpy():
+    with pytest.raises(LanguageError) as caught:
+        looks_up.compile(target="sm_80")
+    assert "pass it as a tensor" in caught.value.hint
+    assert caught.value.loc.excerpt().strip().startswith("A[bx] = TABLE[bx]")
+
+
+def test_a_misspelt_option(shows):
+    shows(
+        lambda: looks_up.compile(taget="sm_80"),
+        LaunchArgumentError,
+        'lambda: looks_up.compile(taget="sm_80"),',
+        ["has no compile-time parameter 'taget'"],
+        "did you mean target?",
+        caret='looks_up.compile(taget="sm_80")',
+    )

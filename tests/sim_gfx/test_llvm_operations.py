@@ -466,4 +466,4 @@ def test_lines_of_the_source():
     a = np.zeros(64, np.float32)
     report = run_gcn(text, "k", (1,), (64,), [a, a.copy(), a[:60].copy()])
     assert report.findings[0].first.source == "/somewhere/user.py:12"
-    assert "(user.py:12)" in str(report.findings[0])
+    assert "(/somewhere/user.py:12)" in str(report.findings[0])

@@ -28,6 +28,7 @@ from minitile.runtime.sim import Report, estimate_gcn, run_gcn, run_ptx
 from minitile.runtime.sim.deletions import deletions, redundant, runner
 from minitile.runtime.sim.errors import SimulationError
 from minitile.runtime.sim.gfx.deletions import deletions as gcn_deletions
+from minitile.runtime.sim.report import described
 from minitile.simulate import launch_of
 
 
@@ -135,8 +136,8 @@ def _findings(case: Case, schedule: str, seed: int) -> int:
         case.text, case.entry, case.grid, case.block, case.arguments(), schedule=schedule, seed=seed, **case.options
     )
     sys.stdout.write(report.stdout)
-    for finding in report.findings:
-        print(finding)
+    if report.findings:
+        print(described(report.findings, shown=len(report.findings)))
     executed = sum(report.instructions.values())
     print(f"{case.entry}: {executed} warp instructions executed, {len(report.findings)} findings", file=sys.stderr)
     return 1 if report.findings else 0

@@ -74,7 +74,10 @@ def _assembler() -> str:
 def _ptxas() -> str:
     from minitile.backends.nvidia.assemblers import PTXAS_HINT, find_ptxas
 
-    found = find_ptxas()
+    try:
+        found = find_ptxas()
+    except MinitileError as error:
+        return f"{error.message}; {error.hint}"
     if found is None:
         return f"none (for the cubins of kernels with wgmma; launches do without): {PTXAS_HINT}"
     return f"{'.'.join(map(str, found.release))}, {found.path}"

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from itertools import combinations
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, overload
@@ -30,6 +31,7 @@ from minitile.ir.diagnostics import (
     Location,
     MinitileError,
     TargetError,
+    shown,
 )
 from minitile.ir.types import DType
 from minitile.language.context import active
@@ -348,10 +350,14 @@ class Kernel:
             try:
                 hash(value)
             except TypeError:
-                raise self._refused(
-                    f"cannot tell specialisations apart by {name}={reprlib.repr(value)}",
-                    f"'{name}' has no T.Tensor or dtype annotation, so it is compile-time: pass something hashable",
-                ) from None
+                shape = getattr(value, "shape", None)
+                hint = f"'{name}' has no T.Tensor or dtype annotation, so it is compile-time: pass something hashable"
+                what = f"{name}={shown(value)}"
+                if isinstance(shape, tuple):
+                    what = f"{name}, {shown(value)}"
+                    sizes = ", ".join(f'"{name}{d}"' for d in range(len(shape))) + ("," if len(shape) == 1 else "")
+                    hint = f"'{name}' has no annotation; an array's is {name}: T.Tensor(({sizes}), T.{value.dtype})"
+                raise self._refused(f"cannot tell specialisations apart by {what}", hint) from None
         return constants
 
     def _refused(self, what: str, hint: str = "") -> LaunchArgumentError:
@@ -367,7 +373,10 @@ class Kernel:
             raise self._refused(f"has {len(tensors)} tensors, and {len(given)} specs are given")
         unknown = [n for n in constants if n not in self._parameters or self._parameters[n].kind != "constant"]
         if unknown:
-            raise self._refused(f"has no compile-time parameter '{unknown[0]}'")
+            known = [*(p.name for p in self.signature.constants), "target", "passes", "warp_specialize"]
+            close = get_close_matches(unknown[0], known, 1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+            raise self._refused(f"has no compile-time parameter '{unknown[0]}'", hint)
         missing = [p.name for p in self.signature.constants if p.required and p.name not in constants]
         if missing:
             raise self._refused(f"lacks the compile-time parameter '{missing[0]}'")
@@ -641,6 +650,7 @@ def launch_info(result: Result, case: Case, more: tuple[TensorArg, ...] = ()) ->
         facts=tuple(facts),
         written=result.written,
         same=case.same,
+        asserts=result.asserts,
     )
 
 
@@ -717,7 +727,7 @@ def _as_spec(x: Any) -> Spec:
         array = describe(x)
     except LaunchError as error:
         raise LaunchArgumentError(
-            f"{x!r} is no spec and no array", caller_location(), 'write minitile.spec((1024, "N"), "float16")'
+            f"{shown(x)} is no spec and no array", caller_location(), 'write minitile.spec((1024, "N"), "float16")'
         ) from error
     return Spec(array.shape, dtype_of_name(array.dtype))
 

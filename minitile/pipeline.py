@@ -165,7 +165,8 @@ class Result:
     tf32); `cluster` in blocks; `early`: it may start before the grid in front has ended;
     `window`: a tensor that is to stay in L2, and the share of its accesses; `written`: the tensors that it writes;
     `fits`: what holds where 32 bits do for all indices, as expressions of runtime.launch; `texts` the IR by stage;
-    `timings` milliseconds by pass; `notes` what was not done, and why."""
+    `timings` milliseconds by pass; `notes` what was not done, and why; `asserts` the texts of the program's own checks,
+    by "file:line"."""
 
     assembly: dict[str, str]
     entry: str
@@ -182,6 +183,7 @@ class Result:
     window: tuple[str, float] | None = None
     fits: tuple[Any, ...] = ()
     written: tuple[str, ...] = ()
+    asserts: tuple[tuple[str, str], ...] = ()
 
 
 def make_context(target: Target) -> PassContext:
@@ -227,6 +229,11 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
     written = written_tensors(kernel)
     kernel.attrs["cluster"] = clusters(kernel, launch, target)
     early = starts_early(launch, target)
+    asserts = tuple(
+        (f"{op.loc.file}:{op.loc.line}", op.text)
+        for op in kernel.walk()
+        if isinstance(op, tile.DeviceAssert) and op.loc is not None and op.text
+    )
     kept: dict[str, str] = {}
 
     def keep(stage: str) -> list[tuple[str, Pass]]:
@@ -258,6 +265,7 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
         kernel.attrs.get("l2_hit_ratio") if target.vendor == "nvidia" else None,
         kernel.attrs.get("fits", ()),
         written,
+        tuple(dict.fromkeys(asserts)),
     )
 
 

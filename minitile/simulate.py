@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from minitile.runtime.overlap import explain
 from minitile.runtime.tensor_map import check_box, check_tensor, one_element
 
 if TYPE_CHECKING:
-    from minitile.runtime.sim import Report
+    from minitile.runtime.sim import Finding, Report
 
 
 class SimulationError(MinitileError):
@@ -59,6 +60,7 @@ def simulate(
     report: Report | None = None
     try:
         report = run(info, text, args, schedule, seed, check, vendor)
+        report.findings = [_said(finding, info) for finding in report.findings]
         print(report.stdout, end="")
         report.raise_if_findings()
     except Fault as fault:
@@ -191,6 +193,14 @@ def _tensor_map(param: TensorMapParam, slots: Sequence[Slot], values: Values) ->
     memory = array.reshape(-1).view(np.uint8)
     view: Any = np.ndarray(dims, element, memory, 0, (*strides, array.itemsize))
     return TensorMap(view, param.box, swizzle=param.swizzle, oob_fill=param.fill, tf32=param.tf32)
+
+
+def _said(finding: Finding, info: LaunchInfo) -> Finding:
+    """A trap in the words of the T.device_assert that it comes from."""
+    if finding.kind != "trap":
+        return finding
+    texts = [text for source, text in info.asserts if source == finding.first.source]
+    return replace(finding, message=f"T.device_assert failed: {' / '.join(texts)}") if texts else finding
 
 
 def _as_error(fault: Any, report: Report | None) -> SimulationError:

@@ -102,7 +102,8 @@ class LaunchInfo:
     dynamic_shared: bytes. facts: expressions that this specialisation took for true ("divides" and "less").
     early: it may start before the grid in front of it in the stream has ended (programmatic stream serialization).
     window: the launch's access policy window. written: the tensors that it writes, which must not overlap others
-    (overlap.py). same: pairs of tensors that are one array, for which it was compiled.
+    (overlap.py). same: pairs of tensors that are one array, for which it was compiled. asserts: what the program's own
+    checks say when they fail, by the "file:line" that they stand on.
     """
 
     entry: str
@@ -117,6 +118,7 @@ class LaunchInfo:
     window: Window | None = None
     written: tuple[str, ...] = ()
     same: tuple[tuple[str, str], ...] = ()
+    asserts: tuple[tuple[str, str], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for `json.dumps`."""
@@ -143,6 +145,7 @@ class LaunchInfo:
             window=Window(**{k: _tuples(v) for k, v in data["window"].items()}) if data.get("window") else None,
             written=_tuples(data.get("written", ())),
             same=_tuples(data.get("same", ())),
+            asserts=_tuples(data.get("asserts", ())),
         )
 
 

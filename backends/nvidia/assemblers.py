@@ -14,7 +14,8 @@ A `ptxas` program compiles whole programs and does neither. So:
 On a GPU there is a third: the driver compiles PTX that it loads as a whole program. `minitile.launching` uses it where
 no assembler found here honours a text.
 
-A ptxas is sought in `$MINITILE_PTXAS` (a path; 0: none at all), on PATH, in `$CUDA_HOME/bin` and `$CUDA_PATH/bin`,
+A ptxas is sought in `$MINITILE_PTXAS` (a path, and then nowhere else: one that is none is an error; 0: none at all), on
+PATH, in `$CUDA_HOME/bin` and `$CUDA_PATH/bin`,
 in the wheels of nvcc and in Triton's; the first that is recent enough for the text is used.
 
 Sources: the nvJitLink documentation (options, error codes); `ptxas --help` of 12.9 and 13.5; the release notes of the
@@ -236,21 +237,28 @@ def find_ptxas(ptx: str = "") -> Ptxas | None:
     found = re.search(r"^\s*\.version\s+(\d+)\.(\d+)", ptx, re.MULTILINE)
     wanted = (int(found[1]), int(found[2])) if found else (0, 0)
     for path in _places():
-        try:
-            about = os.stat(path)
-        except OSError:
-            continue
-        said = _version(path, about.st_size, about.st_mtime_ns) if os.access(path, os.X_OK) else None
+        said = _asked(path)
         if said is not None and (ptxas := Ptxas(path, *said)).ptx_version >= wanted:
             return ptxas
     return None
+
+
+def _asked(path: str) -> tuple[tuple[int, int], str] | None:
+    """What the program at `path` says of itself; None if there is none that runs."""
+    try:
+        about = os.stat(path)
+    except OSError:
+        return None
+    return _version(path, about.st_size, about.st_mtime_ns) if os.access(path, os.X_OK) else None
 
 
 def _places() -> Iterator[str]:
     """Where a ptxas may be, best first."""
     chosen = os.environ.get("MINITILE_PTXAS")
     if chosen is not None:
-        yield from [] if chosen == "0" else [chosen]
+        if chosen != "0":
+            _check_chosen(chosen)
+            yield chosen
         return
     if (path := shutil.which("ptxas")) is not None:
         yield path
@@ -265,6 +273,17 @@ def _places() -> Iterator[str]:
         for folder in (spec.submodule_search_locations or ()) if spec else ():
             for place in places:
                 yield from map(str, sorted(Path(folder).glob(place), reverse=True))
+
+
+def _check_chosen(path: str) -> None:
+    """Who names a program means that one: to go on without it would hide what is wrong with it. Raises TargetError."""
+    if _asked(path) is not None:
+        return
+    wrong = "there is no such file"
+    if os.path.isfile(path):
+        wrong = "it says no release of CUDA" if os.access(path, os.X_OK) else "it is not executable"
+    hint = "give the path of a ptxas, or 0 for none, or unset it: then PATH and other places are searched"
+    raise TargetError(f"MINITILE_PTXAS={path}: {wrong}", hint=hint)
 
 
 @lru_cache(maxsize=64)

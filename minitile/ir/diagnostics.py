@@ -7,7 +7,9 @@ the compiler raises on purpose is a MinitileError; `InternalError` is for what w
 from __future__ import annotations
 
 import linecache
+import reprlib
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,18 @@ class Location:
         if self.caller is not None:
             lines += ["called from", self.caller.render()]
         return "\n".join(lines)
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother = 2, 60, 160
+
+
+def shown(x: Any) -> str:
+    """A value of the user's in a message: an array by what it is, anything long by its beginning."""
+    shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
+    if isinstance(shape, tuple) and dtype is not None and type(x).__module__.partition(".")[0] != "minitile":
+        return f"{type(x).__name__} of shape {shape} and {dtype}" if shape else repr(x)
+    return _SHORT.repr(x)
 
 
 class MinitileError(Exception):

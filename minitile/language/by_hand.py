@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from minitile.ir.core import Value
-from minitile.ir.diagnostics import LanguageError, TypeMismatchError
+from minitile.ir.diagnostics import LanguageError, TypeMismatchError, shown
 from minitile.ir.ops import by_hand, hopper, tile
 from minitile.ir.types import i32
 from minitile.language import math
@@ -124,7 +124,7 @@ class Barriers:
     def __getitem__(self, index: Any) -> Barrier:
         trace = current()
         if isinstance(index, slice) or not is_scalar(index):
-            raise TypeMismatchError(f"barriers are indexed by one integer, not {index!r}", trace.loc)
+            raise TypeMismatchError(f"barriers are indexed by one integer, not {shown(index)}", trace.loc)
         value = operand_value(index)
         if not value.dtype.is_int:
             raise TypeMismatchError(f"the index of a barrier is {value.dtype}, not an integer", trace.loc)
@@ -160,7 +160,7 @@ def _barrier(x: Any, what: str) -> Barrier:
     if isinstance(x, Barriers):
         raise current().error(f"{what} of {x.count} barriers at once", "index one: bars[i]")
     if not isinstance(x, Barrier):
-        raise TypeMismatchError(f"{what}: {x!r} is no barrier of T.alloc_barrier", current().loc)
+        raise TypeMismatchError(f"{what}: {shown(x)} is no barrier of T.alloc_barrier", current().loc)
     return x
 
 
@@ -388,7 +388,7 @@ def _mask(mask: Any) -> int:
 def _shuffle(kind: str, value: Any, lane: Any, width: Any, mask: Any, what: str) -> Expr:
     trace = tile_scope(what)
     if not is_scalar(value) or not is_scalar(lane):
-        raise TypeMismatchError(f"{what} of {value!r}, {lane!r}", trace.loc, "it exchanges scalars")
+        raise TypeMismatchError(f"{what} of {shown(value)}, {shown(lane)}", trace.loc, "it exchanges scalars")
     segment = constant_int(width, f"the width of {what}")
     if segment not in (1, 2, 4, 8, 16, 32, 64):
         raise trace.error(

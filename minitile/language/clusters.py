@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from minitile.ir.core import Value
-from minitile.ir.diagnostics import TypeMismatchError
+from minitile.ir.diagnostics import TypeMismatchError, shown
 from minitile.ir.ops import hopper, tile
 from minitile.ir.types import i32
 from minitile.language.context import Trace, current
@@ -50,7 +50,7 @@ def map_shared_rank(buffer: Any, rank: Any) -> Remote:
     """
     trace = tile_scope("T.map_shared_rank")
     if not isinstance(buffer, Memory) or buffer.space != "shared" or isinstance(buffer, Remote):
-        raise TypeMismatchError(f"T.map_shared_rank of {buffer!r}, which is no shared buffer", trace.loc)
+        raise TypeMismatchError(f"T.map_shared_rank of {shown(buffer)}, which is no shared buffer", trace.loc)
     if not is_scalar(rank) or not operand_value(rank).dtype.is_int:
         raise TypeMismatchError(f"T.map_shared_rank with the rank {rank!r}, not an integer", trace.loc)
     return Remote(buffer.value, trace, trace.b.cast(operand_value(rank), i32))
@@ -70,7 +70,7 @@ class Remote(Memory):
     def store(self, index: Any, value: Any) -> None:
         what = f"a store to another block's {self.describe()[4:]}"
         if not is_scalar(value):
-            raise TypeMismatchError(f"{what} of {value!r}: one element takes a scalar", current().loc)
+            raise TypeMismatchError(f"{what} of {shown(value)}: one element takes a scalar", current().loc)
         indices, points = self.indices(index), (None,) * self.ndim
         value = assign_cast(value, self.dtype, what)
         current().b.emit(tile.Store(self.value, indices, value, points, rank=self.rank))

@@ -16,7 +16,7 @@ from typing import Any
 
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Value
-from minitile.ir.diagnostics import MinitileError, TypeMismatchError
+from minitile.ir.diagnostics import MinitileError, TypeMismatchError, shown
 from minitile.ir.ops import by_hand, control, tile
 from minitile.ir.types import I32, i32
 from minitile.language import loops
@@ -72,7 +72,7 @@ class Interpreter(Branches):
                 self.staged_for(node, items)
         else:
             if isinstance(items, Expr):
-                raise self.fail(node.iter, f"a loop over {items!r}", "count with T.serial(n) or range(n)")
+                raise self.fail(node.iter, f"a loop over {shown(items)}", "count with T.serial(n) or range(n)")
             self.unrolled(node, self.perform(node.iter, iter, items))
 
     def loop_of(self, node: ast.expr) -> Any:
@@ -473,6 +473,9 @@ class Interpreter(Branches):
             if isinstance(name, ast.Name) and (len(names) > 1 or scope.rank == 1):
                 index.value.name = name.id
         one = scope.rank == 1 and not isinstance(target, (ast.Tuple, ast.List))
+        starred = any(isinstance(name, ast.Starred) for name in names)
+        if not one and isinstance(target, (ast.Tuple, ast.List)) and len(names) != scope.rank and not starred:
+            raise self.fail(target, f"{len(names)} names for the indices of a block in a grid of rank {scope.rank}")
         self.bind_target(target, indices[0] if one else tuple(indices[: scope.rank]))
 
 

@@ -8,7 +8,10 @@ a block of its own, which becomes a branch unless it is pure arithmetic.
 from __future__ import annotations
 
 import ast
+import difflib
+import inspect
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import reduce
@@ -16,7 +19,7 @@ from typing import Any, ClassVar
 
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Value
-from minitile.ir.diagnostics import LanguageError, Location, MinitileError
+from minitile.ir.diagnostics import LanguageError, Location, MinitileError, shown
 from minitile.ir.ops import arith, by_hand, control
 from minitile.ir.types import bool_
 from minitile.language.context import Trace
@@ -110,7 +113,13 @@ class Expressions:
         except RecursionError:
             raise
         except Exception as error:
-            raise LanguageError(f"{type(error).__name__}: {error}", self.scope.location(node)) from error
+            hint = _keyword_meant(function, error)
+            if isinstance(error, IndexError) and "valid indices" in str(error):
+                hint = "a NumPy array is known at compile time only: pass it as a tensor, to index it at run time"
+            in_call = isinstance(error, TypeError) and error.__traceback__ is not None
+            # Arguments that do not fit the function: nothing of it has run, and the call is what there is to see.
+            cause = None if in_call and error.__traceback__.tb_next is None else error  # type: ignore[union-attr]
+            raise LanguageError(f"{type(error).__name__}: {error}", self.scope.location(node), hint) from cause
 
     # Names and constants -----------------------------------------------------------------------------------------
 
@@ -208,7 +217,7 @@ class Expressions:
         with self.trace.within(block, f"the right side of `{kind}`"), self.conditional(node):
             value = right()
         if not is_scalar(value):
-            raise self.fail(node, f"`{kind}` of a run-time value and {value!r}, which is no scalar")
+            raise self.fail(node, f"`{kind}` of a run-time value and {shown(value)}, which is no scalar")
         self.at(node)
         bools = left.dtype is bool_ and entry_dtype(value) is bool_
         if bools and is_speculative(block):
@@ -250,7 +259,9 @@ class Expressions:
             return found[0]
         for value in found:
             if not is_scalar(value):
-                raise self.fail(node, f"a choice at run time between values of which one is {value!r}, not a scalar")
+                raise self.fail(
+                    node, f"a choice at run time between values of which one is {shown(value)}, not a scalar"
+                )
         self.at(node)
         return Expr(self.join(condition, blocks, (self.unified(blocks, found),))[0])
 
@@ -423,6 +434,19 @@ class Expressions:
         self.locals.update(saved)
         make = _COMPREHENSIONS.get(type(node))
         return self.created(found if make is None else self.perform(node, make, found))
+
+
+def _keyword_meant(function: Callable[..., Any], error: Exception) -> str:
+    """For a keyword that a function lacks: those that it has, the most similar one first."""
+    found = re.search(r"unexpected keyword argument '(\w+)'", str(error)) if isinstance(error, TypeError) else None
+    try:
+        names = list(inspect.signature(function).parameters) if found else []
+    except (TypeError, ValueError):
+        return ""
+    if not found or found[1] in names or not names:
+        return ""
+    close = difflib.get_close_matches(found[1], names, 1)
+    return f"did you mean {close[0]}?" if close else f"its parameters are {', '.join(names)}"
 
 
 class Dim(str):

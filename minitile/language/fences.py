@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from minitile.ir.diagnostics import LanguageError, TypeMismatchError
+from minitile.ir.diagnostics import LanguageError, TypeMismatchError, shown
 from minitile.ir.ops import fences
 from minitile.language.context import Trace, current
 from minitile.language.memory import Memory
@@ -58,7 +58,7 @@ def pdl_sync(ahead: Any = ()) -> None:
     tensors = tuple(ahead) if isinstance(ahead, (tuple, list)) else (ahead,)
     for tensor in tensors:
         if not isinstance(tensor, Memory) or tensor.space != "global":
-            raise TypeMismatchError(f"T.pdl_sync(ahead={tensor!r}), which is no tensor", trace.loc)
+            raise TypeMismatchError(f"T.pdl_sync(ahead={shown(tensor)}), which is no tensor", trace.loc)
     trace.b.emit(fences.PdlSync(tuple(tensor.value for tensor in tensors)))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from minitile.ir.diagnostics import LanguageError
+from minitile.ir.diagnostics import LanguageError, shown
 from minitile.language import hilbert
 from minitile.language.context import active, current
 from minitile.language.math import min as minimum
@@ -105,7 +105,7 @@ def _bounds(start: Any, stop: Any, what: str) -> tuple[Any, Any]:
 
 def _integer(x: Any, what: str) -> None:
     if not is_scalar(x) or (isinstance(x, Expr) and not x.dtype.is_int) or isinstance(x, float):
-        raise current().error(f"a bound of {what} is {x!r}, not an integer")
+        raise current().error(f"a bound of {what} is {shown(x)}, not an integer")
 
 
 def _step(step: Any, what: str) -> Any:
@@ -338,6 +338,8 @@ def Kernel(
         _integer(g, "the grid")
         if (constant_value(g) or 0) < 0:
             raise current().error(f"a bound of the grid is {g}", "0 blocks make the launch a no-op")
+        if (constant_value(g) or 0) >= 1 << 31:
+            raise current().error(f"a bound of the grid is {g}: a launch has less than 2^31 blocks in a dimension")
     block = _block(threads)
     count = math.prod(block)
     if count % 32 or not 32 <= count <= 1024:
@@ -360,7 +362,7 @@ def _block(threads: Any) -> tuple[int, int, int]:
     given = [128] if threads is None else threads if isinstance(threads, (tuple, list)) else [threads]
     sizes = [constant_int(t, "threads") for t in given]
     if not 1 <= len(sizes) <= 3 or any(n < 0 for n in sizes):
-        raise current().error(f"threads={threads!r}: a block has 1 to 3 dimensions, each of at least one thread")
+        raise current().error(f"threads={shown(threads)}: a block has 1 to 3 dimensions, each of at least one thread")
     x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z
 
@@ -369,7 +371,7 @@ def _cluster(sizes: int | tuple[int, ...] | list[int], grid: tuple[Any, ...]) ->
     given = [constant_int(n, "cluster") for n in (sizes if isinstance(sizes, (tuple, list)) else [sizes])]
     if len(given) > len(grid) or any(n < 1 for n in given) or math.prod(given) > CLUSTER:
         limit = f"one size of at least 1 for each dimension of the grid, {CLUSTER} blocks in all"
-        raise current().error(f"cluster={sizes!r}: a cluster has {limit}")
+        raise current().error(f"cluster={shown(sizes)}: a cluster has {limit}")
     for n, blocks in zip(given, grid, strict=False):
         if (constant_value(blocks) or 0) % n:
             raise current().error(f"clusters of {n} blocks do not divide a grid of {constant_value(blocks)}")

@@ -19,12 +19,13 @@ from typing import Any, NoReturn
 
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
-from minitile.ir.diagnostics import TypeMismatchError
+from minitile.ir.diagnostics import TypeMismatchError, shown
 from minitile.ir.ops import arith, tile
 from minitile.ir.types import BufferType, DType, TensorType, dtype_of, i32, i64
 from minitile.language.context import Trace, current
-from minitile.language.scalars import Expr, assign_cast, constant_int, is_scalar, operand_value
+from minitile.language.scalars import Expr, assign_cast, constant_int, constant_value, is_scalar, operand_value
 
+FROM_THE_START = "indices count from the start only; write shape[d] - n"
 POINT = None
 WHOLE = -1
 Extent = int | None
@@ -105,7 +106,9 @@ class Memory:
     def index(self, i: Any, d: int, extent: int = 1) -> Value:
         """One index as an i32 or i64 value; a constant one must lie inside a buffer."""
         if not is_scalar(i):
-            raise TypeMismatchError(f"an index of {self.describe()} is {i!r}, not an integer", current().loc)
+            several = isinstance(i, (tuple, list))
+            hint = f"it is {len(i)} values: take them apart, as in `a, b = …`" if several else ""
+            raise TypeMismatchError(f"an index of {self.describe()} is {shown(i)}, not an integer", current().loc, hint)
         value = operand_value(i)
         if not value.dtype.is_int:
             raise TypeMismatchError(
@@ -117,7 +120,7 @@ class Memory:
             if number < 0 and self.space != "global":
                 raise current().error(
                     f"index {number} in dimension {d} of {self.describe()} is negative",
-                    "indices count from the start only; write shape[d] - n",
+                    FROM_THE_START,
                 )
             if isinstance(size, int) and self.space != "global" and number + extent > size:
                 last = "" if extent == 1 else f" … {number + extent - 1}"
@@ -140,7 +143,7 @@ class Memory:
         what = f"a store to {self.describe()}"
         if not is_scalar(value):
             raise TypeMismatchError(
-                f"{what} of {value!r}: one element takes a scalar",
+                f"{what} of {shown(value)}: one element takes a scalar",
                 current().loc,
                 "tiles are copied with T.copy, filled with T.fill",
             )
@@ -174,6 +177,10 @@ class Memory:
             raise current().error(f"a slice of {self.describe()} with step {s.step!r}", "regions are contiguous")
         size = self.static_shape[d]
         low = 0 if s.start is None else s.start
+        if s.stop is None and is_scalar(low) and (constant_value(low) or 0) < 0:  # Python's last -low elements
+            raise current().error(
+                f"a slice of {self.describe()} in dimension {d} from {constant_value(low)} on", FROM_THE_START
+            )
         if s.stop is None:
             if isinstance(size, str):
                 return low, WHOLE
@@ -181,7 +188,9 @@ class Memory:
                 return low, size - low
         high = self.shape[d] if s.stop is None else s.stop
         if not is_scalar(low) or not is_scalar(high):
-            raise TypeMismatchError(f"a slice of {self.describe()} has bounds {low!r}, {high!r}", current().loc)
+            raise TypeMismatchError(
+                f"a slice of {self.describe()} has bounds {shown(low)}, {shown(high)}", current().loc
+            )
         extent = difference(high, low)
         if extent is None:
             read: set[Op] = set()
@@ -200,7 +209,9 @@ class Memory:
             )
         if extent <= 0:
             raise TypeMismatchError(
-                f"a slice of {self.describe()} in dimension {d} has {extent} elements", current().loc
+                f"a slice of {self.describe()} in dimension {d} has {extent} elements",
+                current().loc,
+                FROM_THE_START if (constant_value(high) or 0) < 0 else "write start : stop, of which the start is less",
             )
         return low, extent
 
@@ -291,7 +302,7 @@ def as_region(x: Any, what: str) -> Region:
         return x
     if isinstance(x, Memory):
         return x.whole()
-    raise TypeMismatchError(f"{what} must be a tensor, a buffer or a region of one, not {x!r}", current().loc)
+    raise TypeMismatchError(f"{what} must be a tensor, a buffer or a region of one, not {shown(x)}", current().loc)
 
 
 def between(src: Region, dst: Region, shape: tuple[int, ...]) -> dict[str, Any]:

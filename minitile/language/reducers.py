@@ -18,7 +18,7 @@ from typing import Any
 
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Value
-from minitile.ir.diagnostics import TypeMismatchError
+from minitile.ir.diagnostics import TypeMismatchError, shown
 from minitile.ir.ops import arith, tile
 from minitile.ir.types import DType
 from minitile.language.context import Trace, current
@@ -41,7 +41,7 @@ class Reducer(Memory):
         indices = self.indices(index)
         what = f"a store to the reducer {self.value.name or ''}".rstrip()
         if not is_scalar(value):
-            raise TypeMismatchError(f"{what} of {value!r}", current().loc, "contribute scalars, in T.Parallel")
+            raise TypeMismatchError(f"{what} of {shown(value)}", current().loc, "contribute scalars, in T.Parallel")
         new = self._contribution(indices, assign_cast(value, self.dtype, what))
         if new is None:
             raise current().error(
@@ -93,7 +93,7 @@ def alloc_reducer(shape: Any, dtype: Any, op: str = "sum", replication: str | No
 
 def _reducer(x: Any, what: str) -> Reducer:
     if not isinstance(x, Reducer):
-        raise TypeMismatchError(f"{what} of {x!r}", current().loc, "it takes what T.alloc_reducer gave")
+        raise TypeMismatchError(f"{what} of {shown(x)}", current().loc, "it takes what T.alloc_reducer gave")
     return x
 
 
@@ -122,7 +122,7 @@ def reducer_update(element: Any, value: Any) -> None:
         raise trace.error("T.reducer_update of no element", "give one: T.reducer_update(acc[i], value)")
     reducer = _reducer(element.memory, "T.reducer_update")
     if not is_scalar(value):
-        raise TypeMismatchError(f"T.reducer_update by {value!r}", trace.loc, "contribute scalars, in T.Parallel")
+        raise TypeMismatchError(f"T.reducer_update by {shown(value)}", trace.loc, "contribute scalars, in T.Parallel")
     emit_update(reducer, element.offsets, assign_cast(value, reducer.dtype, "T.reducer_update"))
 
 

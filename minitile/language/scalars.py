@@ -11,13 +11,14 @@ Arithmetic follows Python and NumPy, with these rules (tests/language/test_scala
 
 from __future__ import annotations
 
+import math
 from typing import Any, NoReturn
 
 import numpy as np
 
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
-from minitile.ir.diagnostics import LanguageError, TypeMismatchError
+from minitile.ir.diagnostics import LanguageError, TypeMismatchError, shown
 from minitile.ir.ops import arith
 from minitile.ir.types import DTYPES, DType, bool_, dtype_of, f32, i32, i64
 from minitile.language.context import current
@@ -79,7 +80,7 @@ def literal(number: Any, dtype: DType) -> Value:
     if dtype.kind == "bool":
         return current().b.constant(bool(number), dtype)
     if dtype.is_float:
-        return current().b.constant(float(number), dtype)
+        return current().b.constant(_held(float(number), dtype), dtype)
     if isinstance(number, float):
         raise TypeMismatchError(
             f"the literal {number!r} is no {dtype}", hint="cast it, or give the other side a float dtype"
@@ -88,6 +89,19 @@ def literal(number: Any, dtype: DType) -> Value:
     if not low <= number < high:
         raise TypeMismatchError(f"{number} does not fit {dtype} ({low} … {high - 1})", hint="cast to a wider dtype")
     return current().b.constant(int(number), dtype)
+
+
+def _held(number: float, dtype: DType) -> float:
+    """The number itself. Raises TypeMismatchError for a finite one that no finite number of the dtype is near."""
+    if math.isfinite(number) and abs(number) > 240:  # which every float dtype holds
+        with np.errstate(over="ignore"):
+            kept = np.asarray(number).astype(dtype.numpy).astype(np.float64)
+        if not np.isfinite(kept):
+            raise TypeMismatchError(
+                f"{number:g} is too large for {dtype}",
+                hint="use a wider dtype; infinity is T.infinity(dtype), or float('inf')",
+            )
+    return number
 
 
 def _weak_dtype(number: Any, other: DType) -> DType:
@@ -110,7 +124,7 @@ def operand_value(x: Any) -> Value:
 
 def _no_scalar(x: Any) -> LanguageError:
     name = getattr(x, "describe", None)
-    what = name() if callable(name) else f"{type(x).__name__} {x!r}"
+    what = name() if callable(name) else f"{type(x).__name__} {shown(x)}"
     hint = "index it, or use T.Parallel for all its elements" if callable(name) else ""
     return TypeMismatchError(f"a scalar is needed here, not {what}", hint=hint)
 
@@ -208,7 +222,20 @@ def integer_binary(kind: type[arith.Binary], sign: str, a: Any, b: Any) -> Expr:
     x, y = _arithmetic_operands(a, b)
     if x.dtype.is_float:
         raise TypeMismatchError(f"`{sign}` is for integers, not {x.dtype}")
+    if kind in (arith.Shl, arith.Shr):
+        by = constant_of(y)
+        if by is not None and not 0 <= by < x.dtype.bits:
+            raise TypeMismatchError(
+                f"`{sign}` of {x.dtype} by {by} places: {x.dtype} has {x.dtype.bits} bits", hint="cast to a wider dtype"
+            )
+    else:
+        _not_zero(sign, y)
     return Expr(current().b.value(kind(x, y)))
+
+
+def _not_zero(sign: str, divisor: Value) -> None:
+    if constant_of(divisor) == 0:
+        raise TypeMismatchError(f"`{sign}` by zero")
 
 
 def bitwise(kind: type[arith.Binary], sign: str, a: Any, b: Any) -> Expr:
@@ -234,6 +261,7 @@ def floor_divide(a: Any, b: Any) -> Expr:
     b_ = current().b
     if x.dtype.is_float:
         return Expr(b_.value(arith.Floor(b_.value(arith.Div(x, y)))))
+    _not_zero("//", y)
     return Expr(b_.value(arith.FloorDiv(x, y)))
 
 
@@ -243,6 +271,7 @@ def floor_modulo(a: Any, b: Any) -> Expr:
     if x.dtype.is_float:
         quotient = b_.value(arith.Floor(b_.value(arith.Div(x, y))))
         return Expr(b_.value(arith.Sub(x, b_.value(arith.Mul(quotient, y)))))
+    _not_zero("%", y)
     return Expr(b_.value(arith.FloorMod(x, y)))
 
 
@@ -334,7 +363,7 @@ def constant_int(x: Any, what: str) -> int:
             "use a constant, or a parameter of the kernel that has a plain default (it is compile-time)",
         )
     if number is None or isinstance(number, bool) or number != int(number):
-        raise LanguageError(f"{what} must be an integer, not {x!r}", current().loc)
+        raise LanguageError(f"{what} must be an integer, not {shown(x)}", current().loc)
     return int(number)
 
 

@@ -8,6 +8,7 @@ block=128, or no annotation          a compile-time constant
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import FunctionType
@@ -27,8 +28,14 @@ class Tensor:
 
     def __init__(self, shape: Any, dtype: Any = "float32") -> None:
         items = shape if isinstance(shape, (tuple, list)) else (shape,)
-        self.shape: tuple[IRDim, ...] = tuple(_dimension(d) for d in items)
-        self.dtype: DType | None = None if dtype is None else dtype_of_name(dtype)
+        try:
+            self.shape: tuple[IRDim, ...] = tuple(_dimension(d) for d in items)
+            self.dtype: DType | None = None if dtype is None else dtype_of_name(dtype)
+        except LanguageError as error:
+            frame, code = sys._getframe(1), sys._getframe(1).f_code
+            if error.loc is None and not code.co_filename.startswith("<"):  # else an annotation that is kept as text
+                error.loc = Location.of_line(code.co_filename, frame.f_lineno, code.co_name)
+            raise
 
     def __repr__(self) -> str:
         return f"T.Tensor({self.shape}, {self.dtype})"
@@ -84,8 +91,14 @@ def read_signature(function: FunctionType, around: Mapping[str, Any]) -> Signatu
     strings (`from __future__ import annotations`) may use names that the function itself did not capture."""
     place = Location(function.__code__.co_filename, function.__code__.co_firstlineno, function=function.__name__)
     names = {**around, **closure_values(function)}
-    found = []
+    found: list[Parameter] = []
     for p in inspect.signature(function).parameters.values():
+        if p.name in ("self", "cls") and not found and p.annotation is p.empty and p.default is p.empty:
+            raise LanguageError(
+                f"the kernel {function.__name__} is written as a method, with a parameter {p.name!r}",
+                place,
+                "a kernel is a function: define it outside of the class, or without this parameter",
+            )
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             raise LanguageError(f"a kernel takes no *{p.name}", place, "name every parameter")
         annotation = p.annotation

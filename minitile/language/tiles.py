@@ -7,13 +7,14 @@ interpreter looks for it. "slices" behind a name: only when the index has slices
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, TypeVar
 
 from minitile.ir.core import Value
-from minitile.ir.diagnostics import TypeMismatchError
+from minitile.ir.diagnostics import TypeMismatchError, shown
 from minitile.ir.ops import arith, control, tile
 from minitile.ir.types import BOOL, I32, BufferType, DType, f32
 from minitile.language.blockscaled import Scaled, check_blocks, read_scaled, scale_tiles, unpacked
@@ -145,7 +146,7 @@ def fill(buffer: Any, value: Any) -> None:
     shape = region.static("T.fill") if not region.start else ()
     what = f"T.fill of {mem.describe()}"
     if not is_scalar(value):
-        raise TypeMismatchError(f"{what} with {value!r}, which is no scalar", trace.loc)
+        raise TypeMismatchError(f"{what} with {shown(value)}, which is no scalar", trace.loc)
     number = assign_cast(value, mem.dtype, what)
     dims = (None,) * mem.ndim if region.start else region.dims(len(shape))
     trace.b.emit(tile.Fill(mem.value, region.offsets, number, shape=shape, dims=dims))
@@ -244,6 +245,15 @@ def gemm_blockscaled(
     _gemm(A, B, C, transpose_A, transpose_B, policy, clear_accum, in_flight=False, scaled=scaled)
 
 
+def _as_it_fits(shapes: Sequence[tuple[int, ...]]) -> str:
+    """Which operands of a gemm have to be transposed so that their shapes fit; "" if none are."""
+    for ta, tb in itertools.product((False, True), repeat=2):
+        (m, k), (k2, n) = (s[::-1] if t else s for s, t in zip(shapes, (ta, tb), strict=False))
+        if k == k2 and (m, n) == shapes[2]:
+            return f"with transpose_A={ta}, transpose_B={tb} they fit"
+    return ""
+
+
 def _gemm(
     A: Any,
     B: Any,
@@ -280,7 +290,8 @@ def _gemm(
             f"{what}: A is {m}×{k} (M×K), B is {k2}×{n} (K×N), C is {shapes[2][0]}×{shapes[2][1]} (M×N): "
             + (f"K is {k} and {k2}" if k != k2 else f"A and B make {m}×{n}"),
             trace.loc,
-            f"transpose_A={bool(transpose_A)}, transpose_B={bool(transpose_B)} are already applied to these shapes",
+            _as_it_fits(shapes)
+            or f"transpose_A={bool(transpose_A)}, transpose_B={bool(transpose_B)} are already applied to these shapes",
         )
     if scaled is None:
         _check_gemm_dtypes(trace, a.memory.dtype, b.memory.dtype, c.memory.dtype)
@@ -410,7 +421,7 @@ def _emit_atomic(kind: str, dst: Any, value: Any, what: str, return_prev: bool) 
         _atomic_tile(kind, target, as_region(value, f"{what}'s value"), what)
         return None
     if not is_scalar(value):
-        raise TypeMismatchError(f"{what} of {value!r}, which is no scalar and no tile", trace.loc)
+        raise TypeMismatchError(f"{what} of {shown(value)}, which is no scalar and no tile", trace.loc)
     if not target.start:
         raise trace.error(f"{what} of a scalar to {target.describe()}", "index one element, or give a tile as value")
     number = assign_cast(value, mem.dtype, what)
@@ -516,11 +527,11 @@ def annotate_layout(layouts: dict[Memory, Any]) -> None:
     for buffer, layout in layouts.items():
         op = buffer.value.op if isinstance(buffer, Memory) else None
         if not isinstance(op, tile.Alloc) or op.type_.space != "shared":
-            raise trace.error(f"T.annotate_layout of {buffer!r}", "it is for buffers of T.alloc_shared")
+            raise trace.error(f"T.annotate_layout of {shown(buffer)}", "it is for buffers of T.alloc_shared")
         fits = (getattr(layout, "shape", None), getattr(layout, "element_bits", None))
         if fits != (op.type_.shape, op.type_.dtype.bits):
             raise trace.error(
-                f"T.annotate_layout: {layout!r} is no layout of {buffer.describe()}",
+                f"T.annotate_layout: {shown(layout)} is no layout of {buffer.describe()}",
                 "give a SharedLayout of its shape and element size, see minitile.layout.shared",
             )
         op.layout = layout
@@ -537,7 +548,7 @@ def annotate_l2_hit_ratio(ratios: dict[Memory, float]) -> None:
     known = trace.attrs.get("l2_hit_ratio")
     for tensor, ratio in ratios.items():
         if not isinstance(tensor, Memory) or tensor.space != "global":
-            raise trace.error(f"T.annotate_l2_hit_ratio of {tensor!r}", "it is for tensors of the signature")
+            raise trace.error(f"T.annotate_l2_hit_ratio of {shown(tensor)}", "it is for tensors of the signature")
         if not isinstance(ratio, (int, float)) or not 0 < ratio <= 1:
             raise trace.error(f"a hit ratio of {ratio!r} for {tensor.describe()}", "it is over 0, up to 1")
         if known is not None and known[0] != tensor.value.name:

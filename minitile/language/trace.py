@@ -9,7 +9,7 @@ from typing import Any
 
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Value
-from minitile.ir.diagnostics import InternalError, LanguageError, Location, MinitileError
+from minitile.ir.diagnostics import InternalError, LanguageError, Location, MinitileError, shown
 from minitile.ir.types import I32, Dim, DType, ScalarType, TensorType
 from minitile.language.context import Trace, tracing
 from minitile.language.control_flow import Interpreter
@@ -42,7 +42,9 @@ def tensor_shape(p: Parameter, constants: Mapping[str, Any]) -> tuple[Dim, ...]:
     for d in p.tensor.shape:
         value = constants.get(d, d) if isinstance(d, str) else d
         if not isinstance(value, (int, str)) or isinstance(value, bool):
-            raise LanguageError(f"dimension '{d}' of {p.name} is the compile-time parameter {d}={value!r}, no integer")
+            raise LanguageError(
+                f"dimension '{d}' of {p.name} is the compile-time parameter {d}={shown(value)}, no integer"
+            )
         shape.append(value)
     return tuple(shape)
 

@@ -9,6 +9,7 @@ says in which order they run, `manager.py` runs them. A file that no list of pas
     layouts             rules (what a backend demands), choose_shared
     lowering            lower_memory, lower_exchange, lower_gemm; legalizer, expand_math, expand_fp8
     CDNA's schedules    mfma_loop
+    diagnosis           count_masked (for minitile.masked)
 
 Who has put into the assembly what synchronises (its line there names the user's; MINITILE_DUMP=PASS prints the IR
 after a pass):

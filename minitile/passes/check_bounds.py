@@ -4,9 +4,11 @@
     copy %A[%i + 8, 0] -> %s   // 0 <= %i, %A: tensor<8x8xf32>         error: the index is 8 or more
 
 Bounds cut off what reaches past a tensor's edge: loads give 0, stores vanish. An access of which nothing is ever left
-does not do what its author meant. What is certain comes from `Facts`; only accesses that happen whenever the kernel
-runs are judged: not those under a condition that may be false, or in a loop that may have no rounds. (In a loop that
-may have none, an index that is a number is judged all the same.) Changes nothing.
+does not do what its author meant. Buffers have no such checks: no element of an access may be outside of them.
+
+What is certain comes from `Facts`; only accesses that happen whenever the kernel runs are judged: not those under a
+condition that may be false, or in a loop that may have no rounds. (In a loop that may have none, an index that is a
+number is judged all the same.) Changes nothing.
 
 Runs on traced IR: later, loads of tensors happen without the condition that they stood under, since bounds make them
 harmless.
@@ -15,7 +17,7 @@ harmless.
 from __future__ import annotations
 
 from minitile.ir.builder import constant_of
-from minitile.ir.core import Block, Kernel, Op
+from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import TypeMismatchError
 from minitile.ir.effects import Footprint
 from minitile.ir.ops import control
@@ -32,14 +34,25 @@ def check_bounds(kernel: Kernel, context: PassContext) -> None:
 class _Check:
     def __init__(self, kernel: Kernel) -> None:
         self.facts = Facts(kernel)
+        self.rounds: dict[Value, range] = {}  # the numbers that an index goes through, whatever the others are
 
     def block(self, block: Block, runs: bool) -> None:
         """`runs`: it does for sure, and is not merely a loop's body that may have no rounds."""
         for op in block.ops:
             for footprint in op.footprints():
                 self.footprint(op, footprint, runs)
+            self.note(op)
             for region, certain in self.certain(op, runs):
                 self.block(region, certain)
+
+    def note(self, op: Op) -> None:
+        """Learn the rounds of a loop's indices, where they are numbers."""
+        if isinstance(op, control.Parallel):
+            self.rounds.update(zip(op.body.args, map(range, op.extents), strict=True))
+        if isinstance(op, control.For):
+            lower, upper, step = (constant_of(v) for v in (op.lower, op.upper, op.step))
+            if None not in (lower, upper, step) and range(lower, upper, step):
+                self.rounds[op.iv] = range(lower, upper, step)
 
     def certain(self, op: Op, runs: bool) -> list[tuple[Block, bool]]:
         """The regions whose accesses are judged, and whether they run for sure."""
@@ -63,6 +76,21 @@ class _Check:
                 last = f.mem.shape[d]
                 hint = f"the last index is {last - 1 if isinstance(last, int) else f'{last} - 1'}"
                 raise _error(op, f, d, self.shown(at, extent, size, above=True), hint)
+            taken = self.taken(at) if runs and isinstance(f.mem.type, BufferType) else None
+            if taken is not None and (taken[0] < 0 or taken[1] + extent > size.const):
+                raise _partly(op, f, d, taken[0], taken[1] + extent - 1)
+
+    def taken(self, at: Affine) -> tuple[int, int] | None:
+        """The least and the greatest number that an index is, where both are for sure: a sum of indices of loops that
+        run through all their rounds, each by itself."""
+        low = high = at.const
+        for monomial, c in at.terms.items():
+            rounds = self.rounds.get(monomial[0]) if len(monomial) == 1 else None
+            if rounds is None:
+                return None
+            low += c * (rounds[0] if c > 0 else rounds[-1])
+            high += c * (rounds[-1] if c > 0 else rounds[0])
+        return low, high
 
     def shown(self, at: Affine, extent: int, size: Affine, above: bool) -> str:
         """The index in words: a number, several, or what bounds it from the wrong side."""
@@ -75,13 +103,25 @@ class _Check:
         return "is never less than the size" if least is None else f"is {least} or more"
 
 
+def _partly(op: Op, f: Footprint, d: int, low: int, high: int) -> TypeMismatchError:
+    size = f.mem.shape[d]
+    return TypeMismatchError(
+        f"in dimension {d} (size {size}) of {_named(f)} the index goes from {low} to {high}",
+        op.loc,
+        f"a buffer has no elements outside: an `if` in front, as in `if i < {size}`, or a larger buffer",
+    )
+
+
+def _named(f: Footprint) -> str:
+    shape = "×".join(map(str, f.mem.shape))
+    kind = f"the {f.mem.type.space} buffer" if isinstance(f.mem.type, BufferType) else "the tensor"
+    return f"{kind} {f.mem.name or '(unnamed)'} ({shape} {f.mem.dtype})"
+
+
 _FROM_THE_START = "indices count from the start only; write shape[d] - n for the n-th from the end"
 
 
 def _error(op: Op, f: Footprint, d: int, shown: str, hint: str) -> TypeMismatchError:
-    shape = "×".join(map(str, f.mem.shape))
-    kind = f"the {f.mem.type.space} buffer" if isinstance(f.mem.type, BufferType) else "the tensor"
     verb = {"read": "reads", "write": "writes"}.get(f.kind, "accesses")
-    what = f"{kind} {f.mem.name or '(unnamed)'} ({shape} {f.mem.dtype})"
     where = f"in dimension {d} (size {f.mem.shape[d]}) the index {shown}"
-    return TypeMismatchError(f"this never {verb} any element of {what}: {where}", op.loc, hint)
+    return TypeMismatchError(f"this never {verb} any element of {_named(f)}: {where}", op.loc, hint)

@@ -112,8 +112,8 @@ class MBarriers:
                     self.machine.access("init", origin, owner),
                 )
                 name, offset = self.machine.spaces["shared"].describe(self.machine, barrier.offset + SHARED_BASE)
-                barrier = barrier_of(self.machine, thread, owner)
-                span, cure = (offset, offset + 8), f"{barrier} {between(self.machine, origin, site)}"
+                meeting = barrier_of(self.machine, thread, owner)
+                span, cure = (offset, offset + 8), f"{meeting} {between(self.machine, origin, site)}"
                 self.machine.find(Finding("missing_barrier", message, first, second, "RAW", "shared", name, span, cure))
             barrier.introduced.add(thread)
         return barrier

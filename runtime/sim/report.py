@@ -51,6 +51,14 @@ class Finding:
     bytes: tuple[int, int] | None = None
     cure: str = ""
 
+    @property
+    def cause(self) -> tuple[object, ...]:
+        """What findings of one mistake in the source have in common: unrolled code has many lines of each of its."""
+        second = self.second
+        buffer = self.buffer and self.buffer.partition("[")[0]
+        what = (self.first.what, self.first.source, second and second.what, second and second.source)
+        return self.kind, self.hazard, self.space, buffer, what
+
     def __str__(self) -> str:
         hazard = f" ({self.hazard})" if self.hazard else ""
         lines = [f"{self.kind}{hazard}: {self.message}"]
@@ -64,6 +72,28 @@ class Finding:
         if self.cure:
             lines.append(f"    cure: {self.cure}")
         return "\n".join(lines)
+
+
+SHOWN = 4  # causes of which an error tells; the report has all
+
+
+def described(findings: list[Finding], shown: int = SHOWN) -> str:
+    """Findings as text: of those that come from the same lines of the source, the first one and how many there are."""
+    causes: dict[object, list[Finding]] = {}
+    for each in findings:
+        causes.setdefault(each.cause, []).append(each)
+    lines = []
+    for alike in list(causes.values())[:shown]:
+        lines.append(str(alike[0]))
+        if len(alike) > 1:
+            last = max(each.first.line for each in alike)
+            first = min(each.first.line for each in alike)
+            where = f"at line {first}" if first == last else f"from line {first} to {last}"
+            lines.append(f"    and {len(alike) - 1} more of this kind, {where}, from the same source lines")
+    if len(causes) > shown:
+        rest = sum(map(len, list(causes.values())[shown:]))
+        lines.append(f"and {rest} more findings of {len(causes) - shown} other kinds or places")
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +131,7 @@ class Report:
         """Raise `RaceError` if there is a race among the findings, `SimulationError` for any other finding."""
         if not self.findings:
             return
-        text = "\n".join(str(finding) for finding in self.findings)
+        text = described(self.findings)
         first = self.findings[0].first
         race = any(finding.kind in RACES for finding in self.findings)
-        raise (RaceError if race else SimulationError)(text, first.line, first.text, first.isa)
+        raise (RaceError if race else SimulationError)(text, first.line, isa=first.isa)

@@ -147,7 +147,8 @@ def test_what_was_printed_before_a_trap_is_shown(shows, capsys):
     def call():
         watched(a, 1)
 
-    shows(call, mt.SimulationError, 'T.device_assert(A[1] < limit, "A[1] is too large")', ["trap"])
+    text = "trap: T.device_assert failed: A[1] is too large"
+    shows(call, mt.SimulationError, 'T.device_assert(A[1] < limit, "A[1] is too large")', [text])
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "A[1]: 1.000000"
     assert printed[1].startswith(f"assertion failed: A[1] is too large ({__file__}:")

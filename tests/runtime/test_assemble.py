@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from minitile import doctor
 from minitile.backends.nvidia import assemblers
 from minitile.backends.nvidia.assemble import (
     AssembleError,
@@ -213,8 +214,22 @@ def test_an_older_ptxas_is_passed_over(fake_ptxas):
     assert find_ptxas() is not None
     assert find_ptxas(ROLES) is None
     assert not assembler_for(ROLES).honours(ROLES)
+
+
+@pytest.mark.parametrize("wrong", ["there is no such file", "it is not executable", "it says no release of CUDA"])
+def test_a_ptxas_that_is_none(fake_ptxas, monkeypatch, tmp_path, wrong):
+    """Who names one means that one: it is no other that is used, nor none."""
     fake_ptxas("not a release")
-    assert find_ptxas() is None
+    path = tmp_path / ("nothing" if "no such" in wrong else "ptxas")
+    if "executable" in wrong:
+        path.chmod(0o644)
+    monkeypatch.setenv("MINITILE_PTXAS", str(path))
+    for call in (find_ptxas, lambda: assemble(ROLES, "sm_90a")):
+        with pytest.raises(TargetError, match=f"MINITILE_PTXAS={path}: {wrong}") as caught:
+            call()
+        assert "unset it" in caught.value.hint
+    assert assemble(PTX, "sm_80").assembler.startswith("nvJitLink "), "which needs none"
+    assert wrong in doctor._ptxas()
 
 
 @pytest.mark.parametrize(

@@ -462,8 +462,8 @@ def test_lines_of_the_source():
         KERNEL.format(body="  %c = fadd float %a, %b", source="float", result="float", who="item", declarations="")
     )
     store = next(line for line in text.split("\n") if "global_store" in line)
-    text = text.replace(store, '\t.file 7 "/somewhere" "user.py"\n\t.loc 7 12 5 prologue_end ; user.py:12:5\n' + store)
+    text = text.replace(store, '\t.file 7 "/somewhere" "user.py"\n\t.loc\t7 12 5 prologue_end ; user.py:12:5\n' + store)
     a = np.zeros(64, np.float32)
     report = run_gcn(text, "k", (1,), (64,), [a, a.copy(), a[:60].copy()])
-    assert report.findings[0].first.source == "user.py:12"
-    assert "(user.py:12)" in str(report.findings[0])
+    assert report.findings[0].first.source == "/somewhere/user.py:12"
+    assert "(/somewhere/user.py:12)" in str(report.findings[0])

@@ -8,6 +8,7 @@ sections, .file and .loc. What an instruction means is no matter of this module.
 from __future__ import annotations
 
 import functools
+import posixpath
 import re
 
 import numpy as np
@@ -81,8 +82,7 @@ class _Parser:
             self.datum = self.data[name] = Datum(name)
 
     def directive(self, line: str, number: int) -> None:
-        name, _, rest = line.partition(" ") if " " in line else line.partition("\t")
-        rest = rest.strip()
+        name, rest = (*line.split(None, 1), "")[:2]
         if name == ".amdgcn_target":
             self.arch = rest.strip('"').rpartition("-")[2].partition(":")[0]
         elif name == ".amdhsa_kernel":
@@ -101,7 +101,7 @@ class _Parser:
         elif name == ".file":
             parts = re.findall(r'"([^"]*)"', rest)
             if parts and rest[:1].isdigit():
-                self.files[rest.split()[0]] = parts[-1]
+                self.files[rest.split()[0]] = posixpath.join(*parts[:2])  # a folder, if there is one, and the name
         elif name == ".loc":
             fields = rest.split()
             if len(fields) < 2:

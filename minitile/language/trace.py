@@ -13,6 +13,7 @@ from minitile.ir.diagnostics import InternalError, LanguageError, Location, Mini
 from minitile.ir.types import I32, Dim, DType, ScalarType, TensorType
 from minitile.language.context import Trace, tracing
 from minitile.language.control_flow import Interpreter
+from minitile.language.depth import room, too_deep
 from minitile.language.expressions import Scope
 from minitile.language.memory import Memory
 from minitile.language.scalars import Expr
@@ -90,12 +91,12 @@ def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput
 
 
 def _interpret(function: FunctionType, trace: Trace, scope: Scope) -> None:
-    with tracing(trace):
+    with tracing(trace), room():
         try:
             Interpreter(trace, scope).run_function(kernel_node(function))
         except MinitileError:
             raise
-        except RecursionError as error:
-            raise LanguageError("helper functions call each other without end", trace.loc) from error
+        except RecursionError:
+            raise too_deep(trace.loc) from None
         except Exception as error:
             raise InternalError(f"{type(error).__name__}: {error}", trace.loc) from error

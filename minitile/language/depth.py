@@ -1,7 +1,7 @@
 """How deep kernels may be nested.
 
 What is long is not deep: terms of a sum, operands of `and` and `or`, `elif`s are gone through in loops. What is nested
-by its meaning (calls in calls, ternaries in ternaries, helpers that call helpers) is interpreted by recursion, for which
+by its meaning (calls in calls, ternaries in ternaries, helpers in helpers) is interpreted by recursion, for which
 `room` makes room: several times Python's usual 1000 frames, and few enough for the stack of any thread.
 """
 

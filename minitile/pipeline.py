@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minitile.ir.core import Kernel, Op, Value
+from minitile.ir.depth import room
 from minitile.ir.diagnostics import LanguageError, ResourceError
 from minitile.ir.ops import arith, control, fences, hopper, tile
 from minitile.ir.printer import print_kernel
@@ -236,8 +237,9 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
         *THREAD_PASSES,
         *keep("thread_ir"),
     ]
-    run_passes(kernel, order, context, switches=passes, optional=OPTIONAL)
-    assembly, entry, params = write(kernel, context)
+    with room():
+        run_passes(kernel, order, context, switches=passes, optional=OPTIONAL)
+        assembly, entry, params = write(kernel, context)
     return Result(
         assembly,
         entry,

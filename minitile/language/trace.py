@@ -13,7 +13,7 @@ from minitile.ir.diagnostics import InternalError, LanguageError, Location, Mini
 from minitile.ir.types import I32, Dim, DType, ScalarType, TensorType
 from minitile.language.context import Trace, tracing
 from minitile.language.control_flow import Interpreter
-from minitile.language.depth import room, too_deep
+from minitile.ir.depth import room, too_deep
 from minitile.language.expressions import Scope
 from minitile.language.memory import Memory
 from minitile.language.scalars import Expr

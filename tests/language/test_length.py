@@ -11,7 +11,7 @@ import pytest
 
 import minitile as mt
 from minitile.ir.diagnostics import LanguageError, MinitileError
-from minitile.language import depth
+from minitile.ir import depth
 
 SCALAR = """import minitile as mt
 import minitile.language as T
@@ -254,3 +254,23 @@ def test_the_limit_is_put_back():
     with pytest.raises(MinitileError):
         kernel("f[j] = nothing")
     assert sys.getrecursionlimit() == before
+
+
+@pytest.mark.parametrize("count", [400, pytest.param(1500, marks=pytest.mark.slow)])
+def test_a_long_chain_of_values(count):
+    """Each statement needs the one before it: what passes find out of the last one follows from all of them."""
+    body = ["x = j", *(f"x = T.max(x, j + {-(n % 7)})" for n in range(count)), "f[j] = A[b * block + x]"]
+    assert (out(kernel("\n".join(body))) == X).all()
+
+
+def test_an_interrupted_import_is_made_again():
+    """A module that is executed once more declares its operations once more; another module may not take their name."""
+    from minitile.ir.core import Op
+    from minitile.ir.ops import control
+
+    again = type("Yield", (Op,), {"__module__": control.__name__, "__annotations__": {}}, name=control.Yield.mnemonic)
+    assert Op.registry[again.mnemonic] is again
+    Op.registry[again.mnemonic] = control.Yield
+    with pytest.raises(AssertionError):
+        type("Yield", (Op,), {"__module__": "elsewhere", "__annotations__": {}}, name=control.Yield.mnemonic)
+    assert Op.registry[again.mnemonic] is control.Yield

@@ -9,11 +9,11 @@ from typing import Any
 
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Value
+from minitile.ir.depth import room, too_deep
 from minitile.ir.diagnostics import InternalError, LanguageError, Location, MinitileError
 from minitile.ir.types import I32, Dim, DType, ScalarType, TensorType
 from minitile.language.context import Trace, tracing
 from minitile.language.control_flow import Interpreter
-from minitile.ir.depth import room, too_deep
 from minitile.language.expressions import Scope
 from minitile.language.memory import Memory
 from minitile.language.scalars import Expr

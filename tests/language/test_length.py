@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import minitile as mt
-from minitile.ir.diagnostics import LanguageError, MinitileError
 from minitile.ir import depth
+from minitile.ir.diagnostics import LanguageError, MinitileError
 
 SCALAR = """import minitile as mt
 import minitile.language as T

@@ -31,7 +31,7 @@ from tempfile import TemporaryDirectory
 from tests.stress import interrupted, texts
 
 ROOT = Path(__file__).parents[2]
-LIFE = 20.0  # seconds after which a process is killed, on average
+LIFE = 60.0  # seconds after which a process is killed, on average
 DISK = 400  # KiB of the disk that is full
 SILENCE = 120.0  # seconds without a word count as hanging
 

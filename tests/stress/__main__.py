@@ -151,7 +151,7 @@ def race(state: State, jobs: int, folder: Path) -> str:
         for process in list(running):
             end(process)
         state.save()
-    left = interrupted.left(str(folder), 0)
+        left = interrupted.left(str(folder), 0)  # also lets those go on that were stopped
     return f"processes are left: {left}" if left else ""
 
 

@@ -9,7 +9,7 @@ SHARD ?= 1/1
 JOBS ?= auto
 MUTANTS ?= 20000
 
-.PHONY: demo test slow fuzz fuzz-text lint clean
+.PHONY: demo test slow fuzz fuzz-text stress lint clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python examples/demo.py
@@ -29,21 +29,27 @@ fuzz: $(VENV)/.ready
 fuzz-text: $(VENV)/.ready
 	$(BIN)/python -m tests.fuzz.texts --mutants $(MUTANTS)
 
+# Caches, helper processes and interrupts under stress: none of the results may be wrong. Goes on where it stopped (the
+# state is in build/stress).
+stress: $(VENV)/.ready
+	$(BIN)/python -m tests.stress interrupts
+	$(BIN)/python -m tests.stress results
+
 lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-$(VENV)/.ready: pyproject.toml
+$(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "minitile needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || echo not usable)." >&2; \
 	  echo "Install one and say which: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[test]'
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.ready
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[lint]'
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[lint]'
 	@touch $@
 
 clean:

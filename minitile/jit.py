@@ -11,9 +11,9 @@ A call goes: captured values unchanged? → bind the arguments → which dimensi
 
 from __future__ import annotations
 
-import reprlib
 import sys
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from itertools import combinations
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, overload
 
-from minitile.capture import captures
+from minitile.capture import Captures, captures
 from minitile.ir.core import Kernel as IRKernel
 from minitile.ir.diagnostics import (
     InternalError,
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from minitile.runtime.launcher import Prepared
     from minitile.runtime.sim import Report
 
+MOST_CAPTURED = 16  # sets of captured values whose specialisations a kernel keeps
 DIVISORS = (128, 16, 8, 4, 2)
 _ALIGNMENT = 16  # bytes that every tensor's address is a multiple of
 Constants = tuple[tuple[str, Any], ...]
@@ -146,8 +147,8 @@ class Kernel:
         self._methods: dict[int, Kernel] = {}  # of objects, by their id: each keeps its own
         self._runtime = [p.name for p in signature.runtime]
         self._captures = captures(function, self._owners)
-        self._tables: dict[Any, dict[Any, Dispatcher]] = {}
-        self._table = self._tables.setdefault(self._captures.key(), {})
+        self._tables: OrderedDict[Any, dict[Any, Dispatcher]] = OrderedDict()  # the captured values used last come last
+        self._table = self._table_of(self._captures)
         # Calls with exactly the run-time arguments, when nothing more is needed to know the specialisation.
         simple = self._names[: len(self._runtime)] == self._runtime and all(not p.required for p in signature.constants)
         typed = all(p.dtype is not None for p in signature.runtime)
@@ -259,7 +260,16 @@ class Kernel:
         if not self._captures.current():
             self._captures = captures(self.function, self._owners)
             self._plain = None
-            self._table = self._tables.setdefault(self._captures.key(), {})
+            self._table = self._table_of(self._captures)
+
+    def _table_of(self, captured: Captures) -> dict[Any, Dispatcher]:
+        """The dispatchers for captured values; of those that a kernel had long ago there are none any more."""
+        key = captured.key()
+        found = self._tables.setdefault(key, {})
+        self._tables.move_to_end(key)
+        if len(self._tables) > MOST_CAPTURED:
+            self._tables.popitem(last=False)
+        return found
 
     def _new_dispatcher(self, constants: Constants, dtypes: dict[str, DType]) -> Dispatcher:
         signature = self._signature_args(constants, dtypes)

@@ -307,12 +307,15 @@ def shorten(error: MinitileError) -> None:
 
 
 def _without_ours(trace: TracebackType | None) -> TracebackType | None:
-    if trace is None:
-        return None
-    rest = _without_ours(trace.tb_next)
-    if _is_ours(trace.tb_frame.f_code.co_filename):
-        return rest
-    return TracebackType(rest, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
+    kept = []
+    while trace is not None:
+        if not _is_ours(trace.tb_frame.f_code.co_filename):
+            kept.append(trace)
+        trace = trace.tb_next
+    rest: TracebackType | None = None
+    for each in reversed(kept):
+        rest = TracebackType(rest, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return rest
 
 
 _HERE = Path(__file__).parent

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minitile.ir.core import Kernel, Op, Value
+from minitile.ir.depth import room
 from minitile.ir.diagnostics import LanguageError, ResourceError
 from minitile.ir.ops import arith, control, fences, hopper, tile
 from minitile.ir.printer import print_kernel
@@ -32,8 +33,8 @@ from minitile.passes.fragments_to_values import fragments_to_values
 from minitile.passes.global_waits import global_waits
 from minitile.passes.guard_masks import guard_masks
 from minitile.passes.hoist_storage import hoist_storage
-from minitile.passes.induction import induction
 from minitile.passes.index_widths import index_widths
+from minitile.passes.induction import induction
 from minitile.passes.infer_layouts import infer_layouts
 from minitile.passes.late_waits import late_waits
 from minitile.passes.leading_versions import leading_versions
@@ -247,8 +248,9 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
         *THREAD_PASSES,
         *keep("thread_ir"),
     ]
-    run_passes(kernel, order, context, switches=passes, optional=OPTIONAL)
-    assembly, entry, params = write(kernel, context)
+    with room():
+        run_passes(kernel, order, context, switches=passes, optional=OPTIONAL)
+        assembly, entry, params = write(kernel, context)
     return Result(
         assembly,
         entry,

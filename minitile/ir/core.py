@@ -149,7 +149,9 @@ class Op:
             cls.elementwise = elementwise
         cls.terminator = terminator
         if name:
-            assert name not in Op.registry, name
+            # A module whose first import was interrupted is executed once more.
+            known = Op.registry.get(name, cls)
+            assert (known.__module__, known.__qualname__) == (cls.__module__, cls.__qualname__), name
             cls.mnemonic = name
             Op.registry[name] = cls
 

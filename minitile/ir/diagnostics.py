@@ -11,6 +11,8 @@ import reprlib
 from dataclasses import dataclass
 from typing import Any
 
+MOST_CALLERS = 8  # that an error shows
+
 
 @dataclass(frozen=True, slots=True)
 class Location:
@@ -42,12 +44,20 @@ class Location:
         return f"    {text}\n    {' ' * self.column}{'^' * width}"
 
     def render(self) -> str:
-        lines = [f'  File "{self.file}", line {self.line}' + (f", in {self.function}" if self.function else "")]
-        excerpt = self.excerpt()
-        if excerpt:
-            lines.append(excerpt)
-        if self.caller is not None:
-            lines += ["called from", self.caller.render()]
+        """The place and its callers; of many, the first few and the last."""
+        chain: list[Location] = [self]
+        while chain[-1].caller is not None:
+            chain.append(chain[-1].caller)
+        cut = len(chain) - MOST_CALLERS
+        shown = chain if cut <= 0 else [*chain[: MOST_CALLERS - 1], chain[-1]]
+        lines: list[str] = []
+        for number, at in enumerate(shown):
+            if number:
+                skipped = cut > 0 and number == MOST_CALLERS - 1
+                lines.append(f"called from … {cut} calls more …" if skipped else "called from")
+            lines.append(f'  File "{at.file}", line {at.line}' + (f", in {at.function}" if at.function else ""))
+            if excerpt := at.excerpt():
+                lines.append(excerpt)
         return "\n".join(lines)
 
 

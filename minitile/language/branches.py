@@ -16,11 +16,13 @@ from minitile.ir.core import Block, Value
 from minitile.ir.diagnostics import LanguageError, TypeMismatchError
 from minitile.ir.ops import arith
 from minitile.ir.types import DType
-from minitile.language.expressions import Poison
+from minitile.language.expressions import GROUP, Poison
 from minitile.language.memory import Memory
 from minitile.language.scalars import Expr, coerce, entry_dtype, is_number, is_scalar, literal, promote, truth
 from minitile.language.source import assigned_names, jumps
 from minitile.language.statements import BROKE, FLAGS, RETURNED, SKIP, UNSET, VALUE, Statements
+
+MORE = ".more"  # whether none of the conditions of a chain of `elif` held yet
 
 
 @dataclass(frozen=True)
@@ -30,20 +32,102 @@ class _Pending:
     index: int
 
 
+class _Later(Poison):
+    """What a name that had no value has where a chain of `elif` goes on in another branch: any value will do."""
+
+
 class Branches(Statements):
     def if_(self, node: ast.If) -> None:
-        test = self.eval(node.test)
-        known = constant_of(test.value) if isinstance(test, Expr) else None
-        if not isinstance(test, Expr) or known is not None:
-            self.block(node.body if self.perform(node.test, bool, test if known is None else known) else node.orelse)
-            return
+        """`if` with its `elif`s, which are an `if` in each `else`: traced so up to GROUP deep, and then behind each
+        other, under a condition that says whether one of the conditions held:
+
+            if a: A                         more = False
+            elif b: B                       if a: A
+            elif c: C            becomes    elif b: B
+            else: D                         else: more = True
+                                            if more:  if c: C
+                                                      else: D
+        """
+        outer = self.locals.get(MORE, UNSET)
+        self.locals[MORE] = False
+        before = {n: self.locals.get(n, UNSET) for n in assigned_names([node])}
+        without = {n: value for n, value in before.items() if isinstance(value, Poison)}
+        rest = self.group(node, 0)
+        while rest is not None:
+            rest = self.grouped(rest, without)
+        self.restore({MORE: outer})
+
+    def grouped(self, node: ast.If, without: dict[str, Any]) -> ast.If | None:
+        """The group that begins with `node`, where none of the conditions before it held. `without`: the names that
+        had no value before the chain."""
+        found: list[ast.If | None] = []
+        jumped = bool(jumps([node]))
+
+        def reached() -> None:
+            self.locals[MORE] = False
+            if jumped:
+                self.locals.update({SKIP: False, BROKE: False, RETURNED: False})
+            self.restore(without)
+            found.append(self.group(node, 0))
+
+        def held_before() -> None:
+            self.locals[MORE] = False
+
+        more = self.locals[MORE]
+        if more is True:
+            reached()
+        elif more is not False:
+            names = [*assigned_names([node]), MORE, *(FLAGS if jumped else ())]
+            self.branch(node, truth(more), reached, held_before, names)
+        return found[0] if found else None
+
+    def group(self, node: ast.If, depth: int) -> ast.If | None:
+        """An `if` and what is below it in the chain, down to GROUP; the one that is left for the next group."""
+        while True:
+            test = self.eval(node.test)
+            known = constant_of(test.value) if isinstance(test, Expr) else None
+            if isinstance(test, Expr) and known is None:
+                return self.one_if(node, test, depth)
+            if self.perform(node.test, bool, test if known is None else known):
+                self.block(node.body)
+                return None
+            below = _elif(node)
+            if below is None:
+                self.block(node.orelse)
+                return None
+            self.begin(below)
+            node = below
+
+    def one_if(self, node: ast.If, test: Expr, depth: int) -> ast.If | None:
+        """One on a run-time condition."""
         self.at(node.test)
         condition = truth(test)
         jumped = jumps((*node.body, *node.orelse))
         if "return" in jumped and self.scope.caller is None:
             self.trace.returns.append((condition, self.trace.b.loc))
         names = assigned_names((*node.body, *node.orelse)) + (list(FLAGS) if jumped else [])
-        self.branch(node, condition, lambda: self.block(node.body), lambda: self.block(node.orelse), names)
+        below = _elif(node)
+        left: list[ast.If] = []
+
+        def otherwise() -> None:
+            if below is None:
+                self.block(node.orelse)
+                return
+            if depth + 1 < GROUP:
+                self.begin(below)
+                rest = self.group(below, depth + 1)
+                left.extend([] if rest is None else [rest])
+                return
+            left.append(below)
+            self.locals[MORE] = True
+            for name in assigned_names([below]):
+                if isinstance(self.locals.get(name, UNSET), Poison):
+                    self.locals[name] = _Later("has no value")
+
+        self.branch(
+            node, condition, lambda: self.block(node.body), otherwise, names if below is None else [*names, MORE]
+        )
+        return left[0] if left else None
 
     def guarded(self, node: ast.stmt, skip: Expr, rest: list[ast.stmt]) -> None:
         condition = self.negated(skip.value)
@@ -119,11 +203,10 @@ class _Merge:
             return a
         if name == VALUE:
             return self.returned(a, b)
+        if isinstance(a, _Later) or isinstance(b, _Later):
+            return self.later(name, a, b)
         if isinstance(a, Poison) or isinstance(b, Poison):
-            line = self.node.lineno
-            return Poison(
-                f"is assigned on one side only of the `if` at line {line}", "assign it before, or on both sides"
-            )
+            return self.one_sided()
         if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
             parts = before if isinstance(before, tuple) and len(before) == len(a) else (UNSET,) * len(a)
             return tuple(self.name(name, p, x, y) for p, x, y in zip(parts, a, b, strict=True))
@@ -133,6 +216,22 @@ class _Merge:
         if before is not UNSET and not isinstance(before, Poison):
             self.interpreter.refuse_rebinding(place, name, before, f"the `if` at line {self.node.lineno}")
         return Poison("is a different Python object on each side of an `if` on a run-time value")
+
+    def later(self, name: str, a: Any, b: Any) -> Any:
+        """One side goes on in another branch, which gives the name a value."""
+        value = b if isinstance(a, _Later) else a
+        if isinstance(value, tuple):
+            return tuple(self.later(name, *((a, v) if value is b else (v, b))) for v in value)
+        if not is_scalar(value):
+            return value if isinstance(value, Poison) and value is not UNSET else self.one_sided()
+        any_value = Expr(literal(0, entry_dtype(value)))
+        return self.scalar(name, UNSET, *((any_value, value) if value is b else (value, any_value)))
+
+    def one_sided(self) -> Poison:
+        return Poison(
+            f"is assigned on one side only of the `if` at line {self.node.lineno}",
+            "assign it before, or on both sides",
+        )
 
     def scalar(self, name: str, before: Any, a: Any, b: Any) -> Any:
         if is_number(a) and is_number(b) and type(a) is type(b) and a == b:
@@ -189,6 +288,12 @@ class _Merge:
         raise self.interpreter.fail(
             self.node, "a function returns different Python objects under a run-time condition", "return scalars"
         )
+
+
+def _elif(node: ast.If) -> ast.If | None:
+    """The `elif` of an `if`; an `if` that is all that stands behind `else:` is the same."""
+    only = node.orelse[0] if len(node.orelse) == 1 else None
+    return only if isinstance(only, ast.If) else None
 
 
 def _resolve(value: Any, results: list[Value]) -> Any:

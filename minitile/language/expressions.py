@@ -14,7 +14,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, ClassVar
 
 from minitile.ir.builder import constant_of
@@ -29,6 +29,7 @@ from minitile.language.scalars import Expr, convert, entry_dtype, is_scalar, ope
 from minitile.language.source import FunctionNode, assigned_names, builtin_values
 
 MISSING = object()
+GROUP = 16  # conditions that are nested in each other: of more, as many again lie behind them
 
 
 class Poison:
@@ -167,9 +168,14 @@ class Expressions:
     # Operators ---------------------------------------------------------------------------------------------------
 
     def binary(self, node: ast.BinOp) -> Any:
-        left = self.eval(node.left)
-        right = self.eval(node.right)
-        return self.perform(node, BINARY[type(node.op)], left, right)
+        terms = [node]  # a + b + c is (a + b) + c: as deep as it is long
+        while isinstance(terms[-1].left, ast.BinOp):
+            terms.append(terms[-1].left)
+        value = self.eval(terms[-1].left)
+        for term in reversed(terms):
+            right = self.eval(term.right)
+            value = self.perform(term, BINARY[type(term.op)], value, right)
+        return value
 
     def unary(self, node: ast.UnaryOp) -> Any:
         value = self.eval(node.operand)
@@ -197,13 +203,19 @@ class Expressions:
         return self.lazy(node, "and", first, lambda: rest(1, right))
 
     def bool_op(self, node: ast.BoolOp) -> Any:
+        """a and b and c as a and (b and c), but of many in groups, (a and (b and c)) and (d and (e and f)), which is
+        the same and not as deep as it is long."""
         kind = "and" if isinstance(node.op, ast.And) else "or"
 
-        def rest(i: int) -> Any:
+        def group(i: int, end: int) -> Any:
             value = self.eval(node.values[i])
-            return value if i + 1 == len(node.values) else self.lazy(node, kind, value, lambda: rest(i + 1))
+            return value if i + 1 == end else self.lazy(node, kind, value, lambda: group(i + 1, end))
 
-        return rest(0)
+        count = len(node.values)
+        found = group(0, min(count, GROUP))
+        for start in range(GROUP, count, GROUP):
+            found = self.lazy(node, kind, found, partial(group, start, min(count, start + GROUP)))
+        return found
 
     def lazy(self, node: ast.expr, kind: str, left: Any, right: Callable[[], Any]) -> Any:
         """`left and right()` or `left or right()`: of bools a bool, else the operand that Python would give."""

@@ -100,7 +100,7 @@ def kernel_node(function: FunctionType) -> FunctionNode:
 
 @lru_cache(maxsize=MOST_TREES)
 def _functions(text: Text) -> dict[tuple[str, int], FunctionNode | None]:
-    """A text's functions by name and first line (a decorator's, if there is one). Of several lambdas on a line, none."""
+    """By name and first line (a decorator's, if there is one). Of several lambdas on a line, none."""
     try:
         tree = ast.parse("".join(text.lines), text.file)
     except (SyntaxError, RecursionError, MemoryError, ValueError):
@@ -165,12 +165,16 @@ def jumps(nodes: Iterable[ast.AST]) -> frozenset[str]:
 
 
 def _noted(node: ast.AST, name: str, find: Callable[[ast.AST], Iterable[str]]) -> tuple[str, ...]:
-    """What `find` says of a node, noted on it and on the statements inside, inner ones first: so `find` may read the
-    notes of those, and is asked about each once, however deep they are nested."""
+    """What `find` says of a node, noted on it and on what is inside that may be asked for on its own (of a statement
+    the statements, of an expression the lazy ones), inner ones first: so `find` may read the notes of those, and is
+    asked about each once, however deep they are nested."""
     if not hasattr(node, name):
         inside = [node]
-        for each in inside:  # grows meanwhile
-            inside.extend(_statements_in(each))
+        if isinstance(node, ast.stmt):
+            for each in inside:  # grows meanwhile
+                inside.extend(_statements_in(each))
+        else:
+            inside.extend(each for each in ast.walk(node) if isinstance(each, _LAZY))
         for each in reversed(inside):
             if not hasattr(each, name):
                 setattr(each, name, tuple(dict.fromkeys(find(each))))
@@ -191,6 +195,7 @@ def _statements_in(node: ast.AST) -> Iterator[ast.AST]:
                 yield from _statements_in(each)
 
 
+_LAZY = (ast.BoolOp, ast.IfExp, ast.Compare)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -222,8 +227,8 @@ def _names(node: ast.AST, note: str, fills: bool) -> Iterator[str]:
             for inner in ast.walk(each):
                 if isinstance(inner, ast.NamedExpr):
                     yield inner.target.id
-        elif isinstance(each, ast.stmt) and each is not node:
-            yield from getattr(each, note)
+        elif each is not node and (noted := getattr(each, note, None)) is not None:
+            yield from noted
         elif not isinstance(each, (ast.Constant, ast.Lambda, ast.expr_context, ast.operator)):
             if fills and isinstance(each, ast.Call):
                 yield from filled_name(each)

@@ -73,15 +73,19 @@ class Statements(Calls):
         executor = self.executors.get(type(node))
         if executor is None:
             raise self.fail(node, f"`{type(node).__name__.lower()}` statements have no meaning in a kernel")
-        if self.trace.marks is not None:
-            self.at(node)
-            self.trace.marks.mark(self.trace, self)
+        self.begin(node)
         try:
             executor(self, node)
         except MinitileError as error:
             if error.loc is None:
                 error.loc = self.trace.b.loc or self.scope.location(node)
             raise
+
+    def begin(self, node: ast.stmt) -> None:
+        """Before a statement is executed."""
+        if self.trace.marks is not None:
+            self.at(node)
+            self.trace.marks.mark(self.trace, self)
 
     # Assignment --------------------------------------------------------------------------------------------------
 

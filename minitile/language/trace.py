@@ -9,6 +9,7 @@ from typing import Any
 
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Value
+from minitile.ir.depth import room, too_deep
 from minitile.ir.diagnostics import InternalError, LanguageError, Location, MinitileError, shown
 from minitile.ir.types import I32, Dim, DType, ScalarType, TensorType
 from minitile.language.context import Trace, tracing
@@ -98,12 +99,12 @@ def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput
 
 
 def _interpret(function: FunctionType, trace: Trace, scope: Scope) -> None:
-    with tracing(trace):
+    with tracing(trace), room():
         try:
             Interpreter(trace, scope).run_function(kernel_node(function))
         except MinitileError:
             raise
-        except RecursionError as error:
-            raise LanguageError("helper functions call each other without end", trace.loc) from error
+        except RecursionError:
+            raise too_deep(trace.loc) from None
         except Exception as error:
             raise InternalError(f"{type(error).__name__}: {error}", trace.loc) from error

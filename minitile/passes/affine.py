@@ -34,6 +34,7 @@ from minitile.ir.ops import arith, control, thread, tile
 from minitile.ir.types import DType, ScalarType, Type, dtype_of
 from minitile.passes.counterexamples import MOST_EXAMPLES, Examples
 from minitile.passes.divergence import divergent_values
+from minitile.passes.long_chains import Chains
 from minitile.passes.polynomial import Affine, Monomial
 from minitile.passes.proof import Bounds, Proof, Range, between, product
 
@@ -84,6 +85,7 @@ class Facts:
         self._multiples: dict[Value, int] = {}
         self._bounds: dict[Value, Bounds] = {}
         self._ranges: dict[Value, Range] = {}
+        self._chains = Chains()
         self._proved: dict[Affine, bool] = {}
         self._assumed: dict[Value, Bounds] = {}
         self._copies: dict[Value, Bounds] = {}
@@ -184,7 +186,7 @@ class Facts:
         """`v` in terms of the values it is computed from by sums and products."""
         known = self._affine.get(v)
         if known is None:
-            known = self._affine[v] = self._look(v)
+            known = self._affine[v] = self._chains.ask(v, self._affine, self._look)
         return known
 
     def size(self, tensor: Value, d: int) -> Affine:
@@ -247,7 +249,7 @@ class Facts:
         known = self._index.get(v)
         if known is None:
             self._index[v] = False  # for a cycle through carried values
-            known = self._index[v] = self._look_index(v)
+            known = self._index[v] = self._chains.ask(v, self._index, self._look_index)
         return known
 
     def _look_index(self, v: Value) -> bool:
@@ -288,7 +290,7 @@ class Facts:
         known = self._multiples.get(v)
         if known is None:
             self._multiples[v] = 1
-            known = self._multiples[v] = self._look_multiple(v)
+            known = self._multiples[v] = self._chains.ask(v, self._multiples, self._look_multiple)
         return known
 
     def _look_multiple(self, v: Value) -> int:
@@ -331,7 +333,7 @@ class Facts:
         known = self._bounds.get(v)
         if known is None:
             self._bounds[v] = Bounds()
-            known = self._bounds[v] = self._look_bounds(v)
+            known = self._bounds[v] = self._chains.ask(v, self._bounds, self._look_bounds)
         more = self._assumed.get(v)
         if more is None:
             return known
@@ -528,7 +530,7 @@ class Facts:
         known = self._ranges.get(v)
         if known is None:
             self._ranges[v] = (None, None)
-            known = self._ranges[v] = self._look_range(v)
+            known = self._ranges[v] = self._chains.ask(v, self._ranges, self._look_range)
         return known
 
     def _look_range(self, v: Value) -> Range:

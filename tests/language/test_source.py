@@ -138,3 +138,26 @@ def test_what_is_kept_has_a_bound(tmp_path):
     gc.collect()
     kept = [o for o in gc.get_objects() if isinstance(o, Text) and o.file.startswith(str(tmp_path))]
     assert len(kept) <= source.MOST_FILES + source.MOST_TREES
+
+
+def test_captured_values_of_long_ago_are_forgotten():
+    """And those in use are not compiled anew."""
+    from minitile.jit import MOST_CAPTURED
+
+    values = [1.0]
+
+    @mt.kernel
+    def k(A: T.Tensor((32,), T.float32)):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(32):
+                A[i] = A[i] * values[0]
+
+    x = np.ones(32, np.float32)
+    for n in range(3 * MOST_CAPTURED):
+        values[0] = float(n)
+        assert k.executable(x) is k.executable(x)
+    assert len(k._tables) == MOST_CAPTURED
+    values[0] = 3.0
+    x[:] = 1
+    k(x)
+    assert (x == 3).all()

@@ -99,7 +99,8 @@ def _kernel(folder: str) -> object:
     path = Path(folder) / "small.py"
     path.write_text(SMALL)
     found = importlib.util.spec_from_file_location("small", path)
-    assert found is not None and found.loader is not None
+    assert found is not None
+    assert found.loader is not None
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
     return module.small
@@ -124,7 +125,8 @@ def text_of(kind: str, seed: int) -> str:
     if kind == "ir_passes":
         passes = list(_passes())
         if rng.random() < 0.5 or "// pass" not in text:
-            return f"// pass: {', '.join(rng.sample(passes, rng.randint(1, 4)))}\n// target: {rng.choice(_TARGETS)}\n{text}"
+            names = ", ".join(rng.sample(passes, rng.randint(1, 4)))
+            return f"// pass: {names}\n// target: {rng.choice(_TARGETS)}\n{text}"
     return text
 
 
@@ -252,6 +254,8 @@ def _cli(text: str, _: random.Random) -> None:
         try:
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
                 main(words)
+            if "this is a bug in minitile" in said.getvalue():
+                raise AssertionError(said.getvalue())
         except SystemExit as end:
             if end.code not in (0, 1, 2):
                 raise AssertionError(f"exit status {end.code}: {said.getvalue()}") from None
@@ -275,8 +279,10 @@ def one(kind: str, seed: int) -> tuple[str, str]:
     """(outcome, report): accepted, refused; or else a failure."""
     text = "" if kind == "cache" else text_of(kind, seed)
     rng = random.Random(f"how {kind}:{seed}")
+    signal.signal(signal.SIGPROF, _hangs)
     signal.signal(signal.SIGALRM, _hangs)
-    signal.alarm(SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)  # of our own time, whoever else uses the machine
+    signal.alarm(6 * SECONDS)
     try:
         KINDS[kind](text, rng)
     except (MinitileError, SimulationError) as error:
@@ -290,6 +296,7 @@ def one(kind: str, seed: int) -> tuple[str, str]:
     except Exception:
         return "broken", traceback.format_exc()
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.alarm(0)
     return "accepted", ""
 
@@ -302,7 +309,7 @@ def _work(pipe: Connection, kind: str, seeds: list[int], limit: bool) -> None:
     with open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing):
         if kind != "cache":
             corpus("ir" if kind.startswith("ir") else kind)
-        if kind == "llvm" or kind == "cache":
+        if kind in ("llvm", "cache", "cli"):  # imports, and the worker's start
             one(kind, 0)
         if limit:
             size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

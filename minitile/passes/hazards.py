@@ -119,8 +119,8 @@ class Touch:
     passed: Op | None = None
 
     def __hash__(self) -> int:
-        """Of what is quick to hash."""
-        return hash((self.mem, self.kind, self.region))
+        """Of what tells touches of one object apart: thousands of stores to a tensor differ by their boxes alone."""
+        return hash((self.mem, self.kind, self.region, self.box))
 
     @property
     def writes(self) -> bool:

@@ -248,6 +248,13 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
     "pmevent": ((r"(?:\.mask)?", "i"),),
     "call": tuple((r"(?:\.uni)?", operands) for operands in ("y t? y?", "t y t? y?", "r t? y?", "t r t? y?")),
 }
+# Opcodes that change nothing but registers: what endless loops may consist of (endless.py).
+QUIET = frozenset(
+    "add sub mul mad div min max abs neg fma rcp sqrt rsqrt ex2 lg2 sin cos tanh copysign testp setp set and or xor not "
+    "rem cnot mul24 mad24 sad dp4a dp2a addc subc madc shl shr shf bfe bfi popc clz brev bfind bmsk lop3 prmt mov selp "
+    "slct ld ldu cvta isspacep prefetch prefetchu createpolicy shfl vote activemask match redux elect mapa getctarank "
+    "cvt bra brx nanosleep ldmatrix movmatrix mma".split()
+)
 _KINDS: dict[str, tuple[type, ...]] = {
     "d": (Register, Sink, Vector),
     "P": (Register, Sink, Pair),

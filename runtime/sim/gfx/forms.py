@@ -127,6 +127,14 @@ def check(ins: Instruction) -> None:
             raise _error(ins, f"{name} cannot be {value!r}")
 
 
+_LOUD = re.compile(r"(?:ds|buffer|global|flat|scratch)_(?!read|load|bpermute|permute|swizzle).*|\w+_load_lds_\w+|s_memtime\w*")
+
+
+def is_loud(ins: Instruction) -> bool:
+    """Whether an instruction does more than set registers: what an endless loop has not (endless.py)."""
+    return bool(_LOUD.fullmatch(ins.name)) or "lds" in ins.mods
+
+
 def _error(ins: Instruction, message: str) -> SimulationError:
     return SimulationError(message, ins.line, ins.text, isa="GCN")
 

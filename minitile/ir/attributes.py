@@ -8,6 +8,7 @@ in the table below.
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import types
 import typing
@@ -35,7 +36,7 @@ def annotations(kind: type[Op]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
         names = vars(sys.modules[base.__module__])
-        for name, written in base.__dict__.get("__annotations__", {}).items():
+        for name, written in inspect.get_annotations(base).items():
             if "ClassVar" not in str(written):
                 found[name] = written, names
     return {name: _evaluated(*found[name]) for name, _ in kind.attr_fields}

@@ -80,7 +80,7 @@ def _last_uses(block: Block, over: dict[Op, list[Value]]) -> set[Value]:
             now |= _last_uses(region, over)
         made = {v for v in op.results if isinstance(v.type, TokenType)}
         if not op.terminator:  # what it hands on is asked for by who takes it
-            over[op] = [v for v in ((now - used) & own) | (made - used)]
+            over[op] = list(((now - used) & own) | (made - used))
         used |= now
     return used
 

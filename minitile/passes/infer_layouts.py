@@ -20,8 +20,8 @@ the operand does not change; `splat` and `iota` never need one, they are written
 from __future__ import annotations
 
 import math
-from heapq import heappop, heappush
 from collections.abc import Sequence
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from minitile.ir.core import Block, Kernel, Op, Value

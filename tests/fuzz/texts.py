@@ -39,11 +39,11 @@ from types import FrameType
 
 import numpy as np
 
+from minitile import opt
 from minitile.ir.diagnostics import InternalError, MinitileError
 from minitile.ir.printer import print_kernel
 from minitile.opt import optimize
-from minitile.runtime.sim import SimulationError, run_gcn, run_ptx
-from minitile.runtime.sim import errors
+from minitile.runtime.sim import SimulationError, errors, run_gcn, run_ptx
 from minitile.target import parse_target
 from tests.fuzz import mutants
 
@@ -308,7 +308,7 @@ def one(kind: str, seed: int) -> tuple[str, str]:
 def _work(pipe: Connection, kind: str, seeds: list[int], limit: bool) -> None:
     """In a process of its own: (seed, outcome, report) for each. The simulator's last resort is off: what it would make
     a SimulationError is to be seen as it is."""
-    errors.LAST_RESORT = False
+    errors.LAST_RESORT = opt.LAST_RESORT = False
     with open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing):
         if kind != "cache":
             corpus("ir" if kind.startswith("ir") else kind)

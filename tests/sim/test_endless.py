@@ -86,7 +86,8 @@ def test_ptx_state_repeats(body: str) -> None:
     "body",
     [
         "\t.loc 1 7 1\nL:\n\ts_branch L",
-        "L:\n\tglobal_load_dword v1, v1, s[4:5]\n\ts_waitcnt vmcnt(0)\n\tv_and_b32_e32 v1, 0, v1\n\t.loc 1 7 1\n\ts_branch L",
+        "L:\n\tglobal_load_dword v1, v1, s[4:5]\n\ts_waitcnt vmcnt(0)\n\tv_and_b32_e32 v1, 0, v1\n"
+        "\t.loc 1 7 1\n\ts_branch L",
         "L:\n\ts_xor_b32 s6, s6, 1\n\ts_cmp_lt_u32 s6, 2\n\t.loc 1 7 1\n\ts_cbranch_scc1 L",
     ],
 )

@@ -93,7 +93,7 @@ class _GlobalWalk(Walk):
     def publish(self, state: State) -> None:
         """A fence: what is pending behind a barrier is done there."""
         self.waiting.update(p.passed for p in state.pending if p.passed is not None)
-        state.pending = frozenset([p for p in state.pending if p.passed not in self.waiting])
+        state.pending = TouchSet(p for p in state.pending if p.passed not in self.waiting)
 
     def access(self, op: Op, state: State, before: set[Spot]) -> None:
         if isinstance(op, fences.MemoryFence):

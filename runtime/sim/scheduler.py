@@ -201,7 +201,9 @@ class Scheduler:
             self.machine.find(Finding("deadlock", message, access), stop=True)
         if not self.random and self.endless.repeats((pc, target), lambda: self.state(sel)):
             access = self.machine.access("loop", pc, int(self.machine.thread[sel][0]))
-            message = "this loop does not end: a round of it leaves every register as it was, and nothing else can change"
+            message = (
+                "this loop does not end: a round of it leaves every register as it was, and nothing else can change"
+            )
             self.machine.find(Finding("deadlock", message, access), stop=True)
         if self.loops > self.most_loops:
             ins = self.code[pc].ins

@@ -127,7 +127,9 @@ def check(ins: Instruction) -> None:
             raise _error(ins, f"{name} cannot be {value!r}")
 
 
-_LOUD = re.compile(r"(?:ds|buffer|global|flat|scratch)_(?!read|load|bpermute|permute|swizzle).*|\w+_load_lds_\w+|s_memtime\w*")
+_LOUD = re.compile(
+    r"(?:ds|buffer|global|flat|scratch)_(?!read|load|bpermute|permute|swizzle).*|\w+_load_lds_\w+|s_memtime\w*"
+)
 
 
 def is_loud(ins: Instruction) -> bool:

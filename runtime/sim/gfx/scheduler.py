@@ -128,7 +128,9 @@ class Scheduler:
                     if self.idle > _MAX_IDLE and self.blocked():
                         self.endless(pc, sel, "what its waves wait for never comes")
                     if not self.random and self.watch.repeats((pc, target), partial(self.state, sel)):
-                        self.endless(pc, sel, "a round of it leaves every register as it was, and nothing else can change")
+                        self.endless(
+                            pc, sel, "a round of it leaves every register as it was, and nothing else can change"
+                        )
                     if self.loops > self.most_loops:
                         hint = "MINITILE_SIMULATED_LOOPS sets another limit"
                         self.endless(pc, sel, f"{self.most_loops} backward branches, the last one here; {hint}")

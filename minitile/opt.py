@@ -67,9 +67,9 @@ def optimize(
         # Reading and checking text needs no backend; only passes do.
         from minitile.pipeline import make_context
 
-        passes = [(name, _staged(name, find_pass(name))) for name in names]
+        staged = [(name, _staged(name, find_pass(name))) for name in names]
         try:
-            run_passes(kernel, passes, make_context(chosen), verify=verify)
+            run_passes(kernel, staged, make_context(chosen), verify=verify)
         except MinitileError:
             raise
         except Exception as problem:

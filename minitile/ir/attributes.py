@@ -31,7 +31,7 @@ FACT = (int, 1, 1 << 31)
 
 
 @functools.cache
-def annotations(kind: type[Op]) -> dict[str, Any]:
+def kinds_of(kind: type[Op]) -> dict[str, Any]:
     """The type of each attribute of an operation."""
     found: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
@@ -53,7 +53,7 @@ def _evaluated(written: Any, names: dict[str, Any]) -> Any:
 
 def wrong(kind: type[Op], name: str, value: Any) -> str:
     """Why the value cannot be this attribute of the operation; empty where it can."""
-    annotation = annotations(kind)[name]
+    annotation = kinds_of(kind)[name]
     return "" if fits(value, annotation) else f"{kind.mnemonic}'s {name} is {_named(annotation)}, not {_shown(value)}"
 
 

@@ -50,8 +50,8 @@ def count_tokens(kernel: Kernel, context: PassContext) -> None:
 
 class _Counts(dict[Op, int]):
     """The age of each wait's token. `instructions`: it is these that are counted, not groups (AMD's vmcnt). `ended`: of
-    waits that the program counts by itself, the tokens of gemms that are complete behind them on every path. `over`: the
-    tokens of which nothing is asked behind an operation of their block."""
+    waits that the program counts by itself, the tokens of gemms that are complete behind them on every path.
+    `over`: the tokens of which nothing is asked behind an operation of their block."""
 
     instructions = False
 

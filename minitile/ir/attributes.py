@@ -7,7 +7,6 @@ in the table below.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import sys
 import types
@@ -30,9 +29,17 @@ KERNEL: dict[str, tuple[Any, int, int]] = {
 FACT = (int, 1, 1 << 31)
 
 
-@functools.cache
+_known: dict[str, dict[str, Any]] = {}
+
+
 def kinds_of(kind: type[Op]) -> dict[str, Any]:
     """The type of each attribute of an operation."""
+    if kind.mnemonic not in _known:
+        _known[kind.mnemonic] = _read(kind)
+    return _known[kind.mnemonic]
+
+
+def _read(kind: type[Op]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
         names = vars(sys.modules[base.__module__])

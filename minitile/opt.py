@@ -16,13 +16,16 @@ import sys
 from pathlib import Path
 
 from minitile.ir.core import Kernel
-from minitile.ir.diagnostics import MinitileError
+from minitile.ir.diagnostics import InternalError, IRError, MinitileError
 from minitile.ir.parser import parse_kernel
 from minitile.ir.printer import print_kernel
 from minitile.ir.verifier import verify as verify_kernel
-from minitile.passes.manager import Pass, run_passes
+from minitile.passes.manager import Pass, PassContext, run_passes
 from minitile.target import parse_target
 
+# Whether a pass that breaks down is said so as an InternalError; a fuzzer switches it off.
+LAST_RESORT = True
+EITHER = frozenset({"simplify", "cse", "licm", "dead_code"})  # passes that ask for nothing of a stage
 SEPARATOR = "// ----"
 _HEADER = re.compile(r"//\s*(pass|target)\s*:\s*(.*\S)\s*")
 
@@ -64,8 +67,33 @@ def optimize(
         # Reading and checking text needs no backend; only passes do.
         from minitile.pipeline import make_context
 
-        run_passes(kernel, [(name, find_pass(name)) for name in names], make_context(chosen), verify=verify)
+        staged = [(name, _staged(name, find_pass(name))) for name in names]
+        try:
+            run_passes(kernel, staged, make_context(chosen), verify=verify)
+        except MinitileError:
+            raise
+        except Exception as problem:
+            if not LAST_RESORT:
+                raise
+            raise InternalError(f"the passes {', '.join(names)}: {type(problem).__name__}: {problem}") from problem
     return kernel
+
+
+def _staged(name: str, run: Pass) -> Pass:
+    """The pass, which refuses a kernel of a stage that the pipeline would not give it."""
+    from minitile.pipeline import THREAD_PASSES, TILE_PASSES
+
+    if name in EITHER:
+        return run
+    stages = [stage for stage, passes in (("tile", TILE_PASSES), ("thread", THREAD_PASSES)) if name in dict(passes)]
+    legal = {*stages, *(("traced",) if "tile" in stages else ())} or {"tile"}  # `lower` goes from one to the other
+
+    def checked(kernel: Kernel, context: PassContext) -> None:
+        if kernel.stage not in legal:
+            raise IRError(f"the pass {name} is for {' and '.join(sorted(legal))} IR; this is {kernel.stage} IR")
+        run(kernel, context)
+
+    return checked
 
 
 def read_header(text: str) -> dict[str, str]:

@@ -20,6 +20,7 @@ Constant offsets of addresses are folded into the access (`fold_address`), which
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -304,18 +305,42 @@ class _Homes:
 
     def __init__(self, interferes: dict[Value, set[Value]]) -> None:
         self.interferes = {v: set(others) for v, others in interferes.items()}
-        self.members = {v: [v] for v in interferes}
+        self.sets = {v: deque([v]) for v in interferes}  # by one of them
         self.of = {v: v for v in interferes}
+        self.names = {v: v for v in interferes}  # which of its members a home is called by
+
+    @property
+    def members(self) -> dict[Value, list[Value]]:
+        """The values of each home, by the one that it is called by."""
+        return {self.names[key]: list(values) for key, values in self.sets.items()}
 
     def join(self, a: Value, b: Value) -> None:
         """Put a and b into one home unless something in a's interferes with something in b's."""
         a, b = self.of[a], self.of[b]
-        if a is b or not self.interferes[b].isdisjoint(self.members[a]):
+        if a is b or self.meet(a, b):
             return
-        for v in self.members.pop(b):
-            self.members[a].append(v)
-            self.of[v] = a
-        self.interferes[a] |= self.interferes.pop(b)
+        name, first, second = self.names[a], self.sets[a], self.sets[b]
+        # The smaller one moves, so that long chains of hand-overs do not move all they have at each step.
+        into, out = (a, b) if len(first) >= len(second) else (b, a)
+        for v in self.sets.pop(out):
+            self.of[v] = into
+        if into is a:
+            first.extend(second)
+        else:
+            second.extendleft(reversed(first))
+        self.names[into] = name
+        less, more = sorted((self.interferes.pop(out), self.interferes[into]), key=len)
+        more |= less
+        self.interferes[into] = more
+
+    def meet(self, a: Value, b: Value) -> bool:
+        """Whether something in one set interferes with something in another. Interference is symmetric: the side with
+        less to look at is asked."""
+        ways = ((self.interferes[b], self.sets[a], a), (self.interferes[a], self.sets[b], b))
+        others, members, key = min(ways, key=lambda way: min(len(way[0]), len(way[1])))
+        if len(members) <= len(others):
+            return not others.isdisjoint(members)
+        return any(self.of[v] is key for v in others)
 
 
 def _has_registers(value: Value) -> bool:

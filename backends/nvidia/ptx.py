@@ -131,6 +131,7 @@ class Registers:
         self.scalars: set[str] = set()
         self.numbered: set[str] = set()  # what is before the digits in the names of scalars that end in digits
         self.vectors: set[str] = set(STEMS.values())
+        self.tried: dict[tuple[str, str], int] = {}  # how far `_free` has come with a name
 
     def one(self, register_type: str, name: str = "") -> str:
         if not name:
@@ -169,9 +170,11 @@ class Registers:
         stem = name.rstrip("0123456789")
         if not (taken(name) or name in _SPECIAL or stem in _SPECIAL or stem.startswith(_SPECIAL_STEMS)):
             return name
-        for number in itertools.count(1):
+        # What is taken stays taken: the search goes on where it ended for this name.
+        for number in itertools.count(self.tried.get((name, taken.__name__), 1)):
             for candidate in (f"{name}_{number}", f"{name}_{number}_"):
                 if not taken(candidate):
+                    self.tried[name, taken.__name__] = number
                     return candidate
         raise AssertionError
 

@@ -7,7 +7,7 @@ in the table below.
 
 from __future__ import annotations
 
-import functools
+import inspect
 import sys
 import types
 import typing
@@ -29,13 +29,21 @@ KERNEL: dict[str, tuple[Any, int, int]] = {
 FACT = (int, 1, 1 << 31)
 
 
-@functools.cache
-def annotations(kind: type[Op]) -> dict[str, Any]:
+_known: dict[str, dict[str, Any]] = {}
+
+
+def kinds_of(kind: type[Op]) -> dict[str, Any]:
     """The type of each attribute of an operation."""
+    if kind.mnemonic not in _known:
+        _known[kind.mnemonic] = _read(kind)
+    return _known[kind.mnemonic]
+
+
+def _read(kind: type[Op]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
         names = vars(sys.modules[base.__module__])
-        for name, written in base.__dict__.get("__annotations__", {}).items():
+        for name, written in inspect.get_annotations(base).items():
             if "ClassVar" not in str(written):
                 found[name] = written, names
     return {name: _evaluated(*found[name]) for name, _ in kind.attr_fields}
@@ -52,7 +60,7 @@ def _evaluated(written: Any, names: dict[str, Any]) -> Any:
 
 def wrong(kind: type[Op], name: str, value: Any) -> str:
     """Why the value cannot be this attribute of the operation; empty where it can."""
-    annotation = annotations(kind)[name]
+    annotation = kinds_of(kind)[name]
     return "" if fits(value, annotation) else f"{kind.mnemonic}'s {name} is {_named(annotation)}, not {_shown(value)}"
 
 

@@ -103,7 +103,7 @@ def choose(kernel: Kernel, rules: Rules) -> Choice:
     """The rule for all gemms of a kernel that nobody has issued yet."""
     rounding = Rounding(kernel)
     choice = Choice(rounding)
-    for gemm, threads in _gemms(kernel.body, kernel.attrs["threads"]):
+    for gemm, threads in _gemms(kernel.body, kernel.threads):
         reason = refusal(gemm, threads, rules, rounding.refusal)
         if reason:
             choice.refused[gemm] = reason

@@ -43,19 +43,22 @@ def count_tokens(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     counts = _Counts()
     counts.instructions = any(isinstance(op, thread.CpAsync) and op.wave for op in kernel.walk())
+    _last_uses(kernel.body, counts.over)
     _block(kernel.body, {}, counts)
     _write(kernel.body, counts)
 
 
 class _Counts(dict[Op, int]):
     """The age of each wait's token. `instructions`: it is these that are counted, not groups (AMD's vmcnt). `ended`: of
-    waits that the program counts by itself, the tokens of gemms that are complete behind them on every path."""
+    waits that the program counts by itself, the tokens of gemms that are complete behind them on every path.
+    `over`: the tokens of which nothing is asked behind an operation of their block."""
 
     instructions = False
 
     def __init__(self) -> None:
         super().__init__()
         self.ended: dict[Op, set[Value]] = {}
+        self.over: dict[Op, list[Value]] = {}
 
 
 def ended_gemms(kernel: Kernel) -> dict[Op, set[Value]]:
@@ -64,6 +67,22 @@ def ended_gemms(kernel: Kernel) -> dict[Op, set[Value]]:
     if any(isinstance(op, by_hand.WaitGemms) for op in kernel.walk()):
         _block(kernel.body, {}, counts)
     return counts.ended
+
+
+def _last_uses(block: Block, over: dict[Op, list[Value]]) -> set[Value]:
+    """Which tokens a block uses; notes behind which operation those of its own are forgotten, so that an age is kept
+    for as long as somebody may ask for it, and a kernel's many waits do not each walk over all tokens before."""
+    used: set[Value] = set()
+    own = {v for op in block.ops for v in op.results} | set(block.args)
+    for op in reversed(block.ops):
+        now = {v for v in op.operands if isinstance(v.type, TokenType)}
+        for region in op.regions:
+            now |= _last_uses(region, over)
+        made = {v for v in op.results if isinstance(v.type, TokenType)}
+        if not op.terminator:  # what it hands on is asked for by who takes it
+            over[op] = list(((now - used) & own) | (made - used))
+        used |= now
+    return used
 
 
 def _write(block: Block, counts: _Counts) -> None:
@@ -88,41 +107,48 @@ def _write(block: Block, counts: _Counts) -> None:
 def _block(block: Block, ages: Ages, counts: _Counts) -> None:
     """Walk a block; `ages` becomes what holds at its end, `counts` gets the age of each awaited token."""
     for op in block.ops:
-        if isinstance(op, (tile.Wait, roles.Await)):
-            _wait(op, ages, counts)
-        elif counts.instructions and isinstance(op, tile.Join):
-            _start(ages, op.result, min((ages[t, False] for t in op.tokens), default=COMPLETE))
-        elif counts.instructions and isinstance(op, thread.CpAsync):
-            _commit(ages, op.result.type, len(op.dst_of))
-            _start(ages, op.result, 0)
-        elif isinstance(op, (tile.Join, hopper.Wgmma)):
-            token = op.results[-1]
-            _commit(ages, token.type)
-            _start(ages, token, 0)
-        elif isinstance(op, by_hand.CommitGemms):
-            _commit(ages, WGMMA_TOKEN)
-        elif isinstance(op, by_hand.CommitStores):
-            _commit(ages, BULK_TOKEN)
-        elif isinstance(op, by_hand.WaitStores):
-            for key, age in ages.items():
-                if key[0].type == BULK_TOKEN and age >= op.pending and (key[1] or not op.reads):
-                    ages[key] = COMPLETE
-        elif isinstance(op, by_hand.WaitGemms):
-            ended = [key for key, age in ages.items() if key[0].type == WGMMA_TOKEN and age >= op.pending]
-            counts.ended[op] = {token for token, _ in ended if ages[token, False] < COMPLETE}
-            ages.update(dict.fromkeys(ended, COMPLETE))
-        elif isinstance(op, tile.NoToken):
-            _start(ages, op.result, COMPLETE)
-        elif isinstance(op, control.For):
-            _for(op, ages, counts)
-        elif isinstance(op, control.While):
-            _while(op, ages, counts)
-        elif isinstance(op, control.If):
-            _if(op, ages, counts)
-        else:
-            for result in op.results:
-                if isinstance(result.type, TokenType):
-                    _start(ages, result, _UNCOMMITTED)
+        _one(op, ages, counts)
+        for token in counts.over.get(op, ()):
+            for reads in (False, True):
+                ages.pop((token, reads), None)
+
+
+def _one(op: Op, ages: Ages, counts: _Counts) -> None:
+    if isinstance(op, (tile.Wait, roles.Await)):
+        _wait(op, ages, counts)
+    elif counts.instructions and isinstance(op, tile.Join):
+        _start(ages, op.result, min((ages[t, False] for t in op.tokens), default=COMPLETE))
+    elif counts.instructions and isinstance(op, thread.CpAsync):
+        _commit(ages, op.result.type, len(op.dst_of))
+        _start(ages, op.result, 0)
+    elif isinstance(op, (tile.Join, hopper.Wgmma)):
+        token = op.results[-1]
+        _commit(ages, token.type)
+        _start(ages, token, 0)
+    elif isinstance(op, by_hand.CommitGemms):
+        _commit(ages, WGMMA_TOKEN)
+    elif isinstance(op, by_hand.CommitStores):
+        _commit(ages, BULK_TOKEN)
+    elif isinstance(op, by_hand.WaitStores):
+        for key, age in ages.items():
+            if key[0].type == BULK_TOKEN and age >= op.pending and (key[1] or not op.reads):
+                ages[key] = COMPLETE
+    elif isinstance(op, by_hand.WaitGemms):
+        ended = [key for key, age in ages.items() if key[0].type == WGMMA_TOKEN and age >= op.pending]
+        counts.ended[op] = {token for token, _ in ended if ages[token, False] < COMPLETE}
+        ages.update(dict.fromkeys(ended, COMPLETE))
+    elif isinstance(op, tile.NoToken):
+        _start(ages, op.result, COMPLETE)
+    elif isinstance(op, control.For):
+        _for(op, ages, counts)
+    elif isinstance(op, control.While):
+        _while(op, ages, counts)
+    elif isinstance(op, control.If):
+        _if(op, ages, counts)
+    else:
+        for result in op.results:
+            if isinstance(result.type, TokenType):
+                _start(ages, result, _UNCOMMITTED)
 
 
 def _start(ages: Ages, token: Value, age: int) -> None:

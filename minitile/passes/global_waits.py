@@ -32,7 +32,8 @@ from minitile.ir.ops import control, fences, thread
 from minitile.ir.types import TensorType
 from minitile.passes.hazards import Touch, conflict
 from minitile.passes.manager import PassContext
-from minitile.passes.thread_barriers import Spot, State, Touches, Walk
+from minitile.passes.thread_barriers import Spot, State, Walk
+from minitile.passes.touch_set import TouchSet
 
 
 def global_waits(kernel: Kernel, context: PassContext) -> None:
@@ -92,7 +93,7 @@ class _GlobalWalk(Walk):
     def publish(self, state: State) -> None:
         """A fence: what is pending behind a barrier is done there."""
         self.waiting.update(p.passed for p in state.pending if p.passed is not None)
-        state.pending = frozenset([p for p in state.pending if p.passed not in self.waiting])
+        state.pending = TouchSet(p for p in state.pending if p.passed not in self.waiting)
 
     def access(self, op: Op, state: State, before: set[Spot]) -> None:
         if isinstance(op, fences.MemoryFence):
@@ -106,18 +107,16 @@ class _GlobalWalk(Walk):
         for p in state.pending:
             if p.passed is not None and any(conflict(t, p) for t in touches):
                 self.waiting.add(p.passed)
-        state.pending = frozenset([p for p in state.pending if p.passed not in self.waiting])
+        state.pending = TouchSet(p for p in state.pending if p.passed not in self.waiting)
 
-    def passed(self, barrier: Op, pending: Touches) -> Touches:
+    def passed(self, barrier: Op, pending: TouchSet) -> TouchSet:
         if barrier in self.waiting:
-            return frozenset()
+            return TouchSet()
         mine = self.times[barrier]
-        return frozenset(
-            [
-                p if p.passed is not None and self.times[p.passed] < mine else replace(p, passed=barrier)
-                for p in pending
-                if p.passed not in self.waiting
-            ]
+        return TouchSet(
+            p if p.passed is not None and self.times[p.passed] < mine else replace(p, passed=barrier)
+            for p in pending
+            if p.passed not in self.waiting
         )
 
     def meet(self, op: Op, group: int | None, state: State, before: set[Spot]) -> None:

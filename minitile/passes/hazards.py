@@ -121,8 +121,8 @@ class Touch:
     passed: Op | None = None
 
     def __hash__(self) -> int:
-        """Of what is quick to hash."""
-        return hash((self.mem, self.kind, self.region))
+        """Of what tells touches of one object apart: thousands of stores to a tensor differ by their boxes alone."""
+        return hash((self.mem, self.kind, self.region, self.box))
 
     @property
     def writes(self) -> bool:
@@ -219,8 +219,8 @@ def overlap(a: Touch, b: Touch) -> bool:
         if a.box is not None and b.box is not None and any(x.misses(y) for x, y in zip(a.box, b.box, strict=True)):
             return False
         return a.region is None or b.region is None or _meet(a.region, b.region)
-    bytes_a = _placed(a)
-    bytes_b = None if bytes_a is None else _placed(b)
+    bytes_a = placed(a)
+    bytes_b = None if bytes_a is None else placed(b)
     return bytes_a is not None and bytes_b is not None and _meet(bytes_a, bytes_b)
 
 
@@ -228,7 +228,7 @@ def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
     return a[0] < b[1] and b[0] < a[1]
 
 
-def _placed(t: Touch) -> tuple[int, int] | None:
+def placed(t: Touch) -> tuple[int, int] | None:
     """The bytes of shared memory that a touch may reach; None where buffers have no places yet, or in global memory."""
     alloc = t.mem.op if t.mem is not None else None
     if not isinstance(alloc, Alloc) or alloc.offset is None or alloc.type_.space != "shared":

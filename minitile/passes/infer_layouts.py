@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from minitile.ir.core import Block, Kernel, Op, Value
@@ -81,6 +82,9 @@ def is_tile(value: Value) -> bool:
     return isinstance(value.type, TileType)
 
 
+_Passing = Quotient | Permuted | Dealt | Repeated  # relations by which one layout follows from another
+
+
 class _Group:
     """Values of one layout, spread over `threads` (None: nobody has said so yet)."""
 
@@ -104,11 +108,15 @@ class _Inference:
         self.firm: list[Same] = []  # joined first
         self.equal: list[Same] = []
         self.anchors: list[tuple[Value, Layout]] = []
+        self.anchored: set[Value] = set()
         self.quotients: list[Quotient] = []
         self.permutes: list[Permuted] = []
         self.deals: list[Dealt] = []
         self.repeats: list[Repeated] = []
-        self.uses: list[tuple[Value, tile.Load | tile.Store | tile.AtomicRmw]] = []
+        self.uses: dict[Value, list[tuple[int, tile.Load | tile.Store | tile.AtomicRmw]]] = {}  # with their order
+        self.seen = 0  # of these
+        self.relations: tuple[_Passing, ...] = ()
+        self.touching: dict[_Group, list[int]] = {}  # the relations that pass layouts on, by number
         self.reduced: set[tuple[Value, int]] = set()
 
     # collect -------------------------------------------------------------------------------------------------------
@@ -149,11 +157,14 @@ class _Inference:
         if isinstance(op, tile.Gemm):
             plan = self.rules.gemm_plan(op, self.threads_at(op))
             self.anchors.append((op.results[0], plan.c))
+            self.anchored.add(op.results[0])
             for value, layout in ((op.a_scale, plan.a_scale), (op.b_scale, plan.b_scale)):
-                if value is not None and layout is not None and value not in (v for v, _ in self.anchors):
+                if value is not None and layout is not None and value not in self.anchored:
                     self.anchors.append((value, layout))
+                    self.anchored.add(value)
         if isinstance(op, (tile.Load, tile.Store, tile.AtomicRmw)) and op.subject is not None:
-            self.uses.append((op.subject, op))
+            self.uses.setdefault(op.subject, []).append((self.seen, op))
+            self.seen += 1
         for relation in op.relations():
             if isinstance(relation, Same):
                 if is_tile(relation.like):
@@ -176,12 +187,12 @@ class _Inference:
             self.group_of[value].layout = layout
         for same in (*self.firm, *self.equal):
             self._join(same)
-        self._propagate()
+        self._propagate(None)
         pending = {id(g): g for g in self.group_of.values() if g.layout is None}
         for group in sorted(pending.values(), key=lambda g: (-len(g.members[0].shape), -math.prod(g.members[0].shape))):
             if group.layout is None:
                 group.layout = self._choose(group)
-                self._propagate()
+                self._propagate(group)
 
     def _join(self, same: Same) -> None:
         ga, gb = self.group_of[same.like], self.group_of.get(same.value)
@@ -201,46 +212,66 @@ class _Inference:
             self.group_of[member] = ga
         ga.members += gb.members
 
-    def _propagate(self) -> None:
-        changed = True
-        while changed:
-            changed = False
-            for quotient in self.quotients:
-                wide = self.group_of[quotient.wide].layout
-                narrow = self.group_of.get(quotient.narrow)
-                if wide is not None and narrow is not None and narrow.layout is None:
-                    narrow.layout, changed = wide.quotient(quotient.dim), True
-            for permuted in self.permutes:
-                source, result = self.group_of[permuted.source], self.group_of[permuted.result]
-                if source.layout is not None and result.layout is None:
-                    result.layout, changed = source.layout.permute_dims(permuted.order), True
-                elif source.layout is None and result.layout is not None:
-                    source.layout, changed = result.layout.permute_dims(inverse_order(permuted.order)), True
-            for deal in self.deals:
-                source, result = self.group_of[deal.source], self.group_of[deal.result]
-                if source.layout is not None and result.layout is None:
-                    result.layout = dealt(source.layout, deal.dim, deal.run, deal.hands)
-                    changed = changed or result.layout is not None
+    def _propagate(self, group: _Group | None) -> None:
+        """Pass layouts on, from one group or at first from all: rounds over the relations in their order, as long as
+        one gives a layout; of each round only those that touch a group which has just got one."""
+        if group is None:
+            self.relations = (*self.quotients, *self.permutes, *self.deals, *self.repeats)
+            for number, relation in enumerate(self.relations):
+                for value in _values_of(relation):
+                    if value in self.group_of:
+                        self.touching.setdefault(self.group_of[value], []).append(number)
+        first = range(len(self.relations)) if group is None else self.touching.get(group, ())
+        waiting = [(0, number) for number in sorted(set(first))]
+        asked = set(waiting)
+        while waiting:
+            turn, number = heappop(waiting)
+            found = self._pass_on(self.relations[number])
+            for other in self.touching.get(found, ()) if found is not None else ():
+                place = turn + (other <= number), other
+                if place not in asked:
+                    asked.add(place)
+                    heappush(waiting, place)
 
-            for repeat in self.repeats:
-                source, result = self.group_of[repeat.source], self.group_of[repeat.result]
-                if result.layout is not None and source.layout is None:
-                    source.layout = dealt(result.layout, repeat.dim, 1, repeat.times)
-                    changed = changed or source.layout is not None
-                elif source.layout is not None and result.layout is None:
-                    result.layout, changed = undealt(source.layout, repeat.dim, 1, repeat.times), True
+    def _pass_on(self, relation: _Passing) -> _Group | None:
+        """The group that gets a layout by a relation now, if any does."""
+        if isinstance(relation, Quotient):
+            wide, narrow = self.group_of[relation.wide].layout, self.group_of.get(relation.narrow)
+            if wide is not None and narrow is not None and narrow.layout is None:
+                narrow.layout = wide.quotient(relation.dim)
+                return narrow
+            return None
+        source, result = self.group_of[relation.source], self.group_of[relation.result]
+        if isinstance(relation, Repeated):
+            if result.layout is not None and source.layout is None:
+                source.layout = dealt(result.layout, relation.dim, 1, relation.times)
+                return source if source.layout is not None else None
+            if source.layout is not None and result.layout is None:
+                result.layout = undealt(source.layout, relation.dim, 1, relation.times)
+                return result
+            return None
+        if isinstance(relation, Dealt):
+            if source.layout is not None and result.layout is None:
+                result.layout = dealt(source.layout, relation.dim, relation.run, relation.hands)
+                return result if result.layout is not None else None
+            return None
+        if source.layout is not None and result.layout is None:
+            result.layout = source.layout.permute_dims(relation.order)
+            return result
+        if source.layout is None and result.layout is not None:
+            source.layout = result.layout.permute_dims(inverse_order(relation.order))
+            return source
+        return None
 
     def _choose(self, group: _Group) -> Layout:
         """The free choice: the order of dimensions from the widest memory access of the group, global before shared;
         the vectors so that all that go that way are cheap."""
         shape = group.members[0].shape
-        members = set(group.members)
         order = tuple(reversed(range(len(shape))))
         best = (-1, -1)
         along: dict[int, list[RowAccess]] = {}
-        for value, op in self.uses:
-            if value not in members:
-                continue
+        uses = [(place, op, value) for value in group.members for place, op in self.uses.get(value, ())]
+        for _, op, value in sorted(uses, key=lambda use: use[0]):
             width, dim = self._width(op, value)
             if dim is None:
                 continue
@@ -254,7 +285,7 @@ class _Inference:
         vec = cheapest_vector(along[order[0]]) if along else 1
         while vec > 1 and vec * threads > math.prod(shape):
             vec //= 2
-        reduces = any((m, order[0]) in self.reduced for m in members)
+        reduces = any((m, order[0]) in self.reduced for m in group.members)
         return (row_blocked if reduces else blocked)(shape, threads, vec, order, self.lanes)
 
     def _width(self, op: tile.Load | tile.Store | tile.AtomicRmw, value: Value) -> tuple[int, int | None]:
@@ -283,6 +314,13 @@ class _Inference:
         for value, group in self.group_of.items():
             assert group.layout is not None
             value.type = TileType(value.shape, value.dtype, group.layout)
+
+
+def _values_of(relation: _Passing) -> tuple[Value, Value]:
+    """The two sides of a relation."""
+    if isinstance(relation, Quotient):
+        return relation.wide, relation.narrow
+    return relation.source, relation.result
 
 
 def _elsewhere(value: Value, one: int, other: int, loc: Location | None) -> LanguageError:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.diagnostics import InternalError
+from minitile.ir.diagnostics import InternalError, IRError
 from minitile.ir.ops import arith, control, thread, tile
 from minitile.ir.types import BOOL, DType, TileType, Type, i32
 from minitile.layout import Layout
@@ -39,7 +39,10 @@ def lower(kernel: Kernel, context: PassContext) -> None:
 
 def layout_of(value: Value) -> Layout:
     layout = value.type.layout  # type: ignore[attr-defined]
-    assert isinstance(layout, Layout)
+    if not isinstance(layout, Layout):
+        raise IRError(
+            f"%{value.name or '_'} has no layout yet", value.op.loc if value.op else None, "run infer_layouts"
+        )
     return layout
 
 

@@ -127,7 +127,7 @@ def _by_hand(block: Block) -> bool:
 
 def _side(op: by_hand.WarpGroups, groups: Groups) -> tuple[Groups, Groups]:
     """Which of the warpgroups at hand take either side."""
-    inside = groups & frozenset(range(op.first, op.first + op.count))
+    inside = frozenset(g for g in groups if op.first <= g < op.first + op.count)
     return inside, groups - inside
 
 

@@ -64,11 +64,13 @@ from minitile.passes.hazards import (
     touch,
 )
 from minitile.passes.manager import PassContext
+from minitile.passes.touch_set import TouchSet
 
 Touches = frozenset[Touch]
 Spot = tuple[Op, int | None]  # a barrier in front of an operation: of all threads, or of each that many of them
 Body = Callable[["State", set[Spot]], tuple["State", "State"]]
 _NONE: Touches = frozenset()
+NOTHING = TouchSet()
 _OF_TOKENS = (tile.Wait, tile.Join, roles.Await, by_hand.WaitStores, by_hand.WaitGemms)
 CONSUMERS = 1  # the named barrier at which the consumers of a specialised kernel meet
 BY_PROGRAM = Value(BULK_TOKEN)  # stands for all copies that the program waits for by their number
@@ -131,7 +133,7 @@ def _insert_in(block: Block, before: set[Op], groups: dict[Op, tuple[int, int]],
 class State:
     """`pending` touches since the last barrier; `tokens`: which writes each token stands for."""
 
-    pending: Touches = _NONE
+    pending: TouchSet = NOTHING
     tokens: dict[Value, Touches] = field(default_factory=dict)
 
     def copy(self) -> State:
@@ -270,9 +272,9 @@ class Walk:
             return True
         return isinstance(op, (control.Structured, *_OF_TOKENS)) or bool(self.touches_of(op) or self.landing(op))
 
-    def passed(self, barrier: Op, pending: Touches) -> Touches:
+    def passed(self, barrier: Op, pending: TouchSet) -> TouchSet:
         """What is still pending behind a barrier."""
-        return _NONE
+        return NOTHING
 
     def is_barrier(self, op: Op) -> bool:
         """Whether all threads meet here."""
@@ -318,7 +320,7 @@ class Walk:
         """A barrier where something pending is in the way."""
         within: int | None = None
         for t in touches:
-            for p in state.pending:
+            for p in state.pending.near(t):
                 if conflict(t, p) and not _released(t, p):
                     within = group_of(t, p)
                     if within is None:
@@ -332,7 +334,7 @@ class Walk:
         if group == self.threads:
             group = None
         before.add((op, group))
-        state.pending = _NONE if group is None else frozenset([p for p in state.pending if group_of(p, p) != group])
+        state.pending = NOTHING if group is None else TouchSet(p for p in state.pending if group_of(p, p) != group)
 
     # Control flow ----------------------------------------------------------------------------------------------------
 
@@ -352,11 +354,11 @@ class Walk:
         """Each role's threads meet by themselves; what the roles hand each other goes through channels, or through
         barriers of the program's own: no barrier could be inserted between them."""
         inside = [t for region in op.regions for inner in region.walk() for t in self.reached(inner)]
-        if any(conflict(t, p) and not _released(t, p) for t in inside for p in state.pending):
+        if any(conflict(t, p) and not _released(t, p) for t in inside for p in state.pending.near(t)):
             self.meet(op, None, state, before)
         left, threads = state.pending, self.threads
         for region, (_, self.threads) in zip(op.regions, op.teams, strict=True):
-            inner = State(_NONE, dict(state.tokens))
+            inner = State(NOTHING, dict(state.tokens))
             self.block(region, inner, before)
             left |= inner.pending
         self.threads = threads
@@ -386,7 +388,7 @@ class Walk:
             """One iteration: the state at its end, and the same in the next iteration's terms."""
             end = head.copy()
             self.block(op.body, end, found)
-            again = State(self.shift(end.pending, op, step))
+            again = State(TouchSet(self.shift(end.pending, op, step)))
             again.tokens = {t: self.shift(end.tokens[t], op, step) for t in end.tokens if t not in inside}
             for arg, source in zip(op.carried, yields, strict=True):
                 if source in end.tokens:
@@ -396,13 +398,13 @@ class Walk:
         return body
 
     def loop(self, op: control.For, state: State, before: set[Spot]) -> None:
-        entry = State(_NONE, dict(state.tokens))
+        entry = State(NOTHING, dict(state.tokens))
         entry.carry(op.carried, op.init)
         head, end, found = self.settle(entry, self.iteration(op))
-        left = self.entered(op, state.pending, entry, head, found) if state.pending else _NONE
+        left = self.entered(op, state.pending, entry, head, found) if state.pending else NOTHING
         if left is None:
             self.meet(op, None, state, before)
-            left = _NONE
+            left = NOTHING
         before |= found
         end.carry(op.results, op.body.yielded)
         state.carry(op.results, op.init)
@@ -411,7 +413,9 @@ class Walk:
             state.pending = left
         state.join(after)
 
-    def entered(self, op: control.For, pending: Touches, entry: State, head: State, found: set[Spot]) -> Touches | None:
+    def entered(
+        self, op: control.For, pending: TouchSet, entry: State, head: State, found: set[Spot]
+    ) -> TouchSet | None:
         """What was pending before a loop meets the body, whose barriers are `found`: what is left of it when an
         iteration has ended, or None where it needs a barrier of its own. The first iteration is looked at as such,
         since most of what was pending does not live to see another."""
@@ -484,7 +488,7 @@ class Walk:
             head.join(again)
         return head, end, found, steady
 
-    def shift(self, touches: Touches, op: Op, step: Affine | None = None) -> Touches:
+    def shift(self, touches: Iterable[Touch], op: Op, step: Affine | None = None) -> Touches:
         """Touches inside of a loop or branch as they are called outside of it; with a step, in its next iteration."""
         known = self.shifted
         moved = []
@@ -500,14 +504,14 @@ class Walk:
         """The state in terms of what is known outside a loop."""
         inside = self.inside(op)
         tokens = {t: self.shift(end.tokens[t], op) for t in end.tokens if t not in inside}
-        return State(self.shift(end.pending, op), tokens)
+        return State(TouchSet(self.shift(end.pending, op)), tokens)
 
     # Divergent control flow ------------------------------------------------------------------------------------------
 
     def together(self, op: Op, state: State, before: set[Spot]) -> None:
         """Threads part ways: everything inside counts as one operation."""
         touches = self.gathered(op, state)
-        if any(conflict(t, p) and not _released(t, p) for t, _ in touches for p in state.pending):
+        if any(conflict(t, p) and not _released(t, p) for t, _ in touches for p in state.pending.near(t)):
             self.meet(op, None, state, before)
         left = frozenset([t for t, by in touches if not _by_channel(by)])
         state.pending |= self.shift(left, op)
@@ -665,10 +669,10 @@ def _released(t: Touch, earlier: Touch) -> bool:
 def _forget_versions(state: State) -> State:
     """Every version of what is touched, so that a loop's head cannot grow for ever."""
 
-    def forget(touches: Touches) -> Touches:
+    def forget(touches: Iterable[Touch]) -> Touches:
         return frozenset([any_version(t) for t in touches])
 
-    return State(forget(state.pending), {token: forget(t) for token, t in state.tokens.items()})
+    return State(TouchSet(forget(state.pending)), {token: forget(t) for token, t in state.tokens.items()})
 
 
 def _apart(later: Touch, earlier: Touch) -> MinitileError:

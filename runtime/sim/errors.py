@@ -7,6 +7,11 @@
 from __future__ import annotations
 
 
+# Whether what goes wrong inside of an instruction is made a SimulationError at its line. A fuzzer switches it off, to
+# see what there is to mend.
+LAST_RESORT = True
+
+
 class SimulationError(RuntimeError):
     """The text cannot be executed, or its execution did something the ISA forbids.
 

@@ -56,7 +56,8 @@ _FLOAT = rf"{_ROUND}(?:\.ftz)?(?:\.sat)?\.(?:f32|f64|{_HALF})"
 _LIMIT = rf"(?:\.ftz)?(?:\.NaN)?\.(?:f32|f64|{_HALF})|(?:\.relu)?\.(?:{_INT}|[us]16x2)"
 _TEST = r"\.(?:eq|ne|lt|le|gt|ge|lo|ls|hi|hs|equ|neu|ltu|leu|gtu|geu|num|nan)"
 _COMPARED = rf"(?:\.ftz)?\.(?:{_ANY}|f16x2|bf16x2)"
-_SET = rf"(?:\.ftz)?\.(?:u32|s32|f32|{_HALF}|u16|s16)\.(?:{_ANY}|f16x2|bf16x2)"
+_PAIR = r"(?:f16x2|bf16x2)"
+_SET = rf"(?:\.ftz)?\.(?:(?:u32|s32|f32|f16|bf16)\.{_ANY}|{_PAIR}\.{_PAIR})"
 _LOGIC = r"\.(?:and|or|xor)"
 _SCOPE = r"(?:\.(?:cta|cluster|gpu|gl|sys))?"
 _SHARED = r"(?:\.shared(?:::cta|::cluster)?)?"
@@ -72,6 +73,7 @@ _CAS = rf"(?:\.(?:{_ANYWHERE}))*\.cas(?:\.(?:{_ANYWHERE}))*\.b(?:16|32|64)"
 _AT = rf"(?:\.(?:{_ANYWHERE}))*\.b64"  # of an mbarrier
 _BOX = r"\.[1-5]d"
 _SEND = r"\.shared::(?:cta|cluster)\.(?:global|shared::cta)(?:\.(?:tile|im2col\w*)(?:::\w+)?)?"
+_LOAD = _SEND.replace("(?:global|shared::cta)", "global", 1)
 _COMPLETES = r"\.mbarrier::complete_tx::bytes"
 _EXTRAS = r"(?:\.multicast::cluster|\.cta_group::[12]|\.L2::cache_hint)*"
 _OUT = r"\.global\.shared::cta(?:\.(?:tile|im2col\w*)(?:::\w+)?)?\.bulk_group(?:\.L2::cache_hint)?"
@@ -155,7 +157,7 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "red.async": ((rf"{_ORDER}{_SCOPE}{_SHARED}{_COMPLETES}{_REDUCED}\.[us](?:32|64)", "a r a"),),
     "cp.async.bulk.tensor": (
-        (rf"{_BOX}{_SEND}{_COMPLETES}{_EXTRAS}", "a m a r? r?"),
+        (rf"{_BOX}{_LOAD}{_COMPLETES}{_EXTRAS}", "a m a r? r?"),
         (rf"{_BOX}{_OUT}", "m a r?"),
     ),
     "cp.async.bulk": (
@@ -248,6 +250,13 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
     "pmevent": ((r"(?:\.mask)?", "i"),),
     "call": tuple((r"(?:\.uni)?", operands) for operands in ("y t? y?", "t y t? y?", "r t? y?", "t r t? y?")),
 }
+# Opcodes that change nothing but registers: what endless loops may consist of (endless.py).
+QUIET = frozenset(
+    "add sub mul mad div min max abs neg fma rcp sqrt rsqrt ex2 lg2 sin cos tanh copysign testp setp set and or xor not "
+    "rem cnot mul24 mad24 sad dp4a dp2a addc subc madc shl shr shf bfe bfi popc clz brev bfind bmsk lop3 prmt mov selp "
+    "slct ld ldu cvta isspacep prefetch prefetchu createpolicy shfl vote activemask match redux elect mapa getctarank "
+    "cvt bra brx nanosleep ldmatrix movmatrix mma".split()
+)
 _KINDS: dict[str, tuple[type, ...]] = {
     "d": (Register, Sink, Vector),
     "P": (Register, Sink, Pair),

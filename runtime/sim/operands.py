@@ -79,6 +79,9 @@ def read(operand: Operand, kind: str, ins: Instruction, linker: Linker) -> Read:
         return lambda m, sel: value
     if isinstance(operand, Float):
         number = operand.value
+        if dtype.kind not in "iuf" or dtype.itemsize not in (4, 8):
+            if dtype.kind == "b" or dtype.kind in "iu":
+                raise error(ins, f"a floating-point constant is no .{kind}")
         if dtype.kind in "iu":
             bits = np.float32(number).view(np.uint32) if dtype.itemsize == 4 else np.float64(number).view(np.uint64)
             fixed = bits.view(dtype)
@@ -91,6 +94,8 @@ def read(operand: Operand, kind: str, ins: Instruction, linker: Linker) -> Read:
         address = constant(linker.address(operand, ins), dtype)
         return lambda m, sel: address
     if isinstance(operand, Not):
+        if dtype.kind != "b":
+            raise error(ins, f"!{operand.operand.name} is a predicate: predicates do not mix with other types")
         inner = operand.operand.slot
         return lambda m, sel: ~m.regs[inner][sel]
     if isinstance(operand, Vector):
@@ -123,9 +128,19 @@ def _read_special(name: str, dtype: np.dtype[Any]) -> Read:
     return reader
 
 
+def _part_size(vector: Vector, dtype: np.dtype[Any], ins: Instruction) -> int:
+    """The bytes of each part of a word that is put together from a vector."""
+    count = len(vector.items)
+    if dtype.kind == "b" or count not in (2, 4, 8) or dtype.itemsize < count:
+        raise error(ins, f"{count} elements do not make up this instruction's type")
+    if any(isinstance(item, Vector) for item in vector.items):
+        raise error(ins, "a vector has no vectors in it")
+    return dtype.itemsize // count
+
+
 def _read_packed(vector: Vector, dtype: np.dtype[Any], ins: Instruction, linker: Linker) -> Read:
     """`{a, b}` as one word, the first element in the lowest bits (PTX ISA 8.0, 9.7.8.2, mov)."""
-    size = dtype.itemsize // len(vector.items)
+    size = _part_size(vector, dtype, ins)
     parts = [read(item, f"b{8 * size}", ins, linker) for item in vector.items]
     word = UNSIGNED[dtype.itemsize]
 
@@ -176,7 +191,7 @@ def _discard(m: Machine, sel: Sel, value: Array) -> None:
 
 
 def _write_unpacked(vector: Vector, kind: str, ins: Instruction, linker: Linker) -> Write:
-    size = DTYPES[kind].itemsize // len(vector.items)
+    size = _part_size(vector, DTYPES[kind], ins)
     word, narrow = UNSIGNED[DTYPES[kind].itemsize], UNSIGNED[size]
     parts = [write(item, f"b{8 * size}", ins, linker) for item in vector.items]
 

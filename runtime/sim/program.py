@@ -10,10 +10,12 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass, field
+from itertools import accumulate
 
+from . import errors
 from .errors import SimulationError
 from .flow import Watch, product_registers, reads_and_writes, spin_loops, straight_ends, unwritten
-from .forms import MAX_DEPTH, MAX_GLOBAL, MAX_LOCAL, MAX_PARAMS
+from .forms import MAX_DEPTH, MAX_GLOBAL, MAX_LOCAL, MAX_PARAMS, QUIET
 from .forms import check as check_form
 from .parser import parse_module
 from .scalars import SIZES
@@ -81,6 +83,7 @@ class Program:
     spins: set[tuple[int, int]] = field(default_factory=set)
     fragile: frozenset[int] = frozenset()  # slots of registers that may be read unwritten (flow.py)
     watch: Watch = field(default_factory=dict)  # where these are read and written
+    loud: list[int] = field(default_factory=list)  # how many instructions before each one do more than set registers
     products: Watch = field(default_factory=dict)  # where registers that wgmma uses are read and written
 
     @property
@@ -168,6 +171,7 @@ def load_program(text: str, entry: str) -> Program:
     program.whole_ends = straight_ends(program.code, ragged=False)
     program.ragged_ends = straight_ends(program.code, ragged=True)
     program.spins = spin_loops(program.code)
+    program.loud = [0, *accumulate(step.entry.opcode not in QUIET for step in program.code)]
     touched = [reads_and_writes(step.ins, step.entry) for step in program.code]
     program.fragile, program.watch = unwritten(program.code, touched, linker)
     program.products = product_registers(program.code, touched)
@@ -206,6 +210,8 @@ def _decode(ins: Instruction, linker: Linker) -> Step:
     try:
         made = entry.factory(ins, linker)
     except (IndexError, KeyError, ValueError, StopIteration) as problem:
+        if not errors.LAST_RESORT:
+            raise
         message = f"unsupported form of {ins.name}: {type(problem).__name__} {problem}"
         raise SimulationError(message, ins.line, ins.text) from problem
     decoded = made if isinstance(made, Decoded) else None

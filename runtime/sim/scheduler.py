@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from . import errors
+from .endless import LoopWatch, State, most_loops
 from .errors import SimulationError
 from .memory import Fault
 from .program import Step
 from .report import Finding
-from .scalars import Sel, every, select, some
+from .scalars import DTYPES, Sel, every, select, some
 from .table import Kind, Outcome
 
 if TYPE_CHECKING:
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 _PATIENCE = 256  # backward branches that a group may take while others could run
 _SPIN_COST = 64  # what a branch costs whose loop looks at memory that others may change
 _MAX_IDLE = 10_000  # such branches until somebody passes a barrier or exits
-_MAX_LOOPS = 5_000_000  # backward branches of a batch
 
 
 @dataclass(slots=True, eq=False)
@@ -59,6 +60,8 @@ class Scheduler:
         self.loops = 0
         self.idle = 0
         self.executed: dict[tuple[int, int], int] = {}
+        self.endless = LoopWatch()
+        self.most_loops = most_loops()
 
     def run(self) -> None:
         """Run all threads until they exit, deadlock, or fault (`Fault` escapes)."""
@@ -196,17 +199,35 @@ class Scheduler:
             if self.machine.first + self.machine.ctas < math.prod(self.machine.launch.grid):
                 message += " (later CTAs of this grid have not started)"
             self.machine.find(Finding("deadlock", message, access), stop=True)
-        if self.loops > _MAX_LOOPS:
-            ins = self.code[pc].ins
-            raise SimulationError(
-                f"an endless loop? {_MAX_LOOPS} backward branches, the last one here", ins.line, ins.text
+        if not self.random and self.endless.repeats((pc, target), lambda: self.state(sel)):
+            access = self.machine.access("loop", pc, int(self.machine.thread[sel][0]))
+            message = (
+                "this loop does not end: a round of it leaves every register as it was, and nothing else can change"
             )
+            self.machine.find(Finding("deadlock", message, access), stop=True)
+        if self.loops > self.most_loops:
+            ins = self.code[pc].ins
+            message = f"an endless loop? {self.most_loops} backward branches, the last one here"
+            source = f" ({ins.source})" if ins.source else ""
+            hint = "; MINITILE_SIMULATED_LOOPS sets another limit"
+            raise SimulationError(message + source + hint, ins.line, ins.text)
         return _SPIN_COST if spins else 1
+
+    def state(self, sel: Sel) -> State | None:
+        """All that decides what these threads do next, if nobody else can do anything before them."""
+        machine = self.machine
+        if self.groups or machine.bulk.loads:
+            return None
+        registers = [machine.regs[each.slot].copy() for each in self.program.registers if each.kind in DTYPES]
+        whole = (sel.start, sel.stop) if isinstance(sel, slice) else tuple(sel.tolist())
+        return (whole, machine.clock), [*registers, machine.carry.copy()]
 
     def straight(self, start: int, end: int, sel: Sel, whole: bool) -> None:
         """Execute instructions that never change where a thread continues."""
         machine, watch, products = self.machine, self.program.watch, self.program.products
         self.executed[start, end] = self.executed.get((start, end), 0) + _warps(sel)
+        if self.program.loud[end] > self.program.loud[start]:
+            self.endless.loud()
         index = start
         try:
             for index in range(start, end):
@@ -225,6 +246,8 @@ class Scheduler:
         except (Fault, SimulationError):
             raise
         except Exception as problem:
+            if not errors.LAST_RESORT:
+                raise
             ins = self.code[index].ins
             message = f"the simulator failed at this instruction: {type(problem).__name__}: {problem}"
             raise SimulationError(message, ins.line, ins.text) from problem
@@ -247,6 +270,8 @@ class Scheduler:
     def control(self, step: Step, pc: int, sel: Sel) -> Outcome:
         """Execute one instruction that needs the scheduler; returns who continues where."""
         self.executed[pc, pc + 1] = self.executed.get((pc, pc + 1), 0) + _warps(sel)
+        if self.program.loud[pc + 1] > self.program.loud[pc]:
+            self.endless.loud()
         outcome: Outcome = []
         active = sel
         if step.guard is not None:

@@ -22,7 +22,7 @@ from .memory import SharedSpace
 from .operands import address, count, error, per_thread, read, write
 from .program import Linker
 from .scalars import Array, Sel
-from .syntax import Instruction, Operand, Vector
+from .syntax import Instruction, Operand, Register, Sink, Vector
 from .table import Decoded, Kind, instruction
 
 if TYPE_CHECKING:
@@ -31,8 +31,12 @@ if TYPE_CHECKING:
 _LANE = np.arange(32)
 
 
-def _items(operand: Operand) -> tuple[Operand, ...]:
-    return operand.items if isinstance(operand, Vector) else (operand,)
+def _items(operand: Operand, ins: Instruction) -> tuple[Operand, ...]:
+    """The registers of an operand."""
+    items = operand.items if isinstance(operand, Vector) else (operand,)
+    if not all(isinstance(item, Register | Sink) for item in items):
+        raise error(ins, f"the operands of {ins.name} are registers")
+    return items
 
 
 def _full_warps(m: Machine, sel: Sel, ins: Instruction, site: int) -> int:
@@ -78,7 +82,7 @@ def _matrix_elements(m: Machine, sel: Sel, places: Array, transposed: bool) -> t
 @instruction("ldmatrix", kind=Kind.WARP)
 def _load_matrix(ins: Instruction, linker: Linker) -> Decoded:
     number, transposed = _matrix_count(ins), "trans" in ins.mods
-    items = _items(ins.operands[0])
+    items = _items(ins.operands[0], ins)
     if len(items) != number:
         raise error(ins, f"{number} matrices need {number} registers")
     writers = [write(item, "b32", ins, linker) for item in items]
@@ -108,7 +112,9 @@ def _load_matrix(ins: Instruction, linker: Linker) -> Decoded:
 @instruction("stmatrix", kind=Kind.WARP, results=0)
 def _store_matrix(ins: Instruction, linker: Linker) -> Decoded:
     number, transposed = _matrix_count(ins), "trans" in ins.mods
-    readers = [read(item, "b32", ins, linker) for item in _items(ins.operands[1])]
+    readers = [read(item, "b32", ins, linker) for item in _items(ins.operands[1], ins)]
+    if len(readers) != number:
+        raise error(ins, f"{number} matrices need {number} registers")
     where = address(ins.operands[0], ins, linker)
     site = linker.site(ins)
 
@@ -127,7 +133,10 @@ def _store_matrix(ins: Instruction, linker: Linker) -> Decoded:
 
 @instruction("movmatrix", kind=Kind.WARP)
 def _move_matrix(ins: Instruction, linker: Linker) -> Decoded:
-    source, target = read(ins.operands[1], "b32", ins, linker), write(ins.operands[0], "b32", ins, linker)
+    item, *more = _items(ins.operands[1], ins)
+    if more:
+        raise error(ins, "movmatrix moves one register")
+    source, target = read(item, "b32", ins, linker), write(ins.operands[0], "b32", ins, linker)
     site = linker.site(ins)
 
     def run(m: Machine, sel: Sel) -> None:
@@ -207,10 +216,10 @@ def _multiply(ins: Instruction, linker: Linker) -> Decoded:
     a_order = operand_order(rows, depth, per, rows // 8)
     b_order = operand_order(columns, depth, per, 1)
     word = "b64" if a_kind == "f64" else "b32"
-    a_regs, b_regs = ([read(item, word, ins, linker) for item in _items(each)] for each in ins.operands[1:3])
+    a_regs, b_regs = ([read(item, word, ins, linker) for item in _items(each, ins)] for each in ins.operands[1:3])
     if len(a_regs) * 32 * per != a_order.size or len(b_regs) * 32 * per != b_order.size:
         raise error(ins, "the operands have another number of registers than the shape needs")
-    c_items, d_items = _items(ins.operands[3]), _items(ins.operands[0])
+    c_items, d_items = _items(ins.operands[3], ins), _items(ins.operands[0], ins)
     c_regs = [read(item, "b32" if c_kind == "f16" else c_kind, ins, linker) for item in c_items]
     d_regs = [write(item, "b32" if d_kind == "f16" else d_kind, ins, linker) for item in d_items]
     out = result_order(rows)

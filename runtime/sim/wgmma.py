@@ -215,7 +215,10 @@ class WarpGroups:
 
     def ready(self, warps: Array, keep: int) -> bool:
         """Whether all warps of the group have issued what these wait for."""
-        return all((self.commits[self.team(int(warp))] >= self.commits[warp] - keep).all() for warp in warps)
+        # A block whose last warpgroup is not whole can wait, for nothing: a product there is a finding.
+        last = len(self.commits) - 1
+        teams = (np.minimum(self.team(int(warp)), last) for warp in warps)
+        return all((self.commits[team] >= self.commits[w] - keep).all() for team, w in zip(teams, warps, strict=True))
 
     def wait(self, warps: Array, keep: int) -> None:
         """These warps (of one warpgroup) wait for all of their groups but the latest `keep`."""

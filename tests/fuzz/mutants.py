@@ -134,8 +134,8 @@ def _member(rng: random.Random, value: Any) -> str:
 _PTX_OPERANDS = {
     "d": ("%r{n}", "%r{n}", "%rd{n}", "%f{n}", "%p{n}", "%h{n}", "_", "{{%r1, %r2}}", "{{%r1, %r2, %r3, %r4}}"),
     "P": ("%p{n}", "%p{n}|%p1", "%r{n}|%p2", "%r{n}", "_"),
-    "r": ("%r{n}", "%r{n}", "%rd{n}", "%f{n}", "%p{n}", "%h{n}", "%d{n}", "{c}", "{c}", "%tid.x", "smem", "{{%r1, %r2}}",
-          "!%p1", "0f3F800000", "{{%h1, %h2}}", "{{%r1, %r2, %r3, %r4}}", "{{%f1, %f2, %f3, %f4}}"),
+    "r": ("%r{n}", "%r{n}", "%rd{n}", "%f{n}", "%p{n}", "%h{n}", "%d{n}", "{c}", "{c}", "%tid.x", "smem",
+          "{{%r1, %r2}}", "!%p1", "0f3F800000", "{{%h1, %h2}}", "{{%r1, %r2, %r3, %r4}}", "{{%f1, %f2, %f3, %f4}}"),
     "a": ("[%rd{n}]", "[%rd1]", "[%rd1+{c}]", "[smem]", "[smem+{c}]", "[%r{n}]", "[A]", "[{c}]", "[loc]"),
     "m": ("[%rd1, {{%r1, %r2}}]", "[%rd1, {{%r1}}]"),
     "i": ("{c}", "16", "128", "0"),
@@ -226,8 +226,8 @@ _GCN_FIRST = "\n".join(
     ]
 )
 _GCN_VALUES: dict[str, tuple[Any, ...]] = {
-    name: (True, 0, 1, 2, 3, 15, 31, 255, 4095, (1, 0), (0, 1, 1), (0, 1, 2, 3), "DWORD", "BYTE_1", "WORD_1", "UNUSED_PAD",
-           "UNUSED_PRESERVE", "swizzle(QUAD_PERM,0,1,2,3)", "swizzle(BROADCAST,8,3)")
+    name: (True, 0, 1, 2, 3, 15, 31, 255, 4095, (1, 0), (0, 1, 1), (0, 1, 2, 3), "DWORD", "BYTE_1", "WORD_1",
+           "UNUSED_PAD", "UNUSED_PRESERVE", "swizzle(QUAD_PERM,0,1,2,3)", "swizzle(BROADCAST,8,3)")
     for group in gcn_forms.MODIFIERS.values() for name in group
 }  # fmt: skip
 

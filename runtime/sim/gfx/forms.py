@@ -44,6 +44,7 @@ MAX_SETTINGS = {
 }
 MAX_SETTING = (1 << 32) - 1
 
+_Test = Callable[[Modifier], bool]
 Takes = str | Callable[[str], str]
 FORMS: dict[str, tuple[Takes, str]] = {}  # by name: the operands, or what makes them of the name; the modifiers' group
 
@@ -71,8 +72,8 @@ _SWIZZLE = re.compile(
 _SELECTIONS = _word("DWORD", "WORD_0", "WORD_1", "BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3")
 _BITS = _listed(1, 4, 1)
 _SIGNED_OFFSET, _DS_OFFSET = _number(-4096, 4095), _number(0, 65535)
-_CACHE = dict.fromkeys(("glc", "slc", "sc0", "sc1", "nt", "scc", "dlc"), _flag)
-_DPP = {
+_CACHE: dict[str, _Test] = dict.fromkeys(("glc", "slc", "sc0", "sc1", "nt", "scc", "dlc"), _flag)
+_DPP: dict[str, _Test] = {
     "quad_perm": _listed(4, 4, 3),
     **{name: _number(1, 15) for name in ("row_shl", "row_shr", "row_ror")},
     **{name: _number(0, 15) for name in ("row_newbcast", "row_share", "row_mask", "bank_mask")},
@@ -81,18 +82,18 @@ _DPP = {
     "row_bcast": lambda value: value in (15, 31) and value is not True,
     "bound_ctrl": lambda value: value is True or value in (0, 1),
 }
-_SDWA = {
+_SDWA: dict[str, _Test] = {
     **dict.fromkeys(("dst_sel", "src0_sel", "src1_sel"), _SELECTIONS),
     "dst_unused": _word("UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE"),
 }
-_PACKED = dict.fromkeys(("op_sel", "op_sel_hi", "neg_lo", "neg_hi"), _BITS) | {"clamp": _flag}
-_VECTOR = {
+_PACKED: dict[str, _Test] = dict.fromkeys(("op_sel", "op_sel_hi", "neg_lo", "neg_hi"), _BITS) | {"clamp": _flag}
+_VECTOR: dict[str, _Test] = {
     "clamp": _flag,
     "mul": lambda value: value in (2, 4) and value is not True,
     "div": _number(2, 2),
     "op_sel": _BITS,
 }
-MODIFIERS: dict[str, dict[str, Callable[[Modifier], bool]]] = {
+MODIFIERS: dict[str, dict[str, _Test]] = {
     "": {},
     "vop": {**_VECTOR, **_DPP, **_SDWA, "byte_sel": _number(0, 3)},
     "vop3p": _PACKED,
@@ -125,6 +126,16 @@ def check(ins: Instruction) -> None:
             raise _error(ins, f"{ins.name} has no modifier {name!r}")
         if not test(value):
             raise _error(ins, f"{name} cannot be {value!r}")
+
+
+_LOUD = re.compile(
+    r"(?:ds|buffer|global|flat|scratch)_(?!read|load|bpermute|permute|swizzle).*|\w+_load_lds_\w+|s_memtime\w*"
+)
+
+
+def is_loud(ins: Instruction) -> bool:
+    """Whether an instruction does more than set registers: what an endless loop has not (endless.py)."""
+    return bool(_LOUD.fullmatch(ins.name)) or "lds" in ins.mods
 
 
 def _error(ins: Instruction, message: str) -> SimulationError:

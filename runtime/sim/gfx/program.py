@@ -17,6 +17,7 @@ from ..errors import SimulationError
 from ..scalars import Array
 from .decode import VECTOR, Decoder, Matrix
 from .forms import check as check_form
+from .forms import is_loud
 from .memory import GLOBAL_BASE, GUARD
 from .parser import parse_module
 from .syntax import EXEC, VCC, Datum, Instruction, Kernel, Module, Reg
@@ -50,6 +51,7 @@ class Step:
     touched: frozenset[int]
     matrix: Matrix | None = None
     target: int | None = None  # where a branch goes
+    loud: bool = False  # whether it does more than set registers
 
 
 @dataclass(slots=True, eq=False)
@@ -177,6 +179,7 @@ def load_program(text: str, entry: str) -> Program:
         reads, writes = frozenset(decoder.reads), frozenset(decoder.writes)
         program.code.append(Step(ins, run, reads, writes, frozenset(decoder.whole), reads | writes))
         program.code[-1].matrix, program.code[-1].target = decoder.matrix, decoder.target
+        program.code[-1].loud = is_loud(ins)
     if not program.code or program.code[-1].ins.name not in ("s_endpgm", "s_branch", "s_trap"):
         raise SimulationError(f"kernel {entry} runs past its end: there is no s_endpgm", isa="GCN")
     return program

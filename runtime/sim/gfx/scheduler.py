@@ -10,10 +10,12 @@ wait for each other in loops. Under schedule "random" random parts of random gro
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..endless import LoopWatch, State, most_loops
 from ..report import Finding
 from ..scalars import Sel, select
 from .table import Control, Outcome
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
 
 _PATIENCE = 256  # backward branches that a group may take while others could run
 _MAX_IDLE = 200_000  # backward branches without anybody passing a barrier or ending, with others left to run
-_MAX_LOOPS = 5_000_000  # backward branches of a batch
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +49,8 @@ class Scheduler:
         self.loops = 0
         self.idle = 0
         self.counts = np.zeros(len(self.code), np.int64)
+        self.watch = LoopWatch()
+        self.most_loops = most_loops()
 
     def run(self) -> None:
         """Run all waves until they end or fault (`Fault` escapes)."""
@@ -122,14 +125,23 @@ class Scheduler:
                     self.loops += 1
                     self.idle += 1
                     patience -= 1
-                    if self.loops > _MAX_LOOPS or (self.idle > _MAX_IDLE and self.blocked()):
-                        self.endless(pc, sel)
+                    if self.idle > _MAX_IDLE and self.blocked():
+                        self.endless(pc, sel, "what its waves wait for never comes")
+                    if not self.random and self.watch.repeats((pc, target), partial(self.state, sel)):
+                        self.endless(
+                            pc, sel, "a round of it leaves every register as it was, and nothing else can change"
+                        )
+                    if self.loops > self.most_loops:
+                        hint = "MINITILE_SIMULATED_LOOPS sets another limit"
+                        self.endless(pc, sel, f"{self.most_loops} backward branches, the last one here; {hint}")
                 pc = target
                 if (self.groups and not self.random and self.must_yield(pc, group, patience)) or m.released:
                     self.add(pc, sel, group.rank + (patience <= 0))
                     return
             else:
                 run(m, sel)
+                if step.loud:
+                    self.watch.loud()
                 if m.trace is not None:
                     m.trace.record(pc, m.wave[sel])
                 pc += 1
@@ -154,10 +166,18 @@ class Scheduler:
         """Whether some waves wait at a barrier, or have ended, while others spin."""
         return bool(self.machine.waiting.any() or self.machine.ended.any() or self.groups)
 
-    def endless(self, pc: int, sel: Sel) -> None:
+    def state(self, sel: Sel) -> State | None:
+        """All that decides what these waves do next, if nobody else can do anything before them."""
+        m = self.machine
+        if self.groups or m.released or m.queue.entries:
+            return None
+        waves = (sel.start, sel.stop) if isinstance(sel, slice) else tuple(sel.tolist())
+        return (waves, m.clock), [m.s.copy(), m.v.copy(), m.scc.copy(), m.active.copy()]
+
+    def endless(self, pc: int, sel: Sel, why: str) -> None:
         m = self.machine
         wave = int(m.wave[sel][0])
-        message = "a loop does not end: what its waves wait for never comes"
+        message = f"a loop does not end: {why}"
         m.find(Finding("deadlock", message, m.access("loop", pc, wave)), stop=True)
 
     def stuck(self) -> None:

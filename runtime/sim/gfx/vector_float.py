@@ -281,6 +281,7 @@ def _div_fmas(ins: Instruction, d: Decoder) -> Handler:
 def div_fixup(quotient: Array, denominator: Array, numerator: Array) -> Array:
     """The special cases of a division: NaN, zero, infinity; else the quotient with its sign."""
     dtype = quotient.dtype
+    quotient, denominator, numerator = np.broadcast_arrays(quotient, denominator, numerator)
     sign = np.signbit(denominator) ^ np.signbit(numerator)
     zero, infinity, nan = dtype.type(0), dtype.type(np.inf), dtype.type(np.nan)
     form = _FORMATS.get(f"f{8 * dtype.itemsize}")

@@ -21,6 +21,7 @@ import numpy as np
 
 from ..report import HAZARDS, Finding
 from ..scalars import Array, Sel
+from ..sparse import zeros
 from .granules import Granules, Over
 from .race import PENDING
 
@@ -82,8 +83,8 @@ class Crowd:
     def _use(self) -> None:
         self.used = True
         count = len(self.races.writer)
-        self.who, self.mark, self.site = (np.zeros(count, np.int32) for _ in range(3))
-        self.other, self.other_mark, self.other_site = (np.zeros(count, np.int32) for _ in range(3))
+        self.who, self.mark, self.site = (zeros(count, np.int32) for _ in range(3))
+        self.other, self.other_mark, self.other_site = (zeros(count, np.int32) for _ in range(3))
 
     def split(self, factor: int) -> None:
         """Granules become smaller."""
@@ -228,10 +229,10 @@ class GlobalRaces(Granules):
     def __init__(self, size: int, granule: int) -> None:
         super().__init__(granule)
         count = -(-size // granule) + 1
-        self.writer = np.zeros(count, np.int32)
-        self.writer_mark = np.zeros(count, np.int32)
-        self.writer_site = np.zeros(count, np.int32)
-        self.writer_ticket = np.zeros(count, np.int32)
+        self.writer = zeros(count, np.int32)
+        self.writer_mark = zeros(count, np.int32)
+        self.writer_site = zeros(count, np.int32)
+        self.writer_ticket = zeros(count, np.int32)
         self.readers, self.strong_writers, self.strong_readers = (Crowd(self) for _ in range(3))
         self.scratch: Array | None = None
 
@@ -257,7 +258,7 @@ class GlobalRaces(Granules):
     def table(self) -> Array:
         """A number for each granule, 0 between uses."""
         if self.scratch is None:
-            self.scratch = np.zeros(len(self.writer), np.int32)
+            self.scratch = zeros(len(self.writer), np.int32)
         return self.scratch
 
     # -- accesses ------------------------------------------------------------------------------------------------------

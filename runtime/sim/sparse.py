@@ -9,6 +9,7 @@ Source: Linux, mmap(2): MAP_NORESERVE; without it the system refuses what is obv
 from __future__ import annotations
 
 import mmap
+import sys
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,15 @@ from .scalars import Array
 
 LARGE = 1 << 26  # bytes from which on it is worth looking at them
 _PIECE = 1 << 22
+_NORESERVE = 0x4000  # MAP_NORESERVE of asm-generic/mman.h; Python names it from 3.13 on
 
 
 def zeros(count: int, dtype: Any) -> Array:
     """As np.zeros of one dimension."""
     size = count * np.dtype(dtype).itemsize
-    if size < LARGE or not hasattr(mmap, "MAP_NORESERVE"):
+    if size < LARGE or sys.platform != "linux":
         return np.zeros(count, dtype)
-    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_NORESERVE)
+    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
     return np.frombuffer(pages, dtype, count)
 
 

@@ -20,6 +20,7 @@ from minitile.runtime.launch import (
     Values,
     compile_exprs,
     fits,
+    mentioned,
     misfit,
     show_expr,
     slots_of,
@@ -128,7 +129,8 @@ def _check_facts(info: LaunchInfo, slots: Sequence[tuple[str, str]], values: tup
         if not holds:
             from minitile.launching import caller_location
 
-            sizes = ", ".join(f"{n} is {v}" for (kind, n), v in zip(slots, values, strict=True) if kind == "dim")
+            read = mentioned(fact)
+            sizes = ", ".join(f"{s[1]} is {v}" for s, v in zip(slots, values, strict=True) if s in read)
             raise LaunchArgumentError(
                 f"this kernel was compiled for {show_expr(fact)}, but {sizes}",
                 caller_location(),

@@ -54,9 +54,8 @@ class LaunchBounds:
 
     def __init__(self, kernel: Kernel, facts: Facts) -> None:
         self.facts = facts
-        large = kernel.attrs.get("large", ())  # whose condition would not hold
         self._known: dict[Value, Interval | None] = {
-            **{v: None if name in large else (0, ("dim", name)) for name, v in kernel.dims.items()},
+            **{v: (0, ("dim", name)) for name, v in kernel.dims.items()},
             **{v: (("scalar", v.name), ("scalar", v.name)) for v in kernel.params if not v.shape and v.dtype.is_int},
         }
 

@@ -284,7 +284,7 @@ class Lowering:
         """Whether 32 bits hold a polynomial over dimensions: proved, or left to the launch to check (index_widths.py)."""
         conditions = self._bounds().fit_conditions(a)
         attrs = self.kernel.attrs
-        if conditions is None or (conditions and attrs.get("exact")):
+        if conditions is None or (conditions and (attrs.get("exact") or attrs.get("large"))):
             return False
         if conditions:
             attrs["fits"] = tuple(dict.fromkeys((*attrs.get("fits", ()), *conditions)))

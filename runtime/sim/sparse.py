@@ -1,9 +1,10 @@
 """Memory of which only what is touched takes space: a launch may have tensors larger than the machine's memory.
 
 The system gives a page of zeros when a page is first written. So arrays are made of zeros, and what comes from a caller
-and goes back is moved by pieces, those of zeros and those that have not changed left out.
+and goes back is moved page by page: those that nobody has touched are zeros, and need not be looked at.
 
-Source: Linux, mmap(2): MAP_NORESERVE; without it the system refuses what is obviously more than it has.
+Sources: Linux, mmap(2): MAP_NORESERVE, without which the system refuses what is obviously more than it has; "Examining
+Process Page Tables" (pagemap: a page's bits 63 and 62: present, swapped); proc(5) (maps).
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import numpy as np
 
 from .scalars import Array
 
-LARGE = 1 << 26  # bytes from which on it is worth looking at them
-_PIECE = 1 << 22
+LARGE = 1 << 26  # bytes from which on it is worth looking at pages
+_PAGE = mmap.PAGESIZE
+_PIECE = 1 << 10  # pages that are looked at together
 _NORESERVE = 0x4000  # MAP_NORESERVE of asm-generic/mman.h; Python names it from 3.13 on
 
 
@@ -35,27 +37,52 @@ def copy_in(to: Array, source: Array) -> None:
     if source.nbytes < LARGE:
         to[:] = source
         return
-    for at in range(0, len(source), _PIECE):
-        piece = source[at : at + _PIECE]
-        if piece.any():
-            _copy(to[at : at + _PIECE], piece, piece)
+    for part in _touched(source):
+        if source[part].any():
+            to[part] = source[part]
 
 
 def copy_back(to: Array, result: Array) -> None:
-    """Puts bytes where they differ."""
+    """Puts the bytes that `copy_in` has put into other memory, and what has become of them, where they differ."""
     if result.nbytes < LARGE:
         to[:] = result
         return
-    for at in range(0, len(result), _PIECE):
-        piece, before = result[at : at + _PIECE], to[at : at + _PIECE]
-        if not np.array_equal(before, piece):
-            _copy(before, piece, before ^ piece)
+    for part in _touched(result):
+        if not np.array_equal(to[part], result[part]):
+            to[part] = result[part]
 
 
-def _copy(to: Array, source: Array, changed: Array) -> None:
-    """The pages of which something is not 0 in `changed`."""
-    whole = len(changed) // mmap.PAGESIZE * mmap.PAGESIZE
-    for page in np.flatnonzero(changed[:whole].reshape(-1, mmap.PAGESIZE).any(axis=1)).tolist():
-        part = slice(page * mmap.PAGESIZE, (page + 1) * mmap.PAGESIZE)
-        to[part] = source[part]
-    to[whole:] = source[whole:]
+def _touched(array: Array) -> list[slice]:
+    """The parts of an array of bytes that may be other than 0: pages, as far as they lie inside."""
+    address, size = array.__array_interface__["data"][0], len(array)
+    first, last = address // _PAGE, -(-(address + size) // _PAGE)
+    pages = np.arange(last - first)
+    try:
+        if _anonymous(address, address + size):
+            with open("/proc/self/pagemap", "rb", buffering=0) as file:
+                file.seek(first * 8)
+                data = b"".join(iter(lambda: file.read(min(1 << 24, (last - file.tell() // 8) * 8)), b""))
+            if len(data) == 8 * len(pages):
+                pages = np.flatnonzero(np.frombuffer(data, np.uint64) >> np.uint64(62))
+    except OSError:
+        pass
+    starts = (pages + first) * _PAGE - address
+    ends = starts + _PAGE
+    if len(pages) == last - first:  # all of them: in larger pieces
+        starts, ends = starts[::_PIECE], starts[::_PIECE] + _PIECE * _PAGE
+    return [slice(max(0, start), min(size, end)) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def _anonymous(start: int, end: int) -> bool:
+    """Whether the addresses are the process's own memory, which is not a file's."""
+    with open("/proc/self/maps", encoding="ascii", errors="replace") as file:
+        for line in file:
+            span, mode, _, _, inode, *_ = line.split()
+            low, high = (int(each, 16) for each in span.split("-"))
+            if low <= start < high:
+                if mode[3] != "p" or inode != "0":
+                    return False
+                start = high
+            if start >= end:
+                return True
+    return False

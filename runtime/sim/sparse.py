@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import mmap
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from .scalars import Array
 
 LARGE = 1 << 26  # bytes from which on it is worth looking at pages
 _PAGE = mmap.PAGESIZE
-_PIECE = 1 << 10  # pages that are looked at together
+_MANY = 1 << 18  # pages whose entries are read together
+_PIECE = 1 << 22  # bytes that are looked at together
 _NORESERVE = 0x4000  # MAP_NORESERVE of asm-generic/mman.h; Python names it from 3.13 on
 
 
@@ -52,25 +54,23 @@ def copy_back(to: Array, result: Array) -> None:
             to[part] = result[part]
 
 
-def _touched(array: Array) -> list[slice]:
+def _touched(array: Array) -> Iterator[slice]:
     """The parts of an array of bytes that may be other than 0: pages, as far as they lie inside."""
     address, size = array.__array_interface__["data"][0], len(array)
     first, last = address // _PAGE, -(-(address + size) // _PAGE)
-    pages = np.arange(last - first)
     try:
         if _anonymous(address, address + size):
             with open("/proc/self/pagemap", "rb", buffering=0) as file:
-                file.seek(first * 8)
-                data = b"".join(iter(lambda: file.read(min(1 << 24, (last - file.tell() // 8) * 8)), b""))
-            if len(data) == 8 * len(pages):
-                pages = np.flatnonzero(np.frombuffer(data, np.uint64) >> np.uint64(62))
+                for at in range(first, last, _MANY):
+                    file.seek(at * 8)
+                    data = file.read(min(_MANY, last - at) * 8)
+                    for page in np.flatnonzero(np.frombuffer(data, np.uint64) >> np.uint64(62)).tolist():
+                        start = (at + page) * _PAGE - address
+                        yield slice(max(0, start), min(size, start + _PAGE))
+            return
     except OSError:
         pass
-    starts = (pages + first) * _PAGE - address
-    ends = starts + _PAGE
-    if len(pages) == last - first:  # all of them: in larger pieces
-        starts, ends = starts[::_PIECE], starts[::_PIECE] + _PIECE * _PAGE
-    return [slice(max(0, start), min(size, end)) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    yield from (slice(at, at + _PIECE) for at in range(0, size, _PIECE))
 
 
 def _anonymous(start: int, end: int) -> bool:

@@ -31,8 +31,8 @@ from minitile.passes.forget_corners import forget_corners
 from minitile.passes.fragments_to_values import fragments_to_values
 from minitile.passes.global_waits import global_waits
 from minitile.passes.guard_masks import guard_masks
-from minitile.passes.induction import induction
 from minitile.passes.index_widths import index_widths
+from minitile.passes.induction import induction
 from minitile.passes.infer_layouts import infer_layouts
 from minitile.passes.late_waits import late_waits
 from minitile.passes.leading_versions import leading_versions

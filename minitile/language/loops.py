@@ -286,9 +286,7 @@ def _tile(number: Any, sizes: Sequence[Any], group: int) -> tuple[Any, ...]:
     )
     inputs = (like, *(operand_value(size) for size in sizes if isinstance(size, Expr)))
     found = _numbered(number, sizes, group)
-    return tuple(
-        Expr(within(b, operand_value(x), limit, most, inputs)) for x, limit in zip(found, limits, strict=True)
-    )
+    return tuple(Expr(within(b, operand_value(x), limit, most, inputs)) for x, limit in zip(found, limits, strict=True))
 
 
 def _numbered(number: Any, sizes: Sequence[Any], group: int) -> tuple[Any, ...]:

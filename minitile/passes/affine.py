@@ -37,7 +37,19 @@ from minitile.passes.divergence import divergent_values
 from minitile.passes.polynomial import Affine, Monomial
 from minitile.passes.proof import Bounds, Proof, Range, between, product
 
-__all__ = ["HIGHEST", "LARGE", "LOWEST", "SMALL", "ZERO_MULTIPLE", "Affine", "Bounds", "Facts", "Monomial", "Range", "divisor_of"]
+__all__ = [
+    "HIGHEST",
+    "LARGE",
+    "LOWEST",
+    "SMALL",
+    "ZERO_MULTIPLE",
+    "Affine",
+    "Bounds",
+    "Facts",
+    "Monomial",
+    "Range",
+    "divisor_of",
+]
 
 ZERO_MULTIPLE = 1 << 62  # what divides zero
 SMALL, LARGE = 1 << 30, 1 << 46  # a dimension is less, unless it is one of kernel.attrs["large"]; those are less, too
@@ -195,7 +207,9 @@ class Facts:
             return Affine.of(v)
         if isinstance(op, arith.Cast) and _exact(op.a.type):
             a = self.affine(op.a)
-            if op.to.bits >= op.a.dtype.bits or (self.fits(a) if self.bounded else self.is_index(op.a) and _is_short(a)):
+            if op.to.bits >= op.a.dtype.bits or (
+                self.fits(a) if self.bounded else self.is_index(op.a) and _is_short(a)
+            ):
                 return a
         if isinstance(op, tile.Splat):
             return self.affine(op.value)

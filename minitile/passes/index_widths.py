@@ -177,11 +177,7 @@ def _carried(kernel: Kernel) -> set[Value]:
             break
         possible -= wrong
     return {
-        v
-        for op in kernel.walk()
-        if isinstance(op, control.Loop)
-        for v in op.given()
-        if v in possible and v.type == I32
+        v for op in kernel.walk() if isinstance(op, control.Loop) for v in op.given() if v in possible and v.type == I32
     }
 
 

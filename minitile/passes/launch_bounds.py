@@ -60,8 +60,8 @@ class LaunchBounds:
         }
 
     def fit_conditions(self, a: Affine) -> tuple[Expr, ...] | None:
-        """Under which conditions 32 bits hold `a`, as `Facts.fits` has it: ("less", …) to be checked by the launch, none
-        where it is proved; None where it cannot be, or the launch cannot say."""
+        """Under which conditions 32 bits hold `a`, as `Facts.fits` has it: ("less", …) to be checked by the launch,
+        none where it is proved; None where it does not hold, or the launch cannot say."""
         if self.facts.fits(a):
             return ()
         up: list[Expr] = [max(a.const, 0)]

@@ -40,11 +40,7 @@ def test_corners(target, shape):
     corners = {(i, j): None for i in (0, (M // 32 - 1) * 32) for j in (0, (N // 16 - 1) * 16)}
     for n, (i, j) in enumerate(corners):
         A[i : i + 32, j : j + 16] = (np.arange(512).reshape(32, 16) % 50 + n + 1).astype(BF16)
-    if N == 16:  # two tiles are one
-        check = False
-    else:
-        check = True
-    last_tiles.compile(A, C, target=target).simulate(A, C, check=check)
+    last_tiles.compile(A, C, target=target).simulate(A, C, check=N > 16)  # else two tiles are one
     for i, j in corners:
         got, wanted = (x[i : i + 32, j : j + 16].astype(np.float32) for x in (C, A))
         np.testing.assert_array_equal(got, wanted * 2)

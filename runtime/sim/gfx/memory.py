@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..memory import Allocation, Arena
-from ..sparse import LARGE
 from ..scalars import UNSIGNED, Array, some
+from ..sparse import LARGE
 
 GLOBAL_BASE = 0x7F32_4000_0000
 GUARD = 4096  # the module's constants begin here

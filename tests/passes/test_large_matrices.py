@@ -13,7 +13,12 @@ from tests.passes.test_large_tensors import TARGETS, little_memory, tensor
 
 assert little_memory
 BF16 = ml_dtypes.bfloat16
-SHAPES = [((1 << 28) + 40, 16), ((1 << 31) + 40, 16), (48, (1 << 26) + 64), (40, (1 << 31) + 64)]
+SHAPES = [
+    ((1 << 28) + 40, 16),
+    pytest.param(((1 << 31) + 40, 16), marks=pytest.mark.slow),
+    (48, (1 << 26) + 64),
+    pytest.param((32, (1 << 31) + 64), marks=pytest.mark.slow),
+]
 
 
 @mt.kernel
@@ -67,7 +72,7 @@ def product(
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("rows", [(1 << 25) + 64, (1 << 31) + 64])
+@pytest.mark.parametrize("rows", [(1 << 25) + 64, pytest.param((1 << 30) + 64, marks=pytest.mark.slow)])
 def test_a_product(target, rows):
     A, B, C = tensor((rows, 128), BF16), tensor((64, 128), BF16), tensor((rows, 64), BF16)
     rng = np.random.default_rng(0)

@@ -18,6 +18,7 @@ from minitile.runtime.launch import (
     Slot,
     TensorMapParam,
     Values,
+    check_grid,
     compile_exprs,
     fits,
     mentioned,
@@ -61,6 +62,12 @@ def simulate(
     grid, given = launch_of(info, args)
     if 0 in grid:
         return Report()
+    try:
+        check_grid(vendor, grid, info.block)
+    except LaunchError as error:
+        from minitile.launching import raise_for_caller
+
+        raise_for_caller(error)
     report: Report | None = None
     try:
         report = _run(vendor, info, text, grid, given, schedule, seed, check)

@@ -18,8 +18,10 @@ from minitile.runtime.launch import (
     Slot,
     TensorMapParam,
     Values,
+    check_grid,
     compile_exprs,
     fits,
+    mentioned,
     misfit,
     show_expr,
     slots_of,
@@ -81,7 +83,15 @@ def run(
     from minitile.runtime.sim import Report
 
     grid, given = launch_of(info, args)
-    return Report() if 0 in grid else _run(vendor, info, text, grid, given, schedule, seed, check)
+    if 0 in grid:
+        return Report()
+    try:
+        check_grid(vendor, grid, info.block)
+    except LaunchError as error:
+        from minitile.launching import raise_for_caller
+
+        raise_for_caller(error)
+    return _run(vendor, info, text, grid, given, schedule, seed, check)
 
 
 def _run(vendor: str, info: LaunchInfo, text: str, grid: Any, given: list[Any], *how: Any) -> Report:
@@ -143,7 +153,8 @@ def _check_facts(info: LaunchInfo, slots: Sequence[tuple[str, str]], values: tup
         if not holds:
             from minitile.launching import caller_location
 
-            sizes = ", ".join(f"{n} is {v}" for (kind, n), v in zip(slots, values, strict=True) if kind == "dim")
+            read = mentioned(fact)
+            sizes = ", ".join(f"{s[1]} is {v}" for s, v in zip(slots, values, strict=True) if s in read)
             raise LaunchArgumentError(
                 f"this kernel was compiled for {show_expr(fact)}, but {sizes}",
                 caller_location(),

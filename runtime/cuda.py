@@ -61,6 +61,7 @@ from .launch import (
     Slot,
     TensorMapParam,
     Values,
+    check_grid,
     compile_exprs,
     expr_source,
     param_layout,
@@ -434,9 +435,7 @@ class Launcher(BaseLauncher):
             return loaded
 
     def _explain_launch(self, status: int, grid: Values) -> NoReturn:
-        for axis, blocks, limit in zip("xyz", grid, _GRID_LIMITS, strict=True):
-            if blocks > limit:
-                raise ArgumentError(f"the grid is {grid}: at most {limit} blocks fit in {axis}")
+        check_grid("nvidia", grid, self.info.block)
         if any(blocks % size for blocks, size in zip(grid, self.info.cluster, strict=True)):
             raise ArgumentError(f"the grid is {grid}: clusters of {self.info.cluster} blocks do not divide it")
         binding = driver()
@@ -450,7 +449,6 @@ class Launcher(BaseLauncher):
 
 _pack_stream = struct.Struct("<Q").pack_into
 _STREAM_AT = struct.calcsize("<3I16s4x")
-_GRID_LIMITS = (2**31 - 1, 65535, 65535)
 
 
 @contextmanager

@@ -54,11 +54,10 @@ from typing import Any, NoReturn
 
 from .arrays import Place
 from .errors import ArgumentError, DriverError, LaunchError, UnavailableError
-from .launch import LaunchInfo, Values, compile_exprs, param_layout
+from .launch import LaunchInfo, Values, check_grid, compile_exprs, param_layout
 from .launcher import BaseLauncher, Prepared, nothing
 
 _INSTALL = "pip install 'minitile[amd]' brings hip-python; the HIP runtime itself comes with ROCm or torch for ROCm"
-_THREADS = 2**32  # a grid's dimension has fewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,11 +295,7 @@ class Launcher(BaseLauncher):
             return loaded
 
     def _explain_launch(self, status: int, grid: Values) -> NoReturn:
-        for axis, blocks, threads in zip("xyz", grid, self.info.block, strict=True):
-            if blocks * threads >= _THREADS:
-                raise ArgumentError(
-                    f"the grid is {grid} of {self.info.block} threads: HIP launches fewer than 2^32 threads in {axis}"
-                )
+        check_grid("amd", grid, self.info.block)
         binding = driver()
         code, shown = _name(binding, binding.hipError_t(status))
         raise DriverError(

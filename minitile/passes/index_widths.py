@@ -5,9 +5,9 @@ overflows: for each sum and product of them, and for each index of memory, this 
 
     proved      from how large dimensions are (each is less than 2^30, unless it is one of kernel.attrs["large"]),
                 grids, loops and constants: `Facts.fits`. Nothing changes.
-    checked     where the launch can say how large it becomes (kernel.attrs["exact"] is not set): what it has to
-                compare is left in kernel.attrs["fits"]. Nothing else changes; a call for which it does not hold runs
-                the kernel compiled as "exact".
+    checked     where the launch can say how large it becomes, no dimension is large and kernel.attrs["exact"] is not
+                set: what it has to compare is left in kernel.attrs["fits"]. Nothing else changes; a call for which it
+                does not hold runs the kernel compiled as "exact".
     done in 64  otherwise, with all that is computed from it, until that is proved to fit again:
 
         %n = mul %b, 268435456 : i32                    %b1 = cast %b {to = i64}
@@ -50,9 +50,8 @@ _ARITHMETIC = (arith.Binary, arith.Unary, arith.Select)
 
 def index_widths(kernel: Kernel, context: PassContext) -> None:
     facts = Facts(kernel, bounded=True)
-    exact = bool(kernel.attrs.get("exact"))
-    large = {v for name, v in kernel.dims.items() if name in kernel.attrs.get("large", ())}
-    wide: set[Value] = set(large)
+    wide: set[Value] = {v for name, v in kernel.dims.items() if name in kernel.attrs.get("large", ())}
+    exact = bool(wide or kernel.attrs.get("exact"))
     fits = Conditions(kernel, facts, exact)
     ways = {op: _way(op) for op in kernel.walk() if isinstance(op, arith.Within)}
     known = set().union(*ways.values())
@@ -68,7 +67,7 @@ def index_widths(kernel: Kernel, context: PassContext) -> None:
         _forget(kernel)
     if not wide and not fits.failed and not exact:
         return
-    if exact or large:
+    if exact:
         wide |= _carried(kernel)
     _spread(kernel, facts, wide)
     kernel.attrs["wide"] = True

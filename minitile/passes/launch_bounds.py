@@ -54,15 +54,14 @@ class LaunchBounds:
 
     def __init__(self, kernel: Kernel, facts: Facts) -> None:
         self.facts = facts
-        large = kernel.attrs.get("large", ())  # whose condition would not hold
         self._known: dict[Value, Interval | None] = {
-            **{v: None if name in large else (0, ("dim", name)) for name, v in kernel.dims.items()},
+            **{v: (0, ("dim", name)) for name, v in kernel.dims.items()},
             **{v: (("scalar", v.name), ("scalar", v.name)) for v in kernel.params if not v.shape and v.dtype.is_int},
         }
 
     def fit_conditions(self, a: Affine) -> tuple[Expr, ...] | None:
-        """Under which conditions 32 bits hold `a`, as `Facts.fits` has it: ("less", …) to be checked by the launch, none
-        where it is proved; None where it cannot be, or the launch cannot say."""
+        """Under which conditions 32 bits hold `a`, as `Facts.fits` has it: ("less", …) to be checked by the launch,
+        none where it is proved; None where it does not hold, or the launch cannot say."""
         if self.facts.fits(a):
             return ()
         up: list[Expr] = [max(a.const, 0)]

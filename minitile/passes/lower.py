@@ -282,10 +282,10 @@ class Lowering:
         return {depth: Affine(0, terms) for depth, terms in parts.items()}
 
     def holds_at_launch(self, a: Affine) -> bool:
-        """Whether 32 bits hold a polynomial over dimensions: proved, or left to the launch to check (index_widths.py)."""
+        """Whether 32 bits hold a polynomial over dimensions: proved, or left to the launch (index_widths.py)."""
         conditions = self._bounds().fit_conditions(a)
         attrs = self.kernel.attrs
-        if conditions is None or (conditions and attrs.get("exact")):
+        if conditions is None or (conditions and (attrs.get("exact") or attrs.get("large"))):
             return False
         if conditions:
             attrs["fits"] = tuple(dict.fromkeys((*attrs.get("fits", ()), *conditions)))

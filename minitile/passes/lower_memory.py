@@ -496,9 +496,9 @@ def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writ
         at = low.get(index)
         dim = op.dims[d]
         size = low.facts.size(mem, d) if space == "global" else Affine(0)
-        start = low.facts.affine(index)
+        first = low.facts.affine(index)
         scalar = not isinstance(index.type, TileType)
-        wide = i64 if at.dtype is i64 or index_dtype(low, *([start, size] if scalar else [size])) is i64 else i32
+        wide = i64 if at.dtype is i64 or index_dtype(low, *([first, size] if scalar else [size])) is i64 else i32
         at = b.cast(at, wide) if space == "global" else at
         if dim is not None:
             base = low.thread_coord(layout, dim)
@@ -506,7 +506,7 @@ def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writ
             run = b.emit(thread.Offsets(b.constant(0) if base is None else base, constants)).result
             at = b.value(arith.Add(at, b.cast(run, at.dtype)))
         if space == "global":
-            if not scalar or not low.facts.nonnegative(start) or (wide is i32 and _may_wrap(low, start)):
+            if not scalar or not low.facts.nonnegative(first) or (wide is i32 and _may_wrap(low, first)):
                 also(b.value(arith.Cmp(at, b.constant(0, wide), "ge")))
             also(b.value(arith.Cmp(at, low.emit(size, wide), "lt")))
         coords.append(at)

@@ -8,6 +8,7 @@ import numpy as np
 
 from .errors import SimulationError
 from .scalars import Array
+from .sparse import copy_back
 
 Dim = tuple[int, int, int]
 
@@ -56,6 +57,6 @@ def write_back(array: Array, result: Array, entry: str) -> None:
     """The bytes that a launch has left go to the caller's array. Raises SimulationError where they may not."""
     before = array.reshape(-1).view(np.uint8)
     if array.flags.writeable:
-        before[:] = result
+        copy_back(before, result)
     elif not np.array_equal(before, result):
         raise SimulationError(f"{entry} writes into an array that NumPy holds read-only (flags.writeable)")

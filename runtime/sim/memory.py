@@ -26,6 +26,7 @@ from .program import (
     SharedName,
 )
 from .scalars import UNSIGNED, Array, Sel, some
+from .sparse import copy_in, zeros
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -43,7 +44,7 @@ class Arena:
 
     def __init__(self, size: int, fill: int | None = None) -> None:
         padded = -(-max(size, 16) // 256) * 256
-        self.data = np.zeros(padded, np.uint8) if fill is None else np.full(padded, fill, np.uint8)
+        self.data = zeros(padded, np.uint8) if fill is None else np.full(padded, fill, np.uint8)
         self.views: dict[tuple[int, int], Array] = {}
 
     def view(self, elem: int, lanes: int) -> Array:
@@ -289,5 +290,5 @@ def build_global(program: Program, arrays: list[tuple[str, Array]]) -> tuple[Glo
             address = program.addresses[id(target)] + symbol.offset
             arena.data[offset + where : offset + where + 8] = np.frombuffer(address.to_bytes(8, "little"), np.uint8)
     for place, (_, array) in zip(places, arrays, strict=True):
-        arena.data[place : place + array.nbytes] = array.reshape(-1).view(np.uint8)
+        copy_in(arena.data[place : place + array.nbytes], array.reshape(-1).view(np.uint8))
     return GlobalSpace(arena, allocations), [GLOBAL_BASE + place for place in places]

@@ -18,6 +18,7 @@ from .report import HAZARDS, Finding
 from .scalars import Array
 from .scopes import CTA, GPU, distances
 from .shadow import PENDING, SEVERAL, Crowd, GridRecords, Writers
+from .sparse import zeros
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -92,7 +93,7 @@ class GlobalRaces:
         self._check_update(threads, where, site)
         if self.reductions is None:
             self.reductions = GridRecords(self.count, self.clocks.padded)
-            self.unfinished = np.zeros(self.count, np.int32)
+            self.unfinished = zeros(self.count, np.int32)
         self._record(self.reductions, threads, where, site)
         self.unfinished[where] += 1  # by one, also where the copy has several elements
 

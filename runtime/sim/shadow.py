@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .scalars import Array, every, lanes_of, some
+from .sparse import zeros
 
 SEVERAL = -1  # in place of a CTA: several CTAs
 PENDING = np.int64(1 << 40)  # the stamp of an asynchronous write that nobody has waited for
@@ -45,9 +46,9 @@ class Writers:
     """The last plain writer of each granule."""
 
     def __init__(self, granules: int) -> None:
-        self.thread = np.zeros(granules, np.int32)
-        self.stamp = np.zeros(granules, np.int64)
-        self.site = np.zeros(granules, np.int32)
+        self.thread = zeros(granules, np.int32)
+        self.stamp = zeros(granules, np.int64)
+        self.site = zeros(granules, np.int32)
 
     def accesses(self, where: Array) -> Crowd:
         """Those to granules `where`."""
@@ -189,14 +190,14 @@ class GridRecords:
 
     def __init__(self, granules: int, padded: int) -> None:
         self.padded = padded
-        self.thread = np.zeros(granules, np.int32)  # the last one, + 1
-        self.stamp = np.zeros(granules, np.int64)
-        self.site = np.zeros(granules, np.int32)
-        self.cta = np.zeros(granules, np.int32)  # 0: one thread; else the CTA + 1 of several, or SEVERAL
-        self.row = np.zeros(granules, np.int32)  # in `crowds`, of several threads of one CTA
+        self.thread = zeros(granules, np.int32)  # the last one, + 1
+        self.stamp = zeros(granules, np.int64)
+        self.site = zeros(granules, np.int32)
+        self.cta = zeros(granules, np.int32)  # 0: one thread; else the CTA + 1 of several, or SEVERAL
+        self.row = zeros(granules, np.int32)  # in `crowds`, of several threads of one CTA
         self.rows = Rows()
         self.crowds = WarpRecords(1, padded // 32)
-        self.marks = np.zeros(granules, bool)
+        self.marks = zeros(granules, bool)
 
     def record(self, where: Array, me: Array, now: int, site: int, passed: Callable[[], Array], known: Known) -> None:
         """Remember accesses by grid threads `me`. `passed()` tells which of them stand for all recorded before."""

@@ -298,7 +298,8 @@ def test_compiled_kernel():
     assert [a.name for a in info.args] == ["A", "B", "alpha"]
     assert [p.name for p in info.params[:3]] == ["A", "B", "alpha"]
     assert info.facts[:2] == (("divides", ("dim", "M"), 16), ("divides", ("dim", "N"), 16))
-    assert info.facts[2:] == (("divides", ("pointer", "A"), 16), ("divides", ("pointer", "B"), 16))
+    assert info.facts[2:4] == (("divides", ("pointer", "A"), 16), ("divides", ("pointer", "B"), 16))
+    assert info.facts[4:] == (("less", ("dim", "M"), 1 << 30), ("less", ("dim", "N"), 1 << 30))
     a, b = arrays(64, 64)
     report = k.simulate(a, b, 1.0, schedule="random", seed=3)
     assert report.findings == []

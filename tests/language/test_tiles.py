@@ -257,6 +257,7 @@ def evaluate(v, known):
         "add": int.__add__,
         "sub": int.__sub__,
         "floordiv": int.__floordiv__,
+        "within": lambda a, *_: a,
         "floormod": int.__mod__,
         "min": min,
         "select": lambda condition, a, b: a if condition else b,

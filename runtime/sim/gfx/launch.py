@@ -13,6 +13,7 @@ from ..errors import SimulationError
 from ..memory import Fault
 from ..report import Report
 from ..scalars import Array
+from ..sparse import copy_in
 
 # The modules of instructions register what they execute.
 from . import (
@@ -132,7 +133,7 @@ def prepare(
         space.arena.data[at : at + len(datum.data)] = np.frombuffer(bytes(datum.data), np.uint8)
     for place, arg in zip(places, args, strict=True):
         if isinstance(arg, np.ndarray):
-            space.arena.data[place : place + arg.nbytes] = arg.reshape(-1).view(np.uint8)
+            copy_in(space.arena.data[place : place + arg.nbytes], arg.reshape(-1).view(np.uint8))
     launch = Launch(
         program, sizes, items, lds_size, space, kernarg, schedule, check, np.random.default_rng(seed), Report()
     )

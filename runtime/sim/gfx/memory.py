@@ -11,6 +11,7 @@ import numpy as np
 
 from ..memory import Allocation, Arena
 from ..scalars import UNSIGNED, Array, some
+from ..sparse import LARGE
 
 GLOBAL_BASE = 0x7F32_4000_0000
 GUARD = 4096  # the module's constants begin here
@@ -34,7 +35,13 @@ class Global:
 
     def finish(self) -> None:
         """All is reserved: make the bytes."""
-        self.arena = Arena(self.top, 0xA5)
+        self.arena = Arena(self.top)
+        start = 0
+        for each in self.allocations:  # all but large arrays, which are sparse
+            end = each.end if each.end - each.start < LARGE else each.start
+            self.arena.data[start:end] = 0xA5
+            start = each.end
+        self.arena.data[start:] = 0xA5
         self.starts = np.array([each.start for each in self.allocations], np.int64)
         self.ends = np.array([each.end for each in self.allocations], np.int64)
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from ..report import HAZARDS, Finding
 from ..scalars import Array, Sel
+from ..sparse import zeros
 from .granules import Granules, Over
 from .race import PENDING
 from .visibility import Clock, Visibility, join
@@ -95,7 +96,7 @@ class Crowd:
         self.used = True
         count = len(self.races.writer)
         for name in self.names:
-            setattr(self, name, np.zeros(count, np.int32))
+            setattr(self, name, zeros(count, np.int32))
 
     def split(self, factor: int) -> None:
         """Granules become smaller."""
@@ -268,10 +269,10 @@ class GlobalRaces(Granules):
         super().__init__(granule)
         self.sight = Visibility(releases)
         count = -(-size // granule) + 1
-        self.writer = np.zeros(count, np.int32)
-        self.writer_mark = np.zeros(count, np.int32)
-        self.writer_site = np.zeros(count, np.int32)
-        self.writer_ticket = np.zeros(count, np.int32)
+        self.writer = zeros(count, np.int32)
+        self.writer_mark = zeros(count, np.int32)
+        self.writer_site = zeros(count, np.int32)
+        self.writer_ticket = zeros(count, np.int32)
         self.readers = Crowd(self)
         self.strong_writers, self.strong_readers = Crowd(self, strong=True), Crowd(self, strong=True)
         self.scratch: Array | None = None
@@ -333,7 +334,7 @@ class GlobalRaces(Granules):
     def table(self) -> Array:
         """A number for each granule, 0 between uses."""
         if self.scratch is None:
-            self.scratch = np.zeros(len(self.writer), np.int32)
+            self.scratch = zeros(len(self.writer), np.int32)
         return self.scratch
 
     # -- accesses ------------------------------------------------------------------------------------------------------

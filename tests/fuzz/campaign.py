@@ -31,9 +31,9 @@ from typing import Any
 import numpy as np
 
 import minitile as mt
-from tests.fuzz import hand_written, user_programs
+from tests.fuzz import hand_written, references, user_programs
+from tests.fuzz.references import Program
 from tests.fuzz.tile_programs import load_text
-from tests.fuzz.user_programs import Program
 
 MODES: dict[str, tuple[str, dict[str, Any]]] = {
     "sm_80": ("sm_80", {}),
@@ -75,13 +75,13 @@ def program_for(seed: int, mode: str) -> Program:
 def check(program: Program, mode: str, gpu: bool = False) -> None:
     """Raises what goes wrong: an AssertionError for other numbers than the reference's."""
     target, options = MODES[mode]
-    wanted = user_programs.expected(program)
+    wanted = references.expected(program)
     with TemporaryDirectory() as folder:
         kernel = load_text(program.text, Path(folder))
         specs = [mt.spec(array.shape, array.dtype.name) for array in wanted.values()]
         compiled = kernel.compile(*specs, target=target, **options)
         for schedule, seed in SCHEDULES:
-            given = user_programs.arrays(program)
+            given = references.arrays(program)
             compiled.simulate(*given.values(), program.n, schedule=schedule, seed=seed)
             for name, array in wanted.items():
                 np.testing.assert_array_equal(given[name], array, err_msg=f"{name}, {schedule}")
@@ -97,7 +97,7 @@ def _check_on_gpu(compiled: mt.CompiledKernel, program: Program, wanted: dict[st
             return torch.from_numpy(array.view(np.int16)).cuda().view(torch.bfloat16)
         return torch.from_numpy(array).cuda()
 
-    given = {name: there(array) for name, array in user_programs.arrays(program).items()}
+    given = {name: there(array) for name, array in references.arrays(program).items()}
     compiled(*given.values(), program.n)
     torch.cuda.synchronize()
     for name, array in wanted.items():

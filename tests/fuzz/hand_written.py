@@ -15,7 +15,7 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 
-from tests.fuzz.user_programs import THREAD_ROWS, Program
+from tests.fuzz.references import THREAD_ROWS, Program
 
 
 class Writer:

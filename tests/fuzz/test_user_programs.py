@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.fuzz import campaign, hand_written, user_programs
+from tests.fuzz.references import Program
 
 # What failed once, each for a cause of its own, and others beside them.
 QUICK = {
@@ -56,7 +57,7 @@ def test_the_generators_reach_what_they_are_for() -> None:
 def test_a_wrong_result_is_seen() -> None:
     """The comparison can fail: the program of one seed against the arrays of another reference."""
     program = user_programs.write(1)
-    wrong = user_programs.Program(**{**program.__dict__, "reference": program.reference.replace("X[tile, 63] = v", "")})
+    wrong = Program(**{**program.__dict__, "reference": program.reference.replace("X[tile, 63] = v", "")})
     with pytest.raises(AssertionError):
         campaign.check(wrong, "sm_80")
 

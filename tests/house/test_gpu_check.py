@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -51,18 +52,20 @@ def test_a_part_that_is_none(tmp_path, part):
     assert "write I/N" in found.stderr
 
 
-# What stands in for the GPU's programs: it says what it was called with, and some jobs fail or take long.
+# What stands in for the GPU's programs: it says what it was called with; some jobs fail, or take long where told to.
 TOOL = """#!/bin/bash
 echo "$@ $MINITILE_TARGET" >>"$CALLS"
 case "$*" in
 *planted.py*) echo "========= SUMMARY: 1 error"; exit 9 ;;
 *softmax*) exit 9 ;;
-*rms_norm*) sleep 100 ;;
+*rms_norm*) sleep "${SLOW:-0}" ;;
 esac
 """
 
 
-def test_what_it_runs(tmp_path):
+@pytest.fixture
+def checked(tmp_path):
+    """Runs the script with stand-ins; its exit code, its lines about jobs, and the calls of the sanitizer."""
     tools = tmp_path / "tools"
     tools.mkdir()
     for name, text in {
@@ -73,20 +76,38 @@ def test_what_it_runs(tmp_path):
         (tools / name).write_text(text)
         (tools / name).chmod(0o755)
     calls = tmp_path / "calls"
+    calls.touch()
     env = {"PATH": f"{tools}:{os.environ['PATH']}", "PYTHON": str(tools / "python"), "CALLS": str(calls)}
+
+    def run(*args, **more):
+        found = call(tmp_path, *args, str(tmp_path / "logs"), **{**env, **more})
+        lines = [line for line in found.stdout.splitlines() if line.startswith(("PASS", "FAIL"))]
+        return found.returncode, lines, calls.read_text().splitlines()
+
+    return run
+
+
+def test_what_it_runs(tmp_path, checked):
     steps = {"STEPS": "tests planted examples"}
-    found = call(tmp_path, str(tmp_path / "logs"), **env, **steps, LIMIT="20", JOBS="64")
-    assert found.returncode == 1
-    lines = found.stdout.splitlines()
-    assert "PASS tests" in "".join(lines)
-    jobs = plan(tmp_path, **steps)
-    wrong = {f"{job.split()[2]}-{job.split()[3]}-{job.split()[1]}" for job in jobs if "softmax" in job or "rms" in job}
+    status, lines, calls = checked("1/4", **steps)
+    jobs = plan(tmp_path, "1/4", **steps)
+    wrong = {f"{job.split()[2]}-{job.split()[3]}-{job.split()[1]}" for job in jobs if "softmax" in job}
     assert {line.split()[1].rstrip(":") for line in lines if line.startswith("FAIL")} == wrong
-    assert any("still running" in line for line in lines), found.stdout
-    assert any("exit code 9" in line for line in lines)
-    assert sum(line.startswith(("PASS", "FAIL")) for line in lines) == len(jobs) + 1
-    assert len(calls.read_text().splitlines()) == len(jobs)
-    assert lines[-1].startswith("something failed")
+    assert all("exit code 9" in line for line in lines if line.startswith("FAIL"))
+    assert wrong
+    assert status == 1
+    assert len(lines) == len(jobs) + 1, "and the tests"
+    assert len(calls) == len(jobs)
+
+
+def test_it_ends_in_time(checked):
+    """What takes too long is stopped, what is left is not begun; both are failures that say so."""
+    start = time.monotonic()
+    status, lines, calls = checked("1/1", STEPS="examples", SLOW="1000", LIMIT="18", JOBS="2")
+    assert time.monotonic() - start < 60
+    assert status == 1
+    assert any("not run, no time was left" in line for line in lines)
+    assert len(calls) < len(lines)
 
 
 @pytest.mark.parametrize("name", ["gemm_cluster_k", "gemm_fp8"])

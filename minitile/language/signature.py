@@ -93,12 +93,6 @@ def read_signature(function: FunctionType, around: Mapping[str, Any]) -> Signatu
     names = {**around, **closure_values(function)}
     found: list[Parameter] = []
     for p in inspect.signature(function).parameters.values():
-        if p.name in ("self", "cls") and not found and p.annotation is p.empty and p.default is p.empty:
-            raise LanguageError(
-                f"the kernel {function.__name__} is written as a method, with a parameter {p.name!r}",
-                place,
-                "a kernel is a function: define it outside of the class, or without this parameter",
-            )
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             raise LanguageError(f"a kernel takes no *{p.name}", place, "name every parameter")
         annotation = p.annotation

@@ -267,29 +267,6 @@ def test_an_array_without_an_annotation(shows):
     assert "0." not in str(error)
 
 
-def test_a_method():
-    with pytest.raises(LanguageError, match="written as a method, with a parameter 'self'") as caught:
-
-        class Owner:
-            @mt.kernel
-            def kernel(self, A: T.Tensor((8,), T.float32)):
-                with T.Kernel(1):
-                    A[0] = 1.0
-
-    assert "a kernel is a function" in caught.value.hint
-
-    class Space:
-        @mt.kernel
-        def kernel(A: T.Tensor((8,), T.float32)):
-            with T.Kernel(1):
-                A[0] = 1.0
-
-    a = np.zeros(8, np.float32)
-    Space.kernel(a)
-    Space().kernel(a)
-    assert a[0] == 1
-
-
 def test_an_unknown_dtype_of_a_tensor():
     with pytest.raises(LanguageError, match="unknown dtype 'float31'") as caught:
         T.Tensor((8,), "float31")

@@ -360,14 +360,9 @@ class Kernel:
             try:
                 hash(value)
             except TypeError:
-                shape = getattr(value, "shape", None)
                 hint = f"'{name}' has no T.Tensor or dtype annotation, so it is compile-time: pass something hashable"
-                what = f"{name}={shown(value)}"
-                if isinstance(shape, tuple):
-                    what = f"{name}, {shown(value)}"
-                    sizes = ", ".join(f'"{name}{d}"' for d in range(len(shape))) + ("," if len(shape) == 1 else "")
-                    hint = f"'{name}' has no annotation; an array's is {name}: T.Tensor(({sizes}), T.{value.dtype})"
-                raise self._refused(f"cannot tell specialisations apart by {what}", hint) from None
+                what = f"cannot tell specialisations apart by {name}={shown(value)}"
+                raise self._refused(what, hint) from None
         return constants
 
     def _refused(self, what: str, hint: str = "") -> LaunchArgumentError:

@@ -46,6 +46,7 @@ OTHERS = {
     "llvm.amdgcn.update.dpp.i32": ("i32", ["i32", "i32", "i32 177", "i32 15", "i32 15", "i1 true"]),
     **{f"llvm.amdgcn.{name}.f32": ("float", ["float"]) for name in ("rsq", "rcp", "exp2", "log")},
     "llvm.amdgcn.s.setprio": ("void", ["i16 1"]),
+    "llvm.amdgcn.s.nop": ("void", ["i16 7"]),
     "llvm.amdgcn.sched.barrier": ("void", ["i32 0"]),
     "llvm.trap": ("void", []),
     "llvm.amdgcn.ds.read.tr16.b64.v4i16": ("<4 x i16>", ["ptr addrspace(3) @lds"]),

@@ -74,6 +74,7 @@ class LdsRaces(Granules):
         cells, waves, place = self.spread(sel, where, size, lanes)
         if atomic:
             self._check_written(cells, waves)
+            self.written[cells] = True
         self._check_writer("WAW", cells, waves, agent)
         self._check_crowd("reader", "WAR", cells, waves, agent)
         if atomic:

@@ -1,4 +1,4 @@
-"""Where 32 bits end: what is proved, what the launch checks, where another compilation runs, what the code then holds."""
+"""Where 32 bits end: what is proved, what the launch checks, what is compiled once more, and what code then holds."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_grid_that_nothing_launches():
         kernel(zeros(1 << 31, np.uint8))
 
 
-@pytest.mark.parametrize("dims, kind", [((1 << 12, 1 << 10), "lds"), ((4, 1 << 28), "plain")])
+@pytest.mark.parametrize(("dims", "kind"), [((1 << 12, 1 << 10), "lds"), ((4, 1 << 28), "plain")])
 def test_lds_dma_reaches_2_gb(dims, kind):
     """A lane's offset from the tile's start has 32 bits: where rows are so long, copies go through registers."""
 

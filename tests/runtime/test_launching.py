@@ -25,6 +25,7 @@ from minitile.launching import DeviceError, Dispatcher, Executable, assemble_cac
 from minitile.runtime import cuda
 from minitile.runtime.arrays import Place, readers
 from minitile.runtime.errors import UnavailableError
+from minitile.runtime.launch import ScalarArg, TensorArg
 
 from .fake_cuda import FakeDriver
 from .vector_add import INFO, PTX
@@ -64,7 +65,7 @@ def test_errors_show_the_callers_line():
 def test_dispatch_by_facts():
     kept = {}
 
-    def compile(place, facts):
+    def compile(place, facts, exact):
         return kept.setdefault((place.kind, facts), Executable(INFO, PTX, simulate=add))
 
     kernel = Dispatcher(INFO.args, [("divides", ("dim", "n"), 4), ("less", ("dim", "n"), 100)], compile)
@@ -74,6 +75,24 @@ def test_dispatch_by_facts():
         assert (c == a + b).all()
     assert list(kept) == [("cpu", (True, True)), ("cpu", (False, True)), ("cpu", (True, False))]
     assert kernel.executable(*vectors(8)) is kernel.executable(*vectors(12))
+
+
+def test_dispatch_where_32_bits_do_not_hold():
+    """One specialisation, and another compilation of it for numbers that the launch does not find to fit."""
+    kept = {}
+
+    def compile(place, facts, exact):
+        fits = [] if exact else [("less", ("dim", "n"), 7), ("less", ("scalar", "k"), 3)]
+        info = dataclasses.replace(INFO, args=args)
+        made = Executable(info, PTX, simulate=lambda values: ran.append((facts, exact)), fits=fits)
+        return kept.setdefault((facts, exact), made)
+
+    args = (*(TensorArg(name, "f32", ("n",)) for name in ("a", "b", "c")), ScalarArg("k", "i32"))
+    kernel = Dispatcher(args, [("divides", ("dim", "n"), 4)], compile)
+    ran = []
+    for n, k in ((4, 2), (4, 3), (8, 2), (5, 2), (6, 2)):
+        kernel(*vectors(n), k)
+    assert ran == [((n % 4 == 0,), n >= 7 or k >= 3) for n, k in ((4, 2), (4, 3), (8, 2), (5, 2), (6, 2))]
 
 
 class OnGPU:

@@ -31,7 +31,7 @@ from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import MinitileError
 from minitile.ir.ops import arith, hopper, roles, thread, tile
-from minitile.ir.types import DTYPES, BufferType, TileType, f32, i64
+from minitile.ir.types import DTYPES, BufferType, TileType, f32, i32, i64
 from minitile.layout import LayoutError, boxed, wgmma_accumulator, wgmma_operand_a
 from minitile.layout.shared import CHUNK_BITS, SharedLayout
 from minitile.passes.lower import Lowering, layout_of
@@ -224,6 +224,7 @@ def async_gemm(low: Lowering, op: roles.AsyncGemm) -> tuple[Value, ...]:
         strips=strips,
         c=None if cleared else low.get(op.c),
         scale_d=None if cleared else scale_d,
+        behind=None if op.behind is None else low.get(op.behind),
         transpose_a=transpose_a,
         transpose_b=not b.k_major,
     )
@@ -252,11 +253,12 @@ def fragment(low: Lowering, op: roles.Fragment) -> Value:
 
 
 class _Operand:
-    """A shared matrix as wgmma sees it; offsets in bytes, before the swizzle."""
+    """A shared matrix, or the part of one from `start` on, as wgmma sees it; offsets in bytes, before the swizzle."""
 
     def __init__(self, low: Lowering, buffer: Value, slot: Value | None, start: tuple[Value, ...], k_dim: int) -> None:
         self.low, self.buffer, self.slot, self.k_dim = low, buffer, slot, k_dim
-        self.start = [int(constant_of(v)) for v in start]
+        self.begins = start
+        self.start = [int(constant_of(v) or 0) for v in start]  # what run time knows is added to the descriptor
         self.shared = shared_layout(buffer)
         self.k_major = self.shared.contiguous_dim == k_dim
         assert readable(self.shared, k_dim), f"no descriptor says how this lies: {self.shared}"
@@ -280,9 +282,20 @@ class _Operand:
             start = b.add(start, self.moved(part, rows))
         low_bits = b.value(arith.Shr(b.and_(start, b.constant(0x3FFFF)), b.constant(4)))
         first = b.value(arith.Or(b.cast(low_bits, i64), b.constant(self.constant_bits(), i64)))
+        if any(constant_of(v) is None for v in self.begins):
+            first = b.add(first, b.cast(b.value(arith.Shr(self.bytes_in(), b.constant(4))), i64))
         if self.slot is None:
             return first
         return b.add(first, b.mul(b.cast(low.get(self.slot), i64), shared.stage_bytes >> 4))
+
+    def bytes_in(self) -> Value:
+        """Where in the buffer the operand begins, as far as only run time knows."""
+        b, total = self.low.b, self.low.b.constant(0)
+        for dim, divisor, size, stride in self.shared.address_terms():
+            if constant_of(self.begins[dim]) is None:
+                at = b.floordiv(b.cast(self.low.get(self.begins[dim]), i32), divisor)
+                total = b.add(total, b.mul(at if size is None else b.floormod(at, size), stride))
+        return total
 
     def moved(self, part: Value, rows: int) -> Value:
         """Bytes to the warpgroup's part: several may lie in one panel."""

@@ -5,8 +5,8 @@ A gemm is issued asynchronously (`async_gemm`: a future tile and the token that 
 
 * the backend has an asynchronous instruction for its shapes, types and threads (`Rules.refuses_async`: whole
   warpgroups of 64 rows each, K-major operands where the type wants them, layouts that a descriptor can say);
-* each operand in shared memory is a matrix of rows of whole 16 bytes, or a part of one that begins, at a place known
-  at compile time, where the swizzle begins anew;
+* each operand in shared memory is a matrix of rows of whole 16 bytes, or a part of one that begins where the swizzle
+  begins anew, for all threads at the same place;
 * f32 operands in shared memory are rounded to tf32 on their way there: the tensor cores would truncate them, where
   mma.sync rounds what it loads. `Rounding` knows who writes a buffer, and lets the writers round;
 * all gemms that add to the same accumulator are: the registers of a tile lie otherwise for mma.sync, and to move them
@@ -38,50 +38,60 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from minitile.ir.builder import Builder, constant_of
+from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import by_hand, control, roles, tile
 from minitile.ir.rewrite import recast
 from minitile.ir.types import BufferType, TileType, f32
 from minitile.layout import boxed
+from minitile.passes.affine import Affine, Facts
 from minitile.passes.rules import Rules
 
 CHUNK = 16  # bytes of a row that the swizzle moves as a whole
 ATOM_K = 32  # bytes along K that one instruction takes
 
 
-def refusal(gemm: tile.Gemm, threads: int, rules: Rules, rounded: Callable[[Value], str]) -> str:
+def refusal(gemm: tile.Gemm, threads: int, rules: Rules, facts: Facts, rounded: Callable[[Value], str]) -> str:
     """Why a gemm of so many threads is not issued as wgmma; "" if it is. `rounded`: why the f32 elements of a shared
     buffer are not all rounded to tf32 when they get there; "" if they are."""
     for name, value, indices in (("A", gemm.a, gemm.a_indices), ("B", gemm.b, gemm.b_indices)):
         if isinstance(value.type, BufferType):
-            reason = _place(gemm, name, value, indices) or (rounded(value) if value.dtype is f32 else "")
+            reason = _place(gemm, name, value, indices, facts) or (rounded(value) if value.dtype is f32 else "")
             if reason:
                 return reason
     return rules.refuses_async(gemm, threads)
 
 
-def _place(gemm: tile.Gemm, name: str, value: Value, indices: tuple[Value, ...]) -> str:
+def _place(gemm: tile.Gemm, name: str, value: Value, indices: tuple[Value, ...], facts: Facts) -> str:
     """Why an operand lies where no descriptor can begin."""
     if len(value.shape) != 2:
         return f"{name} is part of {value.name or 'a buffer'}, which has {len(value.shape)} dimensions"
     size = value.dtype.bytes
     if value.shape[1] * size % CHUNK:
         return f"the rows of {value.name or 'an operand'} are no whole 16 bytes, as wgmma wants them"
-    at = [constant_of(i) for i in indices]
-    if None in at:
-        return f"{name} is a part of a buffer that only run time knows"
-    row, column = at
-    width = boxed(value.shape, value.dtype.bits).dims[-1][0].size
+    if not all(map(facts.uniform, indices)):
+        return f"{name} begins at places that differ between threads"
+    row, column = (facts.affine(i) for i in indices)
+    alloc = value.op
+    layout = alloc.layout if isinstance(alloc, tile.Alloc) and alloc.layout else boxed(value.shape, value.dtype.bits)
+    panel = layout.dims[-1][0].size
     k_major = (name == "A") != (gemm.transpose_a if name == "A" else gemm.transpose_b)
-    if row % 8 or column % (ATOM_K // size if k_major else width):
-        return f"{name} begins at [{row}, {column}] of its buffer, inside of what the swizzle keeps together"
+    step = ATOM_K // size if k_major else panel
+    if k_major and not column.is_constant and panel < value.shape[1]:  # its steps along K stay in one panel
+        step = gemm.depth if panel % gemm.depth == 0 else panel
+    if any(facts.multiple(at) % unit for at, unit in ((row, 8), (column, step)) if at != Affine()):
+        at = f"[{_shown(row)}, {_shown(column)}]"
+        return f"{name} begins at {at} of its buffer, inside of what the swizzle keeps together"
     return ""
+
+
+def _shown(at: Affine) -> str:
+    return str(at.const) if at.is_constant else "…"
 
 
 def issue(b: Builder, gemm: tile.Gemm, /, **fields: Value | None) -> roles.AsyncGemm:
     """The gemm in flight, with other operands as `fields` say. Whoever issues it places its await."""
-    new = b.emit(recast(gemm, roles.AsyncGemm, **fields))
+    new = b.emit(recast(gemm, roles.AsyncGemm, **{"behind": None, **fields}))
     new.results[0].name = gemm.result.name
     return new
 
@@ -101,10 +111,10 @@ class Choice:
 
 def choose(kernel: Kernel, rules: Rules) -> Choice:
     """The rule for all gemms of a kernel that nobody has issued yet."""
-    rounding = Rounding(kernel)
+    rounding, facts = Rounding(kernel), Facts(kernel)
     choice = Choice(rounding)
     for gemm, threads in _gemms(kernel.body, kernel.attrs["threads"]):
-        reason = refusal(gemm, threads, rules, rounding.refusal)
+        reason = refusal(gemm, threads, rules, facts, rounding.refusal)
         if reason:
             choice.refused[gemm] = reason
         else:

@@ -13,7 +13,8 @@ as they can be:
 
 * before the first operation that uses the tile. Groups complete in order, so that older ones are complete then as well
   and come first;
-* behind the next gemm into the same accumulator, if that is the only use: it needs no await, but the slot gets free;
+* behind the next gemm into the same accumulator, if that is the only use: it needs no await, but the slot gets free.
+  Where it holds none, the next gemm's token stands for both;
 * before an operation that writes to shared memory which the gemm still reads;
 * before an operation that overwrites registers which the gemm still reads, be it the one of the iteration before:
   those of a carried operand, when its next value is made;
@@ -69,6 +70,11 @@ class _Flight:
     slots: list[_Slot] = field(default_factory=list)
     passed: dict[Value, int] = field(default_factory=dict)  # slots of a ring received since it holds one
 
+    @property
+    def joins(self) -> bool:
+        """Whether a later gemm's token may stand for this one: nothing waits for this one alone."""
+        return not self.slots and self.operand is None
+
 
 def late_waits(kernel: Kernel, context: PassContext) -> None:
     """The pass. Not for programs with roles by hand: T.gemm is complete there when the next operation begins, which may
@@ -121,7 +127,17 @@ class _Walk:
     def flight(self, op: roles.Await) -> _Flight | None:
         """The gemm of an await, also where loops hand its token on that were rewritten before; None if it cannot be
         told (a token of a loop around that is being rewritten): such an await stays where it is."""
-        token = op.token
+        gemm = self.issuing(op.token)
+        if gemm is None:
+            return None
+        operand = gemm.a if isinstance(gemm.a.type, TileType) else None
+        reads = self.read_by(gemm)
+        if gemm.results[1] is not op.token:
+            return _Flight(op.a, op.token, op.result, reads)
+        at = frozenset(slot for slot in (gemm.a_slot, gemm.b_slot) if slot is not None)
+        return _Flight(op.a, op.token, op.result, reads, operand, at)
+
+    def issuing(self, token: Value) -> roles.AsyncGemm | None:
         while not isinstance(gemm := token.op, roles.AsyncGemm):
             if isinstance(gemm, control.For):
                 token = gemm.body.yielded[token.index]
@@ -131,12 +147,16 @@ class _Walk:
                 token = token.owner.yielded[token.index - 1]  # the first argument is the loop's variable
             else:
                 return None
-        operand = gemm.a if isinstance(gemm.a.type, TileType) else None
-        reads = frozenset((gemm.a, gemm.b)) - {operand}
-        if token is not op.token:
-            return _Flight(op.a, op.token, op.result, reads)
-        at = frozenset(slot for slot in (gemm.a_slot, gemm.b_slot) if slot is not None)
-        return _Flight(op.a, op.token, op.result, reads, operand, at)
+        return gemm
+
+    def read_by(self, gemm: roles.AsyncGemm) -> frozenset[Value]:
+        """The buffers that a gemm reads, and those behind which it is issued."""
+        seen: dict[roles.AsyncGemm, None] = {}
+        issued: roles.AsyncGemm | None = gemm
+        while issued is not None and issued not in seen:
+            seen[issued] = None
+            issued = None if issued.behind is None else self.issuing(issued.behind)
+        return frozenset(v for each in seen for v in (each.a, each.b) if not isinstance(v.type, TileType))
 
     def op(self, op: Op) -> None:
         if isinstance(op, roles.AsyncGemm):
@@ -160,9 +180,12 @@ class _Walk:
             return
         op.c = fed.tile
         self.b.emit(op)
-        self.b.emit(tile.Wait(fed.token))
         older = self.flights[: self.flights.index(fed)]
         self.flights.remove(fed)
+        if fed.joins and not older:
+            op.behind = fed.token
+            return
+        self.b.emit(tile.Wait(fed.token))
         self.let_go(fed)
         self.settle(older)
 

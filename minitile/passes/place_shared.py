@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError, ResourceError
-from minitile.ir.ops import control, roles, tile
+from minitile.ir.ops import control, hopper, roles, tile
 from minitile.ir.types import BufferType, TokenType
 from minitile.passes.divergence import divergent_values
 from minitile.passes.manager import PassContext
@@ -169,6 +169,8 @@ class _Walk:
         elif op.regions:
             self.control(op)
         elif not op.pure and not op.terminator:
+            if isinstance(op, hopper.Wgmma) and op.behind is not None:
+                self.flow(op.results[-1], (op.behind,))
             for access in op.accesses():
                 if access.mem in self.lives:
                     life = self.lives[access.mem]

@@ -98,7 +98,7 @@ def find_rings(
         op = next(op for op in launch.body.walk() if any(a.mem is None for a in op.accesses()))
         raise Refused(f"nobody knows what `{op.mnemonic}` touches")
     facts = Facts(kernel)
-    slice_ = Slice(places, written)
+    slice_ = Slice(places, written, facts)
     rings: list[Ring] = []
     fed: set[control.For] = set()  # pipelined loops with copies of the producer's
     mixed: set[control.For] = set()  # and with others
@@ -282,8 +282,8 @@ class Slice:
     them. Loops and branches that hold copies (`holders`) are needed with their bounds and conditions, but only those of
     their carried values that are wanted."""
 
-    def __init__(self, places: Places, written: set[Value | None]) -> None:
-        self.places, self.written = places, written
+    def __init__(self, places: Places, written: set[Value | None], facts: Facts) -> None:
+        self.places, self.written, self.facts = places, written, facts
         self.holders = {around for op in places.block if isinstance(op, tile.Copy) for around in places.all_around(op)}
         self.wanted: set[Value] = set()
         self.needed: set[Op] = set()

@@ -147,7 +147,7 @@ def check(launch: control.Launch, rings: Rings, rules: Rules, threads: int) -> N
         return "" if buffer in rings.of else f"nothing rounds {name} to tf32 on its way to shared memory"
 
     for gemm in gemms:
-        reason = refusal(gemm, threads, rules, rounded)
+        reason = refusal(gemm, threads, rules, rings.slice.facts, rounded)
         if reason:
             raise Refused(reason)
         words = math.prod(gemm.c.shape) * gemm.c.dtype.bits // 32 // threads

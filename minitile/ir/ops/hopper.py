@@ -248,7 +248,8 @@ class Wgmma(Op, name="wgmma", stage="thread"):
     must stay as they are until the token is awaited. `dtypes` are those of a and b.
 
     c holds n/2 elements of dtype `into` by block and strip; without c, or where `scale_d` is false, the first step of K
-    replaces what the registers hold. The first result is in flight until the token is awaited. The group is the
+    replaces what the registers hold. The first result is in flight until the token is awaited, which then stands for
+    the token `behind` which the group is issued as well: groups complete in order. The group is the
     warpgroup's: all of its warps issue it, and it is complete for all of them (PTX ISA 8.3, 9.7.14.7.3
     "wgmma.wait_group").
     """
@@ -258,6 +259,7 @@ class Wgmma(Op, name="wgmma", stage="thread"):
     reads: tuple[Value, ...] = operands()
     c: Value | None = maybe()
     scale_d: Value | None = maybe()
+    behind: Value | None = maybe()
     dtypes: tuple[DType, DType] = attr()
     into: DType = attr()
     n: int = attr()

@@ -175,7 +175,10 @@ class TmaCopy(Op, name="tma_copy", stage="tile"):
 
 
 class AsyncGemm(Gemm, name="async_gemm", stage="tile"):
-    """A gemm in flight: its result may feed the next one, everything else awaits it. The token is its completion."""
+    """A gemm in flight: its result may feed the next one, everything else awaits it. The token is its completion, and
+    that of the gemm `behind` whose token it is issued: groups complete in order."""
+
+    behind: Value | None = maybe()
 
     def infer(self) -> tuple[Type, ...]:
         return (self.c.type, WGMMA_TOKEN)

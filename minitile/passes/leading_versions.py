@@ -6,14 +6,16 @@
 
 So a ring of buffers written by hand is what the compiler's own rings are: each slice has the layout that copies and
 multiplications want, and accesses of different slices are known to be apart. It is done where every access of the
-buffer has a scalar index in the first dimension and two dimensions more; only in programs that synchronise by hand.
+buffer has a scalar index in the first dimension and two dimensions more: in programs that synchronise by hand, and
+where wgmma reads the slices, which knows matrices only. Not where a pipelined loop writes the buffer: it makes
+versions of its own.
 """
 
 from __future__ import annotations
 
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import by_hand, tile
+from minitile.ir.ops import by_hand, control, tile
 from minitile.ir.types import BufferType, ScalarType, i32
 from minitile.passes.manager import PassContext
 
@@ -30,9 +32,10 @@ _PLACES: dict[type[Op], tuple[tuple[str, str, str, str], ...]] = {
 
 def leading_versions(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    if not kernel.attrs.get("by_hand"):
-        return
     found = {op.result: op for op in kernel.walk() if isinstance(op, tile.Alloc) and _is_candidate(op)}
+    if not kernel.attrs.get("by_hand"):
+        multiplied = _multiplied(kernel) if found and context.target.has("wgmma") else set()
+        found = {value: op for value, op in found.items() if value in multiplied}
     for op in kernel.walk():
         for value in op.operands:
             if value in found and not _picks_one(op, value):
@@ -42,6 +45,13 @@ def leading_versions(kernel: Kernel, context: PassContext) -> None:
         alloc.type_ = alloc.result.type = BufferType("shared", tuple(shape), alloc.type_.dtype, versions)
     if found:
         _rewrite(kernel.body, set(found))
+
+
+def _multiplied(kernel: Kernel) -> set[Value]:
+    """The buffers that gemms read and no pipelined loop writes."""
+    loops = (op for op in kernel.walk() if isinstance(op, control.For) and op.kind == "pipelined" and op.stages > 1)
+    written = {a.mem for loop in loops for op in loop.body.walk() for a in op.accesses() if a.writes}
+    return {v for op in kernel.walk() if isinstance(op, tile.Gemm) for v in (op.a, op.b)} - written
 
 
 def _is_candidate(op: tile.Alloc) -> bool:

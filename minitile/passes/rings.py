@@ -166,7 +166,7 @@ def check_tma(copy: tile.Copy, facts: Facts) -> None:
     shape, dtype = copy.dst.shape, copy.dst.dtype
     if copy.src.dtype is not dtype:
         raise Refused(f"the copy of {copy.src.name} does not go to shared memory as it is")
-    if copy.shape != shape or any(constant_of(i) != 0 for i in copy.dst_indices):
+    if copy.shape != shape or copy.dst_slot is not None or any(constant_of(i) != 0 for i in copy.dst_indices):
         raise Refused(f"the copy of {copy.src.name} does not fill all of a buffer")
     order = [d for d in copy.src_dims if d is not None]
     if order != list(range(len(shape))) or copy.src_dims[-1] is None or len(copy.src.shape) > 5:

@@ -514,7 +514,8 @@ class Consumer(Role):
         return state[ring.clock][0] if ring is not None and ring.clock.turns else None
 
     def gemm(self, op: tile.Gemm, state: State) -> None:
-        slots = {"a_slot": self.slot(op.a, state), "b_slot": self.slot(op.b, state)}
+        pairs = (("a_slot", op.a, op.a_slot), ("b_slot", op.b, op.b_slot))
+        slots = {name: self.slot(v, state) if v in self.rings.of else own for name, v, own in pairs}
         awaited = self.b.emit(roles.Await(*issue(self.b, op, **slots).results))
         awaited.results = op.results  # whoever used the gemm's result goes on doing so
         op.result.owner = awaited

@@ -108,6 +108,7 @@ class Op:
     pure: ClassVar[bool] = False
     terminator: ClassVar[bool] = False
     uniform: ClassVar[bool] = False
+    calls: ClassVar[bool] = False  # a function, on some target
     elementwise: ClassVar[bool] = False
     stored: ClassVar[str] = ""  # the operand whose registers it writes to memory, if it does
     operand_fields: ClassVar[tuple[tuple[str, str], ...]] = ()  # (name, mark)

@@ -5,6 +5,7 @@ says in which order they run, `manager.py` runs them. A file that no list of pas
     memory, threads     hazards, disjoint; for proxy_fence also fence_marks, fence_places, proxy_order
     asynchronous loops  ahead, register_pipeline; for a loop with its own schedule: schedule
     roles of warps      rings, multicast, teams; check_channels verifies what has been made of them
+    asynchronous gemms  async_gemms
     traced names        variables, fragment_indices
     layouts             rules (what a backend demands), choose_shared
     lowering            lower_memory, lower_exchange, lower_gemm; legalizer, expand_math, expand_fp8
@@ -20,7 +21,8 @@ after a pass):
                                           lowered by backends/nvidia/hopper.py
     s_barrier, behind vmcnt(0)            global_waits, where waves meet in global memory
     cp.async.wait_group, vmcnt(N)         software_pipeline, as waits for tokens; N is count_tokens'
-    wgmma.wait_group                      late_waits, from the gemm's `await`; N is count_tokens'
+    wgmma.wait_group                      specialise or flights, as the gemm's `await`; late_waits moves it; N is
+                                          count_tokens'
     cp.async.bulk.wait_group              complete_stores, moved by delay_waits; N is count_tokens'
     griddepcontrol                        the program (T.pdl_sync); ahead_of_grid moves it
 """

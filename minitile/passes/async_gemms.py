@@ -9,6 +9,7 @@ A gemm is issued asynchronously (`async_gemm`: a future tile and the token that 
   begins anew, for all threads at the same place;
 * f32 operands in shared memory are rounded to tf32 on their way there: the tensor cores would truncate them, where
   mma.sync rounds what it loads. `Rounding` knows who writes a buffer, and lets the writers round;
+* the kernel calls no function (`calls`: T.print): beside a call ptxas lets one wgmma wait for the other (C7510);
 * all gemms that add to the same accumulator are: the registers of a tile lie otherwise for mma.sync, and to move them
   there and back costs more than the one gemm saves.
 
@@ -89,6 +90,12 @@ def _shown(at: Affine) -> str:
     return str(at.const) if at.is_constant else "…"
 
 
+def call_in(body: Block) -> str:
+    """Why no gemm of a kernel is issued as wgmma, if there is such a reason."""
+    call = next((op for op in body.walk() if op.calls), None)
+    return f"`{call.mnemonic}` is a function call, beside which products are not asynchronous" if call else ""
+
+
 def issue(b: Builder, gemm: tile.Gemm, /, **fields: Value | None) -> roles.AsyncGemm:
     """The gemm in flight, with other operands as `fields` say. Whoever issues it places its await."""
     new = b.emit(recast(gemm, roles.AsyncGemm, **{"behind": None, **fields}))
@@ -112,9 +119,9 @@ class Choice:
 def choose(kernel: Kernel, rules: Rules) -> Choice:
     """The rule for all gemms of a kernel that nobody has issued yet."""
     rounding, facts = Rounding(kernel), Facts(kernel)
-    choice = Choice(rounding)
+    choice, call = Choice(rounding), call_in(kernel.body)
     for gemm, threads in _gemms(kernel.body, kernel.attrs["threads"]):
-        reason = refusal(gemm, threads, rules, facts, rounding.refusal)
+        reason = refusal(gemm, threads, rules, facts, rounding.refusal) or (call if not gemm.in_flight else "")
         if reason:
             choice.refused[gemm] = reason
         else:

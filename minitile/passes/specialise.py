@@ -40,7 +40,7 @@ from minitile.ir.ops import control, fences, roles, tile
 from minitile.ir.rewrite import clone, handing
 from minitile.ir.types import I32, BufferType, ScalarType, f32, i32
 from minitile.passes.ahead import READS
-from minitile.passes.async_gemms import issue, refusal
+from minitile.passes.async_gemms import call_in, issue, refusal
 from minitile.passes.manager import PassContext
 from minitile.passes.multicast import Common, find_common
 from minitile.passes.rings import Clock, Refused, Ring, Rings, find_rings
@@ -147,7 +147,7 @@ def check(launch: control.Launch, rings: Rings, rules: Rules, threads: int) -> N
         return "" if buffer in rings.of else f"nothing rounds {name} to tf32 on its way to shared memory"
 
     for gemm in gemms:
-        reason = refusal(gemm, threads, rules, rings.slice.facts, rounded)
+        reason = refusal(gemm, threads, rules, rings.slice.facts, rounded) or call_in(launch.body)
         if reason:
             raise Refused(reason)
         words = math.prod(gemm.c.shape) * gemm.c.dtype.bits // 32 // threads

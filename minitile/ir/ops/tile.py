@@ -615,6 +615,8 @@ class ThreadIndex(Op, name="thread_index", stage="tile", pure=True):
 class Print(Op, name="print", stage="tile"):
     """Print `format` (printf's) with scalars or tiles, for debugging. Scalars: once per CTA; tiles: each element."""
 
+    calls = True
+
     values: tuple[Value, ...] = operands()
     text: str = attr("")
 

@@ -22,7 +22,9 @@ as they can be:
 * at the end of a loop's body, if the tile is only handed on to the next iteration: it goes there in flight, with its
   token and the slots to release (-1: none), and its await is put down there in the same way. So it is behind the loop.
   Not so where anything but a gemm's accumulator is what it becomes: ptxas serialises products that are read in a loop
-  in which some are always in flight (C7514).
+  in which some are always in flight (C7514). Nor where the iteration would begin with the await, since it overwrites
+  what the gemm reads: nothing would run beside it, and ptxas serialises gemms whose accumulator comes from a branch in
+  front of such a loop (C7515).
 """
 
 from __future__ import annotations
@@ -118,7 +120,7 @@ class _Walk:
                 self.release(_Slot(op, op.turn, op.condition is not None))
             else:
                 self.op(op)
-        staying = [f for f in self.flights if self.only_yielded(f, end)]
+        staying = [f for f in self.flights if self.only_yielded(f, end) and not self.awaited_first(f, end)]
         self.settle([f for f in self.flights if f not in staying])
         if end is not None:
             self.block.ops.append(end)
@@ -221,6 +223,18 @@ class _Walk:
         becomes = self.loop.carried[end.values.index(flight.awaited)]
         users = [op for op in self.block.walk() if becomes in op.operands]
         return all(isinstance(op, roles.AsyncGemm) and op.c is becomes for op in users)
+
+    def awaited_first(self, flight: _Flight, end: Op | None) -> bool:
+        """Whether the next iteration overwrites what the gemm reads before it comes to the gemm that takes the tile."""
+        assert self.loop is not None
+        assert isinstance(end, control.Yield)
+        becomes = self.loop.carried[end.values.index(flight.awaited)]
+        for op in self.block.ops:
+            if isinstance(op, roles.AsyncGemm) and op.c is becomes:
+                return False
+            if self.overwrites(op, flight):
+                return True
+        return False
 
     def release(self, slot: _Slot) -> None:
         """Now, or when the youngest of the gemms that read the slot is complete."""

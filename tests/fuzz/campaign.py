@@ -80,6 +80,8 @@ def check(program: Program, mode: str, gpu: bool = False) -> None:
         kernel = load_text(program.text, Path(folder))
         specs = [mt.spec(array.shape, array.dtype.name) for array in wanted.values()]
         compiled = kernel.compile(*specs, target=target, **options)
+        if target.startswith("sm_"):
+            assert compiled.binary  # the assembler takes it
         for schedule, seed in SCHEDULES:
             given = references.arrays(program)
             compiled.simulate(*given.values(), program.n, schedule=schedule, seed=seed)

@@ -3,8 +3,6 @@ which is off here. Most are the smallest forms of what `make fuzz-text` found.""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -27,10 +25,9 @@ GCN = '\t.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\nk:\n\t%s\n\ts_endpgm\n\t.am
 
 
 @pytest.fixture(autouse=True)
-def no_last_resort(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_last_resort(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(errors, "LAST_RESORT", False)
     monkeypatch.setattr(opt, "LAST_RESORT", False)
-    yield
 
 
 def loops(count: int) -> str:

@@ -21,7 +21,10 @@ IR = (
     "  launch 1, 1, 1 {threads = 32} (%%x: i32, %%y: i32, %%z: i32) {\n%s\n  }\n}\n"
 )
 PTX = ".version 8.0\n.target sm_80\n.address_size 64\n%s\n.visible .entry k(.param .u64 A%s)\n{\n%s\nret;\n}\n"
-GCN = '\t.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\nk:\n\t%s\n\ts_endpgm\n\t.amdhsa_kernel k\n\t%s\n\t.end_amdhsa_kernel\n%s'
+GCN = (
+    '\t.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\nk:\n\t%s\n\ts_endpgm\n'
+    "\t.amdhsa_kernel k\n\t%s\n\t.end_amdhsa_kernel\n%s"
+)
 
 
 @pytest.fixture(autouse=True)

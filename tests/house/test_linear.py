@@ -124,7 +124,7 @@ def calls(run: Callable[[], Any]) -> int:
 @pytest.mark.parametrize(
     ("kind", "target"),
     [
-        *((kind, target) for kind in (chain, tiles) for target in ("sm_80", "sm_90a", "gfx942")),
+        *((kind, target) for kind in (stores, chain, tiles) for target in ("sm_80", "sm_90a", "gfx942")),
         (shared, "sm_80"),
         (gemms, "sm_80"),
     ],

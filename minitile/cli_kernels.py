@@ -126,7 +126,11 @@ def load_kernel(text: str) -> Kernel:
     Python does with a script. Raises MinitileError for what cannot be found and for what the file itself raises."""
     file, _, name = text.rpartition(":") if ".py:" in text else (text, "", "")
     path = Path(file)
-    if not path.is_file():
+    try:
+        is_file = path.is_file()
+    except (OSError, ValueError):  # a name too long for the system, or with a zero in it
+        is_file = False
+    if not is_file:
         raise MinitileError(f"there is no file {file}", hint="name a kernel as FILE.py:KERNEL")
     found = importlib.util.spec_from_file_location(path.stem, path)
     if found is None or found.loader is None:

@@ -36,11 +36,11 @@ def verify(kernel: Kernel) -> None:
     for name, value in kernel.dims.items():
         if value.type not in (I32, I64):
             raise IRError(f"kernel {kernel.name}: the dimension {name} is {value.type}, not i32 or i64")
-    for name, value in kernel.facts.items():
-        if message := wrong_of_fact(name, value):
+    for name, fact in kernel.facts.items():
+        if message := wrong_of_fact(name, fact):
             raise IRError(f"kernel {kernel.name}: {message}")
-    for name, value in kernel.attrs.items():
-        if message := wrong_of_kernel(name, value):
+    for name, attribute in kernel.attrs.items():
+        if message := wrong_of_kernel(name, attribute):
             raise IRError(f"kernel {kernel.name}: {message}")
     if kernel.body.args:
         raise IRError(f"kernel {kernel.name}: the body has arguments")

@@ -104,6 +104,7 @@ class Threads:
         self.known: dict[Value, Numbers | None] = {}
         self.places: dict[Value, Affine] = {}
         self.answers: dict[tuple[Reach, Reach], bool] = {}
+        self.extents: dict[Reach, tuple[object, tuple[tuple[int, int], ...]] | None] = {}
         self.conditions: dict[Value, set[Value]] = {}
         self.under: dict[Op, tuple[Condition, ...]] = {}
         self.owners: dict[Block, Op] = {}
@@ -312,6 +313,20 @@ class Threads:
             for window, divisor in _splits(free, low, high):
                 _narrow(meet, one.numbers, other.numbers, window, divisor)
         return not meet.any()
+
+    def extent(self, reach: Reach) -> tuple[object, tuple[tuple[int, int], ...]] | None:
+        """Where all threads' accesses of a touch lie, in each dimension from one number to before another, on top of
+        what is the same for all accesses (which comes first); None where something else is in it. Two touches on top
+        of the same whose extents miss each other in a dimension are `apart`."""
+        if reach not in self.extents:
+            parts = [(_Parts(self, reach, x), size) for x, size in reach.dims]
+            known = parts and not any(part.free for part, _ in parts)
+            self.extents[reach] = None
+            if known:
+                ends = [(part.shared.const + int(part.numbers.min()), size, part) for part, size in parts]
+                spans = tuple((low, part.shared.const + int(part.numbers.max()) + size) for low, size, part in ends)
+                self.extents[reach] = tuple(frozenset(part.shared.terms.items()) for part, _ in parts), spans
+        return self.extents[reach]
 
     def _ordered(self, a: Reach, b: Reach) -> bool:
         """By what the conditions around both say of where each begins and ends."""

@@ -122,7 +122,7 @@ class Touch:
 
     def __hash__(self) -> int:
         """Of what tells touches of one object apart: thousands of stores to a tensor differ by their boxes alone."""
-        return hash((self.mem, self.kind, self.region, self.box))
+        return hash((self.mem, self.kind, self.region, self.box, self.reach))
 
     @property
     def writes(self) -> bool:

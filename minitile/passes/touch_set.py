@@ -26,6 +26,9 @@ Found = tuple[object, tuple[Interval, ...]]  # what makes intervals comparable, 
 
 def _intervals(t: Touch) -> Found | None:
     """Where a touch lies in its object, as far as numbers say it; None where it may lie anywhere."""
+    threads = t.reach.threads if t.reach is not None else None
+    if t.reach is not None and threads is not None and (found := threads.extent(t.reach)) is not None:
+        return ("reach", found[0]), found[1]
     if t.box is not None:
         ends = []
         for span in t.box:

@@ -261,7 +261,7 @@ def _set(ins: Instruction, linker: Linker) -> Handler:
     def function(a: Array, b: Array, c: Array | None = None) -> Array:
         truth = compare(a, b)
         if combine is not None and c is not None:
-            truth = combine(truth, np.repeat(c, 2) if kind in _PACKED else c)
+            truth = combine(truth, np.repeat(c, 2) if kind in _PACKED and np.ndim(c) else c)
         return where(truth, true, dtype.type(0))
 
     return apply(function, readers, write_lanes(ins.operands[0], result, ins, linker))

@@ -3,8 +3,6 @@ which is off here. Most are the smallest forms of what `make fuzz-text` found.""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -23,14 +21,16 @@ IR = (
     "  launch 1, 1, 1 {threads = 32} (%%x: i32, %%y: i32, %%z: i32) {\n%s\n  }\n}\n"
 )
 PTX = ".version 8.0\n.target sm_80\n.address_size 64\n%s\n.visible .entry k(.param .u64 A%s)\n{\n%s\nret;\n}\n"
-GCN = '\t.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\nk:\n\t%s\n\ts_endpgm\n\t.amdhsa_kernel k\n\t%s\n\t.end_amdhsa_kernel\n%s'
+GCN = (
+    '\t.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\nk:\n\t%s\n\ts_endpgm\n'
+    "\t.amdhsa_kernel k\n\t%s\n\t.end_amdhsa_kernel\n%s"
+)
 
 
 @pytest.fixture(autouse=True)
-def no_last_resort(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_last_resort(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(errors, "LAST_RESORT", False)
     monkeypatch.setattr(opt, "LAST_RESORT", False)
-    yield
 
 
 def loops(count: int) -> str:

@@ -28,6 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ Dimension = tuple[Affine, int]  # from where on, and how many units
 Dimensions = tuple[Dimension, ...]
 Free = tuple[int, int | None, int | None]  # a factor, and the bounds of what it multiplies; None: none known
 _MOST = 1024  # threads
+_CHOICES = 64  # numbers of values that all threads share
 _BITWISE: dict[type[Op], Any] = {arith.And: np.bitwise_and, arith.Or: np.bitwise_or, arith.Xor: np.bitwise_xor}
 
 
@@ -302,9 +304,58 @@ class Threads:
         return known
 
     def _pairs(self, a: Reach, b: Reach, dims_a: Dimensions, dims_b: Dimensions) -> bool:
-        """By the numbers of each pair of threads."""
+        """By the numbers of each pair of threads, for each number of the values that all share and that they are
+        computed from, where these are few."""
         if self.count > _MOST:
             return False
+        first = self._apart_now(a, b, dims_a, dims_b)
+        if first or a.own or b.own or a.earlier or b.earlier:  # then such a value may be two different numbers
+            return first
+        shared = self._shared(a, dims_a) | self._shared(b, dims_b)
+        if not shared:
+            return False
+        known, order = self.known, sorted(shared, key=self.facts.order)
+        ranges = [self.facts.range(v) for v in order]
+        if any(low is None or high is None for low, high in ranges):
+            return False
+        choices = [range(low, high + 1) for low, high in ranges if low is not None and high is not None]
+        if math.prod(map(len, choices)) > _CHOICES:
+            return False
+        try:
+            for numbers in product(*choices):
+                self.known = {v: np.full(self.count, n, np.int64) for v, n in zip(order, numbers, strict=True)}
+                if not self._apart_now(a, b, dims_a, dims_b):
+                    return False
+        finally:
+            self.known = known
+        return True
+
+    def _shared(self, reach: Reach, dims: Dimensions) -> set[Value]:
+        """The values that all threads share behind what differs and is not the thread's index alone: of dimensions and
+        conditions."""
+        found: set[Value] = set()
+        atoms = {v for at, _ in dims for v in at.atoms()}
+        for condition, _ in reach.under:
+            atoms |= self.behind(condition)
+        for v in atoms:
+            if self.varies(v) and self.numbers(v) is None:
+                sources = self._sources(v, set())
+                found |= sources or set()
+        return found
+
+    def _sources(self, v: Value, seen: set[Value]) -> set[Value] | None:
+        """What a value is computed from that all threads share and that is no constant; None where it is not computed
+        by integer arithmetic."""
+        if v in seen or self.numbers(v) is not None:
+            return set()
+        seen.add(v)
+        op = v.op
+        if isinstance(op, arith.Binary | arith.Cmp | arith.Cast | arith.Select | arith.Not | arith.Neg):
+            parts = [self._sources(o, seen) for o in op.operands]
+            return None if any(p is None for p in parts) else set().union(*[p for p in parts if p is not None])
+        return None if self.varies(v) else {v}
+
+    def _apart_now(self, a: Reach, b: Reach, dims_a: Dimensions, dims_b: Dimensions) -> bool:
         meet = self.taking(a.under)[:, None] & self.taking(b.under)[None, :]
         np.fill_diagonal(meet, False)
         for (x, size_x), (y, size_y) in zip(dims_a, dims_b, strict=True):

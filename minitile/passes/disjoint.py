@@ -8,9 +8,9 @@
     }
     if %t < %s { … load S[%t + %s] ; store S[%t] }       below %s and not below it
 
-A `Reach` says where an access goes: per dimension a polynomial (of an index; of shared memory also the byte address) and
-how many units from there on. Two accesses by different threads overlap only if all dimensions agree for some pair of
-threads. In the difference of two polynomials
+A `Reach` says where an access goes: per dimension a polynomial (of an index; in shared memory also of the byte address)
+and how many units from there on. Two accesses by different threads overlap only if all dimensions agree for some pair
+of threads. In the difference of two polynomials
 
 thread's numbers  what is computed from the thread's index alone is a list of numbers, one a thread: compared pair by
                   pair
@@ -54,8 +54,9 @@ _BITWISE: dict[type[Op], Any] = {arith.And: np.bitwise_and, arith.Or: np.bitwise
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Where an access goes: by indices of dimensions, and in shared memory by addresses (`bytes`). `own`: values that the other access does not share, since they may be another iteration's;
-    `earlier`: loop variables that were less by some steps then; `under`: conditions that hold."""
+    """Where an access goes: by indices of dimensions, and in shared memory by addresses (`bytes`). `own`: values that
+    the other access does not share, since they may be another iteration's; `earlier`: loop variables that were less by
+    some steps then; `under`: conditions that hold."""
 
     dims: tuple[Dimension, ...]
     bytes: tuple[Dimension, ...] = ()

@@ -594,12 +594,12 @@ class Facts:
         if not isinstance(op, arith.Cmp) or not op.a.dtype.is_int:
             return []
         a, b = self.affine(op.a), self.affine(op.b)
-        predicate = op.predicate if holds else _OPPOSITE[op.predicate]
+        predicate = op.predicate if holds else OPPOSITE[op.predicate]
         if predicate == "eq" and b == Affine() and isinstance(op.a.op, arith.FloorMod):
             x, d = op.a.op.a, divisor_of(op.a.op)
             if d is not None and _defined_in(x, scope):
                 self._multiples[x] = math.lcm(self._atom_multiple(x), d)
-        return [fact for x in _AT_LEAST_ZERO[predicate](a, b) for fact in self._record(x, scope)]
+        return [fact for x in AT_LEAST_ZERO[predicate](a, b) for fact in self._record(x, scope)]
 
     def _record(self, a: Affine, scope: Block | None) -> list[tuple[Value, bool]]:
         """Learn a >= 0 as a bound of each of its linear atoms."""
@@ -632,18 +632,6 @@ class Facts:
             if d > 1
             for fact in self._record(c * a + d * rest, scope)
         ]
-
-    def claims(self, condition: Value, holds: bool) -> tuple[Affine, ...]:
-        """What is not negative where a condition holds, or does not."""
-        op = condition.op
-        if isinstance(op, arith.And | arith.Or) and holds == isinstance(op, arith.And):
-            return (*self.claims(op.a, holds), *self.claims(op.b, holds))
-        if isinstance(op, arith.Not):
-            return self.claims(op.a, not holds)
-        if not isinstance(op, arith.Cmp) or not op.a.dtype.is_int:
-            return ()
-        predicate = op.predicate if holds else _OPPOSITE[op.predicate]
-        return _AT_LEAST_ZERO[predicate](self.affine(op.a), self.affine(op.b))
 
     @contextmanager
     def given(self, claims: Iterable[Affine]) -> Iterator[None]:
@@ -785,9 +773,9 @@ _INDEX_OPS = (
     thread.Offsets,
     thread.Pick,
 )
-_OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
+OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 # The polynomials that are >= 0 when a and b compare so.
-_AT_LEAST_ZERO: dict[str, Callable[[Affine, Affine], tuple[Affine, ...]]] = {
+AT_LEAST_ZERO: dict[str, Callable[[Affine, Affine], tuple[Affine, ...]]] = {
     "lt": lambda a, b: (b - a - 1,),
     "le": lambda a, b: (b - a,),
     "gt": lambda a, b: (a - b - 1,),

@@ -8,9 +8,9 @@
     }
     if %t < %s { … load S[%t + %s] ; store S[%t] }       below %s and not below it
 
-A `Reach` says where an access goes: per dimension a polynomial (of an index; of shared memory the byte address) and how
-many units from there on. Two accesses by different threads overlap only if all dimensions agree for some pair of
-threads. In the difference of two polynomials
+A `Reach` says where an access goes: per dimension a polynomial (of an index; in shared memory also of the byte address)
+and how many units from there on. Two accesses by different threads overlap only if all dimensions agree for some pair
+of threads. In the difference of two polynomials
 
 thread's numbers  what is computed from the thread's index alone is a list of numbers, one a thread: compared pair by
                   pair
@@ -28,6 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -35,25 +36,30 @@ import numpy.typing as npt
 
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.effects import Access, Place
+from minitile.ir.effects import Access
 from minitile.ir.ops import arith, control, fences, thread
-from minitile.ir.types import BufferType, RegsType, TensorType
+from minitile.ir.types import BufferType, RegsType
 from minitile.passes.affine import Affine, Bounds, Facts
+from minitile.passes.conditions import claims, conjuncts
 
 Numbers = npt.NDArray[np.int64]
 Condition = tuple[Value, bool]  # a bool, and what it is
 Dimension = tuple[Affine, int]  # from where on, and how many units
+Dimensions = tuple[Dimension, ...]
 Free = tuple[int, int | None, int | None]  # a factor, and the bounds of what it multiplies; None: none known
 _MOST = 1024  # threads
+_CHOICES = 64  # numbers of values that all threads share
 _BITWISE: dict[type[Op], Any] = {arith.And: np.bitwise_and, arith.Or: np.bitwise_or, arith.Xor: np.bitwise_xor}
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Where an access goes. `own`: values that the other access does not share, since they may be another iteration's;
-    `earlier`: loop variables that were less by some steps then; `under`: conditions that hold."""
+    """Where an access goes: by indices of dimensions, and in shared memory by addresses (`bytes`). `own`: values that
+    the other access does not share, since they may be another iteration's; `earlier`: loop variables that were less by
+    some steps then; `under`: conditions that hold."""
 
     dims: tuple[Dimension, ...]
+    bytes: tuple[Dimension, ...] = ()
     own: frozenset[Value] = frozenset()
     earlier: frozenset[tuple[Value, Affine]] = frozenset()
     under: tuple[Condition, ...] = ()
@@ -64,9 +70,7 @@ class Reach:
 
     def apart(self, other: Reach) -> bool:
         """Whether no two different threads reach the same place, one by this access and one by the other."""
-        if self.threads is None or len(self.dims) != len(other.dims):
-            return False
-        return self.threads.apart(self, other)
+        return self.threads is not None and self.threads.apart(self, other)
 
     def back(self, iv: Value | None, step: Affine | None, local: Set[Value]) -> Reach:
         """As of an earlier iteration, in this one's terms; without iv, of any iteration."""
@@ -84,12 +88,13 @@ class Reach:
 
     def moved(self, values: Any) -> Reach:
         """With loop variables replaced; what is computed from them otherwise keeps its name."""
-        return replace(self, dims=tuple([(at.substitute(values), size) for at, size in self.dims]))
+        dims, places = ([(at.substitute(values), size) for at, size in form] for form in (self.dims, self.bytes))
+        return replace(self, dims=tuple(dims), bytes=tuple(places))
 
     def values(self) -> set[Value]:
         """All that it is computed from."""
         assert self.threads is not None
-        found = {v for at, _ in self.dims for v in at.atoms()}
+        found = {v for at, _ in (*self.dims, *self.bytes) for v in at.atoms()}
         for condition, _ in self.under:
             found |= self.threads.behind(condition)
         return found
@@ -148,7 +153,7 @@ class Threads:
 
     def told(self, reach: Reach | None) -> bool:
         """Whether something that is loaded, or that an atomic gave, says where each thread goes."""
-        atoms = {v for at, _ in reach.dims for v in at.atoms()} if reach is not None else set()
+        atoms = {v for at, _ in (*reach.dims, *reach.bytes) for v in at.atoms()} if reach is not None else set()
         return any(self.varies(v) and v.op is not None and self.numbers(v) is None for v in atoms)
 
     def comes_to(self, op: Op, other: Op) -> bool:
@@ -206,8 +211,9 @@ class Threads:
         if numbers is not None:
             found: npt.NDArray[np.bool_] = (numbers != 0) == holds
             return found
-        if isinstance(op, arith.And | arith.Or) and holds == isinstance(op, arith.And):
-            return self._may(op.a, holds) & self._may(op.b, holds)
+        both = conjuncts(condition, holds)
+        if both:
+            return self._may(both[0], holds) & self._may(both[1], holds)
         if isinstance(op, arith.Not):
             return self._may(op.a, not holds)
         return np.ones(self.count, np.bool_)
@@ -221,26 +227,27 @@ class Threads:
 
     def reach(self, op: Op, access: Access) -> Reach | None:
         """None where each thread's place is not known one by one."""
-        dims = self._dims(access)
-        if not dims or not any(self.varies(v) for at, _ in dims for v in at.atoms()):
+        dims, places = self._dims(access), self._bytes(access)
+        one = bool(dims) and all(size == 1 for _, size in dims)
+        if not one and not any(self.varies(v) for at, _ in (*dims, *places) for v in at.atoms()):
             return None
         under = self.under.get(op, ())
         predicate = getattr(op, "predicate", None)
         if isinstance(predicate, Value) and not isinstance(predicate.type, RegsType):
             under = (*under, (predicate, True))
-        return Reach(dims, under=under, threads=self)
+        return Reach(dims, places, under=under, threads=self)
 
-    def _dims(self, access: Access) -> tuple[Dimension, ...] | None:
-        mem = access.mem
-        if mem is None or access.ctas != "own":
-            return None
-        if isinstance(mem.type, TensorType):
-            return None if access.box is None else tuple([(self.index(v), size) for v, size in access.box])
-        place = access.place
-        if not isinstance(mem.type, BufferType) or not isinstance(place, Place):
-            return None
+    def _dims(self, access: Access) -> tuple[Dimension, ...]:
+        if access.box is None or access.mem is None or access.ctas != "own":
+            return ()
+        return tuple([(self.index(v), size) for v, size in access.box])
+
+    def _bytes(self, access: Access) -> tuple[Dimension, ...]:
+        mem, place = access.mem, access.place
+        if mem is None or access.ctas != "own" or not isinstance(mem.type, BufferType) or place is None:
+            return ()
         if isinstance(place.address.type, RegsType):
-            return None
+            return ()
         low, high = min(place.offsets), max(place.offsets) + place.bits // 8
         return ((self.place(place.address) + low, high - low),)
 
@@ -279,7 +286,7 @@ class Threads:
         known = self.conditions.get(condition)
         if known is None:
             op = condition.op
-            if isinstance(op, arith.And | arith.Or | arith.Not):
+            if isinstance(op, arith.And | arith.Or | arith.Not | arith.Select):
                 known = set().union(*[self.behind(o) for o in op.operands])
             elif isinstance(op, arith.Cmp) and op.a.dtype.is_int:
                 known = self.facts.affine(op.a).atoms() | self.facts.affine(op.b).atoms()
@@ -293,16 +300,67 @@ class Threads:
     def apart(self, a: Reach, b: Reach) -> bool:
         known = self.answers.get((a, b))
         if known is None:
-            known = self.answers[a, b] = self._pairs(a, b) or self._ordered(a, b)
+            forms = [(x, y) for x, y in ((a.dims, b.dims), (a.bytes, b.bytes)) if x and y]
+            known = any(self._pairs(a, b, x, y) for x, y in forms) or any(self._ordered(a, b, x, y) for x, y in forms)
+            self.answers[a, b] = known
         return known
 
-    def _pairs(self, a: Reach, b: Reach) -> bool:
-        """By the numbers of each pair of threads."""
+    def _pairs(self, a: Reach, b: Reach, dims_a: Dimensions, dims_b: Dimensions) -> bool:
+        """By the numbers of each pair of threads, for each number of the values that all share and that they are
+        computed from, where these are few."""
         if self.count > _MOST:
             return False
+        first = self._apart_now(a, b, dims_a, dims_b)
+        if first or a.own or b.own or a.earlier or b.earlier:  # then such a value may be two different numbers
+            return first
+        shared = self._shared(a, dims_a) | self._shared(b, dims_b)
+        if not shared:
+            return False
+        known, order = self.known, sorted(shared, key=self.facts.order)
+        ranges = [self.facts.range(v) for v in order]
+        if any(low is None or high is None for low, high in ranges):
+            return False
+        choices = [range(low, high + 1) for low, high in ranges if low is not None and high is not None]
+        if math.prod(map(len, choices)) > _CHOICES:
+            return False
+        try:
+            for numbers in product(*choices):
+                self.known = {v: np.full(self.count, n, np.int64) for v, n in zip(order, numbers, strict=True)}
+                if not self._apart_now(a, b, dims_a, dims_b):
+                    return False
+        finally:
+            self.known = known
+        return True
+
+    def _shared(self, reach: Reach, dims: Dimensions) -> set[Value]:
+        """The values that all threads share behind what differs and is not the thread's index alone: of dimensions and
+        conditions."""
+        found: set[Value] = set()
+        atoms = {v for at, _ in dims for v in at.atoms()}
+        for condition, _ in reach.under:
+            atoms |= self.behind(condition)
+        for v in atoms:
+            if self.varies(v) and self.numbers(v) is None:
+                sources = self._sources(v, set())
+                found |= sources or set()
+        return found
+
+    def _sources(self, v: Value, seen: set[Value]) -> set[Value] | None:
+        """What a value is computed from that all threads share and that is no constant; None where it is not computed
+        by integer arithmetic."""
+        if v in seen or self.numbers(v) is not None:
+            return set()
+        seen.add(v)
+        op = v.op
+        if isinstance(op, arith.Binary | arith.Cmp | arith.Cast | arith.Select | arith.Not | arith.Neg):
+            parts = [self._sources(o, seen) for o in op.operands]
+            return None if any(p is None for p in parts) else set().union(*[p for p in parts if p is not None])
+        return None if self.varies(v) else {v}
+
+    def _apart_now(self, a: Reach, b: Reach, dims_a: Dimensions, dims_b: Dimensions) -> bool:
         meet = self.taking(a.under)[:, None] & self.taking(b.under)[None, :]
         np.fill_diagonal(meet, False)
-        for (x, size_x), (y, size_y) in zip(a.dims, b.dims, strict=True):
+        for (x, size_x), (y, size_y) in zip(dims_a, dims_b, strict=True):
             if not meet.any():
                 return True
             one, other = _Parts(self, a, x), _Parts(self, b, y)
@@ -328,13 +386,13 @@ class Threads:
                 self.extents[reach] = tuple(frozenset(part.shared.terms.items()) for part, _ in parts), spans
         return self.extents[reach]
 
-    def _ordered(self, a: Reach, b: Reach) -> bool:
+    def _ordered(self, a: Reach, b: Reach, dims_a: Dimensions, dims_b: Dimensions) -> bool:
         """By what the conditions around both say of where each begins and ends."""
         if not (a.under or b.under):
             return False
         mine, others = _Copy(self, a), _Copy(self, b)
         with self.facts.given([*mine.conditions(), *others.conditions()]):
-            for (x, size_x), (y, size_y) in zip(a.dims, b.dims, strict=True):
+            for (x, size_x), (y, size_y) in zip(dims_a, dims_b, strict=True):
                 gap = mine.of(x) - others.of(y)
                 if self.facts.nonnegative(gap - size_y) or self.facts.nonnegative(-gap - size_x):
                     return True
@@ -456,7 +514,7 @@ class _Copy:
 
     def conditions(self) -> list[Affine]:
         """What is known not to be negative."""
-        return [self.of(a) for c, holds in self.reach.under for a in self.threads.facts.claims(c, holds)]
+        return [self.of(a) for c, holds in self.reach.under for a in claims(self.threads.facts, c, holds)]
 
 
 def _compute(op: Op, parts: list[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Drops what barriers and fences wanted to know of accesses to tensors: which part of it they touch.
+"""Drops what barriers and fences wanted to know of accesses: which part of a tensor or buffer they touch.
 
     store_mem %to, %v, %C, [%row, %column] {extent = (64, 32), …}      ->      store_mem %to, %v, %C {…}
 

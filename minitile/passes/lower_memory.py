@@ -471,7 +471,8 @@ def _scalar(low: Lowering, op: MemoryOp, space: str, writes: bool) -> Plan:
         corner = tuple(low.get(v) for v in op.indices) if mem in low.written else ()
         return Plan(space, 1, (0,), addresses, guards.finish([zero]), corner, (1,) * len(corner))
     addresses = shared_addresses(low, mem, _slot(op), where, [zero], _rank(op))
-    return Plan(space, 1, (0,), addresses, guards.finish([zero]))
+    corner = tuple(low.get(v) for v in op.indices) if space == "shared" else ()
+    return Plan(space, 1, (0,), addresses, guards.finish([zero]), corner, (1,) * len(corner))
 
 
 def _same_in_all_threads(low: Lowering, op: tile.Store) -> bool:

@@ -574,3 +574,95 @@ def test_buffers_of_a_branch_have_bytes_of_their_own(run):
     x, y = np.random.default_rng(0).integers(0, 9, 256).astype(I32), np.zeros(8, I32)
     run(leaders, x, y)
     assert np.array_equal(y, x.reshape(8, 32).sum(1)[::-1])
+
+
+@mt.kernel
+def interleaved(X: T.Tensor((128,), T.int32), Y: T.Tensor((1,), T.int32)):
+    """Which threads take part follows from the round; between rounds stands a barrier."""
+    with T.Kernel(1, threads=128):
+        t = T.get_thread_binding()
+        s = T.alloc_shared((128,), T.int32)
+        s[t] = X[t]
+        for k in range(7):
+            if t % (2 << k) == 0:
+                s[t] += s[t + (1 << k)]
+        if t == 0:
+            Y[0] = s[0]
+
+
+@mt.kernel
+def scanned(X: T.Tensor((128,), T.int32), n: T.int32):
+    """Rows p and 1 - p are different ones, whatever p is."""
+    with T.Kernel(1, threads=128):
+        t = T.get_thread_binding()
+        s = T.alloc_shared((2, 128), T.int32)
+        s[0, t] = X[t]
+        p, d = 0, 1
+        for _ in range(n):
+            if t >= d:
+                s[1 - p, t] = s[p, t] + s[p, t - d]
+            else:
+                s[1 - p, t] = s[p, t]
+            p, d = 1 - p, d * 2
+        X[t] = s[p, t]
+
+
+@mt.kernel
+def eliminated(A: T.Tensor((16, 16), T.float32)):
+    with T.Kernel(1, threads=(16, 16)):
+        x, y = T.get_thread_binding(0), T.get_thread_binding(1)
+        s = T.alloc_shared((16, 17), T.float32)
+        s[y, x] = A[y, x]
+        for k in range(16):
+            if x == k and y > k:
+                s[y, x] = s[y, x] / s[k, k]
+            if x > k and y > k:
+                s[y, x] = s[y, x] - s[y, k] * s[k, x]
+        A[y, x] = s[y, x]
+
+
+@mt.kernel
+def rows_of_a_tile(
+    A: T.Tensor((64, 64), T.float16), B: T.Tensor((64, 64), T.float16), C: T.Tensor((64, 64), T.float32)
+):
+    """Each thread has a row of what all have stored, however that lies in shared memory."""
+    with T.Kernel(1, threads=128):
+        t = T.get_thread_binding()
+        a, b = T.alloc_shared((64, 64), T.float16), T.alloc_shared((64, 64), T.float16)
+        c, s = T.alloc_fragment((64, 64), T.float32), T.alloc_shared((64, 64), T.float32)
+        T.copy(A, a)
+        T.copy(B, b)
+        T.clear(c)
+        T.gemm(a, b, c, transpose_B=True)
+        T.copy(c, s)
+        if t < 64:
+            for j in range(63):
+                s[t, j] = s[t, j] + s[t, j + 1]
+        T.copy(s, C)
+
+
+def test_rounds_of_threads_that_differ(run):
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 9, 128).astype(I32), np.zeros(1, I32)
+    run(interleaved, x, y)
+    assert y[0] == x.sum()
+    want = np.cumsum(x)
+    run(scanned, x, 7)
+    assert np.array_equal(x, want)
+    a = (np.eye(16) + np.tril(rng.integers(0, 2, (16, 16)), -1)).astype(np.float32) * 64
+    want = a.copy()
+    for k in range(16):
+        want[k + 1 :, k] /= want[k, k]
+        want[k + 1 :, k + 1 :] -= np.outer(want[k + 1 :, k], want[k, k + 1 :])
+    run(eliminated, a)
+    assert np.array_equal(a, want)
+
+
+def test_rows_of_a_tile_in_any_layout(run):
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-2, 3, (64, 64)).astype(np.float16) for _ in "ab")
+    c = np.zeros((64, 64), np.float32)
+    run(rows_of_a_tile, a, b, c)
+    want = a.astype(np.float32) @ b.astype(np.float32).T
+    want[:, :63] += want[:, 1:]
+    assert np.array_equal(c, want)

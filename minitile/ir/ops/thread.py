@@ -49,7 +49,7 @@ def _box(op: LoadMem | StoreMem | AtomicMem) -> Box | None:
 
 def _require_corner(op: LoadMem | StoreMem | AtomicMem) -> None:
     require_corner(op.corner, op.extent, len(op.mem.shape))
-    require(not op.corner or op.space == "global", "only tensors have corners")
+    require(not op.corner or op.space in ("global", "shared"), "only tensors and shared buffers have corners")
 
 
 def count_of(t: Type) -> int:

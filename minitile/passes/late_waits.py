@@ -170,6 +170,8 @@ class _Walk:
         late = [n for n, f in enumerate(self.flights) if f is not fed and (f.awaited in used or self.overwrites(op, f))]
         if late:
             self.settle([f for f in self.flights[: late[-1] + 1] if f is not fed])
+        if isinstance(op, control.For) and self.fills(op):
+            self.settle(list(self.flights))
         if isinstance(op, control.For):
             left = _loop(self.b, op)
             self.issued |= {f.token: len(self.block.ops) for f in left}
@@ -190,6 +192,12 @@ class _Walk:
         self.b.emit(tile.Wait(fed.token))
         self.let_go(fed)
         self.settle(older)
+
+    def fills(self, loop: control.For) -> bool:
+        """Whether a loop's gemms add to what no gemm in flight has made: registers that ordinary instructions fill."""
+        gemms = {op.c for op in loop.body.walk() if isinstance(op, roles.AsyncGemm)}
+        begun = {init for init, c in zip(loop.init, loop.carried, strict=True) if c in gemms}
+        return not begun <= {f.awaited for f in self.flights}
 
     def make_room(self, op: Op) -> None:
         """Slots are filled in turn: who waits for the slot behind the last of a ring must have released the first. In

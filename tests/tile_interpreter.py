@@ -169,6 +169,9 @@ class _Machine:
 
     # Arithmetic -----------------------------------------------------------------------------------------------------
 
+    def Within(self, op: arith.Within) -> tuple[Any]:
+        return (self.of(op.a),)
+
     def Constant(self, op: arith.Constant) -> Any:
         return (_number(op.value, op.dtype),)
 

@@ -52,8 +52,8 @@ def _by_wave(threads: Threads, condition: Value) -> bool:
     takes = threads.exactly(condition)
     if takes is None:
         return False
-    waves = takes.reshape(-1, LANES)
-    return bool((waves.any(1) == waves.all(1)).all())
+    waves = [takes[first : first + LANES] for first in range(0, len(takes), LANES)]  # the last may be part of one
+    return all(bool(wave.any()) == bool(wave.all()) for wave in waves)
 
 
 def _in_lanes(kernel: Kernel) -> set[Value]:

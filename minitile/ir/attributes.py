@@ -73,10 +73,10 @@ def wrong_of_kernel(name: str, value: Any) -> str:
 
 
 def wrong_of_fact(name: str, value: Any) -> str:
-    """The same for what is known of a dimension: the power of two that divides it."""
+    """The same for what is known of a dimension: a number that divides it."""
     annotation, least, most = FACT
-    if not fits(value, annotation) or not _within(value, least, most) or value & (value - 1):
-        return f"the fact of {name} is a power of two, not {_shown(value)}"
+    if not fits(value, annotation) or not _within(value, least, most):
+        return f"the fact of {name} is a number from {least} to {most} that divides it, not {_shown(value)}"
     return ""
 
 

@@ -6,6 +6,8 @@
 Bounds cut off what reaches past a tensor's edge: loads give 0, stores vanish. An access of which nothing is ever left
 does not do what its author meant. Buffers have no such checks: no element of an access may be outside of them.
 
+A statement that Python unrolls is judged as a whole, so that its last rounds may be past the end.
+
 What is certain comes from `Facts`; only accesses that happen whenever the kernel runs are judged: not those under a
 condition that may be false, or in a loop that may have no rounds. (In a loop that may have none, an index that is a
 number is judged all the same.) Changes nothing.
@@ -28,13 +30,17 @@ from minitile.passes.manager import PassContext
 
 def check_bounds(kernel: Kernel, context: PassContext) -> None:
     """The pass. Raises TypeMismatchError at the first such access."""
-    _Check(kernel).block(kernel.body, runs=True)
+    check = _Check(kernel)
+    check.block(kernel.body, runs=True)
+    check.finish()
 
 
 class _Check:
     def __init__(self, kernel: Kernel) -> None:
         self.facts = Facts(kernel)
         self.rounds: dict[Value, range] = {}  # the numbers that an index goes through, whatever the others are
+        self.outside: dict[object, TypeMismatchError] = {}  # by statement: its first access that is outside
+        self.useful: set[object] = set()  # the statements of which an access may be inside
 
     def block(self, block: Block, runs: bool) -> None:
         """`runs`: it does for sure, and is not merely a loop's body that may have no rounds."""
@@ -65,20 +71,41 @@ class _Check:
             return [(op.body, runs and self.facts.less(self.facts.affine(op.lower), self.facts.affine(op.upper)))]
         return [(region, runs) for region in op.regions]
 
+    def finish(self) -> None:
+        """Raises the error of the first statement whose accesses of tensors are all outside."""
+        for statement, error in self.outside.items():
+            if statement not in self.useful:
+                raise error
+
     def footprint(self, op: Op, f: Footprint, runs: bool) -> None:
+        """An access of a buffer is judged at once; one of a tensor with the others of its statement: a loop that Python
+        has unrolled may go past the end in its last rounds."""
+        error = self.judge(op, f, runs)
+        if isinstance(f.mem.type, BufferType):
+            if error is not None:
+                raise error
+            return
+        statement: object = op.loc or op
+        if error is None:
+            self.useful.add(statement)
+        else:
+            self.outside.setdefault(statement, error)
+
+    def judge(self, op: Op, f: Footprint, runs: bool) -> TypeMismatchError | None:
         for d, (index, extent) in enumerate(zip(f.indices, f.extents, strict=True)):
             at, size = self.facts.affine(index), self.facts.size(f.mem, d)
             if size == Affine(0) or not (runs or (at.is_constant and (size.is_constant or at.const < 0))):
                 continue  # of a tensor without elements nothing is expected
             if self.facts.nonnegative(-at - extent):
-                raise _error(op, f, d, self.shown(at, extent, size, above=False), _FROM_THE_START)
+                return _error(op, f, d, self.shown(at, extent, size, above=False), _FROM_THE_START)
             if self.facts.nonnegative(at - size):
                 last = f.mem.shape[d]
                 hint = f"the last index is {last - 1 if isinstance(last, int) else f'{last} - 1'}"
-                raise _error(op, f, d, self.shown(at, extent, size, above=True), hint)
+                return _error(op, f, d, self.shown(at, extent, size, above=True), hint)
             taken = self.taken(at) if runs and isinstance(f.mem.type, BufferType) else None
             if taken is not None and (taken[0] < 0 or taken[1] + extent > size.const):
-                raise _partly(op, f, d, taken[0], taken[1] + extent - 1)
+                return _partly(op, f, d, taken[0], taken[1] + extent - 1)
+        return None
 
     def taken(self, at: Affine) -> tuple[int, int] | None:
         """The least and the greatest number that an index is, where both are for sure: a sum of indices of loops that

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import importlib.util
+import itertools
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -19,10 +20,13 @@ ROOT = Path(__file__).parents[2]
 
 
 class OnGPU:
-    """A bf16 tensor of this shape."""
+    """A bf16 tensor of this shape, at an address of its own."""
+
+    addresses = itertools.count(1 << 30, 1 << 30)
 
     def __init__(self, *shape):
         self.shape = shape
+        self.address = next(self.addresses)
 
 
 @pytest.fixture
@@ -34,7 +38,7 @@ def driver(monkeypatch):
     monkeypatch.setattr(cuda, "driver", lambda: fake)
     monkeypatch.setattr(cuda, "_ctypes_driver", lambda: fake)
     place = Place("cuda", 0, lambda: 0)
-    monkeypatch.setitem(readers, OnGPU, lambda array: (1 << 20, array.shape, "bf16", place, True))
+    monkeypatch.setitem(readers, OnGPU, lambda array: (array.address, array.shape, "bf16", place, True))
     monkeypatch.setenv("MINITILE_PTXAS", "0")
     monkeypatch.setenv("MINITILE_CACHE", "0")
     monkeypatch.setenv("MINITILE_GPU", "")
@@ -91,7 +95,7 @@ def test_gemm_of_few_rows(driver, monkeypatch, shape):
     import gemm_thin
 
     place = Place("cuda", 0, lambda: 0)
-    read = lambda array: (1 << 20, array.shape, getattr(array, "dtype", "bf16"), place, True)  # noqa: E731
+    read = lambda array: (array.address, array.shape, getattr(array, "dtype", "bf16"), place, True)  # noqa: E731
     monkeypatch.setitem(readers, OnGPU, read)
     monkeypatch.setitem(sys.modules, "torch", OfTorch)
     m, n, k = shape
@@ -185,7 +189,7 @@ def test_gemm_fp8(driver, monkeypatch, form):
     import gemm_fp8_peers
 
     place = Place("cuda", 0, lambda: 0)
-    read = lambda array: (1 << 20, array.shape, getattr(array, "dtype", "bf16"), place, True)  # noqa: E731
+    read = lambda array: (array.address, array.shape, getattr(array, "dtype", "bf16"), place, True)  # noqa: E731
     monkeypatch.setitem(readers, OnGPU, read)
     monkeypatch.setitem(sys.modules, "torch", OfTorch)
     m, n, k = 1024, 768, 512
@@ -210,7 +214,7 @@ def test_gemm_fp8_of_several_sizes(driver, monkeypatch):
     import gemm_fp8_peers
 
     place = Place("cuda", 0, lambda: 0)
-    read = lambda array: (1 << 20, array.shape, getattr(array, "dtype", "e4m3"), place, True)  # noqa: E731
+    read = lambda array: (array.address, array.shape, getattr(array, "dtype", "e4m3"), place, True)  # noqa: E731
     monkeypatch.setitem(readers, OnGPU, read)
     monkeypatch.setitem(sys.modules, "torch", OfTorch)
     monkeypatch.setitem(gemm_fp8_peers.OURS, "blocks", gemm_fp8_peers.OURS["blocks"][:1])

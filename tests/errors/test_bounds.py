@@ -186,3 +186,30 @@ def test_what_may_be_inside_or_may_not_happen(target):
     a, e = np.zeros(8, np.int32), np.zeros(0, np.int32)
     may_be_inside.compile(target=target).simulate(a, e, 0, check=False)
     assert a.tolist() == [3, 4, 0, 4, 3, 4, 0, 4]
+
+
+def test_an_unrolled_statement_is_judged_as_a_whole():
+    """Its last rounds may be past the end of a tensor; all of them may not, and none past the end of a buffer."""
+
+    @mt.kernel
+    def rounds(A: T.Tensor((6,), T.float32), first=0):
+        with T.Kernel(1):
+            for i in T.unroll(8):
+                A[first + i] = 1.0
+
+    a = np.zeros(6, np.float32)
+    rounds.compile(a, target="sm_80").simulate(a)
+    assert (a == 1).all()
+    with pytest.raises(TypeMismatchError, match="never writes any element of the tensor A"):
+        rounds.compile(a, target="sm_80", first=6)
+
+    @mt.kernel
+    def buffer(A: T.Tensor((8,), T.float32)):
+        with T.Kernel(1, threads=32):
+            s = T.alloc_shared((6,), T.float32)
+            for i in T.unroll(8):
+                s[i] = 1.0
+            A[0] = s[0]
+
+    with pytest.raises(TypeMismatchError, match="the shared buffer s"):
+        buffer.compile(target="sm_80")

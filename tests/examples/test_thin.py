@@ -134,10 +134,3 @@ def test_too_many_blocks_wait_for_each_other():
     compiled = kernel.compile(*arrays, target="sm_90a", **{**tiles, "blocks": 40})
     with pytest.raises(mt.SimulationError, match="later CTAs of this grid have not started"):
         compiled.simulate(*arrays)
-
-
-@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
-def test_what_amd_lacks_is_said(target):
-    kernel, arrays, _, tiles = case("share")
-    with pytest.raises(mt.MinitileError, match=f'no T.fence\\("gpu"\\) on {target} yet'):
-        kernel.compile(*arrays, target=target, **tiles)

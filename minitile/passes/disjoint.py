@@ -399,6 +399,12 @@ class Threads:
         return False
 
 
+def in_whole_groups(taken: npt.NDArray[np.bool_], size: int) -> bool:
+    """Whether of each `size` neighbouring threads (a warp, a wave) all are taken or none."""
+    groups = taken.reshape(-1, size)
+    return bool((groups.any(1) == groups.all(1)).all())
+
+
 class _Parts:
     """A dimension's polynomial: the threads' numbers, what is shared, what is free."""
 
@@ -599,4 +605,4 @@ def _narrow(meet: npt.NDArray[np.bool_], one: Numbers, other: Numbers, window: t
     meet &= (above >= 0) & (above <= high - low)
 
 
-__all__ = ["Condition", "Reach", "Threads"]
+__all__ = ["Condition", "Reach", "Threads", "in_whole_groups"]

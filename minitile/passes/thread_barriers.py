@@ -51,7 +51,7 @@ from minitile.ir.rewrite import made_inside
 from minitile.ir.types import BULK_TOKEN, TokenType
 from minitile.passes.affine import Affine, Facts
 from minitile.passes.count_tokens import ended_gemms
-from minitile.passes.disjoint import Threads
+from minitile.passes.disjoint import Threads, in_whole_groups
 from minitile.passes.hazards import (
     GROUP,
     Touch,
@@ -611,8 +611,7 @@ class Walk:
         count = next((sync.count for sync in op.syncs()), None)
         if coming is None or count is None:
             return
-        warps = coming.reshape(-1, WARP)
-        if (warps.any(1) != warps.all(1)).any() or coming.sum() > count:
+        if not in_whole_groups(coming, WARP) or coming.sum() > count:
             raise MinitileError(
                 f"{coming.sum()} threads come to barrier {number}, which is of {count} and of whole warps",
                 op.loc,

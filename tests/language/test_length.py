@@ -122,7 +122,7 @@ COUNTS = [2, 16, 17, 18, 32, 33, 50, pytest.param(400, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("target", ["sm_80", "gfx942"])
+@pytest.mark.parametrize("target", ["sm_80", pytest.param("gfx942", marks=pytest.mark.slow)])
 def test_a_long_chain(count, target):
     """A name that only the chain assigns, and one that had a value before."""
     body = "y = 5\n" + chain(count, ["x = {n} * 3", "y = y + {n}"], "x = 1 - f[j]") + "\nf[j] = x + 1000 * y"
@@ -130,6 +130,7 @@ def test_a_long_chain(count, target):
     assert (out(kernel(body), target=target) == wanted).all()
 
 
+@pytest.mark.slow
 def test_a_very_long_chain():
     """As long as Python's own parser takes it, traced."""
     k = kernel(chain(1500, ["x = {n} * 3"], "x = 1") + "\nf[j] = x")

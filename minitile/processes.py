@@ -114,7 +114,7 @@ class _Call:
         self.deadline = time.monotonic() + seconds
 
     def check(self, what: str) -> None:
-        """Raises where nobody waits, or where it is too late."""
+        """Raises where the caller waits no longer, or where it is too late."""
         if self.unwanted:
             raise HostError(f"{what} was interrupted")
         if time.monotonic() > self.deadline:
@@ -143,7 +143,7 @@ def _apart(work: Callable[[_Call], T]) -> T:
         call.done.wait()
     except BaseException:
         call.unwanted = True
-        # Whoever interrupts this too leaves the rest to the thread.
+        # A second interrupt leaves the rest to the thread.
         call.done.wait(_DEATH_SECONDS if started else 4 * _SLICE_MS / 1000)
         raise
     if call.error is not None:
@@ -343,7 +343,7 @@ class Helper:
             except HelperDied as error:
                 if before is None or error.code not in (-signal.SIGKILL, -signal.SIGTERM):
                     raise
-                answer = self._answer(call, fields, data)  # somebody ended it, maybe before it was asked
+                answer = self._answer(call, fields, data)  # it was ended from outside, maybe before it was asked
         finally:
             lock.release()
         if answer[:1] == b"-":
@@ -359,7 +359,7 @@ class Helper:
             raise
 
     def _unasked(self) -> bool:
-        """Whether the process has ended, or said something that nobody asked for."""
+        """Whether the process has ended, or said something unasked."""
         assert self.process is not None
         assert self.process.stdout is not None
         poll = select.poll()

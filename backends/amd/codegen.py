@@ -106,7 +106,7 @@ def ask(llvm: str, cpu: str, emit: str) -> bytes:
     except HelperDied as error:
         lines = [line for line in error.words.splitlines() if line.strip()]
         telling = [line for line in lines if "error" in line.lower() or "cannot" in line.lower()]
-        if error.code == -signal.SIGKILL:  # somebody else's doing
+        if error.code == -signal.SIGKILL:  # from outside: not of this text
             raise
         words = " ".join((telling or lines)[:3]) or error.message
         raise InternalError(f"LLVM gave up on the kernel: {words}") from None

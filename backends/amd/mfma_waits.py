@@ -1,9 +1,9 @@
 """Wait states behind matrix instructions, on LLVM's assembly: where ways join, LLVM 22 can leave too few.
 
-The result of a matrix instruction is not to be touched for a number of wait states; who comes too early gets what was
-there before. LLVM's hazard recognizer goes back from a use through the blocks in front, visits each block once, and
-takes the least distance that it has met (GCNHazardRecognizer.cpp, getWaitStatesSince). A block that it has reached by a
-longer way first is not looked at again by a shorter one:
+The result of a matrix instruction is not to be touched for a number of wait states; an instruction that comes too early
+gets what was there before. LLVM's hazard recognizer goes back from a use through the blocks in front, visits each block
+once, and takes the least distance that it has met (GCNHazardRecognizer.cpp, getWaitStatesSince). A block that it has
+reached by a longer way first is not looked at again by a shorter one:
 
     v_mfma_f32_32x32x16_f16 v[2:17], …            12 wait states on gfx950
     s_cbranch_execz .use                          the way that is too short

@@ -24,7 +24,7 @@ from minitile.ir.diagnostics import Location, TargetError
 from minitile.ir.ops import by_hand, control
 from minitile.ir.rewrite import clone, made_inside
 from minitile.passes.affine import Facts
-from minitile.passes.disjoint import Threads
+from minitile.passes.disjoint import Threads, in_whole_groups
 from minitile.target import Target
 
 _HINT = "meet in `if`s on the thread's index and in loops of as many rounds for all threads, or at T.sync_threads()"
@@ -68,8 +68,7 @@ class _Pairs:
         takes = self.threads.exactly(op.condition)
         if takes is None:
             raise self.fail("not the thread's index alone says who comes to the one with a number in here", op.loc)
-        waves = takes.reshape(-1, self.target.lanes)
-        if (waves.any(1) != waves.all(1)).any():
+        if not in_whole_groups(takes, self.target.lanes):
             raise self.fail(f"a part of a wave of {self.target.lanes} comes to the one with a number in here", op.loc)
         then, orelse = (set(_numbers(region)) - {self.free} for region in op.regions)
         if then & orelse:

@@ -22,10 +22,7 @@ from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops import arith, control, thread
 from minitile.passes.affine import Facts
-from minitile.passes.disjoint import Threads
-from minitile.passes.divergence import divergent_values
-
-LANES = 64  # of a wave
+from minitile.passes.disjoint import Threads, in_whole_groups
 
 # What is computed of scalars in scalar registers: integers and bools, but for divisions, which go through floats, and
 # what compares the order of 64 bits.
@@ -36,24 +33,20 @@ _SCALAR: tuple[type[Op], ...] = (
 )  # fmt: skip
 
 
-def shared_in_lanes(kernel: Kernel) -> set[Value]:
-    """The scalars of a kernel that are the same in all lanes of a wave, and for all that LLVM knows may lie in vector
+def shared_in_lanes(kernel: Kernel, lanes: int) -> set[Value]:
+    """The scalars of a kernel that are the same in all `lanes` of a wave, and for all that LLVM knows may lie in vector
     registers."""
-    divergent = divergent_values(kernel)
-    found = _in_lanes(kernel)
-    threads = Threads(kernel, Facts(kernel))
-    ways = {op.condition for op in kernel.walk() if type(op) is control.If and op.condition in divergent}
-    alike = {v for v in found if v not in divergent and thread.count_of(v.type) == 1}
-    return alike | {v for v in ways if _by_wave(threads, v)}
+    facts = Facts(kernel)
+    threads = Threads(kernel, facts)
+    ways = {op.condition for op in kernel.walk() if type(op) is control.If and not facts.uniform(op.condition)}
+    alike = {v for v in _in_lanes(kernel) if facts.uniform(v) and thread.count_of(v.type) == 1}
+    return alike | {v for v in ways if _by_wave(threads, v, lanes)}
 
 
-def _by_wave(threads: Threads, condition: Value) -> bool:
+def _by_wave(threads: Threads, condition: Value, lanes: int) -> bool:
     """Whether a condition that the thread's index decides holds in whole waves."""
     takes = threads.exactly(condition)
-    if takes is None:
-        return False
-    waves = [takes[first : first + LANES] for first in range(0, len(takes), LANES)]  # the last may be part of one
-    return all(bool(wave.any()) == bool(wave.all()) for wave in waves)
+    return takes is not None and in_whole_groups(takes, lanes)
 
 
 def _in_lanes(kernel: Kernel) -> set[Value]:

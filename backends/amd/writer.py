@@ -82,7 +82,7 @@ class _Writer:
         self.entry = identifier(kernel.name, "kernel")
         self.w = Emitter(target, self.entry, phi_widths(kernel))
         self.w.shares_global = shares_global(kernel)
-        self.w.shared_in_lanes = shared_in_lanes(kernel)
+        self.w.shared_in_lanes = shared_in_lanes(kernel, target.lanes)
         self.w.filled_by_dma = {op.dst_mem for op in kernel.walk() if isinstance(op, thread.CpAsync)}
         self.params: list[tuple[str, str, DType]] = []
         self.declared: list[str] = []

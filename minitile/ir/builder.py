@@ -69,7 +69,15 @@ INTEGER: dict[type[Op], Callable[[int, int], int]] = {
     arith.Shl: lambda a, b: a << b,
     arith.Shr: lambda a, b: a >> b,
 }
-_DIVISIONS = (arith.FloorDiv, arith.FloorMod, arith.TruncDiv, arith.TruncMod)
+# The same of NumPy arrays; what truncates only of numbers that are not negative.
+ARRAYS: dict[type[Op], Callable[[Any, Any], Any]] = {
+    **INTEGER,
+    arith.TruncDiv: INTEGER[arith.FloorDiv],
+    arith.TruncMod: INTEGER[arith.FloorMod],
+    arith.Min: np.minimum,
+    arith.Max: np.maximum,
+}
+DIVISIONS = (arith.FloorDiv, arith.FloorMod, arith.TruncDiv, arith.TruncMod)
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b,
@@ -149,7 +157,7 @@ def _fold_binary(op: arith.Binary) -> Value | Any | None:
                 return True if x else other
         return None
     if a is not None and b is not None:
-        if kind in _DIVISIONS and b == 0:
+        if kind in DIVISIONS and b == 0:
             return None
         if kind in (arith.Shl, arith.Shr) and not 0 <= b < d.bits:
             return None

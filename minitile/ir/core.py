@@ -177,6 +177,10 @@ class Op:
         """Which elements of which memory it names, where it names some by indices that bounds are checked against."""
         return ()
 
+    def stands_for(self) -> tuple[Value, ...]:
+        """The tokens that are complete where the one that it gives is, its last result."""
+        return ()
+
     def syncs(self) -> tuple[Sync, ...]:
         """How the operation orders what threads access."""
         return ()

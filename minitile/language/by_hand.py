@@ -145,7 +145,8 @@ class Barrier:
 def alloc_barrier(arrive_count: Any) -> Barriers:
     """Mbarriers, initialised for all threads: one whose phases complete after `arrive_count` arrivals, or as many as a
     list has counts. Waits begin with parity 0; parity 1 counts as complete before the first phase. They are initialised
-    once, before anybody goes on, also where a branch or loop allocates them: phases go on from turn to turn."""
+    once, before any thread can wait at them, also where a branch or loop allocates them: phases go on from iteration
+    to iteration."""
     trace = tile_scope("T.alloc_barrier")
     items: Sequence[Any] = arrive_count if isinstance(arrive_count, (list, tuple)) else [arrive_count]
     counts = tuple(constant_int(c, "arrive_count") for c in items)

@@ -1,7 +1,8 @@
 """The passes and their analyses. A pass is a function (kernel, context) in the file of its name; `minitile.pipeline`
 says in which order they run, `manager.py` runs them. A file that no list of passes names is what one of them asks:
 
-    integers            affine (the entrance), long_chains, polynomial, proof, counterexamples, divergence; launch_bounds
+    integers            affine (the entrance), long_chains, polynomial, proof, counterexamples, divergence
+    index widths        launch_bounds
     memory, threads     hazards, touch_set, disjoint, conditions; for proxy_fence fence_marks, fence_places, proxy_order
     asynchronous loops  ahead, register_pipeline; for a loop with its own schedule: schedule
     roles of warps      rings, multicast, teams; check_channels verifies what has been made of them

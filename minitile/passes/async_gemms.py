@@ -97,7 +97,7 @@ def call_in(body: Block) -> str:
 
 
 def issue(b: Builder, gemm: tile.Gemm, /, **fields: Value | None) -> roles.AsyncGemm:
-    """The gemm in flight, with other operands as `fields` say. Whoever issues it places its await."""
+    """The gemm in flight, with other operands as `fields` say. The pass that issues it places its await."""
     new = b.emit(recast(gemm, roles.AsyncGemm, **{"behind": None, **fields}))
     new.results[0].name = gemm.result.name
     return new
@@ -117,7 +117,7 @@ class Choice:
 
 
 def choose(kernel: Kernel, rules: Rules) -> Choice:
-    """The rule for all gemms of a kernel that nobody has issued yet."""
+    """The rule for all gemms of a kernel that are not issued yet."""
     rounding, facts = Rounding(kernel), Facts(kernel)
     choice, call = Choice(rounding), call_in(kernel.body)
     for gemm, threads in _gemms(kernel.body, kernel.threads):

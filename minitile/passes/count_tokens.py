@@ -71,7 +71,7 @@ def ended_gemms(kernel: Kernel) -> dict[Op, set[Value]]:
 
 def _last_uses(block: Block, over: dict[Op, list[Value]]) -> set[Value]:
     """Which tokens a block uses; notes behind which operation those of its own are forgotten, so that an age is kept
-    for as long as somebody may ask for it, and a kernel's many waits do not each walk over all tokens before."""
+    for as long as a wait may ask for it, and a kernel's many waits do not each walk over all tokens before."""
     used: set[Value] = set()
     own = {v for op in block.ops for v in op.results} | set(block.args)
     for op in reversed(block.ops):

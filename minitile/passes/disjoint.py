@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from minitile.ir.builder import constant_of
+from minitile.ir.builder import ARRAYS, COMPARE, DIVISIONS, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.effects import Access
 from minitile.ir.ops import arith, control, fences, thread
@@ -49,7 +49,6 @@ Dimensions = tuple[Dimension, ...]
 Free = tuple[int, int | None, int | None]  # a factor, and the bounds of what it multiplies; None: none known
 _MOST = 1024  # threads
 _CHOICES = 64  # numbers of values that all threads share
-_BITWISE: dict[type[Op], Any] = {arith.And: np.bitwise_and, arith.Or: np.bitwise_or, arith.Xor: np.bitwise_xor}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +156,7 @@ class Threads:
         return any(self.varies(v) and v.op is not None and self.numbers(v) is None for v in atoms)
 
     def comes_to(self, op: Op, other: Op) -> bool:
-        """Whether who comes to `op` comes to the block of `other` as well, in the same round."""
+        """Whether each thread that comes to `op` comes to the block of `other` as well, in the same iteration."""
         block: Block | None = self.homes[op]
         while block is not None and block is not self.homes[other]:
             owner = self.owners.get(block)
@@ -399,6 +398,12 @@ class Threads:
         return False
 
 
+def in_whole_groups(taken: npt.NDArray[np.bool_], size: int) -> bool:
+    """Whether of each `size` neighbouring threads (a warp, a wave) all are taken or none. The last may be fewer."""
+    groups = (taken[first : first + size] for first in range(0, len(taken), size))
+    return all(bool(group.any()) == bool(group.all()) for group in groups)
+
+
 class _Parts:
     """A dimension's polynomial: the threads' numbers, what is shared, what is free."""
 
@@ -519,7 +524,7 @@ class _Copy:
 
 def _compute(op: Op, parts: list[Any]) -> Any:
     if isinstance(op, arith.Cmp):
-        return _COMPARE[op.predicate](parts[0], parts[1]).astype(np.int64)
+        return np.asarray(COMPARE[op.predicate](parts[0], parts[1]), np.int64)
     if isinstance(op, arith.Select):
         return np.where(parts[0] != 0, parts[1], parts[2])
     if isinstance(op, arith.Not):
@@ -528,10 +533,10 @@ def _compute(op: Op, parts: list[Any]) -> Any:
         return (parts[0] != 0).astype(np.int64) if op.to.kind == "bool" else parts[0]
     if isinstance(op, arith.Neg):
         return -parts[0]
-    compute = _ARITHMETIC.get(type(op))
+    compute = ARRAYS.get(type(op))
     if compute is None:
         return None
-    if type(op) in _DIVISIONS and (parts[1] <= 0).any():
+    if type(op) in DIVISIONS and (parts[1] <= 0).any():
         return None
     if type(op) in (arith.TruncDiv, arith.TruncMod) and (parts[0] < 0).any():
         return None
@@ -549,30 +554,7 @@ def _wrapped(numbers: Any, v: Value) -> Any:
     return np.where(low >> (bits - 1), low - (1 << bits), low) if v.dtype.kind == "int" else low
 
 
-_COMPARE = {
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "eq": np.equal,
-    "ne": np.not_equal,
-}
-_DIVISIONS = (arith.FloorDiv, arith.FloorMod, arith.TruncDiv, arith.TruncMod)
 _SHIFTS = (arith.Shl, arith.Shr)
-_ARITHMETIC: dict[type[Op], Any] = {
-    **_BITWISE,
-    arith.Add: np.add,
-    arith.Sub: np.subtract,
-    arith.Mul: np.multiply,
-    arith.FloorDiv: np.floor_divide,
-    arith.FloorMod: np.mod,
-    arith.TruncDiv: np.floor_divide,
-    arith.TruncMod: np.mod,
-    arith.Min: np.minimum,
-    arith.Max: np.maximum,
-    arith.Shl: np.left_shift,
-    arith.Shr: np.right_shift,
-}
 
 
 def _splits(free: list[Free], low: int, high: int) -> Iterator[tuple[tuple[int, int], int]]:
@@ -599,4 +581,4 @@ def _narrow(meet: npt.NDArray[np.bool_], one: Numbers, other: Numbers, window: t
     meet &= (above >= 0) & (above <= high - low)
 
 
-__all__ = ["Condition", "Reach", "Threads"]
+__all__ = ["Condition", "Reach", "Threads", "in_whole_groups"]

@@ -1,4 +1,4 @@
-"""Gemms that nobody has issued yet: as wgmma where the rule of `async_gemms.py` says so, awaited at once or, in
+"""Gemms that no other pass has issued: as wgmma where the rule of `async_gemms.py` says so, awaited at once or, in
 programs by hand, where their results are used.
 
     %c1 = gemm %As, %Bs, %c                        %f1, %t1 = async_gemm %As, %Bs, %c

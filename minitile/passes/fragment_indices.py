@@ -6,14 +6,12 @@ j // n + m                                   each element n times: `repeated_by`
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from minitile.ir.builder import constant_of
-from minitile.ir.core import Op, Value
+from minitile.ir.builder import ARRAYS, constant_of
+from minitile.ir.core import Value
 from minitile.ir.ops import arith, tile
 
 
@@ -53,18 +51,10 @@ def repeated_by(index: Value, extent: int) -> tuple[int, int, int] | None:
     return None
 
 
-_NUMBERS: dict[type[Op], Callable[[Any, Any], Any]] = {
-    arith.Add: operator.add,
-    arith.Sub: operator.sub,
-    arith.Mul: operator.mul,
-    arith.FloorDiv: operator.floordiv,
-    arith.FloorMod: operator.mod,
-    arith.Min: np.minimum,
-    arith.Max: np.maximum,
-    arith.And: operator.and_,
-    arith.Or: operator.or_,
-    arith.Xor: operator.xor,
-}
+_ARITHMETIC = (
+    *(arith.Add, arith.Sub, arith.Mul, arith.FloorDiv, arith.FloorMod),
+    *(arith.Min, arith.Max, arith.And, arith.Or, arith.Xor),
+)
 
 
 def numbers_of(value: Value) -> Any:
@@ -83,8 +73,8 @@ def numbers_of(value: Value) -> Any:
         return np.full(op.shape, number) if isinstance(number, int) else None
     if isinstance(op, arith.Cast) and op.to.is_int:
         return numbers_of(op.a)
-    if type(op) in _NUMBERS:
+    if isinstance(op, _ARITHMETIC):
         parts = [numbers_of(v) for v in op.operands]
-        return None if any(part is None for part in parts) else _NUMBERS[type(op)](*parts)
+        return None if any(part is None for part in parts) else ARRAYS[type(op)](*parts)
     number = constant_of(value)
     return number if isinstance(number, int) else None

@@ -104,7 +104,7 @@ class Touch:
     channel orders it behind all others of the buffer. `place`: of two touches with the same one, each thread touches
     its own bytes; `whole`: of two with the same one and the same box, too. `reach`: where each thread's access goes,
     where that is known (disjoint.py); `apart`: by whose word no other thread's access goes there (of the same word).
-    `passed`: a barrier behind it, for who wants to know."""
+    `passed`: a barrier behind it, where a pass keeps account of that."""
 
     kind: str
     mem: Value | None

@@ -12,12 +12,13 @@ Shared memory is there for as long as the block is; no condition decides whether
 later pass finds each buffer in front of all of its uses, wherever it moves these: to roles of their own, iterations
 ahead, behind the loop.
 
-What a loop's body allocates is new in each turn: what it held in the turn before is nothing to anybody. `place_shared`
-gives such a buffer's bytes to others in the rest of the turn. Where that begins is said by a `lifetime` in the body. A
-software-pipelined loop works on several turns at once; what it allocates lives from its first turn to its last.
+What a loop's body allocates is new in each iteration: what it held in the one before is dead. `place_shared` gives
+such a buffer's bytes to others in the rest of the iteration. Where that begins is said by a `lifetime` in the body. A
+software-pipelined loop works on several iterations at once; what it allocates lives from its first to its last.
 
-Barriers are initialised once, before anybody goes on, and their phases go on from turn to turn of a loop around the
-allocation. Where all waits in such a loop name one phase, the second turn would not wait: that is refused.
+Barriers are initialised once, before any thread can wait at one, and their phases go on from iteration to iteration of
+a loop around the allocation. Where all waits in such a loop name one phase, the second iteration would not wait: that
+is refused.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def hoist_storage(kernel: Kernel, context: PassContext) -> None:
             walk.check_waits()
             for block, number in walk.numbers.items():
                 block.ops.insert(0, tile.Lifetime(number))
-            # Barriers first: those who initialise them do so before anybody can come to a wait.
+            # Barriers first: they are initialised before any thread can come to a wait.
             launch.body.ops[:0] = sorted(walk.found, key=lambda op: not isinstance(op, by_hand.Barriers))
 
 
@@ -52,9 +53,9 @@ def is_storage(op: Op) -> bool:
 
 @dataclass
 class _Walk:
-    """`found`: the storage in the order of the program; `numbers`: of the blocks in which something of a turn's own
-    begins; `loops`: the innermost one around what is allocated in one; `waits`: for each barrier, by its number in the
-    array, None where that is no constant."""
+    """`found`: the storage in the order of the program; `numbers`: of the blocks in which something of an iteration's
+    own begins; `loops`: the innermost one around what is allocated in one; `waits`: for each barrier, by its number in
+    the array, None where that is no constant."""
 
     found: list[Op] = field(default_factory=list)
     numbers: dict[Block, int] = field(default_factory=dict)
@@ -62,7 +63,7 @@ class _Walk:
     waits: dict[tuple[Value, int | None], list[by_hand.BarrierWait]] = field(default_factory=dict)
 
     def block(self, block: Block, loops: tuple[control.Loop, ...], life: Block | None) -> None:
-        """`life`: the innermost block, this one or around it, whose allocations are of one turn of a loop, and not of
+        """`life`: the innermost block, this one or around it, whose allocations are of one iteration of a loop, not of
         several that are in flight together."""
         ops: list[Op] = []
         for op in block.ops:
@@ -83,17 +84,17 @@ class _Walk:
         block.ops = ops
 
     def check_waits(self) -> None:
-        """Raises LanguageError where waits of several turns can name one phase alone."""
+        """Raises LanguageError where waits of several iterations can name one phase alone."""
         for (barriers, index), waits in self.waits.items():
             loop = self.loops.get(barriers)
             phases = {constant_of(wait.parity) for wait in waits}
             if loop is None or index is None or len(phases) > 1 or None in phases or _runs_once(loop):
                 continue
             raise LanguageError(
-                "a barrier that is allocated in a loop is one for all turns of it, and its phases go on: waits for "
-                f"parity {phases.pop()} alone are wrong from the second turn on",
+                "a barrier that is allocated in a loop is one for all of its iterations, and its phases go on: waits "
+                f"for parity {phases.pop()} alone are wrong from the second iteration on",
                 waits[0].loc,
-                "allocate it in front of the loop, and wait for the parity of the turn's number, k % 2",
+                "allocate it in front of the loop, and wait for the parity of the iteration's number, k % 2",
             )
 
 

@@ -20,7 +20,7 @@ LONG = 64
 
 
 class Chains:
-    """Asks for answers that ask for answers in turn. Several tables may take part."""
+    """Asks for answers that depend on further answers. Several tables may take part."""
 
     def __init__(self) -> None:
         self._deep = 0

@@ -30,7 +30,7 @@ hold all warpgroups back to the slowest one, and bring those in step that take t
 the first one of the *last* warpgroup. Where they take turns it has the turn when all others have had it and have
 released; any other warp would wait, while it has the turn, for those that wait for the turn. Where one warpgroup is all
 there is, its wait for a gemm is that of all of its warps, and lowering leaves the empty barriers out of what only gemms
-read, whenever they have received it: a turn that multiplies on a condition needs them.
+read, whenever they have received it: an iteration that multiplies on a condition needs them.
 
 No deadlock: all warps run one program, in which whatever waits (receive, acquire) stands behind what it waits for. Of
 all that wait somewhere, those at the earliest place go on.

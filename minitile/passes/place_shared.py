@@ -6,7 +6,7 @@
 
 A buffer lives from its first to its last access in program order. In a loop that began before the buffer was allocated,
 one access makes it live through the whole loop: the next iteration may need what this one left; not in one whose body
-says that the buffer is new in each turn (`lifetime`, which no later pass needs, and goes). An asynchronous copy
+says that the buffer is new in each iteration (`lifetime`, which no later pass needs, and goes). An asynchronous copy
 accesses its destination until the wait for its token, and through every loop that carries the token round. (A token
 that nobody waits for stands for nothing: a pass that issues copies waits for each of them.) What other blocks of the
 cluster access lives throughout.
@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError, ResourceError
-from minitile.ir.ops import control, hopper, roles, tile
+from minitile.ir.ops import control, roles, tile
 from minitile.ir.types import BufferType, TokenType
 from minitile.passes.divergence import divergent_values
 from minitile.passes.manager import PassContext
@@ -161,7 +161,7 @@ class _Walk:
             self.begun = {**self.begun, op.number: len(loops)}
             self.renewing.append(block)
         elif isinstance(op, tile.Join):
-            self.flow(op.result, op.tokens)
+            self.flow(op.result, op.stands_for())
             if op.program_waits:
                 self.loose.append(op.result)
         elif isinstance(op, (tile.Wait, roles.Await)):
@@ -169,8 +169,8 @@ class _Walk:
         elif op.regions:
             self.control(op)
         elif not op.pure and not op.terminator:
-            if isinstance(op, hopper.Wgmma) and op.behind is not None:
-                self.flow(op.results[-1], (op.behind,))
+            if op.stands_for():
+                self.flow(op.results[-1], op.stands_for())
             for access in op.accesses():
                 if access.mem in self.lives:
                     life = self.lives[access.mem]
@@ -234,7 +234,7 @@ class _Walk:
                     self.lives[mem].cover(*self.spans[loop])
 
     def lasting(self, mem: Value, loops: Loops, begun: dict[int, int]) -> Loops:
-        """Of the loops around a place those in which the buffer stays what it is from turn to turn."""
+        """Of the loops around a place those in which the buffer stays what it is from one iteration to the next."""
         life = self.lives[mem]
         return loops[max(life.depth, begun.get(life.alloc.lifetime or 0, 0)) :]
 

@@ -46,12 +46,12 @@ from functools import cache
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import Location, MinitileError
-from minitile.ir.ops import arith, by_hand, control, hopper, roles, thread, tile
+from minitile.ir.ops import arith, by_hand, control, roles, thread, tile
 from minitile.ir.rewrite import made_inside
 from minitile.ir.types import BULK_TOKEN, TokenType
 from minitile.passes.affine import Affine, Facts
 from minitile.passes.count_tokens import ended_gemms
-from minitile.passes.disjoint import Threads
+from minitile.passes.disjoint import Threads, in_whole_groups
 from minitile.passes.hazards import (
     GROUP,
     Touch,
@@ -298,7 +298,7 @@ class Walk:
     def access(self, op: Op, state: State, before: set[Spot]) -> None:
         touches = self.touches_of(op)
         self.settle_conflicts(op, [*(t for t, _ in touches), *self.landing(op)], state, before)
-        earlier = state.tokens.get(op.behind, _NONE) if isinstance(op, hopper.Wgmma) and op.behind else _NONE
+        earlier = _NONE.union(*[state.tokens.get(t, _NONE) for t in op.stands_for()])
         for t, token in touches:
             if token is None:
                 state.pending |= {t}
@@ -611,8 +611,7 @@ class Walk:
         count = next((sync.count for sync in op.syncs()), None)
         if coming is None or count is None:
             return
-        warps = coming.reshape(-1, WARP)
-        if (warps.any(1) != warps.all(1)).any() or coming.sum() > count:
+        if not in_whole_groups(coming, WARP) or coming.sum() > count:
             raise MinitileError(
                 f"{coming.sum()} threads come to barrier {number}, which is of {count} and of whole warps",
                 op.loc,

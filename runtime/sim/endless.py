@@ -2,7 +2,7 @@
 
 Schedules "eager" and "lazy" are deterministic: what happens next follows from the machine's state. So when a group of
 threads comes back to the same branch with the same registers, has done nothing on the way that others or memory could
-notice, and nobody else can run, then it will do so for ever. `LoopWatch` looks now and then (every `EVERY` backward
+notice, and no others can run, then it will do so for ever. `LoopWatch` looks now and then (every `EVERY` backward
 branches, through at most `ROUNDS` of them), so that loops that end pay next to nothing. A loop in which something
 changes each time, be it a counter that runs past its bound, is left to the limit on backward branches.
 """

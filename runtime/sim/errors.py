@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-
 # Whether what goes wrong inside of an instruction is made a SimulationError at its line. A fuzzer switches it off, to
 # see what there is to mend.
 LAST_RESORT = True

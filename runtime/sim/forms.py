@@ -1,8 +1,9 @@
-"""The form of each instruction: which modifiers it may carry, in which order, and how many operands of which kind follow.
+"""The form of each instruction: which modifiers it may carry, in which order, and how many operands of which kind
+follow.
 
-One table by opcode, as the PTX ISA gives the syntax of each (PTX ISA 8.7, chapter 9); `check` holds every instruction of
-a text against it before it is decoded, so that a factory finds the operands and types that it asks for. What the table
-lacks the simulator does not execute. The limits on what a text may declare stand here too.
+One table by opcode, as the PTX ISA gives the syntax of each (PTX ISA 8.7, chapter 9); `check` holds every instruction
+of a text against it before it is decoded, so that a factory finds the operands and types that it asks for. What the
+table lacks the simulator does not execute. The limits on what a text may declare stand here too.
 
     d   a destination: register, `_`, a vector of these        P   d, or d|p
     r   a source: register, constant, special register, symbol, vector, negated predicate
@@ -85,7 +86,7 @@ _ACCUMULATED += r"|\.f32\.(?:bf16\.bf16|tf32\.tf32)\.f32|\.f64\.f64\.f64\.f64|\.
 _MODE = r"(?:\.(?:rn|rz|rm|rp|rna|rni|rzi|rmi|rpi))?(?:\.relu)?(?:\.ftz)?(?:\.(?:sat|satfinite))?(?:\.relu)?"
 _NUMBER = r"(?:[us](?:8|16|32|64)|f16|bf16|f32|f64)"
 
-# By opcode: modifiers and operands, each alternative. The longest opcode that fits an instruction is the one that counts.
+# By opcode: modifiers and operands, each alternative. The longest opcode that fits an instruction counts.
 FORMS: dict[str, tuple[tuple[str, str], ...]] = {
     **dict.fromkeys(("add", "sub"), ((rf"\.cc\.{_INT4}|(?:\.sat)?\.s32|\.(?:{_INT}|[us]16x2)|{_FLOAT}", "d r r"),)),
     "mul": ((rf"\.(?:lo|hi)\.{_INT}|\.wide\.[us](?:16|32)|{_FLOAT}", "d r r"),),
@@ -251,12 +252,13 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
     "call": tuple((r"(?:\.uni)?", operands) for operands in ("y t? y?", "t y t? y?", "r t? y?", "t r t? y?")),
 }
 # Opcodes that change nothing but registers: what endless loops may consist of (endless.py).
-QUIET = frozenset(
-    "add sub mul mad div min max abs neg fma rcp sqrt rsqrt ex2 lg2 sin cos tanh copysign testp setp set and or xor not "
-    "rem cnot mul24 mad24 sad dp4a dp2a addc subc madc shl shr shf bfe bfi popc clz brev bfind bmsk lop3 prmt mov selp "
-    "slct ld ldu cvta isspacep prefetch prefetchu createpolicy shfl vote activemask match redux elect mapa getctarank "
-    "cvt bra brx nanosleep ldmatrix movmatrix mma".split()
-)
+_QUIET = """
+    add sub mul mad div min max abs neg fma rcp sqrt rsqrt ex2 lg2 sin cos tanh copysign testp setp set and or xor not
+    rem cnot mul24 mad24 sad dp4a dp2a addc subc madc shl shr shf bfe bfi popc clz brev bfind bmsk lop3 prmt mov selp
+    slct ld ldu cvta isspacep prefetch prefetchu createpolicy shfl vote activemask match redux elect mapa getctarank
+    cvt bra brx nanosleep ldmatrix movmatrix mma
+"""
+QUIET = frozenset(_QUIET.split())
 _KINDS: dict[str, tuple[type, ...]] = {
     "d": (Register, Sink, Vector),
     "P": (Register, Sink, Pair),

@@ -79,9 +79,8 @@ def read(operand: Operand, kind: str, ins: Instruction, linker: Linker) -> Read:
         return lambda m, sel: value
     if isinstance(operand, Float):
         number = operand.value
-        if dtype.kind not in "iuf" or dtype.itemsize not in (4, 8):
-            if dtype.kind == "b" or dtype.kind in "iu":
-                raise error(ins, f"a floating-point constant is no .{kind}")
+        if dtype.kind == "b" or (dtype.kind in "iu" and dtype.itemsize not in (4, 8)):
+            raise error(ins, f"a floating-point constant is no .{kind}")
         if dtype.kind in "iu":
             bits = np.float32(number).view(np.uint32) if dtype.itemsize == 4 else np.float64(number).view(np.uint64)
             fixed = bits.view(dtype)

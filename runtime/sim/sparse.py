@@ -1,7 +1,7 @@
 """Memory of which only what is touched takes space: a launch may have tensors larger than the machine's memory.
 
 The system gives a page of zeros when a page is first written. So arrays are made of zeros, and what comes from a caller
-and goes back is moved page by page: those that nobody has touched are zeros, and need not be looked at.
+and goes back is moved page by page: those that were never touched are zeros, and need not be looked at.
 
 Sources: Linux, mmap(2): MAP_NORESERVE, without which the system refuses what is obviously more than it has; "Examining
 Process Page Tables" (pagemap: a page's bits 63 and 62: present, swapped); proc(5) (maps).

@@ -24,6 +24,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 from gemm_split_k import gemm_split_k
 from gemm_stream_k import gemm_stream_k
 
+from tests.examples.thinned import thinned
+
 BOTH = ("gfx942", "gfx950")
 SCHEDULES = ("lazy", "eager", "random")
 BF16 = ml_dtypes.bfloat16
@@ -188,8 +190,7 @@ def integers(*shapes):
     return [rng.integers(-2, 3, shape).astype(BF16) for shape in shapes]
 
 
-@pytest.mark.parametrize("share", [False, True])
-@pytest.mark.parametrize("target", BOTH)
+@pytest.mark.parametrize(("target", "share"), thinned(BOTH, [False, True]))
 def test_split_k(target, share):
     m, n, k, splits = 70, 64, 200, 4
     a, b = integers((m, k), (n, k))
@@ -202,7 +203,8 @@ def test_split_k(target, share):
         assert not arrived.any()
 
 
-@pytest.mark.parametrize("target", ["gfx950", pytest.param("gfx942", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("target", BOTH)
 def test_stream_k(target, monkeypatch):
     """By a call, which is simulated and checked for races as well."""
     monkeypatch.setenv("MINITILE_TARGET", target)

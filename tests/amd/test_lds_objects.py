@@ -164,7 +164,7 @@ def phases(X: T.Tensor((1, "n"), T.float32), Y: T.Tensor((1, "n"), T.float32), m
                 Y[0, first + i] += high[0, second - 1 - i]
 
 
-@pytest.mark.parametrize("start", [65408, 65536, 65664, 131072])
+@pytest.mark.parametrize("start", [65408, 65536, *(pytest.param(n, marks=pytest.mark.slow) for n in (65664, 131072))])
 def test_a_part_begins_at_any_byte(start):
     """Sums of a constant and an offset in one object: LLVM reasons about their bits."""
     first = start // 4

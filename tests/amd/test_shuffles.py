@@ -10,6 +10,7 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
+from tests.examples.thinned import thinned
 
 pytest.importorskip("llvmlite")
 SHUFFLES = {"idx": T.shfl_sync, "up": T.shfl_up, "down": T.shfl_down, "bfly": T.shfl_xor}
@@ -71,8 +72,10 @@ def test_every_lane(target, kind):
         assert y[n].tolist() == [x[source(kind, t, int(d[t]), width)] for t in range(128)], width
 
 
-@pytest.mark.parametrize("name", ["bool", "int8", "float16", "bfloat16", "float32", "int64", "float64"])
-@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+@pytest.mark.parametrize(
+    ("name", "target"),
+    thinned(["bool", "int8", "float16", "bfloat16", "float32", "int64", "float64"], ["gfx942", "gfx950"]),
+)
 def test_elements_of_any_size(target, name):
     import ml_dtypes
 
@@ -101,8 +104,7 @@ REDUCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", REDUCTIONS)
-@pytest.mark.parametrize("target", ["gfx942", "gfx950", "sm_80"])
+@pytest.mark.parametrize(("name", "target"), thinned(REDUCTIONS, ["gfx942", "gfx950", "sm_80"]))
 def test_reductions_are_over_32_threads(target, name):
     function, ufunc = REDUCTIONS[name]
 

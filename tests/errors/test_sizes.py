@@ -76,6 +76,7 @@ def test_too_many_elements(shows, target, kernel, line, texts, hint):
     shows(lambda: kernel.compile(target=target, n=1 << 30), ResourceError, line, [], hint, caret=caret)
 
 
+@pytest.mark.slow
 def test_the_most_elements():
     assert parallel.compile(target="sm_80", n=8192 * 32, threads=32).text
     with pytest.raises(ResourceError):
@@ -119,7 +120,13 @@ def lists_for_ever(A: T.Tensor(("N",), T.float32)):
     ("kernel", "line", "text", "hint"),
     [
         (unrolls, "for i in T.unroll(n):", "a kernel of more than 100000 operations", "T.serial(n)"),
-        (unrolls_in_each_other, "for m in T.unroll(64):", "a kernel of more than 100000 operations", "T.serial(n)"),
+        pytest.param(
+            unrolls_in_each_other,
+            "for m in T.unroll(64):",
+            "a kernel of more than 100000 operations",
+            "T.serial(n)",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             counts_for_ever,
             "for j in T.unroll(1 << 15):",

@@ -8,12 +8,15 @@ from collections.abc import Iterable
 import pytest
 
 
-def thinned(*axes: Iterable) -> list:
-    """All combinations of the parameters of three or more axes, every second one of them slow (`make slow` runs it).
-    Each two values of different axes still meet in one that is not."""
+def thinned(*axes: Iterable, every: int = 2) -> list:
+    """All combinations of the parameters of several axes, of which one of `every` is quick and the others are slow
+    (`make slow` runs them). Of three axes and more, with every second one quick, each two values of different axes
+    still meet in a quick one; of two axes each value still occurs in one, where both have `every` values or more."""
     numbered = [list(enumerate(axis)) for axis in axes]
-    assert len(axes) > 2
+    assert len(axes) > 1
     return [
-        pytest.param(*(value for _, value in picked), marks=pytest.mark.slow if sum(n for n, _ in picked) % 2 else ())
+        pytest.param(
+            *(value for _, value in picked), marks=pytest.mark.slow if sum(n for n, _ in picked) % every else ()
+        )
         for picked in itertools.product(*numbered)
     ]

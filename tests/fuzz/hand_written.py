@@ -9,22 +9,20 @@ Between the rounds the multiplying role works on its accumulator, and all thread
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
 import ml_dtypes
 import numpy as np
 
-from tests.fuzz.references import THREAD_ROWS, Program
+from tests.fuzz.references import THREAD_ROWS, Pages, Program
 
 
-class Writer:
+class Writer(Pages):
     """Writes one program. `rings` holds, for each ring, its slots, its buffers' names and how they are indexed."""
 
     def __init__(self, seed: int) -> None:
-        self.seed = seed
-        self.random = random.Random(f"by hand {seed}")
-        pick = self.pick = self.random.choice
+        super().__init__("by hand", seed)
+        pick = self.pick
         self.workers = pick((1, 1, 2))
         self.rows, self.columns, self.inner = 64 * self.workers, pick((16, 32, 64)), pick((16, 32, 64))
         self.first = pick((True, False))  # the role that brings tiles is warpgroup 0
@@ -32,12 +30,8 @@ class Writer:
         self.transposed = pick((True, False))
         self.index = pick(("int32", "int32", "int64", "uint32"))
         self.shape = pick(("grid", "grid", "one", "strided"))
-        self.kernel: list[str] = []
-        self.plain: list[str] = []
-        self.constructs: set[str] = set()
         self.ints = ["n", "bx", "by"]
         self.loaded: list[str] = []
-        self.names = 0
         self.rounds = 0
         self.rings = [pick((1, 1, 2, 3)) for _ in range(pick((1, 1, 2)))]
         pair = 2 * self.inner * (self.rows + self.columns)
@@ -47,26 +41,6 @@ class Writer:
         self.bring = "T.ws(0)" if self.first else f"T.ws({self.workers})"
         group = range(1, self.workers + 1) if self.first else range(self.workers)
         self.work = f"T.ws({', '.join(map(str, group))})"
-
-    def both(self, indent: int, kernel: str, plain: str | None = None) -> None:
-        self.kernel.append("    " * indent + kernel)
-        self.plain.append("    " * indent + (kernel if plain is None else plain))
-
-    def ours(self, indent: int, *lines: str) -> None:
-        self.kernel.extend("    " * indent + line for line in lines)
-
-    def theirs(self, indent: int, *lines: str) -> None:
-        self.plain.extend("    " * indent + line for line in lines)
-
-    def has(self, construct: str) -> None:
-        self.constructs.add(construct)
-
-    def chance(self, share: float) -> bool:
-        return self.random.random() < share
-
-    def name(self, stem: str) -> str:
-        self.names += 1
-        return f"{stem}{self.names}"
 
     def condition(self) -> str:
         kind = self.pick(("constant", "uniform", "uniform", "block", "loaded", "loaded", "scalar"))

@@ -3,12 +3,48 @@ behind it. A reference is plain Python over NumPy arrays; nothing here is of the
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 THREAD_ROWS = 64  # of X, and elements of the shared array that threads write one by one
+
+
+class Pages:
+    """A kernel and its reference while they are written side by side, line by line, and what the random choices follow
+    from. `constructs`: what of the language has been used."""
+
+    def __init__(self, kind: str, seed: int) -> None:
+        self.seed = seed
+        self.random = random.Random(f"{kind} {seed}")
+        self.pick = self.random.choice
+        self.kernel: list[str] = []
+        self.plain: list[str] = []
+        self.constructs: set[str] = set()
+        self.names = 0
+
+    def both(self, indent: int, kernel: str, plain: str | None = None) -> None:
+        """A line of the kernel and the one of the reference, which is the same if none is given."""
+        self.kernel.append("    " * indent + kernel)
+        self.plain.append("    " * indent + (kernel if plain is None else plain))
+
+    def ours(self, indent: int, *lines: str) -> None:
+        self.kernel.extend("    " * indent + line for line in lines)
+
+    def theirs(self, indent: int, *lines: str) -> None:
+        self.plain.extend("    " * indent + line for line in lines)
+
+    def has(self, construct: str) -> None:
+        self.constructs.add(construct)
+
+    def chance(self, share: float) -> bool:
+        return self.random.random() < share
+
+    def name(self, stem: str) -> str:
+        self.names += 1
+        return f"{stem}{self.names}"
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,27 @@ from tests.fuzz.references import Program
 
 # What failed once, each for a cause of its own, and others beside them.
 QUICK = {
-    "sm_80": (10, 18),
-    "sm_90a": (7, 8, 49),
-    "sm_90a one role": (8, 33),
-    "sm_90a by hand": (1, 5, 8),
+    "sm_80": (18,),
+    "sm_90a": (7, 8),
+    "sm_90a one role": (33,),
+    "sm_90a by hand": (1, 8),
     "gfx942": (28,),
-    "gfx950": (0, 3),
+    "gfx950": (3,),
 }
 
 
-@pytest.mark.parametrize(("seed", "mode"), [(seed, mode) for mode, seeds in QUICK.items() for seed in seeds])
+SLOW = {"sm_80": (10,), "sm_90a": (49,), "sm_90a one role": (8,), "sm_90a by hand": (5,), "gfx950": (0,)}
+
+
+@pytest.mark.parametrize(
+    ("seed", "mode"),
+    [
+        pytest.param(seed, mode, marks=marks)
+        for some, marks in ((QUICK, ()), (SLOW, pytest.mark.slow))
+        for mode, seeds in some.items()
+        for seed in seeds
+    ],
+)
 def test_a_few(seed: int, mode: str) -> None:
     outcome = campaign.one(seed, mode)
     assert outcome is not None

@@ -17,23 +17,21 @@ says what a program has. `hand_written.py` beside this file does the same for ro
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
 import ml_dtypes
 import numpy as np
 
-from tests.fuzz.references import THREAD_ROWS, Program
+from tests.fuzz.references import THREAD_ROWS, Pages, Program
 
 
-class Writer:
+class Writer(Pages):
     """Writes one program, and its reference beside it. What is defined is followed through branches and loops, so that
     nothing is read that was not written on every path."""
 
     def __init__(self, seed: int) -> None:
-        self.seed = seed
-        self.random = random.Random(f"user {seed}")
-        pick = self.pick = self.random.choice
+        super().__init__("user", seed)
+        pick = self.pick
         self.rows = pick((64, 64, 64, 128))
         self.threads = pick((128, 128, 256)) if self.rows == 128 else 128
         self.columns, self.inner = pick((16, 32, 32)), pick((16, 32, 32))
@@ -43,39 +41,12 @@ class Writer:
         self.scratch = pick(("int32", "int32", "int32", "int64", "uint32"))
         self.count = pick(("int32", "int32", "int64"))
         self.shape = pick(("grid", "grid", "grid", "one", "persistent", "strided"))
-        self.kernel: list[str] = []
-        self.plain: list[str] = []
-        self.constructs: set[str] = set()
-        self.names = 0
         self.gemms = 0
         self.ints: list[str] = ["n", "bx", "by"]
         self.loaded: list[str] = []  # loop variables that are indices of table and mask
         self.tiles: dict[str, str] = {}  # shared buffers in scope, by name: their kind
         self.defined: set[str] = set()  # buffers with contents
         self.macros: set[str] = set()
-
-    # Writing ---------------------------------------------------------------------------------------------------------
-
-    def both(self, indent: int, kernel: str, plain: str | None = None) -> None:
-        """A line of the kernel and the one of the reference, which is the same if none is given."""
-        self.kernel.append("    " * indent + kernel)
-        self.plain.append("    " * indent + (kernel if plain is None else plain))
-
-    def ours(self, indent: int, *lines: str) -> None:
-        self.kernel.extend("    " * indent + line for line in lines)
-
-    def theirs(self, indent: int, *lines: str) -> None:
-        self.plain.extend("    " * indent + line for line in lines)
-
-    def has(self, construct: str) -> None:
-        self.constructs.add(construct)
-
-    def chance(self, share: float) -> bool:
-        return self.random.random() < share
-
-    def name(self, stem: str) -> str:
-        self.names += 1
-        return f"{stem}{self.names}"
 
     # Numbers and conditions ------------------------------------------------------------------------------------------
 

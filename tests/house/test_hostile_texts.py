@@ -1,5 +1,5 @@
-"""Texts that are broken or ask for too much: refused as errors of ours, at once, and without the simulator's last resort,
-which is off here. Most are the smallest forms of what `make fuzz-text` found."""
+"""Texts that are broken or ask for too much: refused as errors of ours, at once, and without the simulator's last
+resort, which is off here. Most are the smallest forms of what `make fuzz-text` found."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ import pytest
 
 import minitile as mt
 from minitile.backends.amd import pinned
+from tests.examples.thinned import thinned
 
 HEAD = """import minitile as mt
 import minitile.language as T
@@ -124,9 +125,9 @@ def calls(run: Callable[[], Any]) -> int:
 @pytest.mark.parametrize(
     ("kind", "target"),
     [
-        *((kind, target) for kind in (stores, chain, tiles) for target in ("sm_80", "sm_90a", "gfx942")),
+        *thinned((stores, chain, tiles), ("sm_80", "sm_90a", "gfx942"), every=3),
         (shared, "sm_80"),
-        (gemms, "sm_80"),
+        pytest.param(gemms, "sm_80", marks=pytest.mark.slow),
     ],
 )
 def test_calls_of_a_statement(kind: Callable[[int], str], target: str, tmp_path: Path) -> None:

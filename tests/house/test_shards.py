@@ -63,6 +63,7 @@ def run(tmp_path):
     return call
 
 
+@pytest.mark.slow
 def test_what_has_passed_is_left_out(run, tmp_path):
     assert run("--resume") == (1, {"failed": 1, "passed": 7, "skipped": 1, "error": 1})
     assert len((tmp_path / "passed").read_text().splitlines()) == 6
@@ -86,7 +87,10 @@ def test_parts_and_workers(run, tmp_path):
     assert run("--resume", "-n", "1") == (0, {"skipped": 1})
 
 
-@pytest.mark.parametrize("text", ["0/2", "3/2", "2", "a/b", "1/0", "-1/2"])
+MARKED = [pytest.param(text, marks=pytest.mark.slow) for text in ("0/2", "2", "1/0", "-1/2")]
+
+
+@pytest.mark.parametrize("text", ["3/2", "a/b", *MARKED])
 def test_a_part_that_is_none(run, text):
     assert run(f"--shard={text}")[0] == pytest.ExitCode.USAGE_ERROR
 

@@ -8,6 +8,7 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
+from tests.examples.thinned import thinned
 
 TARGETS = ("sm_80", "sm_90a", "gfx950")
 ROWS, COLUMNS = np.indices((64, 64))
@@ -62,8 +63,7 @@ def reads(
         T.copy(out, C)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", READS)
+@pytest.mark.parametrize(("name", "target"), thinned(READS, TARGETS))
 def test_a_fragment_is_read_at_any_place(name, target):
     if target.startswith("gfx"):
         pytest.importorskip("llvmlite")

@@ -11,7 +11,7 @@ import minitile as mt
 import minitile.language as T
 from minitile.cli import main
 
-TARGETS = ("sm_80", "sm_90a", "gfx942", "gfx950")
+TARGETS = ["sm_90a", "gfx950", *(pytest.param(target, marks=pytest.mark.slow) for target in ("sm_80", "gfx942"))]
 
 
 @mt.kernel

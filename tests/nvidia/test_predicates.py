@@ -10,6 +10,7 @@ import pytest
 import minitile as mt
 import minitile.language as T
 from minitile.backends.nvidia.ptx import reads_constant_predicate
+from tests.examples.thinned import thinned
 
 TRIPS = {
     "block": lambda bx, n: bx + 1,
@@ -21,9 +22,7 @@ TRIPS = {
 }
 
 
-@pytest.mark.parametrize("simplified", [True, False])
-@pytest.mark.parametrize("roles", [True, False])
-@pytest.mark.parametrize("form", TRIPS)
+@pytest.mark.parametrize(("form", "roles", "simplified"), thinned(TRIPS, [True, False], [True, False]))
 def test_trips_of_at_least_one(form, roles, simplified):
     trips = TRIPS[form]
 

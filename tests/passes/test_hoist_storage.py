@@ -16,6 +16,7 @@ from minitile.ir.types import BOOL, I32, BufferType, f32
 from minitile.ir.verifier import verify, verify_scopes
 from minitile.passes.manager import PassContext, run_passes
 from minitile.passes.place_shared import place_shared
+from tests.examples.thinned import thinned
 
 MODES = [("sm_80", {}), ("sm_90a", {}), ("sm_90a", {"warp_specialize": False}), ("gfx942", {}), ("gfx950", {})]
 ROWS, DEEP, WIDE = 64, 64, 32
@@ -113,9 +114,13 @@ def in_a_while(
             at += 1
 
 
-@pytest.mark.parametrize(("target", "options"), MODES, ids=lambda m: str(m) if isinstance(m, str) else "-".join(m))
-@pytest.mark.parametrize("kernel", [early_return, in_branches, in_loops, in_a_while], ids=lambda k: k.__name__)
-def test_anywhere(kernel, target, options, monkeypatch):
+@pytest.mark.parametrize(
+    ("kernel", "mode"),
+    thinned([in_a_while, early_return, in_branches, in_loops], MODES, every=4),
+    ids=lambda x: getattr(x, "__name__", None) or "-".join((x[0], *x[1])),
+)
+def test_anywhere(kernel, mode, monkeypatch):
+    target, options = mode
     monkeypatch.setenv("MINITILE_VERIFY", "1")
     counts = np.array([3, 0, 1] if kernel is not in_a_while else [3, 1], np.int32)
     q, out = Q[: len(counts) * ROWS], np.full((len(counts) * ROWS, WIDE), 7, np.float32)

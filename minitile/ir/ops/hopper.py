@@ -290,3 +290,6 @@ class Wgmma(Op, name="wgmma", stage="thread"):
     def accesses(self) -> tuple[Access, ...]:
         token = self.results[1] if len(self.results) > 1 else None
         return tuple(Access("read", mem, proxy="async", token=token, threads="group") for mem in self.reads)
+
+    def stands_for(self) -> tuple[Value, ...]:
+        return () if self.behind is None else (self.behind,)

@@ -56,7 +56,7 @@ class Alloc(Op, name="alloc"):
     """Memory of the kernel's own. `layout` is the SharedLayout once inferred, `offset` the place in shared memory once
     placed, `bytes` the size of one version once lowered. `shared_by`: each that many consecutive threads have a part of
     every version to themselves; None: all threads share all of it. `lifetime`: the number of those operations at which
-    what it held before is nothing to anybody any more; None: there are none."""
+    what it held before is dead; None: there are none."""
 
     type_: BufferType = attr()
     layout: Any = attr(None)
@@ -82,8 +82,8 @@ class Alloc(Op, name="alloc"):
 
 
 class Lifetime(Op, name="lifetime"):
-    """Buffers whose alloc has this number are new from here on, to the end of the block: nobody wants what they held in
-    earlier turns of the loops around."""
+    """Buffers whose alloc has this number are new from here on, to the end of the block: what they held in earlier
+    iterations of the loops around is dead."""
 
     number: int = attr()
 
@@ -487,6 +487,9 @@ class Join(Op, name="join"):
 
     def accesses(self) -> tuple[Access, ...]:
         return ()
+
+    def stands_for(self) -> tuple[Value, ...]:
+        return self.tokens
 
 
 class Wait(Op, name="wait"):

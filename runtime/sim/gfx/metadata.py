@@ -1,7 +1,7 @@
 """The part of YAML in which LLVM prints kernel metadata (LLVM, AMDGPUUsage, "Code Object V3 Metadata").
 
-Maps and lists by indentation, scalars as words; nothing else occurs there. What is not as the table of a kernel's and an
-argument's entries says is a ValueError.
+Maps and lists by indentation, scalars as words; nothing else occurs there. What is not as the table of a kernel's and
+an argument's entries says is a ValueError.
 """
 
 from __future__ import annotations

@@ -209,7 +209,10 @@ class Interpreter(Branches):
             self.refuse_jumps(node, "a loop on run-time values", ("return",))
         else:
             name = _NAMES[loop.kind if loop.place is None else "persistent"]
-            self.refuse_jumps(node, f"T.{name}", ("return", "break", "continue"))
+            # What follows a `continue` is guarded, as if by an `if`; a schedule counts the statements as they are written.
+            skips = () if loop.schedule is None else ("continue",)
+            self.refuse_jumps(node, f"T.{name}", ("return", "break"))
+            self.refuse_jumps(node, f"T.{name} with a schedule", skips)
         self.at(node.iter)
         lower, upper, step, index = self.bounds(loop)
         if "break" in jumps(node.body) and isinstance(node.target, ast.Name):

@@ -110,6 +110,11 @@ PUT, GET = "ds_write_b32 v1, v3", "ds_read_b32 v4, v2"
         # A wave's own LDS instructions are in order.
         (f"{PUT}\nds_read_b32 v4, v1\ns_waitcnt lgkmcnt(0)", set()),
         ("v_mov_b32 v1, 0\nds_write_b32 v1, v3", {("missing_barrier", "WAW", "shared")}),
+        # Lanes of one wave: 0 and 32 of each have the same place.
+        (
+            "v_and_b32 v1, 0x5f, v0\nv_lshlrev_b32 v1, 2, v1\nds_write_b32 v1, v3",
+            {("missing_barrier", "WAW", "shared")},
+        ),
         ("v_mov_b32 v1, 0\nds_add_u32 v1, v3", {("uninitialised", None, "shared")}),
     ],
 )
@@ -315,3 +320,29 @@ def test_waits_that_find_nothing():
     assert idle_in(load + load + "s_waitcnt vmcnt(1)\n") == [False]
     assert idle_in(f"s_cbranch_scc1 .Lover\n{load}.Lover:\n{wait}") == [False]
     assert idle_in(f"{wait}.Lagain:\n{wait}{load}s_cbranch_scc1 .Lagain\n{wait}") == [True, False, False]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(("store", "size"), [("ds_write_b32", 4), ("ds_write_b64", 8), ("ds_write_b8", 1)])
+def test_lanes_of_one_instruction_that_write_one_place(store, size, schedule):
+    """Lanes 5 and 9 of the second wave, and no others; both are named."""
+    step = 4 if size == 1 else size
+    places = np.arange(128, dtype=np.uint32) * step
+    places[64 + 9] = places[64 + 5]
+    values = np.arange(256, dtype=np.uint32).reshape(128, 2)
+    body = f"{store} v5, {'v[6:7]' if size == 8 else 'v6'}\ns_waitcnt lgkmcnt(0)"
+    options = {"lds": 1024, "schedule": schedule}
+    _, report = lanes(body, {"v5": places, "v[6:7]": values}, {"v6": np.uint32}, **options)
+    assert kinds(report) == {("missing_barrier", "WAW", "shared")}
+    (finding,) = report.findings
+    assert {finding.first.thread, finding.second.thread} == {(69, 0, 0), (73, 0, 0)}
+
+
+@pytest.mark.parametrize(("offset", "expected"), [(0, set()), (4, {("missing_barrier", "WAW", "global")})])
+def test_lanes_that_write_one_place_of_global_memory(offset, expected):
+    """Lane 3 stores where lane 4 does, or not."""
+    places = np.arange(64, dtype=np.uint32) * 4
+    places[3] += offset
+    body = "s_load_dwordx2 s[92:93], s[90:91], 8\ns_waitcnt lgkmcnt(0)\nglobal_store_dword v5, v250, s[92:93]\ns_waitcnt vmcnt(0)"
+    _, report = lanes(body, {"v5": places}, {"v250": np.uint32})
+    assert kinds(report) == expected

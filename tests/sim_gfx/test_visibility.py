@@ -15,7 +15,7 @@ from .test_crowds import ADD, BARRIER, LOAD, STORE, WAIT, found_in, only, wave
 PLACE = "v_mov_b32 v8, 0x800\nv_mov_b32 v9, 1\n"  # a counter
 RELEASE, ACQUIRE = f"buffer_wbl2 sc1\n{WAIT}", "buffer_inv sc1\n"
 TELL = "global_atomic_add v8, v9, s[4:5]\n"
-RESET = "v_mov_b32 v9, 0\nglobal_store_dword v8, v9, s[4:5]\n"
+RESET = "v_mov_b32 v9, 0\ns_mov_b64 exec, 1\nglobal_store_dword v8, v9, s[4:5]\ns_mov_b64 exec, -1\n"  # by one lane
 RACE, WAW = {("missing_barrier", "RAW")}, {("missing_barrier", "WAW")}
 
 

@@ -48,6 +48,19 @@ class Granules:
             place = np.repeat(place, pieces)
         return cells, waves[place], place
 
+    def lost(self, cells: Array) -> tuple[int, int] | None:
+        """Positions of two that write one of these cells with one instruction: whose is lost, and whose stays."""
+        order = np.arange(1, len(cells) + 1, dtype=np.int32)
+        self.writer[cells] = order
+        lost = np.flatnonzero(self.writer[cells] != order)
+        return (int(lost[0]), int(self.writer[cells[lost[0]]]) - 1) if len(lost) else None
+
+    def lane(self, position: int, where: Array, size: int, lanes: Array | None) -> int:
+        """The lane of a position among the cells of an access (`spread`)."""
+        numbers = np.broadcast_to(np.arange(where.shape[-1]), where.shape)
+        numbers = numbers if lanes is None else numbers[lanes]
+        return int(numbers.ravel()[position // (size // self.granule)])
+
     def split(self, granule: int) -> None:
         """Make the granule smaller."""
         factor = self.granule // granule

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..cures import ONE_THREAD
 from ..report import HAZARDS, Finding
 from ..scalars import Array, Sel
 from .granules import Granules, Over
@@ -85,18 +86,17 @@ class LdsRaces(Granules):
             self.atomic_mark[cells] = 0
         ticket = self.ticket()
         self.reader_mark[cells] = 0
+        lost = self.lost(cells)
         self.writer[cells] = waves + 1
         self.writer_mark[cells] = PENDING
         self.writer_site[cells] = self.machine.site
         self.writer_agent[cells] = agent
         self.writer_ticket[cells] = ticket
         self.written[cells] = True
-        clash = np.flatnonzero(self.writer[cells] != waves + 1)
-        if len(clash):
-            at, who = int(cells[clash[0]]), int(waves[clash[0]])
-            self._report("WAW", at, who, int(self.writer[at]) - 1, self.machine.site, "missing_barrier", "")
-        elif agent == DMA and len(cells) > 1:
-            self._check_once(cells, waves)
+        if lost is not None:
+            at = int(cells[lost[0]])
+            both = [(int(waves[n]), self.lane(n, where, size, lanes)) for n in lost]
+            self._report_lost(at, both)
 
         return self.ending("writer", ticket, cells, waves, place)
 
@@ -154,15 +154,6 @@ class LdsRaces(Granules):
             site = getattr(self, f"{side}_site")[at, column]
             self._race(hazard, at, wave, other, int(site), int(marks[row, column]))
 
-    def _check_once(self, cells: Array, waves: Array) -> None:
-        """The lanes of one DMA must write each byte once."""
-        unique, index, count = np.unique(cells, return_index=True, return_counts=True)
-        twice = np.flatnonzero(count > 1)
-        if len(twice):
-            at, wave = int(unique[twice[0]]), int(waves[index[twice[0]]])
-            cure = "let the lanes of a DMA write different bytes"
-            self._report("WAW", at, wave, wave, self.machine.site, "missing_barrier", cure)
-
     # -- findings ------------------------------------------------------------------------------------------------------
 
     def _race(self, hazard: str, at: int, wave: int, other: int, site: int, mark: int) -> None:
@@ -176,6 +167,15 @@ class LdsRaces(Granules):
         else:
             cure = f"a barrier between them, behind the wait for {counter} of the wave that made the first"
             self._report(hazard, at, wave, other, site, "missing_barrier", cure)
+
+    def _report_lost(self, at: int, both: list[tuple[int, int]]) -> None:
+        """Two lanes wrote one place with one instruction."""
+        m = self.machine
+        offset = at * self.granule % m.lds_stride
+        message = f"LDS byte {offset}: two threads write it with one instruction"
+        one, other = (m.access("write", m.site, wave, lane) for wave, lane in both)
+        span = (offset, offset + self.granule)
+        m.find(Finding("missing_barrier", message, one, other, "WAW", "shared", None, span, ONE_THREAD))
 
     def _report(self, hazard: str, at: int, wave: int, other: int, site: int, kind: str, cure: str) -> None:
         m = self.machine

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..cures import ONE_THREAD
 from ..report import HAZARDS, Finding
 from ..scalars import Array, Sel
 from ..sparse import zeros
@@ -362,14 +363,14 @@ class GlobalRaces(Granules):
         for crowd in (self.readers, self.strong_writers, self.strong_readers):
             crowd.forget(cells, me)
         ticket = self.ticket()
+        lost = self.lost(cells)
         self.writer[cells] = me
         self.writer_mark[cells] = PENDING
         self.writer_site[cells] = self.machine.site
         self.writer_ticket[cells] = ticket
-        clash = np.flatnonzero(self.writer[cells] != me)
-        if len(clash):
-            at, wave = int(cells[clash[0]]), int(waves[clash[0]])
-            self._report("WAW", at, wave, int(self.writer[at]) - 1, self.machine.site, 0)
+        if lost is not None:
+            at = int(cells[lost[0]])
+            self._report_lost(at, [(int(waves[n]), self.lane(n, where, size, lanes)) for n in lost])
 
         return self.ending("writer", ticket, cells, waves, place)
 
@@ -395,6 +396,19 @@ class GlobalRaces(Granules):
         if found:
             at, wave = int(cells[found.at]), int(waves[found.at])
             self._report(hazard, at, wave, found.who - 1, found.site, found.mark)
+
+    def _report_lost(self, at: int, both: list[tuple[int, int]]) -> None:
+        """Two lanes wrote one place with one instruction."""
+        m = self.machine
+        (wave, _), (other, _) = both
+        if wave // m.per_group != other // m.per_group:
+            self._report("WAW", at, wave, other + self.base, m.site, 0)
+            return
+        name, offset, _ = m.globals.owner(at * self.granule)
+        message = "global memory: two threads write the same bytes with one instruction"
+        one, second = (m.access("write", m.site, wave, lane) for wave, lane in both)
+        span = (offset, offset + self.granule)
+        m.find(Finding("missing_barrier", message, one, second, "WAW", "global", name, span, ONE_THREAD))
 
     def _report(self, hazard: str, at: int, wave: int, other: int, site: int, mark: int) -> None:
         m = self.machine

@@ -24,7 +24,7 @@ from minitile.passes.polynomial import Affine
 
 _DIVISIONS = (arith.FloorDiv, arith.FloorMod, arith.TruncDiv, arith.TruncMod)
 _SHIFTS = (arith.Shl, arith.Shr)
-_SAME = (arith.Cast, tile.Splat, tile.Expand, tile.Permute, tile.Slice, tile.ConvertLayout, thread.Pick)
+_SAME = (arith.Cast, arith.Within, tile.Splat, tile.Expand, tile.Permute, tile.Slice, tile.ConvertLayout, thread.Pick)
 _PLAIN, MOST_EXAMPLES, _ENOUGH = 2, 8, 4  # those that are looked at first, and in the end; how many are enough
 _SIZES = (4097, 1, 3, 130)  # of dimensions
 

@@ -4,7 +4,8 @@
 for a branch costs nothing and the union behind it looks only at what is new. Touches stand in chunks, each at least
 about twice as large as the next one; one more touch makes a chunk of its own, which swallows those that are no larger.
 A chunk that is asked sorts its touches once: by object, by whether they write, and where the part that they touch lies
-between two numbers that can be compared (bytes of a version, boxes whose corners differ by constants), by that.
+between two numbers that can be compared (bytes of a version, boxes whose corners differ by constants, what threads
+reach, modulo the steps of loops around), by that.
 
     near(t)     all touches that may conflict with t, and few others: `hazards.conflict` has the last word
 """
@@ -12,54 +13,91 @@ between two numbers that can be compared (bytes of a version, boxes whose corner
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 from minitile.ir.core import Value
+from minitile.passes.disjoint import Window
 from minitile.passes.hazards import Touch, placed
 
 FEW = 8  # touches that are looked at one by one
 
-Interval = tuple[int, int]
-Found = tuple[object, tuple[Interval, ...]]  # what makes intervals comparable, and one for each dimension
+Terms = tuple[frozenset[Any], ...]
+Gap = Callable[[Terms, Terms], tuple[Window, ...]]
 
 
-def _intervals(t: Touch) -> Found | None:
-    """Where a touch lies in its object, as far as numbers say it; None where it may lie anywhere."""
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a touch lies in its object, as far as numbers say it: a window in each dimension, on top of `terms`. `gap`
+    says where the terms of one are from those of another; without it, only those on top of the same are compared."""
+
+    terms: Terms
+    windows: tuple[Window, ...]
+    gap: Gap | None = None
+
+
+def _place(t: Touch) -> _Place | None:
+    """None where it may lie anywhere."""
     threads = t.reach.threads if t.reach is not None else None
     if t.reach is not None and threads is not None and (found := threads.extent(t.reach)) is not None:
-        return ("reach", found[0]), found[1]
+        return _Place(found.shared, found.windows, threads.between)
     if t.box is not None:
         ends = []
         for span in t.box:
             if span.low is None or span.high is None or span.low.terms != span.high.terms:
                 return None
-            ends.append((span.low.const, span.high.const))
-        return tuple(frozenset(span.low.terms.items()) for span in t.box if span.low is not None), tuple(ends)
-    return None if t.region is None else ((), (t.region,))
+            ends.append((span.low.const, span.high.const, 0))
+        return _Place(tuple(frozenset(span.low.terms.items()) for span in t.box if span.low is not None), tuple(ends))
+    return None if t.region is None else _Place((), ((*t.region, 0),))
 
 
 class _Group:
-    """Touches of one object whose intervals can be compared, in the order of where they begin in the dimension in which
-    they differ most."""
+    """Touches of one object on top of the same, in the order of where they begin in the dimension in which they differ
+    most; where that is known modulo a number only, of the remainders."""
 
-    __slots__ = ("dim", "longest", "starts", "touches")
+    __slots__ = ("dim", "divisor", "gap", "longest", "orders", "terms", "touches")
 
-    def __init__(self, touches: list[tuple[tuple[Interval, ...], Touch]]) -> None:
-        dims = range(len(touches[0][0]))
-        self.dim = max(dims, key=lambda d: len({intervals[d][0] for intervals, _ in touches}), default=-1)
-        dim = self.dim
-        if dim >= 0:
-            touches = sorted(touches, key=lambda each: each[0][dim][0])
-            self.starts = [intervals[dim][0] for intervals, _ in touches]
-            self.longest = max(intervals[dim][1] - intervals[dim][0] for intervals, _ in touches)
-        self.touches = [t for _, t in touches]
+    def __init__(self, touches: list[tuple[_Place, Touch]]) -> None:
+        self.terms, self.gap = touches[0][0].terms, touches[0][0].gap
+        dims = range(len(touches[0][0].windows))
+        self.dim = max(dims, key=lambda d: len({where.windows[d][0] for where, _ in touches}), default=-1)
+        self.orders: dict[int, tuple[list[int], list[Touch]]] = {}  # by divisor
+        self.touches = touches
+        if self.dim >= 0:
+            windows = [where.windows[self.dim] for where, _ in touches]
+            self.divisor = windows[0][2]
+            self.longest = max(high - low for low, high, _ in windows)
 
-    def meeting(self, intervals: tuple[Interval, ...]) -> list[Touch]:
-        if self.dim < 0 or len(intervals) <= self.dim:
-            return self.touches
-        low, high = intervals[self.dim]
-        return self.touches[bisect_right(self.starts, low - self.longest) : bisect_left(self.starts, high)]
+    def order(self, divisor: int) -> tuple[list[int], list[Touch]]:
+        """Where touches begin, modulo a divisor, and they."""
+        known = self.orders.get(divisor)
+        if known is None:
+            starts = [(where.windows[self.dim][0], t) for where, t in self.touches]
+            pairs = sorted([(at % divisor if divisor else at, t) for at, t in starts], key=lambda pair: pair[0])
+            known = self.orders[divisor] = [at for at, _ in pairs], [t for _, t in pairs]
+        return known
+
+    def meeting(self, where: _Place) -> Iterable[Touch]:
+        different = where.terms != self.terms
+        alike = where.gap == self.gap and len(where.windows) > self.dim >= 0
+        if not alike or (different and where.gap is None):
+            return [t for _, t in self.touches]
+        low, high, divisor = where.windows[self.dim]
+        if different and where.gap is not None:
+            least, most, other = where.gap(where.terms, self.terms)[self.dim]
+            low, high, divisor = low + least, high + most - 1, gcd(divisor, other)
+        divisor = gcd(divisor, self.divisor)
+        starts, touches = self.order(divisor)
+        first = low - self.longest + 1
+        if not divisor:
+            return touches[bisect_left(starts, first) : bisect_left(starts, high)]
+        if high - first >= divisor:
+            return touches
+        first, high = first % divisor, high - first + first % divisor
+        found = touches[bisect_left(starts, first) : bisect_left(starts, high)]
+        return found + touches[: bisect_left(starts, high - divisor)] if high > divisor else found
 
 
 class _Chunk:
@@ -71,7 +109,7 @@ class _Chunk:
         self.items = items
         self.index: dict[Value | None, tuple[_Of, _Of]] | None = None  # by object: what reads, what writes
 
-    def near(self, t: Touch, found: Found | None) -> Iterator[Touch]:
+    def near(self, t: Touch, found: _Place | None) -> Iterator[Touch]:
         if len(self.items) <= FEW or t.mem is None:
             yield from self.items
             return
@@ -105,24 +143,25 @@ class _Of:
         self.groups: dict[object, _Group] | None = None
         self.loose: list[Touch] = []
 
-    def near(self, found: Found | None) -> Iterator[Touch]:
+    def near(self, found: _Place | None) -> Iterator[Touch]:
         if found is None or len(self.touches) <= FEW:
             yield from self.touches
             return
         if self.groups is None:
             self.groups = self.sorted()
         yield from self.loose
-        for key, group in self.groups.items():
-            yield from group.meeting(found[1]) if key == found[0] else group.touches
+        for group in self.groups.values():
+            yield from group.meeting(found)
 
     def sorted(self) -> dict[object, _Group]:
-        by_key: dict[Any, list[tuple[tuple[Interval, ...], Touch]]] = {}
+        by_key: dict[object, list[tuple[_Place, Touch]]] = {}
         for t in self.touches:
-            where = _intervals(t)
+            where = _place(t)
             if where is None:
                 self.loose.append(t)
             else:
-                by_key.setdefault(where[0], []).append((where[1], t))
+                key = where.terms, tuple(divisor for _, _, divisor in where.windows), where.gap is None
+                by_key.setdefault(key, []).append((where, t))
         return {key: _Group(touches) for key, touches in by_key.items()}
 
 
@@ -184,6 +223,6 @@ class TouchSet:
 
     def near(self, t: Touch) -> Iterator[Touch]:
         """Those that may conflict with a touch, in no particular order."""
-        where = _intervals(t)
+        where = _place(t)
         for chunk in self.chunks:
             yield from chunk.near(t, where)

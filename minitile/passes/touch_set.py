@@ -7,18 +7,20 @@ A chunk that is asked sorts its touches once: by object, by whether they write, 
 between two numbers that can be compared (bytes of a version, boxes whose corners differ by constants, what threads
 reach, modulo the steps of loops around), by that.
 
+Touches of a chunk have the same barrier behind them (`passed`), or none; the chunk says which.
+
     near(t)     all touches that may conflict with t, and few others: `hazards.conflict` has the last word
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Set
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import Any
 
-from minitile.ir.core import Value
+from minitile.ir.core import Op, Value
 from minitile.passes.disjoint import Window
 from minitile.passes.hazards import Touch, placed
 
@@ -103,11 +105,29 @@ class _Group:
 class _Chunk:
     """Some touches, and how to find those near another one."""
 
-    __slots__ = ("index", "items")
+    __slots__ = ("_values", "index", "items", "passed")
 
-    def __init__(self, items: frozenset[Touch]) -> None:
+    def __init__(self, items: frozenset[Touch], passed: Op | None = None) -> None:
         self.items = items
+        self.passed = passed  # a barrier behind all of them
+        self._values: frozenset[Value] | None = None
         self.index: dict[Value | None, tuple[_Of, _Of]] | None = None  # by object: what reads, what writes
+
+    def touches(self) -> Iterable[Touch]:
+        return self.items if self.passed is None else [replace(t, passed=self.passed) for t in self.items]
+
+    def behind(self, barrier: Op) -> _Chunk:
+        """The same touches with a barrier behind them."""
+        made = _Chunk(self.items, barrier)
+        made.index, made._values = self.index, self._values
+        return made
+
+    @property
+    def values(self) -> frozenset[Value]:
+        """What their places are computed from."""
+        if self._values is None:
+            self._values = frozenset().union(*map(values_of, self.items))
+        return self._values
 
     def near(self, t: Touch, found: _Place | None) -> Iterator[Touch]:
         if len(self.items) <= FEW or t.mem is None:
@@ -169,14 +189,38 @@ def _in_shared(mem: Value | None) -> bool:
     return getattr(mem.type if mem is not None else None, "space", "") == "shared"
 
 
+def values_of(t: Touch) -> set[Value]:
+    """The values that a touch's place is computed from."""
+    found = set(t.apart) | (t.reach.values() if t.reach is not None else set())
+    ends = [end for span in t.box or () for end in (span.low, span.high)]
+    return found.union(*[at.atoms() for at in (*ends, t.slot.value) if at is not None])
+
+
+def _chunks(touches: Iterable[Touch]) -> list[_Chunk]:
+    """A chunk for each barrier behind some of the touches."""
+    by: dict[Op | None, list[Touch]] = {}
+    for t in touches:
+        by.setdefault(t.passed, []).append(t if t.passed is None else replace(t, passed=None))
+    return [_Chunk(frozenset(items), passed) for passed, items in by.items()]
+
+
+def _merged(chunks: list[_Chunk]) -> list[_Chunk]:
+    """Chunks behind the same barrier, each larger than the next one."""
+    kept: list[_Chunk] = []
+    for chunk in chunks:
+        while kept and kept[-1].passed is chunk.passed and len(kept[-1].items) <= len(chunk.items):
+            chunk = _Chunk(kept.pop().items | chunk.items, chunk.passed)
+        kept.append(chunk)
+    return kept
+
+
 class TouchSet:
     """An immutable set of touches."""
 
     __slots__ = ("chunks",)
 
     def __init__(self, touches: Iterable[Touch] = ()) -> None:
-        items = frozenset(touches)
-        self.chunks: tuple[_Chunk, ...] = (_Chunk(items),) if items else ()
+        self.chunks: tuple[_Chunk, ...] = tuple(_chunks(touches))
 
     @staticmethod
     def _of(chunks: Iterable[_Chunk]) -> TouchSet:
@@ -186,7 +230,7 @@ class TouchSet:
 
     def __iter__(self) -> Iterator[Touch]:
         for chunk in self.chunks:
-            yield from chunk.items
+            yield from chunk.touches()
 
     def __len__(self) -> int:
         return sum(len(chunk.items) for chunk in self.chunks)
@@ -195,31 +239,52 @@ class TouchSet:
         return bool(self.chunks)
 
     def __contains__(self, t: Touch) -> bool:
-        return any(t in chunk.items for chunk in self.chunks)
+        plain = t if t.passed is None else replace(t, passed=None)
+        return any(chunk.passed is t.passed and plain in chunk.items for chunk in self.chunks)
 
     def __or__(self, other: Iterable[Touch]) -> TouchSet:
         if isinstance(other, TouchSet):
             mine = set(map(id, self.chunks))
             if len(other.chunks) > len(self.chunks) and mine <= set(map(id, other.chunks)):
                 return other
-            other = [t for chunk in other.chunks if id(chunk) not in mine for t in chunk.items]
+            other = [t for chunk in other.chunks if id(chunk) not in mine for t in chunk.touches()]
         new = frozenset([t for t in other if t not in self])
-        if not new:
-            return self
-        chunks = list(self.chunks)
-        while chunks and len(chunks[-1].items) <= len(new):
-            new |= chunks.pop().items
-        return TouchSet._of([*chunks, _Chunk(new)])
+        return TouchSet._of(_merged([*self.chunks, *_chunks(new)])) if new else self
 
     def __and__(self, other: TouchSet) -> TouchSet:
         theirs = set(map(id, other.chunks))
         same = [chunk for chunk in self.chunks if id(chunk) in theirs]
-        rest = [t for chunk in self.chunks if id(chunk) not in theirs for t in chunk.items if t in other]
+        rest = [t for chunk in self.chunks if id(chunk) not in theirs for t in chunk.touches() if t in other]
         return TouchSet._of(same) | rest
 
     def __le__(self, other: TouchSet) -> bool:
         theirs = set(map(id, other.chunks))
-        return all(t in other for chunk in self.chunks if id(chunk) not in theirs for t in chunk.items)
+        return all(t in other for chunk in self.chunks if id(chunk) not in theirs for t in chunk.touches())
+
+    def renamed(self, inside: Set[Value], rename: Callable[[Iterable[Touch]], Iterable[Touch]]) -> TouchSet:
+        """With touches renamed whose places are computed from values inside of something; no others change."""
+        same = [chunk for chunk in self.chunks if len(chunk.items) > FEW and chunk.values.isdisjoint(inside)]
+        if not same:
+            return TouchSet(rename(self))
+        kept = set(map(id, same))
+        return TouchSet._of(same) | rename([t for c in self.chunks if id(c) not in kept for t in c.touches()])
+
+    def passing(self, barrier: Op, keeps: Callable[[Op], bool]) -> TouchSet:
+        """What stays pending behind a barrier, with that barrier behind it unless it `keeps` the one it has."""
+        return TouchSet._of(
+            _merged([c if c.passed is not None and keeps(c.passed) else c.behind(barrier) for c in self.chunks])
+        )
+
+    def without(self, barriers: Set[Op]) -> TouchSet:
+        """Without the touches behind which one of the barriers is."""
+        if any(chunk.passed in barriers for chunk in self.chunks):
+            return TouchSet._of(chunk for chunk in self.chunks if chunk.passed not in barriers)
+        return self
+
+    def by_barrier(self) -> Iterator[tuple[Op | None, Callable[[Touch], Iterator[Touch]]]]:
+        """The barriers behind touches, each with how to find those touches that may conflict with one."""
+        for chunk in self.chunks:
+            yield chunk.passed, lambda t, chunk=chunk: chunk.near(t, _place(t))  # type: ignore[misc]
 
     def near(self, t: Touch) -> Iterator[Touch]:
         """Those that may conflict with a touch, in no particular order."""

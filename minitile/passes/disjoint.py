@@ -47,8 +47,19 @@ Condition = tuple[Value, bool]  # a bool, and what it is
 Dimension = tuple[Affine, int]  # from where on, and how many units
 Dimensions = tuple[Dimension, ...]
 Free = tuple[int, int | None, int | None]  # a factor, and the bounds of what it multiplies; None: none known
+Window = tuple[int, int, int]  # from one number to before another, and that moved by any multiple of the third one
+Shared = tuple[frozenset[tuple[tuple[Value, ...], int]], ...]
 _MOST = 1024  # threads
 _CHOICES = 64  # numbers of values that all threads share
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Where all threads' accesses of a touch lie: in each dimension in a window on top of what is the same for all of
+    them (`shared`: the terms of a polynomial)."""
+
+    shared: Shared
+    windows: tuple[Window, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +119,8 @@ class Threads:
         self.known: dict[Value, Numbers | None] = {}
         self.places: dict[Value, Affine] = {}
         self.answers: dict[tuple[Reach, Reach], bool] = {}
-        self.extents: dict[Reach, tuple[object, tuple[tuple[int, int], ...]] | None] = {}
+        self.extents: dict[Reach, Extent | None] = {}
+        self.gaps: dict[tuple[Shared, Shared], tuple[Window, ...]] = {}
         self.conditions: dict[Value, set[Value]] = {}
         self.under: dict[Op, tuple[Condition, ...]] = {}
         self.owners: dict[Block, Op] = {}
@@ -300,7 +312,11 @@ class Threads:
         known = self.answers.get((a, b))
         if known is None:
             forms = [(x, y) for x, y in ((a.dims, b.dims), (a.bytes, b.bytes)) if x and y]
-            known = any(self._pairs(a, b, x, y) for x, y in forms) or any(self._ordered(a, b, x, y) for x, y in forms)
+            known = (
+                self._misses(a, b)
+                or any(self._pairs(a, b, x, y) for x, y in forms)
+                or any(self._ordered(a, b, x, y) for x, y in forms)
+            )
             self.answers[a, b] = known
         return known
 
@@ -371,19 +387,38 @@ class Threads:
                 _narrow(meet, one.numbers, other.numbers, window, divisor)
         return not meet.any()
 
-    def extent(self, reach: Reach) -> tuple[object, tuple[tuple[int, int], ...]] | None:
-        """Where all threads' accesses of a touch lie, in each dimension from one number to before another, on top of
-        what is the same for all accesses (which comes first); None where something else is in it. Two touches on top
-        of the same whose extents miss each other in a dimension are `apart`."""
+    def extent(self, reach: Reach) -> Extent | None:
+        """Where all threads' accesses of a touch lie, where it goes by indices."""
         if reach not in self.extents:
-            parts = [(_Parts(self, reach, x), size) for x, size in reach.dims]
-            known = parts and not any(part.free for part, _ in parts)
             self.extents[reach] = None
-            if known:
-                ends = [(part.shared.const + int(part.numbers.min()), size, part) for part, size in parts]
-                spans = tuple((low, part.shared.const + int(part.numbers.max()) + size) for low, size, part in ends)
-                self.extents[reach] = tuple(frozenset(part.shared.terms.items()) for part, _ in parts), spans
+            if reach.dims and self.count <= _MOST:
+                parts = [(_Parts(self, reach, x), size) for x, size in reach.dims]
+                shared = tuple(frozenset(part.shared.terms.items()) for part, _ in parts)
+                self.extents[reach] = Extent(shared, tuple(part.window(size) for part, size in parts))
         return self.extents[reach]
+
+    def _misses(self, a: Reach, b: Reach) -> bool:
+        """Whether the extents of two touches miss each other in a dimension."""
+        one, other = self.extent(a), self.extent(b)
+        if one is None or other is None:
+            return False
+        gaps = self.between(one.shared, other.shared)
+        for (low, high, d), (start, end, e), (least, most, f) in zip(one.windows, other.windows, gaps, strict=True):
+            divisor, first, last = math.gcd(d, e, f), low + least - end + 1, high + most - 1 - start
+            if -first % divisor >= last - first if divisor else not first <= 0 < last:
+                return True
+        return False
+
+    def between(self, one: Shared, other: Shared) -> tuple[Window, ...]:
+        """What is the same for all accesses of one touch, less that of another one, in each dimension."""
+        known = self.gaps.get((one, other))
+        if known is None:
+            known = self.gaps[one, other] = tuple(self._gap(dict(x), dict(y)) for x, y in zip(one, other, strict=True))
+        return known
+
+    def _gap(self, one: dict[tuple[Value, ...], int], other: dict[tuple[Value, ...], int]) -> Window:
+        terms = {m: c for m in one.keys() | other.keys() if (c := one.get(m, 0) - other.get(m, 0))}
+        return _window(0, 1, [(c, *self.facts.interval(Affine(0, {m: 1}))) for m, c in terms.items()])
 
     def _ordered(self, a: Reach, b: Reach, dims_a: Dimensions, dims_b: Dimensions) -> bool:
         """By what the conditions around both say of where each begins and ends."""
@@ -433,6 +468,11 @@ class _Parts:
             self.free.append((c, None, None))
         else:
             self.one(m[0], c)
+
+    def window(self, size: int) -> Window:
+        """Where all threads' accesses lie on top of what is shared."""
+        at = self.shared.const
+        return _window(at + int(self.numbers.min()), at + int(self.numbers.max()) + size, self.free)
 
     def one(self, v: Value, c: int) -> None:
         """A value of this access alone."""
@@ -572,6 +612,18 @@ def _splits(free: list[Free], low: int, high: int) -> Iterator[tuple[tuple[int, 
             low, high = low - max(c * least, c * most), high - min(c * least, c * most)
 
 
+def _window(low: int, high: int, free: list[Free]) -> Window:
+    """A window widened by all free parts that have bounds, modulo what the others have in common, and those that have
+    bounds but larger factors than one that has none."""
+    order = sorted(free, key=lambda f: abs(f[0]))
+    for n, (c, least, most) in enumerate(order):
+        if least is None or most is None:
+            divisor = math.gcd(*[c for c, _, _ in order[n:]])
+            return low % divisor, low % divisor + high - low, divisor
+        low, high = low + min(c * least, c * most), high + max(c * least, c * most)
+    return low, high, 0
+
+
 def _narrow(meet: npt.NDArray[np.bool_], one: Numbers, other: Numbers, window: tuple[int, int], divisor: int) -> None:
     """Take out the pairs of threads whose difference is not in the window."""
     low, high = window
@@ -581,4 +633,4 @@ def _narrow(meet: npt.NDArray[np.bool_], one: Numbers, other: Numbers, window: t
     meet &= (above >= 0) & (above <= high - low)
 
 
-__all__ = ["Condition", "Reach", "Threads", "in_whole_groups"]
+__all__ = ["Condition", "Extent", "Reach", "Threads", "Window", "in_whole_groups"]

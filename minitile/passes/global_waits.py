@@ -25,8 +25,6 @@ Sources: LLVM 22, "User Guide for AMDGPU Backend", "Memory Model GFX942"; "CDNA 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, fences, thread
 from minitile.ir.types import TensorType
@@ -92,8 +90,8 @@ class _GlobalWalk(Walk):
 
     def publish(self, state: State) -> None:
         """A fence: what is pending behind a barrier is done there."""
-        self.waiting.update(p.passed for p in state.pending if p.passed is not None)
-        state.pending = TouchSet(p for p in state.pending if p.passed not in self.waiting)
+        self.waiting.update(barrier for barrier, _ in state.pending.by_barrier() if barrier is not None)
+        state.pending = state.pending.without(self.waiting)
 
     def access(self, op: Op, state: State, before: set[Spot]) -> None:
         if isinstance(op, fences.MemoryFence):
@@ -104,20 +102,16 @@ class _GlobalWalk(Walk):
         state.pending |= {t for t, token in touches if token is None}
 
     def settle_conflicts(self, op: Op, touches: list[Touch], state: State, before: set[Spot]) -> None:
-        for p in state.pending:
-            if p.passed is not None and any(conflict(t, p) for t in touches):
-                self.waiting.add(p.passed)
-        state.pending = TouchSet(p for p in state.pending if p.passed not in self.waiting)
+        for barrier, near in state.pending.by_barrier():
+            if barrier is not None and any(conflict(t, p) for t in touches for p in near(t)):
+                self.waiting.add(barrier)
+        state.pending = state.pending.without(self.waiting)
 
     def passed(self, barrier: Op, pending: TouchSet) -> TouchSet:
         if barrier in self.waiting:
             return TouchSet()
         mine = self.times[barrier]
-        return TouchSet(
-            p if p.passed is not None and self.times[p.passed] < mine else replace(p, passed=barrier)
-            for p in pending
-            if p.passed not in self.waiting
-        )
+        return pending.without(self.waiting).passing(barrier, lambda earlier: self.times[earlier] < mine)
 
     def meet(self, op: Op, group: int | None, state: State, before: set[Spot]) -> None:
         """There are the barriers that there are."""

@@ -389,7 +389,7 @@ class Walk:
             """One iteration: the state at its end, and the same in the next iteration's terms."""
             end = head.copy()
             self.block(op.body, end, found)
-            again = State(TouchSet(self.shift(end.pending, op, step)))
+            again = State(end.pending.renamed(inside, lambda touches: self.shift(touches, op, step)))
             again.tokens = {t: self.shift(end.tokens[t], op, step) for t in end.tokens if t not in inside}
             for arg, source in zip(op.carried, yields, strict=True):
                 if source in end.tokens:
@@ -505,7 +505,7 @@ class Walk:
         """The state in terms of what is known outside a loop."""
         inside = self.inside(op)
         tokens = {t: self.shift(end.tokens[t], op) for t in end.tokens if t not in inside}
-        return State(TouchSet(self.shift(end.pending, op)), tokens)
+        return State(end.pending.renamed(inside, lambda touches: self.shift(touches, op)), tokens)
 
     # Divergent control flow ------------------------------------------------------------------------------------------
 

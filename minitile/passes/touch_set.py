@@ -4,74 +4,132 @@
 for a branch costs nothing and the union behind it looks only at what is new. Touches stand in chunks, each at least
 about twice as large as the next one; one more touch makes a chunk of its own, which swallows those that are no larger.
 A chunk that is asked sorts its touches once: by object, by whether they write, and where the part that they touch lies
-between two numbers that can be compared (bytes of a version, boxes whose corners differ by constants), by that.
+between two numbers that can be compared (bytes of a version, boxes whose corners differ by constants, what threads
+reach, modulo the steps of loops around), by that.
+
+Touches of a chunk have the same barrier behind them (`passed`), or none; the chunk says which.
 
     near(t)     all touches that may conflict with t, and few others: `hazards.conflict` has the last word
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Set
+from dataclasses import dataclass, replace
+from math import gcd
 from typing import Any
 
-from minitile.ir.core import Value
+from minitile.ir.core import Op, Value
+from minitile.passes.disjoint import Window
 from minitile.passes.hazards import Touch, placed
 
 FEW = 8  # touches that are looked at one by one
 
-Interval = tuple[int, int]
-Found = tuple[object, tuple[Interval, ...]]  # what makes intervals comparable, and one for each dimension
+Terms = tuple[frozenset[Any], ...]
+Gap = Callable[[Terms, Terms], tuple[Window, ...]]
 
 
-def _intervals(t: Touch) -> Found | None:
-    """Where a touch lies in its object, as far as numbers say it; None where it may lie anywhere."""
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a touch lies in its object, as far as numbers say it: a window in each dimension, on top of `terms`. `gap`
+    says where the terms of one are from those of another; without it, only those on top of the same are compared."""
+
+    terms: Terms
+    windows: tuple[Window, ...]
+    gap: Gap | None = None
+
+
+def _place(t: Touch) -> _Place | None:
+    """None where it may lie anywhere."""
     threads = t.reach.threads if t.reach is not None else None
     if t.reach is not None and threads is not None and (found := threads.extent(t.reach)) is not None:
-        return ("reach", found[0]), found[1]
+        return _Place(found.shared, found.windows, threads.between)
     if t.box is not None:
         ends = []
         for span in t.box:
             if span.low is None or span.high is None or span.low.terms != span.high.terms:
                 return None
-            ends.append((span.low.const, span.high.const))
-        return tuple(frozenset(span.low.terms.items()) for span in t.box if span.low is not None), tuple(ends)
-    return None if t.region is None else ((), (t.region,))
+            ends.append((span.low.const, span.high.const, 0))
+        return _Place(tuple(frozenset(span.low.terms.items()) for span in t.box if span.low is not None), tuple(ends))
+    return None if t.region is None else _Place((), ((*t.region, 0),))
 
 
 class _Group:
-    """Touches of one object whose intervals can be compared, in the order of where they begin in the dimension in which
-    they differ most."""
+    """Touches of one object on top of the same, in the order of where they begin in the dimension in which they differ
+    most; where that is known modulo a number only, of the remainders."""
 
-    __slots__ = ("dim", "longest", "starts", "touches")
+    __slots__ = ("dim", "divisor", "gap", "longest", "orders", "terms", "touches")
 
-    def __init__(self, touches: list[tuple[tuple[Interval, ...], Touch]]) -> None:
-        dims = range(len(touches[0][0]))
-        self.dim = max(dims, key=lambda d: len({intervals[d][0] for intervals, _ in touches}), default=-1)
-        dim = self.dim
-        if dim >= 0:
-            touches = sorted(touches, key=lambda each: each[0][dim][0])
-            self.starts = [intervals[dim][0] for intervals, _ in touches]
-            self.longest = max(intervals[dim][1] - intervals[dim][0] for intervals, _ in touches)
-        self.touches = [t for _, t in touches]
+    def __init__(self, touches: list[tuple[_Place, Touch]]) -> None:
+        self.terms, self.gap = touches[0][0].terms, touches[0][0].gap
+        dims = range(len(touches[0][0].windows))
+        self.dim = max(dims, key=lambda d: len({where.windows[d][0] for where, _ in touches}), default=-1)
+        self.orders: dict[int, tuple[list[int], list[Touch]]] = {}  # by divisor
+        self.touches = touches
+        if self.dim >= 0:
+            windows = [where.windows[self.dim] for where, _ in touches]
+            self.divisor = windows[0][2]
+            self.longest = max(high - low for low, high, _ in windows)
 
-    def meeting(self, intervals: tuple[Interval, ...]) -> list[Touch]:
-        if self.dim < 0 or len(intervals) <= self.dim:
-            return self.touches
-        low, high = intervals[self.dim]
-        return self.touches[bisect_right(self.starts, low - self.longest) : bisect_left(self.starts, high)]
+    def order(self, divisor: int) -> tuple[list[int], list[Touch]]:
+        """Where touches begin, modulo a divisor, and they."""
+        known = self.orders.get(divisor)
+        if known is None:
+            starts = [(where.windows[self.dim][0], t) for where, t in self.touches]
+            pairs = sorted([(at % divisor if divisor else at, t) for at, t in starts], key=lambda pair: pair[0])
+            known = self.orders[divisor] = [at for at, _ in pairs], [t for _, t in pairs]
+        return known
+
+    def meeting(self, where: _Place) -> Iterable[Touch]:
+        different = where.terms != self.terms
+        alike = where.gap == self.gap and len(where.windows) > self.dim >= 0
+        if not alike or (different and where.gap is None):
+            return [t for _, t in self.touches]
+        low, high, divisor = where.windows[self.dim]
+        if different and where.gap is not None:
+            least, most, other = where.gap(where.terms, self.terms)[self.dim]
+            low, high, divisor = low + least, high + most - 1, gcd(divisor, other)
+        divisor = gcd(divisor, self.divisor)
+        starts, touches = self.order(divisor)
+        first = low - self.longest + 1
+        if not divisor:
+            return touches[bisect_left(starts, first) : bisect_left(starts, high)]
+        if high - first >= divisor:
+            return touches
+        first, high = first % divisor, high - first + first % divisor
+        found = touches[bisect_left(starts, first) : bisect_left(starts, high)]
+        return found + touches[: bisect_left(starts, high - divisor)] if high > divisor else found
 
 
 class _Chunk:
     """Some touches, and how to find those near another one."""
 
-    __slots__ = ("index", "items")
+    __slots__ = ("_values", "index", "items", "passed")
 
-    def __init__(self, items: frozenset[Touch]) -> None:
+    def __init__(self, items: frozenset[Touch], passed: Op | None = None) -> None:
         self.items = items
+        self.passed = passed  # a barrier behind all of them
+        self._values: frozenset[Value] | None = None
         self.index: dict[Value | None, tuple[_Of, _Of]] | None = None  # by object: what reads, what writes
 
-    def near(self, t: Touch, found: Found | None) -> Iterator[Touch]:
+    def touches(self) -> Iterable[Touch]:
+        return self.items if self.passed is None else [replace(t, passed=self.passed) for t in self.items]
+
+    def behind(self, barrier: Op) -> _Chunk:
+        """The same touches with a barrier behind them."""
+        made = _Chunk(self.items, barrier)
+        made.index, made._values = self.index, self._values
+        return made
+
+    @property
+    def values(self) -> frozenset[Value]:
+        """What their places are computed from."""
+        if self._values is None:
+            self._values = frozenset().union(*map(values_of, self.items))
+        return self._values
+
+    def near(self, t: Touch, found: _Place | None) -> Iterator[Touch]:
         if len(self.items) <= FEW or t.mem is None:
             yield from self.items
             return
@@ -105,29 +163,55 @@ class _Of:
         self.groups: dict[object, _Group] | None = None
         self.loose: list[Touch] = []
 
-    def near(self, found: Found | None) -> Iterator[Touch]:
+    def near(self, found: _Place | None) -> Iterator[Touch]:
         if found is None or len(self.touches) <= FEW:
             yield from self.touches
             return
         if self.groups is None:
             self.groups = self.sorted()
         yield from self.loose
-        for key, group in self.groups.items():
-            yield from group.meeting(found[1]) if key == found[0] else group.touches
+        for group in self.groups.values():
+            yield from group.meeting(found)
 
     def sorted(self) -> dict[object, _Group]:
-        by_key: dict[Any, list[tuple[tuple[Interval, ...], Touch]]] = {}
+        by_key: dict[object, list[tuple[_Place, Touch]]] = {}
         for t in self.touches:
-            where = _intervals(t)
+            where = _place(t)
             if where is None:
                 self.loose.append(t)
             else:
-                by_key.setdefault(where[0], []).append((where[1], t))
+                key = where.terms, tuple(divisor for _, _, divisor in where.windows), where.gap is None
+                by_key.setdefault(key, []).append((where, t))
         return {key: _Group(touches) for key, touches in by_key.items()}
 
 
 def _in_shared(mem: Value | None) -> bool:
     return getattr(mem.type if mem is not None else None, "space", "") == "shared"
+
+
+def values_of(t: Touch) -> set[Value]:
+    """The values that a touch's place is computed from."""
+    found = set(t.apart) | (t.reach.values() if t.reach is not None else set())
+    ends = [end for span in t.box or () for end in (span.low, span.high)]
+    return found.union(*[at.atoms() for at in (*ends, t.slot.value) if at is not None])
+
+
+def _chunks(touches: Iterable[Touch]) -> list[_Chunk]:
+    """A chunk for each barrier behind some of the touches."""
+    by: dict[Op | None, list[Touch]] = {}
+    for t in touches:
+        by.setdefault(t.passed, []).append(t if t.passed is None else replace(t, passed=None))
+    return [_Chunk(frozenset(items), passed) for passed, items in by.items()]
+
+
+def _merged(chunks: list[_Chunk]) -> list[_Chunk]:
+    """Chunks behind the same barrier, each larger than the next one."""
+    kept: list[_Chunk] = []
+    for chunk in chunks:
+        while kept and kept[-1].passed is chunk.passed and len(kept[-1].items) <= len(chunk.items):
+            chunk = _Chunk(kept.pop().items | chunk.items, chunk.passed)
+        kept.append(chunk)
+    return kept
 
 
 class TouchSet:
@@ -136,8 +220,7 @@ class TouchSet:
     __slots__ = ("chunks",)
 
     def __init__(self, touches: Iterable[Touch] = ()) -> None:
-        items = frozenset(touches)
-        self.chunks: tuple[_Chunk, ...] = (_Chunk(items),) if items else ()
+        self.chunks: tuple[_Chunk, ...] = tuple(_chunks(touches))
 
     @staticmethod
     def _of(chunks: Iterable[_Chunk]) -> TouchSet:
@@ -147,7 +230,7 @@ class TouchSet:
 
     def __iter__(self) -> Iterator[Touch]:
         for chunk in self.chunks:
-            yield from chunk.items
+            yield from chunk.touches()
 
     def __len__(self) -> int:
         return sum(len(chunk.items) for chunk in self.chunks)
@@ -156,34 +239,55 @@ class TouchSet:
         return bool(self.chunks)
 
     def __contains__(self, t: Touch) -> bool:
-        return any(t in chunk.items for chunk in self.chunks)
+        plain = t if t.passed is None else replace(t, passed=None)
+        return any(chunk.passed is t.passed and plain in chunk.items for chunk in self.chunks)
 
     def __or__(self, other: Iterable[Touch]) -> TouchSet:
         if isinstance(other, TouchSet):
             mine = set(map(id, self.chunks))
             if len(other.chunks) > len(self.chunks) and mine <= set(map(id, other.chunks)):
                 return other
-            other = [t for chunk in other.chunks if id(chunk) not in mine for t in chunk.items]
+            other = [t for chunk in other.chunks if id(chunk) not in mine for t in chunk.touches()]
         new = frozenset([t for t in other if t not in self])
-        if not new:
-            return self
-        chunks = list(self.chunks)
-        while chunks and len(chunks[-1].items) <= len(new):
-            new |= chunks.pop().items
-        return TouchSet._of([*chunks, _Chunk(new)])
+        return TouchSet._of(_merged([*self.chunks, *_chunks(new)])) if new else self
 
     def __and__(self, other: TouchSet) -> TouchSet:
         theirs = set(map(id, other.chunks))
         same = [chunk for chunk in self.chunks if id(chunk) in theirs]
-        rest = [t for chunk in self.chunks if id(chunk) not in theirs for t in chunk.items if t in other]
+        rest = [t for chunk in self.chunks if id(chunk) not in theirs for t in chunk.touches() if t in other]
         return TouchSet._of(same) | rest
 
     def __le__(self, other: TouchSet) -> bool:
         theirs = set(map(id, other.chunks))
-        return all(t in other for chunk in self.chunks if id(chunk) not in theirs for t in chunk.items)
+        return all(t in other for chunk in self.chunks if id(chunk) not in theirs for t in chunk.touches())
+
+    def renamed(self, inside: Set[Value], rename: Callable[[Iterable[Touch]], Iterable[Touch]]) -> TouchSet:
+        """With touches renamed whose places are computed from values inside of something; no others change."""
+        same = [chunk for chunk in self.chunks if len(chunk.items) > FEW and chunk.values.isdisjoint(inside)]
+        if not same:
+            return TouchSet(rename(self))
+        kept = set(map(id, same))
+        return TouchSet._of(same) | rename([t for c in self.chunks if id(c) not in kept for t in c.touches()])
+
+    def passing(self, barrier: Op, keeps: Callable[[Op], bool]) -> TouchSet:
+        """What stays pending behind a barrier, with that barrier behind it unless it `keeps` the one it has."""
+        return TouchSet._of(
+            _merged([c if c.passed is not None and keeps(c.passed) else c.behind(barrier) for c in self.chunks])
+        )
+
+    def without(self, barriers: Set[Op]) -> TouchSet:
+        """Without the touches behind which one of the barriers is."""
+        if any(chunk.passed in barriers for chunk in self.chunks):
+            return TouchSet._of(chunk for chunk in self.chunks if chunk.passed not in barriers)
+        return self
+
+    def by_barrier(self) -> Iterator[tuple[Op | None, Callable[[Touch], Iterator[Touch]]]]:
+        """The barriers behind touches, each with how to find those touches that may conflict with one."""
+        for chunk in self.chunks:
+            yield chunk.passed, lambda t, chunk=chunk: chunk.near(t, _place(t))  # type: ignore[misc]
 
     def near(self, t: Touch) -> Iterator[Touch]:
         """Those that may conflict with a touch, in no particular order."""
-        where = _intervals(t)
+        where = _place(t)
         for chunk in self.chunks:
             yield from chunk.near(t, where)

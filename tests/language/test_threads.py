@@ -19,8 +19,8 @@ def run(request):
     if request.param.startswith("gfx"):
         pytest.importorskip("llvmlite")
 
-    def go(kernel, *args):
-        compiled = kernel.compile(*args, target=request.param)
+    def go(kernel, *args, **options):
+        compiled = kernel.compile(*args, target=request.param, **options)
         compiled.simulate(*args, schedule="random", seed=1)
         return compiled
 
@@ -228,6 +228,37 @@ def test_trees_of_sums(run):
     assert o[0] == a.sum() + 1
 
 
+@mt.kernel
+def colours(Y: T.Tensor((66,), T.float32), turns: T.int32, named=True):
+    """Red-black sweeps: threads whose parity is that of a number that all share."""
+    with T.Kernel(1, threads=64):
+        t = T.get_thread_binding()
+        s = T.alloc_shared((66,), T.float32)
+        for i in range(t, 66, 64):
+            s[i] = Y[i]
+        for turn in range(turns):
+            if named:
+                for colour in range(2):
+                    if t + 1 < 65 and (t + 1) % 2 == colour:
+                        s[t + 1] = (s[t] + s[t + 2]) * 0.5
+            elif (t + 1) % 2 == turn % 2:
+                s[t + 1] = (s[t] + s[t + 2]) * 0.5
+        for i in range(t, 66, 64):
+            Y[i] = s[i]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_condition_on_a_number_that_all_share(run, named):
+    y = np.random.default_rng(0).integers(0, 99, 66).astype(np.float32)
+    want = y.copy()
+    for turn in range(4):
+        for colour in range(2) if named else [turn % 2]:
+            at = np.arange(1, 65)[np.arange(1, 65) % 2 == colour]
+            want[at] = (want[at - 1] + want[at + 1]) * np.float32(0.5)
+    run(colours, y, 4, named=named)
+    assert np.array_equal(y, want)
+
+
 REFUSED = [  # the second access of some thread meets the first one of another
     ("if t < 64:", "P[0, t] = 1", "P[0, 63 - t] = 2"),
     ("if t < n:", "P[0, t] = 1", "P[0, t + 1] = 2"),
@@ -237,6 +268,9 @@ REFUSED = [  # the second access of some thread meets the first one of another
     ("for k in range(t, 256, 32):", "P[0, k] = 1", "P[0, k] = P[0, k] + P[0, k + 1]"),
     ("if X[t] > 0:", "P[0, t] = 1", "P[0, X[t]] = 2"),
     ("if t % 2 == 0:", "P[0, t] = 1", "P[1, t] = P[0, t + 2]"),
+    ("if t % 2 == n % 2:", "P[0, t] = 1", "P[1, t] = P[0, t + 2]"),
+    ("if t % 2 == X[t] % 2:", "P[0, t] = 1", "P[1, t] = P[0, t + 1]"),
+    ("if t % (n % 3 + 1) == 0:", "P[0, t] = 1", "P[1, t] = P[0, t + 1]"),
 ]
 
 

@@ -349,16 +349,29 @@ class Threads:
 
     def _shared(self, reach: Reach, dims: Dimensions) -> set[Value]:
         """The values that all threads share behind what differs and is not the thread's index alone: of dimensions and
-        conditions."""
+        conditions (`i % 2 == %color` differs, and of what it compares only the one side does)."""
         found: set[Value] = set()
-        atoms = {v for at, _ in dims for v in at.atoms()}
-        for condition, _ in reach.under:
-            atoms |= self.behind(condition)
+        atoms = [v for at, _ in dims for v in at.atoms()]
+        for condition, holds in reach.under:
+            atoms += self._leaves(condition, holds)
         for v in atoms:
             if self.varies(v) and self.numbers(v) is None:
                 sources = self._sources(v, set())
                 found |= sources or set()
         return found
+
+    def _few(self, v: Value) -> bool:
+        low, high = self.facts.range(v)
+        return low is not None and high is not None and high - low < _CHOICES
+
+    def _leaves(self, condition: Value, holds: bool) -> list[Value]:
+        """The conditions that `_may` takes for themselves."""
+        parts = conjuncts(condition, holds)
+        if parts:
+            return [leaf for part in parts for leaf in self._leaves(part, holds)]
+        if isinstance(condition.op, arith.Not):
+            return self._leaves(condition.op.a, not holds)
+        return [condition]
 
     def _sources(self, v: Value, seen: set[Value]) -> set[Value] | None:
         """What a value is computed from that all threads share and that is no constant; None where it is not computed
@@ -369,7 +382,10 @@ class Threads:
         op = v.op
         if isinstance(op, arith.Binary | arith.Cmp | arith.Cast | arith.Select | arith.Not | arith.Neg):
             parts = [self._sources(o, seen) for o in op.operands]
-            return None if any(p is None for p in parts) else set().union(*[p for p in parts if p is not None])
+            found = None if any(p is None for p in parts) else set().union(*[p for p in parts if p is not None])
+            if found and not self.varies(v) and self._few(v) and not all(map(self._few, found)):
+                return {v}  # %n % 2
+            return found
         return None if self.varies(v) else {v}
 
     def _apart_now(self, a: Reach, b: Reach, dims_a: Dimensions, dims_b: Dimensions) -> bool:

@@ -594,14 +594,15 @@ class Walk:
         open: list[Touch],
     ) -> None:
         """Both sides of a branch. Threads of one are in no order with those of the other, except by barriers with
-        numbers that stand on both."""
+        numbers that stand on both; where all threads take the same one in every round, nobody is on the other."""
         alone = self.elected(op) if single is None else single
         left, before = list(open), len(touches)
         self.gather(op.then, alone, apart, state, touches, left)
         mine, others = (
             {s.on for inner in region.walk() for s in inner.syncs() if isinstance(s.on, int)} for region in op.regions
         )
-        beside = [] if mine & others else [t for t, _ in touches[before:]]
+        one_side = self.facts.uniform(op.condition) and not _changes(op.condition, apart.looped)
+        beside = [] if mine & others or one_side else [t for t, _ in touches[before:]]
         self.gather(op.orelse, single, Apart(apart.looped, [*apart.beside, *beside]), state, touches, open)
         open += left
 
@@ -673,6 +674,20 @@ def _forget_versions(state: State) -> State:
         return frozenset([any_version(t) for t in touches])
 
     return State(TouchSet(forget(state.pending)), {token: forget(t) for token, t in state.tokens.items()})
+
+
+def _changes(v: Value, looped: Set[Value]) -> bool:
+    """Whether a value may be another one from round to round of the loops that `looped` is made in."""
+    todo, seen = [v], set[Value]()
+    while todo:
+        v = todo.pop()
+        if v not in looped or v in seen:
+            continue
+        seen.add(v)
+        if v.op is None or not v.op.pure or v.op.regions:
+            return True
+        todo.extend(v.op.operands)
+    return False
 
 
 def _apart(later: Touch, earlier: Touch) -> MinitileError:

@@ -812,5 +812,5 @@ def test_continue_beside_a_schedule_is_refused() -> None:
                     continue
                 A[k] = 1.0
 
-    with pytest.raises(mt.MinitileError, match="`continue` in T.Pipelined with a schedule"):
+    with pytest.raises(mt.MinitileError, match=r"`continue` in T\.Pipelined with a schedule"):
         kernel.compile(target="sm_80")

@@ -19,8 +19,8 @@ def run(request):
     if request.param.startswith("gfx"):
         pytest.importorskip("llvmlite")
 
-    def go(kernel, *args):
-        compiled = kernel.compile(*args, target=request.param)
+    def go(kernel, *args, **options):
+        compiled = kernel.compile(*args, target=request.param, **options)
         compiled.simulate(*args, schedule="random", seed=1)
         return compiled
 
@@ -228,6 +228,96 @@ def test_trees_of_sums(run):
     assert o[0] == a.sum() + 1
 
 
+@mt.kernel
+def colours(Y: T.Tensor((66,), T.float32), turns: T.int32, named=True):
+    """Red-black sweeps: threads whose parity is that of a number that all share."""
+    with T.Kernel(1, threads=64):
+        t = T.get_thread_binding()
+        s = T.alloc_shared((66,), T.float32)
+        for i in range(t, 66, 64):
+            s[i] = Y[i]
+        for turn in range(turns):
+            if named:
+                for colour in range(2):
+                    if t + 1 < 65 and (t + 1) % 2 == colour:
+                        s[t + 1] = (s[t] + s[t + 2]) * 0.5
+            elif (t + 1) % 2 == turn % 2:
+                s[t + 1] = (s[t] + s[t + 2]) * 0.5
+        for i in range(t, 66, 64):
+            Y[i] = s[i]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_condition_on_a_number_that_all_share(run, named):
+    y = np.random.default_rng(0).integers(0, 99, 66).astype(np.float32)
+    want = y.copy()
+    for turn in range(4):
+        for colour in range(2) if named else [turn % 2]:
+            at = np.arange(1, 65)[np.arange(1, 65) % 2 == colour]
+            want[at] = (want[at - 1] + want[at + 1]) * np.float32(0.5)
+    run(colours, y, 4, named=named)
+    assert np.array_equal(y, want)
+
+
+@mt.kernel
+def to_and_fro(X: T.Tensor(("N",), T.float32), turns: T.int32, first: T.int32):
+    """Of two arrays each is made from the other one, in turn; who begins is an argument."""
+    N = X.shape[0]
+    with T.Kernel(1, threads=64):
+        t = T.get_thread_binding()
+        s = T.alloc_shared((200,), T.float32)
+        for i in range(t, 200, 64):
+            s[i] = 0.0
+        for turn in range(turns):
+            for i in range(t, N, 64):
+                if (turn + first) % 2 == 0:
+                    s[i] = X[T.max(i - 1, 0)] + 1.0
+                else:
+                    X[i] = s[T.min(i + 1, N - 1)] * 0.5
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_sides_of_a_branch_that_all_threads_take_alike(run, first):
+    x = np.random.default_rng(0).integers(0, 99, 133).astype(np.float32)
+    want, s = x.copy(), np.zeros(133, np.float32)
+    for turn in range(3):
+        if (turn + first) % 2 == 0:
+            s = want[np.maximum(np.arange(133) - 1, 0)] + np.float32(1)
+        else:
+            want = s[np.minimum(np.arange(133) + 1, 132)] * np.float32(0.5)
+    run(to_and_fro, x, 3, first)
+    assert np.array_equal(x, want)
+
+
+def test_sides_that_threads_may_be_on_at_one_time_are_refused():
+    """They change from round to round, and threads may be in different rounds; or threads differ."""
+
+    @mt.kernel
+    def changing(X: T.Tensor((256,), T.float32), Y: T.Tensor((256,), T.float32)):
+        with T.Kernel(1, threads=64):
+            side = 0
+            for i in range(T.get_thread_binding(), 250, 64):
+                if side == 0:
+                    Y[i] = X[i]
+                else:
+                    X[i] = Y[i - 63]
+                side = 1 - side
+
+    @mt.kernel
+    def by_thread(X: T.Tensor((256,), T.float32), Y: T.Tensor((256,), T.float32)):
+        with T.Kernel(1, threads=64):
+            t = T.get_thread_binding()
+            for i in range(t, 250, 64):
+                if t < 32:
+                    Y[i] = X[i]
+                else:
+                    X[i] = Y[i - 1]
+
+    for kernel in (changing, by_thread):
+        with pytest.raises(mt.MinitileError, match="no barrier can stand between"):
+            kernel.compile(target="sm_80")
+
+
 REFUSED = [  # the second access of some thread meets the first one of another
     ("if t < 64:", "P[0, t] = 1", "P[0, 63 - t] = 2"),
     ("if t < n:", "P[0, t] = 1", "P[0, t + 1] = 2"),
@@ -237,6 +327,9 @@ REFUSED = [  # the second access of some thread meets the first one of another
     ("for k in range(t, 256, 32):", "P[0, k] = 1", "P[0, k] = P[0, k] + P[0, k + 1]"),
     ("if X[t] > 0:", "P[0, t] = 1", "P[0, X[t]] = 2"),
     ("if t % 2 == 0:", "P[0, t] = 1", "P[1, t] = P[0, t + 2]"),
+    ("if t % 2 == n % 2:", "P[0, t] = 1", "P[1, t] = P[0, t + 2]"),
+    ("if t % 2 == X[t] % 2:", "P[0, t] = 1", "P[1, t] = P[0, t + 1]"),
+    ("if t % (n % 3 + 1) == 0:", "P[0, t] = 1", "P[1, t] = P[0, t + 1]"),
 ]
 
 

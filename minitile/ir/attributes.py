@@ -14,6 +14,7 @@ import typing
 from typing import Any
 
 from minitile.ir.core import Op
+from minitile.ir.diagnostics import shown
 
 # A kernel's attributes as passes leave them: annotation, least and most of integers.
 KERNEL: dict[str, tuple[Any, int, int]] = {
@@ -61,14 +62,14 @@ def _evaluated(written: Any, names: dict[str, Any]) -> Any:
 def wrong(kind: type[Op], name: str, value: Any) -> str:
     """Why the value cannot be this attribute of the operation; empty where it can."""
     annotation = kinds_of(kind)[name]
-    return "" if fits(value, annotation) else f"{kind.mnemonic}'s {name} is {_named(annotation)}, not {_shown(value)}"
+    return "" if fits(value, annotation) else f"{kind.mnemonic}'s {name} is {_named(annotation)}, not {shown(value)}"
 
 
 def wrong_of_kernel(name: str, value: Any) -> str:
     """The same for a kernel's own attributes."""
     annotation, least, most = KERNEL.get(name, (Any, -(1 << 63), 1 << 64))
     if not fits(value, annotation) or not _within(value, least, most):
-        return f"the kernel's {name} is {_named(annotation)} from {least} to {most}, not {_shown(value)}"
+        return f"the kernel's {name} is {_named(annotation)} from {least} to {most}, not {shown(value)}"
     return ""
 
 
@@ -76,7 +77,7 @@ def wrong_of_fact(name: str, value: Any) -> str:
     """The same for what is known of a dimension: a number that divides it."""
     annotation, least, most = FACT
     if not fits(value, annotation) or not _within(value, least, most):
-        return f"the fact of {name} is a number from {least} to {most} that divides it, not {_shown(value)}"
+        return f"the fact of {name} is a number from {least} to {most} that divides it, not {shown(value)}"
     return ""
 
 
@@ -110,8 +111,3 @@ def _within(value: Any, least: int, most: int) -> bool:
 def _named(annotation: Any) -> str:
     plain = isinstance(annotation, type) and not typing.get_origin(annotation)
     return annotation.__name__ if plain else str(annotation).replace("minitile.ir.types.", "")
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:60] + "…"

@@ -209,7 +209,7 @@ class Interpreter(Branches):
             self.refuse_jumps(node, "a loop on run-time values", ("return",))
         else:
             name = _NAMES[loop.kind if loop.place is None else "persistent"]
-            # What follows a `continue` is guarded, as by an `if`; a schedule counts statements as they are written.
+            # What follows a `continue` is guarded, as if by an `if`; a schedule counts statements as they are written.
             skips = () if loop.schedule is None else ("continue",)
             self.refuse_jumps(node, f"T.{name}", ("return", "break"))
             self.refuse_jumps(node, f"T.{name} with a schedule", skips)

@@ -202,7 +202,8 @@ class Scheduler:
         if not self.random and self.endless.repeats((pc, target), lambda: self.state(sel)):
             access = self.machine.access("loop", pc, int(self.machine.thread[sel][0]))
             message = (
-                "this loop does not end: a round of it leaves every register as it was, and what it reads nobody changes"
+                "this loop does not end: a round of it leaves every register as it was, "
+                "and what it reads nobody changes"
             )
             self.machine.find(Finding("deadlock", message, access), stop=True)
         if self.loops > self.most_loops:

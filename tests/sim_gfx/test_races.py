@@ -343,7 +343,7 @@ def test_lanes_that_write_one_place_of_global_memory(offset, expected):
     """Lane 3 stores where lane 4 does, or not."""
     places = np.arange(64, dtype=np.uint32) * 4
     places[3] += offset
-    store = "global_store_dword v5, v250, s[92:93]\ns_waitcnt vmcnt(0)"
-    body = f"s_load_dwordx2 s[92:93], s[90:91], 8\ns_waitcnt lgkmcnt(0)\n{store}"
+    body = "s_load_dwordx2 s[92:93], s[90:91], 8\ns_waitcnt lgkmcnt(0)\n"
+    body += "global_store_dword v5, v250, s[92:93]\ns_waitcnt vmcnt(0)"
     _, report = lanes(body, {"v5": places}, {"v250": np.uint32})
     assert kinds(report) == expected

@@ -21,9 +21,11 @@ Over = Callable[[Array], None]
 
 class Granules:
     """Base of the race models. `names` are the attributes that hold an array with a row for each granule; the marks
-    of the last accesses (see race.py) and their numbers are among them: `reader_mark`, `reader_ticket`, `writer_…`."""
+    of the last accesses (see race.py) and their numbers are among them: `reader_mark`, `reader_ticket`, `writer_…`.
+    `writer`: who wrote each granule last, from 1 on."""
 
     machine: Machine
+    writer: Array
     names: tuple[str, ...] = ()
 
     def __init__(self, granule: int) -> None:

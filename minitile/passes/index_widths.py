@@ -108,7 +108,7 @@ def _forget(kernel: Kernel) -> None:
 def _needs(op: Op, facts: Facts) -> Iterator[tuple[Value, Affine]]:
     """What has to fit 32 bits, or is to be done in 64: values, and the polynomials that say so."""
     if isinstance(op, control.For) and op.iv.dtype.kind == "int":
-        if facts.is_index(op.iv) or constant_of(op.step) != 1:
+        if facts.is_index(op.iv):
             past = facts.affine(op.step) * max(1, op.stages)
             yield op.iv, facts.affine(op.upper) + past
     elif op.elementwise:

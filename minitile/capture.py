@@ -2,15 +2,18 @@
 
 `captures(function)` finds them by the names in its code; `Captures.current` says, cheaply enough for every call,
 whether all still have the values that were compiled in, and `key` stands for those values. A value is looked through:
-containers, NumPy arrays and objects of the user's own classes are what is in them at the time.
+containers, NumPy arrays and objects of the user's own classes are what is in them at the time. A helper is what it does:
+its code and its defaults, which whoever reloads a module in place (IPython's autoreload) replaces in the function.
 """
 
 from __future__ import annotations
 
+import struct
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -55,6 +58,8 @@ def captures(function: FunctionType, owners: Mapping[str, Any] | None = None) ->
             return
         seen.add(f)
         remember(f)
+        for part in ("__code__",) if f is function else _PARTS:  # a kernel's own defaults are its parameters'
+            keep(partial(getattr, f), part, ())
         names = dict.fromkeys(_names(f.__code__))
         for name in names:
             if name in f.__globals__:
@@ -67,8 +72,7 @@ def captures(function: FunctionType, owners: Mapping[str, Any] | None = None) ->
         value = get(name)
         found.read.append((get, name, value))
         if isinstance(value, FunctionType):
-            if not _foreign(value.__module__ or ""):
-                go(value)
+            helper(value)
         elif isinstance(value, ModuleType):
             members(value, value.__name__, names)
         elif not isinstance(value, _PLAIN):
@@ -76,6 +80,12 @@ def captures(function: FunctionType, owners: Mapping[str, Any] | None = None) ->
                 members(owner, owner.__module__, names)
             if not isinstance(found_now := _snapshot(value), _Itself):
                 found.compared.append((value, found_now))
+            for inner in _functions_in(value):
+                helper(inner)
+
+    def helper(f: FunctionType) -> None:
+        if not _foreign(f.__module__ or ""):
+            go(f)
 
     def members(owner: ModuleType | type, module: str, names: Iterable[str]) -> None:
         if _foreign(module) or (owner, *names) in seen:
@@ -89,6 +99,43 @@ def captures(function: FunctionType, owners: Mapping[str, Any] | None = None) ->
     for name, owner in (owners or {}).items():
         keep({name: owner}.__getitem__, name, dict.fromkeys(_names(function.__code__)))
     return found
+
+
+_PARTS = ("__code__", "__defaults__", "__kwdefaults__")  # of a function, that can be replaced
+
+
+def _functions_in(value: Any) -> Iterator[FunctionType]:
+    """The functions that containers and functools.partial hold, at any depth."""
+    pending, seen = [value], {id(value)}
+    for each in pending:  # grows meanwhile
+        if isinstance(each, FunctionType):
+            yield each
+        inside: Iterable[Any] = ()
+        if isinstance(each, list | tuple | deque | set | frozenset):
+            inside = each
+        elif isinstance(each, dict):
+            inside = each.values()
+        elif isinstance(each, partial):
+            inside = (each.func, *each.args, *each.keywords.values())
+        for new in inside:
+            if not isinstance(new, _PLAIN) and id(new) not in seen:
+                seen.add(id(new))
+                pending.append(new)
+
+
+def exact(value: Any) -> Any:
+    """A compile-time constant as a key: hashable as the value is, and equal only for what means the same to a kernel.
+    1, 1.0 and True are equal in Python, and so are 0.0 and -0.0; a NaN is not equal to itself."""
+    kind = type(value)
+    if isinstance(value, np.generic):
+        return kind, value.dtype, value.tobytes()
+    if kind is float:
+        return kind, struct.pack("d", value)
+    if kind is complex:
+        return kind, struct.pack("dd", value.real, value.imag)
+    if kind in (tuple, frozenset):
+        return kind, kind(map(exact, value))
+    return kind, value
 
 
 def _foreign(module: str) -> bool:
@@ -130,7 +177,7 @@ def _snapshot(value: Any, around: tuple[int, ...] = (), owned: bool = False) -> 
     An object that another one owns counts as itself: who knows what hangs on it."""
     kind = type(value)
     if isinstance(value, _PLAIN):
-        return kind, value
+        return exact(value)
     if id(value) in around:
         return _Itself(value)
     around = (*around, id(value))

@@ -22,7 +22,7 @@ from itertools import combinations
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, overload
 
-from minitile.capture import Captures, captures
+from minitile.capture import Captures, captures, exact
 from minitile.ir.core import Kernel as IRKernel
 from minitile.ir.diagnostics import (
     InternalError,
@@ -721,8 +721,7 @@ def _plain(x: Any) -> Any:
 
 
 def _key(constants: Constants) -> tuple[Any, ...]:
-    """1, 1.0 and True are equal and hash alike, but are different constants."""
-    return tuple((name, type(value), value) for name, value in constants)
+    return tuple((name, exact(value)) for name, value in constants)
 
 
 def _as_spec(x: Any) -> Spec:

@@ -19,7 +19,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -44,15 +44,21 @@ class Text:
 
 _current: OrderedDict[str, Text] = OrderedDict()  # by file; those asked for last come last
 _lock = threading.Lock()
-_defined_by: WeakKeyDictionary[FunctionType, Text] = WeakKeyDictionary()
+_defined_by: WeakKeyDictionary[FunctionType, tuple[CodeType, Text]] = WeakKeyDictionary()
 
 
 def remember(function: FunctionType) -> None:
-    """From now on the function's source is what stands in its file now."""
-    if function not in _defined_by:
+    """From now on the function's source is what stands in its file now; until other code is put into the function, as
+    reloading a module in place does."""
+    if _remembered(function) is None:
         text = _text_of(function)
         if text.lines:
-            _defined_by[function] = text
+            _defined_by[function] = function.__code__, text
+
+
+def _remembered(function: FunctionType) -> Text | None:
+    code, text = _defined_by.get(function, (None, None))
+    return text if code is function.__code__ else None
 
 
 def _text_of(function: FunctionType) -> Text:
@@ -82,7 +88,7 @@ def is_interpreted(function: FunctionType) -> bool:
 def function_node(function: FunctionType) -> FunctionNode | None:
     """The syntax tree of a function; None when its source is not at hand."""
     code = function.__code__
-    text = _defined_by.get(function) or _text_of(function)
+    text = _remembered(function) or _text_of(function)
     return _functions(text).get((code.co_name, code.co_firstlineno))
 
 

@@ -512,7 +512,9 @@ class Expr:
 
     def __index__(self) -> int:
         self._needed(
-            "Python needs a constant integer", "index a buffer, or loop with T.unroll to have compile-time indices"
+            "Python needs a constant integer",
+            "index a buffer, or loop with T.unroll to have compile-time indices; `range` has run-time bounds where a "
+            "statement says `for i in range(…):`",
         )
 
     def __int__(self) -> int:

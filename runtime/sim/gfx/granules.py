@@ -27,6 +27,7 @@ class Granules:
     machine: Machine
     writer: Array
     names: tuple[str, ...] = ()
+    writer: Array  # of each granule, who wrote it last
 
     def __init__(self, granule: int) -> None:
         self.granule = granule

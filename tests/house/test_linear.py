@@ -121,19 +121,21 @@ def calls(run: Callable[[], Any]) -> int:
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942"])
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is not gemms])
+TARGETS = ("sm_80", "sm_90a", "gfx942")
+QUICK = {(kind, target) for kind in (stores, chain, tiles) for target in TARGETS}
+QUICK |= {(one_loop, "sm_80"), (many_loops, "gfx942"), (shared, "sm_80"), (shared, "gfx942"), (gemms, "sm_80")}
+# On sm_90a the search for proxy fences takes a walk for each fence.
+CASES = [(kind, target) for kind in KINDS for target in TARGETS if (kind, target) != (gemms, "sm_90a")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "target"), [pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow) for case in CASES]
+)
 def test_calls_of_a_statement(kind: Callable[[int], str], target: str, tmp_path: Path) -> None:
     """From 16 statements to 48; what does not depend on their number is taken out by a third point."""
     compile_text(kind(4), tmp_path, target)  # imports, and what is kept of them
     few, some, many = (calls(lambda n=n: compile_text(kind(n), tmp_path, target)) for n in (8, 16, 48))
     assert (many - some) / 32 < 1.2 * (some - few) / 8
-
-
-@pytest.mark.parametrize("target", ["sm_80", "gfx942"])
-def test_calls_of_a_gemm(target: str, tmp_path: Path) -> None:
-    """Not on sm_90a, where the search for proxy fences takes a walk for each fence."""
-    test_calls_of_a_statement(gemms, target, tmp_path)
 
 
 @pytest.mark.slow

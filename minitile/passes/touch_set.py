@@ -228,11 +228,11 @@ class TouchSet:
     __slots__ = ("chunks",)
 
     def __init__(self, touches: Iterable[Touch] = ()) -> None:
-        self.chunks: tuple[_Chunk, ...] = tuple(_chunks(touches))
+        self.chunks: tuple[_Chunk, ...] = tuple(_chunks(touches)) if touches else ()
 
     @staticmethod
     def _of(chunks: Iterable[_Chunk]) -> TouchSet:
-        made = TouchSet()
+        made = TouchSet.__new__(TouchSet)
         made.chunks = tuple(chunks)
         return made
 

@@ -312,11 +312,8 @@ class Threads:
         known = self.answers.get((a, b))
         if known is None:
             forms = [(x, y) for x, y in ((a.dims, b.dims), (a.bytes, b.bytes)) if x and y]
-            known = (
-                self._misses(a, b)
-                or any(self._pairs(a, b, x, y) for x, y in forms)
-                or any(self._ordered(a, b, x, y) for x, y in forms)
-            )
+            known = any(self._pairs(a, b, x, y) for x, y in forms) or self._misses(a, b)
+            known = known or any(self._ordered(a, b, x, y) for x, y in forms)
             self.answers[a, b] = known
         return known
 

@@ -198,20 +198,28 @@ def values_of(t: Touch) -> set[Value]:
 
 def _chunks(touches: Iterable[Touch]) -> list[_Chunk]:
     """A chunk for each barrier behind some of the touches."""
+    items = frozenset(touches)
+    if {t.passed for t in items} == {None}:
+        return [_Chunk(items)]
     by: dict[Op | None, list[Touch]] = {}
-    for t in touches:
+    for t in items:
         by.setdefault(t.passed, []).append(t if t.passed is None else replace(t, passed=None))
-    return [_Chunk(frozenset(items), passed) for passed, items in by.items()]
+    return [_Chunk(frozenset(group), passed) for passed, group in by.items()]
 
 
 def _merged(chunks: list[_Chunk]) -> list[_Chunk]:
     """Chunks behind the same barrier, each larger than the next one."""
     kept: list[_Chunk] = []
     for chunk in chunks:
-        while kept and kept[-1].passed is chunk.passed and len(kept[-1].items) <= len(chunk.items):
-            chunk = _Chunk(kept.pop().items | chunk.items, chunk.passed)
-        kept.append(chunk)
+        _add(kept, chunk)
     return kept
+
+
+def _add(chunks: list[_Chunk], chunk: _Chunk) -> None:
+    """One more chunk, which swallows those that are no larger."""
+    while chunks and chunks[-1].passed is chunk.passed and len(chunks[-1].items) <= len(chunk.items):
+        chunk = _Chunk(chunks.pop().items | chunk.items, chunk.passed)
+    chunks.append(chunk)
 
 
 class TouchSet:
@@ -220,11 +228,11 @@ class TouchSet:
     __slots__ = ("chunks",)
 
     def __init__(self, touches: Iterable[Touch] = ()) -> None:
-        self.chunks: tuple[_Chunk, ...] = tuple(_chunks(touches))
+        self.chunks: tuple[_Chunk, ...] = tuple(_chunks(touches)) if touches else ()
 
     @staticmethod
     def _of(chunks: Iterable[_Chunk]) -> TouchSet:
-        made = TouchSet()
+        made = TouchSet.__new__(TouchSet)
         made.chunks = tuple(chunks)
         return made
 
@@ -249,7 +257,12 @@ class TouchSet:
                 return other
             other = [t for chunk in other.chunks if id(chunk) not in mine for t in chunk.touches()]
         new = frozenset([t for t in other if t not in self])
-        return TouchSet._of(_merged([*self.chunks, *_chunks(new)])) if new else self
+        if not new:
+            return self
+        chunks = list(self.chunks)
+        for chunk in _chunks(new):
+            _add(chunks, chunk)
+        return TouchSet._of(chunks)
 
     def __and__(self, other: TouchSet) -> TouchSet:
         theirs = set(map(id, other.chunks))

@@ -19,7 +19,6 @@ import pytest
 
 import minitile as mt
 from minitile.backends.amd import pinned
-from tests.examples.thinned import thinned
 
 HEAD = """import minitile as mt
 import minitile.language as T
@@ -122,13 +121,15 @@ def calls(run: Callable[[], Any]) -> int:
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
 
+TARGETS = ("sm_80", "sm_90a", "gfx942")
+QUICK = {(kind, target) for kind in (stores, chain, tiles) for target in TARGETS}
+QUICK |= {(one_loop, "sm_80"), (many_loops, "gfx942"), (shared, "sm_80"), (shared, "gfx942"), (gemms, "sm_80")}
+# On sm_90a the search for proxy fences takes a walk for each fence.
+CASES = [(kind, target) for kind in KINDS for target in TARGETS if (kind, target) != (gemms, "sm_90a")]
+
+
 @pytest.mark.parametrize(
-    ("kind", "target"),
-    [
-        *thinned((stores, chain, tiles), ("sm_80", "sm_90a", "gfx942"), every=3),
-        (shared, "sm_80"),
-        pytest.param(gemms, "sm_80", marks=pytest.mark.slow),
-    ],
+    ("kind", "target"), [pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow) for case in CASES]
 )
 def test_calls_of_a_statement(kind: Callable[[int], str], target: str, tmp_path: Path) -> None:
     """From 16 statements to 48; what does not depend on their number is taken out by a third point."""

@@ -299,11 +299,13 @@ class GuardBuilder:
             size = low.facts.size(tensor, d)
             below = low.facts.less(place.start + place.reach, size)
             dtype = index_dtype(low, place.start, size)
-            above = low.facts.nonnegative(place.start) and not (dtype is i32 and _may_wrap(low, place.start))
+            above = low.facts.nonnegative(place.start)
             if below and above:
                 continue
             at = low.emit(place.start, dtype)
             if place.thread is not None:
+                if above and dtype is i32 and _may_wrap(low, place.start):
+                    at = b.min(at, low.emit(size))  # from there on, all is outside
                 at = b.add(at, b.cast(place.thread, dtype))
             if not below:
                 self.checks.append((d, "lt", b.sub(low.emit(size, dtype), at)))

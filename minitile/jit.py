@@ -71,8 +71,19 @@ class Spec:
 @for_users
 def spec(shape: tuple[int | str, ...] | int | str, dtype: Any) -> Spec:
     """Describes a tensor for `compile` and `trace`: `spec((8192, "K"), "bfloat16")`. A size tells the compiler only
-    what divides it; raises LanguageError for an unknown dtype."""
-    return Spec(tuple(shape) if isinstance(shape, (tuple, list)) else (shape,), dtype_of_name(dtype))
+    what divides it; raises LanguageError for an unknown dtype, or what is neither a size nor a name."""
+    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    for size in sizes:
+        if not (isinstance(size, str) or (is_number(size) and _is_size(python_number(size)))):
+            hint = (
+                'a size is a whole number from 0 to 2^63 - 1; where it is unknown, a name: spec((1024, "N"), "float16")'
+            )
+            raise LanguageError(f"the shape of a spec has {shown(size)}", caller_location(), hint)
+    return Spec(tuple(s if isinstance(s, str) else python_number(s) for s in sizes), dtype_of_name(dtype))
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
 @overload

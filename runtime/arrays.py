@@ -163,6 +163,8 @@ def torch_tensors() -> TorchTensors:
 
 
 def _read_numpy(array: Any) -> Reading:
+    if hasattr(array, "mask"):
+        raise ArgumentError("a masked array is no plain memory", "pass `.filled()`, or `.data`, which has no mask")
     name = array.dtype.name
     whole = array.flags.c_contiguous and array.dtype.isnative
     return array.ctypes.data, array.shape, SHORT_NAMES.get(name, name), CPU, whole

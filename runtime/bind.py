@@ -34,7 +34,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from .arrays import CPU, SHORT_NAMES, Place, Reading, TorchTensors, find_reader, read, readers
-from .errors import ArgumentError, LaunchError
+from .errors import ArgumentError, LaunchError, short
 from .launch import FUNCTIONS, Expr, ScalarArg, Slot, TensorArg, Values, byte_size, expr_source
 
 Bind = Callable[..., tuple[Values, Place]]
@@ -248,7 +248,8 @@ def _explain(args: tuple[TensorArg | ScalarArg, ...], values: tuple[Any, ...]) -
             _explain_scalar(arg, value)
             continue
         pointer, shape, dtype, here, whole = _read(arg, value)
-        _explain_tensor(arg, tuple(shape), dtype, whole)
+        native = getattr(getattr(value, "dtype", None), "isnative", True)
+        _explain_tensor(arg, tuple(shape), dtype, whole, native)
         if pointer % byte_size(dtype):
             raise ArgumentError(
                 f"{arg.name} is misaligned: its address {pointer:#x} is no multiple of a {dtype}'s size",
@@ -285,10 +286,10 @@ def _explain_scalar(arg: ScalarArg, value: Any) -> None:
     try:
         _CONVERSIONS[_conversion(arg.dtype)](value)
     except Exception:
-        raise ArgumentError(f"{arg.name} is a {arg.dtype} scalar; {value!r} ({type(value).__name__}) is none") from None
+        raise ArgumentError(f"{arg.name} is a {arg.dtype} scalar; {short(value)} ({type(value).__name__}) is none") from None
 
 
-def _explain_tensor(arg: TensorArg, shape: tuple[int, ...], dtype: str, whole: bool) -> None:
+def _explain_tensor(arg: TensorArg, shape: tuple[int, ...], dtype: str, whole: bool, native: bool = True) -> None:
     if len(shape) != len(arg.shape):
         raise ArgumentError(
             f"{arg.name} has rank {len(shape)}, the kernel takes {len(arg.shape)}: {_shown(arg, shape)}"
@@ -297,6 +298,11 @@ def _explain_tensor(arg: TensorArg, shape: tuple[int, ...], dtype: str, whole: b
         raise ArgumentError(
             f"{arg.name} is {dtype}, the kernel takes {arg.dtype}",
             "convert it first: `.to(dtype)` in torch, `.astype(dtype)` in NumPy",
+        )
+    if not whole and not native:
+        raise ArgumentError(
+            f"{arg.name} holds its {dtype} in the other byte order",
+            "convert it first: `.astype(array.dtype.newbyteorder('='))`",
         )
     if not whole:
         raise ArgumentError(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import reprlib
+from typing import Any
+
 
 class LaunchError(Exception):
     """Base of the runtime's errors: `message` says what is wrong with the values involved, `hint` the way out."""
@@ -29,3 +32,11 @@ class DriverError(LaunchError):
 
 class UnavailableError(LaunchError):
     """No driver, no device, or a missing Python package; `hint` says what to install."""
+
+
+def short(value: Any) -> str:
+    """A caller's value in a message, by its beginning; whatever its `repr` does."""
+    try:
+        return reprlib.repr(value)
+    except Exception:  # an integer of more than 4300 digits, or the user's own __repr__
+        return f"this {type(value).__name__}"

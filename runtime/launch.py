@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .errors import ArgumentError
+from .errors import ArgumentError, short
 
 Expr = int | tuple[Any, ...]
 Slot = tuple[str, str]
@@ -319,7 +319,7 @@ def fits(param: Param, value: Any) -> bool:
 
 def misfit(param: Param, value: Any) -> str:
     """What is said where it does not."""
-    return f"{show_expr(param.source)} = {value} does not fit the parameter {param.name} ({param.dtype})"
+    return f"{show_expr(param.source)} = {short(value)} does not fit the parameter {param.name} ({param.dtype})"
 
 
 def bf16_bits(value: float) -> int:

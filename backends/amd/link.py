@@ -48,6 +48,8 @@ def link_by(linker: str, relocatable: bytes) -> bytes:
             raise TargetError(f"the linker {linker} does not run: {error}", hint="see MINITILE_LLD") from None
         if done.code:
             raise InternalError(f"{linker} refuses the kernel's object file: {done.errors.strip()}")
+        if not result.is_file():
+            raise TargetError(f"the linker {linker} ended without a result: it is no ld.lld", hint="see MINITILE_LLD")
         return result.read_bytes()
 
 

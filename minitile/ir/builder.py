@@ -33,6 +33,11 @@ def constant_of(value: Value) -> Any:
     return op.value if isinstance(op, arith.Constant) else None
 
 
+def exact(attribute: Any) -> Any:
+    """An attribute in a key: 0.0 == -0.0 == False and 1 == 1.0 == True, but they are not the same constant."""
+    return (type(attribute), repr(attribute)) if isinstance(attribute, (bool, float)) else attribute
+
+
 def wrap(number: int, dtype: DType) -> int:
     """An integer as `dtype` holds it (two's complement)."""
     number &= (1 << dtype.bits) - 1

@@ -70,7 +70,10 @@ def shown(x: Any) -> str:
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
     if isinstance(shape, tuple) and dtype is not None and type(x).__module__.partition(".")[0] != "minitile":
         return f"{type(x).__name__} of shape {shape} and {dtype}" if shape else repr(x)
-    return _SHORT.repr(x)
+    try:
+        return _SHORT.repr(x)
+    except ValueError:  # an integer of more than 4300 digits
+        return f"this {type(x).__name__}"
 
 
 class MinitileError(Exception):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from minitile.ir.builder import exact
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith
 from minitile.ir.rewrite import Rewriter
@@ -56,9 +57,9 @@ class _Cse(Rewriter):
 
 def _key(op: Op) -> Hashable:
     if isinstance(op, arith.Constant):
-        return repr(op.value), op.dtype  # 0.0 == -0.0 == False, but they are not the same constant
+        return exact(op.value), op.dtype
     values = op.operands
     if isinstance(op, _COMMUTES):
         values.sort(key=lambda v: v.serial)
-    attributes = [getattr(op, name) for name, _ in op.attr_fields]
+    attributes = [exact(getattr(op, name)) for name, _ in op.attr_fields]
     return type(op), tuple(values), tuple(attributes), tuple([r.type for r in op.results])

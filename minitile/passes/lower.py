@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from minitile.ir.builder import Builder
+from minitile.ir.builder import Builder, exact
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError, IRError
 from minitile.ir.ops import arith, control, thread, tile
@@ -69,11 +69,12 @@ class SharingBuilder(Builder):
         kind = type(op)
         operands = [getattr(op, field) for field, _ in kind.operand_fields]
         return self._shared(
-            (kind, *operands, *op.attributes().values()), lambda: super(SharingBuilder, self).value(op, name)
+            (kind, *operands, *map(exact, op.attributes().values())),
+            lambda: super(SharingBuilder, self).value(op, name),
         )
 
     def constant(self, value: bool | int | float, dtype: DType = i32) -> Value:
-        key = (value if type(value) is int else repr(value), dtype)
+        key = (exact(value), dtype)
         return self._shared(key, lambda: super(SharingBuilder, self).constant(value, dtype))
 
     def _shared(self, key: Any, make: Callable[[], Value]) -> Value:

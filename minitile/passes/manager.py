@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from minitile.ir.core import Kernel
-from minitile.ir.diagnostics import IRError, MinitileError
+from minitile.ir.diagnostics import HostError, IRError, MinitileError
 from minitile.ir.printer import print_kernel
 from minitile.ir.verifier import verify as verify_kernel
 from minitile.ir.verifier import verify_scopes
@@ -87,8 +87,15 @@ def dump(kernel: Kernel, name: str, number: int) -> None:
         print(text, file=sys.stderr)
         return
     path = Path(folder)
-    path.mkdir(parents=True, exist_ok=True)
-    (path / f"{re.sub(r'[^A-Za-z0-9_]', '_', kernel.name)}.{number:02}.{name}.mt").write_text(text, encoding="utf-8")
+    # A file's name has at most 255 bytes.
+    file = f"{re.sub(r'[^A-Za-z0-9_]', '_', kernel.name)[:200]}.{number:02}.{name}.mt"
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        (path / file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise HostError(
+            f"MINITILE_DUMP_DIR={folder!r} cannot be written: {error}", hint="name another folder"
+        ) from None
 
 
 def _switched_off(switches: Mapping[str, bool], names: Collection[str], optional: Collection[str]) -> set[str]:

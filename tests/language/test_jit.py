@@ -467,3 +467,161 @@ class TestErrors:
         exec("def f(A: T.Tensor((1,), T.float32)):\n    pass\n", names)
         with pytest.raises(mt.MinitileError, match="the source of 'f' is not at hand"):
             mt.kernel(names["f"]).trace()
+
+
+def zeros(v):
+    @mt.kernel
+    def kernel(C: T.Tensor((3,), T.float32), value=v):
+        with T.Kernel(1, threads=32):
+            C[0] = 0.0
+            C[1] = -0.0
+            C[2] = value
+
+    return kernel
+
+
+class TestSignsOfZero:
+    """0.0 == -0.0 in Python; 1 / x is not."""
+
+    @pytest.mark.parametrize("target", ["sm_80", "gfx942"])
+    def test_in_one_kernel(self, target):
+        @mt.kernel(target=target)
+        def kernel(C: T.Tensor((2,), T.float32)):
+            with T.Kernel(1, threads=64):
+                C[0] = 0.0
+                C[1] = -0.0
+
+        c = np.ones(2, np.float32)
+        kernel(c)
+        assert np.signbit(c).tolist() == [False, True]
+
+    def test_parameters(self):
+        kernel, c = zeros(0.0), np.ones(3, np.float32)
+        signs = []
+        for value in (-0.0, 0.0, -0.0):
+            kernel(c, value=value)
+            signs.append(bool(np.signbit(c[2])))
+        assert signs == [True, False, True]
+
+    def test_parameters_in_tuples(self):
+        @mt.kernel
+        def kernel(C: T.Tensor((1,), T.float32), value=(0.0,)):
+            with T.Kernel(1, threads=32):
+                C[0] = value[0]
+
+        c = np.ones(1, np.float32)
+        signs = []
+        for value in ((0.0,), (-0.0,)):
+            kernel(c, value=value)
+            signs.append(bool(np.signbit(c[0])))
+        assert signs == [False, True]
+
+    def test_captured(self):
+        held = 0.0
+
+        @mt.kernel
+        def kernel(C: T.Tensor((1,), T.float32)):
+            with T.Kernel(1, threads=32):
+                C[0] = held
+
+        c = np.ones(1, np.float32)
+        kernel(c)
+        held = -0.0
+        kernel(c)
+        assert np.signbit(c[0])
+
+
+class TestHelpersThatChange:
+    """A helper that is changed in place, as IPython's autoreload does, and helpers in containers."""
+
+    @staticmethod
+    def value(kernel):
+        c = np.zeros(1, np.int32)
+        kernel(c)
+        return int(c[0])
+
+    def kernel_of(self, helper):
+        @mt.kernel
+        def kernel(C: T.Tensor((1,), T.int32)):
+            with T.Kernel(1, threads=32):
+                C[0] = helper(1)
+
+        return kernel
+
+    def test_code(self):
+        def helper(x):
+            return x + 1
+
+        def edited(x):
+            return x + 60
+
+        kernel = self.kernel_of(helper)
+        assert self.value(kernel) == 2
+        helper.__code__ = edited.__code__
+        assert self.value(kernel) == 61
+
+    def test_defaults(self):
+        def helper(x, k=5, *, j=0):
+            return x + k + j
+
+        kernel = self.kernel_of(helper)
+        assert self.value(kernel) == 6
+        helper.__defaults__ = (50,)
+        assert self.value(kernel) == 51
+        helper.__kwdefaults__ = {"j": 100}
+        assert self.value(kernel) == 151
+
+    def test_in_a_list(self):
+        number = 1
+
+        def helper(x):
+            return x + number
+
+        helpers = [helper]
+
+        @mt.kernel
+        def kernel(C: T.Tensor((1,), T.int32)):
+            with T.Kernel(1, threads=32):
+                C[0] = helpers[0](1)
+
+        assert self.value(kernel) == 2
+        number = 50
+        assert self.value(kernel) == 51
+
+
+class TestOddArguments:
+    @pytest.mark.parametrize("size", [None, -1, 1.5, 2**63, True, ()])
+    def test_specs(self, size):
+        with pytest.raises(mt.MinitileError, match="the shape of a spec has"):
+            mt.spec((size,), "float32")
+
+    def test_numbers_that_cannot_be_shown(self):
+        @mt.kernel
+        def kernel(C: T.Tensor((1,), T.float32), f: T.float32, i: T.int32):
+            with T.Kernel(1, threads=32):
+                C[0] = f + T.cast(i, T.float32)
+
+        class Odd:
+            def __repr__(self):
+                raise RuntimeError("no")
+
+        c = np.zeros(1, np.float32)
+        for f, i in [(10**5000, 1), (Odd(), 1), (1.0, 10**5000), (1.0, Odd())]:
+            with pytest.raises(mt.MinitileError, match=r"does not fit|is none"):
+                kernel(c, f, i)
+
+    def test_byte_order(self):
+        a, b = arrays()
+        with pytest.raises(mt.MinitileError, match="A holds its f32 in the other byte order"):
+            add(a.astype(">f4"), b)
+
+    def test_masked_arrays(self):
+        a, b = arrays()
+        with pytest.raises(mt.MinitileError, match="A: a masked array is no plain memory"):
+            add(np.ma.masked_array(a, True), b)
+
+    def test_a_folder_for_dumps_that_cannot_be(self, monkeypatch):
+        monkeypatch.setenv("MINITILE_DUMP", "all")
+        monkeypatch.setenv("MINITILE_DUMP_DIR", "/dev/null/dump")
+        with pytest.raises(mt.MinitileError, match="MINITILE_DUMP_DIR='/dev/null/dump' cannot be written"):
+            add.compile(target="sm_80")

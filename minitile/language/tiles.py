@@ -586,7 +586,17 @@ def device_assert(condition: Any, msg: str = "") -> None:
     trace = current()
     value = truth(condition)
     assert value.type == BOOL
-    trace.b.emit(tile.DeviceAssert(value, text=msg))
+    trace.b.emit(tile.DeviceAssert(value, text=_message(trace, msg, "T.device_assert")))
+
+
+def _message(trace: Trace, msg: object, where: str) -> str:
+    """A text that C's strings can hold: UTF-8, and no zero in it."""
+    try:
+        if isinstance(msg, str) and b"\0" not in msg.encode():
+            return msg
+    except UnicodeEncodeError:
+        pass
+    raise trace.error(f"the message of {where} is {shown(msg)}", "a string without zeros and lone surrogates")
 
 
 _FORMATS = {"float": "%f", "int": "%d", "uint": "%u", "bool": "%d"}
@@ -600,7 +610,8 @@ def print(obj: Any, msg: str = "") -> None:
     if trace.launch is None:
         raise trace.error("T.print outside T.Kernel")
     value = _printed(trace, obj) if isinstance(obj, (Memory, Region)) else operand_value(obj)
-    text = f"{msg + ': ' if msg else ''}{_FORMATS[value.dtype.kind]}\n"
+    said = _message(trace, msg, "T.print").replace("%", "%%")
+    text = f"{said + ': ' if said else ''}{_FORMATS[value.dtype.kind]}\n"
     trace.b.emit(tile.Print((value,), text=text))
 
 

@@ -482,11 +482,8 @@ def _device_assert(low: Lowering, op: tile.DeviceAssert) -> None:
     assert condition.type == BOOL
 
     def fail() -> None:
-        low.b.emit(
-            thread.Printf(
-                (), f"assertion failed: {op.text} ({op.loc})\n" if op.loc else f"assertion failed: {op.text}\n"
-            )
-        )
+        text = f"assertion failed: {op.text} ({op.loc})\n" if op.loc else f"assertion failed: {op.text}\n"
+        low.b.emit(thread.Printf((), text.replace("%", "%%")))
         low.b.emit(thread.Trap())
 
     _guarded(low, low.b.value(arith.Not(condition)), fail)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import minitile as mt
 import minitile.language as T
@@ -39,3 +40,25 @@ def test_refused(refuses):
             T.print(A)
 
     refuses(global_memory, "T.print of the tensor A")
+
+
+def message(text):
+    @mt.kernel
+    def kernel(C: T.Tensor((1,), T.int32)):
+        with T.Kernel(1, threads=32):
+            T.print(C[0], text)
+            T.device_assert(C[0] == 0, text)
+
+    return kernel
+
+
+@pytest.mark.parametrize("text", ["100% s", "%s", "%n", "%%", "%*d"])
+def test_percent_is_no_directive(capfd, text):
+    message(text).compile(target="sm_80").simulate(np.zeros(1, np.int32))
+    assert capfd.readouterr().out == f"{text}: 0\n"
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800"])
+def test_what_no_string_of_c_holds(text):
+    with pytest.raises(mt.MinitileError, match="the message of T.print is"):
+        message(text).trace()

@@ -60,5 +60,5 @@ def test_percent_is_no_directive(capfd, text):
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800"])
 def test_what_no_string_of_c_holds(text):
-    with pytest.raises(mt.MinitileError, match="the message of T.print is"):
+    with pytest.raises(mt.MinitileError, match=r"the message of T\.print is"):
         message(text).trace()

@@ -79,7 +79,8 @@ def spec(shape: tuple[int | str, ...] | int | str, dtype: Any) -> Spec:
                 'a size is a whole number from 0 to 2^63 - 1; where it is unknown, a name: spec((1024, "N"), "float16")'
             )
             raise LanguageError(f"the shape of a spec has {shown(size)}", caller_location(), hint)
-    return Spec(tuple(s if isinstance(s, str) else int(python_number(s)) for s in sizes), dtype_of_name(dtype))
+    checked = tuple(s if isinstance(s, str) else int(python_number(s)) for s in sizes)
+    return Spec(checked, dtype_of_name(dtype))
 
 
 def _is_size(value: Any) -> bool:

@@ -286,7 +286,8 @@ def _explain_scalar(arg: ScalarArg, value: Any) -> None:
     try:
         _CONVERSIONS[_conversion(arg.dtype)](value)
     except Exception:
-        raise ArgumentError(f"{arg.name} is a {arg.dtype} scalar; {short(value)} ({type(value).__name__}) is none") from None
+        what = f"{short(value)} ({type(value).__name__})"
+        raise ArgumentError(f"{arg.name} is a {arg.dtype} scalar; {what} is none") from None
 
 
 def _explain_tensor(arg: TensorArg, shape: tuple[int, ...], dtype: str, whole: bool, native: bool = True) -> None:

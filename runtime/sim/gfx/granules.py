@@ -25,9 +25,8 @@ class Granules:
     `writer`: who wrote each granule last, from 1 on."""
 
     machine: Machine
-    writer: Array
     names: tuple[str, ...] = ()
-    writer: Array  # of each granule, who wrote it last
+    writer: Array
 
     def __init__(self, granule: int) -> None:
         self.granule = granule

@@ -1,4 +1,4 @@
-"""Wait states behind matrix instructions, on LLVM's assembly: where ways join, LLVM 22 can leave too few.
+"""Wait states behind matrix instructions and masks, on LLVM's assembly: from block to block LLVM 22 can leave too few.
 
 The result of a matrix instruction is not to be touched for a number of wait states; an instruction that comes too early
 gets what was there before. LLVM's hazard recognizer goes back from a use through the blocks in front, visits each block
@@ -11,8 +11,12 @@ reached by a longer way first is not looked at again by a shorter one:
     .use:
     v_min_f32 v2, …
 
+Likewise a mask or scalar that a vector instruction has made wants two before another vector instruction reads it; LLVM
+has been seen to leave one out behind a comparison at the end of the block before.
+
 `early_use` finds such uses: over ways of more than one block, since within one LLVM is right. `with_wait_states` is the
-same program with enough of them at the end of each block that multiplies, for a second compilation.
+same program with enough of them at the end of each block that multiplies, and in front of bools that become numbers,
+for a second compilation.
 
 Source: "CDNA 3" and "CDNA 4" Instruction Set Architecture, 4.5 (manually inserted wait states); LLVM 22,
 GCNHazardRecognizer.cpp (GFX940_XDL_N_PassWriteVgprVALUMemExpReadWaitStates and its like), SISchedule.td (passes).
@@ -21,16 +25,20 @@ GCNHazardRecognizer.cpp (GFX940_XDL_N_PassWriteVgprVALUMemExpReadWaitStates and 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from minitile.target import Target
 
 # 24 wait states; no matrix instruction needs more than 20.
 _NOPS = ("  call void @llvm.amdgcn.sched.barrier(i32 0)", *["  call void @llvm.amdgcn.s.nop(i16 7)"] * 3)
+_MASK_NOPS = (_NOPS[0], "  call void @llvm.amdgcn.s.nop(i16 1)", _NOPS[0])
 _DECLARED = ("declare void @llvm.amdgcn.sched.barrier(i32)", "declare void @llvm.amdgcn.s.nop(i16)")
 _LABEL = re.compile(r"^(\.?\w+):")
 _BRANCH = re.compile(r"^s_(c?)branch\S*\s+(\S+)")
 _MATRIX = re.compile(r"^v_mfma_(?:scale_)?\w+?_(\d+)x\d+x\d+_?(\w*)")
+_SCALAR = re.compile(r"\b(vcc)\b|\bs(\d+)\b|\bs\[(\d+):(\d+)\]")
+_CARRIES = re.compile(r"^v_\w*(_co_|div_scale|mad_[ui]64)")
 _VECTOR = re.compile(r"\b([va])(\d+)\b|\b([va])\[(\d+):(\d+)\]")
 
 Rows = frozenset[tuple[str, int]]
@@ -55,6 +63,8 @@ def early_use(text: str, target: Target) -> int:
     for at, ins in enumerate(code):
         if ins.matrix:
             found += _too_early(at, code, following, blocks, target)
+        elif ins.text.startswith("v_") and (made := _scalars_made(ins.text)):
+            found += _masks_too_early(at, made, code, following, blocks)
     return min((line for line in found if line), default=0)
 
 
@@ -68,6 +78,8 @@ def with_wait_states(llvm: str) -> str:
         multiplies = multiplies or "@llvm.amdgcn.mfma." in line
         if multiplies and line.startswith(("  br ", "  ret ", "  switch ")):
             made += _NOPS
+        if " = zext i1 " in line:
+            made += _MASK_NOPS
         made.append(line)
     known = "\n".join(made)
     made += [line for line in _DECLARED if line.rpartition("(")[0] + "(" not in known.replace("call", "")]
@@ -95,6 +107,49 @@ def _too_early(
             continue  # a new result stands there
         ends += [(n, states + ins.states) for n in following[at]]
     return lines
+
+
+def _masks_too_early(
+    start: int, made: frozenset[str], code: list[_Instruction], following: list[tuple[int, ...]], blocks: list[int]
+) -> list[int]:
+    """The lines of other blocks where a vector instruction reads these scalars less than two wait states later."""
+    lines, ends = [], [(n, 0) for n in following[start]]
+    while ends:
+        at, states = ends.pop()
+        ins = code[at]
+        if states >= 2:
+            continue
+        if blocks[at] != blocks[start] and ins.text.startswith("v_") and not made.isdisjoint(_scalars_read(ins.text)):
+            lines.append(ins.line)
+        ends += [(n, states + ins.states) for n in following[at]]
+    return lines
+
+
+def _scalars_made(text: str) -> frozenset[str]:
+    return frozenset(name for operand in _operands(text)[: _results(text)] for name in _scalars(operand))
+
+
+def _scalars_read(text: str) -> frozenset[str]:
+    return frozenset(name for operand in _operands(text)[_results(text) :] for name in _scalars(operand))
+
+
+def _operands(text: str) -> list[str]:
+    return text.partition(" ")[2].split(", ")
+
+
+def _results(text: str) -> int:
+    """How many operands an instruction writes: a carry or a mask besides its result."""
+    return 2 if _CARRIES.match(text) else 1
+
+
+def _scalars(operand: str) -> Iterator[str]:
+    for match in _SCALAR.finditer(operand):
+        if match[1]:
+            yield "vcc"
+        elif match[2]:
+            yield f"s{match[2]}"
+        else:
+            yield from (f"s{n}" for n in range(int(match[3]), int(match[4]) + 1))
 
 
 def _needed(ins: _Instruction, result: Rows, outside: int) -> int:

@@ -43,13 +43,13 @@ def generate_in_order(llvm: str, target: Target) -> tuple[str, str, list[str]]:
         text = generate(llvm, target)
         found = remarks(llvm, text)
     if early_use(text, target):
-        notes.append("compiled again with wait states behind matrix instructions, of which LLVM left too few")
+        notes.append("compiled again with wait states behind matrix instructions and masks, of which LLVM left too few")
         llvm = with_wait_states(llvm)
         text = generate(llvm, target)
         found = remarks(llvm, text)
         line = early_use(text, target)
         if line:
-            what = "LLVM leaves too few wait states between a matrix instruction and what uses its result"
+            what = "LLVM leaves too few wait states between an instruction and what uses its result"
             raise InternalError(what, source_of(text, line))
     return llvm, text, [*notes, *found]
 

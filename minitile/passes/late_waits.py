@@ -101,6 +101,7 @@ class _Walk:
         self.turns: dict[Value, list[Value]] = {}  # a ring's slots as received in this block, the latest first
         self.issued: dict[Value, int] = {}  # where in the block a token's gemm is
         self.uses = Counter(v for op in block.walk() for v in op.operands)
+        self.accumulators = {op.c for op in block.walk() if isinstance(op, roles.AsyncGemm)}
         carried = zip(loop.carried, block.yielded, strict=True) if loop is not None else ()
         self.next_of = dict(carried)  # what a carried value is in the next iteration
 
@@ -170,7 +171,7 @@ class _Walk:
         late = [n for n, f in enumerate(self.flights) if f is not fed and (f.awaited in used or self.overwrites(op, f))]
         if late:
             self.settle([f for f in self.flights[: late[-1] + 1] if f is not fed])
-        if isinstance(op, control.For) and self.fills(op):
+        if self.fills(op):
             self.settle(list(self.flights))
         if isinstance(op, control.For):
             left = _loop(self.b, op)
@@ -193,10 +194,14 @@ class _Walk:
         self.let_go(fed)
         self.settle(older)
 
-    def fills(self, loop: control.For) -> bool:
-        """Whether a loop's gemms add to what no gemm in flight has made: registers that ordinary instructions fill."""
-        gemms = {op.c for op in loop.body.walk() if isinstance(op, roles.AsyncGemm)}
-        begun = {init for init, c in zip(loop.init, loop.carried, strict=True) if c in gemms}
+    def fills(self, op: Op) -> bool:
+        """Whether ordinary instructions fill registers that gemms add to: an operation, of another accumulator; a loop,
+        of those that its gemms begin with."""
+        if not isinstance(op, control.For):
+            plain = not op.regions and not isinstance(op, (roles.AsyncGemm, tile.Splat))
+            return plain and not self.accumulators.isdisjoint(op.results)
+        gemms = {inner.c for inner in op.body.walk() if isinstance(inner, roles.AsyncGemm)}
+        begun = {init for init, c in zip(op.init, op.carried, strict=True) if c in gemms}
         return not begun <= {f.awaited for f in self.flights}
 
     def make_room(self, op: Op) -> None:

@@ -67,3 +67,20 @@ def test_a_program_of_which_llvm_leaves_one_out() -> None:
     outcome = campaign.one(91, "gfx950")
     assert outcome is not None
     assert outcome.kind == "fine", outcome.text
+
+
+@pytest.mark.parametrize(("between", "line"), [("", 5), ("\ts_nop 0\n", 0)])
+def test_a_mask_of_the_block_before(between: str, line: int) -> None:
+    text = f"k:\n\tv_cmp_gt_i32_e64 s[0:1], 64, v0\n\ts_cbranch_execz .L\n{between}.L:\n"
+    text += "\tv_cndmask_b32_e64 v1, 0, 1, s[0:1]\n\ts_endpgm\n"
+    assert early_use(text, parse_target("gfx942")) in ((5,) if not between else (6,)), (
+        "the branch skips what is between"
+    )
+    straight = f"k:\n\tv_cmp_gt_i32_e64 s[0:1], 64, v0\n{between}.L:\n\ts_nop 0\n\tv_cndmask_b32_e64 v1, 0, 1, s[0:1]\n"
+    assert early_use(straight, parse_target("gfx942")) == line
+
+
+def test_a_program_with_a_mask_of_the_block_before() -> None:
+    outcome = campaign.one(3086, "gfx942")
+    assert outcome is not None
+    assert outcome.kind == "fine", outcome.text

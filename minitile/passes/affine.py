@@ -35,7 +35,7 @@ from minitile.ir.types import DType, ScalarType, Type, dtype_of
 from minitile.passes.counterexamples import MOST_EXAMPLES, Examples
 from minitile.passes.divergence import divergent_values
 from minitile.passes.long_chains import Chains
-from minitile.passes.polynomial import Affine, Monomial
+from minitile.passes.polynomial import Affine, Monomial, divide
 from minitile.passes.proof import Bounds, Proof, Range, between, product
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
 ZERO_MULTIPLE = 1 << 62  # what divides zero
 SMALL, LARGE = 1 << 30, 1 << 46  # a dimension is less, unless it is one of kernel.attrs["large"]; those are less, too
 LOWEST, HIGHEST = -(1 << 30), 3 << 29  # of an index in 32 bits: room for the tile around it, and for size - index
+_FEW = 4  # bounds of a quotient
 BLOCKS = (1 << 31) - 1  # the most in a dimension of the grid
 _LOOP = (control.For, control.While, control.Parallel)
 _FLOOR_DIVISIONS = (arith.FloorDiv, arith.TruncDiv, arith.Shr)
@@ -471,7 +472,28 @@ class Facts:
             for n in self._extents:
                 if self.nonnegative(n * divisor - 1 - a):
                     found.upper.append((1, n - 1))
+            if self.bounded:
+                found.upper += [(1, most) for most in self._quotients(a, divisor, 3)]
         return found
+
+    def _quotients(self, a: Affine, d: Affine, steps: int) -> list[Affine]:
+        """Polynomials that floordiv(a, d) does not exceed, for d > 0: where what bounds `a` is a multiple of d, one less
+        than that, or (d a value) a multiple less something."""
+        for rest in (0, 1):
+            n = divide(a + rest, d)
+            if n is not None:
+                return [n - rest]
+        found = []
+        if d.terms == Affine.of(w := next(iter(d.terms))[0]).terms and not d.const and (parts := a.split(w)) is not None:
+            found += [parts[0]] if self.nonnegative(-parts[1]) else []
+        for v in self.latest(a.atoms()) if steps else ():
+            parts = a.split(v)
+            if parts is not None and self.nonnegative(parts[0]):
+                upper = [limit for c, limit in self.bounds(v).upper if c == 1]
+                found += [n for limit in upper for n in self._quotients(parts[0] * limit + parts[1], d, steps - 1)]
+                if found:
+                    break
+        return found[:_FEW]
 
     def _bitwise_bounds(self, op: Any) -> Bounds:
         (low_a, high_a), (low_b, high_b) = self.range(op.a), self.range(op.b)

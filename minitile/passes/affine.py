@@ -478,21 +478,23 @@ class Facts:
 
     def _quotients(self, a: Affine, d: Affine, steps: int) -> list[Affine]:
         """Polynomials that floordiv(a, d) does not exceed, for d > 0: where what bounds `a` is a multiple of d, one less
-        than that, or (d a value) a multiple less something."""
+        than that, or less than that as can be proved."""
         for rest in (0, 1):
             n = divide(a + rest, d)
             if n is not None:
                 return [n - rest]
-        found = []
-        if d.terms == Affine.of(w := next(iter(d.terms))[0]).terms and not d.const and (parts := a.split(w)) is not None:
-            found += [parts[0]] if self.nonnegative(-parts[1]) else []
+        found: list[Affine] = []
         for v in self.latest(a.atoms()) if steps else ():
             parts = a.split(v)
-            if parts is not None and self.nonnegative(parts[0]):
-                upper = [limit for c, limit in self.bounds(v).upper if c == 1]
-                found += [n for limit in upper for n in self._quotients(parts[0] * limit + parts[1], d, steps - 1)]
-                if found:
-                    break
+            if parts is None or not self.nonnegative(parts[0]):
+                continue
+            p, r = parts
+            upper = [limit for c, limit in self.bounds(v).upper if c == 1]
+            found = [p for limit in upper if self.nonnegative(p * (d - limit) - r)]
+            if not found:
+                found = [n for limit in upper for n in self._quotients(p * limit + r, d, steps - 1)]
+            if found:
+                break
         return found[:_FEW]
 
     def _bitwise_bounds(self, op: Any) -> Bounds:

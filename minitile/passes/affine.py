@@ -123,6 +123,9 @@ class Facts:
                     if isinstance(quotient, _FLOOR_DIVISIONS) and (d := divisor_of(quotient)) is not None:
                         self._sizes[type(quotient), self.affine(quotient.a), d, size.type] = size
                 self._extents = [Affine.of(v) for v in sorted(extents, key=self.order)]
+                if self.bounded:  # where a grid is empty, nothing runs
+                    for size in map(_grid, op.grid):
+                        self._record(self.affine(size) - 1, None)
             inner = depth + isinstance(op, _LOOP)
             for region in op.regions:
                 self._owners[region] = op

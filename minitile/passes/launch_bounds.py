@@ -84,11 +84,32 @@ class LaunchBounds:
         return tuple(each for each in conditions if each is not True)
 
     def monomial(self, atoms: tuple[Value, ...]) -> Interval | None:
+        less = self._cancelled(atoms) if len(atoms) > 1 else None
+        if less is not None and (found := self.polynomial(less)) is not None:
+            return 0, found[1]
         total: Interval | None = (1, 1)
         for v in atoms:
             found = self.atom(v)
             total = None if total is None or found is None else _product(total, found)
         return total
+
+    def _cancelled(self, atoms: tuple[Value, ...]) -> Affine | None:
+        """What a product does not exceed that has a divisor beside its quotient, or beside a max of that: the dividend
+        instead of both. All are positive."""
+        if not all(self.facts.nonnegative(Affine.of(v)) for v in atoms):
+            return None
+        for n, v in enumerate(atoms):
+            cases = {q for a in self.facts.bounds(v).cases for q in a.atoms()}
+            for q in (v, *self.facts.latest(cases)):
+                quotient = self.facts.bounds(q).quotient
+                if quotient is None or not self.facts.nonnegative(Affine.of(q) - Affine.of(v)):
+                    continue
+                rest = Affine(0, {atoms[:n] + atoms[n + 1 :]: 1})
+                for d in atoms:
+                    parts = rest.split(d) if quotient[1] == Affine.of(d) else None
+                    if parts is not None and parts[0] != Affine() and self.facts.nonnegative(quotient[0]):
+                        return parts[0] * quotient[0]
+        return None
 
     def value(self, v: Value) -> Interval | None:
         return self.polynomial(self.facts.affine(v))

@@ -100,6 +100,10 @@ class Facts:
         for condition, block in assumptions:
             self._assume(condition, True, block)
         self.examples.conditions += [(condition, True) for condition, _ in assumptions]
+        if self.bounded:  # where a grid is empty, nothing runs
+            for launch in (op for op in kernel.body.ops if isinstance(op, control.Launch)):
+                for size in map(_grid, launch.grid):
+                    self._record(self.affine(size) - 1, None)
 
     # Where values come from ----------------------------------------------------------------------------------------
 
@@ -123,9 +127,6 @@ class Facts:
                     if isinstance(quotient, _FLOOR_DIVISIONS) and (d := divisor_of(quotient)) is not None:
                         self._sizes[type(quotient), self.affine(quotient.a), d, size.type] = size
                 self._extents = [Affine.of(v) for v in sorted(extents, key=self.order)]
-                if self.bounded:  # where a grid is empty, nothing runs
-                    for size in map(_grid, op.grid):
-                        self._record(self.affine(size) - 1, None)
             inner = depth + isinstance(op, _LOOP)
             for region in op.regions:
                 self._owners[region] = op

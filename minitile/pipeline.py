@@ -78,9 +78,9 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("hoist_storage", hoist_storage),
     ("index_widths", index_widths),
     ("split_roles", split_roles),
-    # While an access still stands under its condition, and is one for all rounds of its loop.
-    ("check_bounds", check_bounds),
     ("unroll", unroll),
+    # While an access still stands under its condition.
+    ("check_bounds", check_bounds),
     ("reducers", reducers),
     ("parallel_to_tiles", parallel_to_tiles),
     ("fragments_to_values", fragments_to_values),

@@ -481,7 +481,7 @@ class Facts:
         return found
 
     def _quotients(self, a: Affine, d: Affine, steps: int) -> list[Affine]:
-        """Polynomials that floordiv(a, d) does not exceed, for d > 0: where what bounds `a` is a multiple of d, one less
+        """What floordiv(a, d) does not exceed, for d > 0: where what bounds `a` is a multiple of d, one less
         than that, or less than that as can be proved."""
         for rest in (0, 1):
             n = divide(a + rest, d)

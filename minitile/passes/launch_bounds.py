@@ -120,7 +120,7 @@ class LaunchBounds:
         return None if found is None or least is None else (least[0], found[1])
 
     def _shortened(self, a: Affine) -> Affine:
-        """What `a` does not exceed: what cancels when a value is replaced by a bound of it in terms of others is gone."""
+        """What `a` does not exceed: what cancels when a value gives way to a bound of it is gone."""
         for v in self.facts.latest(a.atoms()) if len(a.terms) > 1 else ():
             parts = a.split(v)
             if parts is None:

@@ -35,8 +35,8 @@ from minitile.ir.types import DType, ScalarType, Type, dtype_of
 from minitile.passes.counterexamples import MOST_EXAMPLES, Examples
 from minitile.passes.divergence import divergent_values
 from minitile.passes.long_chains import Chains
-from minitile.passes.polynomial import Affine, Monomial, divide
-from minitile.passes.proof import Bounds, Proof, Range, between, product
+from minitile.passes.polynomial import Affine, Monomial
+from minitile.passes.proof import Bounds, Proof, Range, between, product, quotient_limits
 
 __all__ = [
     "HIGHEST",
@@ -55,7 +55,6 @@ __all__ = [
 ZERO_MULTIPLE = 1 << 62  # what divides zero
 SMALL, LARGE = 1 << 30, 1 << 46  # a dimension is less, unless it is one of kernel.attrs["large"]; those are less, too
 LOWEST, HIGHEST = -(1 << 30), 3 << 29  # of an index in 32 bits: room for the tile around it, and for size - index
-_FEW = 4  # bounds of a quotient
 BLOCKS = (1 << 31) - 1  # the most in a dimension of the grid
 _LOOP = (control.For, control.While, control.Parallel)
 _FLOOR_DIVISIONS = (arith.FloorDiv, arith.TruncDiv, arith.Shr)
@@ -477,29 +476,8 @@ class Facts:
                 if self.nonnegative(n * divisor - 1 - a):
                     found.upper.append((1, n - 1))
             if self.bounded:
-                found.upper += [(1, most) for most in self._quotients(a, divisor, 3)]
+                found.upper += [(1, most) for most in quotient_limits(self, a, divisor, 3)]
         return found
-
-    def _quotients(self, a: Affine, d: Affine, steps: int) -> list[Affine]:
-        """What floordiv(a, d) does not exceed, for d > 0: where what bounds `a` is a multiple of d, one less
-        than that, or less than that as can be proved."""
-        for rest in (0, 1):
-            n = divide(a + rest, d)
-            if n is not None:
-                return [n - rest]
-        found: list[Affine] = []
-        for v in self.latest(a.atoms()) if steps else ():
-            parts = a.split(v)
-            if parts is None or not self.nonnegative(parts[0]):
-                continue
-            p, r = parts
-            upper = [limit for c, limit in self.bounds(v).upper if c == 1]
-            found = [p for limit in upper if self.nonnegative(p * (d - limit) - r)]
-            if not found:
-                found = [n for limit in upper for n in self._quotients(p * limit + r, d, steps - 1)]
-            if found:
-                break
-        return found[:_FEW]
 
     def _bitwise_bounds(self, op: Any) -> Bounds:
         (low_a, high_a), (low_b, high_b) = self.range(op.a), self.range(op.b)

@@ -36,7 +36,7 @@ from minitile.passes.counterexamples import MOST_EXAMPLES, Examples
 from minitile.passes.divergence import divergent_values
 from minitile.passes.long_chains import Chains
 from minitile.passes.polynomial import Affine, Monomial
-from minitile.passes.proof import Bounds, Proof, Range, between, product
+from minitile.passes.proof import Bounds, Proof, Range, between, product, quotient_limits
 
 __all__ = [
     "HIGHEST",
@@ -99,6 +99,10 @@ class Facts:
         for condition, block in assumptions:
             self._assume(condition, True, block)
         self.examples.conditions += [(condition, True) for condition, _ in assumptions]
+        if self.bounded:  # where a grid is empty, nothing runs
+            for launch in (op for op in kernel.body.ops if isinstance(op, control.Launch)):
+                for size in map(_grid, launch.grid):
+                    self._record(self.affine(size) - 1, None)
 
     # Where values come from ----------------------------------------------------------------------------------------
 
@@ -471,6 +475,8 @@ class Facts:
             for n in self._extents:
                 if self.nonnegative(n * divisor - 1 - a):
                     found.upper.append((1, n - 1))
+            if self.bounded:
+                found.upper += [(1, most) for most in quotient_limits(self, a, divisor, 3)]
         return found
 
     def _bitwise_bounds(self, op: Any) -> Bounds:

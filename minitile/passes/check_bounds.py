@@ -22,7 +22,7 @@ from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import TypeMismatchError
 from minitile.ir.effects import Footprint
-from minitile.ir.ops import control
+from minitile.ir.ops import arith, control
 from minitile.ir.types import BufferType
 from minitile.passes.affine import Affine, Facts
 from minitile.passes.manager import PassContext
@@ -96,6 +96,8 @@ class _Check:
             at, size = self.facts.affine(index), self.facts.size(f.mem, d)
             if size == Affine(0) or not (runs or (at.is_constant and (size.is_constant or at.const < 0))):
                 continue  # of a tensor without elements nothing is expected
+            if any(isinstance(v.op, arith.Select) for v in at.atoms()):
+                continue  # a place outside may be chosen on purpose: like an access under a condition
             if self.facts.nonnegative(-at - extent):
                 return _error(op, f, d, self.shown(at, extent, size, above=False), _FROM_THE_START)
             if self.facts.nonnegative(at - size):

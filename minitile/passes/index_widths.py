@@ -23,8 +23,9 @@ these fit as well. Sums wrap in two's complement, so that only their ends matter
 apart (by loop depth), so that the positive and the negative ones have to fit by themselves.
 
 In a kernel with large dimensions, or an exact one, numbers that a loop or a branch carries on are in 64 bits where
-everything they come from is such arithmetic. Else they keep their type, and wrap, as do numbers loaded from memory and
-unsigned ones: bounds are checked with what they are. What is loaded takes part in 64 bits beside what is in 64.
+everything they come from is such arithmetic. Else they keep their type, and wrap, as do numbers loaded from memory,
+counters of loops to an end that is loaded, and unsigned ones: bounds are checked with what they are. What is loaded
+takes part in 64 bits beside what is in 64.
 A kernel in which anything is done in 64 bits is "wide": then code for its indices is chosen by proofs alone.
 """
 

@@ -29,6 +29,7 @@ _NUMBERS: dict[str, Callable[[int, int], int]] = {
     "max": max,
 }
 _LITTLE = 1 << 20  # a number that is not worth an expression
+_HUGE = 1 << 32
 _MOST = 64  # operations of an expression: what is longer takes the launch longer than it is worth
 
 
@@ -83,16 +84,57 @@ class LaunchBounds:
         return tuple(each for each in conditions if each is not True)
 
     def monomial(self, atoms: tuple[Value, ...]) -> Interval | None:
+        less = self._cancelled(atoms) if len(atoms) > 1 else None
+        if less is not None and (found := self.polynomial(less)) is not None:
+            return 0, found[1]
         total: Interval | None = (1, 1)
         for v in atoms:
             found = self.atom(v)
             total = None if total is None or found is None else _product(total, found)
         return total
 
+    def _cancelled(self, atoms: tuple[Value, ...]) -> Affine | None:
+        """What a product does not exceed that has a divisor beside its quotient, or beside a max of that: the dividend
+        instead of both. All are positive."""
+        if not all(self.facts.nonnegative(Affine.of(v)) for v in atoms):
+            return None
+        for n, v in enumerate(atoms):
+            cases = {q for a in self.facts.bounds(v).cases for q in a.atoms()}
+            for q in (v, *self.facts.latest(cases)):
+                quotient = self.facts.bounds(q).quotient
+                if quotient is None or not self.facts.nonnegative(Affine.of(q) - Affine.of(v)):
+                    continue
+                rest = Affine(0, {atoms[:n] + atoms[n + 1 :]: 1})
+                for d in atoms:
+                    parts = rest.split(d) if quotient[1] == Affine.of(d) else None
+                    if parts is not None and parts[0] != Affine() and self.facts.nonnegative(quotient[0]):
+                        return parts[0] * quotient[0]
+        return None
+
     def value(self, v: Value) -> Interval | None:
         return self.polynomial(self.facts.affine(v))
 
     def polynomial(self, a: Affine) -> Interval | None:
+        found = self._sum(self._shortened(a))
+        least = found if len(a.terms) < 2 else self._sum(-self._shortened(-a))
+        return None if found is None or least is None else (least[0], found[1])
+
+    def _shortened(self, a: Affine) -> Affine:
+        """What `a` does not exceed: what cancels when a value gives way to a bound of it is gone."""
+        for v in self.facts.latest(a.atoms()) if len(a.terms) > 1 else ():
+            parts = a.split(v)
+            if parts is None:
+                continue
+            known = self.facts.bounds(v)
+            limits = known.upper if self.facts.nonnegative(parts[0]) else []
+            limits = known.lower if not limits and self.facts.nonnegative(-parts[0]) else limits
+            for c, limit in limits:
+                made = parts[0] * limit + parts[1]
+                if c == 1 and len(made.terms) < len(a.terms) and not limit.is_constant:
+                    return self._shortened(made)
+        return a
+
+    def _sum(self, a: Affine) -> Interval | None:
         low, high = a.const, a.const
         for m, c in a.terms.items():
             found = self.monomial(m)
@@ -105,12 +147,19 @@ class LaunchBounds:
     def atom(self, v: Value) -> Interval | None:
         if v not in self._known:
             self._known[v] = None  # for a cycle through carried values
-            found = self._look(v)
+            known = self._numbers(v)
+            found = known if known is not None and known[0] >= -_LITTLE and known[1] <= _LITTLE else self._look(v)
+            if found is not None and (1, Affine(0)) in self.facts.bounds(v).lower:
+                found = 0, found[1]
             if found is None or length(found[0]) + length(found[1]) > _MOST:
-                low, high = self.facts.interval(Affine.of(v))
-                found = None if low is None or high is None else (low, high)
+                found = self._numbers(v)
             self._known[v] = found
         return self._known[v]
+
+    def _numbers(self, v: Value) -> tuple[int, int] | None:
+        """What is known now; beyond all that a kernel computes it says nothing."""
+        low, high = self.facts.interval(Affine.of(v))
+        return None if low is None or high is None or low < -_HUGE or high > _HUGE else (low, high)
 
     def _look(self, v: Value) -> Interval | None:
         op = v.op
@@ -133,13 +182,21 @@ class LaunchBounds:
         a, d = self.value(op.a), divisor_of(op)
         if a is None:
             return None
-        if d is None or (isinstance(op, arith.TruncDiv) and not _positive(a)):
-            divisor = None if isinstance(op, arith.Shr) else self.value(op.b)
-            if _positive(a) and divisor is not None and _positive(divisor):
-                return 0, a[1]
-            size = _size(a)
-            return combine("sub", -1, size), size
-        return combine("floordiv", a[0], d), combine("floordiv", a[1], d)
+        if d is not None and (isinstance(op, arith.FloorDiv) or _positive(a)):
+            return combine("floordiv", a[0], d), combine("floordiv", a[1], d)
+        known = self.facts.bounds(op.results[0])
+        if (1, Affine(0)) in known.lower:
+            return 0, self.least([limit for c, limit in known.upper if c == 1], a[1])
+        size = _size(a)
+        return combine("sub", -1, size), size
+
+    def least(self, limits: list[Affine], known: Expr) -> Expr:
+        """The most that is as little as all of these, as far as lengths tell."""
+        found = [each[1] for a in limits if (each := self.polynomial(a)) is not None]
+        return min((known, *found), key=self.worth)
+
+    def worth(self, e: Expr) -> int:
+        return length(e)
 
     def _remainder(self, op: Any) -> Interval | None:
         d = divisor_of(op)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Range = tuple[int | None, int | None]  # inclusive; None: not known
 _FUEL = 48  # substitutions that one proof may try
+_FEW = 4  # bounds of a quotient
 
 
 Bound = tuple[int, Affine]  # (d, A) with d > 0
@@ -127,6 +128,28 @@ class Proof:
         if low is not None and low >= 0:
             return 1
         return -1 if high is not None and high <= 0 else 0
+
+
+def quotient_limits(facts: Facts, a: Affine, d: Affine, steps: int) -> list[Affine]:
+    """What floordiv(a, d) does not exceed, for d > 0: where what bounds `a` is a multiple of d, one less
+    than that, or less than that as can be proved."""
+    for rest in (0, 1):
+        n = divide(a + rest, d)
+        if n is not None:
+            return [n - rest]
+    found: list[Affine] = []
+    for v in facts.latest(a.atoms()) if steps else ():
+        parts = a.split(v)
+        if parts is None or not facts.nonnegative(parts[0]):
+            continue
+        p, r = parts
+        upper = [limit for c, limit in facts.bounds(v).upper if c == 1]
+        found = [p for limit in upper if facts.nonnegative(p * (d - limit) - r)]
+        if not found:
+            found = [n for limit in upper for n in quotient_limits(facts, p * limit + r, d, steps - 1)]
+        if found:
+            break
+    return found[:_FEW]
 
 
 def _better(a: int | None, b: int | None) -> int | None:

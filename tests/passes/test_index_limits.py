@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,6 +12,7 @@ import minitile as mt
 import minitile.language as T
 from minitile.runtime.sim.sparse import zeros
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 TARGETS = ["sm_80", "sm_90a", "gfx942", "gfx950"]
 
 
@@ -156,3 +160,30 @@ def test_lds_dma_reaches_2_gb(dims, kind):
     wanted[: len(rows)] = rows[:, :64] + rows[:, 64:]
     np.testing.assert_array_equal(C, wanted)
     assert ("buffer_load_dwordx4" in kernel.executable(A, C).ptx) == (kind == "lds")
+
+
+def test_stream_k_needs_neither_64_bits_nor_more_than_the_product_of_its_sizes(monkeypatch):
+    """Quotients by values: the launch's conditions are no looser than blocks * tiles * steps."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    from gemm_stream_k import gemm_stream_k
+
+    tiles, bf16 = 64 * 64, "bfloat16"
+    square = mt.spec((8192, 8192), bf16)
+    slots = mt.spec((tiles + 132, 128, 128), "float32")
+    compiled = gemm_stream_k.compile(square, square, square, slots, mt.spec((tiles,), "int32"), target="sm_90a")
+    dims = {"M": 8192, "N": 8192, "K": 8192, "slots": tiles + 132, "tiles": tiles}
+    limits = [(fact, evaluate(fact[1], dims)) for fact in compiled.launch_info.facts if fact[0] == "less"]
+    assert len(limits) > 5
+    assert all(number < fact[2] for fact, number in limits)
+    dims |= dict.fromkeys("MNK", 1 << 15)  # 2^32 steps and more of all blocks together
+    assert any(evaluate(fact[1], dims) >= fact[2] for fact, _ in limits)
+
+
+def evaluate(e, dims):
+    if isinstance(e, int) or e[0] == "dim":
+        return e if isinstance(e, int) else dims[e[1]]
+    operations = {
+        "add": operator.add, "sub": operator.sub, "mul": operator.mul, "floordiv": operator.floordiv,
+        "min": min, "max": max,
+    }  # fmt: skip
+    return operations[e[0]](evaluate(e[1], dims), evaluate(e[2], dims))

@@ -187,7 +187,7 @@ def test_random_masks() -> None:
             wide += width > 1
         places = {
             masks.coordinate(d, size): a
-            for d, (size, a) in enumerate(zip((ROWS, COLUMNS), np.mgrid[0:ROWS, 0:COLUMNS]))
+            for d, (size, a) in enumerate(zip((ROWS, COLUMNS), np.mgrid[0:ROWS, 0:COLUMNS], strict=True))
         }
         numbers = {values[n]: v for n, v in case.numbers.items()}
         for claim in masks.claims(values[name]):

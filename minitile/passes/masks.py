@@ -4,11 +4,12 @@
         run(%in, 0, 8)             8: of elements 8*k … 8*k + 7 either all are in, or none
         claims(%in)                N - j - 1 >= 0
 
-Both come from one description: an integer tile is a polynomial over the tile's own coordinates (`coordinate`) and the
-values that it is made of. Along one dimension a comparison asks whether  c*i + rest >= 0, c a number and `rest` the same
-for all i. In an aligned run i = w*k + r, 0 <= r < w, that changes with r only where  c*w*k + rest  lies within c*(w - 1)
-of 0 on the side from which c leads over; `Facts` knows a divisor of rest and of c*w, so which numbers that may be. Other
-elementwise operations hold alike where their operands do. All answers are one-sided: 1 and () mean "not known".
+Both come from one description: an integer tile is a polynomial over the tile's own coordinates (`coordinate`) and
+the values that it is made of. Along one dimension a comparison asks whether  c*i + rest >= 0, c a number and `rest` the
+same for all i. In an aligned run i = w*k + r, 0 <= r < w, that changes with r only where  c*w*k + rest  lies within
+|c|*(w - 1) of 0, on the side from which c leads over; `Facts` knows a divisor of rest and of c*w, so which numbers that
+may be. Other elementwise operations are alike where their operands are. All answers are one-sided: 1 and () mean "not
+known".
 """
 
 from __future__ import annotations

@@ -11,9 +11,10 @@
                                                         yield %x1 }
 
 Within a block a load goes to the front of the pure operations before it, with what it needs of them; what exchanges
-data between threads (a reduction) or is loaded itself it does not need. A loop's loads go a turn ahead, where nothing in
-the loop writes to memory or synchronises and their places depend on the loop's number alone. What waits takes registers:
-HOISTED and AHEAD are the most, of 4 bytes in each thread. More would cost blocks that run beside, which load as well.
+data between threads (a reduction) or is loaded itself it does not need. A loop's loads go a turn ahead, where nothing
+in the loop writes to memory or synchronises and their places depend on the loop's number alone. What waits takes
+registers: HOISTED and AHEAD are the most, of 4 bytes in each thread. More would cost blocks that run beside, which
+load as well.
 """
 
 from __future__ import annotations

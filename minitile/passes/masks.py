@@ -15,13 +15,18 @@ known".
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from minitile.ir.core import Value
+from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, tile
 from minitile.ir.types import TileType
 from minitile.passes.affine import AT_LEAST_ZERO, Affine, Facts, divisor_of
 
-_SUMS = {arith.Add: Affine.__add__, arith.Sub: Affine.__sub__, arith.Mul: Affine.__mul__}
+_SUMS: dict[type[Op], Callable[[Affine, Affine], Affine]] = {
+    arith.Add: Affine.__add__,
+    arith.Sub: Affine.__sub__,
+    arith.Mul: Affine.__mul__,
+}
 _DIVISIONS = (arith.FloorDiv, arith.Shr)
 
 Where = tuple[int, ...]  # which coordinate each dimension of a tile runs along

@@ -28,7 +28,8 @@ BITS = f"tile<{ROWS}x{COLUMNS}xbool>"
 def kernel_of(body: str) -> tuple[Kernel, dict[str, Value]]:
     facts = ", ".join(f"{name} = {n}" for name, n in FACTS.items() if n > 1)
     dims = ", ".join(f"{name} = %{name}: i32" for name in FACTS)
-    kernel = parse_kernel(f"""tile kernel @k(%A: tensor<64xi32>) dims({dims}) facts {{{facts}}} attrs {{threads = 32}} {{
+    kernel = parse_kernel(f"""tile kernel @k(%A: tensor<64xi32>) dims({dims}) facts {{{facts}}} attrs {{threads = 32}}
+        {{
         launch %M, 1, 1 {{threads = 32}} (%bx: i32, %by: i32, %bz: i32) {{
         {HEAD}
         {body}

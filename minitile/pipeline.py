@@ -26,6 +26,7 @@ from minitile.passes.cse import cse
 from minitile.passes.dead_code import dead_code
 from minitile.passes.delay_waits import delay_waits
 from minitile.passes.drop_turns import drop_turns
+from minitile.passes.early_loads import early_loads
 from minitile.passes.first_products import first_products
 from minitile.passes.flights import flights
 from minitile.passes.forget_corners import forget_corners
@@ -96,6 +97,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("software_pipeline", software_pipeline),
     ("flights", flights),
     ("late_waits", late_waits),
+    ("early_loads", early_loads),
     ("guard_masks", guard_masks),
     ("simplify", simplify),
     ("first_products", first_products),
@@ -138,6 +140,7 @@ OPTIONAL = frozenset(
         "cdna4_interleave",
         "cse",
         "dead_code",
+        "early_loads",
         "first_products",
         "flights",
         "delay_waits",

@@ -8,7 +8,7 @@ says in which order they run, `manager.py` runs them. A file that no list of pas
     roles of warps      rings, multicast, teams; check_channels verifies what has been made of them
     asynchronous gemms  async_gemms
     traced names        variables, fragment_indices
-    layouts             rules (what a backend demands), choose_shared
+    layouts             masks, rules (what a backend demands), choose_shared
     lowering            lower_memory, lower_exchange, lower_gemm; legalizer, expand_math, expand_fp8
     CDNA's schedules    mfma_loop
     diagnosis           count_masked (for minitile.masked)

@@ -34,6 +34,7 @@ from minitile.layout import Layout, RowAccess, blocked, cheapest_vector, dealt, 
 from minitile.passes.affine import Facts
 from minitile.passes.choose_shared import choose_shared_layouts
 from minitile.passes.lower import layout_of
+from minitile.passes.masks import Masks
 from minitile.passes.rules import Rules
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class _Inference:
         self.rules = rules
         self.lanes = lanes
         self.facts = Facts(kernel)
+        self.masks = Masks(self.facts)
         self.threads: int = kernel.threads
         self.team: dict[Op, int] = {}  # how many threads execute an operation, where that is not all of them
         self.group_of: dict[Value, _Group] = {}
@@ -236,10 +238,17 @@ class _Inference:
     def _pass_on(self, relation: _Passing) -> _Group | None:
         """The group that gets a layout by a relation now, if any does."""
         if isinstance(relation, Quotient):
-            wide, narrow = self.group_of[relation.wide].layout, self.group_of.get(relation.narrow)
-            if wide is not None and narrow is not None and narrow.layout is None:
-                narrow.layout = wide.quotient(relation.dim)
+            wide, narrow = self.group_of[relation.wide], self.group_of.get(relation.narrow)
+            if narrow is None:
+                return None
+            if wide.layout is not None and narrow.layout is None:
+                narrow.layout = wide.layout.quotient(relation.dim)
                 return narrow
+            if wide.layout is None and narrow.layout is not None and _is_flat(relation):
+                shape = relation.wide.shape
+                kept = [d for d in range(len(shape)) if d != relation.dim]
+                wide.layout = narrow.layout.renumbered(dict(enumerate(kept)), shape)
+                return wide
             return None
         source, result = self.group_of[relation.source], self.group_of[relation.result]
         if isinstance(relation, Repeated):
@@ -270,11 +279,18 @@ class _Inference:
         order = tuple(reversed(range(len(shape))))
         best = (-1, -1)
         along: dict[int, list[RowAccess]] = {}
-        uses = [(place, op, value) for value in group.members for place, op in self.uses.get(value, ())]
-        for _, op, value in sorted(uses, key=lambda use: use[0]):
-            width, dim = self._width(op, value)
-            if dim is None:
+        same = self._same_elements(group)
+        uses = [
+            (place, op, value, dims)
+            for g, dims in same
+            for value in g.members
+            for place, op in self.uses.get(value, ())
+        ]
+        for _, op, value, dims in sorted(uses, key=lambda use: use[0]):
+            width, own = self._width(op, value)
+            if own is None:
                 continue
+            dim = dims[own]
             kind = "shared" if not isinstance(op.mem.type, TensorType) else "load" if op.results else "store"
             along.setdefault(dim, []).append(RowAccess(kind, width, max(1, op.mem.dtype.bits // 8)))
             rank = (int(kind != "shared"), width * value.dtype.bits)
@@ -285,8 +301,25 @@ class _Inference:
         vec = cheapest_vector(along[order[0]]) if along else 1
         while vec > 1 and vec * threads > math.prod(shape):
             vec //= 2
-        reduces = any((m, order[0]) in self.reduced for m in group.members)
+        reduces = any(
+            (m, d) in self.reduced for g, dims in same for m in g.members for d in dims if dims[d] == order[0]
+        )
         return (row_blocked if reduces else blocked)(shape, threads, vec, order, self.lanes)
+
+    def _same_elements(self, group: _Group) -> list[tuple[_Group, dict[int, int]]]:
+        """The groups whose tiles are this one's but for dimensions of size 1 and their order, itself first: their
+        layouts follow from its own. With each, which of its dimensions each of theirs is."""
+        found = [(group, {d: d for d in range(len(group.members[0].shape))})]
+        seen = {group}
+        for of, dims in found:
+            for number in self.touching.get(of, ()):
+                relation = self.relations[number]
+                for at, other, where in _bijection(relation):
+                    there = self.group_of.get(other)
+                    if self.group_of.get(at) is of and there is not None and there.layout is None and there not in seen:
+                        seen.add(there)
+                        found.append((there, {d: dims[own] for d, own in where.items() if own in dims}))
+        return found
 
     def _width(self, op: tile.Load | tile.Store | tile.AtomicRmw, value: Value) -> tuple[int, int | None]:
         """How many elements of a tile row one access may take, and the tile dimension they run along."""
@@ -294,9 +327,8 @@ class _Inference:
         if dim is None:
             return 1, None
         limit = max(1, 128 // op.mem.dtype.bits)
-        if isinstance(op, tile.AtomicRmw) or (op.mask is not None and not tile.alike(op.mask, dim)):
-            limit = 1
-        elements = math.gcd(limit, value.shape[dim])
+        limit = math.gcd(1 if isinstance(op, tile.AtomicRmw) else limit, value.shape[dim])
+        elements = limit if op.mask is None else self.masks.run(op.mask, dim, limit)
         if not is_tile(op.indices[-1]):
             elements = math.gcd(elements, self.facts.multiple(self.facts.affine(op.indices[-1])))
         if isinstance(op.mem.type, TensorType) and not self._inside(op, value.shape[dim]):
@@ -321,6 +353,27 @@ def _values_of(relation: _Passing) -> tuple[Value, Value]:
     if isinstance(relation, Quotient):
         return relation.wide, relation.narrow
     return relation.source, relation.result
+
+
+def _is_flat(relation: Quotient) -> bool:
+    """Whether both sides have the same elements."""
+    return relation.wide.shape[relation.dim] == 1
+
+
+def _bijection(relation: _Passing) -> list[tuple[Value, Value, dict[int, int]]]:
+    """Each way from one side to the other, where both have the same elements: the one, the other, and for the other's
+    dimensions the one's (none for what has size 1)."""
+    if isinstance(relation, Quotient) and _is_flat(relation):
+        wide, narrow, dim = relation.wide, relation.narrow, relation.dim
+        outer = {d: d + (d >= dim) for d in range(len(wide.shape) - 1)}
+        return [(wide, narrow, outer), (narrow, wide, {w: n for n, w in outer.items()})]
+    if isinstance(relation, Permuted):
+        there = dict(enumerate(relation.order))
+        return [
+            (relation.source, relation.result, there),
+            (relation.result, relation.source, {s: r for r, s in there.items()}),
+        ]
+    return []
 
 
 def _elsewhere(value: Value, one: int, other: int, loc: Location | None) -> LanguageError:

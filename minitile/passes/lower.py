@@ -26,6 +26,7 @@ from minitile.ir.types import BOOL, DType, TileType, Type, i32
 from minitile.layout import Layout
 from minitile.passes.affine import Affine, Facts
 from minitile.passes.launch_bounds import LaunchBounds
+from minitile.passes.masks import Masks
 
 if TYPE_CHECKING:
     from minitile.passes.manager import PassContext
@@ -44,6 +45,11 @@ def layout_of(value: Value) -> Layout:
             f"%{value.name or '_'} has no layout yet", value.op.loc if value.op else None, "run infer_layouts"
         )
     return layout
+
+
+def _is_mask(op: Op) -> bool:
+    kind = op.results[0].type if op.elementwise else None
+    return isinstance(kind, TileType) and kind.dtype.kind == "bool"
 
 
 class SharingBuilder(Builder):
@@ -94,6 +100,7 @@ class Lowering:
         self.notes = context.notes
         self.gemm_plan = context.rules.gemm_plan
         self.facts = Facts(kernel)
+        self.masks = Masks(self.facts)
         self.threads: int = kernel.threads
         self.rules: dict[type[Op], Rule] = {**RULES, **MEMORY_RULES, **EXCHANGE_RULES, **context.rules.lower}
         self.map: dict[Value, Value] = {}
@@ -124,6 +131,8 @@ class Lowering:
         rule = self.rules.get(type(op))
         if rule is not None:
             out = rule(self, op)
+        elif _is_mask(op):
+            out = self.by_runs(op)
         elif type(op).stage == "both" and not op.region_fields:
             out = self.same(op)
         else:
@@ -133,16 +142,40 @@ class Lowering:
             new.name = new.name or old.name
             self.map[old] = new
 
-    def same(self, op: Op) -> tuple[Value, ...]:
+    def same(self, op: Op, get: Callable[[Value], Value] | None = None) -> tuple[Value, ...]:
         """The same operation on the lowered operands."""
+        get = get or self.get
         fields: dict[str, Any] = {name: getattr(op, name) for name, _ in op.attr_fields}
         for name, mark in op.operand_fields:
             v = getattr(op, name)
-            fields[name] = tuple(map(self.get, v)) if mark == "operands" else None if v is None else self.get(v)
+            fields[name] = tuple(map(get, v)) if mark == "operands" else None if v is None else get(v)
         new = type(op)(**fields)
         if op.pure and len(new.results) == 1:
             return (self.b.value(new),)
         return self.b.emit(new).results
+
+    def by_runs(self, op: Op) -> tuple[Value, ...]:
+        """A mask: one register for each run of registers that are alike."""
+        layout = layout_of(op.result)
+        first = layout.register_offsets()
+        where = {at: reg for reg, at in enumerate(first)}
+        for dim in range(layout.rank):
+            width = self.masks.run(op.result, dim, layout.vector_width(dim, layout.num_regs))
+            first = tuple((*at[:dim], at[dim] - at[dim] % width, *at[dim + 1 :]) for at in first)
+        which = dict.fromkeys(where[at] for at in first)
+        if len(which) == layout.num_regs:
+            return self.same(op)
+
+        def some(v: Value) -> Value:
+            registers = self.get(v)
+            if isinstance(registers.op, thread.Offsets):
+                constants = tuple(registers.op.constants[n] for n in which)
+                return self.b.value(thread.Offsets(registers.op.a, constants))
+            return registers if thread.count_of(registers.type) == 1 else self.pick(registers, tuple(which))
+
+        parts = self.same(op, some)
+        number = {register: n for n, register in enumerate(which)}
+        return (self.pick(parts[0], [number[where[at]] for at in first]),)
 
     def get(self, value: Value) -> Value:
         return self.map.get(value, value)

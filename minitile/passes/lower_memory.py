@@ -292,14 +292,20 @@ class GuardBuilder:
         self.always: list[Value] = []  # for every access alike
         self.checks: list[tuple[int, str, Value]] = []  # memory dimension, predicate, limit: offset `predicate` limit
 
-    def bounds(self, tensor: Value, where: Sequence[Place]) -> None:
-        """Index inside the tensor."""
+    def bounds(
+        self,
+        tensor: Value,
+        where: Sequence[Place],
+        below_for_sure: Sequence[int] = (),
+        above_for_sure: Sequence[int] = (),
+    ) -> None:
+        """Index inside the tensor; in some dimensions that is known."""
         low, b = self.low, self.low.b
         for d, place in enumerate(where):
             size = low.facts.size(tensor, d)
-            below = low.facts.less(place.start + place.reach, size)
+            below = d in below_for_sure or low.facts.less(place.start + place.reach, size)
             dtype = index_dtype(low, place.start, size)
-            above = low.facts.nonnegative(place.start)
+            above = d in above_for_sure or low.facts.nonnegative(place.start)
             if below and above:
                 continue
             at = low.emit(place.start, dtype)
@@ -389,15 +395,18 @@ def plan(
     mask = op.mask
     fast = len(op.dims) - 1 if space == "global" else shared_layout(mem).contiguous_dim
     width = 1
-    if fast is not None and (mask is None or tile.alike(mask, op.dims[fast])):
+    if fast is not None:
         width = access_width(low, mem, where, layout, max_width)
+        along = op.dims[fast]
+        if mask is not None and along is not None:
+            width = low.masks.run(mask, along, width)
     runs = vector_runs(layout, width, fast)
     if registers is not None:
         runs = tuple(run for run in runs if run[0][0] in registers)
     offsets = [at for _, at in runs]
     guards = GuardBuilder(low)
     if space == "global":
-        guards.bounds(mem, where)
+        guards.bounds(mem, where, *implied_bounds(low, op, starts))
     guards.overhang(layout)
     owner = low.owner(layout) if writes else None
     if owner is not None:
@@ -415,6 +424,23 @@ def plan(
         addresses = shared_addresses(low, mem, _slot(op), where, offsets, rank)
     corner = tuple(low.emit(start) for start in starts) if space == "global" and mem in low.written else ()
     return Plan(space, width, order, addresses, found, corner, layout.shape if corner else ())
+
+
+def implied_bounds(low: Lowering, op: MemoryOp, starts: Sequence[Affine]) -> tuple[list[int], list[int]]:
+    """The memory dimensions in which the mask says that an index is below the size, and that it is not below 0."""
+    if op.mask is None or not isinstance(op.mask.type, TileType):
+        return [], []
+    claims = low.masks.claims(op.mask)
+    below, above = [], []
+    for d, (start, along) in enumerate(zip(starts, op.dims, strict=True)):
+        index = start
+        if along is not None:
+            index = start + Affine.of(low.masks.coordinate(along, op.mask.shape[along]))
+        if low.masks.implied(low.facts.size(op.mem, d) - index - 1, claims):
+            below.append(d)
+        if low.masks.implied(index, claims):
+            above.append(d)
+    return below, above
 
 
 def _slot(op: MemoryOp) -> Value | None:

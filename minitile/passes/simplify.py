@@ -7,6 +7,7 @@
     %r = for … [%i] (%k, %a) { …; yield %a }                              %i for %a and %r
     add (add %x, 3), 4                                                    add %x, 7
     cast (cast %x to i64) to i32                                          %x
+    select %mask, (load %A[0], mask = %mask), 0.0                         the load
     select (cmp lt (offsets %l {0, 8}), 8), %a, %b    // 0 <= %l < 8      pick (concat %a, %b) {0, 1}
 
 In the thread stage division by constants becomes what the hardware has: shifts and masks for powers of two, `truncdiv`
@@ -211,13 +212,16 @@ class _Simplify(Rewriter):
         return self.b.emit(thread.Pick(sides, tuple(decided))).result
 
     def select(self, op: arith.Select) -> Result:
-        """One side, where the condition is the same constant all over; registers of both where each one's is known."""
+        """One side, where the condition is the same constant all over; registers of both where each one's is known;
+        what is loaded under the condition itself, which is 0 where that is false."""
         known = _register_constants(op.condition)
         if known is not None and isinstance(op.result.type, RegsType):
             counts = [thread.count_of(v.type) for v in (op.a, op.b)]
             of_each = [n if count > 1 else 0 for n in range(len(known)) for count in counts]
             places = [of_each[2 * n] if holds else counts[0] + of_each[2 * n + 1] for n, holds in enumerate(known)]
             return self.b.emit(thread.Pick(self.b.emit(thread.Concat((op.a, op.b))).result, tuple(places))).result
+        if _is_zero(op.b) and op.a.type == op.result.type and _masked_by(op.a) is op.condition:
+            return op.a
         splat = op.condition.op
         condition = constant_of(splat.value) if isinstance(splat, tile.Splat) else None
         chosen = op.a if condition else op.b
@@ -327,6 +331,20 @@ def _embeds(a: DType, b: DType) -> bool:
     if a.is_float and b.is_float:
         return b.bits >= 32 and b.bits > a.bits
     return a.kind == "bool" and b.is_int
+
+
+def _is_zero(v: Value) -> bool:
+    """Whether a number, or all of a tile, is 0 and not -0."""
+    value = constant_of(v.op.value if isinstance(v.op, tile.Splat) else v)
+    return value is not None and repr(float(value)) == "0.0"
+
+
+def _masked_by(v: Value) -> Value | None:
+    """The mask under which a tile was loaded, whatever it was cast to since: where it is false, the tile is 0."""
+    op = v.op
+    while isinstance(op, arith.Cast):
+        op = op.a.op
+    return op.mask if isinstance(op, tile.Load) else None
 
 
 _RULES: dict[type[Op], Callable[[_Simplify, Any], Result]] = {

@@ -9,111 +9,110 @@ entry:
   %bx.1 = call i32 @llvm.amdgcn.workgroup.id.x(), !dbg !12
   %tid.2 = call i32 @llvm.amdgcn.workitem.id.x(), !dbg !13
   %v.3 = icmp slt i32 %tid.2, %N, !dbg !14
-  %v.4 = sub i32 %N, %tid.2, !dbg !15
-  %v.5 = icmp slt i32 0, %v.4, !dbg !15
-  %v.6 = and i1 %v.5, %v.3, !dbg !15
-  %v.7 = sext i32 %bx.1 to i64, !dbg !15
-  %v.8 = sext i32 %N to i64, !dbg !15
-  %v.9 = mul i64 %v.8, 4, !dbg !15
-  %v.10 = mul i64 %v.7, %v.9, !dbg !15
-  %v.11 = add i64 0, %v.10, !dbg !15
-  %v.12 = sext i32 %tid.2 to i64, !dbg !15
-  %v.13 = mul i64 %v.12, 4, !dbg !15
-  %v.14 = add i64 %v.11, %v.13, !dbg !15
-  br i1 %v.6, label %load.15, label %loaded.16, !dbg !15
-load.15:
-  %p.17 = getelementptr i8, ptr addrspace(1) %X, i64 %v.14, !dbg !15
-  %l.18 = load float, ptr addrspace(1) %p.17, align 4, !dbg !15
-  br label %loaded.16, !dbg !15
-loaded.16:
-  %l.19 = phi float [0.0, %entry], [%l.18, %load.15], !dbg !15
-  %v.20 = select i1 %v.3, float %l.19, float 0xFFF0000000000000, !dbg !17
-  %v.21 = bitcast float %v.20 to i32, !dbg !18
-  %v.22 = call i32 @llvm.amdgcn.update.dpp.i32(i32 poison, i32 %v.21, i32 177, i32 15, i32 15, i1 true), !dbg !18
-  %v.23 = bitcast i32 %v.22 to float, !dbg !18
-  %v.24 = call float @llvm.maxnum.f32(float %v.20, float %v.23), !dbg !18
-  %v.25 = bitcast float %v.24 to i32, !dbg !18
-  %v.26 = call i32 @llvm.amdgcn.update.dpp.i32(i32 poison, i32 %v.25, i32 78, i32 15, i32 15, i1 true), !dbg !18
-  %v.27 = bitcast i32 %v.26 to float, !dbg !18
-  %v.28 = call float @llvm.maxnum.f32(float %v.24, float %v.27), !dbg !18
-  %v.29 = bitcast float %v.28 to i32, !dbg !18
-  %v.30 = call i32 @llvm.amdgcn.ds.swizzle(i32 %v.29, i32 4127), !dbg !18
-  %v.31 = bitcast i32 %v.30 to float, !dbg !18
-  %v.32 = call float @llvm.maxnum.f32(float %v.28, float %v.31), !dbg !18
-  %v.33 = bitcast float %v.32 to i32, !dbg !18
-  %v.34 = call i32 @llvm.amdgcn.update.dpp.i32(i32 poison, i32 %v.33, i32 296, i32 15, i32 15, i1 true), !dbg !18
-  %v.35 = bitcast i32 %v.34 to float, !dbg !18
-  %v.36 = call float @llvm.maxnum.f32(float %v.32, float %v.35), !dbg !18
-  %v.37 = bitcast float %v.36 to i32, !dbg !18
-  %v.38 = call i32 @llvm.amdgcn.ds.swizzle(i32 %v.37, i32 16415), !dbg !18
-  %v.39 = bitcast i32 %v.38 to float, !dbg !18
-  %v.40 = call float @llvm.maxnum.f32(float %v.36, float %v.39), !dbg !18
-  %v.41 = bitcast float %v.40 to i32, !dbg !18
-  %v.42 = call i32 @llvm.amdgcn.mbcnt.lo(i32 -1, i32 0), !dbg !18
-  %lane.43 = call i32 @llvm.amdgcn.mbcnt.hi(i32 -1, i32 %v.42), !dbg !18
-  %v.44 = xor i32 %lane.43, 32, !dbg !18
-  %v.45 = shl i32 %v.44, 2, !dbg !18
-  %v.46 = call i32 @llvm.amdgcn.ds.bpermute(i32 %v.45, i32 %v.41), !dbg !18
-  %v.47 = bitcast i32 %v.46 to float, !dbg !18
-  %v.48 = call float @llvm.maxnum.f32(float %v.40, float %v.47), !dbg !18
-  %v.49 = bitcast float %v.48 to i32, !dbg !19
-  %v.50 = icmp eq i32 0, 0, !dbg !19
-  %v.51 = select i1 %v.50, i32 %v.49, i32 0, !dbg !19
-  %v.52 = bitcast i32 %v.51 to float, !dbg !19
-  %v.53 = fsub contract float %v.20, %v.52, !dbg !20
-  %v.54 = fmul contract float %v.53, 0x3FF7154760000000, !dbg !21
-  %v.55 = call float @llvm.minnum.f32(float %v.54, float 126.0), !dbg !21
-  %v.56 = call float @llvm.maxnum.f32(float %v.55, float 0xC05F800000000000), !dbg !21
-  %v.57 = fadd contract float %v.56, 0x4168000000000000, !dbg !21
-  %v.58 = fsub contract float 0x4168000000000000, %v.57, !dbg !21
-  %v.59 = call float @llvm.fma.f32(float %v.53, float 0x3FF7154760000000, float %v.58), !dbg !21
-  %v.60 = call float @llvm.fma.f32(float %v.53, float 0x3E54AE0C00000000, float %v.59), !dbg !21
-  %v.61 = bitcast float %v.57 to i32, !dbg !21
-  %v.62 = shl i32 %v.61, 23, !dbg !21
-  %v.63 = add i32 %v.62, 1065353216, !dbg !21
-  %v.64 = bitcast i32 %v.63 to float, !dbg !21
-  %v.65 = call float @llvm.amdgcn.exp2.f32(float %v.60), !dbg !21
-  %v.66 = fmul contract float %v.65, %v.64, !dbg !21
-  %v.67 = bitcast float %v.66 to i32, !dbg !22
-  %v.68 = call i32 @llvm.amdgcn.update.dpp.i32(i32 poison, i32 %v.67, i32 177, i32 15, i32 15, i1 true), !dbg !22
-  %v.69 = bitcast i32 %v.68 to float, !dbg !22
-  %v.70 = fadd contract float %v.66, %v.69, !dbg !22
-  %v.71 = bitcast float %v.70 to i32, !dbg !22
-  %v.72 = call i32 @llvm.amdgcn.update.dpp.i32(i32 poison, i32 %v.71, i32 78, i32 15, i32 15, i1 true), !dbg !22
-  %v.73 = bitcast i32 %v.72 to float, !dbg !22
-  %v.74 = fadd contract float %v.70, %v.73, !dbg !22
-  %v.75 = bitcast float %v.74 to i32, !dbg !22
-  %v.76 = call i32 @llvm.amdgcn.ds.swizzle(i32 %v.75, i32 4127), !dbg !22
-  %v.77 = bitcast i32 %v.76 to float, !dbg !22
-  %v.78 = fadd contract float %v.74, %v.77, !dbg !22
-  %v.79 = bitcast float %v.78 to i32, !dbg !22
-  %v.80 = call i32 @llvm.amdgcn.update.dpp.i32(i32 poison, i32 %v.79, i32 296, i32 15, i32 15, i1 true), !dbg !22
-  %v.81 = bitcast i32 %v.80 to float, !dbg !22
-  %v.82 = fadd contract float %v.78, %v.81, !dbg !22
-  %v.83 = bitcast float %v.82 to i32, !dbg !22
-  %v.84 = call i32 @llvm.amdgcn.ds.swizzle(i32 %v.83, i32 16415), !dbg !22
-  %v.85 = bitcast i32 %v.84 to float, !dbg !22
-  %v.86 = fadd contract float %v.82, %v.85, !dbg !22
-  %v.87 = bitcast float %v.86 to i32, !dbg !22
-  %v.88 = call i32 @llvm.amdgcn.mbcnt.lo(i32 -1, i32 0), !dbg !22
-  %lane.89 = call i32 @llvm.amdgcn.mbcnt.hi(i32 -1, i32 %v.88), !dbg !22
-  %v.90 = xor i32 %lane.89, 32, !dbg !22
-  %v.91 = shl i32 %v.90, 2, !dbg !22
-  %v.92 = call i32 @llvm.amdgcn.ds.bpermute(i32 %v.91, i32 %v.87), !dbg !22
-  %v.93 = bitcast i32 %v.92 to float, !dbg !22
-  %v.94 = fadd contract float %v.86, %v.93, !dbg !22
-  %v.95 = bitcast float %v.94 to i32, !dbg !23
-  %v.96 = select i1 %v.50, i32 %v.95, i32 0, !dbg !23
-  %v.97 = bitcast i32 %v.96 to float, !dbg !23
-  %v.98 = fdiv float %v.66, %v.97, !dbg !24
-  %v.99 = add i64 0, %v.10, !dbg !25
-  %v.100 = add i64 %v.99, %v.13, !dbg !25
-  br i1 %v.5, label %do.101, label %done.102, !dbg !25
-do.101:
-  %p.103 = getelementptr i8, ptr addrspace(1) %Y, i64 %v.100, !dbg !25
-  store float %v.98, ptr addrspace(1) %p.103, align 4, !dbg !25
-  br label %done.102, !dbg !25
-done.102:
+  %v.4 = sext i32 %bx.1 to i64, !dbg !15
+  %v.5 = sext i32 %N to i64, !dbg !15
+  %v.6 = mul i64 %v.5, 4, !dbg !15
+  %v.7 = mul i64 %v.4, %v.6, !dbg !15
+  %v.8 = add i64 0, %v.7, !dbg !15
+  %v.9 = sext i32 %tid.2 to i64, !dbg !15
+  %v.10 = mul i64 %v.9, 4, !dbg !15
+  %v.11 = add i64 %v.8, %v.10, !dbg !15
+  br i1 %v.3, label %load.12, label %loaded.13, !dbg !15
+load.12:
+  %p.14 = getelementptr i8, ptr addrspace(1) %X, i64 %v.11, !dbg !15
+  %l.15 = load float, ptr addrspace(1) %p.14, align 4, !dbg !15
+  br label %loaded.13, !dbg !15
+loaded.13:
+  %l.16 = phi float [0.0, %entry], [%l.15, %load.12], !dbg !15
+  %v.17 = select i1 %v.3, float %l.16, float 0xFFF0000000000000, !dbg !17
+  %v.18 = bitcast float %v.17 to i32, !dbg !18
+  %v.19 = call i32 @llvm.amdgcn.update.dpp.i32(i32 poison, i32 %v.18, i32 177, i32 15, i32 15, i1 true), !dbg !18
+  %v.20 = bitcast i32 %v.19 to float, !dbg !18
+  %v.21 = call float @llvm.maxnum.f32(float %v.17, float %v.20), !dbg !18
+  %v.22 = bitcast float %v.21 to i32, !dbg !18
+  %v.23 = call i32 @llvm.amdgcn.update.dpp.i32(i32 poison, i32 %v.22, i32 78, i32 15, i32 15, i1 true), !dbg !18
+  %v.24 = bitcast i32 %v.23 to float, !dbg !18
+  %v.25 = call float @llvm.maxnum.f32(float %v.21, float %v.24), !dbg !18
+  %v.26 = bitcast float %v.25 to i32, !dbg !18
+  %v.27 = call i32 @llvm.amdgcn.ds.swizzle(i32 %v.26, i32 4127), !dbg !18
+  %v.28 = bitcast i32 %v.27 to float, !dbg !18
+  %v.29 = call float @llvm.maxnum.f32(float %v.25, float %v.28), !dbg !18
+  %v.30 = bitcast float %v.29 to i32, !dbg !18
+  %v.31 = call i32 @llvm.amdgcn.update.dpp.i32(i32 poison, i32 %v.30, i32 296, i32 15, i32 15, i1 true), !dbg !18
+  %v.32 = bitcast i32 %v.31 to float, !dbg !18
+  %v.33 = call float @llvm.maxnum.f32(float %v.29, float %v.32), !dbg !18
+  %v.34 = bitcast float %v.33 to i32, !dbg !18
+  %v.35 = call i32 @llvm.amdgcn.ds.swizzle(i32 %v.34, i32 16415), !dbg !18
+  %v.36 = bitcast i32 %v.35 to float, !dbg !18
+  %v.37 = call float @llvm.maxnum.f32(float %v.33, float %v.36), !dbg !18
+  %v.38 = bitcast float %v.37 to i32, !dbg !18
+  %v.39 = call i32 @llvm.amdgcn.mbcnt.lo(i32 -1, i32 0), !dbg !18
+  %lane.40 = call i32 @llvm.amdgcn.mbcnt.hi(i32 -1, i32 %v.39), !dbg !18
+  %v.41 = xor i32 %lane.40, 32, !dbg !18
+  %v.42 = shl i32 %v.41, 2, !dbg !18
+  %v.43 = call i32 @llvm.amdgcn.ds.bpermute(i32 %v.42, i32 %v.38), !dbg !18
+  %v.44 = bitcast i32 %v.43 to float, !dbg !18
+  %v.45 = call float @llvm.maxnum.f32(float %v.37, float %v.44), !dbg !18
+  %v.46 = bitcast float %v.45 to i32, !dbg !19
+  %v.47 = icmp eq i32 0, 0, !dbg !19
+  %v.48 = select i1 %v.47, i32 %v.46, i32 0, !dbg !19
+  %v.49 = bitcast i32 %v.48 to float, !dbg !19
+  %v.50 = fsub contract float %v.17, %v.49, !dbg !20
+  %v.51 = fmul contract float %v.50, 0x3FF7154760000000, !dbg !21
+  %v.52 = call float @llvm.minnum.f32(float %v.51, float 126.0), !dbg !21
+  %v.53 = call float @llvm.maxnum.f32(float %v.52, float 0xC05F800000000000), !dbg !21
+  %v.54 = fadd contract float %v.53, 0x4168000000000000, !dbg !21
+  %v.55 = fsub contract float 0x4168000000000000, %v.54, !dbg !21
+  %v.56 = call float @llvm.fma.f32(float %v.50, float 0x3FF7154760000000, float %v.55), !dbg !21
+  %v.57 = call float @llvm.fma.f32(float %v.50, float 0x3E54AE0C00000000, float %v.56), !dbg !21
+  %v.58 = bitcast float %v.54 to i32, !dbg !21
+  %v.59 = shl i32 %v.58, 23, !dbg !21
+  %v.60 = add i32 %v.59, 1065353216, !dbg !21
+  %v.61 = bitcast i32 %v.60 to float, !dbg !21
+  %v.62 = call float @llvm.amdgcn.exp2.f32(float %v.57), !dbg !21
+  %v.63 = fmul contract float %v.62, %v.61, !dbg !21
+  %v.64 = bitcast float %v.63 to i32, !dbg !22
+  %v.65 = call i32 @llvm.amdgcn.update.dpp.i32(i32 poison, i32 %v.64, i32 177, i32 15, i32 15, i1 true), !dbg !22
+  %v.66 = bitcast i32 %v.65 to float, !dbg !22
+  %v.67 = fadd contract float %v.63, %v.66, !dbg !22
+  %v.68 = bitcast float %v.67 to i32, !dbg !22
+  %v.69 = call i32 @llvm.amdgcn.update.dpp.i32(i32 poison, i32 %v.68, i32 78, i32 15, i32 15, i1 true), !dbg !22
+  %v.70 = bitcast i32 %v.69 to float, !dbg !22
+  %v.71 = fadd contract float %v.67, %v.70, !dbg !22
+  %v.72 = bitcast float %v.71 to i32, !dbg !22
+  %v.73 = call i32 @llvm.amdgcn.ds.swizzle(i32 %v.72, i32 4127), !dbg !22
+  %v.74 = bitcast i32 %v.73 to float, !dbg !22
+  %v.75 = fadd contract float %v.71, %v.74, !dbg !22
+  %v.76 = bitcast float %v.75 to i32, !dbg !22
+  %v.77 = call i32 @llvm.amdgcn.update.dpp.i32(i32 poison, i32 %v.76, i32 296, i32 15, i32 15, i1 true), !dbg !22
+  %v.78 = bitcast i32 %v.77 to float, !dbg !22
+  %v.79 = fadd contract float %v.75, %v.78, !dbg !22
+  %v.80 = bitcast float %v.79 to i32, !dbg !22
+  %v.81 = call i32 @llvm.amdgcn.ds.swizzle(i32 %v.80, i32 16415), !dbg !22
+  %v.82 = bitcast i32 %v.81 to float, !dbg !22
+  %v.83 = fadd contract float %v.79, %v.82, !dbg !22
+  %v.84 = bitcast float %v.83 to i32, !dbg !22
+  %v.85 = call i32 @llvm.amdgcn.mbcnt.lo(i32 -1, i32 0), !dbg !22
+  %lane.86 = call i32 @llvm.amdgcn.mbcnt.hi(i32 -1, i32 %v.85), !dbg !22
+  %v.87 = xor i32 %lane.86, 32, !dbg !22
+  %v.88 = shl i32 %v.87, 2, !dbg !22
+  %v.89 = call i32 @llvm.amdgcn.ds.bpermute(i32 %v.88, i32 %v.84), !dbg !22
+  %v.90 = bitcast i32 %v.89 to float, !dbg !22
+  %v.91 = fadd contract float %v.83, %v.90, !dbg !22
+  %v.92 = bitcast float %v.91 to i32, !dbg !23
+  %v.93 = select i1 %v.47, i32 %v.92, i32 0, !dbg !23
+  %v.94 = bitcast i32 %v.93 to float, !dbg !23
+  %v.95 = fdiv float %v.63, %v.94, !dbg !24
+  %v.96 = sub i32 %N, %tid.2, !dbg !25
+  %v.97 = icmp slt i32 0, %v.96, !dbg !25
+  %v.98 = add i64 0, %v.7, !dbg !25
+  %v.99 = add i64 %v.98, %v.10, !dbg !25
+  br i1 %v.97, label %do.100, label %done.101, !dbg !25
+do.100:
+  %p.102 = getelementptr i8, ptr addrspace(1) %Y, i64 %v.99, !dbg !25
+  store float %v.95, ptr addrspace(1) %p.102, align 4, !dbg !25
+  br label %done.101, !dbg !25
+done.101:
   ret void
 }
 

@@ -1,0 +1,166 @@
+"""Loads of tensors go as early as they can, so that many bytes are on their way before the first of them is used.
+
+    %x = load %X[%r, 0]                               %x = load %X[%r, 0]
+    %s = reduce %x {dim = 0, kind = "sum"}     →      %w = load %W[0]
+    %w = load %W[0]                                   %s = reduce %x {dim = 0, kind = "sum"}
+
+    for %k = 0 to %n {                                %x0 = if 0 < %n { load %X[0] } else { zeros }
+      %x = load %X[%k*512]                     →      for %k = 0 to %n carry(%x = %x0) {
+      use %x                                            %x1 = if %k+1 < %n { load %X[(%k+1)*512] } else { zeros }
+    }                                                   use %x
+                                                        yield %x1 }
+
+Within a block a load goes to the front of the pure operations before it, with what it needs of them; what exchanges
+data between threads (a reduction) or is loaded itself it does not need. A loop's loads go a turn ahead, where nothing
+in the loop writes to memory or synchronises and their places depend on the loop's number alone. What waits takes
+registers: HOISTED and AHEAD are the most, of 4 bytes in each thread. More would cost blocks that run beside, which
+load as well.
+"""
+
+from __future__ import annotations
+
+import math
+
+from minitile.ir.builder import Builder
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.ops import control, tile
+from minitile.ir.rewrite import clone, rewrite_loops
+from minitile.ir.types import TensorType, TileType
+from minitile.passes.manager import PassContext
+
+HOISTED = 16
+AHEAD = 16
+
+
+def early_loads(kernel: Kernel, context: PassContext) -> None:
+    """The pass."""
+    threads = kernel.threads
+    rewrite_loops(kernel.body, lambda loop, before: _a_turn_ahead(loop, before, threads))
+    _hoist(kernel.body, threads)
+
+
+def _is_row(op: Op) -> bool:
+    """Whether an operation loads a tile of a tensor."""
+    return isinstance(op, tile.Load) and isinstance(op.mem.type, TensorType) and isinstance(op.result.type, TileType)
+
+
+def _only_reads(op: Op) -> bool:
+    """Whether a load may pass an operation: it writes no memory and orders nothing."""
+    if op.pure or op.terminator or isinstance(op, control.Structured):
+        return True
+    accesses = op.accesses()
+    return bool(accesses) and not op.syncs() and not any(a.writes for a in accesses)
+
+
+def _registers(value: Value, threads: int) -> int:
+    return -(-math.prod(value.shape) * value.dtype.bits // (32 * threads))
+
+
+def _needs(op: Op, block: Block) -> list[Op] | None:
+    """The pure operations of the block that give an operation its operands, in order; None where one of the operands
+    is loaded or has gone from thread to thread."""
+    found: dict[Op, None] = {}
+
+    def go(op: Op) -> bool:
+        for v in op.operands:
+            maker = v.op
+            if maker is None or maker in found or maker not in inside:
+                continue
+            if not maker.pure or maker.uniform or maker.region_fields or not go(maker):
+                return False
+            found[maker] = None
+        return True
+
+    inside = set(block.ops)
+    return list(found) if go(op) else None
+
+
+# Within a block -----------------------------------------------------------------------------------------------------
+
+
+def _hoist(block: Block, threads: int) -> None:
+    ops: list[Op] = []
+    stretch: list[Op] = []  # of pure operations and loads
+    for op in block.ops:
+        for region in op.regions:
+            _hoist(region, threads)
+        if (op.pure and not op.region_fields) or _is_row(op):
+            stretch.append(op)
+        else:
+            ops += _loads_first(stretch, threads)
+            ops.append(op)
+            stretch = []
+    block.ops = ops + _loads_first(stretch, threads)
+
+
+def _loads_first(ops: list[Op], threads: int) -> list[Op]:
+    part, first, room = Block(), dict[Op, None](), HOISTED
+    part.ops = ops
+    for n, op in enumerate(ops):
+        needed = _needs(op, part) if _is_row(op) else None
+        if needed is None:
+            continue
+        if any(earlier not in first and earlier not in needed for earlier in ops[:n]):
+            room -= _registers(op.results[0], threads)
+            if room < 0:
+                break
+        first.update(dict.fromkeys((*needed, op)))
+    return [*first, *(op for op in ops if op not in first)]
+
+
+# Around a loop ------------------------------------------------------------------------------------------------------
+
+
+def _a_turn_ahead(loop: control.For, before: Block, threads: int) -> None:
+    body = loop.body
+    if loop.kind != "serial" or not all(map(_only_reads, body.walk())):
+        return
+    room, rows = AHEAD, list[tuple[Op, list[Op]]]()
+    for op in body.ops:
+        needed = _needs(op, body) if _is_row(op) else None
+        used = {v for one in (*(needed or ()), op) for v in one.operands}
+        if needed is None or loop.iv not in used or not used.isdisjoint(loop.carried):
+            continue
+        room -= _registers(op.results[0], threads)
+        if room >= 0:
+            rows.append((op, needed))
+    if not rows:
+        return
+    b = Builder(before)
+    b.loc = loop.loc
+    first = _loaded(b, rows, loop, loop.lower)
+    taken = {op.results[0]: body.add_arg(op.results[0].type, op.results[0].name) for op, _ in rows}
+    rest = [op for op in body.ops if not any(op is moved for moved, _ in rows)]
+    body.ops = []
+    with b.inside(body):
+        following = _loaded(b, rows, loop, b.add(loop.iv, loop.step))
+    for op in rest:
+        for inner in (op, *(inner for region in op.regions for inner in region.walk())):
+            inner.replace_operands(lambda v: taken.get(v, v))
+    body.ops += rest
+    end = body.terminator
+    assert isinstance(end, control.Yield)
+    end.values = (*end.values, *following)
+    loop.init = (*loop.init, *first)
+    count = len(loop.results)
+    loop.results = (*loop.results, *(Value(v.type, loop, count + n, v.name) for n, v in enumerate(first)))
+
+
+def _loaded(b: Builder, rows: list[tuple[Op, list[Op]]], loop: control.For, number: Value) -> tuple[Value, ...]:
+    """What the loop's turn of this number loads; zeros where there is none."""
+    then, orelse = Block(), Block()
+    names = {loop.iv: number}
+    with b.inside(then):
+        for op, needed in rows:
+            for one in (*needed, op):
+                if one.results[0] not in names:
+                    b.emit(clone(one, names))
+        b.emit(control.Yield(tuple(names[op.results[0]] for op, _ in rows)))
+    with b.inside(orelse):
+        zeros = [
+            b.value(tile.Splat(b.constant(0.0 if v.dtype.is_float else 0, v.dtype), v.shape))
+            for op, _ in rows
+            for v in op.results
+        ]
+        b.emit(control.Yield(tuple(zeros)))
+    return b.emit(control.If(b.compare("lt", number, loop.upper), then=then, orelse=orelse)).results

@@ -70,7 +70,14 @@ sanitized() {
   shift
   # cuda-python asks the driver for functions that it may not have; that is no error of a kernel.
   [ "$tool" = memcheck ] && options=(--report-api-errors no)
-  "$sanitizer" --tool "$tool" "${options[@]}" --error-exitcode 9 --print-limit 20 "$python" "$@"
+  local said status
+  said=$(mktemp)
+  "$sanitizer" --tool "$tool" "${options[@]}" --error-exitcode 9 --print-limit 20 "$python" "$@" | tee "$said"
+  status=${PIPESTATUS[0]}
+  # An example that has no form for the target makes no call, for which the sanitizer exits with 255.
+  [ "$status" = 255 ] && grep -q '^no form' "$said" && status=0
+  rm -f "$said"
+  return "$status"
 }
 
 # planted TOOL: passes when the tool finds the fault that was put there for it.

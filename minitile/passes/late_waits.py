@@ -238,7 +238,10 @@ class _Walk:
         return all(isinstance(op, roles.AsyncGemm) and op.c is becomes for op in users)
 
     def awaited_first(self, flight: _Flight, end: Op | None) -> bool:
-        """Whether the next iteration overwrites what the gemm reads before it comes to the gemm that takes the tile."""
+        """Whether the next iteration overwrites what the gemm reads before it comes to the gemm that takes the tile. Who
+        holds slots of a ring awaits the next one first, beside the gemm."""
+        if flight.slots:
+            return False
         assert self.loop is not None
         assert isinstance(end, control.Yield)
         becomes = self.loop.carried[end.values.index(flight.awaited)]

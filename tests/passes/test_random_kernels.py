@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from minitile.ir.core import Kernel
+from minitile.ir.diagnostics import TypeMismatchError
 from minitile.ir.parser import parse_kernel
 from minitile.passes.dead_code import dead_code
 from minitile.passes.simplify import simplify
@@ -275,7 +276,11 @@ def compare_machine_code(random: Random, n: int, target: str = "sm_80") -> None:
         text = text.replace("threads = 32", "threads = 64").replace("threads = 96", "threads = 192")
     kernel = parse_kernel(text)
     expected = run(kernel, arrays(n), {"n": n})
-    compiled = compile_ir(kernel, parse_target(target))
+    try:
+        compiled = compile_ir(kernel, parse_target(target))
+    except TypeMismatchError as error:
+        assert "never" in error.message, error  # a random place that is outside whatever happens
+        return
     for schedule in ("lazy", "eager", "random"):
         given = arrays(n)
         args = [given[name] if kind == "pointer" else np.int32(n) for name, kind, *_ in compiled.params]

@@ -238,8 +238,8 @@ class _Walk:
         return all(isinstance(op, roles.AsyncGemm) and op.c is becomes for op in users)
 
     def awaited_first(self, flight: _Flight, end: Op | None) -> bool:
-        """Whether the next iteration overwrites what the gemm reads before it comes to the gemm that takes the tile. Who
-        holds slots of a ring awaits the next one first, beside the gemm."""
+        """Whether the next iteration overwrites what the gemm reads before it comes to the gemm that takes the tile.
+        Where it holds slots of a ring, the next slot is received first, beside the gemm."""
         if flight.slots:
             return False
         assert self.loop is not None

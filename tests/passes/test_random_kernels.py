@@ -278,8 +278,9 @@ def compare_machine_code(random: Random, n: int, target: str = "sm_80") -> None:
     expected = run(kernel, arrays(n), {"n": n})
     try:
         compiled = compile_ir(kernel, parse_target(target))
-    except TypeMismatchError as error:
-        assert "never" in error.message, error  # a random place that is outside whatever happens
+    except TypeMismatchError as error:  # a random place that is outside whatever happens
+        if "never" not in error.message:
+            raise
         return
     for schedule in ("lazy", "eager", "random"):
         given = arrays(n)

@@ -659,8 +659,8 @@ class Facts:
     @contextmanager
     def assuming(self, condition: Value, holds: bool = True) -> Iterator[None]:
         """Inside the `with`, the condition is known to hold (or not to): for the branches of an `if`."""
-        outer = self._ranges, self._proved, self._bounds, self._multiples, self.examples
-        self._multiples = dict(self._multiples)
+        outer = self._ranges, self._proved, self._bounds, self._multiples, self._affine, self.examples
+        self._multiples, self._affine = dict(self._multiples), dict(self._affine)  # x // 2 * 2 is x, if x is even
         recorded = self._assume(condition, holds, None)
         self.examples = self.examples.where(condition, holds)
         if recorded or self._multiples != outer[3]:
@@ -669,7 +669,7 @@ class Facts:
         try:
             yield
         finally:
-            self._ranges, self._proved, self._bounds, self._multiples, self.examples = outer
+            self._ranges, self._proved, self._bounds, self._multiples, self._affine, self.examples = outer
             for v, is_upper in reversed(recorded):
                 (self._assumed[v].upper if is_upper else self._assumed[v].lower).pop()
                 self._joined.pop(v, None)

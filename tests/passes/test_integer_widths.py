@@ -356,3 +356,23 @@ def test_counters_that_change_in_casts(run):
     got = run(kernel, np.full((8, 40), -1, np.int64))
     for row, want in zip(got, wanted, strict=True):
         np.testing.assert_array_equal(row, want)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942"])
+def test_what_a_branch_knows_of_a_divisor_ends_with_it(target: str) -> None:
+    """Where x is even, x // 2 * 2 is x; behind the branch it is not."""
+
+    @mt.kernel
+    def kernel(X: T.Tensor(("tiles", 64), T.int32), n: T.int32):
+        with T.Kernel(1, threads=64) as block:
+            for x in range(block, 4):
+                high, low = x // 2, x % 2
+                tile = high * 2 + low
+                if low % 2 == 0:
+                    X[tile, 8] = X[tile, 8] + 1
+                X[tile, 63] = n
+
+    x = np.zeros((4, 64), np.int32)
+    kernel.compile(mt.spec(("tiles", 64), "int32"), target=target).simulate(x, 7)
+    assert x[:, 63].tolist() == [7] * 4
+    assert x[:, 8].tolist() == [1, 0, 1, 0]

@@ -197,8 +197,10 @@ class Writer(Pages):
 
     def while_loop(self, indent: int, depth: int) -> None:
         w = self.name("w")
-        more = f" and {self.condition()}" if self.chance(0.3) else ""
-        self.both(indent, f"{w} = 0")
+        more = f" and ({self.condition()})" if self.chance(0.3) else ""
+        self.both(
+            indent, f"{w} = T.min(T.cast(n, T.int32), 0)", f"{w} = 0"
+        )  # a loop at run time, which `break` may leave
         self.both(indent, f"while {w} < {self.trips()}{more}:")
         self.has("while")
 

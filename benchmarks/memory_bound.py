@@ -1,4 +1,4 @@
-"""memory_kernels.py against a copy of the same bytes and torch.compile, in turns on one GPU.
+"""memory_kernels.py against a copy of the same bytes and torch.compile, interleaved on one GPU.
 
     python benchmarks/memory_bound.py [--only softmax,rms_norm] [--seconds 85] [--rounds 15]
 

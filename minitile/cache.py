@@ -55,7 +55,7 @@ _STORED = ".stored"  # grows by a byte for each _UNIT stored
 _UNIT = 1 << 12
 _DUE = 16  # the entries are added up whenever this part of the limit was stored
 _KEPT = 0.75
-_FRESH_SECONDS = 3600.0  # the time of last use is not noted more often; temporary files may be somebody's for so long
+_FRESH_SECONDS = 3600.0  # the time of last use is not noted more often; temporary files may be in use for so long
 _SHORT = 100  # characters of what stands in a key as it is; of more, the digest
 
 Check = Callable[[Any], bool]

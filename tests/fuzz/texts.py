@@ -282,7 +282,7 @@ def one(kind: str, seed: int) -> tuple[str, str]:
     rng = random.Random(f"how {kind}:{seed}")
     signal.signal(signal.SIGPROF, _hangs)
     signal.signal(signal.SIGALRM, _hangs)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)  # of our own time, whoever else uses the machine
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)  # of processor time: other processes do not count
     signal.alarm(6 * SECONDS)
     try:
         KINDS[kind](text, rng)

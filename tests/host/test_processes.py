@@ -1,4 +1,4 @@
-"""Helper processes: the answer to this very request or an error, whoever dies, hangs, lies, interrupts or forks."""
+"""Helper processes: the answer to this very request or an error, when a side dies, hangs, lies, interrupts or forks."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def test_what_is_not_the_whole_answer_is_an_error(helper, answer, then):
     assert helper.ask({}, b"abc") == b"cba"
 
 
-def test_one_that_somebody_killed_midway_is_replaced_once(helper):
+def test_one_that_was_killed_midway_is_replaced_once(helper):
     code = STUB.format(path=str(Path(serve.__file__).parent), answer="right[:50]", then="os.kill(os.getpid(), 9)")
     helper.process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     helper.owner = os.getpid()

@@ -16,8 +16,8 @@ from minitile.ir.ops.tile import Copy, Gemm
 from minitile.layout import Layout
 
 if TYPE_CHECKING:
-    from minitile.passes.affine import Facts
-    from minitile.passes.lower import Lowering
+    from minitile.analysis.affine import Facts
+    from minitile.lowering.lower import Lowering
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
     PYTHONPATH=. python benchmarks/cdna4_schedules.py [--out benchmarks/results/cdna4_schedules]
 
 No GPU is needed: a workgroup of examples/gemm.py in bf16, 256x256x64 with 512 threads, runs in the simulator on LLVM's
-own assembly, and what its waves executed is replayed on the model of a compute unit (runtime/sim/gfx/timing.py). Steady
-is what a tile of K costs in the middle of a long loop: the difference of two depths. Memory answers after 600 cycles as
-if all came from L2, and after more, where it does not.
+own assembly, and what its waves executed is replayed on the model of a compute unit
+(runtime/sim/amdgcn/timing/estimate.py). Steady is what a tile of K costs in the middle of a long loop: the difference
+of two depths. Memory answers after 600 cycles as if all came from L2, and after more, where it does not.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ import ml_dtypes
 import numpy as np
 
 import minitile as mt
-from minitile.backends.amd.check import costs, steady_loop
-from minitile.runtime.sim.gfx import Timing, estimate_gcn
-from minitile.runtime.sim.gfx.latencies import Latencies
-from minitile.simulate import launch_of
+from minitile.backends.amd.verify.check import costs, steady_loop
+from minitile.driver.simulate import launch_of
+from minitile.runtime.sim.amdgcn import Timing, estimate_gcn
+from minitile.runtime.sim.amdgcn.timing.latencies import Latencies
 
 SCHEDULES: dict[str, Mapping[str, bool]] = {
     "plain pipelined": {"cdna4_interleave": False, "cdna4_half_tiles": False},

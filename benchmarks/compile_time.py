@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import minitile as mt
 import minitile.language as T
-from minitile.backends.nvidia.homes import plan
+from minitile.backends.nvidia.emit.register_coalescing import plan
+from minitile.backends.nvidia.emit.writer import write_ptx
 from minitile.backends.nvidia.legalize import legalize
-from minitile.backends.nvidia.writer import write_ptx
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Value
 from minitile.ir.ops import arith, control, thread

@@ -19,7 +19,7 @@ from typing import Any
 
 from contest import Entry, Missing, each
 
-from minitile.runtime.launch import Expr, LaunchInfo, Param, ScalarArg, TensorArg, TensorMapParam
+from minitile.runtime.launch_info import Expr, LaunchInfo, Param, ScalarArg, TensorArg, TensorMapParam
 
 Texts = Mapping[str, Mapping[str, Any]]
 NAME = "reference"

@@ -27,8 +27,8 @@ from typing import Any
 
 import minitile
 import minitile.language as T
-from minitile.launching import Dispatcher, Executable
-from minitile.runtime.launch import LaunchInfo, Param, TensorArg
+from minitile.driver.dispatch import Dispatcher, Executable
+from minitile.runtime.launch_info import LaunchInfo, Param, TensorArg
 
 PTX = """.version 8.0
 .target sm_80

@@ -24,9 +24,9 @@ import ml_dtypes
 import numpy as np
 
 import minitile as mt
-from minitile.pipeline import OPTIONAL
+from minitile.driver.pipeline import OPTIONAL
+from minitile.driver.simulate import launch_of
 from minitile.runtime.sim import SimulationError, run_gcn
-from minitile.simulate import launch_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 

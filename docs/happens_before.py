@@ -51,8 +51,8 @@ def record() -> list[tuple[int, str, int]]:
     """(lane, opcode, address or number) of what the two threads execute that has to do with order."""
     import gemm
 
-    from minitile.runtime.sim import launch as sim
-    from minitile.runtime.sim.syntax import Address, Integer, Register
+    from minitile.runtime.sim.ptx import launch as sim
+    from minitile.runtime.sim.ptx.syntax import Address, Integer, Register
 
     a, b = (np.ones((rows, 32 * STEPS), ml_dtypes.bfloat16) for rows in (64, 16))
     c = np.zeros((64, 16), ml_dtypes.bfloat16)

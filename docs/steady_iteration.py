@@ -21,10 +21,10 @@ sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
 import cdna4_schedules as bench
 
-from minitile.backends.amd.check import steady_loop
-from minitile.runtime.sim.gfx import estimate_gcn
-from minitile.runtime.sim.gfx.timing import Issued
-from minitile.simulate import launch_of
+from minitile.backends.amd.verify.check import steady_loop
+from minitile.driver.simulate import launch_of
+from minitile.runtime.sim.amdgcn import estimate_gcn
+from minitile.runtime.sim.amdgcn.timing.estimate import Issued
 
 DEPTH, ROUND = 768, 6  # K, and the round of the loop that is drawn
 SCALE = 0.4  # pixels a cycle

@@ -13,24 +13,24 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from minitile.driver.jit import CompiledKernel, Kernel, kernel, spec
+    from minitile.driver.simulate import RaceError, SimulationError
     from minitile.ir.diagnostics import MinitileError
-    from minitile.jit import CompiledKernel, Kernel, kernel, spec
-    from minitile.simulate import RaceError, SimulationError
     from minitile.target import Target
-    from minitile.tuning import autotune
+    from minitile.tools.autotune import autotune
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "autotune": "minitile.tuning",
-    "kernel": "minitile.jit",
-    "spec": "minitile.jit",
-    "Kernel": "minitile.jit",
-    "CompiledKernel": "minitile.jit",
+    "autotune": "minitile.tools.autotune",
+    "kernel": "minitile.driver.jit",
+    "spec": "minitile.driver.jit",
+    "Kernel": "minitile.driver.jit",
+    "CompiledKernel": "minitile.driver.jit",
     "Target": "minitile.target",
     "MinitileError": "minitile.ir.diagnostics",
-    "RaceError": "minitile.simulate",
-    "SimulationError": "minitile.simulate",
+    "RaceError": "minitile.driver.simulate",
+    "SimulationError": "minitile.driver.simulate",
 }
 _SUBMODULES = ("language", "ir", "layout", "ops", "passes", "backends", "runtime", "target", "cache")
 

@@ -2,6 +2,6 @@
 
 import sys
 
-from minitile.cli import main
+from minitile.tools.cli import main
 
 sys.exit(main())

@@ -35,7 +35,7 @@ from typing import Any, NoReturn
 
 from .arrays import CPU, SHORT_NAMES, Place, Reading, TorchTensors, find_reader, read, readers
 from .errors import ArgumentError, LaunchError, short
-from .launch import FUNCTIONS, Expr, ScalarArg, Slot, TensorArg, Values, byte_size, expr_source
+from .launch_info import FUNCTIONS, Expr, ScalarArg, Slot, TensorArg, Values, byte_size, expr_source
 
 Bind = Callable[..., tuple[Values, Place]]
 Select = Callable[..., tuple[Values, Place, Values]]

@@ -55,7 +55,7 @@ from typing import Any, NoReturn
 from . import tensor_map
 from .arrays import Place
 from .errors import ArgumentError, DriverError, LaunchError, UnavailableError
-from .launch import (
+from .launch_info import (
     LaunchInfo,
     Param,
     Slot,
@@ -66,7 +66,7 @@ from .launch import (
     expr_source,
     param_layout,
 )
-from .launcher import BaseLauncher, Prepared, nothing
+from .launcher_base import BaseLauncher, Prepared, nothing
 
 _INSTALL = "pip install 'minitile[cuda]' brings cuda-python; the driver itself comes with NVIDIA's driver package"
 _STATIC_LIMIT = 48 * 1024

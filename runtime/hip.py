@@ -54,8 +54,8 @@ from typing import Any, NoReturn
 
 from .arrays import Place
 from .errors import ArgumentError, DriverError, LaunchError, UnavailableError
-from .launch import LaunchInfo, Values, check_grid, compile_exprs, param_layout
-from .launcher import BaseLauncher, Prepared, nothing
+from .launch_info import LaunchInfo, Values, check_grid, compile_exprs, param_layout
+from .launcher_base import BaseLauncher, Prepared, nothing
 
 _INSTALL = "pip install 'minitile[amd]' brings hip-python; the HIP runtime itself comes with ROCm or torch for ROCm"
 

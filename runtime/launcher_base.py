@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Protocol
 from .arrays import Place
 from .bind import compile_binder
 from .errors import ArgumentError
-from .launch import (
+from .launch_info import (
     FUNCTIONS,
     LaunchInfo,
     Param,

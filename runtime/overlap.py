@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 from .errors import ArgumentError
-from .launch import Expr, LaunchInfo, Slot, TensorArg, Values, byte_size, compile_exprs, expr_source
+from .launch_info import Expr, LaunchInfo, Slot, TensorArg, Values, byte_size, compile_exprs, expr_source
 
 
 def check_text(info: LaunchInfo, names: Mapping[Slot, str]) -> str:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .errors import ArgumentError, DriverError, UnavailableError
-from .launch import (
+from .launch_info import (
     TENSOR_MAP_ALIGNMENT,
     TENSOR_MAP_BYTES,
     Expr,

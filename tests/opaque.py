@@ -5,8 +5,8 @@ Operands: this thread's place in shared memory, the buffer's start, the address 
 
 from __future__ import annotations
 
-from minitile.backends.nvidia import writer
-from minitile.backends.nvidia.emitter import Emitter
+from minitile.backends.nvidia.emit import writer
+from minitile.backends.nvidia.emit.emitter import Emitter
 from minitile.ir.core import Op, Value, attr, operand
 
 _PUT = """.reg .pred first;

@@ -18,7 +18,7 @@ Control     Structured. `for` is a guard and a loop with its test at the end; wh
 Addresses   A byte offset within an object: of a tensor i64, of shared memory i32, and each access adds it to its
             object's pointer. So LLVM knows what cannot alias, which is what keeps it from waiting too much.
 Shared      One internal LDS global for each buffer. Those whose bytes overlap (place_shared lets them share what is not
-            needed at the same time) are one object, unless a barrier parts their phases (objects.py).
+            needed at the same time) are one object, unless a barrier parts their phases (lds_globals.py).
 Guards      A load under a predicate is a branch around the loads that share it, with zeros on the other way in.
 Barriers    s.waitcnt lgkmcnt(0) and s.barrier, which by itself waits for nothing, between two fences. Those are of the
             thread alone, for LLVM's order of accesses, unless the kernel hands data on through global memory as well:

@@ -14,8 +14,8 @@ swizzle of whole chunks is; padding is not, since there the chunks of one wave w
 
 Which 1 KB of the buffer a wave's instruction fills is free as well. Where a gemm reads the buffer, each instruction
 fills rows of one half of what the waves read: the lower or the upper half of the i (of A) or of the j (of B), the same
-in all waves. So halves can be copied and awaited by themselves (passes/cdna4_interleave.py). For that one bit of the
-chunk's number, the one that tells the halves apart, changes places with the lowest bit of the instruction's.
+in all waves. So halves can be copied and awaited by themselves (transforms/pipeline/cdna4_interleave.py). For that one
+bit of the chunk's number, the one that tells the halves apart, changes places with the lowest bit of the instruction's.
 
     256 rows, 8 waves along 4 x 64 rows: bit 5 of the row is the half, that is bit 8 of the chunk, a bit of the thread's
     number among 512; it is exchanged for bit 9
@@ -33,20 +33,14 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
+from minitile.analysis.affine import Affine, Facts
 from minitile.ir.builder import Builder
 from minitile.ir.core import Value
 from minitile.ir.ops import arith, thread, tile
 from minitile.ir.types import BufferType, TensorType
 from minitile.layout.shared import SharedLayout
-from minitile.passes.affine import Affine, Facts
-from minitile.passes.lower import Lowering
-from minitile.passes.lower_memory import (
-    GuardBuilder,
-    Place,
-    global_addresses,
-    shared_layout,
-    strides_of,
-)
+from minitile.lowering.lower import Lowering
+from minitile.lowering.memory import GuardBuilder, Place, global_addresses, shared_layout, strides_of
 
 CHUNK = 16  # bytes that a lane copies
 LANES = 64

@@ -1,9 +1,9 @@
 """Thread IR to thread IR that the LLVM writer's tables know.
 
     floats      f16, f32 and f64 stay. bf16 and fp8 are computed in f32, each operation rounded to its dtype; what only
-                moves or flips bits stays. exp and its like are those of passes/expand_math.py, in f32.
+                moves or flips bits stays. exp and its like are those of lowering/expand_math.py, in f32.
     fp8         conversions are integer arithmetic, the same for every format on every target
-    integers    stay; floordiv and floormod as in passes/legalizer.py
+    integers    stay; floordiv and floormod as in lowering/legalize.py
     casts       from and to bf16 through f32; 32- and 64-bit integers through f64, whose one rounding is then LLVM's
 
 v_exp_f32, v_log_f32 and v_rsq_f32 flush subnormals. exp2 may; log2 is asked only for what is no ordinary number; rsqrt
@@ -22,8 +22,8 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import arith, thread
 from minitile.ir.types import bf16, f16, f32, f64
-from minitile.passes.expand_fp8 import FP8, decode, encode
-from minitile.passes.legalizer import Legalizer, Rule, common_rules
+from minitile.lowering.expand_fp8 import FP8, decode, encode
+from minitile.lowering.legalize import Legalizer, Rule, common_rules
 from minitile.target import Target
 
 _IN_F32 = (bf16, *FP8)

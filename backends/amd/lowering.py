@@ -22,6 +22,7 @@ from functools import lru_cache
 from typing import Any
 
 from minitile.backends.amd.dma import copies_itself, dma
+from minitile.backends.base import GemmPlan, Rules, refuse_scales
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import ResourceError, TypeMismatchError
 from minitile.ir.ops import thread, tile
@@ -41,11 +42,10 @@ from minitile.layout import (
     mma_operand_b,
     warp_partition,
 )
-from minitile.passes.expand_fp8 import FP8
-from minitile.passes.lower import Lowering
-from minitile.passes.lower_gemm import fragments
-from minitile.passes.lower_memory import move_through_registers
-from minitile.passes.rules import GemmPlan, Rules, refuse_scales
+from minitile.lowering.expand_fp8 import FP8
+from minitile.lowering.gemm import fragments
+from minitile.lowering.lower import Lowering
+from minitile.lowering.memory import move_through_registers
 from minitile.target import Target
 
 SCALED_FORMATS = {"e4m3": e4m3, "e5m2": e5m2, **PACKED}  # what f8f6f4 multiplies

@@ -33,7 +33,7 @@ from minitile.backends.nvidia.assemblers import (
     find_ptxas,
     needs_whole_program,
 )
-from minitile.elf import is_whole
+from minitile.driver.elf import is_whole
 from minitile.ir.diagnostics import HostError, Location, MinitileError
 
 __all__ = [

@@ -11,8 +11,8 @@ A `ptxas` program compiles whole programs and does neither. So:
     the text has no wgmma and no setmaxnreg   nvJitLink; where that is missing, ptxas
     the text has one                          ptxas; where that is missing, nvJitLink, which may say what was lost
 
-On a GPU there is a third: the driver compiles PTX that it loads as a whole program. `minitile.launching` uses it where
-no assembler found here honours a text.
+On a GPU there is a third: the driver compiles PTX that it loads as a whole program. `minitile.driver.dispatch` uses it
+where no assembler found here honours a text.
 
 A ptxas is sought in `$MINITILE_PTXAS` (a path, and then nowhere else: one that is none is an error; 0: none at all), on
 PATH, in `$CUDA_HOME/bin` and `$CUDA_PATH/bin`,
@@ -36,8 +36,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
+from minitile.driver.processes import HelperDied, run, scratch
 from minitile.ir.diagnostics import MinitileError, TargetError
-from minitile.processes import HelperDied, run, scratch
 
 INSTALL_HINT = "install the assembler: pip install 'minitile[cuda]' (nvidia-nvjitlink and cuda-python)"
 PTXAS_HINT = "put a ptxas on PATH or say where it is by MINITILE_PTXAS; pip install nvidia-cuda-nvcc brings one"

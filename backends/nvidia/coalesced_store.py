@@ -28,8 +28,8 @@ from minitile.ir.types import TensorType, TileType
 from minitile.layout import Digit, Layout, LayoutError, blocked, sectors, swizzled, warp_block, warp_box
 from minitile.layout.register import offsets
 from minitile.layout.shared import SharedLayout
-from minitile.passes.lower import Lowering, layout_of
-from minitile.passes.lower_memory import Walk, access_width, emit_store, in_memory, places, plan
+from minitile.lowering.lower import Lowering, layout_of
+from minitile.lowering.memory import Walk, access_width, emit_store, in_memory, places, plan
 
 ROW = 128  # bytes of a row that are staged together, at most: a swizzle's
 BLOCK = 2048  # bytes that a warp stages together, at most

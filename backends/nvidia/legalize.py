@@ -12,7 +12,7 @@ operation. What a rule emits is legal already and is not looked at again.
 
     %q = floordiv %x, 8    =>    %q = shr %x, 3
 
-exp, log, tanh and the like are in passes/expand_math.py, fp8 for targets without it in passes/expand_fp8.py.
+exp, log, tanh and the like are in lowering/expand_math.py, fp8 for targets without it in lowering/expand_fp8.py.
 
 Sources: PTX ISA 8.3, 9.7 (which types an instruction takes on which target); for rounding to odd, Boldo & Melquiond,
 "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to odd", IEEE Trans. Comp. 57(4), 2008.
@@ -24,24 +24,16 @@ from typing import Any
 
 import numpy as np
 
-from minitile.backends.nvidia.emit_arith import MNEMONICS
-from minitile.backends.nvidia.emit_cast import DIRECT
+from minitile.backends.nvidia.emit.arith import MNEMONICS
+from minitile.backends.nvidia.emit.cast import DIRECT
 from minitile.backends.nvidia.ops import Instruction
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import arith, thread
 from minitile.ir.types import DType, bool_, e4m3, e5m2, f16, f32, i32
-from minitile.passes.expand_fp8 import FP8, decode, encode
-from minitile.passes.legalizer import (
-    Legalizer,
-    Rule,
-    clamped,
-    common_rules,
-    compare_bools,
-    wide,
-    widened,
-)
+from minitile.lowering.expand_fp8 import FP8, decode, encode
+from minitile.lowering.legalize import Legalizer, Rule, clamped, common_rules, compare_bools, wide, widened
 from minitile.target import Target
 
 _OCP = (e4m3, e5m2)  # which the hardware converts, from sm_89 on

@@ -19,11 +19,12 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from minitile.backends.nvidia.by_hand import BY_HAND_RULES
-from minitile.backends.nvidia.hopper import HOPPER_RULES
-from minitile.backends.nvidia.row_store import store_rows
-from minitile.backends.nvidia.tma_store import STORE_RULES
-from minitile.backends.nvidia.wgmma import plan_wgmma, refusal
+from minitile.backends.base import GemmPlan, Rules, refuse_scales
+from minitile.backends.nvidia.coalesced_store import store_rows
+from minitile.backends.nvidia.hopper.channels import HOPPER_RULES
+from minitile.backends.nvidia.hopper.explicit import BY_HAND_RULES
+from minitile.backends.nvidia.hopper.tma_store import STORE_RULES
+from minitile.backends.nvidia.hopper.wgmma import plan_wgmma, refusal
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import MinitileError, ResourceError, TypeMismatchError
 from minitile.ir.ops import roles, thread, tile
@@ -41,9 +42,9 @@ from minitile.layout import (
     warp_partition,
 )
 from minitile.layout.access import vector_runs
-from minitile.passes.lower import Lowering
-from minitile.passes.lower_gemm import fragments
-from minitile.passes.lower_memory import (
+from minitile.lowering.gemm import fragments
+from minitile.lowering.lower import Lowering
+from minitile.lowering.memory import (
     MEMORY_RULES,
     GuardBuilder,
     access_width,
@@ -54,7 +55,6 @@ from minitile.passes.lower_memory import (
     shared_addresses,
     shared_layout,
 )
-from minitile.passes.rules import GemmPlan, Rules, refuse_scales
 from minitile.target import Target
 
 ACCUMULATORS = {

@@ -1,20 +1,20 @@
 """Shared memory through which fragments go to tensors: what room there is for it, and how a fragment lies there.
 
-`tma_store.py` takes what is staged by the copy engine, `row_store.py` by the threads themselves.
+`tma_store.py` takes what is staged by the copy engine, `coalesced_store.py` by the threads themselves.
 """
 
 from __future__ import annotations
 
 import math
 
-from minitile.backends.nvidia.hopper import WORKING
+from minitile.backends.nvidia.hopper.channels import WORKING
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import tile
 from minitile.ir.types import BufferType
 from minitile.layout import Layout
 from minitile.layout.shared import SharedLayout
-from minitile.passes.lower import Lowering, layout_of
-from minitile.passes.lower_memory import in_memory
+from minitile.lowering.lower import Lowering, layout_of
+from minitile.lowering.memory import in_memory
 
 BLOCK_SHARED = 1024  # bytes of an SM's shared memory that each block takes more than it asks for, and that one block
 # cannot ask for (CUDA C++ Programming Guide, "Shared Memory" of compute capabilities 8.x and 9.0)

@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 from math import gcd
 from typing import Any
 
+from minitile.analysis.disjoint import Window
+from minitile.analysis.memory_dependence import Touch, placed
 from minitile.ir.core import Op, Value
-from minitile.passes.disjoint import Window
-from minitile.passes.hazards import Touch, placed
 
 FEW = 8  # touches that are looked at one by one
 

@@ -28,15 +28,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from minitile.analysis.counterexamples import MOST_EXAMPLES, Examples
+from minitile.analysis.divergence import divergent_values
+from minitile.analysis.iterative import Chains
+from minitile.analysis.polynomial import Affine, Monomial
+from minitile.analysis.proof import Bounds, Proof, Range, between, product, quotient_limits
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, thread, tile
 from minitile.ir.types import DType, ScalarType, Type, dtype_of
-from minitile.passes.counterexamples import MOST_EXAMPLES, Examples
-from minitile.passes.divergence import divergent_values
-from minitile.passes.long_chains import Chains
-from minitile.passes.polynomial import Affine, Monomial
-from minitile.passes.proof import Bounds, Proof, Range, between, product, quotient_limits
 
 __all__ = [
     "HIGHEST",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from minitile.analysis.affine import AT_LEAST_ZERO, OPPOSITE, Affine, Facts
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Value
 from minitile.ir.ops import arith
-from minitile.passes.affine import AT_LEAST_ZERO, OPPOSITE, Affine, Facts
 
 
 def conjuncts(condition: Value, holds: bool) -> tuple[Value, ...]:

@@ -17,10 +17,10 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import partial
 
+from minitile.analysis.polynomial import Affine
 from minitile.ir.builder import COMPARE, INTEGER
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import arith, control, thread, tile
-from minitile.passes.polynomial import Affine
 
 _DIVISIONS = (arith.FloorDiv, arith.FloorMod, arith.TruncDiv, arith.TruncMod)
 _SHIFTS = (arith.Shl, arith.Shr)

@@ -34,13 +34,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from minitile.analysis.affine import Affine, Bounds, Facts
+from minitile.analysis.conditions import claims, conjuncts
 from minitile.ir.builder import ARRAYS, COMPARE, DIVISIONS, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.effects import Access
 from minitile.ir.ops import arith, control, fences, thread
 from minitile.ir.types import BufferType, RegsType
-from minitile.passes.affine import Affine, Bounds, Facts
-from minitile.passes.conditions import claims, conjuncts
 
 Numbers = npt.NDArray[np.int64]
 Condition = tuple[Value, bool]  # a bool, and what it is

@@ -5,7 +5,7 @@
 
 Where the compiler cannot prove that 32 bits hold an index, the launch compares such an expression with the limit
 (`fit_conditions`): then the kernel that does it in 32 bits runs, else one that does it in 64. Expressions are those of
-minitile.runtime.launch, over dimensions and scalar arguments; a number is one that is known now. An interval is
+minitile.runtime.launch_info, over dimensions and scalar arguments; a number is one that is known now. An interval is
 (lowest, highest), inclusive; None: not to be said by dimensions and scalars.
 """
 
@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from minitile.analysis.affine import HIGHEST, LOWEST, Affine, Facts, divisor_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control
-from minitile.passes.affine import HIGHEST, LOWEST, Affine, Facts, divisor_of
 
-Expr = Any  # of minitile.runtime.launch: an int or nested tuples
+Expr = Any  # of minitile.runtime.launch_info: an int or nested tuples
 Interval = tuple[Expr, Expr]
 _NUMBERS: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b,

@@ -17,10 +17,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from minitile.analysis.affine import AT_LEAST_ZERO, Affine, Facts, divisor_of
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, tile
 from minitile.ir.types import TileType
-from minitile.passes.affine import AT_LEAST_ZERO, Affine, Facts, divisor_of
 
 _SUMS: dict[type[Op], Callable[[Affine, Affine], Affine]] = {
     arith.Add: Affine.__add__,

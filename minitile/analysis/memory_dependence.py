@@ -21,13 +21,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 
+from minitile.analysis.affine import Affine, Facts, divisor_of
+from minitile.analysis.disjoint import Reach, Threads
 from minitile.ir.core import Op, Value
 from minitile.ir.effects import Access
 from minitile.ir.ops import arith
 from minitile.ir.ops.tile import Alloc
 from minitile.ir.types import BufferType
-from minitile.passes.affine import Affine, Facts, divisor_of
-from minitile.passes.disjoint import Reach, Threads
 
 GROUP = "group"  # an access's `threads`
 

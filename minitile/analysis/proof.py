@@ -13,10 +13,10 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from minitile.passes.polynomial import Affine, divide, weighted
+from minitile.analysis.polynomial import Affine, divide, weighted
 
 if TYPE_CHECKING:
-    from minitile.passes.affine import Facts
+    from minitile.analysis.affine import Facts
 
 Range = tuple[int | None, int | None]  # inclusive; None: not known
 _FUEL = 48  # substitutions that one proof may try

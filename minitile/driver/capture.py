@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from minitile.language.source import remember
+from minitile.language.tracing.source import remember
 
 _FOREIGN = frozenset({*sys.stdlib_module_names, "numpy", "ml_dtypes", "torch", "cupy", "scipy", "minitile"}) - {
     "__main__"

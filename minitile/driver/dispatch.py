@@ -21,7 +21,6 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
-from minitile import cache
 from minitile.backends.nvidia.assemble import (
     Assembled,
     AssembleOptions,
@@ -33,15 +32,16 @@ from minitile.backends.nvidia.assemble import (
     by_driver,
     remarks,
 )
-from minitile.cache import Entry, Kind, default_cache, make_key
-from minitile.elf import is_whole
+from minitile.driver import cache
+from minitile.driver.cache import Entry, Kind, default_cache, make_key
+from minitile.driver.elf import is_whole
 from minitile.ir.diagnostics import InternalError, LaunchArgumentError, Location, MinitileError
 from minitile.runtime import cuda, hip
 from minitile.runtime.arrays import Place
 from minitile.runtime.bind import Launch, compile_binder, compile_dispatch, compile_selector
 from minitile.runtime.errors import ArgumentError, LaunchError
-from minitile.runtime.launch import Expr, LaunchInfo, ScalarArg, TensorArg, Values, compile_exprs, slots_of
-from minitile.runtime.launcher import Prepared
+from minitile.runtime.launch_info import Expr, LaunchInfo, ScalarArg, TensorArg, Values, compile_exprs, slots_of
+from minitile.runtime.launcher_base import Prepared
 
 Simulate = Callable[[tuple[Any, ...]], None]
 P = ParamSpec("P")
@@ -172,9 +172,9 @@ class Executable:
 
 class Dispatcher:
     """All specialisations of one kernel. `compile`, which keeps what it makes, is asked for the Executable of a place
-    and values of the `facts` (expressions over the arguments' slots; see minitile.runtime.launch); for those that have
-    been on a GPU, once. Its third argument: whether that has to be right for all numbers for which the facts are so
-    (`Executable.fits` says for which the other one is)."""
+    and values of the `facts` (expressions over the arguments' slots; see minitile.runtime.launch_info); for those that
+    have been on a GPU, once. Its third argument: whether that has to be right for all numbers for which the facts are
+    so (`Executable.fits` says for which the other one is)."""
 
     def __init__(
         self,

@@ -22,7 +22,11 @@ from itertools import combinations
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, overload
 
-from minitile.capture import Captures, captures, exact
+from minitile.analysis.affine import LARGE, SMALL
+from minitile.driver.capture import Captures, captures, exact
+from minitile.driver.dispatch import Dispatcher, Executable, caller_location, for_users, raise_for_caller, shorten
+from minitile.driver.masked import copied, masked_accesses
+from minitile.driver.simulate import simulate
 from minitile.ir.core import Kernel as IRKernel
 from minitile.ir.diagnostics import (
     InternalError,
@@ -34,24 +38,29 @@ from minitile.ir.diagnostics import (
     shown,
 )
 from minitile.ir.types import DType
-from minitile.language.context import active
 from minitile.language.math import dtype_of_name
 from minitile.language.scalars import is_number, python_number
-from minitile.language.signature import Parameter, Signature, read_signature
-from minitile.language.trace import TraceInput, tensor_shape, trace_kernel
-from minitile.launching import Dispatcher, Executable, caller_location, for_users, raise_for_caller, shorten
-from minitile.masked import copied, masked_accesses
-from minitile.passes.affine import LARGE, SMALL
+from minitile.language.tracing.context import active
+from minitile.language.tracing.signature import Parameter, Signature, read_signature
+from minitile.language.tracing.trace import TraceInput, tensor_shape, trace_kernel
 from minitile.runtime.arrays import Place, describe
 from minitile.runtime.errors import LaunchError
-from minitile.runtime.launch import Expr, LaunchInfo, Param, ScalarArg, TensorArg, TensorMapParam, Window, byte_size
-from minitile.simulate import simulate
+from minitile.runtime.launch_info import (
+    Expr,
+    LaunchInfo,
+    Param,
+    ScalarArg,
+    TensorArg,
+    TensorMapParam,
+    Window,
+    byte_size,
+)
 from minitile.target import Target, parse_target, target_at
 
 if TYPE_CHECKING:
     from minitile.backends.nvidia.assemble import Assembled
-    from minitile.pipeline import Result
-    from minitile.runtime.launcher import Prepared
+    from minitile.driver.pipeline import Result
+    from minitile.runtime.launcher_base import Prepared
     from minitile.runtime.sim import Report
 
 MOST_CAPTURED = 16  # sets of captured values whose specialisations a kernel keeps
@@ -316,7 +325,7 @@ class Kernel:
         """Of the pairs whose addresses are equal those that matter: one array under two names, and it is written."""
         if not any(equal):
             return ()
-        from minitile.pipeline import written_tensors
+        from minitile.driver.pipeline import written_tensors
 
         written = {*written_tensors(case.trace())}
         first: dict[str, str] = {}
@@ -463,7 +472,7 @@ class CompiledKernel:
     """
 
     def __init__(self, case: Case, target: Target, passes: Mapping[str, bool]) -> None:
-        from minitile.pipeline import compile_ir
+        from minitile.driver.pipeline import compile_ir
 
         self.case = case
         self.target = target
@@ -547,7 +556,7 @@ class CompiledKernel:
         linker is installed. A kernel with wgmma wants a
         `ptxas`: where there is none, the cubin may be slower than what a launch runs, with an AssemblerWarning."""
         if self.target.vendor == "amd":
-            from minitile.backends.amd.link import link
+            from minitile.backends.amd.assemble.link import link
 
             check_wait_states(self.text, self.launch_info.entry)
             return link(self.asm["llvm"], self.target, self.text)
@@ -558,7 +567,7 @@ class CompiledKernel:
     def registers(self) -> int:
         """Registers per thread: of what was launched, else of the cubin."""
         if self.target.vendor == "amd":
-            from minitile.backends.amd.check import costs
+            from minitile.backends.amd.verify.check import costs
 
             return costs(self.text).vgprs
         return self.executable.costs(self.target.arch).registers
@@ -568,7 +577,7 @@ class CompiledKernel:
     def spills(self) -> int:
         """Bytes per thread that are spilled (stores plus loads), likewise."""
         if self.target.vendor == "amd":
-            from minitile.backends.amd.check import costs as amd_costs
+            from minitile.backends.amd.verify.check import costs as amd_costs
 
             return amd_costs(self.text).scratch
         costs = self.executable.costs(self.target.arch)
@@ -616,7 +625,7 @@ class _Texts(Mapping[str, str]):
         if name not in self._texts:
             if name not in self._names:
                 raise KeyError(f"{name!r}; there are {', '.join(self._names)}")
-            from minitile.pipeline import compile_ir
+            from minitile.driver.pipeline import compile_ir
 
             owner = self._owner
             result = compile_ir(owner.case.trace(), owner.target, owner.passes, texts=True)
@@ -695,8 +704,8 @@ def tensor_map(
 def check_wait_states(text: str, entry: str) -> None:
     """LLVM keeps the wait states between AMD's instructions, on every path; what goes to a GPU is looked at once more,
     by the simulator's own rules. Raises InternalError where some are missing."""
-    from minitile.runtime.sim.gfx.hazards import find_hazards
-    from minitile.runtime.sim.gfx.program import load_program
+    from minitile.runtime.sim.amdgcn.hazards import find_hazards
+    from minitile.runtime.sim.amdgcn.program import load_program
 
     program = load_program(text, entry)
     for found in find_hazards(program, [1] * len(program.code)):

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitile.runtime.launch import LaunchInfo, TensorArg
-from minitile.simulate import run
+from minitile.driver.simulate import run
+from minitile.runtime.launch_info import LaunchInfo, TensorArg
 
 if TYPE_CHECKING:
-    from minitile.jit import CompiledKernel
-    from minitile.passes.count_masked import Counted
-    from minitile.runtime.sim.report import MaskedAccess
+    from minitile.driver.jit import CompiledKernel
+    from minitile.runtime.sim.core.report import MaskedAccess
+    from minitile.transforms.canonicalize.count_masked import Counted
 
 # Counters would be in the way of these, and the counts are the same without them.
 _LEFT_OUT = ("specialise", "one_role", "software_pipeline", "skew", "prefetch_fragments", "cdna4_half_tiles")
@@ -32,7 +32,7 @@ def copied(args: Sequence[Any]) -> list[Any]:
 def masked_accesses(compiled: CompiledKernel, args: Sequence[Any]) -> tuple[MaskedAccess, ...]:
     """What bounds cut off of the kernel's accesses when it runs on these arguments, which a binder has checked and
     which it changes; in the program's order."""
-    from minitile.runtime.sim.report import MaskedAccess
+    from minitile.runtime.sim.core.report import MaskedAccess
 
     built = _counting_kernel(compiled)
     if built is None:
@@ -51,9 +51,9 @@ def masked_accesses(compiled: CompiledKernel, args: Sequence[Any]) -> tuple[Mask
 
 def _counting_kernel(compiled: CompiledKernel) -> tuple[list[Counted], LaunchInfo, str] | None:
     """What is counted, the launch and the assembly of the kernel with counters; None where no access needs any."""
-    from minitile.jit import launch_info
-    from minitile.passes.count_masked import COUNTS, count_masked
-    from minitile.pipeline import OPTIONAL, compile_ir
+    from minitile.driver.jit import launch_info
+    from minitile.driver.pipeline import OPTIONAL, compile_ir
+    from minitile.transforms.canonicalize.count_masked import COUNTS, count_masked
 
     traced = compiled.case.trace()
     counted = count_masked(traced)

@@ -11,54 +11,54 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from minitile.driver.sizes import check_sizes
 from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.depth import room
 from minitile.ir.diagnostics import LanguageError, ResourceError
 from minitile.ir.ops import arith, control, fences, hopper, tile
 from minitile.ir.printer import print_kernel
-from minitile.passes.ahead_of_grid import ahead_of_grid
-from minitile.passes.cdna4_interleave import cdna4_half_tiles, cdna4_interleave
-from minitile.passes.check_bounds import check_bounds
-from minitile.passes.check_schedule import check_schedule
-from minitile.passes.complete_stores import complete_stores
-from minitile.passes.count_tokens import count_tokens
-from minitile.passes.cse import cse
-from minitile.passes.dead_code import dead_code
-from minitile.passes.delay_waits import delay_waits
-from minitile.passes.drop_turns import drop_turns
-from minitile.passes.early_loads import early_loads
-from minitile.passes.first_products import first_products
-from minitile.passes.flights import flights
-from minitile.passes.forget_corners import forget_corners
-from minitile.passes.fragments_to_values import fragments_to_values
-from minitile.passes.global_waits import global_waits
-from minitile.passes.guard_masks import guard_masks
-from minitile.passes.hoist_storage import hoist_storage
-from minitile.passes.index_widths import index_widths
-from minitile.passes.induction import induction
-from minitile.passes.infer_layouts import infer_layouts
-from minitile.passes.late_waits import late_waits
-from minitile.passes.leading_versions import leading_versions
-from minitile.passes.licm import licm
-from minitile.passes.lower import lower
-from minitile.passes.manager import Pass, PassContext, run_passes
-from minitile.passes.one_role import one_role
-from minitile.passes.parallel_to_tiles import parallel_to_tiles
-from minitile.passes.place_shared import place_shared
-from minitile.passes.prefetch_fragments import prefetch_fragments
-from minitile.passes.proxy_fence import proxy_fence
-from minitile.passes.reducers import reducers
-from minitile.passes.simplify import simplify
-from minitile.passes.skew import skew
-from minitile.passes.software_pipeline import software_pipeline
-from minitile.passes.specialise import specialise
-from minitile.passes.split_roles import split_roles
-from minitile.passes.spread_copies import spread_copies
-from minitile.passes.strip_mine import strip_mine
-from minitile.passes.thread_barriers import thread_barriers
-from minitile.passes.unroll import unroll
-from minitile.sizes import check_sizes
+from minitile.lowering.lower import lower
 from minitile.target import Target
+from minitile.transforms.canonicalize.check_bounds import check_bounds
+from minitile.transforms.canonicalize.cse import cse
+from minitile.transforms.canonicalize.dead_code import dead_code
+from minitile.transforms.canonicalize.hoist_storage import hoist_storage
+from minitile.transforms.canonicalize.index_widths import index_widths
+from minitile.transforms.canonicalize.licm import licm
+from minitile.transforms.canonicalize.simplify import simplify
+from minitile.transforms.canonicalize.strength_reduction import induction
+from minitile.transforms.canonicalize.unroll import unroll
+from minitile.transforms.canonicalize.version_masks import guard_masks
+from minitile.transforms.layout.infer_layouts import infer_layouts
+from minitile.transforms.manager import Pass, PassContext, run_passes
+from minitile.transforms.pipeline.accumulator_init import first_products
+from minitile.transforms.pipeline.cdna4_interleave import cdna4_half_tiles, cdna4_interleave
+from minitile.transforms.pipeline.check_schedule import check_schedule
+from minitile.transforms.pipeline.lower_manual_wgmma import flights
+from minitile.transforms.pipeline.pdl_prefetch import ahead_of_grid
+from minitile.transforms.pipeline.prefetch_fragments import prefetch_fragments
+from minitile.transforms.pipeline.sink_wgmma_waits import late_waits
+from minitile.transforms.pipeline.skew import skew
+from minitile.transforms.pipeline.software_pipeline import software_pipeline
+from minitile.transforms.pipeline.spread_copies import spread_copies
+from minitile.transforms.sync.allocate_shared_memory import place_shared
+from minitile.transforms.sync.drop_access_ranges import forget_corners
+from minitile.transforms.sync.elide_order_barriers import drop_turns
+from minitile.transforms.sync.insert_bulk_store_waits import complete_stores
+from minitile.transforms.sync.insert_vmcnt_waits import global_waits
+from minitile.transforms.sync.proxy_fences import proxy_fence
+from minitile.transforms.sync.resolve_wait_counts import count_tokens
+from minitile.transforms.sync.sink_bulk_store_waits import delay_waits
+from minitile.transforms.sync.thread_barriers import thread_barriers
+from minitile.transforms.tile.chunk_epilogue import strip_mine
+from minitile.transforms.tile.detect_multibuffers import leading_versions
+from minitile.transforms.tile.expand_reducers import reducers
+from minitile.transforms.tile.hoist_loads import early_loads
+from minitile.transforms.tile.mem2reg import fragments_to_values
+from minitile.transforms.tile.tile_vectorize import parallel_to_tiles
+from minitile.transforms.warp_specialize.partition_warpgroups import split_roles
+from minitile.transforms.warp_specialize.tma_multistage import one_role
+from minitile.transforms.warp_specialize.warp_specialize import specialise
 
 
 def legalize(kernel: Kernel, context: PassContext) -> None:
@@ -205,8 +205,8 @@ def write(kernel: Kernel, context: PassContext) -> tuple[dict[str, str], str, tu
     """The backend's texts by name, the entry's name, and its parameters (name, kind, dtype)."""
     start = time.perf_counter()
     if context.target.vendor == "amd":
-        from minitile.backends.amd.pinned import generate_in_order
-        from minitile.backends.amd.writer import write_llvm
+        from minitile.backends.amd.emit.writer import write_llvm
+        from minitile.backends.amd.verify.scheduling_barrier_retry import generate_in_order
 
         program = write_llvm(kernel, context.target)
         middle = time.perf_counter()
@@ -215,7 +215,7 @@ def write(kernel: Kernel, context: PassContext) -> tuple[dict[str, str], str, tu
         context.notes += notes
         context.timings["write_gcn"] = (time.perf_counter() - middle) * 1e3
         return {"llvm": llvm, "gcn": text}, program.entry, program.params
-    from minitile.backends.nvidia.writer import write_ptx
+    from minitile.backends.nvidia.emit.writer import write_ptx
 
     module = write_ptx(kernel, context.target)
     context.timings["write_ptx"] = (time.perf_counter() - start) * 1e3

@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from minitile import serve
+from minitile.driver import serve
 from minitile.ir.diagnostics import HostError
 
 T = TypeVar("T")

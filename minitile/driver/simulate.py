@@ -11,7 +11,7 @@ import numpy as np
 from minitile.ir.diagnostics import LaunchArgumentError, Location, MinitileError
 from minitile.ir.types import dtype
 from minitile.runtime.errors import LaunchError
-from minitile.runtime.launch import (
+from minitile.runtime.launch_info import (
     LaunchInfo,
     Param,
     ScalarArg,
@@ -88,7 +88,7 @@ def run(
     try:
         check_grid(vendor, grid, info.block)
     except LaunchError as error:
-        from minitile.launching import raise_for_caller
+        from minitile.driver.dispatch import raise_for_caller
 
         raise_for_caller(error)
     return _run(vendor, info, text, grid, given, schedule, seed, check)
@@ -151,7 +151,7 @@ def _check_facts(info: LaunchInfo, slots: Sequence[tuple[str, str]], values: tup
     facts = [f for f in info.facts if not (isinstance(f, tuple) and f[0] == "divides" and f[1][0] == "pointer")]
     for fact, holds in zip(facts, compile_exprs(facts, slots)(values), strict=True):
         if not holds:
-            from minitile.launching import caller_location
+            from minitile.driver.dispatch import caller_location
 
             read = mentioned(fact)
             sizes = ", ".join(f"{s[1]} is {v}" for s, v in zip(slots, values, strict=True) if s in read)
@@ -164,7 +164,7 @@ def _check_facts(info: LaunchInfo, slots: Sequence[tuple[str, str]], values: tup
 
 def _check_memory(info: LaunchInfo, slots: Sequence[Slot], values: Values) -> None:
     """As on a GPU: arrays that are written overlap no others."""
-    from minitile.launching import raise_for_caller
+    from minitile.driver.dispatch import raise_for_caller
 
     at = [v.ctypes.data if kind == "pointer" else v for (kind, _), v in zip(slots, values, strict=True)]
     try:
@@ -178,7 +178,7 @@ def _parameter(param: Param, slots: Sequence[Slot], values: Values) -> Any:
     if param.dtype == "pointer":
         return value
     if not fits(param, value):
-        from minitile.launching import caller_location
+        from minitile.driver.dispatch import caller_location
 
         raise LaunchArgumentError(misfit(param, value), caller_location())
     return np.asarray(value).astype(dtype(param.dtype).numpy)[()]
@@ -186,7 +186,7 @@ def _parameter(param: Param, slots: Sequence[Slot], values: Values) -> Any:
 
 def _tensor_map(param: TensorMapParam, slots: Sequence[Slot], values: Values) -> Any:
     """The simulator's tensor map: a view of the array that has the map's dimensions and strides."""
-    from minitile.launching import raise_for_caller
+    from minitile.driver.dispatch import raise_for_caller
     from minitile.runtime.sim import TensorMap
 
     array = values[slots.index(("pointer", param.tensor))]

@@ -28,7 +28,8 @@ from minitile.ir.types import u8 as uint8
 from minitile.ir.types import u16 as uint16
 from minitile.ir.types import u32 as uint32
 from minitile.ir.types import u64 as uint64
-from minitile.language.by_hand import (
+from minitile.language.clusters import block_rank_in_cluster, cluster_sync, map_shared_rank
+from minitile.language.explicit import (
     alloc_barrier,
     barrier_arrive,
     barrier_wait,
@@ -68,11 +69,7 @@ from minitile.language.by_hand import (
     warpgroup_wait,
     ws,
 )
-from minitile.language.clusters import block_rank_in_cluster, cluster_sync, map_shared_rank
-from minitile.language.expressions import Dim as dynamic
-from minitile.language.expressions import Dim as symbolic
 from minitile.language.fences import assume_disjoint, fence, fence_proxy_async, pdl_sync, pdl_trigger, proxy_hint
-from minitile.language.loops import Kernel, Parallel, Persistent, Pipelined, serial, unroll, vectorized
 from minitile.language.math import (
     Select,
     abs,
@@ -117,7 +114,6 @@ from minitile.language.math import (
 )
 from minitile.language.missing import missing as _missing
 from minitile.language.reducers import alloc_reducer, finalize_reducer, reducer_init, reducer_update
-from minitile.language.signature import Tensor
 from minitile.language.tiles import (
     GemmWarpPolicy,
     alloc_fragment,
@@ -159,6 +155,10 @@ from minitile.language.tiles import (
     use_swizzle,
     wgmma_gemm,
 )
+from minitile.language.tracing.expressions import Dim as dynamic
+from minitile.language.tracing.expressions import Dim as symbolic
+from minitile.language.tracing.loops import Kernel, Parallel, Persistent, Pipelined, serial, unroll, vectorized
+from minitile.language.tracing.signature import Tensor
 
 _Function = _TypeVar("_Function")
 

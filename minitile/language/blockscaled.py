@@ -21,9 +21,9 @@ from minitile.ir.core import Value
 from minitile.ir.diagnostics import TypeMismatchError
 from minitile.ir.ops import tile
 from minitile.ir.types import PACKED, BufferType, DType, u8
-from minitile.language.context import Trace
 from minitile.language.memory import Region, as_region
 from minitile.language.scalars import constant_value
+from minitile.language.tracing.context import Trace
 
 BLOCK = 32  # elements of K that share a scale
 FP8 = ("e4m3", "e5m2")

@@ -16,10 +16,10 @@ from minitile.ir.core import Value
 from minitile.ir.diagnostics import TypeMismatchError, shown
 from minitile.ir.ops import hopper, tile
 from minitile.ir.types import i32
-from minitile.language.context import Trace, current
 from minitile.language.memory import Memory
 from minitile.language.scalars import Expr, assign_cast, is_scalar, operand_value
 from minitile.language.tiles import tile_scope
+from minitile.language.tracing.context import Trace, current
 
 
 def cluster_sync() -> None:

@@ -24,13 +24,14 @@ from typing import Any, NoReturn
 
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import LanguageError, TypeMismatchError, shown
-from minitile.ir.ops import by_hand, hopper, tile
+from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import hopper, tile
 from minitile.ir.types import i32
 from minitile.language import math
-from minitile.language.context import Trace, current
 from minitile.language.memory import as_region, between, match_extents
 from minitile.language.scalars import Expr, constant_int, convert, is_scalar, operand_value
 from minitile.language.tiles import regions, tile_scope
+from minitile.language.tracing.context import Trace, current
 
 FULL_WARP = 0xFFFFFFFF
 

@@ -1,7 +1,8 @@
 """Fences by hand, and hints: T.fence, T.fence_proxy_async, T.proxy_hint, T.assume_disjoint.
 
-The compiler inserts the fences that the operations it knows need (`passes/proxy_fence.py`) and takes those written here
-into account; they are for what it cannot see, such as other kernels or the host looking at the same memory.
+The compiler inserts the fences that the operations it knows need (`transforms/sync/proxy_fences.py`) and takes those
+written here into account; they are for what it cannot see, such as other kernels or the host looking at the same
+memory.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from typing import Any, NoReturn
 
 from minitile.ir.diagnostics import LanguageError, TypeMismatchError, shown
 from minitile.ir.ops import fences
-from minitile.language.context import Trace, current
 from minitile.language.memory import Memory
 from minitile.language.tiles import tile_scope
+from minitile.language.tracing.context import Trace, current
 
 _SCOPES = ("async_shared", "gpu", "sys")
 

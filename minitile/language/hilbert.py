@@ -1,8 +1,8 @@
 """Hilbert's curve through a grid of any size: tiles that follow one another are neighbours, at all scales.
 
-Panels (raster.py) want a height, good for one size of the L2 and of the tiles; here whatever fits into a cache of any
-size is about square. The grid is cut into parts that are about square, one behind the other along its long side. The
-halves of a part's sides make four quadrants, which are passed through in this order, and so on in each of them:
+Panels (block_swizzle.py) want a height, good for one size of the L2 and of the tiles; here whatever fits into a cache
+of any size is about square. The grid is cut into parts that are about square, one behind the other along its long side.
+The halves of a part's sides make four quadrants, which are passed through in this order, and so on in each of them:
 
     | 1 2 |    the first one with rows and columns exchanged, so that it ends next to the second one,
     | 0 3 |    the last one turned so that it begins next to the third one

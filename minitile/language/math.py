@@ -16,8 +16,8 @@ from minitile.ir.ops import arith
 from minitile.ir.types import PACKED, DType
 from minitile.ir.types import dtype as lookup_dtype
 from minitile.language import scalars
-from minitile.language.context import active, current
 from minitile.language.scalars import Expr, is_number, is_scalar, python_number, unify
+from minitile.language.tracing.context import active, current
 
 
 def dtype_of_name(name: Any) -> DType:

@@ -22,8 +22,8 @@ from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import TypeMismatchError, shown
 from minitile.ir.ops import arith, tile
 from minitile.ir.types import BufferType, DType, TensorType, dtype_of, i32, i64
-from minitile.language.context import Trace, current
 from minitile.language.scalars import Expr, assign_cast, constant_int, constant_value, is_scalar, operand_value
+from minitile.language.tracing.context import Trace, current
 
 FROM_THE_START = "indices count from the start only; write shape[d] - n"
 POINT = None

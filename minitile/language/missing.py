@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 
 from minitile.ir.diagnostics import LanguageError
-from minitile.language.context import active
+from minitile.language.tracing.context import active
 
 PLANNED: dict[str, str] = {
     "StridedTensor": "tensors are contiguous until then: pass a contiguous copy",

@@ -16,7 +16,7 @@ from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import control, tile
 from minitile.ir.types import I32
-from minitile.language.raster import in_turns
+from minitile.language.block_swizzle import in_turns
 
 
 def stay(b: Builder, launch: control.Launch, blocks: int, dies: int = 1) -> None:

@@ -21,10 +21,10 @@ from minitile.ir.core import Value
 from minitile.ir.diagnostics import TypeMismatchError, shown
 from minitile.ir.ops import arith, tile
 from minitile.ir.types import DType
-from minitile.language.context import Trace, current
 from minitile.language.memory import Memory, Region, as_region
 from minitile.language.scalars import assign_cast, is_scalar
 from minitile.language.tiles import alloc_fragment, fill, regions, tile_scope
+from minitile.language.tracing.context import Trace, current
 
 KINDS = {"sum": "sum", "max": "max", "min": "min", "bitand": "and", "bitor": "or", "bitxor": "xor"}
 

@@ -21,7 +21,7 @@ from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import LanguageError, TypeMismatchError, shown
 from minitile.ir.ops import arith
 from minitile.ir.types import DTYPES, DType, bool_, dtype_of, f32, i32, i64
-from minitile.language.context import current
+from minitile.language.tracing.context import current
 
 Number = bool | int | float
 

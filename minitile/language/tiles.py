@@ -18,7 +18,6 @@ from minitile.ir.diagnostics import TypeMismatchError, shown
 from minitile.ir.ops import arith, control, tile
 from minitile.ir.types import BOOL, I32, BufferType, DType, f32
 from minitile.language.blockscaled import Scaled, check_blocks, read_scaled, scale_tiles, unpacked
-from minitile.language.context import Trace, current
 from minitile.language.math import dtype_of_name
 from minitile.language.memory import Memory, Region, as_region, between, match_extents
 from minitile.language.scalars import (
@@ -32,6 +31,7 @@ from minitile.language.scalars import (
     operand_value,
     truth,
 )
+from minitile.language.tracing.context import Trace, current
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -11,15 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from minitile.analysis.affine import Affine
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, thread, tile
 from minitile.ir.types import DTYPES, BufferType, DType, TileType, f32, u8
 from minitile.layout import LaneSwaps, Layout, lane_exchange, lane_swaps, register_permutation, stays_in_warps
 from minitile.layout.access import vector_runs, vector_width
 from minitile.layout.shared import SharedLayout, row_major
-from minitile.passes.affine import Affine
-from minitile.passes.lower import Lowering, Rule, layout_of
-from minitile.passes.lower_memory import (
+from minitile.lowering.lower import Lowering, Rule, layout_of
+from minitile.lowering.memory import (
     Addresses,
     GuardBuilder,
     Place,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from minitile.analysis.affine import Affine
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import thread, tile
 from minitile.ir.types import TileType
@@ -20,9 +21,8 @@ from minitile.layout.access import vector_width as shared_width
 from minitile.layout.ldmatrix import ldmatrix_plan
 from minitile.layout.shared import add_maybe_bits
 from minitile.layout.transposed import transposed_plan
-from minitile.passes.affine import Affine
-from minitile.passes.lower import Lowering
-from minitile.passes.lower_memory import Place, bits_of_start, in_memory, places, shared_addresses, shared_layout
+from minitile.lowering.lower import Lowering
+from minitile.lowering.memory import Place, bits_of_start, in_memory, places, shared_addresses, shared_layout
 
 
 class Fragments:

@@ -22,7 +22,7 @@ from minitile.ir.ops import arith, thread
 from minitile.ir.ops.thread import count_of
 from minitile.ir.rewrite import ERASE, Rewriter
 from minitile.ir.types import DType, bool_, f32, f64, i32, u32
-from minitile.passes.expand_math import FUNCTIONS, Terms
+from minitile.lowering.expand_math import FUNCTIONS, Terms
 from minitile.target import Target
 
 PART = 8

@@ -4,8 +4,8 @@
     →
     %s = add %a, %b : regs<64xf32>
 
-`Lowering` walks the kernel once. Arithmetic is the same operation on registers; memory (lower_memory.py) and exchange
-between threads (lower_exchange.py) have rules of their own; what a backend registers in `Rules.lower` comes first.
+`Lowering` walks the kernel once. Arithmetic is the same operation on registers; memory (memory.py) and exchange
+between threads (exchange.py) have rules of their own; what a backend registers in `Rules.lower` comes first.
 The launch region is inlined: block indices become special registers, and the grid is the host's business.
 
 Whatever depends on the thread alone (coordinates, ownership) is written once, into the entry block.
@@ -18,18 +18,18 @@ from contextlib import contextmanager
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from minitile.analysis.affine import Affine, Facts
+from minitile.analysis.launch_bounds import LaunchBounds
+from minitile.analysis.masks import Masks
 from minitile.ir.builder import Builder, exact
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError, IRError
 from minitile.ir.ops import arith, control, thread, tile
 from minitile.ir.types import BOOL, DType, TileType, Type, i32
 from minitile.layout import Layout
-from minitile.passes.affine import Affine, Facts
-from minitile.passes.launch_bounds import LaunchBounds
-from minitile.passes.masks import Masks
 
 if TYPE_CHECKING:
-    from minitile.passes.manager import PassContext
+    from minitile.transforms.manager import PassContext
 
 Rule = Callable[["Lowering", Any], "Value | tuple[Value, ...] | None"]
 
@@ -92,8 +92,8 @@ class SharingBuilder(Builder):
 
 class Lowering:
     def __init__(self, kernel: Kernel, context: PassContext) -> None:
-        from minitile.passes.lower_exchange import EXCHANGE_RULES
-        from minitile.passes.lower_memory import MEMORY_RULES
+        from minitile.lowering.exchange import EXCHANGE_RULES
+        from minitile.lowering.memory import MEMORY_RULES
 
         self.kernel = kernel
         self.target = context.target

@@ -18,6 +18,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from minitile.analysis.affine import Affine
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import arith, thread, tile
@@ -25,8 +26,7 @@ from minitile.ir.types import DType, ScalarType, TensorType, TileType, i32, i64
 from minitile.layout import Layout, RowAccess, cheapest_vector, coalesced, row_blocked
 from minitile.layout.access import thread_bits, vector_runs
 from minitile.layout.shared import SharedLayout, add_maybe_bits, bits_of_multiple
-from minitile.passes.affine import Affine
-from minitile.passes.lower import Lowering, Rule, layout_of
+from minitile.lowering.lower import Lowering, Rule, layout_of
 
 Coord = tuple[int, ...]
 _I32 = 1 << 31

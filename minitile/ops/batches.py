@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from minitile.driver.jit import Kernel
 from minitile.ir.types import DType
-from minitile.jit import Kernel
 from minitile.language.math import dtype_of_name
-from minitile.ops.frames import Frame, frame_of
+from minitile.ops.array_adapters import Frame, frame_of
 from minitile.ops.grouped_gemm import batched
-from minitile.ops.many import Many, choose, constants
+from minitile.ops.grouped_plans import Many, choose, constants
 from minitile.ops.multiply import hardware, known, matmul, plan_for
 from minitile.ops.operands import Key, lying, read_pair, refused, remember, result_dtype
 from minitile.ops.plan import Plan

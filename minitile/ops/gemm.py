@@ -11,8 +11,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 import minitile.language as T
+from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
-from minitile.jit import Kernel, kernel
 from minitile.ops.plan import HILBERT
 
 AT_ONCE = 4  # parts that are on their way before they are added

@@ -1,7 +1,8 @@
 """`mt.ops.grouped_matmul(a, b, offsets)`: rows of a by groups, each times its group's matrix (mixture of experts).
 
 How many rows a group has stays on the GPU: one launch, whose blocks find their tiles by themselves (grouped_gemm.py),
-by a plan that a model chooses for the average group (many.py). A repeated call looks up the launch, as `matmul` does.
+by a plan that a model chooses for the average group (grouped_plans.py). A repeated call looks up the launch, as
+`matmul` does.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from minitile.driver.dispatch import for_users, raise_for_caller
+from minitile.driver.jit import Kernel
 from minitile.ir.types import DType, f32
-from minitile.jit import Kernel
 from minitile.language.math import dtype_of_name
-from minitile.launching import for_users, raise_for_caller
-from minitile.ops.frames import Frame, frame_of
+from minitile.ops.array_adapters import Frame, frame_of
 from minitile.ops.grouped_gemm import GRAIN, SCALED, grouped, grouped_along_k, grouped_scaled
-from minitile.ops.many import Many, choose, constants
+from minitile.ops.grouped_plans import Many, choose, constants
 from minitile.ops.multiply import hardware
 from minitile.ops.operands import (
     ALIGNMENT,

@@ -15,8 +15,8 @@ from functools import lru_cache
 from typing import Any
 
 import minitile.language as T
+from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
-from minitile.jit import Kernel, kernel
 
 SCALED = 128  # elements along K, and columns of B, that share a scale
 GRAIN = 4  # scales of 4 bytes in the copy engine's 16

@@ -169,7 +169,8 @@ def _brought(
 
 @lru_cache
 def _across(wide: int) -> int:
-    """How many of a tile's columns are stored together (`widths` in backends/nvidia/tma_store.py, for 2 bytes)."""
+    """How many of a tile's columns are stored together (`widths` in backends/nvidia/hopper/tma_store.py, for 2
+    bytes)."""
     if wide % 64 == 0 or wide == 32:
         return min(wide, 64)
     fit = (c for c in range(min(wide, 128), 0, -1) if wide % c == 0 and c % 8 == 0 and math.gcd(2 * c, LINE) <= 32)

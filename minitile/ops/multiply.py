@@ -9,12 +9,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from minitile.driver.dispatch import for_users, raise_for_caller
+from minitile.driver.jit import Kernel, Spec, spec
 from minitile.ir.types import DType, f32
-from minitile.jit import Kernel, Spec, spec
 from minitile.language.math import dtype_of_name
-from minitile.launching import for_users, raise_for_caller
+from minitile.ops.array_adapters import Frame, frame_of
 from minitile.ops.choice import choose, shares
-from minitile.ops.frames import Frame, frame_of
 from minitile.ops.gemm import columns_for, gemm, padded, summed
 from minitile.ops.machine import H200, Machine, machine_for
 from minitile.ops.operands import (

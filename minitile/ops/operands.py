@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from minitile.driver.dispatch import caller_location, raise_for_caller
 from minitile.ir.diagnostics import LaunchArgumentError
 from minitile.ir.types import DType
 from minitile.language.math import dtype_of_name
-from minitile.launching import caller_location, raise_for_caller
-from minitile.ops.frames import Frame
+from minitile.ops.array_adapters import Frame
 from minitile.runtime.arrays import ArrayInfo, Place, describe, read, row_major
 from minitile.runtime.errors import LaunchError
 

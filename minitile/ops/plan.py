@@ -17,7 +17,7 @@ class Problem(NamedTuple):
     """C (m × n) = op(A) · op(B), summed over k; `size` is the bytes of an operand's element, `result` of C's.
 
     transpose_a: A lies as k × m. transpose_b: B lies as n × k. products: the rows are shared by so many products, each
-    with a B of its own (many.py).
+    with a B of its own (grouped_plans.py).
     """
 
     m: int

@@ -13,8 +13,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 import minitile.language as T
+from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
-from minitile.jit import Kernel, kernel
 from minitile.ops.gemm import accumulate, in_order, operand_dims
 
 

@@ -34,17 +34,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, overload
 
-from minitile import cache
-from minitile.cache import Entry, Key, Kind, default_cache, make_key
+from minitile.driver import cache
+from minitile.driver.cache import Entry, Key, Kind, default_cache, make_key
+from minitile.driver.dispatch import Executable, assemble_cached, caller_location, for_users, raise_for_caller
+from minitile.driver.jit import Case, Kernel, divisor, launch_info
+from minitile.driver.pipeline import Result, compile_ir
+from minitile.driver.simulate import simulate
 from minitile.ir.diagnostics import LaunchArgumentError, MinitileError
 from minitile.ir.parser import parse_kernel
 from minitile.ir.printer import print_kernel
-from minitile.jit import Case, Kernel, divisor, launch_info
-from minitile.launching import Executable, assemble_cached, caller_location, for_users, raise_for_caller
-from minitile.pipeline import Result, compile_ir
 from minitile.runtime.arrays import ArrayInfo, Place, describe, read
 from minitile.runtime.errors import LaunchError
-from minitile.simulate import simulate
 from minitile.target import Target
 
 Config = dict[str, Any]

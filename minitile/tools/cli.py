@@ -56,7 +56,7 @@ def _add_cache(parser: argparse.ArgumentParser) -> None:
 
 def _cache(args: Arguments) -> int:
     """Shows or clears the on-disk cache."""
-    from minitile.cache import default_cache, read_any
+    from minitile.driver.cache import default_cache, read_any
 
     store = default_cache()
     if store is None:
@@ -83,7 +83,7 @@ def _cache(args: Arguments) -> int:
 
 
 def _doctor(_: Arguments) -> int:
-    from minitile.doctor import report
+    from minitile.tools.doctor import report
 
     print(report())
     return 0
@@ -94,7 +94,7 @@ def _late(module: str, name: str) -> Callable[[Any], Any]:
     return lambda argument: getattr(importlib.import_module(module), name)(argument)
 
 
-_KERNELS = "minitile.cli_kernels"
+_KERNELS = "minitile.tools.cli_kernels"
 
 COMMANDS: dict[str, Command] = {
     "compile": Command(
@@ -105,11 +105,13 @@ COMMANDS: dict[str, Command] = {
         _late(_KERNELS, "add_run"),
         _late(_KERNELS, "run_command"),
     ),
-    "opt": Command("run passes on IR text", _late("minitile.opt", "add_arguments"), _late("minitile.opt", "main")),
+    "opt": Command(
+        "run passes on IR text", _late("minitile.tools.opt", "add_arguments"), _late("minitile.tools.opt", "main")
+    ),
     "check": Command(
         "execute PTX text or a kernel in the simulator: report races and other faults, or synchronisation to spare",
-        _late("minitile.cli_check", "add_arguments"),
-        _late("minitile.cli_check", "main"),
+        _late("minitile.tools.cli_check", "add_arguments"),
+        _late("minitile.tools.cli_check", "main"),
     ),
     "bench": Command(
         "run a benchmark of the source tree, or time a kernel on the GPU",

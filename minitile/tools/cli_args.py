@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from minitile.driver.jit import Spec
 from minitile.ir.diagnostics import MinitileError
 from minitile.ir.types import DTYPES, DType
-from minitile.jit import Spec
 from minitile.language.math import dtype_of_name
 from minitile.runtime.sim import SimulationError, TensorMap
 

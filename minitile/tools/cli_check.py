@@ -20,16 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from minitile import cli_args
+from minitile.driver.masked import copied, masked_accesses
+from minitile.driver.simulate import launch_of
 from minitile.ir.diagnostics import MinitileError
-from minitile.masked import copied, masked_accesses
-from minitile.opt import read_text
 from minitile.runtime.sim import Report, estimate_gcn, run_gcn, run_ptx
-from minitile.runtime.sim.deletions import deletions, redundant, runner
-from minitile.runtime.sim.errors import SimulationError
-from minitile.runtime.sim.gfx.deletions import deletions as gcn_deletions
-from minitile.runtime.sim.report import described
-from minitile.simulate import launch_of
+from minitile.runtime.sim.core.errors import SimulationError
+from minitile.runtime.sim.core.report import described
+from minitile.runtime.sim.mutate.amdgcn import deletions as gcn_deletions
+from minitile.runtime.sim.mutate.ptx import deletions, redundant, runner
+from minitile.tools import cli_args
+from minitile.tools.opt import read_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,7 +110,7 @@ def _text_case(args: argparse.Namespace, values: Sequence[Any]) -> Case:
 
 
 def _kernel_case(args: argparse.Namespace, values: Sequence[Any]) -> Case:
-    from minitile.cli_kernels import check_count, compile_kernel, load_kernel
+    from minitile.tools.cli_kernels import check_count, compile_kernel, load_kernel
 
     kernel = load_kernel(args.file)
     check_count(kernel, len(values))

@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitile import cli_args
+from minitile.driver.dispatch import DeviceError
+from minitile.driver.jit import CompiledKernel, Kernel
+from minitile.driver.pipeline import OPTIONAL
 from minitile.ir.diagnostics import Location, MinitileError
-from minitile.jit import CompiledKernel, Kernel
 from minitile.language.math import dtype_of_name
-from minitile.launching import DeviceError
-from minitile.pipeline import OPTIONAL
 from minitile.runtime import cuda
 from minitile.runtime.errors import LaunchError
 from minitile.target import TARGETS
+from minitile.tools import cli_args
 
 if TYPE_CHECKING:
     from minitile.runtime.buffers import DeviceArray
@@ -69,7 +69,7 @@ def compile_command(args: argparse.Namespace) -> int:
     kernel = load_kernel(args.kernel)
     compiled = compile_kernel(kernel, cli_args.parse_specs(args.args), args)
     if args.explain:
-        from minitile.explain import explain
+        from minitile.tools.explain import explain
 
         # What was asked for has standard output to itself.
         print(explain(compiled), file=sys.stderr if args.emit and not args.output else sys.stdout)

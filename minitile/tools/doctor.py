@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib import metadata
 
 from minitile import __version__
-from minitile.cache import default_cache
+from minitile.driver.cache import default_cache
 from minitile.ir.diagnostics import MinitileError
 from minitile.runtime import cuda, hip
 from minitile.runtime.errors import LaunchError
@@ -103,8 +103,8 @@ def _amd() -> Iterator[Line]:
 
 
 def _amd_linker() -> str:
-    from minitile.backends.amd import comgr
-    from minitile.backends.amd.link import NO_LINKER, find_linker
+    from minitile.backends.amd.assemble import comgr
+    from minitile.backends.amd.assemble.link import NO_LINKER, find_linker
 
     found = find_linker()
     if found is not None:

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 from minitile.backends.nvidia.assemble import AssemblerMissing
 from minitile.ir.ops import roles, tile
 from minitile.ir.parser import parse_kernel
-from minitile.runtime.launch import TensorArg, show_expr
+from minitile.runtime.launch_info import TensorArg, show_expr
 
 if TYPE_CHECKING:
-    from minitile.jit import CompiledKernel
+    from minitile.driver.jit import CompiledKernel
 
 # Instructions that move data between memories, synchronise or multiply matrices: what a kernel's speed hangs on.
 _TELLING = re.compile(

@@ -20,8 +20,8 @@ from minitile.ir.diagnostics import InternalError, IRError, MinitileError
 from minitile.ir.parser import parse_kernel
 from minitile.ir.printer import print_kernel
 from minitile.ir.verifier import verify as verify_kernel
-from minitile.passes.manager import Pass, PassContext, run_passes
 from minitile.target import parse_target
+from minitile.transforms.manager import Pass, PassContext, run_passes
 
 # Whether a pass that breaks down is said so as an InternalError; a fuzzer switches it off.
 LAST_RESORT = True
@@ -65,7 +65,7 @@ def optimize(
         verify_kernel(kernel)
     if names:
         # Reading and checking text needs no backend; only passes do.
-        from minitile.pipeline import make_context
+        from minitile.driver.pipeline import make_context
 
         staged = [(name, _staged(name, find_pass(name))) for name in names]
         try:
@@ -81,7 +81,7 @@ def optimize(
 
 def _staged(name: str, run: Pass) -> Pass:
     """The pass, which refuses a kernel of a stage that the pipeline would not give it."""
-    from minitile.pipeline import THREAD_PASSES, TILE_PASSES
+    from minitile.driver.pipeline import THREAD_PASSES, TILE_PASSES
 
     if name in EITHER:
         return run
@@ -110,7 +110,7 @@ def read_header(text: str) -> dict[str, str]:
 
 def find_pass(name: str) -> Pass:
     """The pass of that name. Raises MinitileError with the names there are."""
-    from minitile.pipeline import PASSES
+    from minitile.driver.pipeline import PASSES
 
     if name not in PASSES:
         raise MinitileError(f"there is no pass {name!r}", hint=f"passes: {', '.join(PASSES)}")

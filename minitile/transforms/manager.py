@@ -18,14 +18,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from minitile.backends.base import NO_RULES, Rules
 from minitile.ir.core import Kernel
 from minitile.ir.diagnostics import HostError, IRError, MinitileError
 from minitile.ir.printer import print_kernel
 from minitile.ir.verifier import verify as verify_kernel
 from minitile.ir.verifier import verify_scopes
-from minitile.passes.check_channels import check_channels
-from minitile.passes.rules import NO_RULES, Rules
 from minitile.target import DEFAULT, Target
+from minitile.transforms.warp_specialize.verify_pipelines import check_channels
 
 
 @dataclass

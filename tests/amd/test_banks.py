@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import minitile as mt
+from minitile.driver.simulate import launch_of
 from minitile.layout import MFMA_OF_DTYPE, MFMA_SCALED, Layout, mma_operand_a, mma_operand_b, swizzled
-from minitile.runtime.sim.gfx import estimate_gcn
-from minitile.simulate import launch_of
+from minitile.runtime.sim.amdgcn import estimate_gcn
 
 pytest.importorskip("llvmlite")
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))

@@ -14,7 +14,7 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from minitile.backends.amd.emit_warp import FORMATS
+from minitile.backends.amd.emit.warp import FORMATS
 from minitile.ir.ops import thread
 from minitile.layout import MFMA_SCALED, mfma_scales_a, mfma_scales_b, mma_accumulator, mma_operand_a, mma_operand_b
 from minitile.target import TARGETS

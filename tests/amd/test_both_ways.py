@@ -11,10 +11,10 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
+from minitile.driver.simulate import launch_of
 from minitile.runtime.sim import run_gcn
-from minitile.runtime.sim.deletions import redundant, runner
-from minitile.runtime.sim.gfx.deletions import deletions
-from minitile.simulate import launch_of
+from minitile.runtime.sim.mutate.amdgcn import deletions
+from minitile.runtime.sim.mutate.ptx import redundant, runner
 
 pytest.importorskip("llvmlite")
 SCHEDULES = [("lazy", 0), ("eager", 0), ("random", 0), ("random", 1)]

@@ -15,11 +15,11 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from minitile.backends.amd.check import costs, steady_loop
+from minitile.backends.amd.verify.check import costs, steady_loop
+from minitile.driver.simulate import launch_of
 from minitile.runtime.sim import SimulationError, run_gcn
-from minitile.runtime.sim.deletions import redundant, runner
-from minitile.runtime.sim.gfx.deletions import deletions
-from minitile.simulate import launch_of
+from minitile.runtime.sim.mutate.amdgcn import deletions
+from minitile.runtime.sim.mutate.ptx import redundant, runner
 
 pytest.importorskip("llvmlite")
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))

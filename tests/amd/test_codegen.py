@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from minitile.backends.amd import codegen
-from minitile.backends.amd.check import check, costs, erratum, unwaited_barrier
-from minitile.backends.amd.emit_warp import INSTRUCTIONS
-from minitile.backends.amd.table import ALLOWED, SWITCHED_OFF
+from minitile.backends.amd.assemble import codegen
+from minitile.backends.amd.emit.intrinsics import ALLOWED, SWITCHED_OFF
+from minitile.backends.amd.emit.warp import INSTRUCTIONS
+from minitile.backends.amd.verify.check import check, costs, erratum, unwaited_barrier
 from minitile.ir.diagnostics import InternalError, TargetError
 from minitile.target import TARGETS
 

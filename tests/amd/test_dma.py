@@ -11,8 +11,8 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from minitile.backends.amd.check import remarks
 from minitile.backends.amd.dma import CHUNK, chunk_map
+from minitile.backends.amd.verify.check import remarks
 from minitile.layout import row_major, swizzled
 from minitile.runtime.sim import run_gcn
 

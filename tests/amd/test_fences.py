@@ -14,9 +14,9 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
+from minitile.driver.simulate import launch_of
 from minitile.runtime.sim import run_gcn
-from minitile.runtime.sim.gfx.deletions import deletions
-from minitile.simulate import launch_of
+from minitile.runtime.sim.mutate.amdgcn import deletions
 
 pytest.importorskip("llvmlite")
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))

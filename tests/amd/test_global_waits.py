@@ -7,8 +7,8 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from minitile import pipeline
-from minitile.simulate import RaceError
+from minitile.driver import pipeline
+from minitile.driver.simulate import RaceError
 
 pytest.importorskip("llvmlite")
 

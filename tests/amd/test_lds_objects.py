@@ -12,10 +12,10 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from minitile.backends.amd.llvm import DATA_LAYOUT
+from minitile.backends.amd.emit.llvm import DATA_LAYOUT
+from minitile.driver.simulate import launch_of
 from minitile.runtime.sim import run_gcn
-from minitile.runtime.sim.gfx.deletions import deletions
-from minitile.simulate import launch_of
+from minitile.runtime.sim.mutate.amdgcn import deletions
 
 pytest.importorskip("llvmlite")
 BF16 = ml_dtypes.bfloat16

@@ -11,8 +11,8 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from minitile.backends.amd.check import costs
-from minitile.backends.amd.emit_warp import INSTRUCTIONS
+from minitile.backends.amd.emit.warp import INSTRUCTIONS
+from minitile.backends.amd.verify.check import costs
 from minitile.ir.ops import thread
 from minitile.ir.types import dtype
 from minitile.layout import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minitile.backends.amd.mfma_waits import early_use, with_wait_states
+from minitile.backends.amd.verify.mfma_waits import early_use, with_wait_states
 from minitile.target import parse_target
 from tests.fuzz import campaign
 

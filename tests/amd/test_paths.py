@@ -9,7 +9,7 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from minitile.backends.amd.paths import paths
+from minitile.backends.amd.verify.exec_mask_cfg import paths
 
 from ..passes.test_random_kernels import compare_machine_code
 

@@ -12,8 +12,17 @@ import numpy as np
 import pytest
 
 import minitile as mt
-from minitile.backends.amd.pinned import pinned
-from minitile.backends.amd.recount import BARRIER, COPY, END, Wait, decoded, graph_of_assembly, graph_of_ir, recount
+from minitile.backends.amd.verify.scheduling_barrier_retry import pinned
+from minitile.backends.amd.verify.waitcnt_verification import (
+    BARRIER,
+    COPY,
+    END,
+    Wait,
+    decoded,
+    graph_of_assembly,
+    graph_of_ir,
+    recount,
+)
 from minitile.ir.diagnostics import InternalError
 
 pytest.importorskip("llvmlite")
@@ -126,7 +135,7 @@ def test_of_a_gemm(stages):
 
 def test_a_compile_notices(monkeypatch):
     """What LLVM returns is recounted in every compile."""
-    from minitile.backends.amd import codegen
+    from minitile.backends.amd.assemble import codegen
 
     right = codegen.compiled
     monkeypatch.setattr(
@@ -148,7 +157,7 @@ FAULTS = {  # of an LLVM: what it makes of its own assembly
 @pytest.mark.parametrize("fault", FAULTS)
 def test_compiled_again(fault, monkeypatch):
     """An LLVM that moves what scheduling barriers hold: the second time is right, and a note says why."""
-    from minitile.backends.amd import codegen
+    from minitile.backends.amd.assemble import codegen
 
     monkeypatch.setenv("MINITILE_CACHE", "0")
     right, asked = codegen.ask, []

@@ -10,8 +10,8 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from minitile.backends.amd import codegen
-from minitile.backends.amd.emitter import Emitter
+from minitile.backends.amd.assemble import codegen
+from minitile.backends.amd.emit.emitter import Emitter
 from minitile.ir.diagnostics import ResourceError, TargetError
 from minitile.target import TARGETS
 

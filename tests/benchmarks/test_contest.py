@@ -249,7 +249,7 @@ def described(**more):
 
 @pytest.mark.parametrize("transposed", [True, False])
 def test_hand_written_gemm_launch(handwritten, transposed):
-    from minitile.runtime.launch import compile_exprs, slots_of
+    from minitile.runtime.launch_info import compile_exprs, slots_of
 
     info = handwritten.gemm_launch(described(), transposed, 12, processors=132)
     slots = slots_of(info.args)
@@ -263,7 +263,7 @@ def test_hand_written_gemm_launch(handwritten, transposed):
 
 
 def test_hand_written_attention_launch(handwritten):
-    from minitile.runtime.launch import compile_exprs, slots_of
+    from minitile.runtime.launch_info import compile_exprs, slots_of
 
     info = handwritten.attention_launch(described(entry="attn"), processors=132)
     slots = slots_of(info.args)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from minitile.ops.grouped_gemm import SCALED
+from minitile.ops.grouped_plans import Many, estimate
 from minitile.ops.machine import H200
-from minitile.ops.many import Many, estimate
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "gemm_grouped_h200.json"
 

@@ -14,8 +14,8 @@ import fit_matmul
 import matmul
 
 import minitile.language as T
-from minitile.jit import Kernel
-from minitile.launching import Executable
+from minitile.driver.dispatch import Executable
+from minitile.driver.jit import Kernel
 from minitile.ops import multiply
 from minitile.ops.machine import H200
 from minitile.ops.model import estimate

@@ -10,11 +10,12 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from minitile import launching, pipeline
 from minitile.backends.nvidia import assemblers
 from minitile.backends.nvidia.assemble import AssemblerMissing
+from minitile.driver import dispatch as launching
+from minitile.driver import pipeline
+from minitile.driver.dispatch import DeviceError
 from minitile.ir.diagnostics import InternalError, LaunchArgumentError
-from minitile.launching import DeviceError
 from minitile.runtime import cuda, hip
 from minitile.runtime.arrays import Place, readers
 from minitile.runtime.errors import UnavailableError

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 import minitile as mt
+from minitile.driver.simulate import launch_of
 from minitile.runtime.sim import run_gcn
-from minitile.runtime.sim.deletions import Deletion, deletions, redundant, runner
-from minitile.runtime.sim.gfx import deletions as gcn
-from minitile.simulate import launch_of
+from minitile.runtime.sim.mutate import amdgcn as gcn
+from minitile.runtime.sim.mutate.ptx import Deletion, deletions, redundant, runner
 
 
 def nothing_misses(

@@ -15,8 +15,8 @@ from support import USE_GPU
 
 import minitile as mt
 import minitile.language as T
+from minitile.driver.simulate import launch_of
 from minitile.runtime.sim import Finding, run_ptx
-from minitile.simulate import launch_of
 
 from .test_roles import check, inputs, product
 

@@ -12,7 +12,7 @@ from targets import EVERY
 import minitile as mt
 import minitile.language as T
 from minitile.backends.nvidia.assemble import find_ptxas
-from minitile.runtime.launch import TensorMapParam
+from minitile.runtime.launch_info import TensorMapParam
 
 SMALL = gemm_epilogues.Tiles(64, 64, 32, 3, 128, 3)
 FULL = gemm_epilogues.Tiles(128, 128, 64, 4, 256, 2)

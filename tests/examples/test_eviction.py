@@ -120,7 +120,7 @@ def annotated(ratios):
 
 
 def test_hit_ratios_are_a_window_of_the_launch():
-    from minitile.runtime.launch import Window
+    from minitile.runtime.launch_info import Window
 
     specs = mt.spec((100, 4), "float32"), mt.spec((7,), "float32")
     compiled = annotated(lambda X, Y, s: {X: 0.5}).compile(*specs, target="sm_80")

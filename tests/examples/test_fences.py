@@ -12,7 +12,7 @@ from support import poisoned, random
 
 import minitile as mt
 import minitile.language as T
-from minitile.simulate import simulate
+from minitile.driver.simulate import simulate
 
 SCHEDULES = ["lazy", "eager", "random"]
 

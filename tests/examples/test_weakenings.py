@@ -1,6 +1,6 @@
 """Synchronisation that is there but not enough is noticed: scopes that are too narrow, fences for the other memory or
 behind the barrier, counts of arrivals, bytes and groups that are off by one, a ring's other phase, another team's
-barrier (`runtime/sim/weakenings.py`).
+barrier (`runtime/sim/mutate/ptx_weaken.py`).
 
 A ring goes round often enough for a count that is off by one to add up to a phase.
 """
@@ -14,7 +14,7 @@ import pytest
 from deletions import nothing_misses
 from support import USE_GPU, poisoned
 
-from minitile.runtime.sim.weakenings import weakenings
+from minitile.runtime.sim.mutate.ptx_weaken import weakenings
 
 from .gemm_forms import BF16, GROUPED, HOPPER, TEAMS, of_parts, of_persistent
 from .mutation_cases import Case, compiled_case

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
+from minitile.driver.pipeline import PASSES
 from minitile.ir.diagnostics import MinitileError
 from minitile.ir.parser import parse_kernel
-from minitile.opt import SEPARATOR, optimize
-from minitile.pipeline import PASSES
+from minitile.tools.opt import SEPARATOR, optimize
 from tests.opaque import Opaque
 
 FOLDER = Path(__file__).parent

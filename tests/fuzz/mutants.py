@@ -9,8 +9,8 @@ import string
 from re import _parser as sre  # type: ignore[attr-defined]
 from typing import Any
 
-from minitile.runtime.sim import forms as ptx_forms
-from minitile.runtime.sim.gfx import forms as gcn_forms
+from minitile.runtime.sim.amdgcn import forms as gcn_forms
+from minitile.runtime.sim.ptx import forms as ptx_forms
 
 NUMBERS = (
     "0", "1", "-1", "2", "3", "7", "8", "31", "32", "63", "64", "127", "128", "255", "256", "1023", "4096", "65535",

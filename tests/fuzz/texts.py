@@ -39,12 +39,13 @@ from types import FrameType
 
 import numpy as np
 
-from minitile import opt
 from minitile.ir.diagnostics import InternalError, MinitileError
 from minitile.ir.printer import print_kernel
-from minitile.opt import optimize
-from minitile.runtime.sim import SimulationError, errors, run_gcn, run_ptx
+from minitile.runtime.sim import SimulationError, run_gcn, run_ptx
+from minitile.runtime.sim.core import errors
 from minitile.target import parse_target
+from minitile.tools import opt
+from minitile.tools.opt import optimize
 from tests.fuzz import mutants
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -136,7 +137,7 @@ _TARGETS = ("sm_80", "sm_90a", "gfx942", "gfx950")
 
 @functools.cache
 def _passes() -> tuple[str, ...]:
-    from minitile.pipeline import PASSES
+    from minitile.driver.pipeline import PASSES
 
     return tuple(PASSES)
 
@@ -173,7 +174,7 @@ def _gcn(text: str, rng: random.Random) -> None:
 
 
 def _llvm(text: str, rng: random.Random) -> None:
-    from minitile.backends.amd.pinned import generate_in_order
+    from minitile.backends.amd.verify.scheduling_barrier_retry import generate_in_order
 
     with contextlib.suppress(InternalError):  # of a text that only we write: a fault of ours
         generate_in_order(text, parse_target(rng.choice(("gfx942", "gfx950"))))
@@ -236,7 +237,7 @@ COMMANDS = [
 
 
 def _cli(text: str, _: random.Random) -> None:
-    from minitile.cli import main
+    from minitile.tools.cli import main
 
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "small.py").write_text(SMALL)

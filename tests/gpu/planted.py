@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import sys
 
-from minitile.launching import Executable
-from minitile.runtime.launch import LaunchInfo, Param, TensorArg
+from minitile.driver.dispatch import Executable
+from minitile.runtime.launch_info import LaunchInfo, Param, TensorArg
 
 HEAD = """.version 8.0
 .target sm_80

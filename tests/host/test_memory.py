@@ -50,7 +50,7 @@ def compile_one(n):
 def all_of_them():
     if sys.argv[1] == "sm_80":
         return megabytes()
-    from minitile.backends.amd.codegen import _worker
+    from minitile.backends.amd.assemble.codegen import _worker
     return megabytes() + megabytes(_worker().process.pid)
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from minitile import processes, serve
+from minitile.driver import processes, serve
+from minitile.driver.processes import Helper, HelperDied, HelperRefused, run
 from minitile.ir.diagnostics import HostError
-from minitile.processes import Helper, HelperDied, HelperRefused, run
 
 SERVICE = Path(__file__).with_name("service.py")
 
@@ -166,7 +166,7 @@ def test_a_fork_has_a_helper_of_its_own(helper):
 OWNER = """
 import sys, threading
 from pathlib import Path
-from minitile.processes import Helper, run
+from minitile.driver.processes import Helper, run
 helper = Helper(Path(sys.argv[1]), "the test")
 helper.ask({}, b"")
 print(helper.process.pid, flush=True)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minitile import cache as caches
-from minitile.cache import Cache, CacheWarning, Entry, Kind, default_cache, make_key, read_any
+from minitile.driver import cache as caches
+from minitile.driver.cache import Cache, CacheWarning, Entry, Kind, default_cache, make_key, read_any
 from minitile.ir.diagnostics import HostError
 
 KIND = Kind("test", {"registers": caches.count, "log": caches.text}, lambda blob: blob != b"bad")

@@ -10,10 +10,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from minitile import __version__, cache, cli_args
-from minitile.cache import Cache, Entry, Kind, make_key
-from minitile.cli import COMMANDS, main
+from minitile import __version__
+from minitile.driver import cache
+from minitile.driver.cache import Cache, Entry, Kind, make_key
 from minitile.ir.diagnostics import MinitileError
+from minitile.tools import cli_args
+from minitile.tools.cli import COMMANDS, main
 
 ROOT = Path(__file__).parents[2]
 VECTOR_ADD = ROOT / "tests" / "runtime" / "vector_add.ptx"

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from minitile import cli_args
-from minitile.cli import main
-from minitile.cli_kernels import load_kernel, parse_settings
-from minitile.explain import explain
+from minitile.driver.jit import Spec
 from minitile.ir.diagnostics import MinitileError
 from minitile.ir.types import bf16, f32
-from minitile.jit import Spec
+from minitile.tools import cli_args
+from minitile.tools.cli import main
+from minitile.tools.cli_kernels import load_kernel, parse_settings
+from minitile.tools.explain import explain
 
 ROOT = Path(__file__).parents[2]
 KERNELS = """
@@ -126,8 +126,8 @@ def test_explain_says_what_was_not_done(kernels, capsys):
 
 
 def test_explain_without_assembler(kernels, monkeypatch):
-    from minitile import launching
     from minitile.backends.nvidia.assemble import AssemblerMissing
+    from minitile.driver import dispatch as launching
 
     def missing(*_):
         raise AssemblerMissing("no nvJitLink", hint="pip install it")
@@ -155,7 +155,7 @@ def test_run(kernels, capsys):
 
 
 def test_run_finds_a_race(kernels, capsys, monkeypatch):
-    from minitile import pipeline
+    from minitile.driver import pipeline
 
     passes = [(n, (lambda kernel, context: None) if n == "thread_barriers" else p) for n, p in pipeline.THREAD_PASSES]
     monkeypatch.setattr(pipeline, "THREAD_PASSES", passes)

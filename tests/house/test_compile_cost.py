@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 import minitile as mt
-from minitile import pipeline
-from minitile.passes.manager import run_passes
+from minitile.driver import pipeline
+from minitile.transforms.manager import run_passes
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
@@ -82,7 +82,7 @@ def cpu_seconds(process: int) -> float:
 def test_llvm_included(monkeypatch: pytest.MonkeyPatch) -> None:
     """The 256x256x64 GEMM of gfx950 takes less than a second of this process and of LLVM's together, in assembly."""
     pytest.importorskip("llvmlite")
-    from minitile.backends.amd.codegen import _worker
+    from minitile.backends.amd.assemble.codegen import _worker
 
     monkeypatch.setenv("MINITILE_CACHE", "0")
     monkeypatch.setenv("MINITILE_VERIFY", "0")

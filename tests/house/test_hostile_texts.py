@@ -6,14 +6,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from minitile import cli, opt
 from minitile.ir.attributes import kinds_of
 from minitile.ir.core import Op
 from minitile.ir.diagnostics import IRError
-from minitile.opt import optimize
-from minitile.runtime.sim import SimulationError, errors, forms, run_gcn, run_ptx, table
-from minitile.runtime.sim.gfx import forms as gcn_forms
-from minitile.runtime.sim.gfx import table as gcn_table
+from minitile.runtime.sim import SimulationError, run_gcn, run_ptx
+from minitile.runtime.sim.amdgcn import forms as gcn_forms
+from minitile.runtime.sim.amdgcn import table as gcn_table
+from minitile.runtime.sim.core import errors
+from minitile.runtime.sim.ptx import forms, table
+from minitile.tools import cli, opt
+from minitile.tools.opt import optimize
 from tests.fuzz import texts
 
 IR = (

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import minitile as mt
-from minitile.backends.amd import pinned
+from minitile.backends.amd.verify import scheduling_barrier_retry as pinned
 
 HEAD = """import minitile as mt
 import minitile.language as T

@@ -12,10 +12,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from minitile.cli import main
+from minitile.driver.simulate import launch_of
 from minitile.runtime.sim import run_ptx
-from minitile.runtime.sim.deletions import deletions
-from minitile.simulate import launch_of
+from minitile.runtime.sim.mutate.ptx import deletions
+from minitile.tools.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "memory.md").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from minitile.tuning import BATCH, Job, build
+from minitile.tools.autotune import BATCH, Job, build
 
 SPACE = {"block": [32, 64, 128, 256], "threads": [32, 64]}
 

@@ -9,7 +9,7 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from minitile import pipeline
+from minitile.driver import pipeline
 
 SCALE = 2
 TABLE = [1, 10]
@@ -40,7 +40,7 @@ def arrays(m=5, n=20):
 
 def count_compilations(monkeypatch):
     """The list that every compilation appends its kernel's name to."""
-    import minitile.jit as jit
+    import minitile.driver.jit as jit
 
     done = []
     original = jit.CompiledKernel

@@ -9,7 +9,7 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from minitile.cli import main
+from minitile.tools.cli import main
 
 TARGETS = ["sm_90a", "gfx950", *(pytest.param(target, marks=pytest.mark.slow) for target in ("sm_80", "gfx942"))]
 

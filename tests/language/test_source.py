@@ -11,8 +11,8 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from minitile.language import source
-from minitile.language.source import Text, function_node
+from minitile.language.tracing import source
+from minitile.language.tracing.source import Text, function_node
 
 KERNEL = """
 import minitile as mt
@@ -142,7 +142,7 @@ def test_what_is_kept_has_a_bound(tmp_path):
 
 def test_captured_values_of_long_ago_are_forgotten():
     """And those in use are not compiled anew."""
-    from minitile.jit import MOST_CAPTURED
+    from minitile.driver.jit import MOST_CAPTURED
 
     values = [1.0]
 

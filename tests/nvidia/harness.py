@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from minitile.backends.amd.codegen import generate
-from minitile.backends.amd.writer import write_llvm
+from minitile.backends.amd.assemble.codegen import generate
+from minitile.backends.amd.emit.writer import write_llvm
 from minitile.backends.nvidia.assemble import assemble
-from minitile.backends.nvidia.ptx import PtxModule
-from minitile.backends.nvidia.writer import write_ptx
+from minitile.backends.nvidia.emit.ptx import PtxModule
+from minitile.backends.nvidia.emit.writer import write_ptx
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Value
 from minitile.ir.ops import arith, thread

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minitile.backends.nvidia.emit_arith import MNEMONICS
+from minitile.backends.nvidia.emit.arith import MNEMONICS
 from minitile.ir.builder import Builder
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import TargetError

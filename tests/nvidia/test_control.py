@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from minitile.backends.nvidia.homes import plan
+from minitile.backends.nvidia.emit.register_coalescing import plan
 from minitile.ir.builder import Builder
 from minitile.ir.core import Value
 from minitile.ir.ops import arith, control, thread

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from minitile.backends.nvidia.emit_atomic import KINDS
+from minitile.backends.nvidia.emit.atomic import KINDS
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import arith, thread, tile

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minitile.backends.nvidia.assemble import assemble
-from minitile.backends.nvidia.ptx import Registers, at, identifier, literal
+from minitile.backends.nvidia.emit.ptx import Registers, at, identifier, literal
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import Location
 from minitile.ir.ops import arith

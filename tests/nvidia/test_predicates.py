@@ -9,7 +9,7 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from minitile.backends.nvidia.ptx import reads_constant_predicate
+from minitile.backends.nvidia.emit.ptx import reads_constant_predicate
 from tests.examples.thinned import thinned
 
 TRIPS = {

@@ -11,13 +11,13 @@ import pytest
 import minitile as mt
 import minitile.language as T
 from minitile.backends.nvidia.assemble import assemble
-from minitile.backends.nvidia.tma_store import Refused, check_columns, widths
-from minitile.backends.nvidia.wgmma import panels_of
+from minitile.backends.nvidia.hopper.tma_store import Refused, check_columns, widths
+from minitile.backends.nvidia.hopper.wgmma import panels_of
 from minitile.ir.core import Value
 from minitile.ir.ops import hopper, thread, tile
 from minitile.ir.types import BufferType, TensorType, dtype
 from minitile.layout.shared import SharedLayout
-from minitile.runtime.launch import TensorMapParam
+from minitile.runtime.launch_info import TensorMapParam
 from minitile.runtime.sim import TensorMap, run_ptx
 from minitile.target import parse_target
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minitile.backends.nvidia.assemble import assemble
-from minitile.backends.nvidia.emit_warp import ATOMS
+from minitile.backends.nvidia.emit.warp import ATOMS
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import arith, thread, tile

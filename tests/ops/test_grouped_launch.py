@@ -8,7 +8,7 @@ import pytest
 import minitile as mt
 from minitile.ops import batches, grouped, multiply
 from minitile.ops.grouped import grouped_matmul
-from minitile.ops.many import choose
+from minitile.ops.grouped_plans import choose
 from minitile.ops.multiply import matmul
 from minitile.runtime.arrays import readers, row_major
 

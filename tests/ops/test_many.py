@@ -9,8 +9,8 @@ import minitile as mt
 import minitile.language as T
 from minitile.backends.nvidia.assemble import find_ptxas
 from minitile.ops.grouped_gemm import grouped, grouped_along_k, grouped_scaled
+from minitile.ops.grouped_plans import TILES, Many, choose
 from minitile.ops.machine import H200
-from minitile.ops.many import TILES, Many, choose
 
 SHARED = 227 * 1024
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import minitile as mt
-from minitile.ops.frames import frame_of
+from minitile.ops.array_adapters import frame_of
 from minitile.ops.gemm import gemm, padded, summed
 from minitile.ops.multiply import _kernel, _plan, known, matmul
 from minitile.ops.plan import Plan

@@ -17,7 +17,7 @@ import fit_matmul
 
 import minitile as mt
 import minitile.language as T
-from minitile.backends.nvidia.tma_store import widths
+from minitile.backends.nvidia.hopper.tma_store import widths
 from minitile.ops.choice import AMPERE, candidates, choose, hopper_tiles
 from minitile.ops.gemm import gemm
 from minitile.ops.machine import H200, machine_for

@@ -10,12 +10,12 @@ import numpy as np
 from minitile.ir.core import Kernel
 from minitile.ir.parser import parse_kernel
 from minitile.ir.verifier import verify
-from minitile.passes.fragments_to_values import fragments_to_values
-from minitile.passes.manager import PassContext
-from minitile.passes.parallel_to_tiles import parallel_to_tiles
-from minitile.passes.software_pipeline import software_pipeline
-from minitile.passes.unroll import unroll
 from minitile.target import DEFAULT, Target
+from minitile.transforms.canonicalize.unroll import unroll
+from minitile.transforms.manager import PassContext
+from minitile.transforms.pipeline.software_pipeline import software_pipeline
+from minitile.transforms.tile.mem2reg import fragments_to_values
+from minitile.transforms.tile.tile_vectorize import parallel_to_tiles
 from tests.tile_interpreter import interpret
 
 TO_TILES = (unroll, parallel_to_tiles, fragments_to_values)

@@ -7,17 +7,17 @@ from random import Random
 
 import pytest
 
+from minitile.analysis.affine import ZERO_MULTIPLE, Affine, Facts
+from minitile.analysis.counterexamples import Examples
+from minitile.analysis.proof import Proof
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, tile
 from minitile.ir.parser import parse_kernel
 from minitile.ir.types import I32, i64
-from minitile.language.raster import rasterise
-from minitile.passes.affine import ZERO_MULTIPLE, Affine, Facts
-from minitile.passes.counterexamples import Examples
-from minitile.passes.manager import PassContext
-from minitile.passes.proof import Proof
-from minitile.passes.simplify import simplify
+from minitile.language.block_swizzle import rasterise
+from minitile.transforms.canonicalize.simplify import simplify
+from minitile.transforms.manager import PassContext
 
 
 def named(kernel: Kernel) -> dict[str, Value]:

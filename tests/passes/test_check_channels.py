@@ -14,8 +14,8 @@ from minitile.ir.core import Block, Kernel, Op
 from minitile.ir.diagnostics import IRError
 from minitile.ir.ops import arith, roles, tile
 from minitile.ir.parser import parse_kernel
-from minitile.passes import check_channels as module
-from minitile.passes.check_channels import check_channels
+from minitile.transforms.warp_specialize import verify_pipelines as module
+from minitile.transforms.warp_specialize.verify_pipelines import check_channels
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 

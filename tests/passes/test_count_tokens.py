@@ -10,8 +10,8 @@ import pytest
 from minitile.ir.core import Kernel, Op
 from minitile.ir.ops import tile
 from minitile.ir.parser import parse_kernel
-from minitile.passes.count_tokens import count_tokens
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
+from minitile.transforms.sync.resolve_wait_counts import count_tokens
 from tests.passes.test_thread_barriers import COPY, GLOBAL, Run
 
 

@@ -9,8 +9,8 @@ from minitile.ir.core import Kernel
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import control
 from minitile.ir.parser import parse_kernel
-from minitile.passes.fragments_to_values import fragments_to_values
-from minitile.passes.manager import PassContext, run_passes
+from minitile.transforms.manager import PassContext, run_passes
+from minitile.transforms.tile.mem2reg import fragments_to_values
 from tests.passes.agree import TO_TILES, agree, count, run
 
 RANDOM = np.random.default_rng(1)

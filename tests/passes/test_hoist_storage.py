@@ -14,8 +14,8 @@ from minitile.ir.diagnostics import InternalError, IRError
 from minitile.ir.ops import control, thread, tile
 from minitile.ir.types import BOOL, I32, BufferType, f32
 from minitile.ir.verifier import verify, verify_scopes
-from minitile.passes.manager import PassContext, run_passes
-from minitile.passes.place_shared import place_shared
+from minitile.transforms.manager import PassContext, run_passes
+from minitile.transforms.sync.allocate_shared_memory import place_shared
 from tests.examples.thinned import thinned
 
 MODES = [("sm_80", {}), ("sm_90a", {}), ("sm_90a", {"warp_specialize": False}), ("gfx942", {}), ("gfx950", {})]

@@ -10,7 +10,7 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from minitile.runtime.sim.sparse import zeros
+from minitile.runtime.sim.core.sparse import zeros
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TARGETS = ["sm_80", "sm_90a", "gfx942", "gfx950"]

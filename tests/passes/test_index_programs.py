@@ -8,7 +8,7 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from minitile.runtime.sim.sparse import zeros
+from minitile.runtime.sim.core.sparse import zeros
 from tests.examples.thinned import thinned
 
 TARGETS = ["sm_80", "gfx942"]

@@ -11,7 +11,7 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from minitile.runtime.sim.sparse import zeros
+from minitile.runtime.sim.core.sparse import zeros
 
 TARGETS = ["sm_80", "sm_90a", "gfx942", "gfx950"]
 MARGIN = 4096  # elements around each place that is looked at

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from minitile import opt
 from minitile.ir.core import Kernel
 from minitile.ir.diagnostics import IRError, MinitileError, TargetError
 from minitile.ir.ops import arith
 from minitile.ir.parser import parse_kernel
-from minitile.passes.manager import PassContext, run_passes
+from minitile.tools import opt
+from minitile.transforms.manager import PassContext, run_passes
 
 TEXT = "tile kernel @k(%n: i32) {\n  %a = add %n, 1 : i32\n}\n"
 
@@ -76,7 +76,7 @@ def test_dump_to_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 @pytest.fixture
 def _passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minitile.pipeline.PASSES", {"negate": negate, "break": break_it})
+    monkeypatch.setattr("minitile.driver.pipeline.PASSES", {"negate": negate, "break": break_it})
 
 
 def command(*words: str) -> int:

@@ -8,10 +8,10 @@ from random import Random
 import numpy as np
 import pytest
 
+from minitile.analysis.affine import Affine, Facts
+from minitile.analysis.masks import Masks
 from minitile.ir.core import Kernel, Value
 from minitile.ir.parser import parse_kernel
-from minitile.passes.affine import Affine, Facts
-from minitile.passes.masks import Masks
 
 ROWS, COLUMNS = 8, 32
 FACTS = {"M": 1, "N": 8, "K": 4, "L": 16}

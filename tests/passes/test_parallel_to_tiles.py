@@ -7,8 +7,8 @@ import pytest
 
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.parser import parse_kernel
-from minitile.passes.manager import PassContext
-from minitile.passes.parallel_to_tiles import parallel_to_tiles
+from minitile.transforms.manager import PassContext
+from minitile.transforms.tile.tile_vectorize import parallel_to_tiles
 from tests.passes.agree import TO_TILES, agree, count
 
 RANDOM = np.random.default_rng(0)

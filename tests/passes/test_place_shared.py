@@ -11,9 +11,9 @@ from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.diagnostics import ResourceError
 from minitile.ir.ops import thread, tile
 from minitile.ir.parser import parse_kernel
-from minitile.passes.manager import PassContext
-from minitile.passes.place_shared import place_shared
 from minitile.target import parse_target
+from minitile.transforms.manager import PassContext
+from minitile.transforms.sync.allocate_shared_memory import place_shared
 from tests.passes.test_thread_barriers import Run, write
 
 STORE = '{space = "shared", address_of = (0,), offsets = (0,)}'

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from minitile.backends.nvidia.assemble import assemble
-from minitile.backends.nvidia.writer import write_ptx
+from minitile.backends.nvidia.emit.writer import write_ptx
 from minitile.ir.core import Block, Kernel, Op
 from minitile.ir.ops import fences
 from minitile.ir.parser import parse_kernel
-from minitile.opt import optimize, read_header
 from minitile.runtime.sim import Report, TensorMap, run_ptx
 from minitile.target import parse_target
+from minitile.tools.opt import optimize, read_header
 from tests.opaque import TEXTS, Opaque
 from tests.passes.random_proxies import plain, versioned, with_roles
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from minitile.driver.pipeline import compile_ir
 from minitile.ir.core import Kernel
 from minitile.ir.diagnostics import TypeMismatchError
 from minitile.ir.parser import parse_kernel
-from minitile.passes.dead_code import dead_code
-from minitile.passes.simplify import simplify
-from minitile.pipeline import compile_ir
 from minitile.runtime.sim import run_gcn, run_ptx
 from minitile.target import parse_target
+from minitile.transforms.canonicalize.dead_code import dead_code
+from minitile.transforms.canonicalize.simplify import simplify
 from tests.passes.agree import ALL, agree, count, run
 
 SHAPES = {"F": (4, 3), "E": (4, 3), "G": (4,), "W": (3,), "S": (4, 3), "T": (4, 3), "U": (4, 3)}

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from minitile.driver.pipeline import compile_ir
 from minitile.ir.parser import parse_kernel
-from minitile.pipeline import compile_ir
 from minitile.runtime.sim import TensorMap, run_ptx
 from minitile.target import parse_target
 from tests.passes.agree import run

@@ -13,10 +13,10 @@ from minitile.ir.diagnostics import IRError, LanguageError
 from minitile.ir.ops import control
 from minitile.ir.parser import parse_kernel
 from minitile.ir.verifier import verify
-from minitile.passes.check_schedule import check_schedule
-from minitile.passes.manager import PassContext
-from minitile.passes.skew import skew
-from minitile.passes.software_pipeline import software_pipeline
+from minitile.transforms.manager import PassContext
+from minitile.transforms.pipeline.check_schedule import check_schedule
+from minitile.transforms.pipeline.skew import skew
+from minitile.transforms.pipeline.software_pipeline import software_pipeline
 from tests.passes.agree import agree, count, run
 
 RANDOM = np.random.default_rng(7)

@@ -11,10 +11,10 @@ from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.ops import arith, control, tile
 from minitile.ir.types import I32, TensorType, i32
 from minitile.ir.verifier import verify
-from minitile.passes.cse import cse
-from minitile.passes.licm import licm
-from minitile.passes.manager import PassContext
-from minitile.passes.simplify import simplify
+from minitile.transforms.canonicalize.cse import cse
+from minitile.transforms.canonicalize.licm import licm
+from minitile.transforms.canonicalize.simplify import simplify
+from minitile.transforms.manager import PassContext
 from tests.passes.test_affine import compute, random_kernel, random_operation
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from minitile.ir.core import Kernel
 from minitile.ir.ops import control, tile
-from minitile.passes.software_pipeline import software_pipeline
 from minitile.target import TARGETS
+from minitile.transforms.pipeline.software_pipeline import software_pipeline
 from tests.passes.agree import agree, count
 
 RANDOM = np.random.default_rng(2)

@@ -13,9 +13,9 @@ import pytest
 import minitile as mt
 from minitile.ir.diagnostics import MinitileError
 from minitile.ir.parser import parse_kernel
-from minitile.passes.manager import PassContext
-from minitile.passes.thread_barriers import thread_barriers
 from minitile.target import parse_target
+from minitile.transforms.manager import PassContext
+from minitile.transforms.sync.thread_barriers import thread_barriers
 from tests.fuzz.tile_programs import load_text
 from tests.tile_interpreter import interpret
 

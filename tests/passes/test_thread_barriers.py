@@ -14,10 +14,10 @@ from minitile.ir.diagnostics import MinitileError
 from minitile.ir.ops import arith, control, thread, tile
 from minitile.ir.parser import parse_kernel
 from minitile.ir.verifier import verify
-from minitile.passes.count_tokens import count_tokens
-from minitile.passes.manager import PassContext
-from minitile.passes.place_shared import place_shared
-from minitile.passes.thread_barriers import thread_barriers
+from minitile.transforms.manager import PassContext
+from minitile.transforms.sync.allocate_shared_memory import place_shared
+from minitile.transforms.sync.resolve_wait_counts import count_tokens
+from minitile.transforms.sync.thread_barriers import thread_barriers
 
 COPY = "{bytes = 16, dst_of = (0,), dst_offsets = (0,), src_of = (0,), src_offsets = (0,)}"
 STORE = '{space = "shared", address_of = (0,), offsets = (0,)}'

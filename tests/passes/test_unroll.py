@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from minitile.passes.unroll import LIMIT, unroll
+from minitile.transforms.canonicalize.unroll import LIMIT, unroll
 from tests.passes.agree import agree, count
 
 V = np.random.default_rng(3).normal(size=(200,)).astype(np.float32)

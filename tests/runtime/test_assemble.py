@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from minitile import doctor
 from minitile.backends.nvidia import assemblers
 from minitile.backends.nvidia.assemble import (
     AssembleError,
@@ -24,6 +23,7 @@ from minitile.backends.nvidia.assemble import (
 )
 from minitile.backends.nvidia.assemblers import Ptxas, assembler_for, find_ptxas
 from minitile.ir.diagnostics import HostError, TargetError
+from minitile.tools import doctor
 
 from .vector_add import PTX
 

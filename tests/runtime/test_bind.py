@@ -9,7 +9,7 @@ import pytest
 from minitile.runtime.arrays import CPU, Place, describe, readers
 from minitile.runtime.bind import compile_binder
 from minitile.runtime.errors import ArgumentError
-from minitile.runtime.launch import ScalarArg, TensorArg
+from minitile.runtime.launch_info import ScalarArg, TensorArg
 
 GEMM = (
     TensorArg("A", "bf16", ("M", "K")),

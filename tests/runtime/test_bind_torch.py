@@ -12,7 +12,7 @@ import pytest
 from minitile.runtime.arrays import CPU, readers, torch_tensors
 from minitile.runtime.bind import compile_binder, compile_dispatch, compile_selector
 from minitile.runtime.errors import ArgumentError
-from minitile.runtime.launch import ScalarArg, TensorArg
+from minitile.runtime.launch_info import ScalarArg, TensorArg
 
 
 class Tensor:

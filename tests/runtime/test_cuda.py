@@ -14,7 +14,7 @@ import pytest
 from minitile.runtime import cuda
 from minitile.runtime.arrays import Place, readers
 from minitile.runtime.errors import ArgumentError, DriverError
-from minitile.runtime.launch import LaunchInfo, Param, ScalarArg, TensorArg, Window
+from minitile.runtime.launch_info import LaunchInfo, Param, ScalarArg, TensorArg, Window
 
 from .fake_cuda import FakeDriver
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from minitile.driver.dispatch import Executable
 from minitile.ir.diagnostics import LaunchArgumentError
-from minitile.launching import Executable
 from minitile.runtime import cuda
 from minitile.runtime.arrays import describe, read
 from minitile.runtime.errors import DriverError

@@ -19,15 +19,15 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from minitile import doctor
-from minitile.backends.amd import link
+from minitile.backends.amd.assemble import link
+from minitile.driver.dispatch import DeviceError
 from minitile.ir.diagnostics import TargetError
-from minitile.launching import DeviceError
 from minitile.runtime import hip
 from minitile.runtime.arrays import Place, find_reader, readers
 from minitile.runtime.errors import ArgumentError, DriverError, UnavailableError
-from minitile.runtime.launch import LaunchInfo, Param, ScalarArg, TensorArg
+from minitile.runtime.launch_info import LaunchInfo, Param, ScalarArg, TensorArg
 from minitile.target import parse_target
+from minitile.tools import doctor
 
 pytest.importorskip("hip")
 CC = shutil.which("cc")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minitile.runtime.launch import (
+from minitile.runtime.launch_info import (
     LaunchInfo,
     Param,
     ScalarArg,

@@ -11,7 +11,6 @@ import warnings
 import numpy as np
 import pytest
 
-from minitile import launching
 from minitile.backends.nvidia.assemble import (
     AssembleError,
     AssembleOptions,
@@ -20,12 +19,13 @@ from minitile.backends.nvidia.assemble import (
     assemble,
     by_driver,
 )
+from minitile.driver import dispatch as launching
+from minitile.driver.dispatch import DeviceError, Dispatcher, Executable, assemble_cached, device_arch
 from minitile.ir.diagnostics import LaunchArgumentError, MinitileError
-from minitile.launching import DeviceError, Dispatcher, Executable, assemble_cached, device_arch
 from minitile.runtime import cuda
 from minitile.runtime.arrays import Place, readers
 from minitile.runtime.errors import UnavailableError
-from minitile.runtime.launch import ScalarArg, TensorArg
+from minitile.runtime.launch_info import ScalarArg, TensorArg
 
 from .fake_cuda import FakeDriver
 from .vector_add import INFO, PTX
@@ -248,8 +248,8 @@ def test_no_framework_is_imported():
     """In a process of its own: other tests may have imported one."""
     code = """if True:
         import sys, numpy
-        from minitile.launching import Executable
-        from minitile.runtime.launch import LaunchInfo, TensorArg
+        from minitile.driver.dispatch import Executable
+        from minitile.runtime.launch_info import LaunchInfo, TensorArg
         info = LaunchInfo("f", (TensorArg("a", "f32", ("n",)),), (), (1, 1, 1), (32, 1, 1))
         Executable(info, "", simulate=lambda arrays: None)(numpy.zeros(4, "f"))
         print(*{"torch", "cupy", "jax"} & set(sys.modules))

@@ -8,7 +8,7 @@ import pytest
 import minitile as mt
 import minitile.language as T
 from minitile.runtime.errors import ArgumentError
-from minitile.runtime.launch import LaunchInfo, ScalarArg, TensorArg, slots_of
+from minitile.runtime.launch_info import LaunchInfo, ScalarArg, TensorArg, slots_of
 from minitile.runtime.overlap import check_text, explain
 
 TARGETS = ("sm_80", "sm_90a", "gfx950")

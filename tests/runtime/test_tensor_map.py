@@ -11,7 +11,7 @@ import pytest
 from minitile.runtime import cuda
 from minitile.runtime.arrays import Place, readers
 from minitile.runtime.errors import ArgumentError, DriverError
-from minitile.runtime.launch import LaunchInfo, Param, TensorArg, TensorMapParam, param_layout
+from minitile.runtime.launch_info import LaunchInfo, Param, TensorArg, TensorMapParam, param_layout
 
 from .fake_cuda import FakeDriver
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from minitile.driver.dispatch import Executable
+from minitile.driver.simulate import simulate
 from minitile.ir.diagnostics import LaunchArgumentError
-from minitile.launching import Executable
-from minitile.runtime.launch import LaunchInfo, Param, ScalarArg, TensorArg, TensorMapParam
-from minitile.simulate import simulate
+from minitile.runtime.launch_info import LaunchInfo, Param, ScalarArg, TensorArg, TensorMapParam
 
 LOAD_BOX = """.version 8.0
 .target sm_90a

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from minitile.runtime.launch import LaunchInfo, Param, TensorArg
+from minitile.runtime.launch_info import LaunchInfo, Param, TensorArg
 
 PTX = Path(__file__).with_name("vector_add.ptx").read_text()
 INFO = LaunchInfo(

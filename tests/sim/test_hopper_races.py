@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from minitile.runtime.sim import Report, TensorMap
-from minitile.runtime.sim.report import RACES
+from minitile.runtime.sim.core.report import RACES
 
 from .hopper import INIT, assembles, frame, silent, simulate, wait
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from minitile.runtime.sim import Report, SimulationError, run_ptx
-from minitile.runtime.sim.arguments import allocations_of
+from minitile.runtime.sim.core.arguments import allocations_of
 
 from .harness import assemble, simulate
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minitile.runtime.sim.weakenings import weakenings
+from minitile.runtime.sim.mutate.ptx_weaken import weakenings
 
 from .hopper import frame
 

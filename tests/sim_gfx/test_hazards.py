@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from minitile.runtime.sim.gfx.hazards import find_hazards
-from minitile.runtime.sim.gfx.program import load_program
+from minitile.runtime.sim.amdgcn.hazards import find_hazards
+from minitile.runtime.sim.amdgcn.program import load_program
 
 from .gemm_ir import gemm_ir
 from .harness import assemble, lanes, text_of

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from minitile.runtime.sim import RaceError, run_gcn
-from minitile.runtime.sim.deletions import redundant, runner
-from minitile.runtime.sim.gfx.deletions import deletions, idle
+from minitile.runtime.sim.mutate.amdgcn import deletions, idle
+from minitile.runtime.sim.mutate.ptx import redundant, runner
 
 from .gemm_ir import BOTH, VM0, gemm_ir
 from .harness import SCHEDULES, assemble, lanes, text_of

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from minitile.runtime.sim import estimate_gcn
-from minitile.runtime.sim.gfx.latencies import Latencies
-from minitile.runtime.sim.gfx.trace import bank_turns, phases
+from minitile.runtime.sim.amdgcn.timing.latencies import Latencies
+from minitile.runtime.sim.amdgcn.timing.trace import bank_turns, phases
 
 from .gemm_ir import gemm_ir
 from .harness import assemble, text_of

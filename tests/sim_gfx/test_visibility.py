@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from minitile.runtime.sim.gfx.deletions import deletions
+from minitile.runtime.sim.mutate.amdgcn import deletions
 
 from .harness import SCHEDULES, text_of
 from .test_crowds import ADD, BARRIER, LOAD, STORE, WAIT, found_in, only, wave

@@ -24,9 +24,9 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
-from minitile import cache as caches
-from minitile import processes
-from minitile.backends.amd import codegen
+from minitile.backends.amd.assemble import codegen
+from minitile.driver import cache as caches
+from minitile.driver import processes
 from minitile.ir.diagnostics import MinitileError
 from tests.stress import texts
 

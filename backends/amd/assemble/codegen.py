@@ -1,8 +1,9 @@
 """LLVM IR to assembly text and object files: by LLVM in a process of its own, kept in the on-disk cache.
 
-The process (worker.py; minitile/processes.py starts, asks and ends it) is started at the first compilation and stays
-for the next ones; starting it takes a quarter of a second. When it dies, which is what LLVM does about an instruction
-that it cannot select, the caller gets an InternalError with LLVM's words, and the next compilation starts another one.
+The process (worker.py; minitile/driver/processes.py starts, asks and ends it) is started at the first compilation and
+stays for the next ones; starting it takes a quarter of a second. When it dies, which is what LLVM does about an
+instruction that it cannot select, the caller gets an InternalError with LLVM's words, and the next compilation starts
+another one.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import signal
 from functools import cache
 from pathlib import Path
 
-from minitile.backends.amd.check import check
-from minitile.cache import Entry, Kind, default_cache, make_key
-from minitile.elf import is_whole
+from minitile.backends.amd.verify.check import check
+from minitile.driver.cache import Entry, Kind, default_cache, make_key
+from minitile.driver.elf import is_whole
+from minitile.driver.processes import Helper, HelperDied, HelperRefused
 from minitile.ir.diagnostics import InternalError, TargetError
-from minitile.processes import Helper, HelperDied, HelperRefused
 from minitile.target import Target
 
 OLDEST = (0, 50)  # the first llvmlite with LLVM 22, which knows gfx950 well

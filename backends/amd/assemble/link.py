@@ -11,12 +11,12 @@ import os
 import shutil
 from pathlib import Path
 
-from minitile.backends.amd import comgr
-from minitile.backends.amd.check import arguments, costs
-from minitile.backends.amd.code_object import CodeObject, read_code_object
-from minitile.backends.amd.codegen import compiled
+from minitile.backends.amd.assemble import comgr
+from minitile.backends.amd.assemble.code_object import CodeObject, read_code_object
+from minitile.backends.amd.assemble.codegen import compiled
+from minitile.backends.amd.verify.check import arguments, costs
+from minitile.driver.processes import run, scratch
 from minitile.ir.diagnostics import InternalError, TargetError
-from minitile.processes import run, scratch
 from minitile.target import Target
 
 NAMES = ("ld.lld", *(f"ld.lld-{version}" for version in range(24, 17, -1)))

@@ -1,4 +1,4 @@
-"""What the process does in which LLVM runs (see minitile/serve.py): LLVM IR in, assembly or an object file out.
+"""What the process does in which LLVM runs (see minitile/driver/serve.py): LLVM IR in, assembly or an object file out.
 
 It imports nothing of minitile. LLVM aborts the whole process on what it cannot select; then it is this one that dies,
 with LLVM's message on its standard error.

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from minitile.backends.amd.emitter import Emitter
-from minitile.backends.amd.llvm import literal, scalar_type, type_of
+from minitile.backends.amd.emit.emitter import Emitter
+from minitile.backends.amd.emit.llvm import literal, scalar_type, type_of
 from minitile.backends.amd.ops import Intrinsic
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Op

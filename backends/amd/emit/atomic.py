@@ -28,9 +28,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from minitile.backends.amd.emit_memory import Pointers, groups, guarded, type_zero
-from minitile.backends.amd.emitter import Emitter
-from minitile.backends.amd.llvm import memory_type
+from minitile.backends.amd.emit.emitter import Emitter
+from minitile.backends.amd.emit.llvm import memory_type
+from minitile.backends.amd.emit.memory import Pointers, groups, guarded, type_zero
 from minitile.ir.core import Op
 from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import thread

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from minitile.backends.amd import table
-from minitile.backends.amd.llvm import DebugLocations, identifier, is_literal, scalar_type, type_of
+from minitile.backends.amd.emit import intrinsics as table
+from minitile.backends.amd.emit.llvm import DebugLocations, identifier, is_literal, scalar_type, type_of
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import Location, TargetError
 from minitile.ir.ops.thread import count_of

@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minitile.backends.amd.emitter import Emitter
-from minitile.backends.amd.llvm import SPACES, type_of, vector
-from minitile.backends.amd.uniform import scalar
+from minitile.backends.amd.emit.emitter import Emitter
+from minitile.backends.amd.emit.llvm import SPACES, type_of, vector
+from minitile.backends.amd.emit.uniform import scalar
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops import thread, tile

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from minitile.backends.amd.emitter import Emitter
+from minitile.backends.amd.emit.emitter import Emitter
 from minitile.ir.core import Op
 from minitile.ir.ops import cdna
 

@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from minitile.backends.amd.emitter import Emitter
-from minitile.backends.amd.llvm import scalar_type
+from minitile.backends.amd.emit.emitter import Emitter
+from minitile.backends.amd.emit.llvm import scalar_type
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
-from minitile.ir.ops import by_hand, thread
+from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import thread
 
 WARP = 32  # threads that a shuffle is among, if it does not say 64
 _QUAD_PERM = {1: 0xB1, 2: 0x4E, 3: 0x1B}  # [1,0,3,2], [2,3,0,1], [3,2,1,0]

@@ -1,8 +1,8 @@
 """Values that all threads share, made scalars where scalars are needed: at branches, at loop bounds, in descriptors.
 
-What the program means once is the same in all lanes of a wave (passes/divergence.py); LLVM often cannot know, or has it
-in a vector register all the same: what was loaded, floats, what came out of shuffles. Then it makes an execution mask
-of a branch, and around each use of a descriptor a loop over the lanes. v_readfirstlane says what is known:
+What the program means once is the same in all lanes of a wave (analysis/divergence.py); LLVM often cannot know, or has
+it in a vector register all the same: what was loaded, floats, what came out of shuffles. Then it makes an execution
+mask of a branch, and around each use of a descriptor a loop over the lanes. v_readfirstlane says what is known:
 
     %page = load i32, …                        the same in all lanes, in a vector register
     %x    = mul i64 %page, …                   so this, too
@@ -16,13 +16,13 @@ Source: LLVM 22, SIInstrInfo::legalizeOperands (loops over lanes), SIFixSGPRCopi
 
 from __future__ import annotations
 
-from minitile.backends.amd.emitter import Emitter
-from minitile.backends.amd.llvm import scalar_type
+from minitile.analysis.affine import Facts
+from minitile.analysis.disjoint import Threads, in_whole_groups
+from minitile.backends.amd.emit.emitter import Emitter
+from minitile.backends.amd.emit.llvm import scalar_type
 from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops import arith, control, thread
-from minitile.passes.affine import Facts
-from minitile.passes.disjoint import Threads, in_whole_groups
 
 # What is computed of scalars in scalar registers: integers and bools, but for divisions, which go through floats, and
 # what compares the order of 64 bits.

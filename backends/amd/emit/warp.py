@@ -1,4 +1,4 @@
-"""What a wave does together: mfma, barriers, fences, and renaming registers. Shuffles are in emit_shuffle.py.
+"""What a wave does together: mfma, barriers, fences, and renaming registers. Shuffles are in shuffle.py.
 
 mfma is fed with A and B exchanged: the hardware's result has its rows in registers and its columns in lanes, so that
 computing the transpose gives a lane neighbours of one row of C, which are stored together. minitile/layout/atoms.py has
@@ -15,11 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from minitile.backends.amd.emitter import Emitter
-from minitile.backends.amd.llvm import scalar_type, type_of, vector
+from minitile.backends.amd.emit.emitter import Emitter
+from minitile.backends.amd.emit.llvm import scalar_type, type_of, vector
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import InternalError, TargetError
-from minitile.ir.ops import by_hand, fences, thread
+from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import fences, thread
 from minitile.layout import MFMA_ATOMS
 
 

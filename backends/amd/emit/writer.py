@@ -27,22 +27,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from minitile.backends.amd import emit_arith, emit_atomic, emit_memory, emit_schedule, emit_shuffle, emit_warp
-from minitile.backends.amd.emitter import Emitter
-from minitile.backends.amd.forms import phi_widths
+from minitile.backends.amd.emit import arith as emit_arith
+from minitile.backends.amd.emit import atomic as emit_atomic
+from minitile.backends.amd.emit import memory as emit_memory
+from minitile.backends.amd.emit import schedule as emit_schedule
+from minitile.backends.amd.emit import shuffle as emit_shuffle
+from minitile.backends.amd.emit import warp as emit_warp
+from minitile.backends.amd.emit.emitter import Emitter
+from minitile.backends.amd.emit.forms import phi_widths
+from minitile.backends.amd.emit.intrinsics import SWITCHED_OFF
+from minitile.backends.amd.emit.lds_globals import extent, lds_objects
+from minitile.backends.amd.emit.llvm import DATA_LAYOUT, identifier, memory_type, scalar_type, type_of
+from minitile.backends.amd.emit.uniform import scalar, shared_in_lanes
 from minitile.backends.amd.legalize import legalize
-from minitile.backends.amd.llvm import DATA_LAYOUT, identifier, memory_type, scalar_type, type_of
-from minitile.backends.amd.objects import extent, lds_objects
-from minitile.backends.amd.table import SWITCHED_OFF
-from minitile.backends.amd.uniform import scalar, shared_in_lanes
 from minitile.ir.builder import known_trips
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops import control, thread, tile
 from minitile.ir.ops.thread import count_of, in_registers
 from minitile.ir.types import DType, TensorType
-from minitile.passes.global_waits import shares_global
 from minitile.target import Target
+from minitile.transforms.sync.insert_vmcnt_waits import shares_global
 
 _EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     **emit_arith.EMIT,

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from minitile.backends.amd.recount import ScheduleError, recount, source_of
-from minitile.backends.amd.table import SWITCHED_OFF
+from minitile.backends.amd.emit.intrinsics import SWITCHED_OFF
+from minitile.backends.amd.verify.waitcnt_verification import ScheduleError, recount, source_of
 from minitile.ir.diagnostics import InternalError
 from minitile.target import Target
 
@@ -113,7 +113,7 @@ _BROADCAST = re.compile(r"^\s+v_pk_fma_f32\b.*\bop_sel:\[0,1,0\]")
 
 
 def erratum(text: str, target: Target) -> int:
-    """The number of the first line with a packed multiply-add that the target computes wrongly (table.py); 0 for
+    """The number of the first line with a packed multiply-add that the target computes wrongly (intrinsics.py); 0 for
     none."""
     if not SWITCHED_OFF[target.lowering]:
         return 0

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import re
 
-from minitile.backends.amd.check import remarks
-from minitile.backends.amd.codegen import generate
-from minitile.backends.amd.mfma_waits import early_use, with_wait_states
-from minitile.backends.amd.recount import ScheduleError, source_of
+from minitile.backends.amd.assemble.codegen import generate
+from minitile.backends.amd.verify.check import remarks
+from minitile.backends.amd.verify.mfma_waits import early_use, with_wait_states
+from minitile.backends.amd.verify.waitcnt_verification import ScheduleError, source_of
 from minitile.ir.diagnostics import InternalError
 from minitile.target import Target
 

@@ -13,7 +13,7 @@ takes barriers away.
 
 Both texts become graphs of these events. The assembly's is walked with the set of places in the IR at which one can be:
 D and B must be possible there; a wait passes those waits of the IR that it covers, or is LLVM's own. Where nothing is
-left, the assembly has a path that the IR has not; ways that no branch takes are not paths (paths.py).
+left, the assembly has a path that the IR has not; ways that no branch takes are not paths (exec_mask_cfg.py).
 
 Source: "CDNA 3" Instruction Set Architecture, 4.4 (what the counters count, in order), S_WAITCNT (its bits).
 """
@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from minitile.backends.amd.paths import paths
+from minitile.backends.amd.verify.exec_mask_cfg import paths
 from minitile.ir.diagnostics import InternalError, Location
 
 WAY_OUT = (

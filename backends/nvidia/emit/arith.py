@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from minitile.backends.nvidia.emitter import Emitter, fills_words
+from minitile.backends.nvidia.emit.emitter import Emitter, fills_words
+from minitile.backends.nvidia.emit.ptx import PTX_TYPE, ptx_type, register_type
 from minitile.backends.nvidia.ops import Instruction
-from minitile.backends.nvidia.ptx import PTX_TYPE, ptx_type, register_type
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith
 from minitile.ir.ops.thread import count_of

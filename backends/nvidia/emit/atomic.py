@@ -24,10 +24,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from minitile.backends.nvidia.emit_arith import MNEMONICS
-from minitile.backends.nvidia.emit_memory import addresses
-from minitile.backends.nvidia.emitter import Emitter, fills_words
-from minitile.backends.nvidia.ptx import register_type
+from minitile.backends.nvidia.emit.arith import MNEMONICS
+from minitile.backends.nvidia.emit.emitter import Emitter, fills_words
+from minitile.backends.nvidia.emit.memory import addresses
+from minitile.backends.nvidia.emit.ptx import register_type
 from minitile.ir.core import Op
 from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import arith, thread

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from minitile.backends.nvidia.emitter import Emitter, fills_words
-from minitile.backends.nvidia.ptx import literal, ptx_type, register_type
+from minitile.backends.nvidia.emit.emitter import Emitter, fills_words
+from minitile.backends.nvidia.emit.ptx import literal, ptx_type, register_type
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith
 from minitile.ir.types import DType, f32

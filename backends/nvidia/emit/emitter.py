@@ -6,7 +6,8 @@ A value of 32- or 64-bit elements, or of bools, has one register an element. Ele
     elements   one 16-bit register each; an 8-bit integer is kept sign- or zero-extended
 
 Whoever computes a value defines the form it has; `elements` and `words` make the other one when it is first asked for
-and keep it until the region it was made in ends. A value that shares a home (homes.py) lives there, in words if it can.
+and keep it until the region it was made in ends. A value that shares a home (register_coalescing.py) lives there, in
+words if it can.
 
 Sources: PTX ISA 8.3, 9.7.8.4 (mov, packing), 9.7.8.7 (prmt: selector nibbles 0–3 name bytes of a, 4–7 of b),
 9.7.1.19 (bfe).
@@ -18,8 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from minitile.backends.nvidia.homes import Plan
-from minitile.backends.nvidia.ptx import (
+from minitile.backends.nvidia.emit.ptx import (
     FALSE,
     Code,
     Registers,
@@ -30,6 +30,7 @@ from minitile.backends.nvidia.ptx import (
     reads_constant_predicate,
     register_type,
 )
+from minitile.backends.nvidia.emit.register_coalescing import Plan
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops.arith import Constant

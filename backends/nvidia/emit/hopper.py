@@ -10,12 +10,13 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
-from minitile.backends.nvidia.emit_memory import addresses, cache_hint
-from minitile.backends.nvidia.emit_warp import braces_of
-from minitile.backends.nvidia.emitter import Emitter, fills_words
-from minitile.backends.nvidia.ptx import register_type
+from minitile.backends.nvidia.emit.emitter import Emitter, fills_words
+from minitile.backends.nvidia.emit.memory import addresses, cache_hint
+from minitile.backends.nvidia.emit.ptx import register_type
+from minitile.backends.nvidia.emit.warp import braces_of
 from minitile.ir.core import Op, Value
-from minitile.ir.ops import by_hand, hopper, roles, thread
+from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import hopper, roles, thread
 from minitile.ir.ops.thread import count_of
 
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minitile.backends.nvidia.emitter import Emitter
-from minitile.backends.nvidia.homes import fold_address
-from minitile.backends.nvidia.ptx import at, braces, identifier, is_register, ptx_type, register_type
+from minitile.backends.nvidia.emit.emitter import Emitter
+from minitile.backends.nvidia.emit.ptx import at, braces, identifier, is_register, ptx_type, register_type
+from minitile.backends.nvidia.emit.register_coalescing import fold_address
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops import thread, tile

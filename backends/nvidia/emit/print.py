@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from minitile.backends.nvidia.emit_memory import local_array
-from minitile.backends.nvidia.emitter import Emitter
+from minitile.backends.nvidia.emit.emitter import Emitter
+from minitile.backends.nvidia.emit.memory import local_array
 from minitile.ir.core import Op
 from minitile.ir.ops import thread
 from minitile.ir.types import DType

@@ -28,7 +28,7 @@ from minitile.backends.nvidia.ops import Instruction
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, hopper, roles, thread, tile
-from minitile.passes.lower_memory import FAR
+from minitile.lowering.memory import FAR
 
 # Operations that give existing registers another name; integer casts between equal widths too (`is_alias`).
 _ALIASES = (thread.Pick, thread.Concat, arith.Reinterpret, roles.Fragment)

@@ -1,7 +1,7 @@
 """What a warp or the CTA does together: mma, shuffles, barriers; and the pieces of vectors (pick, concat).
 
-An mma updates its accumulator in place when the accumulator dies there (homes.py): the registers of c and of the result
-are then the same names. Otherwise the first step along k reads c and writes the result.
+An mma updates its accumulator in place when the accumulator dies there (register_coalescing.py): the registers of c and
+of the result are then the same names. Otherwise the first step along k reads c and writes the result.
 
 Sources: PTX ISA 8.3, 9.7.13.4.14 (mma), 9.7.8.6 (shfl.sync), 9.7.12.1 (bar), 9.7.12.4
 (fence.proxy); 8.4 for fp8 mma; 8.6 for the halves of a proxy fence.
@@ -13,11 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from minitile.backends.nvidia.emitter import Emitter, fills_words
-from minitile.backends.nvidia.ptx import per_word, register_type
+from minitile.backends.nvidia.emit.emitter import Emitter, fills_words
+from minitile.backends.nvidia.emit.ptx import per_word, register_type
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import TargetError
-from minitile.ir.ops import by_hand, fences, thread
+from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import fences, thread
 from minitile.ir.types import DType
 
 

@@ -25,19 +25,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minitile.backends.nvidia import (
-    emit_arith,
-    emit_atomic,
-    emit_cast,
-    emit_hopper,
-    emit_memory,
-    emit_print,
-    emit_warp,
-)
-from minitile.backends.nvidia.emitter import Emitter
-from minitile.backends.nvidia.homes import LOADS, plan
+from minitile.backends.nvidia.emit import arith as emit_arith
+from minitile.backends.nvidia.emit import atomic as emit_atomic
+from minitile.backends.nvidia.emit import cast as emit_cast
+from minitile.backends.nvidia.emit import hopper as emit_hopper
+from minitile.backends.nvidia.emit import memory as emit_memory
+from minitile.backends.nvidia.emit import print as emit_print
+from minitile.backends.nvidia.emit import warp as emit_warp
+from minitile.backends.nvidia.emit.emitter import Emitter
+from minitile.backends.nvidia.emit.ptx import PtxModule, identifier, is_register, ptx_type, register_type
+from minitile.backends.nvidia.emit.register_coalescing import LOADS, plan
 from minitile.backends.nvidia.legalize import legalize
-from minitile.backends.nvidia.ptx import PtxModule, identifier, is_register, ptx_type, register_type
 from minitile.ir.builder import known_trips
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError
@@ -290,7 +288,7 @@ class _Writer:
         return known
 
     def settle(self, values: Sequence[Value], same_as: Sequence[Value]) -> None:
-        """`values` are where `same_as` are: one home by construction (homes.py)."""
+        """`values` are where `same_as` are: one home by construction (register_coalescing.py)."""
         for value, other in zip(values, same_as, strict=True):
             if in_registers(value):
                 assert self.w.plan.home.get(value) is self.w.plan.home.get(other)

@@ -13,16 +13,17 @@ from __future__ import annotations
 import math
 from itertools import product
 
-from minitile.backends.nvidia.pressure import tile_registers
-from minitile.backends.nvidia.wgmma import async_gemm, fragment, panels_of, unset, warpgroup
+from minitile.backends.nvidia.hopper.register_pressure import tile_registers
+from minitile.backends.nvidia.hopper.wgmma import async_gemm, fragment, panels_of, unset, warpgroup
 from minitile.ir.core import Block, Op, Value
-from minitile.ir.ops import arith, by_hand, control, hopper, roles, thread, tile
+from minitile.ir.ops import arith, control, hopper, roles, thread, tile
+from minitile.ir.ops import explicit as by_hand
 from minitile.ir.types import BufferType, u64
 from minitile.layout.shared import row_major
-from minitile.passes.choose_shared import BOX
-from minitile.passes.lower import Lowering
-from minitile.passes.lower_memory import coordinate, shared_layout
-from minitile.passes.thread_barriers import CONSUMERS
+from minitile.lowering.lower import Lowering
+from minitile.lowering.memory import coordinate, shared_layout
+from minitile.transforms.layout.select_shared_layout import BOX
+from minitile.transforms.sync.thread_barriers import CONSUMERS
 
 WORD = 8  # bytes of an mbarrier
 TURNS = 10  # the named barrier at which the first warpgroup waits for its turn; the others have those behind it

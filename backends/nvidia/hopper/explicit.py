@@ -1,4 +1,4 @@
-"""Lowering rules for programs with roles, barriers and copies by hand (ir/ops/by_hand.py), for sm_90a.
+"""Lowering rules for programs with roles, barriers and copies by hand (ir/ops/explicit.py), for sm_90a.
 
 A role of warpgroups is a branch by the warp's number; its threads count from 0 among themselves and meet at a named
 barrier of their own, one that the program does not use. Barriers are initialised by the first thread of the block.
@@ -13,18 +13,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from minitile.backends.nvidia.hopper import NAMED, WORD, tensor_map
-from minitile.backends.nvidia.tma_store import bulk_store
-from minitile.backends.nvidia.wgmma import panels_of
+from minitile.analysis.affine import Affine
+from minitile.backends.nvidia.hopper.channels import NAMED, WORD, tensor_map
+from minitile.backends.nvidia.hopper.tma_store import bulk_store
+from minitile.backends.nvidia.hopper.wgmma import panels_of
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.diagnostics import LanguageError, ResourceError
-from minitile.ir.ops import by_hand, hopper, roles, thread, tile
+from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import hopper, roles, thread, tile
 from minitile.ir.types import BufferType, u64
 from minitile.layout.shared import SharedLayout, row_major
-from minitile.passes.affine import Affine
-from minitile.passes.choose_shared import BOX
-from minitile.passes.lower import Lowering
-from minitile.passes.lower_memory import coordinate, shared_layout, strides_of
+from minitile.lowering.lower import Lowering
+from minitile.lowering.memory import coordinate, shared_layout, strides_of
+from minitile.transforms.layout.select_shared_layout import BOX
 
 LINE = 128  # alignment of a box in shared memory, in bytes (PTX ISA 8.3, 5.5.1)
 

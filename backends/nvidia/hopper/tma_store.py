@@ -31,22 +31,22 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from minitile.backends.nvidia.hopper import tensor_map
+from minitile.analysis.affine import Affine
+from minitile.backends.nvidia.hopper.channels import tensor_map
+from minitile.backends.nvidia.hopper.wgmma import panels_of, warpgroup
 from minitile.backends.nvidia.staging import alike, as_stored, most_versions, staging
-from minitile.backends.nvidia.wgmma import panels_of, warpgroup
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import LanguageError
-from minitile.ir.ops import by_hand, hopper, thread, tile
+from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import hopper, thread, tile
 from minitile.ir.types import BufferType, TensorType, TileType
 from minitile.layout import Digit, Layout, bits_of_digits, block, row_major, stmatrix_plan, swizzled, warp_groups
 from minitile.layout.access import vector_runs, vector_width
 from minitile.layout.ldmatrix import MatrixPlan
 from minitile.layout.shared import SharedLayout, add_maybe_bits
-from minitile.passes.affine import Affine
-from minitile.passes.choose_shared import BOX
-from minitile.passes.lower import Lowering, layout_of
-from minitile.passes.lower_memory import (
+from minitile.lowering.lower import Lowering, layout_of
+from minitile.lowering.memory import (
     Addresses,
     Place,
     bits_of_start,
@@ -56,6 +56,7 @@ from minitile.passes.lower_memory import (
     shared_addresses,
     shared_layout,
 )
+from minitile.transforms.layout.select_shared_layout import BOX
 
 CHUNK = 16  # bytes: TMA's grain in global memory
 GROUP = 128  # threads of a warpgroup, which stages and stores by itself

@@ -27,6 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from minitile.backends.base import GemmPlan
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import MinitileError
@@ -34,10 +35,9 @@ from minitile.ir.ops import arith, hopper, roles, thread, tile
 from minitile.ir.types import DTYPES, BufferType, TileType, f32, i32, i64
 from minitile.layout import LayoutError, boxed, wgmma_accumulator, wgmma_operand_a
 from minitile.layout.shared import CHUNK_BITS, SharedLayout
-from minitile.passes.lower import Lowering, layout_of
-from minitile.passes.lower_memory import shared_layout
-from minitile.passes.rules import GemmPlan
-from minitile.passes.specialise import PRODUCER, REGISTERS
+from minitile.lowering.lower import Lowering, layout_of
+from minitile.lowering.memory import shared_layout
+from minitile.transforms.warp_specialize.warp_specialize import PRODUCER, REGISTERS
 
 ROWS = 64  # of the accumulator in one instruction
 ATOM_K_BYTES = 32  # of K in one instruction

@@ -244,7 +244,8 @@ class PassTurn(_TurnOp, name="pass_turn", stage="tile"):
 
 
 class _BatonOp(Op):
-    """The baton that teams of consumers (passes/teams.py) hand round: who has it receives what the producer sends."""
+    """The baton that teams of consumers (transforms/warp_specialize/ping_pong.py) hand round: who has it receives what
+    the producer sends."""
 
     to: Value = operand()
 

@@ -16,11 +16,11 @@ from minitile.ir.core import Block, Value
 from minitile.ir.diagnostics import LanguageError, TypeMismatchError
 from minitile.ir.ops import arith
 from minitile.ir.types import DType
-from minitile.language.expressions import GROUP, Poison
 from minitile.language.memory import Memory
 from minitile.language.scalars import Expr, coerce, entry_dtype, is_number, is_scalar, literal, promote, truth
-from minitile.language.source import assigned_names, jumps
-from minitile.language.statements import BROKE, FLAGS, RETURNED, SKIP, UNSET, VALUE, Statements
+from minitile.language.tracing.expressions import GROUP, Poison
+from minitile.language.tracing.source import assigned_names, jumps
+from minitile.language.tracing.statements import BROKE, FLAGS, RETURNED, SKIP, UNSET, VALUE, Statements
 
 MORE = ".more"  # whether none of the conditions of a chain of `elif` held yet
 

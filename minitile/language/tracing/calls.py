@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from minitile.language import math as tmath
-from minitile.language.expressions import MISSING, Expressions, Scope
 from minitile.language.scalars import Expr, truth
-from minitile.language.source import FunctionNode, closure_values, function_node, is_interpreted
+from minitile.language.tracing.expressions import MISSING, Expressions, Scope
+from minitile.language.tracing.source import FunctionNode, closure_values, function_node, is_interpreted
 
 MUTATORS = {
     list: ("append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse"),

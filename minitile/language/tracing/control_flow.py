@@ -17,16 +17,13 @@ from typing import Any
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Value
 from minitile.ir.diagnostics import MinitileError, TypeMismatchError, shown
-from minitile.ir.ops import by_hand, control, tile
+from minitile.ir.ops import control, tile
+from minitile.ir.ops import explicit as by_hand
 from minitile.ir.types import I32, i32
-from minitile.language import loops
-from minitile.language.branches import Branches
-from minitile.language.by_hand import RoleScope
-from minitile.language.expressions import Poison
+from minitile.language.block_swizzle import rasterise
+from minitile.language.explicit import RoleScope
 from minitile.language.fences import DisjointScope, HintScope
-from minitile.language.loops import KernelScope, Loop, ParallelLoop
 from minitile.language.persistent import stay
-from minitile.language.raster import rasterise
 from minitile.language.scalars import (
     Expr,
     coerce,
@@ -38,10 +35,14 @@ from minitile.language.scalars import (
     promote,
     truth,
 )
-from minitile.language.schedule import marking
-from minitile.language.source import assigned_names, jumps
-from minitile.language.statements import BROKE, RETURNED, SKIP, UNSET, VALUE, Statements
 from minitile.language.tiles import tile_scope
+from minitile.language.tracing import loops
+from minitile.language.tracing.branches import Branches
+from minitile.language.tracing.expressions import Poison
+from minitile.language.tracing.loops import KernelScope, Loop, ParallelLoop
+from minitile.language.tracing.schedule import marking
+from minitile.language.tracing.source import assigned_names, jumps
+from minitile.language.tracing.statements import BROKE, RETURNED, SKIP, UNSET, VALUE, Statements
 
 ITERATION_LIMIT = 100_000
 AT_RUN_TIME = "its body is traced once for each of them; write a loop at run time, for i in T.serial(n)"

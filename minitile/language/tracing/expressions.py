@@ -20,13 +20,14 @@ from typing import Any, ClassVar
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Value
 from minitile.ir.diagnostics import LanguageError, Location, MinitileError, shown
-from minitile.ir.ops import arith, by_hand, control
+from minitile.ir.ops import arith, control
+from minitile.ir.ops import explicit as by_hand
 from minitile.ir.types import bool_
-from minitile.language.context import Trace
 from minitile.language.memory import Memory
-from minitile.language.parting import parted
 from minitile.language.scalars import Expr, convert, entry_dtype, is_scalar, operand_value, truth, unify
-from minitile.language.source import FunctionNode, assigned_names, builtin_values
+from minitile.language.tracing.context import Trace
+from minitile.language.tracing.source import FunctionNode, assigned_names, builtin_values
+from minitile.language.tracing.warpgroup_conditions import parted
 
 MISSING = object()
 GROUP = 16  # conditions that are nested in each other: of more, as many again lie behind them

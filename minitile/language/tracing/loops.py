@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 
 from minitile.ir.diagnostics import LanguageError, shown
 from minitile.language import hilbert
-from minitile.language.context import active, current
+from minitile.language.block_swizzle import in_turns, within
 from minitile.language.math import min as minimum
-from minitile.language.raster import in_turns, within
 from minitile.language.scalars import Expr, constant_int, constant_value, is_scalar, operand_value
+from minitile.language.tracing.context import active, current
 
 MOST_STAGES = 16
 CLUSTER = 8  # blocks of a cluster, on any GPU that has them

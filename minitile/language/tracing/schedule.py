@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.diagnostics import LanguageError, Location
 from minitile.ir.ops import control
-from minitile.language.context import Trace
-from minitile.language.loops import Schedule
+from minitile.language.tracing.context import Trace
+from minitile.language.tracing.loops import Schedule
 
 
 class Marks:

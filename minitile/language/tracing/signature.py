@@ -18,7 +18,7 @@ from minitile.ir.diagnostics import LanguageError, Location
 from minitile.ir.types import Dim as IRDim
 from minitile.ir.types import DType
 from minitile.language.math import dtype_of_name
-from minitile.language.source import closure_values
+from minitile.language.tracing.source import closure_values
 
 
 class Tensor:

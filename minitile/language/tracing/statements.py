@@ -14,14 +14,14 @@ from typing import Any, ClassVar
 
 from minitile.ir.diagnostics import LanguageError, MinitileError
 from minitile.ir.types import DType
-from minitile.language.by_hand import Barriers
-from minitile.language.calls import Calls
-from minitile.language.context import Trace
-from minitile.language.expressions import INPLACE, Poison, Scope
+from minitile.language.explicit import Barriers
 from minitile.language.memory import Memory
 from minitile.language.scalars import Expr, assign_cast, entry_dtype, is_scalar
-from minitile.language.source import FunctionNode, filled_name, own_names
 from minitile.language.tiles import Variable, clear, fill
+from minitile.language.tracing.calls import Calls
+from minitile.language.tracing.context import Trace
+from minitile.language.tracing.expressions import INPLACE, Poison, Scope
+from minitile.language.tracing.source import FunctionNode, filled_name, own_names
 
 SKIP, BROKE, RETURNED, VALUE = ".skip", ".broke", ".returned", ".value"
 FLAGS = (SKIP, BROKE, RETURNED, VALUE)

@@ -12,14 +12,14 @@ from minitile.ir.core import Block, Kernel, Value
 from minitile.ir.depth import room, too_deep
 from minitile.ir.diagnostics import InternalError, LanguageError, Location, MinitileError, shown
 from minitile.ir.types import I32, Dim, DType, ScalarType, TensorType
-from minitile.language.context import Trace, tracing
-from minitile.language.control_flow import Interpreter
-from minitile.language.expressions import Scope
 from minitile.language.memory import Memory
 from minitile.language.scalars import Expr
-from minitile.language.signature import Parameter, Signature
-from minitile.language.source import closure_values, kernel_node
-from minitile.language.uniform import check_uniform
+from minitile.language.tracing.context import Trace, tracing
+from minitile.language.tracing.control_flow import Interpreter
+from minitile.language.tracing.expressions import Scope
+from minitile.language.tracing.signature import Parameter, Signature
+from minitile.language.tracing.source import closure_values, kernel_node
+from minitile.language.tracing.uniform import check_uniform
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Value
-from minitile.ir.ops import arith, by_hand, tile
+from minitile.ir.ops import arith, tile
+from minitile.ir.ops import explicit as by_hand
 
 _BOUNDS: dict[str, Callable[[int, int], tuple[int, int]]] = {
     "lt": lambda c, n: (0, c),

@@ -18,14 +18,14 @@ harmless.
 
 from __future__ import annotations
 
+from minitile.analysis.affine import Affine, Facts
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import TypeMismatchError
 from minitile.ir.effects import Footprint
 from minitile.ir.ops import arith, control
 from minitile.ir.types import BufferType
-from minitile.passes.affine import Affine, Facts
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
 
 
 def check_bounds(kernel: Kernel, context: PassContext) -> None:

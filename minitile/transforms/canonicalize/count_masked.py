@@ -4,10 +4,10 @@
                                     if %out { atomic %counts[7], 1 }
                                     %x = load %A[%i]
 
-A diagnosis: the kernel that results is run beside the one that is meant (see `minitile.masked`), which stays as it is.
-It works on traced IR, so that the counts are the program's, whatever the target and the schedule make of it: an access
-of each element of a T.Parallel, a copy's elements once for each block, a scalar's once for each block where all threads
-have the same indices, else for each thread.
+A diagnosis: the kernel that results is run beside the one that is meant (see `minitile.driver.masked`), which stays as
+it is. It works on traced IR, so that the counts are the program's, whatever the target and the schedule make of it: an
+access of each element of a T.Parallel, a copy's elements once for each block, a scalar's once for each block where all
+threads have the same indices, else for each thread.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from minitile.analysis.affine import Facts
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import Location
 from minitile.ir.effects import Footprint
 from minitile.ir.ops import arith, control, tile
 from minitile.ir.types import I32, TensorType, i32, i64
-from minitile.passes.affine import Facts
 
 COUNTS = "masked_counts"  # the parameter that is added
 

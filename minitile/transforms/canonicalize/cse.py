@@ -20,7 +20,7 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith
 from minitile.ir.rewrite import Rewriter
 from minitile.ir.types import TileType
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
 
 _COMMUTES = (arith.Add, arith.Mul, arith.Min, arith.Max, arith.And, arith.Or, arith.Xor)
 

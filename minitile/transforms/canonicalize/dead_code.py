@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
 
 
 def dead_code(kernel: Kernel, context: PassContext) -> None:

@@ -28,9 +28,10 @@ from dataclasses import dataclass, field
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError
-from minitile.ir.ops import by_hand, control, tile
+from minitile.ir.ops import control, tile
+from minitile.ir.ops import explicit as by_hand
 from minitile.ir.types import BufferType
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
 
 
 def hoist_storage(kernel: Kernel, context: PassContext) -> None:

@@ -34,16 +34,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from minitile.analysis.affine import Affine, Facts
+from minitile.analysis.launch_bounds import LaunchBounds
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control
 from minitile.ir.rewrite import Rewriter, erase_unused
 from minitile.ir.types import I32, I64, i32, i64
-from minitile.passes.affine import Affine, Facts
-from minitile.passes.launch_bounds import LaunchBounds
 
 if TYPE_CHECKING:
-    from minitile.passes.manager import PassContext
+    from minitile.transforms.manager import PassContext
 
 _GROW = (arith.Add, arith.Sub, arith.Mul, arith.Neg, arith.Shl, arith.Abs)  # more than either operand, maybe
 _ARITHMETIC = (arith.Binary, arith.Unary, arith.Select)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control
 from minitile.ir.types import RegsType, ScalarType, Type
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
 
 MOST_WORDS = 8  # 32-bit registers that one hoisted operation may keep busy
 

@@ -21,14 +21,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from minitile.analysis.affine import Affine, Facts
 from minitile.ir.builder import INTEGER, constant_of, fold, wrap
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, roles, thread, tile
 from minitile.ir.rewrite import Rewriter
 from minitile.ir.types import DType, RegsType, ScalarType, TileType, dtype_of
-from minitile.passes.affine import Affine, Facts
-from minitile.passes.dead_code import remove_dead
-from minitile.passes.manager import PassContext
+from minitile.transforms.canonicalize.dead_code import remove_dead
+from minitile.transforms.manager import PassContext
 
 Result = Value | tuple[Value, ...] | None
 

@@ -23,7 +23,7 @@ from minitile.ir.core import Kernel, Value
 from minitile.ir.ops import arith, control
 from minitile.ir.rewrite import rewrite_loops
 from minitile.ir.types import I64, i64
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
 
 
 def induction(kernel: Kernel, context: PassContext) -> None:

@@ -20,7 +20,7 @@ from minitile.ir.rewrite import Rewriter, remake
 from minitile.ir.types import ScalarType
 
 if TYPE_CHECKING:
-    from minitile.passes.manager import PassContext
+    from minitile.transforms.manager import PassContext
 
 LIMIT = 64
 

@@ -17,8 +17,8 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, tile
 from minitile.ir.rewrite import clone
 from minitile.ir.types import TileType
-from minitile.passes.dead_code import remove_dead
-from minitile.passes.manager import PassContext
+from minitile.transforms.canonicalize.dead_code import remove_dead
+from minitile.transforms.manager import PassContext
 
 _SIDES = {"lt": (False, True), "le": (False, True), "gt": (True, False), "ge": (True, False)}  # which takes its least
 

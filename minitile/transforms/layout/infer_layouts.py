@@ -24,21 +24,22 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from minitile.analysis.affine import Facts
+from minitile.analysis.masks import Masks
+from minitile.backends.base import Rules
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError, Location
-from minitile.ir.ops import by_hand, control, roles, tile
+from minitile.ir.ops import control, roles, tile
+from minitile.ir.ops import explicit as by_hand
 from minitile.ir.relations import Dealt, Permuted, Quotient, Repeated, Same
 from minitile.ir.rewrite import clone
 from minitile.ir.types import TensorType, TileType
 from minitile.layout import Layout, RowAccess, blocked, cheapest_vector, dealt, row_blocked, undealt
-from minitile.passes.affine import Facts
-from minitile.passes.choose_shared import choose_shared_layouts
-from minitile.passes.lower import layout_of
-from minitile.passes.masks import Masks
-from minitile.passes.rules import Rules
+from minitile.lowering.lower import layout_of
+from minitile.transforms.layout.select_shared_layout import choose_shared_layouts
 
 if TYPE_CHECKING:
-    from minitile.passes.manager import PassContext
+    from minitile.transforms.manager import PassContext
 
 FREE = (tile.Splat, tile.Iota)  # written again for each use, so that they join no groups
 

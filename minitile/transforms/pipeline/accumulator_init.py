@@ -27,9 +27,10 @@ from collections import Counter
 
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import by_hand, control, roles, tile
+from minitile.ir.ops import control, roles, tile
+from minitile.ir.ops import explicit as by_hand
 from minitile.ir.types import TileType
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
 
 MOST = 128  # registers of a thread
 

@@ -20,12 +20,12 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from minitile.analysis.variables import covers, is_shared
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, roles, tile
 from minitile.ir.rewrite import free_values
 from minitile.ir.types import ScalarType, TensorType
-from minitile.passes.variables import covers, is_shared
 
 Path = frozenset[tuple[Value, bool]]  # conditions of the enclosing ifs and which branch of each
 Box = tuple[tuple[int, int], ...]

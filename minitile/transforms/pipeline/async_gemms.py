@@ -39,14 +39,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from minitile.analysis.affine import Affine, Facts
+from minitile.backends.base import Rules
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import by_hand, control, roles, tile
+from minitile.ir.ops import control, roles, tile
+from minitile.ir.ops import explicit as by_hand
 from minitile.ir.rewrite import recast
 from minitile.ir.types import BufferType, TileType, f32
 from minitile.layout import boxed
-from minitile.passes.affine import Affine, Facts
-from minitile.passes.rules import Rules
 
 CHUNK = 16  # bytes of a row that the swizzle moves as a whole
 ATOM_K = 32  # bytes along K that one instruction takes

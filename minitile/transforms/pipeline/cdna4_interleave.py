@@ -43,14 +43,14 @@ from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 
+from minitile.analysis.affine import Affine, Facts, divisor_of
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, cdna, control, thread, tile
 from minitile.ir.rewrite import remake
 from minitile.ir.types import TOKEN, BufferType
-from minitile.passes.affine import Affine, Facts, divisor_of
-from minitile.passes.manager import PassContext
-from minitile.passes.mfma_loop import (
+from minitile.transforms.manager import PassContext
+from minitile.transforms.pipeline.mfma_loop import (
     Access,
     Fragment,
     Loop,

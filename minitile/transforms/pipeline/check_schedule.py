@@ -20,8 +20,8 @@ from minitile.ir.diagnostics import LanguageError
 from minitile.ir.effects import UNKNOWN, Access
 from minitile.ir.ops import control
 from minitile.ir.types import BufferType
-from minitile.passes.manager import PassContext
-from minitile.passes.schedule import Body
+from minitile.transforms.manager import PassContext
+from minitile.transforms.pipeline.schedule import Body
 
 
 def check_schedule(kernel: Kernel, context: PassContext) -> None:

@@ -30,10 +30,11 @@ from __future__ import annotations
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError
-from minitile.ir.ops import by_hand, control, roles, tile
+from minitile.ir.ops import control, roles, tile
+from minitile.ir.ops import explicit as by_hand
 from minitile.ir.types import WGMMA_TOKEN, BufferType
-from minitile.passes.async_gemms import choose, issue
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
+from minitile.transforms.pipeline.async_gemms import choose, issue
 
 
 def flights(kernel: Kernel, context: PassContext) -> None:

@@ -25,7 +25,7 @@ from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op
 from minitile.ir.ops import arith, control, fences, roles
 from minitile.ir.rewrite import clone
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
 
 
 def ahead_of_grid(kernel: Kernel, context: PassContext) -> None:

@@ -26,7 +26,7 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, thread, tile
 from minitile.ir.rewrite import clone, rewrite_loops
 from minitile.ir.types import dtype_of
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
 
 Read = thread.LdMatrix | thread.LoadMem
 

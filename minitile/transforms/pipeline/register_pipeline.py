@@ -20,8 +20,8 @@ from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import control, tile
 from minitile.ir.types import DType
-from minitile.passes.ahead import Ahead
-from minitile.passes.software_pipeline import Landing, Pipelined
+from minitile.transforms.pipeline.ahead import Ahead
+from minitile.transforms.pipeline.software_pipeline import Landing, Pipelined
 
 
 class ThroughRegisters(Pipelined):

@@ -37,7 +37,7 @@ from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, roles, tile
 from minitile.ir.types import ChannelType, TileType
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
 
 
 @dataclass(frozen=True)

@@ -36,11 +36,12 @@ from dataclasses import dataclass
 
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import arith, by_hand, control, roles
+from minitile.ir.ops import arith, control, roles
+from minitile.ir.ops import explicit as by_hand
 from minitile.ir.rewrite import clone
 from minitile.ir.types import ChannelType, TileType
-from minitile.passes.manager import PassContext
-from minitile.passes.schedule import Body, Steady, used
+from minitile.transforms.manager import PassContext
+from minitile.transforms.pipeline.schedule import Body, Steady, used
 
 WORKING = 40  # registers of a thread besides accumulators and operands
 _Threads = tuple[int, int]  # of the team whose program it is, of all consumers

@@ -34,16 +34,16 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from minitile.analysis.affine import Facts
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, tile
 from minitile.ir.rewrite import clone, erase_unused, recast, remake
 from minitile.ir.types import TOKEN, i32
-from minitile.passes.affine import Facts
-from minitile.passes.ahead import READS, Ahead, plan
+from minitile.transforms.pipeline.ahead import READS, Ahead, plan
 
 if TYPE_CHECKING:
-    from minitile.passes.manager import PassContext
+    from minitile.transforms.manager import PassContext
 
 Emit = Callable[[], list[Value]]
 How = Callable[[Builder, control.For, Ahead], "Pipelined"]
@@ -62,7 +62,7 @@ def _how(kernel: Kernel, context: PassContext, buffers: set[Value]) -> How:
     way must have landed before the bytes are used again; and where nothing copies by itself, registers do, with one
     version of each of the `buffers` where there is no room for two. Loops with copies of both kinds, not under
     conditions, have both."""
-    from minitile.passes.register_pipeline import Both, ThroughRegisters
+    from minitile.transforms.pipeline.register_pipeline import Both, ThroughRegisters
 
     facts = Facts(kernel)
 

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, thread, tile
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
 
 
 def spread_copies(kernel: Kernel, context: PassContext) -> None:

@@ -33,12 +33,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from minitile.analysis.divergence import divergent_values
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError, ResourceError
 from minitile.ir.ops import control, roles, tile
 from minitile.ir.types import BufferType, TokenType
-from minitile.passes.divergence import divergent_values
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
 
 Loops = tuple[Op, ...]  # the loops around a place, outermost first
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Iterator
 
+from minitile.analysis.affine import Affine, Facts
+from minitile.analysis.memory_dependence import Touch, any_version
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.effects import Sync
 from minitile.ir.ops import arith, control, thread
-from minitile.passes.affine import Affine, Facts
-from minitile.passes.hazards import Touch, any_version
 
 Asynchronous = dict[Op, list[tuple[Touch, frozenset[str]]]]  # touches, and of which memories
 _Path = tuple[tuple[Op, int], ...]  # the operations around one, outermost first, each with the number of the region

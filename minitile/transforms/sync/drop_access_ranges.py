@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from minitile.ir.core import Block, Kernel
 from minitile.ir.ops import fences, hopper, thread
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
 
 
 def forget_corners(kernel: Kernel, context: PassContext) -> None:

@@ -16,7 +16,7 @@ from typing import TypeGuard
 
 from minitile.ir.core import Block, Kernel, Op
 from minitile.ir.ops import hopper, thread
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
 
 
 def drop_turns(kernel: Kernel, context: PassContext) -> None:

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from minitile.analysis.memory_dependence import Touch
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.types import TokenType
-from minitile.passes.hazards import Touch
 
 
 @dataclass(slots=True, eq=False)

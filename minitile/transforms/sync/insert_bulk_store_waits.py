@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, tile
 from minitile.ir.types import BULK_TOKEN
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
 
 
 def complete_stores(kernel: Kernel, context: PassContext) -> None:

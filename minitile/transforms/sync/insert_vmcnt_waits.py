@@ -25,13 +25,13 @@ Sources: LLVM 22, "User Guide for AMDGPU Backend", "Memory Model GFX942"; "CDNA 
 
 from __future__ import annotations
 
+from minitile.analysis.access_set import TouchSet
+from minitile.analysis.memory_dependence import Touch, conflict
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, fences, thread
 from minitile.ir.types import TensorType
-from minitile.passes.hazards import Touch, conflict
-from minitile.passes.manager import PassContext
-from minitile.passes.thread_barriers import Spot, State, Walk
-from minitile.passes.touch_set import TouchSet
+from minitile.transforms.manager import PassContext
+from minitile.transforms.sync.thread_barriers import Spot, State, Walk
 
 
 def global_waits(kernel: Kernel, context: PassContext) -> None:

@@ -19,12 +19,12 @@ of the access by: a barrier, an arrival. So
     release, no fence   a fence here is too late for threads that have learnt by that release: it had to stand in front
     release, fence      good again for threads that learn by the next release of at least as many threads
 
-A forward walk carries the marks, through loops to a fixed point (in the terms of each iteration, see hazards.py), and
-joins them where paths meet. An asynchronous access that meets a mark *demands* a fence: in front of the mark's release,
-or in front of itself where there was none. An arrival demands the same for what those that wait for it will access
-(`proxy_order.py`). A copy by cp.async leaves its marks where it is waited for. Threads that go apart (roles, branches
-on what differs between threads) cannot fence for the others: marks from outside stay as they are inside, and count as
-released where the threads parted.
+A forward walk carries the marks, through loops to a fixed point (in the terms of each iteration, see
+memory_dependence.py), and joins them where paths meet. An asynchronous access that meets a mark *demands* a fence: in
+front of the mark's release, or in front of itself where there was none. An arrival demands the same for what those that
+wait for it will access (`async_happens_before.py`). A copy by cp.async leaves its marks where it is waited for. Threads
+that go apart (roles, branches on what differs between threads) cannot fence for the others: marks from outside stay as
+they are inside, and count as released where the threads parted.
 
 Placement. Demands name the last place that will do on their path. `Placement` fulfils them, then looks for cheaper
 places: in front of the loops and branches around a fence, or at the end of the branch that accesses, taking a loop for
@@ -32,7 +32,7 @@ places: in front of the loops and branches around a fence, or at the end of the 
 one that stays is needed on some path.
 
 The search asks for many walks that differ in one fence. A walk of a loop or branch that begins with the same marks
-(`fence_marks.py`) and has the same fences inside ends the same: it is done once.
+(`fence_dataflow.py`) and has the same fences inside ends the same: it is done once.
 
 Operations are asked for `accesses()` and `syncs()`; one that declares neither may do anything, in either proxy. Fences
 that stand there count. `proxy_hint` overrides what operations say; the pass removes it. On older targets there is one
@@ -46,18 +46,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
+from minitile.analysis.affine import Facts
+from minitile.analysis.memory_dependence import Touch, any_version, back, is_private, overlap, touch
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.effects import Access, Sync
 from minitile.ir.ops import control, fences, roles, tile
 from minitile.ir.rewrite import made_inside
 from minitile.ir.types import BufferType
-from minitile.passes.affine import Facts
-from minitile.passes.fence_marks import Mark, Marks, Seen, State
-from minitile.passes.fence_places import Demands, Fence, Place, cheapest, insert_fences
-from minitile.passes.hazards import Touch, any_version, back, is_private, overlap, touch
-from minitile.passes.manager import PassContext
-from minitile.passes.proxy_order import Asynchronous, Order
+from minitile.transforms.manager import PassContext
+from minitile.transforms.sync.async_happens_before import Asynchronous, Order
+from minitile.transforms.sync.fence_dataflow import Mark, Marks, Seen, State
+from minitile.transforms.sync.fence_placement import Demands, Fence, Place, cheapest, insert_fences
 
 SPACES: tuple[str, ...] = ("shared", "global")
 _PATIENCE = 8  # walks of a loop's body before versions are given up

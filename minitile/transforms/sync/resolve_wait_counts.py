@@ -29,9 +29,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import by_hand, control, hopper, roles, thread, tile
+from minitile.ir.ops import control, hopper, roles, thread, tile
+from minitile.ir.ops import explicit as by_hand
 from minitile.ir.types import BULK_TOKEN, WGMMA_TOKEN, TokenType, Type
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
 
 Ages = dict[tuple[Value, bool], int]  # groups of its kind committed after the token's own; for all of it, or its reads
 _Waiting = tile.Wait | roles.Await

@@ -35,12 +35,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from minitile.analysis.affine import Facts
+from minitile.analysis.memory_dependence import Touch, back, conflict, is_private, touch
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, fences, roles, tile
 from minitile.ir.types import BULK_TOKEN, TensorType
-from minitile.passes.affine import Facts
-from minitile.passes.hazards import Touch, back, conflict, is_private, touch
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
 
 
 def delay_waits(kernel: Kernel, context: PassContext) -> None:

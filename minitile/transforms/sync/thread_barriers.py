@@ -9,7 +9,7 @@
                                                    }
 
 A forward walk keeps the pending touches: all accesses since the last barrier on some path. Before an operation that
-conflicts with one of them (hazards.py) goes a barrier, and nothing is pending any more.
+conflicts with one of them (memory_dependence.py) goes a barrier, and nothing is pending any more.
 
 Asynchronous accesses When issued they must not meet what is pending (somebody may still be reading there); from then on
                       they are their token's. A `wait` for the token makes them pending: done for the thread that has
@@ -44,15 +44,10 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field
 from functools import cache
 
-from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.diagnostics import Location, MinitileError
-from minitile.ir.ops import arith, by_hand, control, roles, thread, tile
-from minitile.ir.rewrite import made_inside
-from minitile.ir.types import BULK_TOKEN, TokenType
-from minitile.passes.affine import Affine, Facts
-from minitile.passes.count_tokens import ended_gemms
-from minitile.passes.disjoint import Threads, in_whole_groups
-from minitile.passes.hazards import (
+from minitile.analysis.access_set import TouchSet
+from minitile.analysis.affine import Affine, Facts
+from minitile.analysis.disjoint import Threads, in_whole_groups
+from minitile.analysis.memory_dependence import (
     GROUP,
     Touch,
     any_version,
@@ -63,8 +58,14 @@ from minitile.passes.hazards import (
     moved,
     touch,
 )
-from minitile.passes.manager import PassContext
-from minitile.passes.touch_set import TouchSet
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.diagnostics import Location, MinitileError
+from minitile.ir.ops import arith, control, roles, thread, tile
+from minitile.ir.ops import explicit as by_hand
+from minitile.ir.rewrite import made_inside
+from minitile.ir.types import BULK_TOKEN, TokenType
+from minitile.transforms.manager import PassContext
+from minitile.transforms.sync.resolve_wait_counts import ended_gemms
 
 Touches = frozenset[Touch]
 Spot = tuple[Op, int | None]  # a barrier in front of an operation: of all threads, or of each that many of them

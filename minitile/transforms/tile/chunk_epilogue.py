@@ -41,7 +41,7 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops.thread import Concat, Pick, count_of
 from minitile.ir.rewrite import remake
 from minitile.ir.types import RegsType, TensorType
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
 
 STRIP = 8  # registers: what one stmatrix of 16-bit elements stores, and what the legaliser expands functions by
 LEAST = 32  # registers

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import by_hand, control, tile
+from minitile.ir.ops import control, tile
+from minitile.ir.ops import explicit as by_hand
 from minitile.ir.types import BufferType, ScalarType, i32
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
 
 # operation -> the operands that are memory, with their indices, dims and slot
 _PLACES: dict[type[Op], tuple[tuple[str, str, str, str], ...]] = {

@@ -26,8 +26,8 @@ from minitile.ir.core import Block, Kernel, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import arith, control, tile
 from minitile.ir.types import I32, BufferType
-from minitile.passes.lower_exchange import neutral
-from minitile.passes.manager import PassContext
+from minitile.lowering.exchange import neutral
+from minitile.transforms.manager import PassContext
 
 REGISTERS = 64  # of a thread, for the partial results of one update
 

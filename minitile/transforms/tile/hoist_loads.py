@@ -26,7 +26,7 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, tile
 from minitile.ir.rewrite import clone, rewrite_loops
 from minitile.ir.types import TensorType, TileType
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
 
 HOISTED = 16
 AHEAD = 16

@@ -33,17 +33,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from minitile.analysis.variables import Variable, Variables, is_fragment
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError, LanguageError, Location
-from minitile.ir.ops import arith, by_hand, control, tile
+from minitile.ir.ops import arith, control, tile
+from minitile.ir.ops import explicit as by_hand
 from minitile.ir.rewrite import ERASE, Rewriter, erase_unused, recast
 from minitile.ir.types import BufferType, ScalarType, TensorType, TileType, Type, bool_, u8
-from minitile.passes.fragment_indices import dealt_by, numbers_of, repeated_by
-from minitile.passes.variables import Variable, Variables, is_fragment
+from minitile.transforms.tile.fragment_indices import dealt_by, numbers_of, repeated_by
 
 if TYPE_CHECKING:
-    from minitile.passes.manager import PassContext
+    from minitile.transforms.manager import PassContext
 
 Indices = tuple[Value, ...]
 Shape = tuple[int, ...]

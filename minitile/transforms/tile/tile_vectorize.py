@@ -34,17 +34,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from minitile.analysis.variables import is_fragment
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import arith, control, tile
 from minitile.ir.rewrite import ERASE, Rewriter, erase_unused, remake
 from minitile.ir.types import BufferType, TileType, dtype_of
-from minitile.passes.fragment_indices import numbers_of
-from minitile.passes.variables import is_fragment
+from minitile.transforms.tile.fragment_indices import numbers_of
 
 if TYPE_CHECKING:
-    from minitile.passes.manager import PassContext
+    from minitile.transforms.manager import PassContext
 
 Dims = tuple[int, ...]
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import arith, control, tile
-from minitile.passes.rings import Places, Rings
+from minitile.transforms.warp_specialize.producer_partition import Places, Rings
 
 ATOM = 8  # rows that no part of a swizzled tile divides
 

@@ -28,10 +28,11 @@ from functools import partial
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import TargetError
-from minitile.ir.ops import by_hand, control, hopper, tile
+from minitile.ir.ops import control, hopper, tile
+from minitile.ir.ops import explicit as by_hand
 from minitile.ir.rewrite import clone, free_values
 from minitile.ir.types import BufferType
-from minitile.passes.manager import PassContext
+from minitile.transforms.manager import PassContext
 
 Groups = frozenset[int]
 _STORAGE = (tile.Alloc, by_hand.Barriers)

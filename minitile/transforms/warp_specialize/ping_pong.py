@@ -31,9 +31,10 @@ from dataclasses import dataclass
 
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Op, Value
-from minitile.ir.ops import by_hand, control, roles, tile
+from minitile.ir.ops import control, roles, tile
+from minitile.ir.ops import explicit as by_hand
 from minitile.ir.rewrite import clone, clone_block
-from minitile.passes.rings import Refused, Rings
+from minitile.transforms.warp_specialize.producer_partition import Refused, Rings
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,15 +24,15 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from minitile.analysis.affine import Facts
+from minitile.analysis.variables import is_shared
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, tile
 from minitile.ir.rewrite import free_values
 from minitile.ir.types import ScalarType, TensorType, TileType
-from minitile.passes.affine import Facts
-from minitile.passes.ahead import READS
-from minitile.passes.choose_shared import BOX
-from minitile.passes.variables import is_shared
+from minitile.transforms.layout.select_shared_layout import BOX
+from minitile.transforms.pipeline.ahead import READS
 
 SMALL = 8  # a ring that joins another one has at most this part of its bytes
 

@@ -47,10 +47,10 @@ from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, roles, tile
 from minitile.ir.rewrite import clone
-from minitile.passes.ahead import closure
-from minitile.passes.manager import PassContext
-from minitile.passes.rings import Places, Refused, Ring, Rings, find_rings
-from minitile.passes.specialise import Consumer, State, check, rebuild
+from minitile.transforms.manager import PassContext
+from minitile.transforms.pipeline.ahead import closure
+from minitile.transforms.warp_specialize.producer_partition import Places, Refused, Ring, Rings, find_rings
+from minitile.transforms.warp_specialize.warp_specialize import Consumer, State, check, rebuild
 
 
 def one_role(kernel: Kernel, context: PassContext) -> None:

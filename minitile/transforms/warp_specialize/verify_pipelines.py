@@ -31,7 +31,8 @@ from typing import Any
 from minitile.ir.builder import COMPARE, INTEGER
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import IRError
-from minitile.ir.ops import arith, by_hand, control, roles, tile
+from minitile.ir.ops import arith, control, roles, tile
+from minitile.ir.ops import explicit as by_hand
 
 SIZES = (0, 1, 64, 200, 520)  # of dimensions, rounded up to what divides them
 LONGEST = 4000  # steps of both roles in one run

@@ -16,14 +16,15 @@
                                                                 store %c, %C[…] }
 
 Either role has the loops and branches of the program that hold its part: the producer those around its copies (with
-what their indices, bounds and conditions are computed from, see rings.py), the consumers all. A ring's slot and phase
-are carried through them, in both roles alike: nested loops and trip counts of 0 and 1 need no case of their own.
+what their indices, bounds and conditions are computed from, see producer_partition.py), the consumers all. A ring's
+slot and phase are carried through them, in both roles alike: nested loops and trip counts of 0 and 1 need no case of
+their own.
 
 Here each gemm is awaited at once. `skew` and `late_waits` come next: they let gemms run beside what does not need them.
 
-A persistent loop may have `teams` (teams.py): each takes every `teams`-th turn, in a program of its own, and its clocks
-step over the turns of the others. What those are is computed from the bounds of the loops around the copies, as the
-producer does it (`_Passed`).
+A persistent loop may have `teams` (ping_pong.py): each takes every `teams`-th turn, in a program of its own, and its
+clocks step over the turns of the others. What those are is computed from the bounds of the loops around the copies, as
+the producer does it (`_Passed`).
 
 What this pass cannot do it leaves to software pipelining; `context.notes` says why.
 """
@@ -34,18 +35,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from minitile.backends.base import Rules
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, fences, roles, tile
 from minitile.ir.rewrite import clone, handing
 from minitile.ir.types import I32, BufferType, ScalarType, f32, i32
-from minitile.passes.ahead import READS
-from minitile.passes.async_gemms import call_in, issue, refusal
-from minitile.passes.manager import PassContext
-from minitile.passes.multicast import Common, find_common
-from minitile.passes.rings import Clock, Refused, Ring, Rings, find_rings
-from minitile.passes.rules import Rules
-from minitile.passes.teams import Teams, find_teams, part
+from minitile.transforms.manager import PassContext
+from minitile.transforms.pipeline.ahead import READS
+from minitile.transforms.pipeline.async_gemms import call_in, issue, refusal
+from minitile.transforms.warp_specialize.multicast import Common, find_common
+from minitile.transforms.warp_specialize.ping_pong import Teams, find_teams, part
+from minitile.transforms.warp_specialize.producer_partition import Clock, Refused, Ring, Rings, find_rings
 
 WORKING = 32  # registers that ptxas wants beside accumulators
 PRODUCER = 128  # threads of the producer's warpgroup

@@ -17,6 +17,6 @@ backend that makes such text, so that the two check each other. One way through 
 from __future__ import annotations
 
 from .launch import run_gcn
-from .timing import Timing, estimate_gcn
+from .timing.estimate import Timing, estimate_gcn
 
 __all__ = ["Timing", "estimate_gcn", "run_gcn"]

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import SimulationError
-from ..scalars import Array, Sel
+from ..core.errors import SimulationError
+from ..core.scalars import Array, Sel
 from .parser import float_bits
 from .syntax import EXEC, Instruction, Literal, Operand, Reg, Word
 

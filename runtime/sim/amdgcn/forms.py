@@ -20,7 +20,7 @@ import functools
 import re
 from collections.abc import Callable
 
-from ..errors import SimulationError
+from ..core.errors import SimulationError
 from .syntax import Instruction, Literal, Modifier, Operand, Reg, Word
 
 MAX_TEXT = 64 << 20  # characters

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..report import Access, Finding
+from ..core.report import Access, Finding
 from .decode import VECTOR
 from .program import Program, Step
 from .syntax import M0, VCC, Literal, Reg

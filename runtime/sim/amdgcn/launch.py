@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import Dim, allocations_of, check_contiguous, check_schedule, sizes_of, write_back
-from ..errors import SimulationError
-from ..memory import Fault
-from ..report import Report
-from ..scalars import Array
-from ..sparse import copy_in
+from ..core.arguments import Dim, allocations_of, check_contiguous, check_schedule, sizes_of, write_back
+from ..core.errors import SimulationError
+from ..core.memory import Fault
+from ..core.report import Report
+from ..core.scalars import Array
+from ..core.sparse import copy_in
+from .forms import MAX_GROUPS
+from .hazards import find_hazards
 
 # The modules of instructions register what they execute.
-from . import (
+from .instructions import (
     atomics,
     compare,
     control,
@@ -30,13 +32,11 @@ from . import (
     vector_int,
     vector_memory,
 )
-from .forms import MAX_GROUPS
-from .hazards import find_hazards
 from .machine import Launch, Machine
 from .memory import GLOBAL_BASE, Global
 from .program import LDS_LIMIT, Program, Step, load_program
-from .race import LdsRaces
-from .race_global import GlobalRaces
+from .race.global_memory import GlobalRaces
+from .race.lds import LdsRaces
 from .scheduler import Scheduler
 from .syntax import Argument
 

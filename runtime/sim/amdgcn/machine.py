@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arguments import Dim
-from ..memory import Arena, Fault
-from ..report import Access, Finding, Report
-from ..scalars import Array, Sel, every
+from ..core.arguments import Dim
+from ..core.memory import Arena, Fault
+from ..core.report import Access, Finding, Report
+from ..core.scalars import Array, Sel, every
 from .memory import POISON, Global
 from .queue import Queue
 from .syntax import EXEC, SCALARS
 
 if TYPE_CHECKING:
     from .program import Program
-    from .race import LdsRaces
-    from .race_global import GlobalRaces
-    from .trace import Trace
+    from .race.global_memory import GlobalRaces
+    from .race.lds import LdsRaces
+    from .timing.trace import Trace
 
 LANES = 64
 _MAX_FINDINGS = 64

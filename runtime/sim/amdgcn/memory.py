@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..memory import Allocation, Arena
-from ..scalars import UNSIGNED, Array, some
-from ..sparse import LARGE
+from ..core.memory import Allocation, Arena
+from ..core.scalars import UNSIGNED, Array, some
+from ..core.sparse import LARGE
 
 GLOBAL_BASE = 0x7F32_4000_0000
 GUARD = 4096  # the module's constants begin here

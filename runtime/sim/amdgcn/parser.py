@@ -13,7 +13,7 @@ import re
 
 import numpy as np
 
-from ..errors import SimulationError
+from ..core.errors import SimulationError
 from .forms import MAX_DATA, MAX_DIGITS, MAX_LINE, MAX_REGISTERS, MAX_SETTING, MAX_SETTINGS, MAX_TEXT
 from .metadata import kernels_of
 from .syntax import SPECIAL, Datum, Instruction, Kernel, Literal, Modifier, Module, Operand, Reg, Word

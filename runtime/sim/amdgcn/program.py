@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import SimulationError
-from ..scalars import Array
+from ..core.errors import SimulationError
+from ..core.scalars import Array
 from .decode import VECTOR, Decoder, Matrix
 from .forms import check as check_form
 from .forms import is_loud

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..report import Finding
-from ..scalars import Array, Sel, every, some
+from ..core.report import Finding
+from ..core.scalars import Array, Sel, every, some
 
 if TYPE_CHECKING:
     from .machine import Machine

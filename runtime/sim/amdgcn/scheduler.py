@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..endless import LoopWatch, State, most_loops
-from ..report import Finding
-from ..scalars import Sel, select
+from ..core.endless import LoopWatch, State, most_loops
+from ..core.report import Finding
+from ..core.scalars import Sel, select
 from .table import Control, Outcome
 
 if TYPE_CHECKING:

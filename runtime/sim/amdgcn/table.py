@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..scalars import Array, Sel
+from ..core.scalars import Array, Sel
 from .forms import FORMS, Takes
 from .syntax import Instruction
 

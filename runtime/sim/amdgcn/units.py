@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .mfma import Tile, tile_of
+from .instructions.mfma import Tile, tile_of
 from .syntax import Instruction
 
 VALU, TRANS, MFMA, SALU, SMEM, VMEM, LDS = "VALU", "TRANS", "MFMA", "SALU", "SMEM", "VMEM", "LDS"

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .scopes import CLUSTER, CTA, WEAK, distance
+from ..ptx.race.scopes import CLUSTER, CTA, WEAK, distance
 
 if TYPE_CHECKING:
-    from .machine import Machine
-    from .program import Step
-    from .race import Sites
+    from ..ptx.machine import Machine
+    from ..ptx.program import Step
+    from ..ptx.race.model import Sites
 
 ONE_THREAD = "let one of them do it, or each on bytes of its own: no barrier comes between threads at one instruction"
 UNORDERED = "CTAs of a launch are not ordered: use atomics, or two launches"

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .arguments import allocations_of
-from .program import (
+from ..ptx.program import (
     GLOBAL_BASE,
     LOCAL_WINDOW,
     PARAM_WINDOW,
@@ -25,11 +24,12 @@ from .program import (
     Program,
     SharedName,
 )
+from .arguments import allocations_of
 from .scalars import UNSIGNED, Array, Sel, some
 from .sparse import copy_in, zeros
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..ptx.machine import Machine
 
 GUARD = 4096
 POISON = 0xFF  # NaN as a float, -1 as an index

@@ -17,11 +17,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..deletions import Deletion
-from .control import counters
-from .program import load_program
-from .syntax import Instruction, Literal, Word
-from .units import LDS, SMEM, VMEM, WAIT, unit_of
+from ..amdgcn.instructions.control import counters
+from ..amdgcn.program import load_program
+from ..amdgcn.syntax import Instruction, Literal, Word
+from ..amdgcn.units import LDS, SMEM, VMEM, WAIT, unit_of
+from .ptx import Deletion
 
 _COUNTER = re.compile(r"\b(?:vmcnt|lgkmcnt)\(\w+\)")
 

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from .errors import SimulationError
-from .launch import run_ptx
-from .program import load_program
-from .report import Report
-from .syntax import Instruction, Register
+from ..core.errors import SimulationError
+from ..core.report import Report
+from ..ptx.launch import run_ptx
+from ..ptx.program import load_program
+from ..ptx.syntax import Instruction, Register
 
 # Instructions that only order things. bar.red, shfl and vote compute as well, and elect chooses.
 _SYNC = re.compile(

@@ -1,4 +1,4 @@
-"""Synchronisation that is there but not enough: what `deletions.py` does with an instruction that is gone, for one that
+"""Synchronisation that is there but not enough: what `ptx.py` does with an instruction that is gone, for one that
 is weakened.
 
     mbarrier.arrive.release.cluster    ->  .release.cta          the scope is too narrow
@@ -21,9 +21,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from .deletions import Deletion, place
-from .program import load_program
-from .syntax import Instruction
+from ..ptx.program import load_program
+from ..ptx.syntax import Instruction
+from .ptx import Deletion, place
 
 Change = Callable[[str], Iterable[str]]  # the text of an instruction to weaker ones
 

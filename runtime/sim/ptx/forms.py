@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import re
 
-from .errors import SimulationError
+from ..core.errors import SimulationError
 from .syntax import (
     Address,
     Float,

@@ -8,8 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arguments import Dim, check_contiguous, check_schedule, sizes_of, write_back
+from ..core.errors import SimulationError
+from ..core.memory import Fault, ParamSpace, build_global
+from ..core.report import Report
+from ..core.scalars import DTYPES, Array
+from .forms import MAX_CTAS, MAX_REGISTER_BYTES
+
 # The modules of instructions register what they execute.
-from . import (
+from .instructions import (
     alu_float,
     alu_integer,
     async_copy,
@@ -28,15 +35,9 @@ from . import (
     tensor_map_instructions,
     wgmma_instructions,
 )
-from .arguments import Dim, check_contiguous, check_schedule, sizes_of, write_back
-from .errors import SimulationError
-from .forms import MAX_CTAS, MAX_REGISTER_BYTES
 from .machine import Launch, Machine
-from .memory import Fault, ParamSpace, build_global
 from .program import GLOBAL_BASE, Program, load_program
-from .race import RaceModel
-from .report import Report
-from .scalars import DTYPES, Array
+from .race.model import RaceModel
 from .scheduler import Scheduler
 from .tensor_map import TensorMap
 

@@ -11,21 +11,21 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .arguments import Dim
-from .async_copy import AsyncCopies
-from .barriers import Barriers
-from .bulk_copy import BulkCopies
-from .cluster import Clusters
-from .mbarrier import MBarriers
-from .memory import Fault, GlobalSpace, LocalSpace, ParamSpace, SharedSpace, Space
+from ..core.arguments import Dim
+from ..core.memory import Fault, GlobalSpace, LocalSpace, ParamSpace, SharedSpace, Space
+from ..core.report import Access, Finding, Report
+from ..core.scalars import DTYPES, UNSIGNED, Array
+from .instructions.async_copy import AsyncCopies
+from .instructions.barriers import Barriers
+from .instructions.bulk_copy import BulkCopies
+from .instructions.cluster import Clusters
+from .instructions.mbarrier import MBarriers
+from .instructions.proxy_fences import RegisterBudget
+from .instructions.wgmma import WarpGroups
 from .program import Program
-from .proxy_fences import RegisterBudget
-from .race import RaceModel
-from .report import Access, Finding, Report
-from .scalars import DTYPES, UNSIGNED, Array
-from .sleepers import Sleepers
+from .race.model import RaceModel
 from .tensor_map import Descriptor
-from .wgmma import WarpGroups
+from .wait_queue import Sleepers
 
 POISON = {size: int.from_bytes(b"\xa5" * size, "little") for size in UNSIGNED}
 _MAX_FINDINGS = 64

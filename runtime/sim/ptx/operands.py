@@ -13,21 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import SimulationError
-from .scalars import DTYPES, FLOATS, SIGNED, UNSIGNED, Array, Sel, is_signed
-from .syntax import (
-    Address,
-    Float,
-    Instruction,
-    Integer,
-    Not,
-    Operand,
-    Register,
-    Sink,
-    Special,
-    Symbol,
-    Vector,
-)
+from ..core.errors import SimulationError
+from ..core.scalars import DTYPES, FLOATS, SIGNED, UNSIGNED, Array, Sel, is_signed
+from .syntax import Address, Float, Instruction, Integer, Not, Operand, Register, Sink, Special, Symbol, Vector
 
 if TYPE_CHECKING:
     from .machine import Machine

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .errors import SimulationError
+from ..core.errors import SimulationError
+from ..core.scalars import SIZES
 from .forms import MAX_ALIGN, MAX_DEPTH, MAX_DIGITS, MAX_GLOBAL, MAX_ITEMS, MAX_REGISTERS, MAX_TEXT
-from .scalars import SIZES
 from .syntax import (
     Address,
     Float,

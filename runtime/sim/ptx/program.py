@@ -12,22 +12,14 @@ import re
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from . import errors
-from .errors import SimulationError
+from ..core import errors
+from ..core.errors import SimulationError
+from ..core.scalars import SIZES
 from .flow import Watch, product_registers, reads_and_writes, spin_loops, straight_ends, unwritten
 from .forms import MAX_DEPTH, MAX_GLOBAL, MAX_LOCAL, MAX_PARAMS, QUIET
 from .forms import check as check_form
 from .parser import parse_module
-from .scalars import SIZES
-from .syntax import (
-    Function,
-    Instruction,
-    Module,
-    Operand,
-    Register,
-    Symbol,
-    Variable,
-)
+from .syntax import Function, Instruction, Module, Operand, Register, Symbol, Variable
 from .table import ControlHandler, Decoded, Entry, Handler, Kind, Members, lookup
 
 SHARED_BASE = 1024  # the first shared address: null stays invalid, and swizzled tiles stay aligned

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from . import errors
-from .endless import LoopWatch, State, most_loops
-from .errors import SimulationError
-from .memory import Fault
+from ..core import errors
+from ..core.endless import LoopWatch, State, most_loops
+from ..core.errors import SimulationError
+from ..core.memory import Fault
+from ..core.report import Finding
+from ..core.scalars import DTYPES, Sel, every, select, some
 from .program import Step
-from .report import Finding
-from .scalars import DTYPES, Sel, every, select, some
 from .table import Kind, Outcome
 
 if TYPE_CHECKING:

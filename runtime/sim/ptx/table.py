@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from .scalars import Array, Sel
+from ..core.scalars import Array, Sel
 from .syntax import Instruction
 
 if TYPE_CHECKING:

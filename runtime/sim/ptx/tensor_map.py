@@ -24,8 +24,8 @@ from dataclasses import dataclass, field, replace
 import ml_dtypes
 import numpy as np
 
-from .errors import SimulationError
-from .scalars import Array
+from ..core.errors import SimulationError
+from ..core.scalars import Array
 
 MAP_SIZE = 128  # bytes of the parameter
 BOX_ALIGNMENT = 128  # of a box's shared address; a swizzle's pattern follows the address

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .scalars import Array
+from ..core.scalars import Array
 
 if TYPE_CHECKING:
     from .machine import Machine

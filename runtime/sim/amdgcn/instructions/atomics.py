@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from ..memory import Arena
-from ..scalars import Array, Sel, where
-from ..updates import decrement, increment
-from .decode import VECTOR, Decoder
+from ...core.memory import Arena
+from ...core.scalars import Array, Sel, where
+from ...core.updates import decrement, increment
+from ..decode import VECTOR, Decoder
+from ..queue import DS, VM
+from ..race.lds import LDS_UNIT
+from ..syntax import Instruction, Operand, Reg
+from ..table import Handler, instruction
 from .lds import all_of, consume, gather, locate, poison
-from .queue import DS, VM
-from .race import LDS_UNIT
-from .syntax import Instruction, Operand, Reg
-from .table import Handler, instruction
 from .vector_memory import Shape, buffer_address, check_bounds, global_address
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 Combine = Callable[[Array, Array], Array]  # of (old, operand)
 

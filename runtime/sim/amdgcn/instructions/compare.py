@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..scalars import Array, Sel
-from .decode import Decoder
-from .syntax import EXEC, Instruction, Reg
-from .table import Handler, instruction
+from ...core.scalars import Array, Sel
+from ..decode import Decoder
+from ..syntax import EXEC, Instruction, Reg
+from ..table import Handler, instruction
 from .vector_alu import source, takes
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 Test = Callable[[Array, Array], Array]
 

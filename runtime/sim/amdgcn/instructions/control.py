@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..report import Finding
-from ..scalars import Array, Sel
-from .decode import Decoder, fixed
-from .memory import GLOBAL_BASE, load
-from .queue import SMEM
-from .syntax import Instruction, Literal, Reg, Word
-from .table import Control, Handler, Outcome, instruction
+from ...core.report import Finding
+from ...core.scalars import Array, Sel
+from ..decode import Decoder, fixed
+from ..memory import GLOBAL_BASE, load
+from ..queue import SMEM
+from ..syntax import Instruction, Literal, Reg, Word
+from ..table import Control, Handler, Outcome, instruction
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 
 _COUNT = re.compile(r"(vmcnt|lgkmcnt|expcnt)\((0x[0-9a-fA-F]{1,4}|[1-9]\d{0,4}|0)\)")

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from ..scalars import Array, Sel
-from .decode import Decoder, Read
-from .syntax import Instruction
-from .table import Handler, instruction
+from ...core.scalars import Array, Sel
+from ..decode import Decoder, Read
+from ..syntax import Instruction
+from ..table import Handler, instruction
 from .vector_alu import VIEWS, destination, dpp_valid, source, valu
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 FP8: dict[str, dict[str, Any]] = {
     "gfx942": {"fp8": ml_dtypes.float8_e4m3fnuz, "bf8": ml_dtypes.float8_e5m2fnuz},

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..bits import count_ones
-from ..scalars import Sel
-from .decode import VECTOR, Decoder
-from .syntax import Instruction, Reg
-from .table import Handler, instruction
+from ...core.bits import count_ones
+from ...core.scalars import Sel
+from ..decode import VECTOR, Decoder
+from ..syntax import Instruction, Reg
+from ..table import Handler, instruction
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 
 @instruction("v_readfirstlane_b32", takes="s v | s s")

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..report import Finding
-from ..scalars import Array, Sel, every, some, spread
-from .decode import VECTOR, Decoder
-from .memory import load, store
-from .queue import DS
-from .race import LDS_UNIT
-from .syntax import Instruction
-from .table import Handler, instruction
+from ...core.report import Finding
+from ...core.scalars import Array, Sel, every, some, spread
+from ..decode import VECTOR, Decoder
+from ..memory import load, store
+from ..queue import DS
+from ..race.lds import LDS_UNIT
+from ..syntax import Instruction
+from ..table import Handler, instruction
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 Land = Callable[[Array], None]
 

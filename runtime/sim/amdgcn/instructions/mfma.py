@@ -26,15 +26,15 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from ..scalars import Array, Sel
+from ...core.scalars import Array, Sel
+from ..decode import VECTOR, Decoder, Matrix
+from ..syntax import Instruction, Literal, Operand, Reg
+from ..table import Handler, instruction
 from .convert import FP8
-from .decode import VECTOR, Decoder, Matrix
 from .lds import consume
-from .syntax import Instruction, Literal, Operand, Reg
-from .table import Handler, instruction
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 _NAME = re.compile(r"v_mfma_(scale_)?([fi]\d+)_(\d+)x(\d+)x(\d+)(?:_(\d+)b)?_(.+)")
 _COMMON = """

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..scalars import Array, Sel
-from ..updates import greatest, least, maximum, minimum
-from .decode import Decoder, Read
-from .syntax import Instruction, Literal, Operand, Reg
-from .table import Handler, instruction
+from ...core.scalars import Array, Sel
+from ...core.updates import greatest, least, maximum, minimum
+from ..decode import Decoder, Read
+from ..syntax import Instruction, Literal, Operand, Reg
+from ..table import Handler, instruction
 from .vector_alu import VIEWS, Function, source
 from .vector_float import fma
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 
 def _half(d: Decoder, operand: Operand, kind: str, high: int, negative: int) -> Read:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..bits import count_ones, reverse_bits, without_sign, zeros_above, zeros_below
-from ..scalars import Array, Sel
-from .decode import Decoder, Read, Write, fixed
-from .program import CODE_BASE
-from .syntax import EXEC, VCC, Instruction, Literal, Operand, Reg, Word
-from .table import Control, Handler, Outcome, instruction
+from ...core.bits import count_ones, reverse_bits, without_sign, zeros_above, zeros_below
+from ...core.scalars import Array, Sel
+from ..decode import Decoder, Read, Write, fixed
+from ..program import CODE_BASE
+from ..syntax import EXEC, VCC, Instruction, Literal, Operand, Reg, Word
+from ..table import Control, Handler, Outcome, instruction
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 _32, _64 = np.uint32, np.uint64
 
@@ -408,7 +408,7 @@ def _getreg(ins: Instruction, d: Decoder) -> Handler:
     """Hardware registers read as 0; the first operand is the destination."""
     text = ins.operands[0]
     assert isinstance(text, Word)
-    from .parser import parse_operand
+    from ..parser import parse_operand
 
     try:
         target = parse_operand(text.text.partition(",")[0].strip())

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..scalars import Array, Sel, every
-from .decode import Decoder, Read
-from .syntax import Instruction, Literal, Operand, Reg
-from .table import Handler, instruction
+from ...core.scalars import Array, Sel, every
+from ..decode import Decoder, Read
+from ..syntax import Instruction, Literal, Operand, Reg
+from ..table import Handler, instruction
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 Function = Callable[..., Array]
 SIZES = {"f16": 2, "u16": 2, "i16": 2, "b16": 2, "f64": 8, "u64": 8, "i64": 8, "b64": 8}

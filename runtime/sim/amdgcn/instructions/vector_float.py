@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..formats import flush, fma_to_odd, sum_to_odd
-from ..scalars import Array, Sel, some
-from ..updates import greatest, least, maximum, minimum
-from .decode import Decoder
-from .syntax import VCC, Instruction, Reg
-from .table import Handler, instruction
+from ...core.formats import flush, fma_to_odd, sum_to_odd
+from ...core.scalars import Array, Sel, some
+from ...core.updates import greatest, least, maximum, minimum
+from ..decode import Decoder
+from ..syntax import VCC, Instruction, Reg
+from ..table import Handler, instruction
 from .vector_alu import destination, source, takes, valu
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 
 def fma(a: Array, b: Array, c: Array) -> Array:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..bits import count_ones, reverse_bits, without_sign, zeros_above, zeros_below
-from ..scalars import Array, Sel
-from .decode import Decoder
-from .syntax import Instruction, Reg
-from .table import Handler, instruction
+from ...core.bits import count_ones, reverse_bits, without_sign, zeros_above, zeros_below
+from ...core.scalars import Array, Sel
+from ..decode import Decoder
+from ..syntax import Instruction, Reg
+from ..table import Handler, instruction
 from .vector_alu import destination, dpp_valid, source, valu
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 
 def _u(value: int) -> np.uint32:

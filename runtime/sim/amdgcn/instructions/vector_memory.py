@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..memory import Arena
-from ..report import Finding
-from ..scalars import Array, Sel, every, some, spread
-from .decode import VECTOR, Decoder
+from ...core.memory import Arena
+from ...core.report import Finding
+from ...core.scalars import Array, Sel, every, some, spread
+from ..decode import VECTOR, Decoder
+from ..memory import GLOBAL_BASE, load, store
+from ..queue import VM
+from ..race.lds import DMA
+from ..syntax import M0, Instruction, Literal, Operand, Reg, Word
+from ..table import Handler, instruction
 from .lds import all_of, consume, gather, locate, merge_half, poison, widen
-from .memory import GLOBAL_BASE, load, store
-from .queue import VM
-from .race import DMA
-from .syntax import M0, Instruction, Literal, Operand, Reg, Word
-from .table import Handler, instruction
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 Address = Callable[["Machine", Sel], tuple[Array, "Array | None"]]
 

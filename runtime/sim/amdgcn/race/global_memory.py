@@ -1,6 +1,6 @@
 """Races in global memory: every access against the last plain write and what has come since, through the whole grid.
 
-    waves of a workgroup        ordered as in LDS (see race.py): the first access is over (vmcnt) before a barrier
+    waves of a workgroup        ordered as in LDS (see lds.py): the first access is over (vmcnt) before a barrier
     anything else               not ordered, except by a release, an atomic that carries it and an acquire
                                 (visibility.py)
 
@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..cures import ONE_THREAD
-from ..report import HAZARDS, Finding
-from ..scalars import Array, Sel
-from ..sparse import zeros
-from .granules import Granules, Over
-from .race import PENDING
+from ...core.fixes import ONE_THREAD
+from ...core.report import HAZARDS, Finding
+from ...core.scalars import Array, Sel
+from ...core.sparse import zeros
+from .lds import PENDING
+from .shadow_cells import Granules, Over
 from .visibility import Clock, Visibility, join
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 _FAR = PENDING  # the mark of what another workgroup has done: no count of barriers reaches it
 

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..cures import ONE_THREAD
-from ..report import HAZARDS, Finding
-from ..scalars import Array, Sel
-from .granules import Granules, Over
+from ...core.fixes import ONE_THREAD
+from ...core.report import HAZARDS, Finding
+from ...core.scalars import Array, Sel
+from .shadow_cells import Granules, Over
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 PENDING = 1 << 30
 LDS_UNIT, DMA = 0, 1

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..scalars import Array, Sel
+from ...core.scalars import Array, Sel
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 Over = Callable[[Array], None]
 
 
 class Granules:
     """Base of the race models. `names` are the attributes that hold an array with a row for each granule; the marks
-    of the last accesses (see race.py) and their numbers are among them: `reader_mark`, `reader_ticket`, `writer_…`.
+    of the last accesses (see lds.py) and their numbers are among them: `reader_mark`, `reader_ticket`, `writer_…`.
     `writer`: who wrote each granule last, from 1 on."""
 
     machine: Machine

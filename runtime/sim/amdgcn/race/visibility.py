@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..scalars import Array, Sel
+from ...core.scalars import Array, Sel
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 Clock = dict[int, int]  # of each workgroup of the grid, how many of its releases
 

@@ -21,17 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from ..memory import Fault
-from .control import counters
-from .latencies import Latencies
-from .launch import prepare
-from .machine import Machine
-from .mfma import tile_of
-from .program import LDS_LIMIT, Program
-from .scheduler import Scheduler
-from .syntax import Literal, Word
-from .trace import Event, Trace
-from .units import (
+from ...core.memory import Fault
+from ..instructions.control import counters
+from ..instructions.mfma import tile_of
+from ..launch import prepare
+from ..machine import Machine
+from ..program import LDS_LIMIT, Program
+from ..scheduler import Scheduler
+from ..syntax import Literal, Word
+from ..units import (
     BARRIER,
     BRANCH,
     END,
@@ -48,6 +46,8 @@ from .units import (
     passes_of,
     unit_of,
 )
+from .latencies import Latencies
+from .trace import Event, Trace
 
 _SLOW = ("v_mul_lo_u32", "v_mul_hi_u32", "v_mul_hi_i32", "v_mad_u64_u32", "v_mad_i64_i32")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..scalars import Array
+from ...core.scalars import Array
 from .latencies import BANKS, WIDE_PHASES
 
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from ...core.formats import encode, flush, fma64, fma_to_odd, sum_to_odd
+from ...core.scalars import DTYPES, FLOATS, UNSIGNED, Array, Sel, some, where
+from ...core.updates import greatest, least, maximum, minimum
+from ..operands import Read, Write, error, per_thread, read, write
+from ..program import Linker
+from ..syntax import Instruction, Pair, Sink
+from ..table import Handler, instruction
 from .alu_integer import INTEGER, Function, apply, carrying, integer, integer_multiply, sources
-from .formats import encode, flush, fma64, fma_to_odd, sum_to_odd
-from .operands import Read, Write, error, per_thread, read, write
-from .program import Linker
-from .scalars import DTYPES, FLOATS, UNSIGNED, Array, Sel, some, where
-from .syntax import Instruction, Pair, Sink
-from .table import Handler, instruction
-from .updates import greatest, least, maximum, minimum
 
 _PACKED = {"f16x2": "f16", "bf16x2": "bf16"}
 _ROUNDINGS = ("rz", "rm", "rp")

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .bits import NONE, count_ones, leading_zeros, reverse_bits, without_sign, zeros_above
-from .operands import Read, Write, error, per_thread, read, write
-from .program import Linker
-from .scalars import DTYPES, FLOATS, SIGNED, SIZES, UNSIGNED, Array, Sel, is_signed, some, where
-from .syntax import Instruction
-from .table import Handler, instruction
+from ...core.bits import NONE, count_ones, leading_zeros, reverse_bits, without_sign, zeros_above
+from ...core.scalars import DTYPES, FLOATS, SIGNED, SIZES, UNSIGNED, Array, Sel, is_signed, some, where
+from ..operands import Read, Write, error, per_thread, read, write
+from ..program import Linker
+from ..syntax import Instruction
+from ..table import Handler, instruction
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 Function = Callable[..., Array]
 

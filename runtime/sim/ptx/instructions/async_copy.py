@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .memory import Space
-from .operands import address, count, error, per_thread, read
-from .program import Linker
-from .scalars import Array, Sel
-from .syntax import Address, Instruction, Integer, Register
-from .table import Handler, instruction
+from ...core.memory import Space
+from ...core.scalars import Array, Sel
+from ..operands import address, count, error, per_thread, read
+from ..program import Linker
+from ..syntax import Address, Instruction, Integer, Register
+from ..table import Handler, instruction
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 
 @dataclass(slots=True, eq=False)

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...core.scalars import DTYPES, SIZES, UNSIGNED, Sel
+from ...core.updates import UPDATES
+from ..operands import address, error, read
+from ..program import Linker
+from ..syntax import Instruction, Operand, Vector
+from ..table import Handler, instruction
 from .bulk_copy import Combine, Load, combine_by
 from .load_store import bit_kind
-from .operands import address, error, read
-from .program import Linker
-from .scalars import DTYPES, SIZES, UNSIGNED, Sel
-from .syntax import Instruction, Operand, Vector
-from .table import Handler, instruction
-from .updates import UPDATES
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 
 @instruction("st.async", results=0)

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...core.memory import Space, split_generic
+from ...core.scalars import DTYPES, REDUCTIONS, SIZES, UNSIGNED, Array, Sel, where
+from ...core.updates import UPDATES
+from ..operands import Read, address, count, error, read, write
+from ..program import Linker
+from ..race.scopes import scope_of
+from ..syntax import Instruction, Vector
+from ..table import Handler, instruction
 from .load_store import bit_kind, space_of
-from .memory import Space, split_generic
-from .operands import Read, address, count, error, read, write
-from .program import Linker
-from .scalars import DTYPES, REDUCTIONS, SIZES, UNSIGNED, Array, Sel, where
-from .scopes import scope_of
-from .syntax import Instruction, Vector
-from .table import Handler, instruction
-from .updates import UPDATES
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 Update = Callable[..., Array]
 _HALVES = {"f16x2": "f16", "bf16x2": "bf16"}

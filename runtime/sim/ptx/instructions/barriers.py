@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .operands import Read, constant, error, per_thread, read, write
-from .program import Linker
-from .report import Finding
-from .scalars import DTYPES, Array, Sel, every, some
-from .syntax import Instruction, Integer, Operand
-from .table import ControlHandler, Decoded, Kind, Outcome, instruction, whole_warp
+from ...core.report import Finding
+from ...core.scalars import DTYPES, Array, Sel, every, some
+from ..operands import Read, constant, error, per_thread, read, write
+from ..program import Linker
+from ..syntax import Instruction, Integer, Operand
+from ..table import ControlHandler, Decoded, Kind, Outcome, instruction, whole_warp
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 _COUNT = 16
 _ALL = -1  # expected: every live thread of the CTA

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import ml_dtypes
 import numpy as np
 
+from ...core.report import Finding
+from ...core.scalars import Array
+from ...core.updates import UPDATES
 from .mbarrier import MBarrier
-from .report import Finding
-from .scalars import Array
-from .updates import UPDATES
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 Combine = Callable[[Array, Array], Array]
 

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...core.memory import SharedSpace
+from ...core.scalars import DTYPES, Array, Sel
+from ...core.updates import UPDATES
+from ..operands import Read, address, error, per_thread, read
+from ..program import GLOBAL_BASE, PARAM_WINDOW, SHARED_BASE, Linker
+from ..race.scopes import CTA
+from ..syntax import Address, Instruction, Integer, Operand, Symbol, Vector
+from ..table import Handler, instruction
+from ..tensor_map import BOX_ALIGNMENT, MAP_SIZE, Box, Descriptor, swizzle_address, unpack
 from .bulk_copy import Combine, Load, Store, combine_by
 from .mbarrier import MBarrier, Semantics
-from .memory import SharedSpace
-from .operands import Read, address, error, per_thread, read
-from .program import GLOBAL_BASE, PARAM_WINDOW, SHARED_BASE, Linker
-from .scalars import DTYPES, Array, Sel
-from .scopes import CTA
-from .syntax import Address, Instruction, Integer, Operand, Symbol, Vector
-from .table import Handler, instruction
-from .tensor_map import BOX_ALIGNMENT, MAP_SIZE, Box, Descriptor, swizzle_address, unpack
-from .updates import UPDATES
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 NOWHERE, NOTHING = np.zeros(0, np.int64), np.zeros(0, np.uint8)
 _SIZE = "the size of a bulk copy must be a multiple of 16 bytes"

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .memory import SharedSpace
-from .operands import address, error, per_thread, read, write
-from .program import SHARED_WINDOW, Linker
-from .report import Finding
-from .scalars import DTYPES, Array, Sel
-from .sleepers import Sleeper
-from .syntax import Address, Instruction, Register, Symbol
-from .table import Decoded, Handler, Kind, Outcome, instruction, whole_warp
+from ...core.memory import SharedSpace
+from ...core.report import Finding
+from ...core.scalars import DTYPES, Array, Sel
+from ..operands import address, error, per_thread, read, write
+from ..program import SHARED_WINDOW, Linker
+from ..syntax import Address, Instruction, Register, Symbol
+from ..table import Decoded, Handler, Kind, Outcome, instruction, whole_warp
+from ..wait_queue import Sleeper
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 RANK_SHIFT = 24
 

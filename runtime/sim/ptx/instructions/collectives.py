@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .operands import Read, count, error, per_thread, read, write
-from .program import Linker
-from .report import Finding
-from .scalars import DTYPES, REDUCTIONS, Array, Sel
-from .syntax import Instruction, Operand, Pair, Sink
-from .table import Decoded, Handler, Kind, Members, instruction
+from ...core.report import Finding
+from ...core.scalars import DTYPES, REDUCTIONS, Array, Sel
+from ..operands import Read, count, error, per_thread, read, write
+from ..program import Linker
+from ..syntax import Instruction, Operand, Pair, Sink
+from ..table import Decoded, Handler, Kind, Members, instruction
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 _LANES = np.arange(32)
 

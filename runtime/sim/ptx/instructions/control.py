@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .forms import MAX_PRINTED
-from .memory import split_generic
-from .operands import error, per_thread, read
-from .program import Linker
-from .report import Finding
-from .scalars import Array, Sel
-from .syntax import Instruction, Symbol, Tuple
-from .table import ControlHandler, Handler, Kind, Outcome, instruction
+from ...core.memory import split_generic
+from ...core.report import Finding
+from ...core.scalars import Array, Sel
+from ..forms import MAX_PRINTED
+from ..operands import error, per_thread, read
+from ..program import Linker
+from ..syntax import Instruction, Symbol, Tuple
+from ..table import ControlHandler, Handler, Kind, Outcome, instruction
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 
 @instruction("bra", kind=Kind.CONTROL, results=0)

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...core.formats import FORMATS, encode, flush, to_integral
+from ...core.scalars import DTYPES, SIZES, UNSIGNED, Array, some, where
+from ..operands import Read, error, per_thread, read, write
+from ..program import Linker
+from ..syntax import Instruction
+from ..table import Handler, instruction
 from .alu_float import relu
 from .alu_integer import apply
-from .formats import FORMATS, encode, flush, to_integral
-from .operands import Read, error, per_thread, read, write
-from .program import Linker
-from .scalars import DTYPES, SIZES, UNSIGNED, Array, some, where
-from .syntax import Instruction
-from .table import Handler, instruction
 
 _MODES = {"rn": "rn", "rz": "rz", "rm": "rm", "rp": "rp", "rna": "rna"}
 _INTEGRAL = {"rni": "rn", "rzi": "rz", "rmi": "rm", "rpi": "rp"}

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .memory import split_generic
-from .operands import address, count, error, read, write
-from .program import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_SIZE, Linker
-from .scalars import DTYPES, FLOATS, SIZES, UNSIGNED, Array, Sel
-from .syntax import Address, Instruction, Operand, Symbol, Vector
-from .table import Handler, instruction
+from ...core.memory import split_generic
+from ...core.scalars import DTYPES, FLOATS, SIZES, UNSIGNED, Array, Sel
+from ..operands import address, count, error, read, write
+from ..program import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_SIZE, Linker
+from ..syntax import Address, Instruction, Operand, Symbol, Vector
+from ..table import Handler, instruction
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 _SPACES = {
     "global": "global",

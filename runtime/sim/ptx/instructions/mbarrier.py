@@ -6,7 +6,7 @@ is zero. Threads that wait sleep until then. `serial` counts the phases ever com
 
 For the race model an arrival releases what the arriving threads know into the current phase; who has waited acquires
 all completed phases, as far as the scopes of both reach each other (`scopes.py`). The completion of asynchronous writes
-is the barrier's own step (`knowledge.py`), which whoever waits learns.
+is the barrier's own step (`async_clocks.py`), which whoever waits learns.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .cures import barrier_of, between
-from .memory import SharedSpace
-from .operands import Read, address, error, per_thread, read, write
-from .program import SHARED_BASE, SHARED_WINDOW, Linker
-from .report import Finding
-from .scalars import Array, Sel, distinct
-from .scopes import CLUSTER, Releases, scope_of
-from .sleepers import Sleeper, one_domain
-from .syntax import Address, Instruction, Sink
-from .table import ControlHandler, Handler, Kind, Outcome, instruction
+from ...core.fixes import barrier_of, between
+from ...core.memory import SharedSpace
+from ...core.report import Finding
+from ...core.scalars import Array, Sel, distinct
+from ..operands import Read, address, error, per_thread, read, write
+from ..program import SHARED_BASE, SHARED_WINDOW, Linker
+from ..race.scopes import CLUSTER, Releases, scope_of
+from ..syntax import Address, Instruction, Sink
+from ..table import ControlHandler, Handler, Kind, Outcome, instruction
+from ..wait_queue import Sleeper, one_domain
 
 if TYPE_CHECKING:
-    from .machine import Machine
-    from .race import RaceModel
+    from ..machine import Machine
+    from ..race.model import RaceModel
 
 MAX_COUNT = (1 << 20) - 1
 _TRUNCATED = 2  # how many threads a report names

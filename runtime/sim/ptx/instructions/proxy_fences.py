@@ -1,6 +1,6 @@
 """Fences of Hopper, setmaxnreg, griddepcontrol (PTX ISA 8.0, 9.7.12.4, 9.7.15).
 
-A proxy fence orders a thread's own earlier generic accesses with the async proxy (`race_async.py`). setmaxnreg is
+A proxy fence orders a thread's own earlier generic accesses with the async proxy (`async_proxy.py`). setmaxnreg is
 counted: what warps ask for in the end must fit into the 65536 registers of a multiprocessor.
 """
 
@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .knowledge import GLOBAL, SHARED
-from .memory import split_generic
-from .operands import address, error
-from .program import Linker
-from .report import Finding
-from .scalars import Sel
-from .scopes import scope_of
-from .syntax import Instruction, Integer
-from .table import Decoded, Handler, Kind, instruction, whole_warp
-from .tensor_map import MAP_SIZE
+from ...core.memory import split_generic
+from ...core.report import Finding
+from ...core.scalars import Sel
+from ..operands import address, error
+from ..program import Linker
+from ..race.async_clocks import GLOBAL, SHARED
+from ..race.scopes import scope_of
+from ..syntax import Instruction, Integer
+from ..table import Decoded, Handler, Kind, instruction, whole_warp
+from ..tensor_map import MAP_SIZE
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 _REGISTERS = 65536
 

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING
 import ml_dtypes
 import numpy as np
 
-from .memory import SharedSpace
-from .operands import address, count, error, per_thread, read, write
-from .program import Linker
-from .scalars import Array, Sel
-from .syntax import Instruction, Operand, Register, Sink, Vector
-from .table import Decoded, Kind, instruction
+from ...core.memory import SharedSpace
+from ...core.scalars import Array, Sel
+from ..operands import address, count, error, per_thread, read, write
+from ..program import Linker
+from ..syntax import Instruction, Operand, Register, Sink, Vector
+from ..table import Decoded, Kind, instruction
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 _LANE = np.arange(32)
 

@@ -1,7 +1,7 @@
 """tensormap.replace and tensormap.cp_fenceproxy: tensor maps that a program makes (PTX ISA 8.3, 9.7.8.26, 9.7.8.27).
 
 Both are accesses of the generic proxy to the 128 bytes of a map. A copy into global memory releases it to the tensormap
-proxy as well (`race_tensor_map.py`); all lanes of a warp make it together, eight of them 16 bytes each.
+proxy as well (`tensor_map.py`); all lanes of a warp make it together, eight of them 16 bytes each.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...core.memory import split_generic
+from ...core.scalars import Array, Sel
+from ..operands import address, error, per_thread, read
+from ..program import Linker
+from ..race.scopes import scope_of
+from ..syntax import Instruction, Integer
+from ..table import Decoded, Handler, Kind, instruction, whole_warp
+from ..tensor_map import FIELDS, MAP_SIZE, replaced
 from .load_store import space_of
-from .memory import split_generic
-from .operands import address, error, per_thread, read
-from .program import Linker
-from .scalars import Array, Sel
-from .scopes import scope_of
-from .syntax import Instruction, Integer
-from .table import Decoded, Handler, Kind, instruction, whole_warp
-from .tensor_map import FIELDS, MAP_SIZE, replaced
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 _ALIGNMENT = 64
 _PIECE = 16  # bytes that a lane copies

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .report import Finding
-from .scalars import Array, Sel, distinct, every, some
+from ...core.report import Finding
+from ...core.scalars import Array, Sel, distinct, every, some
 from .tensor_core import operand_order, to_float
 from .wgmma_layout import Descriptor
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .flow import products_of
-from .operands import error, per_thread, read
-from .program import Linker
-from .scalars import Array, Sel
-from .sleepers import Sleeper
-from .syntax import Instruction, Integer, Operand, Register, Vector
-from .table import Decoded, Kind, Outcome, instruction, whole_warp
+from ...core.scalars import Array, Sel
+from ..flow import products_of
+from ..operands import error, per_thread, read
+from ..program import Linker
+from ..syntax import Instruction, Integer, Operand, Register, Vector
+from ..table import Decoded, Kind, Outcome, instruction, whole_warp
+from ..wait_queue import Sleeper
 from .wgmma import Shape
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 _BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 _RESULTS = {

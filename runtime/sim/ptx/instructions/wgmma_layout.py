@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .scalars import Array
+from ...core.scalars import Array
 
 _SWIZZLES = {0: 16, 1: 128, 2: 64, 3: 32}
 

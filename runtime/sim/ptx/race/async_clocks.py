@@ -27,7 +27,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from .scalars import Array, select
+from ...core.scalars import Array, select
 
 SHARED, GLOBAL = 0, 1  # which memory a proxy fence is for
 FOREVER = np.int64(1 << 60)

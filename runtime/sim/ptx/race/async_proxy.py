@@ -2,7 +2,7 @@
 
 Copies by cp.async.bulk and the reads of wgmma are accesses in the async proxy. Per granule this module remembers the
 last asynchronous write and the asynchronous reads since, each as (agent, step, site): the access is complete for a
-thread that knows the agent to have done that step (`knowledge.py`). The rules:
+thread that knows the agent to have done that step (`async_clocks.py`). The rules:
 
     generic, then async    ordered by synchronisation, and every thread that accessed the bytes has executed a proxy
                            fence between its access and that synchronisation; else `missing_barrier`, or
@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .cures import barrier_of, between, names
-from .report import HAZARDS, Finding
-from .scalars import Array, distinct, every, some
+from ...core.fixes import barrier_of, between, names
+from ...core.report import HAZARDS, Finding
+from ...core.scalars import Array, distinct, every, some
 from .shadow import PENDING, WarpRecords
 
 if TYPE_CHECKING:
-    from .machine import Machine
-    from .race_shared import SharedRaces
+    from ..machine import Machine
+    from .shared_memory import SharedRaces
 
 _CURES = {
     "mbarrier": "a wait for the mbarrier's phase (mbarrier.try_wait)",

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...core.report import Finding
+from ...core.scalars import Array
 from .clocks import Clocks
-from .report import Finding
-from .scalars import Array
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 Arrivals = list[tuple[Array, int, int]]  # threads, when, at which instruction
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .knowledge import FOREVER, Knowledge, joined, learn
-from .scalars import Array, every, lanes_of, select, some
+from ...core.scalars import Array, every, lanes_of, select, some
+from .async_clocks import FOREVER, Knowledge, joined, learn
 
 Far = dict[int, Array]  # CTA (number in the grid) to the stamps up to which its threads are known
 
@@ -109,7 +109,7 @@ class Clocks:
 
     def fenced(self, me: Array, other: Array, stamp: Array, memory: int) -> Array:
         """Whether each thread knows that `other`, a thread of the same CTA, has fenced its access at `stamp` to this
-        memory (`knowledge.py`); so it is where nothing uses the async proxy."""
+        memory (`async_clocks.py`); so it is where nothing uses the async proxy."""
         if self.knowledge is None:
             return np.ones(len(me), bool)
         fences = self.knowledge.matrix[me, memory * self.padded + other % self.padded]

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...core.fixes import CLUSTER_BARRIER, ONE_THREAD, order
+from ...core.report import HAZARDS, Finding
+from ...core.scalars import Array
+from ...core.sparse import zeros
+from .async_clocks import GLOBAL
 from .clocks import Clocks
-from .cures import CLUSTER_BARRIER, ONE_THREAD, order
-from .knowledge import GLOBAL
-from .race_tensor_map import TensorMapRaces
-from .report import HAZARDS, Finding
-from .scalars import Array
 from .scopes import CTA, GPU, distances
 from .shadow import PENDING, SEVERAL, Crowd, GridRecords, Writers
-from .sparse import zeros
+from .tensor_map import TensorMapRaces
 
 if TYPE_CHECKING:
-    from .machine import Machine
-    from .race import Sites
+    from ..machine import Machine
+    from .model import Sites
 
 
 class GlobalRaces:

@@ -1,7 +1,7 @@
 """The race model: finds conflicting accesses that nothing orders (PTX ISA 8.0, chapter 8).
 
 The machine reports every access and every synchronisation to `RaceModel`, which keeps the clocks (`clocks.py`) and
-hands accesses on to `race_shared.py` and `race_global.py`; these remember them (`shadow.py`) and add findings. Two
+hands accesses on to `shared_memory.py` and `global_memory.py`; these remember them (`shadow.py`) and add findings. Two
 accesses to the same bytes conflict if one writes; they race unless one happens before the other, or both are strong
 (atomic, volatile, relaxed, ...). What orders accesses:
 
@@ -12,7 +12,7 @@ accesses to the same bytes conflict if one writes; they race unless one happens 
     cp.async                    its write happens when the issuing thread has waited for its group, not before
 
     mbarrier, barrier.cluster   arrivals with those who have waited for the phase
-    the async proxy             see `race_async.py`
+    the async proxy             see `async_proxy.py`
 
 Threads are slots of the current batch; in global memory they are numbered through the whole grid.
 """
@@ -24,20 +24,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...core.memory import SharedSpace
+from ...core.scalars import SIZES, Array
+from ..program import Program
+from ..syntax import Instruction, Integer
+from .async_clocks import Knowledge
+from .async_proxy import AsyncRaces
+from .barriers import BarrierPhases
 from .clocks import Clocks, Row
-from .knowledge import Knowledge
-from .memory import SharedSpace
-from .program import Program
-from .race_async import AsyncRaces
-from .race_barriers import BarrierPhases
-from .race_global import GlobalRaces
-from .race_shared import SharedRaces
-from .scalars import SIZES, Array
+from .global_memory import GlobalRaces
 from .scopes import GPU, WEAK, Releases, scope_of
-from .syntax import Instruction, Integer
+from .shared_memory import SharedRaces
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 
 def _access_size(ins: Instruction) -> tuple[str | None, int] | None:

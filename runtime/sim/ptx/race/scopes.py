@@ -12,9 +12,9 @@ CTAs are numbered by their position in the launch, so that those of a cluster ar
 
 from __future__ import annotations
 
+from ...core.scalars import Array
+from ..syntax import Instruction
 from .clocks import Row
-from .scalars import Array
-from .syntax import Instruction
 
 WEAK, CTA, CLUSTER, GPU, SYS = -1, 0, 1, 2, 3
 _NAMES = {"cta": CTA, "cluster": CLUSTER, "gpu": GPU, "gl": GPU, "sys": SYS}

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .scalars import Array, every, lanes_of, some
-from .sparse import zeros
+from ...core.scalars import Array, every, lanes_of, some
+from ...core.sparse import zeros
 
 SEVERAL = -1  # in place of a CTA: several CTAs
 PENDING = np.int64(1 << 40)  # the stamp of an asynchronous write that nobody has waited for

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...core.fixes import ONE_THREAD, barrier_of, between, distance_of, names, order
+from ...core.memory import SharedSpace
+from ...core.report import HAZARDS, Finding
+from ...core.scalars import Array, every, some
+from ..program import SHARED_BASE
+from .async_clocks import SHARED
+from .async_proxy import AsyncRaces
 from .clocks import Clocks
-from .cures import ONE_THREAD, barrier_of, between, distance_of, names, order
-from .knowledge import SHARED
-from .memory import SharedSpace
-from .program import SHARED_BASE
-from .race_async import AsyncRaces
-from .report import HAZARDS, Finding
-from .scalars import Array, every, some
 from .scopes import distances
 from .shadow import PENDING, WarpRecords, Writers
 
 if TYPE_CHECKING:
-    from .machine import Machine
-    from .race import Sites
+    from ..machine import Machine
+    from .model import Sites
 
 
 class SharedRaces:

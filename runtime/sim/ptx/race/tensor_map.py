@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .report import Finding
-from .scalars import Array
-from .tensor_map import MAP_SIZE
+from ...core.report import Finding
+from ...core.scalars import Array
+from ..tensor_map import MAP_SIZE
 
 if TYPE_CHECKING:
-    from .race_global import GlobalRaces
+    from .global_memory import GlobalRaces
 
 Written = tuple[bytes, bytes]  # by which threads and when, granule by granule
 

@@ -1,0 +1,1 @@
+"""LLVM in a process of its own: assembly, object files, linked code objects."""

@@ -1,0 +1,1 @@
+"""Thread IR to LLVM IR text."""

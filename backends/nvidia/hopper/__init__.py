@@ -1,0 +1,1 @@
+"""The lowering rules of sm_90a: TMA, mbarrier pipelines, wgmma."""

@@ -1,0 +1,1 @@
+"""What passes ask: integer ranges and proofs, divergence, memory dependence. Nothing here changes a kernel."""

@@ -1,0 +1,1 @@
+"""The interpreter that traces a kernel's Python into tile IR."""

@@ -1,0 +1,1 @@
+"""Tile IR to thread IR: each tile operation becomes the instructions of one thread."""

@@ -1,0 +1,1 @@
+"""For people: the command line, `opt`, `explain`, `doctor`, and the autotuner."""

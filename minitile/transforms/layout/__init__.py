@@ -1,0 +1,1 @@
+"""The layouts of registers and of shared memory."""

@@ -1,0 +1,1 @@
+"""Loops whose copies and matrix products overlap: software pipelining, asynchronous gemms, schedules."""

@@ -1,0 +1,1 @@
+"""From loops over elements and mutable fragments to operations on SSA tile values."""

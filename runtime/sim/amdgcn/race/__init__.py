@@ -1,0 +1,1 @@
+"""The race model of AMD GPUs: LDS, global memory, visibility."""

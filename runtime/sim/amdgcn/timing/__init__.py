@@ -1,0 +1,1 @@
+"""A cycle estimate of what a workgroup executed."""

@@ -1,0 +1,1 @@
+"""What the simulators of both instruction sets share."""

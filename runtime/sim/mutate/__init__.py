@@ -1,0 +1,1 @@
+"""Mutation testing of assembly: synchronisation is removed or weakened, and a check must fail."""

@@ -1,0 +1,1 @@
+"""The race model of PTX: happens-before, shadow memory, the async and tensormap proxies."""

@@ -301,7 +301,7 @@ def _size(given: str | None) -> int:
 def source_digest() -> str:
     """A digest of minitile's own Python source, so that entries of another version, or of an edited checkout, are not
     found. Read once per process."""
-    here = Path(__file__).parent
+    here = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for folder, _, names in sorted(os.walk(here, followlinks=True)):
         for name in sorted(names):

@@ -318,7 +318,7 @@ def _without_ours(trace: TracebackType | None) -> TracebackType | None:
     return rest
 
 
-_HERE = Path(__file__).parent
+_HERE = Path(__file__).parents[1]
 _OURS = tuple(f"{f}{os.sep}" for f in (_HERE, (_HERE / "backends").resolve(), (_HERE / "runtime").resolve()))
 
 

@@ -105,7 +105,7 @@ def bench_command(args: argparse.Namespace) -> int:
         parser = argparse.ArgumentParser(prog=f"minitile bench {args.name}")
         add_run(parser)
         return run_command(parser.parse_args([args.name, "--on", "gpu", *args.rest]))
-    folder = Path(__file__).resolve().parents[1] / "benchmarks"
+    folder = Path(__file__).resolve().parents[2] / "benchmarks"
     scripts = {p.stem: p for p in sorted(folder.glob("*.py")) if "__main__" in p.read_text(encoding="utf-8")}
     if not scripts:
         raise MinitileError("the benchmarks are in the source tree, not in the package", hint="run it in a checkout")

@@ -26,9 +26,8 @@ from minitile.runtime import cuda
 from minitile.runtime.arrays import Place, readers
 from minitile.runtime.errors import UnavailableError
 from minitile.runtime.launch_info import ScalarArg, TensorArg
-
-from .fake_cuda import FakeDriver
-from .vector_add import INFO, PTX
+from tests.runtime.fake_cuda import FakeDriver
+from tests.runtime.vector_add import INFO, PTX
 
 
 def add(arrays):

@@ -17,7 +17,7 @@ import numpy as np
 from gemm_epilogues import Tiles
 from support import poisoned
 
-from .mutation_cases import Case
+from tests.examples.mutation_cases import Case
 
 BF16, FP8, F32 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, np.float32
 TALL = {"block_M": 128, "threads": 256}  # two warpgroups, either of which stores by itself

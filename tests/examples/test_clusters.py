@@ -17,8 +17,7 @@ import minitile as mt
 import minitile.language as T
 from minitile.driver.simulate import launch_of
 from minitile.runtime.sim import Finding, run_ptx
-
-from .test_roles import check, inputs, product
+from tests.examples.test_roles import check, inputs, product
 
 
 @mt.kernel

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 import minitile as mt
-
-from .mutation_cases import CASES, compiled_case, of_gemm
+from tests.examples.mutation_cases import CASES, compiled_case, of_gemm
 
 LARGE = of_gemm("bf16", False, True, (256, 256, 256), block_M=128, block_N=128, block_K=64, num_stages=4, threads=256)
 

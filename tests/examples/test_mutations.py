@@ -15,8 +15,8 @@ import re
 import pytest
 from deletions import nothing_misses
 
-from .gemm_forms import FORMS, HOPPER, everywhere
-from .mutation_cases import CASES, MANY, Case, compiled_case
+from tests.examples.gemm_forms import FORMS, HOPPER, everywhere
+from tests.examples.mutation_cases import CASES, MANY, Case, compiled_case
 
 LONG = ("attention", "gemm, 2 stages, wide", "gemm, odd rows", "split_k")  # with many instructions to take away
 # case, target, instruction, how many of them, and why that is right all the same

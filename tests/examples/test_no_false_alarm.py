@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from .gemm_forms import FORMS, HOPPER, everywhere
-from .mutation_cases import CASES, MANY, compiled_case
+from tests.examples.gemm_forms import FORMS, HOPPER, everywhere
+from tests.examples.mutation_cases import CASES, MANY, compiled_case
 
 SCHEDULES = [("eager", 0), ("lazy", 0), *(("random", seed) for seed in range(20))]
 

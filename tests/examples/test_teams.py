@@ -13,8 +13,7 @@ from support import poisoned, random
 import minitile as mt
 import minitile.language as T
 from minitile.backends.nvidia.assemble import find_ptxas
-
-from .test_roles import BF16, check, inputs, product
+from tests.examples.test_roles import BF16, check, inputs, product
 
 SMALL = {"block_M": 64, "block_N": 64, "block_K": 32, "num_stages": 3, "threads": 256, "teams": 2}
 

@@ -19,8 +19,7 @@ from thinned import thinned
 import minitile as mt
 import minitile.language as T
 from minitile.backends.nvidia.assemble import find_ptxas
-
-from .unpipelined import PROGRAMS
+from tests.examples.unpipelined import PROGRAMS
 
 BF16 = ml_dtypes.bfloat16
 SCHEDULES = [("lazy", 0), ("eager", 0), ("random", 1)]

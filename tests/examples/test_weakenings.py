@@ -15,10 +15,9 @@ from deletions import nothing_misses
 from support import USE_GPU, poisoned
 
 from minitile.runtime.sim.mutate.ptx_weaken import weakenings
-
-from .gemm_forms import BF16, GROUPED, HOPPER, TEAMS, of_parts, of_persistent
-from .mutation_cases import Case, compiled_case
-from .test_clusters import also_read
+from tests.examples.gemm_forms import BF16, GROUPED, HOPPER, TEAMS, of_parts, of_persistent
+from tests.examples.mutation_cases import Case, compiled_case
+from tests.examples.test_clusters import also_read
 
 pytestmark = pytest.mark.skipif(USE_GPU, reason="looks for races, which the GPU does not report")
 

@@ -29,7 +29,7 @@ from tempfile import TemporaryDirectory
 import minitile as mt
 from tests.fuzz import role_programs, tile_programs
 from tests.language.test_random_programs import check as check_scalars
-from tests.passes import test_random_kernels as kernels
+from tests.lowering import test_random_kernels as kernels
 
 SCHEDULES = ("lazy", "eager", "random", "random")
 PATIENCE = 300  # seconds that one program may take before it counts as hanging

@@ -89,7 +89,7 @@ def corpus(kind: str) -> tuple[list[str], list[str]]:
     elif kind == "gcn":
         texts = [_compiled(target, "gcn") for target in ("gfx942", "gfx950")]
     elif kind == "llvm":
-        paths = sorted((ROOT / "tests/amd/golden").glob("*.ll"))
+        paths = sorted((ROOT / "tests/backends/amd/golden").glob("*.ll"))
         texts = [t for t in (path.read_text() for path in paths) if len(t) < 40_000] + [_compiled("gfx942", "llvm")]
     else:
         texts = COMMANDS

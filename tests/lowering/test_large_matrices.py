@@ -9,7 +9,7 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from tests.passes.test_large_tensors import TARGETS, little_memory, tensor
+from tests.lowering.test_large_tensors import TARGETS, little_memory, tensor
 
 assert little_memory
 BF16 = ml_dtypes.bfloat16

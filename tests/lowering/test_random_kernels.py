@@ -17,7 +17,7 @@ from minitile.runtime.sim import run_gcn, run_ptx
 from minitile.target import parse_target
 from minitile.transforms.canonicalize.dead_code import dead_code
 from minitile.transforms.canonicalize.simplify import simplify
-from tests.passes.agree import ALL, agree, count, run
+from tests.transforms.agree import ALL, agree, count, run
 
 SHAPES = {"F": (4, 3), "E": (4, 3), "G": (4,), "W": (3,), "S": (4, 3), "T": (4, 3), "U": (4, 3)}
 SPACES = {

@@ -11,8 +11,7 @@ from minitile.ops.grouped import grouped_matmul
 from minitile.ops.grouped_plans import choose
 from minitile.ops.multiply import matmul
 from minitile.runtime.arrays import readers, row_major
-
-from .test_matmul_launch import DTYPES, Dtype, Tensor, gpu
+from tests.ops.test_matmul_launch import DTYPES, Dtype, Tensor, gpu
 
 __all__ = ["gpu"]  # the fixture
 

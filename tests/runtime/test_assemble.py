@@ -24,8 +24,7 @@ from minitile.backends.nvidia.assemble import (
 from minitile.backends.nvidia.assemblers import Ptxas, assembler_for, find_ptxas
 from minitile.ir.diagnostics import HostError, TargetError
 from minitile.tools import doctor
-
-from .vector_add import PTX
+from tests.runtime.vector_add import PTX
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90", "sm_90a"])

@@ -15,8 +15,7 @@ from minitile.runtime import cuda
 from minitile.runtime.arrays import Place, readers
 from minitile.runtime.errors import ArgumentError, DriverError
 from minitile.runtime.launch_info import LaunchInfo, Param, ScalarArg, TensorArg, Window
-
-from .fake_cuda import FakeDriver
+from tests.runtime.fake_cuda import FakeDriver
 
 INFO = LaunchInfo(
     entry="axpy",

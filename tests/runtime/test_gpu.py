@@ -12,8 +12,7 @@ from minitile.runtime import cuda
 from minitile.runtime.arrays import describe, read
 from minitile.runtime.errors import DriverError
 from minitile.target import parse_target
-
-from .vector_add import INFO, PTX
+from tests.runtime.vector_add import INFO, PTX
 
 pytestmark = pytest.mark.gpu
 

@@ -12,8 +12,7 @@ from minitile.runtime import cuda
 from minitile.runtime.arrays import Place, readers
 from minitile.runtime.errors import ArgumentError, DriverError
 from minitile.runtime.launch_info import LaunchInfo, Param, TensorArg, TensorMapParam, param_layout
-
-from .fake_cuda import FakeDriver
+from tests.runtime.fake_cuda import FakeDriver
 
 M, K = ("dim", "M"), ("dim", "K")
 MAP = TensorMapParam("tA", "A", "bf16", (M, K), (K,), (128, 64), swizzle=128)

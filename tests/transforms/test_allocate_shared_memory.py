@@ -14,7 +14,7 @@ from minitile.ir.parser import parse_kernel
 from minitile.target import parse_target
 from minitile.transforms.manager import PassContext
 from minitile.transforms.sync.allocate_shared_memory import place_shared
-from tests.passes.test_thread_barriers import Run, write
+from tests.transforms.test_thread_barriers import Run, write
 
 STORE = '{space = "shared", address_of = (0,), offsets = (0,)}'
 

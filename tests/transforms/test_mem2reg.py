@@ -11,7 +11,7 @@ from minitile.ir.ops import control
 from minitile.ir.parser import parse_kernel
 from minitile.transforms.manager import PassContext, run_passes
 from minitile.transforms.tile.mem2reg import fragments_to_values
-from tests.passes.agree import TO_TILES, agree, count, run
+from tests.transforms.agree import TO_TILES, agree, count, run
 
 RANDOM = np.random.default_rng(1)
 A = RANDOM.integers(-4, 5, size=(16, 8)).astype(np.float32)

@@ -21,7 +21,7 @@ from minitile.runtime.sim import Report, TensorMap, run_ptx
 from minitile.target import parse_target
 from minitile.tools.opt import optimize, read_header
 from tests.opaque import TEXTS, Opaque
-from tests.passes.random_proxies import plain, versioned, with_roles
+from tests.transforms.random_proxies import plain, versioned, with_roles
 
 FOLDER = Path(__file__).parents[1] / "filetests" / "proxy_fence"
 FILES = sorted(FOLDER.glob("*.mt"))

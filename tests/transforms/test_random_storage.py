@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tests.passes import test_random_stores as stores
+from tests.transforms import test_random_stores as stores
 
 KINDS = ("alloc", "alloc", "store", "store", "read", "inside", "fill", "sync", "loop", "branch")
 

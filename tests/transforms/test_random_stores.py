@@ -14,7 +14,7 @@ from minitile.driver.pipeline import compile_ir
 from minitile.ir.parser import parse_kernel
 from minitile.runtime.sim import TensorMap, run_ptx
 from minitile.target import parse_target
-from tests.passes.agree import run
+from tests.transforms.agree import run
 
 SHARED, FRAGMENTS, TENSORS = ("S", "T", "U"), ("F", "E"), ("A", "C", "D")
 SHAPE = "shape = (8, 8), src_dims = (0, 1), dst_dims = (0, 1)"

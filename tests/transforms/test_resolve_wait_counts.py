@@ -12,7 +12,7 @@ from minitile.ir.ops import tile
 from minitile.ir.parser import parse_kernel
 from minitile.transforms.manager import PassContext
 from minitile.transforms.sync.resolve_wait_counts import count_tokens
-from tests.passes.test_thread_barriers import COPY, GLOBAL, Run
+from tests.transforms.test_thread_barriers import COPY, GLOBAL, Run
 
 
 class Groups(Run):

@@ -17,7 +17,7 @@ from minitile.transforms.manager import PassContext
 from minitile.transforms.pipeline.check_schedule import check_schedule
 from minitile.transforms.pipeline.skew import skew
 from minitile.transforms.pipeline.software_pipeline import software_pipeline
-from tests.passes.agree import agree, count, run
+from tests.transforms.agree import agree, count, run
 
 RANDOM = np.random.default_rng(7)
 A, B = (RANDOM.integers(-4, 5, size=(40, 8)).astype(np.float32) for _ in range(2))

@@ -15,7 +15,7 @@ from minitile.transforms.canonicalize.cse import cse
 from minitile.transforms.canonicalize.licm import licm
 from minitile.transforms.canonicalize.simplify import simplify
 from minitile.transforms.manager import PassContext
-from tests.passes.test_affine import compute, random_kernel, random_operation
+from tests.analysis.test_affine import compute, random_kernel, random_operation
 
 
 def storing_kernel(random: Random) -> Kernel:

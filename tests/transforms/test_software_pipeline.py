@@ -9,7 +9,7 @@ from minitile.ir.core import Kernel
 from minitile.ir.ops import control, tile
 from minitile.target import TARGETS
 from minitile.transforms.pipeline.software_pipeline import software_pipeline
-from tests.passes.agree import agree, count
+from tests.transforms.agree import agree, count
 
 RANDOM = np.random.default_rng(2)
 A = RANDOM.integers(-4, 5, size=(40, 8)).astype(np.float32)

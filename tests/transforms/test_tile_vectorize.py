@@ -9,7 +9,7 @@ from minitile.ir.diagnostics import LanguageError
 from minitile.ir.parser import parse_kernel
 from minitile.transforms.manager import PassContext
 from minitile.transforms.tile.tile_vectorize import parallel_to_tiles
-from tests.passes.agree import TO_TILES, agree, count
+from tests.transforms.agree import TO_TILES, agree, count
 
 RANDOM = np.random.default_rng(0)
 A = RANDOM.normal(size=(10, 6)).astype(np.float32)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minitile.transforms.canonicalize.unroll import LIMIT, unroll
-from tests.passes.agree import agree, count
+from tests.transforms.agree import agree, count
 
 V = np.random.default_rng(3).normal(size=(200,)).astype(np.float32)
 

@@ -18,7 +18,7 @@ from minitile.layout import MFMA_OF_DTYPE, MFMA_SCALED, Layout, mma_operand_a, m
 from minitile.runtime.sim.amdgcn import estimate_gcn
 
 pytest.importorskip("llvmlite")
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 
 import gemm
 import gemm_mx

@@ -18,13 +18,12 @@ from minitile.backends.amd.emit.warp import FORMATS
 from minitile.ir.ops import thread
 from minitile.layout import MFMA_SCALED, mfma_scales_a, mfma_scales_b, mma_accumulator, mma_operand_a, mma_operand_b
 from minitile.target import TARGETS
-
-from ..nvidia import harness
-from ..nvidia.harness import Make, raw, run, width_of
-from ..nvidia.test_warp import spread
+from tests.backends.nvidia import harness
+from tests.backends.nvidia.harness import Make, raw, run, width_of
+from tests.backends.nvidia.test_warp import spread
 
 pytest.importorskip("llvmlite")
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 
 import gemm_mx
 from gemm_mx import exact, operands, pack

@@ -22,8 +22,8 @@ from minitile.runtime.sim.mutate.amdgcn import deletions
 from minitile.runtime.sim.mutate.ptx import redundant, runner
 
 pytest.importorskip("llvmlite")
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 
 import cdna4_schedules as bench
 import gemm
@@ -309,7 +309,7 @@ def test_ahead_of_the_plain_pipeline():
 @pytest.mark.slow
 def test_the_picture():
     """docs/steady_iteration.svg is what its program draws."""
-    folder = Path(__file__).parents[2] / "docs"
+    folder = Path(__file__).parents[3] / "docs"
     spec = importlib.util.spec_from_file_location("steady_iteration", folder / "steady_iteration.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module

@@ -20,7 +20,7 @@ from minitile.runtime.launch_info import param_layout
 from minitile.target import TARGETS
 
 pytest.importorskip("llvmlite")
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 
 import gemm
 import vector_add

@@ -19,7 +19,7 @@ from minitile.runtime.sim import run_gcn
 from minitile.runtime.sim.mutate.amdgcn import deletions
 
 pytest.importorskip("llvmlite")
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 
 from gemm_split_k import gemm_split_k
 from gemm_stream_k import gemm_stream_k

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite")
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 
 import gemm
 from support import error

@@ -1,6 +1,7 @@
 """Golden LLVM IR of small kernels, to be read by people: what the compiler hands to LLVM, line by line.
 
-    pytest --bless tests/amd/test_golden.py     writes the files anew; look at the difference before you commit it
+    pytest --bless tests/backends/amd/test_golden.py     writes the files anew; look at the difference before you commit
+    it
 
 What LLVM makes of it is in test_golden_assembly.py.
 """
@@ -55,7 +56,7 @@ def test_golden(name, bless):
     if bless:
         path.parent.mkdir(exist_ok=True)
         path.write_text(actual, encoding="utf-8")
-    hint = f"if the new text is right: pytest --bless tests/amd/test_golden.py -k {name}"
+    hint = f"if the new text is right: pytest --bless tests/backends/amd/test_golden.py -k {name}"
     assert path.exists(), hint
     assert actual == path.read_text(encoding="utf-8"), hint
 

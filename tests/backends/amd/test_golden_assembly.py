@@ -1,6 +1,7 @@
 """Golden assembly of a small GEMM, to be read by people: what LLVM makes of the schedules on gfx942 and gfx950.
 
-    pytest --bless tests/amd/test_golden_assembly.py     writes the files anew; look at the difference before committing
+    pytest --bless tests/backends/amd/test_golden_assembly.py     writes the files anew; look at the difference before
+    committing
 
 Each file begins with the version of LLVM that wrote it. Another one may number registers and labels otherwise; if it
 does more than that, the test fails and says so: then the schedules should be read again, and the files written anew.
@@ -19,7 +20,7 @@ import pytest
 import minitile as mt
 
 pytest.importorskip("llvmlite")
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 
 import llvmlite.binding
 from gemm import gemm_nt_bf16
@@ -80,7 +81,7 @@ def test_golden(name, bless):
     path = FOLDER / f"{name}.s"
     if bless:
         path.write_text(actual, encoding="utf-8")
-    hint = f"if the new text is right: pytest --bless tests/amd/test_golden_assembly.py -k {name}"
+    hint = f"if the new text is right: pytest --bless tests/backends/amd/test_golden_assembly.py -k {name}"
     assert path.exists(), hint
     expected = path.read_text(encoding="utf-8")
     compare(actual, expected, VERSION, hint)

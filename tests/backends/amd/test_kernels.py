@@ -13,7 +13,7 @@ import minitile as mt
 import minitile.language as T
 
 pytest.importorskip("llvmlite")
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 
 import attention
 import gemm

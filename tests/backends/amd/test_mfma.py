@@ -25,10 +25,9 @@ from minitile.layout import (
     mma_operand_b,
 )
 from minitile.target import TARGETS
-
-from ..nvidia import harness
-from ..nvidia.harness import Make, raw, run, width_of
-from ..nvidia.test_warp import spread
+from tests.backends.nvidia import harness
+from tests.backends.nvidia.harness import Make, raw, run, width_of
+from tests.backends.nvidia.test_warp import spread
 
 pytest.importorskip("llvmlite")
 BOTH = ("gfx942", "gfx950")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from minitile.target import TARGETS
-
-from ..nvidia import harness, test_arith, test_cast, test_control, test_memory, test_warp
+from tests.backends.nvidia import harness, test_arith, test_cast, test_control, test_memory, test_warp
 
 pytest.importorskip("llvmlite")
 

@@ -10,8 +10,7 @@ import pytest
 import minitile as mt
 import minitile.language as T
 from minitile.backends.amd.verify.exec_mask_cfg import paths
-
-from ..passes.test_random_kernels import compare_machine_code
+from tests.lowering.test_random_kernels import compare_machine_code
 
 SAVED = """
 	s_and_saveexec_b64 s[4:5], vcc

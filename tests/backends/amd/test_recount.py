@@ -26,9 +26,9 @@ from minitile.backends.amd.verify.waitcnt_verification import (
 from minitile.ir.diagnostics import InternalError
 
 pytest.importorskip("llvmlite")
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 
-from .test_dma import K, M, N, compiled
+from tests.backends.amd.test_dma import K, M, N, compiled
 
 PIN = "call void @llvm.amdgcn.sched.barrier(i32 0)"
 

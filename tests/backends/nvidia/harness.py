@@ -24,8 +24,7 @@ from minitile.ir.ops import arith, thread
 from minitile.ir.types import I32, TensorType, dtype, i64
 from minitile.runtime.sim import run_gcn, run_ptx
 from minitile.target import Target, parse_target
-
-from ..sim.gpu import Driver
+from tests.sim.ptx.gpu import Driver
 
 Array = np.ndarray[Any, Any]
 SM80 = parse_target("sm_80")

@@ -15,8 +15,7 @@ from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import arith, control, thread
 from minitile.ir.types import RegsType, Type, i32
-
-from .harness import Array
+from tests.backends.nvidia.harness import Array
 
 _BINARY = {
     arith.Add: np.add,

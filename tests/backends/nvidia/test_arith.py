@@ -17,8 +17,7 @@ from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import arith
 from minitile.ir.types import dtype, f32
 from minitile.target import Target
-
-from .harness import SM80, Array, Make, elementwise, raw, run, width_of
+from tests.backends.nvidia.harness import SM80, Array, Make, elementwise, raw, run, width_of
 
 SIGNED = ("i8", "i16", "i32", "i64")
 UNSIGNED = ("u8", "u16", "u32", "u64")

@@ -12,9 +12,8 @@ from minitile.ir.core import Value
 from minitile.ir.ops import arith
 from minitile.ir.types import DTYPES, dtype
 from minitile.target import Target, parse_target
-
-from .harness import SM80, Array, elementwise
-from .test_arith import numbers, run_all, same
+from tests.backends.nvidia.harness import SM80, Array, elementwise
+from tests.backends.nvidia.test_arith import numbers, run_all, same
 
 FP8 = ("e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz")
 PLAIN = [name for name in DTYPES if name not in FP8]

@@ -10,9 +10,8 @@ from minitile.ir.builder import Builder
 from minitile.ir.core import Value
 from minitile.ir.ops import arith, control, thread
 from minitile.ir.types import DTYPES, I32, dtype, f32
-
-from .harness import Make, raw, run, width_of
-from .programs import Programs, interpret
+from tests.backends.nvidia.harness import Make, raw, run, width_of
+from tests.backends.nvidia.programs import Programs, interpret
 
 
 @pytest.mark.parametrize(("seed", "size"), [*((seed, 30) for seed in range(40)), (212, 60), (684, 60), (411, 60)])

@@ -13,10 +13,9 @@ from minitile.ir.core import Value
 from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import arith, thread, tile
 from minitile.ir.types import DTYPES, BufferType, dtype, f32
-
-from . import harness
-from .harness import Array, Make, raw, run
-from .test_arith import numbers, same
+from tests.backends.nvidia import harness
+from tests.backends.nvidia.harness import Array, Make, raw, run
+from tests.backends.nvidia.test_arith import numbers, same
 
 WIDTHS = [(name, width) for name in DTYPES for width in (1, 2, 4, 8, 16) if dtype(name).bytes * width <= 16]
 

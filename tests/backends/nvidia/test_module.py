@@ -13,8 +13,7 @@ from minitile.ir.ops import arith
 from minitile.ir.types import DTYPES, ScalarType, bf16, bool_, dtype, f32, f64, i32
 from minitile.runtime.sim import run_ptx
 from minitile.target import parse_target
-
-from .harness import SM80, Make, raw
+from tests.backends.nvidia.harness import SM80, Make, raw
 
 
 @pytest.mark.parametrize("name", [n for n in DTYPES if n not in ("e4m3", "e5m2")])

@@ -20,8 +20,7 @@ from minitile.layout.shared import SharedLayout
 from minitile.runtime.launch_info import TensorMapParam
 from minitile.runtime.sim import TensorMap, run_ptx
 from minitile.target import parse_target
-
-from .harness import Make, run
+from tests.backends.nvidia.harness import Make, run
 
 SM90A = parse_target("sm_90a")
 

@@ -15,9 +15,8 @@ from minitile.layout.atoms import MMA_ATOMS, mma_accumulator, mma_operand_a, mma
 from minitile.layout.register import Layout
 from minitile.runtime.sim import run_ptx
 from minitile.target import Target, parse_target
-
-from .harness import SM80, Array, Make, raw, run, width_of
-from .test_arith import numbers, same
+from tests.backends.nvidia.harness import SM80, Array, Make, raw, run, width_of
+from tests.backends.nvidia.test_arith import numbers, same
 
 SM89 = parse_target("sm_89")
 

@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitile.runtime.sim import run_gcn
-
-from .harness import SCHEDULES, text_of
+from tests.sim.amdgcn.harness import SCHEDULES, text_of
 
 # s3: the wave's number; v1: the lane's word, the same in every wave; v2: one for each work-item.
 BASE = """s_load_dwordx2 s[4:5], s[0:1], 0

@@ -9,11 +9,10 @@ import pytest
 
 from minitile.runtime.sim.amdgcn.hazards import find_hazards
 from minitile.runtime.sim.amdgcn.program import load_program
-
-from .gemm_ir import gemm_ir
-from .harness import assemble, lanes, text_of
-from .test_kernels import SOFTMAX
-from .test_llvm_operations import KERNEL
+from tests.sim.amdgcn.gemm_ir import gemm_ir
+from tests.sim.amdgcn.harness import assemble, lanes, text_of
+from tests.sim.amdgcn.test_kernels import SOFTMAX
+from tests.sim.amdgcn.test_llvm_operations import KERNEL
 
 OPERATION = """  %q = fdiv float %a, %b
   %f = fptosi float %q to i32

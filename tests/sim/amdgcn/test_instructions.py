@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from minitile.runtime.sim import run_gcn
-
-from .harness import SCHEDULES, assemble, lanes, text_of
+from tests.sim.amdgcn.harness import SCHEDULES, assemble, lanes, text_of
 
 LANE = np.arange(64)
 

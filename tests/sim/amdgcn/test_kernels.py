@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from minitile.runtime.sim import SimulationError, run_gcn
-
-from .harness import SCHEDULES, assemble
+from tests.sim.amdgcn.harness import SCHEDULES, assemble
 
 VECTOR_ADD = """
 declare i32 @llvm.amdgcn.workitem.id.x()

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from minitile.runtime.sim import run_gcn
-
-from .harness import assemble
+from tests.sim.amdgcn.harness import assemble
 
 TYPES = {
     "i8": np.int8,

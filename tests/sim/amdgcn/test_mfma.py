@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from minitile.runtime.sim import SimulationError
-
-from .harness import lanes
+from tests.sim.amdgcn.harness import lanes
 
 F8 = {
     "gfx942": {"fp8": ml_dtypes.float8_e4m3fnuz, "bf8": ml_dtypes.float8_e5m2fnuz},

@@ -20,8 +20,7 @@ import numpy as np
 import pytest
 
 from minitile.runtime.sim import run_gcn
-
-from .harness import SCHEDULES, text_of
+from tests.sim.amdgcn.harness import SCHEDULES, text_of
 
 WAVES, HALF = 8, 16384  # bytes of half a tile: 128 x 64 of 16 bits
 ADDRESS = {"A": 4, "B": 5}  # vector registers: where a wave's rows of A and B begin

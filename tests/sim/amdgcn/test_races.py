@@ -15,9 +15,8 @@ import pytest
 from minitile.runtime.sim import RaceError, run_gcn
 from minitile.runtime.sim.mutate.amdgcn import deletions, idle
 from minitile.runtime.sim.mutate.ptx import redundant, runner
-
-from .gemm_ir import BOTH, VM0, gemm_ir
-from .harness import SCHEDULES, assemble, lanes, text_of
+from tests.sim.amdgcn.gemm_ir import BOTH, VM0, gemm_ir
+from tests.sim.amdgcn.harness import SCHEDULES, assemble, lanes, text_of
 
 
 def multiply(text, steps, schedule="lazy"):

@@ -9,9 +9,8 @@ import pytest
 from minitile.runtime.sim import estimate_gcn
 from minitile.runtime.sim.amdgcn.timing.latencies import Latencies
 from minitile.runtime.sim.amdgcn.timing.trace import bank_turns, phases
-
-from .gemm_ir import gemm_ir
-from .harness import assemble, text_of
+from tests.sim.amdgcn.gemm_ir import gemm_ir
+from tests.sim.amdgcn.harness import assemble, text_of
 
 LANE = np.arange(64)
 ZERO = "".join(f"v_mov_b32 v{index}, 0\n" for index in range(1, 32))

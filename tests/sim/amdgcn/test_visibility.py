@@ -8,9 +8,8 @@ import re
 import pytest
 
 from minitile.runtime.sim.mutate.amdgcn import deletions
-
-from .harness import SCHEDULES, text_of
-from .test_crowds import ADD, BARRIER, LOAD, STORE, WAIT, found_in, only, wave
+from tests.sim.amdgcn.harness import SCHEDULES, text_of
+from tests.sim.amdgcn.test_crowds import ADD, BARRIER, LOAD, STORE, WAIT, found_in, only, wave
 
 PLACE = "v_mov_b32 v8, 0x800\nv_mov_b32 v9, 1\n"  # a counter
 RELEASE, ACQUIRE = f"buffer_wbl2 sc1\n{WAIT}", "buffer_inv sc1\n"

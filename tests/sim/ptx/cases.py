@@ -1,7 +1,7 @@
 """Single instructions with their meaning in NumPy or plain Python: (name, body, inputs, outputs, expected).
 
 `expected` maps the inputs to the outputs, bit for bit. It is written from the PTX ISA independently of the simulator;
-`tests/sim/test_instructions.py` compares the two, and with MINITILE_GPU=1 the GPU as well.
+`tests/sim/ptx/test_instructions.py` compares the two, and with MINITILE_GPU=1 the GPU as well.
 """
 
 from __future__ import annotations

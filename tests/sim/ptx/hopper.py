@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from minitile.runtime.sim import Report, TensorMap, run_ptx
-
-from .gpu import Driver
-from .harness import assemble
+from tests.sim.ptx.gpu import Driver
+from tests.sim.ptx.harness import assemble
 
 BARRIERS = 256  # bytes for mbarriers in front of the data
 

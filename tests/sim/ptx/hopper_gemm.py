@@ -6,7 +6,7 @@ into a ring, the second warpgroup multiplies, and stores through shared memory b
 
 from __future__ import annotations
 
-from .hopper import frame
+from tests.sim.ptx.hopper import frame
 
 SLOT = 16384  # bytes: 64 rows of A and of B, 128 bytes each
 TILE = 8192  # bytes of the result

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from minitile.runtime.sim import Report, SimulationError
-
-from .hopper import assembles, frame, silent, simulate
+from tests.sim.ptx.hopper import assembles, frame, silent, simulate
 
 SCHEDULES = ["eager", "lazy", "random"]
 SYNC = "    barrier.cluster.arrive.release.aligned;\n    barrier.cluster.wait.acquire.aligned;\n"

@@ -6,9 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from minitile.runtime.sim import Finding, Report
-
-from . import test_races as plain
-from .test_hopper_cluster import EXCHANGE, SYNC, run
+from tests.sim.ptx import test_races as plain
+from tests.sim.ptx.test_hopper_cluster import EXCHANGE, SYNC, run
 
 
 def first(report: Report) -> Finding:

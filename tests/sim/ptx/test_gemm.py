@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from minitile.runtime.sim import Report, run_ptx
-
-from .gemm_text import gemm_shared_bytes, gemm_text
-from .harness import assemble
+from tests.sim.ptx.gemm_text import gemm_shared_bytes, gemm_text
+from tests.sim.ptx.harness import assemble
 
 
 def multiply(

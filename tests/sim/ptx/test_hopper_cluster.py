@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from minitile.runtime.sim import Report, SimulationError, TensorMap, run_ptx
-
-from .hopper import INIT, assembles, dump, frame, silent, simulate, wait
+from tests.sim.ptx.hopper import INIT, assembles, dump, frame, silent, simulate, wait
 
 SCHEDULES = ["eager", "lazy", "random"]
 PAIR = ".reqnctapercluster 2, 1, 1"

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from minitile.runtime.sim import Report, TensorMap
-
-from .hopper import assembles, silent, simulate
-from .hopper_gemm import hopper_gemm, hopper_gemm_shared
+from tests.sim.ptx.hopper import assembles, silent, simulate
+from tests.sim.ptx.hopper_gemm import hopper_gemm, hopper_gemm_shared
 
 
 def multiply(

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from minitile.runtime.sim import Report
-
-from .hopper import assembles, frame, silent, simulate
+from tests.sim.ptx.hopper import assembles, frame, silent, simulate
 
 SCHEDULES = ["eager", "lazy", "random"]
 

@@ -13,8 +13,7 @@ import pytest
 
 from minitile.runtime.sim import Report, TensorMap
 from minitile.runtime.sim.core.report import RACES
-
-from .hopper import INIT, assembles, frame, silent, simulate, wait
+from tests.sim.ptx.hopper import INIT, assembles, frame, silent, simulate, wait
 
 SCHEDULES = ["eager", "lazy", "random"]
 HEAD = """    shl.b32 x0, tid, 4;

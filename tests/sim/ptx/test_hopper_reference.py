@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .hopper import frame, simulate
+from tests.sim.ptx.hopper import frame, simulate
 
 THREADS, GETS = 64, 8
 EVEN = 2  # in place of a warp: the even lanes of both

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from minitile.runtime.sim import SimulationError, TensorMap
-
-from .hopper import INIT, assembles, dump, fill, frame, silent, simulate, wait
+from tests.sim.ptx.hopper import INIT, assembles, dump, fill, frame, silent, simulate, wait
 
 SCHEDULES = ["eager", "lazy", "random"]
 Array = np.ndarray[Any, Any]

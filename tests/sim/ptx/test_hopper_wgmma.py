@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from minitile.runtime.sim import SimulationError
-
-from .hopper import assembles, fill, frame, silent, simulate
+from tests.sim.ptx.hopper import assembles, fill, frame, silent, simulate
 
 Array = np.ndarray[Any, Any]
 DTYPES: dict[str, Any] = {

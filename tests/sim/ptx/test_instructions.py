@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from .cases import CASES, Case
-from .gpu import Driver
-from .harness import assemble, kernel, output_dtype, simulate
-from .warp_cases import WARP_CASES
+from tests.sim.ptx.cases import CASES, Case
+from tests.sim.ptx.gpu import Driver
+from tests.sim.ptx.harness import assemble, kernel, output_dtype, simulate
+from tests.sim.ptx.warp_cases import WARP_CASES
 
 ALL_CASES = [*CASES, *WARP_CASES]
 

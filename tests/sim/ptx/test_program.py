@@ -10,8 +10,7 @@ import pytest
 
 from minitile.runtime.sim import Report, SimulationError, run_ptx
 from minitile.runtime.sim.core.arguments import allocations_of
-
-from .harness import assemble, simulate
+from tests.sim.ptx.harness import assemble, simulate
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 

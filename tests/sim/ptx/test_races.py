@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from minitile.runtime.sim import Finding, RaceError, Report, SimulationError, run_ptx
-
-from .harness import assemble
+from tests.sim.ptx.harness import assemble
 
 HEADER = """.version 8.0
 .target {target}

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from minitile.runtime.sim import Report, TensorMap
-
-from .hopper import INIT, assembles, dump, frame, silent, simulate, wait
+from tests.sim.ptx.hopper import INIT, assembles, dump, frame, silent, simulate, wait
 
 SCHEDULES = ["eager", "lazy", "random"]
 # a0: the result, a1: the tensor to be loaded, a2: 128 bytes for the map

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from minitile.runtime.sim.mutate.ptx_weaken import weakenings
-
-from .hopper import frame
+from tests.sim.ptx.hopper import frame
 
 BODY = """    @lead mbarrier.init.shared::cta.b64 [bar], 4;
     fence.mbarrier_init.release.cluster;

@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .cases import Array, Case, N
+from tests.sim.ptx.cases import Array, Case, N
 
 WARP_CASES: list[Case] = []
 _RNG = np.random.default_rng(11)

@@ -46,7 +46,7 @@ from minitile.transforms.sync.drop_access_ranges import forget_corners
 from minitile.transforms.sync.elide_order_barriers import drop_turns
 from minitile.transforms.sync.insert_bulk_store_waits import complete_stores
 from minitile.transforms.sync.insert_vmcnt_waits import global_waits
-from minitile.transforms.sync.proxy_fences import proxy_fence
+from minitile.transforms.sync.proxy_fence import proxy_fence
 from minitile.transforms.sync.resolve_wait_counts import count_tokens
 from minitile.transforms.sync.sink_bulk_store_waits import delay_waits
 from minitile.transforms.sync.thread_barriers import thread_barriers

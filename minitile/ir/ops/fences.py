@@ -1,7 +1,7 @@
 """Fences, and what a program says about proxies: legal in both stages.
 
 A proxy fence is between a thread's own accesses as loads and stores make them (the generic proxy) and those that copy
-engines and tensor cores make later (the async proxy); `proxy_fences.py` inserts them. A memory fence orders a thread's
+engines and tensor cores make later (the async proxy); `proxy_fence.py` inserts them. A memory fence orders a thread's
 accesses as the rest of the GPU, or the host, sees them.
 """
 

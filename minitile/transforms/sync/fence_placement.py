@@ -1,4 +1,4 @@
-"""Where fences go: the cheapest places that fulfil what an analysis demands (`proxy_fences.py`).
+"""Where fences go: the cheapest places that fulfil what an analysis demands (`proxy_fence.py`).
 
     before the loop: store            before the loop: store
     for … { fence ; barrier      ->   fence

@@ -17,7 +17,7 @@ import minitile as mt
 
 pytest.importorskip("llvmlite")
 FOLDER = Path(__file__).parent
-ROOT = FOLDER.parents[1]
+ROOT = FOLDER.parents[2]
 sys.path.insert(0, str(ROOT / "examples"))
 
 

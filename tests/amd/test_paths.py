@@ -9,6 +9,7 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
+from minitile.backends.amd.assembly import read
 from minitile.backends.amd.paths import paths
 
 from ..passes.test_random_kernels import compare_machine_code
@@ -73,15 +74,15 @@ REST = """
 
 def ways(text: str) -> set[str]:
     """The numbers of the s_nop on each way to the end; each path at most twice on a way."""
-    lines = text.splitlines()
-    found = paths(lines)
+    code = read(text)
+    found = paths(code)
     ends: set[str] = set()
     pending = [(0, "", (0,))]
     while pending:
         at, passed, trail = pending.pop()
-        here = lines[found[at].start : found[at].stop]
-        passed += "".join(line.split()[1] for line in here if "s_nop" in line)
-        if "\ts_endpgm" in here:
+        here = code.inside(found[at].block)
+        passed += "".join(ins.operands[0] for ins in here if ins.name == "s_nop")
+        if here[-1].ends:
             ends.add(passed)
         pending += [(to, passed, (*trail, to)) for to in found[at].following if trail.count(to) < 2]
     return ends
@@ -128,18 +129,36 @@ def test_the_lanes_that_an_if_leaves_out():
         ("\ts_xor_b64 s[4:5], exec, s[4:5]\n", "\ts_xor_b64 s[4:5], exec, s[6:7]\n"),
         ("s_xor_b64", "s_and_b64"),
         ("\ts_or_b64 exec, exec, s[4:5]\n", "\ts_or_b64 exec, exec, s[6:7]\n"),
-        ("\ts_or_b64 exec", "\ts_and_b64 exec"),
-        ("\ts_or_b64 exec", "\ts_mov_b64 exec, vcc\n\ts_or_b64 exec"),
+        ("\ts_or_b64 exec", "\ts_mov_b64 exec, s[8:9]\n\ts_and_b64 exec"),
+        ("\ts_or_b64 exec", "\tv_cmp_lt_i32_e32 vcc, 0, v0\n\ts_mov_b64 exec, vcc\n\ts_or_b64 exec"),
         ("\ts_or_b64 exec", "\tv_cmpx_lt_i32_e32 vcc, 0, v0\n\ts_or_b64 exec"),
         ("\ts_or_b64 exec", "\ts_mov_b32 s5, 0\n\ts_or_b64 exec"),
         ("\ts_or_b64 exec, exec, s[4:5]\n", "\ts_mov_b64 exec, s[4:5]\n"),
-        ("\ts_or_b64 exec, exec, s[4:5]\n", "\ts_xor_b64 exec, exec, s[4:5]\n\ts_or_b64 exec, exec, exec\n"),
+        ("\ts_or_b64 exec, exec, s[4:5]\n", "\ts_mov_b64 s[8:9], exec\n\ts_or_b64 exec, s[8:9], s[10:11]\n"),
     ],
 )
 def test_lanes_that_are_perhaps_not_the_rest(old, new):
     changed = REST.replace(old, new, 1)
     assert changed != REST
     assert ways(changed) == {"12", "1"}
+
+
+@pytest.mark.parametrize(
+    ("new", "found"),
+    [
+        ("\ts_xor_b64 exec, exec, s[4:5]\n", {"12"}),  # no lane is in both
+        ("\ts_and_b64 exec, exec, s[4:5]\n", {"1"}),
+        ("\ts_mov_b64 exec, vcc\n\ts_or_b64 exec, exec, s[4:5]\n", {"12"}),  # the lanes of the if were in vcc
+        ("\ts_andn2_saveexec_b64 s[6:7], s[4:5]\n\ts_or_b64 exec, exec, s[6:7]\n", {"12"}),
+        ("\ts_andn2_saveexec_b64 s[6:7], s[4:5]\n", {"12", "1"}),  # the lanes of the else
+        ("\ts_or_saveexec_b64 s[6:7], s[4:5]\n\ts_xor_b64 exec, exec, s[6:7]\n", {"12", "1"}),
+        ("\ts_or_saveexec_b64 s[6:7], s[4:5]\n\ts_nor_b64 s[6:7], exec, exec\n\ts_not_b64 exec, s[6:7]\n", {"12"}),
+        ("\ts_andn1_wrexec_b64 s[6:7], s[4:5]\n\ts_or_b64 exec, s[6:7], s[4:5]\n", {"12"}),
+    ],
+)
+def test_what_two_masks_have_together(new, found):
+    """Also through a second register, and an else of its own."""
+    assert ways(REST.replace("\ts_or_b64 exec, exec, s[4:5]\n", new)) == found
 
 
 @mt.kernel
@@ -193,8 +212,11 @@ def test_no_constant(old, new):
 
 
 def test_a_loop_until_no_lane_is_left():
-    """What is known in front of a loop does not hold behind it."""
-    assert {"1", "12", "11", "112"} <= ways(LOOP)
+    """What is known in front of a loop does not hold behind it; that the lanes of both masks are some does."""
+    assert ways(LOOP) == {"12", "112"}
+    assert ways(LOOP.replace("s_or_b64 exec, exec, s[0:1]", "s_mov_b64 exec, s[4:5]")) == {"1", "12", "11", "112"}
+    from_the_start = LOOP.replace(".L:\n\ts_nop 1\n", ".L:\n").replace("s_or_b64 exec, exec", "s_mov_b64 exec")
+    assert ways(from_the_start.replace("s[0:1]\n\ts_cbranch_execz", "0\n\ts_cbranch_execz")) == {""}
 
 
 def test_many_ways_are_joined():
@@ -203,12 +225,13 @@ def test_many_ways_are_joined():
     text = (
         f"\ts_mov_b64 s[0:1], -1\n{forks}\ts_and_b64 vcc, exec, s[0:1]\n\ts_cbranch_vccz .N\n\ts_nop 2\n.N:\n\ts_endpgm"
     )
-    lines = text.splitlines()
-    found = paths(lines)
-    assert len(found) < 64 * len(lines)
-    skipped = [path for path in found if "s_cbranch_vccz" in lines[path.stop - 1]]
-    assert skipped
-    assert all(lines[found[to].start].startswith("\ts_nop") for path in skipped for to in path.following)
+    code = read(text)
+    for closely in (False, True):
+        found = paths(code, closely)
+        assert len(found) < 64 * len(code.instructions)
+        skipped = [path for path in found if code.inside(path.block)[-1].branch == "vccz"]
+        assert skipped
+        assert all(code.inside(found[to].block)[0].name == "s_nop" for path in skipped for to in path.following)
 
 
 @pytest.mark.parametrize("seed", [71, 264, 124])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import minitile as mt
+from minitile.backends.amd.assembly import read
 from minitile.backends.amd.pinned import pinned
 from minitile.backends.amd.recount import BARRIER, COPY, END, Wait, decoded, graph_of_assembly, graph_of_ir, recount
 from minitile.ir.diagnostics import InternalError
@@ -49,7 +50,7 @@ def test_what_was_asked():
     ]
     assert decoded(0xC07F) == Wait(lgkm=0)
     assert decoded(0xF70) == Wait(vm=0)
-    made = graph_of_assembly(TEXT)
+    made = graph_of_assembly(read(TEXT))
     assert [event for event in made.event if event is not None] == [e for e in graph.event if e is not None]
     assert recount(IR, TEXT) == []
 

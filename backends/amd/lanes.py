@@ -106,12 +106,12 @@ class Facts:
         return len({(name in kind, "exec" in kind) for kind in self.kinds})
 
     def alike(self) -> frozenset[tuple[str, bool]]:
-        """What ways are told apart by: that exec has a lane; of the other masks, whether exec's lanes are all in it, or
-        none is; the flags."""
-        within = [kind for kind in self.kinds if "exec" in kind] if "exec" in self.of else list(self.kinds)
-        found = {("exec", True) for group in self.met if all("exec" in kind for kind in group)}
+        """What ways are told apart by: whether exec has a lane; of the other masks, whether exec's lanes are all in it,
+        or none is; the flags."""
+        within = [kind for kind in self.kinds if "exec" in kind]
+        found = {("exec", bool(within))} if not within or any(map(_in_exec, self.met)) else set()
         for name in self.of - {"exec"}:
-            values = {name in kind for kind in within}
+            values = {name in kind for kind in within or self.kinds}
             if len(values) == 1:
                 found.add((name, values.pop()))
         return self.flags | found
@@ -126,6 +126,10 @@ class Facts:
 
 _EXEC = frozenset({"exec"})
 START = Facts(_EXEC, frozenset({_EXEC, frozenset()}), frozenset({frozenset({_EXEC})}))  # exec has a lane
+
+
+def _in_exec(group: Kinds) -> bool:
+    return all("exec" in kind for kind in group)
 
 
 def _least(groups: set[Kinds]) -> frozenset[Kinds]:

@@ -178,7 +178,7 @@ def _passes(text: str) -> tuple[int, bool]:
 def _followed(code: Code) -> tuple[list[_Instruction], list[tuple[int, ...]], list[int]]:
     """The instructions, what may follow each, and the number of its block."""
     found = [_instruction(ins) for ins in code.instructions]
-    following = [(n + 1,) for n in range(len(found))]
+    following: list[tuple[int, ...]] = [(n + 1,) for n in range(len(found))]
     for block in code.blocks:
         following[block.stop - 1] = tuple(code.blocks[to].start for to in block.following)
     return found, following, code.block_of_each()

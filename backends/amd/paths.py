@@ -29,9 +29,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import product
 
 from minitile.backends.amd.assembly import Code, Instruction
-from minitile.backends.amd.lanes import START, Facts, Kind
+from minitile.backends.amd.lanes import KINDS, START, Facts, Kind
 
 WAYS = 64  # so many sets of facts are told apart at a block; further ones are joined
 
@@ -181,7 +182,8 @@ class _Step:
         for name, _ in facts.flags:
             if not registers(name).isdisjoint(self.effect.written):
                 facts = facts.flagged(name, None)
-        return facts.without(stale | (facts.of - self.live))
+        facts = facts.without(stale | (facts.of - self.live))
+        return facts if len(facts.kinds) <= KINDS else facts.only(self.live)
 
     def _by_scc(self, facts: Facts) -> list[tuple[Facts, str]]:
         known = facts.flag("scc")
@@ -196,7 +198,9 @@ class _Step:
         if known is None and what not in self.live:
             return [facts]
         return [
-            facts.flagged(what, value).flagged("scc", value == if_so) for value in (True, False) if known in (None, value)
+            facts.flagged(what, value).flagged("scc", value == if_so)
+            for value in (True, False)
+            if known in (None, value)
         ]
 
 
@@ -243,17 +247,12 @@ def _applied(
 ) -> Callable[[Kind], bool | None]:
     def value(kind: Kind) -> bool | None:
         found = [source(kind) for source in sources]
-        cases = {operation(*case) for case in _cases(found)}
+        if None not in found:
+            return operation(*found)
+        cases = {operation(*case) for case in product(*((True, False) if one is None else (one,) for one in found))}
         return cases.pop() if len(cases) == 1 else None
 
     return value
-
-
-def _cases(found: list[bool | None]) -> list[tuple[bool, ...]]:
-    cases: list[tuple[bool, ...]] = [()]
-    for one in found:
-        cases = [(*case, each) for case in cases for each in ((True, False) if one is None else (one,))]
-    return cases
 
 
 def _compared(compare: re.Match[str], operands: tuple[str, ...]) -> tuple[str, bool]:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from minitile.backends.amd.check import remarks, spills
 from minitile.backends.amd.codegen import generate
@@ -57,16 +58,15 @@ def _kept(llvm: str, target: Target, level: int) -> tuple[int, str, str, list[st
     """From one of the levels on, the first that keeps the schedule: its number, the LLVM IR, the assembly, notes."""
     notes: list[str] = []
     while True:
-        said, change, check = _LEVELS[level]
-        made = change(llvm)
+        made = _LEVELS[level].change(llvm)
         try:
             text = generate(made, target)
-            return level, made, text, [*notes, *check(made, text)]
+            return level, made, text, [*notes, *_LEVELS[level].check(made, text)]
         except ScheduleError as error:
             level += 1
             if level == len(_LEVELS):
                 raise
-            notes.append(f"compiled again with {_LEVELS[level][0]}: {error.message}")
+            notes.append(f"compiled again with {_LEVELS[level].what}: {error.message}")
 
 
 def pinned(llvm: str) -> str:
@@ -103,8 +103,17 @@ def _at_once(llvm: str, text: str) -> list[str]:
     return spills(text)
 
 
-_LEVELS: tuple[tuple[str, Callable[[str], str], Callable[[str, str], list[str]]], ...] = (
-    ("", lambda llvm: llvm, remarks),
-    ("scheduling barriers", pinned, remarks),
-    ("a wait behind each copy, since it is not known which waits for it are met", awaited, _at_once),
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """What is compiled instead of a program, and how its assembly is checked: what to note, or a ScheduleError."""
+
+    what: str
+    change: Callable[[str], str]
+    check: Callable[[str, str], list[str]]
+
+
+_LEVELS = (
+    _Level("", lambda llvm: llvm, remarks),
+    _Level("scheduling barriers", pinned, remarks),
+    _Level("a wait behind each copy, since no count is known that holds on every path", awaited, _at_once),
 )

@@ -161,7 +161,7 @@ def _compared(asked: Graph, made: Graph, text: str) -> list[str]:
                 repeated = event == COPY and made.event[point] == COPY and made.line[at] == made.line[point]
                 if not there and not repeated:
                     _refuse(asked, made, at, places, text)
-                places_then = frozenset().union(*map(may, there)) if there else places
+                places_then = frozenset().union(*map(may, there), places if repeated else ())
             state = (at, places_then)
             if event != END and state not in seen:
                 seen.add(state)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -72,10 +73,10 @@ REST = """
 """
 
 
-def ways(text: str) -> set[str]:
+def ways(text: str, closely: bool = False) -> set[str]:
     """The numbers of the s_nop on each way to the end; each path at most twice on a way."""
     code = read(text)
-    found = paths(code)
+    found = paths(code, closely)
     ends: set[str] = set()
     pending = [(0, "", (0,))]
     while pending:
@@ -187,6 +188,116 @@ def test_a_loop_on_a_count_in_shared_memory(target):
         sums[:] = 0
         kernel.simulate(numbers, sums, schedule=schedule, seed=1)
         assert np.array_equal(sums, want)
+
+
+@mt.kernel
+def else_in_front(
+    A: T.Tensor((64, "K"), T.bfloat16),
+    Pages: T.Tensor((4, 32, 32), T.bfloat16),
+    Table: T.Tensor(("W",), T.int32),
+    Marks: T.Tensor((64,), T.int32),
+    C: T.Tensor((64, 32), T.float32),
+):
+    """An if with an else that lanes take apart, in front of one of the whole block with copies in both branches."""
+    with T.Kernel(1, threads=128):
+        t = T.get_thread_binding()
+        marks = T.alloc_shared((64,), T.int32)
+        a = T.alloc_shared((64, 32), A.dtype)
+        page = T.alloc_shared((32, 32), A.dtype)
+        acc = T.alloc_fragment((64, 32), T.float32)
+        T.clear(acc)
+        if t < 1:
+            marks[t] = 7
+        elif t < 64:
+            marks[t] = 5 - t
+        for k in T.Pipelined(Table.shape[0], num_stages=2):
+            T.copy(A[0, k * 32], a)
+            if Table[k] > 1:
+                T.copy(Pages[Table[k] % 4, 0, 0], page)
+            else:
+                T.copy(Pages[0, 0, 0], page)
+            T.gemm(a, page, acc, transpose_B=True)
+        if t < 64:
+            Marks[t] = marks[63 - t]
+        T.copy(acc, C)
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_copies_behind_an_else(target):
+    """The lanes of the else get a mask of their own before all are together again."""
+    pytest.importorskip("llvmlite")
+    rng = np.random.default_rng(3)
+    a, pages = (rng.integers(-2, 3, shape).astype(ml_dtypes.bfloat16) for shape in ((64, 160), (4, 32, 32)))
+    table, marks = np.array([2, 0, 1, 3, 6], np.int32), np.zeros(64, np.int32)
+    kernel = else_in_front.compile(a, pages, table, marks, np.zeros((64, 32), np.float32), target=target)
+    assert not any("again" in note for note in kernel.notes)
+    taken = np.concatenate([pages[n % 4 if n > 1 else 0] for n in table], axis=1)
+    for schedule in ("eager", "lazy", "random"):
+        c = np.zeros((64, 32), np.float32)
+        kernel.simulate(a, pages, table, marks, c, schedule=schedule, seed=1)
+        assert np.array_equal(c, a.astype(np.float32) @ taken.astype(np.float32).T)
+        assert np.array_equal(marks[::-1], [7, *(5 - t for t in range(1, 64))])
+
+
+SCC = """
+	s_cmp_lg_u32 s4, 0
+	s_cselect_b64 s[0:1], -1, 0
+	s_cmp_eq_u32 s4, 0
+	s_cbranch_scc1 .L
+	s_nop 1
+.L:
+	s_and_b64 vcc, exec, s[0:1]
+	s_cbranch_vccz .M
+	s_nop 2
+.M:
+	s_endpgm
+"""
+
+
+def test_a_condition_of_the_wave_in_a_mask():
+    """What a comparison of scalars says is known where it is asked once more, and where it has become a mask."""
+    assert ways(SCC, True) == {"12", ""}
+    assert ways(SCC.replace("s_cmp_eq_u32", "s_cmp_lg_u32"), True) == {"1", "2"}
+    assert ways(SCC.replace("\ts_cmp_eq_u32 s4, 0\n", ""), True) == {"1", "2"}
+    assert ways(SCC.replace("-1, 0", "0, -1"), True) == {"1", "2"}
+    less = SCC.replace("s_cmp_lg_u32 s4, 0", "s_cmp_gt_i32 s4, 0").replace("s_cmp_eq_u32 s4, 0", "s_cmp_lt_i32 s4, 1")
+    assert ways(less, True) == {"12", ""}
+    bits = SCC.replace("s_cmp_lg_u32", "s_bitcmp1_b32").replace("s_cmp_eq_u32", "s_bitcmp0_b32")
+    assert ways(bits, True) == {"12", ""}
+    assert ways(SCC) == {"12", "1", "2", ""}, "told apart only where that is needed"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("\ts_cmp_eq_u32 s4, 0\n", "\ts_mov_b32 s4, 1\n\ts_cmp_eq_u32 s4, 0\n"),
+        ("s_cmp_eq_u32 s4, 0", "s_cmp_eq_u32 s5, 0"),
+        ("s_cmp_eq_u32 s4, 0", "s_cmp_eq_u32 s4, 1"),
+        ("s_cmp_eq_u32 s4, 0", "s_cmp_lt_i32 s4, 0"),
+        ("\ts_cbranch_scc1", "\ts_add_i32 s6, s6, 1\n\ts_cbranch_scc1"),
+        ("-1, 0", "s[6:7], 0"),
+        (".L:\n", ".L:\n\ts_mov_b32 s0, s6\n"),
+    ],
+)
+def test_another_condition(old, new):
+    changed = SCC.replace(old, new, 1)
+    assert changed != SCC
+    assert {"1", "12", ""} <= ways(changed, True)
+
+
+def test_many_masks_that_no_branch_asks_for_again():
+    """They do not keep ways from being told apart by what is asked."""
+    guards = "".join(
+        f"\ts_and_b64 s[4:5], s[{n}:{n + 1}], vcc\n\ts_and_saveexec_b64 s[2:3], s[4:5]\n\ts_cbranch_execz .G{n}\n"
+        f"\tglobal_store_dword v1, v2, off\n.G{n}:\n\ts_or_b64 exec, exec, s[2:3]\n"
+        for n in range(10, 40, 2)
+    )
+    code = read(CONSTANT.replace(".M:\n", f".M:\n{guards}\tv_cmp_lt_i32_e32 vcc, 0, v0\n{guards.replace('.G', '.H')}"))
+    found = paths(code)
+    ends = [path for path in found if code.inside(path.block)[-1].branch == "vccz"]
+    assert {code.inside(found[to].block)[0].name for path in ends for to in path.following} == {"s_nop", "s_endpgm"}
+    assert all(len(path.following) == 1 for path in ends)
+    assert len(found) < 8 * len(code.blocks)
 
 
 def test_a_constant_of_each_way():

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 Kind = frozenset[str]
 Kinds = frozenset[Kind]
-KINDS = 64  # so many are told apart
+KINDS = 32  # so many are told apart
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,13 +77,14 @@ def paths(code: Code, closely: bool = False) -> list[Path]:
     """All that can be reached from the first block, which begins the first path. `closely`: the ways to a block are
     told apart by all that is known of masks; else by whether exec has a lane, and by masks that a constant is put
     in."""
-    live, steps = _live(code)
+    constants = {ins.operands[0] for ins in code.instructions if ins.name == "s_mov_b64" and ins.operands[1] in _BITS}
+    told = None if closely else constants | _with_exec(code)
+    live, steps = _live(code, told)
     known: dict[tuple[int, Key], Facts] = {}
     following: dict[tuple[int, Key], list[tuple[int, Key]]] = {}
     keys: dict[int, set[Key]] = {}
     pending: list[tuple[int, int, Key]] = []  # a heap
 
-    constants = {ins.operands[0] for ins in code.instructions if ins.name == "s_mov_b64" and ins.operands[1] in _BITS}
 
     def place(block: int, facts: Facts) -> tuple[int, Key]:
         key, others = facts.alike(), keys.setdefault(block, set())
@@ -284,9 +285,16 @@ def registers(text: str) -> frozenset[str]:
 # What branches ask for ------------------------------------------------------------------------------------------------
 
 
-def _live(code: Code) -> tuple[list[frozenset[str]], list[list[_Step]]]:
-    """Of each block: the masks and conditions that a branch in it or behind it asks for; the instructions that make
-    one of these, or end it."""
+def _with_exec(code: Code) -> set[str]:
+    """The masks that are made of exec, and exec."""
+    effects = (_effect_of(ins) for ins in code.instructions)
+    made = {name for effect in effects if effect is not None and "exec" in effect.uses for name in effect.makes()}
+    return {"exec", "vcc", *made}
+
+
+def _live(code: Code, told: set[str] | None) -> tuple[list[frozenset[str]], list[list[_Step]]]:
+    """Of each block: the masks and conditions that a branch in it or behind it asks for, as far as they are among
+    `told`; the instructions that make one of these, or end it."""
     effects = [
         [effect for ins in code.inside(n) if (effect := _effect_of(ins)) is not None] for n in range(len(code.blocks))
     ]
@@ -303,6 +311,7 @@ def _live(code: Code) -> tuple[list[frozenset[str]], list[list[_Step]]]:
         known = _behind(code, n, live)
         for effect in reversed(effects[n]):
             known = _asked_before(effect, known)
+        known = known if told is None else known & told
         if known != live[n]:
             live[n] = known
             pending += [other for other in before[n] if other not in waiting]

@@ -105,16 +105,16 @@ class Facts:
         """In how many of the four ways a lane can be in a mask, or exec, or not."""
         return len({(name in kind, "exec" in kind) for kind in self.kinds})
 
-    def alike(self) -> frozenset[tuple[str, bool]]:
+    def alike(self) -> tuple[tuple[str, bool], ...]:
         """What ways are told apart by: whether exec has a lane; of the other masks, whether exec's lanes are all in it,
-        or none is; the flags."""
+        or none is; the flags. Sorted."""
         within = [kind for kind in self.kinds if "exec" in kind]
         found = {("exec", bool(within))} if not within or any(map(_in_exec, self.met)) else set()
         for name in self.of - {"exec"}:
             values = {name in kind for kind in within or self.kinds}
             if len(values) == 1:
                 found.add((name, values.pop()))
-        return self.flags | found
+        return tuple(sorted(self.flags | found))
 
     def joined(self, other: Facts) -> Facts:
         """What holds in both."""

@@ -13,10 +13,10 @@ Who follows each branch both ways sees an if of which neither side runs.
                                                   s_cbranch_vccz .N           taken from one of the two ways only
 
 A path is a block of instructions with what is known of the masks (lanes.py) at its start; the same block stands in as
-many paths as there are ways to know something else. Only what a branch further on asks for is kept: other masks would
-tell ways apart that go on alike. A mask that is all lanes or none by a condition of the whole wave (s_cselect_b64) is
-both, in paths of their own. Comparisons are known from each other within a block. A register that anything else writes
-is unknown, so what is said of a mask holds.
+many paths as there are ways to it that are told apart, and what holds on all ways of a path is known there. Only what a
+branch further on asks for is kept: other masks would tell ways apart that go on alike. A mask that is all lanes or none
+by a condition of the whole wave (s_cselect_b64) is both, one by one. Comparisons are known from each other within a
+block. A register that anything else writes is unknown, so what is said of a mask holds.
 
 Source: "CDNA 3" Instruction Set Architecture, 5 and 12 (which instructions write scc, exec and masks); LLVM 22,
 SIPreEmitPeephole.cpp.
@@ -34,7 +34,7 @@ from itertools import product
 from minitile.backends.amd.assembly import Code, Instruction
 from minitile.backends.amd.lanes import KINDS, START, Facts, Kind
 
-WAYS = 64  # so many sets of facts are told apart at a block; further ones are joined
+WAYS = 64  # so many are told apart at a block; further ones are joined
 
 _SCALAR = re.compile(r"\bs(\d+)\b|\bs\[(\d+):(\d+)\]|\b(exec|vcc|scc)(?:_lo|_hi)?\b")
 _MASK = re.compile(r"exec|vcc|s\[\d+:\d+\]")
@@ -62,7 +62,7 @@ _COMPARES = re.compile(r"s_cmp_(eq|lg|gt|ge|lt|le)_([iu]\d+)|s_bitcmp([01])_b32"
 _NEGATED = {"lg": "eq", "le": "gt", "lt": "ge"}
 
 
-Key = frozenset[tuple[str, bool]]
+Key = tuple[tuple[str, bool], ...]
 
 
 @dataclass(slots=True)
@@ -83,30 +83,28 @@ def paths(code: Code, closely: bool = False) -> list[Path]:
     known: dict[tuple[int, Key], Facts] = {}
     following: dict[tuple[int, Key], list[tuple[int, Key]]] = {}
     keys: dict[int, set[Key]] = {}
-    pending: list[tuple[int, int, Key]] = []  # a heap
-
+    pending: list[tuple[int, Key]] = []  # a heap
 
     def place(block: int, facts: Facts) -> tuple[int, Key]:
         key, others = facts.alike(), keys.setdefault(block, set())
         if not closely:
-            key = frozenset(one for one in key if one[0] in constants or one[0] == "exec")
+            key = tuple(one for one in key if one[0] in constants or one[0] == "exec")
         if key not in others and len(others) >= WAYS:
-            key = frozenset(one for one in key if one[0] == "exec") | {("", True)}
+            key = (("", True), *(one for one in key if one[0] == "exec"))
         others.add(key)
         at = (block, key)
         joined = known[at].joined(facts) if at in known else facts
         if joined != known.get(at):
             known[at] = joined
-            heappush(pending, (block, hash(key), key))
+            heappush(pending, at)
         return at
 
     first = place(0, START.only(live[0]))
     while pending:
-        block, _, key = heappop(pending)
-        at = (block, key)
-        states = {known[at]}
+        at = heappop(pending)
+        block, states = at[0], [known[at]]
         for step in steps[block]:
-            states = {after for state in states for after in step.after(state)}
+            states = list(dict.fromkeys(after for state in states for after in step.after(state)))
         after = [place(to, then.only(live[to])) for state in states for to, then in _ways(code, block, state)]
         following[at] = list(dict.fromkeys(after))
     numbers = {first: 0}

@@ -13,7 +13,12 @@ takes barriers away.
 
 Both texts become graphs of these events. The assembly's is walked with the set of places in the IR at which one can be:
 D and B must be possible there; a wait passes those waits of the IR that it covers, or is LLVM's own. Where nothing is
-left, the assembly has a path that the IR has not; ways that no branch takes are not paths (paths.py).
+left, the assembly has a path that the IR has not; ways that no branch takes are not paths (paths.py). A copy directly
+behind itself is LLVM's loop over lanes, where it has the descriptor in vector registers: still one copy, and what
+counts as younger than another one is only more.
+
+What is refused is compiled again (pinned.py), at last so that no path needs to be known: `awaited_at_once` sees in each
+block by itself that no copy outlives it.
 
 Source: "CDNA 3" Instruction Set Architecture, 4.4 (what the counters count, in order), S_WAITCNT (its bits).
 """

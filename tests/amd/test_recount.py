@@ -1,5 +1,5 @@
-"""The waits recounted on LLVM's assembly: what is weaker or in another order is refused, what is stronger noted; what is
-compiled instead."""
+"""The waits recounted on LLVM's assembly: what is weaker or in another order is refused, what is stronger noted;
+what is compiled instead."""
 
 from __future__ import annotations
 

@@ -80,11 +80,15 @@ def check(text: str, target: Target) -> None:
 def remarks(llvm: str, text: str) -> list[str]:
     """What costs speed: spilled registers, and waits for copies that LLVM has made stronger than the schedule's. Raises
     ScheduleError where they are weaker, or in another order."""
-    found = []
+    return spills(text) + recount(llvm, text)
+
+
+def spills(text: str) -> list[str]:
+    """What to note of spilled registers."""
     cost = costs(text)
-    if cost.vgpr_spills or cost.sgpr_spills:
-        found.append(f"LLVM spills {cost.vgpr_spills} vector and {cost.sgpr_spills} scalar registers")
-    return found + recount(llvm, text)
+    if not cost.vgpr_spills and not cost.sgpr_spills:
+        return []
+    return [f"LLVM spills {cost.vgpr_spills} vector and {cost.sgpr_spills} scalar registers"]
 
 
 def steady_loop(text: str) -> list[str]:

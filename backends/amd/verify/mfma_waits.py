@@ -28,14 +28,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from minitile.backends.amd.verify.assembly import Code, Instruction, read
 from minitile.target import Target
 
 # 24 wait states; no matrix instruction needs more than 20.
 _NOPS = ("  call void @llvm.amdgcn.sched.barrier(i32 0)", *["  call void @llvm.amdgcn.s.nop(i16 7)"] * 3)
 _MASK_NOPS = (_NOPS[0], "  call void @llvm.amdgcn.s.nop(i16 1)", _NOPS[0])
 _DECLARED = ("declare void @llvm.amdgcn.sched.barrier(i32)", "declare void @llvm.amdgcn.s.nop(i16)")
-_LABEL = re.compile(r"^(\.?\w+):")
-_BRANCH = re.compile(r"^s_(c?)branch\S*\s+(\S+)")
 _MATRIX = re.compile(r"^v_mfma_(?:scale_)?\w+?_(\d+)x\d+x\d+_?(\w*)")
 _SCALAR = re.compile(r"\b(vcc)\b|\bs(\d+)\b|\bs\[(\d+):(\d+)\]")
 _CARRIES = re.compile(r"^v_\w*(_co_|div_scale|mad_[ui]64)")
@@ -58,7 +57,7 @@ class _Instruction:
 def early_use(text: str, target: Target) -> int:
     """The number of the first line that touches the result of a matrix instruction of another block too early; 0 if
     there is none."""
-    code, following, blocks = _read(text)
+    code, following, blocks = _followed(read(text))
     found = [0]
     for at, ins in enumerate(code):
         if ins.matrix:
@@ -176,37 +175,19 @@ def _passes(text: str) -> tuple[int, bool]:
     return (8 if wide else 4), True
 
 
-def _read(text: str) -> tuple[list[_Instruction], list[tuple[int, ...]], list[int]]:
+def _followed(code: Code) -> tuple[list[_Instruction], list[tuple[int, ...]], list[int]]:
     """The instructions, what may follow each, and the number of its block."""
-    code: list[_Instruction] = []
-    labels: dict[str, int] = {}
-    blocks: list[int] = []
-    block = 0
-    for number, whole in enumerate(text.splitlines(), 1):
-        label = _LABEL.match(whole)
-        if label:
-            labels[label[1]] = len(code)
-            block += 1
-            continue
-        line = whole.partition(";")[0].strip()
-        if not line or line.startswith("."):
-            if line.startswith(".section") and code:
-                break  # metadata
-            continue
-        name, _, rest = line.partition(" ")
-        operands = tuple(map(_rows, rest.split(", "))) if name[0] in "vdgbf" else ()
-        states = int(rest) + 1 if name == "s_nop" else 1
-        code.append(_Instruction(number, line, states, operands, name.startswith("v_mfma")))
-        blocks.append(block)
-        if _BRANCH.match(line) or name == "s_endpgm":
-            block += 1
-    following = []
-    for at, ins in enumerate(code):
-        branch = _BRANCH.match(ins.text)
-        ahead = () if ins.text.startswith("s_endpgm") or (branch and not branch[1]) else (at + 1,)
-        jump = (labels[branch[2]],) if branch and branch[2] in labels else ()
-        following.append(tuple(n for n in (*jump, *ahead) if n < len(code)))
-    return code, following, blocks
+    found = [_instruction(ins) for ins in code.instructions]
+    following: list[tuple[int, ...]] = [(n + 1,) for n in range(len(found))]
+    for block in code.blocks:
+        following[block.stop - 1] = tuple(code.blocks[to].start for to in block.following)
+    return found, following, code.block_of_each()
+
+
+def _instruction(ins: Instruction) -> _Instruction:
+    operands = tuple(map(_rows, ins.operands)) if ins.name[0] in "vdgbf" else ()
+    states = int(ins.operands[0]) + 1 if ins.name == "s_nop" else 1
+    return _Instruction(ins.line, ins.text, states, operands, ins.name.startswith("v_mfma"))
 
 
 def _rows(operand: str) -> Rows:

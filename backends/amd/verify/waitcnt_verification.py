@@ -13,7 +13,12 @@ takes barriers away.
 
 Both texts become graphs of these events. The assembly's is walked with the set of places in the IR at which one can be:
 D and B must be possible there; a wait passes those waits of the IR that it covers, or is LLVM's own. Where nothing is
-left, the assembly has a path that the IR has not; ways that no branch takes are not paths (exec_mask_cfg.py).
+left, the assembly has a path that the IR has not; ways that no branch takes are not paths (exec_mask_cfg.py). A copy
+directly behind itself is LLVM's loop over lanes, where it has the descriptor in vector registers: still one copy, and
+what counts as younger than another one is only more.
+
+What is refused is compiled again (scheduling_barrier_retry.py), at last so that no path needs to be known:
+`awaited_at_once` sees in each block by itself that no copy outlives it.
 
 Source: "CDNA 3" Instruction Set Architecture, 4.4 (what the counters count, in order), S_WAITCNT (its bits).
 """
@@ -22,11 +27,10 @@ from __future__ import annotations
 
 import functools
 import re
-from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import takewhile
 
+from minitile.backends.amd.verify.assembly import Code, Instruction, read
 from minitile.backends.amd.verify.exec_mask_cfg import paths
 from minitile.ir.diagnostics import InternalError, Location
 
@@ -130,9 +134,17 @@ class Graph:
 def recount(llvm: str, text: str) -> list[str]:
     """What to note: waits in loops of copies that are stronger than the schedule's. Raises ScheduleError where the
     assembly has copies, waits or barriers in an order that the IR has not, or weaker waits."""
-    asked, made = graph_of_ir(llvm), graph_of_assembly(text)
+    asked = graph_of_ir(llvm)
     if COPY not in asked.event and not any(isinstance(event, Wait) for event in asked.event):
         return []
+    code = read(text)
+    try:
+        return _compared(asked, graph_of_assembly(code), text)
+    except ScheduleError:
+        return _compared(asked, graph_of_assembly(code, closely=True), text)
+
+
+def _compared(asked: Graph, made: Graph, text: str) -> list[str]:
     loops, their_loops = made.in_loops(), asked.in_loops()
     after, may = functools.cache(made.next_events), functools.cache(asked.next_events)
     stronger: dict[int, str] = {}
@@ -151,9 +163,10 @@ def recount(llvm: str, text: str) -> list[str]:
                 places_then = passed(asked, may, places, event)
             else:
                 there = [n for n in places if asked.event[n] == event]
-                if not there:
+                repeated = event == COPY and made.event[point] == COPY and made.line[at] == made.line[point]
+                if not there and not repeated:
                     _refuse(asked, made, at, places, text)
-                places_then = frozenset().union(*map(may, there))
+                places_then = frozenset().union(*map(may, there), places if repeated else ())
             state = (at, places_then)
             if event != END and state not in seen:
                 seen.add(state)
@@ -183,6 +196,33 @@ def _refuse(asked: Graph, made: Graph, at: int, places: frozenset[int], text: st
         text,
         made.line[at],
     )
+
+
+_IN_MEMORY = ("ds_", "buffer_", "global_", "flat_", "scratch_")
+
+
+def awaited_at_once(text: str) -> None:
+    """Raises ScheduleError where a copy is under way at what comes next in memory, at a barrier or at the end of its
+    block, or anything of the block may be at a barrier."""
+    code = read(text)
+    for n in range(len(code.blocks)):
+        copy, waited = 0, Wait()
+        for ins in code.inside(n):
+            event = event_of(ins)
+            if isinstance(event, Wait):
+                waited = Wait(min(waited.vm, event.vm), min(waited.lgkm, event.lgkm))
+                copy = copy if event.vm else 0
+                continue
+            in_memory = ins.name.startswith(_IN_MEMORY)
+            if copy and (in_memory or event is not None or ins.branch):
+                raise ScheduleError(f"LLVM's assembly does not wait for the copy in line {copy}", text, copy)
+            if event == BARRIER and (waited.vm or waited.lgkm):
+                what = f"LLVM's assembly does not wait in front of the barrier in line {ins.line}"
+                raise ScheduleError(what, text, ins.line)
+            copy = ins.line if event == COPY else copy
+            waited = Wait() if in_memory else waited
+        if copy:
+            raise ScheduleError(f"LLVM's assembly does not wait for the copy in line {copy}", text, copy)
 
 
 _FILE = re.compile(r'\s+\.file\s+(\d+) "(.*?)"(?: "(.*?)")?')
@@ -252,33 +292,30 @@ def graph_of_ir(llvm: str) -> Graph:
     return graph
 
 
-def graph_of_assembly(text: str) -> Graph:
-    """Of the one kernel of an assembly text: of the paths that a wave can take."""
-    lines = list(takewhile(lambda line: not line.startswith((".Lfunc_end", "\t.section")), text.splitlines()))
-    graph, found = Graph(), paths(lines)
-    events = [(number, event) for number, line in enumerate(lines) if (event := _event(line)) is not None]
-    numbers = [number for number, _ in events]
-    starts = [graph.add(None, path.start) for path in found]
-    for start, path in zip(starts, found, strict=True):
-        at = start
-        for number, event in events[bisect_left(numbers, path.start) : bisect_left(numbers, path.stop)]:
-            at = _follow(graph, at, event, number + 1)
+def graph_of_assembly(code: Code, closely: bool = False) -> Graph:
+    """Of the one kernel of an assembly text: of the paths that a wave can take (see exec_mask_cfg.py)."""
+    graph, found = Graph(), paths(code, closely)
+    events = [
+        [(ins.line, event) for ins in code.inside(n) if (event := event_of(ins)) is not None]
+        for n in range(len(code.blocks))
+    ]
+    starts = [graph.add(None, code.instructions[code.blocks[path.block].start].line) for path in found]
+    for at, path in zip(starts, found, strict=True):
+        for line, event in events[path.block]:
+            at = _follow(graph, at, event, line)
         graph.following[at] += [starts[other] for other in path.following]
     return graph
 
 
-def _event(line: str) -> Event | None:
-    word = line.strip()
-    if not word.startswith(("s_waitcnt ", "s_barrier", "s_endpgm", "buffer_load")):
-        return None
-    if word.startswith("s_waitcnt "):
-        counts = {name: int(value) for name, value in _COUNTER.findall(word)}
+def event_of(ins: Instruction) -> Event | None:
+    if ins.name == "s_waitcnt":
+        counts = {name: int(value) for name, value in _COUNTER.findall(ins.text)}
         return Wait(counts.get("vm", NO_VM), counts.get("lgkm", NO_LGKM))
-    if word.startswith("s_barrier"):
+    if ins.name == "s_barrier":
         return BARRIER
-    if word.startswith("s_endpgm"):
+    if ins.ends:
         return END
-    return COPY if word.startswith("buffer_load") and word.endswith(" lds") else None
+    return COPY if ins.name.startswith("buffer_load") and ins.text.endswith(" lds") else None
 
 
 def _follow(graph: Graph, at: int, event: Event | None, number: int) -> int:

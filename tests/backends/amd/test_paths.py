@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from random import Random
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import minitile as mt
 import minitile.language as T
+from minitile.backends.amd.verify.assembly import read
 from minitile.backends.amd.verify.exec_mask_cfg import paths
 from tests.lowering.test_random_kernels import compare_machine_code
 
@@ -70,17 +72,17 @@ REST = """
 """
 
 
-def ways(text: str) -> set[str]:
+def ways(text: str, closely: bool = False) -> set[str]:
     """The numbers of the s_nop on each way to the end; each path at most twice on a way."""
-    lines = text.splitlines()
-    found = paths(lines)
+    code = read(text)
+    found = paths(code, closely)
     ends: set[str] = set()
     pending = [(0, "", (0,))]
     while pending:
         at, passed, trail = pending.pop()
-        here = lines[found[at].start : found[at].stop]
-        passed += "".join(line.split()[1] for line in here if "s_nop" in line)
-        if "\ts_endpgm" in here:
+        here = code.inside(found[at].block)
+        passed += "".join(ins.operands[0] for ins in here if ins.name == "s_nop")
+        if here[-1].ends:
             ends.add(passed)
         pending += [(to, passed, (*trail, to)) for to in found[at].following if trail.count(to) < 2]
     return ends
@@ -127,18 +129,36 @@ def test_the_lanes_that_an_if_leaves_out():
         ("\ts_xor_b64 s[4:5], exec, s[4:5]\n", "\ts_xor_b64 s[4:5], exec, s[6:7]\n"),
         ("s_xor_b64", "s_and_b64"),
         ("\ts_or_b64 exec, exec, s[4:5]\n", "\ts_or_b64 exec, exec, s[6:7]\n"),
-        ("\ts_or_b64 exec", "\ts_and_b64 exec"),
-        ("\ts_or_b64 exec", "\ts_mov_b64 exec, vcc\n\ts_or_b64 exec"),
+        ("\ts_or_b64 exec", "\ts_mov_b64 exec, s[8:9]\n\ts_and_b64 exec"),
+        ("\ts_or_b64 exec", "\tv_cmp_lt_i32_e32 vcc, 0, v0\n\ts_mov_b64 exec, vcc\n\ts_or_b64 exec"),
         ("\ts_or_b64 exec", "\tv_cmpx_lt_i32_e32 vcc, 0, v0\n\ts_or_b64 exec"),
         ("\ts_or_b64 exec", "\ts_mov_b32 s5, 0\n\ts_or_b64 exec"),
         ("\ts_or_b64 exec, exec, s[4:5]\n", "\ts_mov_b64 exec, s[4:5]\n"),
-        ("\ts_or_b64 exec, exec, s[4:5]\n", "\ts_xor_b64 exec, exec, s[4:5]\n\ts_or_b64 exec, exec, exec\n"),
+        ("\ts_or_b64 exec, exec, s[4:5]\n", "\ts_mov_b64 s[8:9], exec\n\ts_or_b64 exec, s[8:9], s[10:11]\n"),
     ],
 )
 def test_lanes_that_are_perhaps_not_the_rest(old, new):
     changed = REST.replace(old, new, 1)
     assert changed != REST
     assert ways(changed) == {"12", "1"}
+
+
+@pytest.mark.parametrize(
+    ("new", "found"),
+    [
+        ("\ts_xor_b64 exec, exec, s[4:5]\n", {"12"}),  # no lane is in both
+        ("\ts_and_b64 exec, exec, s[4:5]\n", {"1"}),
+        ("\ts_mov_b64 exec, vcc\n\ts_or_b64 exec, exec, s[4:5]\n", {"12"}),  # the lanes of the if were in vcc
+        ("\ts_andn2_saveexec_b64 s[6:7], s[4:5]\n\ts_or_b64 exec, exec, s[6:7]\n", {"12"}),
+        ("\ts_andn2_saveexec_b64 s[6:7], s[4:5]\n", {"12", "1"}),  # the lanes of the else
+        ("\ts_or_saveexec_b64 s[6:7], s[4:5]\n\ts_xor_b64 exec, exec, s[6:7]\n", {"12", "1"}),
+        ("\ts_or_saveexec_b64 s[6:7], s[4:5]\n\ts_nor_b64 s[6:7], exec, exec\n\ts_not_b64 exec, s[6:7]\n", {"12"}),
+        ("\ts_andn1_wrexec_b64 s[6:7], s[4:5]\n\ts_or_b64 exec, s[6:7], s[4:5]\n", {"12"}),
+    ],
+)
+def test_what_two_masks_have_together(new, found):
+    """Also through a second register, and an else of its own."""
+    assert ways(REST.replace("\ts_or_b64 exec, exec, s[4:5]\n", new)) == found
 
 
 @mt.kernel
@@ -169,6 +189,116 @@ def test_a_loop_on_a_count_in_shared_memory(target):
         assert np.array_equal(sums, want)
 
 
+@mt.kernel
+def else_in_front(
+    A: T.Tensor((64, "K"), T.bfloat16),
+    Pages: T.Tensor((4, 32, 32), T.bfloat16),
+    Table: T.Tensor(("W",), T.int32),
+    Marks: T.Tensor((64,), T.int32),
+    C: T.Tensor((64, 32), T.float32),
+):
+    """An if with an else that lanes take apart, in front of one of the whole block with copies in both branches."""
+    with T.Kernel(1, threads=128):
+        t = T.get_thread_binding()
+        marks = T.alloc_shared((64,), T.int32)
+        a = T.alloc_shared((64, 32), A.dtype)
+        page = T.alloc_shared((32, 32), A.dtype)
+        acc = T.alloc_fragment((64, 32), T.float32)
+        T.clear(acc)
+        if t < 1:
+            marks[t] = 7
+        elif t < 64:
+            marks[t] = 5 - t
+        for k in T.Pipelined(Table.shape[0], num_stages=2):
+            T.copy(A[0, k * 32], a)
+            if Table[k] > 1:
+                T.copy(Pages[Table[k] % 4, 0, 0], page)
+            else:
+                T.copy(Pages[0, 0, 0], page)
+            T.gemm(a, page, acc, transpose_B=True)
+        if t < 64:
+            Marks[t] = marks[63 - t]
+        T.copy(acc, C)
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_copies_behind_an_else(target):
+    """The lanes of the else get a mask of their own before all are together again."""
+    pytest.importorskip("llvmlite")
+    rng = np.random.default_rng(3)
+    a, pages = (rng.integers(-2, 3, shape).astype(ml_dtypes.bfloat16) for shape in ((64, 160), (4, 32, 32)))
+    table, marks = np.array([2, 0, 1, 3, 6], np.int32), np.zeros(64, np.int32)
+    kernel = else_in_front.compile(a, pages, table, marks, np.zeros((64, 32), np.float32), target=target)
+    assert not any("again" in note for note in kernel.notes)
+    taken = np.concatenate([pages[n % 4 if n > 1 else 0] for n in table], axis=1)
+    for schedule in ("eager", "lazy", "random"):
+        c = np.zeros((64, 32), np.float32)
+        kernel.simulate(a, pages, table, marks, c, schedule=schedule, seed=1)
+        assert np.array_equal(c, a.astype(np.float32) @ taken.astype(np.float32).T)
+        assert np.array_equal(marks[::-1], [7, *(5 - t for t in range(1, 64))])
+
+
+SCC = """
+	s_cmp_lg_u32 s4, 0
+	s_cselect_b64 s[0:1], -1, 0
+	s_cmp_eq_u32 s4, 0
+	s_cbranch_scc1 .L
+	s_nop 1
+.L:
+	s_and_b64 vcc, exec, s[0:1]
+	s_cbranch_vccz .M
+	s_nop 2
+.M:
+	s_endpgm
+"""
+
+
+def test_a_condition_of_the_wave_in_a_mask():
+    """What a comparison of scalars says is known where it is asked once more, and where it has become a mask."""
+    assert ways(SCC, True) == {"12", ""}
+    assert ways(SCC.replace("s_cmp_eq_u32", "s_cmp_lg_u32"), True) == {"1", "2"}
+    assert ways(SCC.replace("\ts_cmp_eq_u32 s4, 0\n", ""), True) == {"1", "2"}
+    assert ways(SCC.replace("-1, 0", "0, -1"), True) == {"1", "2"}
+    less = SCC.replace("s_cmp_lg_u32 s4, 0", "s_cmp_gt_i32 s4, 0").replace("s_cmp_eq_u32 s4, 0", "s_cmp_lt_i32 s4, 1")
+    assert ways(less, True) == {"12", ""}
+    bits = SCC.replace("s_cmp_lg_u32", "s_bitcmp1_b32").replace("s_cmp_eq_u32", "s_bitcmp0_b32")
+    assert ways(bits, True) == {"12", ""}
+    assert ways(SCC) == {"12", "1", "2", ""}, "told apart only where that is needed"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("\ts_cmp_eq_u32 s4, 0\n", "\ts_mov_b32 s4, 1\n\ts_cmp_eq_u32 s4, 0\n"),
+        ("s_cmp_eq_u32 s4, 0", "s_cmp_eq_u32 s5, 0"),
+        ("s_cmp_eq_u32 s4, 0", "s_cmp_eq_u32 s4, 1"),
+        ("s_cmp_eq_u32 s4, 0", "s_cmp_lt_i32 s4, 0"),
+        ("\ts_cbranch_scc1", "\ts_add_i32 s6, s6, 1\n\ts_cbranch_scc1"),
+        ("-1, 0", "s[6:7], 0"),
+        (".L:\n", ".L:\n\ts_mov_b32 s0, s6\n"),
+    ],
+)
+def test_another_condition(old, new):
+    changed = SCC.replace(old, new, 1)
+    assert changed != SCC
+    assert {"1", "12", ""} <= ways(changed, True)
+
+
+def test_many_masks_that_no_branch_asks_for_again():
+    """They do not keep ways from being told apart by what is asked."""
+    guards = "".join(
+        f"\ts_and_b64 s[4:5], s[{n}:{n + 1}], vcc\n\ts_and_saveexec_b64 s[2:3], s[4:5]\n\ts_cbranch_execz .G{n}\n"
+        f"\tglobal_store_dword v1, v2, off\n.G{n}:\n\ts_or_b64 exec, exec, s[2:3]\n"
+        for n in range(10, 40, 2)
+    )
+    code = read(CONSTANT.replace(".M:\n", f".M:\n{guards}\tv_cmp_lt_i32_e32 vcc, 0, v0\n{guards.replace('.G', '.H')}"))
+    found = paths(code)
+    ends = [path for path in found if code.inside(path.block)[-1].branch == "vccz"]
+    assert {code.inside(found[to].block)[0].name for path in ends for to in path.following} == {"s_nop", "s_endpgm"}
+    assert all(len(path.following) == 1 for path in ends)
+    assert len(found) < 8 * len(code.blocks)
+
+
 def test_a_constant_of_each_way():
     assert ways(CONSTANT) == {"1", "2"}
     assert ways(CONSTANT.replace("vccz", "vccnz")) == {"12", ""}
@@ -192,8 +322,11 @@ def test_no_constant(old, new):
 
 
 def test_a_loop_until_no_lane_is_left():
-    """What is known in front of a loop does not hold behind it."""
-    assert {"1", "12", "11", "112"} <= ways(LOOP)
+    """What is known in front of a loop does not hold behind it; that the lanes of both masks are some does."""
+    assert ways(LOOP) == {"12", "112"}
+    assert ways(LOOP.replace("s_or_b64 exec, exec, s[0:1]", "s_mov_b64 exec, s[4:5]")) == {"1", "12", "11", "112"}
+    from_the_start = LOOP.replace(".L:\n\ts_nop 1\n", ".L:\n").replace("s_or_b64 exec, exec", "s_mov_b64 exec")
+    assert ways(from_the_start.replace("s[0:1]\n\ts_cbranch_execz", "0\n\ts_cbranch_execz")) == {""}
 
 
 def test_many_ways_are_joined():
@@ -202,12 +335,13 @@ def test_many_ways_are_joined():
     text = (
         f"\ts_mov_b64 s[0:1], -1\n{forks}\ts_and_b64 vcc, exec, s[0:1]\n\ts_cbranch_vccz .N\n\ts_nop 2\n.N:\n\ts_endpgm"
     )
-    lines = text.splitlines()
-    found = paths(lines)
-    assert len(found) < 64 * len(lines)
-    skipped = [path for path in found if "s_cbranch_vccz" in lines[path.stop - 1]]
-    assert skipped
-    assert all(lines[found[to].start].startswith("\ts_nop") for path in skipped for to in path.following)
+    code = read(text)
+    for closely in (False, True):
+        found = paths(code, closely)
+        assert len(found) < 64 * len(code.instructions)
+        skipped = [path for path in found if code.inside(path.block)[-1].branch == "vccz"]
+        assert skipped
+        assert all(code.inside(found[to].block)[0].name == "s_nop" for path in skipped for to in path.following)
 
 
 @pytest.mark.parametrize("seed", [71, 264, 124])

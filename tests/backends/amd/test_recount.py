@@ -1,4 +1,5 @@
-"""The waits recounted on LLVM's assembly: what is weaker or in another order is refused, what is stronger noted."""
+"""The waits recounted on LLVM's assembly: what is weaker or in another order is refused, what is stronger noted;
+what is compiled instead."""
 
 from __future__ import annotations
 
@@ -12,12 +13,14 @@ import numpy as np
 import pytest
 
 import minitile as mt
-from minitile.backends.amd.verify.scheduling_barrier_retry import pinned
+from minitile.backends.amd.verify.assembly import read
+from minitile.backends.amd.verify.scheduling_barrier_retry import awaited, pinned
 from minitile.backends.amd.verify.waitcnt_verification import (
     BARRIER,
     COPY,
     END,
     Wait,
+    awaited_at_once,
     decoded,
     graph_of_assembly,
     graph_of_ir,
@@ -58,7 +61,7 @@ def test_what_was_asked():
     ]
     assert decoded(0xC07F) == Wait(lgkm=0)
     assert decoded(0xF70) == Wait(vm=0)
-    made = graph_of_assembly(TEXT)
+    made = graph_of_assembly(read(TEXT))
     assert [event for event in made.event if event is not None] == [e for e in graph.event if e is not None]
     assert recount(IR, TEXT) == []
 
@@ -133,18 +136,6 @@ def test_of_a_gemm(stages):
         assert f"asks for vmcnt({count})" in note
 
 
-def test_a_compile_notices(monkeypatch):
-    """What LLVM returns is recounted in every compile."""
-    from minitile.backends.amd.assemble import codegen
-
-    right = codegen.compiled
-    monkeypatch.setattr(
-        codegen, "compiled", lambda llvm, target, emit: right(llvm, target, emit).replace(b"vmcnt(4)", b"vmcnt(5)")
-    )
-    with pytest.raises(mt.MinitileError, match="does not keep the schedule"):
-        compiled(3)
-
-
 FAULTS = {  # of an LLVM: what it makes of its own assembly
     "a weaker wait": lambda text: text.replace(b"vmcnt(4)", b"vmcnt(5)"),
     "a lost barrier": lambda text: text.replace(b"\ts_barrier\n", b"", 1),
@@ -157,17 +148,7 @@ FAULTS = {  # of an LLVM: what it makes of its own assembly
 @pytest.mark.parametrize("fault", FAULTS)
 def test_compiled_again(fault, monkeypatch):
     """An LLVM that moves what scheduling barriers hold: the second time is right, and a note says why."""
-    from minitile.backends.amd.assemble import codegen
-
-    monkeypatch.setenv("MINITILE_CACHE", "0")
-    right, asked = codegen.ask, []
-
-    def moves(llvm, cpu, emit):
-        asked.append(llvm)
-        text = right(llvm, cpu, emit)
-        return FAULTS[fault](text) if len(asked) == 1 else text
-
-    monkeypatch.setattr(codegen, "ask", moves)
+    asked = broken(FAULTS[fault], 1, monkeypatch)
     kernel = compiled(3)
     assert len(asked) == 2
     assert kernel.asm["llvm"] == asked[1] == pinned(asked[0])
@@ -179,6 +160,107 @@ def test_compiled_again(fault, monkeypatch):
     c = np.full((M, N), np.nan, np.float32)
     kernel.simulate(a, b, c, schedule="lazy")
     assert np.abs(c - a.astype(np.float64) @ b.astype(np.float64).T).max() < 1e-3
+
+
+def broken(fault, times, monkeypatch):
+    """An LLVM that makes the first compilations wrong; what it is asked."""
+    from minitile.backends.amd.assemble import codegen
+
+    monkeypatch.setenv("MINITILE_CACHE", "0")
+    right, asked = codegen.ask, []
+
+    def moves(llvm, cpu, emit):
+        asked.append(llvm)
+        text = right(llvm, cpu, emit)
+        return fault(text) if len(asked) <= times else text
+
+    monkeypatch.setattr(codegen, "ask", moves)
+    return asked
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_wait_behind_each_copy(fault, monkeypatch):
+    """Where scheduling barriers do not help, no copy runs beside anything else: right in any case, and noted."""
+    asked = broken(FAULTS[fault], 2, monkeypatch)
+    kernel = compiled(3)
+    assert kernel.asm["llvm"] == asked[2] == awaited(asked[0])
+    assert sum("a wait behind each copy" in note and "LLVM" in note for note in kernel.notes) == 1
+    rng = np.random.default_rng(7)
+    a, b = (rng.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((M, K), (N, K)))
+    for schedule in ("lazy", "eager", "random"):
+        c = np.full((M, N), np.nan, np.float32)
+        kernel.simulate(a, b, c, schedule=schedule, seed=3)
+        assert np.abs(c - a.astype(np.float64) @ b.astype(np.float64).T).max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (lambda text: text.replace(b"vmcnt(", b"vmcnt(1"), "does not wait for the copy"),
+        (lambda text: re.sub(rb"\ts_waitcnt vmcnt\(\d\)\n", b"", text), "does not wait for the copy"),
+        (lambda text: text.replace(b"\ts_barrier", b"\tds_write_b32 v0, v1\n\ts_barrier"), "LDS accesses outstanding"),
+    ],
+)
+def test_what_is_wrong_in_any_case(fault, said, monkeypatch):
+    """Also in the third compilation, whose blocks are looked at one by one."""
+    asked = broken(fault, 3, monkeypatch)
+    with pytest.raises(mt.MinitileError, match=said):
+        compiled(3)
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"{COPIES}\ts_waitcnt vmcnt(0)\n\ts_waitcnt lgkmcnt(0)\n\ts_barrier\n\ts_endpgm\n", ""),
+        (f"{COPIES}\ts_waitcnt vmcnt(0)\n{COPIES}\ts_waitcnt vmcnt(0)\n.L:\n\ts_endpgm\n", ""),
+        (f"{COPIES}\tv_mov_b32 v1, 0\n\ts_waitcnt vmcnt(0) lgkmcnt(0)\n\ts_barrier\n\ts_endpgm\n", ""),
+        (f"{COPIES}{COPIES}\ts_waitcnt vmcnt(0)\n\ts_endpgm\n", "the copy in line 1"),
+        (f"{COPIES}.L:\n\ts_waitcnt vmcnt(0)\n\ts_endpgm\n", "the copy in line 1"),
+        (f"\ts_nop 0\n{COPIES}\ts_waitcnt vmcnt(1)\n\ts_endpgm\n", "the copy in line 2"),
+        (f"{COPIES}\ts_cbranch_scc0 .L\n.L:\n\ts_waitcnt vmcnt(0)\n\ts_endpgm\n", "the copy in line 1"),
+        (f"{COPIES}\tds_read_b32 v1, v2\n\ts_waitcnt vmcnt(0)\n\ts_endpgm\n", "the copy in line 1"),
+        ("\ts_waitcnt vmcnt(0) lgkmcnt(0)\n.L:\n\ts_barrier\n\ts_endpgm\n", "the barrier in line 3"),
+        ("\ts_waitcnt vmcnt(0)\n\ts_barrier\n\ts_endpgm\n", "the barrier in line 2"),
+        ("\ts_waitcnt vmcnt(0) lgkmcnt(0)\n\tds_write_b32 v1, v2\n\ts_barrier\n\ts_endpgm\n", "the barrier in line 3"),
+    ],
+)
+def test_nothing_under_way_between_blocks(text, said):
+    if not said:
+        awaited_at_once(text)
+        return
+    with pytest.raises(InternalError, match=said):
+        awaited_at_once(text)
+
+
+def test_waits_behind_copies():
+    """One behind each copy and one in front of each barrier, pinned; they are declared."""
+    lines = awaited(IR).splitlines()
+    calls = [line.partition("amdgcn.")[2] for line in lines if "call void" in line and PIN not in line]
+    copy, wait = ["raw.ptr.buffer.load.lds(…)", "s.waitcnt(i32 3952)"], "s.waitcnt(i32 3953)"
+    assert calls == [*copy, *copy, wait, "s.waitcnt(i32 112)", "s.barrier()", "s.waitcnt(i32 3952)"]
+    assert decoded(3952) == Wait(vm=0)
+    assert decoded(112) == Wait(vm=0, lgkm=0)
+    assert sorted(lines[-2:]) == [f"declare void @llvm.amdgcn.s{name}(i32)" for name in (".waitcnt", "ched.barrier")]
+    assert awaited(awaited(IR)).count("declare") == 2
+
+
+def test_a_copy_in_a_loop_over_lanes():
+    """LLVM's own, where the descriptor is in vector registers: the same instruction again is the same copy."""
+    lanes = (
+        ".LBB0_7:\n\ts_and_saveexec_b64 s[20:21], s[20:21]\n"
+        f"{COPIES}\ts_xor_b64 exec, exec, s[20:21]\n\ts_cbranch_execnz .LBB0_7\n"
+    )
+    looped = TEXT.replace(f"k:\n{COPIES}", f"k:\n{lanes}")
+    assert looped != TEXT
+    assert recount(IR, looped) == []
+    for more in (
+        lanes + COPIES,
+        lanes.replace(COPIES, COPIES + COPIES),
+        lanes.replace(COPIES, f"{COPIES}\ts_barrier\n"),
+    ):
+        with pytest.raises(InternalError, match=r"has (copy|barrier), where"):
+            recount(IR, TEXT.replace(f"k:\n{COPIES}", f"k:\n{more}"))
 
 
 def test_pins():

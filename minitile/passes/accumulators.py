@@ -28,7 +28,9 @@ class Accumulators:
 
     def __init__(self, body: Block) -> None:
         self._parent: dict[Value, Value] = {}
-        ops = list(body.walk())
+        self._around: dict[Op, list[Block]] = {}  # the blocks that each operation is in
+        self._place(body, [])
+        ops = list(self._around)
         for op in ops:
             for value, target in _handed_on(op):
                 self.join(value, target)
@@ -37,6 +39,13 @@ class Accumulators:
         for op in ops:
             for value, n in _written(op):
                 self._writers.setdefault(self.find(value), {})[op, n] = None
+
+    def _place(self, block: Block, around: list[Block]) -> None:
+        around = [*around, block]
+        for op in block.ops:
+            self._around[op] = around
+            for region in op.regions:
+                self._place(region, around)
 
     def find(self, value: Value) -> Value:
         """The one tile that stands for an accumulator."""
@@ -56,9 +65,14 @@ class Accumulators:
         home = self.find(value)
         return home in self._products and home in self._writers
 
-    def writers(self, value: Value) -> list[Writer]:
-        """What writes a tile's registers besides products."""
-        return list(self._writers.get(self.find(value), ()))
+    def begins_in_one_place(self, loop: Op, value: Value) -> bool:
+        """Whether ordinary instructions write a tile's registers in one place at most, which is on every way to a
+        loop, so that no two ways that meet in front of it have written them differently."""
+        writers = list(self._writers.get(self.find(value), ()))
+        if len(writers) != 1:
+            return not writers
+        writer, _ = writers[0]
+        return not isinstance(writer, control.If) and self._around[writer][-1] in self._around[loop]
 
     def touched_by(self, op: Op) -> bool:
         """Whether an operation, or one inside of it, reads or writes such registers by ordinary instructions. To read

@@ -243,7 +243,7 @@ class _Walk:
         """Whether ordinary instructions fill an accumulator at the loop's end: with a splat, or with a tile of outside."""
         if self.loop is None or end is None:
             return False
-        made = {self.loop.body, *self.block.ops}
+        made = {self.loop.body, *self.block.ops, *(f.awaited.owner for f in self.flights)}
         return any(v.owner not in made and self.ties.mixed(to) for to, v in self.next_of.items())
 
     def awaited_first(self, flight: _Flight, end: Op | None) -> bool:
@@ -331,7 +331,7 @@ def _loop(b: Builder, loop: control.For, ties: Accumulators) -> list[_Flight]:
         behind.append(outer)
     if entering:
         _Walk(loop.body, ties, loop).run(entering)
-    if any(len(ties.writers(flight.tile)) > 1 for flight in behind) and known_trips(loop) != 1:
+    if known_trips(loop) != 1 and not all(ties.begins_in_one_place(loop, flight.tile) for flight in behind):
         _entered(b, loop, behind, count, ties)
         return []
     b.emit(loop)

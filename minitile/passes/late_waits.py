@@ -240,11 +240,14 @@ class _Walk:
         return self.only_yielded(flight, end) and not self.awaited_first(flight, end)
 
     def refills(self, end: Op | None) -> bool:
-        """Whether ordinary instructions fill an accumulator at the loop's end: with a splat, or with a tile of outside."""
+        """Whether an accumulator is filled by copies at the loop's end: with a splat or a tile of outside, with one
+        that the next iteration knows by another name, or with one that becomes two."""
         if self.loop is None or end is None:
             return False
-        made = {self.loop.body, *self.block.ops, *(f.awaited.owner for f in self.flights)}
-        return any(v.owner not in made and self.ties.mixed(to) for to, v in self.next_of.items())
+        made = {*self.block.ops, *(f.awaited.owner for f in self.flights)}
+        often = Counter(self.next_of.values())
+        copied = (to for to, v in self.next_of.items() if to is not v and (v.owner not in made or often[v] > 1))
+        return any(map(self.ties.mixed, copied))
 
     def awaited_first(self, flight: _Flight, end: Op | None) -> bool:
         """Whether the next iteration has to wait for the gemm before anything can run beside it. Where it holds slots

@@ -233,7 +233,7 @@ class _Walk:
             return False
         assert isinstance(end, control.Yield)
         becomes = self.loop.carried[end.values.index(flight.awaited)]
-        users = [op for op in self.block.walk() if becomes in op.operands]
+        users = [op for op in (*self.block.walk(), end) if becomes in op.operands]
         return all(isinstance(op, roles.AsyncGemm) and op.c is becomes for op in users)
 
     def stays(self, flight: _Flight, end: Op | None) -> bool:

@@ -110,12 +110,18 @@ def filled_in_the_other_branch(A, B, X, C, n):
 # The next turn would begin with the wait ----------------------------------------------------------------------------
 
 
-@program(lambda a, b, x, n: n + sum(a[:, :STEP] @ b[k : k + STEP] for k in range(0, len(b), STEP)))
+@program(lambda a, b, x, n: 3 + x[0] * (a @ b) + sum(a[:, :STEP] @ b[k : k + STEP] for k in range(0, len(b), STEP)))
 def one_slot(A, B, X, C, n):
     with T.Kernel(1, threads=128) as _:
         acc = T.alloc_fragment((64, N), T.float32)
         T.clear(acc)
-        for _i in T.serial(n):
+        first = T.alloc_shared((64, STEP), A.dtype)
+        second = T.alloc_shared((STEP, N), A.dtype)
+        for k in T.Pipelined(T.ceildiv(A.shape[1], STEP), num_stages=2):
+            T.copy(A[0, k * STEP], first)
+            T.copy(B[k * STEP, 0], second)
+            if X[0] > 0:
+                T.gemm(first, second, acc)
             add_one(acc)
         a = T.alloc_shared((64, STEP), A.dtype)
         b = T.alloc_shared((STEP, N), A.dtype)
@@ -147,7 +153,7 @@ def a_ring_and_a_buffer(A, B, X, C, n):
 
 
 def _beside(a: Array, b: Array, x: Array, n: int) -> Array:
-    return 2 * n + n * steps(a, b)[0] + (a @ b if x[0] > 0 else 0)
+    return 2 * n + (n + x[0]) * steps(a, b)[0]
 
 
 @program(_beside)
@@ -161,8 +167,8 @@ def beside_in_a_loop(A, B, X, C, n):
             multiply_once(A, B, other)
             add_one(acc)
             add_one(acc)
-        if X[0] > 0:
-            multiply(A, B, acc)
+        for _k in T.serial(X[0]):
+            multiply_once(A, B, acc)
         for i, j in T.Parallel(64, N):
             acc[i, j] = acc[i, j] + other[i, j]
         T.copy(acc, C[0, 0])

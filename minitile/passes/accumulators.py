@@ -34,7 +34,7 @@ class Accumulators:
         for op in ops:
             for value, target in _handed_on(op):
                 self.join(value, target)
-        self._products = {self.find(op.results[0]) for op in ops if isinstance(op, tile.Gemm)}
+        self._products = {self.find(op.results[0]) for op in ops if isinstance(op, roles.AsyncGemm)}
         self._writers: dict[Value, dict[Writer, None]] = {}
         for op in ops:
             for value, n in _written(op):
@@ -49,8 +49,11 @@ class Accumulators:
 
     def find(self, value: Value) -> Value:
         """The one tile that stands for an accumulator."""
-        while value in self._parent:
-            value = self._parent[value]
+        parent = self._parent
+        while (above := parent.get(value)) is not None:
+            if (top := parent.get(above)) is not None:
+                parent[value] = top  # the next search is half as long
+            value = above
         return value
 
     def join(self, one: Value, other: Value) -> None:
@@ -99,7 +102,11 @@ def _plain(op: Op) -> bool:
 def _written(op: Op) -> list[tuple[Value, int]]:
     """The tiles that ordinary instructions write where an operation stands."""
     if isinstance(op, control.Structured):
-        handed = ((v, target, n) for t in op.transfers() for n, (v, target) in enumerate(zip(t.values, t.targets[0], strict=True)))
+        handed = (
+            (v, target, n)
+            for t in op.transfers()
+            for n, (v, target) in enumerate(zip(t.values, t.targets[0], strict=True))
+        )
         return [(target, n) for v, target, n in handed if isinstance(v.owner, tile.Splat)]
     return [(r, -1) for r in op.results if isinstance(r.type, TileType)] if _plain(op) else []
 

@@ -18,13 +18,22 @@ as they can be:
 * before an operation that writes to shared memory which the gemm still reads;
 * before an operation that overwrites registers which the gemm still reads, be it the one of the iteration before:
   those of a carried operand, when its next value is made;
+* before ordinary instructions that touch an accumulator, be it another gemm's: ptxas would serialise all gemms
+  (`accumulators.py` knows which tiles share its registers, across loops and branches, and who writes them);
 * before a slot of a ring is received that the producer cannot fill because of the slot that it holds;
 * at the end of a loop's body, if the tile is only handed on to the next iteration: it goes there in flight, with its
   token and the slots to release (-1: none), and its await is put down there in the same way. So it is behind the loop.
   Not so where anything but a gemm's accumulator is what it becomes: ptxas serialises products that are read in a loop
-  in which some are always in flight (C7514). Nor where the iteration would begin with the await, since it overwrites
-  what the gemm reads: nothing would run beside it, and ptxas serialises gemms whose accumulator comes from a branch in
-  front of such a loop (C7515).
+  in which some are always in flight (C7514). Nor where the iteration would begin with the await: nothing would run
+  beside it. Nor where copies at the loop's end fill an accumulator.
+
+Where two ways meet in front of such a loop that have written its accumulator differently, the await behind the loop is
+made part of the way on which there is a turn. ptxas looks for what writes accumulators on all ways to a wait: one that
+leads past the loop, with no gemm in flight, counts (C7515).
+
+    %a = if %p { … } else { … }                %a = if %p { … } else { … }
+    %c, %t = for %lo, %hi, … [%a] …      →     %r = if %lo < %hi { %c, %t = for … ; %d = await %c, %t ; yield %d }
+    %r = await %c, %t                               else { yield %a }
 """
 
 from __future__ import annotations

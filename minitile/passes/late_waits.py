@@ -23,7 +23,7 @@ as they can be:
 * before a slot of a ring is received that the producer cannot fill because of the slot that it holds;
 * at the end of a loop's body, if the tile is only handed on to the next iteration: it goes there in flight, with its
   token and the slots to release (-1: none), and its await is put down there in the same way. So it is behind the loop.
-  Not so where anything but a gemm's accumulator is what it becomes: ptxas serialises products that are read in a loop
+  Only so where a gemm's accumulator is all that it becomes: ptxas serialises products that are read in a loop
   in which some are always in flight (C7514). Nor where the iteration would begin with the await: nothing would run
   beside it. Nor where copies at the loop's end fill an accumulator.
 
@@ -243,7 +243,7 @@ class _Walk:
         assert isinstance(end, control.Yield)
         becomes = self.loop.carried[end.values.index(flight.awaited)]
         users = [op for op in (*self.block.walk(), end) if becomes in op.operands]
-        return all(isinstance(op, roles.AsyncGemm) and op.c is becomes for op in users)
+        return bool(users) and all(isinstance(op, roles.AsyncGemm) and op.c is becomes for op in users)
 
     def stays(self, flight: _Flight, end: Op | None) -> bool:
         return self.only_yielded(flight, end) and not self.awaited_first(flight, end)

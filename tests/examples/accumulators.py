@@ -224,6 +224,31 @@ def copied_at_the_back_edge(A, B, X, C, n):
         T.copy(acc, C[0, 0])
 
 
+def _made_anew(a: Array, b: Array, x: Array, n: int) -> Array:
+    return a @ b + n * steps(a, b)[-1]
+
+
+@program(_made_anew)
+def made_anew_each_turn(A, B, X, C, n):
+    with T.Kernel(1, threads=128) as _:
+        acc = T.alloc_fragment((64, N), T.float32)
+        other = T.alloc_fragment((64, N), T.float32)
+        T.clear(acc)
+        T.clear(other)
+        a = T.alloc_shared((64, STEP), A.dtype)
+        b = T.alloc_shared((STEP, N), A.dtype)
+        for k in T.Pipelined(T.ceildiv(A.shape[1], STEP), num_stages=3):
+            T.copy(A[0, k * STEP], a)
+            T.copy(B[k * STEP, 0], b)
+            T.gemm(a, b, acc)
+            T.clear(other)
+            T.gemm(a, b, other)
+        for _i in T.serial(n):
+            for i, j in T.Parallel(64, N):
+                acc[i, j] = acc[i, j] + other[i, j]
+        T.copy(acc, C[0, 0])
+
+
 # A in registers -----------------------------------------------------------------------------------------------------
 
 

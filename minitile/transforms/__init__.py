@@ -7,7 +7,7 @@ what one of them asks:
     memory, threads     hazards, touch_set, disjoint, conditions; for proxy_fence fence_marks, fence_places, proxy_order
     asynchronous loops  ahead, register_pipeline; for a loop with its own schedule: schedule
     roles of warps      rings, multicast, teams; check_channels verifies what has been made of them
-    asynchronous gemms  async_gemms
+    asynchronous gemms  async_gemms, accumulators
     traced names        variables, fragment_indices
     layouts             masks, rules (what a backend demands), choose_shared
     lowering            lower_memory, lower_exchange, lower_gemm; legalizer, expand_math, expand_fp8

@@ -149,7 +149,8 @@ _TYPE = {"f32": "tf32", "i8": "s8", "u8": "u8", "i32": "s32"}
 
 def wgmma(w: Emitter, op: hopper.Wgmma) -> None:
     """Fence, the multiplications, commit. The accumulators are updated where they are; the first step of K adds to them
-    or not (scale-d)."""
+    or not (scale-d). Where A is in registers, the blocks of 64 rows come one after the other, each behind a fence: what
+    ptxas finds to be equal in two of them has one set of registers, for which it would put a fence there (C7519)."""
     targets = w.targets(op.results[0])
     first = "0" if op.c is None else "1"
     if op.c is not None:
@@ -164,13 +165,14 @@ def wgmma(w: Emitter, op: hopper.Wgmma) -> None:
     d_type = "s32" if op.into.is_int else op.into.name
     opcode = f"wgmma.mma_async.sync.aligned.m64n{op.n}k{op.k}.{d_type}.{x_type}.{y_type}"
     flags = _flags(op, from_registers)
-    w.emit("wgmma.fence.sync.aligned;")
-    for k, block, strip in product(range(op.steps), range(op.blocks), range(op.strips)):
-        registers = braces_of(targets, block * op.strips + strip, each)
-        at = block * op.steps + k
-        x = braces_of(a, at, 4) if from_registers else _moved(w, a[0], op.a_offsets[at])
-        y = _moved(w, b, op.b_offsets[strip * op.steps + k])
-        w.emit(f"{opcode} {registers}, {x}, {y}, {'1' if k else first}{flags};")
+    for blocks in [[block] for block in range(op.blocks)] if from_registers else [range(op.blocks)]:
+        w.emit("wgmma.fence.sync.aligned;")
+        for k, block, strip in product(range(op.steps), blocks, range(op.strips)):
+            registers = braces_of(targets, block * op.strips + strip, each)
+            at = block * op.steps + k
+            x = braces_of(a, at, 4) if from_registers else _moved(w, a[0], op.a_offsets[at])
+            y = _moved(w, b, op.b_offsets[strip * op.steps + k])
+            w.emit(f"{opcode} {registers}, {x}, {y}, {'1' if k else first}{flags};")
     w.emit("wgmma.commit_group.sync.aligned;")
 
 

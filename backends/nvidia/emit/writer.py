@@ -39,7 +39,7 @@ from minitile.backends.nvidia.legalize import legalize
 from minitile.ir.builder import known_trips
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError
-from minitile.ir.ops import control, roles, thread
+from minitile.ir.ops import arith, control, roles, thread
 from minitile.ir.ops.thread import in_registers
 from minitile.ir.types import DType, TensorType, u8
 from minitile.target import Target
@@ -79,6 +79,7 @@ class _Writer:
         self.params: list[tuple[str, str, DType]] = []
         self.entry_names: list[str] = []
         self.uniform: dict[Value, bool] = {}
+        self.less: list[tuple[Value, Value]] = []  # what the branches around say: the first is less than the second
 
     # Parameters and the frame --------------------------------------------------------------------------------------
 
@@ -190,7 +191,7 @@ class _Writer:
         lower, upper, step = (w.element(v) for v in (op.lower, op.upper, op.step))
         w.emit(f"mov.{kind} {iv}, {lower};")
         self.hand_over(op.carried, op.init)
-        trips = known_trips(op)
+        trips = 1 if (op.lower, op.upper) in self.less else known_trips(op)
         if trips != 0:
             branch = "bra.uni" if self.is_uniform(op.iv) else "bra"
             head, end = w.code.label("for"), w.code.label("for_end")
@@ -249,15 +250,27 @@ class _Writer:
             return
         if else_empty or then_empty:
             w.emit(f"@{'!' if else_empty else ''}{condition} {jump} {end};")
-            self.arm(op.then if else_empty else op.orelse, op.results)
+            if else_empty:
+                self.taken(op)
+            else:
+                self.arm(op.orelse, op.results)
         else:
             other = w.code.label("else")
             w.emit(f"@!{condition} {jump} {other};")
-            self.arm(op.then, op.results)
+            self.taken(op)
             w.emit(f"bra.uni {end};")
             w.code.place(other)
             self.arm(op.orelse, op.results)
         w.code.place(end)
+
+    def taken(self, op: control.If) -> None:
+        """The branch's first region. A loop over a range that is not empty, as the condition says, has no guard: none
+        is on the way from its last turn to what stands behind it, such as the wait for the products of that turn."""
+        holds, outer = op.condition.op, self.less
+        if isinstance(holds, arith.Cmp) and holds.predicate == "lt":
+            self.less = [*outer, (holds.a, holds.b)]
+        self.arm(op.then, op.results)
+        self.less = outer
 
     def arm(self, block: Block, results: Sequence[Value]) -> None:
         with self.w.scope():

@@ -43,11 +43,12 @@ from minitile.analysis.affine import Affine, Facts
 from minitile.backends.base import Rules
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import control, roles, tile
 from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import roles, tile
 from minitile.ir.rewrite import recast
-from minitile.ir.types import BufferType, TileType, f32
+from minitile.ir.types import BufferType, f32
 from minitile.layout import boxed
+from minitile.transforms.pipeline.accumulators import Accumulators
 
 CHUNK = 16  # bytes of a row that the swizzle moves as a whole
 ATOM_K = 32  # bytes along K that one instruction takes
@@ -142,7 +143,7 @@ def _gemms(block: Block, threads: int) -> Iterator[tuple[tile.Gemm, int]]:
 
 def _together(kernel: Kernel, choice: Choice) -> None:
     """Gemms of one accumulator go one way."""
-    accumulators = _Accumulators(kernel.body)
+    accumulators = Accumulators(kernel.body)
     refused = {accumulators.find(gemm.result): gemm for gemm in choice.refused}
     for gemm in list(choice.chosen):
         other = refused.get(accumulators.find(gemm.result))
@@ -150,35 +151,6 @@ def _together(kernel: Kernel, choice: Choice) -> None:
             del choice.chosen[gemm]
             where = f" of line {other.loc.line}" if other.loc is not None else ""
             choice.refused[gemm] = f"its accumulator is that of the gemm{where} as well: {choice.refused[other]}"
-
-
-class _Accumulators:
-    """Tiles that are one accumulator: what gemms take and give, and what it is called in loops and branches. Not what
-    it is filled with, which is written again for each use."""
-
-    def __init__(self, body: Block) -> None:
-        self.parent: dict[Value, Value] = {}
-        for op in body.walk():
-            if isinstance(op, tile.Gemm):
-                self.join(op.c, op.results[0])
-            elif isinstance(op, control.Structured):
-                for transfer in op.transfers():
-                    for row in transfer.targets:
-                        for value, target in zip(transfer.values, row, strict=True):
-                            if isinstance(value.type, TileType):
-                                self.join(value, target)
-
-    def find(self, value: Value) -> Value:
-        while value in self.parent:
-            value = self.parent[value]
-        return value
-
-    def join(self, one: Value, other: Value) -> None:
-        if isinstance(one.owner, tile.Splat):
-            return
-        one, other = self.find(one), self.find(other)
-        if one is not other:
-            self.parent[one] = other
 
 
 # tf32 ---------------------------------------------------------------------------------------------------------------

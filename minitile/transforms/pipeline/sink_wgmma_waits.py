@@ -18,13 +18,22 @@ as they can be:
 * before an operation that writes to shared memory which the gemm still reads;
 * before an operation that overwrites registers which the gemm still reads, be it the one of the iteration before:
   those of a carried operand, when its next value is made;
+* before ordinary instructions that touch an accumulator, be it another gemm's: ptxas would serialise all gemms
+  (`accumulators.py` knows which tiles share its registers, across loops and branches, and who writes them);
 * before a slot of a ring is received that the producer cannot fill because of the slot that it holds;
 * at the end of a loop's body, if the tile is only handed on to the next iteration: it goes there in flight, with its
   token and the slots to release (-1: none), and its await is put down there in the same way. So it is behind the loop.
-  Not so where anything but a gemm's accumulator is what it becomes: ptxas serialises products that are read in a loop
-  in which some are always in flight (C7514). Nor where the iteration would begin with the await, since it overwrites
-  what the gemm reads: nothing would run beside it, and ptxas serialises gemms whose accumulator comes from a branch in
-  front of such a loop (C7515).
+  Only so where a gemm's accumulator is all that it becomes: ptxas serialises products that are read in a loop
+  in which some are always in flight (C7514). Nor where the iteration would begin with the await: nothing would run
+  beside it. Nor where copies at the loop's end fill an accumulator.
+
+Where two ways meet in front of such a loop that have written its accumulator differently, the await behind the loop is
+made part of the way on which there is a turn. ptxas looks for what writes accumulators on all ways to a wait: one that
+leads past the loop, with no gemm in flight, counts (C7515).
+
+    %a = if %p { … } else { … }                %a = if %p { … } else { … }
+    %c, %t = for %lo, %hi, … [%a] …      →     %r = if %lo < %hi { %c, %t = for … ; %d = await %c, %t ; yield %d }
+    %r = await %c, %t                               else { yield %a }
 """
 
 from __future__ import annotations
@@ -33,11 +42,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from minitile.ir.builder import Builder
+from minitile.ir.builder import Builder, known_trips
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, roles, tile
 from minitile.ir.types import ChannelType, TileType
 from minitile.transforms.manager import PassContext
+from minitile.transforms.pipeline.accumulators import Accumulators
 
 
 @dataclass(frozen=True)
@@ -83,25 +93,25 @@ def late_waits(kernel: Kernel, context: PassContext) -> None:
     tell other roles so."""
     if kernel.attrs.get("by_hand"):
         return
+    ties = Accumulators(kernel.body)
     apart = [op for op in kernel.walk() if isinstance(op, roles.Specialised)]
     for op in apart:
-        _Walk(op.consumer).run([])
+        _Walk(op.consumer, ties).run([])
         _drop_last(op.consumer, set())
     if not apart and any(isinstance(op, roles.AsyncGemm) for op in kernel.walk()):
-        _Walk(control.find_launch(kernel).body).run([])
+        _Walk(control.find_launch(kernel).body, ties).run([])
 
 
 class _Walk:
     """One block, rewritten in place."""
 
-    def __init__(self, block: Block, loop: control.For | None = None) -> None:
-        self.block, self.loop = block, loop
+    def __init__(self, block: Block, ties: Accumulators, loop: control.For | None = None) -> None:
+        self.block, self.ties, self.loop = block, ties, loop
         self.b = Builder(block)
         self.flights: list[_Flight] = []  # oldest first
         self.turns: dict[Value, list[Value]] = {}  # a ring's slots as received in this block, the latest first
         self.issued: dict[Value, int] = {}  # where in the block a token's gemm is
         self.uses = Counter(v for op in block.walk() for v in op.operands)
-        self.accumulators = {op.c for op in block.walk() if isinstance(op, roles.AsyncGemm)}
         carried = zip(loop.carried, block.yielded, strict=True) if loop is not None else ()
         self.next_of = dict(carried)  # what a carried value is in the next iteration
 
@@ -121,7 +131,7 @@ class _Walk:
                 self.release(_Slot(op, op.turn, op.condition is not None))
             else:
                 self.op(op)
-        staying = [f for f in self.flights if self.only_yielded(f, end) and not self.awaited_first(f, end)]
+        staying = [] if self.refills(end) else [f for f in self.flights if self.stays(f, end)]
         self.settle([f for f in self.flights if f not in staying])
         if end is not None:
             self.block.ops.append(end)
@@ -171,15 +181,15 @@ class _Walk:
         late = [n for n, f in enumerate(self.flights) if f is not fed and (f.awaited in used or self.overwrites(op, f))]
         if late:
             self.settle([f for f in self.flights[: late[-1] + 1] if f is not fed])
-        if self.fills(op):
-            self.settle(list(self.flights))
+        if self.flights and self.touches(op, fed):
+            self.settle([f for f in self.flights if f is not fed])
         if isinstance(op, control.For):
-            left = _loop(self.b, op)
+            left = _loop(self.b, op, self.ties)
             self.issued |= {f.token: len(self.block.ops) for f in left}
             self.flights += left
             return
         for region in op.regions:
-            _Walk(region).run([])
+            _Walk(region, self.ties).run([])
         if fed is None or not isinstance(op, roles.AsyncGemm):
             self.b.emit(op)
             return
@@ -194,15 +204,13 @@ class _Walk:
         self.let_go(fed)
         self.settle(older)
 
-    def fills(self, op: Op) -> bool:
-        """Whether ordinary instructions fill registers that gemms add to: an operation, of another accumulator; a loop,
-        of those that its gemms begin with."""
-        if not isinstance(op, control.For):
-            plain = not op.regions and not isinstance(op, (roles.AsyncGemm, tile.Splat))
-            return plain and not self.accumulators.isdisjoint(op.results)
-        gemms = {inner.c for inner in op.body.walk() if isinstance(inner, roles.AsyncGemm)}
-        begun = {init for init, c in zip(op.init, op.carried, strict=True) if c in gemms}
-        return not begun <= {f.awaited for f in self.flights}
+    def touches(self, op: Op, fed: _Flight | None = None) -> bool:
+        """Whether ordinary instructions touch registers that products add to where an operation stands. A product that
+        must not overwrite its accumulator, since that is used again, begins with a copy."""
+        if not isinstance(op, roles.AsyncGemm):
+            return self.ties.touched_by(op)
+        own = op.c.owner is self.block or op.c.op in self.block.ops
+        return fed is None and self.ties.mixed(op.c) and not (own and self.uses[op.c] == 1)
 
     def make_room(self, op: Op) -> None:
         """Slots are filled in turn: who waits for the slot behind the last of a ring must have released the first. In
@@ -234,21 +242,35 @@ class _Walk:
             return False
         assert isinstance(end, control.Yield)
         becomes = self.loop.carried[end.values.index(flight.awaited)]
-        users = [op for op in self.block.walk() if becomes in op.operands]
-        return all(isinstance(op, roles.AsyncGemm) and op.c is becomes for op in users)
+        users = [op for op in (*self.block.walk(), end) if becomes in op.operands]
+        return bool(users) and all(isinstance(op, roles.AsyncGemm) and op.c is becomes for op in users)
+
+    def stays(self, flight: _Flight, end: Op | None) -> bool:
+        return self.only_yielded(flight, end) and not self.awaited_first(flight, end)
+
+    def refills(self, end: Op | None) -> bool:
+        """Whether an accumulator is filled by copies at the loop's end: with a splat or a tile of outside, with one
+        that the next iteration knows by another name, or with one that becomes two."""
+        if self.loop is None or end is None:
+            return False
+        made = {*self.block.ops, *(f.awaited.owner for f in self.flights)}
+        often = Counter(self.next_of.values())
+        copied = (to for to, v in self.next_of.items() if to is not v and (v.owner not in made or often[v] > 1))
+        return any(map(self.ties.mixed, copied))
 
     def awaited_first(self, flight: _Flight, end: Op | None) -> bool:
-        """Whether the next iteration overwrites what the gemm reads before it comes to the gemm that takes the tile.
-        Where it holds slots of a ring, the next slot is received first, beside the gemm."""
-        if flight.slots:
-            return False
+        """Whether the next iteration has to wait for the gemm before anything can run beside it. Where it holds slots
+        of a ring, that is the wait for the next slot."""
         assert self.loop is not None
         assert isinstance(end, control.Yield)
         becomes = self.loop.carried[end.values.index(flight.awaited)]
+        held = {slot.channel for slot in flight.slots}
         for op in self.block.ops:
             if isinstance(op, roles.AsyncGemm) and op.c is becomes:
                 return False
-            if self.overwrites(op, flight):
+            if isinstance(op, roles.Receive) and held:
+                return op.channel in held and flight.passed.get(op.channel, 0) + 1 >= _slots_of(op.channel)
+            if self.overwrites(op, flight) or self.touches(op):
                 return True
         return False
 
@@ -263,7 +285,7 @@ class _Walk:
             passed = holding[-1].passed
             passed[slot.channel] = max(passed.get(slot.channel, 0), behind)
         else:
-            self.emit_release(slot)
+            _release(self.b, slot)
 
     def elsewhere(self, flight: _Flight, slot: _Slot) -> bool:
         """Whether a gemm reads other slots than this one: two that are received and not released are not the same."""
@@ -281,11 +303,12 @@ class _Walk:
 
     def let_go(self, flight: _Flight) -> None:
         for slot in flight.slots:
-            self.emit_release(slot)
+            _release(self.b, slot)
 
-    def emit_release(self, slot: _Slot) -> None:
-        condition = self.b.compare("ge", slot.index, 0) if slot.guarded else None
-        self.b.emit(slot.release.later(slot.turn, condition))
+
+def _release(b: Builder, slot: _Slot) -> None:
+    condition = b.compare("ge", slot.index, 0) if slot.guarded else None
+    b.emit(slot.release.later(slot.turn, condition))
 
 
 def _slots_of(channel: Value) -> int:
@@ -293,9 +316,9 @@ def _slots_of(channel: Value) -> int:
     return channel.type.slots
 
 
-def _loop(b: Builder, loop: control.For) -> list[_Flight]:
+def _loop(b: Builder, loop: control.For, ties: Accumulators) -> list[_Flight]:
     """Rewrite a loop's body and emit the loop; what is in flight behind it."""
-    staying = _Walk(loop.body, loop).run([])
+    staying, count = _Walk(loop.body, ties, loop).run([]), len(loop.results)
     end = loop.body.terminator
     entering, behind = [], []
     for flight in staying:
@@ -305,6 +328,8 @@ def _loop(b: Builder, loop: control.For) -> list[_Flight]:
         tile_in, token_in, token_out = loop.carried[n], *_carry(loop, _done(b), flight.token, "flight")
         awaited, awaited_out = Value(tile_in.type, name=tile_in.name), loop.results[n]
         _define(loop, n, Value(tile_in.type, name=tile_in.name))
+        ties.join(awaited, tile_in)
+        ties.join(loop.results[n], tile_in)
         _rename(loop.body, tile_in, awaited)
         inner = _Flight(tile_in, token_in, awaited, flight.reads, flight.operand, passed=dict(flight.passed))
         outer = _Flight(loop.results[n], token_out, awaited_out, flight.reads, passed=dict(flight.passed))
@@ -317,9 +342,38 @@ def _loop(b: Builder, loop: control.For) -> list[_Flight]:
         entering.append(inner)
         behind.append(outer)
     if entering:
-        _Walk(loop.body, loop).run(entering)
+        _Walk(loop.body, ties, loop).run(entering)
+    if known_trips(loop) != 1 and not all(ties.begins_in_one_place(loop, flight.tile) for flight in behind):
+        _entered(b, loop, behind, count, ties)
+        return []
     b.emit(loop)
     return behind
+
+
+def _entered(b: Builder, loop: control.For, behind: list[_Flight], count: int, ties: Accumulators) -> None:
+    """Emit a loop of `count` results with the awaits of what it leaves in flight, all of it where there is a turn."""
+    branch = control.If(b.compare("lt", loop.lower, loop.upper), then=Block(), orelse=Block())
+    branch.loc, branch.results = b.loc, loop.results[:count]
+    flying = {flight.tile: flight for flight in behind}
+    for n, value in enumerate(branch.results):
+        if value in flying:
+            _define(branch, n, flying[value].awaited)
+        else:
+            _define(loop, n, Value(value.type, name=value.name))
+            ties.join(loop.results[n], value)
+            _define(branch, n, value)
+    with b.inside(branch.then):
+        b.emit(loop)
+        landed = {f.tile: b.emit(roles.Await(f.tile, f.token)).result for f in reversed(behind)}
+        for tile_out, awaited in landed.items():
+            awaited.name = flying[tile_out].awaited.name
+            ties.join(awaited, tile_out)
+        for slot in (slot for flight in behind for slot in flight.slots):
+            _release(b, slot)
+        b.emit(control.Yield(tuple(landed.get(v, v) for v in loop.results[:count])))
+    with b.inside(branch.orelse):
+        b.emit(control.Yield(loop.init[:count]))
+    b.emit(branch)
 
 
 def _done(b: Builder) -> Value:

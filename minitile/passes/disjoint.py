@@ -229,6 +229,11 @@ class Threads:
             return self._may(op.a, not holds)
         return np.ones(self.count, np.bool_)
 
+    def exactly(self, condition: Value) -> npt.NDArray[np.bool_] | None:
+        """The threads of which a condition holds, where that is known."""
+        numbers = self.numbers(condition)
+        return None if numbers is None else numbers != 0
+
     # Where an access goes --------------------------------------------------------------------------------------------
 
     def reach(self, op: Op, access: Access) -> Reach | None:

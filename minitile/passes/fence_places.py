@@ -14,6 +14,7 @@ where that will do: there it costs nothing.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
 from minitile.ir.core import Block, Kernel, Op
@@ -39,11 +40,14 @@ class _Search:
         self.around: dict[Place, tuple[Block, Op | None]] = {}  # the block that a place is in, the operation around it
         self.weight: dict[Place, float] = {}
         self.number: dict[Place, int] = {}
+        self.waits: dict[Block, list[Op]] = {}  # for products, in the order of a block
         self._block(kernel.body, None, 1.0)
 
     def _block(self, block: Block, around: Op | None, weight: float) -> None:
         for op in block.ops:
             self._place(op, block, around, weight)
+            if not op.region_fields and any(v.type == WGMMA_TOKEN for v in op.operands):
+                self.waits.setdefault(block, []).append(op)
             for region in op.regions:
                 self._block(region, op, weight * _factor(op))
         self._place(block, block, around, weight)
@@ -66,15 +70,17 @@ class _Search:
         return chosen
 
     def _in_the_shade(self, chosen: frozenset[Fence], fence: Fence) -> frozenset[Fence]:
-        """The same fences, this one in front of the first wait for products before it that it may pass."""
+        """The same fences, this one in front of as many waits for products before it as it may pass."""
         place, kind = fence
         block, _ = self.around[place]
-        end = block.ops.index(place) if isinstance(place, Op) else len(block.ops)
-        for op in block.ops[:end]:
-            if not op.region_fields and any(v.type == WGMMA_TOKEN for v in op.operands):
-                trial = (chosen - {fence}) | {(op, kind)}
-                if not self.demands(trial):
-                    return trial
+        waits = self.waits.get(block, [])
+        behind = bisect_left(waits, self.number[place], key=self.number.__getitem__)
+        others = chosen - {fence}
+        for op in reversed(waits[:behind]):
+            trial = others | {(op, kind)}
+            if self.demands(trial):
+                break
+            chosen = trial
         return chosen
 
     def _better(self, chosen: frozenset[Fence], reasons: Demands) -> frozenset[Fence] | None:

@@ -4,8 +4,8 @@
     for … { fence ; barrier      ->   fence
             wgmma }                   for … { barrier ; wgmma }
 
-The analysis is a function: given fences, which others are missing? The more there are, the fewer it asks for. First its
-own places are taken, one by one. Then each fence is tried elsewhere: in front of a loop or branch around it, and at the
+The analysis is a function: given fences, which other one is the first to be missing? First its own places are taken,
+one by one. Then each fence is tried elsewhere: in front of a loop or branch around it, and at the
 end of the branch that holds the access it is for. With one fence more, some of the others may not be demanded any more;
 if what is left costs less, it is kept. A loop is taken for 8 iterations and each side of a branch for half of the time;
 of equals, fewer fences are better. At last a fence that stands behind a wait for products in flight goes in front of it
@@ -23,8 +23,8 @@ from minitile.ir.types import WGMMA_TOKEN
 
 Place = Op | Block  # in front of an operation, or at the end of a block
 Fence = tuple[Place, str]  # where, and for what: "shared", "global"; "cluster": shared memory of the whole cluster
-Demands = dict[Fence, set[Op]]  # missing fences, each with the operations whose accesses it is for
-Analysis = Callable[[frozenset[Fence]], Demands]
+Demand = tuple[Fence, frozenset[Op]]  # a missing fence, with the operations whose accesses it is for
+Analysis = Callable[[frozenset[Fence]], Demand | None]
 
 _ITERATIONS = 8.0
 
@@ -57,11 +57,11 @@ class _Search:
 
     def run(self) -> frozenset[Fence]:
         chosen: frozenset[Fence] = frozenset()
-        reasons: Demands = {}
+        reasons: dict[Fence, set[Op]] = {}
         while missing := self.demands(chosen):
-            first = min(missing, key=self._order)
-            reasons[first] = missing[first]
-            chosen |= {first}
+            fence, accesses = missing
+            reasons[fence] = set(accesses)
+            chosen |= {fence}
         chosen = self._without_idle(chosen, None)
         while better := self._better(chosen, reasons):
             chosen = better
@@ -83,7 +83,7 @@ class _Search:
             chosen = trial
         return chosen
 
-    def _better(self, chosen: frozenset[Fence], reasons: Demands) -> frozenset[Fence] | None:
+    def _better(self, chosen: frozenset[Fence], reasons: dict[Fence, set[Op]]) -> frozenset[Fence] | None:
         """Fences that cost less, one of them in a place that is new."""
         cost = self._cost(chosen)
         for fence in sorted(chosen, key=self._order):

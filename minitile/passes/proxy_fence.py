@@ -54,6 +54,7 @@ from minitile.ir.ops import control, fences, roles, tile
 from minitile.ir.rewrite import made_inside
 from minitile.ir.types import BufferType
 from minitile.passes.affine import Facts
+from minitile.passes.count_tokens import last_uses
 from minitile.passes.fence_marks import Mark, Marks, Seen, State
 from minitile.passes.fence_parts import Part, Parts
 from minitile.passes.fence_places import Demand, Fence, Place, cheapest, insert_fences
@@ -126,6 +127,8 @@ class _Effects:
         self.acting: set[Op] = set()  # what accesses memory, or tells others of accesses
         self.number: dict[Op, int] = {}  # in the order of the program
         self.walked: dict[object, _Walked] = {}
+        self.over: dict[Op, list[Value]] = {}  # the tokens of which nothing is asked behind an operation
+        last_uses(kernel.body, self.over)
         self._meetings: dict[tuple[Op, Seen, bool], tuple[Op, ...]] = {}
         self._runs: dict[Op, tuple[bool, bool]] = {}
         found: list[tuple[Op, Access, str]] = []  # each with the hint that it stands under
@@ -354,6 +357,8 @@ class _Flow:
             marks = frozenset[Mark]().union(*[state.copies.get(t, frozenset()) for t in op.tokens])
             if marks:
                 state.copies[op.result] = marks
+        for token in self.effects.over.get(op, ()):
+            state.copies.pop(token, None)
 
     def access(self, op: Op, state: State) -> None:
         meetings = self.effects.meetings

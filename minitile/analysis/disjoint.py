@@ -39,7 +39,7 @@ from minitile.analysis.conditions import claims, conjuncts
 from minitile.ir.builder import ARRAYS, COMPARE, DIVISIONS, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.effects import Access
-from minitile.ir.ops import arith, control, fences, thread
+from minitile.ir.ops import arith, control, fences
 from minitile.ir.types import BufferType, RegsType
 
 Numbers = npt.NDArray[np.int64]
@@ -140,7 +140,7 @@ class Threads:
             for n, region in enumerate(op.regions):
                 self.owners[region] = op
                 inner = under
-                if type(op) is control.If and not self.facts.uniform(op.condition):
+                if isinstance(op, control.If) and not self.facts.uniform(op.condition):
                     inner = (*under, (op.condition, n == 0))
                 elif isinstance(op, control.While) and region is op.body:
                     end = op.before.terminator
@@ -188,8 +188,8 @@ class Threads:
         op = v.op
         if isinstance(op, arith.Constant) and isinstance(op.value, (int, bool)):
             return np.full(self.count, int(op.value), np.int64)
-        if isinstance(op, thread.Special):
-            return np.arange(self.count, dtype=np.int64) if op.register == "tid.x" else None
+        if op is not None and (group := op.counts_threads()) is not None:
+            return np.arange(self.count, dtype=np.int64) // group
         if not isinstance(op, (arith.Binary, arith.Cmp, arith.Cast, arith.Select, arith.Not, arith.Neg)):
             return None
         if any(isinstance(o.type, RegsType) or o.dtype.is_float or o.dtype.bits > 32 for o in (*op.operands, v)):
@@ -242,16 +242,29 @@ class Threads:
         one = bool(dims) and all(size == 1 for _, size in dims)
         if not one and not any(self.varies(v) for at, _ in (*dims, *places) for v in at.atoms()):
             return None
-        under = self.under.get(op, ())
-        predicate = getattr(op, "predicate", None)
+        return Reach(dims, places, under=self.around(op), threads=self)
+
+    def around(self, op: Op) -> tuple[Condition, ...]:
+        """The conditions under which a thread makes an operation's accesses, as far as they differ between threads."""
+        under, predicate = self.under.get(op, ()), getattr(op, "predicate", None)
         if isinstance(predicate, Value) and not isinstance(predicate.type, RegsType):
             under = (*under, (predicate, True))
-        return Reach(dims, places, under=under, threads=self)
+        return under
+
+    def single(self, under: tuple[Condition, ...], elected: bool = False) -> object:
+        """What singles out the thread for which conditions hold: its number, where they may for no other one; if it is
+        known to be one, an `elected` one, those of which it is one, since of the same ones that is always the same.
+        None where there may be several."""
+        taken = self.taking(under)
+        if taken.sum() == 1:
+            return int(taken.argmax())
+        return taken.tobytes() if elected else None
 
     def _dims(self, access: Access) -> tuple[Dimension, ...]:
-        if access.box is None or access.mem is None or access.ctas != "own":
+        box = access.box if access.part is None else access.part
+        if box is None or access.mem is None or access.ctas != "own":
             return ()
-        return tuple([(self.index(v), size) for v, size in access.box])
+        return tuple([(self.index(v), size) for v, size in box])
 
     def _bytes(self, access: Access) -> tuple[Dimension, ...]:
         mem, place = access.mem, access.place
@@ -285,9 +298,13 @@ class Threads:
         if at != Affine.of(v) or v.dtype.name != "i32" or not isinstance(op, arith.Add | arith.Sub):
             return at
         parts = self.facts.affine(op.a), self.facts.affine(op.b)
-        if self.facts.nonnegative(parts[0]) or (isinstance(op, arith.Add) and self.facts.nonnegative(parts[1])):
+        if self.natural(op.a, parts[0]) or (isinstance(op, arith.Add) and self.natural(op.b, parts[1])):
             return parts[0] + parts[1] if isinstance(op, arith.Add) else parts[0] - parts[1]
         return at
+
+    def natural(self, v: Value, at: Affine) -> bool:
+        """Whether a value is no negative number."""
+        return self.facts.nonnegative(at) or ((numbers := self.numbers(v)) is not None and bool(numbers.min() >= 0))
 
     def varies(self, v: Value) -> bool:
         return not self.facts.uniform(v)

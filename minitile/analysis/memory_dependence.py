@@ -13,7 +13,9 @@ is known by one end, where a loop goes one way only:
 
     store C[512*k : 512*k + 512]      before:  C[… : 512*k], which that box does not meet
 
-Threads:  what each thread reaches by itself (disjoint.py) tells apart what boxes and versions do not.
+Threads:  what each thread reaches by itself (disjoint.py) tells apart what boxes and versions do not, and which thread
+an elected one is. One of each warpgroup stores fragments by TMA, the first one of all stores shared tiles: the same
+place is not the same thread then.
 """
 
 from __future__ import annotations
@@ -135,9 +137,10 @@ def is_private(access: Access) -> bool:
 
 
 def touch(op: Op, access: Access, thread: object, facts: Facts, threads: Threads | None = None) -> Touch:
-    """An operation's access. Without `threads`, nothing is known of which threads go where."""
-    if access.threads == "one" and thread is None:
-        thread = "elected"
+    """An operation's access. Without `threads`, nothing is known of which threads go where, nor which one an elected
+    one is."""
+    if access.threads in ("one", "some") and thread is None and threads is not None:
+        thread = threads.single(threads.around(op), access.threads == "one")
     elif access.threads == GROUP:
         thread = GROUP
     slot, box = slot_of(access, facts), box_of(access, facts)

@@ -189,6 +189,11 @@ class Op:
         """May results, or arguments of regions, differ between the threads of a CTA that have the same operands?"""
         return False
 
+    def counts_threads(self) -> int | None:
+        """Where the result is the number of the thread, or of its group of neighbours, in the CTA: how many have the
+        same one. None: it is not."""
+        return None
+
     @property
     def grain(self) -> int:
         """Of what loads registers: how many come by one access, so that `part` can make some of them; else 0."""

@@ -4,7 +4,8 @@ what one of them asks:
 
     integers            affine (the entrance), long_chains, polynomial, proof, counterexamples, divergence
     index widths        launch_bounds
-    memory, threads     hazards, touch_set, disjoint, conditions; for proxy_fence fence_marks, fence_places, proxy_order
+    memory, threads     hazards, touch_set, disjoint, conditions
+    proxies             for proxy_fence: fence_marks, fence_parts, fence_places, proxy_order
     asynchronous loops  ahead, register_pipeline; for a loop with its own schedule: schedule
     roles of warps      rings, multicast, teams; check_channels verifies what has been made of them
     asynchronous gemms  async_gemms, accumulators

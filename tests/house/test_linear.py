@@ -123,9 +123,8 @@ def calls(run: Callable[[], Any]) -> int:
 
 TARGETS = ("sm_80", "sm_90a", "gfx942")
 QUICK = {(kind, target) for kind in (stores, chain, tiles) for target in TARGETS}
-QUICK |= {(one_loop, "sm_80"), (shared, "sm_80"), (shared, "gfx942"), (gemms, "sm_80")}
-# On sm_90a the search for proxy fences takes a walk for each fence.
-CASES = [(kind, target) for kind in KINDS for target in TARGETS if (kind, target) != (gemms, "sm_90a")]
+QUICK |= {(one_loop, "sm_80"), (shared, "sm_80"), (shared, "gfx942"), (gemms, "sm_80"), (gemms, "sm_90a")}
+CASES = [(kind, target) for kind in KINDS for target in TARGETS]
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,9 @@ def bulk_load(low: Lowering, op: by_hand.BulkLoad) -> None:
                 low.b.constant(0) if op.dst_slot is None else low.get(op.dst_slot),
                 ring,
                 tensor_map(low, op.src, box, shared.swizzle.width, op.tf32),
+                tensor=low.get(op.src),
                 predicate=leader,
+                box=box,
             )
         )
 

@@ -193,9 +193,11 @@ def emit_box(
     slot: Value | None,
     offset: Value | int,
     leader: Value,
+    leaders: int = 1,
 ) -> Value:
-    """The token of one box of `shape`, from `offset` bytes into a version of the buffer to `moved` from the start. One
-    that may lie outside altogether is left out: TMA could make nothing of the map of a tensor without elements."""
+    """The token of one box of `shape`, from `offset` bytes into a version of the buffer to `moved` from the start, or
+    of one for each of several leaders. One that may lie outside altogether is left out: TMA could make nothing of the
+    map of a tensor without elements."""
     b, shared = low.b, shared_layout(buffer)
     address = low.in_entry(("buffer", buffer), lambda b: b.emit(thread.BufferAddress(low.get(buffer))).result)
     if slot is not None:
@@ -218,6 +220,7 @@ def emit_box(
         "map": map_,
         "corner": tuple(map(low.emit, target.starts)),
         "extent": target.box(target.shape),
+        "box": target.box(shape) if leaders > 1 else (),
     }
     if target.kind is None:
         return b.emit(hopper.TmaStore(**fields, evict=target.evict)).result
@@ -407,6 +410,7 @@ def widths(columns: int, bits: int) -> Iterator[tuple[int, Callable[[tuple[int, 
 def emit_parts(low: Lowering, parts: _Parts, target: _Target, buffer: Value, versions: int, value: Value) -> None:
     b, shared = low.b, parts.shared
     leader = low.in_entry("leader", lambda b: b.compare("eq", b.floormod(low.tid, GROUP), 0))
+    leaders = low.threads // GROUP
     plan = stmatrix_plan(parts.layout, shared, 4, (0, 0))
     columns, _, panel_bytes = panels_of(shared)
     offset: Value | int = 0
@@ -432,7 +436,8 @@ def emit_parts(low: Lowering, parts: _Parts, target: _Target, buffer: Value, ver
         for panel in range(parts.shape[1] // columns):
             there = place[0], _moved(low, place[1], panel * columns)
             source = _moved(low, offset, panel * panel_bytes)
-            boxes.append(emit_box(low, target, (parts.shape[0], columns), there, buffer, slot, source, leader))
+            box = emit_box(low, target, (parts.shape[0], columns), there, buffer, slot, source, leader, leaders)
+            boxes.append(box)
         tokens.append(b.emit(tile.Join(tuple(boxes))).result)
         b.emit(tile.Wait(tokens[-1], reads=True))
     for token in reversed(tokens):

@@ -20,6 +20,9 @@ class WarpIndex(Op, name="warp_index", stage="thread", pure=True):
     def varies(self) -> bool:
         return True
 
+    def counts_threads(self) -> int | None:
+        return 32
+
 
 class Elect(Op, name="elect", stage="thread"):
     """True in one lane of the warp, the same one each time."""
@@ -97,7 +100,7 @@ class TmaLoad(Op, name="tma_load", stage="thread"):
 
     `multicast`: a bit for each CTA of the cluster that gets the box, at the same place as here, and the bytes on its
     own barrier at that place; None: this CTA alone. `free`: whoever has used the buffer there has let the issuing
-    thread know that he is done.
+    thread know that he is done. `box`: its extents, in the tensor's order of dimensions.
     """
 
     address: Value = operand()
@@ -112,6 +115,7 @@ class TmaLoad(Op, name="tma_load", stage="thread"):
     multicast: Value | None = maybe()
     evict: str = attr("")
     free: bool = attr(False)
+    box: tuple[int, ...] = attr(())
 
     def accesses(self) -> tuple[Access, ...]:
         ctas = "own" if self.multicast is None else "cluster"
@@ -120,17 +124,20 @@ class TmaLoad(Op, name="tma_load", stage="thread"):
         )
         if self.tensor is None:
             return (write,)
-        return Access("read", self.tensor, proxy="async", channel=self.ring, threads="one"), write
+        box = box_at(self.coordinates[::-1], self.box) if self.box else None
+        return Access("read", self.tensor, proxy="async", channel=self.ring, threads="one", box=box), write
 
 
 class TmaStore(Op, name="tma_store", stage="thread"):
     """A box of the tensor map at `coordinates` (innermost first) from shared memory. What lies outside the tensor is
     left out; coordinates are not negative.
 
-    The token joins a bulk group of the issuing thread (`join` commits it), so that the same thread must issue, commit
-    and wait; a thread that has issued nothing waits for nothing. A wait with `reads` gives the shared memory back, one
-    without also makes the tensor's new contents visible to the thread. `span`: the bytes of the version that the box is
-    taken from. `corner` and `extent` as of store_mem: the box lies in that part of the tensor.
+    One thread issues it; with `box`, each one for which the predicate holds, and each a box of its own, of these
+    extents (in the tensor's order of dimensions). The token joins a bulk group of the issuing thread (`join` commits
+    it), so that the same thread must issue, commit and wait; a thread that has issued nothing waits for nothing. A wait
+    with `reads` gives the shared memory back, one without also makes the tensor's new contents visible to the thread.
+    `span`: the bytes of the version that the box is taken from. `corner` and `extent` as of store_mem: all boxes lie in
+    that part of the tensor.
     """
 
     address: Value = operand()
@@ -144,6 +151,7 @@ class TmaStore(Op, name="tma_store", stage="thread"):
     span: tuple[int, int] | None = attr(None)
     evict: str = attr("")
     extent: tuple[int, ...] = attr(())
+    box: tuple[int, ...] = attr(())
 
     def infer(self) -> tuple[Type, ...]:
         return (BULK_TOKEN,)
@@ -153,12 +161,14 @@ class TmaStore(Op, name="tma_store", stage="thread"):
         require(len(self.coordinates) == rank, f"{len(self.coordinates)} coordinates for {self.tensor.type}")
         require(self.mem.dtype is self.tensor.dtype, f"{self.mem.type} to {self.tensor.type}")
         require_corner(self.corner, self.extent, rank)
+        require(len(self.box) in (0, rank), f"a box of {len(self.box)} dimensions for {self.tensor.type}")
 
     def accesses(self) -> tuple[Access, ...]:
         token, box = self.result, box_at(self.corner, self.extent)
+        threads, part = ("some", box_at(self.coordinates[::-1], self.box)) if self.box else ("one", None)
         return (
-            Access("read", self.mem, self.slot, self.span, proxy="async", token=token, threads="one"),
-            Access(self.effect, self.tensor, proxy="async", token=token, threads="one", box=box),
+            Access("read", self.mem, self.slot, self.span, proxy="async", token=token, threads=threads),
+            Access(self.effect, self.tensor, proxy="async", token=token, threads=threads, box=box, part=part),
         )
 
     @property

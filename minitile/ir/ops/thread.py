@@ -99,6 +99,9 @@ class Special(Op, name="special", stage="thread", pure=True):
     def varies(self) -> bool:
         return not self.register.startswith(("ctaid", "nctaid", "ntid"))
 
+    def counts_threads(self) -> int | None:
+        return 1 if self.register == "tid.x" else None
+
 
 class GlobalAddress(Op, name="global_address", stage="thread", pure=True):
     """The address of a tensor's first element."""

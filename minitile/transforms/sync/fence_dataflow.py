@@ -108,7 +108,8 @@ class State:
 
     def start(self, copies: Iterable[tuple[Value, frozenset[Mark]]]) -> None:
         for token, marks in copies:
-            self.copies[token] = self.copies.get(token, _NONE) | marks
+            if marks:
+                self.copies[token] = self.copies.get(token, _NONE) | marks
 
     def finish(self, token: Value) -> None:
         """A copy is waited for: its accesses lie in the past."""

@@ -4,8 +4,8 @@
     for … { fence ; barrier      ->   fence
             wgmma }                   for … { barrier ; wgmma }
 
-The analysis is a function: given fences, which others are missing? The more there are, the fewer it asks for. First its
-own places are taken, one by one. Then each fence is tried elsewhere: in front of a loop or branch around it, and at the
+The analysis is a function: given fences, which other one is the first to be missing? First its own places are taken,
+one by one. Then each fence is tried elsewhere: in front of a loop or branch around it, and at the
 end of the branch that holds the access it is for. With one fence more, some of the others may not be demanded any more;
 if what is left costs less, it is kept. A loop is taken for 8 iterations and each side of a branch for half of the time;
 of equals, fewer fences are better. At last a fence that stands behind a wait for products in flight goes in front of it
@@ -14,6 +14,7 @@ where that will do: there it costs nothing.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
 from minitile.ir.core import Block, Kernel, Op
@@ -22,8 +23,8 @@ from minitile.ir.types import WGMMA_TOKEN
 
 Place = Op | Block  # in front of an operation, or at the end of a block
 Fence = tuple[Place, str]  # where, and for what: "shared", "global"; "cluster": shared memory of the whole cluster
-Demands = dict[Fence, set[Op]]  # missing fences, each with the operations whose accesses it is for
-Analysis = Callable[[frozenset[Fence]], Demands]
+Demand = tuple[Fence, frozenset[Op]]  # a missing fence, with the operations whose accesses it is for
+Analysis = Callable[[frozenset[Fence]], Demand | None]
 
 _ITERATIONS = 8.0
 
@@ -39,11 +40,14 @@ class _Search:
         self.around: dict[Place, tuple[Block, Op | None]] = {}  # the block that a place is in, the operation around it
         self.weight: dict[Place, float] = {}
         self.number: dict[Place, int] = {}
+        self.waits: dict[Block, list[Op]] = {}  # for products, in the order of a block
         self._block(kernel.body, None, 1.0)
 
     def _block(self, block: Block, around: Op | None, weight: float) -> None:
         for op in block.ops:
             self._place(op, block, around, weight)
+            if not op.region_fields and any(v.type == WGMMA_TOKEN for v in op.operands):
+                self.waits.setdefault(block, []).append(op)
             for region in op.regions:
                 self._block(region, op, weight * _factor(op))
         self._place(block, block, around, weight)
@@ -53,11 +57,11 @@ class _Search:
 
     def run(self) -> frozenset[Fence]:
         chosen: frozenset[Fence] = frozenset()
-        reasons: Demands = {}
+        reasons: dict[Fence, set[Op]] = {}
         while missing := self.demands(chosen):
-            first = min(missing, key=self._order)
-            reasons[first] = missing[first]
-            chosen |= {first}
+            fence, accesses = missing
+            reasons[fence] = set(accesses)
+            chosen |= {fence}
         chosen = self._without_idle(chosen, None)
         while better := self._better(chosen, reasons):
             chosen = better
@@ -66,18 +70,20 @@ class _Search:
         return chosen
 
     def _in_the_shade(self, chosen: frozenset[Fence], fence: Fence) -> frozenset[Fence]:
-        """The same fences, this one in front of the first wait for products before it that it may pass."""
+        """The same fences, this one in front of as many waits for products before it as it may pass."""
         place, kind = fence
         block, _ = self.around[place]
-        end = block.ops.index(place) if isinstance(place, Op) else len(block.ops)
-        for op in block.ops[:end]:
-            if not op.region_fields and any(v.type == WGMMA_TOKEN for v in op.operands):
-                trial = (chosen - {fence}) | {(op, kind)}
-                if not self.demands(trial):
-                    return trial
+        waits = self.waits.get(block, [])
+        behind = bisect_left(waits, self.number[place], key=self.number.__getitem__)
+        others = chosen - {fence}
+        for op in reversed(waits[:behind]):
+            trial = others | {(op, kind)}
+            if self.demands(trial):
+                break
+            chosen = trial
         return chosen
 
-    def _better(self, chosen: frozenset[Fence], reasons: Demands) -> frozenset[Fence] | None:
+    def _better(self, chosen: frozenset[Fence], reasons: dict[Fence, set[Op]]) -> frozenset[Fence] | None:
         """Fences that cost less, one of them in a place that is new."""
         cost = self._cost(chosen)
         for fence in sorted(chosen, key=self._order):

@@ -31,8 +31,9 @@ places: in front of the loops and branches around a fence, or at the end of the 
 8 iterations and a branch for taken half of the time. A fence that nothing demands when it is left out is dropped: every
 one that stays is needed on some path.
 
-The search asks for many walks that differ in one fence. A walk of a loop or branch that begins with the same marks
-(`fence_dataflow.py`) and has the same fences inside ends the same: it is done once.
+The search asks for many walks that differ in one fence. A walk of a loop or branch, or of some operations of a block,
+that begins with the same marks (`fence_dataflow.py`) and has the same fences inside (`fence_parts.py`) ends the same:
+it is done once.
 
 Operations are asked for `accesses()` and `syncs()`; one that declares neither may do anything, in either proxy. Fences
 that stand there count. `proxy_hint` overrides what operations say; the pass removes it. On older targets there is one
@@ -42,7 +43,7 @@ proxy only: fences that the program has are removed.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -57,7 +58,9 @@ from minitile.ir.types import BufferType
 from minitile.transforms.manager import PassContext
 from minitile.transforms.sync.async_happens_before import Asynchronous, Order
 from minitile.transforms.sync.fence_dataflow import Mark, Marks, Seen, State
-from minitile.transforms.sync.fence_placement import Demands, Fence, Place, cheapest, insert_fences
+from minitile.transforms.sync.fence_parts import Part, Parts
+from minitile.transforms.sync.fence_placement import Demand, Fence, Place, cheapest, insert_fences
+from minitile.transforms.sync.resolve_wait_counts import last_uses
 
 SPACES: tuple[str, ...] = ("shared", "global")
 _PATIENCE = 8  # walks of a loop's body before versions are given up
@@ -68,10 +71,10 @@ def proxy_fence(kernel: Kernel, context: PassContext) -> None:
     if context.target.has("tma"):
         effects = _Effects(kernel)
         if effects.mixed():
-            chosen = cheapest(kernel, lambda placed: _Flow(effects, placed).demands())
+            chosen = cheapest(kernel, lambda placed: _Flow(effects, placed).demand())
             if effects.cluster:
                 unfenced = _Flow(effects, frozenset())
-                unfenced.demands()
+                unfenced.demand()
                 _acquire(kernel.body, unfenced.peers)
             insert_fences(kernel.body, chosen)
         _remove(kernel.body, (fences.ProxyHint,))
@@ -122,7 +125,10 @@ class _Effects:
         self.first: dict[Op, list[tuple[Mark, Value | None]]] = {}  # the marks that an operation makes
         self.releases: dict[Op, list[Sync]] = {}
         self.acting: set[Op] = set()  # what accesses memory, or tells others of accesses
-        self.regions: dict[object, _Walked] = {}
+        self.number: dict[Op, int] = {}  # in the order of the program
+        self.walked: dict[object, _Walked] = {}
+        self.over: dict[Op, list[Value]] = {}  # the tokens of which nothing is asked behind an operation
+        last_uses(kernel.body, self.over)
         self._meetings: dict[tuple[Op, Seen, bool], tuple[Op, ...]] = {}
         self._runs: dict[Op, tuple[bool, bool]] = {}
         found: list[tuple[Op, Access, str]] = []  # each with the hint that it stands under
@@ -146,6 +152,7 @@ class _Effects:
                     hints.append(op.scope)
             if op.pure or op.terminator:
                 continue
+            self.number[op] = len(self.number)
             for region in op.regions:
                 self._block(region, op, hints[-1], found)
             found += [(op, access, hints[-1]) for access in op.accesses()]
@@ -191,6 +198,7 @@ class _Effects:
                     self.acting.add(op)
                     self.first[op] = [(self.marks.first(t, block, space), token) for t, space, token in kept]
             self.relevant[block] = [op for op in ops if self.matters(op)]
+        self.parts = Parts(self.relevant, self.around)
         self.order = Order(self.kernel, self.facts, self.diverges, self.asynchronous)
         return bool(pairs)
 
@@ -252,83 +260,120 @@ def meets(t: Touch, space: str, a: Touch, spaces: frozenset[str]) -> bool:
 
 @dataclass(slots=True)
 class _Walked:
-    """What came of a walk over an operation's regions."""
+    """What came of a walk over a part of a block, or over an operation's regions."""
 
     state: State
-    found: Demands
+    first: Demand | None
     peers: set[Op]
 
 
 class _Flow:
-    """One walk with fences in place: what is demanded besides. What it finds in the regions of an operation depends on
-    the state there and the fences inside, and is kept for other walks that come with the same."""
+    """One walk with fences in place: which one is demanded besides, the first in the order of the program. What it
+    finds in a part of a block or in the regions of an operation depends on the state there and the fences inside, and
+    is kept for other walks that come with the same."""
 
     def __init__(self, effects: _Effects, placed: frozenset[Fence]) -> None:
         self.effects = effects
-        self.placed: dict[Place, list[str]] = {}
-        self.inner: dict[Op, set[Fence]] = {}  # the fences inside of an operation
-        for fence in placed:
-            place, kind = fence
-            self.placed.setdefault(place, []).append(kind)
-            around = effects.around.get(place)
-            while around is not None:
-                self.inner.setdefault(around, set()).add(fence)
-                around = effects.around[around]
-        self.found: Demands = {}
+        self.parts = effects.parts
+        self.parts.change(placed)
+        self.first: Demand | None = None
         self.peers: set[Op] = set()  # what accesses other CTAs' memory where marks are known
         self.together: int | None = effects.kernel.attrs.get("threads")  # how many threads are here
 
-    def demands(self) -> Demands:
-        """The fences that are missing, each with the operations whose accesses it is for."""
+    def demand(self) -> Demand | None:
+        """The first fence that is missing, with the operations whose accesses it is for."""
         self.block(self.effects.kernel.body, State(self.effects.marks))
-        return self.found
+        return self.first
 
-    def demand(self, mark: Mark, release: Op, later: tuple[Op, ...]) -> None:
-        """A fence in front of `release`, for what some operations access later."""
+    def miss(self, mark: Mark, release: Op, later: tuple[Op, ...]) -> None:
+        """A fence in front of `release` is missing, for what some operations access later."""
         assert mark.seen.touch.op is not None
         if mark.seen.space == "cluster":
             self.peers.update(later)
-        self.found.setdefault((release, mark.seen.space), set()).add(mark.seen.touch.op)
+        self.note(((release, mark.seen.space), frozenset([mark.seen.touch.op])))
+
+    def note(self, demand: Demand) -> None:
+        if self.first is None:
+            self.first = demand
+            return
+        fence, accesses = self.first
+        if fence == demand[0]:
+            self.first = fence, accesses | demand[1]
+        elif self.place(demand) < self.place(self.first):
+            self.first = demand
+
+    def place(self, demand: Demand) -> tuple[int, str]:
+        release, space = demand[0]
+        assert isinstance(release, Op)
+        return self.effects.number[release], space
 
     def fences_at(self, place: Place, state: State) -> None:
-        for kind in self.placed.get(place, ()):
+        for kind in self.parts.placed.get(place, ()):
             state.fence(kind)
 
     def block(self, block: Block, state: State) -> None:
         """Walk a block; `state` becomes that at its end."""
-        for op in self.effects.relevant[block]:
-            if op in self.placed:
-                self.fences_at(op, state)
-            if op.region_fields:
-                self.regions(op, state)
-            elif op in self.effects.acting:
-                self.access(op, state)
-            elif isinstance(op, fences.ProxyFence):
-                for space in _fenced(op):
-                    state.fence(space)
-            elif isinstance(op, fences.ProxyHint):
-                if op.scope == "neutral":
-                    state.forget()
-            elif isinstance(op, (tile.Wait, roles.Await)):
-                state.finish(op.token)
-            elif isinstance(op, tile.Join):
-                state.copies[op.result] = frozenset().union(*[state.copies.get(t, frozenset()) for t in op.tokens])
-        self.fences_at(block, state)
+        self.part(self.parts.whole[block], state)
+
+    def part(self, part: Part, state: State) -> None:
+        """Walk a part of a block."""
+        for half in part.halves:
+            self.once((half, half.number), lambda half=half: self.part(half, state), state)  # type: ignore[misc]
+        for place in part.places:
+            self.fences_at(place, state)
+            if isinstance(place, Op):
+                self.operation(place, state)
+
+    def once(self, key: tuple[object, ...], walk: Callable[[], None], state: State) -> None:
+        """Take a walk, or take what an earlier one has found there."""
+        key = *key, state.known(), self.together
+        walked = self.effects.walked.get(key)
+        if walked is None:
+            outside = self.first, self.peers
+            self.first, self.peers = None, set()
+            walk()
+            walked = self.effects.walked[key] = _Walked(state.copy(), self.first, self.peers)
+            self.first, self.peers = outside
+        else:
+            state.put(walked.state)
+        if walked.first is not None:
+            self.note(walked.first)
+        self.peers |= walked.peers
+
+    def operation(self, op: Op, state: State) -> None:
+        if op.region_fields:
+            self.once((op, self.parts.inside(op)), lambda: self.regions(op, state), state)
+        elif op in self.effects.acting:
+            self.access(op, state)
+        elif isinstance(op, fences.ProxyFence):
+            for space in _fenced(op):
+                state.fence(space)
+        elif isinstance(op, fences.ProxyHint):
+            if op.scope == "neutral":
+                state.forget()
+        elif isinstance(op, (tile.Wait, roles.Await)):
+            state.finish(op.token)
+        elif isinstance(op, tile.Join):
+            marks = frozenset[Mark]().union(*[state.copies.get(t, frozenset()) for t in op.tokens])
+            if marks:
+                state.copies[op.result] = marks
+        for token in self.effects.over.get(op, ()):
+            state.copies.pop(token, None)
 
     def access(self, op: Op, state: State) -> None:
         meetings = self.effects.meetings
         if op in self.effects.asynchronous:
             for mark in (*state.mine, *state.outer):
                 if later := meetings(op, mark.seen, False):
-                    self.demand(mark, mark.release or op, later)
+                    self.miss(mark, mark.release or op, later)
         for sync in self.effects.releases.get(op, ()):
             together = sync.threads == "all"
             for mark in state.mine:
                 if not (together and mark.fenced) and (later := meetings(op, mark.seen, True)):
-                    self.demand(mark, op if together else mark.release or op, later)
+                    self.miss(mark, op if together else mark.release or op, later)
             for mark in state.outer:
                 if later := meetings(op, mark.seen, True):
-                    self.demand(mark, mark.release or op, later)
+                    self.miss(mark, mark.release or op, later)
             if together:
                 whole = sync.count is None or (self.together is not None and sync.count >= self.together)
                 state.release(op, None if whole else sync.count)
@@ -341,23 +386,11 @@ class _Flow:
     # Control flow ----------------------------------------------------------------------------------------------------
 
     def regions(self, op: Op, state: State) -> None:
-        """Walk the regions of an operation, or take what an earlier walk has found there."""
-        key = op, state.known(), frozenset(self.inner.get(op, ())), self.together
-        walked = self.effects.regions.get(key)
-        outside = self.found, self.peers
-        if walked is None:
-            self.found, self.peers = {}, set()
-            if isinstance(op, control.If):
-                self.branch(op, state)
-            elif isinstance(op, (control.For, control.While)):
-                self.loop(op, state)
-            walked = self.effects.regions[key] = _Walked(state.copy(), self.found, self.peers)
-            self.found, self.peers = outside
-        else:
-            state.put(walked.state)
-        for fence, reasons in walked.found.items():
-            self.found.setdefault(fence, set()).update(reasons)
-        self.peers |= walked.peers
+        """Walk the regions of an operation."""
+        if isinstance(op, control.If):
+            self.branch(op, state)
+        elif isinstance(op, (control.For, control.While)):
+            self.loop(op, state)
 
     def branch(self, op: control.If, state: State) -> None:
         apart = self.effects.diverges(op)

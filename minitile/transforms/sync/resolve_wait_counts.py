@@ -44,7 +44,7 @@ def count_tokens(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     counts = _Counts()
     counts.instructions = any(isinstance(op, thread.CpAsync) and op.wave for op in kernel.walk())
-    _last_uses(kernel.body, counts.over)
+    last_uses(kernel.body, counts.over)
     _block(kernel.body, {}, counts)
     _write(kernel.body, counts)
 
@@ -70,7 +70,7 @@ def ended_gemms(kernel: Kernel) -> dict[Op, set[Value]]:
     return counts.ended
 
 
-def _last_uses(block: Block, over: dict[Op, list[Value]]) -> set[Value]:
+def last_uses(block: Block, over: dict[Op, list[Value]]) -> set[Value]:
     """Which tokens a block uses; notes behind which operation those of its own are forgotten, so that an age is kept
     for as long as a wait may ask for it, and a kernel's many waits do not each walk over all tokens before."""
     used: set[Value] = set()
@@ -78,7 +78,7 @@ def _last_uses(block: Block, over: dict[Op, list[Value]]) -> set[Value]:
     for op in reversed(block.ops):
         now = {v for v in op.operands if isinstance(v.type, TokenType)}
         for region in op.regions:
-            now |= _last_uses(region, over)
+            now |= last_uses(region, over)
         made = {v for v in op.results if isinstance(v.type, TokenType)}
         if not op.terminator:  # what it hands on is asked for by who takes it
             over[op] = list(((now - used) & own) | (made - used))

@@ -316,7 +316,7 @@ class Walk:
         if not self.by_hand:
             return []
         writes = [a for a in op.accesses() if a.channel is not None and a.writes and a.proxy == "async"]
-        return [moved(t, self.first) for t in (touch(op, a, None, self.facts) for a in writes)]
+        return [moved(t, self.first) for t in (touch(op, a, None, self.facts, self.each) for a in writes)]
 
     def settle_conflicts(self, op: Op, touches: list[Touch], state: State, before: set[Spot]) -> None:
         """A barrier where something pending is in the way."""
@@ -635,9 +635,9 @@ class Walk:
 
     def elected(self, op: control.If) -> object:
         """What singles out the one thread that takes the branch `thread index == a uniform value`; None otherwise."""
-        takes = self.each.exactly(op.condition)
-        if takes is not None and takes.sum() == 1:
-            return int(takes.argmax())
+        alone = self.each.single((*self.each.around(op), (op.condition, True)))
+        if alone is not None:
+            return alone
         condition = op.condition.op
         if not isinstance(condition, arith.Cmp) or condition.predicate != "eq" or not condition.a.dtype.is_int:
             return None

@@ -141,7 +141,7 @@ thread kernel @columns(%A: tensor<64x512xe4m3>, %B: tensor<64x512xe5m2>, %C: ten
     %78 = concat %75, %77 : regs<2xi32>
     stmatrix %78, %r, %staged {address_of = (0, 1), offsets = (0, 0)}
     %79 = add %22, %67 : i32
-    %80 = tma_store %79, [%68, 0], %staged, %C, [0, 0], predicate = %15 {map = "C_map2", extent = (64, 64)} : token<bulk>
+    %80 = tma_store %79, [%68, 0], %staged, %C, [0, 0], predicate = %15 {map = "C_map2", extent = (64, 64), box = (64, 32)} : token<bulk>
     %81 = join %80 : token<bulk>
     wait %81 {reads = true}
     wait %81

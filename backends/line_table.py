@@ -1,7 +1,7 @@
 """Which line of the user's source each line of an assembly text comes from.
 
-PTX, GCN       `.loc FILE LINE COLUMN` holds for what follows; `.file NUMBER "FOLDER" "NAME"` (the folder may be missing)
-LLVM IR        `!dbg !N` behind an instruction; !N is a DILocation, whose scope names a DIFile
+PTX, GCN    `.loc FILE LINE COLUMN` holds for what follows; `.file NUMBER "FOLDER" "NAME"` (the folder may be missing)
+LLVM IR     `!dbg !N` behind an instruction; !N is a DILocation, whose scope names a DIFile
 
 Sources: PTX ISA 8.3, 11.5.3 (`.file`), 11.5.4 (`.loc`); GNU as, 7.59 (`.loc`), where line 0 is of no source; LLVM 22,
 Language Reference, "Specialized Metadata Nodes".

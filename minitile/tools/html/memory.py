@@ -76,13 +76,16 @@ def _name(op: Op) -> str:
 def memory_map(lives: Lives, total: int, at: Callable[[Location | None], int | None]) -> MemoryMap:
     """The map, once the buffers have their places; `at` gives the number of a place in the source."""
     buffers = []
-    for number, life in enumerate(lives.lives):
+    taken: dict[str, int] = {}
+    for life in lives.lives:
         alloc, kind = life.alloc, life.alloc.type_
         shape = "×".join(map(str, kind.shape))
         kept = life.sent and not life.given_up  # what a pipeline hands over is somebody's at any time
         first, last = (1, lives.operations) if kept else (max(1, life.first), life.last)
         uses = (at(lives.locations.get(life.first)), at(lives.locations.get(life.last)))
-        name = alloc.result.name or f"scratch {number}"
+        name = alloc.result.name or "scratch"
+        taken[name] = taken.get(name, -1) + 1
+        name += f"_{taken[name]}" if taken[name] else ""
         buffers.append(
             Buffer(
                 name,

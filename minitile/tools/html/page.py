@@ -62,12 +62,12 @@ class Pass:
 
 @dataclass
 class Excerpt:
-    """Consecutive lines of a source file, the first of which has the number `first`; `numbers`: those of their places."""
+    """Consecutive lines of a source file from line `first` on, and of each the number of its place, if it is one."""
 
     file: str
     first: int
     lines: list[str]
-    numbers: list[int]
+    places: list[int | None]
 
 
 @dataclass
@@ -155,9 +155,9 @@ class _Recorder:
                 continue
             start, end = _function_around(name, line)
             rows = range(start, end + 1)
-            texts = [linecache.getline(name, n).rstrip("\n") or ("" if n != line else " ") for n in rows]
+            texts = [linecache.getline(name, n).rstrip("\n") for n in rows]
             shown.update((name, n) for n in rows)
-            yield Excerpt(name, start, texts, [self.number((name, n)) for n in rows])
+            yield Excerpt(name, start, texts, [self.numbers.get((name, n)) for n in rows])
 
 
 def _unplaced(op: object) -> bool:
@@ -168,7 +168,7 @@ def differences(before: list[str], after: list[str]) -> list[Change]:
     """How one text becomes the other, but for numbers that only tell values apart."""
     old, new = ([_NUMBER.sub("%", line) for line in lines] for lines in (before, after))
     found = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    return [(tag, *span) for tag, *span in found if tag != "equal"]
+    return [change for change in found if change[0] != "equal"]
 
 
 def _function_around(file: str, line: int) -> tuple[int, int]:

@@ -12,11 +12,11 @@ from pathlib import PurePath
 from string import Template
 
 from minitile.tools.html.memory import MemoryMap
-from minitile.tools.html.page import TITLES, Page, Stage
+from minitile.tools.html.page import TITLES, Change, Page, Stage
 from minitile.tools.html.roles import Arrow, Chart, Row
 
 HIDDEN = ("traced_ir", "llvm")  # stages that are not open at first
-LANE, GAP, ROW, TOP = 430, 110, 22, 30  # pixels: a lane's width, the space between lanes, a row's height, the titles'
+LANE, GAP, TRACK, ROW, TOP = 430, 90, 24, 22, 30  # pixels: lanes, between them, arrows within one, rows, titles
 LETTER = 7.3  # pixels that a letter of the charts takes
 WIDTH, HEIGHT, LEFT = 900, 320, 70  # pixels of the memory map, and of the bytes beside it
 KINDS = {
@@ -40,7 +40,7 @@ def render(page: Page) -> str:
         title=escape(f"{page.kernel} for {page.target}"),
         summary=_table(page.summary),
         chooser="".join(
-            f'<label><input type="checkbox" data-pane="{escape(name)}"{" checked" if on else ""}> {escape(title)}</label>'
+            f'<label><input type="checkbox" data-pane="{name}"{" checked" if on else ""}> {escape(title)}</label>'
             for name, title, on in chosen
         ),
         panes="\n".join(panes),
@@ -68,7 +68,8 @@ def _line(place: int | None) -> str:
 def _pane(name: str, title: str, note: str, lines: Iterator[str]) -> str:
     head = f"<h3>{escape(title)} <small>{escape(note)}</small></h3>"
     text = "\n".join(lines)
-    return f'<div class="pane" id="{escape(name)}">{head}<div class="scroll"><pre class="code">\n{text}\n</pre></div></div>'
+    code = f'<div class="scroll"><pre class="code">\n{text}\n</pre></div>'
+    return f'<div class="pane" id="{name}">{head}{code}</div>'
 
 
 def _source(page: Page) -> str:
@@ -76,8 +77,9 @@ def _source(page: Page) -> str:
         for n, part in enumerate(page.source):
             if n:
                 yield f"<b>{escape(PurePath(part.file).name)}</b>"
-            for number, (place, text) in enumerate(zip(part.numbers, part.lines, strict=True), part.first):
-                yield f'<span tabindex="0" data-n="{number}" data-line="{place}">{escape(text)}</span>'
+            for number, (place, text) in enumerate(zip(part.places, part.lines, strict=True), part.first):
+                focus = "" if place is None else ' tabindex="0"'
+                yield f'<span data-n="{number}"{_line(place)}{focus}>{escape(text)}</span>'
 
     return _pane("source", "source", PurePath(page.source[0].file).name, lines())
 
@@ -106,7 +108,7 @@ def _passes(page: Page) -> str:
 def _packed(page: Page) -> str:
     """What came out of each pass, as JSON, deflated, in base 64: [name, lines, places, changes]."""
 
-    def snapshot(name: str, stage: Stage | None, changes: list) -> list:
+    def snapshot(name: str, stage: Stage | None, changes: list[Change]) -> list[object]:
         return [name, stage and stage.lines, stage and stage.places, changes]
 
     traced = next(stage for stage in page.stages if stage.name == "traced_ir")
@@ -122,20 +124,18 @@ def _packed(page: Page) -> str:
 
 def _chart(chart: Chart) -> str:
     hues = {by: 137 * n % 360 for n, by in enumerate(dict.fromkeys(arrow.by for arrow in chart.arrows))}
-    width = len(chart.lanes) * (LANE + GAP) + 20
-    height = TOP + chart.height * ROW + 16
-    parts = [f'<svg width="{width}" height="{height}" role="img" aria-label="roles">']
-    for n, title in enumerate(chart.lanes):
-        parts.append(
-            f'<rect class="lane" x="{_x(n)}" y="{TOP}" width="{LANE}" height="{chart.height * ROW + 8}" rx="8"/>'
-        )
-        parts.append(f'<text x="{_x(n)}" y="{TOP - 10}">{_cut(title, LANE)}</text>')
-    parts += map(_row, chart.rows)
-    taken: dict[tuple[int, int], int] = {}
-    for arrow in chart.arrows:
-        between = arrow.source.lane, arrow.target.lane
-        taken[between] = taken.get(between, -1) + 1
-        parts.append(_arrow(arrow, hues[arrow.by], taken[between]))
+    inner = [sum(a.source.lane == a.target.lane == n for a in chart.arrows) for n in range(len(chart.lanes))]
+    lanes = [10]  # where each begins, and where the last one ends; arrows within a lane run at its right
+    for count in inner:
+        lanes.append(lanes[-1] + LANE + max(GAP, 30 + count * TRACK))
+    parts = [f'<svg width="{lanes[-1]}" height="{TOP + chart.height * ROW + 16}" role="img" aria-label="roles">']
+    for x, title in zip(lanes, chart.lanes, strict=False):
+        parts.append(f'<rect class="lane" x="{x}" y="{TOP}" width="{LANE}" height="{chart.height * ROW + 8}" rx="8"/>')
+        parts.append(f'<text x="{x}" y="{TOP - 10}">{_cut(title, LANE)}</text>')
+    parts += [_row(row, lanes) for row in chart.rows]
+    for n, arrow in enumerate(chart.arrows):
+        before = sum(a.source.lane == a.target.lane == arrow.source.lane for a in chart.arrows[:n])
+        parts.append(_arrow(arrow, lanes, hues[arrow.by], before))
     parts.append("</svg>")
     legend = "".join(f'<span class="{k}"><i class="swatch"></i>{text}</span>' for k, text in KINDS.items())
     by = "".join(
@@ -143,15 +143,12 @@ def _chart(chart: Chart) -> str:
         for name, hue in hues.items()
     )
     return (
-        "<p>Drawn from the tile IR. Lanes run at the same time; a lane's operations are in program order, and heights are no "
-        "times. An arrow leads from what lets go to what waits: solid ones are barriers, dashed ones the completion of "
-        f'an asynchronous operation.</p><p class="legend">{legend}</p><p class="legend">{by}</p>{_table(chart.pipelines)}'
-        f'<div class="wide">{"".join(parts)}</div>'
+        "<p>Drawn from the tile IR. Lanes run at the same time; a lane's operations are in program order, and heights "
+        "are no times. An arrow leads from what lets go to what waits: solid ones are barriers, dashed ones the "
+        "completion of an asynchronous operation, with the number of iterations from its start to the wait.</p>"
+        f'<p class="legend">{legend}</p><p class="legend">{by}</p>'
+        f'{_table(chart.pipelines)}<div class="wide">{"".join(parts)}</div>'
     )
-
-
-def _x(lane: int) -> int:
-    return 10 + lane * (LANE + GAP)
 
 
 def _cut(text: str, width: float) -> str:
@@ -159,68 +156,78 @@ def _cut(text: str, width: float) -> str:
     return escape(text if len(text) <= most else text[: most - 1] + "…")
 
 
-def _row(row: Row) -> str:
-    x, y = _x(row.lane) + 8 + 14 * row.depth, TOP + 4 + row.y * ROW
+def _row(row: Row, lanes: list[int]) -> str:
+    x, y = lanes[row.lane] + 8 + 14 * row.depth, TOP + 4 + row.y * ROW
     room = LANE - 16 - 14 * row.depth
     box = f'<rect class="box" x="{x}" y="{y}" width="{room}" height="{(row.end - row.y + 1) * ROW - 2}" rx="5"/>'
+    mark = f'<rect class="mark" x="{x + 3}" y="{y + 4}" width="4" height="{ROW - 10}" rx="2"/>'
     return (
         f'<g class="{row.kind}"{_line(row.place)}><title>{escape(row.text)}</title>'
         f'<rect class="back" x="{x}" y="{y}" width="{room}" height="{ROW - 2}" rx="5"/>'
-        f'{box if row.kind == "region" else ""}<rect class="mark" x="{x + 3}" y="{y + 4}" width="4" height="{ROW - 10}" rx="2"/>'
+        f"{box if row.kind == 'region' else ''}{mark}"
         f'<text x="{x + 13}" y="{y + 14}">{_cut(row.text, room - 20)}</text></g>'
     )
 
 
-def _arrow(arrow: Arrow, hue: int, number: int) -> str:
-    """From side to side between lanes, else out of the right side and back in."""
+def _arrow(arrow: Arrow, lanes: list[int], hue: int, before: int) -> str:
+    """From side to side between lanes; within one on a track of its own, `before` others, at the lane's right."""
     source, target = arrow.source, arrow.target
-    y1, y2 = (TOP + 14 + row.y * ROW for row in (source, target))
+    y1, y2 = TOP + 18 + source.y * ROW, TOP + 12 + target.y * ROW
+    label = ""
     if source.lane == target.lane:
-        x1 = x2 = _x(source.lane) + LANE
-        out = x1 + 18 + 12 * (number % 6)
-        path, tip, middle = f"M{x1} {y1} C{out} {y1} {out} {y2} {x2 + 7} {y2}", x2, (out - 4, (y1 + y2) / 2)
+        x2 = lanes[source.lane] + LANE
+        out = x2 + 16 + before * TRACK
+        path, side = f"M{x2} {y1}H{out}V{y2}H{x2 + 7}", 7
+        if arrow.turns:
+            label = f'<text x="{out + 2}" y="{(y1 + y2) / 2 + 4:.0f}">+{arrow.turns}</text>'
     else:
         forth = source.lane < target.lane
-        x1, x2 = _x(source.lane) + LANE * forth, _x(target.lane) + LANE * (not forth)
-        mid = (x1 + x2) / 2 + 10 * (number % 3 - 1)
-        path, tip, middle = (
-            f"M{x1} {y1} C{mid} {y1} {mid} {y2} {x2 + (-7 if forth else 7)} {y2}",
-            x2,
-            (mid, (y1 + y2) / 2),
-        )
-    side = 7 if tip == x2 and (source.lane >= target.lane) else -7
-    head = f'<polygon points="{tip},{y2} {tip + side},{y2 - 4} {tip + side},{y2 + 4}"/>'
-    label = f'<text x="{middle[0]:.0f}" y="{middle[1]:.0f}">{escape(arrow.label)}</text>' if arrow.label else ""
-    told = escape(f"{arrow.by}: {source.text} → {target.text}" + (f", {arrow.label}" if arrow.label else ""))
-    kind = "token" if arrow.by == "token" else ""
-    return f'<g class="arrow {kind}" style="--hue:{hue}"><title>{told}</title><path d="{path}"/>{head}{label}</g>'
+        x1, x2, side = lanes[source.lane] + LANE * forth, lanes[target.lane] + LANE * (not forth), -7 if forth else 7
+        middle = (x1 + x2) / 2
+        path = f"M{x1} {y1}C{middle} {y1} {middle} {y2} {x2 + side} {y2}"
+    told = escape(
+        f"{arrow.by}: {source.text} → {target.text}" + (f", {arrow.turns} iterations on" if arrow.turns else "")
+    )
+    return (
+        f'<g class="arrow{" token" if arrow.by == "token" else ""}" style="--hue:{hue}"><title>{told}</title>'
+        f'<path d="{path}"/><polygon points="{x2},{y2} {x2 + side},{y2 - 4} {x2 + side},{y2 + 4}"/>{label}</g>'
+    )
 
 
 def _memory(memory: MemoryMap, page: Page) -> str:
     if not memory.buffers:
         return "<p>The kernel has no shared memory.</p>"
     loops = TOP + 4
-    across, down = (WIDTH - LEFT) / max(1, memory.operations), HEIGHT / max(1, memory.total)
+    start, end = min(b.first for b in memory.buffers), max(b.last for b in memory.buffers)
+    across, down = (WIDTH - LEFT) / (end - start + 1), HEIGHT / max(1, memory.total)
     parts = [f'<svg width="{WIDTH + 10}" height="{HEIGHT + loops + 24}" role="img" aria-label="shared memory">']
     for name, place, first, last in memory.loops:
-        x, width = LEFT + (first - 1) * across, max(2.0, (last - first + 1) * across)
+        first, last = max(first, start), min(last, end)
+        if first > last:
+            continue
+        x, width = LEFT + (first - start) * across, max(2.0, (last - first + 1) * across)
         parts.append(
-            f'<g{_line(place)}><rect class="lane" x="{x:.1f}" y="4" width="{width:.1f}" height="{HEIGHT + loops}" rx="4"/>'
+            f"<g{_line(place)}>"
+            f'<rect class="lane" x="{x:.1f}" y="4" width="{width:.1f}" height="{HEIGHT + loops}" rx="4"/>'
             f'<text class="dim" x="{x + 4:.1f}" y="18">{_cut(name, width)}</text></g>'
         )
     for n, b in enumerate(memory.buffers):
-        x, y = LEFT + (b.first - 1) * across, loops + b.offset * down
+        x, y = LEFT + (b.first - start) * across, loops + b.offset * down
         width, height = max(3.0, (b.last - b.first + 1) * across), max(2.0, (b.end - b.offset) * down)
         cuts = [y + height * k / b.versions for k in range(1, b.versions)]
         label = f"{b.name} {f'{b.versions} × ' if b.versions > 1 else ''}{b.version_bytes} bytes"
         lines = "".join(f'<line x1="{x:.1f}" x2="{x + width:.1f}" y1="{at:.1f}" y2="{at:.1f}"/>' for at in cuts)
         text = f'<text x="{x + 6:.1f}" y="{y + 14:.1f}">{_cut(label, width)}</text>' if height >= 16 else ""
         parts.append(
-            f'<g class="buffer" style="--hue:{n * 67 % 360}"{_line(b.places[0])}><title>{escape(label)}</title>'
+            f'<g class="buffer" style="--hue:{(210 + n * 67) % 360}"{_line(b.places[0])}><title>{escape(label)}</title>'
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="3"/>{lines}{text}</g>'
         )
+    above = -ROW
     for at in sorted({edge for b in memory.buffers for edge in (b.offset, b.end)}):
-        parts.append(f'<text class="dim" x="{LEFT - 6}" y="{loops + at * down + 4:.1f}" text-anchor="end">{at}</text>')
+        y = int(loops + at * down + 4)
+        if y - above >= 11:  # else it would stand on the one above
+            parts.append(f'<text class="dim" x="{LEFT - 6}" y="{y}" text-anchor="end">{at}</text>')
+            above = y
     parts.append("</svg>")
     head = ("buffer", "bytes", "versions", "of one", "elements", "first and last use", "shares bytes with")
     rows = []
@@ -238,7 +245,8 @@ def _memory(memory: MemoryMap, page: Page) -> str:
         rows.append(f"<tr{_line(b.places[0])}>{''.join(f'<td>{escape(str(cell))}</td>' for cell in cells)}</tr>")
     table = f"<table><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>{''.join(rows)}</table>"
     return (
-        f"<p>{memory.total} bytes for a block. Down: bytes. To the right: the order of the program, operation by operation, "
-        "loops shaded; roles, which run at the same time, stand one after the other. A buffer that a pipeline hands "
-        f'from role to role keeps its bytes throughout.</p><div class="wide">{"".join(parts)}</div><div class="wide">{table}</div>'
+        f"<p>{memory.total} bytes for a block. Down: bytes. To the right: the order of the program, operation by "
+        "operation, loops shaded; roles, which run at the same time, stand one after the other. A buffer that a "
+        "pipeline hands from role to role keeps its bytes throughout.</p>"
+        f'<div class="wide">{"".join(parts)}</div><div class="wide">{table}</div>'
     )

@@ -41,9 +41,8 @@ _PIPELINE: dict[type[Op], tuple[str, str]] = {
     roles.PassBaton: ("arrives", "turn"),
 }
 
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "floormod": "%"} | dict(
-    lt="<", le="<=", eq="==", ne="!="
-)
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "floormod": "%"}
+_SIGNS |= {"lt": "<", "le": "<=", "eq": "==", "ne": "!="}
 
 
 @dataclass
@@ -62,12 +61,13 @@ class Row:
 
 @dataclass
 class Arrow:
-    """From the row that lets go to the one that waits for it; `by`: what orders them."""
+    """From the row that lets go to the one that waits for it; `by`: what orders them; `turns`: the fewest iterations of
+    loops that lie between, where a token says so."""
 
     source: Row
     target: Row
     by: str
-    label: str = ""
+    turns: int = 0
 
 
 @dataclass
@@ -100,10 +100,11 @@ class _Walk:
         self.kernel = kernel
         self.at = at
         self.chart = Chart()
-        self.signals: dict[object, list[tuple[str, Row]]] = {}  # by barrier: who waits and arrives
+        self.signals: dict[tuple[object, object], list[tuple[str, Row]]] = {}  # by barrier: who waits and arrives
         self.flows: dict[Value, list[tuple[Value, int]]] = {}  # of a token those that it may be, and iterations between
         self.issued: dict[Value, Row] = {}
         self.awaited: list[tuple[Value, Row]] = []
+        self.groups = frozenset(range(kernel.threads // explicit.GROUP))  # whose role the walk is in
         self.ends: dict[int, int] = {}  # of the lanes of roles: where they have come to
 
     def lane(self, title: str) -> int:
@@ -128,8 +129,8 @@ class _Walk:
             if computed:
                 counts = Counter(op.mnemonic for op in computed)
                 names = ", ".join(f"{n} {name}" if n > 1 else name for name, n in counts.items())
-                self.row(computed[-1], names, "compute", lane, y, depth)
-                y, computed = y + 1, []
+                y = self.row(computed[-1], names, "compute", lane, self.joined(lane, y), depth).y + 1
+                computed = []
             if op is not None:
                 y = self.op(op, lane, y, depth)
         return y
@@ -144,13 +145,18 @@ class _Walk:
             self.transfers(op)
         if isinstance(op, roles.Channel):
             return y
-        sides = list(_sides(op, self.kernel.threads))
-        for title, region in sides:
+        around = self.groups
+        sides = list(_sides(op, self.kernel.threads, around))
+        for title, region, self.groups in sides:
             side = self.lane(title)
+            if side == lane:
+                y = self.block(region, lane, y, depth)
+                continue
             self.ends[side] = max(y, self.ends.get(side, 0))
-            self.ends[side] = self.block(region, side, self.ends[side], 0 if side != lane else depth)
+            self.ends[side] = self.block(region, side, self.ends[side], 0)
+        self.groups = around
         if sides:
-            return self.ends.pop(lane, y)
+            return y
         y = self.joined(lane, y)
         row = self.row(op, self.text(op), self.kind(op), lane, y, depth)
         self.tokens(op, row)
@@ -204,17 +210,20 @@ class _Walk:
         return "async" if any(a.proxy == "async" for a in op.accesses()) else "memory"
 
     def text(self, op: Op) -> str:
+        if isinstance(op, control.For):
+            first, last, step = map(_spelled, op.decides())
+            by = f" by {step}" if step != "1" else ""
+            return f"for {op.iv.name or 'k'} from {first} to {last}{by}" + (f", {op.kind}" * (op.kind != "serial"))
         if isinstance(op, control.Structured):
-            name = f" {op.iv.name or 'k'} =" if isinstance(op, control.For) else ""
-            stages = f" · {op.kind}" if isinstance(op, control.For) and op.kind != "serial" else ""
-            return f"{op.mnemonic}{name} {', '.join(map(_spelled, op.decides()))}{stages}"
-        touched = [a for a in op.accesses() if a.mem is not None and not isinstance(a.mem.type, ChannelType)]
-        reads = [_named(a.mem, a.slot) for a in touched if a.mem is not None and not a.writes]
-        writes = [_named(a.mem, a.slot) for a in touched if a.mem is not None and a.writes]
+            return f"{op.mnemonic} {', '.join(map(_spelled, op.decides()))}"
+        reads: dict[str, None] = {}
+        writes: dict[str, None] = {}
+        for a in op.accesses():
+            if a.mem is not None and a.mem is not a.channel:
+                (writes if a.writes else reads)[_named(a.mem, a.slot)] = None
         if reads or writes:
-            return f"{op.mnemonic} {', '.join(dict.fromkeys(reads))}" + (
-                f" → {', '.join(dict.fromkeys(writes))}" if writes else ""
-            )
+            arrow = " →" if writes else ""
+            return f"{op.mnemonic} {', '.join(reads)}".rstrip() + f"{arrow} {', '.join(writes)}".rstrip()
         channel = next((v for v in op.operands if isinstance(v.type, ChannelType)), None)
         if channel is not None:
             return f"{op.mnemonic} {_pipeline(channel)}[{_spelled(op.operands[1])}]"
@@ -250,8 +259,7 @@ class _Walk:
             for found, turns in self.origins(token).items():
                 by_turns.setdefault(turns, []).append(self.issued[found])
             for turns, rows in by_turns.items():
-                label = ("", "next iteration")[turns] if turns < 2 else f"{turns} iterations on"
-                self.chart.arrows += [Arrow(source, target, "token", label) for source in _last_of_runs(rows)]
+                self.chart.arrows += [Arrow(source, target, "token", turns) for source in _last_of_runs(rows)]
 
     def origins(self, token: Value) -> dict[Value, int]:
         """The issued tokens that this one may be, each with the fewest iterations that lie between."""
@@ -266,22 +274,22 @@ class _Walk:
         return {value: n for value, n in turns.items() if value in self.issued}
 
 
-def _sides(op: Op, threads: int) -> Iterator[tuple[str, Block]]:
-    """The roles of an operation, each with the title of its lane; none where it has no roles."""
+def _sides(op: Op, threads: int, groups: frozenset[int]) -> Iterator[tuple[str, Block, frozenset[int]]]:
+    """The roles of an operation, each with the title of its lane, and its warpgroups of the threads that compute; none
+    where it has no roles. `groups`: those that come to it."""
     if isinstance(op, roles.Specialised):
-        computing = f"{threads} threads"
         if op.producer_threads:
             own, theirs = op.registers
-            yield f"producer: one warp of {op.producer_threads} threads, {own} registers each", op.producer
-            yield f"consumers: {computing}, {theirs} registers each", op.consumer
+            title = f"producer: one warp of {op.producer_threads} threads, {own} registers each"
+            yield title, op.producer, frozenset()
+            yield f"consumers: {threads} threads, {theirs} registers each", op.consumer, groups
         else:
-            yield f"all {computing}", op.consumer
+            yield f"all {threads} threads", op.consumer, groups
     elif isinstance(op, explicit.WarpGroups):
-        last = op.first + op.count - 1
-        groups = f"warpgroup {last}" if op.count == 1 else f"warpgroups {op.first} to {last}"
-        yield groups, op.then
-        if not op.orelse.is_empty:
-            yield f"all but {groups}", op.orelse
+        taken = groups & {*range(op.first, op.first + op.count)}
+        for region, side in ((op.then, taken), (op.orelse, groups - taken)):
+            if not region.is_empty:
+                yield f"warpgroup{'s' * (len(side) != 1)} {', '.join(map(str, sorted(side)))}", region, side
 
 
 def _last_of_runs(rows: list[Row]) -> list[Row]:
@@ -319,4 +327,6 @@ def _spelled(value: Value, depth: int = DEPTH) -> str:
         return value.name or "…"
     spelled = [_spelled(v, depth - 1) for v in op.operands]
     sign = _SIGNS.get(getattr(op, "predicate", op.mnemonic))
-    return f"({f' {sign} '.join(spelled)})" if sign else f"{op.mnemonic}({', '.join(spelled)})"
+    if sign is None:
+        return f"{op.mnemonic}({', '.join(spelled)})"
+    return f" {sign} ".join(spelled) if depth == DEPTH else f"({f' {sign} '.join(spelled)})"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import linecache
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from minitile.ir.core import Kernel
 from minitile.ir.diagnostics import Location
 from minitile.ir.ops import tile
 from minitile.ir.printer import print_lines
+from minitile.language.tracing.source import text_of
 from minitile.tools.explain import summary
 from minitile.tools.html.memory import MemoryMap, lives_in, memory_map
 from minitile.tools.html.roles import Chart, role_chart
@@ -94,8 +95,9 @@ def record(compiled: CompiledKernel) -> Page:
     for name, text in result.assembly.items():
         places = [None if at is None else recorder.number(at) for at in line_table(text)]
         page.stages.append(Stage(name, text.splitlines(), places))
-    code = compiled.case.kernel.function.__code__
-    page.source = list(recorder.excerpts(code.co_filename, code.co_firstlineno))
+    function = compiled.case.kernel.function
+    file, line = function.__code__.co_filename, function.__code__.co_firstlineno
+    page.source = list(excerpts([(file, line), *page.places], recorder.numbers, {file: text_of(function).lines}))
     return page
 
 
@@ -146,18 +148,21 @@ class _Recorder:
             return Pass(name, milliseconds)
         return Pass(name, milliseconds, stage, differences(before.lines, stage.lines))
 
-    def excerpts(self, file: str, first: int) -> Iterator[Excerpt]:
-        """The kernel's source, then that of each helper function that something comes from."""
-        wanted = [(file, first), *self.page.places]
-        shown: set[tuple[str, int]] = set()
-        for name, line in wanted:
-            if (name, line) in shown:
-                continue
-            start, end = _function_around(name, line)
+
+def excerpts(
+    wanted: Iterable[tuple[str, int]], numbers: Mapping[tuple[str, int], int], known: Mapping[str, list[str]]
+) -> Iterator[Excerpt]:
+    """The functions around places, each once, in the order of the places. `numbers` are those of all places; `known`
+    has the lines of some files, whatever stands in them now."""
+    shown: set[tuple[str, int]] = set()
+    for file, line in wanted:
+        if (file, line) not in shown:
+            lines = known.get(file) or linecache.getlines(file)
+            start, end = _function_around(lines, line)
             rows = range(start, end + 1)
-            texts = [linecache.getline(name, n).rstrip("\n") for n in rows]
-            shown.update((name, n) for n in rows)
-            yield Excerpt(name, start, texts, [self.numbers.get((name, n)) for n in rows])
+            shown.update((file, n) for n in rows)
+            texts = [lines[n - 1].rstrip("\r\n") if n <= len(lines) else "" for n in rows]
+            yield Excerpt(file, start, texts, [numbers.get((file, n)) for n in rows])
 
 
 def _unplaced(op: object) -> bool:
@@ -171,17 +176,17 @@ def differences(before: list[str], after: list[str]) -> list[Change]:
     return [change for change in found if change[0] != "equal"]
 
 
-def _function_around(file: str, line: int) -> tuple[int, int]:
+def _function_around(lines: list[str], line: int) -> tuple[int, int]:
     """The first and last line of the innermost function around a line, decorators included; of the line alone where
     there is none, or no source."""
+    around = line, line
     try:
-        tree = ast.parse("".join(linecache.getlines(file)))
+        tree = ast.parse("".join(lines))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return line, line
-    around = (line, line)
+        return around
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = min(node.lineno, *(d.lineno for d in node.decorator_list), node.lineno)
-            if first <= line <= (node.end_lineno or first):
-                around = first, node.end_lineno or first  # walk comes to inner ones later
+            first, last = min(n.lineno for n in (node, *node.decorator_list)), node.end_lineno or node.lineno
+            if first <= line <= last:
+                around = first, last  # the walk comes to inner ones later
     return around

@@ -233,8 +233,9 @@ class _Walk:
 
     def flow(self, op: Op) -> None:
         if isinstance(op, roles.Channel):
-            members = ", ".join(f"{v.name} {v.type}" for v in op.payload)
-            self.chart.pipelines.append((_pipeline(op.result), f"{op.slots} slots of {members}"))
+            members = ", ".join(f"{v.name} ({'×'.join(map(str, v.shape))} {v.dtype})" for v in op.payload)
+            slots = "one slot" if op.slots == 1 else f"{op.slots} slots"
+            self.chart.pipelines.append((_pipeline(op.result), f"{slots} of {members}"))
         elif op.stands_for() and not op.accesses():
             self.flows.setdefault(op.results[-1], []).extend((v, 0) for v in op.stands_for())
 

@@ -37,6 +37,7 @@ TITLES = {
     "llvm": "LLVM IR",
     "gcn": "GCN assembly",
 }
+LONG = 4000  # lines of a text
 _NUMBER = re.compile(r"%\d+|(?<=\w)_\d+\b")  # what tells values of the same name apart: every pass counts anew
 Change = tuple[str, int, int, int, int]  # "replace", "delete" or "insert", and the lines before and after, from and to
 
@@ -170,9 +171,10 @@ def _unplaced(op: object) -> bool:
 
 
 def differences(before: list[str], after: list[str]) -> list[Change]:
-    """How one text becomes the other, but for numbers that only tell values apart."""
+    """How one text becomes the other, but for numbers that only tell values apart. In a long text frequent lines may be
+    taken for changed: to compare each with each would take seconds."""
     old, new = ([_NUMBER.sub("%", line) for line in lines] for lines in (before, after))
-    found = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    found = SequenceMatcher(None, old, new, autojunk=len(new) > LONG).get_opcodes()
     return [change for change in found if change[0] != "equal"]
 
 

@@ -179,7 +179,7 @@ def _arrow(arrow: Arrow, lanes: list[int], hue: int, before: int) -> str:
         out = x2 + 16 + before * TRACK
         path, side = f"M{x2} {y1}H{out}V{y2}H{x2 + 7}", 7
         if arrow.turns:
-            label = f'<text x="{out + 2}" y="{(y1 + y2) / 2 + 4:.0f}">+{arrow.turns}</text>'
+            label = f'<text x="{out + 5}" y="{(y1 + y2) / 2 + 4:.0f}">+{arrow.turns}</text>'
     else:
         forth = source.lane < target.lane
         x1, x2, side = lanes[source.lane] + LANE * forth, lanes[target.lane] + LANE * (not forth), -7 if forth else 7
@@ -229,17 +229,18 @@ def _memory(memory: MemoryMap, page: Page) -> str:
             parts.append(f'<text class="dim" x="{LEFT - 6}" y="{y}" text-anchor="end">{at}</text>')
             above = y
     parts.append("</svg>")
-    head = ("buffer", "bytes", "versions", "of one", "elements", "first and last use", "shares bytes with")
+    head = ("buffer", "bytes", "versions", "of one", "elements", "needed in", "shares bytes with")
     rows = []
     for b in memory.buffers:
         lines = " to ".join(str(page.places[at][1]) for at in b.places[1:] if at is not None)
+        needed = "all of the kernel" if (b.first, b.last) == (1, memory.operations) else f"lines {lines}"
         cells = (
             b.name,
             f"{b.offset} to {b.end}",
             b.versions,
             b.version_bytes,
             b.what,
-            f"lines {lines}",
+            needed,
             ", ".join(b.shares),
         )
         rows.append(f"<tr{_line(b.places[0])}>{''.join(f'<td>{escape(str(cell))}</td>' for cell in cells)}</tr>")

@@ -15,12 +15,18 @@ from pathlib import Path
 import pytest
 
 import minitile as mt
+import minitile.language as T
+from minitile.driver.jit import Spec
+from minitile.driver.pipeline import compile_ir
+from minitile.ir.core import Kernel
 from minitile.ir.printer import print_kernel, print_lines
+from minitile.target import parse_target
 from minitile.tools.cli import main
 from minitile.tools.cli_kernels import load_kernel
 from minitile.tools.html.memory import lives_in
 from minitile.tools.html.page import Page, differences, record
 from minitile.tools.html.render import render
+from minitile.tools.html.roles import Chart, role_chart
 
 ROOT = Path(__file__).parents[2]
 VOID = ("meta", "input", "br", "link", "img")
@@ -30,20 +36,23 @@ PRODUCT = {"ptx": r"wgmma\.mma_async|mma\.sync", "llvm": r"@llvm\.amdgcn\.mfma",
 
 
 @lru_cache
-def compiled(name: str, target: str) -> mt.driver.jit.CompiledKernel:
-    """An example, without the traces that its loading leaves."""
-    entry = {"gemm": "gemm.py:gemm_nt_bf16", "attention": "attention.py:attention"}[name]
-    names, path = ("gemm", "attention", "support"), list(sys.path)
+def compiled(name: str, target: str) -> mt.CompiledKernel:
+    kernel = example({"gemm": "gemm.py:gemm_nt_bf16", "attention": "attention.py:attention"}[name])
+    sizes = [mt.spec((8192, 8192), "bfloat16")] * 3 if name == "gemm" else []
+    return kernel.compile(*sizes, target=target)
+
+
+def example(entry: str) -> mt.Kernel:
+    """A kernel of examples/, without the traces that its loading leaves."""
+    names, path = (entry.partition(".")[0], "support"), list(sys.path)
     before = {n: sys.modules.pop(n) for n in names if n in sys.modules}
     try:
-        kernel = load_kernel(str(ROOT / "examples" / entry))
+        return load_kernel(str(ROOT / "examples" / entry))
     finally:
         sys.path[:] = path
         for n in names:
             sys.modules.pop(n, None)
         sys.modules.update(before)
-    sizes = [mt.spec((8192, 8192), "bfloat16")] * 3 if name == "gemm" else []
-    return kernel.compile(*sizes, target=target)
 
 
 @lru_cache
@@ -213,7 +222,64 @@ def test_roles_of_attention():
     assert [name for name, _ in chart.pipelines] == ["Q_shared", "K_shared", "V_shared"]
     loops = [row for row in chart.rows if row.kind == "region" and row.text.startswith("for k")]
     assert {row.lane for row in loops} == {0, 1}
-    assert "order barrier" in {a.by for a in chart.arrows}
+    assert "order barrier, turn" in {a.by for a in chart.arrows}
+
+
+@mt.kernel
+def by_hand(
+    A: T.Tensor(("M", "K"), T.float16), B: T.Tensor(("K", "N"), T.float16), C: T.Tensor(("M", "N"), T.float16), block=64
+):
+    with T.Kernel(T.ceildiv(C.shape[1], block), T.ceildiv(C.shape[0], block), threads=256) as (bx, by):
+        A_shared = T.alloc_shared((block, block), A.dtype)
+        B_shared = T.alloc_shared((block, block), A.dtype)
+        C_local = T.alloc_fragment((block, block), T.float32)
+        bars = T.alloc_barrier([128, 128])
+        with T.ws(0):
+            T.clear(C_local)
+        for k in range(T.ceildiv(A.shape[1], block)):
+            with T.ws(1):
+                T.barrier_wait(bars[1], (k + 1) % 2)
+                T.tma_copy(A[by * block, k * block], A_shared, barrier=bars[0])
+                T.tma_copy(B[k * block, bx * block], B_shared, barrier=bars[0])
+                T.barrier_arrive(bars[0])
+            with T.ws(0):
+                T.barrier_wait(bars[0], k % 2)
+                T.gemm(A_shared, B_shared, C_local)
+                T.barrier_arrive(bars[1])
+        with T.ws(0):
+            T.copy(C_local, C[by * block, bx * block])
+
+
+def charted(kernel: mt.Kernel, *sizes: Spec, **constants: int) -> Chart:
+    charts: list[Chart] = []
+
+    def after(name: str, ir: Kernel, _: float) -> None:
+        if name == "tile_ir":
+            charts.append(role_chart(ir, lambda loc: None))
+
+    compile_ir(kernel.trace(*sizes, **constants), parse_target("sm_90a"), texts=True, after=after)
+    (chart,) = charts
+    return chart
+
+
+def test_roles_by_hand():
+    chart = charted(by_hand, *[mt.spec((1024, 1024), "float16")] * 3)
+    assert chart.lanes == ["warpgroup 0", "warpgroup 1"]
+    barriers = [(a.source.text, a.source.lane, a.target.text, a.target.lane) for a in chart.arrows if a.by != "token"]
+    assert barriers == [
+        ("barrier_arrive bars", 1, "barrier_wait bars", 0),
+        ("barrier_arrive bars", 0, "barrier_wait bars", 1),
+    ]
+
+
+def test_roles_of_ping_pong():
+    settings = {"block_M": 64, "block_N": 64, "block_K": 32, "num_stages": 3, "threads": 256, "teams": 2}
+    kernel = example("gemm_persistent.py:gemm_persistent")
+    chart = charted(kernel, *[mt.spec((1024, 1024), "bfloat16")] * 3, **settings)
+    assert [title.split()[0] for title in chart.lanes] == ["producer:", "warpgroup", "warpgroup"]
+    handed = {(a.source.lane, a.target.lane) for a in chart.arrows if a.by.startswith("order barrier")}
+    assert handed == {(1, 2), (2, 1)}
+    assert {(a.source.lane, a.target.lane) for a in chart.arrows if a.by.endswith("full")} == {(0, 1), (0, 2)}
 
 
 @pytest.mark.parametrize(("name", "target"), CASES)

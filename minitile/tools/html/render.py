@@ -132,10 +132,10 @@ def _chart(chart: Chart) -> str:
     for x, title in zip(lanes, chart.lanes, strict=False):
         parts.append(f'<rect class="lane" x="{x}" y="{TOP}" width="{LANE}" height="{chart.height * ROW + 8}" rx="8"/>')
         parts.append(f'<text x="{x}" y="{TOP - 10}">{_cut(title, LANE)}</text>')
-    parts += [_row(row, lanes) for row in chart.rows]
     for n, arrow in enumerate(chart.arrows):
         before = sum(a.source.lane == a.target.lane == arrow.source.lane for a in chart.arrows[:n])
         parts.append(_arrow(arrow, lanes, hues[arrow.by], before))
+    parts += [_row(row, lanes) for row in chart.rows]  # over the arrows that cross their lane
     parts.append("</svg>")
     legend = "".join(f'<span class="{k}"><i class="swatch"></i>{text}</span>' for k, text in KINDS.items())
     by = "".join(

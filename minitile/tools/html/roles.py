@@ -121,10 +121,12 @@ class _Walk:
         """The rows of a block from `y` on; the first row behind them."""
         computed: list[Op] = []
         for op in [*block.ops, None]:
+            if op is not None and not any(map(self.leads_to_a_row, op.walk())):
+                for inner in op.walk():
+                    self.flow(inner)
+                continue
             if op is not None and not op.regions and not self.shown(op):
-                if op.pure and any(isinstance(r.type, TileType) for r in op.results):
-                    computed.append(op)
-                self.flow(op)
+                computed.append(op)
                 continue
             if computed:
                 counts = Counter(op.mnemonic for op in computed)
@@ -141,10 +143,6 @@ class _Walk:
 
     def op(self, op: Op, lane: int, y: int, depth: int) -> int:
         self.flow(op)
-        if isinstance(op, control.Structured):
-            self.transfers(op)
-        if isinstance(op, roles.Channel):
-            return y
         around = self.groups
         sides = list(_sides(op, self.kernel.threads, around))
         for title, region, self.groups in sides:
@@ -168,9 +166,8 @@ class _Walk:
             if access.channel is not None and access.proxy == "async" and type(op) not in _PIPELINE:
                 self.signals.setdefault((access.channel, _index(op)), []).append(("arrives", row))
         y += 1
-        regions = [region for region in op.regions if region.ops and any(map(self.counts, region.ops))]
-        for number, region in enumerate(regions):
-            if number:
+        for number, region in enumerate(op.regions):
+            if number and any(map(self.leads_to_a_row, region.walk())):
                 y = self.row(op, "else", "region", lane, y, depth).y + 1
             y = self.joined(lane, self.block(region, lane, y, depth + 1))
         row.end = y - 1
@@ -180,13 +177,15 @@ class _Walk:
         """Where all lanes are done, if this one is the one that others part from."""
         return y if lane in self.ends else max([y, *self.ends.values()])
 
-    def counts(self, op: Op) -> bool:
-        """Whether it leads to a row."""
-        return bool(op.regions) or self.shown(op) or any(isinstance(r.type, TileType) for r in op.results)
+    def leads_to_a_row(self, op: Op) -> bool:
+        computes = op.pure and any(isinstance(r.type, TileType) for r in op.results)
+        return computes or self.shown(op) or any(_sides(op, 0, self.groups))
 
     def signal(self, op: Op, row: Row, what: str, word: str) -> None:
         channel = next((v for v in op.operands if isinstance(v.type, ChannelType)), None)
-        self.signals.setdefault((channel, word), []).append((what, row))
+        team = getattr(op, "to", None)  # whose baton it is
+        which = word if team is None else f"team {_spelled(team)}"
+        self.signals.setdefault((channel, which), []).append((what, row))
 
     def tokens(self, op: Op, row: Row) -> None:
         """What the operation issues, and what it waits for."""
@@ -232,7 +231,9 @@ class _Walk:
     # Tokens and arrows ----------------------------------------------------------------------------------------------
 
     def flow(self, op: Op) -> None:
-        if isinstance(op, roles.Channel):
+        if isinstance(op, control.Structured):
+            self.transfers(op)
+        elif isinstance(op, roles.Channel):
             members = ", ".join(f"{v.name} ({'×'.join(map(str, v.shape))} {v.dtype})" for v in op.payload)
             slots = "one slot" if op.slots == 1 else f"{op.slots} slots"
             self.chart.pipelines.append((_pipeline(op.result), f"{slots} of {members}"))
@@ -250,8 +251,8 @@ class _Walk:
 
     def connect(self) -> None:
         for (barrier, word), members in self.signals.items():
-            what = _pipeline(barrier) if isinstance(barrier, Value) else ""
-            by = "order barrier" if word == "turn" else f"{what} {word}".strip()
+            what = _pipeline(barrier) if isinstance(barrier, Value) else "order barrier,"
+            by = f"{what} {word}".strip()
             arrivals = _last_of_runs([row for what, row in members if what == "arrives"])
             for target in (row for what, row in members if what == "waits"):
                 self.chart.arrows += [Arrow(source, target, by) for source in arrivals]

@@ -30,7 +30,7 @@ from minitile.transforms.canonicalize.strength_reduction import induction
 from minitile.transforms.canonicalize.unroll import unroll
 from minitile.transforms.canonicalize.version_masks import guard_masks
 from minitile.transforms.layout.infer_layouts import infer_layouts
-from minitile.transforms.manager import Pass, PassContext, run_passes
+from minitile.transforms.manager import After, Pass, PassContext, run_passes
 from minitile.transforms.pipeline.accumulator_init import first_products
 from minitile.transforms.pipeline.cdna4_interleave import cdna4_half_tiles, cdna4_interleave
 from minitile.transforms.pipeline.check_schedule import check_schedule
@@ -222,8 +222,15 @@ def write(kernel: Kernel, context: PassContext) -> tuple[dict[str, str], str, tu
     return {"ptx": module.text}, module.entry, module.params
 
 
-def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None = None, texts: bool = False) -> Result:
-    """Traced IR to assembly, in place. `texts`: keep the text of both stages of the IR. Raises MinitileError."""
+def compile_ir(
+    kernel: Kernel,
+    target: Target,
+    passes: Mapping[str, bool] | None = None,
+    texts: bool = False,
+    after: After | None = None,
+) -> Result:
+    """Traced IR to assembly, in place. `texts`: keep the text of the IR's stages, under their names. `after` is told
+    what comes out of each pass, and at each stage whose text is kept. Raises MinitileError."""
     context = make_context(target)
     launch = control.find_launch(kernel)
     check_threads(launch, target)
@@ -252,7 +259,7 @@ def compile_ir(kernel: Kernel, target: Target, passes: Mapping[str, bool] | None
         *keep("thread_ir"),
     ]
     with room():
-        run_passes(kernel, order, context, switches=passes, optional=OPTIONAL)
+        run_passes(kernel, order, context, switches=passes, optional=OPTIONAL, after=after)
         assembly, entry, params = write(kernel, context)
     return Result(
         assembly,

@@ -45,6 +45,13 @@ def print_kernel(kernel: Kernel, locations: bool = False) -> str:
     return _Printer(locations).kernel(kernel)
 
 
+def print_lines(kernel: Kernel) -> list[tuple[str, Op | None]]:
+    """The lines of the kernel's text, each with the operation that it is of: the first and the last one are of none."""
+    printer = _Printer(False)
+    printer.kernel(kernel)
+    return [(line.rstrip("\n"), op) for line, op in zip(printer.lines, printer.owners, strict=True)]
+
+
 def find_line(kernel: Kernel, op: Op) -> tuple[str, int]:
     """The kernel's text and the number (from 1) of the line on which `op` stands; 1 if it has none."""
     printer = _Printer(False)
@@ -108,11 +115,16 @@ class _Printer:
     def __init__(self, locations: bool) -> None:
         self.locations = locations
         self.lines: list[str] = []
+        self.owners: list[Op | None] = []  # of each line
         self.starts: dict[Op, int] = {}
         self.names: dict[Value, str] = {}
         # By name, how many times a number had to be put behind it.
         self.taken: dict[str, int] = {}
         self.unnamed = 0
+
+    def line(self, text: str, op: Op | None) -> None:
+        self.lines.append(text)
+        self.owners.append(op)
 
     def name(self, value: Value) -> str:
         """The value's unique name, made when it is first asked for."""
@@ -146,9 +158,9 @@ class _Printer:
             head += f" facts {print_attributes(kernel.facts)}"
         if kernel.attrs:
             head += f" attrs {print_attributes(kernel.attrs)}"
-        self.lines.append(head + " {")
+        self.line(head + " {", None)
         self.block(kernel.body, "  ")
-        self.lines.append("}\n")
+        self.line("}\n", None)
         return "\n".join(self.lines)
 
     def declare(self, values: tuple[Value, ...]) -> str:
@@ -179,12 +191,12 @@ class _Printer:
                 text += f" {region_name}"
             if block.args:
                 text += f" ({self.declare(block.args)})"
-            self.lines.append(f"{indent}{text} {{")
+            self.line(f"{indent}{text} {{", op)
             self.block(block, indent + "  ")
             text = "}"
         if self.locations and op.loc is not None:
             text += f" loc({json.dumps(op.loc.file)}:{op.loc.line}:{op.loc.column + 1})"
-        self.lines.append(indent + text)
+        self.line(indent + text, op)
 
     def operands(self, op: Op) -> str:
         fields = op.operand_fields

@@ -46,6 +46,9 @@ def add_compile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--emit", choices=EMIT, help="what to write (default ptx or gcn); launch: the launch as JSON")
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: standard output)")
     parser.add_argument("--explain", action="store_true", help="say what came out: costs, memory, instructions, times")
+    parser.add_argument(
+        "--html", metavar="FILE", help="write a page: stages side by side, passes, roles, shared memory"
+    )
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +76,11 @@ def compile_command(args: argparse.Namespace) -> int:
 
         # What was asked for has standard output to itself.
         print(explain(compiled), file=sys.stderr if args.emit and not args.output else sys.stdout)
-    if args.emit or args.output or not args.explain:
+    if args.html:
+        from minitile.tools.html import html
+
+        _write(html(compiled), args.html)
+    if args.emit or args.output or not (args.explain or args.html):
         _write(_emitted(compiled, args.emit or list(compiled.asm)[-1]), args.output)
     return 0
 

@@ -40,8 +40,14 @@ _TELLING_GCN = re.compile(
 
 def explain(compiled: CompiledKernel) -> str:
     """The text. Assembles the kernel where an assembler is installed."""
+    body = "\n".join(f"  {name:<12} {text}" for name, text in summary(compiled))
+    return f"{compiled.launch_info.entry} for {compiled.target}\n{body}"
+
+
+def summary(compiled: CompiledKernel) -> list[tuple[str, str]]:
+    """The lines of the text, each as its name and what it says; a name may have several."""
     assembled = _assembled(compiled)  # first: it adds its time to the others
-    lines = [
+    return [
         ("launch", _launch(compiled)),
         ("arguments", _arguments(compiled)),
         ("compiled for", _facts(compiled)),
@@ -52,8 +58,6 @@ def explain(compiled: CompiledKernel) -> str:
         ("instructions", _instructions(compiled.text)),
         ("times", _times(compiled)),
     ]
-    body = "\n".join(f"  {name:<12} {text}" for name, text in lines)
-    return f"{compiled.launch_info.entry} for {compiled.target}\n{body}"
 
 
 def _launch(compiled: CompiledKernel) -> str:

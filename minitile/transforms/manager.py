@@ -44,6 +44,7 @@ class PassContext:
 
 
 Pass = Callable[[Kernel, PassContext], None]
+After = Callable[[str, Kernel, float], None]  # a pass's name, the kernel behind it, and the milliseconds it took
 
 
 def run_passes(
@@ -54,8 +55,9 @@ def run_passes(
     switches: Mapping[str, bool] | None = None,
     optional: Collection[str] = (),
     verify: bool = False,
+    after: After | None = None,
 ) -> None:
-    """Run the passes in order, in place.
+    """Run the passes in order, in place; `after` each one is told what came out, and must leave it as it is.
 
     `switches` turns passes off by name (`{"vectorize": False}`); only `optional` ones can be. Raises MinitileError for
     a switch that names no pass or one that is needed, IRError when asked to verify and a pass leaves malformed IR.
@@ -75,6 +77,8 @@ def run_passes(
         context.timings[name] = context.timings.get(name, 0.0) + spent
         if name in dumped or "all" in dumped:
             dump(kernel, name, number)
+        if after is not None:
+            after(name, kernel, spent)
         if verify_ir is not None:
             _verify(kernel, verify_ir, f"after the pass {name}")
 

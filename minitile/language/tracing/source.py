@@ -88,8 +88,12 @@ def is_interpreted(function: FunctionType) -> bool:
 def function_node(function: FunctionType) -> FunctionNode | None:
     """The syntax tree of a function; None when its source is not at hand."""
     code = function.__code__
-    text = _remembered(function) or _text_of(function)
-    return _functions(text).get((code.co_name, code.co_firstlineno))
+    return _functions(text_of(function)).get((code.co_name, code.co_firstlineno))
+
+
+def text_of(function: FunctionType) -> Text:
+    """The file of a function, as it was when the function was made into a kernel or helper; else as it is now."""
+    return _remembered(function) or _text_of(function)
 
 
 def kernel_node(function: FunctionType) -> FunctionNode:

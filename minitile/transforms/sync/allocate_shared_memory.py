@@ -46,9 +46,9 @@ Loops = tuple[Op, ...]  # the loops around a place, outermost first
 def place_shared(kernel: Kernel, context: PassContext) -> None:
     """The pass. Raises ResourceError when the buffers do not fit the target, InternalError for a use of a buffer that
     its alloc does not dominate."""
-    walk = _Walk()
-    walk.block(kernel.body, ())
-    walk.finish()
+    walk = walk_lives(kernel)
+    for life in walk.lives.values():
+        life.alloc.bytes, life.alloc.offset = life.alloc.version_bytes, 0
     for block in walk.renewing:
         block.ops = [op for op in block.ops if not isinstance(op, tile.Lifetime)]
     lives = [life for life in walk.lives.values() if life.last >= 0]
@@ -107,8 +107,17 @@ class Life:
         )
 
 
-class _Walk:
-    """Numbers the operations; notes who uses which buffer where, and how tokens flow."""
+def walk_lives(kernel: Kernel) -> Walk:
+    """When each shared buffer of a kernel, whose buffers have no places yet, must keep its bytes; changes nothing."""
+    walk = Walk()
+    walk.block(kernel.body, ())
+    walk.finish()
+    return walk
+
+
+class Walk:
+    """Numbers the operations, from 1 to `number`; notes who uses which buffer where, and how tokens flow. `lives` by
+    buffer; `spans`: the numbers of an operation and of the last one in it."""
 
     def __init__(self) -> None:
         self.lives: dict[Value, Life] = {}
@@ -154,7 +163,6 @@ class _Walk:
                 )
         if isinstance(op, tile.Alloc):
             if op.type_.space == "shared":
-                op.bytes, op.offset = op.version_bytes, 0
                 self.lives[op.result] = Life(op, len(loops), self.number)
                 self.known[op.result] = None
         elif isinstance(op, tile.Lifetime):

@@ -14,8 +14,8 @@ second gemm with its receives, awaits and releases; the rest stays in its iterat
 rest is carried, and the operations that use what they make come behind them.
 
 A loop is rewritten by itself where its body's last gemm needs an earlier one of the same iteration, which needs nothing
-that the last one makes, and the registers do for both: that is attention's shape. A slot that is received early and
-released late takes a ring of two slots or more.
+that the last one makes, and the registers do for both: that is attention's shape. No operation may pass another one
+that accesses the same memory. A slot that is received early and released late takes a ring of two slots or more.
 
 A product that is used an iteration later is still in flight when the next one is issued: they need registers of their
 own, by turns. Such a loop runs two iterations a turn, and one of what may be left over:
@@ -146,9 +146,35 @@ def _side_by_side(loop: control.For, threads: _Threads) -> _Split | None:
         return None
     wanted = {v for op in late for v in op.operands}
     twice = {op for op in ops if isinstance(op, arith.Constant) and op.result in wanted}  # cheaper again than carried
+    if _reordered_in_memory(ops, late, issued):
+        return None
     first = [(op, 0) for op in ops[: issued + 1] if op not in late]
     rest = [(op, 0) for op in ops[issued + 1 :] if op not in late]
     return _Split(loop, [*first, *((op, 1) for op in ops if op in late | twice), *rest])
+
+
+def _reordered_in_memory(ops: Sequence[Op], late: set[Op], issued: int) -> bool:
+    """Whether late operations change places with others that access the same memory. Up to `issued` an operation comes in
+    front of the late ones of the iteration before; behind it, in front of those of its own. The slots of pipelines have
+    an order of their own."""
+    for n, op in enumerate(ops):
+        if op in late or isinstance(op, roles.Receive | roles.Release):
+            continue
+        passed = late if n <= issued else [other for other in ops[:n] if other in late]
+        if any(_conflict(op, other) for other in passed if not isinstance(other, roles.Receive | roles.Release)):
+            return True
+    return False
+
+
+def _conflict(one: Op, other: Op) -> bool:
+    """Whether two operations, with all that is in them, access the same memory, and one of them writes it."""
+    theirs = [a for inner in other.walk() for a in inner.accesses()]
+    return any(
+        (a.writes or b.writes) and (a.mem is b.mem or a.mem is None or b.mem is None)
+        for inner in one.walk()
+        for a in inner.accesses()
+        for b in theirs
+    )
 
 
 def _registers(gemms: Sequence[roles.AsyncGemm], threads: int) -> int:

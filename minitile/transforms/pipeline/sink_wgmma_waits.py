@@ -45,9 +45,11 @@ from dataclasses import dataclass, field
 from minitile.ir.builder import Builder, known_trips
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, roles, tile
+from minitile.ir.origin import Origin
 from minitile.ir.types import ChannelType, TileType
 from minitile.transforms.manager import PassContext
 from minitile.transforms.pipeline.accumulators import Accumulators
+from minitile.transforms.sync.reasons import ACCUMULATOR
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,8 @@ class _Walk:
         if fed.joins and not older:
             op.behind = fed.token
             return
-        self.b.emit(tile.Wait(fed.token))
+        with self.b.because(Origin("late_waits", ACCUMULATOR)):
+            self.b.emit(tile.Wait(fed.token))
         self.let_go(fed)
         self.settle(older)
 
@@ -296,7 +299,8 @@ class _Walk:
         """The youngest first: its wait is that of all."""
         for flight in reversed(flights):
             self.flights.remove(flight)
-            awaited = self.b.emit(roles.Await(flight.tile, flight.token))
+            with self.b.because(Origin("late_waits", ACCUMULATOR)):
+                awaited = self.b.emit(roles.Await(flight.tile, flight.token))
             _define(awaited, 0, flight.awaited)
         for flight in flights:
             self.let_go(flight)

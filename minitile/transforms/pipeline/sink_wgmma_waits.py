@@ -368,7 +368,8 @@ def _entered(b: Builder, loop: control.For, behind: list[_Flight], count: int, t
             _define(branch, n, value)
     with b.inside(branch.then):
         b.emit(loop)
-        landed = {f.tile: b.emit(roles.Await(f.tile, f.token)).result for f in reversed(behind)}
+        with b.because(Origin("late_waits", ACCUMULATOR)):
+            landed = {f.tile: b.emit(roles.Await(f.tile, f.token)).result for f in reversed(behind)}
         for tile_out, awaited in landed.items():
             awaited.name = flying[tile_out].awaited.name
             ties.join(awaited, tile_out)

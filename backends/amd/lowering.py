@@ -26,6 +26,7 @@ from minitile.backends.base import GemmPlan, Rules, refuse_scales
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import ResourceError, TypeMismatchError
 from minitile.ir.ops import thread, tile
+from minitile.ir.origin import Origin
 from minitile.ir.types import PACKED, TileType, e4m3, e5m2, f32
 from minitile.layout import (
     MFMA_ATOMS,
@@ -47,6 +48,7 @@ from minitile.lowering.gemm import fragments
 from minitile.lowering.lower import Lowering
 from minitile.lowering.memory import move_through_registers
 from minitile.target import Target
+from minitile.transforms.sync.reasons import LANDED
 
 SCALED_FORMATS = {"e4m3": e4m3, "e5m2": e5m2, **PACKED}  # what f8f6f4 multiplies
 _FP8 = {"gfx942": ("e4m3fnuz", "e5m2fnuz"), "gfx950": ("e4m3", "e5m2")}
@@ -193,7 +195,8 @@ def lower_gemm(low: Lowering, op: tile.Gemm, plan: GemmPlan) -> Value:
 def copy(low: Lowering, op: tile.Copy) -> None:
     token = dma(low, op)
     if token is not None:
-        low.b.emit(tile.Wait(token))
+        with low.b.because(Origin("lower", LANDED)):
+            low.b.emit(tile.Wait(token))
         return
     move_through_registers(low, op)
 

@@ -87,7 +87,7 @@ class _Pairs:
             if isinstance(op, by_hand.NumberedBarrier):
                 number = op.id if self.free is None else self.free
                 copy: Op = by_hand.NumberedBarrier(number, self.threads.count)
-                copy.loc = op.loc
+                copy.loc, copy.why = op.loc, op.why
                 yield copy
             elif any(_numbers(region) for region in op.regions):
                 if isinstance(op, control.If) and not self.facts.uniform(op.condition):

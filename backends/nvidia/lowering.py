@@ -28,6 +28,7 @@ from minitile.backends.nvidia.hopper.wgmma import plan_wgmma, refusal
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import MinitileError, ResourceError, TypeMismatchError
 from minitile.ir.ops import roles, thread, tile
+from minitile.ir.origin import Origin
 from minitile.ir.types import BufferType, DType, TensorType, f32
 from minitile.layout import (
     ATOMS_OF_DTYPE,
@@ -56,6 +57,7 @@ from minitile.lowering.memory import (
     shared_layout,
 )
 from minitile.target import Target
+from minitile.transforms.sync.reasons import LANDED
 
 ACCUMULATORS = {
     "f16": ("f32", "f16"),
@@ -192,7 +194,8 @@ def async_copy(low: Lowering, op: tile.AsyncCopy) -> Value:
 def copy(low: Lowering, op: tile.Copy) -> None:
     token = None if isinstance(op, tile.AsyncCopy) or op.tf32 else cp_async(low, op)
     if token is not None:
-        low.b.emit(tile.Wait(low.b.emit(tile.Join((token,))).result))
+        with low.b.because(Origin("lower", LANDED)):
+            low.b.emit(tile.Wait(low.b.emit(tile.Join((token,))).result))
         return
     move_through_registers(low, op)
 

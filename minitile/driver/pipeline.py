@@ -16,6 +16,7 @@ from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.depth import room
 from minitile.ir.diagnostics import LanguageError, ResourceError
 from minitile.ir.ops import arith, control, fences, hopper, tile
+from minitile.ir.origin import Origin, by_program, places
 from minitile.ir.printer import print_kernel
 from minitile.lowering.lower import lower
 from minitile.target import Target
@@ -42,6 +43,7 @@ from minitile.transforms.pipeline.skew import skew
 from minitile.transforms.pipeline.software_pipeline import software_pipeline
 from minitile.transforms.pipeline.spread_copies import spread_copies
 from minitile.transforms.sync.allocate_shared_memory import place_shared
+from minitile.transforms.sync.complete_origins import complete_origins
 from minitile.transforms.sync.drop_access_ranges import forget_corners
 from minitile.transforms.sync.elide_order_barriers import drop_turns
 from minitile.transforms.sync.insert_bulk_store_waits import complete_stores
@@ -131,6 +133,7 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     ("induction", induction),
     # What induction has replaced would keep registers busy through its loop.
     ("dead_code", dead_code),
+    ("complete_origins", complete_origins),
 ]
 
 OPTIONAL = frozenset(
@@ -206,12 +209,14 @@ def write(kernel: Kernel, context: PassContext) -> tuple[dict[str, str], str, tu
     start = time.perf_counter()
     if context.target.vendor == "amd":
         from minitile.backends.amd.emit.writer import write_llvm
+        from minitile.backends.amd.verify.origins import annotated
         from minitile.backends.amd.verify.scheduling_barrier_retry import generate_in_order
 
         program = write_llvm(kernel, context.target)
         middle = time.perf_counter()
         context.timings["write_llvm"] = (middle - start) * 1e3
         llvm, text, notes = generate_in_order(program.text, context.target)
+        text = annotated(llvm, text)
         context.notes += notes
         context.timings["write_gcn"] = (time.perf_counter() - middle) * 1e3
         return {"llvm": llvm, "gcn": text}, program.entry, program.params
@@ -237,6 +242,9 @@ def compile_ir(
     check_sizes(launch, target)
     grid = launch_grid(kernel, launch)
     kernel.attrs["threads"] = launch.threads
+    for op in kernel.walk():
+        if op.orders:
+            op.why = op.why or by_program(op.loc)
     written = written_tensors(kernel)
     kernel.attrs["cluster"] = clusters(kernel, launch, target)
     early = starts_early(launch, target)
@@ -312,7 +320,10 @@ def clusters(kernel: Kernel, launch: control.Launch, target: Target) -> tuple[in
         launch.cluster = (1, 1, 1)
     elif abroad is not None:
         first = next(n for n, op in enumerate(launch.body.ops) if not isinstance(op, tile.Alloc))
-        launch.body.ops.insert(first, hopper.ClusterBarrier())
+        barrier = hopper.ClusterBarrier()
+        reason = "all blocks of the cluster run before their shared memory is accessed"
+        barrier.why = Origin("clusters", reason, after=places([abroad.loc]))
+        launch.body.ops.insert(first, barrier)
     x, y, z = launch.cluster
     return x, y, z
 

@@ -16,6 +16,7 @@ import numpy as np
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.diagnostics import Location
 from minitile.ir.ops import arith, control
+from minitile.ir.origin import Origin
 from minitile.ir.types import DType, ScalarType, dtype_of, i32
 
 OpT = TypeVar("OpT", bound=Op)
@@ -216,17 +217,21 @@ _FOLD: dict[type[Op], Callable[[Any], Value | Any | None]] = {
 
 
 class Builder:
-    """Appends to `block`; new operations get the location `loc`. `emitted`: how many it has appended to any block."""
+    """Appends to `block`; new operations get the location `loc`, those that order accesses the origin `why`. `emitted`:
+    how many it has appended to any block."""
 
     def __init__(self, block: Block, loc: Location | None = None) -> None:
         self.block = block
         self.loc = loc
+        self.why: Origin | None = None
         self.emitted = 0
 
     def emit(self, op: OpT) -> OpT:
         """Append an operation as it is."""
         if op.loc is None:
             op.loc = self.loc
+        if self.why is not None and op.orders and op.why is None:
+            op.why = self.why
         self.block.ops.append(op)
         self.emitted += 1
         return op
@@ -248,6 +253,15 @@ class Builder:
             yield block
         finally:
             self.block = outer
+
+    @contextmanager
+    def because(self, why: Origin) -> Iterator[None]:
+        """What is appended for the time of a `with`, and orders accesses, is there for this."""
+        outer, self.why = self.why, why
+        try:
+            yield
+        finally:
+            self.why = outer
 
     @contextmanager
     def when(self, condition: Value) -> Iterator[control.If]:

@@ -12,6 +12,7 @@ the operation is like is said by class keywords:
 `terminator`  ends its block
 `uniform`     must be reached by all threads of the CTA together (barriers, tile operations that exchange data)
 `elementwise` an element of the result (a register) comes from those of the operands in its place; scalars go with all
+`orders`      is there for order alone (a fence, a wait, a barrier): its slot `why` says where it comes from (origin.py)
 
 `infer()` gives the result types from operands, attributes and regions; text may override them (layouts do).
 `accesses()` says what memory the operation touches; the default for an operation that is not pure is the worst.
@@ -33,6 +34,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from minitile.ir.diagnostics import IRError, Location
 from minitile.ir.effects import UNKNOWN, Access, Footprint, Sync
+from minitile.ir.origin import Origin
 from minitile.ir.relations import Relation, Same
 from minitile.ir.types import DType, Type
 
@@ -110,6 +112,7 @@ class Op:
     uniform: ClassVar[bool] = False
     calls: ClassVar[bool] = False  # a function, on some target
     elementwise: ClassVar[bool] = False
+    orders: ClassVar[bool] = False
     stored: ClassVar[str] = ""  # the operand whose registers it writes to memory, if it does
     operand_fields: ClassVar[tuple[tuple[str, str], ...]] = ()  # (name, mark)
     plain_operands: ClassVar[tuple[str, ...] | None] = None  # the names when all are plain single ones: the fast way
@@ -120,6 +123,7 @@ class Op:
     registry: ClassVar[dict[str, type[Op]]] = {}
 
     loc: Location | None = None
+    why: Origin | None = None
     results: tuple[Value, ...] = ()
 
     def __init_subclass__(
@@ -130,6 +134,7 @@ class Op:
         terminator: bool = False,
         uniform: bool | None = None,
         elementwise: bool | None = None,
+        orders: bool | None = None,
     ) -> None:
         dataclass(eq=False, repr=False)(cls)
         marks = [(f.name, f.metadata.get("mark"), f.default) for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
@@ -148,6 +153,8 @@ class Op:
             cls.uniform = uniform
         if elementwise is not None:
             cls.elementwise = elementwise
+        if orders is not None:
+            cls.orders = orders
         cls.terminator = terminator
         if name:
             # A module whose first import was interrupted is executed once more.

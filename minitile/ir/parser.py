@@ -34,6 +34,7 @@ from minitile.ir.limits import (
     integer,
 )
 from minitile.ir.ops.arith import Constant
+from minitile.ir.origin import Origin
 from minitile.ir.type_parser import parse_angle, parse_type
 from minitile.ir.types import DTYPES, DType, Type, bool_, f32, i32
 
@@ -265,6 +266,8 @@ class _Parser:
         for token, value in zip(result_names, op.results, strict=True):
             self.define(token, value)
         op.loc = self.location() if self.accept("loc") else place
+        if self.accept("why"):
+            op.why = self.origin()
         self.block.ops.append(op)
 
     def result_names(self) -> list[Token]:
@@ -292,13 +295,33 @@ class _Parser:
     def location(self) -> Location:
         """`("file":line:column)`"""
         self.expect("(")
+        found = self.source_place()
+        self.expect(")")
+        return found
+
+    def source_place(self) -> Location:
+        """`"file":line:column`"""
         file = self.string(self.take("string", "a file name"))
         self.expect(":")
         line = self.number()
         self.expect(":")
-        column = self.number()
+        return Location(file, line, self.number() - 1)
+
+    def origin(self) -> Origin:
+        """`("pass", "reason", ["file":line:column], [])`"""
+        self.expect("(")
+        name = self.string(self.take("string", "a pass"))
+        self.expect(",")
+        reason = self.string(self.take("string", "a reason"))
+        sides: list[tuple[Location, ...]] = []
+        for _ in range(2):
+            self.expect(",")
+            self.expect("[")
+            found: list[Location] = []
+            self.listed(lambda into=found: into.append(self.source_place()), "]")  # type: ignore[misc]
+            sides.append(tuple(found))
         self.expect(")")
-        return Location(file, line, column - 1)
+        return Origin(name, reason, sides[0], sides[1])
 
     # Operands -------------------------------------------------------------------------------------------------------
 

@@ -40,9 +40,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _IMPLIED = {int: i32, float: f32, bool: bool_}
 
 
-def print_kernel(kernel: Kernel, locations: bool = False) -> str:
-    """The kernel's text, ending in a newline; with `loc("file":line:column)` behind each operation if asked for."""
-    return _Printer(locations).kernel(kernel)
+def print_kernel(kernel: Kernel, locations: bool = False, origins: bool = False) -> str:
+    """The kernel's text, ending in a newline; if asked for with `loc("file":line:column)` behind each operation, and
+    with `why(…)` (origin.py), which `locations` asks for as well, behind those that are there for order."""
+    return _Printer(locations, origins or locations).kernel(kernel)
 
 
 def print_lines(kernel: Kernel) -> list[tuple[str, Op | None]]:
@@ -112,8 +113,8 @@ def print_constant(value: Any, dtype: DType) -> str:
 
 
 class _Printer:
-    def __init__(self, locations: bool) -> None:
-        self.locations = locations
+    def __init__(self, locations: bool, origins: bool = False) -> None:
+        self.locations, self.origins = locations, origins
         self.lines: list[str] = []
         self.owners: list[Op | None] = []  # of each line
         self.starts: dict[Op, int] = {}
@@ -196,6 +197,8 @@ class _Printer:
             text = "}"
         if self.locations and op.loc is not None:
             text += f" loc({json.dumps(op.loc.file)}:{op.loc.line}:{op.loc.column + 1})"
+        if self.origins and op.why is not None:
+            text += f" {op.why.text()}"
         self.line(indent + text, op)
 
     def operands(self, op: Op) -> str:

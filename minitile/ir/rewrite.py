@@ -41,9 +41,11 @@ class Rewriter:
     def op(self, op: Op) -> None:
         if self.map:
             op.replace_operands(self.get)
-        loc, self.b.loc = self.b.loc, op.loc
+        b = self.b
+        loc, why = b.loc, b.why
+        b.loc, b.why = op.loc, op.why
         new = self.visit(op)
-        self.b.loc = loc
+        b.loc, b.why = loc, why
         if new is None:
             self.b.block.ops.append(op)
             if op.region_fields:
@@ -67,7 +69,7 @@ def remake(op: OpT, f: Callable[[Value], Value]) -> OpT:
         value = getattr(op, name)
         fields[name] = tuple([f(v) for v in value]) if mark == "operands" else value and f(value)
     new = type(op)(**fields)
-    new.loc = op.loc
+    new.loc, new.why = op.loc, op.why
     return new
 
 
@@ -75,7 +77,7 @@ def recast(op: Op, kind: type[OpT], **changed: object) -> OpT:
     """The operation as one of another kind: each field of that which is not `changed` must be one of op's."""
     names = [name for name, _ in (*kind.operand_fields, *kind.attr_fields)]
     new = kind(**({name: getattr(op, name) for name in names if name not in changed} | changed))
-    new.loc = op.loc
+    new.loc, new.why = op.loc, op.why
     return new
 
 
@@ -109,6 +111,8 @@ def clone(op: Op, map: dict[Value, Value], inside: Copy = clones) -> Op:
         fields[name] = clone_block(getattr(op, name), map, inside)
     new = kind(**fields)
     new.loc = op.loc
+    if op.why is not None:
+        new.why = op.why
     new.set_results(tuple(r.type for r in op.results), tuple(r.name for r in op.results))
     map.update(zip(op.results, new.results, strict=True))
     return new

@@ -113,6 +113,11 @@ COMMANDS: dict[str, Command] = {
         _late("minitile.tools.cli_check", "add_arguments"),
         _late("minitile.tools.cli_check", "main"),
     ),
+    "explain": Command(
+        "say of the fences, waits and barriers of a kernel, or of assembly, where they come from and what they are for",
+        _late("minitile.tools.cli_explain", "add_arguments"),
+        _late("minitile.tools.cli_explain", "main"),
+    ),
     "bench": Command(
         "run a benchmark of the source tree, or time a kernel on the GPU",
         _late(_KERNELS, "add_bench"),

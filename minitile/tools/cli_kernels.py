@@ -42,17 +42,18 @@ EMIT = (*TEXTS, *BINARIES, "launch")
 
 
 def add_compile(parser: argparse.ArgumentParser) -> None:
-    _add_kernel(parser, "a tensor that the kernel is compiled for: bf16[8192,8192]; f32[M,64] where a size is unknown")
+    add_kernel(parser, "a tensor that the kernel is compiled for: bf16[8192,8192]; f32[M,64] where a size is unknown")
     parser.add_argument("--emit", choices=EMIT, help="what to write (default ptx or gcn); launch: the launch as JSON")
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: standard output)")
     parser.add_argument("--explain", action="store_true", help="say what came out: costs, memory, instructions, times")
+    parser.add_argument("--why", action="store_true", help="say of each fence, wait and barrier where it comes from")
     parser.add_argument(
         "--html", metavar="FILE", help="write a page: stages side by side, passes, roles, shared memory"
     )
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
-    _add_kernel(parser, "an argument, in order: f32[128,64] is a random array, f32[64]=0 a filled one, i32=5 a number")
+    add_kernel(parser, "an argument, in order: f32[128,64] is a random array, f32[64]=0 a filled one, i32=5 a number")
     parser.add_argument("--on", choices=("auto", "gpu", "simulator"), default="auto", help="where (auto: GPU if any)")
     parser.add_argument("--seed", type=cli_args.seed, default=0, help="of the data and of the random schedule")
     parser.add_argument("--schedule", choices=("lazy", "eager", "random"), default="lazy", help="when copies land")
@@ -71,16 +72,21 @@ def compile_command(args: argparse.Namespace) -> int:
     """Compiles a kernel without running it; writes what --emit names."""
     kernel = load_kernel(args.kernel)
     compiled = compile_kernel(kernel, cli_args.parse_specs(args.args), args)
+    # What was asked for has standard output to itself.
+    beside = sys.stderr if args.emit and not args.output else sys.stdout
     if args.explain:
         from minitile.tools.explain import explain
 
-        # What was asked for has standard output to itself.
-        print(explain(compiled), file=sys.stderr if args.emit and not args.output else sys.stdout)
+        print(explain(compiled), file=beside)
+    if args.why:
+        from minitile.tools.why import synchronisation, why
+
+        print(why(synchronisation(compiled.text)) or "nothing in it synchronises", file=beside)
     if args.html:
         from minitile.tools.html import html
 
         _write(html(compiled), args.html)
-    if args.emit or args.output or not (args.explain or args.html):
+    if args.emit or args.output or not (args.explain or args.why or args.html):
         _write(_emitted(compiled, args.emit or list(compiled.asm)[-1]), args.output)
     return 0
 
@@ -201,8 +207,14 @@ def _value(text: str) -> Any:
         return text
 
 
-def _add_kernel(parser: argparse.ArgumentParser, arg_help: str) -> None:
-    parser.add_argument("kernel", metavar="FILE.py:KERNEL", help="a kernel, or a function that makes one")
+def add_kernel(
+    parser: argparse.ArgumentParser,
+    arg_help: str,
+    metavar: str = "FILE.py:KERNEL",
+    what: str = "a kernel, or a function that makes one",
+) -> None:
+    """The arguments that name a kernel and say what it is compiled for."""
+    parser.add_argument("kernel", metavar=metavar, help=what)
     parser.add_argument("--arg", dest="args", action="append", default=[], metavar="ARG", help=arg_help)
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="NAME=VALUE", help="a parameter")
     parser.add_argument("--target", default="auto", help=f"auto, {', '.join(TARGETS)} (default auto)")

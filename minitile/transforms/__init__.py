@@ -13,10 +13,10 @@ what one of them asks:
     layouts             masks, rules (what a backend demands), choose_shared
     lowering            lower_memory, lower_exchange, lower_gemm; legalizer, expand_math, expand_fp8
     CDNA's schedules    mfma_loop
-    diagnosis           count_masked (for minitile.driver.masked)
+    diagnosis           count_masked (for minitile.driver.masked); reasons, the words of origins (ir/origin.py)
 
-Who has put into the assembly what synchronises (its line there names the user's; MINITILE_DUMP=PASS prints the IR
-after a pass):
+Who has put into the assembly what synchronises (a comment behind its line says so, and why; MINITILE_DUMP=PASS prints
+the IR after a pass):
 
     fence.proxy.async                     proxy_fence; where exactly: fence_places
     bar.sync, s_barrier                   thread_barriers; between the stages of CDNA's schedules: cdna4_interleave

@@ -8,6 +8,7 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
+from tests.comments import bare
 
 
 def make(sync="first", trigger=True):
@@ -39,7 +40,7 @@ def make(sync="first", trigger=True):
 
 
 def lines(compiled):
-    return [line.strip() for line in compiled.text.splitlines()]
+    return [line.strip() for line in bare(compiled.text).splitlines()]
 
 
 def test_all_threads_wait_before_anything_is_copied():

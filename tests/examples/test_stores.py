@@ -16,6 +16,7 @@ from thinned import thinned
 
 import minitile as mt
 import minitile.language as T
+from tests.comments import bare
 
 BF16 = ml_dtypes.bfloat16
 RESULTS = {"bf16": (T.bfloat16, BF16, 4e-3), "f16": (T.float16, np.float16, 5e-4), "f32": (T.float32, np.float32, 1e-6)}
@@ -184,7 +185,7 @@ def test_each_warpgroup_meets_by_itself():
     kernel = multiply(128, 192, block_N=192)
     assert count(kernel, "bar.sync %group, 128") == 4
     assert count(kernel, "bar.sync 1") == 0
-    assert [line.split(".")[-1] for line in kernel.asm["ptx"].splitlines() if "bulk.wait_group" in line] == [
+    assert [line.split(".")[-1] for line in bare(kernel.asm["ptx"]).splitlines() if "bulk.wait_group" in line] == [
         "read 1;",
         "read 0;",
     ]
@@ -462,7 +463,7 @@ def test_the_next_tile_is_computed_while_one_is_stored(m, n, k, schedule):
     c = poisoned((m, n), BF16)
     kernel = launch(tiles_in_turn, (a, b, c), schedule)
     assert close(c, exact, 4e-3)
-    lines = kernel.asm["ptx"].splitlines()
+    lines = bare(kernel.asm["ptx"]).splitlines()
     products = [n for n, line in enumerate(lines) if "wgmma.mma_async" in line]
     stores = [n for n, line in enumerate(lines) if "bulk.tensor.2d.global" in line]
     waits = [n for n, line in enumerate(lines) if "bulk.wait_group" in line]
@@ -518,7 +519,7 @@ def test_persistent(m, n, k, schedule):
     c = poisoned((m, n), BF16)
     kernel = launch(persistent, (a, b, c), schedule)
     assert close(c, exact, 4e-3)
-    lines = kernel.asm["ptx"].splitlines()
+    lines = bare(kernel.asm["ptx"]).splitlines()
     stores = [n for n, line in enumerate(lines) if "bulk.tensor.2d.global" in line]
     waits = [n for n, line in enumerate(lines) if "bulk.wait_group" in line]
     assert len(stores) == 3

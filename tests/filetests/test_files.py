@@ -2,6 +2,7 @@
 
     // pass: pipeline, fold        the passes to run, by name (none: only read and verify)
     // target: sm_80
+    // print: origins              what comes out is printed with where synchronisation comes from
     tile kernel @k() { … }         the input
     // ----
     tile kernel @k() { … }         what must come out; `pytest --bless` writes it
@@ -20,6 +21,7 @@ import pytest
 from minitile.driver.pipeline import PASSES
 from minitile.ir.diagnostics import MinitileError
 from minitile.ir.parser import parse_kernel
+from minitile.ir.printer import print_kernel
 from minitile.tools.opt import SEPARATOR, optimize
 from tests.opaque import Opaque
 
@@ -38,8 +40,9 @@ def test_file(path: Path, bless: bool) -> None:
         assert len(errors) == 1, "only the first error is reported: expect one a file"
         return
     before, separator, expected = text.partition(f"\n{SEPARATOR}\n")
-    actual = str(optimize(text, str(path), verify=True))
-    assert str(parse_kernel(actual)) == actual
+    origins = "\n// print: origins\n" in before
+    actual = print_kernel(optimize(text, str(path), verify=True), origins=origins)
+    assert print_kernel(parse_kernel(actual), origins=origins) == actual
     if bless:
         path.write_text(f"{before}\n{SEPARATOR}\n{actual}", encoding="utf-8")
         return

@@ -224,7 +224,9 @@ def _cached() -> tuple[Path, dict[str, dict[str, str]], list[tuple[Path, bytes]]
 COMMANDS = [
     "compile KERNEL --arg f32[1024] --arg f32[1024] --target sm_80 --emit ptx",
     "compile KERNEL --arg f32[N] --arg f32[N] --target gfx942 --emit launch --without simplify",
-    "compile KERNEL:small --explain --target sm_90a --set threads=64",
+    "compile KERNEL:small --explain --why --target sm_90a --set threads=64",
+    "explain KERNEL:small --target sm_80 --line 7",
+    "explain PTX --line 3",
     "run KERNEL --arg f32[128] --arg f32[128]=0 --on simulator --seed 3 --schedule random",
     "run KERNEL --arg f32[64]=0.5 --arg f32[64]=1 --on simulator --no-check --rounds 3",
     "check KERNEL --args f32[64] f32[64]=0 --redundant --schedule eager",

@@ -114,6 +114,41 @@ def test_explain(kernels, capsys):
     assert shown.err.startswith("reverse for sm_80")
 
 
+def test_why(kernels, capsys):
+    """Which pass, why, and both source lines; beside what is asked for on standard output."""
+    assert main(["compile", f"{kernels}:reverse", "--target", "sm_80", "--why"]) == 0
+    text = capsys.readouterr().out
+    row = next(n for n, line in enumerate(text.splitlines()) if " bar.sync 0;" in line)
+    by, reason, between, then = (line.split(maxsplit=1) for line in text.splitlines()[row + 1 : row + 5])
+    assert (by, reason) == (["by", "thread_barriers"], ["reason", "RAW S (a read after a write)"])
+    assert (between[0], then[0]) == ("between", "and")
+    assert between[1].endswith("T.copy(A, S)")
+    assert main(["compile", f"{kernels}:reverse", "--target", "sm_80", "--why", "--emit", "ptx"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith(".version")
+    assert shown.err == text
+
+
+def test_explain_a_line(kernels, tmp_path, capsys):
+    """Of a kernel's source, or of assembly, whose text says all that is needed."""
+    source = kernels.read_text(encoding="utf-8").splitlines()
+    copy = source.index("        T.copy(A, S)") + 1
+    assert main(["explain", f"{kernels}:reverse", "--target", "sm_80", "--line", str(copy)]) == 0
+    of_kernel = capsys.readouterr().out
+    assert "thread_barriers" in of_kernel
+    assert main(["explain", f"{kernels}:reverse", "--target", "sm_80", "--line", "1"]) == 1
+    assert "has to do with line 1\n" in capsys.readouterr().out
+    ptx = tmp_path / "reverse.ptx"
+    assert main(["compile", f"{kernels}:reverse", "--target", "sm_80", "-o", str(ptx)]) == 0
+    line = next(n for n, text in enumerate(ptx.read_text().splitlines(), 1) if " bar.sync" in text)
+    assert main(["explain", str(ptx), "--line", str(line)]) == 0
+    assert capsys.readouterr().out in of_kernel
+    assert main(["explain", str(ptx), "--line", "1"]) == 1
+    assert main(["explain", str(tmp_path / "none.ptx")]) == 1
+    assert main(["explain", f"{kernels}:reverse", "--target", "gfx942"]) == 0
+    assert "thread_barriers" in capsys.readouterr().out
+
+
 def test_explain_says_what_was_not_done(kernels, capsys):
     kernel = f"{ROOT / 'examples' / 'gemm.py'}:gemm_nt_bf16"
     assert main(["compile", kernel, "--target", "sm_90a", "--explain"]) == 0

@@ -40,6 +40,7 @@ class Emitter:
         self.made: list[dict[Value, str]] = [{}]
         self.loc: Location | None = None
         self.attachment = ""
+        self.comment = ""  # the origin of the operation at hand
         self.serial = 0
         self.specials: set[str] = set()
         self.shared_in_lanes: set[Value] = set()  # scalars that may lie in vector registers (uniform.py)
@@ -59,8 +60,8 @@ class Emitter:
         return f"%{identifier(hint, 'v')}.{self.serial}"
 
     def do(self, instruction: str) -> None:
-        """An instruction without a result."""
-        self.lines.append(f"  {instruction}{self.attachment}")
+        """An instruction without a result; behind it where it comes from, if that is known."""
+        self.lines.append(f"  {instruction}{self.attachment}{self.comment}")
 
     def let(self, expression: str, hint: str = "v") -> str:
         """The name of an instruction's result."""

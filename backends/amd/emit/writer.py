@@ -206,7 +206,9 @@ class _Writer:
             kind = type(op)
             emit = _EMIT.get(kind)
             if emit is not None:
+                self.w.comment = "" if op.why is None else f"  ; {op.why}"
                 emit(self.w, op)
+                self.w.comment = ""
             elif kind in _CONTROL:
                 _CONTROL[kind](self, op)
             elif not kind.terminator:

@@ -137,11 +137,10 @@ def recount(llvm: str, text: str) -> list[str]:
     asked = graph_of_ir(llvm)
     if COPY not in asked.event and not any(isinstance(event, Wait) for event in asked.event):
         return []
-    code = read(text)
     try:
-        return _compared(asked, graph_of_assembly(code), text)
+        return _compared(asked, graph_of_text(text), text)
     except ScheduleError:
-        return _compared(asked, graph_of_assembly(code, closely=True), text)
+        return _compared(asked, graph_of_text(text, closely=True), text)
 
 
 def _compared(asked: Graph, made: Graph, text: str) -> list[str]:
@@ -256,6 +255,7 @@ _IR_TARGETS = re.compile(r"label %([\w.]+)")
 _COUNTER = re.compile(r"(vm|lgkm)cnt\((\d+)\)")
 
 
+@functools.lru_cache(maxsize=1)  # who looks for origins asks again
 def graph_of_ir(llvm: str) -> Graph:
     """Of the one function of LLVM IR text."""
     graph, labels = Graph(), {}
@@ -290,6 +290,12 @@ def graph_of_ir(llvm: str) -> Graph:
     for point, name in jumps:
         graph.following[point].append(labels[name])
     return graph
+
+
+@functools.lru_cache(maxsize=2)  # who looks for origins asks again
+def graph_of_text(text: str, closely: bool = False) -> Graph:
+    """Of an assembly text."""
+    return graph_of_assembly(read(text), closely)
 
 
 def graph_of_assembly(code: Code, closely: bool = False) -> Graph:

@@ -35,6 +35,7 @@ from minitile.ir.core import Value
 from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops.arith import Constant
 from minitile.ir.ops.thread import count_of
+from minitile.ir.origin import Origin
 from minitile.ir.types import DType
 from minitile.target import Target
 
@@ -53,6 +54,7 @@ class Emitter:
         self.target = target
         self.code = Code()
         self.lines = self.code.lines
+        self.why: Origin | None = None  # of the operation at hand
         self.registers = Registers()
         self.prologue: list[str] = []  # runs once at the top: parameters, special registers, addresses of buffers
         self.isa = target.isa  # raised by instructions that are newer
@@ -72,6 +74,12 @@ class Emitter:
         if reads_constant_predicate(line):
             raise InternalError(f"a constant where a predicate is read: {line}", self.code.loc)
         self.lines.append(line)
+
+    def order(self, line: str, why: Origin | None = None) -> None:
+        """An instruction that is there for order, and behind it where it comes from: the operation at hand, or `why`
+        where that is not for order alone."""
+        why = why or self.why
+        self.emit(line if why is None else f"{line}  // {why}")
 
     def temp(self, kind: str) -> str:
         """A new register of a PTX register type, without a name."""

@@ -18,6 +18,7 @@ from minitile.ir.core import Op, Value
 from minitile.ir.ops import explicit as by_hand
 from minitile.ir.ops import hopper, roles, thread
 from minitile.ir.ops.thread import count_of
+from minitile.ir.origin import Origin, places
 
 
 def warp_index(w: Emitter, op: hopper.WarpIndex) -> None:
@@ -48,11 +49,11 @@ def _mapa(w: Emitter, target: str, base: str, rank: Value) -> None:
 
 
 def mbarrier_init(w: Emitter, op: hopper.MbarrierInit) -> None:
-    w.emit(f"mbarrier.init.shared.b64 {_place(w, op.address)}, {op.count};")
+    w.order(f"mbarrier.init.shared.b64 {_place(w, op.address)}, {op.count};")
 
 
 def mbarrier_init_fence(w: Emitter, op: hopper.MbarrierInitFence) -> None:
-    w.emit("fence.mbarrier_init.release.cluster;")
+    w.order("fence.mbarrier_init.release.cluster;")
 
 
 def mbarrier_arrive(w: Emitter, op: hopper.MbarrierArrive) -> None:
@@ -60,25 +61,25 @@ def mbarrier_arrive(w: Emitter, op: hopper.MbarrierArrive) -> None:
     if guard is None:
         return
     if op.rank is None:
-        w.emit(f"{guard}mbarrier.arrive.shared.b64 _, {_place(w, op.address)};")
+        w.order(f"{guard}mbarrier.arrive.shared.b64 _, {_place(w, op.address)};")
         return
     base, plus, offset = _place(w, op.address)[1:-1].partition("+")
     there = w.temp("b32")
     _mapa(w, there, base, op.rank)
     scope = ".release.cluster" if op.cluster else ""
-    w.emit(f"{guard}mbarrier.arrive{scope}.shared::cluster.b64 _, [{there}{plus}{offset}];")
+    w.order(f"{guard}mbarrier.arrive{scope}.shared::cluster.b64 _, [{there}{plus}{offset}];")
 
 
 def mbarrier_expect(w: Emitter, op: hopper.MbarrierExpect) -> None:
     guard = _guard(w, op.predicate)
     if guard is not None:
-        w.emit(f"{guard}mbarrier.arrive.expect_tx.shared.b64 _, {_place(w, op.address)}, {op.bytes};")
+        w.order(f"{guard}mbarrier.arrive.expect_tx.shared.b64 _, {_place(w, op.address)}, {op.bytes};")
 
 
 def mbarrier_announce(w: Emitter, op: hopper.MbarrierAnnounce) -> None:
     guard = _guard(w, op.predicate)
     if guard is not None:
-        w.emit(f"{guard}mbarrier.expect_tx.relaxed.cta.shared::cta.b64 {_place(w, op.address)}, {op.bytes};")
+        w.order(f"{guard}mbarrier.expect_tx.relaxed.cta.shared::cta.b64 {_place(w, op.address)}, {op.bytes};")
 
 
 def mbarrier_wait(w: Emitter, op: hopper.MbarrierWait) -> None:
@@ -87,7 +88,7 @@ def mbarrier_wait(w: Emitter, op: hopper.MbarrierWait) -> None:
     parity = w.register(w.element(op.parity), "b32")
     w.code.place(again)
     scope = ".acquire.cluster.shared::cta" if op.cluster else ".shared"
-    w.emit(f"mbarrier.try_wait.parity{scope}.b64 {done}, {_place(w, op.address)}, {parity};")
+    w.order(f"mbarrier.try_wait.parity{scope}.b64 {done}, {_place(w, op.address)}, {parity};")
     w.emit(f"@!{done} bra {again};")
 
 
@@ -136,8 +137,8 @@ def map_rank(w: Emitter, op: thread.MapRank) -> None:
 
 
 def cluster_barrier(w: Emitter, op: hopper.ClusterBarrier) -> None:
-    w.emit("barrier.cluster.arrive.release.aligned;")
-    w.emit("barrier.cluster.wait.acquire.aligned;")
+    w.order("barrier.cluster.arrive.release.aligned;")
+    w.order("barrier.cluster.wait.acquire.aligned;")
 
 
 def set_max_registers(w: Emitter, op: hopper.SetMaxRegisters) -> None:
@@ -165,8 +166,9 @@ def wgmma(w: Emitter, op: hopper.Wgmma) -> None:
     d_type = "s32" if op.into.is_int else op.into.name
     opcode = f"wgmma.mma_async.sync.aligned.m64n{op.n}k{op.k}.{d_type}.{x_type}.{y_type}"
     flags = _flags(op, from_registers)
+    fence = Origin("lower", "RAW registers: accumulator and fragments", places([op.loc]))
     for blocks in [[block] for block in range(op.blocks)] if from_registers else [range(op.blocks)]:
-        w.emit("wgmma.fence.sync.aligned;")
+        w.order("wgmma.fence.sync.aligned;", fence)
         for k, block, strip in product(range(op.steps), blocks, range(op.strips)):
             registers = braces_of(targets, block * op.strips + strip, each)
             at = block * op.steps + k
@@ -225,16 +227,16 @@ def commit_stores(w: Emitter, op: by_hand.CommitStores) -> None:
 
 
 def wait_stores(w: Emitter, op: by_hand.WaitStores) -> None:
-    w.emit(f"cp.async.bulk.wait_group{'.read' if op.reads else ''} {op.pending};")
+    w.order(f"cp.async.bulk.wait_group{'.read' if op.reads else ''} {op.pending};")
 
 
 def wait_gemms(w: Emitter, op: by_hand.WaitGemms) -> None:
-    w.emit(f"wgmma.wait_group.sync.aligned {op.pending};")
+    w.order(f"wgmma.wait_group.sync.aligned {op.pending};")
 
 
 def await_(w: Emitter, op: roles.Await) -> None:
     if op.pending is not None:
-        w.emit(f"wgmma.wait_group.sync.aligned {op.pending};")
+        w.order(f"wgmma.wait_group.sync.aligned {op.pending};")
     targets = w.targets(op.result)
     _into(w, targets, op.a)
     written = _guard(w, op.written)
@@ -250,7 +252,7 @@ def await_(w: Emitter, op: roles.Await) -> None:
 
 
 def named_barrier(w: Emitter, op: hopper.NamedBarrier) -> None:
-    w.emit(f"bar.{'arrive' if op.arrive else 'sync'} {w.element(op.id)}, {op.threads};")
+    w.order(f"bar.{'arrive' if op.arrive else 'sync'} {w.element(op.id)}, {op.threads};")
 
 
 EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {

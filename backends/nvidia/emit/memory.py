@@ -254,7 +254,7 @@ def join(w: Emitter, op: tile.Join) -> None:
 
 def wait(w: Emitter, op: tile.Wait) -> None:
     counter = op.token.type.counter  # type: ignore[attr-defined]
-    w.emit(f"{_WAIT[counter]}{'.read' if op.reads else ''} {op.pending or 0};")
+    w.order(f"{_WAIT[counter]}{'.read' if op.reads else ''} {op.pending or 0};")
 
 
 def ldmatrix(w: Emitter, op: thread.LdMatrix) -> None:

@@ -162,22 +162,22 @@ def _shuffle_narrow(w: Emitter, d: str, x: str, dtype: DType, move: Callable[[st
 
 def barrier(w: Emitter, op: thread.Barrier) -> None:
     if op.each and op.threads == 32:
-        w.emit("bar.warp.sync 0xffffffff;")
+        w.order("bar.warp.sync 0xffffffff;")
         return
     threads = "" if op.threads is None else f", {op.threads}"
     number = str(op.id)
     if op.each:
         group = f"mov.u32 {{0}}, %tid.x;\n  div.u32 {{0}}, {{0}}, {op.threads};\n  add.u32 {{0}}, {{0}}, {op.id};"
         number = w.at_top(("group", op.id, op.threads), "b32", "group", group)
-    w.emit(f"bar.sync {number}{threads};")
+    w.order(f"bar.sync {number}{threads};")
 
 
 def named_barrier(w: Emitter, op: by_hand.NumberedBarrier) -> None:
-    w.emit(f"bar.{'sync' if op.wait else 'arrive'} {op.id}, {op.threads};")
+    w.order(f"bar.{'sync' if op.wait else 'arrive'} {op.id}, {op.threads};")
 
 
 def warp_barrier(w: Emitter, op: by_hand.WarpBarrier) -> None:
-    w.emit(f"bar.warp.sync {op.mask:#010x};")
+    w.order(f"bar.warp.sync {op.mask:#010x};")
 
 
 _SPACES = {"shared": ".shared::cta", "global": ".global", "any": ""}
@@ -187,22 +187,22 @@ _FORMS = {"release": "release.sync_restrict::shared::cta", "acquire": "acquire.s
 def proxy_fence(w: Emitter, op: fences.ProxyFence) -> None:
     if op.form:
         w.isa = max(w.isa, "8.6", key=float)
-        w.emit(f"fence.proxy.async::generic.{_FORMS[op.form]}.cluster;")
+        w.order(f"fence.proxy.async::generic.{_FORMS[op.form]}.cluster;")
     else:
-        w.emit(f"fence.proxy.async{_SPACES[op.space]};")
+        w.order(f"fence.proxy.async{_SPACES[op.space]};")
 
 
 def memory_fence(w: Emitter, op: fences.MemoryFence) -> None:
-    w.emit(f"fence.acq_rel.{op.scope};")
+    w.order(f"fence.acq_rel.{op.scope};")
 
 
 def pdl_sync(w: Emitter, op: fences.PdlSync) -> None:
     """PTX ISA 8.3, 9.7.12.13 (griddepcontrol)."""
-    w.emit("griddepcontrol.wait;")
+    w.order("griddepcontrol.wait;")
 
 
 def pdl_trigger(w: Emitter, op: fences.PdlTrigger) -> None:
-    w.emit("griddepcontrol.launch_dependents;")
+    w.order("griddepcontrol.launch_dependents;")
 
 
 def trap(w: Emitter, op: thread.Trap) -> None:

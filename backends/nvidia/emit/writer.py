@@ -165,6 +165,8 @@ class _Writer:
             if (kind.pure or kind in LOADS) and not any(r in needed for r in op.results):
                 continue
             w.code.at(op.loc)
+            if kind.orders:
+                w.why = op.why
             emit = _EMIT.get(kind)
             if emit is not None:
                 emit(w, op)

@@ -11,6 +11,7 @@ the tensor map (PTX ISA 8.3, 5.5). The map's swizzle is the layout's."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import product
 
 from minitile.backends.nvidia.hopper.register_pressure import tile_registers
@@ -18,11 +19,13 @@ from minitile.backends.nvidia.hopper.wgmma import async_gemm, fragment, panels_o
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import arith, control, hopper, roles, thread, tile
 from minitile.ir.ops import explicit as by_hand
+from minitile.ir.origin import Origin, places
 from minitile.ir.types import BufferType, u64
 from minitile.layout.shared import row_major
 from minitile.lowering.lower import Lowering
 from minitile.lowering.memory import coordinate, shared_layout
 from minitile.transforms.layout.select_shared_layout import BOX
+from minitile.transforms.sync.reasons import MBARRIER_FENCE, MBARRIER_INIT, MBARRIER_MEET
 from minitile.transforms.sync.thread_barriers import CONSUMERS
 
 WORD = 8  # bytes of an mbarrier
@@ -58,7 +61,8 @@ def channel(low: Lowering, op: roles.Channel) -> Value:
         start = low.b.emit(thread.BufferAddress(ring)).result
         for word in range(words):
             count = 1 if word < op.slots else op.consumers // 32 * len(ctas)
-            low.b.emit(hopper.MbarrierInit(low.b.add(start, word * WORD), ring, count))
+            with low.b.because(_of_init([op], MBARRIER_INIT)):
+                low.b.emit(hopper.MbarrierInit(low.b.add(start, word * WORD), ring, count))
     inits.ops += fence
     low.once["payload", ring] = sum(math.prod(v.shape) * v.dtype.bytes for v in op.payload)
     low.once["slots", ring] = op.slots
@@ -106,11 +110,20 @@ def _multiplies(low: Lowering, op: Op, channel: roles.Channel) -> bool:
 
 def _initialised(low: Lowering) -> control.If:
     """The branch in which the first thread initialises barriers; it ends with their fence, and all threads meet."""
-    with low.b.when(low.first_thread()) as branch:
+    rings = [o for o in low.kernel.walk() if isinstance(o, roles.Channel)]
+    with low.b.when(low.first_thread()) as branch, low.b.because(_of_init(rings, MBARRIER_FENCE)):
         low.b.emit(hopper.MbarrierInitFence())
     if not _meets_next(low):
-        low.b.emit(hopper.ClusterBarrier() if _in_common(low) else thread.Barrier())
+        with low.b.because(_of_init(rings, MBARRIER_MEET)):
+            low.b.emit(hopper.ClusterBarrier() if _in_common(low) else thread.Barrier())
     return branch
+
+
+def _of_init(rings: Sequence[roles.Channel], reason: str) -> Origin:
+    """Of what makes the words of channels fit for use: before are the channels, after the copies that arrive there."""
+    whys = [op.why for op in rings if op.why is not None]
+    name = whys[0].pass_name if whys else "lower"
+    return Origin(name, reason, places(op.loc for op in rings), places(at for why in whys for at in why.before))
 
 
 def _meets_next(low: Lowering) -> bool:
@@ -280,7 +293,10 @@ def specialised(low: Lowering, op: roles.Specialised) -> None:
     teams = ((0, None), (CONSUMERS, low.threads))
     b.emit(roles.ByRole(b.compare("ge", warp, first), then=producer, orelse=consumer, teams=teams))
     if _in_common(low):  # nobody leaves while others may still arrive at its barriers
-        b.emit(hopper.ClusterBarrier())
+        rings = (o for o in low.kernel.walk() if isinstance(o, roles.Channel) and o.common)
+        arrivals = places(at for o in rings if o.why is not None for at in o.why.after)
+        with b.because(Origin("lower", "blocks of the cluster still arrive at this one's mbarriers", arrivals)):
+            b.emit(hopper.ClusterBarrier())
     low.kernel.attrs["min_ctas"] = 1  # without it the assembler ignores setmaxnreg (C7508)
 
 

@@ -21,11 +21,13 @@ from minitile.ir.core import Block, Op, Value
 from minitile.ir.diagnostics import LanguageError, ResourceError
 from minitile.ir.ops import explicit as by_hand
 from minitile.ir.ops import hopper, roles, thread, tile
+from minitile.ir.origin import Origin, by_program, places
 from minitile.ir.types import BufferType, u64
 from minitile.layout.shared import SharedLayout, row_major
 from minitile.lowering.lower import Lowering
 from minitile.lowering.memory import coordinate, shared_layout, strides_of
 from minitile.transforms.layout.select_shared_layout import BOX
+from minitile.transforms.sync.reasons import MBARRIER_FENCE, MBARRIER_INIT, MBARRIER_MEET
 
 LINE = 128  # alignment of a box in shared memory, in bytes (PTX ISA 8.3, 5.5.1)
 
@@ -108,12 +110,16 @@ def barriers(low: Lowering, op: by_hand.Barriers) -> Value:
 
 def _initialise(low: Lowering, known: list[tuple[Value, tuple[int, ...]]]) -> None:
     b = low.b
+    asked_for = places(ring.op.loc for ring, _ in known if ring.op is not None)
     with b.when(low.first_thread()):
         for ring, counts in known:
             for n, count in enumerate(counts):
-                b.emit(hopper.MbarrierInit(_word(low, ring, b.constant(n)), ring, count))
-        b.emit(hopper.MbarrierInitFence())
-    b.emit(thread.Barrier())
+                with b.because(Origin("lower", MBARRIER_INIT, places([ring.op.loc if ring.op else None]))):
+                    b.emit(hopper.MbarrierInit(_word(low, ring, b.constant(n)), ring, count))
+        with b.because(Origin("lower", MBARRIER_FENCE, asked_for)):
+            b.emit(hopper.MbarrierInitFence())
+    with b.because(Origin("lower", MBARRIER_MEET, asked_for)):
+        b.emit(thread.Barrier())
 
 
 def _word(low: Lowering, ring: Value, index: Value) -> Value:
@@ -151,7 +157,8 @@ def bulk_load(low: Lowering, op: by_hand.BulkLoad) -> None:
     where, ring = _place(low, op)
     leader = _leader(low, op.leader)
     total = math.prod(op.shape) * op.dst.dtype.bytes
-    b.emit(hopper.MbarrierAnnounce(where, ring, total, predicate=leader))
+    with b.because(by_program(op.loc)):  # the copy's own part of the handshake
+        b.emit(hopper.MbarrierAnnounce(where, ring, total, predicate=leader))
     base = low.in_entry(("buffer", op.dst), lambda b: b.emit(thread.BufferAddress(low.get(op.dst))).result)
     start = b.add(base, low.emit(_offset(low, op, shared)))
     if op.dst_slot is not None:

@@ -40,6 +40,7 @@ from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import explicit as by_hand
 from minitile.ir.ops import hopper, thread, tile
+from minitile.ir.origin import Origin
 from minitile.ir.types import BufferType, TensorType, TileType
 from minitile.layout import Digit, Layout, bits_of_digits, block, row_major, stmatrix_plan, swizzled, warp_groups
 from minitile.layout.access import vector_runs, vector_width
@@ -57,6 +58,7 @@ from minitile.lowering.memory import (
     shared_layout,
 )
 from minitile.transforms.layout.select_shared_layout import BOX
+from minitile.transforms.sync.reasons import LANDED
 
 CHUNK = 16  # bytes: TMA's grain in global memory
 GROUP = 128  # threads of a warpgroup, which stages and stores by itself
@@ -293,7 +295,8 @@ def store_matrix(
     ]
     group = low.b.emit(tile.Join(tuple(boxes), program_waits=program_waits)).result
     if not program_waits:
-        low.b.emit(tile.Wait(group))
+        with low.b.because(Origin("lower", LANDED)):
+            low.b.emit(tile.Wait(group))
 
 
 def bulk_store(low: Lowering, op: by_hand.BulkStore) -> None:
@@ -439,9 +442,11 @@ def emit_parts(low: Lowering, parts: _Parts, target: _Target, buffer: Value, ver
             box = emit_box(low, target, (parts.shape[0], columns), there, buffer, slot, source, leader, leaders)
             boxes.append(box)
         tokens.append(b.emit(tile.Join(tuple(boxes))).result)
-        b.emit(tile.Wait(tokens[-1], reads=True))
-    for token in reversed(tokens):
-        b.emit(tile.Wait(token))
+        with b.because(Origin("lower", LANDED)):
+            b.emit(tile.Wait(tokens[-1], reads=True))
+    with b.because(Origin("lower", LANDED)):
+        for token in reversed(tokens):
+            b.emit(tile.Wait(token))
 
 
 def _moved(low: Lowering, place: Value | int, by: int) -> Value | int:

@@ -67,7 +67,7 @@ class Tcgen05St(_TensorMemoryOp, name="tcgen05_st", stage="thread"):
     value: Value = operand()
 
 
-class Tcgen05Wait(_TensorMemoryOp, name="tcgen05_wait", stage="thread"):
+class Tcgen05Wait(_TensorMemoryOp, name="tcgen05_wait", stage="thread", orders=True):
     """Until this thread's loads ("ld") or stores ("st") are complete."""
 
     kind: str = attr()
@@ -76,7 +76,7 @@ class Tcgen05Wait(_TensorMemoryOp, name="tcgen05_wait", stage="thread"):
         require_one_of(self.kind, ("ld", "st"), "wait")
 
 
-class Tcgen05Fence(_TensorMemoryOp, name="tcgen05_fence", stage="thread"):
+class Tcgen05Fence(_TensorMemoryOp, name="tcgen05_fence", stage="thread", orders=True):
     """Orders accesses of tensor memory "before" or "after" a synchronisation of threads."""
 
     side: str = attr()

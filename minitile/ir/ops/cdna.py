@@ -32,7 +32,7 @@ class SetPriority(Op, name="set_priority", stage="thread"):
         return ()
 
 
-class LdsWait(Op, name="lds_wait", stage="thread"):
+class LdsWait(Op, name="lds_wait", stage="thread", orders=True):
     """All of this wave's LDS accesses are done but the last `pending` instructions (lgkmcnt)."""
 
     pending: int = attr()

@@ -55,7 +55,7 @@ class WarpGroups(If, name="warp_groups", stage="tile"):
         return True
 
 
-class Barriers(Op, name="barriers", stage="tile"):
+class Barriers(Op, name="barriers", stage="tile", orders=True):
     """Mbarriers, one for each of `counts`: how many arrivals complete a phase. All are initialised, and known to all
     threads, before anybody goes on."""
 
@@ -71,7 +71,7 @@ class Barriers(Op, name="barriers", stage="tile"):
         return ()
 
 
-class BarrierOp(Op):
+class BarrierOp(Op, orders=True):
     barriers: Value = operand()
     index: Value = operand()
 
@@ -164,7 +164,7 @@ class CommitStores(Op, name="commit_stores", stage="both"):
         return ()
 
 
-class WaitStores(Op, name="wait_stores", stage="both"):
+class WaitStores(Op, name="wait_stores", stage="both", orders=True):
     """Until at most `pending` groups of stores that this thread issued are in flight; with `reads`, until the shared
     memory of all others has been read."""
 
@@ -178,7 +178,7 @@ class WaitStores(Op, name="wait_stores", stage="both"):
         return ()
 
 
-class NumberedBarrier(Op, name="numbered_barrier", stage="both"):
+class NumberedBarrier(Op, name="numbered_barrier", stage="both", orders=True):
     """`threads` threads meet at barrier `id`: those here, and others elsewhere. Without `wait` the threads here only
     say that they have come (bar.arrive)."""
 
@@ -197,7 +197,7 @@ class NumberedBarrier(Op, name="numbered_barrier", stage="both"):
         return (Sync("meet" if self.wait else "release", self.id, count=self.threads),)
 
 
-class WarpBarrier(Op, name="warp_barrier", stage="both"):
+class WarpBarrier(Op, name="warp_barrier", stage="both", orders=True):
     """The warp's threads in `mask` meet; what they have accessed is in order."""
 
     mask: int = attr(0xFFFFFFFF)
@@ -245,7 +245,7 @@ class CommitGemms(Op, name="commit_gemms", stage="both"):
         return ()
 
 
-class WaitGemms(Op, name="wait_gemms", stage="both"):
+class WaitGemms(Op, name="wait_gemms", stage="both", orders=True):
     """Until at most `pending` groups of wgmma that this thread issued are in flight."""
 
     pending: int = attr()

@@ -18,7 +18,7 @@ SCOPES = ("gpu", "sys")
 HINTS = ("generic", "async", "neutral")
 
 
-class ProxyFence(Op, name="proxy_fence", stage="both"):
+class ProxyFence(Op, name="proxy_fence", stage="both", orders=True):
     """What this thread has accessed is in order with asynchronous accesses behind, for the threads that get to know of
     it afterwards.
 
@@ -38,7 +38,7 @@ class ProxyFence(Op, name="proxy_fence", stage="both"):
         return ()
 
 
-class MemoryFence(Op, name="memory_fence", stage="both"):
+class MemoryFence(Op, name="memory_fence", stage="both", orders=True):
     """This thread's accesses before are seen before those behind, by all threads of the GPU ("gpu") or of the whole
     system ("sys"), the host included."""
 
@@ -51,7 +51,7 @@ class MemoryFence(Op, name="memory_fence", stage="both"):
         return ()
 
 
-class PdlSync(Op, name="pdl_sync", stage="both"):
+class PdlSync(Op, name="pdl_sync", stage="both", orders=True):
     """Waits until the grid launched before has ended and all that it wrote is visible (programmatic dependent launch):
     the launch says that this grid may start earlier. What stands in front must not touch what that grid writes.
     `ahead`: tensors that it does not write."""
@@ -62,7 +62,7 @@ class PdlSync(Op, name="pdl_sync", stage="both"):
         return ()
 
 
-class PdlTrigger(Op, name="pdl_trigger", stage="both", uniform=True):
+class PdlTrigger(Op, name="pdl_trigger", stage="both", uniform=True, orders=True):
     """This block does not mind if blocks of the next grid start: they do when all blocks have said so or ended. Says
     nothing of memory; the next grid's pdl_sync waits for all of this one."""
 

@@ -34,7 +34,7 @@ class Elect(Op, name="elect", stage="thread"):
         return ()
 
 
-class _BarrierOp(Op):
+class _BarrierOp(Op, orders=True):
     address: Value = operand()
     ring: Value = operand()
 
@@ -48,7 +48,7 @@ class MbarrierInit(_BarrierOp, name="mbarrier_init", stage="thread"):
     count: int = attr()
 
 
-class MbarrierInitFence(Op, name="mbarrier_init_fence", stage="thread"):
+class MbarrierInitFence(Op, name="mbarrier_init_fence", stage="thread", orders=True):
     """Initialised barriers become visible to the copy engine."""
 
     def accesses(self) -> tuple[Access, ...]:
@@ -203,7 +203,7 @@ class TmaReduce(TmaStore, name="tma_reduce", stage="thread"):
         return "atomic"
 
 
-class NamedBarrier(Op, name="named_barrier", stage="thread"):
+class NamedBarrier(Op, name="named_barrier", stage="thread", orders=True):
     """bar.sync id, threads; or bar.arrive, which counts and does not wait. The warps of a warpgroup have one id.
     `needed`: not for speed alone."""
 
@@ -216,7 +216,7 @@ class NamedBarrier(Op, name="named_barrier", stage="thread"):
         return ()
 
 
-class ClusterBarrier(Op, name="cluster_barrier", stage="both", uniform=True):
+class ClusterBarrier(Op, name="cluster_barrier", stage="both", uniform=True, orders=True):
     """All threads of all CTAs of the cluster meet; shared memory accessed before, anywhere in the cluster, is ordered
     before what comes after."""
 

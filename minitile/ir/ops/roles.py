@@ -30,7 +30,7 @@ from minitile.ir.ops.tile import Dims, Gemm
 from minitile.ir.types import WGMMA_TOKEN, BufferType, ChannelType, DType, TileType, Type
 
 
-class Channel(Op, name="channel", stage="tile"):
+class Channel(Op, name="channel", stage="tile", orders=True):
     """A ring of `slots` versions of the payload buffers, all free at first. `consumers`: threads that release.
     `common`: the dimensions of the cluster along which blocks fill each other's slots; they move on together, then."""
 
@@ -71,7 +71,7 @@ class ByRole(If, name="by_role", stage="thread"):
         return bool(self.results)
 
 
-class _SlotOp(Op):
+class _SlotOp(Op, orders=True):
     channel: Value = operand()
     index: Value = operand()
 
@@ -109,7 +109,9 @@ class Release(_SlotOp, name="release", stage="tile"):
 
     def later(self, turn: tuple[Value, ...], condition: Value | None) -> Release:
         """The same for another turn."""
-        return Release(self.channel, turn[0], condition=condition, generic=self.generic)
+        release = Release(self.channel, turn[0], condition=condition, generic=self.generic)
+        release.why = self.why
+        return release
 
     def last(self) -> Release:
         """The same where no further iteration follows."""
@@ -138,11 +140,13 @@ class Refill(Release, name="refill"):
     def later(self, turn: tuple[Value, ...], condition: Value | None) -> Release:
         index, phase, following = turn
         fields = {"condition": condition, "generic": self.generic, "body": self.body}
-        return Refill(self.channel, index, phase, following, self.end, **fields)
+        refill = Refill(self.channel, index, phase, following, self.end, **fields)
+        refill.why = self.why
+        return refill
 
     def last(self) -> Release:
         release = Release(self.channel, self.index, condition=self.condition, generic=self.generic)
-        release.loc = self.loc
+        release.loc, release.why = self.loc, self.why
         return release
 
     def verify(self) -> None:
@@ -208,7 +212,7 @@ class Fragment(Op, name="fragment", pure=True):
         return (self.a.type,)
 
 
-class Await(Op, name="await"):
+class Await(Op, name="await", orders=True):
     """The tile when the token is complete; where `written`, a bool, is false, no gemm has written it: zeros."""
 
     a: Value = operand()
@@ -223,7 +227,7 @@ class Await(Op, name="await"):
         return ()
 
 
-class _TurnOp(Op):
+class _TurnOp(Op, orders=True):
     """The consumers' warpgroups take turns in giving work to the tensor cores, so that one computes while the other's
     gemms run: `open_turns` once, then `take_turn` and `pass_turn` by each group in the same order."""
 
@@ -243,7 +247,7 @@ class PassTurn(_TurnOp, name="pass_turn", stage="tile"):
     """It is the next warpgroup's turn, behind the last one the first one's."""
 
 
-class _BatonOp(Op):
+class _BatonOp(Op, orders=True):
     """The baton that teams of consumers (transforms/warp_specialize/ping_pong.py) hand round: who has it receives what
     the producer sends."""
 

@@ -467,7 +467,7 @@ class ShuffleXor(Op, name="shuffle_xor", stage="thread", pure=True):
         return (self.a.type,)
 
 
-class Barrier(Op, name="barrier", stage="thread", uniform=True):
+class Barrier(Op, name="barrier", stage="thread", uniform=True, orders=True):
     """bar.sync id, threads. `threads` None: all of the CTA. `each`: every group of that many consecutive threads meets
     by itself, the first one at the barrier `id`, the next one at id + 1, …; warps without a number. `drains`: what has
     been done to global memory is over first, where a barrier does not see to that by itself (AMD)."""

@@ -492,7 +492,7 @@ class Join(Op, name="join"):
         return self.tokens
 
 
-class Wait(Op, name="wait"):
+class Wait(Op, name="wait", orders=True):
     """The token's effects have happened, for this thread; or, with `reads`, only what it reads has been read and may be
     overwritten (copies by TMA out of shared memory). `pending`: how many later groups may still be in flight, once
     tokens are counted."""
@@ -598,7 +598,7 @@ class Gemm(Op, name="gemm", stage="tile", uniform=True):
         return tuple(Access("read", m, s) for m, s in reads if m is not None and isinstance(m.type, BufferType))
 
 
-class SyncThreads(Op, name="sync_threads", stage="tile", uniform=True):
+class SyncThreads(Op, name="sync_threads", stage="tile", uniform=True, orders=True):
     """All threads of the CTA meet; shared and global memory accessed before is ordered before what comes after."""
 
     def accesses(self) -> tuple[Access, ...]:

@@ -47,6 +47,7 @@ from minitile.analysis.affine import Affine, Facts, divisor_of
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, cdna, control, thread, tile
+from minitile.ir.origin import Origin, places
 from minitile.ir.rewrite import remake
 from minitile.ir.types import TOKEN, BufferType
 from minitile.transforms.manager import PassContext
@@ -61,6 +62,7 @@ from minitile.transforms.pipeline.mfma_loop import (
     only,
     words_of,
 )
+from minitile.transforms.sync.reasons import LANDED, names
 
 REGISTERS = 512  # of a lane, for all waves of a SIMD
 _REMAINDERS = (arith.FloorMod, arith.TruncMod, arith.And)
@@ -120,15 +122,15 @@ class Schedule:
 
 def cdna4_interleave(kernel: Kernel, context: PassContext) -> None:
     """The pass: stages by kp and half."""
-    _run(kernel, context, by_depth, "interleaved")
+    _run(kernel, context, "cdna4_interleave", by_depth, "interleaved")
 
 
 def cdna4_half_tiles(kernel: Kernel, context: PassContext) -> None:
     """The pass: stages by halves of both operands."""
-    _run(kernel, context, by_halves, "scheduled by half tiles")
+    _run(kernel, context, "cdna4_half_tiles", by_halves, "scheduled by half tiles")
 
 
-def _run(kernel: Kernel, context: PassContext, make: Callable[[Loop], Schedule], what: str) -> None:
+def _run(kernel: Kernel, context: PassContext, name: str, make: Callable[[Loop], Schedule], what: str) -> None:
     if not context.target.has("lds_dma_128"):
         return
     limit = min(256, REGISTERS * 4 * context.target.lanes // max(kernel.attrs.get("threads", 0), 256))
@@ -143,7 +145,7 @@ def _run(kernel: Kernel, context: PassContext, make: Callable[[Loop], Schedule],
                     _check_slots(loop, kernel)
                     schedule = make(loop)
                     _check_registers(loop, schedule, limit)
-                    _Rewriting(loop, schedule, block).run()
+                    _Rewriting(loop, schedule, block, name).run()
                     # What another schedule has said of the loop no longer matters.
                     context.notes[:] = [note for note in context.notes if not note.startswith(_about(op))]
             except Refusal as reason:
@@ -255,7 +257,8 @@ Place = tuple[int, int]  # i, j
 class _Rewriting:
     """One loop of the block `outside`, by a schedule, in place."""
 
-    def __init__(self, loop: Loop, schedule: Schedule, outside: Block) -> None:
+    def __init__(self, loop: Loop, schedule: Schedule, outside: Block, pass_name: str) -> None:
+        self.landed = Origin(pass_name, LANDED)
         self.loop, self.groups, self.stages, self.outside = loop, schedule.groups, schedule.stages, outside
         self.last = len(self.stages) - 1
         self.copies = [(c, n) for c in loop.copies for n in range(len(c.dst_offsets))]
@@ -290,7 +293,8 @@ class _Rewriting:
         in_flight = self.rebuild(started)
         after = Block()
         b = Builder(after, op.loc)
-        b.emit(tile.Wait(self.join(b, in_flight)))
+        with b.because(self.landed):
+            b.emit(tile.Wait(self.join(b, in_flight)))
         gone: set[Op] = {*waits, *(o for join, copies in loop.before for o in (join, *copies))}
         ops = [*self.outside.ops[:place], *before.ops, op, *after.ops, *behind]
         self.outside.ops = [o for o in ops if o not in gone]
@@ -315,7 +319,8 @@ class _Rewriting:
             if group.ahead:
                 queue.append(self.join(b, [self.copy(b, self.copies[n], names) for n in group.numbers]))
         landed = [queue.pop(0) for group, queue in zip(groups, queues, strict=True) if group.early]
-        b.emit(tile.Wait(self.join(b, landed)))
+        with b.because(self.landed):
+            b.emit(tile.Wait(self.join(b, landed)))
         return queues, [self.read(b, access, names) for access in self.ahead]
 
     def rebuild(self, started: tuple[list[list[Value]], list[Value]]) -> list[Value]:
@@ -375,10 +380,12 @@ class _Rewriting:
             b.emit(cdna.SchedBarrier())
             waits = [queue for group, queue in zip(groups, self.queues, strict=True) if group.awaited == s]
             if waits:
-                b.emit(tile.Wait(self.join(b, [queue.pop(0) for queue in waits])))
+                with b.because(self.landed):
+                    b.emit(tile.Wait(self.join(b, [queue.pop(0) for queue in waits])))
                 fresh.clear()  # there will be a barrier here, in front of which no read stays under way
             elif fresh & set(loop.accesses(stage.fragments)):
-                b.emit(cdna.LdsWait(0))
+                with b.because(self.arrived(fresh)):
+                    b.emit(cdna.LdsWait(0))
                 fresh.clear()
             items: list[Item] = [(self.last_use(stage, access), partial(fetch, access)) for access in reads]
             for which, group in enumerate(groups):
@@ -392,6 +399,17 @@ class _Rewriting:
         total = self.gather(b, self.parts_of(every))
         total.name = total.name or loop.products[-1].result.name
         return total, [following[access] for access in self.ahead]
+
+    def arrived(self, fresh: set[Access]) -> Origin:
+        """Of a wait for what has been read to be in registers."""
+        reads = sorted({load for load, _ in fresh}, key=lambda op: op.result.serial)
+        what = names(load.mem for load in reads)
+        return Origin(
+            self.landed.pass_name,
+            f"RAW registers: fragments of {what} before they are multiplied",
+            places(op.loc for op in reads),
+            places(op.loc for op in self.loop.products),
+        )
 
     def multiply(self, b: Builder, stage: Stage, items: Sequence[Item]) -> None:
         """A stage's products, with reads and copies dealt out between them, the first one in front."""

@@ -32,9 +32,11 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import control, roles, tile
 from minitile.ir.ops import explicit as by_hand
+from minitile.ir.origin import Origin, places
 from minitile.ir.types import WGMMA_TOKEN, BufferType
 from minitile.transforms.manager import PassContext
 from minitile.transforms.pipeline.async_gemms import choose, issue
+from minitile.transforms.sync.reasons import ACCUMULATOR
 
 
 def flights(kernel: Kernel, context: PassContext) -> None:
@@ -66,7 +68,10 @@ def _finish_stores(block: Block) -> None:
         end = [block.ops.pop()] if block.terminator is not None else []
         last = block.ops[-1]
         if not (isinstance(last, by_hand.WaitStores) and last.pending == 0):
-            block.ops.append(by_hand.WaitStores(0, reads=True))
+            wait = by_hand.WaitStores(0, reads=True)
+            stores = places(op.loc for op in block.walk() if isinstance(op, by_hand.BulkStore) and op not in inside)
+            wait.why = Origin("flights", "WAR: shared memory is read before it goes away with the role", stores)
+            block.ops.append(wait)
         block.ops += end
 
 
@@ -142,7 +147,8 @@ class _Flights:
         token = tokens.get(value)
         if token is None:
             return value
-        done = b.emit(roles.Await(value, token)).result
+        with b.because(Origin("flights", ACCUMULATOR)):
+            done = b.emit(roles.Await(value, token)).result
         done.name = value.name
         return done
 
@@ -154,7 +160,8 @@ class _Flights:
             self.names[op.result] = gemm.results[0]
             tokens[gemm.results[0]] = gemm.results[1]
             return
-        done = b.emit(roles.Await(*gemm.results)).result
+        with b.because(Origin("flights", ACCUMULATOR)):
+            done = b.emit(roles.Await(*gemm.results)).result
         done.name = op.result.name
         self.names[op.result] = done
 

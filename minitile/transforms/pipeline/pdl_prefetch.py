@@ -49,7 +49,7 @@ def ahead_of_grid(kernel: Kernel, context: PassContext) -> None:
 
 def _wait(sync: fences.PdlSync) -> fences.PdlSync:
     wait = fences.PdlSync(())
-    wait.loc = sync.loc
+    wait.loc, wait.why = sync.loc, sync.why
     return wait
 
 

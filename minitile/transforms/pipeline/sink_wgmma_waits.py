@@ -45,9 +45,11 @@ from dataclasses import dataclass, field
 from minitile.ir.builder import Builder, known_trips
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, roles, tile
+from minitile.ir.origin import Origin
 from minitile.ir.types import ChannelType, TileType
 from minitile.transforms.manager import PassContext
 from minitile.transforms.pipeline.accumulators import Accumulators
+from minitile.transforms.sync.reasons import ACCUMULATOR
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,8 @@ class _Walk:
         if fed.joins and not older:
             op.behind = fed.token
             return
-        self.b.emit(tile.Wait(fed.token))
+        with self.b.because(Origin("late_waits", ACCUMULATOR)):
+            self.b.emit(tile.Wait(fed.token))
         self.let_go(fed)
         self.settle(older)
 
@@ -296,7 +299,8 @@ class _Walk:
         """The youngest first: its wait is that of all."""
         for flight in reversed(flights):
             self.flights.remove(flight)
-            awaited = self.b.emit(roles.Await(flight.tile, flight.token))
+            with self.b.because(Origin("late_waits", ACCUMULATOR)):
+                awaited = self.b.emit(roles.Await(flight.tile, flight.token))
             _define(awaited, 0, flight.awaited)
         for flight in flights:
             self.let_go(flight)
@@ -364,7 +368,8 @@ def _entered(b: Builder, loop: control.For, behind: list[_Flight], count: int, t
             _define(branch, n, value)
     with b.inside(branch.then):
         b.emit(loop)
-        landed = {f.tile: b.emit(roles.Await(f.tile, f.token)).result for f in reversed(behind)}
+        with b.because(Origin("late_waits", ACCUMULATOR)):
+            landed = {f.tile: b.emit(roles.Await(f.tile, f.token)).result for f in reversed(behind)}
         for tile_out, awaited in landed.items():
             awaited.name = flying[tile_out].awaited.name
             ties.join(awaited, tile_out)

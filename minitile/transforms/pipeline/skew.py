@@ -38,6 +38,7 @@ from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, roles
 from minitile.ir.ops import explicit as by_hand
+from minitile.ir.origin import Origin, places
 from minitile.ir.rewrite import clone
 from minitile.ir.types import ChannelType, TileType
 from minitile.transforms.manager import PassContext
@@ -58,7 +59,9 @@ def skew(kernel: Kernel, context: PassContext) -> None:
             _block(op.consumer, (threads, threads), late)
             _feed_last(op.producer, late)
             if any(isinstance(inner, roles.TakeTurn) for inner in op.consumer.walk()):
-                op.consumer.ops.insert(0, roles.OpenTurns())
+                turns = roles.OpenTurns()
+                turns.why = next(inner.why for inner in op.consumer.walk() if isinstance(inner, roles.TakeTurn))
+                op.consumer.ops.insert(0, turns)
 
 
 def _block(block: Block, threads: _Threads | None, late: set[Value]) -> None:
@@ -227,6 +230,8 @@ class _Skewed:
         self.b, self.split, self.loop = b, split, split.loop
         gemms = [n for n, (op, _) in enumerate(split.ops) if isinstance(op, roles.AsyncGemm)]
         self.turns = (gemms[0], gemms[-1]) if several and split.turns and gemms else None
+        work = places(op.loc for op, _ in split.ops if isinstance(op, roles.AsyncGemm))
+        self.order = Origin("skew", "order barrier: warpgroups take turns at the tensor cores", work)
         self.ends = self.loop.body.yielded
         early, late = split.of(0), split.of(1)
         twice = set(early) & set(late)
@@ -305,10 +310,12 @@ class _Skewed:
             before[loop.iv] = b.sub(iv, loop.step)
         for n, (op, stage) in enumerate(self.split.ops):
             if self.turns is not None and n == self.turns[0]:
-                b.emit(roles.TakeTurn())
+                with b.because(self.order):
+                    b.emit(roles.TakeTurn())
             self.copy([op], before if stage else names)
             if self.turns is not None and n == self.turns[1]:
-                b.emit(roles.PassTurn())
+                with b.because(self.order):
+                    b.emit(roles.PassTurn())
             if stage:  # what it makes for the next iteration is known there from here on
                 ends = [(c, y) for c, y in zip(loop.carried, self.ends, strict=True) if y in op.results]
                 names.update({c: before[y] for c, y in ends if c.index - 1 not in self.early})

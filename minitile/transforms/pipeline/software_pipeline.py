@@ -38,9 +38,11 @@ from minitile.analysis.affine import Facts
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, tile
+from minitile.ir.origin import Origin
 from minitile.ir.rewrite import clone, erase_unused, recast, remake
 from minitile.ir.types import TOKEN, i32
 from minitile.transforms.pipeline.ahead import READS, Ahead, plan
+from minitile.transforms.sync.reasons import LANDED
 
 if TYPE_CHECKING:
     from minitile.transforms.manager import PassContext
@@ -123,7 +125,8 @@ class Pipelined:
         held = [loop.body.add_arg(v.type, v.name or "ahead") for v in beside]
         carried = [loop.body.add_arg(TOKEN, "flight") for _ in tokens]
         with b.inside(body):
-            b.emit(tile.Wait(carried[0], pending=None))
+            with b.because(Origin("software_pipeline", LANDED)):
+                b.emit(tile.Wait(carried[0], pending=None))
             number = b.floordiv(b.sub(loop.iv, loop.lower), loop.step)
             slot = self.slot(number, "slot")
             following = self.hand_over(held, number, slot, trip)
@@ -248,7 +251,8 @@ class Landing(Pipelined):
 
     def after(self) -> None:
         for token in self.loop.results[-(self.versions - 1) :]:
-            self.b.emit(tile.Wait(token))
+            with self.b.because(Origin("software_pipeline", LANDED)):
+                self.b.emit(tile.Wait(token))
 
 
 def _is_empty_if(op: Op) -> bool:

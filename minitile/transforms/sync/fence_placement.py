@@ -15,23 +15,27 @@ where that will do: there it costs nothing.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from minitile.ir.core import Block, Kernel, Op
 from minitile.ir.ops import control, fences
+from minitile.ir.origin import Origin, places
 from minitile.ir.types import WGMMA_TOKEN
+from minitile.transforms.sync.reasons import hazard, names
 
 Place = Op | Block  # in front of an operation, or at the end of a block
 Fence = tuple[Place, str]  # where, and for what: "shared", "global"; "cluster": shared memory of the whole cluster
-Demand = tuple[Fence, frozenset[Op]]  # a missing fence, with the operations whose accesses it is for
+Demand = tuple[Fence, frozenset[tuple[Op, Op]]]  # a missing fence, with the accesses before and behind that it is for
 Analysis = Callable[[frozenset[Fence]], Demand | None]
 
 _ITERATIONS = 8.0
 
 
-def cheapest(kernel: Kernel, demands: Analysis) -> frozenset[Fence]:
-    """The fences with which nothing is demanded."""
-    return _Search(kernel, demands).run()
+def cheapest(kernel: Kernel, demands: Analysis) -> dict[Fence, Origin]:
+    """The fences with which nothing is demanded, and what each of them is for."""
+    search = _Search(kernel, demands)
+    chosen = search.run()
+    return {fence: search.origin(chosen, fence) for fence in chosen}
 
 
 class _Search:
@@ -57,7 +61,7 @@ class _Search:
 
     def run(self) -> frozenset[Fence]:
         chosen: frozenset[Fence] = frozenset()
-        reasons: dict[Fence, set[Op]] = {}
+        reasons: dict[Fence, set[tuple[Op, Op]]] = {}
         while missing := self.demands(chosen):
             fence, accesses = missing
             reasons[fence] = set(accesses)
@@ -68,6 +72,22 @@ class _Search:
         for fence in sorted(chosen, key=self._order):
             chosen = self._in_the_shade(chosen, fence)
         return chosen
+
+    def origin(self, chosen: frozenset[Fence], fence: Fence) -> Origin:
+        """What would be missing without a fence."""
+        missing = self.demands(chosen - {fence})
+        pairs = missing[1] if missing is not None else frozenset()
+        first, then = (sorted({pair[n] for pair in pairs}, key=lambda op: self.number[op]) for n in (0, 1))
+        kinds = {kind for pair in pairs for kind in conflicts(*pair)}
+        reached = {access.mem for op in then for access in op.accesses()}
+        what = names(access.mem for op in first for access in op.accesses() if access.mem in reached)
+        hazards = "/".join(sorted(kinds)) or "order"
+        return Origin(
+            "proxy_fence",
+            f"{hazards} {what or 'memory'}: generic-to-async proxy",
+            places(op.loc for op in first),
+            places(op.loc for op in then),
+        )
 
     def _in_the_shade(self, chosen: frozenset[Fence], fence: Fence) -> frozenset[Fence]:
         """The same fences, this one in front of as many waits for products before it as it may pass."""
@@ -83,7 +103,7 @@ class _Search:
             chosen = trial
         return chosen
 
-    def _better(self, chosen: frozenset[Fence], reasons: dict[Fence, set[Op]]) -> frozenset[Fence] | None:
+    def _better(self, chosen: frozenset[Fence], reasons: dict[Fence, set[tuple[Op, Op]]]) -> frozenset[Fence] | None:
         """Fences that cost less, one of them in a place that is new."""
         cost = self._cost(chosen)
         for fence in sorted(chosen, key=self._order):
@@ -110,13 +130,13 @@ class _Search:
                 chosen -= {fence}
         return chosen
 
-    def _elsewhere(self, fence: Fence, reasons: set[Op]) -> Iterator[Fence]:
+    def _elsewhere(self, fence: Fence, reasons: set[tuple[Op, Op]]) -> Iterator[Fence]:
         """Other places for a fence, outer ones first."""
         place, kind = fence
         outer = list(self._enclosing(place))
         for op in reversed(outer):
             yield op, kind
-        for access in sorted(reasons, key=lambda op: self.number[op]):
+        for access in sorted({earlier for earlier, _ in reasons}, key=lambda op: self.number[op]):
             for op in self._enclosing(access):
                 if op not in outer:
                     yield self._region_with(op, access), kind
@@ -138,33 +158,41 @@ def _factor(op: Op) -> float:
     return 0.5 if isinstance(op, control.If) and not op.by_role else 1.0
 
 
-def insert_fences(block: Block, chosen: frozenset[Fence]) -> None:
+def conflicts(earlier: Op, later: Op) -> Iterator[str]:
+    """RAW, WAR, WAW: how an asynchronous operation is in the way of an ordinary one before it."""
+    for a in earlier.accesses():
+        for b in later.accesses():
+            if b.proxy != "generic" and (a.mem is b.mem or None in (a.mem, b.mem)) and (a.writes or b.writes):
+                yield hazard(a.writes, b.writes)
+
+
+def insert_fences(block: Block, chosen: Mapping[Fence, Origin]) -> None:
     """Write the fences into a block and those inside it."""
-    wanted: dict[Place, set[str]] = {}
-    for place, kind in chosen:
-        wanted.setdefault(place, set()).add(kind)
+    wanted: dict[Place, dict[str, Origin]] = {}
+    for (place, kind), why in chosen.items():
+        wanted.setdefault(place, {})[kind] = why
     if wanted:
         _insert(block, wanted)
 
 
-def _insert(block: Block, wanted: dict[Place, set[str]]) -> None:
+def _insert(block: Block, wanted: dict[Place, dict[str, Origin]]) -> None:
     ops: list[Op] = []
     for op in block.ops:
         for region in op.regions:
             _insert(region, wanted)
         if op.terminator:
-            ops.extend(_fences(wanted.get(block, set()), op))
-        ops.extend(_fences(wanted.get(op, set()), op))
+            ops.extend(_fences(wanted.get(block, {}), op))
+        ops.extend(_fences(wanted.get(op, {}), op))
         ops.append(op)
     if block.terminator is None:
-        ops.extend(_fences(wanted.get(block, set()), block.ops[-1] if block.ops else None))
+        ops.extend(_fences(wanted.get(block, {}), block.ops[-1] if block.ops else None))
     block.ops = ops
 
 
-def _fences(kinds: set[str], at: Op | None) -> Iterator[Op]:
-    made: list[Op] = [fences.ProxyFence(form="release")] if "cluster" in kinds else []
-    if spaces := kinds & {"shared", "global"}:
-        made.append(fences.ProxyFence(space=min(spaces) if len(spaces) == 1 else "any"))
-    for fence in made:
-        fence.loc = at.loc if at is not None else None
+def _fences(kinds: dict[str, Origin], at: Op | None) -> Iterator[Op]:
+    made: list[tuple[Op, str]] = [(fences.ProxyFence(form="release"), "cluster")] if "cluster" in kinds else []
+    if spaces := kinds.keys() & {"shared", "global"}:
+        made.append((fences.ProxyFence(space=min(spaces) if len(spaces) == 1 else "any"), min(spaces)))
+    for fence, kind in made:
+        fence.loc, fence.why = at.loc if at is not None else None, kinds[kind]
         yield fence

@@ -16,8 +16,10 @@ from collections.abc import Sequence
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, tile
+from minitile.ir.origin import Origin
 from minitile.ir.types import BULK_TOKEN
 from minitile.transforms.manager import PassContext
+from minitile.transforms.sync.reasons import LANDED
 
 
 def complete_stores(kernel: Kernel, context: PassContext) -> None:
@@ -84,6 +86,7 @@ class _Completion:
                         ops.append(tile.Join((token,)))
                     ops.append(tile.Wait(ops[-1].result, reads=not self.shares(token)))
                     ops[-1].loc = ops[-2].loc = op.loc
+                    ops[-1].why = Origin("complete_stores", LANDED)
         block.ops = ops
 
     def shares(self, token: Value) -> bool:

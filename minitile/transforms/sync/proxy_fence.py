@@ -53,6 +53,7 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.effects import Access, Sync
 from minitile.ir.ops import control, fences, roles, tile
+from minitile.ir.origin import Origin, places
 from minitile.ir.rewrite import made_inside
 from minitile.ir.types import BufferType
 from minitile.transforms.manager import PassContext
@@ -60,6 +61,7 @@ from minitile.transforms.sync.async_happens_before import Asynchronous, Order
 from minitile.transforms.sync.fence_dataflow import Mark, Marks, Seen, State
 from minitile.transforms.sync.fence_parts import Part, Parts
 from minitile.transforms.sync.fence_placement import Demand, Fence, Place, cheapest, insert_fences
+from minitile.transforms.sync.reasons import names
 from minitile.transforms.sync.resolve_wait_counts import last_uses
 
 SPACES: tuple[str, ...] = ("shared", "global")
@@ -92,7 +94,7 @@ def _acquire(block: Block, wanted: set[Op]) -> None:
             _acquire(region, wanted)
         if op in wanted and not acquired:
             fence = fences.ProxyFence(form="acquire")
-            fence.loc = op.loc
+            fence.loc, fence.why = op.loc, _acquired(op)
             ops.append(fence)
             acquired = True
         elif isinstance(op, fences.ProxyFence) and op.form == "acquire":
@@ -101,6 +103,12 @@ def _acquire(block: Block, wanted: set[Op]) -> None:
             acquired = False
         ops.append(op)
     block.ops = ops
+
+
+def _acquired(op: Op) -> Origin:
+    """Of the half of a fence in front of an access of the cluster's memory."""
+    what = names(access.mem for access in op.accesses() if access.ctas == "cluster")
+    return Origin("proxy_fence", f"WAR/WAW {what}: acquire half of the cluster's proxy fence", after=places([op.loc]))
 
 
 def _remove(block: Block, kinds: tuple[type[Op], ...]) -> None:
@@ -290,7 +298,7 @@ class _Flow:
         assert mark.seen.touch.op is not None
         if mark.seen.space == "cluster":
             self.peers.update(later)
-        self.note(((release, mark.seen.space), frozenset([mark.seen.touch.op])))
+        self.note(((release, mark.seen.space), frozenset([(mark.seen.touch.op, later[0])])))
 
     def note(self, demand: Demand) -> None:
         if self.first is None:

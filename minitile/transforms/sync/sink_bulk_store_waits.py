@@ -188,7 +188,7 @@ class _Walk:
     def like(self, wait: tile.Wait, token: Value) -> tile.Wait:
         """The same wait for another token."""
         new = tile.Wait(token, reads=wait.reads)
-        new.loc = wait.loc
+        new.loc, new.why = wait.loc, wait.why
         return new
 
     def due(self, waiting: list[tile.Wait], op: Op) -> tuple[list[tile.Wait], list[tile.Wait]]:

@@ -40,7 +40,7 @@ between the two on some path; without it this pair would race. What operations t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -62,13 +62,16 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import Location, MinitileError
 from minitile.ir.ops import arith, control, roles, thread, tile
 from minitile.ir.ops import explicit as by_hand
+from minitile.ir.origin import Origin, places
 from minitile.ir.rewrite import made_inside
 from minitile.ir.types import BULK_TOKEN, TokenType
 from minitile.transforms.manager import PassContext
+from minitile.transforms.sync.reasons import between
 from minitile.transforms.sync.resolve_wait_counts import ended_gemms
 
 Touches = frozenset[Touch]
 Spot = tuple[Op, int | None]  # a barrier in front of an operation: of all threads, or of each that many of them
+Cause = tuple[Touch, Touch]  # two accesses that a barrier stands between
 Body = Callable[["State", set[Spot]], tuple["State", "State"]]
 _NONE: Touches = frozenset()
 NOTHING = TouchSet()
@@ -84,13 +87,18 @@ def thread_barriers(kernel: Kernel, context: PassContext) -> None:
     """The pass. Raises MinitileError for a conflict or a barrier among threads that have parted ways."""
     walk = Walk(kernel)
     before = walk.run()
+    causes, moved_out = walk.causes, dict[Spot, Cause]()
     for branch in walk.branches_with(before):
         walk.fixed.add((branch, None))
         changed = walk.run()
         if walk.cost(changed) < walk.cost(before):
-            before = changed
+            replaced = min(before - changed, key=walk.spot_place)
+            if replaced in causes:
+                moved_out[branch, None] = causes[replaced]
+            before, causes = changed, {**walk.causes, **moved_out}
         else:
             walk.fixed.remove((branch, None))
+    origins = {op: _origin(op, causes.get((op, group))) for op, group in sorted(before, key=_narrow_first)}
     groups = {op: group for op, group in before if group is not None}
     if groups:
         numbered = [group for group in groups.values() if group > context.target.lanes]  # a warp needs no number
@@ -98,7 +106,20 @@ def thread_barriers(kernel: Kernel, context: PassContext) -> None:
         groups_at = {op: (first, group) for op, group in groups.items()}
     else:
         groups_at = {}
-    _insert_in(kernel.body, {op for op, group in before if group is None}, groups_at, 0, None)
+    _insert_in(kernel.body, {op for op, group in before if group is None}, groups_at, origins, 0, None)
+
+
+def _narrow_first(spot: Spot) -> bool:
+    return spot[1] is None
+
+
+def _origin(op: Op, cause: Cause | None) -> Origin:
+    """Of a barrier in front of an operation."""
+    if cause is None:
+        return Origin("thread_barriers", "accesses of other threads before", after=places([op.loc]))
+    earlier, later = cause
+    first, then = (places([t.op.loc if t.op is not None else None]) for t in (earlier, later))
+    return Origin("thread_barriers", between(earlier, later), first, then or places([op.loc]))
 
 
 def _free_numbers(kernel: Kernel, count: int) -> int:
@@ -111,21 +132,28 @@ def _free_numbers(kernel: Kernel, count: int) -> int:
     return first
 
 
-def _insert_in(block: Block, before: set[Op], groups: dict[Op, tuple[int, int]], id: int, threads: int | None) -> None:
+def _insert_in(
+    block: Block,
+    before: set[Op],
+    groups: dict[Op, tuple[int, int]],
+    origins: Mapping[Op, Origin],
+    id: int,
+    threads: int | None,
+) -> None:
     ops: list[Op] = []
     for op in block.ops:
         if op in before or op in groups:
             narrow = op not in before and groups[op][1] != threads  # a role of one group meets as it is
             number, count = groups[op] if narrow else (id, threads)
             barrier = thread.Barrier(id=number, threads=count, each=narrow)
-            barrier.loc = op.loc
+            barrier.loc, barrier.why = op.loc, origins[op]
             ops.append(barrier)
         if isinstance(op, roles.ByRole):
             for region, (number, team) in zip(op.regions, op.teams, strict=True):
-                _insert_in(region, before, groups, number, team)
+                _insert_in(region, before, groups, origins, number, team)
         elif op.region_fields:
             for region in op.regions:
-                _insert_in(region, before, groups, id, threads)
+                _insert_in(region, before, groups, origins, id, threads)
         ops.append(op)
     block.ops = ops
 
@@ -171,8 +199,9 @@ class Apart:
 
 
 class Walk:
-    """`before` everywhere collects the operations that need a barrier in front of them; those in `fixed` get one
-    whether or not their accesses ask for it. `first` holds loop variables that are at their first number just now."""
+    """`before` everywhere collects the operations that need a barrier in front of them, and `causes` what for; those in
+    `fixed` get one whether or not their accesses ask for it. `first` holds loop variables that are at their first
+    number just now."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -180,7 +209,10 @@ class Walk:
         self.each = Threads(kernel, self.facts)
         self.by_hand = bool(kernel.attrs.get("by_hand"))
         self.fixed: set[Spot] = set()
-        allocs = [op for op in kernel.walk() if isinstance(op, tile.Alloc)]
+        self.causes: dict[Spot, Cause] = {}
+        ops = list(kernel.walk())
+        self.places = {op: n for n, op in enumerate(ops)}  # in the text
+        allocs = [op for op in ops if isinstance(op, tile.Alloc)]
         self.groups = sorted({a.shared_by for a in allocs if a.shared_by is not None})
         self.times: dict[Op, int] = {}
         self.first: dict[Value, Affine] = {}
@@ -188,7 +220,7 @@ class Walk:
         self.touches: dict[Op, list[tuple[Touch, Value | None]]] = {}
         self.barriers: set[Op] = set()
         self.gemms = ended_gemms(kernel)  # by the program's own waits
-        roles_part = any(isinstance(op, roles.ByRole) for op in kernel.walk())
+        roles_part = any(isinstance(op, roles.ByRole) for op in ops)
         self.alone = self.threads == by_hand.GROUP and not roles_part  # one warpgroup is all there is
         self.inside = cache(made_inside)  # of a loop or branch
         self.relevant: dict[Block, list[Op]] = {}
@@ -196,6 +228,7 @@ class Walk:
 
     def run(self) -> set[Spot]:
         before: set[Spot] = set()
+        self.causes = {}
         self.block(self.kernel.body, State(), before)
         return before
 
@@ -207,6 +240,9 @@ class Walk:
             for op in self.kernel.walk()
             if isinstance(op, control.If) and any(inner in behind for r in op.regions for inner in r.walk())
         ]
+
+    def spot_place(self, spot: Spot) -> tuple[int, int]:
+        return self.places[spot[0]], spot[1] or 0
 
     def cost(self, before: set[Spot]) -> int:
         """How often barriers run, taking each loop for 8 iterations and each branch for taken."""
@@ -325,11 +361,33 @@ class Walk:
             for p in state.pending.near(t):
                 if conflict(t, p) and not _released(t, p):
                     within = group_of(t, p)
+                    self.note(op, within, t, state)
                     if within is None:
                         self.meet(op, None, state, before)
                         return
         if within is not None:
             self.meet(op, within, state, before)
+
+    def note(self, op: Op, group: int | None, t: Touch, state: State) -> None:
+        """What a barrier in front of an operation is for: of the accesses that this one of its is in the way of, the
+        nearest, in the program's order, before it, or else of the round before; WAW only where that is all."""
+        here = self.places[op]
+        met = [p for p in state.pending.near(t) if conflict(t, p) and not _released(t, p)]
+        met = [p for p in met if group_of(t, p) == group] or met
+        group = None if group == self.threads else group
+        self.causes[op, group] = (
+            max(met, key=lambda p: (p.writes != t.writes, self.place(p) < here, self.place(p), p.kind)),
+            t,
+        )
+
+    def settle_together(self, op: Op, touches: list[Touch], state: State, before: set[Spot]) -> None:
+        """The same of all that an operation holds, in front of it, for all threads."""
+        for t in touches:
+            for p in state.pending.near(t):
+                if conflict(t, p) and not _released(t, p):
+                    self.note(op, None, t, state)
+                    self.meet(op, None, state, before)
+                    return
 
     def meet(self, op: Op, group: int | None, state: State, before: set[Spot]) -> None:
         """A barrier in front of an operation, of all threads or of each group; one group alone is all threads."""
@@ -356,8 +414,7 @@ class Walk:
         """Each role's threads meet by themselves; what the roles hand each other goes through channels, or through
         barriers of the program's own: no barrier could be inserted between them."""
         inside = [t for region in op.regions for inner in region.walk() for t in self.reached(inner)]
-        if any(conflict(t, p) and not _released(t, p) for t in inside for p in state.pending.near(t)):
-            self.meet(op, None, state, before)
+        self.settle_together(op, inside, state, before)
         left, threads = state.pending, self.threads
         for region, (_, self.threads) in zip(op.regions, op.teams, strict=True):
             inner = State(NOTHING, dict(state.tokens))
@@ -433,7 +490,12 @@ class Walk:
             later.pending |= left
             self.block(op.body, later, needed)
         self.fixed = fixed
-        return None if needed - found else left & later.pending
+        if needed - found:
+            first_new = min(needed - found, key=self.spot_place)
+            if first_new in self.causes:
+                self.causes[op, None] = self.causes[first_new]
+            return None
+        return left & later.pending
 
     def repeat(self, op: control.While, state: State, before: set[Spot]) -> None:
         passed = op.before.yielded[1:]
@@ -494,13 +556,17 @@ class Walk:
         """Touches inside of a loop or branch as they are called outside of it; with a step, in its next iteration."""
         known = self.shifted
         moved = []
-        for t in touches:
+        for t in sorted(touches, key=self.place):  # of those that become equal the first stays
             new = known.get((t, op, step is None))
             if new is None:
                 iv = op.iv if isinstance(op, control.For) and step is not None else None
                 new = known[t, op, step is None] = back(t, iv, step, self.inside(op))
             moved.append(new)
         return frozenset(moved)
+
+    def place(self, t: Touch) -> int:
+        """Where in the text an access is."""
+        return self.places.get(t.op, -1) if t.op is not None else -1
 
     def leave(self, end: State, op: Op) -> State:
         """The state in terms of what is known outside a loop."""
@@ -513,8 +579,7 @@ class Walk:
     def together(self, op: Op, state: State, before: set[Spot]) -> None:
         """Threads part ways: everything inside counts as one operation."""
         touches = self.gathered(op, state)
-        if any(conflict(t, p) and not _released(t, p) for t, _ in touches for p in state.pending.near(t)):
-            self.meet(op, None, state, before)
+        self.settle_together(op, [t for t, _ in touches], state, before)
         left = frozenset([t for t, by in touches if not _by_channel(by)])
         state.pending |= self.shift(left, op)
         for result in op.results:

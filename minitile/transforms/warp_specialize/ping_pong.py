@@ -33,6 +33,7 @@ from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import control, roles, tile
 from minitile.ir.ops import explicit as by_hand
+from minitile.ir.origin import Origin, places
 from minitile.ir.rewrite import clone, clone_block
 from minitile.transforms.warp_specialize.producer_partition import Refused, Rings
 
@@ -118,7 +119,8 @@ def part(program: Block, team: Value, teams: Teams, common: Builder) -> Block:
         b = Builder(Block(), common.loc)
         names = {team: b.constant(number)}
         if number == teams.count - 1:  # the baton that it has not had
-            b.emit(roles.PassBaton(b.constant(0)))
+            with b.because(Origin("specialise", "order barrier: the first team begins", places([common.loc]))):
+                b.emit(roles.PassBaton(b.constant(0)))
         if number:
             for alloc in teams.buffers:
                 common.emit(clone(alloc, names))

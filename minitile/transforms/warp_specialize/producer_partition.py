@@ -85,6 +85,12 @@ class Rings:
         self.of = {buffer: ring for ring in self.rings for buffer in ring.buffers}
         self.multiplied = {v for op in self.slice.places.block if isinstance(op, tile.Gemm) for v in (op.a, op.b)}
         self.clocks = list(dict.fromkeys(ring.clock for ring in self.rings))
+        self.users: dict[Value, list[Op]] = {buffer: [] for buffer in self.of}  # besides the copies, in order
+        for op in self.slice.places.block:
+            if not op.region_fields and op not in self.copies:
+                for v in op.operands:
+                    if v in self.users:
+                        self.users[v].append(op)
 
 
 def find_rings(

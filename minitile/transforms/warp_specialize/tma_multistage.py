@@ -69,7 +69,7 @@ def one_role(kernel: Kernel, context: PassContext) -> None:
     def parts(body: Block, channels: dict[Ring, Value], b: Builder) -> roles.Specialised:
         return roles.Specialised(producer_threads=0, consumer=_OneRole(rings, channels).role(body))
 
-    rebuild(launch, rings, parts, launch.threads, {})
+    rebuild(launch, rings, parts, launch.threads, {}, "one_role")
 
 
 def _check_ahead(copy: tile.Copy, places: Places) -> None:
@@ -85,6 +85,8 @@ def _check_ahead(copy: tile.Copy, places: Places) -> None:
 
 class _OneRole(Consumer):
     """The consumers' program, with the copies of later iterations in it."""
+
+    pass_name = "one_role"
 
     def __init__(self, rings: Rings, channels: dict[Ring, Value]) -> None:
         super().__init__(rings, channels)
@@ -145,7 +147,8 @@ class _OneRole(Consumer):
         with self.b.inside(body):
             self.copies(loop, [ring], iteration, index, phase, acquired=True)
         generic = ring in self.generic
-        self.b.emit(roles.Refill(self.channels[ring], *turn, loop.upper, generic=generic, body=body))
+        with self.b.because(self.why[ring].release):
+            self.b.emit(roles.Refill(self.channels[ring], *turn, loop.upper, generic=generic, body=body))
 
     def copies(
         self, loop: control.For, rings: Sequence[Ring], iteration: Value, index: Value, phase: Value, acquired: bool

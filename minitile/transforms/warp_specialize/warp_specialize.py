@@ -39,11 +39,13 @@ from minitile.backends.base import Rules
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, fences, roles, tile
+from minitile.ir.origin import Origin, places
 from minitile.ir.rewrite import clone, handing
 from minitile.ir.types import I32, BufferType, ScalarType, f32, i32
 from minitile.transforms.manager import PassContext
 from minitile.transforms.pipeline.ahead import READS
 from minitile.transforms.pipeline.async_gemms import call_in, issue, refusal
+from minitile.transforms.sync.reasons import ACCUMULATOR, of_ring
 from minitile.transforms.warp_specialize.multicast import Common, find_common
 from minitile.transforms.warp_specialize.ping_pong import Teams, find_teams, part
 from minitile.transforms.warp_specialize.producer_partition import Clock, Refused, Ring, Rings, find_rings
@@ -175,6 +177,7 @@ def rebuild(
     parts: Callable[[Block, dict[Ring, Value], Builder], roles.Specialised],
     consumers: int,
     together: Common,
+    pass_name: str = "specialise",
 ) -> None:
     """Buffers get their versions and rings their channels, from which so many `consumers` receive. Buffers, the
     wait for the grid in front, and what scalars, meetings of the cluster and triggers of the next grid stand before the
@@ -203,12 +206,12 @@ def rebuild(
             assert isinstance(alloc, tile.Alloc)
             t = alloc.type_
             alloc.type_ = buffer.type = BufferType(t.space, t.shape, t.dtype, ring.clock.slots)
-    channels = {
-        ring: b.emit(roles.Channel(ring.buffers, ring.clock.slots, consumers, common=_together(ring, together))).result
-        for ring in rings.rings
-    }
-    for channel in channels.values():
-        channel.name = "ring"
+    channels: dict[Ring, Value] = {}
+    for ring in rings.rings:
+        with b.because(of_ring(pass_name, ring, rings).channel):
+            made = roles.Channel(ring.buffers, ring.clock.slots, consumers, common=_together(ring, together))
+            channels[ring] = b.emit(made).result
+        channels[ring].name = "ring"
     launch.body.ops.sort(key=lambda op: not isinstance(op, tile.Alloc | roles.Channel))  # set up, then wait or compute
     for clock in rings.clocks:  # the launch's own block is now a role's
         if clock.block is launch.body:
@@ -226,8 +229,11 @@ def _together(ring: Ring, common: Common) -> tuple[int, ...]:
 class Role:
     """What the roles have in common: the rings' clocks, carried through the loops and branches around them."""
 
+    pass_name = "specialise"
+
     def __init__(self, rings: Rings, channels: dict[Ring, Value]) -> None:
         self.rings, self.channels = rings, channels
+        self.why = {ring: of_ring(self.pass_name, ring, rings) for ring in rings.rings}
         self.common: Common = {}  # the dimensions of the cluster along which a copy is made by all
         self.b = Builder(Block())
 
@@ -297,8 +303,10 @@ class Role:
         """A slot's copies, on values by other names. A slot that is filled once is free, and not `acquired`."""
         channel = self.channels[ring]
         if acquired:
-            self.b.emit(roles.Acquire(channel, index, phase))
-        self.b.emit(roles.Expect(channel, index))
+            with self.b.because(self.why[ring].acquire):
+                self.b.emit(roles.Acquire(channel, index, phase))
+        with self.b.because(self.why[ring].expect):
+            self.b.emit(roles.Expect(channel, index))
         for copy in ring.copies:
             at = tuple([names.get(v, v) for v in copy.src_indices])
             self.b.loc = copy.loc
@@ -473,10 +481,11 @@ class Consumer(Role):
                     continue
                 mine = [r for r in self.rings.rings if r.clock.block is block]
                 if self.teams is not None and op is self.teams.first:
-                    self.b.emit(roles.TakeBaton(self.team))
+                    self.take_baton()
                 for ring in mine:
                     if ring.first is op:
-                        self.b.emit(roles.Receive(self.channels[ring], *state[ring.clock]))
+                        with self.b.because(self.why[ring].receive):
+                            self.b.emit(roles.Receive(self.channels[ring], *state[ring.clock]))
                 last = self.teams is not None and op is self.teams.last
                 if last and not op.region_fields:  # all is received
                     self.pass_baton()
@@ -494,7 +503,8 @@ class Consumer(Role):
         """In place of a copy: here nothing."""
 
     def release(self, ring: Ring, index: Value, phase: Value) -> None:
-        self.b.emit(roles.Release(self.channels[ring], index, generic=ring in self.generic))
+        with self.b.because(self.why[ring].release):
+            self.b.emit(roles.Release(self.channels[ring], index, generic=ring in self.generic))
 
     def op(self, op: Op, state: State) -> None:
         if isinstance(op, control.Structured):
@@ -517,7 +527,9 @@ class Consumer(Role):
     def gemm(self, op: tile.Gemm, state: State) -> None:
         pairs = (("a_slot", op.a, op.a_slot), ("b_slot", op.b, op.b_slot))
         slots = {name: self.slot(v, state) if v in self.rings.of else own for name, v, own in pairs}
-        awaited = self.b.emit(roles.Await(*issue(self.b, op, **slots).results))
+        flight = issue(self.b, op, **slots)
+        with self.b.because(Origin(self.pass_name, ACCUMULATOR)):
+            awaited = self.b.emit(roles.Await(*flight.results))
         awaited.results = op.results  # whoever used the gemm's result goes on doing so
         op.result.owner = awaited
 
@@ -567,12 +579,22 @@ class Consumer(Role):
     def even_out(self, fewer: Value) -> None:
         """Who has had fewer turns takes the baton once more: the first team has it where the loop begins again."""
         with self.b.when(fewer):
-            self.b.emit(roles.TakeBaton(self.team))
+            self.take_baton()
             self.pass_baton()
+
+    def take_baton(self) -> None:
+        with self.b.because(self.order()):
+            self.b.emit(roles.TakeBaton(self.team))
+
+    def order(self) -> Origin:
+        """Of the order barrier of teams: the slots that a team receives are those of its own turns."""
+        received = places(ring.first.loc for ring in self.rings.rings)
+        return Origin(self.pass_name, "order barrier: teams receive slots in turn", received)
 
     def pass_baton(self) -> None:
         assert self.teams is not None
-        self.b.emit(roles.PassBaton(self.b.floormod(self.b.add(self.team, 1), self.teams.count)))
+        with self.b.because(self.order()):
+            self.b.emit(roles.PassBaton(self.b.floormod(self.b.add(self.team, 1), self.teams.count)))
 
     def turns_of_others(self, loop: control.For, state: State, clocks: Sequence[Clock]) -> _Tail:
         """What goes to the end of a loop's body, which has not been changed yet: the turns up to this team's next."""

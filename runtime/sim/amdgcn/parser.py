@@ -166,7 +166,7 @@ def strip_comment(raw: str) -> str:
 
 def parse_instruction(line: str, number: int, raw: str, source: str | None) -> Instruction:
     """One instruction from its text."""
-    text = raw.strip()
+    text = strip_comment(raw)
     try:
         return Instruction(*_parsed(line), number, text, source)
     except ValueError as problem:

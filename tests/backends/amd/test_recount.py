@@ -27,6 +27,7 @@ from minitile.backends.amd.verify.waitcnt_verification import (
     recount,
 )
 from minitile.ir.diagnostics import InternalError
+from tests.comments import bare
 
 pytest.importorskip("llvmlite")
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
@@ -120,7 +121,7 @@ def test_one_wave_needs_no_barriers():
 @pytest.mark.parametrize("stages", [2, 3, 4])
 def test_of_a_gemm(stages):
     kernel = compiled(stages)
-    llvm, text = kernel.asm["llvm"], kernel.text
+    llvm, text = kernel.asm["llvm"], bare(kernel.text)
     assert recount(llvm, text) == []
     count = 4 * (stages - 2)
     wait = re.search(rf"\ts_waitcnt vmcnt\({count}\)[^\n]*\n(?:\s*\.loc[^\n]*\n)*\ts_barrier\n", text).group(0)

@@ -179,10 +179,10 @@ endif.120:
   %v.148 = phi <8 x bfloat> [%l.145, %loaded.141], [<bfloat 0xR0000, bfloat 0xR0000, bfloat 0xR0000, bfloat 0xR0000, bfloat 0xR0000, bfloat 0xR0000, bfloat 0xR0000, bfloat 0xR0000>, %else.119], !dbg !19
   %v.149 = add i32 %v.93, %v.108, !dbg !22
   %v.150 = add i32 %v.94, %v.113, !dbg !22
-  fence syncscope("singlethread") release, !dbg !22
-  call void @llvm.amdgcn.s.waitcnt(i32 49279), !dbg !22
-  call void @llvm.amdgcn.s.barrier(), !dbg !22
-  fence syncscope("singlethread") acquire, !dbg !22
+  fence syncscope("singlethread") release, !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
+  call void @llvm.amdgcn.s.waitcnt(i32 49279), !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
+  call void @llvm.amdgcn.s.barrier(), !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
+  fence syncscope("singlethread") acquire, !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
   %p.151 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.149, !dbg !22
   %l.152 = load <8 x bfloat>, ptr addrspace(3) %p.151, align 16, !dbg !22
   %p.153 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.149, !dbg !22

@@ -5,7 +5,7 @@ gemm:
     v_and_b32_e32 v16, 7, v0
     v_mul_u32_u24_e32 v2, 8, v16
     v_lshrrev_b32_e32 v1, 3, v0
-    s_waitcnt lgkmcnt(0)
+    s_waitcnt lgkmcnt(0)  ; LLVM: registers
     s_add_i32 s10, s8, 63
     s_ashr_i32 s16, s10, 6
     s_cmp_gt_i32 s16, 0
@@ -177,15 +177,15 @@ gemm:
 .LBB0_8:
     s_bitset1_b32 s7, 14
     v_or_b32_e32 v35, s7, v33
-    s_waitcnt lgkmcnt(0)
-    s_barrier
+    s_waitcnt lgkmcnt(0)  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
+    s_barrier  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
     ds_read_b128 v[62:65], v35
     v_add_u32_e32 v60, s6, v31
     ds_read_b128 v[66:69], v35 offset:2048
     ds_read_b128 v[70:73], v60
     ds_read_b128 v[74:77], v60 offset:2048
     v_or_b32_e32 v35, s7, v34
-    s_waitcnt lgkmcnt(1)
+    s_waitcnt lgkmcnt(1)  ; LLVM: registers
     v_mfma_f32_16x16x16_bf16 v[8:11], v[66:67], v[70:71], v[8:11]
     v_add_u32_e32 v60, s6, v32
     s_add_i32 s8, s8, 1
@@ -193,7 +193,7 @@ gemm:
     v_mfma_f32_16x16x16_bf16 v[12:15], v[62:63], v[70:71], v[12:15]
     s_addc_u32 s3, s3, 0
     s_andn2_b64 vcc, exec, s[4:5]
-    s_waitcnt lgkmcnt(0)
+    s_waitcnt lgkmcnt(0)  ; LLVM: registers
     v_mfma_f32_16x16x16_bf16 v[4:7], v[62:63], v[74:75], v[4:7]
     v_mfma_f32_16x16x16_bf16 v[0:3], v[66:67], v[74:75], v[0:3]
     v_mfma_f32_16x16x16_bf16 v[12:15], v[64:65], v[72:73], v[12:15]
@@ -204,10 +204,10 @@ gemm:
     ds_read_b128 v[66:69], v35 offset:2048
     ds_read_b128 v[70:73], v60
     ds_read_b128 v[74:77], v60 offset:2048
-    s_waitcnt lgkmcnt(1)
+    s_waitcnt lgkmcnt(1)  ; LLVM: registers
     v_mfma_f32_16x16x16_bf16 v[12:15], v[62:63], v[70:71], v[12:15]
     v_mfma_f32_16x16x16_bf16 v[8:11], v[66:67], v[70:71], v[8:11]
-    s_waitcnt lgkmcnt(0)
+    s_waitcnt lgkmcnt(0)  ; LLVM: registers
     v_mfma_f32_16x16x16_bf16 v[4:7], v[62:63], v[74:75], v[4:7]
     v_mfma_f32_16x16x16_bf16 v[0:3], v[66:67], v[74:75], v[0:3]
     v_mfma_f32_16x16x16_bf16 v[12:15], v[64:65], v[72:73], v[12:15]
@@ -223,19 +223,19 @@ gemm:
     s_cmp_ge_i32 s8, s16
     v_or_b32_e32 v35, s6, v30
     s_cselect_b64 s[4:5], -1, 0
-    s_waitcnt vmcnt(5)
+    s_waitcnt vmcnt(5)  ; LLVM: registers
     ds_write_b128 v35, v[56:59]
-    s_waitcnt vmcnt(4)
+    s_waitcnt vmcnt(4)  ; LLVM: registers
     ds_write_b128 v35, v[44:47] offset:2048
-    s_waitcnt vmcnt(3)
+    s_waitcnt vmcnt(3)  ; LLVM: registers
     ds_write_b128 v35, v[48:51] offset:4096
-    s_waitcnt vmcnt(2)
+    s_waitcnt vmcnt(2)  ; LLVM: registers
     ds_write_b128 v35, v[36:39] offset:6144
     v_subrev_u32_e32 v35, s7, v35
     s_and_b64 vcc, exec, s[4:5]
-    s_waitcnt vmcnt(1)
+    s_waitcnt vmcnt(1)  ; LLVM: registers
     ds_write_b128 v35, v[52:55] offset:16384
-    s_waitcnt vmcnt(0)
+    s_waitcnt vmcnt(0)  ; LLVM: registers
     ds_write_b128 v35, v[40:43] offset:18432
     s_cbranch_vccz .LBB0_7
     v_mov_b32_e32 v40, 0
@@ -391,7 +391,7 @@ gemm:
     s_mov_b32 s2, 0x7060302
     v_perm_b32 v3, v15, v14, s2
     v_perm_b32 v2, v13, v12, s2
-    s_waitcnt lgkmcnt(0)
+    s_waitcnt lgkmcnt(0)  ; LLVM: registers
     v_lshl_add_u64 v[0:1], s[0:1], 0, v[0:1]
     v_perm_b32 v5, v11, v10, s2
     v_perm_b32 v4, v9, v8, s2

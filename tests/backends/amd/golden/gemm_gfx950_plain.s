@@ -5,7 +5,7 @@ gemm:
     v_bfe_u32 v3, v0, 3, 3
     v_mul_u32_u24_e32 v2, 8, v2
     v_mul_u32_u24_e32 v3, 8, v3
-    s_waitcnt lgkmcnt(0)
+    s_waitcnt lgkmcnt(0)  ; LLVM: registers
     s_add_i32 s0, s10, 63
     s_ashr_i32 s13, s0, 6
     s_ashr_i32 s1, s10, 31
@@ -119,8 +119,8 @@ gemm:
     s_lshl_b32 s1, s1, 12
     s_bitset1_b32 s1, 14
     v_add_u32_e32 v26, s16, v22
-    s_waitcnt vmcnt(0) lgkmcnt(0)
-    s_barrier
+    s_waitcnt vmcnt(0) lgkmcnt(0)  ; software_pipeline: RAW A_shared, B_shared, gemm.py:62+64 -> gemm.py:67 | thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
+    s_barrier  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
     ds_read_b128 v[30:33], v26
     ds_read_b128 v[34:37], v26 offset:2048
     v_or_b32_e32 v26, s1, v24
@@ -141,14 +141,14 @@ gemm:
     ds_read_b128 v[50:53], v28 offset:2048
     buffer_load_dwordx4 v18, s[0:3], 0 offen lds
     s_add_i32 m0, s18, 0x800
-    s_waitcnt lgkmcnt(3)
+    s_waitcnt lgkmcnt(3)  ; LLVM: registers
     v_mfma_f32_16x16x32_bf16 v[4:7], v[38:41], v[30:33], v[4:7]
     buffer_load_dwordx4 v19, s[0:3], 0 offen lds
     s_add_i32 m0, s18, 0x1000
     s_add_i32 s15, s15, 1
     buffer_load_dwordx4 v20, s[0:3], 0 offen lds
     s_add_i32 m0, s18, 0x1800
-    s_waitcnt lgkmcnt(2)
+    s_waitcnt lgkmcnt(2)  ; LLVM: registers
     v_mfma_f32_16x16x32_bf16 v[12:15], v[42:45], v[30:33], v[12:15]
     v_mfma_f32_16x16x32_bf16 v[8:11], v[38:41], v[34:37], v[8:11]
     ds_read_b128 v[28:31], v27
@@ -162,13 +162,13 @@ gemm:
     s_add_i32 m0, s19, 0x4800
     s_add_u32 s4, s4, 0x80
     buffer_load_dwordx4 v19, s[0:3], 0 offen lds
-    s_waitcnt lgkmcnt(1)
+    s_waitcnt lgkmcnt(1)  ; LLVM: registers
     v_mfma_f32_16x16x32_bf16 v[4:7], v[46:49], v[28:31], v[4:7]
     s_addc_u32 s5, s5, 0
     s_add_u32 s6, s6, 0x80
     s_addc_u32 s7, s7, 0
     v_mfma_f32_16x16x32_bf16 v[12:15], v[50:53], v[28:31], v[12:15]
-    s_waitcnt lgkmcnt(0)
+    s_waitcnt lgkmcnt(0)  ; LLVM: registers
     v_mfma_f32_16x16x32_bf16 v[8:11], v[46:49], v[38:41], v[8:11]
     v_mfma_f32_16x16x32_bf16 v[0:3], v[50:53], v[38:41], v[0:3]
     s_cbranch_vccnz .LBB0_2
@@ -212,7 +212,7 @@ gemm:
     v_cvt_pk_bf16_f32 v4, v4, v5
     v_cvt_pk_bf16_f32 v5, v6, v7
     v_lshl_add_u64 v[2:3], s[8:9], 0, v[2:3]
-    s_waitcnt vmcnt(0)
+    s_waitcnt vmcnt(0)  ; software_pipeline: WAW A_shared, B_shared: complete before the memory is given back, gemm.py:62+64
     v_cvt_pk_bf16_f32 v6, v12, v13
     v_cvt_pk_bf16_f32 v7, v14, v15
     global_store_dwordx2 v[2:3], v[4:5], off

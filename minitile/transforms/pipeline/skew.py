@@ -157,9 +157,9 @@ def _side_by_side(loop: control.For, threads: _Threads) -> _Split | None:
 
 
 def _reordered_in_memory(ops: Sequence[Op], late: set[Op], issued: int) -> bool:
-    """Whether late operations change places with others that access the same memory. Up to `issued` an operation comes in
-    front of the late ones of the iteration before; behind it, in front of those of its own. The slots of pipelines have
-    an order of their own."""
+    """Whether late operations would be reordered with others that access the same memory. Up to `issued` an operation
+    comes in front of the late ones of the iteration before; behind it, in front of those of its own. The slots of
+    pipelines have an order of their own."""
     for n, op in enumerate(ops):
         if op in late or isinstance(op, roles.Receive | roles.Release):
             continue

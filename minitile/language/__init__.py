@@ -28,6 +28,23 @@ from minitile.ir.types import u8 as uint8
 from minitile.ir.types import u16 as uint16
 from minitile.ir.types import u32 as uint32
 from minitile.ir.types import u64 as uint64
+from minitile.language.annotations import (
+    annotate_l2_hit_ratio,
+    annotate_layout,
+    assume,
+    device_assert,
+    print,
+    use_swizzle,
+)
+from minitile.language.atomics import (
+    atomic_add,
+    atomic_and,
+    atomic_exch,
+    atomic_max,
+    atomic_min,
+    atomic_or,
+    atomic_xor,
+)
 from minitile.language.clusters import block_rank_in_cluster, cluster_sync, map_shared_rank
 from minitile.language.explicit import (
     alloc_barrier,
@@ -70,6 +87,15 @@ from minitile.language.explicit import (
     ws,
 )
 from minitile.language.fences import assume_disjoint, fence, fence_proxy_async, pdl_sync, pdl_trigger, proxy_hint
+from minitile.language.gemms import GemmWarpPolicy, gemm, gemm_blockscaled, wgmma_gemm
+from minitile.language.indices import (
+    get_block_binding,
+    get_block_bindings,
+    get_thread_binding,
+    get_thread_bindings,
+    get_thread_extent,
+    get_thread_extents,
+)
 from minitile.language.math import (
     Select,
     abs,
@@ -114,35 +140,7 @@ from minitile.language.math import (
 )
 from minitile.language.missing import missing as _missing
 from minitile.language.reducers import alloc_reducer, finalize_reducer, reducer_init, reducer_update
-from minitile.language.tiles import (
-    GemmWarpPolicy,
-    alloc_fragment,
-    alloc_local,
-    alloc_shared,
-    alloc_var,
-    annotate_l2_hit_ratio,
-    annotate_layout,
-    assume,
-    atomic_add,
-    atomic_and,
-    atomic_exch,
-    atomic_max,
-    atomic_min,
-    atomic_or,
-    atomic_xor,
-    clear,
-    copy,
-    device_assert,
-    fill,
-    gemm,
-    gemm_blockscaled,
-    get_block_binding,
-    get_block_bindings,
-    get_thread_binding,
-    get_thread_bindings,
-    get_thread_extent,
-    get_thread_extents,
-    print,
+from minitile.language.reductions import (
     reduce,
     reduce_absmax,
     reduce_abssum,
@@ -152,9 +150,8 @@ from minitile.language.tiles import (
     reduce_max,
     reduce_min,
     reduce_sum,
-    use_swizzle,
-    wgmma_gemm,
 )
+from minitile.language.tiles import alloc_fragment, alloc_local, alloc_shared, alloc_var, clear, copy, fill
 from minitile.language.tracing.expressions import Dim as dynamic
 from minitile.language.tracing.expressions import Dim as symbolic
 from minitile.language.tracing.loops import Kernel, Parallel, Persistent, Pipelined, serial, unroll, vectorized

@@ -52,10 +52,6 @@ from minitile.language.explicit import (
     barrier_wait,
     dec_max_nreg,
     disable_warp_group_reg_alloc,
-    get_lane_idx,
-    get_warp_group_idx,
-    get_warp_idx,
-    get_warp_idx_sync,
     inc_max_nreg,
     mbarrier_arrive,
     mbarrier_arrive_expect_tx,
@@ -64,22 +60,12 @@ from minitile.language.explicit import (
     named_barrier_arrive,
     no_set_max_nreg,
     set_max_nreg,
-    shfl_down,
-    shfl_sync,
-    shfl_up,
-    shfl_xor,
-    shuffle_elect,
     sync_threads,
     sync_warp,
     tma_copy,
     tma_store_arrive,
     tma_store_wait,
     wait_wgmma,
-    warp_reduce_bitand,
-    warp_reduce_bitor,
-    warp_reduce_max,
-    warp_reduce_min,
-    warp_reduce_sum,
     warpgroup_arrive,
     warpgroup_commit_batch,
     warpgroup_fence_operand,
@@ -156,6 +142,22 @@ from minitile.language.tracing.expressions import Dim as dynamic
 from minitile.language.tracing.expressions import Dim as symbolic
 from minitile.language.tracing.loops import Kernel, Parallel, Persistent, Pipelined, serial, unroll, vectorized
 from minitile.language.tracing.signature import Tensor
+from minitile.language.warps import (
+    get_lane_idx,
+    get_warp_group_idx,
+    get_warp_idx,
+    get_warp_idx_sync,
+    shfl_down,
+    shfl_sync,
+    shfl_up,
+    shfl_xor,
+    shuffle_elect,
+    warp_reduce_bitand,
+    warp_reduce_bitor,
+    warp_reduce_max,
+    warp_reduce_min,
+    warp_reduce_sum,
+)
 
 _Function = _TypeVar("_Function")
 
@@ -164,7 +166,20 @@ Buffer = Tensor
 
 
 def macro(function: _Function) -> _Function:
-    """Helpers need no mark: every function that a kernel calls is traced. Returns the function itself."""
+    """Returns the function itself: helpers need no mark, since every function that a kernel calls is traced.
+
+    Args:
+        function: a Python function.
+
+    Example:
+        ```py
+        @T.macro
+        def squared(v):
+            return v * v
+
+        V[tx] = squared(V[tx])
+        ```
+    """
     return function
 
 

@@ -27,7 +27,10 @@ class GemmWarpPolicy(Enum):
 
     Example:
         ```py
-        T.gemm(A_shared, B_shared, C_local, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+        T.copy(A[0, 0], A_shared)
+        T.clear(C_local)
+        T.gemm(A_shared, A_shared, C_local, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+        T.copy(C_local, C[0, bx * 128])
         ```
     """
 
@@ -66,11 +69,15 @@ def gemm(
 
     | A and B | C | targets |
     |---|---|---|
-    | float16 | float32, float16 | all |
-    | bfloat16, float32 (as tf32) | float32 | all |
-    | float64 | float64 | sm_80 and later |
-    | int8, uint8, also mixed | int32 | all |
-    | float8_e4m3fn, float8_e5m2, also mixed | float32; float16 on sm_90a | sm_89, sm_90a, gfx950 |
+    | float16 | float32 | all |
+    | float16 | float16 | sm_80, sm_89, sm_90a |
+    | bfloat16 | float32 | all |
+    | float32 (on NVIDIA as tf32) | float32 | all |
+    | float64 | float64 | sm_80, sm_89, sm_90a |
+    | int8 | int32 | all |
+    | uint8, also with int8 | int32 | sm_80, sm_89, sm_90a |
+    | float8_e4m3fn, float8_e5m2, also mixed | float32 | sm_89, sm_90a, gfx950 |
+    | float8_e4m3fn, float8_e5m2, also mixed | float16 | sm_90a |
     | float8_e4m3fnuz, float8_e5m2fnuz, also mixed | float32 | gfx942 |
 
     On sm_90a it is wgmma where the tile fits that, else `mma.sync`, and `k.notes` says why. Products of fp8 are added
@@ -88,11 +95,10 @@ def gemm(
         wg_wait: not looked at.
 
     Raises:
-        TypeMismatchError: dtypes that are not in the table; shapes that do not fit (the message says which
+        TypeMismatchError: dtypes that the table has not for the target; shapes that do not fit (the message says which
             transposition would).
         LanguageError: an operand in global memory; C that is no whole fragment; inside T.Parallel; tiles that cannot be
             split among the warps.
-        TargetError: a target without such an instruction.
 
     Example:
         ```py

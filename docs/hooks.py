@@ -91,9 +91,16 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return markdown
 
 
+def on_page_content(html: str, **_: Any) -> str:
+    """`Any` says nothing of a parameter."""
+    return re.sub(r'\s*\(<code><span title="[a-z.]*Any">Any</span></code>\)', "", html)
+
+
 def _decisions(markdown: str) -> str:
     def heading(found: re.Match[str]) -> str:
-        return f"## {found[1]}. {' '.join(found[2].split())} {{#d{found[1]}}}\n\n"
+        title = " ".join(found[2].split())
+        begins = "" if title.endswith(".") else f"**{title}**"  # where the sentence goes on behind the title
+        return f"## {found[1]}. {title.rstrip('.,')} {{#d{found[1]}}}\n\n{begins}"
 
     head, first, rest = markdown.partition("\n1. **")
     rest = DECISION.sub(heading, first.lstrip("\n") + rest)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -85,7 +86,7 @@ def row(featured: Featured) -> dict[str, Any]:
 def table() -> str:
     """The README's table: speed in TFLOP/s, and as a multiple of each peer's speed in the same run."""
     lines = [
-        "| bf16 on an H200 | TFLOP/s | of cuBLAS, cuDNN | of Triton | of TileLang | run |",
+        "| on an H200, bf16 unless it says fp8 | TFLOP/s | of cuBLAS, cuDNN | of Triton | of TileLang | run |",
         "|---|---:|---:|---:|---:|---|",
     ]
     for featured in FEATURED:
@@ -188,7 +189,7 @@ def ratios(name: str, contenders: Iterable[str], base: str) -> Callable[[Any], N
                 cases.setdefault(r["case"], {})[NAMES.get(r["contender"], r["contender"])] = value
         order = [NAMES.get(c, c) for c in (*contenders, base)]
         groups = [
-            (case.replace(" ", "\n").replace(":", "\n"), {n: found[n] for n in order if n in found})
+            (re.sub(r"[ :]|(?<=\d)x", "\n", case), {n: found[n] for n in order if n in found})
             for case, found in cases.items()
         ]
         bars(axes, groups, f"speed, {NAMES.get(base, base)} = 1", base=1.0)

@@ -13,4 +13,4 @@ def test_the_index():
     assert numbers == list(range(1, len(numbers) + 1))
     linked = re.findall(r"\[(\d+)\]\(#d(\d+)\)", PAGE)
     assert all(shown == anchor for shown, anchor in linked)
-    assert sorted(int(shown) for shown, _ in linked) == numbers
+    assert sorted(int(shown) for shown, _ in linked) == numbers, "put each new decision into the table of topics, once"

@@ -86,14 +86,17 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     )
     if "<!-- passes -->" in markdown:
         markdown = markdown.replace("<!-- passes -->", _passes())
+    if "<!-- operations -->" in markdown:
+        markdown = markdown.replace("<!-- operations -->", _operations())
     if page.file.src_path == "decisions.md":
         markdown = _decisions(markdown)
     return markdown
 
 
-def on_page_content(html: str, **_: Any) -> str:
+def on_post_page(output: str, **_: Any) -> str:
     """`Any` says nothing of a parameter."""
-    return re.sub(r'\s*\(<code><span title="[a-z.]*Any">Any</span></code>\)', "", html)
+    found = r"<code><span title=\"[a-z.]*Any\">Any</span></code>"
+    return re.sub(rf"\s*\({found}\)", "", re.sub(rf"\({found}, ", "(", output))
 
 
 def _decisions(markdown: str) -> str:
@@ -117,9 +120,34 @@ def _passes() -> str:
         lines += [f"### {title}", "", "| pass | what it does | optional |", "|---|---|---|"]
         for name, function in passes:
             module = inspect.getmodule(function)
-            text = (function.__doc__ if name == "legalize" else getattr(module, "__doc__", "")) or ""
-            first = re.split(r"(?<=[.:])\s", " ".join(text.split("\n\n")[0].split()), maxsplit=1)[0]
-            first = re.sub(r"([|*_<>\[\]])", r"\\\1", first.rstrip(":") + ("." if first.endswith(":") else ""))
+            first = _sentence((function.__doc__ if name == "legalize" else getattr(module, "__doc__", "")) or "")
             lines.append(f"| `{name}` | {first} | {'yes' if name in pipeline.OPTIONAL else ''} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _sentence(text: str) -> str:
+    """The first sentence of a docstring, for a cell of a table."""
+    first = re.split(r"(?<=[.:])\s", " ".join(text.split("\n\n")[0].split()), maxsplit=1)[0]
+    parts = (first.rstrip(":") + ("." if first.endswith(":") else "")).split("`")
+    marked = [part if n % 2 else re.sub(r"([*_<>\[\]])", r"\\\1", part) for n, part in enumerate(parts)]
+    return "`".join(marked).replace("|", r"\|")
+
+
+def _operations() -> str:
+    """For each file of operations a table; those whose name says all are listed in one row."""
+    import minitile.ir.ops  # noqa: F401 - fills the registry
+    from minitile.ir.core import Op
+
+    files: dict[str, list[tuple[str, type[Op]]]] = {}
+    for name, kind in Op.registry.items():
+        files.setdefault(kind.__module__, []).append((name, kind))
+    lines = []
+    for file, kinds in files.items():
+        said = _sentence(sys.modules[file].__doc__ or "").rstrip(".")
+        lines += [f"### `{file.rpartition('.')[2]}`", "", f"{said}.", "", "| operation | |", "|---|---|"]
+        plain = [name for name, kind in kinds if (kind.__doc__ or "").startswith(f"{kind.__name__}(")]
+        lines += [f"| {', '.join(f'`{name}`' for name in plain)} | |"] if plain else []
+        lines += [f"| `{name}` | {_sentence(kind.__doc__ or '')} |" for name, kind in kinds if name not in plain]
         lines.append("")
     return "\n".join(lines)

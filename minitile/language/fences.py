@@ -63,7 +63,7 @@ def pdl_sync(ahead: Any = ()) -> None:
     In front of it stands what does not depend on that grid: the set-up, loads of weights.
 
     Args:
-        ahead: a tensor, or several, that no grid in front writes which may still run (weights): the first copies of
+        ahead: a tensor, or several, that no earlier grid which may still run writes (weights): the first copies of
             them in a pipelined loop behind need not wait.
 
     Raises:

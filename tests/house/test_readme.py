@@ -60,10 +60,10 @@ def test_the_picture_is_drawn_from_the_results(plots, theme):
 
 
 def test_the_seconds_and_microseconds_are_those_of_the_results():
-    first: dict[str, float] = {}
-    for row in results("gemm_h200")["compiles"]:
-        first.setdefault(row["contender"], row["seconds"])
-    said = f"nothing cached | {first['minitile']:.2f} s | {first['tilelang']:.2f} s | {first['triton']:.2f} s |"
+    second: dict[str, float] = {}
+    for row in results("gemm_h200")["compiles"]:  # two of each; the first one starts things up
+        second[row["contender"]] = row["seconds"]
+    said = f"nothing cached | {second['minitile']:.2f} s | {second['tilelang']:.2f} s | {second['triton']:.2f} s |"
     assert said in WORDS
     times = {name: each["median"] for name, each in results("launch_h200")["microseconds"].items()}
     assert f"| {times['minitile, plain call']:.1f} µs | | {times['triton 3.6.0']:.1f} µs |" in WORDS

@@ -278,7 +278,7 @@ def Persistent(
     order: str = "row",
 ) -> Loop:
     """A persistent kernel's loop: `for by, bx in T.Persistent([rows, columns], blocks, block):` the tiles number block,
-    block + blocks, … of a grid of tiles, for a launch of so many blocks that stay.
+    block + blocks, … of a grid of tiles.
 
     Of the last two dimensions, tiles are numbered down panels of `group_size` rows, column by column, so that tiles of
     a wave share rows and columns of the operands. Further dimensions are outer ones. The blocks of a cluster take tiles
@@ -439,7 +439,7 @@ def Kernel(
         cluster: so many neighbouring blocks, in x or in each dimension, up to 8, run at the same time and share what
             they copy (sm_90a; elsewhere without effect); it divides the grid.
         persistent: at most so many blocks are launched, say as many as the GPU has multiprocessors, and each does the
-            work of one block of the grid after the other; 0: as many as the grid has. T.Persistent says so by hand, and
+            work of one block of the grid after the other; 0: as many as the grid has. T.Persistent says so explicitly, and
             in which order.
 
     Raises:

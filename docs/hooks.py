@@ -113,7 +113,7 @@ def _decisions(markdown: str) -> str:
 
 def _passes() -> str:
     """A table for each stage: the pass, the first sentence of its file, whether it can be left out."""
-    from minitile import pipeline
+    from minitile.driver import pipeline
 
     lines = []
     for title, passes in (("On tile IR", pipeline.TILE_PASSES), ("On thread IR", pipeline.THREAD_PASSES)):

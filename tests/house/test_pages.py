@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from minitile.cli import main
+from minitile.tools.cli import main
 
 ROOT = Path(__file__).parents[2]
 TUTORIAL = sorted((ROOT / "docs" / "tutorial").glob("*.md"))

@@ -439,8 +439,8 @@ def Kernel(
         cluster: so many neighbouring blocks, in x or in each dimension, up to 8, run at the same time and share what
             they copy (sm_90a; elsewhere without effect); it divides the grid.
         persistent: at most so many blocks are launched, say as many as the GPU has multiprocessors, and each does the
-            work of one block of the grid after the other; 0: as many as the grid has. T.Persistent says so explicitly, and
-            in which order.
+            work of one block of the grid after the other; 0: as many as the grid has. T.Persistent says so
+            explicitly, and in which order.
 
     Raises:
         LanguageError: other numbers; elsewhere than in a `with` statement of a kernel.

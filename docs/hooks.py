@@ -3,7 +3,9 @@
 README.md, CONTRIBUTING.md, CHANGELOG.md     become the home page and the project's pages, with their links mended
 benchmarks/results/*.md                      are pages below results/, which the tables link to
 images/NAME-light.svg, NAME-dark.svg         are drawn by plots.py; `![…](images/NAME.svg)` shows the one that fits
+gemm.html                                    is what `minitile compile --html` writes of the GEMM for sm_90a
 <!-- passes -->                              becomes the list of the passes, from the pipeline and their docstrings
+<!-- operations -->                          becomes the list of the IR's operations, from their classes
 decisions.md                                 each numbered decision becomes a heading that can be linked to
 """
 
@@ -50,7 +52,19 @@ def on_files(files: Files, config: Any) -> Files:
     for name in plots.PLOTS:
         for theme in plots.THEMES:
             add(f"images/{name}-{theme}.svg", plots.draw(name, theme))
+    add("gemm.html", _kernel_page())
     return files
+
+
+def _kernel_page() -> str:
+    """The GEMM of examples/ on one page."""
+    from minitile import spec
+    from minitile.tools.html import html
+
+    sys.path.append(str(ROOT / "examples"))
+    from gemm import gemm_nt_bf16
+
+    return html(gemm_nt_bf16().compile(*[spec((8192, 8192), "bfloat16")] * 3, target="sm_90a"))
 
 
 def _moved(text: str) -> str:

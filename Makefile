@@ -9,7 +9,7 @@ SHARD ?= 1/1
 JOBS ?= auto
 MUTANTS ?= 20000
 
-.PHONY: demo test slow fuzz fuzz-text stress lint clean
+.PHONY: demo test slow fuzz fuzz-text stress lint docs docs-serve clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python examples/demo.py
@@ -40,6 +40,13 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# The site, into build/site; a warning (a link that leads nowhere, say) is an error.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+docs-serve: $(VENV)/.docs
+	$(BIN)/mkdocs serve
+
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "minitile needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || echo not usable)." >&2; \
@@ -50,6 +57,10 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 
 $(VENV)/.lint: $(VENV)/.ready
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[lint]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.ready
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@
 
 clean:

@@ -10,10 +10,12 @@ docs/memory.md explains.
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -183,68 +185,57 @@ def _place(events: list[Event]) -> None:
             event.row = row
 
 
-WIDTH, HEIGHT, GAP_X, GAP_Y, TOP, LEFT = 204, 26, 34, 18, 64, 16
+WIDTH, HEIGHT, LANE, ROW = 0.84, 0.6, 1.0, 1.0  # of a box, and from one to the next
+
+
+def digest(events: list[Event]) -> str:
+    """What the picture shows, as the file's description: the test compares it without drawing."""
+    numbers = {id(event): n for n, event in enumerate(events)}
+    shown = [(e.lane, e.row, e.text, [(numbers[id(before)], kind) for before, kind in e.before]) for e in events]
+    return hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:16]
 
 
 def draw(events: list[Event]) -> str:
     """The graph as SVG text."""
+    import matplotlib
 
-    def x(event: Event) -> int:
-        return LEFT + event.lane * (WIDTH + GAP_X)
-
-    def y(event: Event) -> int:
-        return TOP + event.row * (HEIGHT + GAP_Y)
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
     rows = 1 + max(event.row for event in events)
-    legend = TOP + rows * (HEIGHT + GAP_Y) + 8
-    width, height = 2 * LEFT + 4 * WIDTH + 3 * GAP_X, legend + 22 * len(KINDS) + 8
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-        'font-family="sans-serif" font-size="12">',
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-        "<defs>",
-    ]
-    for kind, (colour, _, _) in KINDS.items():
-        out.append(
-            f'<marker id="{kind}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-            f'<path d="M0 0 L8 4 L0 8 z" fill="{colour}"/></marker>'
-        )
-    out.append("</defs>")
-    for lane, title in enumerate(LANES):
-        at = LEFT + lane * (WIDTH + GAP_X)
-        out.append(f'<text x="{at + WIDTH / 2}" y="32" text-anchor="middle" font-weight="bold">{escape(title)}</text>')
-    for event in events:
-        for before, kind in event.before:
-            colour, dashes, _ = KINDS[kind]
-            if before.lane == event.lane:
-                x1 = x2 = x(event) + WIDTH / 2
-                y1, y2 = y(before) + HEIGHT, y(event)
-                path = f"M{x1} {y1} L{x2} {y2}"
-            else:
-                right = before.lane < event.lane
-                x1, x2 = x(before) + (WIDTH if right else 0), x(event) + (0 if right else WIDTH)
-                y1, y2 = y(before) + HEIGHT / 2, y(event) + HEIGHT / 2
-                bend = GAP_X * (1 if right else -1)
-                path = f"M{x1} {y1} C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"
-            dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
-            out.append(
-                f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.4"{dashed} marker-end="url(#{kind})"/>'
+    with matplotlib.rc_context({"svg.hashsalt": "minitile", "svg.fonttype": "none", "font.size": 8}):
+        figure, axes = pyplot.subplots(figsize=(10, 0.36 * rows + 1.4), layout="constrained")
+        axes.set_xlim(-0.5, len(LANES) - 0.5)
+        axes.set_ylim(rows - 0.4, -1.4)
+        axes.axis("off")
+        for lane, title in enumerate(LANES):
+            axes.text(lane * LANE, -0.9, title, ha="center", va="center", weight="bold")
+        for event in events:
+            x, y = event.lane * LANE, event.row * ROW
+            for before, kind in event.before:
+                colour, dashes, _ = KINDS[kind]
+                side = (event.lane > before.lane) - (event.lane < before.lane)
+                start = (before.lane * LANE + side * WIDTH / 2, before.row * ROW + (0 if side else HEIGHT / 2))
+                end = (x - side * WIDTH / 2, y - (0 if side else HEIGHT / 2))
+                style = {"arrowstyle": "-|>", "mutation_scale": 8, "shrinkA": 0, "shrinkB": 0, "linewidth": 1.1}
+                line = (0, (3, 2)) if dashes else "-"
+                axes.add_patch(FancyArrowPatch(start, end, color=colour, linestyle=line, **style))
+            fill = "#f1f3f4" if event.lane in (PRODUCER, CONSUMER) else "#fef7e0"
+            corner = (x - WIDTH / 2, y - HEIGHT / 2)
+            box = FancyBboxPatch(
+                corner, WIDTH, HEIGHT, "round,pad=0,rounding_size=0.05", facecolor=fill, edgecolor="#5f6368"
             )
-    for event in events:
-        fill = "#f1f3f4" if event.lane in (PRODUCER, CONSUMER) else "#fef7e0"
-        out.append(
-            f'<rect x="{x(event)}" y="{y(event)}" width="{WIDTH}" height="{HEIGHT}" rx="4" fill="{fill}" '
-            'stroke="#5f6368"/>'
-            f'<text x="{x(event) + WIDTH / 2}" y="{y(event) + 17}" text-anchor="middle">{escape(event.text)}</text>'
-        )
-    for n, (kind, (colour, dashes, meaning)) in enumerate(KINDS.items()):
-        at = legend + 22 * n + 8
-        dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
-        out.append(
-            f'<path d="M{LEFT} {at} L{LEFT + 40} {at}" stroke="{colour}" stroke-width="1.4"{dashed} '
-            f'marker-end="url(#{kind})"/><text x="{LEFT + 50}" y="{at + 4}">{escape(meaning)}</text>'
-        )
-    return "\n".join([*out, "</svg>"]) + "\n"
+            axes.add_patch(box)
+            axes.text(x, y, event.text, ha="center", va="center", fontsize=7.5)
+        lines = [Line2D([], [], color=c, linestyle="--" if dashes else "-") for c, dashes, _ in KINDS.values()]
+        meanings = [meaning for _, _, meaning in KINDS.values()]
+        figure.legend(lines, meanings, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata={"Date": None, "Description": digest(events)})
+        pyplot.close(figure)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
 if __name__ == "__main__":

@@ -32,7 +32,11 @@ _HOME = {
     "RaceError": "minitile.driver.simulate",
     "SimulationError": "minitile.driver.simulate",
 }
-_SUBMODULES = ("language", "ir", "layout", "ops", "passes", "backends", "runtime", "target", "cache")
+_SUBMODULES = {
+    **{name: f"minitile.{name}" for name in ("language", "ir", "layout", "ops", "backends", "runtime", "target")},
+    "cache": "minitile.driver.cache",
+    "passes": "minitile.transforms",
+}
 
 __all__ = [
     "CompiledKernel",
@@ -53,7 +57,7 @@ def __getattr__(name: str) -> Any:
         globals()[name] = value
         return value
     if name in _SUBMODULES:
-        return importlib.import_module(f"minitile.{name}")
+        return importlib.import_module(_SUBMODULES[name])
     raise AttributeError(f"module 'minitile' has no attribute {name!r}")
 
 

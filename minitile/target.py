@@ -21,12 +21,21 @@ from minitile.ir.diagnostics import TargetError
 class Target:
     """One architecture. Sizes in bytes.
 
-    name: what the user writes. arch: what the assembler is asked for (the device's own one for "auto").
-    lowering: the architecture whose rules lower the kernel and which the PTX names in `.target`. isa: the PTX ISA
-    version of the text. capability: compute capability, (0, 0) for AMD. lanes: the threads of a warp (AMD: of a wave).
-    max_shared: dynamic shared memory that one block can have; above static_shared it must be asked for at launch.
-    max_registers: of one thread. block_registers: of a block's threads together. Of 32 bits each.
-    max_unrolled: elements of one operation, for each thread, for which code can be written in minutes.
+    Attributes:
+        name: what the user writes.
+        vendor: "nvidia" or "amd".
+        arch: what the assembler is asked for (the device's own one for "auto").
+        lowering: the architecture whose rules lower the kernel and which the PTX names in `.target`.
+        isa: the PTX ISA version of the text.
+        capability: compute capability, (0, 0) for AMD.
+        max_shared: dynamic shared memory that one block can have; above static_shared it must be asked for at launch.
+        static_shared: see there.
+        features: what instructions there are, by name.
+        lanes: the threads of a warp (AMD: of a wave).
+        max_threads: of a block.
+        max_registers: of one thread, of 32 bits each.
+        block_registers: of a block's threads together.
+        max_unrolled: elements of one operation, for each thread, for which code can be written in minutes.
     """
 
     name: str

@@ -79,8 +79,15 @@ class Spec:
 
 @for_users
 def spec(shape: tuple[int | str, ...] | int | str, dtype: Any) -> Spec:
-    """Describes a tensor for `compile` and `trace`: `spec((8192, "K"), "bfloat16")`. A size tells the compiler only
-    what divides it; raises LanguageError for an unknown dtype, or what is neither a size nor a name."""
+    """Describes a tensor for `compile` and `trace`: `spec((8192, "K"), "bfloat16")`.
+
+    Args:
+        shape: sizes, of which the compiler learns only what divides them, and names of sizes that nothing is known of.
+        dtype: a dtype, or its name.
+
+    Raises:
+        LanguageError: an unknown dtype, or what is neither a size nor a name.
+    """
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     for size in sizes:
         if not (isinstance(size, str) or (is_number(size) and _is_size(python_number(size)))):
@@ -117,12 +124,15 @@ def kernel(
     passes: Mapping[str, bool] | None = None,
     warp_specialize: bool | None = None,
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
-    """Marks a function as a kernel: `@kernel` or `@kernel(target="sm_80")`.
+    """Marks a function as a kernel: `@kernel` or `@kernel(target="sm_80")`. Gives a `Kernel`.
 
-    `target` is for calls; "auto" is MINITILE_TARGET, else the device that the arrays are on, or sm_80 in the simulator.
-    `passes` leaves out passes by name, {"licm": False}. `warp_specialize=False` leaves out `specialise`, which makes
-    roles of warps on sm_90a: then the warps that compute issue TMA's copies themselves (`one_role`); with
-    passes={"one_role": False} besides the code is that of sm_80.
+    Args:
+        function: the function; its parameters are T.Tensor, a dtype (a run-time scalar), or compile-time.
+        target: for calls; "auto" is MINITILE_TARGET, else the device that the arrays are on, or sm_80 in the simulator.
+        passes: leaves out passes by name, {"licm": False}.
+        warp_specialize: False leaves out `specialise`, which makes roles of warps on sm_90a: then the warps that
+            compute issue TMA's copies themselves (`one_role`); with passes={"one_role": False} besides the code is that
+            of sm_80.
     """
     around = dict(sys._getframe(1).f_locals)
 
@@ -246,10 +256,13 @@ class Kernel:
     ) -> CompiledKernel:
         """Compiles without running; no GPU is needed.
 
-        specs: a `spec` (or an array) for each tensor, in order; none at all means that nothing is known of any size.
-        target: "sm_80", …, or "auto" for the device that is there. passes: passes to leave out, {"licm": False}.
-        warp_specialize: False, on sm_90a: no roles of warps, as for `kernel`.
-        constants: compile-time parameters.
+        Args:
+            specs: a `spec` (or an array) for each tensor, in order; none at all means that nothing is known of any
+                size.
+            target: "sm_80", …, or "auto" for the device that is there.
+            passes: passes to leave out, {"licm": False}.
+            warp_specialize: False, on sm_90a: no roles of warps, as for `kernel`.
+            constants: compile-time parameters.
         """
         case = self._described(specs, constants)
         return CompiledKernel(case, parse_target(target), {**self.passes, **_switches(passes, warp_specialize)})
@@ -465,10 +478,10 @@ class Case:
 class CompiledKernel:
     """One specialisation, compiled for one target. Callable on arrays that it was compiled for.
 
-    asm          texts by stage: "traced_ir", "tile_ir", "thread_ir", then "ptx", or "llvm" and "gcn"
-    launch_info  grid, block, shared bytes, argument layout: plain data
-    notes        what the compiler could not do for this kernel, and why; once assembled, what the assembler says of it
-    timings      milliseconds: "trace", "passes", "ptx" (or "llvm" and "gcn"), and "assemble" once that has happened
+    Attributes:
+        asm: texts by stage: "traced_ir", "tile_ir", "thread_ir", then "ptx", or "llvm" and "gcn"
+        launch_info: grid, block, shared bytes, argument layout: plain data
+        timings: milliseconds: "trace", "passes", "ptx" (or "llvm" and "gcn"), and "assemble" once that has happened
     """
 
     def __init__(self, case: Case, target: Target, passes: Mapping[str, bool]) -> None:
@@ -502,6 +515,7 @@ class CompiledKernel:
 
     @property
     def notes(self) -> tuple[str, ...]:
+        """What the compiler could not do for this kernel, and why; once assembled, what the assembler says of it."""
         return (*self._notes, *self.executable.remarks)
 
     def __repr__(self) -> str:
@@ -524,10 +538,15 @@ class CompiledKernel:
     def simulate(
         self, *args: Any, schedule: str = "lazy", seed: int = 0, check: bool = True, report_masked: bool = False
     ) -> Report:
-        """Executes the assembly on NumPy arrays. `schedule` is when asynchronous copies land: "eager", "lazy" or
-        "random" (by `seed`); `check` looks for races. `report_masked`: the report's `masked` lists the accesses that
-        bounds cut off, by source line; the kernel runs twice for that. Raises RaceError, SimulationError,
-        LaunchArgumentError."""
+        """Executes the assembly on NumPy arrays. Raises RaceError, SimulationError, LaunchArgumentError.
+
+        Args:
+            args: the run-time arguments of the signature, in order.
+            schedule: when asynchronous copies land: "eager", "lazy" or "random" (by `seed`).
+            seed: see there.
+            check: whether to look for races.
+            report_masked: the report's `masked` lists the accesses that bounds cut off, by source line; runs twice.
+        """
         self._bind_on_cpu(args)
         with _bugs_said(self.case.kernel):
             before = copied(args) if report_masked else []

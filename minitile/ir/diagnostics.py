@@ -77,8 +77,13 @@ def shown(x: Any) -> str:
 
 
 class MinitileError(Exception):
-    """Base of all errors a user can cause. `message` says what is wrong, with the values involved; `hint` the way
-    out."""
+    """Base of all errors a user can cause.
+
+    Attributes:
+        message: what is wrong, with the values involved.
+        loc: where, in the user's own source; None where that is not known.
+        hint: the way out, or "".
+    """
 
     def __init__(self, message: str, loc: Location | None = None, hint: str = "") -> None:
         super().__init__(message)

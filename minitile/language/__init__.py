@@ -28,6 +28,23 @@ from minitile.ir.types import u8 as uint8
 from minitile.ir.types import u16 as uint16
 from minitile.ir.types import u32 as uint32
 from minitile.ir.types import u64 as uint64
+from minitile.language.annotations import (
+    annotate_l2_hit_ratio,
+    annotate_layout,
+    assume,
+    device_assert,
+    print,
+    use_swizzle,
+)
+from minitile.language.atomics import (
+    atomic_add,
+    atomic_and,
+    atomic_exch,
+    atomic_max,
+    atomic_min,
+    atomic_or,
+    atomic_xor,
+)
 from minitile.language.clusters import block_rank_in_cluster, cluster_sync, map_shared_rank
 from minitile.language.explicit import (
     alloc_barrier,
@@ -35,10 +52,6 @@ from minitile.language.explicit import (
     barrier_wait,
     dec_max_nreg,
     disable_warp_group_reg_alloc,
-    get_lane_idx,
-    get_warp_group_idx,
-    get_warp_idx,
-    get_warp_idx_sync,
     inc_max_nreg,
     mbarrier_arrive,
     mbarrier_arrive_expect_tx,
@@ -47,22 +60,12 @@ from minitile.language.explicit import (
     named_barrier_arrive,
     no_set_max_nreg,
     set_max_nreg,
-    shfl_down,
-    shfl_sync,
-    shfl_up,
-    shfl_xor,
-    shuffle_elect,
     sync_threads,
     sync_warp,
     tma_copy,
     tma_store_arrive,
     tma_store_wait,
     wait_wgmma,
-    warp_reduce_bitand,
-    warp_reduce_bitor,
-    warp_reduce_max,
-    warp_reduce_min,
-    warp_reduce_sum,
     warpgroup_arrive,
     warpgroup_commit_batch,
     warpgroup_fence_operand,
@@ -70,6 +73,15 @@ from minitile.language.explicit import (
     ws,
 )
 from minitile.language.fences import assume_disjoint, fence, fence_proxy_async, pdl_sync, pdl_trigger, proxy_hint
+from minitile.language.gemms import GemmWarpPolicy, gemm, gemm_blockscaled, wgmma_gemm
+from minitile.language.indices import (
+    get_block_binding,
+    get_block_bindings,
+    get_thread_binding,
+    get_thread_bindings,
+    get_thread_extent,
+    get_thread_extents,
+)
 from minitile.language.math import (
     Select,
     abs,
@@ -114,35 +126,7 @@ from minitile.language.math import (
 )
 from minitile.language.missing import missing as _missing
 from minitile.language.reducers import alloc_reducer, finalize_reducer, reducer_init, reducer_update
-from minitile.language.tiles import (
-    GemmWarpPolicy,
-    alloc_fragment,
-    alloc_local,
-    alloc_shared,
-    alloc_var,
-    annotate_l2_hit_ratio,
-    annotate_layout,
-    assume,
-    atomic_add,
-    atomic_and,
-    atomic_exch,
-    atomic_max,
-    atomic_min,
-    atomic_or,
-    atomic_xor,
-    clear,
-    copy,
-    device_assert,
-    fill,
-    gemm,
-    gemm_blockscaled,
-    get_block_binding,
-    get_block_bindings,
-    get_thread_binding,
-    get_thread_bindings,
-    get_thread_extent,
-    get_thread_extents,
-    print,
+from minitile.language.reductions import (
     reduce,
     reduce_absmax,
     reduce_abssum,
@@ -152,13 +136,28 @@ from minitile.language.tiles import (
     reduce_max,
     reduce_min,
     reduce_sum,
-    use_swizzle,
-    wgmma_gemm,
 )
+from minitile.language.tiles import alloc_fragment, alloc_local, alloc_shared, alloc_var, clear, copy, fill
 from minitile.language.tracing.expressions import Dim as dynamic
 from minitile.language.tracing.expressions import Dim as symbolic
 from minitile.language.tracing.loops import Kernel, Parallel, Persistent, Pipelined, serial, unroll, vectorized
 from minitile.language.tracing.signature import Tensor
+from minitile.language.warps import (
+    get_lane_idx,
+    get_warp_group_idx,
+    get_warp_idx,
+    get_warp_idx_sync,
+    shfl_down,
+    shfl_sync,
+    shfl_up,
+    shfl_xor,
+    shuffle_elect,
+    warp_reduce_bitand,
+    warp_reduce_bitor,
+    warp_reduce_max,
+    warp_reduce_min,
+    warp_reduce_sum,
+)
 
 _Function = _TypeVar("_Function")
 
@@ -167,7 +166,20 @@ Buffer = Tensor
 
 
 def macro(function: _Function) -> _Function:
-    """Helpers need no mark: every function that a kernel calls is traced. Returns the function itself."""
+    """Returns the function itself: helpers need no mark, since every function that a kernel calls is traced.
+
+    Args:
+        function: a Python function.
+
+    Example:
+        ```py
+        @T.macro
+        def squared(v):
+            return v * v
+
+        V[tx] = squared(V[tx])
+        ```
+    """
     return function
 
 

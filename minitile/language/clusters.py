@@ -24,12 +24,30 @@ from minitile.language.tracing.context import Trace, current
 
 def cluster_sync() -> None:
     """All threads of all blocks of the cluster meet (barrier.cluster); what they have written to shared memory is known
-    to all. sm_90 and later."""
+    to all. sm_90a.
+
+    Raises:
+        LanguageError: outside T.Kernel; inside T.Parallel.
+
+    Example:
+        ```py
+        T.cluster_sync()
+        ```
+    """
     tile_scope("T.cluster_sync").b.emit(hopper.ClusterBarrier())
 
 
 def block_rank_in_cluster() -> Any:
-    """The block's number in its cluster, x first."""
+    """The block's number in its cluster, x first: i32. 0 without a cluster.
+
+    Raises:
+        LanguageError: outside T.Kernel; inside T.Parallel.
+
+    Example:
+        ```py
+        I[tx] = T.block_rank_in_cluster()
+        ```
+    """
     trace = tile_scope("T.block_rank_in_cluster")
     assert trace.launch is not None
     b, rank = trace.b, trace.b.constant(0)
@@ -39,14 +57,32 @@ def block_rank_in_cluster() -> Any:
 
 
 def map_shared_rank(buffer: Any, rank: Any) -> Remote:
-    """A shared buffer as the block with this number in the cluster has it: to be indexed, element by element in
-    T.Parallel loops, one rank for all elements of a loop.
+    """A shared buffer as the block with this number in the cluster has it (distributed shared memory; sm_90a): to be
+    indexed element by element in T.Parallel loops, one rank for all elements of a loop.
 
     All blocks of the cluster have begun before the first access (the compiler sees to that). T.cluster_sync tells them
-    of what is written; a block whose memory is read must not end before, for which T.cluster_sync stands, too. CUDA's
-    name for it is cluster.map_shared_rank; TileLang's T.copy_cluster goes there.
+    of what is written; a block whose memory is read must not end before, for which T.cluster_sync stands, too.
 
-    Raises TypeMismatchError for another kind of memory or number.
+    Args:
+        buffer: a buffer of T.alloc_shared.
+        rank: the other block's number: an integer, run-time or not.
+
+    Raises:
+        TypeMismatchError: another kind of memory or number.
+
+    Example:
+        ```py
+        @mt.kernel
+        def exchange(X: T.Tensor((256,), T.float32), Y: T.Tensor((256,), T.float32)):
+            with T.Kernel(2, threads=128, cluster=2) as bx:
+                mine = T.alloc_shared((128,), T.float32)
+                T.copy(X[bx * 128], mine)
+                T.cluster_sync()
+                other = T.map_shared_rank(mine, 1 - T.block_rank_in_cluster())
+                for i in T.Parallel(128):
+                    Y[bx * 128 + i] = other[i]
+                T.cluster_sync()
+        ```
     """
     trace = tile_scope("T.map_shared_rank")
     if not isinstance(buffer, Memory) or buffer.space != "shared" or isinstance(buffer, Remote):

@@ -17,8 +17,7 @@ barriers as anywhere else.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -27,14 +26,11 @@ from minitile.ir.diagnostics import LanguageError, TypeMismatchError, shown
 from minitile.ir.ops import explicit as by_hand
 from minitile.ir.ops import hopper, tile
 from minitile.ir.types import i32
-from minitile.language import math
 from minitile.language.memory import as_region, between, match_extents
-from minitile.language.scalars import Expr, constant_int, convert, is_scalar, operand_value
+from minitile.language.scalars import constant_int, convert, is_scalar, operand_value
 from minitile.language.tiles import regions, tile_scope
 from minitile.language.tracing.context import Trace, current
-
-FULL_WARP = 0xFFFFFFFF
-
+from minitile.language.warps import FULL_WARP, lane_mask
 
 # Roles -------------------------------------------------------------------------------------------------------------
 
@@ -57,10 +53,30 @@ class RoleScope:
 
 
 def ws(*warp_group_idx: Any) -> RoleScope:
-    """`with T.ws(0):` only warpgroup 0 (threads 0 to 127) executes the body; `T.ws(0, 1)`: the first two together.
-    Tile operations inside are spread over these threads. The numbers are constants and neighbours.
+    """`with T.ws(0):` only warpgroup 0 (threads 0 to 127) executes the body; `T.ws(0, 1)`: the first two together
+    (sm_90a).
 
-    Raises LanguageError for others, and where `threads` of T.Kernel is no multiple of 128."""
+    Each role becomes a program of its own. Tile operations inside are spread over the role's threads. Among these the
+    compiler inserts barriers as anywhere; the order between roles is the program's own, by its barriers.
+
+    Args:
+        warp_group_idx: the numbers of neighbouring warpgroups: Python ints.
+
+    Raises:
+        LanguageError: others, and where `threads` of T.Kernel is no multiple of 128.
+        TargetError: another target.
+
+    Example:
+        ```py
+        ready = T.alloc_barrier(128)
+        with T.ws(1):
+            T.tma_copy(A[bx * 128, 0], A_shared, barrier=ready)
+            T.barrier_arrive(ready)
+        with T.ws(0):
+            T.barrier_wait(ready, 0)
+            T.copy(A_shared, C[bx * 128, 0])
+        ```
+    """
     trace = tile_scope("T.ws")
     assert trace.launch is not None
     groups = sorted({constant_int(g, "the number of a warpgroup") for g in warp_group_idx})
@@ -78,8 +94,26 @@ def ws(*warp_group_idx: Any) -> RoleScope:
 
 
 def set_max_nreg(reg_count: Any, is_inc: Any) -> None:
-    """The warpgroup's registers per thread from here on (setmaxnreg): a multiple of 8 from 24 to 256; `is_inc` says
-    whether that is more (1) or less (0) than before."""
+    """The warpgroup's registers per thread from here on (setmaxnreg; sm_90a). nvJitLink ignores it, ptxas does not.
+
+    Args:
+        reg_count: a multiple of 8 from 24 to 256.
+        is_inc: whether that is more (1) or less (0) than before.
+
+    Raises:
+        LanguageError: another count.
+
+    Example:
+        ```py
+        with T.ws(1):
+            T.set_max_nreg(40, 0)
+            T.copy(A[bx * 128, 0], A_shared)
+        with T.ws(0):
+            T.set_max_nreg(232, 1)
+            T.fill(C_local, 1)
+            T.copy(C_local, C[0, bx * 128])
+        ```
+    """
     trace = tile_scope("T.set_max_nreg")
     count = constant_int(reg_count, "reg_count")
     if count % 8 or not 24 <= count <= 256:
@@ -88,22 +122,39 @@ def set_max_nreg(reg_count: Any, is_inc: Any) -> None:
 
 
 def inc_max_nreg(reg_count: Any) -> None:
-    """T.set_max_nreg(reg_count, 1)."""
+    """The same as T.set_max_nreg(reg_count, 1).
+
+    Args:
+        reg_count: a multiple of 8 from 24 to 256.
+    """
     set_max_nreg(reg_count, 1)
 
 
 def dec_max_nreg(reg_count: Any) -> None:
-    """T.set_max_nreg(reg_count, 0)."""
+    """The same as T.set_max_nreg(reg_count, 0).
+
+    Args:
+        reg_count: a multiple of 8 from 24 to 256.
+    """
     set_max_nreg(reg_count, 0)
 
 
 def no_set_max_nreg() -> None:
-    """The compiler is not to divide the registers among the roles that it makes."""
+    """The compiler is not to divide the registers among the roles that it makes (sm_90a; elsewhere it says nothing).
+
+    Raises:
+        LanguageError: outside T.Kernel; inside T.Parallel.
+
+    Example:
+        ```py
+        T.no_set_max_nreg()
+        ```
+    """
     tile_scope("T.no_set_max_nreg").attrs["no_set_max_nreg"] = True
 
 
 def disable_warp_group_reg_alloc() -> None:
-    """T.no_set_max_nreg()."""
+    """The same as T.no_set_max_nreg."""
     no_set_max_nreg()
 
 
@@ -144,10 +195,31 @@ class Barrier:
 
 
 def alloc_barrier(arrive_count: Any) -> Barriers:
-    """Mbarriers, initialised for all threads: one whose phases complete after `arrive_count` arrivals, or as many as a
-    list has counts. Waits begin with parity 0; parity 1 counts as complete before the first phase. They are initialised
-    once, before any thread can wait at them, also where a branch or loop allocates them: phases go on from iteration
-    to iteration."""
+    """Mbarriers, initialised for all threads (sm_90a). Waits begin with parity 0; parity 1 counts as complete before
+    the first phase.
+
+    They are initialised once, before any thread can wait at them, also where a branch or loop allocates them: phases go
+    on from iteration to iteration.
+
+    Args:
+        arrive_count: after how many arrivals a phase is complete, from 1 to 2^20 - 1: a Python int, or a list of them
+            for as many barriers.
+
+    Returns:
+        The barriers; `bars[i]` is one, with a constant or run-time index. Where there is one, the array stands for it.
+
+    Raises:
+        LanguageError: another count; inside T.Parallel.
+        TargetError: another target.
+
+    Example:
+        ```py
+        ready = T.alloc_barrier([1, 1])
+        if tx == 0:
+            T.mbarrier_arrive(ready[0])
+        T.mbarrier_wait_parity(ready[0], 0)
+        ```
+    """
     trace = tile_scope("T.alloc_barrier")
     items: Sequence[Any] = arrive_count if isinstance(arrive_count, (list, tuple)) else [arrive_count]
     counts = tuple(constant_int(c, "arrive_count") for c in items)
@@ -167,7 +239,23 @@ def _barrier(x: Any, what: str) -> Barrier:
 
 
 def mbarrier_arrive(mbarrier: Any, cta_id: Any = None) -> None:
-    """Each thread that comes here arrives: what it has done before is known to whoever waits for the phase."""
+    """Each thread that comes here arrives: what it has done before is known to whoever waits for the phase (sm_90a).
+
+    Args:
+        mbarrier: one barrier of T.alloc_barrier.
+        cta_id: None; barriers of other blocks of a cluster are not there yet.
+
+    Raises:
+        LanguageError: several barriers at once, a `cta_id`; inside T.Parallel.
+        TypeMismatchError: what is no barrier.
+
+    Example:
+        ```py
+        ready = T.alloc_barrier(256)
+        T.mbarrier_arrive(ready)
+        T.mbarrier_wait_parity(ready, 0)
+        ```
+    """
     trace = tile_scope("T.mbarrier_arrive")
     if cta_id is not None:
         raise trace.error("T.mbarrier_arrive with cta_id", "barriers of other blocks of a cluster are not there yet")
@@ -176,8 +264,25 @@ def mbarrier_arrive(mbarrier: Any, cta_id: Any = None) -> None:
 
 
 def mbarrier_wait_parity(mbarrier: Any, parity: Any) -> None:
-    """Wait until the phase of this parity is complete. The first phase has parity 0; before it is complete, parity 1
-    counts as complete."""
+    """Waits until the phase of this parity is complete (sm_90a). The first phase has parity 0; before it is complete,
+    parity 1 counts as complete.
+
+    Args:
+        mbarrier: one barrier of T.alloc_barrier.
+        parity: 0 or 1, run-time or not: the phase's number modulo 2.
+
+    Raises:
+        LanguageError: several barriers at once; inside T.Parallel.
+        TypeMismatchError: what is no barrier.
+
+    Example:
+        ```py
+        ready = T.alloc_barrier(256)
+        for k in range(4):
+            T.mbarrier_arrive(ready)
+            T.mbarrier_wait_parity(ready, k % 2)
+        ```
+    """
     trace = tile_scope("T.mbarrier_wait_parity")
     bar = _barrier(mbarrier, "T.mbarrier_wait_parity")
     trace.b.emit(by_hand.BarrierWait(bar.of.value, bar.index, convert(parity, i32).value))
@@ -191,15 +296,47 @@ def _bytes(tx: Any, what: str) -> int:
 
 
 def mbarrier_expect_tx(mbarrier: Any, tx: Any) -> None:
-    """Each thread that comes here announces `tx` bytes of copies for the phase, without arriving. T.tma_copy announces
-    its own."""
+    """Each thread that comes here announces bytes of copies for the phase, without arriving (sm_90a). T.tma_copy
+    announces its own.
+
+    Args:
+        mbarrier: one barrier of T.alloc_barrier.
+        tx: how many bytes, from 1 to 2^20 - 1: a Python int.
+
+    Raises:
+        LanguageError: another number; inside T.Parallel.
+        TypeMismatchError: what is no barrier.
+
+    Example:
+        ```py
+        ready = T.alloc_barrier(1)
+        if tx == 0:
+            T.mbarrier_expect_tx(ready, 64)
+        ```
+    """
     trace = tile_scope("T.mbarrier_expect_tx")
     bar = _barrier(mbarrier, "T.mbarrier_expect_tx")
     trace.b.emit(by_hand.BarrierExpect(bar.of.value, bar.index, _bytes(tx, "T.mbarrier_expect_tx")))
 
 
 def mbarrier_arrive_expect_tx(mbarrier: Any, tx: Any) -> None:
-    """Each thread that comes here arrives, and announces `tx` bytes of copies for the phase."""
+    """Each thread that comes here arrives, and announces bytes of copies for the phase (sm_90a).
+
+    Args:
+        mbarrier: one barrier of T.alloc_barrier.
+        tx: how many bytes, from 1 to 2^20 - 1: a Python int.
+
+    Raises:
+        LanguageError: another number; inside T.Parallel.
+        TypeMismatchError: what is no barrier.
+
+    Example:
+        ```py
+        ready = T.alloc_barrier(1)
+        if tx == 0:
+            T.mbarrier_arrive_expect_tx(ready, 64)
+        ```
+    """
     trace = tile_scope("T.mbarrier_arrive_expect_tx")
     bar = _barrier(mbarrier, "T.mbarrier_arrive_expect_tx")
     count = _bytes(tx, "T.mbarrier_arrive_expect_tx")
@@ -207,12 +344,21 @@ def mbarrier_arrive_expect_tx(mbarrier: Any, tx: Any) -> None:
 
 
 def barrier_wait(mbarrier: Any, parity: Any) -> None:
-    """T.mbarrier_wait_parity."""
+    """The same as T.mbarrier_wait_parity.
+
+    Args:
+        mbarrier: one barrier of T.alloc_barrier.
+        parity: 0 or 1.
+    """
     mbarrier_wait_parity(mbarrier, parity)
 
 
 def barrier_arrive(mbarrier: Any) -> None:
-    """T.mbarrier_arrive."""
+    """The same as T.mbarrier_arrive.
+
+    Args:
+        mbarrier: one barrier of T.alloc_barrier.
+    """
     mbarrier_arrive(mbarrier)
 
 
@@ -227,14 +373,49 @@ def named_barrier(trace: Trace, what: str, id: Any, threads: Any, wait: bool) ->
 
 
 def named_barrier_arrive(barrier_id: Any, thread_count: Any) -> None:
-    """Says at a named barrier that these threads have come, without waiting for the others (bar.arrive). The others
-    meet them by T.sync_threads(barrier_id, thread_count)."""
+    """Says at a named barrier that these threads have come, without waiting for the others (bar.arrive), which meet
+    them by T.sync_threads(barrier_id, thread_count). NVIDIA; on AMD all threads meet.
+
+    Args:
+        barrier_id: the barrier's number, from 0 to 15.
+        thread_count: how many threads meet there: whole warps.
+
+    Raises:
+        LanguageError: another number; inside T.Parallel.
+
+    Example:
+        ```py
+        if tx < 64:
+            T.named_barrier_arrive(1, 128)
+        else:
+            T.sync_threads(1, 128)
+        ```
+    """
     named_barrier(tile_scope("T.named_barrier_arrive"), "T.named_barrier_arrive", barrier_id, thread_count, False)
 
 
 def sync_threads(barrier_id: Any = None, arrive_count: Any = None) -> None:
-    """All threads of the block meet, or in `with T.ws(…)` those of the role. With a number: `arrive_count` threads meet
-    at that named barrier (bar.sync), wherever they are. The compiler inserts barriers for shared memory by itself."""
+    """All threads of the block meet, or in `with T.ws(…)` those of the role. The compiler inserts barriers for what it
+    sees by itself.
+
+    With a number, `arrive_count` threads meet at that named barrier (bar.sync), also in a branch that parts whole
+    warps.
+
+    Args:
+        barrier_id: None, or the barrier's number, from 0 to 15.
+        arrive_count: how many threads meet there: whole warps; None: all.
+
+    Raises:
+        LanguageError: another number; under a condition that differs between threads, without a number; inside
+            T.Parallel.
+
+    Example:
+        ```py
+        T.sync_threads()
+        if tx < 64:
+            T.sync_threads(1, 64)
+        ```
+    """
     trace = tile_scope("T.sync_threads")
     if barrier_id is None and arrive_count is None:
         trace.b.emit(tile.SyncThreads())
@@ -245,9 +426,21 @@ def sync_threads(barrier_id: Any = None, arrive_count: Any = None) -> None:
 
 
 def sync_warp(mask: Any = FULL_WARP) -> None:
-    """The warp's threads, or those in `mask`, meet (bar.warp.sync)."""
+    """The warp's threads meet (bar.warp.sync). On AMD it costs nothing: the lanes go together.
+
+    Args:
+        mask: the lanes that meet, 32 bits: a Python int.
+
+    Raises:
+        LanguageError: another mask; inside T.Parallel.
+
+    Example:
+        ```py
+        T.sync_warp()
+        ```
+    """
     trace = tile_scope("T.sync_warp")
-    trace.b.emit(by_hand.WarpBarrier(mask=_mask(mask)))
+    trace.b.emit(by_hand.WarpBarrier(mask=lane_mask(mask)))
 
 
 # Copies ------------------------------------------------------------------------------------------------------------
@@ -263,13 +456,37 @@ def tma_copy(
     leader_scope_threads: Any = None,
     eviction_policy: str | None = None,
 ) -> None:
-    """A copy by the copy engine that this does not wait for.
+    """A copy by TMA that this does not wait for (sm_90a). One of `src` and `dst` is a tensor, the other shared memory,
+    of one dtype.
 
-    From a tensor to shared memory: one thread announces the bytes on `barrier` and issues the copy; an arrive completes
-    the phase, a wait for it sees the data. What lies outside the tensor becomes zeros. `leader_scope_threads`: how many
-    threads have one such thread (32: every warp issues its own); otherwise all threads of the role have one.
+    From a tensor: one thread announces the bytes on `barrier` and issues the copy; an arrive completes the phase, a
+    wait for it sees the data. What lies outside the tensor becomes zeros. To a tensor: one thread issues the copy and
+    commits its group; T.tma_store_wait waits. Regions are whole matrices, or parts that begin where the layout's 8 rows
+    and panels do.
 
-    From shared memory to a tensor: one thread issues the copy and commits its group; T.tma_store_wait waits.
+    Args:
+        src: a tensor's region or start, or shared memory.
+        dst: shared memory, or a tensor's region or start.
+        barrier: for loads, one barrier of T.alloc_barrier.
+        cluster_mask: None; multicast is not there yet.
+        leader_scope_threads: how many threads have one that issues the copy (32: each warp); None: all of the role.
+        eviction_policy: not looked at.
+
+    Raises:
+        LanguageError: other memory, a load without a barrier, a store with one, a `cluster_mask`, a region that TMA
+            cannot copy; inside T.Parallel.
+        TypeMismatchError: a cast on the way.
+        TargetError: another target.
+
+    Example:
+        ```py
+        ready = T.alloc_barrier(256)
+        T.tma_copy(A[bx * 128, 0], A_shared, barrier=ready)
+        T.barrier_arrive(ready)
+        T.barrier_wait(ready, 0)
+        T.tma_copy(A_shared, B[bx * 128, 0])
+        T.tma_store_wait(0)
+        ```
     """
     trace = tile_scope("T.tma_copy")
     a, b = as_region(src, "T.tma_copy's source"), as_region(dst, "T.tma_copy's destination")
@@ -300,13 +517,41 @@ def tma_copy(
 
 
 def tma_store_arrive() -> None:
-    """One more group of stores for T.tma_store_wait to count. T.tma_copy to a tensor is a group as it is."""
+    """One more, empty group of stores for T.tma_store_wait to count: T.tma_copy to a tensor is a group as it is
+    (sm_90a).
+
+    Raises:
+        LanguageError: outside T.Kernel; inside T.Parallel.
+
+    Example:
+        ```py
+        T.fill(A_shared, 1)
+        T.tma_copy(A_shared, B[bx * 128, 0])
+        T.tma_store_arrive()
+        T.tma_store_wait(1)
+        ```
+    """
     tile_scope("T.tma_store_arrive").b.emit(by_hand.CommitStores())
 
 
 def tma_store_wait(count: Any = 0, read: Any = True) -> None:
-    """Until at most `count` of the stores by T.tma_copy are in flight: the others have read shared memory, or with
-    read=False have reached the tensor. Other threads know of it after the next barrier."""
+    """Waits until at most `count` of the stores by T.tma_copy are in flight (sm_90a). Other threads know of it after
+    the next barrier.
+
+    Args:
+        count: 0 or more: a Python int.
+        read: True: the others have read shared memory; False: they have reached the tensor.
+
+    Raises:
+        LanguageError: another count; inside T.Parallel.
+
+    Example:
+        ```py
+        T.fill(A_shared, 1)
+        T.tma_copy(A_shared, B[bx * 128, 0])
+        T.tma_store_wait(0, read=False)
+        ```
+    """
     trace = tile_scope("T.tma_store_wait")
     pending = constant_int(count, "T.tma_store_wait's count")
     if pending < 0:
@@ -318,7 +563,23 @@ def tma_store_wait(count: Any = 0, read: Any = True) -> None:
 
 
 def wait_wgmma(id: Any) -> None:
-    """Until at most `id` of the products issued by T.wgmma_gemm are in flight. A use of a result waits by itself."""
+    """Waits until at most `id` of the products issued by T.wgmma_gemm are in flight (sm_90a). A use of a result waits
+    by itself.
+
+    Args:
+        id: 0 to 7: a Python int.
+
+    Raises:
+        LanguageError: another number; inside T.Parallel.
+
+    Example:
+        ```py
+        T.fill(A_shared, 1)
+        T.wgmma_gemm(A_shared, A_shared, C_local, transpose_B=True, clear_accum=True)
+        T.wait_wgmma(0)
+        T.copy(C_local, C[0, bx * 128])
+        ```
+    """
     trace = tile_scope("T.wait_wgmma")
     pending = constant_int(id, "T.wait_wgmma's count")
     if not 0 <= pending < 8:
@@ -327,128 +588,56 @@ def wait_wgmma(id: Any) -> None:
 
 
 def warpgroup_wait(num_mma: Any) -> None:
-    """T.wait_wgmma."""
+    """The same as T.wait_wgmma.
+
+    Args:
+        num_mma: 0 to 7: a Python int.
+    """
     wait_wgmma(num_mma)
 
 
 def warpgroup_arrive() -> None:
-    """Nothing: T.gemm and T.wgmma_gemm announce their accumulators themselves."""
+    """Does nothing: T.gemm and T.wgmma_gemm announce their accumulators themselves.
+
+    Raises:
+        LanguageError: outside T.Kernel; inside T.Parallel.
+
+    Example:
+        ```py
+        T.warpgroup_arrive()
+        ```
+    """
     tile_scope("T.warpgroup_arrive")
 
 
 def warpgroup_commit_batch() -> None:
-    """One more group of wgmma for T.wait_wgmma to count. T.gemm and T.wgmma_gemm are a group each as they are."""
+    """One more, empty group of wgmma for T.wait_wgmma to count: T.gemm and T.wgmma_gemm are a group each as they are
+    (sm_90a).
+
+    Raises:
+        LanguageError: outside T.Kernel; inside T.Parallel.
+
+    Example:
+        ```py
+        T.fill(A_shared, 1)
+        T.wgmma_gemm(A_shared, A_shared, C_local, transpose_B=True, clear_accum=True)
+        T.warpgroup_commit_batch()
+        T.wait_wgmma(1)
+        T.copy(C_local, C[0, bx * 128])
+        ```
+    """
     tile_scope("T.warpgroup_commit_batch").b.emit(by_hand.CommitGemms())
 
 
 def warpgroup_fence_operand(*_: Any, **__: Any) -> None:
-    """Nothing: the compiler knows what is in flight."""
+    """Does nothing, whatever it is given: the compiler knows what is in flight.
+
+    Raises:
+        LanguageError: outside T.Kernel; inside T.Parallel.
+
+    Example:
+        ```py
+        T.warpgroup_fence_operand(C_local)
+        ```
+    """
     tile_scope("T.warpgroup_fence_operand")
-
-
-# Threads -----------------------------------------------------------------------------------------------------------
-
-
-def _thread(what: str) -> Expr:
-    return Expr(tile_scope(what).b.emit(tile.ThreadIndex()).result)
-
-
-def get_lane_idx(warp_size: Any = 32) -> Expr:
-    """The thread's number in its warp."""
-    return _thread("T.get_lane_idx") % warp_size  # type: ignore[no-any-return]
-
-
-def get_warp_idx(warp_size: Any = 32) -> Expr:
-    """The number of the thread's warp in the block."""
-    return _thread("T.get_warp_idx") // warp_size  # type: ignore[no-any-return]
-
-
-def get_warp_idx_sync(warp_size: Any = 32) -> Expr:
-    """The same as T.get_warp_idx."""
-    return get_warp_idx(warp_size)
-
-
-def get_warp_group_idx(warp_size: Any = 32, warps_per_group: Any = 4) -> Expr:
-    """The number of the thread's warpgroup in the block."""
-    return _thread("T.get_warp_group_idx") // (warp_size * warps_per_group)  # type: ignore[no-any-return]
-
-
-def shuffle_elect(thread_extent: Any) -> Expr:
-    """True in one thread of each `thread_extent` threads; 0: of the block."""
-    extent = constant_int(thread_extent, "thread_extent")
-    index = _thread("T.shuffle_elect")
-    return (index if extent == 0 else index % extent) == 0
-
-
-def _mask(mask: Any) -> int:
-    number = constant_int(mask, "the mask of lanes")
-    if not 0 < number <= FULL_WARP:
-        raise current().error(f"the mask {number:#x}", "32 bits, one a lane")
-    return number
-
-
-def _shuffle(kind: str, value: Any, lane: Any, width: Any, mask: Any, what: str) -> Expr:
-    trace = tile_scope(what)
-    if not is_scalar(value) or not is_scalar(lane):
-        raise TypeMismatchError(f"{what} of {shown(value)}, {shown(lane)}", trace.loc, "it exchanges scalars")
-    segment = constant_int(width, f"the width of {what}")
-    if segment not in (1, 2, 4, 8, 16, 32, 64):
-        raise trace.error(
-            f"{what} with width={segment}", "a power of two up to 32; 64 on targets with waves of 64 lanes"
-        )
-    number = convert(lane, i32).value
-    op = by_hand.Shuffle(operand_value(value), number, kind, width=segment, mask=_mask(mask))
-    return Expr(trace.b.emit(op).result)
-
-
-def shfl_sync(value: Any, srcLane: Any, width: Any = 32, mask: Any = FULL_WARP) -> Expr:
-    """The value of lane `srcLane` of each segment of `width` lanes."""
-    return _shuffle("idx", value, srcLane, width, mask, "T.shfl_sync")
-
-
-def shfl_xor(value: Any, delta: Any, width: Any = 32, mask: Any = FULL_WARP) -> Expr:
-    """The value of the lane whose number is this one's xor `delta`."""
-    return _shuffle("bfly", value, delta, width, mask, "T.shfl_xor")
-
-
-def shfl_down(value: Any, delta: Any, width: Any = 32, mask: Any = FULL_WARP) -> Expr:
-    """The value of the lane `delta` above, or the thread's own at the end of the segment."""
-    return _shuffle("down", value, delta, width, mask, "T.shfl_down")
-
-
-def shfl_up(value: Any, delta: Any, width: Any = 32, mask: Any = FULL_WARP) -> Expr:
-    """The value of the lane `delta` below, or the thread's own at the start of the segment."""
-    return _shuffle("up", value, delta, width, mask, "T.shfl_up")
-
-
-def _warp_reduced(value: Any, combine: Callable[[Any, Any], Any], what: str) -> Expr:
-    tile_scope(what)
-    reduced = Expr(operand_value(value))
-    for delta in (16, 8, 4, 2, 1):
-        reduced = combine(reduced, _shuffle("bfly", reduced, delta, 32, FULL_WARP, what))
-    return reduced
-
-
-def warp_reduce_sum(value: Any) -> Expr:
-    """The sum of a scalar over the warp's threads, in all of them."""
-    return _warp_reduced(value, operator.add, "T.warp_reduce_sum")
-
-
-def warp_reduce_max(value: Any) -> Expr:
-    """The maximum of a scalar over the warp's threads, in all of them."""
-    return _warp_reduced(value, math.max, "T.warp_reduce_max")
-
-
-def warp_reduce_min(value: Any) -> Expr:
-    """The minimum of a scalar over the warp's threads, in all of them."""
-    return _warp_reduced(value, math.min, "T.warp_reduce_min")
-
-
-def warp_reduce_bitand(value: Any) -> Expr:
-    """The bitwise and of an integer over the warp's threads, in all of them."""
-    return _warp_reduced(value, operator.and_, "T.warp_reduce_bitand")
-
-
-def warp_reduce_bitor(value: Any) -> Expr:
-    """The bitwise or of an integer over the warp's threads, in all of them."""
-    return _warp_reduced(value, operator.or_, "T.warp_reduce_bitor")

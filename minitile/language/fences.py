@@ -22,13 +22,28 @@ _SCOPES = ("async_shared", "gpu", "sys")
 
 
 def fence(scope: str) -> None:
-    """This thread's accesses before are in order with those behind.
+    """This thread's accesses before are in order with those behind, for who looks on with the other scope's eyes.
 
-    "async_shared"  shared memory, as the copy engine and the tensor cores see it: fence.proxy.async.shared::cta (sm_90)
-    "gpu"           as all threads of the GPU see it: fence.acq_rel.gpu
-    "sys"           as the host sees it as well: fence.acq_rel.sys
+    | scope | | NVIDIA |
+    |---|---|---|
+    | "async_shared" | shared memory, as TMA and the tensor cores see it | fence.proxy.async.shared::cta (sm_90) |
+    | "gpu" | as all threads of the GPU see it | fence.acq_rel.gpu |
+    | "sys" | as the host sees it as well | fence.acq_rel.sys |
 
-    Raises LanguageError for another scope, and outside T.Kernel.
+    The compiler inserts the proxy fences that its own operations need.
+
+    Args:
+        scope: one of the three.
+
+    Raises:
+        LanguageError: another scope; outside T.Kernel.
+
+    Example:
+        ```py
+        V[tx] = 1.0
+        T.fence("gpu")
+        T.atomic_add(I[0], 1)
+        ```
     """
     trace = tile_scope("T.fence")
     if scope not in _SCOPES:
@@ -37,19 +52,31 @@ def fence(scope: str) -> None:
 
 
 def fence_proxy_async() -> None:
-    """T.fence("async_shared")."""
+    """The same as T.fence("async_shared")."""
     fence("async_shared")
 
 
 def pdl_sync(ahead: Any = ()) -> None:
-    """Waits for the grid before in the stream, whose end a kernel with this call does not wait for by itself
-    (programmatic dependent launch, from sm_90 on; elsewhere nothing, since grids follow one another there). In front of
-    it stands what does not depend on that grid: the set-up, loads of weights.
+    """Waits for the primary grid, the one before in the stream (programmatic dependent launch, from sm_90 on; elsewhere
+    nothing, since grids follow one another there). A kernel with this call may start while that grid is still ending.
 
-    `ahead`: a tensor, or several, that no grid in front writes which may still run (weights): the first copies of them
-    in a pipelined loop behind need not wait.
+    In front of it stands what does not depend on that grid: the set-up, loads of weights.
 
-    Raises LanguageError under run-time control, TypeMismatchError for what is no tensor.
+    Args:
+        ahead: a tensor, or several, that no earlier grid which may still run writes (weights): the first copies of
+            them in a pipelined loop behind need not wait.
+
+    Raises:
+        LanguageError: under run-time control.
+        TypeMismatchError: what is no tensor.
+
+    Example:
+        ```py
+        T.pdl_sync()
+        T.copy(X[bx * 32, 0], x)
+        T.copy(x, Y[bx * 32, 0])
+        T.pdl_trigger()
+        ```
     """
     trace = tile_scope("T.pdl_sync")
     if trace.region is not None:
@@ -64,7 +91,17 @@ def pdl_sync(ahead: Any = ()) -> None:
 
 
 def pdl_trigger() -> None:
-    """Lets the next grid of the stream start where there is room, if it begins with T.pdl_sync (from sm_90 on)."""
+    """The next grid in the stream may start where there is room, if it begins with T.pdl_sync (from sm_90 on; elsewhere
+    nothing).
+
+    Raises:
+        LanguageError: outside T.Kernel; inside T.Parallel.
+
+    Example:
+        ```py
+        T.pdl_trigger()
+        ```
+    """
     tile_scope("T.pdl_trigger").b.emit(fences.PdlTrigger())
 
 
@@ -87,10 +124,20 @@ class HintScope:
 
 
 def proxy_hint(scope: str) -> HintScope:
-    """`with T.proxy_hint("generic"):` says how the accesses inside count where fences are inserted: as "generic" or
-    "async" ones whatever they are, or, with "neutral", not at all; what was before is in order then.
+    """`with T.proxy_hint("generic"):` says how the accesses inside count where proxy fences are inserted.
 
-    Raises LanguageError for another scope.
+    Args:
+        scope: "generic" or "async": as such, whatever they are; "neutral": not at all, and what was before is in order
+            then.
+
+    Raises:
+        LanguageError: another scope; elsewhere than in a `with` statement of a kernel.
+
+    Example:
+        ```py
+        with T.proxy_hint("neutral"):
+            V[tx] = 1.0
+        ```
     """
     if scope not in fences.HINTS:
         raise current().error(f"T.proxy_hint({scope!r})", f"scopes are {', '.join(fences.HINTS)}")
@@ -119,13 +166,26 @@ class DisjointScope:
 
 
 def assume_disjoint(*memory: Any) -> DisjointScope:
-    """`with T.assume_disjoint(Y, s):` the block's threads touch different elements of these tensors and shared buffers
-    inside: what one thread writes there, no other one touches. For places that only the program knows to be
-    different, such as those that atomics gave. The compiler asks for no barrier between two accesses inside, nor
-    refuses them where none can stand; between those inside and others it does, and in a loop around the `with`
-    between its rounds. Nothing is removed from what the simulator checks.
+    """`with T.assume_disjoint(Y, s):` is the program's word that inside, different threads of the block touch different
+    elements of these (or only read, or only update by atomics, what they have in common).
 
-    Raises TypeMismatchError for what is no tensor or shared buffer, LanguageError for none at all.
+    For places that only the program knows to be different, such as those that atomics gave. The compiler asks for no
+    barrier between two accesses inside, nor refuses them where none can stand; between those inside and others it does,
+    and in a loop around the `with` between its rounds. Nothing is removed from what the simulator checks.
+
+    Args:
+        memory: tensors and shared buffers.
+
+    Raises:
+        TypeMismatchError: what is no tensor or shared buffer.
+        LanguageError: none at all; elsewhere than in a `with` statement of a kernel.
+
+    Example:
+        ```py
+        place = T.atomic_add(I[0], 1, return_prev=True)
+        with T.assume_disjoint(V):
+            V[place] = V[place] + 1
+        ```
     """
     trace = tile_scope("T.assume_disjoint")
     for m in memory:

@@ -46,8 +46,22 @@ def _float_function(kind: type[arith.Unary], compute: Callable[[float], float], 
     def function(x: Any) -> Any:
         return compute(python_number(x)) if is_number(x) else scalars.unary(kind, x)
 
-    function.__name__ = function.__qualname__ = what.split(":")[0]
-    function.__doc__ = what
+    name, does = what.split(": ")
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = __name__
+    function.__doc__ = f"""{does[0].upper()}{does[1:]}.
+
+Args:
+    x: a float scalar of 16 bits or more (of 16 bits it is computed in f32 and rounded once), or a Python number.
+
+Raises:
+    TypeMismatchError: an integer or an fp8 scalar: cast it first.
+
+Example:
+    ```py
+    V[tx] = T.{name}(V[tx])
+    ```
+"""
     return function
 
 
@@ -68,12 +82,30 @@ round = _float_function(arith.Round, builtins.round, "round: to the nearest inte
 
 
 def sigmoid(x: Any) -> Any:
-    """1 / (1 + e^-x)."""
+    """1 / (1 + e^-x).
+
+    Args:
+        x: a float scalar.
+
+    Example:
+        ```py
+        V[tx] = T.sigmoid(V[tx])
+        ```
+    """
     return 1.0 / (1.0 + exp(-x))
 
 
 def abs(x: Any) -> Any:
-    """The absolute value."""
+    """The absolute value. `T.fabs` is the same.
+
+    Args:
+        x: a number; of the least signed integer it is that integer.
+
+    Example:
+        ```py
+        V[tx] = T.abs(V[tx])
+        ```
+    """
     return builtins.abs(x)
 
 
@@ -91,39 +123,129 @@ def _extremum(kind: type[arith.Binary], pick: Callable[..., Any], values: tuple[
 
 
 def max(*values: Any) -> Any:
-    """The greatest; of a number and a NaN, the number."""
+    """The greatest; of a number and a NaN, the number. Python's `max` works too.
+
+    Args:
+        values: two or more numbers of one dtype (Python numbers take it), or one tuple or list of them.
+
+    Raises:
+        TypeMismatchError: dtypes that do not go together.
+
+    Example:
+        ```py
+        V[tx] = T.max(V[tx], 0.0)
+        ```
+    """
     return _extremum(arith.Max, builtins.max, values)
 
 
 def min(*values: Any) -> Any:
-    """The least; of a number and a NaN, the number."""
+    """The least; of a number and a NaN, the number. Python's `min` works too.
+
+    Args:
+        values: two or more numbers of one dtype (Python numbers take it), or one tuple or list of them.
+
+    Raises:
+        TypeMismatchError: dtypes that do not go together.
+
+    Example:
+        ```py
+        V[tx] = T.min(V[tx], V[tx + 128])
+        ```
+    """
     return _extremum(arith.Min, builtins.min, values)
 
 
 def clamp(x: Any, low: Any, high: Any) -> Any:
-    """x, but at least `low` and at most `high`."""
+    """x, but at least `low` and at most `high`.
+
+    Args:
+        x: a number.
+        low: a number of the same dtype, or a Python number.
+        high: likewise.
+
+    Raises:
+        TypeMismatchError: dtypes that do not go together.
+
+    Example:
+        ```py
+        V[tx] = T.clamp(V[tx], -1.0, 1.0)
+        ```
+    """
     return min(max(x, low), high)
 
 
 def ceildiv(a: Any, b: Any) -> Any:
-    """a / b rounded up, for integers with b > 0."""
+    """a / b rounded up. Of Python ints a Python int.
+
+    Args:
+        a: an integer.
+        b: an integer over 0.
+
+    Raises:
+        TypeMismatchError: floats, or dtypes that do not go together.
+
+    Example:
+        ```py
+        blocks = T.ceildiv(N, 128)
+        ```
+    """
     if is_number(a) and is_number(b):
         return -(-a // b)
     return (a + (b - 1)) // b
 
 
 def floordiv(a: Any, b: Any) -> Any:
-    """a / b rounded down: `a // b`."""
+    """a / b rounded down: `a // b`, as in Python.
+
+    Args:
+        a: an integer.
+        b: an integer.
+
+    Raises:
+        TypeMismatchError: floats, or dtypes that do not go together.
+
+    Example:
+        ```py
+        I[tx] = T.floordiv(I[tx], 3)
+        ```
+    """
     return a // b
 
 
 def floormod(a: Any, b: Any) -> Any:
-    """`a % b`; has the sign of b."""
+    """`a % b`, as in Python: it has the sign of b.
+
+    Args:
+        a: an integer.
+        b: an integer.
+
+    Raises:
+        TypeMismatchError: floats, or dtypes that do not go together.
+
+    Example:
+        ```py
+        I[tx] = T.floormod(I[tx], 3)
+        ```
+    """
     return a % b
 
 
 def truncdiv(a: Any, b: Any) -> Any:
-    """a / b rounded towards zero, as in C."""
+    """a / b rounded towards zero, as in C.
+
+    Args:
+        a: an integer.
+        b: an integer.
+
+    Raises:
+        TypeMismatchError: floats, or dtypes that do not go together.
+
+    Example:
+        ```py
+        I[tx] = T.truncdiv(I[tx], 3)
+        ```
+    """
     if is_number(a) and is_number(b):
         quotient = builtins.abs(a) // builtins.abs(b)
         return quotient if (a < 0) == (b < 0) else -quotient
@@ -131,43 +253,164 @@ def truncdiv(a: Any, b: Any) -> Any:
 
 
 def truncmod(a: Any, b: Any) -> Any:
-    """a - b·truncdiv(a, b); has the sign of a."""
+    """a - b·truncdiv(a, b), as `%` in C: it has the sign of a.
+
+    Args:
+        a: an integer.
+        b: an integer.
+
+    Raises:
+        TypeMismatchError: floats, or dtypes that do not go together.
+
+    Example:
+        ```py
+        I[tx] = T.truncmod(I[tx], 3)
+        ```
+    """
     if is_number(a) and is_number(b):
         return a - b * truncdiv(a, b)
     return scalars.integer_binary(arith.TruncMod, "truncmod", a, b)
 
 
 def pow(x: Any, y: Any) -> Any:
-    """x to the power of y."""
+    """x to the power of y: `x ** y`.
+
+    Args:
+        x: a float, or an integer where y is a Python int of at least 0.
+        y: a number of the same dtype, or a Python number.
+
+    Raises:
+        TypeMismatchError: dtypes that do not go together.
+
+    Example:
+        ```py
+        V[tx] = T.pow(V[tx], 3)
+        ```
+    """
     return x**y
 
 
 def shift_left(a: Any, b: Any) -> Any:
+    """`a << b`.
+
+    Args:
+        a: an integer.
+        b: an integer, from 0 to one less than a's bits.
+
+    Raises:
+        TypeMismatchError: floats, or dtypes that do not go together.
+
+    Example:
+        ```py
+        I[tx] = T.shift_left(I[tx], 2)
+        ```
+    """
     return a << b
 
 
 def shift_right(a: Any, b: Any) -> Any:
-    """Arithmetic for signed dtypes, logical for unsigned ones."""
+    """`a >> b`: arithmetic for signed dtypes, logical for unsigned ones.
+
+    Args:
+        a: an integer.
+        b: an integer, from 0 to one less than a's bits.
+
+    Raises:
+        TypeMismatchError: floats, or dtypes that do not go together.
+
+    Example:
+        ```py
+        I[tx] = T.shift_right(I[tx], 2)
+        ```
+    """
     return a >> b
 
 
 def bitwise_and(a: Any, b: Any) -> Any:
+    """`a & b`.
+
+    Args:
+        a: an integer or bool.
+        b: an integer or bool.
+
+    Raises:
+        TypeMismatchError: floats, or dtypes that do not go together.
+
+    Example:
+        ```py
+        I[tx] = T.bitwise_and(I[tx], 0xFF)
+        ```
+    """
     return a & b
 
 
 def bitwise_or(a: Any, b: Any) -> Any:
+    """`a | b`.
+
+    Args:
+        a: an integer or bool.
+        b: an integer or bool.
+
+    Raises:
+        TypeMismatchError: floats, or dtypes that do not go together.
+
+    Example:
+        ```py
+        I[tx] = T.bitwise_or(I[tx], 1)
+        ```
+    """
     return a | b
 
 
 def bitwise_xor(a: Any, b: Any) -> Any:
+    """`a ^ b`.
+
+    Args:
+        a: an integer or bool.
+        b: an integer or bool.
+
+    Raises:
+        TypeMismatchError: floats, or dtypes that do not go together.
+
+    Example:
+        ```py
+        I[tx] = T.bitwise_xor(I[tx], tx)
+        ```
+    """
     return a ^ b
 
 
 def bitwise_not(a: Any) -> Any:
+    """`~a`.
+
+    Args:
+        a: an integer, or a bool, which it negates.
+
+    Raises:
+        TypeMismatchError: a float.
+
+    Example:
+        ```py
+        I[tx] = T.bitwise_not(I[tx])
+        ```
+    """
     return ~a
 
 
 def isnan(x: Any) -> Any:
+    """Whether a number is NaN.
+
+    Args:
+        x: a float scalar.
+
+    Returns:
+        A bool.
+
+    Example:
+        ```py
+        V[tx] = T.if_then_else(T.isnan(V[tx]), 0.0, V[tx])
+        ```
+    """
     return x != x
 
 
@@ -179,13 +422,41 @@ def _value_and_dtype(a: Any, b: Any) -> tuple[Any, DType]:
 
 
 def cast(value: Any, dtype: Any) -> Expr:
-    """The value in another dtype. Float to integer truncates and saturates; to bool is `!= 0`."""
+    """The value in another dtype: also `T.float32(x)` and `x.astype(dtype)`. `T.Cast` is the same.
+
+    Float to integer truncates and saturates; to bool is `!= 0`; to a narrower float rounds to nearest, ties to even.
+
+    Args:
+        value: a scalar. The arguments may come in either order.
+        dtype: a dtype, or its name.
+
+    Raises:
+        LanguageError: an unknown dtype, or one that only packed bytes hold.
+
+    Example:
+        ```py
+        I[tx] = T.cast(V[tx], T.int32)
+        ```
+    """
     x, d = _value_and_dtype(value, dtype)
     return scalars.convert(x, d)
 
 
 def reinterpret(value: Any, dtype: Any) -> Expr:
-    """The same bits as another dtype of the same width."""
+    """The same bits as another dtype of the same width.
+
+    Args:
+        value: a scalar. The arguments may come in either order.
+        dtype: a dtype of as many bits, or its name.
+
+    Raises:
+        TypeMismatchError: another width.
+
+    Example:
+        ```py
+        I[tx] = T.reinterpret(V[tx], T.int32)
+        ```
+    """
     x, d = _value_and_dtype(value, dtype)
     v = scalars.operand_value(x)
     if v.dtype.bits != d.bits:
@@ -196,7 +467,19 @@ def reinterpret(value: Any, dtype: Any) -> Expr:
 
 
 def infinity(dtype: Any = "float32") -> Expr:
-    """Positive infinity of a float dtype."""
+    """Positive infinity.
+
+    Args:
+        dtype: a float of 16 bits or more, or its name.
+
+    Raises:
+        TypeMismatchError: a dtype without infinity; T.max_value has the greatest finite value.
+
+    Example:
+        ```py
+        T.fill(row, -T.infinity(T.float32))
+        ```
+    """
     d = dtype_of_name(dtype)
     if not d.is_float or d.bits == 8:
         raise TypeMismatchError(f"{d} has no infinity", current().loc, "use T.max_value(dtype)")
@@ -204,12 +487,30 @@ def infinity(dtype: Any = "float32") -> Expr:
 
 
 def max_value(dtype: Any) -> Expr:
-    """The greatest finite value of a dtype."""
+    """The greatest finite value of a dtype.
+
+    Args:
+        dtype: any number, or its name.
+
+    Example:
+        ```py
+        I[tx] = T.max_value(T.int32)
+        ```
+    """
     return scalars.convert(_limits(dtype_of_name(dtype))[1], dtype_of_name(dtype))
 
 
 def min_value(dtype: Any) -> Expr:
-    """The least finite value of a dtype."""
+    """The least finite value of a dtype.
+
+    Args:
+        dtype: any number, or its name.
+
+    Example:
+        ```py
+        I[tx] = T.min_value(T.int32)
+        ```
+    """
     return scalars.convert(_limits(dtype_of_name(dtype))[0], dtype_of_name(dtype))
 
 
@@ -234,7 +535,25 @@ def _limits(d: DType) -> tuple[float, float]:
 
 
 def if_then_else(condition: Any, a: Any, b: Any) -> Any:
-    """`a if condition else b`. In a kernel the interpreter evaluates only the chosen side; here, both are evaluated."""
+    """`a if condition else b`, which is the same. `T.Select` is another name.
+
+    In a kernel it is lazy: only the chosen side is evaluated, so that the condition protects a load.
+
+    Args:
+        condition: a bool, or a number, which is compared with 0.
+        a: a scalar.
+        b: a scalar of the same dtype, or a Python number.
+
+    Raises:
+        TypeMismatchError: sides that are no scalars of one dtype.
+
+    Example:
+        ```py
+        for i, j in T.Parallel(32, 128):
+            x[i, j] = T.if_then_else(j < N, X[bx * 32 + i, j], -T.infinity(T.float32))
+        T.copy(x, Y[bx * 32, 0])
+        ```
+    """
     if is_number(condition):
         return a if condition else b
     if not (is_scalar(a) and is_scalar(b)):

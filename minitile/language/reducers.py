@@ -80,8 +80,32 @@ def emit_update(reducer: Reducer, indices: tuple[Value, ...], value: Value) -> N
 
 
 def alloc_reducer(shape: Any, dtype: Any, op: str = "sum", replication: str | None = None) -> Reducer:
-    """A reducer of a constant shape: op is "sum", "max", "min", or for integers "bitand", "bitor", "bitxor".
-    `replication` is TileLang's; the layout is the compiler's choice."""
+    """Allocates a reducer: a tile that many iterations contribute to, and that threads put together once, at the end.
+
+    `acc[i] += x` in T.Parallel is an update as well.
+
+    Args:
+        shape: the sizes: Python ints.
+        dtype: a number; integers for the bitwise ones.
+        op: "sum", "max", "min", "bitand", "bitor" or "bitxor".
+        replication: TileLang's; not looked at.
+
+    Raises:
+        LanguageError: another op, another shape; inside T.Parallel.
+        TypeMismatchError: a bitwise op on floats.
+
+    Example:
+        ```py
+        acc = T.alloc_reducer((32,), T.float32, op="sum")
+        T.reducer_init(acc)
+        for k in T.serial(T.ceildiv(N, 128)):
+            T.copy(X[bx * 32, k * 128], x)
+            for i, j in T.Parallel(32, 128):
+                T.reducer_update(acc[i], x[i, j])
+        T.finalize_reducer(acc, row)
+        T.copy(row, V[bx * 32])
+        ```
+    """
     trace = tile_scope("T.alloc_reducer")
     if op not in KINDS:
         raise trace.error(f"T.alloc_reducer with op={op!r}", f"ops are {', '.join(KINDS)}")
@@ -98,7 +122,23 @@ def _reducer(x: Any, what: str) -> Reducer:
 
 
 def reducer_init(reducer: Any, value: Any = None) -> None:
-    """Starts from nothing, or from `value`, which counts once for each element."""
+    """Starts a reducer: T.fill and T.clear do as well.
+
+    Args:
+        reducer: what T.alloc_reducer gave.
+        value: None: nothing has been contributed; else a scalar that counts once for each element.
+
+    Raises:
+        TypeMismatchError: what is no reducer.
+
+    Example:
+        ```py
+        acc = T.alloc_reducer((32,), T.float32, op="max")
+        T.reducer_init(acc, 0.0)
+        T.finalize_reducer(acc, row)
+        T.copy(row, V[bx * 32])
+        ```
+    """
     mine = _reducer(reducer, "T.reducer_init")
     fill(mine, neutral(mine.kind, mine.dtype) if value is None else value)
 
@@ -116,7 +156,26 @@ def neutral(kind: str, dtype: DType) -> Any:
 
 @regions("element")
 def reducer_update(element: Any, value: Any) -> None:
-    """`T.reducer_update(acc[i], x)`: x contributes to the element; in T.Parallel once for each index combination."""
+    """A contribution to an element; in T.Parallel once for each index combination.
+
+    Args:
+        element: `acc[i, …]`, with indices of T.Parallel, or the same for all elements.
+        value: a scalar, cast as by a store.
+
+    Raises:
+        LanguageError: no element.
+        TypeMismatchError: what is no reducer; a value that is no scalar or not cast silently.
+
+    Example:
+        ```py
+        acc = T.alloc_reducer((1,), T.float32, op="max")
+        T.reducer_init(acc)
+        for i in T.Parallel(256):
+            T.reducer_update(acc[0], V[i])
+        T.finalize_reducer(acc)
+        V[bx] = acc[0]
+        ```
+    """
     trace = current()
     if not isinstance(element, Region) or not element.start:
         raise trace.error("T.reducer_update of no element", "give one: T.reducer_update(acc[i], value)")
@@ -128,8 +187,27 @@ def reducer_update(element: Any, value: Any) -> None:
 
 @regions("dst")
 def finalize_reducer(reducer: Any, dst: Any = None, batch: int = 1) -> None:
-    """All contributions are in: `dst`, a fragment of the same shape and dtype, gets the results; without it they are
-    read from the reducer itself. `batch` is ignored."""
+    """All contributions are in: the threads put them together.
+
+    Args:
+        reducer: what T.alloc_reducer gave.
+        dst: a fragment of the same shape and dtype for the results; None: they are read from the reducer itself.
+        batch: not looked at.
+
+    Raises:
+        TypeMismatchError: what is no reducer; another fragment.
+        LanguageError: inside T.Parallel.
+
+    Example:
+        ```py
+        acc = T.alloc_reducer((32,), T.float32)
+        T.clear(acc)
+        for i, j in T.Parallel(32, 128):
+            acc[i] += X[bx * 32 + i, j]
+        T.finalize_reducer(acc, row)
+        T.copy(row, V[bx * 32])
+        ```
+    """
     trace = tile_scope("T.finalize_reducer")
     mine = _reducer(reducer, "T.finalize_reducer")
     if dst is None:

@@ -50,29 +50,38 @@ def grouped_matmul(
     expected: int | None = None,
     plan: Plan | None = None,
 ) -> Any:
-    """Each group's rows of `a` times the group's matrix of `b` (G × K × N), summed in f32: `out`, or a new array.
-    With b of two dimensions, each group's columns of `a` times its rows of `b` (the gradients of such matrices).
+    """Grouped GEMM: each group's rows of `a` times the group's matrix of `b` (G × K × N), summed in f32. There is no
+    autograd.
 
-    Either `offsets`, of G int32: a is M × K, the result M × N, and group g has the rows from where group g - 1 ends
-    (the first from 0) up to offsets[g], any number of them; or `counts`, of G int32: a is G × M × K, the result
-    G × M × N, and group g has its first counts[g] rows. Both are read on the GPU and nowhere else: offsets must not
-    decrease or pass M, counts be neither negative nor greater than M. Rows of no group are not written.
-    Along K: a is M × K, b is K × N, the result G × M × N, and `offsets` are along K; a group of none gives zeros. It is
-    fast where neighbours lie along M and N (`x.t()` of a row-major x, row-major b).
+    | form | a | b | result | group g |
+    |---|---|---|---|---|
+    | contiguous | M × K | G × K × N | M × N | the rows from where group g - 1 ends up to offsets[g] |
+    | masked | G × M × K | G × K × N | G × M × N | its first counts[g] rows |
+    | along K | M × K | K × N | G × M × N | the columns of a and rows of b up to offsets[g]; of a group of none, zeros |
 
-    a, b: bf16 or f16, both the same, of torch, CuPy, or NumPy (then the simulator computes), without gaps; a row-major,
-    each matrix of b row-major or column-major (`w.transpose(1, 2)` of G × N × K costs nothing); others are copied
-    first. dtype: of the new result: bf16, f16 or f32; a's by default.
-    scales: for a and b of fp8 (e4m3 or e5m2, each matrix of b column-major), f32, one for each 128 of K and each row of
-    a (M × K/128, or G × M × K/128; column-major costs nothing), and one for each 128 × 128 of b (G × K/128 × N/128, as
-    b lies), both rounded up; the result is then bf16 by default. Sums of 128 products are scaled and added in f32.
-    expected: about how many rows (along K: columns of a) a group has, where that is far from M/G, M, or K/G. plan:
-    instead of the model's choice, with blocks that stay. There is no autograd. The launch goes to the framework's
-    current stream.
-    Raises LaunchArgumentError.
+    Offsets and counts are read on the GPU and nowhere else: offsets must not decrease or pass M (K), counts be neither
+    negative nor greater than M. Rows of no group are not written. Along K it is fast where neighbours lie along M and N
+    (`x.t()` of a row-major x, row-major b). The forms are those of deepseek-ai/DeepGEMM (m_grouped_gemm_…_contiguous,
+    …_masked; groups need not begin at multiples of a tile), and of torch._grouped_mm. The launch goes to the
+    framework's current stream.
 
-    The forms are those of deepseek-ai/DeepGEMM (m_grouped_gemm_…_contiguous, …_masked; groups need not begin at
-    multiples of a tile), and of torch._grouped_mm.
+    Args:
+        a: bf16 or f16, of torch, CuPy, or NumPy (then the simulator computes), row-major without gaps; fp8 with
+            `scales`.
+        b: of a's dtype, without gaps, each matrix row-major or column-major (`w.transpose(1, 2)` of G × N × K costs
+            nothing); others are copied first. fp8: column-major.
+        offsets: int32, one for each group.
+        counts: int32, one for each group, instead of `offsets`.
+        scales: for a and b of fp8 (e4m3 or e5m2), f32: one for each 128 of K and each row of a (M × K/128, or G × M ×
+            K/128; column-major costs nothing), and one for each 128 × 128 of b (G × K/128 × N/128, as b lies), both
+            rounded up. Sums of 128 products are scaled and added in f32.
+        out: where the result goes; without it, a new array of the same framework.
+        dtype: of the new result: bf16, f16 or f32; a's by default, with scales bf16.
+        expected: about how many rows (along K: columns of a) a group has, where that is far from M/G, M, or K/G.
+        plan: instead of the model's choice, of a persistent kernel.
+
+    Raises:
+        LaunchArgumentError: operands that do not fit.
     """
     bounds = counts if offsets is None else offsets
     arrays = (a, b, bounds) if scales is None else (a, b, *scales, bounds)
@@ -109,7 +118,20 @@ def grouped_plan_for(
     dtype: Any = None,
     expected: int | None = None,
 ) -> Plan:
-    """The plan that such a call of `grouped_matmul` would use. Raises LaunchArgumentError."""
+    """The plan that such a call of `grouped_matmul` would use.
+
+    Args:
+        a: as of `grouped_matmul`, like all that follow.
+        b: see there.
+        offsets: see there.
+        counts: see there.
+        scales: see there.
+        dtype: see there.
+        expected: see there.
+
+    Raises:
+        LaunchArgumentError: operands that do not fit.
+    """
     product = _read(a, b, offsets, counts, scales, None, dtype, expected)
     return choose(product.problem, *hardware(product.info))
 

@@ -38,15 +38,22 @@ known: dict[Key, Ready] = {}  # calls that are one launch, of matrices and of ba
 
 
 def matmul(a: Any, b: Any, *, out: Any = None, dtype: Any = None, plan: Plan | None = None) -> Any:
-    """The product of the matrices a (M × K) and b (K × N), summed in f32: `out`, or a new array of the same framework.
+    """The product of the matrices a (M × K) and b (K × N), summed in f32. There is no autograd.
+
     Of batches (S × M × K, S × K × N) it is S × M × N; a single matrix, or a batch of one, goes with each of the other.
-
-    a, b: bf16 or f16, both the same, of torch, CuPy, or NumPy (then the simulator computes); row-major or column-major
-    without gaps (`x.t()` costs nothing), others are copied first. dtype: of the new result, a's by default; bf16, f16
-    or f32. out: row-major. plan: instead of the model's choice. There is no autograd.
-
     A product of sizes that are new takes the choice of a plan (some hundred microseconds) and, where no kernel of that
-    plan is known yet, a compilation. The launch goes to the framework's current stream. Raises LaunchArgumentError.
+    plan is known yet, a compilation. The launch goes to the framework's current stream.
+
+    Args:
+        a: bf16 or f16, of torch, CuPy, or NumPy (then the simulator computes); row-major or column-major without gaps
+            (`x.t()` costs nothing), others are copied first.
+        b: likewise, of a's dtype.
+        out: where the result goes, row-major; without it, a new array of the same framework.
+        dtype: of the new result: bf16, f16 or f32; a's by default.
+        plan: instead of the model's choice.
+
+    Raises:
+        LaunchArgumentError: operands that do not fit.
     """
     try:
         key = (a.shape, a.stride(), a.dtype, a.get_device(), b.shape, b.stride(), b.dtype, b.get_device(), dtype, plan)
@@ -86,7 +93,16 @@ def assembled(problem: Problem, dtype: DType, result: DType, plan: Plan, target:
 
 @for_users
 def plan_for(a: Any, b: Any, *, dtype: Any = None) -> Plan:
-    """The plan that `matmul(a, b)` would use. Raises LaunchArgumentError."""
+    """The plan that `matmul(a, b)` would use.
+
+    Args:
+        a: as of `matmul`.
+        b: as of `matmul`.
+        dtype: as of `matmul`.
+
+    Raises:
+        LaunchArgumentError: operands that do not fit.
+    """
     if _batches(a, b):
         from minitile.ops.batches import plan_for_batches
 

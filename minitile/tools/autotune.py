@@ -102,21 +102,26 @@ def autotune(
 ) -> Autotuned | Callable[[Kernel], Autotuned]:
     """A kernel that chooses its compile-time parameters by measuring; without one a decorator, above `@mt.kernel`.
 
-    configs: dicts of parameters; or a space, values by parameter, of which all combinations are tried; or a function of
-    the arguments that gives dicts. The options are `Options`'s fields:
+    Args:
+        kernel: the kernel.
+        configs: dicts of parameters; or a space, values by parameter, of which all combinations are tried; or a
+            function of the arguments that gives dicts.
+        options: the fields of `Options`:
 
-    check      called with the arguments after a launch of each configuration; returns False or raises if the result is
-               wrong. reset: called with them before that launch, to poison or restore what the kernel writes
-    executor   who compiles: any concurrent.futures.Executor; threads of this process by default
-    measure    instead of the GPU's clock: gets functions by configuration, which launch when called, and returns
-               samples in milliseconds for each. Where arguments are NumPy arrays there is no other way: the simulator
-               executes, it has no clock
-    rounds     how many turns each takes in a batch; 3 times as many in the end
-    flush_l2   whether L2 is emptied before each launch; otherwise it holds what the launch before left
-    progress   whether stderr says how far it is (by tqdm where that is installed)
-    cache      whether measurements are stored on disk, where compiled kernels are
+            - check: called with the arguments after a launch of each configuration; returns False or raises if the
+            result is wrong.
+            - reset: called with them before that launch, to poison or restore what the kernel writes.
+            - executor: who compiles: any concurrent.futures.Executor; threads of this process by default.
+            - measure: instead of the GPU's clock: gets functions by configuration, which launch when called, and
+            returns samples in milliseconds for each. Where arguments are NumPy arrays there is no other way: the
+            simulator executes, it has no clock.
+            - rounds: how many turns each takes in a batch; 3 times as many in the end.
+            - flush_l2: whether L2 is emptied before each launch; otherwise it holds what the launch before left.
+            - progress: whether stderr says how far it is (by tqdm where that is installed).
+            - cache: whether measurements are stored on disk, where compiled kernels are.
 
-    Raises LaunchArgumentError for configurations that are none.
+    Raises:
+        LaunchArgumentError: configurations that are none.
     """
     chosen = Options(**options) if _known(options) else Options()
     if kernel is None:

@@ -1,9 +1,10 @@
 """Random programs with roles and barriers by hand (sm_90a), each with the same program in plain NumPy beside it.
 
-One warpgroup brings tiles, one or two multiply them, and two barriers a slot order them: as in docs/by_hand.md, but
-inside the control flow that users write around it. Rounds of the ring stand in loops, `while`, branches, behind
-`continue`, `break` and early returns; which of them run is decided by constants, arguments, the block's place or loaded
-numbers; the count of rounds is a scalar that all roles carry. Buffers are allocated in front or where they are used.
+One warpgroup brings tiles, one or two multiply them, and two barriers a slot order them: as in docs/how-to/explicit-
+synchronisation.md, but inside the control flow that users write around it. Rounds of the ring stand in loops, `while`,
+branches, behind `continue`, `break` and early returns; which of them run is decided by constants, arguments, the
+block's place or loaded numbers; the count of rounds is a scalar that all roles carry. Buffers are allocated in front or
+where they are used.
 Between the rounds the multiplying role works on its accumulator, and all threads may store scalars.
 """
 

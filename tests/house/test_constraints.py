@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-UNTESTED = {"hip-python", "matplotlib"}  # launches on AMD GPUs; pictures of benchmarks
+UNTESTED = {"hip-python"}  # launches on AMD GPUs
 
 
 def pins():

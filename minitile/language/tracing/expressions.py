@@ -463,7 +463,22 @@ def _keyword_meant(function: Callable[..., Any], error: Exception) -> str:
 
 
 class Dim(str):
-    """The name of a run-time dimension, made by T.dynamic: in a signature's shape a dimension, in the body its size."""
+    """`T.dynamic("m")`: a run-time dimension; `T.symbolic` is the same. In a signature's shape it is the dimension, in
+    the body its size.
+
+    A string in the shape does as well: `T.Tensor(("m",), T.float32)`, with `A.shape[0]` for the size.
+
+    Example:
+        ```py
+        length = T.dynamic("length")
+
+        @mt.kernel
+        def negate(X: T.Tensor((length,), T.float32)):
+            with T.Kernel(T.ceildiv(length, 128), threads=128) as bx:
+                for i in T.Parallel(128):
+                    X[bx * 128 + i] = -X[bx * 128 + i]
+        ```
+    """
 
     __slots__ = ()
 

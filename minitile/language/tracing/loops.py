@@ -118,7 +118,26 @@ def _step(step: Any, what: str) -> Any:
 
 
 def serial(start: Any, stop: Any = None, step: Any = 1) -> Loop:
-    """`for i in T.serial(n)` or `(start, stop, step)`: one iteration after the other; bounds may be run-time values."""
+    """`for i in T.serial(n):` one iteration after the other. Python's `range` in a kernel is the same.
+
+    `break` and `continue` work. The index is i32, or i64 where the bounds are.
+
+    Args:
+        start: the first index; alone, it is the end, and 0 the first.
+        stop: the end: an integer, run-time or not.
+        step: a Python int may be negative; a run-time one is over 0.
+
+    Raises:
+        LanguageError: bounds that are no integers, a step of 0.
+
+    Example:
+        ```py
+        total = 0.0
+        for k in T.serial(tx, 256, 128):
+            total = total + V[k]
+        V[tx] = total
+        ```
+    """
     low, high = _bounds(start, stop, "T.serial")
     return Loop(low, high, _step(step, "T.serial"))
 
@@ -131,13 +150,44 @@ def range_loop(*bounds: Any) -> Loop:
 
 
 def unroll(start: Any, stop: Any = None, step: Any = 1) -> Loop:
-    """A loop whose body is repeated. With constant bounds the index is a compile-time int."""
+    """A loop whose body is repeated. With constant bounds it is a Python loop, and its index a Python int.
+
+    Args:
+        start: the first index; alone, it is the end, and 0 the first.
+        stop: the end.
+        step: not 0.
+
+    Raises:
+        LanguageError: bounds that are no integers, a step of 0.
+
+    Example:
+        ```py
+        for k in T.unroll(4):
+            V[tx] = V[tx] * (k + 1)
+        ```
+    """
     low, high = _bounds(start, stop, "T.unroll")
     return Loop(low, high, _step(step, "T.unroll"), "unroll")
 
 
 def vectorized(start: Any, stop: Any = None, step: Any = 1) -> Loop:
-    """A loop of each thread's own over neighbouring elements, whose accesses may be joined into wide ones."""
+    """A loop of each thread's own over neighbouring elements, whose accesses may be joined into wide ones.
+
+    Args:
+        start: the first index; alone, it is the end, and 0 the first.
+        stop: the end.
+        step: not 0.
+
+    Raises:
+        LanguageError: bounds that are no integers, a step of 0.
+
+    Example:
+        ```py
+        if tx < 64:
+            for k in T.vectorized(4):
+                V[tx * 4 + k] = 1.0
+        ```
+    """
     low, high = _bounds(start, stop, "T.vectorized")
     return Loop(low, high, _step(step, "T.vectorized"), "vectorized")
 
@@ -151,15 +201,38 @@ def Pipelined(
     sync: Any = None,
     group: Sequence[Sequence[int]] | None = None,
 ) -> Loop:
-    """A loop whose copies from global memory run ahead of their uses. `num_stages` is the number of versions that a
-    buffer filled in the loop gets; 0 and 1 mean no overlap.
+    """A loop whose copies from tensors to shared memory run ahead of their uses.
 
-    `order` and `stage` are a schedule of the user's own, with one int for each statement of the body, or for each
-    group of statements where `group` lists their numbers. `stage[i]`: how many iterations statement i runs behind stage
-    0; `order[i]`: its place in the loop's new body. Copies that go ahead have -1 in both, or a lower stage than what
+    `order` and `stage` are a schedule of the user's own, with one int for each statement of the body, or for each group
+    of statements where `group` lists their numbers. Copies that go ahead have -1 in both, or a lower stage than what
     reads their buffer. Statements that only compute scalars do not count, and a function's count as if they stood in
-    the loop; a call may also count as one. Without `num_stages` there are as many versions as stages. `sync` is not
-    needed: synchronisation is computed."""
+    the loop; a call may also count as one.
+
+    Args:
+        start: the first index; alone, it is the end, and 0 the first.
+        stop: the end: an integer, run-time or not.
+        num_stages: how many versions a buffer filled in the loop gets, 0 to 16; 0 and 1 mean no overlap. Without it,
+            with a schedule, as many as there are stages.
+        order: for each entry its place in the loop's new body.
+        stage: for each entry how many iterations it runs behind stage 0.
+        sync: not looked at: synchronisation is computed.
+        group: for each entry the numbers of its statements.
+
+    Raises:
+        LanguageError: other numbers, entries of different count, a schedule that uses something before it is made or
+            after it is overwritten; `break`, and `continue` beside a schedule.
+        ResourceError: more shared memory than the target has; the message lists the buffers.
+
+    Example:
+        ```py
+        T.clear(C_local)
+        for k in T.Pipelined(2, num_stages=2):
+            T.copy(A[0, k * 64], A_shared)
+            T.copy(B[0, k * 64], B_shared)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+        T.copy(C_local, C[0, bx * 128])
+        ```
+    """
     low, high = _bounds(start, stop, "T.Pipelined")
     stages = constant_int(num_stages, "num_stages")
     if not 0 <= stages <= MOST_STAGES:
@@ -204,22 +277,37 @@ def Persistent(
     num_xcds: int = 1,
     order: str = "row",
 ) -> Loop:
-    """`for by, bx in T.Persistent([rows, columns], blocks, block):` the tiles number block, block + blocks, … of a grid
-    of tiles, for a launch of so many `blocks` that stay (`wave_size`; say, as many as the GPU has multiprocessors).
+    """A persistent kernel's loop: `for by, bx in T.Persistent([rows, columns], blocks, block):` the tiles number block,
+    block + blocks, … of a grid of tiles.
 
     Of the last two dimensions, tiles are numbered down panels of `group_size` rows, column by column, so that tiles of
-    a wave share rows and columns of the operands; order "hilbert": along Hilbert's curve, which needs no group_size
-    (hilbert.py). Further dimensions are outer ones. The blocks of a cluster take tiles of neighbouring rows in one
-    column at the same time; where the rows do not divide by them, the last ones get a tile below the domain's end,
-    which bounds checks leave without effect.
+    a wave share rows and columns of the operands. Further dimensions are outer ones. The blocks of a cluster take tiles
+    of neighbouring rows in one column at the same time; where the rows do not divide by them, the last ones get a tile
+    below the domain's end, which bounds checks leave without effect.
 
-    `num_xcds`: the dies of the GPU, which get blocks in turn and have an L2 each (8 on MI300X and MI355X). Then the
-    blocks of a die have neighbouring tiles in each wave, but for the last one, where tiles are fewer than blocks.
+    Args:
+        domain: the extents of the grid of tiles: integers, run-time or not.
+        wave_size: how many blocks are launched, say as many as the GPU has multiprocessors.
+        index: the block's number.
+        group_size: rows of a panel, at least 1.
+        teams: ping-pong consumer warpgroups (sm_90a): the block's threads are that many teams, 1 to 4, which take every
+            `teams`-th tile each, so that one stores its results while another multiplies. `threads` counts them all.
+            Tiles of one block must then be as independent as tiles of different blocks are. Elsewhere, and where the
+            compiler finds that it cannot be done (`notes` say why), all threads do one tile after the other.
+        num_xcds: how many XCDs the GPU has, which get blocks in turn and have an L2 each (8 on MI300X and MI355X): the
+            blocks of one have neighbouring tiles in each wave.
+        order: "row", or "hilbert": along the Hilbert order, which needs no group_size.
 
-    `teams`: where the target has warp roles (sm_90a), the block's threads are that many teams, which take every
-    `teams`-th tile each, so that one stores its results while another multiplies. `threads` counts them all; a tile is
-    spread over one team. Tiles of one block must then be as independent as tiles of different blocks are. Elsewhere,
-    and where the compiler finds that it cannot be done (`notes` say why), all threads do one tile after the other."""
+    Raises:
+        LanguageError: other numbers, num_xcds with clusters.
+
+    Example:
+        ```py
+        for row_tile, column_tile in T.Persistent([T.ceildiv(M, 32), T.ceildiv(N, 128)], 2, bx):
+            T.copy(X[row_tile * 32, column_tile * 128], x)
+            T.copy(x, Y[row_tile * 32, column_tile * 128])
+        ```
+    """
     sizes = list(domain)
     if not sizes:
         raise current().error("T.Persistent needs the extents of a grid of tiles")
@@ -310,8 +398,24 @@ def _numbered(number: Any, sizes: Sequence[Any], group: int) -> tuple[Any, ...]:
 
 
 def Parallel(*extents: Any, coalesced_width: int | None = None) -> ParallelLoop:
-    """`for i, j in T.Parallel(64, 128)`: all index combinations, spread over the threads of the block, in any order.
-    The extents are compile-time; guard with `if` inside to do less. `coalesced_width` is a hint that is not needed."""
+    """`for i, j in T.Parallel(64, 128):` all index combinations, spread over the threads of the block, in any order.
+
+    `if` inside is per element. Directly nested ones are one. Tile operations and barriers may not stand inside.
+
+    Args:
+        extents: Python ints, at least 1; at most 8192 elements for each thread (on AMD 2048).
+        coalesced_width: a hint that is not needed.
+
+    Raises:
+        LanguageError: other extents.
+
+    Example:
+        ```py
+        for i, j in T.Parallel(32, 128):
+            if j < N:
+                Y[bx * 32 + i, j] = X[bx * 32 + i, j] * 2
+        ```
+    """
     if not extents:
         raise current().error("T.Parallel needs at least one extent")
     sizes = tuple(constant_int(e, "an extent of T.Parallel") for e in extents)
@@ -326,12 +430,31 @@ def Kernel(
     cluster: int | tuple[int, ...] | list[int] = 1,
     persistent: int = 0,
 ) -> KernelScope:
-    """`with T.Kernel(gx, gy, gz, threads=128) as (bx, by, bz):` launches gx·gy·gz blocks. `threads` counts the threads
-    that compute: a multiple of 32, up to 1024, in one number or in x, y and z (T.get_thread_binding). `cluster`: so
-    many neighbouring blocks, in x or in each dimension, run at the same time and share what they copy (sm_90a;
-    elsewhere without effect); it divides the grid. `persistent`: at most so many blocks are launched (say, as many as
-    the GPU has multiprocessors), and each does the work of one block of the grid after the other; T.Persistent says so
-    by hand, and in which order."""
+    """`with T.Kernel(gx, gy, gz, threads=128) as (bx, by, bz):` launches gx·gy·gz blocks; one per kernel function.
+
+    Args:
+        grid: 1 to 3 integers, run-time or not; 0 makes the launch a no-op.
+        threads: how many threads compute: a multiple of 32, up to 1024, in one number or in x, y and z. Default 128. A
+            producer warpgroup comes on top (`launch_info` says).
+        cluster: so many neighbouring blocks, in x or in each dimension, up to 8, run at the same time and share what
+            they copy (sm_90a; elsewhere without effect); it divides the grid.
+        persistent: at most so many blocks are launched, say as many as the GPU has multiprocessors, and each does the
+            work of one block of the grid after the other; 0: as many as the grid has. T.Persistent says so
+            explicitly, and in which order.
+
+    Raises:
+        LanguageError: other numbers; elsewhere than in a `with` statement of a kernel.
+
+    Example:
+        ```py
+        @mt.kernel
+        def twice(X: T.Tensor(("N",), T.float32), Y: T.Tensor(("N",), T.float32)):
+            (N,) = X.shape
+            with T.Kernel(T.ceildiv(N, 128), threads=128) as bx:
+                for i in T.Parallel(128):
+                    Y[bx * 128 + i] = 2 * X[bx * 128 + i]
+        ```
+    """
     if not 1 <= len(grid) <= 3:
         raise current().error(f"T.Kernel takes 1 to 3 grid dimensions, not {len(grid)}")
     for g in grid:

@@ -22,7 +22,29 @@ from minitile.language.tracing.source import closure_values
 
 
 class Tensor:
-    """`T.Tensor(shape, dtype)`: a tensor in global memory, row-major, without gaps. `dtype` None: the caller's."""
+    """`A: T.Tensor(shape, dtype)` in a signature: a tensor in global memory, row-major, without gaps. `T.Buffer` is the
+    same.
+
+    `A.shape` has its sizes and `A.dtype` its dtype. `A[i, j]` reads at that point; `A[i, j] = x` writes; slices and
+    starts are regions for tile operations. Loads outside give 0, stores outside vanish.
+
+    Args:
+        shape: Python ints, and strings that name run-time dimensions (or compile-time parameters); tensors that use the
+            same name must agree.
+        dtype: any dtype of the table; None: the caller's.
+
+    Raises:
+        LanguageError: another dimension or dtype; an access that is outside whenever the kernel runs.
+
+    Example:
+        ```py
+        @mt.kernel
+        def add_one(X: T.Tensor(("M", 64), T.float32), Y: T.Tensor(("M", 64), T.float32), rows=4):
+            with T.Kernel(T.ceildiv(X.shape[0], rows), threads=128) as bx:
+                for i, j in T.Parallel(rows, 64):
+                    Y[bx * rows + i, j] = X[bx * rows + i, j] + 1
+        ```
+    """
 
     __slots__ = ("dtype", "shape")
 

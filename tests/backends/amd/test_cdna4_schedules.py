@@ -308,15 +308,15 @@ def test_ahead_of_the_plain_pipeline():
 
 @pytest.mark.slow
 def test_the_picture():
-    """docs/steady_iteration.svg is what its program draws."""
+    """docs/steady_iteration.svg is drawn of what the estimate says."""
     folder = Path(__file__).parents[3] / "docs"
     spec = importlib.util.spec_from_file_location("steady_iteration", folder / "steady_iteration.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    drawn = module.draw([module.record(name) for name in bench.SCHEDULES])
+    shown = module.digest([module.record(name) for name in bench.SCHEDULES])
     hint = "run PYTHONPATH=. python docs/steady_iteration.py"
-    assert drawn == (folder / "steady_iteration.svg").read_text(encoding="utf-8"), hint
+    assert shown in (folder / "steady_iteration.svg").read_text(encoding="utf-8"), hint
 
 
 # What stays as it is --------------------------------------------------------------------------------------------------

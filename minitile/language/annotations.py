@@ -1,0 +1,210 @@
+"""Hints, promises and prints: T.annotate_layout, T.use_swizzle, T.assume, T.print, …."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitile.ir.core import Value
+from minitile.ir.diagnostics import shown
+from minitile.ir.ops import arith, tile
+from minitile.ir.types import BOOL
+from minitile.language.memory import Memory, Region, as_region
+from minitile.language.scalars import (
+    constant_int,
+    constant_value,
+    operand_value,
+    truth,
+)
+from minitile.language.tiles import regions, tile_scope
+from minitile.language.tracing.context import Trace, current
+
+
+def annotate_layout(layouts: dict[Memory, Any]) -> None:
+    """Fixes the layout of shared buffers, which the compiler otherwise chooses.
+
+    Args:
+        layouts: {buffer: layout}, a `minitile.layout.SharedLayout` of the buffer's shape and element size.
+
+    Raises:
+        LanguageError: what is no buffer of T.alloc_shared; a layout of another shape or element size.
+
+    Example:
+        ```py
+        T.annotate_layout({A_shared: minitile.layout.swizzled((128, 64), 16)})
+        T.copy(A[bx * 128, 0], A_shared)
+        ```
+    """
+    trace = tile_scope("T.annotate_layout")
+    for buffer, layout in layouts.items():
+        op = buffer.value.op if isinstance(buffer, Memory) else None
+        if not isinstance(op, tile.Alloc) or op.type_.space != "shared":
+            raise trace.error(f"T.annotate_layout of {shown(buffer)}", "it is for buffers of T.alloc_shared")
+        fits = (getattr(layout, "shape", None), getattr(layout, "element_bits", None))
+        if fits != (op.type_.shape, op.type_.dtype.bits):
+            raise trace.error(
+                f"T.annotate_layout: {shown(layout)} is no layout of {buffer.describe()}",
+                "give a SharedLayout of its shape and element size, see minitile.layout.shared",
+            )
+        op.layout = layout
+
+
+def annotate_l2_hit_ratio(ratios: dict[Memory, float]) -> None:
+    """Keeps a tensor in L2: of its accesses, a share stays in the part of L2 that is set aside for such; the others
+    pass through.
+
+    NVIDIA, from sm_80 on; elsewhere it says nothing. Lines stay there after the kernel, until
+    `cuCtxResetPersistingL2Cache` or others like them push them out.
+
+    Args:
+        ratios: {tensor: ratio}, one tensor a launch; the ratio is over 0, up to 1.
+
+    Raises:
+        LanguageError: other memory, a ratio outside, a second tensor.
+
+    Example:
+        ```py
+        T.annotate_l2_hit_ratio({B: 0.8})
+        ```
+    """
+    trace = tile_scope("T.annotate_l2_hit_ratio")
+    known = trace.attrs.get("l2_hit_ratio")
+    for tensor, ratio in ratios.items():
+        if not isinstance(tensor, Memory) or tensor.space != "global":
+            raise trace.error(f"T.annotate_l2_hit_ratio of {shown(tensor)}", "it is for tensors of the signature")
+        if not isinstance(ratio, (int, float)) or not 0 < ratio <= 1:
+            raise trace.error(f"a hit ratio of {ratio!r} for {tensor.describe()}", "it is over 0, up to 1")
+        if known is not None and known[0] != tensor.value.name:
+            raise trace.error("T.annotate_l2_hit_ratio of two tensors", "a launch has one: choose the one read most")
+        known = trace.attrs["l2_hit_ratio"] = (tensor.value.name, float(ratio))
+
+
+def use_swizzle(panel_size: int = 8, order: str = "row", enable: bool = True, num_xcds: int = 1) -> None:
+    """Block swizzle: visits the blocks of the grid in panels, so that neighbours in time share cache lines.
+
+    Args:
+        panel_size: how many rows (or columns) of blocks a panel has; at least 1.
+        order: "row": panels of rows; "column": of columns; "hilbert": along the Hilbert order, which has no panels.
+        enable: False: without effect.
+        num_xcds: how many XCDs the GPU has, each with an L2 of its own, which get blocks in turn (8 on MI300X and
+            MI355X); each then gets runs of panel_size² neighbouring blocks. In a persistent kernel, those of an XCD
+            have neighbouring tiles in every turn but the last one, where tiles are fewer than blocks.
+
+    Raises:
+        LanguageError: another order or size; inside T.Parallel.
+
+    Example:
+        ```py
+        T.use_swizzle(8)
+        ```
+    """
+    trace = tile_scope("T.use_swizzle")
+    size, dies = constant_int(panel_size, "panel_size"), constant_int(num_xcds, "num_xcds")
+    if size < 1 or order not in ("row", "column", "col", "hilbert"):
+        expected = 'panel_size ≥ 1, order "row", "column" or "hilbert"'
+        raise trace.error(f"T.use_swizzle({panel_size}, order={order!r})", expected)
+    if dies < 1:
+        raise trace.error(f"T.use_swizzle(num_xcds={dies})", "a GPU has at least one die")
+    if enable:
+        trace.attrs["rasterise"] = ("col" if order == "column" else order, size, dies)
+
+
+def assume(condition: Any) -> None:
+    """Promises that a condition holds: bounds checks that it makes needless are dropped. Nothing checks it.
+
+    Args:
+        condition: of run-time values.
+
+    Raises:
+        LanguageError: a condition that is known to be false.
+
+    Example:
+        ```py
+        T.assume(N <= 128)
+        for i, j in T.Parallel(32, 128):
+            x[i, j] = T.if_then_else(j < N, X[bx * 32 + i, j], 0)
+        T.copy(x, Y[bx * 32, 0])
+        ```
+    """
+    if constant_value(condition) is None:
+        current().b.emit(arith.Assume(truth(condition)))
+    elif not constant_value(condition):
+        raise current().error("T.assume of a condition that is false")
+
+
+def device_assert(condition: Any, msg: str = "") -> None:
+    """Stops the kernel (a trap) where the condition is false. In the simulator the error says `msg`; on NVIDIA GPUs it
+    is printed.
+
+    Args:
+        condition: a scalar; numbers are compared with 0.
+        msg: a Python string without zeros.
+
+    Raises:
+        LanguageError: another message.
+
+    Example:
+        ```py
+        T.device_assert(I[tx] >= 0, "a negative index")
+        ```
+    """
+    trace = current()
+    value = truth(condition)
+    assert value.type == BOOL
+    trace.b.emit(tile.DeviceAssert(value, text=_message(trace, msg, "T.device_assert")))
+
+
+def _message(trace: Trace, msg: object, where: str) -> str:
+    """A text that C's strings can hold: UTF-8, and no zero in it."""
+    try:
+        if isinstance(msg, str) and b"\0" not in msg.encode():
+            return msg
+    except UnicodeEncodeError:
+        pass
+    raise trace.error(f"the message of {where} is {shown(msg)}", "a string without zeros and lone surrogates")
+
+
+_FORMATS = {"float": "%f", "int": "%d", "uint": "%u", "bool": "%d"}
+
+
+@regions(slices=("obj",))
+def print(obj: Any, msg: str = "") -> None:
+    """Prints, for debugging: a run-time scalar once per block; a fragment, a shared buffer or a part of one element by
+    element, each behind its indices in the tile. Not on AMD GPUs.
+
+    Args:
+        obj: a scalar, a fragment, a shared buffer, or a part of one.
+        msg: what is printed in front.
+
+    Raises:
+        LanguageError: a tensor; a message with zeros.
+        TargetError: an AMD target.
+
+    Example:
+        ```py
+        T.print(M, "rows")
+        T.copy(V[0], row)
+        T.print(row)
+        ```
+    """
+    trace = current()
+    if trace.launch is None:
+        raise trace.error("T.print outside T.Kernel")
+    value = _printed(trace, obj) if isinstance(obj, (Memory, Region)) else operand_value(obj)
+    said = _message(trace, msg, "T.print").replace("%", "%%")
+    text = f"{said + ': ' if said else ''}{_FORMATS[value.dtype.kind]}\n"
+    trace.b.emit(tile.Print((value,), text=text))
+
+
+def _printed(trace: Trace, obj: Memory | Region) -> Value:
+    region = as_region(obj, "T.print's argument")
+    mem = region.memory
+    if mem.space == "fragment" and not region.start and region.shape == mem.static_shape:
+        return mem.value
+    if mem.space != "shared":
+        raise trace.error(
+            f"T.print of {region.describe() if isinstance(obj, Region) else obj.describe()}",
+            "print fragments, shared buffers and parts of these, or single elements in a serial loop",
+        )
+    shape = region.static("T.print")
+    load = tile.Load(mem.value, region.offsets, shape=shape, dims=region.dims(len(shape)))
+    return trace.b.emit(load).result

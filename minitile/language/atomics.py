@@ -1,0 +1,111 @@
+"""Atomics on elements and tiles: T.atomic_add, T.atomic_max, …."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from minitile.ir.core import Value
+from minitile.ir.diagnostics import TypeMismatchError, shown
+from minitile.ir.ops import control, tile
+from minitile.ir.types import I32
+from minitile.language.memory import Memory, Region, as_region, match_extents
+from minitile.language.scalars import (
+    Expr,
+    assign_cast,
+    check_store_cast,
+    is_scalar,
+)
+from minitile.language.tiles import regions, tile_scope
+from minitile.language.tracing.context import current
+
+
+def _atomic(kind: str, what: str, more: str = "") -> Callable[..., Any]:
+    @regions("dst", slices=("value",))
+    def function(dst: Any, value: Any, memory_order: str | None = None, return_prev: bool = False) -> Expr | None:
+        return _emit_atomic(kind, dst, value, f"T.{function.__name__}", return_prev)
+
+    function.__name__ = function.__qualname__ = f"atomic_{kind}"
+    whole = kind in ("and", "or", "xor")
+    x, one = ("I", "1") if whole else ("V", "1.0")
+    function.__doc__ = f"""dst = {what}, atomically, relaxed, for the whole GPU.{more}
+
+An element takes a scalar, in every thread that comes there: outside T.Parallel that is each thread of the block. A tile
+takes a tile.
+
+Args:
+    dst: an element of a tensor or a shared buffer, or a region of one.{" Integers." if whole else ""}
+    value: a scalar, or a tile (a fragment or a shared buffer) of the region's shape.
+    memory_order: not looked at: relaxed.
+    return_prev: whether to return the old value, of an element only.
+
+Returns:
+    The old value with `return_prev`, else None.
+
+Raises:
+    LanguageError: other memory, a tile with `return_prev`, a scalar for a region.
+    TypeMismatchError: dtypes that are not cast silently.
+    TargetError: a dtype that the target has no atomics for.
+
+Example:
+    ```py
+    T.atomic_{kind}({x}[tx], {one})
+    old = T.atomic_{kind}({x}[tx], {one}, return_prev=True)
+    ```
+"""
+    return function
+
+
+def _emit_atomic(kind: str, dst: Any, value: Any, what: str, return_prev: bool) -> Expr | None:
+    trace = current()
+    target = as_region(dst, f"{what}'s destination")
+    mem = target.memory
+    if mem.space not in ("global", "shared"):
+        raise trace.error(f"{what} on {mem.describe()}", "atomics are for tensors and shared buffers")
+    if isinstance(value, (Memory, Region)):
+        if return_prev:
+            raise trace.error(f"{what} of a tile returns nothing", "use a loop over elements")
+        _atomic_tile(kind, target, as_region(value, f"{what}'s value"), what)
+        return None
+    if not is_scalar(value):
+        raise TypeMismatchError(f"{what} of {shown(value)}, which is no scalar and no tile", trace.loc)
+    if not target.start:
+        raise trace.error(f"{what} of a scalar to {target.describe()}", "index one element, or give a tile as value")
+    number = assign_cast(value, mem.dtype, what)
+    op = tile.AtomicRmw(mem.value, target.offsets, number, kind=kind, dims=(None,) * mem.ndim)
+    old = trace.b.emit(op).result
+    return Expr(old) if return_prev else None
+
+
+def _atomic_tile(kind: str, target: Region, value: Region, what: str) -> None:
+    """A tile of atomics is a parallel loop of single ones."""
+    trace = tile_scope(what)
+    shape = match_extents(value, target, what)
+    check_store_cast(value.memory.dtype, target.memory.dtype, what)
+    loop = control.Parallel(extents=shape)
+    ivs = [loop.body.add_arg(I32) for _ in shape]
+    with trace.b.inside(loop.body):
+
+        def element(r: Region) -> tuple[Value, ...]:
+            return tuple(
+                o if t is None else trace.b.add(o, trace.b.cast(ivs[t], o.dtype))
+                for o, t in zip(r.offsets, r.dims(len(shape)), strict=True)
+            )
+
+        points: tuple[None, ...] = (None,) * value.memory.ndim
+        x = trace.b.emit(tile.Load(value.memory.value, element(value), shape=(), dims=points)).result
+        x = trace.b.cast(x, target.memory.dtype)
+        points = (None,) * target.memory.ndim
+        trace.b.emit(tile.AtomicRmw(target.memory.value, element(target), x, kind=kind, dims=points))
+        trace.b.emit(control.Yield(()))
+    trace.b.emit(loop)
+
+
+atomic_add = _atomic("add", "dst + value")
+_NAN = " A value that is NaN changes nothing; a NaN in dst may stay, as may a zero of the other sign."
+atomic_max = _atomic("max", "max(dst, value)", _NAN)
+atomic_min = _atomic("min", "min(dst, value)", _NAN)
+atomic_and = _atomic("and", "dst & value")
+atomic_or = _atomic("or", "dst | value")
+atomic_xor = _atomic("xor", "dst ^ value")
+atomic_exch = _atomic("exch", "value")

@@ -1,0 +1,110 @@
+"""Reductions of a tile along a dimension: T.reduce, T.reduce_sum, T.reduce_max, …."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from minitile.ir.diagnostics import TypeMismatchError
+from minitile.ir.ops import tile
+from minitile.language.memory import as_region
+from minitile.language.scalars import (
+    check_store_cast,
+    constant_int,
+)
+from minitile.language.tiles import regions, tile_scope
+
+
+@regions("buffer", "out")
+def reduce(buffer: Any, out: Any, reduce_type: str, dim: int = -1, clear: bool = True) -> None:
+    """Reduces a tile along a dimension.
+
+    Args:
+        buffer: a whole fragment or shared buffer; any number, bitwise kinds integers only.
+        out: a whole fragment or shared buffer of the shape without that dimension, or with 1 there.
+        reduce_type: "sum", "max", "min", "absmax", "abssum", "and", "or" or "xor". Sums of 16-bit floats are carried in
+            f32.
+        dim: which dimension; negative ones count from the end.
+        clear: False combines the result with what `out` holds.
+
+    Raises:
+        LanguageError: parts of a buffer, a dimension that there is not, inside T.Parallel.
+        TypeMismatchError: a result of another shape, dtypes that are not cast silently, a bitwise reduction of floats.
+
+    Example:
+        ```py
+        T.copy(X[bx * 32, 0], x)
+        T.reduce(x, row, "absmax", dim=1)
+        T.copy(row, V[bx * 32])
+        ```
+    """
+    trace = tile_scope(f"T.reduce_{reduce_type}")
+    what = f"T.reduce_{reduce_type}"
+    src, dst = as_region(buffer, f"{what}'s source"), as_region(out, f"{what}'s result")
+    for r in (src, dst):
+        if r.memory.space not in ("fragment", "shared") or r.shape != r.memory.static_shape:
+            raise trace.error(f"{what} on {r.describe()}", "reduce a whole fragment into a whole fragment")
+    rank = len(src.shape)
+    d = constant_int(dim, "dim")
+    if not -rank <= d < rank:
+        raise trace.error(f"{what}: dim={d} of a buffer with {rank} dimensions")
+    d %= rank
+    rest = (*src.shape[:d], *src.shape[d + 1 :])
+    kept = (*src.shape[:d], 1, *src.shape[d + 1 :])
+    if dst.shape not in (rest, kept):
+        raise TypeMismatchError(
+            f"{what} along dimension {d} of {src.memory.describe()} gives {'×'.join(map(str, rest or (1,)))}, "
+            f"not {'×'.join(map(str, dst.shape))}",
+            trace.loc,
+        )
+    check_store_cast(src.memory.dtype, dst.memory.dtype, what)
+    if reduce_type in ("and", "or", "xor") and src.memory.dtype.is_float:
+        raise TypeMismatchError(f"{what} on {src.memory.dtype}", trace.loc, "bitwise reductions are for integers")
+    trace.b.emit(tile.ReduceInto(src.memory.value, dst.memory.value, dim=d, kind=reduce_type, clear=bool(clear)))
+
+
+def _reduction(kind: str, what: str, name: str = "") -> Callable[..., None]:
+    @regions("buffer", "out")
+    def function(buffer: Any, out: Any, dim: int = -1, clear: bool = True) -> None:
+        reduce(buffer, out, kind, dim, clear)
+
+    function.__name__ = function.__qualname__ = f"reduce_{name or kind}"
+    function.__doc__ = f"""T.reduce of this kind: out = {what} of buffer along `dim`.
+
+Args:
+    buffer: a whole fragment or shared buffer{" of integers" if name else ""}.
+    out: a whole fragment or shared buffer of the shape without that dimension, or with 1 there.
+    dim: which dimension; negative ones count from the end.
+    clear: False combines the result with what `out` holds.
+
+Raises:
+    LanguageError: parts of a buffer, a dimension that there is not, inside T.Parallel.
+    TypeMismatchError: a result of another shape, dtypes that are not cast silently.
+
+Example:
+    ```py
+    {
+        "flags, both = T.alloc_fragment((32, 128), T.int32), T.alloc_fragment((32,), T.int32)"
+        if name
+        else "T.copy(X[bx * 32, 0], x)"
+    }
+    {"T.fill(flags, I[bx])" if name else f"T.reduce_{kind}(x, row, dim=1)"}
+    {f"T.reduce_{name}(flags, both)" if name else "T.copy(row, V[bx * 32])"}{
+        '''
+    T.copy(both, I[bx * 32])'''
+        if name
+        else ""
+    }
+    ```
+"""
+    return function
+
+
+reduce_sum = _reduction("sum", "the sum")
+reduce_max = _reduction("max", "the maximum")
+reduce_min = _reduction("min", "the minimum")
+reduce_abssum = _reduction("abssum", "the sum of absolute values")
+reduce_absmax = _reduction("absmax", "the maximum of absolute values")
+reduce_bitand = _reduction("and", "the bitwise and", "bitand")
+reduce_bitor = _reduction("or", "the bitwise or", "bitor")
+reduce_bitxor = _reduction("xor", "the bitwise exclusive or", "bitxor")

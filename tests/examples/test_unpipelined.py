@@ -25,6 +25,9 @@ BF16 = ml_dtypes.bfloat16
 SCHEDULES = [("lazy", 0), ("eager", 0), ("random", 1)]
 TO_SPARE = r"wgmma\.(fence|commit_group)\.sync\.aligned|cp\.async(\.bulk)?\.(commit_group|wait_group 0)"  # decision 45
 
+# Waits that could stand behind the next loop, whose own waits cover them: a gemm of another accumulator is awaited in front.
+WAITS_EARLY = {"around_a_pipeline": 1}
+
 
 def drawn(name: str, mode: str) -> tuple[mt.CompiledKernel, list[np.ndarray], np.ndarray]:
     """The kernel, its arguments and the result that is wanted."""
@@ -86,7 +89,10 @@ def check_deletions(name: str, mode: str) -> None:
         spare += r"|wgmma\.wait_group\.sync\.aligned 0"  # the program's own
     elif mode == "auto" and "mbarrier" in kernel.asm["ptx"]:
         spare += r"|bar\.sync 1, 128"  # of a role with one warpgroup: decision 69
-    assert [each for each in found if not re.search(f": ({spare})$", each)] == []
+    rest = [each for each in found if not re.search(f": ({spare})$", each)]
+    early = [each for each in rest if name in WAITS_EARLY and each.endswith("wgmma.wait_group.sync.aligned 0")]
+    assert len(early) <= WAITS_EARLY.get(name, 0)
+    assert [each for each in rest if each not in early] == []
 
 
 @pytest.mark.parametrize("name", ["fragments", "parts"])

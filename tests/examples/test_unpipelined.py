@@ -25,7 +25,7 @@ BF16 = ml_dtypes.bfloat16
 SCHEDULES = [("lazy", 0), ("eager", 0), ("random", 1)]
 TO_SPARE = r"wgmma\.(fence|commit_group)\.sync\.aligned|cp\.async(\.bulk)?\.(commit_group|wait_group 0)"  # decision 45
 
-# Waits that could stand behind the next loop, whose own waits cover them: a gemm of another accumulator is awaited in front.
+# Waits for another accumulator in front of a loop whose own waits would cover them: how many a program has.
 WAITS_EARLY = {"around_a_pipeline": 1}
 
 

@@ -24,6 +24,9 @@ from minitile.layout.lazy import cached_property
 ROOT = Path(__file__).parents[2]
 THREADS = 6
 FORK = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:This process .* is multi-threaded:DeprecationWarning"
+)  # that is the test
 
 
 def make_kernel():

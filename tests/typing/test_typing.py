@@ -19,7 +19,7 @@ import minitile.language as T
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-# What examples leave out, like most programs: kernel_types of every function, and types of what NumPy and torch return.
+# What examples leave out, like most programs: annotations of every function, and types of what NumPy and torch return.
 LOOSE = ("valid-type", "no-untyped-def", "no-untyped-call", "no-any-return", "import-not-found", "import-untyped")
 
 

@@ -9,10 +9,22 @@ SHARD ?= 1/1
 JOBS ?= auto
 MUTANTS ?= 20000
 
-.PHONY: demo test slow fuzz fuzz-text stress lint docs docs-serve clean
+.PHONY: demo quick test slow fuzz fuzz-text stress lint docs docs-serve clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python examples/demo.py
+
+# While you work: all of the language, the IR, layouts and passes, and of the rest what is cheap; under a minute on two
+# cores. The whole emitters and simulators, and the examples on every target, are for `make test`.
+QUICK := $(addprefix tests/,analysis errors filetests golden ir language layout tools transforms typing) \
+  $(addprefix tests/driver/test_,cache.py dispatch.py jit.py target.py threads.py) \
+  $(addprefix tests/runtime/test_,bind.py cuda.py launch.py tensor_map.py) \
+  $(addprefix tests/examples/test_examples.py::test_,vector_add transpose softmax) tests/house/test_house.py
+DEAR := $(addprefix tests/,language/test_hilbert.py language/test_length.py tools/test_autotune.py \
+  transforms/test_integer_widths.py transforms/test_proxy_fence.py transforms/test_schedule.py)
+
+quick: $(VENV)/.ready
+	$(BIN)/python -m pytest -q -n auto --dist worksteal $(QUICK) $(addprefix --ignore=,$(DEAR))
 
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest -q -n auto --dist worksteal

@@ -18,6 +18,7 @@ the gemm that starts it anew clears nothing (scale-d is 0), and what is added to
 
 import math
 import os
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -186,7 +187,7 @@ BOUND = 4e-3  # bf16 results of sums in f32; on a GPU those of 14 bits are withi
 
 
 def main() -> None:
-    tiles = {"block_M": 64, "block_N": 64, "num_stages": 3, "threads": 128, "blocks": 3}
+    tiles: dict[str, Any] = {"block_M": 64, "block_N": 64, "num_stages": 3, "threads": 128, "blocks": 3}
     for m, n, k in ((128, 192, 384), (100, 72, 208), (1, 17, 16)):
         for a, b in (("e4m3", "e4m3"), ("e5m2", "e4m3")):
             for per_row in (False, True):

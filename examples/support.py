@@ -67,7 +67,7 @@ def error(result: Any, reference: np.ndarray) -> float:
     reference = reference.astype(np.float64)
     if not reference.size:
         return 0.0
-    return float(np.linalg.norm(result - reference) / max(np.linalg.norm(reference), 1e-30))
+    return float(np.linalg.norm(result - reference) / max(float(np.linalg.norm(reference)), 1e-30))
 
 
 def report(name: str, value: float, tolerance: float) -> None:

@@ -13,6 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from minitile import language, ops
     from minitile.driver.jit import CompiledKernel, Kernel, kernel, spec
     from minitile.driver.simulate import RaceError, SimulationError
     from minitile.ir.diagnostics import MinitileError
@@ -47,18 +48,22 @@ __all__ = [
     "Target",
     "autotune",
     "kernel",
+    "language",
+    "ops",
     "spec",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(importlib.import_module(_HOME[name]), name)
-        globals()[name] = value
-        return value
-    if name in _SUBMODULES:
-        return importlib.import_module(_SUBMODULES[name])
-    raise AttributeError(f"module 'minitile' has no attribute {name!r}")
+if not TYPE_CHECKING:  # a checker is to say itself what is not there
+
+    def __getattr__(name: str) -> Any:
+        if name in _HOME:
+            value = getattr(importlib.import_module(_HOME[name]), name)
+            globals()[name] = value
+            return value
+        if name in _SUBMODULES:
+            return importlib.import_module(_SUBMODULES[name])
+        raise AttributeError(f"module 'minitile' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

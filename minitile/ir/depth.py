@@ -8,15 +8,15 @@ by its meaning (calls in calls, ternaries in ternaries, helpers in helpers) is i
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from minitile.ir.diagnostics import LanguageError, Location
+from minitile.ir.locks import process_lock
 
 FRAMES = 6000
 MANY_CALLS = 40  # helpers in helpers: that deep, it is them who fill the stack
-_lock = threading.Lock()
+_lock = process_lock()
 _inside = 0
 _before = 0
 

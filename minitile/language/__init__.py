@@ -4,30 +4,8 @@ Names and argument orders are TileLang's where TileLang has the thing; docs/tile
 function marked `@minitile.kernel` they build tile IR; dtypes double as casts: `T.float32(x)`.
 """
 
-from typing import Any as _Any
-from typing import TypeVar as _TypeVar
+import typing as _typing
 
-from minitile.ir.types import bf16 as bfloat16
-from minitile.ir.types import bool_ as bool
-from minitile.ir.types import e2m1 as float4_e2m1fn
-from minitile.ir.types import e2m3 as float6_e2m3fn
-from minitile.ir.types import e3m2 as float6_e3m2fn
-from minitile.ir.types import e4m3 as float8_e4m3
-from minitile.ir.types import e4m3 as float8_e4m3fn
-from minitile.ir.types import e4m3fnuz as float8_e4m3fnuz
-from minitile.ir.types import e5m2 as float8_e5m2
-from minitile.ir.types import e5m2fnuz as float8_e5m2fnuz
-from minitile.ir.types import f16 as float16
-from minitile.ir.types import f32 as float32
-from minitile.ir.types import f64 as float64
-from minitile.ir.types import i8 as int8
-from minitile.ir.types import i16 as int16
-from minitile.ir.types import i32 as int32
-from minitile.ir.types import i64 as int64
-from minitile.ir.types import u8 as uint8
-from minitile.ir.types import u16 as uint16
-from minitile.ir.types import u32 as uint32
-from minitile.ir.types import u64 as uint64
 from minitile.language.annotations import (
     annotate_l2_hit_ratio,
     annotate_layout,
@@ -81,6 +59,33 @@ from minitile.language.indices import (
     get_thread_bindings,
     get_thread_extent,
     get_thread_extents,
+)
+from minitile.language.kernel_types import (
+    Buffer,
+    Tensor,
+    bfloat16,
+    bool,
+    dynamic,
+    float4_e2m1fn,
+    float6_e2m3fn,
+    float6_e3m2fn,
+    float8_e4m3,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    symbolic,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
 )
 from minitile.language.math import (
     Select,
@@ -138,10 +143,7 @@ from minitile.language.reductions import (
     reduce_sum,
 )
 from minitile.language.tiles import alloc_fragment, alloc_local, alloc_shared, alloc_var, clear, copy, fill
-from minitile.language.tracing.expressions import Dim as dynamic
-from minitile.language.tracing.expressions import Dim as symbolic
 from minitile.language.tracing.loops import Kernel, Parallel, Persistent, Pipelined, serial, unroll, vectorized
-from minitile.language.tracing.signature import Tensor
 from minitile.language.warps import (
     get_lane_idx,
     get_warp_group_idx,
@@ -159,10 +161,9 @@ from minitile.language.warps import (
     warp_reduce_sum,
 )
 
-_Function = _TypeVar("_Function")
+_Function = _typing.TypeVar("_Function")
 
 Cast = cast
-Buffer = Tensor
 
 
 def macro(function: _Function) -> _Function:
@@ -183,8 +184,10 @@ def macro(function: _Function) -> _Function:
     return function
 
 
-def __getattr__(name: str) -> _Any:
-    raise _missing(name)
+if not _typing.TYPE_CHECKING:  # a checker is to say itself what is not there
+
+    def __getattr__(name: str) -> _typing.Any:
+        raise _missing(name)
 
 
 __all__ = [

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import TypeMismatchError, shown
@@ -12,6 +11,7 @@ from minitile.ir.types import I32
 from minitile.language.memory import Memory, Region, as_region, match_extents
 from minitile.language.scalars import (
     Expr,
+    Scalar,
     assign_cast,
     check_store_cast,
     is_scalar,
@@ -20,9 +20,17 @@ from minitile.language.tiles import regions, tile_scope
 from minitile.language.tracing.context import current
 
 
-def _atomic(kind: str, what: str, more: str = "") -> Callable[..., Any]:
+class Atomic(Protocol):
+    """T.atomic_add and its like."""
+
+    def __call__(
+        self, dst: Any, value: Any, memory_order: str | None = None, return_prev: bool = False
+    ) -> Scalar | None: ...
+
+
+def _atomic(kind: str, what: str, more: str = "") -> Atomic:
     @regions("dst", slices=("value",))
-    def function(dst: Any, value: Any, memory_order: str | None = None, return_prev: bool = False) -> Expr | None:
+    def function(dst: Any, value: Any, memory_order: str | None = None, return_prev: bool = False) -> Scalar | None:
         return _emit_atomic(kind, dst, value, f"T.{function.__name__}", return_prev)
 
     function.__name__ = function.__qualname__ = f"atomic_{kind}"

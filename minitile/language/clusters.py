@@ -17,7 +17,7 @@ from minitile.ir.diagnostics import TypeMismatchError, shown
 from minitile.ir.ops import hopper, tile
 from minitile.ir.types import i32
 from minitile.language.memory import Memory
-from minitile.language.scalars import Expr, assign_cast, is_scalar, operand_value
+from minitile.language.scalars import Expr, Scalar, assign_cast, is_scalar, operand_value
 from minitile.language.tiles import tile_scope
 from minitile.language.tracing.context import Trace, current
 
@@ -37,7 +37,7 @@ def cluster_sync() -> None:
     tile_scope("T.cluster_sync").b.emit(hopper.ClusterBarrier())
 
 
-def block_rank_in_cluster() -> Any:
+def block_rank_in_cluster() -> Scalar:
     """The block's number in its cluster, x first: i32. 0 without a cluster.
 
     Raises:
@@ -99,7 +99,7 @@ class Remote(Memory):
         super().__init__(value, trace)
         self.rank = rank
 
-    def load(self, index: Any) -> Expr:
+    def load(self, index: Any) -> Scalar:
         points = (None,) * self.ndim
         return Expr(current().b.emit(tile.Load(self.value, self.indices(index), (), points, rank=self.rank)).result)
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import LanguageError, TypeMismatchError, shown
@@ -46,7 +46,7 @@ class RoleScope:
     def name(self) -> str:
         return f"T.ws({', '.join(map(str, range(self.first, self.first + self.count)))})"
 
-    def __enter__(self) -> NoReturn:
+    def __enter__(self) -> None:
         raise LanguageError("T.ws has a meaning only in a `with` statement of a function marked @mt.kernel")
 
     def __exit__(self, *_: object) -> None: ...

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from minitile.ir.diagnostics import LanguageError, TypeMismatchError, shown
 from minitile.ir.ops import fences
@@ -117,7 +117,7 @@ class HintScope:
         yield
         trace.b.emit(fences.ProxyHint(end=True))
 
-    def __enter__(self) -> NoReturn:
+    def __enter__(self) -> None:
         raise LanguageError("T.proxy_hint has a meaning only in a `with` statement of a function marked @mt.kernel")
 
     def __exit__(self, *_: object) -> None: ...
@@ -157,7 +157,7 @@ class DisjointScope:
         yield
         trace.b.emit(fences.Disjoint(values, end=True))
 
-    def __enter__(self) -> NoReturn:
+    def __enter__(self) -> None:
         raise LanguageError(
             "T.assume_disjoint has a meaning only in a `with` statement of a function marked @mt.kernel"
         )

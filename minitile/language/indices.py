@@ -7,13 +7,14 @@ import math
 from minitile.ir.ops import arith, tile
 from minitile.language.scalars import (
     Expr,
+    Scalar,
     constant_int,
 )
 from minitile.language.tiles import tile_scope
 from minitile.language.tracing.context import current
 
 
-def get_thread_binding(dim: int = 0) -> Expr | int:
+def get_thread_binding(dim: int = 0) -> Scalar:
     """The thread's index in its block. In a dimension of one thread it is 0.
 
     Args:
@@ -44,7 +45,7 @@ def get_thread_binding(dim: int = 0) -> Expr | int:
     return Expr(index)
 
 
-def get_thread_bindings() -> list[Expr | int]:
+def get_thread_bindings() -> list[Scalar]:
     """The thread's index in x, y and z: [T.get_thread_binding(0), …(1), …(2)].
 
     Raises:
@@ -95,7 +96,7 @@ def get_thread_extents() -> list[int]:
     return [get_thread_extent(dim) for dim in range(3)]
 
 
-def get_block_binding(dim: int = 0) -> Expr:
+def get_block_binding(dim: int = 0) -> Scalar:
     """The block's index in the grid: i32.
 
     Args:
@@ -117,7 +118,7 @@ def get_block_binding(dim: int = 0) -> Expr:
     return Expr(trace.launch.body.args[dim])
 
 
-def get_block_bindings() -> list[Expr]:
+def get_block_bindings() -> list[Scalar]:
     """The block's index in x, y and z.
 
     Raises:

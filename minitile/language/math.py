@@ -1,22 +1,24 @@
 """Functions of scalars: T.exp, T.max, T.ceildiv, T.cast, ….
 
 Of Python numbers they give Python numbers, so that compile-time arithmetic stays compile-time; of staged values, staged
-values.
+values. For type checkers they give what they are given (`S`): a number for a number, as a kernel's text has them.
 """
+
+# mypy: disable-error-code="no-any-return"
 
 from __future__ import annotations
 
 import builtins
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, TypeVar, overload
 
 from minitile.ir.diagnostics import LanguageError, TypeMismatchError
 from minitile.ir.ops import arith
 from minitile.ir.types import PACKED, DType
 from minitile.ir.types import dtype as lookup_dtype
 from minitile.language import scalars
-from minitile.language.scalars import Expr, is_number, is_scalar, python_number, unify
+from minitile.language.scalars import Expr, Scalar, is_number, is_scalar, python_number, unify
 from minitile.language.tracing.context import active, current
 
 
@@ -42,8 +44,17 @@ def dtype_of_name(name: Any) -> DType:
         ) from None
 
 
-def _float_function(kind: type[arith.Unary], compute: Callable[[float], float], what: str) -> Callable[[Any], Any]:
-    def function(x: Any) -> Any:
+S = TypeVar("S", bound=Scalar)
+
+
+class FloatFunction(Protocol):
+    """T.exp and its like."""
+
+    def __call__(self, x: S) -> S: ...
+
+
+def _float_function(kind: type[arith.Unary], compute: Callable[[float], float], what: str) -> FloatFunction:
+    def function(x: Any) -> Scalar:
         return compute(python_number(x)) if is_number(x) else scalars.unary(kind, x)
 
     name, does = what.split(": ")
@@ -81,7 +92,7 @@ trunc = _float_function(arith.Trunc, math.trunc, "trunc: rounded towards zero")
 round = _float_function(arith.Round, builtins.round, "round: to the nearest integer, ties to even")
 
 
-def sigmoid(x: Any) -> Any:
+def sigmoid(x: S) -> S:
     """1 / (1 + e^-x).
 
     Args:
@@ -95,7 +106,7 @@ def sigmoid(x: Any) -> Any:
     return 1.0 / (1.0 + exp(-x))
 
 
-def abs(x: Any) -> Any:
+def abs(x: S) -> S:
     """The absolute value. `T.fabs` is the same.
 
     Args:
@@ -122,7 +133,7 @@ def _extremum(kind: type[arith.Binary], pick: Callable[..., Any], values: tuple[
     return result
 
 
-def max(*values: Any) -> Any:
+def max(*values: S) -> S:
     """The greatest; of a number and a NaN, the number. Python's `max` works too.
 
     Args:
@@ -139,7 +150,7 @@ def max(*values: Any) -> Any:
     return _extremum(arith.Max, builtins.max, values)
 
 
-def min(*values: Any) -> Any:
+def min(*values: S) -> S:
     """The least; of a number and a NaN, the number. Python's `min` works too.
 
     Args:
@@ -156,7 +167,7 @@ def min(*values: Any) -> Any:
     return _extremum(arith.Min, builtins.min, values)
 
 
-def clamp(x: Any, low: Any, high: Any) -> Any:
+def clamp(x: S, low: Any, high: Any) -> S:
     """x, but at least `low` and at most `high`.
 
     Args:
@@ -175,7 +186,7 @@ def clamp(x: Any, low: Any, high: Any) -> Any:
     return min(max(x, low), high)
 
 
-def ceildiv(a: Any, b: Any) -> Any:
+def ceildiv(a: S, b: Any) -> S:
     """a / b rounded up. Of Python ints a Python int.
 
     Args:
@@ -195,7 +206,7 @@ def ceildiv(a: Any, b: Any) -> Any:
     return (a + (b - 1)) // b
 
 
-def floordiv(a: Any, b: Any) -> Any:
+def floordiv(a: S, b: Any) -> S:
     """a / b rounded down: `a // b`, as in Python.
 
     Args:
@@ -213,7 +224,7 @@ def floordiv(a: Any, b: Any) -> Any:
     return a // b
 
 
-def floormod(a: Any, b: Any) -> Any:
+def floormod(a: S, b: Any) -> S:
     """`a % b`, as in Python: it has the sign of b.
 
     Args:
@@ -231,7 +242,7 @@ def floormod(a: Any, b: Any) -> Any:
     return a % b
 
 
-def truncdiv(a: Any, b: Any) -> Any:
+def truncdiv(a: S, b: Any) -> S:
     """a / b rounded towards zero, as in C.
 
     Args:
@@ -249,10 +260,11 @@ def truncdiv(a: Any, b: Any) -> Any:
     if is_number(a) and is_number(b):
         quotient = builtins.abs(a) // builtins.abs(b)
         return quotient if (a < 0) == (b < 0) else -quotient
-    return scalars.integer_binary(arith.TruncDiv, "truncdiv", a, b)
+    result: Scalar = scalars.integer_binary(arith.TruncDiv, "truncdiv", a, b)
+    return result
 
 
-def truncmod(a: Any, b: Any) -> Any:
+def truncmod(a: S, b: Any) -> S:
     """a - b·truncdiv(a, b), as `%` in C: it has the sign of a.
 
     Args:
@@ -269,10 +281,11 @@ def truncmod(a: Any, b: Any) -> Any:
     """
     if is_number(a) and is_number(b):
         return a - b * truncdiv(a, b)
-    return scalars.integer_binary(arith.TruncMod, "truncmod", a, b)
+    result: Scalar = scalars.integer_binary(arith.TruncMod, "truncmod", a, b)
+    return result
 
 
-def pow(x: Any, y: Any) -> Any:
+def pow(x: S, y: Any) -> S:
     """x to the power of y: `x ** y`.
 
     Args:
@@ -290,7 +303,7 @@ def pow(x: Any, y: Any) -> Any:
     return x**y
 
 
-def shift_left(a: Any, b: Any) -> Any:
+def shift_left(a: S, b: Any) -> S:
     """`a << b`.
 
     Args:
@@ -308,7 +321,7 @@ def shift_left(a: Any, b: Any) -> Any:
     return a << b
 
 
-def shift_right(a: Any, b: Any) -> Any:
+def shift_right(a: S, b: Any) -> S:
     """`a >> b`: arithmetic for signed dtypes, logical for unsigned ones.
 
     Args:
@@ -326,7 +339,7 @@ def shift_right(a: Any, b: Any) -> Any:
     return a >> b
 
 
-def bitwise_and(a: Any, b: Any) -> Any:
+def bitwise_and(a: S, b: Any) -> S:
     """`a & b`.
 
     Args:
@@ -344,7 +357,7 @@ def bitwise_and(a: Any, b: Any) -> Any:
     return a & b
 
 
-def bitwise_or(a: Any, b: Any) -> Any:
+def bitwise_or(a: S, b: Any) -> S:
     """`a | b`.
 
     Args:
@@ -362,7 +375,7 @@ def bitwise_or(a: Any, b: Any) -> Any:
     return a | b
 
 
-def bitwise_xor(a: Any, b: Any) -> Any:
+def bitwise_xor(a: S, b: Any) -> S:
     """`a ^ b`.
 
     Args:
@@ -380,7 +393,7 @@ def bitwise_xor(a: Any, b: Any) -> Any:
     return a ^ b
 
 
-def bitwise_not(a: Any) -> Any:
+def bitwise_not(a: S) -> S:
     """`~a`.
 
     Args:
@@ -397,7 +410,7 @@ def bitwise_not(a: Any) -> Any:
     return ~a
 
 
-def isnan(x: Any) -> Any:
+def isnan(x: Any) -> Scalar:
     """Whether a number is NaN.
 
     Args:
@@ -421,7 +434,13 @@ def _value_and_dtype(a: Any, b: Any) -> tuple[Any, DType]:
     return a, dtype_of_name(b)
 
 
-def cast(value: Any, dtype: Any) -> Expr:
+@overload
+def cast(value: Any, dtype: type[S]) -> S: ...
+@overload
+def cast(value: Any, dtype: Any) -> Scalar: ...
+
+
+def cast(value: Any, dtype: Any) -> Scalar:
     """The value in another dtype: also `T.float32(x)` and `x.astype(dtype)`. `T.Cast` is the same.
 
     Float to integer truncates and saturates; to bool is `!= 0`; to a narrower float rounds to nearest, ties to even.
@@ -442,7 +461,13 @@ def cast(value: Any, dtype: Any) -> Expr:
     return scalars.convert(x, d)
 
 
-def reinterpret(value: Any, dtype: Any) -> Expr:
+@overload
+def reinterpret(value: Any, dtype: type[S]) -> S: ...
+@overload
+def reinterpret(value: Any, dtype: Any) -> Scalar: ...
+
+
+def reinterpret(value: Any, dtype: Any) -> Scalar:
     """The same bits as another dtype of the same width.
 
     Args:
@@ -466,7 +491,7 @@ def reinterpret(value: Any, dtype: Any) -> Expr:
     return scalars.emit_value(arith.Reinterpret(v, d))
 
 
-def infinity(dtype: Any = "float32") -> Expr:
+def infinity(dtype: Any = "float32") -> Scalar:
     """Positive infinity.
 
     Args:
@@ -486,7 +511,7 @@ def infinity(dtype: Any = "float32") -> Expr:
     return scalars.convert(math.inf, d)
 
 
-def max_value(dtype: Any) -> Expr:
+def max_value(dtype: Any) -> Scalar:
     """The greatest finite value of a dtype.
 
     Args:
@@ -500,7 +525,7 @@ def max_value(dtype: Any) -> Expr:
     return scalars.convert(_limits(dtype_of_name(dtype))[1], dtype_of_name(dtype))
 
 
-def min_value(dtype: Any) -> Expr:
+def min_value(dtype: Any) -> Scalar:
     """The least finite value of a dtype.
 
     Args:
@@ -534,7 +559,7 @@ def _limits(d: DType) -> tuple[float, float]:
     return 0, (1 << d.bits) - 1
 
 
-def if_then_else(condition: Any, a: Any, b: Any) -> Any:
+def if_then_else(condition: Any, a: S, b: S) -> S:
     """`a if condition else b`, which is the same. `T.Select` is another name.
 
     In a kernel it is lazy: only the chosen side is evaluated, so that the condition protects a load.
@@ -559,7 +584,8 @@ def if_then_else(condition: Any, a: Any, b: Any) -> Any:
     if not (is_scalar(a) and is_scalar(b)):
         raise TypeMismatchError("both sides of a run-time choice must be scalars", current().loc)
     x, y = unify(a, b)
-    return Expr(current().b.select(scalars.truth(condition), x, y))
+    chosen: Scalar = Expr(current().b.select(scalars.truth(condition), x, y))
+    return chosen
 
 
 Select = if_then_else

@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from itertools import dropwhile, takewhile
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import TypeMismatchError, shown
 from minitile.ir.ops import arith, tile
 from minitile.ir.types import BufferType, DType, TensorType, dtype_of, i32, i64
-from minitile.language.scalars import Expr, assign_cast, constant_int, constant_value, is_scalar, operand_value
+from minitile.language.scalars import Expr, Scalar, assign_cast, constant_int, constant_value, is_scalar, operand_value
 from minitile.language.tracing.context import Trace, current
 
 FROM_THE_START = "indices count from the start only; write shape[d] - n"
@@ -132,7 +132,7 @@ class Memory:
         wide = value.dtype.bits == 64 or value.dtype.name == "u32"
         return current().b.cast(value, i64 if wide else i32)
 
-    def load(self, index: Any) -> Expr:
+    def load(self, index: Any) -> Scalar:
         """The element, read here and now."""
         indices = self.indices(index)
         points = (None,) * self.ndim
@@ -228,9 +228,10 @@ class Memory:
             "write a loop over its elements: for i, j in T.Parallel(…): …",
         )
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = _refuse
-    __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    if not TYPE_CHECKING:  # a checker is to refuse them, too
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
+        __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = _refuse
+        __lt__ = __le__ = __gt__ = __ge__ = _refuse
 
     def __bool__(self) -> bool:
         raise TypeMismatchError(
@@ -244,7 +245,7 @@ class Memory:
         return constant_int(self.shape[0], f"the length of {self.describe()}")
 
     # Only code that is not interpreted (a library's) comes here; kernels and helpers go through the interpreter.
-    def __getitem__(self, index: Any) -> Expr:
+    def __getitem__(self, index: Any) -> Scalar:
         return self.load(index)
 
     def __setitem__(self, index: Any, value: Any) -> None:

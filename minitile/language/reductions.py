@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from minitile.ir.diagnostics import TypeMismatchError
 from minitile.ir.ops import tile
@@ -63,7 +62,13 @@ def reduce(buffer: Any, out: Any, reduce_type: str, dim: int = -1, clear: bool =
     trace.b.emit(tile.ReduceInto(src.memory.value, dst.memory.value, dim=d, kind=reduce_type, clear=bool(clear)))
 
 
-def _reduction(kind: str, what: str, name: str = "") -> Callable[..., None]:
+class Reduction(Protocol):
+    """T.reduce_sum and its like."""
+
+    def __call__(self, buffer: Any, out: Any, dim: int = -1, clear: bool = True) -> None: ...
+
+
+def _reduction(kind: str, what: str, name: str = "") -> Reduction:
     @regions("buffer", "out")
     def function(buffer: Any, out: Any, dim: int = -1, clear: bool = True) -> None:
         reduce(buffer, out, kind, dim, clear)

@@ -367,6 +367,11 @@ def constant_int(x: Any, what: str) -> int:
     return int(number)
 
 
+Scalar = Any
+"""What functions of scalars give, for type checkers: the tracer makes an Expr, but in a kernel's text `acc = 0.0` may
+become `acc * T.exp(x)`, as between Python's numbers."""
+
+
 class Expr:
     """A staged scalar: wraps an IR value; operators on it append operations to the kernel."""
 

@@ -17,6 +17,7 @@ from minitile.language.math import dtype_of_name
 from minitile.language.memory import Memory, Region, as_region, between, match_extents
 from minitile.language.scalars import (
     Expr,
+    Scalar,
     assign_cast,
     check_store_cast,
     constant_int,
@@ -147,7 +148,7 @@ class Variable(Expr):
     __slots__ = ()
 
 
-def alloc_var(dtype: Any, init: Any = 0) -> Variable:
+def alloc_var(dtype: Any, init: Any = 0) -> Scalar:
     """A scalar variable of a fixed dtype: what is assigned to its name later is cast to it, as by a store.
 
     A plain name does as well: `n = 0` is i32, `x = 0.0` is f32, and keeps that dtype in loops.

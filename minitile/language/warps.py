@@ -10,7 +10,7 @@ from minitile.ir.diagnostics import TypeMismatchError, shown
 from minitile.ir.ops import explicit, tile
 from minitile.ir.types import i32
 from minitile.language import math
-from minitile.language.scalars import Expr, constant_int, convert, is_scalar, operand_value
+from minitile.language.scalars import Expr, Scalar, constant_int, convert, is_scalar, operand_value
 from minitile.language.tiles import tile_scope
 from minitile.language.tracing.context import current
 
@@ -21,7 +21,7 @@ def _thread(what: str) -> Expr:
     return Expr(tile_scope(what).b.emit(tile.ThreadIndex()).result)
 
 
-def get_lane_idx(warp_size: Any = 32) -> Expr:
+def get_lane_idx(warp_size: Any = 32) -> Scalar:
     """The thread's number in its warp of 32 threads: i32. On AMD each half of a wave is a warp.
 
     Args:
@@ -35,10 +35,10 @@ def get_lane_idx(warp_size: Any = 32) -> Expr:
         V[tx] = V[tx] * T.get_lane_idx()
         ```
     """
-    return _thread("T.get_lane_idx") % warp_size  # type: ignore[no-any-return]
+    return _thread("T.get_lane_idx") % warp_size
 
 
-def get_warp_idx(warp_size: Any = 32) -> Expr:
+def get_warp_idx(warp_size: Any = 32) -> Scalar:
     """The number of the thread's warp in the block: i32.
 
     Args:
@@ -52,10 +52,10 @@ def get_warp_idx(warp_size: Any = 32) -> Expr:
         I[tx] = T.get_warp_idx()
         ```
     """
-    return _thread("T.get_warp_idx") // warp_size  # type: ignore[no-any-return]
+    return _thread("T.get_warp_idx") // warp_size
 
 
-def get_warp_idx_sync(warp_size: Any = 32) -> Expr:
+def get_warp_idx_sync(warp_size: Any = 32) -> Scalar:
     """The same as T.get_warp_idx.
 
     Args:
@@ -64,7 +64,7 @@ def get_warp_idx_sync(warp_size: Any = 32) -> Expr:
     return get_warp_idx(warp_size)
 
 
-def get_warp_group_idx(warp_size: Any = 32, warps_per_group: Any = 4) -> Expr:
+def get_warp_group_idx(warp_size: Any = 32, warps_per_group: Any = 4) -> Scalar:
     """The number of the thread's warpgroup in the block: i32.
 
     Args:
@@ -79,10 +79,10 @@ def get_warp_group_idx(warp_size: Any = 32, warps_per_group: Any = 4) -> Expr:
         I[tx] = T.get_warp_group_idx()
         ```
     """
-    return _thread("T.get_warp_group_idx") // (warp_size * warps_per_group)  # type: ignore[no-any-return]
+    return _thread("T.get_warp_group_idx") // (warp_size * warps_per_group)
 
 
-def shuffle_elect(thread_extent: Any) -> Expr:
+def shuffle_elect(thread_extent: Any) -> Scalar:
     """True in one thread of each `thread_extent` threads, the first one.
 
     Args:
@@ -127,7 +127,7 @@ def _shuffle(kind: str, value: Any, lane: Any, width: Any, mask: Any, what: str)
     return Expr(trace.b.emit(op).result)
 
 
-def shfl_sync(value: Any, srcLane: Any, width: Any = 32, mask: Any = FULL_WARP) -> Expr:
+def shfl_sync(value: Any, srcLane: Any, width: Any = 32, mask: Any = FULL_WARP) -> Scalar:
     """The value of lane `srcLane` of each segment of `width` lanes.
 
     A warp has 32 threads on every target, also where a wave has 64 lanes. It orders no memory.
@@ -150,7 +150,7 @@ def shfl_sync(value: Any, srcLane: Any, width: Any = 32, mask: Any = FULL_WARP) 
     return _shuffle("idx", value, srcLane, width, mask, "T.shfl_sync")
 
 
-def shfl_xor(value: Any, delta: Any, width: Any = 32, mask: Any = FULL_WARP) -> Expr:
+def shfl_xor(value: Any, delta: Any, width: Any = 32, mask: Any = FULL_WARP) -> Scalar:
     """The value of the lane whose number is this one's xor `delta`.
 
     A warp has 32 threads on every target, also where a wave has 64 lanes. It orders no memory.
@@ -173,7 +173,7 @@ def shfl_xor(value: Any, delta: Any, width: Any = 32, mask: Any = FULL_WARP) -> 
     return _shuffle("bfly", value, delta, width, mask, "T.shfl_xor")
 
 
-def shfl_down(value: Any, delta: Any, width: Any = 32, mask: Any = FULL_WARP) -> Expr:
+def shfl_down(value: Any, delta: Any, width: Any = 32, mask: Any = FULL_WARP) -> Scalar:
     """The value of the lane `delta` above, or the thread's own at the end of the segment.
 
     A warp has 32 threads on every target, also where a wave has 64 lanes. It orders no memory.
@@ -196,7 +196,7 @@ def shfl_down(value: Any, delta: Any, width: Any = 32, mask: Any = FULL_WARP) ->
     return _shuffle("down", value, delta, width, mask, "T.shfl_down")
 
 
-def shfl_up(value: Any, delta: Any, width: Any = 32, mask: Any = FULL_WARP) -> Expr:
+def shfl_up(value: Any, delta: Any, width: Any = 32, mask: Any = FULL_WARP) -> Scalar:
     """The value of the lane `delta` below, or the thread's own at the start of the segment.
 
     A warp has 32 threads on every target, also where a wave has 64 lanes. It orders no memory.
@@ -227,7 +227,7 @@ def _warp_reduced(value: Any, combine: Callable[[Any, Any], Any], what: str) -> 
     return reduced
 
 
-def warp_reduce_sum(value: Any) -> Expr:
+def warp_reduce_sum(value: Any) -> Scalar:
     """The sum over the warp's 32 threads, in all of them.
 
     Args:
@@ -245,7 +245,7 @@ def warp_reduce_sum(value: Any) -> Expr:
     return _warp_reduced(value, operator.add, "T.warp_reduce_sum")
 
 
-def warp_reduce_max(value: Any) -> Expr:
+def warp_reduce_max(value: Any) -> Scalar:
     """The maximum over the warp's 32 threads, in all of them.
 
     Args:
@@ -263,7 +263,7 @@ def warp_reduce_max(value: Any) -> Expr:
     return _warp_reduced(value, math.max, "T.warp_reduce_max")
 
 
-def warp_reduce_min(value: Any) -> Expr:
+def warp_reduce_min(value: Any) -> Scalar:
     """The minimum over the warp's 32 threads, in all of them.
 
     Args:
@@ -281,7 +281,7 @@ def warp_reduce_min(value: Any) -> Expr:
     return _warp_reduced(value, math.min, "T.warp_reduce_min")
 
 
-def warp_reduce_bitand(value: Any) -> Expr:
+def warp_reduce_bitand(value: Any) -> Scalar:
     """The bitwise and over the warp's 32 threads, in all of them.
 
     Args:
@@ -299,7 +299,7 @@ def warp_reduce_bitand(value: Any) -> Expr:
     return _warp_reduced(value, operator.and_, "T.warp_reduce_bitand")
 
 
-def warp_reduce_bitor(value: Any) -> Expr:
+def warp_reduce_bitor(value: Any) -> Scalar:
     """The bitwise or over the warp's 32 threads, in all of them.
 
     Args:

@@ -25,8 +25,10 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
+
+from minitile.layout.lazy import cached_property
 
 if TYPE_CHECKING:
     import numpy as np

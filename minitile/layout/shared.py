@@ -22,9 +22,10 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
+from minitile.layout.lazy import cached_property
 from minitile.layout.register import MAX_SIZE, Coord, LayoutError, size_of
 
 CHUNK_BITS = 128

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,24 @@ def test_current_stream(torch, kernel):
         want = a + b
     torch.cuda.synchronize()
     assert torch.equal(c, want)
+
+
+def test_threads_on_streams_of_their_own(torch, kernel):
+    """Four threads at once, each with a stream and arrays of its own; nobody waits for the others."""
+
+    def work(number):
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            a = torch.full((4096,), float(number), device="cuda")
+            b, c = torch.ones_like(a), torch.zeros_like(a)
+            for _ in range(100):
+                kernel(a, b, c)
+                a.copy_(c)
+        stream.synchronize()
+        return bool((a == number + 100).all())
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, range(4))) == [True] * 4
 
 
 def test_captured_in_a_graph(torch, kernel):

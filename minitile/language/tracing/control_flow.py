@@ -201,7 +201,7 @@ class Interpreter(Branches):
                 f"is assigned inside {what} and has no value after it", "assign it before, so that it is carried"
             )
 
-    def staged_for(self, node: ast.For, loop: Loop) -> None:
+    def staged_for(self, node: ast.For, loop: Loop[Any]) -> None:
         if loop.place is None and not isinstance(node.target, ast.Name):
             raise self.fail(node.target, "a loop of the language has one index")
         own = assigned_names([ast.Assign(targets=[node.target], value=node.iter)])
@@ -264,7 +264,7 @@ class Interpreter(Branches):
             else:
                 self.locals[name] = before[name]
 
-    def bounds(self, loop: Loop) -> tuple[Value, Value, Value, Callable[[Expr], Any]]:
+    def bounds(self, loop: Loop[Any]) -> tuple[Value, Value, Value, Callable[[Expr], Any]]:
         """Lower and upper bound and a positive step, of one type, and what the body's index is of the IR's."""
         step = loop.constant_step()
         start, stop, by = loop.start, loop.stop, loop.step
@@ -352,7 +352,7 @@ class Interpreter(Branches):
             self.locals[name] = Expr(block.add_arg(value.type, "" if name.startswith(".") else name))
         return block
 
-    def parallel(self, node: ast.For, loop: ParallelLoop) -> None:
+    def parallel(self, node: ast.For, loop: ParallelLoop[Any]) -> None:
         """T.Parallel: one body for all indices. Directly nested ones are one."""
         what = f"the T.Parallel at line {node.lineno}"
         if self.trace.launch is None:
@@ -467,7 +467,7 @@ class Interpreter(Branches):
         self.branch(node, inside, body, lambda: None, names)
         self.locals.update(kept)
 
-    def bind_blocks(self, item: ast.withitem, scope: KernelScope, indices: list[Expr]) -> None:
+    def bind_blocks(self, item: ast.withitem, scope: KernelScope[Any], indices: list[Expr]) -> None:
         """`as bx`, `as (bx, by)`: as many block indices as the grid has dimensions."""
         target = item.optional_vars
         if target is None:

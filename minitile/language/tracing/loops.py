@@ -7,9 +7,9 @@ interpreter (`control_flow.py`). Iterating one anywhere else is an error that sa
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any, Generic, TypeVar, overload
 
 from minitile.ir.diagnostics import LanguageError, shown
 from minitile.language import hilbert
@@ -23,10 +23,15 @@ CLUSTER = 8  # blocks of a cluster, on any GPU that has them
 MOST_TEAMS = 4
 
 
-class Iterable:
-    """Base of the descriptions: refuses to be iterated by Python itself."""
+Index = TypeVar("Index")
+"""What the body of a loop or of T.Kernel gets for an index, as type checkers see it: an int or a tuple of them."""
 
-    def __iter__(self) -> NoReturn:
+
+class Iterable(Generic[Index]):
+    """Base of the descriptions: refuses to be iterated by Python itself. For type checkers, in a kernel's text, the
+    indices of the loop."""
+
+    def __iter__(self) -> Iterator[Index]:
         trace = active()
         raise LanguageError(
             "a loop of the language where Python iterates by itself",
@@ -47,7 +52,7 @@ class Schedule:
 
 
 @dataclass(frozen=True)
-class Loop(Iterable):
+class Loop(Iterable[Index]):
     """A loop over start, start + step, … before stop. `kind` and `teams` as in the IR's `for`. `place`: the indices
     that the body sees, a tuple made of the running one; None: that one itself."""
 
@@ -71,12 +76,12 @@ class Loop(Iterable):
 
 
 @dataclass(frozen=True)
-class ParallelLoop(Iterable):
+class ParallelLoop(Iterable[Index]):
     extents: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class KernelScope:
+class KernelScope(Generic[Index]):
     """`T.Kernel(…)`: the grid (three scalars), the computing threads and the blocks of a cluster in x, y, z; how
     many blocks stay and go over the grid (0: each block has one tile)."""
 
@@ -90,7 +95,7 @@ class KernelScope:
     def threads(self) -> int:
         return math.prod(self.block)
 
-    def __enter__(self) -> NoReturn:
+    def __enter__(self) -> Index:
         raise LanguageError("T.Kernel has a meaning only in a `with` statement of a function marked @mt.kernel")
 
     def __exit__(self, *_: object) -> None: ...
@@ -117,7 +122,7 @@ def _step(step: Any, what: str) -> Any:
     return step
 
 
-def serial(start: Any, stop: Any = None, step: Any = 1) -> Loop:
+def serial(start: Any, stop: Any = None, step: Any = 1) -> Loop[int]:
     """`for i in T.serial(n):` one iteration after the other. Python's `range` in a kernel is the same.
 
     `break` and `continue` work. The index is i32, or i64 where the bounds are.
@@ -142,14 +147,14 @@ def serial(start: Any, stop: Any = None, step: Any = 1) -> Loop:
     return Loop(low, high, _step(step, "T.serial"))
 
 
-def range_loop(*bounds: Any) -> Loop:
+def range_loop(*bounds: Any) -> Loop[int]:
     """Python's `range` in a kernel."""
     if not 1 <= len(bounds) <= 3:
         raise current().error(f"range takes 1 to 3 bounds, not {len(bounds)}")
     return serial(*bounds)
 
 
-def unroll(start: Any, stop: Any = None, step: Any = 1) -> Loop:
+def unroll(start: Any, stop: Any = None, step: Any = 1) -> Loop[int]:
     """A loop whose body is repeated. With constant bounds it is a Python loop, and its index a Python int.
 
     Args:
@@ -170,7 +175,7 @@ def unroll(start: Any, stop: Any = None, step: Any = 1) -> Loop:
     return Loop(low, high, _step(step, "T.unroll"), "unroll")
 
 
-def vectorized(start: Any, stop: Any = None, step: Any = 1) -> Loop:
+def vectorized(start: Any, stop: Any = None, step: Any = 1) -> Loop[int]:
     """A loop of each thread's own over neighbouring elements, whose accesses may be joined into wide ones.
 
     Args:
@@ -200,7 +205,7 @@ def Pipelined(
     stage: Sequence[int] | None = None,
     sync: Any = None,
     group: Sequence[Sequence[int]] | None = None,
-) -> Loop:
+) -> Loop[int]:
     """A loop whose copies from tensors to shared memory run ahead of their uses.
 
     `order` and `stage` are a schedule of the user's own, with one int for each statement of the body, or for each group
@@ -276,7 +281,7 @@ def Persistent(
     teams: int = 1,
     num_xcds: int = 1,
     order: str = "row",
-) -> Loop:
+) -> Loop[Any]:
     """A persistent kernel's loop: `for by, bx in T.Persistent([rows, columns], blocks, block):` the tiles number block,
     block + blocks, … of a grid of tiles.
 
@@ -348,7 +353,7 @@ def _in_turns(number: Expr, *others: Any) -> Expr:
     return Expr(within(b, taken, b.sub(total, 1), b.add(total, blocks), (like, block, blocks, total)))
 
 
-def _by_clusters(sizes: list[Any], blocks: Any, index: Any, group: int, together: int) -> Loop:
+def _by_clusters(sizes: list[Any], blocks: Any, index: Any, group: int, together: int) -> Loop[Any]:
     """`_tile` for clusters: the tiles of a cluster count as one that is `together` times as high."""
     tall = [*sizes[:-2], (sizes[-2] + together - 1) // together, sizes[-1]]
     total: Any = 1
@@ -397,7 +402,19 @@ def _numbered(number: Any, sizes: Sequence[Any], group: int) -> tuple[Any, ...]:
     return (*found, panel * group + inside % height, inside // height)
 
 
-def Parallel(*extents: Any, coalesced_width: int | None = None) -> ParallelLoop:
+@overload
+def Parallel(i: Any, /, *, coalesced_width: int | None = None) -> ParallelLoop[int]: ...
+@overload
+def Parallel(i: Any, j: Any, /, *, coalesced_width: int | None = None) -> ParallelLoop[tuple[int, int]]: ...
+@overload
+def Parallel(
+    i: Any, j: Any, k: Any, /, *, coalesced_width: int | None = None
+) -> ParallelLoop[tuple[int, int, int]]: ...
+@overload
+def Parallel(*extents: Any, coalesced_width: int | None = None) -> ParallelLoop[Any]: ...
+
+
+def Parallel(*extents: Any, coalesced_width: int | None = None) -> ParallelLoop[Any]:
     """`for i, j in T.Parallel(64, 128):` all index combinations, spread over the threads of the block, in any order.
 
     `if` inside is per element. Directly nested ones are one. Tile operations and barriers may not stand inside.
@@ -424,12 +441,51 @@ def Parallel(*extents: Any, coalesced_width: int | None = None) -> ParallelLoop:
     return ParallelLoop(sizes)
 
 
+@overload
+def Kernel(
+    x: Any,
+    /,
+    *,
+    threads: int | Sequence[int] | None = None,
+    cluster: int | Sequence[int] = 1,
+    persistent: int = 0,
+) -> KernelScope[Any]: ...
+@overload
+def Kernel(
+    x: Any,
+    y: Any,
+    /,
+    *,
+    threads: int | Sequence[int] | None = None,
+    cluster: int | Sequence[int] = 1,
+    persistent: int = 0,
+) -> KernelScope[tuple[int, int]]: ...
+@overload
+def Kernel(
+    x: Any,
+    y: Any,
+    z: Any,
+    /,
+    *,
+    threads: int | Sequence[int] | None = None,
+    cluster: int | Sequence[int] = 1,
+    persistent: int = 0,
+) -> KernelScope[tuple[int, int, int]]: ...
+@overload
 def Kernel(
     *grid: Any,
-    threads: int | tuple[int, ...] | list[int] | None = None,
-    cluster: int | tuple[int, ...] | list[int] = 1,
+    threads: int | Sequence[int] | None = None,
+    cluster: int | Sequence[int] = 1,
     persistent: int = 0,
-) -> KernelScope:
+) -> KernelScope[Any]: ...
+
+
+def Kernel(
+    *grid: Any,
+    threads: int | Sequence[int] | None = None,
+    cluster: int | Sequence[int] = 1,
+    persistent: int = 0,
+) -> KernelScope[Any]:
     """`with T.Kernel(gx, gy, gz, threads=128) as (bx, by, bz):` launches gx·gy·gz blocks; one per kernel function.
 
     Args:
@@ -490,7 +546,7 @@ def _block(threads: Any) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _cluster(sizes: int | tuple[int, ...] | list[int], grid: tuple[Any, ...]) -> tuple[int, int, int]:
+def _cluster(sizes: int | Sequence[int], grid: tuple[Any, ...]) -> tuple[int, int, int]:
     given = [constant_int(n, "cluster") for n in (sizes if isinstance(sizes, (tuple, list)) else [sizes])]
     if len(given) > len(grid) or any(n < 1 for n in given) or math.prod(given) > CLUSTER:
         limit = f"one size of at least 1 for each dimension of the grid, {CLUSTER} blocks in all"

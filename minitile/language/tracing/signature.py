@@ -1,6 +1,7 @@
 """A kernel's signature: which parameters are tensors, run-time scalars, compile-time constants.
 
 A: T.Tensor(("M", 64), T.bfloat16)   a tensor; a string names a run-time dimension (or a compile-time parameter)
+A: Annotated[T.Tensor, ("M", 64), T.bfloat16]   the same, as type checkers know annotations
 x: T.float32                         a run-time scalar
 block=128, or no annotation          a compile-time constant
 """
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
 from minitile.ir.diagnostics import LanguageError, Location
 from minitile.ir.types import Dim as IRDim
@@ -120,6 +121,8 @@ def read_signature(function: FunctionType, around: Mapping[str, Any]) -> Signatu
         annotation = p.annotation
         if isinstance(annotation, str):
             annotation = _evaluate(annotation, function, names, p.name, place)
+        if get_origin(annotation) is Annotated:
+            annotation = _annotated(annotation, p.name, place)
         if isinstance(annotation, Tensor):
             if p.default is not p.empty:
                 raise LanguageError(f"the tensor {p.name} has a default value", place)
@@ -127,10 +130,27 @@ def read_signature(function: FunctionType, around: Mapping[str, Any]) -> Signatu
         elif isinstance(annotation, DType):
             found.append(Parameter(p.name, "scalar", None, dtype_of_name(annotation), p.default))
         elif annotation is Tensor:
-            raise LanguageError(f"{p.name}: T.Tensor without a shape", place, 'write T.Tensor(("M", "N"), T.float32)')
+            raise LanguageError(f"{p.name}: T.Tensor without a shape", place, _TENSOR)
         else:
             found.append(Parameter(p.name, "constant", None, None, p.default))
     return Signature(tuple(found))
+
+
+_TENSOR = 'write T.Tensor(("M", "N"), T.float32), or Annotated[T.Tensor, ("M", "N"), T.float32]'
+
+
+def _annotated(annotation: Any, parameter: str, place: Location) -> Any:
+    """What `Annotated[…]` says: of T.Tensor, a tensor of the shape and dtype behind it; of anything else, that."""
+    kind, *given = get_args(annotation)
+    if kind is not Tensor:
+        return kind
+    if len(given) > 2:
+        raise LanguageError(f"{parameter}: T.Tensor takes a shape and a dtype, not {len(given)} things", place, _TENSOR)
+    try:
+        return Tensor(*given)
+    except LanguageError as error:
+        error.loc = place
+        raise
 
 
 def _evaluate(text: str, function: FunctionType, names: dict[str, Any], parameter: str, place: Location) -> Any:

@@ -15,7 +15,6 @@ import ast
 import builtins
 import linecache
 import sys
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -24,6 +23,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from minitile.ir.diagnostics import LanguageError, Location
+from minitile.ir.locks import process_lock
 
 FunctionNode = ast.FunctionDef | ast.Lambda
 
@@ -43,7 +43,7 @@ class Text:
 
 
 _current: OrderedDict[str, Text] = OrderedDict()  # by file; those asked for last come last
-_lock = threading.Lock()
+_lock = process_lock()
 _defined_by: WeakKeyDictionary[FunctionType, tuple[CodeType, Text]] = WeakKeyDictionary()
 
 

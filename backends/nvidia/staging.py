@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import math
 
-from minitile.backends.nvidia.hopper.channels import WORKING
+from minitile.analysis.register_budget import TILE_ROOM
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import tile
 from minitile.ir.types import BufferType
 from minitile.layout import Layout
 from minitile.layout.shared import SharedLayout
-from minitile.lowering.lower import Lowering, layout_of
+from minitile.lowering.context import Lowering, layout_of
 from minitile.lowering.memory import in_memory
 
 BLOCK_SHARED = 1024  # bytes of an SM's shared memory that each block takes more than it asks for, and that one block
 # cannot ask for (CUDA C++ Programming Guide, "Shared Memory" of compute capabilities 8.x and 9.0)
-REGISTERS = 65536  # of an SM
 
 
 def as_stored(layout: Layout, dims: tile.Dims) -> tuple[Layout, tile.Dims]:
@@ -49,7 +48,7 @@ def most_versions(low: Lowering, shared: SharedLayout, wanted: int, registers: i
     others += [(_scratch_bytes(op), 128) for op in later]
     threads: int = low.kernel.attrs["threads"] + low.kernel.attrs.get("producer_threads", 0)
     sm_shared = low.target.max_shared + BLOCK_SHARED
-    by_registers = REGISTERS // (threads * (registers + WORKING))
+    by_registers = low.target.block_registers // (threads * (registers + TILE_ROOM))
 
     def needed(versions: int) -> int:
         end = 0

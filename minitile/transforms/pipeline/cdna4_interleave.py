@@ -64,7 +64,6 @@ from minitile.transforms.pipeline.mfma_loop import (
 )
 from minitile.transforms.sync.reasons import LANDED, names
 
-REGISTERS = 512  # of a lane, for all waves of a SIMD
 _REMAINDERS = (arith.FloorMod, arith.TruncMod, arith.And)
 FEW = 24  # registers for addresses and what else there is
 
@@ -133,7 +132,7 @@ def cdna4_half_tiles(kernel: Kernel, context: PassContext) -> None:
 def _run(kernel: Kernel, context: PassContext, name: str, make: Callable[[Loop], Schedule], what: str) -> None:
     if not context.target.has("lds_dma_128"):
         return
-    limit = min(256, REGISTERS * 4 * context.target.lanes // max(kernel.attrs.get("threads", 0), 256))
+    limit = min(256, context.target.block_registers // max(kernel.attrs.get("threads", 0), 256))
     notes: dict[str, None] = {}
     for block in [kernel.body, *(region for op in kernel.walk() for region in op.regions)]:
         for op in list(block.ops):

@@ -258,6 +258,10 @@ class Backend(ABC):
         """For the device of that index. Raises TargetError where there is no lowering for it."""
         raise TargetError(f"no device is known to the backend {self.name}")
 
+    def device_name(self, index: int) -> str:
+        """What the device of that index calls itself."""
+        return f"{self.device_kind}:{index}"
+
     def current_target(self) -> Target | None:
         """For the current device; None where there is none."""
         return None

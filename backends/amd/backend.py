@@ -115,6 +115,11 @@ class AmdBackend(Backend):
 
         return target_for(hip.device_info(index).arch)
 
+    def device_name(self, index: int) -> str:
+        from minitile.runtime import hip
+
+        return hip.device_info(index).name
+
     def current_target(self) -> Target | None:
         from minitile.backends.amd.targets import target_for
         from minitile.runtime import hip

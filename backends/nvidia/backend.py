@@ -106,6 +106,11 @@ class NvidiaBackend(Backend):
         device = cuda.device_info(index)
         return target_for(device.capability, device.max_shared)
 
+    def device_name(self, index: int) -> str:
+        from minitile.runtime import cuda
+
+        return cuda.device_info(index).name
+
     def current_target(self) -> Target | None:
         from minitile.backends.nvidia.targets import target_for
         from minitile.runtime import cuda

@@ -35,7 +35,7 @@ from functools import partial
 from typing import Any, overload
 
 from minitile.backends.base import Backend
-from minitile.backends.registry import backend_of
+from minitile.backends.registry import backend_of, backend_of_device
 from minitile.driver import cache
 from minitile.driver.cache import Entry, Key, Kind, default_cache, make_key
 from minitile.driver.dispatch import Executable, caller_location, for_users, raise_for_caller
@@ -357,11 +357,8 @@ class _Run:
         return found
 
     def device(self) -> str:
-        if self.place.kind != "cuda":
-            return self.place.kind
-        from minitile.runtime.cuda import device_info
-
-        return device_info(self.place.index).name
+        backend = backend_of_device(self.place.kind)
+        return self.place.kind if backend is None else backend.device_name(self.place.index)
 
     def keep(self, candidate: _Candidate, trial: Trial) -> None:
         """Stores a finished measurement."""

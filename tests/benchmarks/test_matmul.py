@@ -77,7 +77,7 @@ def test_what_is_compiled_ahead_is_what_runs(monkeypatch, together, pad):
     launched: list[str] = []
     monkeypatch.setattr(Executable, "assemble", lambda self, arch: ahead.append(self.ptx))
     multiply.assembled(problem, T.bfloat16, T.bfloat16, plan)
-    monkeypatch.setattr(Kernel, "__call__", lambda self, *args: launched.append(self.executable(*args).ptx))
+    monkeypatch.setattr(Kernel, "__call__", lambda self, *args: launched.append(self.executable(*args).text))
     a, b = np.zeros((70, 33), ml_dtypes.bfloat16), np.zeros((33, 64), ml_dtypes.bfloat16)
     multiply.matmul(a, b, plan=plan)
     assert len(launched) == 1 + pad + (not together)

@@ -72,7 +72,7 @@ def _scratch_bytes(op: Op) -> int:
     layout = layout_of(op.operands[0])
     if isinstance(op, tile.Reduce):
         parts = math.prod(digit.size for digit in layout.warp if digit.dim == op.dim)
-        return 0 if parts == 1 else parts * math.prod(layout.quotient(op.dim).extents) * max(op.a.dtype.bytes, 4)
+        return 0 if parts == 1 else parts * math.prod(layout.quotient(op.dim).extents) * op.partial_bytes
     return 2 * layout.num_regs * layout.threads * op.operands[0].dtype.bytes
 
 

@@ -109,7 +109,16 @@ def fold_registers(low: Lowering, value: Value, groups: list[list[int]], combine
 def across_warps(
     low: Lowering, value: Value, layout: Layout, narrow: Layout, dims: Sequence[int], combine: type[arith.Binary]
 ) -> Value:
-    """Each warp's partial results meet in shared memory: [parts] x [what is left of the tile]."""
+    """Each warp's partial results, combined in every thread."""
+    loaded, groups = gather_partials(low, value, layout, narrow, dims)
+    return fold_registers(low, loaded, groups, combine)
+
+
+def gather_partials(
+    low: Lowering, value: Value, layout: Layout, narrow: Layout, dims: Sequence[int]
+) -> tuple[Value, list[list[int]]]:
+    """The partial results of all warps, which meet in shared memory: [parts] x [what is left of the tile]; and which of
+    these registers are of one result."""
     digits = []
     divisor, parts = layout.num_lanes, 1
     for digit in layout.warp:
@@ -139,7 +148,7 @@ def across_warps(
     addresses = shared_addresses(low, buffer, None, where, offsets)
     plan = Plan("shared", 1, tuple(range(count * parts)), addresses, GuardBuilder(low).finish(offsets))
     loaded = loaded_as(low, emit_load(low, plan, buffer, None, count * parts), value.dtype)
-    return fold_registers(low, loaded, [list(range(n * parts, (n + 1) * parts)) for n in range(count)], combine)
+    return loaded, [list(range(n * parts, (n + 1) * parts)) for n in range(count)]
 
 
 def only_one_replica(low: Lowering, layout: Layout, dims: Sequence[int]) -> Value | None:

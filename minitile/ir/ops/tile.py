@@ -270,6 +270,11 @@ class Reduce(Op, name="reduce", stage="tile", pure=True, uniform=True):
         s = self.a.shape
         return (tile_or_scalar((*s[: self.dim], *s[self.dim + 1 :]), self.a.dtype),)
 
+    @property
+    def partial_bytes(self) -> int:
+        """What a warp hands on of each element, at most, where several warps share the dimension."""
+        return max(self.a.dtype.bytes, 4)
+
     def relations(self) -> list[Relation]:
         return [Quotient(self.a, self.dim, self.result)]
 

@@ -127,6 +127,8 @@ from minitile.language.math import (
 from minitile.language.missing import missing as _missing
 from minitile.language.reducers import alloc_reducer, finalize_reducer, reducer_init, reducer_update
 from minitile.language.reductions import (
+    argmax,
+    argmin,
     reduce,
     reduce_absmax,
     reduce_abssum,
@@ -297,6 +299,8 @@ __all__ = [
     "pow",
     "print",
     "proxy_hint",
+    "argmax",
+    "argmin",
     "reduce",
     "reduce_absmax",
     "reduce_abssum",

@@ -283,6 +283,24 @@ class Reduce(Op, name="reduce", stage="tile", pure=True, uniform=True):
         require_one_of(self.kind, REDUCTIONS, "reduction")
 
 
+class ArgReduce(Reduce, name="arg_reduce", stage="tile", pure=True, uniform=True):
+    """Where along `dim` the greatest ("max") or least ("min") element stands, as i32: of equal ones the first; a
+    NaN, the first one, comes before any number. The dimension goes away."""
+
+    def infer(self) -> tuple[Type, ...]:
+        s = self.a.shape
+        return (tile_or_scalar((*s[: self.dim], *s[self.dim + 1 :]), i32),)
+
+    @property
+    def partial_bytes(self) -> int:
+        """The element and its index, in two buffers."""
+        return super().partial_bytes + i32.bytes
+
+    def verify(self) -> None:
+        require_dim(self.dim, len(self.a.shape))
+        require_one_of(self.kind, ("max", "min"), "kind")
+
+
 class ConvertLayout(Op, name="convert_layout", stage="tile", pure=True, uniform=True):
     """The same tile in another layout."""
 

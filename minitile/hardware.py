@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 WARPGROUP = 128  # threads: the four warps that issue one wgmma
+BLOCK_THREADS = 1024  # the most of a block, on every target
 NAMED_BARRIERS = 16  # of a block
 BLOCK_REGISTERS = 64 * 1024  # of a multiprocessor, which a block's threads can have together
 THREAD_REGISTERS = 255  # the most that one thread has
@@ -58,7 +59,7 @@ class Target:
     static_shared: int
     features: frozenset[str]
     lanes: int = 32
-    max_threads: int = 1024
+    max_threads: int = BLOCK_THREADS
     max_registers: int = THREAD_REGISTERS
     block_registers: int = BLOCK_REGISTERS
     max_unrolled: int = 8192

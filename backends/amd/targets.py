@@ -7,12 +7,12 @@ Sources: "CDNA 3" and "CDNA 4" Instruction Set Architecture (wave size, LDS byte
 
 from __future__ import annotations
 
-from minitile.hardware import Target
+from minitile.hardware import BLOCK_THREADS, Target
 from minitile.ir.diagnostics import TargetError
 
 _CDNA3 = frozenset({"mfma_f16", "mfma_bf16", "mfma_int8", "lds_dma", "counted_stores"})
 _CDNA4 = _CDNA3 | {"mfma_fp8", "mfma_scale", "lds_dma_128", "lds_transpose"}
-_SIZES = (64, 1024, 512, 128 * 1024, 2048)  # LLVM's time grows faster than the code
+_SIZES = (64, BLOCK_THREADS, 512, 128 * 1024, 2048)  # LLVM's time grows faster than the code
 
 TARGETS = (
     Target("gfx942", "amd", "gfx942", "gfx942", "", (0, 0), 64 * 1024, 64 * 1024, _CDNA3, *_SIZES),

@@ -35,7 +35,7 @@ COMPARED = {
 def outside() -> Iterator[tuple[str, ast.Module]]:
     """The compiler's files that are of no vendor."""
     for path in sorted((ROOT / "minitile").rglob("*.py")):
-        if not any(parent.is_symlink() for parent in path.parents):
+        if not linked(path):
             yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
 
 
@@ -102,6 +102,20 @@ def assembly_patterns(path: str, tree: ast.Module) -> list[str]:
 def test_vendors_are_the_backends_business(rule) -> None:
     found = [each for path, tree in outside() for each in rule(path, tree)]
     assert not found, "\n".join(found)
+
+
+def test_a_number_of_the_hardware_stands_once() -> None:
+    """65536 registers, written as one number, are nobody's but hardware.py's."""
+    files = [p for folder in ("minitile", "backends") for p in (ROOT / folder).rglob("*.py") if not linked(p)]
+    for path in files:
+        found = [
+            n.lineno for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant) and n.value == 65536
+        ]
+        assert not found, f"{path}:{found}"
+
+
+def linked(path: Path) -> bool:
+    return any(parent.is_symlink() for parent in path.parents)
 
 
 def test_what_is_allowed_is_needed() -> None:

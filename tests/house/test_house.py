@@ -151,7 +151,7 @@ BARRED = {
 }
 # What may be imported all the same: by which files (a pattern), what, and why.
 ALLOWED = (
-    (r"backends/(base|registry|\w+/(backend|program))\.py", r"minitile\.runtime\b.*", "they tie text to what runs it"),
+    (r"backends/(base|\w+/(backend|program))\.py", r"minitile\.runtime\b.*", "they tie text to what runs it"),
     (
         r"backends/\w+/(program|assemble\w*|assemble/\w+)\.py",
         r"minitile\.driver(\.(cache|elf|processes)\b.*|$)",

@@ -33,7 +33,7 @@ _HOME = {
     "SimulationError": "minitile.driver.simulate",
 }
 _SUBMODULES = {
-    **{name: f"minitile.{name}" for name in ("language", "ir", "layout", "ops", "backends", "runtime", "target")},
+    **{name: f"minitile.{name}" for name in ("language", "ir", "layout", "analysis", "transforms", "ops", "backends", "runtime", "target")},
     "cache": "minitile.driver.cache",
     "passes": "minitile.transforms",
 }

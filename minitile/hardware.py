@@ -68,5 +68,10 @@ class Target:
     def has(self, feature: str) -> bool:
         return feature in self.features
 
+    @property
+    def vendor(self) -> str:
+        """`backend`, as it was called before."""
+        return self.backend
+
     def __str__(self) -> str:
         return self.name

@@ -122,6 +122,22 @@ def imports(path):
             yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
+def test_what_is_imported_is_in_this_tree():
+    """A name of a module that has moved could be found in another checkout that is installed as well."""
+    here = {
+        ".".join((package, *path.relative_to(ROOT / folder).with_suffix("").parts)).removesuffix(".__init__")
+        for package, folder in FOLDERS.items()
+        for path in sources(folder)
+    }
+    for folder in (*FOLDERS.values(), "tests", "examples", "benchmarks"):
+        for path in sources(folder):
+            for node in ast.walk(ast.parse(path.read_text())):
+                names = [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+                names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                gone = [n for n in names if n and (n + ".").startswith("minitile.") and n not in here]
+                assert not gone, f"{path.relative_to(ROOT)} imports {gone}"
+
+
 # For each part, what it must not import: the arrows run language → ir ← transforms → analysis, layout; backends write
 # against ir, layout, analysis and lowering's interface.
 BARRED = {

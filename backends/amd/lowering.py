@@ -27,7 +27,7 @@ from minitile.hardware import Target
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import ResourceError, TypeMismatchError
 from minitile.ir.ops import thread, tile
-from minitile.ir.origin import Origin
+from minitile.ir.origin import LANDED, Origin
 from minitile.ir.types import PACKED, TileType, e4m3, e5m2, f32
 from minitile.layout import (
     CDNA3_ATOMS,
@@ -49,7 +49,6 @@ from minitile.lowering.context import Lowering
 from minitile.lowering.expand_fp8 import FP8
 from minitile.lowering.gemm import fragments
 from minitile.lowering.memory import move_through_registers
-from minitile.transforms.sync.reasons import LANDED
 
 SCALED_FORMATS = {"e4m3": e4m3, "e5m2": e5m2, **PACKED}  # what f8f6f4 multiplies
 MFMA_OF_DTYPE = {"gfx942": CDNA3_ATOMS, "gfx950": CDNA4_ATOMS}  # by lowering, then by the operands' dtype

@@ -29,7 +29,7 @@ from minitile.hardware import Target
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import MinitileError, ResourceError, TypeMismatchError
 from minitile.ir.ops import roles, thread, tile
-from minitile.ir.origin import Origin
+from minitile.ir.origin import LANDED, Origin
 from minitile.ir.types import BufferType, DType, TensorType, f32
 from minitile.layout import (
     ATOMS_OF_DTYPE,
@@ -57,7 +57,6 @@ from minitile.lowering.memory import (
     shared_addresses,
     shared_layout,
 )
-from minitile.transforms.sync.reasons import LANDED
 
 ACCUMULATORS = {
     "f16": ("f32", "f16"),

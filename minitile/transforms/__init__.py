@@ -9,8 +9,8 @@ pass is a part of one:
     warp_specialize     producer_partition (who copies what, through which channel), multicast, ping_pong;
                         verify_pipelines checks what has been made of them
     layout              select_shared_layout
-    sync                for proxy_fence: fence_dataflow, fence_parts, fence_placement, async_happens_before; reasons, the
-                        words of origins (ir/origin.py)
+    sync                for proxy_fence: fence_dataflow, fence_parts, fence_placement, async_happens_before; reasons,
+                        the words of origins (ir/origin.py)
 
 Who has put into the assembly what synchronises, by file (a comment behind its line says so, and why; MINITILE_DUMP=PASS
 prints the IR after a pass):

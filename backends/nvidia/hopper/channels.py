@@ -21,12 +21,11 @@ from minitile.hardware import NAMED_BARRIERS, TMA_BOX, WARPGROUP
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import arith, control, hopper, roles, thread, tile
 from minitile.ir.ops import explicit as by_hand
-from minitile.ir.origin import Origin, places
+from minitile.ir.origin import MBARRIER_FENCE, MBARRIER_INIT, MBARRIER_MEET, Origin, places
 from minitile.ir.types import BufferType, u64
 from minitile.layout.shared import row_major
 from minitile.lowering.context import Lowering
 from minitile.lowering.memory import coordinate, shared_layout
-from minitile.transforms.sync.reasons import MBARRIER_FENCE, MBARRIER_INIT, MBARRIER_MEET
 
 WORD = 8  # bytes of an mbarrier
 CONSUMERS = 1  # the named barrier at which the consumers of a specialised kernel meet

@@ -22,12 +22,11 @@ from minitile.ir.core import Block, Op, Value
 from minitile.ir.diagnostics import LanguageError, ResourceError
 from minitile.ir.ops import explicit as by_hand
 from minitile.ir.ops import hopper, roles, thread, tile
-from minitile.ir.origin import Origin, by_program, places
+from minitile.ir.origin import MBARRIER_FENCE, MBARRIER_INIT, MBARRIER_MEET, Origin, by_program, places
 from minitile.ir.types import BufferType, u64
 from minitile.layout.shared import SharedLayout, row_major
 from minitile.lowering.context import Lowering
 from minitile.lowering.memory import coordinate, shared_layout, strides_of
-from minitile.transforms.sync.reasons import MBARRIER_FENCE, MBARRIER_INIT, MBARRIER_MEET
 
 LINE = 128  # alignment of a box in shared memory, in bytes (PTX ISA 8.3, 5.5.1)
 

@@ -41,7 +41,7 @@ from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import explicit as by_hand
 from minitile.ir.ops import hopper, thread, tile
-from minitile.ir.origin import Origin
+from minitile.ir.origin import LANDED, Origin
 from minitile.ir.types import BufferType, TensorType, TileType
 from minitile.layout import Digit, Layout, bits_of_digits, block, row_major, stmatrix_plan, swizzled, warp_groups
 from minitile.layout.access import vector_runs, vector_width
@@ -58,7 +58,6 @@ from minitile.lowering.memory import (
     shared_addresses,
     shared_layout,
 )
-from minitile.transforms.sync.reasons import LANDED
 
 CHUNK = 16  # bytes: TMA's grain in global memory
 ROWS = 64  # of a warpgroup, staged at a time: those of one wgmma

@@ -47,7 +47,7 @@ from minitile.analysis.affine import Affine, Facts, divisor_of
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, cdna, control, thread, tile
-from minitile.ir.origin import Origin, places
+from minitile.ir.origin import LANDED, Origin, places
 from minitile.ir.rewrite import remake
 from minitile.ir.types import TOKEN, BufferType
 from minitile.transforms.manager import PassContext
@@ -62,7 +62,7 @@ from minitile.transforms.pipeline.mfma_loop import (
     only,
     words_of,
 )
-from minitile.transforms.sync.reasons import LANDED, names
+from minitile.transforms.sync.reasons import names
 
 _REMAINDERS = (arith.FloorMod, arith.TruncMod, arith.And)
 FEW = 24  # registers for addresses and what else there is

@@ -40,13 +40,13 @@ from minitile.backends.base import Rules
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, fences, roles, tile
-from minitile.ir.origin import Origin, places
+from minitile.ir.origin import ACCUMULATOR, Origin, places
 from minitile.ir.rewrite import clone, handing
 from minitile.ir.types import I32, BufferType, ScalarType, f32, i32
 from minitile.transforms.manager import PassContext
 from minitile.transforms.pipeline.ahead import READS
 from minitile.transforms.pipeline.async_gemms import call_in, issue, refusal
-from minitile.transforms.sync.reasons import ACCUMULATOR, of_ring
+from minitile.transforms.sync.reasons import of_ring
 from minitile.transforms.warp_specialize.multicast import Common, find_common
 from minitile.transforms.warp_specialize.ping_pong import Teams, find_teams, part
 from minitile.transforms.warp_specialize.producer_partition import Clock, Refused, Ring, Rings, find_rings

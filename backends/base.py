@@ -1,23 +1,38 @@
-"""What a backend tells the target-independent passes: the layouts that its instructions demand, and how its
-instructions are written.
+"""What a backend is: all that the compiler asks of the vendor of a target, in one class.
+
+    rules       which layouts a gemm's instructions demand, and how tile operations become thread IR      `Rules`
+    passes      its own, behind those of the pipeline
+    legalize    operations and types that the target lacks, as others
+    write       thread IR as texts: the last one is what runs and is simulated                            `Written`
+    program     what becomes of that text: a binary, its costs, a launcher for GPUs                       `Program`
+    simulator   what executes the text without a GPU, what weakens its synchronisation, what estimates its time
+    devices     which target a device is given
 
 `Rules` is one record per lowering (sm_80, …). `infer_layouts` asks `gemm_plan` which layouts a gemm needs; `lower`
-looks up each tile operation in `lower`."""
+looks up each tile operation in `lower`. registry.py finds the backend of a target; docs/extending.md says what a new
+one takes. A method imports what it needs when it is called: a backend that nobody compiles for costs nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from minitile.ir.core import Op
-from minitile.ir.diagnostics import TargetError
+from minitile.analysis.affine import Facts
+from minitile.hardware import Target
+from minitile.ir.core import Kernel, Op
+from minitile.ir.diagnostics import MinitileError, TargetError
 from minitile.ir.ops.tile import Copy, Gemm
 from minitile.layout import Layout
+from minitile.lowering.context import Lowering
 
 if TYPE_CHECKING:
-    from minitile.analysis.affine import Facts
-    from minitile.lowering.lower import Lowering
+    from minitile.runtime.launch_info import LaunchInfo
+    from minitile.runtime.launcher_base import BaseLauncher
+    from minitile.runtime.sim import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +91,189 @@ def _no_backend(op: Gemm, threads: int) -> GemmPlan:
 
 
 NO_RULES = Rules(_no_backend, {})
+
+
+# The texts, and what becomes of the last one --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a backend writes of a kernel. `texts` by name, in the order in which they are made; the last one runs and is
+    simulated. `params`: (name, kind, dtype) of the entry's parameters in order. `milliseconds` for each text."""
+
+    texts: Mapping[str, str]
+    entry: str
+    params: tuple[tuple[str, str, str], ...]
+    milliseconds: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Of one thread: registers, and bytes that are spilled (stores and loads, or scratch memory)."""
+
+    registers: int
+    spills: int
+
+
+class AssemblerWarning(UserWarning):
+    """A remark on how a kernel was assembled."""
+
+
+class Program(ABC):
+    """The final text of one kernel, and what can be made of it. Whoever compiled it may set `remark`, which is told of
+    what costs speed, and `timings`, which gets the milliseconds of "assemble"."""
+
+    text: str
+    remark: Callable[[str], None]
+    timings: dict[str, float]
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.remark = lambda _: None
+        self.timings = {}
+
+    @abstractmethod
+    def launcher(self, info: LaunchInfo) -> BaseLauncher:
+        """What launches it on GPUs. Raises the runtime's UnavailableError where there is no driver."""
+
+    @property
+    @abstractmethod
+    def binary(self) -> bytes:
+        """The cubin, the code object, … for the target. Raises MinitileError where no assembler or linker is found."""
+
+    @abstractmethod
+    def costs(self) -> Costs:
+        """Of what was launched, else of the binary."""
+
+    def known_costs(self) -> Costs | None:
+        """The costs, where they are known without assembling."""
+        return None
+
+    @property
+    def assembled(self) -> Any:
+        """The binary with all that the assembler says of it, where there is more to say than `costs`. Raises
+        TargetError where there is not."""
+        raise TargetError("no assembler's account is kept for this target", hint="see .binary, .registers and .spills")
+
+    def prebuilt(self) -> Any:
+        """What another process can make of the program and hand over to `adopt`: picklable; None where there is nothing
+        to gain."""
+        return None
+
+    def adopt(self, prebuilt: Any) -> None:
+        """Takes what `prebuilt` made elsewhere of the same text. Raises TypeError for what it never made."""
+        raise TypeError(f"{type(self).__name__} has nothing to take over")
+
+    @abstractmethod
+    def summary(self) -> str:
+        """Costs and size in one line, for a person."""
+
+
+# What a backend is ----------------------------------------------------------------------------------------------------
+
+Pass = Callable[[Kernel, Any], None]
+
+
+class Backend(ABC):
+    """One vendor's half of the compiler; it has no state.
+
+    name: what `Target.backend` says. texts: the names of what `write` makes, in order. binary: what the assembled text
+    is called ("cubin"). device_kind: the kind of the devices whose arrays it launches on ("cuda").
+    """
+
+    name: ClassVar[str]
+    texts: ClassVar[tuple[str, ...]]
+    binary: ClassVar[str]
+    device_kind: ClassVar[str]
+
+    # Compiling
+
+    @abstractmethod
+    def rules(self, target: Target) -> Rules:
+        """The lowering rules of a target, the same record each time."""
+
+    def passes(self, target: Target) -> Mapping[str, Sequence[tuple[str, Pass]]]:
+        """Passes of its own: by the name of a pass of the pipeline, what runs right behind that."""
+        return {}
+
+    @abstractmethod
+    def legalize(self, kernel: Kernel, target: Target) -> None:
+        """Thread IR in place: what the target lacks becomes what it has. Raises TargetError."""
+
+    @abstractmethod
+    def write(self, kernel: Kernel, target: Target, notes: list[str]) -> Written:
+        """The texts of legal thread IR. `notes` gets what a user should know of them."""
+
+    @abstractmethod
+    def program(self, texts: Mapping[str, str], entry: str, target: Target) -> Program:
+        """What becomes of the texts. Does nothing by itself."""
+
+    # Texts, wherever they come from
+
+    @abstractmethod
+    def reads(self, text: str) -> bool:
+        """Whether assembly is this backend's."""
+
+    @abstractmethod
+    def program_of_text(self, text: str) -> Program:
+        """As `program`, for a text alone, which says itself what it is for."""
+
+    @abstractmethod
+    def entries(self, text: str) -> list[str]:
+        """The names of the kernels in a text."""
+
+    @abstractmethod
+    def instructions(self, text: str) -> Counter[str]:
+        """How often those instructions stand in a text that a kernel's speed hangs on."""
+
+    # Running without a GPU
+
+    @abstractmethod
+    def simulator(self) -> Callable[..., Report]:
+        """(text, entry, grid, block, args, *, schedule, seed, check, only_first, and what the next two say)."""
+
+    @abstractmethod
+    def launch_options(self, info: LaunchInfo) -> dict[str, Any]:
+        """What the simulator wants to know of a compiled kernel's launch besides grid and block."""
+
+    def text_options(self, cluster: tuple[int, int, int], dynamic_shared: int) -> dict[str, Any]:
+        """The same of a text's, whose launch a person describes."""
+        return {"cluster": cluster, "dynamic_shared": dynamic_shared}
+
+    @abstractmethod
+    def check_grid(self, grid: Sequence[int], block: Sequence[int]) -> None:
+        """Raises the runtime's ArgumentError for a grid that none of its GPUs launches."""
+
+    def mutations(self) -> Callable[[str, str], Iterator[Any]]:
+        """(text, entry) to texts of which each lacks one synchronising instruction."""
+        raise MinitileError(f"no mutation testing is there for the assembly of {self.name}")
+
+    def estimator(self) -> Callable[..., object]:
+        """(text, entry, grid, block, args, …) to an estimate of the cycles, which prints itself."""
+        raise MinitileError("cycles are estimated for AMD code only", hint="compile with --target gfx950")
+
+    # Devices
+
+    def target_of_device(self, index: int) -> Target:
+        """For the device of that index. Raises TargetError where there is no lowering for it."""
+        raise TargetError(f"no device is known to the backend {self.name}")
+
+    def device_name(self, index: int) -> str:
+        """What the device of that index calls itself."""
+        return f"{self.device_kind}:{index}"
+
+    def current_target(self) -> Target | None:
+        """For the current device; None where there is none."""
+        return None
+
+    def doctor(self) -> Iterator[tuple[str, str]]:
+        """What is installed, what is missing and how to get it: (name, text)."""
+        yield from ()
+
+
+def installed(package: str) -> str | None:
+    """The version of a Python package; None where it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

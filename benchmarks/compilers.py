@@ -114,7 +114,7 @@ def compile_ours(kernel: Any, arrays: Sequence[Any], **constants: Any) -> Ours:
     middle = time.perf_counter()
     compiled.prepare(*arrays)
     end = time.perf_counter()
-    costs = compiled.executable.costs(compiled.target.arch)
+    costs = compiled.executable.program.costs_on(compiled.target.arch)
     spent = stages(compiled.timings, costs.assembler, end - middle)
     facts = {"registers": compiled.registers, "bytes spilled": compiled.spills}
     return Ours(compiled, end - start, spent, facts)

@@ -33,8 +33,9 @@ _HOME = {
     "RaceError": "minitile.driver.simulate",
     "SimulationError": "minitile.driver.simulate",
 }
+_PARTS = ("language", "ir", "layout", "analysis", "transforms", "ops", "backends", "runtime", "hardware", "target")
 _SUBMODULES = {
-    **{name: f"minitile.{name}" for name in ("language", "ir", "layout", "ops", "backends", "runtime", "target")},
+    **{name: f"minitile.{name}" for name in _PARTS},
     "cache": "minitile.driver.cache",
     "passes": "minitile.transforms",
 }

@@ -46,7 +46,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -61,7 +61,6 @@ from .launch_info import (
     Slot,
     TensorMapParam,
     Values,
-    check_grid,
     compile_exprs,
     expr_source,
     param_layout,
@@ -435,7 +434,7 @@ class Launcher(BaseLauncher):
             return loaded
 
     def _explain_launch(self, status: int, grid: Values) -> NoReturn:
-        check_grid("nvidia", grid, self.info.block)
+        check_grid(grid)
         if any(blocks % size for blocks, size in zip(grid, self.info.cluster, strict=True)):
             raise ArgumentError(f"the grid is {grid}: clusters of {self.info.cluster} blocks do not divide it")
         binding = driver()
@@ -445,6 +444,16 @@ class Launcher(BaseLauncher):
             f"{self.info.dynamic_shared} bytes of dynamic shared memory failed: {shown}",
             code,
         )
+
+
+_BLOCKS = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, compute capabilities
+
+
+def check_grid(grid: Sequence[int]) -> None:
+    """Raises ArgumentError for a grid that no GPU launches."""
+    for axis, blocks, most in zip("xyz", grid, _BLOCKS, strict=True):
+        if blocks > most:
+            raise ArgumentError(f"the grid is {tuple(grid)}: at most {most} blocks fit in {axis}")
 
 
 _pack_stream = struct.Struct("<Q").pack_into

@@ -45,7 +45,7 @@ import ctypes
 import os
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -54,7 +54,7 @@ from typing import Any, NoReturn
 
 from .arrays import Place
 from .errors import ArgumentError, DriverError, LaunchError, UnavailableError
-from .launch_info import LaunchInfo, Values, check_grid, compile_exprs, param_layout
+from .launch_info import LaunchInfo, Values, compile_exprs, param_layout
 from .launcher_base import BaseLauncher, Prepared, nothing
 
 _INSTALL = "pip install 'minitile[amd]' brings hip-python; the HIP runtime itself comes with ROCm or torch for ROCm"
@@ -295,12 +295,24 @@ class Launcher(BaseLauncher):
             return loaded
 
     def _explain_launch(self, status: int, grid: Values) -> NoReturn:
-        check_grid("amd", grid, self.info.block)
+        check_grid(grid, self.info.block)
         binding = driver()
         code, shown = _name(binding, binding.hipError_t(status))
         raise DriverError(
             f"launching {self.info.entry} with grid {grid}, block {self.info.block} failed: {shown}", code
         )
+
+
+_THREADS = 2**32  # HIP: a grid's dimension has fewer
+
+
+def check_grid(grid: Sequence[int], block: Sequence[int]) -> None:
+    """Raises ArgumentError for a grid that HIP does not launch."""
+    for axis, blocks, threads in zip("xyz", grid, block, strict=True):
+        if blocks * threads >= _THREADS:
+            raise ArgumentError(
+                f"the grid is {tuple(grid)} of {tuple(block)} threads: HIP launches fewer than 2^32 threads in {axis}"
+            )
 
 
 @contextmanager

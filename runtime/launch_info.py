@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .errors import ArgumentError, short
+from .errors import short
 
 Expr = int | tuple[Any, ...]
 Slot = tuple[str, str]
@@ -269,21 +269,6 @@ _FORMATS = {
 def byte_size(dtype: str) -> int:
     """Bytes of one element (1 for a dtype that minitile has not)."""
     return struct.calcsize("<" + _FORMATS.get(dtype, "B"))
-
-
-_BLOCKS = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, compute capabilities
-_THREADS = 2**32  # HIP: a grid's dimension has fewer
-
-
-def check_grid(vendor: str, grid: Sequence[int], block: Sequence[int]) -> None:
-    """Raises ArgumentError for a grid that no GPU of the vendor ("nvidia", "amd") launches."""
-    for axis, blocks, most, threads in zip("xyz", grid, _BLOCKS, block, strict=True):
-        if vendor == "nvidia" and blocks > most:
-            raise ArgumentError(f"the grid is {tuple(grid)}: at most {most} blocks fit in {axis}")
-        if vendor == "amd" and blocks * threads >= _THREADS:
-            raise ArgumentError(
-                f"the grid is {tuple(grid)} of {tuple(block)} threads: HIP launches fewer than 2^32 threads in {axis}"
-            )
 
 
 TENSOR_MAP_BYTES = 128

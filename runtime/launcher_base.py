@@ -155,6 +155,10 @@ class BaseLauncher:
         exec(text, scope)
         self.launch, self._fields = scope["launch"], scope["fields"]
 
+    def prepare(self, *args: Any) -> Prepared:
+        """A launch on these very arrays, ready to be repeated by calling it. Raises LaunchErrors."""
+        raise NotImplementedError
+
     def check_memory(self, values: Values) -> None:
         """Raises ArgumentError for arrays that overlap though one of them is written, and for null pointers."""
         explain(self.info, self.slots, values)

@@ -338,6 +338,9 @@ class _Machine:
     def Reduce(self, op: tile.Reduce) -> Any:
         return (_REDUCE[op.kind](self.of(op.a), op.dim),)
 
+    def ArgReduce(self, op: tile.ArgReduce) -> Any:
+        return ((np.argmax if op.kind == "max" else np.argmin)(self.of(op.a).astype(object), op.dim),)
+
     # Gemm, and what writes fragments --------------------------------------------------------------------------------
 
     def matrix(self, mem: Value, indices: Any, dims: tile.Dims, slot: Value | None, transpose: bool) -> Array:

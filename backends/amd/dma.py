@@ -39,7 +39,7 @@ from minitile.ir.core import Value
 from minitile.ir.ops import arith, thread, tile
 from minitile.ir.types import BufferType, TensorType
 from minitile.layout.shared import SharedLayout
-from minitile.lowering.lower import Lowering
+from minitile.lowering.context import Lowering
 from minitile.lowering.memory import GuardBuilder, Place, global_addresses, shared_layout, strides_of
 
 CHUNK = 16  # bytes that a lane copies

@@ -18,13 +18,13 @@ from __future__ import annotations
 from typing import Any
 
 from minitile.backends.amd.ops import Intrinsic
+from minitile.hardware import Target
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import arith, thread
 from minitile.ir.types import bf16, f16, f32, f64
 from minitile.lowering.expand_fp8 import FP8, decode, encode
 from minitile.lowering.legalize import Legalizer, Rule, common_rules
-from minitile.target import Target
 
 _IN_F32 = (bf16, *FP8)
 

@@ -23,15 +23,17 @@ from typing import Any
 
 from minitile.backends.amd.dma import copies_itself, dma
 from minitile.backends.base import GemmPlan, Rules, refuse_scales
+from minitile.hardware import Target
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import ResourceError, TypeMismatchError
 from minitile.ir.ops import thread, tile
-from minitile.ir.origin import Origin
+from minitile.ir.origin import LANDED, Origin
 from minitile.ir.types import PACKED, TileType, e4m3, e5m2, f32
 from minitile.layout import (
+    CDNA3_ATOMS,
+    CDNA4_ATOMS,
     MFMA_ATOMS,
     MFMA_CHAINED,
-    MFMA_OF_DTYPE,
     MFMA_SCALED,
     SCALE_BLOCK,
     LayoutError,
@@ -43,14 +45,13 @@ from minitile.layout import (
     mma_operand_b,
     warp_partition,
 )
+from minitile.lowering.context import Lowering
 from minitile.lowering.expand_fp8 import FP8
 from minitile.lowering.gemm import fragments
-from minitile.lowering.lower import Lowering
 from minitile.lowering.memory import move_through_registers
-from minitile.target import Target
-from minitile.transforms.sync.reasons import LANDED
 
 SCALED_FORMATS = {"e4m3": e4m3, "e5m2": e5m2, **PACKED}  # what f8f6f4 multiplies
+MFMA_OF_DTYPE = {"gfx942": CDNA3_ATOMS, "gfx950": CDNA4_ATOMS}  # by lowering, then by the operands' dtype
 _FP8 = {"gfx942": ("e4m3fnuz", "e5m2fnuz"), "gfx950": ("e4m3", "e5m2")}
 
 

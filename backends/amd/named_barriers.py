@@ -20,13 +20,13 @@ from collections.abc import Iterator
 
 from minitile.analysis.affine import Facts
 from minitile.analysis.disjoint import Threads, in_whole_groups
+from minitile.hardware import Target
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import Location, TargetError
 from minitile.ir.ops import control
 from minitile.ir.ops import explicit as by_hand
 from minitile.ir.rewrite import clone, made_inside
-from minitile.target import Target
 
 _HINT = "meet in `if`s on the thread's index and in loops of as many rounds for all threads, or at T.sync_threads()"
 

@@ -24,6 +24,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from minitile.backends.base import AssemblerWarning
 from minitile.backends.nvidia.assemblers import (
     PTXAS_HINT,
     AssembleOptions,
@@ -64,10 +65,6 @@ class AssembleError(MinitileError):
         super().__init__(message, loc, hint)
         self.log = log
         self.ptx_line = ptx_line
-
-
-class AssemblerWarning(UserWarning):
-    """A remark on how a kernel was assembled."""
 
 
 DRIVER = "the driver's JIT"

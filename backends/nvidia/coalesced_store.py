@@ -28,7 +28,7 @@ from minitile.ir.types import TensorType, TileType
 from minitile.layout import Digit, Layout, LayoutError, blocked, sectors, swizzled, warp_block, warp_box
 from minitile.layout.register import offsets
 from minitile.layout.shared import SharedLayout
-from minitile.lowering.lower import Lowering, layout_of
+from minitile.lowering.context import Lowering, layout_of
 from minitile.lowering.memory import Walk, access_width, emit_store, in_memory, places, plan
 
 ROW = 128  # bytes of a row that are staged together, at most: a swizzle's

@@ -27,6 +27,7 @@ import numpy as np
 from minitile.backends.nvidia.emit.arith import MNEMONICS
 from minitile.backends.nvidia.emit.cast import DIRECT
 from minitile.backends.nvidia.ops import Instruction
+from minitile.hardware import Target
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.diagnostics import TargetError
@@ -34,7 +35,6 @@ from minitile.ir.ops import arith, thread
 from minitile.ir.types import DType, bool_, e4m3, e5m2, f16, f32, i32
 from minitile.lowering.expand_fp8 import FP8, decode, encode
 from minitile.lowering.legalize import Legalizer, Rule, clamped, common_rules, compare_bools, wide, widened
-from minitile.target import Target
 
 _OCP = (e4m3, e5m2)  # which the hardware converts, from sm_89 on
 

@@ -25,10 +25,11 @@ from minitile.backends.nvidia.hopper.channels import HOPPER_RULES
 from minitile.backends.nvidia.hopper.explicit import BY_HAND_RULES
 from minitile.backends.nvidia.hopper.tma_store import STORE_RULES
 from minitile.backends.nvidia.hopper.wgmma import plan_wgmma, refusal
+from minitile.hardware import Target
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import MinitileError, ResourceError, TypeMismatchError
 from minitile.ir.ops import roles, thread, tile
-from minitile.ir.origin import Origin
+from minitile.ir.origin import LANDED, Origin
 from minitile.ir.types import BufferType, DType, TensorType, f32
 from minitile.layout import (
     ATOMS_OF_DTYPE,
@@ -43,8 +44,8 @@ from minitile.layout import (
     warp_partition,
 )
 from minitile.layout.access import vector_runs
+from minitile.lowering.context import Lowering
 from minitile.lowering.gemm import fragments
-from minitile.lowering.lower import Lowering
 from minitile.lowering.memory import (
     MEMORY_RULES,
     GuardBuilder,
@@ -56,8 +57,6 @@ from minitile.lowering.memory import (
     shared_addresses,
     shared_layout,
 )
-from minitile.target import Target
-from minitile.transforms.sync.reasons import LANDED
 
 ACCUMULATORS = {
     "f16": ("f32", "f16"),

@@ -5,20 +5,17 @@
 
 from __future__ import annotations
 
-import math
-
-from minitile.backends.nvidia.hopper.channels import WORKING
+from minitile.analysis.register_budget import TILE_ROOM
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import tile
 from minitile.ir.types import BufferType
 from minitile.layout import Layout
 from minitile.layout.shared import SharedLayout
-from minitile.lowering.lower import Lowering, layout_of
+from minitile.lowering.context import Lowering
 from minitile.lowering.memory import in_memory
 
 BLOCK_SHARED = 1024  # bytes of an SM's shared memory that each block takes more than it asks for, and that one block
 # cannot ask for (CUDA C++ Programming Guide, "Shared Memory" of compute capabilities 8.x and 9.0)
-REGISTERS = 65536  # of an SM
 
 
 def as_stored(layout: Layout, dims: tile.Dims) -> tuple[Layout, tile.Dims]:
@@ -45,11 +42,11 @@ def most_versions(low: Lowering, shared: SharedLayout, wanted: int, registers: i
     mine = [op for op in low.entry.ops if isinstance(op, tile.Alloc) and op.type_.space == "shared"]
     every = [*allocs.values(), *(op for op in mine if op.result not in lowered)]
     others = [(op.version_bytes * op.type_.versions, op.layout.alignment if op.layout else 16) for op in every]
-    later = (op for op in low.kernel.walk() if isinstance(op, _SCRATCH) and op.results[0] not in low.map)
-    others += [(_scratch_bytes(op), 128) for op in later]
+    later = (op for op in low.kernel.walk() if op.results and op.results[0] not in low.map)
+    others += [(size, 128) for op in later if (size := op.exchange_bytes()) is not None]
     threads: int = low.kernel.attrs["threads"] + low.kernel.attrs.get("producer_threads", 0)
     sm_shared = low.target.max_shared + BLOCK_SHARED
-    by_registers = REGISTERS // (threads * (registers + WORKING))
+    by_registers = low.target.block_registers // (threads * (registers + TILE_ROOM))
 
     def needed(versions: int) -> int:
         end = 0
@@ -63,18 +60,6 @@ def most_versions(low: Lowering, shared: SharedLayout, wanted: int, registers: i
 
     fit = [n for n in range(wanted, 0, -1) if needed(n) <= low.target.max_shared]
     return next((n for n in fit if blocks(n) == blocks(0)), fit[-1] if fit else 0)
-
-
-_SCRATCH = (tile.ConvertLayout, tile.Slice, tile.Reduce, tile.Extract)
-
-
-def _scratch_bytes(op: Op) -> int:
-    """At most what an exchange between threads takes, padding included; of a reduction each warp's results."""
-    layout = layout_of(op.operands[0])
-    if isinstance(op, tile.Reduce):
-        parts = math.prod(digit.size for digit in layout.warp if digit.dim == op.dim)
-        return 0 if parts == 1 else parts * math.prod(layout.quotient(op.dim).extents) * max(op.a.dtype.bytes, 4)
-    return 2 * layout.num_regs * layout.threads * op.operands[0].dtype.bytes
 
 
 def staging(low: Lowering, shared: SharedLayout, op: Op, versions: int, group: int) -> Value:

@@ -1,1 +1,12 @@
-"""What passes ask: integer ranges and proofs, divergence, memory dependence. Nothing here changes a kernel."""
+"""What passes and lowering ask of the IR, without changing it.
+
+integers            affine (the entrance), polynomial, proof, counterexamples
+sizes               launch_bounds: what a launch lets 32 bits hold
+threads             divergence: what is the same in all of them; conditions: what holds with a condition
+memory              memory_dependence, access_set, disjoint: which accesses conflict, of which threads;
+                    global_sharing: whether threads meet in global memory
+traced names        variables
+masks               masks: which elements a bound cuts off
+registers           register_budget: what the warps of a specialised kernel have
+answers             iterative: those that follow from the operands' answers, without deep recursion
+"""

@@ -33,6 +33,7 @@ from minitile.analysis.divergence import divergent_values
 from minitile.analysis.iterative import Chains
 from minitile.analysis.polynomial import Affine, Monomial
 from minitile.analysis.proof import Bounds, Proof, Range, between, product, quotient_limits
+from minitile.hardware import BLOCK_THREADS
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, thread, tile
@@ -75,7 +76,7 @@ class Facts:
         self._most = {v: (LARGE if name in large else SMALL) - 1 for name, v in kernel.dims.items()}
         self._factors = {v: kernel.facts.get(name, 1) for name, v in kernel.dims.items()}
         self._params = set(kernel.params)
-        self._threads = int(kernel.attrs.get("threads", 1024))
+        self._threads = int(kernel.attrs.get("threads", BLOCK_THREADS))
         self._owners: dict[Block, Op] = {}
         self._depths: dict[Value, int] = {}
         self._orders: dict[Value, tuple[int, int]] = {}

@@ -36,6 +36,7 @@ import numpy.typing as npt
 
 from minitile.analysis.affine import Affine, Bounds, Facts
 from minitile.analysis.conditions import claims, conjuncts
+from minitile.hardware import BLOCK_THREADS
 from minitile.ir.builder import ARRAYS, COMPARE, DIVISIONS, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.effects import Access
@@ -49,7 +50,6 @@ Dimensions = tuple[Dimension, ...]
 Free = tuple[int, int | None, int | None]  # a factor, and the bounds of what it multiplies; None: none known
 Window = tuple[int, int, int]  # from one number to before another, and that moved by any multiple of the third one
 Shared = tuple[frozenset[tuple[tuple[Value, ...], int]], ...]
-_MOST = 1024  # threads
 _CHOICES = 64  # numbers of values that all threads share
 
 
@@ -115,7 +115,7 @@ class Threads:
 
     def __init__(self, kernel: Kernel, facts: Facts) -> None:
         self.facts = facts
-        self.count = int(kernel.attrs.get("threads", _MOST)) + int(kernel.attrs.get("producer_threads", 0))
+        self.count = int(kernel.attrs.get("threads", BLOCK_THREADS)) + int(kernel.attrs.get("producer_threads", 0))
         self.known: dict[Value, Numbers | None] = {}
         self.places: dict[Value, Affine] = {}
         self.answers: dict[tuple[Reach, Reach], bool] = {}
@@ -337,7 +337,7 @@ class Threads:
     def _pairs(self, a: Reach, b: Reach, dims_a: Dimensions, dims_b: Dimensions) -> bool:
         """By the numbers of each pair of threads, for each number of the values that all share and that they are
         computed from, where these are few."""
-        if self.count > _MOST:
+        if self.count > BLOCK_THREADS:
             return False
         first = self._apart_now(a, b, dims_a, dims_b)
         if first or a.own or b.own or a.earlier or b.earlier:  # then such a value may be two different numbers
@@ -421,7 +421,7 @@ class Threads:
         """Where all threads' accesses of a touch lie, where it goes by indices."""
         if reach not in self.extents:
             self.extents[reach] = None
-            if reach.dims and self.count <= _MOST:
+            if reach.dims and self.count <= BLOCK_THREADS:
                 parts = [(_Parts(self, reach, x), size) for x, size in reach.dims]
                 shared = tuple(frozenset(part.shared.terms.items()) for part, _ in parts)
                 self.extents[reach] = Extent(shared, tuple(part.window(size) for part, size in parts))

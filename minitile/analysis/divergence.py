@@ -17,10 +17,8 @@ futures are not thread values at all, and what `extract` or a full `reduce` make
 from __future__ import annotations
 
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import control, thread, tile
+from minitile.ir.ops import control
 from minitile.ir.types import BufferType
-
-_TILE_TO_SCALAR = (tile.Extract, tile.Reduce)
 
 
 def divergent_values(kernel: Kernel) -> set[Value]:
@@ -68,11 +66,11 @@ class _Search:
 
     def leaf(self, op: Op) -> None:
         """An operation without regions."""
-        if isinstance(op, thread.Pick) and op.same:
+        if op.agrees():
             return
         if self.under or self.any(op.operands):
             self.own.update(_to_own(op))
-        if self.source(op) or (self.any(op.operands) and not isinstance(op, _TILE_TO_SCALAR)):
+        if self.source(op) or self.any(op.operands):
             self.divergent.update(op.results)
 
     def source(self, op: Op) -> bool:

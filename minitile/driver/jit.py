@@ -23,10 +23,12 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, overload
 
 from minitile.analysis.affine import LARGE, SMALL
+from minitile.backends.registry import backend_of
 from minitile.driver.capture import Captures, captures, exact
 from minitile.driver.dispatch import Dispatcher, Executable, caller_location, for_users, raise_for_caller, shorten
 from minitile.driver.masked import copied, masked_accesses
 from minitile.driver.simulate import simulate
+from minitile.hardware import Target
 from minitile.ir.core import Kernel as IRKernel
 from minitile.ir.diagnostics import (
     InternalError,
@@ -34,7 +36,6 @@ from minitile.ir.diagnostics import (
     LaunchArgumentError,
     Location,
     MinitileError,
-    TargetError,
     shown,
 )
 from minitile.ir.types import DType
@@ -55,10 +56,9 @@ from minitile.runtime.launch_info import (
     Window,
     byte_size,
 )
-from minitile.target import Target, parse_target, target_at
+from minitile.target import parse_target, target_at
 
 if TYPE_CHECKING:
-    from minitile.backends.nvidia.assemble import Assembled
     from minitile.driver.pipeline import Result
     from minitile.runtime.launcher_base import Prepared
     from minitile.runtime.sim import Report
@@ -489,6 +489,7 @@ class CompiledKernel:
 
         self.case = case
         self.target = target
+        self.backend = backend_of(target)
         self.passes = dict(passes)
         start = time.perf_counter()
         traced = case.trace()
@@ -505,13 +506,9 @@ class CompiledKernel:
         self.launch_info = launch_info(result, case)
         self.asm: Mapping[str, str] = _Texts(self, result.assembly)
         self.text = list(result.assembly.values())[-1]
-        self.executable = Executable(
-            self.launch_info,
-            self.text,
-            self._run_in_simulator,
-            code_object=lambda: self.binary,
-            fits=result.fits,
-        )
+        program = self.backend.program(result.assembly, self.launch_info.entry, target)
+        program.timings = self.timings
+        self.executable = Executable(self.launch_info, program, self._run_in_simulator, result.fits)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -550,23 +547,16 @@ class CompiledKernel:
         self._bind_on_cpu(args)
         with _bugs_said(self.case.kernel):
             before = copied(args) if report_masked else []
-            report = simulate(self.launch_info, self.text, args, schedule, seed, check, vendor=self.target.vendor)
+            report = simulate(self.launch_info, self.text, args, schedule, seed, check, backend=self.backend)
             if report_masked:
                 report.masked = masked_accesses(self, before)
             return report
 
     @property
     @for_users
-    def assembled(self) -> Assembled:
-        """The cubin for the target with what the assembler says of it; for NVIDIA targets."""
-        if self.target.vendor != "nvidia":
-            raise TargetError(f"no cubin is assembled for {self.target}", hint="see .binary, .registers and .spills")
-        known = self.target.arch in self.executable.assembled
-        start = time.perf_counter()
-        found = self.executable.assemble(self.target.arch)
-        if not known:
-            self.timings["assemble"] = (time.perf_counter() - start) * 1e3
-        return found
+    def assembled(self) -> Any:
+        """The cubin for the target with what the assembler says of it (`Assembled`); for NVIDIA targets."""
+        return self.executable.program.assembled
 
     @property
     @for_users
@@ -574,37 +564,23 @@ class CompiledKernel:
         """The cubin, or AMD's code object (hsaco). Raises AssemblerMissing where no assembler, TargetError where no
         linker is installed. A kernel with wgmma wants a
         `ptxas`: where there is none, the cubin may be slower than what a launch runs, with an AssemblerWarning."""
-        if self.target.vendor == "amd":
-            from minitile.backends.amd.assemble.link import link
-
-            check_wait_states(self.text, self.launch_info.entry)
-            return link(self.asm["llvm"], self.target, self.text)
-        return self.assembled.cubin
+        return self.executable.program.binary
 
     @property
     @for_users
     def registers(self) -> int:
         """Registers per thread: of what was launched, else of the cubin."""
-        if self.target.vendor == "amd":
-            from minitile.backends.amd.verify.check import costs
-
-            return costs(self.text).vgprs
-        return self.executable.costs(self.target.arch).registers
+        return self.executable.program.costs().registers
 
     @property
     @for_users
     def spills(self) -> int:
-        """Bytes per thread that are spilled (stores plus loads), likewise."""
-        if self.target.vendor == "amd":
-            from minitile.backends.amd.verify.check import costs as amd_costs
-
-            return amd_costs(self.text).scratch
-        costs = self.executable.costs(self.target.arch)
-        return costs.spill_stores + costs.spill_loads
+        """Bytes per thread that are spilled (stores plus loads; AMD: bytes of scratch), likewise."""
+        return self.executable.program.costs().spills
 
     def _run_in_simulator(self, args: tuple[Any, ...]) -> None:
         with _bugs_said(self.case.kernel):
-            simulate(self.launch_info, self.text, args, vendor=self.target.vendor)
+            simulate(self.launch_info, self.text, args, backend=self.backend)
 
     def _bind_on_cpu(self, args: tuple[Any, ...]) -> None:
         try:
@@ -718,17 +694,6 @@ def tensor_map(
     for size in reversed(dims[1:]):
         strides.append(size if not strides else ("mul", strides[-1], size))
     return TensorMapParam(name, tensor, arg.dtype, tuple(dims), tuple(reversed(strides)), box, swizzle, tf32=tf32)
-
-
-def check_wait_states(text: str, entry: str) -> None:
-    """LLVM keeps the wait states between AMD's instructions, on every path; what goes to a GPU is looked at once more,
-    by the simulator's own rules. Raises InternalError where some are missing."""
-    from minitile.runtime.sim.amdgcn.hazards import find_hazards
-    from minitile.runtime.sim.amdgcn.program import load_program
-
-    program = load_program(text, entry)
-    for found in find_hazards(program, [1] * len(program.code)):
-        raise InternalError(f"LLVM leaves too few wait states: {found}")
 
 
 def divisor(n: int) -> int:

@@ -39,7 +39,7 @@ def masked_accesses(compiled: CompiledKernel, args: Sequence[Any]) -> tuple[Mask
         return ()
     counted, info, text = built
     counts = np.zeros(len(counted), np.int32)
-    run(info, text, [*args, counts], check=False, vendor=compiled.target.vendor)
+    run(info, text, [*args, counts], check=False, backend=compiled.backend)
     totals: dict[tuple[str | None, str, str], int] = {}
     for each, n in zip(counted, counts.tolist(), strict=True):
         if n:

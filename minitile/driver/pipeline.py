@@ -6,12 +6,13 @@ passes={"licm": False})`)."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from minitile.backends.registry import backend_of
 from minitile.driver.sizes import check_sizes
+from minitile.hardware import Target
 from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.depth import room
 from minitile.ir.diagnostics import LanguageError, ResourceError
@@ -19,7 +20,6 @@ from minitile.ir.ops import arith, control, fences, hopper, tile
 from minitile.ir.origin import Origin, by_program, places
 from minitile.ir.printer import print_kernel
 from minitile.lowering.lower import lower
-from minitile.target import Target
 from minitile.transforms.canonicalize.check_bounds import check_bounds
 from minitile.transforms.canonicalize.cse import cse
 from minitile.transforms.canonicalize.dead_code import dead_code
@@ -65,16 +65,7 @@ from minitile.transforms.warp_specialize.warp_specialize import specialise
 
 def legalize(kernel: Kernel, context: PassContext) -> None:
     """The backend's own: operations that the target lacks become ones that it has."""
-    if context.target.vendor == "amd":
-        from minitile.backends.amd.legalize import legalize as amd
-        from minitile.backends.amd.named_barriers import pair_barriers
-
-        pair_barriers(kernel, context.target)
-        amd(kernel, context.target)
-        return
-    from minitile.backends.nvidia.legalize import legalize as nvidia
-
-    nvidia(kernel, context.target)
+    backend_of(context.target).legalize(kernel, context.target)
 
 
 TILE_PASSES: list[tuple[str, Pass]] = [
@@ -195,36 +186,14 @@ class Result:
 
 def make_context(target: Target) -> PassContext:
     """The context in which a target's passes run."""
-    if target.vendor == "amd":
-        from minitile.backends.amd.lowering import rules_for as amd
-
-        return PassContext(target, amd(target))
-    from minitile.backends.nvidia.lowering import rules_for as nvidia
-
-    return PassContext(target, nvidia(target))
+    return PassContext(target, backend_of(target).rules(target))
 
 
-def write(kernel: Kernel, context: PassContext) -> tuple[dict[str, str], str, tuple[tuple[str, str, str], ...]]:
-    """The backend's texts by name, the entry's name, and its parameters (name, kind, dtype)."""
-    start = time.perf_counter()
-    if context.target.vendor == "amd":
-        from minitile.backends.amd.emit.writer import write_llvm
-        from minitile.backends.amd.verify.origins import annotated
-        from minitile.backends.amd.verify.scheduling_barrier_retry import generate_in_order
-
-        program = write_llvm(kernel, context.target)
-        middle = time.perf_counter()
-        context.timings["write_llvm"] = (middle - start) * 1e3
-        llvm, text, notes = generate_in_order(program.text, context.target)
-        text = annotated(llvm, text)
-        context.notes += notes
-        context.timings["write_gcn"] = (time.perf_counter() - middle) * 1e3
-        return {"llvm": llvm, "gcn": text}, program.entry, program.params
-    from minitile.backends.nvidia.emit.writer import write_ptx
-
-    module = write_ptx(kernel, context.target)
-    context.timings["write_ptx"] = (time.perf_counter() - start) * 1e3
-    return {"ptx": module.text}, module.entry, module.params
+def extended(passes: list[tuple[str, Pass]], more: Mapping[str, Sequence[tuple[str, Pass]]]) -> list[tuple[str, Pass]]:
+    """The passes with those of a backend, each behind the one that it names."""
+    if not more:
+        return passes
+    return [each for entry in passes for each in (entry, *more.get(entry[0], ()))]
 
 
 def compile_ir(
@@ -236,7 +205,8 @@ def compile_ir(
 ) -> Result:
     """Traced IR to assembly, in place. `texts`: keep the text of the IR's stages, under their names. `after` is told
     what comes out of each pass, and at each stage whose text is kept. Raises MinitileError."""
-    context = make_context(target)
+    context, backend = make_context(target), backend_of(target)
+    more = backend.passes(target)
     launch = control.find_launch(kernel)
     check_threads(launch, target)
     check_sizes(launch, target)
@@ -245,7 +215,7 @@ def compile_ir(
     for op in kernel.walk():
         if op.orders:
             op.why = op.why or by_program(op.loc)
-    written = written_tensors(kernel)
+    stored = written_tensors(kernel)
     kernel.attrs["cluster"] = clusters(kernel, launch, target)
     early = starts_early(launch, target)
     asserts = tuple(
@@ -260,31 +230,32 @@ def compile_ir(
 
     order = [
         *keep("traced_ir"),
-        *TILE_PASSES,
+        *extended(TILE_PASSES, more),
         *keep("tile_ir"),
         ("lower", lower),
-        *THREAD_PASSES,
+        *extended(THREAD_PASSES, more),
         *keep("thread_ir"),
     ]
     with room():
         run_passes(kernel, order, context, switches=passes, optional=OPTIONAL, after=after)
-        assembly, entry, params = write(kernel, context)
+        written = backend.write(kernel, target, context.notes)
+        context.timings |= {f"write_{name}": spent for name, spent in written.milliseconds.items()}
     return Result(
-        assembly,
-        entry,
+        dict(written.texts),
+        written.entry,
         grid,
         (kernel.threads + kernel.attrs.get("producer_threads", 0), 1, 1),
         kernel.attrs.get("shared_bytes", 0),
-        params,
+        written.params,
         kept,
         context.timings,
         kernel.attrs.get("tensor_maps", ()),
         tuple(context.notes),
         kernel.attrs["cluster"],
         early,
-        kernel.attrs.get("l2_hit_ratio") if target.vendor == "nvidia" else None,
+        kernel.attrs.get("l2_hit_ratio") if target.has("l2_window") else None,
         kernel.attrs.get("fits", ()),
-        written,
+        stored,
         tuple(dict.fromkeys(asserts)),
     )
 

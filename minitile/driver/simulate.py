@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from minitile.backends.registry import backend_of_text
 from minitile.ir.diagnostics import LaunchArgumentError, Location, MinitileError
 from minitile.ir.types import dtype
 from minitile.runtime.errors import LaunchError
@@ -18,7 +19,6 @@ from minitile.runtime.launch_info import (
     Slot,
     TensorMapParam,
     Values,
-    check_grid,
     compile_exprs,
     fits,
     mentioned,
@@ -30,6 +30,7 @@ from minitile.runtime.overlap import explain
 from minitile.runtime.tensor_map import check_box, check_tensor, one_element
 
 if TYPE_CHECKING:
+    from minitile.backends.base import Backend
     from minitile.runtime.sim import Finding, Report
 
 
@@ -50,10 +51,10 @@ def simulate(
     schedule: str = "lazy",
     seed: int = 0,
     check: bool = True,
-    vendor: str = "nvidia",
+    backend: Backend | None = None,
 ) -> Report:
-    """Runs the kernel, `text` being PTX or, for the vendor "amd", GCN assembly,
-    on NumPy arrays and Python scalars, which a binder has checked; writes into the arrays.
+    """Runs the kernel, `text` being assembly of `backend` (None: whichever it is), on NumPy arrays and Python scalars,
+    which a binder has checked; writes into the arrays.
 
     Raises RaceError, SimulationError, and LaunchArgumentError for sizes that the kernel was not compiled for.
     """
@@ -61,7 +62,7 @@ def simulate(
 
     report: Report | None = None
     try:
-        report = run(info, text, args, schedule, seed, check, vendor)
+        report = run(info, text, args, schedule, seed, check, backend)
         report.findings = [_said(finding, info) for finding in report.findings]
         print(report.stdout, end="")
         report.raise_if_findings()
@@ -77,7 +78,7 @@ def run(
     schedule: str = "lazy",
     seed: int = 0,
     check: bool = True,
-    vendor: str = "nvidia",
+    backend: Backend | None = None,
 ) -> Report:
     """As `simulate`, but what is found is only in the report. Raises the simulator's own errors."""
     from minitile.runtime.sim import Report
@@ -85,34 +86,23 @@ def run(
     grid, given = launch_of(info, args)
     if 0 in grid:
         return Report()
+    backend = backend or backend_of_text(text)
     try:
-        check_grid(vendor, grid, info.block)
+        backend.check_grid(grid, info.block)
     except LaunchError as error:
         from minitile.driver.dispatch import raise_for_caller
 
         raise_for_caller(error)
-    return _run(vendor, info, text, grid, given, schedule, seed, check)
-
-
-def _run(vendor: str, info: LaunchInfo, text: str, grid: Any, given: list[Any], *how: Any) -> Report:
-    schedule, seed, check = how
-    if vendor == "amd":  # whose shared memory is declared in the text
-        from minitile.runtime.sim import run_gcn
-
-        return run_gcn(text, info.entry, grid, info.block, given, schedule=schedule, seed=seed, check=check)
-    from minitile.runtime.sim import run_ptx
-
-    return run_ptx(
+    return backend.simulator()(
         text,
         info.entry,
         grid,
         info.block,
         given,
-        cluster=info.cluster,
-        dynamic_shared=info.dynamic_shared,
         schedule=schedule,
         seed=seed,
         check=check,
+        **backend.launch_options(info),
     )
 
 

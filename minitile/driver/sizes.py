@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import math
 
+from minitile.hardware import Target
 from minitile.ir.core import Op
 from minitile.ir.diagnostics import ResourceError
 from minitile.ir.ops import control, tile
 from minitile.ir.types import BufferType
-from minitile.target import Target
-
-LOCAL_BYTES = 512 * 1024  # of a thread (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability")
 
 
 def check_sizes(launch: control.Launch, target: Target) -> None:
@@ -60,5 +58,5 @@ def _holds(type_: BufferType, target: Target) -> tuple[int, str, str]:
         return target.block_registers * 4, "all registers of a block are", hint
     if type_.space == "local":
         hint = "each thread has such an array of its own: keep large ones in a tensor"
-        return LOCAL_BYTES, "the memory of a thread's own is", hint
+        return target.local_bytes, "the memory of a thread's own is", hint
     return target.max_shared, "the shared memory of a block is", "take a part at a time, in a loop or in more blocks"

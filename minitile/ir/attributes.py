@@ -13,13 +13,14 @@ import types
 import typing
 from typing import Any
 
+from minitile.hardware import BLOCK_THREADS
 from minitile.ir.core import Op
 from minitile.ir.diagnostics import shown
 
 # A kernel's attributes as passes leave them: annotation, least and most of integers.
 KERNEL: dict[str, tuple[Any, int, int]] = {
-    "threads": (int, 1, 1024),
-    "producer_threads": (int, 0, 1024),
+    "threads": (int, 1, BLOCK_THREADS),
+    "producer_threads": (int, 0, BLOCK_THREADS),
     "shared_bytes": (int, 0, 1 << 24),
     "cluster": (tuple[int, int, int], 1, 16),
     "by_hand": (bool, 0, 1),

@@ -201,6 +201,14 @@ class Op:
         same one. None: it is not."""
         return None
 
+    def agrees(self) -> bool:
+        """Are the results the same in all threads of a CTA, also where operands are not?"""
+        return False
+
+    def exchange_bytes(self) -> int | None:
+        """Shared memory that threads may exchange data through, at most, once layouts are known; None: never any."""
+        return None
+
     @property
     def grain(self) -> int:
         """Of what loads registers: how many come by one access, so that `part` can make some of them; else 0."""

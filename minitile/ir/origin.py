@@ -19,6 +19,12 @@ from pathlib import PurePath
 
 from minitile.ir.diagnostics import Location
 
+# Reasons that several passes and backends give alike.
+ACCUMULATOR = "accumulator read"  # of a wait for products: their result, or the registers that they read
+LANDED = ""  # of a wait for copies, whose hazard `complete_origins` names
+MBARRIER_INIT = "mbarrier init"
+MBARRIER_FENCE = "mbarrier init visible to the async proxy"
+MBARRIER_MEET = "mbarrier init visible to all threads"
 PROGRAM = "program"
 MOST_PLACES = 6  # that are named on either side
 Places = tuple[Location, ...]

@@ -132,6 +132,8 @@ from minitile.language.math import (
 from minitile.language.missing import missing as _missing
 from minitile.language.reducers import alloc_reducer, finalize_reducer, reducer_init, reducer_update
 from minitile.language.reductions import (
+    argmax,
+    argmin,
     reduce,
     reduce_absmax,
     reduce_abssum,
@@ -209,6 +211,8 @@ __all__ = [
     "alloc_var",
     "annotate_l2_hit_ratio",
     "annotate_layout",
+    "argmax",
+    "argmin",
     "assume",
     "assume_disjoint",
     "atomic_add",

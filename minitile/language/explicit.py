@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from minitile.hardware import WARPGROUP
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import LanguageError, TypeMismatchError, shown
 from minitile.ir.ops import explicit as by_hand
@@ -80,7 +81,7 @@ def ws(*warp_group_idx: Any) -> RoleScope:
     trace = tile_scope("T.ws")
     assert trace.launch is not None
     groups = sorted({constant_int(g, "the number of a warpgroup") for g in warp_group_idx})
-    number, rest = divmod(trace.launch.threads, by_hand.GROUP)
+    number, rest = divmod(trace.launch.threads, WARPGROUP)
     if rest:
         raise trace.error(
             f"T.ws in a kernel of {trace.launch.threads} threads", "warpgroups have 128: use a multiple of it"

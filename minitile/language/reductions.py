@@ -1,4 +1,4 @@
-"""Reductions of a tile along a dimension: T.reduce, T.reduce_sum, T.reduce_max, …."""
+"""Reductions of a tile along a dimension: T.reduce, T.reduce_sum, T.reduce_max, …, T.argmax, T.argmin."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import Any, Protocol
 
 from minitile.ir.diagnostics import TypeMismatchError
 from minitile.ir.ops import tile
-from minitile.language.memory import as_region
+from minitile.language.memory import Region, as_region
 from minitile.language.scalars import (
     check_store_cast,
     constant_int,
 )
 from minitile.language.tiles import regions, tile_scope
+from minitile.language.tracing.context import Trace
 
 
 @regions("buffer", "out")
@@ -37,8 +38,17 @@ def reduce(buffer: Any, out: Any, reduce_type: str, dim: int = -1, clear: bool =
         T.copy(row, V[bx * 32])
         ```
     """
-    trace = tile_scope(f"T.reduce_{reduce_type}")
     what = f"T.reduce_{reduce_type}"
+    trace = tile_scope(what)
+    src, dst, d = _reduced(trace, what, buffer, out, dim)
+    check_store_cast(src.memory.dtype, dst.memory.dtype, what)
+    if reduce_type in ("and", "or", "xor") and src.memory.dtype.is_float:
+        raise TypeMismatchError(f"{what} on {src.memory.dtype}", trace.loc, "bitwise reductions are for integers")
+    trace.b.emit(tile.ReduceInto(src.memory.value, dst.memory.value, dim=d, kind=reduce_type, clear=bool(clear)))
+
+
+def _reduced(trace: Trace, what: str, buffer: Any, out: Any, dim: int) -> tuple[Region, Region, int]:
+    """The regions of a reduction, and its dimension, if these fit together."""
     src, dst = as_region(buffer, f"{what}'s source"), as_region(out, f"{what}'s result")
     for r in (src, dst):
         if r.memory.space not in ("fragment", "shared") or r.shape != r.memory.static_shape:
@@ -56,10 +66,7 @@ def reduce(buffer: Any, out: Any, reduce_type: str, dim: int = -1, clear: bool =
             f"not {'×'.join(map(str, dst.shape))}",
             trace.loc,
         )
-    check_store_cast(src.memory.dtype, dst.memory.dtype, what)
-    if reduce_type in ("and", "or", "xor") and src.memory.dtype.is_float:
-        raise TypeMismatchError(f"{what} on {src.memory.dtype}", trace.loc, "bitwise reductions are for integers")
-    trace.b.emit(tile.ReduceInto(src.memory.value, dst.memory.value, dim=d, kind=reduce_type, clear=bool(clear)))
+    return src, dst, d
 
 
 class Reduction(Protocol):
@@ -113,3 +120,52 @@ reduce_absmax = _reduction("absmax", "the maximum of absolute values")
 reduce_bitand = _reduction("and", "the bitwise and", "bitand")
 reduce_bitor = _reduction("or", "the bitwise or", "bitor")
 reduce_bitxor = _reduction("xor", "the bitwise exclusive or", "bitxor")
+
+
+def _arg_reduction(kind: str, what: str) -> Callable[..., None]:
+    @regions("buffer", "out")
+    def function(buffer: Any, out: Any, dim: int = -1) -> None:
+        name = f"T.arg{kind}"
+        trace = tile_scope(name)
+        src, dst, d = _reduced(trace, name, buffer, out, dim)
+        if not dst.memory.dtype.is_int:
+            raise TypeMismatchError(f"{name} into {dst.memory.dtype}", trace.loc, "indices are integers: int32")
+        rank, zero = len(src.shape), trace.b.constant(0)
+        load = tile.Load(src.memory.value, (zero,) * rank, shape=src.shape, dims=tuple(range(rank)))
+        found = trace.b.emit(tile.ArgReduce(trace.b.emit(load).result, d, kind)).result
+        found = trace.b.cast(found, dst.memory.dtype)
+        kept: list[int | None] = [n - (n > d) for n in range(rank)]
+        if len(dst.shape) == rank:
+            kept[d] = None
+        else:
+            del kept[d]
+        dims = tuple(kept) or (None,)
+        trace.b.emit(tile.Store(dst.memory.value, (zero,) * len(dst.shape), found, dims=dims))
+
+    function.__name__ = function.__qualname__ = f"arg{kind}"
+    function.__doc__ = f"""Where along a dimension {what} stands: of equal ones the first.
+
+A NaN, the first one, comes before any number, as in NumPy.
+
+Args:
+    buffer: a whole fragment or shared buffer.
+    out: a whole fragment or shared buffer of integers, of the shape without that dimension, or with 1 there.
+    dim: which dimension; negative ones count from the end.
+
+Raises:
+    LanguageError: parts of a buffer, a dimension that there is not, inside T.Parallel.
+    TypeMismatchError: a result of another shape, or of floats.
+
+Example:
+    ```py
+    found = T.alloc_fragment((32,), T.int32)
+    T.copy(X[bx * 32, 0], x)
+    T.arg{kind}(x, found, dim=1)
+    T.copy(found, I[bx * 32])
+    ```
+"""
+    return function
+
+
+argmax = _arg_reduction("max", "the greatest element")
+argmin = _arg_reduction("min", "the least element")

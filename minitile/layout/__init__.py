@@ -19,9 +19,10 @@ from minitile.layout.access import (
 )
 from minitile.layout.atoms import (
     ATOMS_OF_DTYPE,
+    CDNA3_ATOMS,
+    CDNA4_ATOMS,
     MFMA_ATOMS,
     MFMA_CHAINED,
-    MFMA_OF_DTYPE,
     MFMA_SCALED,
     MMA_ATOMS,
     SCALE_BLOCK,
@@ -69,9 +70,10 @@ from minitile.layout.shared import (
 
 __all__ = [
     "ATOMS_OF_DTYPE",
+    "CDNA3_ATOMS",
+    "CDNA4_ATOMS",
     "MFMA_ATOMS",
     "MFMA_CHAINED",
-    "MFMA_OF_DTYPE",
     "MFMA_SCALED",
     "MMA_ATOMS",
     "SCALE_BLOCK",

@@ -200,25 +200,23 @@ MFMA_ATOMS = {
     )
 }
 # Which atoms suit operands of this dtype, in order of preference: what multiplies most in a cycle, then 16×16, which
-# fits more tiles. gfx950's wider instructions do twice what the same fragment fed to the narrower ones does.
+# fits more tiles. CDNA4's wider instructions do twice what the same fragment fed to the narrower ones does.
 _MFMA_F32 = (MFMA_K16_F32, MFMA_K4_F32, MFMA32_K2_F32)
 _CDNA3_16 = (MFMA_K32, MFMA_K16, MFMA32_K8)
 _CDNA3_8 = (MFMA_K64_B8, MFMA_K32_B8, MFMA32_K16_B8)
 _CDNA4_16 = (MFMA_K32, MFMA32_K16, MFMA_K16, MFMA32_K8)
 _CDNA4_INT8 = (MFMA_K64_B8, MFMA32_K32_B8, MFMA_K32_B8, MFMA32_K16_B8)
 _CDNA4_FP8 = (MFMA_K128_B8, MFMA32_K64_B8, *_CDNA3_8)
-MFMA_OF_DTYPE: dict[str, dict[str, tuple[MmaAtom, ...]]] = {
-    "gfx942": {
-        **dict.fromkeys(("f16", "bf16"), _CDNA3_16),
-        **dict.fromkeys(("i8", "e4m3fnuz", "e5m2fnuz"), _CDNA3_8),
-        "f32": _MFMA_F32,
-    },
-    "gfx950": {
-        **dict.fromkeys(("f16", "bf16"), _CDNA4_16),
-        "i8": _CDNA4_INT8,
-        **dict.fromkeys(("e4m3", "e5m2"), _CDNA4_FP8),
-        "f32": _MFMA_F32,
-    },
+CDNA3_ATOMS: dict[str, tuple[MmaAtom, ...]] = {
+    **dict.fromkeys(("f16", "bf16"), _CDNA3_16),
+    **dict.fromkeys(("i8", "e4m3fnuz", "e5m2fnuz"), _CDNA3_8),
+    "f32": _MFMA_F32,
+}
+CDNA4_ATOMS: dict[str, tuple[MmaAtom, ...]] = {
+    **dict.fromkeys(("f16", "bf16"), _CDNA4_16),
+    "i8": _CDNA4_INT8,
+    **dict.fromkeys(("e4m3", "e5m2"), _CDNA4_FP8),
+    "f32": _MFMA_F32,
 }
 # What takes an accumulator of 16-bit elements as it lies for A, in the place of the atom that does not.
 MFMA_CHAINED = {MFMA_K32: MFMA_K32_CHAINED, MFMA32_K16: MFMA32_K16_CHAINED}

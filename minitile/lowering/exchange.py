@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 
 from minitile.analysis.affine import Affine
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, thread, tile
-from minitile.ir.types import DTYPES, BufferType, DType, TileType, f32, u8
+from minitile.ir.types import DTYPES, BufferType, DType, TileType, f32, i32, u8
 from minitile.layout import LaneSwaps, Layout, lane_exchange, lane_swaps, register_permutation, stays_in_warps
 from minitile.layout.access import vector_runs, vector_width
 from minitile.layout.shared import SharedLayout, row_major
-from minitile.lowering.lower import Lowering, Rule, layout_of
+from minitile.lowering.context import Lowering, Rule, layout_of
 from minitile.lowering.memory import (
     Addresses,
     GuardBuilder,
@@ -109,7 +110,16 @@ def fold_registers(low: Lowering, value: Value, groups: list[list[int]], combine
 def across_warps(
     low: Lowering, value: Value, layout: Layout, narrow: Layout, dims: Sequence[int], combine: type[arith.Binary]
 ) -> Value:
-    """Each warp's partial results meet in shared memory: [parts] x [what is left of the tile]."""
+    """Each warp's partial results, combined in every thread."""
+    loaded, groups = gather_partials(low, value, layout, narrow, dims)
+    return fold_registers(low, loaded, groups, combine)
+
+
+def gather_partials(
+    low: Lowering, value: Value, layout: Layout, narrow: Layout, dims: Sequence[int]
+) -> tuple[Value, list[list[int]]]:
+    """The partial results of all warps, which meet in shared memory: [parts] x [what is left of the tile]; and which of
+    these registers are of one result."""
     digits = []
     divisor, parts = layout.num_lanes, 1
     for digit in layout.warp:
@@ -139,7 +149,7 @@ def across_warps(
     addresses = shared_addresses(low, buffer, None, where, offsets)
     plan = Plan("shared", 1, tuple(range(count * parts)), addresses, GuardBuilder(low).finish(offsets))
     loaded = loaded_as(low, emit_load(low, plan, buffer, None, count * parts), value.dtype)
-    return fold_registers(low, loaded, [list(range(n * parts, (n + 1) * parts)) for n in range(count)], combine)
+    return loaded, [list(range(n * parts, (n + 1) * parts)) for n in range(count)]
 
 
 def only_one_replica(low: Lowering, layout: Layout, dims: Sequence[int]) -> Value | None:
@@ -275,6 +285,92 @@ def _reduce(low: Lowering, op: tile.Reduce) -> Value:
     return out if isinstance(op.result.type, TileType) else same_in_all_threads(low, out)
 
 
+def _arg_reduce(low: Lowering, op: tile.ArgReduce) -> Value:
+    """Like a reduction of pairs (element, index): a thread's own registers go in the order of their indices, where an
+    element gives way only to one that beats it; between lanes and warps the lower of two indices wins a tie."""
+    b, layout, dim = low.b, layout_of(op.a), op.dim
+    value = low.get(op.a)
+    if value.dtype.is_float and value.dtype.bits < 32:
+        value = b.cast(value, f32)
+    elif value.dtype.kind == "bool" or value.dtype.bits < 32:
+        value = b.cast(value, i32)
+    value = mask_overhang(low, value, layout, (dim,), neutral(op.kind, value.dtype))
+    groups: dict[tuple[int, ...], list[int]] = {}
+    offsets = layout.register_offsets()
+    for reg in sorted(range(len(offsets)), key=lambda reg: offsets[reg][dim]):
+        groups.setdefault((*offsets[reg][:dim], *offsets[reg][dim + 1 :]), []).append(reg)
+    narrow = layout.quotient(dim)
+    rows = [groups[at] for at in narrow.register_offsets()]
+    columns = b.emit(thread.Offsets(b.constant(0), tuple(at[dim] for at in offsets))).result
+    value, index = _first_of_registers(low, value, columns, rows, op.kind)
+    base = low.thread_coord(layout, dim)
+    if base is not None:
+        index = b.value(arith.Add(index, base))
+        value = _ordered(low, value, op.kind)
+        for divisor, size, of, _ in layout.thread_digits():
+            inside = min(size, max(1, layout.num_lanes // divisor)) if of == dim and divisor < layout.num_lanes else 1
+            step = 1
+            while step < inside:
+                others = (b.emit(thread.ShuffleXor(x, divisor * step)).result for x in (value, index))
+                value, index = _first(low, (value, index), tuple(others), op.kind)
+                step *= 2
+        if any(d.dim == dim for d in layout.warp):
+            values, parts = gather_partials(low, value, layout, narrow, (dim,))
+            indices, _ = gather_partials(low, index, layout, narrow, (dim,))
+            found = [(low.pick(values, at), low.pick(indices, at)) for at in zip(*parts, strict=True)]
+            value, index = reduce(lambda one, other: _first(low, one, other, op.kind), found)
+    return index if isinstance(op.result.type, TileType) else same_in_all_threads(low, index)
+
+
+def _first_of_registers(
+    low: Lowering, value: Value, index: Value, groups: list[list[int]], kind: str
+) -> tuple[Value, Value]:
+    """Of each group, whose registers stand in the order of their indices, the element and its index. Neighbours meet,
+    so that all that is on the left of an element has lower indices."""
+    b, pairs = low.b, (value, index)
+    while len(groups[0]) > 1:
+        half = len(groups[0]) // 2
+        left, right = (
+            [low.pick(x, [g[2 * n + side] for g in groups for n in range(half)]) for x in pairs] for side in (0, 1)
+        )
+        if left[0].dtype.is_float:  # NaN beats what is none
+            number = b.value(arith.Cmp(left[0], left[0], "eq"))
+            beats = b.value(arith.Not(b.value(arith.Cmp(right[0], left[0], "le" if kind == "max" else "ge"))))
+            beats = b.value(arith.And(number, beats))
+        else:
+            beats = b.value(arith.Cmp(right[0], left[0], "gt" if kind == "max" else "lt"))
+        odd = [[low.pick(x, [g[-1] for g in groups])] if len(groups[0]) % 2 else [] for x in pairs]
+        chosen = [b.select(beats, r, le) for le, r in zip(left, right, strict=True)]
+        pairs = low.concat([chosen[0], *odd[0]]), low.concat([chosen[1], *odd[1]])
+        behind = [[len(groups) * half + n] if odd[0] else [] for n in range(len(groups))]
+        groups = [[*range(n * half, (n + 1) * half), *behind[n]] for n in range(len(groups))]
+    order = [g[0] for g in groups]
+    return low.pick(pairs[0], order), low.pick(pairs[1], order)
+
+
+def _ordered(low: Lowering, value: Value, kind: str) -> Value:
+    """A float as an integer of as many bits that compares likewise, -0 as 0 does, and NaN before all."""
+    if not value.dtype.is_float:
+        return value
+    b, bits = low.b, DTYPES[f"i{value.dtype.bits}"]
+    most = (1 << bits.bits - 1) - 1
+    raw = b.value(arith.Reinterpret(value, bits))
+    sign = b.value(arith.Shr(raw, b.constant(bits.bits - 1, bits)))
+    key = b.value(arith.Xor(raw, b.value(arith.And(sign, b.constant(most, bits)))))
+    key = b.select(b.value(arith.Cmp(value, b.constant(0.0, value.dtype), "eq")), b.constant(0, bits), key)
+    nan = b.value(arith.Cmp(value, value, "ne"))
+    return b.select(nan, b.constant(most if kind == "max" else -most - 1, bits), key)
+
+
+def _first(low: Lowering, one: tuple[Value, ...], other: tuple[Value, ...], kind: str) -> tuple[Value, Value]:
+    """Of two pairs (element, index) the one that comes first."""
+    b = low.b
+    better = b.value(arith.Cmp(other[0], one[0], "gt" if kind == "max" else "lt"))
+    equal, lower = b.value(arith.Cmp(other[0], one[0], "eq")), b.value(arith.Cmp(other[1], one[1], "lt"))
+    wins = b.value(arith.Or(better, b.value(arith.And(equal, lower))))
+    return b.select(wins, other[0], one[0]), b.select(wins, other[1], one[1])
+
+
 def _convert_layout(low: Lowering, op: tile.ConvertLayout) -> Value:
     return convert(low, low.get(op.a), layout_of(op.a), op.layout)
 
@@ -335,6 +431,7 @@ def _slice(low: Lowering, op: tile.Slice) -> Value:
 
 EXCHANGE_RULES: dict[type[Op], Rule] = {
     tile.Reduce: _reduce,
+    tile.ArgReduce: _arg_reduce,
     tile.ConvertLayout: _convert_layout,
     tile.Extract: _extract,
     tile.Slice: _slice,

@@ -15,6 +15,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from minitile.hardware import Target
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.diagnostics import TargetError
@@ -23,7 +24,6 @@ from minitile.ir.ops.thread import count_of
 from minitile.ir.rewrite import ERASE, Rewriter
 from minitile.ir.types import DType, bool_, f32, f64, i32, u32
 from minitile.lowering.expand_math import FUNCTIONS, Terms
-from minitile.target import Target
 
 PART = 8
 

@@ -26,7 +26,7 @@ from minitile.ir.types import DType, ScalarType, TensorType, TileType, i32, i64
 from minitile.layout import Layout, RowAccess, cheapest_vector, coalesced, row_blocked
 from minitile.layout.access import thread_bits, vector_runs
 from minitile.layout.shared import SharedLayout, add_maybe_bits, bits_of_multiple
-from minitile.lowering.lower import Lowering, Rule, layout_of
+from minitile.lowering.context import Lowering, Rule, layout_of
 
 Coord = tuple[int, ...]
 _I32 = 1 << 31

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from minitile.analysis.register_budget import PRODUCER_THREADS
 from minitile.ops import model
 from minitile.ops.choice import AMPERE, Tile
 from minitile.ops.grouped_gemm import PART, SLACK
 from minitile.ops.machine import Machine
 from minitile.ops.operands import MOST_KNOWN, refused
-from minitile.ops.plan import PRODUCER, Plan, Problem
+from minitile.ops.plan import Plan, Problem
 
 TILES = {  # by wgmma and kind
     (True, "plain"): (
@@ -102,7 +103,7 @@ def candidates(problem: Many, machine: Machine, wgmma: bool, shared: int) -> Ite
             bytes_ += (tile.m + SLACK) * 4 * tile.stages
         if bytes_ > shared:
             continue
-        room = min(machine.shared // (bytes_ + 4096), machine.threads // (tile.threads + PRODUCER))
+        room = min(machine.shared // (bytes_ + 4096), machine.threads // (tile.threads + PRODUCER_THREADS))
         count = problem.products * (problem.m // tile.m + 1) * max(1, -(-problem.n // tile.n))  # at most, of groups
         blocks = max(1, min(count, machine.multiprocessors * max(1, room)))
         teams = 1 if by_threads else tile.teams

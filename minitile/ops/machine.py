@@ -99,6 +99,8 @@ class Machine:
     meeting: float
 
 
+PLANNED_FOR = "sm_90a"  # the target of the H200, whose numbers these are
+
 H200 = Machine(
     name="NVIDIA H200",
     multiprocessors=132,

@@ -17,14 +17,15 @@ import math
 from functools import lru_cache
 from typing import NamedTuple
 
+from minitile.analysis.register_budget import PRODUCER_THREADS
+from minitile.hardware import BLOCK_REGISTERS, WARPGROUP
 from minitile.ops.machine import Machine
-from minitile.ops.plan import GRAIN, LINE, PRODUCER, Plan, Problem
+from minitile.ops.plan import GRAIN, LINE, Plan, Problem
 
 ROOM = {2: 1.0, 3: 0.9, 4: 0.85, 6: 0.75, 8: 0.75}  # of all multiprocessors, for clusters of so many blocks, which lie
 # in one part of the GPU each: on an H200, 30 clusters of 4 and 15 of 8 found no room at the same time
-REGISTERS = 65536  # of a multiprocessor
 OTHER_REGISTERS = 26  # of a thread, besides its sums
-GROUP, GROUP_ROWS = 128, 64  # threads of a warpgroup, rows that it stores at a time
+GROUP_ROWS = 64  # that a warpgroup stores at a time
 OTHERS = 1200  # bytes of shared memory: barriers
 SQUARE = 12  # tiles: the side of what a wave has of Hilbert's curve
 MOVING = 16  # flops that take the power that bringing an element takes; a guess
@@ -66,7 +67,7 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     busy = turns if turns > fill else fill
     if by_warps:
         busy += machine.in_turn * min(turns, fill)
-    step = max(busy, turns * GROUP / threads + gap / teams)
+    step = max(busy, turns * WARPGROUP / threads + gap / teams)
     waits = machine.latency / (stages - 1)  # for one of the steps beyond those under way from the start
 
     # Storing a tile.
@@ -82,7 +83,7 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
         waited = store
     else:
         across = _across(wide)
-        groups = threads // GROUP or 1
+        groups = threads // WARPGROUP or 1
         parts = max(1.0, height / GROUP_ROWS / (1 if teams > 1 else groups)) * wide / across
         free = machine.shared - 1024 - OTHERS - stages * (high + wide) * deep * size
         two = parts < 2 or 2 * GROUP_ROWS * across * width * groups <= free
@@ -200,7 +201,7 @@ def _resident(plan: Plan, size: int, result: int, each: int, machine: Machine) -
         min(
             each,
             machine.shared // (plan.stages * (high + wide) * plan.block_K * size + staged + 1088),
-            machine.threads // (threads + PRODUCER),
-            REGISTERS // (registers * (threads + PRODUCER)),
+            machine.threads // (threads + PRODUCER_THREADS),
+            BLOCK_REGISTERS // (registers * (threads + PRODUCER_THREADS)),
         ),
     )

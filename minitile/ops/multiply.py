@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 
 from minitile.driver.dispatch import for_users, raise_for_caller
 from minitile.driver.jit import Kernel, Spec, spec
+from minitile.hardware import Target
 from minitile.ir.types import DType, f32
 from minitile.language.math import dtype_of_name
 from minitile.ops.array_adapters import Frame, frame_of
 from minitile.ops.choice import choose, shares
 from minitile.ops.gemm import columns_for, gemm, padded, summed
-from minitile.ops.machine import H200, Machine, machine_for
+from minitile.ops.machine import H200, PLANNED_FOR, Machine, machine_for
 from minitile.ops.operands import (
     ALIGNMENT,
     MOST_KNOWN,
@@ -32,7 +33,7 @@ from minitile.ops.plan import LINE, Plan, Problem
 from minitile.ops.split import gemm_together
 from minitile.runtime.arrays import ArrayInfo
 from minitile.runtime.errors import LaunchError
-from minitile.target import Target, target_at
+from minitile.target import target_at
 
 known: dict[Key, Ready] = {}  # calls that are one launch, of matrices and of batches
 
@@ -76,7 +77,7 @@ def matmul(a: Any, b: Any, *, out: Any = None, dtype: Any = None, plan: Plan | N
     return out
 
 
-def assembled(problem: Problem, dtype: DType, result: DType, plan: Plan, target: Target | str = "sm_90a") -> None:
+def assembled(problem: Problem, dtype: DType, result: DType, plan: Plan, target: Target | str = PLANNED_FOR) -> None:
     """Compiles and assembles the kernel that multiplies operands of this problem by this plan: then the cache has it;
     for `padded` and `summed` the first call is early enough. Needs no GPU."""
     m, n, k, transpose_a, transpose_b, size, *_ = problem
@@ -88,7 +89,7 @@ def assembled(problem: Problem, dtype: DType, result: DType, plan: Plan, target:
     specs = [operand(m, k, transpose_a, plan.pad[0]), operand(k, n, transpose_b, plan.pad[1])]
     specs.append(spec(*_written(problem, result, plan)))
     made = _kernel(dtype, result, transpose_a, transpose_b, plan).compile(*specs, target=target)
-    made.executable.assemble(made.target.arch)
+    made.executable.program.assembled  # noqa: B018
 
 
 @for_users

@@ -10,7 +10,6 @@ from typing import NamedTuple
 GRAIN = 16  # bytes: the copy engine's
 LINE = 128  # bytes: of the caches; padded rows are whole ones
 HILBERT = -1  # in place of the height of panels
-PRODUCER = 128  # threads besides those that compute
 
 
 class Problem(NamedTuple):

@@ -34,18 +34,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, overload
 
+from minitile.backends.base import Backend
+from minitile.backends.registry import backend_of, backend_of_device
 from minitile.driver import cache
 from minitile.driver.cache import Entry, Key, Kind, default_cache, make_key
-from minitile.driver.dispatch import Executable, assemble_cached, caller_location, for_users, raise_for_caller
+from minitile.driver.dispatch import Executable, caller_location, for_users, raise_for_caller
 from minitile.driver.jit import Case, Kernel, divisor, launch_info
 from minitile.driver.pipeline import Result, compile_ir
 from minitile.driver.simulate import simulate
+from minitile.hardware import Target
 from minitile.ir.diagnostics import LaunchArgumentError, MinitileError
 from minitile.ir.parser import parse_kernel
 from minitile.ir.printer import print_kernel
 from minitile.runtime.arrays import ArrayInfo, Place, describe, read
 from minitile.runtime.errors import LaunchError
-from minitile.target import Target
 
 Config = dict[str, Any]
 Configs = Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]] | Callable[..., Iterable[Mapping[str, Any]]]
@@ -220,28 +222,21 @@ class Job:
 
 @dataclass(frozen=True)
 class Built:
-    """What came of it; `cubin` (an `Assembled`) is None where no assembler is installed. Pickles."""
+    """What came of it; `prebuilt` is what `Program.prebuilt` makes. Pickles."""
 
     result: Result | None = None
-    cubin: Any = None
+    prebuilt: Any = None
     failure: str = ""
 
 
 def build(job: Job) -> Built:
     """Compiles and assembles; what the user can be blamed for comes back as a failure. No GPU is needed."""
-    from minitile.backends.nvidia.assemble import AssembleOptions, AssemblerMissing
-
     try:
         result = compile_ir(parse_kernel(job.ir), job.target, job.passes)
-        cubin = None
-        if job.target.vendor == "nvidia":
-            try:
-                cubin = assemble_cached(result.assembly["ptx"], job.target.arch, AssembleOptions())
-            except AssemblerMissing:
-                cubin = None
+        prebuilt = backend_of(job.target).program(result.assembly, result.entry, job.target).prebuilt()
     except MinitileError as error:
         return Built(failure=said(error))
-    return Built(result, cubin)
+    return Built(result, prebuilt)
 
 
 def said(error: BaseException) -> str:
@@ -362,11 +357,8 @@ class _Run:
         return found
 
     def device(self) -> str:
-        if self.place.kind != "cuda":
-            return self.place.kind
-        from minitile.runtime.cuda import device_info
-
-        return device_info(self.place.index).name
+        backend = backend_of_device(self.place.kind)
+        return self.place.kind if backend is None else backend.device_name(self.place.index)
 
     def keep(self, candidate: _Candidate, trial: Trial) -> None:
         """Stores a finished measurement."""
@@ -439,11 +431,11 @@ class _Run:
         assert built.result is not None
         assert candidate.case is not None
         info = launch_info(built.result, candidate.case)
-        text = list(built.result.assembly.values())[-1]
-        run = partial(_simulated, info, text, self.target.vendor)
-        candidate.executable = Executable(info, text, run)
-        if built.cubin is not None:
-            candidate.executable.assembled[self.target.arch] = built.cubin
+        backend = backend_of(self.target)
+        program = backend.program(built.result.assembly, info.entry, self.target)
+        if built.prebuilt is not None:
+            program.adopt(built.prebuilt)
+        candidate.executable = Executable(info, program, partial(_simulated, info, program.text, backend))
 
     def checked(self, candidate: _Candidate) -> str:
         """Runs it once, where there is a check; what is wrong with the result."""
@@ -503,10 +495,10 @@ class _Run:
         return candidate.executable.prepare(*self.args)
 
     def trial(self, candidate: _Candidate, ms: float) -> Trial:
-        costs = candidate.executable and candidate.executable.assembled.get(self.target.arch)
+        costs = candidate.executable and candidate.executable.program.known_costs()
         if not costs:
             return Trial(candidate.config, ms)
-        return Trial(candidate.config, ms, "", costs.registers, costs.spill_stores + costs.spill_loads)
+        return Trial(candidate.config, ms, "", costs.registers, costs.spills)
 
     def fastest(self, candidates: list[_Candidate]) -> _Candidate:
         """The winner of a last round of the fastest few. Raises LaunchArgumentError where none works."""
@@ -524,8 +516,8 @@ class _Run:
         return min(finalists, key=lambda c: ratios.get(str(c), math.inf))
 
 
-def _simulated(info: Any, text: str, vendor: str, args: tuple[Any, ...]) -> None:
-    simulate(info, text, args, vendor=vendor)
+def _simulated(info: Any, text: str, backend: Backend, args: tuple[Any, ...]) -> None:
+    simulate(info, text, args, backend=backend)
 
 
 def _timed(candidate: _Candidate) -> bool:

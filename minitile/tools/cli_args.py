@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from minitile.backends.registry import backend_of_text
 from minitile.driver.jit import Spec
 from minitile.ir.diagnostics import MinitileError
 from minitile.ir.types import DTYPES, DType
@@ -71,13 +72,13 @@ def _parse_spec(text: str) -> Spec | None:
     return Spec(tuple(_extents(e, text)[0] if e.isdigit() else e for e in extents), dtype)
 
 
-def only_entry(ptx: str) -> str:
-    """The name of the one kernel in a PTX or AMD text. Raises MinitileError where there is none, or a choice."""
-    names = re.findall(r"\.(?:entry|amdhsa_kernel)\s+([\w$%]+)", ptx)
+def only_entry(text: str) -> str:
+    """The name of the one kernel in an assembly text. Raises MinitileError where there is none, or a choice."""
+    names = backend_of_text(text).entries(text)
     if len(names) != 1:
         found = f"the kernels {', '.join(names)}" if names else "no kernel"
         raise MinitileError(f"the text has {found}", hint="name one with --entry" if names else "")
-    return str(names[0])
+    return names[0]
 
 
 def _allocated(text: str, random: np.random.Generator, maps: bool) -> np.ndarray | np.generic | TensorMap:

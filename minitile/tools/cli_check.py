@@ -20,14 +20,15 @@ from typing import Any
 
 import numpy as np
 
+from minitile.backends.base import Backend
+from minitile.backends.registry import DEFAULT, backend_of_text
 from minitile.driver.masked import copied, masked_accesses
 from minitile.driver.simulate import launch_of
 from minitile.ir.diagnostics import MinitileError
-from minitile.runtime.sim import Report, estimate_gcn, run_gcn, run_ptx
+from minitile.runtime.sim import Report
 from minitile.runtime.sim.core.errors import SimulationError
 from minitile.runtime.sim.core.report import described
-from minitile.runtime.sim.mutate.amdgcn import deletions as gcn_deletions
-from minitile.runtime.sim.mutate.ptx import deletions, redundant, runner
+from minitile.runtime.sim.mutate.ptx import redundant, runner
 from minitile.tools import cli_args
 from minitile.tools.opt import read_text
 
@@ -53,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ptx.add_argument("--dynamic-shared", type=cli_args.whole(0, 1 << 20), default=0, metavar="BYTES")
     kernel = parser.add_argument_group("for kernels")
     kernel.add_argument("--set", dest="settings", action="append", default=[], metavar="NAME=VALUE", help="a parameter")
-    kernel.add_argument("--target", default="auto", help="what to compile for (default sm_80)")
+    kernel.add_argument("--target", default="auto", help=f"what to compile for (default {DEFAULT})")
     kernel.add_argument("--without", action="append", default=[], metavar="PASS", help="leave out a pass")
 
 
@@ -62,11 +63,10 @@ def main(args: argparse.Namespace) -> int:
     is_kernel = ".py" in args.file
     values = cli_args.parse_arguments([*args.each, *args.args], args.seed, maps=not is_kernel)
     case = _kernel_case(args, values) if is_kernel else _text_case(args, values)
-    if args.cycles and not case.is_gcn:
-        raise MinitileError("cycles are estimated for AMD code only", hint="compile with --target gfx950")
     try:
         if args.cycles:
-            print(estimate_gcn(case.text, case.entry, case.grid, case.block, case.arguments(), **case.options))
+            estimate = case.backend.estimator()
+            print(estimate(case.text, case.entry, case.grid, case.block, case.arguments(), **case.options))
             return 0
         if args.masked:
             return _masked(case)
@@ -79,6 +79,7 @@ def main(args: argparse.Namespace) -> int:
 class Case:
     """What is run: a text, its geometry, and `arguments`, which makes its arguments anew."""
 
+    backend: Backend
     text: str
     entry: str
     grid: tuple[int, int, int]
@@ -88,25 +89,19 @@ class Case:
     masked: Callable[[], Sequence[Any]] | None = None  # the accesses that bounds cut off; None: not known of a text
 
     @property
-    def is_gcn(self) -> bool:
-        """Whether the text is AMD's assembly."""
-        return ".amdgcn_target" in self.text
-
-    @property
     def simulate(self) -> Callable[..., Report]:
         """The simulator of the text."""
-        return run_gcn if self.is_gcn else run_ptx
+        return self.backend.simulator()
 
 
 def _text_case(args: argparse.Namespace, values: Sequence[Any]) -> Case:
     if args.block is None:
         raise MinitileError("how many threads has a block?", hint="add --block, as in --block 128")
     text = read_text(args.file)
+    backend = backend_of_text(text)
     entry = args.entry or cli_args.only_entry(text)
-    options = {"cluster": args.cluster, "dynamic_shared": args.dynamic_shared}
-    if ".amdgcn_target" in text:
-        del options["cluster"]
-    return Case(text, entry, args.grid, args.block, options, lambda: [value.copy() for value in values])
+    options = backend.text_options(args.cluster, args.dynamic_shared)
+    return Case(backend, text, entry, args.grid, args.block, options, lambda: [value.copy() for value in values])
 
 
 def _kernel_case(args: argparse.Namespace, values: Sequence[Any]) -> Case:
@@ -114,13 +109,12 @@ def _kernel_case(args: argparse.Namespace, values: Sequence[Any]) -> Case:
 
     kernel = load_kernel(args.file)
     check_count(kernel, len(values))
-    compiled = compile_kernel(kernel, [v for v in values if isinstance(v, np.ndarray)], args, "sm_80")
+    compiled = compile_kernel(kernel, [v for v in values if isinstance(v, np.ndarray)], args, DEFAULT.name)
     info = compiled.launch_info
     grid, _ = launch_of(info, values)
     if 0 in grid:
         raise MinitileError("the grid is empty on these sizes: nothing runs")
-    gcn = compiled.asm.get("gcn")  # its LDS is declared in the text
-    options = {} if gcn else {"cluster": info.cluster, "dynamic_shared": info.dynamic_shared}
+    options = compiled.backend.launch_options(info)
 
     def arguments() -> Sequence[Any]:
         return launch_of(info, [value.copy() for value in values])[1]
@@ -128,7 +122,7 @@ def _kernel_case(args: argparse.Namespace, values: Sequence[Any]) -> Case:
     def masked() -> Sequence[Any]:
         return masked_accesses(compiled, copied(values))
 
-    return Case(gcn or compiled.asm["ptx"], info.entry, grid, info.block, options, arguments, masked)
+    return Case(compiled.backend, compiled.text, info.entry, grid, info.block, options, arguments, masked)
 
 
 def _findings(case: Case, schedule: str, seed: int) -> int:
@@ -156,7 +150,7 @@ def _masked(case: Case) -> int:
 
 def _redundant(case: Case) -> int:
     run = runner(case.entry, case.grid, case.block, case.arguments, case.simulate, **case.options)
-    found, count = redundant(case.text, case.entry, run, gcn_deletions if case.is_gcn else deletions)
+    found, count = redundant(case.text, case.entry, run, case.backend.mutations())
     for each in found:
         print(f"nothing misses {each}")
     print(f"{case.entry}: {count} synchronising instructions, {len(found)} to spare on these sizes", file=sys.stderr)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from minitile.backends.registry import DEFAULT, TARGETS, backends
 from minitile.driver.dispatch import DeviceError
 from minitile.driver.jit import CompiledKernel, Kernel
 from minitile.driver.pipeline import OPTIONAL
@@ -29,21 +30,25 @@ from minitile.ir.diagnostics import Location, MinitileError
 from minitile.language.math import dtype_of_name
 from minitile.runtime import cuda
 from minitile.runtime.errors import LaunchError
-from minitile.target import TARGETS
 from minitile.tools import cli_args
 
 if TYPE_CHECKING:
     from minitile.runtime.buffers import DeviceArray
 
 MAX_VALUE = 4096  # characters of a parameter's value that is read as Python
-TEXTS = ("traced_ir", "tile_ir", "thread_ir", "ptx", "llvm", "gcn")
-BINARIES = {"cubin": "nvidia", "hsaco": "amd"}
-EMIT = (*TEXTS, *BINARIES, "launch")
+STAGES = ("traced_ir", "tile_ir", "thread_ir")
 
 
 def add_compile(parser: argparse.ArgumentParser) -> None:
     add_kernel(parser, "a tensor that the kernel is compiled for: bf16[8192,8192]; f32[M,64] where a size is unknown")
-    parser.add_argument("--emit", choices=EMIT, help="what to write (default ptx or gcn); launch: the launch as JSON")
+    made = list(backends())
+    texts, binaries = [text for backend in made for text in backend.texts], [backend.binary for backend in made]
+    default = " or ".join(backend.texts[-1] for backend in made)
+    parser.add_argument(
+        "--emit",
+        choices=(*STAGES, *texts, *binaries, "launch"),
+        help=f"what to write (default {default}); launch: the launch as JSON",
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: standard output)")
     parser.add_argument("--explain", action="store_true", help="say what came out: costs, memory, instructions, times")
     parser.add_argument("--why", action="store_true", help="say of each fence, wait and barrier where it comes from")
@@ -99,7 +104,7 @@ def run_command(args: argparse.Namespace) -> int:
     if args.on == "gpu" or (args.on == "auto" and cuda.available()):
         return _run_on_gpu(kernel, values, args)
     start = time.perf_counter()
-    compiled = compile_kernel(kernel, [v for v in values if isinstance(v, np.ndarray)], args, "sm_80")
+    compiled = compile_kernel(kernel, [v for v in values if isinstance(v, np.ndarray)], args, DEFAULT.name)
     middle = time.perf_counter()
     before = [v.copy() for v in values]
     report = compiled.simulate(*values, schedule=args.schedule, seed=args.seed, check=not args.no_check)
@@ -237,7 +242,7 @@ def compile_kernel(
 
 
 def _emitted(compiled: CompiledKernel, what: str) -> str | bytes:
-    if BINARIES.get(what) == compiled.target.vendor:
+    if what == compiled.backend.binary:
         return compiled.binary
     if what == "launch":
         return json.dumps(compiled.launch_info.to_json(), indent=2) + "\n"

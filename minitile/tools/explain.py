@@ -14,28 +14,15 @@ gemm for sm_80
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from minitile.backends.nvidia.assemble import AssemblerMissing
 from minitile.ir.ops import roles, tile
 from minitile.ir.parser import parse_kernel
 from minitile.runtime.launch_info import TensorArg, show_expr
 
 if TYPE_CHECKING:
     from minitile.driver.jit import CompiledKernel
-
-# Instructions that move data between memories, synchronise or multiply matrices: what a kernel's speed hangs on.
-_TELLING = re.compile(
-    r"^\s*(?:@!?\S+\s+)?(mma\.sync|wgmma\.mma_async|ldmatrix|stmatrix|cp\.async\.bulk|cp\.async(?=\.c[ag])|mbarrier\.[a-z_]+"
-    r"|fence\.proxy|(?:ld|st)\.(?:global|shared|local)|atom|red|bar|barrier|shfl)([\w.:]*)",
-    re.MULTILINE,
-)
-_TELLING_GCN = re.compile(
-    r"^\s+(v_mfma_\w+|ds_\w+|(?:global|buffer|scratch|flat)_\w+|s_barrier|s_waitcnt)\b()", re.MULTILINE
-)
 
 
 def explain(compiled: CompiledKernel) -> str:
@@ -46,7 +33,7 @@ def explain(compiled: CompiledKernel) -> str:
 
 def summary(compiled: CompiledKernel) -> list[tuple[str, str]]:
     """The lines of the text, each as its name and what it says; a name may have several."""
-    assembled = _assembled(compiled)  # first: it adds its time to the others
+    assembled = compiled.executable.program.summary()  # first: it adds its time to the others
     return [
         ("launch", _launch(compiled)),
         ("arguments", _arguments(compiled)),
@@ -55,7 +42,7 @@ def summary(compiled: CompiledKernel) -> list[tuple[str, str]]:
         *(("roles", text) for text in _roles(compiled)),
         *(("note", text) for text in compiled.notes),
         ("assembled", assembled),
-        ("instructions", _instructions(compiled.text)),
+        ("instructions", _instructions(compiled)),
         ("times", _times(compiled)),
     ]
 
@@ -93,28 +80,9 @@ def _roles(compiled: CompiledKernel) -> Iterator[str]:
             yield f"one warp copies by TMA, {threads} threads compute" if op.producer_threads else one
 
 
-def _assembled(compiled: CompiledKernel) -> str:
-    if compiled.target.vendor == "amd":
-        return f"{compiled.registers} vector registers per thread, {compiled.spills} bytes of scratch"
-    try:
-        found = compiled.assembled
-    except AssemblerMissing as error:
-        return f"not: {error.message}; {error.hint}"
-    spilled = found.spill_stores + found.spill_loads
-    size = len(found.cubin)
-    costs = f"{found.registers} registers per thread, {spilled} bytes spilled"
-    return f"{costs}, cubin of {size} bytes for {found.arch} by {found.assembler}"
-
-
-def _instructions(text: str) -> str:
-    found = _TELLING.findall(text) or _TELLING_GCN.findall(text)
-    counts = Counter(_name(kind, rest) for kind, rest in found)
+def _instructions(compiled: CompiledKernel) -> str:
+    counts = compiled.backend.instructions(compiled.text)
     return ", ".join(f"{count} {name}" for name, count in counts.most_common()) or "none that touch memory"
-
-
-def _name(kind: str, rest: str) -> str:
-    """The opcode, with the width where that is what matters: ld.global.v4.f32."""
-    return kind + rest if kind.startswith(("ld.", "st.")) else kind
 
 
 def _times(compiled: CompiledKernel) -> str:

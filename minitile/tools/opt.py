@@ -20,7 +20,7 @@ from minitile.ir.diagnostics import InternalError, IRError, MinitileError
 from minitile.ir.parser import parse_kernel
 from minitile.ir.printer import print_kernel
 from minitile.ir.verifier import verify as verify_kernel
-from minitile.target import parse_target
+from minitile.target import DEFAULT, parse_target
 from minitile.transforms.manager import Pass, PassContext, run_passes
 
 # Whether a pass that breaks down is said so as an InternalError; a fuzzer switches it off.
@@ -33,7 +33,7 @@ _HEADER = re.compile(r"//\s*(pass|target)\s*:\s*(.*\S)\s*")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="IR text; - reads standard input")
     parser.add_argument("--pass", dest="passes", action="append", default=[], metavar="NAME", help="run this pass")
-    parser.add_argument("--target", help="the architecture that the passes compile for (default: sm_80)")
+    parser.add_argument("--target", help=f"the architecture that the passes compile for (default: {DEFAULT})")
     parser.add_argument("--verify", action="store_true", help="verify the IR before, between and after the passes")
     parser.add_argument("--locations", action="store_true", help="print each operation's source location")
 
@@ -59,7 +59,7 @@ def optimize(
     """
     header = read_header(text)
     names = passes or [name.strip() for name in header.get("pass", "").split(",") if name.strip()]
-    chosen = parse_target(target or header.get("target", "sm_80"))
+    chosen = parse_target(target or header.get("target") or DEFAULT)
     kernel = parse_kernel(text.partition(f"\n{SEPARATOR}")[0], file)
     if verify or names:  # a pass may count on IR being well-formed
         verify_kernel(kernel)

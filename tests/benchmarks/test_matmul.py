@@ -14,7 +14,7 @@ import fit_matmul
 import matmul
 
 import minitile.language as T
-from minitile.driver.dispatch import Executable
+from minitile.backends.nvidia.program import PtxProgram
 from minitile.driver.jit import Kernel
 from minitile.ops import multiply
 from minitile.ops.machine import H200
@@ -75,9 +75,9 @@ def test_what_is_compiled_ahead_is_what_runs(monkeypatch, together, pad):
     problem, plan = Problem(70, 64, 33), Plan(64, 32, 32, 3, 128, split=2, pad=(pad, False), together=together)
     ahead: list[str] = []
     launched: list[str] = []
-    monkeypatch.setattr(Executable, "assemble", lambda self, arch: ahead.append(self.ptx))
+    monkeypatch.setattr(PtxProgram, "assemble", lambda self, arch: ahead.append(self.text))
     multiply.assembled(problem, T.bfloat16, T.bfloat16, plan)
-    monkeypatch.setattr(Kernel, "__call__", lambda self, *args: launched.append(self.executable(*args).ptx))
+    monkeypatch.setattr(Kernel, "__call__", lambda self, *args: launched.append(self.executable(*args).text))
     a, b = np.zeros((70, 33), ml_dtypes.bfloat16), np.zeros((33, 64), ml_dtypes.bfloat16)
     multiply.matmul(a, b, plan=plan)
     assert len(launched) == 1 + pad + (not together)

@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 import pytest
 
+from minitile.backends.nvidia import program
 from minitile.backends.nvidia.assemble import (
     AssembleError,
     AssembleOptions,
@@ -19,8 +20,8 @@ from minitile.backends.nvidia.assemble import (
     assemble,
     by_driver,
 )
-from minitile.driver import dispatch as launching
-from minitile.driver.dispatch import DeviceError, Dispatcher, Executable, assemble_cached, device_arch
+from minitile.backends.nvidia.program import PtxProgram, assemble_cached, device_arch
+from minitile.driver.dispatch import DeviceError, Dispatcher, Executable
 from minitile.ir.diagnostics import LaunchArgumentError, MinitileError
 from minitile.runtime import cuda
 from minitile.runtime.arrays import Place, readers
@@ -124,7 +125,7 @@ def test_cubins_are_cached(tmp_path, monkeypatch):
         raise AssertionError("assembled again")
 
     with monkeypatch.context() as patch:
-        patch.setattr(launching, "assemble", never)
+        patch.setattr(program, "assemble", never)
         assert assemble_cached(PTX, "sm_80", AssembleOptions()) == first
         for other in ((PTX + "\n", "sm_80", AssembleOptions()), (PTX, "sm_90", AssembleOptions())):
             with pytest.raises(AssertionError, match="assembled again"):
@@ -132,7 +133,7 @@ def test_cubins_are_cached(tmp_path, monkeypatch):
         with pytest.raises(AssertionError, match="assembled again"):
             assemble_cached(PTX, "sm_80", AssembleOptions(opt_level=2))
     monkeypatch.setenv("MINITILE_CACHE", "0")
-    monkeypatch.setattr(launching, "assemble", never)
+    monkeypatch.setattr(program, "assemble", never)
     with pytest.raises(AssertionError, match="assembled again"):
         assemble_cached(PTX, "sm_80", AssembleOptions())
 
@@ -141,9 +142,9 @@ def test_without_nvjitlink_the_driver_gets_the_ptx(monkeypatch):
     def missing(*_):
         raise AssemblerMissing("none")
 
-    monkeypatch.setattr(launching, "assemble_cached", missing)
+    monkeypatch.setattr(program, "assemble_cached", missing)
     device = cuda.DeviceInfo(0, "x", (9, 0), 232448, 132)
-    assert Executable(INFO, PTX)._image(device) == PTX.encode()
+    assert PtxProgram(PTX).image(device) == PTX.encode()
 
 
 # Kernels that need a whole program ------------------------------------------------------------------------------------
@@ -182,10 +183,11 @@ def test_setmaxnreg_is_for_the_drivers_jit(driver):
     assert driver.loads == [(1000, ROLES.encode())]
     assert driver.jit_options[0]["OPTIMIZATION_LEVEL"] == 4
     assert len(driver.launches) == 2
-    assert (kernel.costs("sm_90a").registers, kernel.costs("sm_90a").honoured) == (40, True)
-    assert kernel.assembled == {}, "nobody asked for a cubin"
+    ran = kernel.program.costs_on("sm_90a")
+    assert (ran.registers, ran.honoured) == (40, True)
+    assert kernel.program.cubins == {}, "nobody asked for a cubin"
     with pytest.warns(AssemblerWarning, match="'setmaxnreg' ignored"):
-        assert kernel.assemble("sm_90a").cubin.startswith(b"\x7fELF")
+        assert kernel.program.assemble("sm_90a").cubin.startswith(b"\x7fELF")
     assert len(kernel.remarks) == 1
 
 
@@ -193,8 +195,8 @@ def test_other_texts_are_not(driver):
     kernel = Executable(INFO, PTX)
     call(kernel)
     ((_, image),) = driver.loads
-    assert image == kernel.assembled["sm_90"].cubin
-    assert kernel.costs("sm_90") is kernel.assembled["sm_90"]
+    assert image == kernel.program.cubins["sm_90"].cubin
+    assert kernel.program.costs_on("sm_90") is kernel.program.cubins["sm_90"]
 
 
 def test_ptxas_does_for_setmaxnreg(driver, monkeypatch):
@@ -205,8 +207,8 @@ def test_ptxas_does_for_setmaxnreg(driver, monkeypatch):
             return True
 
     done = dataclasses.replace(assemble(PTX, "sm_80"), assembler="ptxas 99.0")
-    monkeypatch.setattr(launching, "assembler_for", lambda _: Ptxas())
-    monkeypatch.setattr(launching, "assemble", lambda *_: done)
+    monkeypatch.setattr(program, "assembler_for", lambda _: Ptxas())
+    monkeypatch.setattr(program, "assemble", lambda *_: done)
     call(Executable(INFO, ROLES))
     assert driver.loads == [(1000, done.cubin)]
 
@@ -226,7 +228,7 @@ def test_what_the_jit_serialised_is_not_launched(driver, monkeypatch):
 
 
 def test_the_jits_options(driver):
-    call(Executable(INFO, ROLES, options=AssembleOptions(2, False, 128)))
+    call(Executable(INFO, PtxProgram(ROLES, options=AssembleOptions(2, False, 128))))
     options = driver.jit_options[0]
     assert (options["OPTIMIZATION_LEVEL"], options["GENERATE_LINE_INFO"], options["MAX_REGISTERS"]) == (2, 0, 128)
 
@@ -234,12 +236,12 @@ def test_the_jits_options(driver):
 def test_spills_are_warned_of_once(monkeypatch):
     monkeypatch.delenv("MINITILE_STRICT", raising=False)
     done = dataclasses.replace(by_driver("sm_80", 255, 64, 0, ""), spill_stores=64, spill_loads=32)
-    monkeypatch.setattr(launching, "assemble_cached", lambda *_: done)
+    monkeypatch.setattr(program, "assemble_cached", lambda *_: done)
     kernel = Executable(INFO, PTX)
     with pytest.warns(AssemblerWarning, match="64 bytes per thread of spill stores, 32 bytes of spill loads"):
-        kernel.assemble("sm_80")
+        kernel.program.assemble("sm_80")
     with warnings.catch_warnings(action="error"):
-        kernel.assemble("sm_80")
+        kernel.program.assemble("sm_80")
     assert len(kernel.remarks) == 1
 
 

@@ -8,9 +8,10 @@ import pytest
 import minitile as mt
 import minitile.language as T
 from minitile import target
+from minitile.backends.nvidia.targets import target_for
 from minitile.ir.diagnostics import TargetError
 from minitile.runtime import cuda
-from minitile.target import TARGETS, parse_target, target_for
+from minitile.target import TARGETS, parse_target
 
 
 @pytest.mark.parametrize("name", ["sm_80", "sm_89", "sm_90a", "gfx942", "gfx950"])
@@ -79,7 +80,7 @@ def test_calls_go_by_the_environment(monkeypatch):
         monkeypatch.setenv("MINITILE_TARGET", name)
         double(a, b)
         assert (b == 2).all()
-        assert f".target {name}\n" in double.executable(a, b).ptx
+        assert f".target {name}\n" in double.executable(a, b).text
 
 
 def test_the_limits_are_the_programming_guides():

@@ -28,7 +28,7 @@ def nothing_misses(
     def arguments() -> Sequence[Any]:
         return launch_of(info, [v.copy() if isinstance(v, np.ndarray) else v for v in values])[1]
 
-    if kernel.target.vendor == "amd":
+    if kernel.target.backend == "amd":
         run = runner(info.entry, grid, info.block, arguments, run_gcn)
         found, count = redundant(kernel.text, info.entry, run, gcn.deletions)
         proven = gcn.idle(kernel.text, info.entry)

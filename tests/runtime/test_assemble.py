@@ -22,8 +22,8 @@ from minitile.backends.nvidia.assemble import (
     remarks,
 )
 from minitile.backends.nvidia.assemblers import Ptxas, assembler_for, find_ptxas
+from minitile.backends.nvidia.backend import BACKEND
 from minitile.ir.diagnostics import HostError, TargetError
-from minitile.tools import doctor
 from tests.runtime.vector_add import PTX
 
 
@@ -228,7 +228,7 @@ def test_a_ptxas_that_is_none(fake_ptxas, monkeypatch, tmp_path, wrong):
             call()
         assert "unset it" in caught.value.hint
     assert assemble(PTX, "sm_80").assembler.startswith("nvJitLink "), "which needs none"
-    assert wrong in doctor._ptxas()
+    assert wrong in dict(BACKEND.doctor())["ptxas"]
 
 
 @pytest.mark.parametrize(

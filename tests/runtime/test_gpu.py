@@ -181,7 +181,7 @@ def test_setmaxnreg_takes_effect(torch, monkeypatch):
 def test_registers_agree_with_the_assembler(torch, kernel):
     a, b, c = vectors(torch)
     kernel(a, b, c)
-    (assembled,) = kernel.assembled.values()
+    (assembled,) = kernel.program.cubins.values()
     assert kernel.launcher.function_info(read(a)[3]).registers == assembled.registers
 
 

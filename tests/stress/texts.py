@@ -16,7 +16,7 @@ import minitile as mt
 from minitile.backends.amd.assemble import codegen
 from minitile.backends.nvidia.assemble import AssembleOptions, needs_whole_program
 from minitile.backends.nvidia.assemblers import find_ptxas
-from minitile.driver.dispatch import assemble_cached
+from minitile.backends.nvidia.program import assemble_cached
 from minitile.target import TARGETS
 
 VARIANTS = 24  # of each sort

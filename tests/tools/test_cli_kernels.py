@@ -161,13 +161,13 @@ def test_explain_says_what_was_not_done(kernels, capsys):
 
 
 def test_explain_without_assembler(kernels, monkeypatch):
+    from minitile.backends.nvidia import program
     from minitile.backends.nvidia.assemble import AssemblerMissing
-    from minitile.driver import dispatch as launching
 
     def missing(*_):
         raise AssemblerMissing("no nvJitLink", hint="pip install it")
 
-    monkeypatch.setattr(launching, "assemble_cached", missing)
+    monkeypatch.setattr(program, "assemble_cached", missing)
     text = explain(load_kernel(f"{kernels}:scale").compile(target="sm_80"))
     assert "not: no nvJitLink; pip install it" in text
 

@@ -159,7 +159,7 @@ def test_lds_dma_reaches_2_gb(dims, kind):
     wanted = np.zeros((64, 64), np.float32)
     wanted[: len(rows)] = rows[:, :64] + rows[:, 64:]
     np.testing.assert_array_equal(C, wanted)
-    assert ("buffer_load_dwordx4" in kernel.executable(A, C).ptx) == (kind == "lds")
+    assert ("buffer_load_dwordx4" in kernel.executable(A, C).text) == (kind == "lds")
 
 
 def test_stream_k_needs_neither_64_bits_nor_more_than_the_product_of_its_sizes(monkeypatch):

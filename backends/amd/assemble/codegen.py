@@ -20,8 +20,8 @@ from minitile.backends.amd.verify.check import check
 from minitile.driver.cache import Entry, Kind, default_cache, make_key
 from minitile.driver.elf import is_whole
 from minitile.driver.processes import Helper, HelperDied, HelperRefused
+from minitile.hardware import Target
 from minitile.ir.diagnostics import InternalError, TargetError
-from minitile.target import Target
 
 OLDEST = (0, 50)  # the first llvmlite with LLVM 22, which knows gfx950 well
 

@@ -16,8 +16,8 @@ from minitile.backends.amd.assemble.code_object import CodeObject, read_code_obj
 from minitile.backends.amd.assemble.codegen import compiled
 from minitile.backends.amd.verify.check import arguments, costs
 from minitile.driver.processes import run, scratch
+from minitile.hardware import Target
 from minitile.ir.diagnostics import InternalError, TargetError
-from minitile.target import Target
 
 NAMES = ("ld.lld", *(f"ld.lld-{version}" for version in range(24, 17, -1)))
 NO_LINKER = "install ROCm, or your distribution's package lld, or set MINITILE_LLD to an ld.lld"

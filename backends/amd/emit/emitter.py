@@ -13,11 +13,11 @@ from contextlib import contextmanager
 
 from minitile.backends.amd.emit import intrinsics as table
 from minitile.backends.amd.emit.llvm import DebugLocations, identifier, is_literal, scalar_type, type_of
+from minitile.hardware import Target
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import Location, TargetError
 from minitile.ir.ops.thread import count_of
 from minitile.ir.types import DType
-from minitile.target import Target
 
 Forms = dict[int, list[str]]
 FIRST_NODE = 8  # metadata nodes below are the module's own (writer.py)

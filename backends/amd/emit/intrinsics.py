@@ -8,7 +8,7 @@ Source: LLVM 22, llvm/include/llvm/IR/IntrinsicsAMDGPU.td and the subtarget feat
 
 from __future__ import annotations
 
-from minitile.target import Target
+from minitile.hardware import Target
 
 _EVERYWHERE = frozenset(
     {

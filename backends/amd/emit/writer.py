@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from minitile.analysis.global_sharing import shares_global
 from minitile.backends.amd.emit import arith as emit_arith
 from minitile.backends.amd.emit import atomic as emit_atomic
 from minitile.backends.amd.emit import memory as emit_memory
@@ -40,14 +41,13 @@ from minitile.backends.amd.emit.lds_globals import extent, lds_objects
 from minitile.backends.amd.emit.llvm import DATA_LAYOUT, identifier, memory_type, scalar_type, type_of
 from minitile.backends.amd.emit.uniform import scalar, shared_in_lanes
 from minitile.backends.amd.legalize import legalize
+from minitile.hardware import Target
 from minitile.ir.builder import known_trips
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops import control, thread, tile
 from minitile.ir.ops.thread import count_of, in_registers
 from minitile.ir.types import DType, TensorType
-from minitile.target import Target
-from minitile.transforms.sync.insert_vmcnt_waits import shares_global
 
 _EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     **emit_arith.EMIT,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from minitile.backends.amd.emit.intrinsics import SWITCHED_OFF
 from minitile.backends.amd.verify.waitcnt_verification import ScheduleError, recount, source_of
+from minitile.hardware import Target
 from minitile.ir.diagnostics import InternalError
-from minitile.target import Target
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from minitile.backends.amd.verify.assembly import Code, Instruction, read
-from minitile.target import Target
+from minitile.hardware import Target
 
 # 24 wait states; no matrix instruction needs more than 20.
 _NOPS = ("  call void @llvm.amdgcn.sched.barrier(i32 0)", *["  call void @llvm.amdgcn.s.nop(i16 7)"] * 3)

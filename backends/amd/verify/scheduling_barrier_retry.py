@@ -28,8 +28,8 @@ from minitile.backends.amd.assemble.codegen import generate
 from minitile.backends.amd.verify.check import remarks, spills
 from minitile.backends.amd.verify.mfma_waits import early_use, with_wait_states
 from minitile.backends.amd.verify.waitcnt_verification import ScheduleError, awaited_at_once, source_of
+from minitile.hardware import Target
 from minitile.ir.diagnostics import InternalError
-from minitile.target import Target
 
 _BARRIER = "declare void @llvm.amdgcn.sched.barrier(i32)"
 _WAIT = "declare void @llvm.amdgcn.s.waitcnt(i32)"

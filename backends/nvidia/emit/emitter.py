@@ -31,13 +31,13 @@ from minitile.backends.nvidia.emit.ptx import (
     register_type,
 )
 from minitile.backends.nvidia.emit.register_coalescing import Plan
+from minitile.hardware import Target
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops.arith import Constant
 from minitile.ir.ops.thread import count_of
 from minitile.ir.origin import Origin
 from minitile.ir.types import DType
-from minitile.target import Target
 
 
 def fills_words(value: Value) -> bool:

@@ -36,13 +36,13 @@ from minitile.backends.nvidia.emit.emitter import Emitter
 from minitile.backends.nvidia.emit.ptx import PtxModule, identifier, is_register, ptx_type, register_type
 from minitile.backends.nvidia.emit.register_coalescing import LOADS, plan
 from minitile.backends.nvidia.legalize import legalize
+from minitile.hardware import Target
 from minitile.ir.builder import known_trips
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops import arith, control, roles, thread
 from minitile.ir.ops.thread import in_registers
 from minitile.ir.types import DType, TensorType, u8
-from minitile.target import Target
 
 _EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     **emit_arith.EMIT,

@@ -14,25 +14,23 @@ import math
 from collections.abc import Sequence
 from itertools import product
 
+from minitile.analysis.register_budget import TILE_ROOM, equal_share
 from minitile.backends.nvidia.hopper.register_pressure import tile_registers
 from minitile.backends.nvidia.hopper.wgmma import async_gemm, fragment, panels_of, unset, warpgroup
+from minitile.hardware import NAMED_BARRIERS, TMA_BOX, WARPGROUP
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import arith, control, hopper, roles, thread, tile
 from minitile.ir.ops import explicit as by_hand
-from minitile.ir.origin import Origin, places
+from minitile.ir.origin import MBARRIER_FENCE, MBARRIER_INIT, MBARRIER_MEET, Origin, places
 from minitile.ir.types import BufferType, u64
 from minitile.layout.shared import row_major
-from minitile.lowering.lower import Lowering
+from minitile.lowering.context import Lowering
 from minitile.lowering.memory import coordinate, shared_layout
-from minitile.transforms.layout.select_shared_layout import BOX
-from minitile.transforms.sync.reasons import MBARRIER_FENCE, MBARRIER_INIT, MBARRIER_MEET
-from minitile.transforms.sync.thread_barriers import CONSUMERS
 
 WORD = 8  # bytes of an mbarrier
+CONSUMERS = 1  # the named barrier at which the consumers of a specialised kernel meet
 TURNS = 10  # the named barrier at which the first warpgroup waits for its turn; the others have those behind it
-NAMED = 16  # barriers of a block (PTX ISA 8.3, 9.7.12.1 "bar")
 BATON = 12  # the one at which the first team waits for the baton; there are no turns where there are teams
-WORKING = 40  # registers that a consumer thread takes besides its tiles
 MOST = {(40, 232): (24, 240)}  # of a thread (producer, consumers), where the consumers take more than is usual
 
 
@@ -79,7 +77,7 @@ def _known_empty(low: Lowering, op: roles.Channel, uses: list[Op]) -> bool:
     wgmma is the warpgroup's, and complete for all of its warps (PTX ISA 8.3, 9.7.14.7.3 "wgmma.wait_group"), which have
     issued it behind their receives. A turn without a gemm would leave the others behind, by any number of phases."""
     one_role = any(isinstance(o, roles.Specialised) and not o.producer_threads for o in low.kernel.walk())
-    if not one_role or op.consumers != 128 or any(isinstance(o, roles.Release) and o.generic for o in uses):
+    if not one_role or op.consumers != WARPGROUP or any(isinstance(o, roles.Release) and o.generic for o in uses):
         return False
     received = sum(isinstance(o, roles.Receive) for o in uses)
     return received == _multiplied(low, low.kernel.body, op)
@@ -255,7 +253,7 @@ def _by_one_warp(low: Lowering, body: Block, condition: Value | None) -> None:
     """The first warp of the last warpgroup: where they take turns, it is the last one to have it (`one_role`)."""
     b = low.b
     warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
-    mine = b.compare("eq", warp, (low.threads // 128 - 1) * 4)
+    mine = b.compare("eq", warp, (low.threads // WARPGROUP - 1) * 4)
     with b.when(mine if condition is None else b.and_(mine, condition)):
         low.once["elected"] = b.emit(hopper.Elect()).result
         low.ops(body)
@@ -269,8 +267,8 @@ def specialised(low: Lowering, op: roles.Specialised) -> None:
         low.ops(op.consumer)
         return
     b = low.b
-    share = 65536 // (low.threads + op.producer_threads) // 8 * 8
-    needed = tile_registers(op.consumer) + WORKING
+    share = equal_share(low.threads + op.producer_threads)
+    needed = tile_registers(op.consumer) + TILE_ROOM
     budget = needed > share and not low.kernel.attrs.get("no_set_max_nreg")
     producer_has, consumer_has = MOST.get(op.registers, op.registers) if needed > op.registers[1] else op.registers
     warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
@@ -287,7 +285,7 @@ def specialised(low: Lowering, op: roles.Specialised) -> None:
         if budget:
             b.emit(hopper.SetMaxRegisters(consumer_has, increase=True))
         low.meeting = (CONSUMERS, low.threads)
-        low.once.setdefault("named barriers", {CONSUMERS, *range(BATON, NAMED)})  # not for teams to meet at
+        low.once.setdefault("named barriers", {CONSUMERS, *range(BATON, NAMED_BARRIERS)})  # not for teams to meet at
         low.ops(op.consumer)
         b.emit(control.Yield(()))
     teams = ((0, None), (CONSUMERS, low.threads))
@@ -341,7 +339,7 @@ def tma_copy(low: Lowering, op: roles.TmaCopy) -> None:
     address = b.add(start, b.mul(low.get(op.index), shared.stage_bytes))
     ctas = _ranks(low, op.common)
     rows = shared.shape[0] // len(ctas)
-    parts = -(-rows // BOX)
+    parts = -(-rows // TMA_BOX)
     sides = [*shared.shape[:-1], columns]
     sides[0] //= parts * len(ctas)
     box = tuple([1 if t is None else sides[t] for t in op.src_dims])

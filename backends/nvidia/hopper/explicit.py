@@ -14,20 +14,19 @@ import math
 from collections.abc import Iterator
 
 from minitile.analysis.affine import Affine
-from minitile.backends.nvidia.hopper.channels import NAMED, WORD, tensor_map
+from minitile.backends.nvidia.hopper.channels import WORD, tensor_map
 from minitile.backends.nvidia.hopper.tma_store import bulk_store
 from minitile.backends.nvidia.hopper.wgmma import panels_of
+from minitile.hardware import NAMED_BARRIERS, TMA_BOX, WARPGROUP
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.diagnostics import LanguageError, ResourceError
 from minitile.ir.ops import explicit as by_hand
 from minitile.ir.ops import hopper, roles, thread, tile
-from minitile.ir.origin import Origin, by_program, places
+from minitile.ir.origin import MBARRIER_FENCE, MBARRIER_INIT, MBARRIER_MEET, Origin, by_program, places
 from minitile.ir.types import BufferType, u64
 from minitile.layout.shared import SharedLayout, row_major
-from minitile.lowering.lower import Lowering
+from minitile.lowering.context import Lowering
 from minitile.lowering.memory import coordinate, shared_layout, strides_of
-from minitile.transforms.layout.select_shared_layout import BOX
-from minitile.transforms.sync.reasons import MBARRIER_FENCE, MBARRIER_INIT, MBARRIER_MEET
 
 LINE = 128  # alignment of a box in shared memory, in bytes (PTX ISA 8.3, 5.5.1)
 
@@ -37,9 +36,9 @@ LINE = 128  # alignment of a box in shared memory, in bytes (PTX ISA 8.3, 5.5.1)
 
 def in_groups(low: Lowering, op: by_hand.InGroups) -> Value:
     """Where it is more than the condition of a branch between roles."""
-    b, first = low.b, op.first * by_hand.GROUP // 32
+    b, first = low.b, op.first * WARPGROUP // 32
     warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
-    end = first + op.count * by_hand.GROUP // 32
+    end = first + op.count * WARPGROUP // 32
     start, threads = low.team or (0, low.threads)
     if first == start // 32:
         return b.compare("lt", warp, end)
@@ -49,7 +48,7 @@ def in_groups(low: Lowering, op: by_hand.InGroups) -> Value:
 
 def warp_groups(low: Lowering, op: by_hand.WarpGroups) -> tuple[Value, ...]:
     start, threads = low.team or (0, low.threads)
-    first, count = op.first * by_hand.GROUP, op.count * by_hand.GROUP
+    first, count = op.first * WARPGROUP, op.count * WARPGROUP
     rest = (first + count, threads - count) if first == start else (start, threads - count)
     condition = in_groups(low, by_hand.InGroups(op.first, op.count))
     blocks, meetings = [], []
@@ -72,7 +71,7 @@ def _named_barrier(low: Lowering, op: by_hand.WarpGroups, first: int, threads: i
     )
     key = "named barrier", first, threads
     if key not in low.once:
-        free = [n for n in range(1, NAMED) if n not in taken]
+        free = [n for n in range(1, NAMED_BARRIERS) if n not in taken]
         if not free:
             raise ResourceError("no named barrier is left for a role", op.loc, "there are 16, and 0 is for all threads")
         low.once[key] = free[0]
@@ -199,10 +198,10 @@ def _leader(low: Lowering, threads: int) -> Value:
 
 
 def _boxes(rows: int, columns: int, width: int) -> Iterator[tuple[int, int, int]]:
-    """Row, column and height of each box: as wide as a panel, at most BOX high."""
+    """Row, column and height of each box: as wide as a panel, at most TMA_BOX high."""
     for column in range(0, columns, width):
-        for row in range(0, rows, BOX):
-            yield row, column, min(BOX, rows - row)
+        for row in range(0, rows, TMA_BOX):
+            yield row, column, min(TMA_BOX, rows - row)
 
 
 def _box(op: by_hand.BulkLoad, height: int, width: int) -> tuple[int, ...]:
@@ -233,19 +232,19 @@ def _check_region(low: Lowering, op: by_hand.BulkLoad, shared: SharedLayout) -> 
     panel, _, _ = panels_of(shared)
     start = low.facts.affine(op.dst_indices[-1])
     if rows == 1 and not shared.swizzle.width:
-        width = math.gcd(columns, BOX)
+        width = math.gcd(columns, TMA_BOX)
     else:
         width = panel
         if columns % panel or low.facts.multiple(start) % panel:
             raise _refused(op, f"{columns} columns of a buffer that lies in panels of {panel} are not whole panels")
         if last and op.dst_dims[-2] is not None and _stride(shared, shared.rank - 2) != panel * size:
             raise _refused(op, f"the rows of the buffer {op.dst.name!r} are padded")
-    if width > BOX:
-        raise _refused(op, f"a box has at most {BOX} columns, and the rows of {op.dst.name!r} have {width}")
+    if width > TMA_BOX:
+        raise _refused(op, f"a box has at most {TMA_BOX} columns, and the rows of {op.dst.name!r} have {width}")
     if width * size % 16:
         raise _refused(op, f"rows of {width * size} bytes are not multiples of 16")
     align, wanted = low.facts.multiple(_offset(low, op, shared)), max(LINE, shared.swizzle.period)
-    if align % wanted or (rows > BOX and BOX * panel * size % LINE):
+    if align % wanted or (rows > TMA_BOX and TMA_BOX * panel * size % LINE):
         raise _refused(op, f"the region starts at a multiple of {align} bytes, not of {wanted}")
     return rows, width, columns
 

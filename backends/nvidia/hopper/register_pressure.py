@@ -17,7 +17,7 @@ from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import control, roles, tile
 from minitile.ir.rewrite import free_values
 from minitile.ir.types import TileType
-from minitile.lowering.lower import layout_of
+from minitile.lowering.context import layout_of
 
 
 def tile_registers(block: Block) -> int:

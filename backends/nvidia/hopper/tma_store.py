@@ -35,18 +35,19 @@ from minitile.analysis.affine import Affine
 from minitile.backends.nvidia.hopper.channels import tensor_map
 from minitile.backends.nvidia.hopper.wgmma import panels_of, warpgroup
 from minitile.backends.nvidia.staging import alike, as_stored, most_versions, staging
+from minitile.hardware import TMA_BOX, WARPGROUP
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import explicit as by_hand
 from minitile.ir.ops import hopper, thread, tile
-from minitile.ir.origin import Origin
+from minitile.ir.origin import LANDED, Origin
 from minitile.ir.types import BufferType, TensorType, TileType
 from minitile.layout import Digit, Layout, bits_of_digits, block, row_major, stmatrix_plan, swizzled, warp_groups
 from minitile.layout.access import vector_runs, vector_width
 from minitile.layout.ldmatrix import MatrixPlan
 from minitile.layout.shared import SharedLayout, add_maybe_bits
-from minitile.lowering.lower import Lowering, layout_of
+from minitile.lowering.context import Lowering, layout_of
 from minitile.lowering.memory import (
     Addresses,
     Place,
@@ -57,11 +58,8 @@ from minitile.lowering.memory import (
     shared_addresses,
     shared_layout,
 )
-from minitile.transforms.layout.select_shared_layout import BOX
-from minitile.transforms.sync.reasons import LANDED
 
 CHUNK = 16  # bytes: TMA's grain in global memory
-GROUP = 128  # threads of a warpgroup, which stages and stores by itself
 ROWS = 64  # of a warpgroup, staged at a time: those of one wgmma
 PATTERN = 8  # rows of a swizzle
 SWIZZLE = 128  # bytes: the widest one, and all banks
@@ -159,7 +157,7 @@ def check_kind(kind: str | None, tensor: Value) -> None:
 
 
 def check_columns(columns: int, dtype_bytes: int) -> None:
-    if columns > BOX or columns * dtype_bytes % CHUNK:
+    if columns > TMA_BOX or columns * dtype_bytes % CHUNK:
         raise Refused(f"a box of {columns} columns is not TMA's")
 
 
@@ -277,8 +275,8 @@ def check_source(buffer: Value, indices: Sequence[Value], dims: tile.Dims, shape
         raise Refused(f"{buffer.name} does not lie as TMA's boxes do")
     columns, _, _ = panels_of(shared)
     check_columns(columns, buffer.dtype.bytes)
-    if shape[0] > BOX:
-        raise Refused(f"{shape[0]} rows are more than a box's {BOX}")
+    if shape[0] > TMA_BOX:
+        raise Refused(f"{shape[0]} rows are more than a box's {TMA_BOX}")
 
 
 def store_matrix(
@@ -351,7 +349,7 @@ def stage(low: Lowering, op: tile.Store | tile.AtomicRmw, kind: str | None, evic
     except Refused as reason:
         note(low, op, op.mem, reason)
         return False
-    buffer = staging(low, parts.shared, op, versions, GROUP)
+    buffer = staging(low, parts.shared, op, versions, WARPGROUP)
     target = _Target(op.mem, starts, dims, layout.shape, kind, evict)
     emit_parts(low, parts, target, buffer, versions, low.get(op.value))
     return True
@@ -373,14 +371,14 @@ def fitting(
 def cuts(layout: Layout, bits: int) -> Iterator[_Parts]:
     """The ways to cut a fragment, the one of fewest boxes first: one block of rows of each warpgroup at a time, and of
     its columns as `widths` says. Raises Refused where there is none."""
-    split = warp_groups(layout, GROUP // 32)
+    split = warp_groups(layout, WARPGROUP // 32)
     if split is None:
         raise Refused("the warpgroups have no blocks of their own")
     mine, groups = split
     rows = max(n for n in range(1, min(ROWS, mine.shape[0]) + 1) if mine.shape[0] % n == 0)
     if groups and rows % PATTERN:
         raise Refused(f"{rows} rows of a warpgroup are no whole patterns of {PATTERN} in shared memory")
-    count = layout.threads // GROUP
+    count = layout.threads // WARPGROUP
     found = False
     for columns, as_boxes in widths(mine.shape[1], bits):
         made = block(mine, (rows, columns))
@@ -412,8 +410,8 @@ def widths(columns: int, bits: int) -> Iterator[tuple[int, Callable[[tuple[int, 
 
 def emit_parts(low: Lowering, parts: _Parts, target: _Target, buffer: Value, versions: int, value: Value) -> None:
     b, shared = low.b, parts.shared
-    leader = low.in_entry("leader", lambda b: b.compare("eq", b.floormod(low.tid, GROUP), 0))
-    leaders = low.threads // GROUP
+    leader = low.in_entry("leader", lambda b: b.compare("eq", b.floormod(low.tid, WARPGROUP), 0))
+    leaders = low.threads // WARPGROUP
     plan = stmatrix_plan(parts.layout, shared, 4, (0, 0))
     columns, _, panel_bytes = panels_of(shared)
     offset: Value | int = 0

@@ -27,7 +27,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from minitile.analysis.register_budget import ACCUMULATOR_ROOM, BUDGETS, PRODUCER_THREADS, equal_share
 from minitile.backends.base import GemmPlan
+from minitile.hardware import THREAD_REGISTERS, WARPGROUP
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import MinitileError
@@ -35,15 +37,13 @@ from minitile.ir.ops import arith, hopper, roles, thread, tile
 from minitile.ir.types import DTYPES, BufferType, TileType, f32, i32, i64
 from minitile.layout import LayoutError, boxed, wgmma_accumulator, wgmma_operand_a
 from minitile.layout.shared import CHUNK_BITS, SharedLayout
-from minitile.lowering.lower import Lowering, layout_of
+from minitile.lowering.context import Lowering, layout_of
 from minitile.lowering.memory import shared_layout
-from minitile.transforms.warp_specialize.warp_specialize import PRODUCER, REGISTERS
 
 ROWS = 64  # of the accumulator in one instruction
 ATOM_K_BYTES = 32  # of K in one instruction
 MOST_COLUMNS = 256
 MOST_GROUPS = 4  # with the producer's 640 threads; five consumers would have too few registers for any accumulator
-WORKING = 32  # registers that ptxas wants beside accumulators (it named 26 for those of m64n256 and m64n192)
 MODE = {128: 1, 64: 2, 32: 3, 0: 0}
 
 
@@ -95,9 +95,9 @@ def _plan_of(op: tile.Gemm, threads: int, total: int | None = None) -> GemmPlan:
     _check_types(op)
     if isinstance(op.b.type, TileType):
         raise LayoutError("B is in registers, and is read from shared memory only")
-    groups, rest = divmod(threads, 128)
+    groups, rest = divmod(threads, WARPGROUP)
     if rest or not groups:
-        raise LayoutError(f"{threads} threads are not whole warpgroups of 128")
+        raise LayoutError(f"{threads} threads are not whole warpgroups of {WARPGROUP}")
     if groups > MOST_GROUPS:
         raise LayoutError(f"{threads} threads are more than {MOST_GROUPS} warpgroups that multiply")
     step = ATOM_K_BYTES * 8 // op.a.dtype.bits
@@ -114,8 +114,8 @@ def _plan_of(op: tile.Gemm, threads: int, total: int | None = None) -> GemmPlan:
     panel = 1 if op.transpose_b else boxed(op.b.shape[-2:], op.b.dtype.bits).dims[-1][0].size
     # ptxas gives the whole kernel an equal share of the registers, whatever setmaxnreg says (C7602), and an
     # instruction's accumulators must fit.
-    share = min(65536 // (total or threads + PRODUCER) // 8 * 8, 255)
-    most = min(MOST_COLUMNS, (share - WORKING) * 2 * 32 // op.c.dtype.bits)
+    share = min(equal_share(total or threads + PRODUCER_THREADS), THREAD_REGISTERS)
+    most = min(MOST_COLUMNS, (share - ACCUMULATOR_ROOM) * 2 * 32 // op.c.dtype.bits)
     return _plan(m, n, k, op.a.dtype.name, op.c.dtype.bits, groups, op.policy, panel, most)
 
 
@@ -148,9 +148,9 @@ def _plan(
         reason = _misfit(m / gm, n / gn, panel if gn > 1 else 1)
         if not reason and not _columns(n // gn, KINDS[kind], panel, most):
             reason = f"and an instruction has {most} columns at most"
-        words = m * n * accumulator_bits // (32 * 128 * groups)
-        if not reason and words + WORKING > REGISTERS[groups][1]:
-            reason = f"which takes {words} of a thread's {REGISTERS[groups][1]} registers"
+        words = m * n * accumulator_bits // (32 * WARPGROUP * groups)
+        if not reason and words + ACCUMULATOR_ROOM > BUDGETS[groups][1]:
+            reason = f"which takes {words} of a thread's {BUDGETS[groups][1]} registers"
         reasons.append(f"{gm}x{gn} leaves each {m / gm:g}x{n / gn:g}, {reason}")
         if not reason:
             fits.append((gm, gn))

@@ -21,14 +21,13 @@ Legal in the tile stage; what has no operands of memory is an instruction, and l
 
 from __future__ import annotations
 
+from minitile.hardware import WARPGROUP
 from minitile.ir.core import Op, Value, attr, maybe, operand, operands
 from minitile.ir.effects import Access, Footprint, Sync
 from minitile.ir.ops.checks import require, require_one_of, require_region, require_scalar
 from minitile.ir.ops.control import If
 from minitile.ir.ops.tile import Copy, Dims
 from minitile.ir.types import BOOL, BufferType, Type, u64
-
-GROUP = 128  # threads of a warpgroup (PTX ISA 8.3, 9.7.14 "wgmma")
 
 
 class InGroups(Op, name="in_groups", stage="tile", pure=True):
@@ -261,12 +260,11 @@ def sides(op: Op, threads: int) -> list[int]:
     """How many of `threads` execute each region of an operation."""
     if not isinstance(op, WarpGroups):
         return [threads] * len(op.regions)
-    inside = op.count * GROUP
-    return [inside, max(threads - inside, GROUP)]
+    inside = op.count * WARPGROUP
+    return [inside, max(threads - inside, WARPGROUP)]
 
 
 __all__ = [
-    "GROUP",
     "SHUFFLES",
     "BarrierArrive",
     "BarrierExpect",

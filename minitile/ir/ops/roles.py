@@ -23,6 +23,7 @@ A producer without threads does nothing: there is one role. Then one warp of the
 
 from __future__ import annotations
 
+from minitile.hardware import WARPGROUP
 from minitile.ir.core import Block, Op, Value, attr, maybe, operand, operands, region
 from minitile.ir.effects import Access
 from minitile.ir.ops.control import If
@@ -51,7 +52,7 @@ class Specialised(Op, name="specialised", stage="tile"):
     """Two roles: `producer` by one warp of `producer_threads` that come on top, `consumer` by the threads that compute.
     `registers`: how many each thread of either role may use. Without producer threads the consumer is the only role."""
 
-    producer_threads: int = attr(128)
+    producer_threads: int = attr(WARPGROUP)
     registers: tuple[int, int] = attr((40, 232))
     producer: Block = region()
     consumer: Block = region()

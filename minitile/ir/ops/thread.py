@@ -149,6 +149,9 @@ class Pick(Op, name="pick", stage="thread", pure=True):
     def infer(self) -> tuple[Type, ...]:
         return (regs(len(self.indices), dtype_of(self.a.type)),)
 
+    def agrees(self) -> bool:
+        return self.same
+
     def verify(self) -> None:
         _require_registers(self.a, self.indices)
 

@@ -212,6 +212,13 @@ class Repeat(Op, name="repeat", stage="tile", pure=True):
         require(self.times > 0, f"{self.times} times each element")
 
 
+def _whole_tile(value: Value) -> int:
+    """All of a tile, with room for padding."""
+    layout = value.type.layout  # type: ignore[attr-defined]
+    size: int = 2 * layout.num_regs * layout.threads * value.dtype.bytes
+    return size
+
+
 class Slice(Op, name="slice", stage="tile", pure=True):
     """The sub-tile of `shape` at constant `offsets`."""
 
@@ -224,6 +231,9 @@ class Slice(Op, name="slice", stage="tile", pure=True):
 
     def relations(self) -> list[Relation]:
         return []  # either side has its own: the part may be spread over more or fewer threads
+
+    def exchange_bytes(self) -> int:
+        return _whole_tile(self.a)
 
     def verify(self) -> None:
         inside = zip(self.offsets, self.shape, self.a.shape, strict=True)
@@ -255,6 +265,12 @@ class Extract(Op, name="extract", stage="tile", pure=True, uniform=True):
     def infer(self) -> tuple[Type, ...]:
         return (ScalarType(self.a.dtype),)
 
+    def agrees(self) -> bool:
+        return True
+
+    def exchange_bytes(self) -> int:
+        return _whole_tile(self.a)
+
     def verify(self) -> None:
         require_indices(self.indices, len(self.a.shape))
 
@@ -270,12 +286,44 @@ class Reduce(Op, name="reduce", stage="tile", pure=True, uniform=True):
         s = self.a.shape
         return (tile_or_scalar((*s[: self.dim], *s[self.dim + 1 :]), self.a.dtype),)
 
+    @property
+    def partial_bytes(self) -> int:
+        """What a warp hands on of each element, at most, where several warps share the dimension."""
+        return max(self.a.dtype.bytes, 4)
+
+    def agrees(self) -> bool:
+        return True
+
+    def exchange_bytes(self) -> int:
+        """Each warp's results."""
+        layout = self.a.type.layout  # type: ignore[attr-defined]
+        parts = math.prod(digit.size for digit in layout.warp if digit.dim == self.dim)
+        return 0 if parts == 1 else parts * math.prod(layout.quotient(self.dim).extents) * self.partial_bytes
+
     def relations(self) -> list[Relation]:
         return [Quotient(self.a, self.dim, self.result)]
 
     def verify(self) -> None:
         require_dim(self.dim, len(self.a.shape))
         require_one_of(self.kind, REDUCTIONS, "reduction")
+
+
+class ArgReduce(Reduce, name="arg_reduce", stage="tile", pure=True, uniform=True):
+    """Where along `dim` the greatest ("max") or least ("min") element stands, as i32: of equal ones the first; a
+    NaN, the first one, comes before any number. The dimension goes away."""
+
+    def infer(self) -> tuple[Type, ...]:
+        s = self.a.shape
+        return (tile_or_scalar((*s[: self.dim], *s[self.dim + 1 :]), i32),)
+
+    @property
+    def partial_bytes(self) -> int:
+        """The element and its index, in two buffers."""
+        return super().partial_bytes + i32.bytes
+
+    def verify(self) -> None:
+        require_dim(self.dim, len(self.a.shape))
+        require_one_of(self.kind, ("max", "min"), "kind")
 
 
 class ConvertLayout(Op, name="convert_layout", stage="tile", pure=True, uniform=True):
@@ -286,6 +334,9 @@ class ConvertLayout(Op, name="convert_layout", stage="tile", pure=True, uniform=
 
     def infer(self) -> tuple[Type, ...]:
         return (TileType(self.a.shape, self.a.dtype, self.layout),)
+
+    def exchange_bytes(self) -> int:
+        return _whole_tile(self.a)
 
     def relations(self) -> list[Relation]:
         return []

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, overload
 
+from minitile.hardware import BLOCK_THREADS
 from minitile.ir.diagnostics import LanguageError, shown
 from minitile.language import hilbert
 from minitile.language.block_swizzle import in_turns, within
@@ -521,10 +522,10 @@ def Kernel(
             raise current().error(f"a bound of the grid is {g}: a launch has less than 2^31 blocks in a dimension")
     block = _block(threads)
     count = math.prod(block)
-    if count % 32 or not 32 <= count <= 1024:
+    if count % 32 or not 32 <= count <= BLOCK_THREADS:
         raise current().error(
-            f"threads={count}: a block has a multiple of 32 threads, from 32 to 1024",
-            f"use threads={min(1024, max(32, (count + 31) // 32 * 32))}",
+            f"threads={count}: a block has a multiple of 32 threads, from 32 to {BLOCK_THREADS}",
+            f"use threads={min(BLOCK_THREADS, max(32, (count + 31) // 32 * 32))}",
         )
     stays = constant_int(persistent, "persistent")
     sizes = _cluster(cluster, grid)

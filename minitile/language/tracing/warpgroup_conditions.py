@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from minitile.hardware import WARPGROUP
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Value
 from minitile.ir.ops import arith, tile
-from minitile.ir.ops import explicit as by_hand
 
 _BOUNDS: dict[str, Callable[[int, int], tuple[int, int]]] = {
     "lt": lambda c, n: (0, c),
@@ -27,7 +27,7 @@ def parted(condition: Value, threads: int) -> tuple[int, int] | None:
         (low, count), (low2, count2) = (p or (0, 0) for p in parts)
         first, end = max(low, low2), min(low + count, low2 + count2)
         return (first, end - first) if None not in parts and end > first else None
-    if not isinstance(op, arith.Cmp) or op.predicate not in _BOUNDS or threads % by_hand.GROUP:
+    if not isinstance(op, arith.Cmp) or op.predicate not in _BOUNDS or threads % WARPGROUP:
         return None
     number, index, unit = constant_of(op.b), op.a.op, 1
     if isinstance(index, arith.FloorDiv):
@@ -36,6 +36,6 @@ def parted(condition: Value, threads: int) -> tuple[int, int] | None:
         return None
     low, high = _BOUNDS[op.predicate](number, -(-threads // unit))
     first, end = max(0, low * unit), min(high * unit, threads)
-    if first >= end or first % by_hand.GROUP or end % by_hand.GROUP:
+    if first >= end or first % WARPGROUP or end % WARPGROUP:
         return None
-    return first // by_hand.GROUP, (end - first) // by_hand.GROUP
+    return first // WARPGROUP, (end - first) // WARPGROUP

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from minitile.hardware import WARPGROUP
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import Location
 from minitile.ir.ops import control, explicit, roles
@@ -104,7 +105,7 @@ class _Walk:
         self.flows: dict[Value, list[tuple[Value, int]]] = {}  # of a token those that it may be, and iterations between
         self.issued: dict[Value, Row] = {}
         self.awaited: list[tuple[Value, Row]] = []
-        self.groups = frozenset(range(kernel.threads // explicit.GROUP))  # whose role the walk is in
+        self.groups = frozenset(range(kernel.threads // WARPGROUP))  # whose role the walk is in
         self.ends: dict[int, int] = {}  # of the lanes of roles: where they have come to
 
     def lane(self, title: str) -> int:

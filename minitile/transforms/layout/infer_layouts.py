@@ -35,7 +35,7 @@ from minitile.ir.relations import Dealt, Permuted, Quotient, Repeated, Same
 from minitile.ir.rewrite import clone
 from minitile.ir.types import TensorType, TileType
 from minitile.layout import Layout, RowAccess, blocked, cheapest_vector, dealt, row_blocked, undealt
-from minitile.lowering.lower import layout_of
+from minitile.lowering.context import layout_of
 from minitile.transforms.layout.select_shared_layout import choose_shared_layouts
 
 if TYPE_CHECKING:

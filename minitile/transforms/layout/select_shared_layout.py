@@ -6,13 +6,12 @@ what their accesses would cost. Padding is not for buffers that TMA copies, or c
 
 from __future__ import annotations
 
+from minitile.hardware import TMA_BOX
 from minitile.ir.core import Kernel, Value
 from minitile.ir.ops import tile
 from minitile.ir.types import BufferType, TensorType, TileType
 from minitile.layout import Layout
 from minitile.layout.shared import SharedLayout, boxed, row_major, swizzled
-
-BOX = 256  # elements of a box of TMA in each dimension: cuTensorMapEncodeTiled
 
 
 def choose_shared_layouts(kernel: Kernel, tma: bool = False) -> None:
@@ -46,7 +45,7 @@ def _choose(
         return plain
     if gemm:
         return boxed(t.shape, bits) if box else swizzled(t.shape, bits)
-    candidates = [plain] if not box or t.shape[-1] <= BOX else []
+    candidates = [plain] if not box or t.shape[-1] <= TMA_BOX else []
     if t.shape[-1] * bits % 32 == 0 and not box:
         candidates.append(row_major(t.shape, bits, 32 // bits or 1))
     candidates.append(swizzled(t.shape, bits))

@@ -47,7 +47,7 @@ from minitile.analysis.affine import Affine, Facts, divisor_of
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, cdna, control, thread, tile
-from minitile.ir.origin import Origin, places
+from minitile.ir.origin import LANDED, Origin, places
 from minitile.ir.rewrite import remake
 from minitile.ir.types import TOKEN, BufferType
 from minitile.transforms.manager import PassContext
@@ -62,9 +62,8 @@ from minitile.transforms.pipeline.mfma_loop import (
     only,
     words_of,
 )
-from minitile.transforms.sync.reasons import LANDED, names
+from minitile.transforms.sync.reasons import names
 
-REGISTERS = 512  # of a lane, for all waves of a SIMD
 _REMAINDERS = (arith.FloorMod, arith.TruncMod, arith.And)
 FEW = 24  # registers for addresses and what else there is
 
@@ -133,7 +132,7 @@ def cdna4_half_tiles(kernel: Kernel, context: PassContext) -> None:
 def _run(kernel: Kernel, context: PassContext, name: str, make: Callable[[Loop], Schedule], what: str) -> None:
     if not context.target.has("lds_dma_128"):
         return
-    limit = min(256, REGISTERS * 4 * context.target.lanes // max(kernel.attrs.get("threads", 0), 256))
+    limit = min(256, context.target.block_registers // max(kernel.attrs.get("threads", 0), 256))
     notes: dict[str, None] = {}
     for block in [kernel.body, *(region for op in kernel.walk() for region in op.regions)]:
         for op in list(block.ops):

@@ -32,11 +32,10 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import control, roles, tile
 from minitile.ir.ops import explicit as by_hand
-from minitile.ir.origin import Origin, places
+from minitile.ir.origin import ACCUMULATOR, Origin, places
 from minitile.ir.types import WGMMA_TOKEN, BufferType
 from minitile.transforms.manager import PassContext
 from minitile.transforms.pipeline.async_gemms import choose, issue
-from minitile.transforms.sync.reasons import ACCUMULATOR
 
 
 def flights(kernel: Kernel, context: PassContext) -> None:

@@ -45,11 +45,10 @@ from dataclasses import dataclass, field
 from minitile.ir.builder import Builder, known_trips
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, roles, tile
-from minitile.ir.origin import Origin
+from minitile.ir.origin import ACCUMULATOR, Origin
 from minitile.ir.types import ChannelType, TileType
 from minitile.transforms.manager import PassContext
 from minitile.transforms.pipeline.accumulators import Accumulators
-from minitile.transforms.sync.reasons import ACCUMULATOR
 
 
 @dataclass(frozen=True)

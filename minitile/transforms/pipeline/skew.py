@@ -34,6 +34,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from minitile.analysis.register_budget import TILE_ROOM
+from minitile.hardware import THREAD_REGISTERS, WARPGROUP
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, roles
@@ -44,9 +46,12 @@ from minitile.ir.types import ChannelType, TileType
 from minitile.transforms.manager import PassContext
 from minitile.transforms.pipeline.schedule import Body, Steady, used
 
-WORKING = 40  # registers of a thread besides accumulators and operands
 _Threads = tuple[int, int]  # of the team whose program it is, of all consumers
-LIMIT = {1: 255, 2: 240, 3: 160}  # registers of a consumer thread, by warpgroups: setmaxnreg's sum over all must fit
+LIMIT = {
+    1: THREAD_REGISTERS,
+    2: 240,
+    3: 160,
+}  # registers of a consumer thread, by warpgroups: setmaxnreg's sum over all must fit
 
 
 def skew(kernel: Kernel, context: PassContext) -> None:
@@ -79,7 +84,7 @@ def _block(block: Block, threads: _Threads | None, late: set[Value]) -> None:
         else:
             b.loc = op.loc
             late |= {o.channel for o in split.of(1) if isinstance(o, roles.Receive)}
-            alone = threads is None or threads[0] <= by_hand.GROUP or threads[0] < threads[1]
+            alone = threads is None or threads[0] <= WARPGROUP or threads[0] < threads[1]
             _Skewed(b, split, not alone).rewrite()
 
 
@@ -133,7 +138,7 @@ def _side_by_side(loop: control.For, threads: _Threads) -> _Split | None:
     """The second of two gemms behind the first one of the next iteration."""
     ops = [op for op in loop.body.ops if not op.terminator]
     gemms = [op for op in ops if isinstance(op, roles.AsyncGemm)]
-    if len(gemms) < 2 or _registers(gemms, threads[0]) + WORKING > LIMIT.get(threads[1] // by_hand.GROUP, 128):
+    if len(gemms) < 2 or _registers(gemms, threads[0]) + TILE_ROOM > LIMIT.get(threads[1] // WARPGROUP, 128):
         return None
     last = gemms[-1]
     late = _late(ops, last)

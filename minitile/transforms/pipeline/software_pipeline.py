@@ -38,11 +38,10 @@ from minitile.analysis.affine import Facts
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, tile
-from minitile.ir.origin import Origin
+from minitile.ir.origin import LANDED, Origin
 from minitile.ir.rewrite import clone, erase_unused, recast, remake
 from minitile.ir.types import TOKEN, i32
 from minitile.transforms.pipeline.ahead import READS, Ahead, plan
-from minitile.transforms.sync.reasons import LANDED
 
 if TYPE_CHECKING:
     from minitile.transforms.manager import PassContext

@@ -21,10 +21,10 @@ from minitile.analysis.memory_dependence import is_private
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.effects import Access
 from minitile.ir.ops import control
-from minitile.ir.origin import places
+from minitile.ir.origin import ACCUMULATOR, LANDED, places
 from minitile.ir.types import BULK_TOKEN, WGMMA_TOKEN, TensorType, TokenType
 from minitile.transforms.manager import PassContext
-from minitile.transforms.sync.reasons import ACCUMULATOR, LANDED, hazard, names
+from minitile.transforms.sync.reasons import hazard, names
 
 _Path = tuple[tuple[Op, int], ...]  # the operations around one, outermost first, each with the number of the region
 

@@ -16,10 +16,9 @@ from collections.abc import Sequence
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, tile
-from minitile.ir.origin import Origin
+from minitile.ir.origin import LANDED, Origin
 from minitile.ir.types import BULK_TOKEN
 from minitile.transforms.manager import PassContext
-from minitile.transforms.sync.reasons import LANDED
 
 
 def complete_stores(kernel: Kernel, context: PassContext) -> None:

@@ -26,8 +26,9 @@ Sources: LLVM 22, "User Guide for AMDGPU Backend", "Memory Model GFX942"; "CDNA 
 from __future__ import annotations
 
 from minitile.analysis.access_set import TouchSet
+from minitile.analysis.global_sharing import shares_global
 from minitile.analysis.memory_dependence import Touch, conflict
-from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.ops import control, fences, thread
 from minitile.ir.types import TensorType
 from minitile.transforms.manager import PassContext
@@ -35,8 +36,8 @@ from minitile.transforms.sync.thread_barriers import Spot, State, Walk
 
 
 def global_waits(kernel: Kernel, context: PassContext) -> None:
-    """The pass, for AMD. What a first walk finds late, a second one knows from the start."""
-    if context.target.vendor != "amd" or not shares_global(kernel):
+    """The pass, for targets with counted stores. What a first walk finds late, a second one knows from the start."""
+    if not context.target.has("counted_stores") or not shares_global(kernel):
         return
     waiting: set[Op] = set()
     known = -1
@@ -46,31 +47,6 @@ def global_waits(kernel: Kernel, context: PassContext) -> None:
     for op in waiting:
         if isinstance(op, thread.Barrier):  # others the backend refuses
             op.drains = True
-
-
-def shares_global(kernel: Kernel) -> bool:
-    """Whether threads may hand data to each other through global memory: the kernel writes a tensor and touches it in
-    another place or in a loop as well, or it has a fence for others who do."""
-    if any(isinstance(op, fences.MemoryFence) for op in kernel.walk()):
-        return True
-    touched: dict[Value | None, int] = {}
-    written: set[Value | None] = set()
-
-    def walk(block: Block, times: int) -> None:
-        for op in block.ops:
-            inside = times * 2 if isinstance(op, control.Loop) else times
-            for region in op.regions:
-                walk(region, inside)
-            if op.regions or op.pure:
-                continue
-            for access in op.accesses():
-                if access.mem is None or isinstance(access.mem.type, TensorType):
-                    touched[access.mem] = touched.get(access.mem, 0) + times
-                    if access.writes:
-                        written.add(access.mem)
-
-    walk(kernel.body, 1)
-    return any(touched[mem] > 1 for mem in written)
 
 
 class _GlobalWalk(Walk):

@@ -14,12 +14,6 @@ from minitile.ir.core import Value
 from minitile.ir.origin import Origin, places
 from minitile.transforms.warp_specialize.producer_partition import Ring, Rings
 
-ACCUMULATOR = "accumulator read"  # of a wait for products: their result, or the registers that they read
-LANDED = ""  # of a wait for copies, whose hazard `complete_origins` names
-MBARRIER_INIT = "mbarrier init"
-MBARRIER_FENCE = "mbarrier init visible to the async proxy"
-MBARRIER_MEET = "mbarrier init visible to all threads"
-
 
 def hazard(first: bool, then: bool) -> str:
     """Of two accesses in the order of the program, of which each writes or not."""

@@ -58,6 +58,7 @@ from minitile.analysis.memory_dependence import (
     moved,
     touch,
 )
+from minitile.hardware import WARPGROUP
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import Location, MinitileError
 from minitile.ir.ops import arith, control, roles, thread, tile
@@ -76,7 +77,6 @@ Body = Callable[["State", set[Spot]], tuple["State", "State"]]
 _NONE: Touches = frozenset()
 NOTHING = TouchSet()
 _OF_TOKENS = (tile.Wait, tile.Join, roles.Await, by_hand.WaitStores, by_hand.WaitGemms)
-CONSUMERS = 1  # the named barrier at which the consumers of a specialised kernel meet
 BY_PROGRAM = Value(BULK_TOKEN)  # stands for all copies that the program waits for by their number
 GROUPS = 2  # the first one at which a group of threads meets by itself, one number a group
 WARP = 32  # of which barriers with numbers take whole ones; AMD's waves are two
@@ -221,7 +221,7 @@ class Walk:
         self.barriers: set[Op] = set()
         self.gemms = ended_gemms(kernel)  # by the program's own waits
         roles_part = any(isinstance(op, roles.ByRole) for op in ops)
-        self.alone = self.threads == by_hand.GROUP and not roles_part  # one warpgroup is all there is
+        self.alone = self.threads == WARPGROUP and not roles_part  # one warpgroup is all there is
         self.inside = cache(made_inside)  # of a loop or branch
         self.relevant: dict[Block, list[Op]] = {}
         self.shifted: dict[tuple[Touch, Op, bool], Touch] = {}

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
+from minitile.hardware import WARPGROUP
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import control, hopper, tile
@@ -50,7 +51,7 @@ def split_roles(kernel: Kernel, context: PassContext) -> None:
         if isinstance(op, control.For) and (op.kind == "pipelined" or op.order) and _by_hand(op.body):
             op.kind, op.stages, op.order, op.stage_of = "serial", 1, None, None
     launch = control.find_launch(kernel)
-    groups = frozenset(range(max(1, launch.threads // by_hand.GROUP)))
+    groups = frozenset(range(max(1, launch.threads // WARPGROUP)))
     _exact(launch.body, groups)
     _split(launch.body, groups)
 

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from minitile.hardware import WARPGROUP
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import control, roles, tile
@@ -60,8 +61,8 @@ def find_teams(launch: control.Launch, rings: Rings) -> Teams | None:
     loop = loops[0]
     if len(loops) > 1:
         raise Refused("more than one loop asks for teams")
-    if launch.threads % (loop.teams * by_hand.GROUP):
-        raise Refused(f"{launch.threads} threads are not {loop.teams} teams of whole warpgroups of {by_hand.GROUP}")
+    if launch.threads % (loop.teams * WARPGROUP):
+        raise Refused(f"{launch.threads} threads are not {loop.teams} teams of whole warpgroups of {WARPGROUP}")
     if loop.init:
         names = ", ".join(v.name or "a value" for v in loop.carried)
         raise Refused(f"each turn of the loop hands {names} on to the next")
@@ -126,7 +127,7 @@ def part(program: Block, team: Value, teams: Teams, common: Builder) -> Block:
                 common.emit(clone(alloc, names))
         b.block.ops += clone_block(program, names).ops
         programs.append(b.block)
-    return _apart(programs, 0, teams.threads // by_hand.GROUP, common)
+    return _apart(programs, 0, teams.threads // WARPGROUP, common)
 
 
 def _apart(programs: list[Block], first: int, groups: int, common: Builder) -> Block:

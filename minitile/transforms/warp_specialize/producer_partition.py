@@ -26,12 +26,12 @@ from dataclasses import dataclass, field
 
 from minitile.analysis.affine import Facts
 from minitile.analysis.variables import is_shared
+from minitile.hardware import TMA_BOX
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, tile
 from minitile.ir.rewrite import free_values
 from minitile.ir.types import ScalarType, TensorType, TileType
-from minitile.transforms.layout.select_shared_layout import BOX
 from minitile.transforms.pipeline.ahead import READS
 
 SMALL = 8  # a ring that joins another one has at most this part of its bytes
@@ -181,9 +181,9 @@ def check_tma(copy: tile.Copy, facts: Facts) -> None:
         raise Refused(f"the copy of {copy.src.name} gathers")
     if not all(facts.short(facts.size(copy.src, d)) for d in range(len(copy.src.shape))):
         raise Refused(f"{copy.src.name} has a dimension that TMA's coordinates of 32 bits do not hold")
-    parts = -(-shape[0] // BOX)
-    if shape[0] % parts or (parts > 1 and shape[0] // parts % 8) or any(n > BOX for n in shape[1:-1]):
-        raise Refused(f"{'x'.join(map(str, shape))} of {copy.src.name} is no boxes of at most {BOX} for TMA")
+    parts = -(-shape[0] // TMA_BOX)
+    if shape[0] % parts or (parts > 1 and shape[0] // parts % 8) or any(n > TMA_BOX for n in shape[1:-1]):
+        raise Refused(f"{'x'.join(map(str, shape))} of {copy.src.name} is no boxes of at most {TMA_BOX} for TMA")
     part = (shape[0] // parts if len(shape) == 1 else shape[-1]) * dtype.bytes
     if part % 16 or math.prod(shape) // parts * dtype.bytes % 128:
         raise Refused(f"rows of {part} bytes of {copy.src.name} are no multiple of TMA's 16, or all of them not of 128")

@@ -35,29 +35,21 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from minitile.analysis.register_budget import ACCUMULATOR_ROOM, PRODUCER_THREADS, budget
 from minitile.backends.base import Rules
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, fences, roles, tile
-from minitile.ir.origin import Origin, places
+from minitile.ir.origin import ACCUMULATOR, Origin, places
 from minitile.ir.rewrite import clone, handing
 from minitile.ir.types import I32, BufferType, ScalarType, f32, i32
 from minitile.transforms.manager import PassContext
 from minitile.transforms.pipeline.ahead import READS
 from minitile.transforms.pipeline.async_gemms import call_in, issue, refusal
-from minitile.transforms.sync.reasons import ACCUMULATOR, of_ring
+from minitile.transforms.sync.reasons import of_ring
 from minitile.transforms.warp_specialize.multicast import Common, find_common
 from minitile.transforms.warp_specialize.ping_pong import Teams, find_teams, part
 from minitile.transforms.warp_specialize.producer_partition import Clock, Refused, Ring, Rings, find_rings
-
-WORKING = 32  # registers that ptxas wants beside accumulators
-PRODUCER = 128  # threads of the producer's warpgroup
-REGISTERS = {
-    1: (56, 256),
-    2: (40, 232),
-    3: (32, 160),
-    4: (24, 112),
-}  # of a thread, by consumer warpgroups: producer, consumers
 
 State = dict[Clock, tuple[Value, Value]]  # slot and phase
 
@@ -85,11 +77,13 @@ def specialise(kernel: Kernel, context: PassContext) -> None:
         consumer = Consumer(rings, channels, teams, team).role(body)
         if teams is not None:
             consumer = part(consumer, team, teams, b)
-        registers = registers_of(launch.threads)
-        return roles.Specialised(producer_threads=PRODUCER, registers=registers, producer=producer, consumer=consumer)
+        registers = budget(launch.threads)
+        return roles.Specialised(
+            producer_threads=PRODUCER_THREADS, registers=registers, producer=producer, consumer=consumer
+        )
 
     rebuild(launch, rings, parts, launch.threads if teams is None else teams.threads, together)
-    kernel.attrs["producer_threads"] = PRODUCER
+    kernel.attrs["producer_threads"] = PRODUCER_THREADS
 
 
 def _check_meetings(launch: control.Launch, rings: Rings) -> None:
@@ -156,19 +150,14 @@ def check(launch: control.Launch, rings: Rings, rules: Rules, threads: int) -> N
         words = math.prod(gemm.c.shape) * gemm.c.dtype.bits // 32 // threads
         if isinstance(gemm.c.owner, Block):  # carried, as others are at the same time
             words = carried[gemm.c.owner] = carried.get(gemm.c.owner, 0) + words
-        if words + WORKING > registers_of(launch.threads)[1]:
-            raise Refused(f"{words} accumulators of {registers_of(launch.threads)[1]} registers leave a thread too few")
+        if words + ACCUMULATOR_ROOM > budget(launch.threads)[1]:
+            raise Refused(f"{words} accumulators of {budget(launch.threads)[1]} registers leave a thread too few")
     for op in launch.body.walk():
         for buffer in op.operands:
             if buffer in rings.multiplied and buffer.dtype is f32 and op not in gemms and op not in rings.copies:
                 raise Refused(
                     f"{buffer.name or 'a buffer'} is rounded to tf32 for a gemm, and `{op.mnemonic}` reads it"
                 )
-
-
-def registers_of(threads: int) -> tuple[int, int]:
-    """Of a thread of the producer and of `threads` consumers."""
-    return REGISTERS.get(threads // 128, (24, 112))
 
 
 def rebuild(

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import minitile as mt
+from minitile.backends.amd.lowering import MFMA_OF_DTYPE
 from minitile.driver.simulate import launch_of
-from minitile.layout import MFMA_OF_DTYPE, MFMA_SCALED, Layout, mma_operand_a, mma_operand_b, swizzled
+from minitile.layout import MFMA_SCALED, Layout, mma_operand_a, mma_operand_b, swizzled
 from minitile.runtime.sim.amdgcn import estimate_gcn
 
 pytest.importorskip("llvmlite")

@@ -13,8 +13,8 @@ import pytest
 import minitile as mt
 from minitile.backends.amd.assemble import comgr, link
 from minitile.backends.amd.assemble.code_object import read_code_object, unpack
+from minitile.backends.amd.program import check_wait_states
 from minitile.backends.amd.verify.check import costs
-from minitile.driver.jit import check_wait_states
 from minitile.ir.diagnostics import InternalError, TargetError
 from minitile.runtime.launch_info import param_layout
 from minitile.target import TARGETS

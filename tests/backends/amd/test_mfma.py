@@ -12,13 +12,13 @@ import pytest
 import minitile as mt
 import minitile.language as T
 from minitile.backends.amd.emit.warp import INSTRUCTIONS
+from minitile.backends.amd.lowering import MFMA_OF_DTYPE
 from minitile.backends.amd.verify.check import costs
 from minitile.ir.ops import thread
 from minitile.ir.types import dtype
 from minitile.layout import (
     MFMA_ATOMS,
     MFMA_CHAINED,
-    MFMA_OF_DTYPE,
     MFMA_SCALED,
     mma_accumulator,
     mma_operand_a,

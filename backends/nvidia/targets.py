@@ -1,0 +1,41 @@
+"""NVIDIA's targets, and the one that a device is given.
+
+Sources: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; PTX ISA 9.7 (the target notes of
+cp.async, ldmatrix, mma, wgmma, cp.async.bulk.tensor).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from minitile.hardware import Target
+from minitile.ir.diagnostics import TargetError
+
+_SM80 = frozenset(
+    {"cp_async", "ldmatrix", "mma_f16", "mma_bf16", "mma_tf32", "mma_int8", "warp_barrier", "shuffle", "l2_window"}
+)
+_SM89 = _SM80 | {"mma_fp8"}
+_SM90A = _SM89 | {"stmatrix", "tma", "mbarrier", "wgmma", "setmaxnreg", "cluster", "pdl"}
+_MOST_SHARED = 227 * 1024
+
+TARGETS = (
+    Target("sm_80", "nvidia", "sm_80", "sm_80", "8.0", (8, 0), 163 * 1024, 48 * 1024, _SM80),
+    Target("sm_89", "nvidia", "sm_89", "sm_89", "8.4", (8, 9), 99 * 1024, 48 * 1024, _SM89),
+    Target("sm_90a", "nvidia", "sm_90a", "sm_90a", "8.4", (9, 0), _MOST_SHARED, 48 * 1024, _SM90A),
+)
+
+
+def target_for(capability: tuple[int, int], max_shared: int) -> Target:
+    """The best target whose lowering exists for a device of this compute capability, with the device's own shared
+    memory limit, assembled for the device itself.
+
+    Raises TargetError for devices older than sm_80.
+    """
+    arch = "sm_{}{}".format(*capability)
+    own = [t for t in TARGETS if t.capability == capability]  # an "a" target runs on no other capability
+    older = [t for t in TARGETS if t.capability < capability and t.arch[-1] != "a"]
+    if not own + older:
+        raise TargetError(f"this GPU is {arch}: minitile needs sm_80 (Ampere) or newer")
+    best = max(own + older, key=lambda t: t.capability)
+    arch = best.arch if own else arch
+    return replace(best, arch=arch, max_shared=min(max_shared, _MOST_SHARED))

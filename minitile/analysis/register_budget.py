@@ -1,0 +1,29 @@
+"""Registers of the warps of a specialised kernel, as its passes and the lowering of its roles both count them.
+
+ptxas gives every thread of a kernel the same number; setmaxnreg moves some from the warps that copy to those that
+multiply, in steps of 8, and all of them together are at most a multiprocessor's (hardware.BLOCK_REGISTERS).
+
+Source: PTX ISA 8.3, 9.7.17.5 "setmaxnreg"; the rooms are what ptxas was seen to want.
+"""
+
+from __future__ import annotations
+
+from minitile.hardware import BLOCK_REGISTERS, THREAD_REGISTERS, WARPGROUP
+
+PRODUCER_THREADS = WARPGROUP  # of the role that copies
+ACCUMULATOR_ROOM = 32  # registers that ptxas wants beside accumulators (it named 26 for those of m64n256 and m64n192)
+TILE_ROOM = 40  # registers that a thread takes besides its tiles, operands included
+BUDGETS = {1: (56, 256), 2: (40, 232), 3: (32, 160), 4: (24, 112)}  # producer's, consumers', by consumer warpgroups
+
+
+def budget(threads: int) -> tuple[int, int]:
+    """Of a thread of the producer and of `threads` consumers."""
+    return BUDGETS.get(threads // WARPGROUP, BUDGETS[4])
+
+
+def equal_share(threads: int) -> int:
+    """Of each of so many threads of a block, in setmaxnreg's steps."""
+    return BLOCK_REGISTERS // threads // 8 * 8
+
+
+__all__ = ["ACCUMULATOR_ROOM", "BUDGETS", "PRODUCER_THREADS", "THREAD_REGISTERS", "TILE_ROOM", "budget", "equal_share"]

@@ -1,0 +1,77 @@
+"""What a GPU has, as data: the record of a target, and the numbers of the hardware, each once.
+
+This file imports nothing, so that every part of the compiler may ask it. The rows are a backend's (`targets.py` in its
+folder), `minitile.target` turns a name into one.
+
+Sources: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability" (shared memory, registers,
+threads, local memory); PTX ISA 8.3, 9.7.12.1 "bar" (named barriers), 9.7.14 "wgmma" (warpgroups); CUDA Driver API,
+cuTensorMapEncodeTiled (boxes).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+WARPGROUP = 128  # threads: the four warps that issue one wgmma
+BLOCK_THREADS = 1024  # the most of a block, on every target
+NAMED_BARRIERS = 16  # of a block
+BLOCK_REGISTERS = 64 * 1024  # of a multiprocessor, which a block's threads can have together
+THREAD_REGISTERS = 255  # the most that one thread has
+TMA_BOX = 256  # elements of a TMA box in each dimension
+LOCAL_BYTES = 512 * 1024  # of a thread's own memory
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One architecture. Sizes in bytes.
+
+    Attributes:
+        name: what the user writes.
+        backend: the one that compiles for it (backends/registry.py).
+        arch: what the assembler is asked for (the device's own one for "auto").
+        lowering: the architecture whose rules lower the kernel and which the assembly names.
+        isa: the version of the assembly language, where it has one.
+        capability: compute capability, (0, 0) where there is none.
+        max_shared: dynamic shared memory that one block can have; above static_shared it must be asked for at launch.
+        static_shared: see there.
+        features: what `has` knows, by name; see below.
+        lanes: the threads of a warp (AMD: of a wave).
+        max_threads: of a block.
+        max_registers: of one thread, of 32 bits each.
+        block_registers: of a block's threads together.
+        max_unrolled: elements of one operation, for each thread, for which code can be written in minutes.
+        local_bytes: of a thread's own memory.
+
+    Features that passes and rules ask for: cp_async, ldmatrix, stmatrix, mma_DTYPE, wgmma, tma, mbarrier,
+    setmaxnreg, cluster, pdl (programmatic dependent launch), l2_window (a share of L2 kept for one tensor), shuffle
+    (one instruction exchanges 32 bits between any two lanes), warp_barrier; mfma_DTYPE, mfma_scale, lds_dma,
+    lds_dma_128, lds_transpose, counted_stores (a block's barrier orders nothing in global memory: waves wait for
+    their own accesses by count).
+    """
+
+    name: str
+    backend: str
+    arch: str
+    lowering: str
+    isa: str
+    capability: tuple[int, int]
+    max_shared: int
+    static_shared: int
+    features: frozenset[str]
+    lanes: int = 32
+    max_threads: int = BLOCK_THREADS
+    max_registers: int = THREAD_REGISTERS
+    block_registers: int = BLOCK_REGISTERS
+    max_unrolled: int = 8192
+    local_bytes: int = LOCAL_BYTES
+
+    def has(self, feature: str) -> bool:
+        return feature in self.features
+
+    @property
+    def vendor(self) -> str:
+        """`backend`, as it was called before."""
+        return self.backend
+
+    def __str__(self) -> str:
+        return self.name

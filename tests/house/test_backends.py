@@ -1,0 +1,178 @@
+"""What is said of vendors and targets is said in their backends: elsewhere no comparison of vendors, no name of a
+target, no regular expression over assembly; and what is compiled for one vendor loads nothing of another."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TARGET = re.compile(r"\b(sm_\d+\w?|gfx\d+\w*)\b")
+VENDORS = re.compile(r"\b(nvidia|amd|cuda|rocm)\b", re.IGNORECASE)
+# Words that stand in assembly and nowhere else: opcodes, directives, special registers.
+ASSEMBLY = re.compile(
+    r"amdgcn|amdhsa|\.entry|\.version\\s|v_mfma|s_waitcnt|s_barrier|ds_\\w|cp\\\.async|wgmma\\|mbarrier\\|ld\\\.global|bar\\\.sync"
+)
+# File: the strings that may name a target, and why.
+NAMES = {
+    "minitile/language/missing.py": (r"for sm_100a|clusters, for sm_90a", "tells a user which GPUs have it"),
+    "minitile/transforms/warp_specialize/partition_warpgroups.py": (r".*for sm_90a", "tells a user which GPUs have it"),
+    "minitile/ops/machine.py": (r"sm_90a", "PLANNED_FOR: the machine that the model's numbers are of"),
+}
+# File: the comparisons that mention a vendor's name, and why.
+COMPARED = {
+    f"minitile/ops/{name}.py": ("cuda", "repeated calls are remembered for launches through CUDA, the one way measured")
+    for name in ("multiply", "batches", "grouped")
+}
+
+
+def outside() -> Iterator[tuple[str, ast.Module]]:
+    """The compiler's files that are of no vendor."""
+    for path in sorted((ROOT / "minitile").rglob("*.py")):
+        if not linked(path):
+            yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
+
+
+def docstrings(tree: ast.Module) -> set[int]:
+    """The ids of the constants that are docstrings."""
+    bodies = (n.body for n in ast.walk(tree) if isinstance(n, ast.Module | ast.ClassDef | ast.FunctionDef))
+    firsts = (body[0].value for body in bodies if body and isinstance(body[0], ast.Expr))
+    return {id(first) for first in firsts if isinstance(first, ast.Constant)}
+
+
+def strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The texts that code uses, with their lines."""
+    said = docstrings(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+            yield node.lineno, node.value
+
+
+def target_names(path: str, tree: ast.Module) -> list[str]:
+    fine = re.compile(NAMES[path][0]) if path in NAMES else None
+    found = [(line, text) for line, text in strings(tree) if TARGET.search(text)]
+    return [f"{path}:{line}: {text!r}" for line, text in found if fine is None or not fine.fullmatch(text)]
+
+
+def vendor_comparisons(path: str, tree: ast.Module) -> list[str]:
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == "vendor":
+            found.append(f"{path}:{node.lineno}: .vendor")
+        sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+        sides += (
+            [node.pattern.value]
+            if isinstance(node, ast.match_case) and isinstance(node.pattern, ast.MatchValue)
+            else []
+        )
+        for side in sides:
+            value = side.value if isinstance(side, ast.Constant) and isinstance(side.value, str) else ""
+            if VENDORS.fullmatch(value) and value != COMPARED.get(path, ("",))[0]:
+                found.append(f"{path}:{side.lineno}: compares with {value!r}")
+            if isinstance(side, ast.Attribute) and side.attr == "backend":
+                found.append(f"{path}:{side.lineno}: compares a backend")
+    return found
+
+
+def assembly_patterns(path: str, tree: ast.Module) -> list[str]:
+    """Words of assembly in what is given to `re`, and to methods and operators that look into a text."""
+    found = []
+    for node in ast.walk(tree):
+        looked: list[ast.expr] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner = node.func.value
+            is_re = isinstance(owner, ast.Name) and owner.id == "re"
+            if is_re or node.func.attr in ("find", "startswith", "endswith", "partition", "split", "count", "index"):
+                looked = node.args
+        elif isinstance(node, ast.Compare) and any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
+            looked = [node.left]
+        for arg in looked:
+            words = [n.value for n in ast.walk(arg) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+            found += [f"{path}:{node.lineno}: {word!r}" for word in words if ASSEMBLY.search(word)]
+    return found
+
+
+@pytest.mark.parametrize("rule", [target_names, vendor_comparisons, assembly_patterns])
+def test_vendors_are_the_backends_business(rule) -> None:
+    found = [each for path, tree in outside() for each in rule(path, tree)]
+    assert not found, "\n".join(found)
+
+
+def test_a_number_of_the_hardware_stands_once() -> None:
+    """65536 registers, written as one number, are nobody's but hardware.py's."""
+    files = [p for folder in ("minitile", "backends") for p in (ROOT / folder).rglob("*.py") if not linked(p)]
+    for path in files:
+        found = [
+            n.lineno for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant) and n.value == 65536
+        ]
+        assert not found, f"{path}:{found}"
+
+
+def linked(path: Path) -> bool:
+    return any(parent.is_symlink() for parent in path.parents)
+
+
+def test_what_is_allowed_is_needed() -> None:
+    """Exceptions that nothing makes use of any more go."""
+    trees = dict(outside())
+    for path, (pattern, _) in NAMES.items():
+        assert any(re.fullmatch(pattern, text) and TARGET.search(text) for _, text in strings(trees[path])), path
+    for path, (vendor, _) in COMPARED.items():
+        assert any(text == vendor for _, text in strings(trees[path])), path
+
+
+@pytest.mark.parametrize(
+    ("rule", "code"),
+    [
+        (target_names, 'x = {"gfx950": 1}'),
+        (target_names, 'def f(t="sm_90a"): ...'),
+        (vendor_comparisons, "if target.vendor == x: ..."),
+        (vendor_comparisons, 'if "amd" != name: ...'),
+        (vendor_comparisons, "if target.backend == name: ..."),
+        (assembly_patterns, r're.compile(r"\.entry\s+(\w+)")'),
+        (assembly_patterns, 'x = ".amdgcn_target" in text'),
+        (assembly_patterns, r're.findall("v_mfma_" + y, text)'),
+    ],
+)
+def test_the_rules_find_what_they_are_for(rule, code) -> None:
+    assert rule("minitile/x.py", ast.parse(code)), code
+
+
+@pytest.mark.parametrize(("target", "other"), [("sm_90a", "amd"), ("gfx950", "nvidia")])
+def test_compiling_for_one_vendor_loads_nothing_of_another(target: str, other: str, tmp_path: Path) -> None:
+    """But the rows of its targets."""
+    if other == "nvidia":
+        pytest.importorskip("llvmlite")
+    file = tmp_path / "program.py"
+    file.write_text(
+        f"""
+import sys
+import minitile as mt
+import minitile.language as T
+
+@mt.kernel
+def copy(A: T.Tensor((128,), T.float32), B: T.Tensor((128,), T.float32)):
+    with T.Kernel(1, threads=128):
+        for i in T.Parallel(128):
+            B[i] = A[i]
+
+copy.compile(target={target!r}).registers
+print(*(name for name in sys.modules if name.startswith("minitile.backends.{other}.")))
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, file], cwd=ROOT, capture_output=True, text=True, check=True, env=environment()
+    )
+    assert done.stdout.split() == [f"minitile.backends.{other}.targets"]
+
+
+def environment() -> dict[str, str]:
+    import os
+
+    return {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -38,9 +38,9 @@ def driver(monkeypatch):
 
 def make_kernel(monkeypatch):
     """A kernel whose code needs no assembler: the driver takes any image."""
-    from minitile.driver.dispatch import Executable
+    from minitile.backends.nvidia.program import PtxProgram
 
-    monkeypatch.setattr(Executable, "_image", lambda self, device: b"\x7fELF" + str(device.index).encode())
+    monkeypatch.setattr(PtxProgram, "image", lambda self, device: b"\x7fELF" + str(device.index).encode())
 
     @mt.kernel(target="sm_90a")
     def copied(A: T.Tensor(("N",), T.float32), B: T.Tensor(("N",), T.float32)):

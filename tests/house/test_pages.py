@@ -41,7 +41,10 @@ def checkout(tmp_path_factory):
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("examples", "minitile", "benchmarks"):
         (folder / name).symlink_to(ROOT / name)
-    return folder
+    yield folder
+    for name, module in list(sys.modules.items()):  # so that no other test imports an example from here
+        if str(getattr(module, "__file__", None)).startswith(str(folder)):
+            del sys.modules[name]
 
 
 @pytest.mark.parametrize("page", [name for name, text in PAGES.items() if blocks(text, "python")])
@@ -59,6 +62,7 @@ def test_the_python_blocks(page, tmp_path):
 def test_the_commands(page, checkout, monkeypatch, capsys):
     """In the order of the page, since some read what others write."""
     monkeypatch.chdir(checkout)
+    monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("MINITILE_CACHE_DIR", str(checkout / "cache"))
     for command in commands(PAGES[page]):
         words = shlex.split(command)

@@ -154,7 +154,7 @@ def minitile(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Ite
     return ours("minitile", our_kernel(problem.transposed), OUR_THIN if thin(problem) else OURS, problem, operands)
 
 
-def one_role(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Iterator[Entry]:
+def tma_multistage(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Iterator[Entry]:
     candidates = THIN if thin(problem) else OURS
     return ours("one role", our_kernel(problem.transposed), candidates, problem, operands, warp_specialize=False)
 
@@ -338,7 +338,7 @@ def tilelang(problem: Gemm, operands: Operands, problems: Sequence[Gemm]) -> Ite
 
 CONTENDERS: dict[str, Contender] = {
     "minitile": minitile,
-    "one role": one_role,
+    "one role": tma_multistage,
     "persistent": persistent,
     "cublas": cublas,
     "triton": triton,

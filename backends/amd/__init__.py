@@ -17,16 +17,17 @@ Control     Structured. `for` is a guard and a loop with its test at the end; wh
             exec masks of what does). Nothing is unrolled by LLVM: what should be, is so in the IR already.
 Addresses   A byte offset within an object: of a tensor i64, of shared memory i32, and each access adds it to its
             object's pointer. So LLVM knows what cannot alias, which is what keeps it from waiting too much.
-Shared      One internal LDS global for each buffer. Those whose bytes overlap (place_shared lets them share what is not
+Shared      One internal LDS global for each buffer. Those whose bytes overlap (allocate_shared_memory lets them share
+what is not
             needed at the same time) are one object, unless a barrier parts their phases (lds_globals.py).
 Guards      A load under a predicate is a branch around the loads that share it, with zeros on the other way in.
 Barriers    s.waitcnt lgkmcnt(0) and s.barrier, which by itself waits for nothing, between two fences. Those are of the
             thread alone, for LLVM's order of accesses, unless the kernel hands data on through global memory as well:
             then they are of the workgroup, and barriers that stand between two accesses to it wait for
-            vmcnt(0), too (global_waits).
+            vmcnt(0), too (insert_vmcnt_waits).
 Copies      LDS-DMA on gfx950 (dma.py), in an alias scope of its own that reads of its buffers are not in: else LLVM
             would wait for all of it before each read. What is read has been waited for: s.waitcnt vmcnt(N), N the
-            number of copy instructions issued since (count_tokens).
+            number of copy instructions issued since (resolve_wait_counts).
 Shuffles    DPP for what stays in rows of 16 lanes, ds_swizzle within 32, else ds_bpermute.
 
 Sources: LLVM 22, "User Guide for AMDGPU Backend" (address spaces, attributes, memory model, metadata) and

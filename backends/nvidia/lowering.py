@@ -21,8 +21,8 @@ from typing import Any
 
 from minitile.backends.base import GemmPlan, Rules, refuse_scales
 from minitile.backends.nvidia.coalesced_store import store_rows
-from minitile.backends.nvidia.hopper.channels import HOPPER_RULES
 from minitile.backends.nvidia.hopper.explicit import BY_HAND_RULES
+from minitile.backends.nvidia.hopper.pipelines import HOPPER_RULES
 from minitile.backends.nvidia.hopper.tma_store import STORE_RULES
 from minitile.backends.nvidia.hopper.wgmma import plan_wgmma, refusal
 from minitile.hardware import Target

@@ -33,10 +33,10 @@ def alike(low: Lowering, op: tile.Store | tile.AtomicRmw) -> int:
 
 
 def most_versions(low: Lowering, shared: SharedLayout, wanted: int, registers: int, buffers: int) -> int:
-    """How many versions, up to `wanted`, of each of so many buffers surely fit beside all others, as `place_shared`
-    will place them: the largest first. What later exchanges between threads may want comes on top. A second version is
-    not worth a block less on each SM, as far as registers (`registers` of the fragment a thread) let there be more than
-    one."""
+    """How many versions, up to `wanted`, of each of so many buffers surely fit beside all others, as
+    `allocate_shared_memory` will place them: the largest first. What later exchanges between threads may want comes on
+    top. A second version is not worth a block less on each SM, as far as registers (`registers` of the fragment a
+    thread) let there be more than one."""
     allocs = {op.result: op for op in low.kernel.walk() if isinstance(op, tile.Alloc) and op.type_.space == "shared"}
     lowered = {low.get(v) for v in allocs}
     mine = [op for op in low.entry.ops if isinstance(op, tile.Alloc) and op.type_.space == "shared"]

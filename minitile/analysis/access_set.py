@@ -1,11 +1,11 @@
 """A set of touches that grows by one and is asked for conflicts, thousands of times, without a walk over all of it.
 
-`TouchSet` is immutable; what it is made of is shared between those that have been made from one another, so that a copy
-for a branch costs nothing and the union behind it looks only at what is new. Touches stand in chunks, each at least
-about twice as large as the next one; one more touch makes a chunk of its own, which swallows those that are no larger.
-A chunk that is asked sorts its touches once: by object, by whether they write, and where the part that they touch lies
-between two numbers that can be compared (bytes of a version, boxes whose corners differ by constants, what threads
-reach, modulo the steps of loops around), by that.
+`AccessSet` is immutable; what it is made of is shared between those that have been made from one another, so that a
+copy for a branch costs nothing and the union behind it looks only at what is new. Touches stand in chunks, each at
+least about twice as large as the next one; one more touch makes a chunk of its own, which swallows those that are no
+larger. A chunk that is asked sorts its touches once: by object, by whether they write, and where the part that they
+touch lies between two numbers that can be compared (bytes of a version, boxes whose corners differ by constants, what
+threads reach, modulo the steps of loops around), by that.
 
 Touches of a chunk have the same barrier behind them (`passed`), or none; the chunk says which.
 
@@ -21,7 +21,7 @@ from math import gcd
 from typing import Any
 
 from minitile.analysis.disjoint import Window
-from minitile.analysis.memory_dependence import Touch, placed
+from minitile.analysis.memory_dependence import MemoryAccess, placed
 from minitile.ir.core import Op, Value
 
 FEW = 8  # touches that are looked at one by one
@@ -40,7 +40,7 @@ class _Place:
     gap: Gap | None = None
 
 
-def _place(t: Touch) -> _Place | None:
+def _place(t: MemoryAccess) -> _Place | None:
     """None where it may lie anywhere."""
     threads = t.reach.threads if t.reach is not None else None
     if t.reach is not None and threads is not None and (found := threads.extent(t.reach)) is not None:
@@ -61,18 +61,18 @@ class _Group:
 
     __slots__ = ("dim", "divisor", "gap", "longest", "orders", "terms", "touches")
 
-    def __init__(self, touches: list[tuple[_Place, Touch]]) -> None:
+    def __init__(self, touches: list[tuple[_Place, MemoryAccess]]) -> None:
         self.terms, self.gap = touches[0][0].terms, touches[0][0].gap
         dims = range(len(touches[0][0].windows))
         self.dim = max(dims, key=lambda d: len({where.windows[d][0] for where, _ in touches}), default=-1)
-        self.orders: dict[int, tuple[list[int], list[Touch]]] = {}  # by divisor
+        self.orders: dict[int, tuple[list[int], list[MemoryAccess]]] = {}  # by divisor
         self.touches = touches
         if self.dim >= 0:
             windows = [where.windows[self.dim] for where, _ in touches]
             self.divisor = windows[0][2]
             self.longest = max(high - low for low, high, _ in windows)
 
-    def order(self, divisor: int) -> tuple[list[int], list[Touch]]:
+    def order(self, divisor: int) -> tuple[list[int], list[MemoryAccess]]:
         """Where touches begin, modulo a divisor, and they."""
         known = self.orders.get(divisor)
         if known is None:
@@ -81,7 +81,7 @@ class _Group:
             known = self.orders[divisor] = [at for at, _ in pairs], [t for _, t in pairs]
         return known
 
-    def meeting(self, where: _Place) -> Iterable[Touch]:
+    def meeting(self, where: _Place) -> Iterable[MemoryAccess]:
         different = where.terms != self.terms
         alike = where.gap == self.gap and len(where.windows) > self.dim >= 0
         if not alike or (different and where.gap is None):
@@ -107,13 +107,13 @@ class _Chunk:
 
     __slots__ = ("_values", "index", "items", "passed")
 
-    def __init__(self, items: frozenset[Touch], passed: Op | None = None) -> None:
+    def __init__(self, items: frozenset[MemoryAccess], passed: Op | None = None) -> None:
         self.items = items
         self.passed = passed  # a barrier behind all of them
         self._values: frozenset[Value] | None = None
         self.index: dict[Value | None, tuple[_Of, _Of]] | None = None  # by object: what reads, what writes
 
-    def touches(self) -> Iterable[Touch]:
+    def touches(self) -> Iterable[MemoryAccess]:
         return self.items if self.passed is None else [replace(t, passed=self.passed) for t in self.items]
 
     def behind(self, barrier: Op) -> _Chunk:
@@ -129,7 +129,7 @@ class _Chunk:
             self._values = frozenset().union(*map(values_of, self.items))
         return self._values
 
-    def near(self, t: Touch, found: _Place | None) -> Iterator[Touch]:
+    def near(self, t: MemoryAccess, found: _Place | None) -> Iterator[MemoryAccess]:
         if len(self.items) <= FEW or t.mem is None:
             yield from self.items
             return
@@ -159,11 +159,11 @@ class _Of:
     __slots__ = ("groups", "loose", "touches")
 
     def __init__(self) -> None:
-        self.touches: list[Touch] = []
+        self.touches: list[MemoryAccess] = []
         self.groups: dict[object, _Group] | None = None
-        self.loose: list[Touch] = []
+        self.loose: list[MemoryAccess] = []
 
-    def near(self, found: _Place | None) -> Iterator[Touch]:
+    def near(self, found: _Place | None) -> Iterator[MemoryAccess]:
         if found is None or len(self.touches) <= FEW:
             yield from self.touches
             return
@@ -174,7 +174,7 @@ class _Of:
             yield from group.meeting(found)
 
     def sorted(self) -> dict[object, _Group]:
-        by_key: dict[object, list[tuple[_Place, Touch]]] = {}
+        by_key: dict[object, list[tuple[_Place, MemoryAccess]]] = {}
         for t in self.touches:
             where = _place(t)
             if where is None:
@@ -189,19 +189,19 @@ def _in_shared(mem: Value | None) -> bool:
     return getattr(mem.type if mem is not None else None, "space", "") == "shared"
 
 
-def values_of(t: Touch) -> set[Value]:
+def values_of(t: MemoryAccess) -> set[Value]:
     """The values that a touch's place is computed from."""
     found = set(t.apart) | (t.reach.values() if t.reach is not None else set())
     ends = [end for span in t.box or () for end in (span.low, span.high)]
     return found.union(*[at.atoms() for at in (*ends, t.slot.value) if at is not None])
 
 
-def _chunks(touches: Iterable[Touch]) -> list[_Chunk]:
+def _chunks(touches: Iterable[MemoryAccess]) -> list[_Chunk]:
     """A chunk for each barrier behind some of the touches."""
     items = frozenset(touches)
     if {t.passed for t in items} == {None}:
         return [_Chunk(items)]
-    by: dict[Op | None, list[Touch]] = {}
+    by: dict[Op | None, list[MemoryAccess]] = {}
     for t in items:
         by.setdefault(t.passed, []).append(t if t.passed is None else replace(t, passed=None))
     return [_Chunk(frozenset(group), passed) for passed, group in by.items()]
@@ -222,21 +222,21 @@ def _add(chunks: list[_Chunk], chunk: _Chunk) -> None:
     chunks.append(chunk)
 
 
-class TouchSet:
+class AccessSet:
     """An immutable set of touches."""
 
     __slots__ = ("chunks",)
 
-    def __init__(self, touches: Iterable[Touch] = ()) -> None:
+    def __init__(self, touches: Iterable[MemoryAccess] = ()) -> None:
         self.chunks: tuple[_Chunk, ...] = tuple(_chunks(touches)) if touches else ()
 
     @staticmethod
-    def _of(chunks: Iterable[_Chunk]) -> TouchSet:
-        made = TouchSet.__new__(TouchSet)
+    def _of(chunks: Iterable[_Chunk]) -> AccessSet:
+        made = AccessSet.__new__(AccessSet)
         made.chunks = tuple(chunks)
         return made
 
-    def __iter__(self) -> Iterator[Touch]:
+    def __iter__(self) -> Iterator[MemoryAccess]:
         for chunk in self.chunks:
             yield from chunk.touches()
 
@@ -246,12 +246,12 @@ class TouchSet:
     def __bool__(self) -> bool:
         return bool(self.chunks)
 
-    def __contains__(self, t: Touch) -> bool:
+    def __contains__(self, t: MemoryAccess) -> bool:
         plain = t if t.passed is None else replace(t, passed=None)
         return any(chunk.passed is t.passed and plain in chunk.items for chunk in self.chunks)
 
-    def __or__(self, other: Iterable[Touch]) -> TouchSet:
-        if isinstance(other, TouchSet):
+    def __or__(self, other: Iterable[MemoryAccess]) -> AccessSet:
+        if isinstance(other, AccessSet):
             mine = set(map(id, self.chunks))
             if len(other.chunks) > len(self.chunks) and mine <= set(map(id, other.chunks)):
                 return other
@@ -262,44 +262,46 @@ class TouchSet:
         chunks = list(self.chunks)
         for chunk in _chunks(new):
             _add(chunks, chunk)
-        return TouchSet._of(chunks)
+        return AccessSet._of(chunks)
 
-    def __and__(self, other: TouchSet) -> TouchSet:
+    def __and__(self, other: AccessSet) -> AccessSet:
         theirs = set(map(id, other.chunks))
         same = [chunk for chunk in self.chunks if id(chunk) in theirs]
         rest = [t for chunk in self.chunks if id(chunk) not in theirs for t in chunk.touches() if t in other]
-        return TouchSet._of(same) | rest
+        return AccessSet._of(same) | rest
 
-    def __le__(self, other: TouchSet) -> bool:
+    def __le__(self, other: AccessSet) -> bool:
         theirs = set(map(id, other.chunks))
         return all(t in other for chunk in self.chunks if id(chunk) not in theirs for t in chunk.touches())
 
-    def renamed(self, inside: Set[Value], rename: Callable[[Iterable[Touch]], Iterable[Touch]]) -> TouchSet:
+    def renamed(
+        self, inside: Set[Value], rename: Callable[[Iterable[MemoryAccess]], Iterable[MemoryAccess]]
+    ) -> AccessSet:
         """With touches renamed whose places are computed from values inside of something; no others change."""
         same = [chunk for chunk in self.chunks if len(chunk.items) > FEW and chunk.values.isdisjoint(inside)]
         if not same:
-            return TouchSet(rename(self))
+            return AccessSet(rename(self))
         kept = set(map(id, same))
-        return TouchSet._of(same) | rename([t for c in self.chunks if id(c) not in kept for t in c.touches()])
+        return AccessSet._of(same) | rename([t for c in self.chunks if id(c) not in kept for t in c.touches()])
 
-    def passing(self, barrier: Op, keeps: Callable[[Op], bool]) -> TouchSet:
+    def passing(self, barrier: Op, keeps: Callable[[Op], bool]) -> AccessSet:
         """What stays pending behind a barrier, with that barrier behind it unless it `keeps` the one it has."""
-        return TouchSet._of(
+        return AccessSet._of(
             _merged([c if c.passed is not None and keeps(c.passed) else c.behind(barrier) for c in self.chunks])
         )
 
-    def without(self, barriers: Set[Op]) -> TouchSet:
+    def without(self, barriers: Set[Op]) -> AccessSet:
         """Without the touches behind which one of the barriers is."""
         if any(chunk.passed in barriers for chunk in self.chunks):
-            return TouchSet._of(chunk for chunk in self.chunks if chunk.passed not in barriers)
+            return AccessSet._of(chunk for chunk in self.chunks if chunk.passed not in barriers)
         return self
 
-    def by_barrier(self) -> Iterator[tuple[Op | None, Callable[[Touch], Iterator[Touch]]]]:
+    def by_barrier(self) -> Iterator[tuple[Op | None, Callable[[MemoryAccess], Iterator[MemoryAccess]]]]:
         """The barriers behind touches, each with how to find those touches that may conflict with one."""
         for chunk in self.chunks:
             yield chunk.passed, lambda t, chunk=chunk: chunk.near(t, _place(t))  # type: ignore[misc]
 
-    def near(self, t: Touch) -> Iterator[Touch]:
+    def near(self, t: MemoryAccess) -> Iterator[MemoryAccess]:
         """Those that may conflict with a touch, in no particular order."""
         where = _place(t)
         for chunk in self.chunks:

@@ -1,8 +1,9 @@
 """When two accesses to memory get in each other's way: what `thread_barriers` asks.
 
-A `Touch` is an access at one place of the program: the object, the version of it as a polynomial modulo the number of
-versions, and the bytes. Two touches conflict when their bytes may overlap and one of them writes, unless both are
-atomic or both are made by the same single thread. Buffers that `place_shared` gave the same bytes overlap as well.
+A `MemoryAccess` is an access at one place of the program: the object, the version of it as a polynomial modulo the
+number of versions, and the bytes. Two touches conflict when their bytes may overlap and one of them writes, unless both
+are atomic or both are made by the same single thread. Buffers that `allocate_shared_memory` gave the same bytes overlap
+as well.
 
 Versions:  %k % 3 and (%k + 2) % 3 never meet in the same iteration. `back` expresses a touch of one iteration in the
 terms of the next one, where %k has become %k - step:  %k % 3 is then (%k - 1) % 3, the same as (%k + 2) % 3.
@@ -100,10 +101,10 @@ def _before(end: Affine | None, start: Affine | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Touch:
+class MemoryAccess:
     """One access. `region`: bytes [lo, hi) of a version, None for all. `box`: the part of a tensor, None for all.
     `thread`: None when any thread may make it, else what singles out the one that does; GROUP: a warpgroup. `free`: a
-    channel orders it behind all others of the buffer. `place`: of two touches with the same one, each thread touches
+    pipeline orders it behind all others of the buffer. `place`: of two touches with the same one, each thread touches
     its own bytes; `whole`: of two with the same one and the same box, too. `reach`: where each thread's access goes,
     where that is known (disjoint.py); `apart`: by whose word no other thread's access goes there (of the same word).
     `passed`: a barrier behind it, where a pass keeps account of that."""
@@ -136,7 +137,7 @@ def is_private(access: Access) -> bool:
     return access.mem is not None and isinstance(access.mem.type, BufferType) and access.mem.type.space != "shared"
 
 
-def touch(op: Op, access: Access, thread: object, facts: Facts, threads: Threads | None = None) -> Touch:
+def touch(op: Op, access: Access, thread: object, facts: Facts, threads: Threads | None = None) -> MemoryAccess:
     """An operation's access. Without `threads`, nothing is known of which threads go where, nor which one an elected
     one is."""
     if access.threads in ("one", "some") and thread is None and threads is not None:
@@ -146,7 +147,7 @@ def touch(op: Op, access: Access, thread: object, facts: Facts, threads: Threads
     slot, box = slot_of(access, facts), box_of(access, facts)
     reach = None if threads is None else threads.reach(op, access)
     apart = frozenset() if threads is None else threads.words(op, access)
-    return Touch(
+    return MemoryAccess(
         access.kind,
         access.mem,
         slot,
@@ -189,7 +190,7 @@ def slot_of(access: Access, facts: Facts) -> Slot:
     return Slot(None, versions).of(facts.affine(access.slot))
 
 
-def conflict(a: Touch, b: Touch) -> bool:
+def conflict(a: MemoryAccess, b: MemoryAccess) -> bool:
     """Whether two touches by different threads need to be ordered."""
     if not (a.writes or b.writes) or (a.kind == b.kind == "atomic" and a.mem is not None):
         return False
@@ -206,13 +207,13 @@ def _known(box: tuple[Span, ...] | None) -> bool:
     return box is not None and all(span.low is not None and span.high is not None for span in box)
 
 
-def group_of(a: Touch, b: Touch) -> int | None:
+def group_of(a: MemoryAccess, b: MemoryAccess) -> int | None:
     """How many consecutive threads two touches meet among, where each such group has a part of the buffer to itself."""
     alloc = a.mem.op if a.mem is not None and a.mem is b.mem else None
     return alloc.shared_by if isinstance(alloc, Alloc) else None
 
 
-def overlap(a: Touch, b: Touch) -> bool:
+def overlap(a: MemoryAccess, b: MemoryAccess) -> bool:
     """Whether two touches may reach the same bytes."""
     if a.mem is None or b.mem is None:
         return True
@@ -231,7 +232,7 @@ def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
     return a[0] < b[1] and b[0] < a[1]
 
 
-def placed(t: Touch) -> tuple[int, int] | None:
+def placed(t: MemoryAccess) -> tuple[int, int] | None:
     """The bytes of shared memory that a touch may reach; None where buffers have no places yet, or in global memory."""
     alloc = t.mem.op if t.mem is not None else None
     if not isinstance(alloc, Alloc) or alloc.offset is None or alloc.type_.space != "shared":
@@ -244,7 +245,7 @@ def placed(t: Touch) -> tuple[int, int] | None:
     return alloc.offset + low, alloc.offset + size * (t.slot.versions - 1) + high
 
 
-def moved(t: Touch, values: Mapping[Value, Affine]) -> Touch:
+def moved(t: MemoryAccess, values: Mapping[Value, Affine]) -> MemoryAccess:
     """A touch with some of the values that its version and its box are computed from replaced."""
     if t.box is not None:
         t = replace(t, box=tuple(span.moved(values) for span in t.box))
@@ -255,12 +256,12 @@ def moved(t: Touch, values: Mapping[Value, Affine]) -> Touch:
     return replace(t, slot=t.slot.of(t.slot.value.substitute(values)))
 
 
-def any_version(t: Touch) -> Touch:
+def any_version(t: MemoryAccess) -> MemoryAccess:
     """A touch of any version, or of any part."""
     return replace(t, slot=Slot(None, t.slot.versions), box=None)
 
 
-def back(t: Touch, iv: Value | None, step: Affine | None, local: Set[Value]) -> Touch:
+def back(t: MemoryAccess, iv: Value | None, step: Affine | None, local: Set[Value]) -> MemoryAccess:
     """A touch of the previous iteration, said in this iteration's terms: `iv` was less by `step` then. What else was
     made in the loop's body (`local`) has no name any more. Without iv, the same for a touch of any iteration."""
     if t.box is not None:

@@ -130,9 +130,9 @@ def kernel(
         function: the function; its parameters are T.Tensor, a dtype (a run-time scalar), or compile-time.
         target: for calls; "auto" is MINITILE_TARGET, else the device that the arrays are on, or sm_80 in the simulator.
         passes: leaves out passes by name, {"licm": False}.
-        warp_specialize: False leaves out `specialise`, which makes roles of warps on sm_90a: then the warps that
-            compute issue TMA's copies themselves (`one_role`); with passes={"one_role": False} besides the code is that
-            of sm_80.
+        warp_specialize: False leaves out `warp_specialize`, which makes roles of warps on sm_90a: then the warps that
+            compute issue TMA's copies themselves (`tma_multistage`); with passes={"tma_multistage": False} besides the
+            code is that of sm_80.
     """
     around = dict(sys._getframe(1).f_locals)
 
@@ -146,7 +146,7 @@ def kernel(
 
 
 def _switches(passes: Mapping[str, bool] | None, warp_specialize: bool | None) -> dict[str, bool]:
-    roles = {} if warp_specialize is None else {"specialise": bool(warp_specialize)}
+    roles = {} if warp_specialize is None else {"warp_specialize": bool(warp_specialize)}
     return {**(passes or {}), **roles}
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from minitile.transforms.canonicalize.count_masked import Counted
 
 # Counters would be in the way of these, and the counts are the same without them.
-_LEFT_OUT = ("specialise", "one_role", "software_pipeline", "skew", "prefetch_fragments", "cdna4_half_tiles")
+_LEFT_OUT = ("warp_specialize", "tma_multistage", "software_pipeline", "skew", "prefetch_fragments", "cdna4_half_tiles")
 
 
 def copied(args: Sequence[Any]) -> list[Any]:

@@ -27,40 +27,40 @@ from minitile.transforms.canonicalize.hoist_storage import hoist_storage
 from minitile.transforms.canonicalize.index_widths import index_widths
 from minitile.transforms.canonicalize.licm import licm
 from minitile.transforms.canonicalize.simplify import simplify
-from minitile.transforms.canonicalize.strength_reduction import induction
+from minitile.transforms.canonicalize.strength_reduction import strength_reduction
 from minitile.transforms.canonicalize.unroll import unroll
-from minitile.transforms.canonicalize.version_masks import guard_masks
+from minitile.transforms.canonicalize.version_masks import version_masks
 from minitile.transforms.layout.infer_layouts import infer_layouts
 from minitile.transforms.manager import After, Pass, PassContext, run_passes
-from minitile.transforms.pipeline.accumulator_init import first_products
+from minitile.transforms.pipeline.accumulator_init import accumulator_init
 from minitile.transforms.pipeline.cdna4_interleave import cdna4_half_tiles, cdna4_interleave
 from minitile.transforms.pipeline.check_schedule import check_schedule
-from minitile.transforms.pipeline.lower_manual_wgmma import flights
-from minitile.transforms.pipeline.pdl_prefetch import ahead_of_grid
+from minitile.transforms.pipeline.lower_manual_wgmma import lower_manual_wgmma
+from minitile.transforms.pipeline.pdl_prefetch import pdl_prefetch
 from minitile.transforms.pipeline.prefetch_fragments import prefetch_fragments
-from minitile.transforms.pipeline.sink_wgmma_waits import late_waits
+from minitile.transforms.pipeline.sink_wgmma_waits import sink_wgmma_waits
 from minitile.transforms.pipeline.skew import skew
 from minitile.transforms.pipeline.software_pipeline import software_pipeline
 from minitile.transforms.pipeline.spread_copies import spread_copies
-from minitile.transforms.sync.allocate_shared_memory import place_shared
+from minitile.transforms.sync.allocate_shared_memory import allocate_shared_memory
 from minitile.transforms.sync.complete_origins import complete_origins
-from minitile.transforms.sync.drop_access_ranges import forget_corners
-from minitile.transforms.sync.elide_order_barriers import drop_turns
-from minitile.transforms.sync.insert_bulk_store_waits import complete_stores
-from minitile.transforms.sync.insert_vmcnt_waits import global_waits
+from minitile.transforms.sync.drop_access_ranges import drop_access_ranges
+from minitile.transforms.sync.elide_order_barriers import elide_order_barriers
+from minitile.transforms.sync.insert_bulk_store_waits import insert_bulk_store_waits
+from minitile.transforms.sync.insert_vmcnt_waits import insert_vmcnt_waits
 from minitile.transforms.sync.proxy_fence import proxy_fence
-from minitile.transforms.sync.resolve_wait_counts import count_tokens
-from minitile.transforms.sync.sink_bulk_store_waits import delay_waits
+from minitile.transforms.sync.resolve_wait_counts import resolve_wait_counts
+from minitile.transforms.sync.sink_bulk_store_waits import sink_bulk_store_waits
 from minitile.transforms.sync.thread_barriers import thread_barriers
-from minitile.transforms.tile.chunk_epilogue import strip_mine
-from minitile.transforms.tile.detect_multibuffers import leading_versions
-from minitile.transforms.tile.expand_reducers import reducers
-from minitile.transforms.tile.hoist_loads import early_loads
-from minitile.transforms.tile.mem2reg import fragments_to_values
-from minitile.transforms.tile.tile_vectorize import parallel_to_tiles
-from minitile.transforms.warp_specialize.partition_warpgroups import split_roles
-from minitile.transforms.warp_specialize.tma_multistage import one_role
-from minitile.transforms.warp_specialize.warp_specialize import specialise
+from minitile.transforms.tile.chunk_epilogue import chunk_epilogue
+from minitile.transforms.tile.detect_multibuffers import detect_multibuffers
+from minitile.transforms.tile.expand_reducers import expand_reducers
+from minitile.transforms.tile.hoist_loads import hoist_loads
+from minitile.transforms.tile.mem2reg import mem2reg
+from minitile.transforms.tile.tile_vectorize import tile_vectorize
+from minitile.transforms.warp_specialize.partition_warpgroups import partition_warpgroups
+from minitile.transforms.warp_specialize.tma_multistage import tma_multistage
+from minitile.transforms.warp_specialize.warp_specialize import warp_specialize
 
 
 def legalize(kernel: Kernel, context: PassContext) -> None:
@@ -71,29 +71,29 @@ def legalize(kernel: Kernel, context: PassContext) -> None:
 TILE_PASSES: list[tuple[str, Pass]] = [
     ("hoist_storage", hoist_storage),
     ("index_widths", index_widths),
-    ("split_roles", split_roles),
+    ("partition_warpgroups", partition_warpgroups),
     ("unroll", unroll),
     # While an access still stands under its condition.
     ("check_bounds", check_bounds),
-    ("reducers", reducers),
-    ("parallel_to_tiles", parallel_to_tiles),
-    ("fragments_to_values", fragments_to_values),
+    ("expand_reducers", expand_reducers),
+    ("tile_vectorize", tile_vectorize),
+    ("mem2reg", mem2reg),
     ("simplify", simplify),
-    ("leading_versions", leading_versions),
+    ("detect_multibuffers", detect_multibuffers),
     # While a copy is still one operation.
     ("check_schedule", check_schedule),
-    ("specialise", specialise),
+    ("warp_specialize", warp_specialize),
     # For kernels that leave it out.
-    ("one_role", one_role),
-    ("ahead_of_grid", ahead_of_grid),
+    ("tma_multistage", tma_multistage),
+    ("pdl_prefetch", pdl_prefetch),
     ("skew", skew),
     ("software_pipeline", software_pipeline),
-    ("flights", flights),
-    ("late_waits", late_waits),
-    ("early_loads", early_loads),
-    ("guard_masks", guard_masks),
+    ("lower_manual_wgmma", lower_manual_wgmma),
+    ("sink_wgmma_waits", sink_wgmma_waits),
+    ("hoist_loads", hoist_loads),
+    ("version_masks", version_masks),
     ("simplify", simplify),
-    ("first_products", first_products),
+    ("accumulator_init", accumulator_init),
     ("infer_layouts", infer_layouts),
 ]
 
@@ -104,7 +104,7 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     ("simplify", simplify),
     ("cse", cse),
     ("licm", licm),
-    ("strip_mine", strip_mine),
+    ("chunk_epilogue", chunk_epilogue),
     ("spread_copies", spread_copies),
     ("prefetch_fragments", prefetch_fragments),
     # The first that fits a loop takes it.
@@ -112,16 +112,16 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     ("cdna4_interleave", cdna4_interleave),
     # Synchronisation last: placement decides which bytes two buffers share, barriers which accesses those are, fences
     # stand in front of barriers, and only then is it known which asynchronous groups are outstanding at a wait.
-    ("complete_stores", complete_stores),
-    ("place_shared", place_shared),
-    ("delay_waits", delay_waits),
+    ("insert_bulk_store_waits", insert_bulk_store_waits),
+    ("allocate_shared_memory", allocate_shared_memory),
+    ("sink_bulk_store_waits", sink_bulk_store_waits),
     ("thread_barriers", thread_barriers),
-    ("global_waits", global_waits),
-    ("drop_turns", drop_turns),
+    ("insert_vmcnt_waits", insert_vmcnt_waits),
+    ("elide_order_barriers", elide_order_barriers),
     ("proxy_fence", proxy_fence),
-    ("forget_corners", forget_corners),
-    ("count_tokens", count_tokens),
-    ("induction", induction),
+    ("drop_access_ranges", drop_access_ranges),
+    ("resolve_wait_counts", resolve_wait_counts),
+    ("strength_reduction", strength_reduction),
     # What induction has replaced would keep registers busy through its loop.
     ("dead_code", dead_code),
     ("complete_origins", complete_origins),
@@ -134,20 +134,20 @@ OPTIONAL = frozenset(
         "cdna4_interleave",
         "cse",
         "dead_code",
-        "early_loads",
-        "first_products",
-        "flights",
-        "delay_waits",
+        "hoist_loads",
+        "accumulator_init",
+        "lower_manual_wgmma",
+        "sink_bulk_store_waits",
         "licm",
-        "one_role",
+        "tma_multistage",
         "prefetch_fragments",
         "software_pipeline",
-        "specialise",
+        "warp_specialize",
         "spread_copies",
-        "strip_mine",
+        "chunk_epilogue",
         "unroll",
-        "induction",
-        "guard_masks",
+        "strength_reduction",
+        "version_masks",
         "skew",
     }
 )

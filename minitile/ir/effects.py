@@ -42,14 +42,14 @@ class Access:
     region    bytes [lo, hi) of one version that it may touch; None: all
     proxy     "generic", "async" (TMA, wgmma), "tensormap", or "any" of them (an unknown operation)
     token     the token whose completion ends the access; None: it is complete at once, for the accessing thread
-    channel   what orders the access with the others of the same memory, if it is not barriers: a channel's slots
+    pipeline   what orders the access with the others of the same memory, if it is not barriers: a pipeline's slots
     threads   "all" threads of the CTA, or "one" elected thread of it, or "some": those for which the operation's
               predicate holds; "group": each warpgroup as one, so that the token is complete for all of its warps where
               one of them has waited for it
     ctas      "own" memory, or the same bytes in other CTAs of the cluster as well ("cluster")
     box       of a tensor, per dimension: the first index that it may touch, and how many there are; None: all of it
     part      of a tensor: the same for what an accessing thread touches of the box by itself; None: all of it, maybe
-    free      of a channel's write: its slot has been acquired, so that all are done with what was in it
+    free      of a pipeline's write: its slot has been acquired, so that all are done with what was in it
     place     what each thread's addresses come from: with equal places, each thread touches the same bytes twice
     whole     the number of a tile: in parts of the same one, in the same box, each thread touches bytes of its own
     """
@@ -60,7 +60,7 @@ class Access:
     region: tuple[int, int] | None = None
     proxy: str = "generic"
     token: Value | None = None
-    channel: Value | None = None
+    pipeline: Value | None = None
     threads: str = "all"
     ctas: str = "own"
     box: Box | None = None

@@ -14,7 +14,7 @@ MAX_ELEMENTS = 1 << 20  # of a tuple, counted through the tuples in it; of a til
 MAX_DIMS = 32  # of a shape; the verifier looks, with the elements
 MAX_OPERATIONS = 1 << 20  # of a kernel
 MAX_ARGUMENTS = 4096  # parameters of a kernel, arguments of a block, operands or results of an operation
-MAX_SLOTS = 4096  # versions of a buffer, slots of a channel
+MAX_SLOTS = 4096  # versions of a buffer, slots of a pipeline
 
 
 def integer(text: str) -> int:

@@ -16,10 +16,10 @@ from minitile.ir.types import (
     DTYPES,
     TOKEN,
     BufferType,
-    ChannelType,
     Dim,
     DType,
     FutureType,
+    PipelineType,
     RegsType,
     ScalarType,
     SlotType,
@@ -128,7 +128,7 @@ def _layout(inner: str, text: str) -> Any:
     return Layout.parse(text)
 
 
-def _channel(inner: str, text: str) -> ChannelType:
+def _pipeline(inner: str, text: str) -> PipelineType:
     slots, _, fields = inner.partition(";")
     payload = []
     for field in _split(fields):
@@ -137,7 +137,7 @@ def _channel(inner: str, text: str) -> ChannelType:
         if not isinstance(buffer, BufferType):
             raise ValueError(f"{text}: the payload {name} is {buffer}, not a buffer")
         payload.append((name.strip(), buffer))
-    return ChannelType(_slots(slots), tuple(payload))
+    return PipelineType(_slots(slots), tuple(payload))
 
 
 def _token(inner: str, text: str) -> TokenType:
@@ -147,10 +147,10 @@ def _token(inner: str, text: str) -> TokenType:
 
 
 def _slot(inner: str, text: str) -> Type:
-    channel = parse_type(inner)
-    if not isinstance(channel, ChannelType):
-        raise ValueError(f"{text}: a slot is of a channel, not of {channel}")
-    return SlotType(channel)
+    pipeline = parse_type(inner)
+    if not isinstance(pipeline, PipelineType):
+        raise ValueError(f"{text}: a slot is of a pipeline, not of {pipeline}")
+    return SlotType(pipeline)
 
 
 _READERS: dict[str, Callable[[str, str], Any]] = {
@@ -161,7 +161,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "local": _buffer,
     "fragment": _buffer,
     "future": lambda inner, text: FutureType(parse_type(inner)),
-    "channel": _channel,
+    "mbarrier_pipeline": _pipeline,
     "slot": _slot,
     "token": _token,
     "layout": _layout,

@@ -8,9 +8,9 @@ A value is one of
 * a tensor (`tensor<MxKxbf16>`): global memory handed in by the caller, row-major; a dimension is an int or the name of
   a run-time dimension;
 * a buffer (`shared<128x64xbf16>`, `local<8xf32>`, `fragment<128x64xf32>`): memory that the kernel owns; `versions` is
-  the number of copies that software pipelining made of it; fragments exist only until `fragments_to_values`;
+  the number of copies that software pipelining made of it; fragments exist only until `mem2reg`;
 * a token (`token`): an asynchronous operation's completion; a future (`future<tile<…>>`): a tile that is still being
-  computed; a channel and its slots: the ring between warp roles. Whoever needs the effect waits for it.
+  computed; a pipeline and its slots: the ring between warp roles. Whoever needs the effect waits for it.
 
 Types are frozen, hashable and print as they are written in IR text.
 """
@@ -232,7 +232,7 @@ class FutureType(Type):
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelType(Type):
+class PipelineType(Type):
     """A ring of `slots` slots between roles; the payload is one buffer type per name."""
 
     slots: int
@@ -240,17 +240,17 @@ class ChannelType(Type):
 
     def __str__(self) -> str:
         fields = ", ".join(f"{n}: {t}" for n, t in self.payload)
-        return f"channel<{self.slots}; {fields}>"
+        return f"mbarrier_pipeline<{self.slots}; {fields}>"
 
 
 @dataclass(frozen=True, slots=True)
 class SlotType(Type):
-    """One slot of a channel: a linear value, acquired or received once and sent or released once on every path."""
+    """One slot of a pipeline: a linear value, acquired or received once and sent or released once on every path."""
 
-    channel: ChannelType
+    pipeline: PipelineType
 
     def __str__(self) -> str:
-        return f"slot<{self.channel}>"
+        return f"slot<{self.pipeline}>"
 
 
 I32 = ScalarType(i32)

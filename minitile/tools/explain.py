@@ -74,7 +74,7 @@ def _shared(compiled: CompiledKernel) -> Iterator[str]:
 
 def _roles(compiled: CompiledKernel) -> Iterator[str]:
     for op in parse_kernel(compiled.asm["tile_ir"], "<tile_ir>").walk():
-        if isinstance(op, roles.Specialised):
+        if isinstance(op, roles.WarpSpecialized):
             threads = compiled.launch_info.block[0] - op.producer_threads
             one = f"one: {threads} threads compute, and one of their warps copies by TMA"
             yield f"one warp copies by TMA, {threads} threads compute" if op.producer_threads else one

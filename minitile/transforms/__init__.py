@@ -6,7 +6,7 @@ pass is a part of one:
     tile                fragment_indices: the names that fragments have in traced programs
     pipeline            ahead, register_pipeline; for a loop with its own schedule: schedule; for asynchronous
                         gemms: async_gemms, accumulators; for CDNA's schedules: mfma_loop
-    warp_specialize     producer_partition (who copies what, through which channel), multicast, ping_pong;
+    warp_specialize     producer_partition (who copies what, through which pipeline), multicast, ping_pong;
                         verify_pipelines checks what has been made of them
     layout              select_shared_layout
     sync                for proxy_fence: fence_dataflow, fence_parts, fence_placement, async_happens_before; reasons,
@@ -17,8 +17,9 @@ prints the IR after a pass):
 
     fence.proxy.async                     proxy_fence; where exactly: fence_placement
     bar.sync, s_barrier                   thread_barriers; between the stages of CDNA's schedules: cdna4_interleave
-    mbarrier.*, and who waits for whom    warp_specialize or tma_multistage, as channels; sink_wgmma_waits and skew move
-                                          their ends; lowered by backends/nvidia/hopper/channels.py
+    mbarrier.*, and who waits for whom    warp_specialize or tma_multistage, as pipelines; sink_wgmma_waits and skew
+    move
+                                          their ends; lowered by backends/nvidia/hopper/pipelines.py
     s_barrier, behind vmcnt(0)            insert_vmcnt_waits, where waves meet in global memory
     cp.async.wait_group, vmcnt(N)         software_pipeline, as waits for tokens; N is resolve_wait_counts'
     wgmma.wait_group                      warp_specialize or lower_manual_wgmma, as the gemm's `await`;

@@ -25,7 +25,7 @@ from minitile.ir.printer import print_kernel
 from minitile.ir.verifier import verify as verify_kernel
 from minitile.ir.verifier import verify_scopes
 from minitile.target import DEFAULT, Target
-from minitile.transforms.warp_specialize.verify_pipelines import check_channels
+from minitile.transforms.warp_specialize.verify_pipelines import verify_pipelines
 
 
 @dataclass
@@ -114,7 +114,7 @@ def _switched_off(switches: Mapping[str, bool], names: Collection[str], optional
 
 def _all(kernel: Kernel) -> None:
     verify_kernel(kernel)
-    check_channels(kernel)
+    verify_pipelines(kernel)
 
 
 _VERIFY: dict[str, Callable[[Kernel], None]] = {"1": _all, "scopes": verify_scopes}

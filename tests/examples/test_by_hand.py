@@ -506,7 +506,7 @@ def test_pipelines_in_roles(schedule):
 
 
 @mt.kernel
-def one_role(
+def tma_multistage(
     A: T.Tensor(("M", "K"), T.float16),
     B: T.Tensor(("K", "N"), T.float16),
     C: T.Tensor(("M", "N"), T.float16),
@@ -547,7 +547,7 @@ def one_role(
 @pytest.mark.parametrize("threads", [128, 256])
 @pytest.mark.parametrize("by_engine", [False, True])
 def test_one_role(by_engine, threads, schedule):
-    compiled = check(one_role, 72, 80, 200, schedule, by_engine=by_engine, threads=threads)
+    compiled = check(tma_multistage, 72, 80, 200, schedule, by_engine=by_engine, threads=threads)
     ptx = compiled.asm["ptx"]
     assert "wgmma.mma_async" in ptx
     loop = ptx[ptx.index("$L_for0:") : ptx.index("$L_for_end0:")]

@@ -201,10 +201,10 @@ def test_nothing_to_copy_ahead():
 
 
 def test_passes_left_out():
-    """Without TMA the gemms are wgmma all the same, where `flights` is not left out as well."""
+    """Without TMA the gemms are wgmma all the same, where `lower_manual_wgmma` is not left out as well."""
     specs = [mt.spec((128, 128), "bfloat16")] * 3
     kernel = gemm.make_gemm(*gemm.DTYPES["bf16"][:2], T.bfloat16, False, True)
-    off = "specialise", "one_role", "flights"
+    off = "warp_specialize", "tma_multistage", "lower_manual_wgmma"
     for count, tma, wgmma in ((1, True, True), (2, False, True), (3, False, False)):
         passes = dict.fromkeys(off[:count], False)
         text = kernel.compile(*specs, target="sm_90a", passes=passes, **TILES).asm["ptx"]

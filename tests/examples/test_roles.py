@@ -22,12 +22,12 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return a.astype(np.float64) @ b.astype(np.float64).T
 
 
-def check(kernel, arrays, expected, bound=4e-3, one_role=True, **constants) -> mt.CompiledKernel:
+def check(kernel, arrays, expected, bound=4e-3, tma_multistage=True, **constants) -> mt.CompiledKernel:
     """Compile for sm_90a, with roles and (if asked) in one role, run under each schedule or on the GPU, compare the
     last array. The compiled kernel with roles."""
     compiled = kernel.compile(*arrays, target="sm_90a", **constants)
     forms = [compiled]
-    if one_role:
+    if tma_multistage:
         forms.append(kernel.compile(*arrays, target="sm_90a", warp_specialize=False, **constants))
         assert forms[1].launch_info.block[0] == compiled.launch_info.block[0] - 128
     for each in forms:

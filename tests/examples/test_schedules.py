@@ -216,7 +216,7 @@ def test_in_other_control_flow(target, rows):
         np.testing.assert_array_equal(result, expected)
 
 
-@pytest.mark.parametrize("without", ["skew", "specialise", "software_pipeline"])
+@pytest.mark.parametrize("without", ["skew", "warp_specialize", "software_pipeline"])
 def test_without_passes(without):
     """A schedule says when, never what: leaving out a pass that it works through changes no result."""
     rng = np.random.default_rng(5)

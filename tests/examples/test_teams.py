@@ -25,7 +25,7 @@ def teams_of(kernel: mt.CompiledKernel) -> int:
 def multiplied(m: int, n: int, k: int, **settings) -> mt.CompiledKernel:
     a, b, _ = inputs(m, n, k)
     arrays = (a, b, poisoned((m, n), BF16))
-    return check(gemm_persistent, arrays, product(a, b), one_role=False, **{**SMALL, **settings})
+    return check(gemm_persistent, arrays, product(a, b), tma_multistage=False, **{**SMALL, **settings})
 
 
 @pytest.mark.parametrize("k", [0, 8, 64, 96, 160])

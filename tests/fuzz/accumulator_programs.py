@@ -1,5 +1,5 @@
 """Programs of products and elementwise operations on a few accumulators, in loops and branches of every nesting: what
-`late_waits` has to keep apart on sm_90a. sm_80, which knows no products in flight, is the reference."""
+`sink_wgmma_waits` has to keep apart on sm_90a. sm_80, which knows no products in flight, is the reference."""
 
 from __future__ import annotations
 

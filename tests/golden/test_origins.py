@@ -158,8 +158,8 @@ def test_the_first_barrier_of_hopper() -> None:
     found = said("gemm_sm90a")
     kinds = [kind for kind, _, _ in found]
     fence, barrier = kinds.index("fence.mbarrier_init.release.cluster;"), kinds.index("bar.sync 0;")
-    assert found[fence][1:] == ("specialise", "mbarrier init visible to the async proxy")
-    assert found[barrier][1:] == ("specialise", "mbarrier init visible to all threads")
+    assert found[fence][1:] == ("warp_specialize", "mbarrier init visible to the async proxy")
+    assert found[barrier][1:] == ("warp_specialize", "mbarrier init visible to all threads")
     copies = [line_of("gemm_sm90a", text) for text in ("T.copy(A[by", "T.copy(B[bx")]
     assert lines("gemm_sm90a", "bar.sync 0;")[0][1] == copies
 
@@ -168,7 +168,7 @@ def test_slots_of_a_ring() -> None:
     """Both ends of the two barriers of a slot name both sides."""
     copies = [line_of("gemm_sm90a", text) for text in ("T.copy(A[by", "T.copy(B[bx")]
     gemm = [line_of("gemm_sm90a", "T.gemm(A_shared")]
-    reasons = [reason.partition(": ")[2] for _, by, reason in said("gemm_sm90a") if by == "specialise"]
+    reasons = [reason.partition(": ")[2] for _, by, reason in said("gemm_sm90a") if by == "warp_specialize"]
     assert reasons[-4:] == ["slot free", "bytes of the slot announced", "slot full", "slot read"]
     assert lines("gemm_sm90a", "mbarrier.try_wait") == [(gemm, copies), (copies, gemm)]
     assert ("fence.proxy.async.shared::cta;", "proxy_fence", "RAW staged: generic-to-async proxy") in said("gemm_sm90a")

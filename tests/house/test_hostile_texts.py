@@ -70,7 +70,7 @@ def test_ir(attrs: str, body: str, message: str) -> None:
     [
         ("infer_layouts", "does not say how many threads it has"),
         ("lower", "the kernel does not|has no layout yet|does not say how many threads"),
-        ("place_shared", "the pass place_shared is for thread IR; this is tile IR"),
+        ("allocate_shared_memory", "the pass allocate_shared_memory is for thread IR; this is tile IR"),
     ],
 )
 def test_passes_on_what_is_not_theirs(passes: str, message: str) -> None:

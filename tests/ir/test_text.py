@@ -25,8 +25,8 @@ from minitile.ir.types import (
     I32,
     I64,
     BufferType,
-    ChannelType,
     FutureType,
+    PipelineType,
     RegsType,
     ScalarType,
     SlotType,
@@ -57,8 +57,8 @@ buffers = st.builds(
     dtypes,
     st.integers(1, 5),
 )
-channels = st.builds(
-    ChannelType, st.integers(1, 4), st.lists(st.tuples(st.sampled_from(["A", "B"]), buffers), max_size=2).map(tuple)
+pipelines = st.builds(
+    PipelineType, st.integers(1, 4), st.lists(st.tuples(st.sampled_from(["A", "B"]), buffers), max_size=2).map(tuple)
 )
 tiles = st.one_of(
     st.builds(TileType, st.lists(sizes, min_size=1, max_size=3).map(tuple), dtypes),
@@ -73,8 +73,8 @@ types: st.SearchStrategy[Type] = st.one_of(
     buffers,
     st.builds(TokenType, st.sampled_from(COUNTERS)),
     st.builds(FutureType, tiles),
-    channels,
-    st.builds(SlotType, channels),
+    pipelines,
+    st.builds(SlotType, pipelines),
 )
 anything: st.SearchStrategy[Any] = st.recursive(
     st.one_of(

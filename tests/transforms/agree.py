@@ -14,11 +14,11 @@ from minitile.target import DEFAULT, Target
 from minitile.transforms.canonicalize.unroll import unroll
 from minitile.transforms.manager import PassContext
 from minitile.transforms.pipeline.software_pipeline import software_pipeline
-from minitile.transforms.tile.mem2reg import fragments_to_values
-from minitile.transforms.tile.tile_vectorize import parallel_to_tiles
+from minitile.transforms.tile.mem2reg import mem2reg
+from minitile.transforms.tile.tile_vectorize import tile_vectorize
 from tests.tile_interpreter import interpret
 
-TO_TILES = (unroll, parallel_to_tiles, fragments_to_values)
+TO_TILES = (unroll, tile_vectorize, mem2reg)
 ALL = (*TO_TILES, software_pipeline)
 
 

@@ -13,7 +13,7 @@ from minitile.ir.ops import thread, tile
 from minitile.ir.parser import parse_kernel
 from minitile.target import parse_target
 from minitile.transforms.manager import PassContext
-from minitile.transforms.sync.allocate_shared_memory import place_shared
+from minitile.transforms.sync.allocate_shared_memory import allocate_shared_memory
 from tests.transforms.test_thread_barriers import Run, write
 
 STORE = '{space = "shared", address_of = (0,), offsets = (0,)}'
@@ -81,7 +81,7 @@ def test_nothing_is_overwritten(early: bool) -> None:
     saved = 0
     for seed in range(60):
         kernel = write(Random(seed), ("P", "Q", "S", "T"), True)
-        place_shared(kernel, PassContext())
+        allocate_shared_memory(kernel, PassContext())
         for run in range(12):
             Contents(Random(run), early).block(kernel.body)
         saved += kernel.attrs["shared_bytes"] < total(kernel)
@@ -90,7 +90,7 @@ def test_nothing_is_overwritten(early: bool) -> None:
 
 def place(body: str, target: str = "sm_80") -> Kernel:
     kernel = parse_kernel(f"thread kernel @k(%A: tensor<64xf32>) attrs {{threads = 96}} {{\n{body}\n}}")
-    place_shared(kernel, PassContext(parse_target(target)))
+    allocate_shared_memory(kernel, PassContext(parse_target(target)))
     return kernel
 
 

@@ -15,7 +15,7 @@ from minitile.ir.ops import control, thread, tile
 from minitile.ir.types import BOOL, I32, BufferType, f32
 from minitile.ir.verifier import verify, verify_scopes
 from minitile.transforms.manager import PassContext, run_passes
-from minitile.transforms.sync.allocate_shared_memory import place_shared
+from minitile.transforms.sync.allocate_shared_memory import allocate_shared_memory
 from tests.examples.thinned import thinned
 
 MODES = [("sm_80", {}), ("sm_90a", {}), ("sm_90a", {"warp_specialize": False}), ("gfx942", {}), ("gfx950", {})]
@@ -253,7 +253,7 @@ def test_use_in_front_of_its_alloc():
         with pytest.raises(IRError, match="used before it is defined"):
             check(kernel)
     with pytest.raises(InternalError, match="has no place"):
-        place_shared(kernel, PassContext())
+        allocate_shared_memory(kernel, PassContext())
 
 
 @pytest.mark.parametrize("stage", ["traced", "tile", "thread"])

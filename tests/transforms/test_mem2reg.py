@@ -1,4 +1,4 @@
-"""`fragments_to_values` against fragments as memory."""
+"""`mem2reg` against fragments as memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import control
 from minitile.ir.parser import parse_kernel
 from minitile.transforms.manager import PassContext, run_passes
-from minitile.transforms.tile.mem2reg import fragments_to_values
+from minitile.transforms.tile.mem2reg import mem2reg
 from tests.transforms.agree import TO_TILES, agree, count, run
 
 RANDOM = np.random.default_rng(1)
@@ -423,4 +423,4 @@ def test_a_constant_place_outside_is_an_error() -> None:
     for transform in TO_TILES[:-1]:
         transform(parsed, PassContext())
     with pytest.raises(LanguageError, match="element 9 of 'F', which has 8 in dimension 1"):
-        fragments_to_values(parsed, PassContext())
+        mem2reg(parsed, PassContext())

@@ -91,7 +91,7 @@ def test_scenario(path: Path) -> None:
 
 # Random kernels -------------------------------------------------------------------------------------------------------
 
-PASSES = ["complete_stores", "place_shared", "thread_barriers", "proxy_fence", "count_tokens"]
+PASSES = ["insert_bulk_store_waits", "allocate_shared_memory", "thread_barriers", "proxy_fence", "resolve_wait_counts"]
 
 
 def numbers(bits: int, seed: int, count: int) -> list[int]:

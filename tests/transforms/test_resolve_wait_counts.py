@@ -11,7 +11,7 @@ from minitile.ir.core import Kernel, Op
 from minitile.ir.ops import tile
 from minitile.ir.parser import parse_kernel
 from minitile.transforms.manager import PassContext
-from minitile.transforms.sync.resolve_wait_counts import count_tokens
+from minitile.transforms.sync.resolve_wait_counts import resolve_wait_counts
 from tests.transforms.test_thread_barriers import COPY, GLOBAL, Run
 
 
@@ -133,7 +133,7 @@ def write(random: Random) -> Kernel:
 def counts(kernel: Kernel) -> tuple[dict[object, int], int]:
     """The pending count of each wait that is left, by its place, and how many waits there were."""
     waits = sum(isinstance(op, tile.Wait) for op in kernel.walk())
-    count_tokens(kernel, PassContext())
+    resolve_wait_counts(kernel, PassContext())
     left: dict[object, int] = {}
     for op in kernel.walk():
         if isinstance(op, tile.Wait):

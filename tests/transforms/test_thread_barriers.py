@@ -15,8 +15,8 @@ from minitile.ir.ops import arith, control, thread, tile
 from minitile.ir.parser import parse_kernel
 from minitile.ir.verifier import verify
 from minitile.transforms.manager import PassContext
-from minitile.transforms.sync.allocate_shared_memory import place_shared
-from minitile.transforms.sync.resolve_wait_counts import count_tokens
+from minitile.transforms.sync.allocate_shared_memory import allocate_shared_memory
+from minitile.transforms.sync.resolve_wait_counts import resolve_wait_counts
 from minitile.transforms.sync.thread_barriers import thread_barriers
 
 COPY = "{bytes = 16, dst_of = (0,), dst_offsets = (0,), src_of = (0,), src_offsets = (0,)}"
@@ -255,7 +255,7 @@ def test_no_races(seed: int) -> None:
     random = Random(seed)
     kernel = write(random, ("P", "Q", "S", "T"), True)
     if random.random() < 0.5:
-        place_shared(kernel, PassContext())
+        allocate_shared_memory(kernel, PassContext())
     thread_barriers(kernel, PassContext())
     verify(kernel)
     assert not races(kernel), kernel
@@ -288,7 +288,7 @@ def test_one_barrier_per_stage_of_a_pipeline(stages: int) -> None:
         {body}
     }}""")
     thread_barriers(kernel, PassContext())
-    count_tokens(kernel, PassContext())
+    resolve_wait_counts(kernel, PassContext())
     assert len(list(barriers(kernel))) == 1
     (loop,) = (op for op in kernel.walk() if isinstance(op, control.For))
     kinds = [type(op) for op in loop.body.ops if not op.pure]

@@ -1,4 +1,4 @@
-"""`parallel_to_tiles` against the element-by-element meaning of T.Parallel."""
+"""`tile_vectorize` against the element-by-element meaning of T.Parallel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.parser import parse_kernel
 from minitile.transforms.manager import PassContext
-from minitile.transforms.tile.tile_vectorize import parallel_to_tiles
+from minitile.transforms.tile.tile_vectorize import tile_vectorize
 from tests.transforms.agree import TO_TILES, agree, count
 
 RANDOM = np.random.default_rng(0)
@@ -264,6 +264,6 @@ def test_shared_under_a_guard_is_masked() -> None:
 def test_errors_name_the_line(body: str, message: str) -> None:
     parsed = parse_kernel(kernel(body), "bad.mt")
     with pytest.raises(LanguageError) as error:
-        parallel_to_tiles(parsed, PassContext())
+        tile_vectorize(parsed, PassContext())
     assert message in error.value.message
     assert error.value.loc is not None

@@ -1,5 +1,5 @@
-"""The verifier of channels: it accepts what the compiler makes, and finds each operation on a channel that is left out,
-doubled or changed."""
+"""The verifier of pipelines: it accepts what the compiler makes, and finds each operation on a pipeline that is left
+out, doubled or changed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,21 @@ from minitile.ir.diagnostics import IRError
 from minitile.ir.ops import arith, roles, tile
 from minitile.ir.parser import parse_kernel
 from minitile.transforms.warp_specialize import verify_pipelines as module
-from minitile.transforms.warp_specialize.verify_pipelines import check_channels
+from minitile.transforms.warp_specialize.verify_pipelines import verify_pipelines
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
 NAMES = ("gemm", "attention", "teams", "gemm, one role", "attention, one role")
-BATON_OPS = (roles.TakeBaton, roles.PassBaton)
-CHANNEL_OPS = (roles.Acquire, roles.Expect, roles.TmaCopy, roles.Receive, roles.Release, roles.Await, tile.Wait)
+BATON_OPS = (roles.PingPongWait, roles.PingPongArrive)
+CHANNEL_OPS = (
+    roles.ProducerAcquire,
+    roles.ProducerExpectTx,
+    roles.TmaCopy,
+    roles.ConsumerWait,
+    roles.ConsumerRelease,
+    roles.Await,
+    tile.Wait,
+)
 
 
 @cache
@@ -60,7 +68,7 @@ def sites(kinds: tuple[type[Op], ...]) -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_examples_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the runs get somewhere: all channels are used, each slot more than once."""
+    """And the runs get somewhere: all pipelines are used, each slot more than once."""
     turns = []
     run = module._Run.run
 
@@ -69,7 +77,7 @@ def test_examples_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         turns.append({slot.freed for slot in self.slots.values()} | {slot.filled for slot in self.slots.values()})
 
     monkeypatch.setattr(module._Run, "run", counted)
-    check_channels(parse_kernel(text_of(name)))
+    verify_pipelines(parse_kernel(text_of(name)))
     assert max(max(turn) for turn in turns) > 2
 
 
@@ -82,15 +90,15 @@ def test_deletion_is_found(name: str, n: int) -> None:
         for other in kernel.walk():
             other.replace_operands(lambda v: op.a if v is op.result else v)
     if isinstance(op, (roles.Await, tile.Wait)) and not holds_a_slot(kernel, block, at):
-        return  # no slot hangs on it; that the tile is complete is for count_tokens and the simulator to see
+        return  # no slot hangs on it; that the tile is complete is for resolve_wait_counts and the simulator to see
     with pytest.raises(IRError):
-        check_channels(kernel)
+        verify_pipelines(kernel)
 
 
 def holds_a_slot(kernel: Kernel, block: Block, at: int) -> bool:
     """Whether a release comes behind the await that stood here, before the next one."""
     for op in block.ops[at:]:
-        if isinstance(op, roles.Release):
+        if isinstance(op, roles.ConsumerRelease):
             return True
         if isinstance(op, (roles.Await, tile.Wait)):
             return False
@@ -104,51 +112,51 @@ def test_a_lost_baton_is_found(name: str, n: int) -> None:
     block, at = places(kernel, BATON_OPS)[n]
     del block.ops[at]
     with pytest.raises(IRError):
-        check_channels(kernel)
+        verify_pipelines(kernel)
 
 
-@pytest.mark.parametrize(("name", "n"), sites((roles.Expect, roles.Receive, roles.Release)))
+@pytest.mark.parametrize(("name", "n"), sites((roles.ProducerExpectTx, roles.ConsumerWait, roles.ConsumerRelease)))
 def test_doubling_is_found(name: str, n: int) -> None:
     kernel = parse_kernel(text_of(name))
-    block, at = places(kernel, (roles.Expect, roles.Receive, roles.Release))[n]
+    block, at = places(kernel, (roles.ProducerExpectTx, roles.ConsumerWait, roles.ConsumerRelease))[n]
     block.ops.insert(at, block.ops[at])
     with pytest.raises(IRError):
-        check_channels(kernel)
+        verify_pipelines(kernel)
 
 
-@pytest.mark.parametrize(("name", "n"), sites((roles.Acquire, roles.Receive)))
+@pytest.mark.parametrize(("name", "n"), sites((roles.ProducerAcquire, roles.ConsumerWait)))
 def test_a_wrong_phase_is_found(name: str, n: int) -> None:
     kernel = parse_kernel(text_of(name))
-    block, at = places(kernel, (roles.Acquire, roles.Receive))[n]
+    block, at = places(kernel, (roles.ProducerAcquire, roles.ConsumerWait))[n]
     op = block.ops[at]
     one = arith.Constant(1, op.phase.type)
     turned = arith.Xor(op.phase, one.result)
     block.ops[at:at] = [one, turned]
     op.phase = turned.result
     with pytest.raises(IRError):
-        check_channels(kernel)
+        verify_pipelines(kernel)
 
 
-@pytest.mark.parametrize(("name", "n"), sites((roles.Release,)))
+@pytest.mark.parametrize(("name", "n"), sites((roles.ConsumerRelease,)))
 def test_a_wrong_slot_is_found(name: str, n: int) -> None:
     kernel = parse_kernel(text_of(name))
-    block, at = places(kernel, (roles.Release,))[n]
+    block, at = places(kernel, (roles.ConsumerRelease,))[n]
     op = block.ops[at]
     one = arith.Constant(1, op.index.type)
     other = arith.Xor(op.index, one.result)
     block.ops[at:at] = [one, other]
     op.index = other.result
     with pytest.raises(IRError):
-        check_channels(kernel)
+        verify_pipelines(kernel)
 
 
 def test_a_deadlock_names_who_waits() -> None:
     """No slot is ever released."""
     kernel = parse_kernel(text_of("attention"))
-    released = [(block, n) for block, n in places(kernel, (roles.Release,))]
+    released = [(block, n) for block, n in places(kernel, (roles.ConsumerRelease,))]
     for block, n in reversed(released):
         del block.ops[n]
     with pytest.raises(
         IRError, match=r"deadlock: the producer wait for the ring of .*slot 0, to be free; the consumers"
     ):
-        check_channels(kernel)
+        verify_pipelines(kernel)

@@ -1,10 +1,10 @@
 """Which LDS objects LLVM sees, and where they lie.
 
 A buffer is an object of its own: what LLVM knows to be apart it need not order, and a read of one waits for no copy
-that is under way to another. Buffers that got the same bytes (place_shared) are one object, since an access of one
-could meet an access of the other; but not where all of one's accesses lie before a barrier in the kernel's outermost
-block and all of the other's behind it. LLVM moves no access over a barrier, so that it may take them for apart; then
-every object is put at its own address (`!absolute_symbol`), some at the same one:
+that is under way to another. Buffers that got the same bytes (allocate_shared_memory) are one object, since an access
+of one could meet an access of the other; but not where all of one's accesses lie before a barrier in the kernel's
+outermost block and all of the other's behind it. LLVM moves no access over a barrier, so that it may take them for
+apart; then every object is put at its own address (`!absolute_symbol`), some at the same one:
 
     for … { …  %K … }        @lds.0.K = … [8192 x i8] …, !absolute_symbol !{i32 0, i32 1}
     barrier

@@ -190,9 +190,9 @@ SCOPES = {"gpu": ' syncscope("agent")', "sys": ""}
 def memory_fence(w: Emitter, op: fences.MemoryFence) -> None:
     """A write-back of the L2, whose lines other chiplets do not see (buffer_wbl2); a wait for that and for all accesses
     of this wave; and an invalidation, so that what is read behind it comes from where others have written it
-    (buffer_inv). What other waves of the workgroup have stored is done at the barrier in front (global_waits), and
-    comes under the same write-back. LLVM does not count the write-back among what is under way, and leaves out the wait
-    of its own fence where nothing else is: so the wait is ours."""
+    (buffer_inv). What other waves of the workgroup have stored is done at the barrier in front (insert_vmcnt_waits),
+    and comes under the same write-back. LLVM does not count the write-back among what is under way, and leaves out the
+    wait of its own fence where nothing else is: so the wait is ours."""
     scope = SCOPES[op.scope]
     w.do(f"fence{scope} release")
     w.call("llvm.amdgcn.s.waitcnt", "void", [("i32", ALL_DONE)])

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator
 
 from minitile.analysis.affine import Affine
-from minitile.backends.nvidia.hopper.channels import WORD, tensor_map
+from minitile.backends.nvidia.hopper.pipelines import WORD, tensor_map
 from minitile.backends.nvidia.hopper.tma_store import bulk_store
 from minitile.backends.nvidia.hopper.wgmma import panels_of
 from minitile.hardware import NAMED_BARRIERS, TMA_BOX, WARPGROUP
@@ -95,7 +95,7 @@ def named_barrier(low: Lowering, op: by_hand.NumberedBarrier) -> None:
 
 
 def barriers(low: Lowering, op: by_hand.Barriers) -> Value:
-    """The last of them initialises all: they stand together, in front of everything else (`split_roles`)."""
+    """The last of them initialises all: they stand together, in front of everything else (`partition_warpgroups`)."""
     words = len(op.counts)
     alloc = tile.Alloc(BufferType("shared", (words,), u64), layout=row_major((words,), 64), bytes=words * WORD)
     alloc.loc, alloc.result.name = op.loc, op.result.name or "barriers"

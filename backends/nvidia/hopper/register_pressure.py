@@ -6,7 +6,7 @@
       yield add %c, %p }
 
 What counts is live where an operation with effects stands: a gemm, whose registers cannot move, or a load. What is
-computed element by element comes and goes a few registers at a time (strip_mine); ptxas counts that itself.
+computed element by element comes and goes a few registers at a time (chunk_epilogue); ptxas counts that itself.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ turns there:
     stmatrix %acc[part 1] -> %staged, slot 1 …
     wait %t1 ; wait %t0
 
-Each part is awaited at once here, for its reads and at the end for all of it; `delay_waits` moves the waits to where
-somebody needs them, `thread_barriers` makes each warpgroup meet by itself between stmatrix and TMA, and `proxy_fence`
-puts the fence in front of that. What lies outside the tensor is cut off by TMA.
+Each part is awaited at once here, for its reads and at the end for all of it; `sink_bulk_store_waits` moves the waits
+to where somebody needs them, `thread_barriers` makes each warpgroup meet by itself between stmatrix and TMA, and
+`proxy_fence` puts the fence in front of that. What lies outside the tensor is cut off by TMA.
 
 TMA stores take tensors whose rows are multiples of 16 bytes, from coordinates that are not negative and start a row at
 a multiple of 16 bytes. Anything else goes by the ordinary stores, and `context.notes` says why.
@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from minitile.analysis.affine import Affine
-from minitile.backends.nvidia.hopper.channels import tensor_map
+from minitile.backends.nvidia.hopper.pipelines import tensor_map
 from minitile.backends.nvidia.hopper.wgmma import panels_of, warpgroup
 from minitile.backends.nvidia.staging import alike, as_stored, most_versions, staging
 from minitile.hardware import TMA_BOX, WARPGROUP

@@ -107,7 +107,9 @@ def _plan_of(op: tile.Gemm, threads: int, total: int | None = None) -> GemmPlan:
         if not isinstance(value.type, BufferType):
             continue
         layout = value.op.layout if isinstance(value.op, tile.Alloc) else None
-        if not readable(layout or boxed(value.shape[-2:], value.dtype.bits), k_dim):  # what choose_shared will choose
+        if not readable(
+            layout or boxed(value.shape[-2:], value.dtype.bits), k_dim
+        ):  # what select_shared_layout will choose
             where = f"as {layout}" if layout else f"in rows of {value.shape[-1] * value.dtype.bytes} bytes"
             raise LayoutError(f"{name} lies in shared memory {where}, which no descriptor says")
     # A panel is as many columns as a row of the swizzle has; several are not neighbours.

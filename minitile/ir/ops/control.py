@@ -267,7 +267,7 @@ def _check_end(block: Block, kind: type[Yield | Condition], types: list[Type]) -
 class Parallel(Op, name="parallel", stage="traced", uniform=True):
     """One body run for every index of a rectangle, in any order; the arguments are the i32 indices.
 
-    Scalars in, memory out: the body has no results. `parallel_to_tiles` turns it into tile operations.
+    Scalars in, memory out: the body has no results. `tile_vectorize` turns it into tile operations.
     """
 
     extents: tuple[int, ...] = attr()

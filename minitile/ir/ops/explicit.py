@@ -78,7 +78,7 @@ class BarrierOp(Op, orders=True):
         require_scalar(self.index, "the barrier's number")
 
     def accesses(self) -> tuple[Access, ...]:
-        return (Access("atomic", self.barriers, channel=self.barriers),)
+        return (Access("atomic", self.barriers, pipeline=self.barriers),)
 
 
 class BarrierArrive(BarrierOp, name="barrier_arrive", stage="tile"):
@@ -131,7 +131,7 @@ class BulkLoad(Op, name="bulk_load", stage="tile", uniform=True):
     def accesses(self) -> tuple[Access, ...]:
         return (
             Access("read", self.src, proxy="async", threads="one"),
-            Access("write", self.dst, self.dst_slot, proxy="async", channel=self.barriers, threads="one"),
+            Access("write", self.dst, self.dst_slot, proxy="async", pipeline=self.barriers, threads="one"),
         )
 
     def footprints(self) -> tuple[Footprint, ...]:

@@ -39,7 +39,7 @@ class _BarrierOp(Op, orders=True):
     ring: Value = operand()
 
     def accesses(self) -> tuple[Access, ...]:
-        return (Access("atomic", self.ring, channel=self.ring),)
+        return (Access("atomic", self.ring, pipeline=self.ring),)
 
 
 class MbarrierInit(_BarrierOp, name="mbarrier_init", stage="thread"):
@@ -120,12 +120,12 @@ class TmaLoad(Op, name="tma_load", stage="thread"):
     def accesses(self) -> tuple[Access, ...]:
         ctas = "own" if self.multicast is None else "cluster"
         write = Access(
-            "write", self.mem, self.slot, proxy="async", channel=self.ring, threads="one", ctas=ctas, free=self.free
+            "write", self.mem, self.slot, proxy="async", pipeline=self.ring, threads="one", ctas=ctas, free=self.free
         )
         if self.tensor is None:
             return (write,)
         box = box_at(self.coordinates[::-1], self.box) if self.box else None
-        return Access("read", self.tensor, proxy="async", channel=self.ring, threads="one", box=box), write
+        return Access("read", self.tensor, proxy="async", pipeline=self.ring, threads="one", box=box), write
 
 
 class TmaStore(Op, name="tma_store", stage="thread"):

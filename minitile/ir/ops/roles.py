@@ -1,20 +1,20 @@
-"""Warp roles and the channels between them (tile stage).
+"""Warp roles and the pipelines between them (tile stage).
 
-A channel is a ring of slots: the producer fills slot after slot, the consumers use and release them. Which slot, and
+A pipeline is a ring of slots: the producer fills slot after slot, the consumers use and release them. Which slot, and
 which turn of the ring, is carried by each role's own loop as two i32 values, `index` and `phase`:
 
-    %ring = channel %As, %Bs {slots = 4}
-    specialised producer {
+    %ring = mbarrier_pipeline %As, %Bs {slots = 4}
+    warp_specialized producer {
       for … [0, 0] (%k, %i, %p) {
-        acquire %ring, %i, %p                         // wait until the slot is free
-        expect %ring, %i                              // its bytes are on their way
+        producer_acquire %ring, %i, %p                         // wait until the slot is free
+        producer_expect_tx %ring, %i                              // its bytes are on their way
         tma_copy %A[…], %As, %ring, %i ; tma_copy %B[…], %Bs, %ring, %i
         %i1, %p1 = … the next slot ; yield %i1, %p1
     } } consumer {
       for … (%k, %c, %t, %last, %i, %p) {
-        receive %ring, %i, %p                         // wait until the slot is full
+        consumer_wait %ring, %i, %p                         // wait until the slot is full
         %c1, %t1 = async_gemm %As, %Bs, %c {slot %i}
-        wait %t ; release %ring, %last                // the gemm before this one is done with its slot
+        wait %t ; consumer_release %ring, %last                // the gemm before this one is done with its slot
         …
 
 A producer without threads does nothing: there is one role. Then one warp of the consumers issues the copies, what
@@ -28,10 +28,10 @@ from minitile.ir.core import Block, Op, Value, attr, maybe, operand, operands, r
 from minitile.ir.effects import Access
 from minitile.ir.ops.control import If
 from minitile.ir.ops.tile import Dims, Gemm
-from minitile.ir.types import WGMMA_TOKEN, BufferType, ChannelType, DType, TileType, Type
+from minitile.ir.types import WGMMA_TOKEN, BufferType, DType, PipelineType, TileType, Type
 
 
-class Channel(Op, name="channel", stage="tile", orders=True):
+class MbarrierPipeline(Op, name="mbarrier_pipeline", stage="tile", orders=True):
     """A ring of `slots` versions of the payload buffers, all free at first. `consumers`: threads that release.
     `common`: the dimensions of the cluster along which blocks fill each other's slots; they move on together, then."""
 
@@ -42,13 +42,13 @@ class Channel(Op, name="channel", stage="tile", orders=True):
 
     def infer(self) -> tuple[Type, ...]:
         named = tuple((v.name or f"buffer{n}", v.type) for n, v in enumerate(self.payload))
-        return (ChannelType(self.slots, tuple((n, t) for n, t in named if isinstance(t, BufferType))),)
+        return (PipelineType(self.slots, tuple((n, t) for n, t in named if isinstance(t, BufferType))),)
 
     def accesses(self) -> tuple[Access, ...]:
         return ()
 
 
-class Specialised(Op, name="specialised", stage="tile"):
+class WarpSpecialized(Op, name="warp_specialized", stage="tile"):
     """Two roles: `producer` by one warp of `producer_threads` that come on top, `consumer` by the threads that compute.
     `registers`: how many each thread of either role may use. Without producer threads the consumer is the only role."""
 
@@ -73,30 +73,30 @@ class ByRole(If, name="by_role", stage="thread"):
 
 
 class _SlotOp(Op, orders=True):
-    channel: Value = operand()
+    pipeline: Value = operand()
     index: Value = operand()
 
     def accesses(self) -> tuple[Access, ...]:
         return ()
 
 
-class Acquire(_SlotOp, name="acquire", stage="tile"):
+class ProducerAcquire(_SlotOp, name="producer_acquire", stage="tile"):
     """Wait until the consumers have released the slot. `phase` counts the ring's turns, modulo 2, from 0."""
 
     phase: Value = operand()
 
 
-class Receive(_SlotOp, name="receive", stage="tile"):
+class ConsumerWait(_SlotOp, name="consumer_wait", stage="tile"):
     """Wait until the slot's copies have landed."""
 
     phase: Value = operand()
 
 
-class Expect(_SlotOp, name="expect", stage="tile"):
+class ProducerExpectTx(_SlotOp, name="producer_expect_tx", stage="tile"):
     """The producer announces the payload's bytes; stands before the copies."""
 
 
-class Release(_SlotOp, name="release", stage="tile"):
+class ConsumerRelease(_SlotOp, name="consumer_release", stage="tile"):
     """This consumer will not touch the slot again. Where `condition` is false there is nothing to release. `generic`:
     threads have read it by themselves, so that a warp meets before one of them speaks for all."""
 
@@ -108,24 +108,24 @@ class Release(_SlotOp, name="release", stage="tile"):
         """What it takes from the turn that the slot was received in; the index comes first."""
         return (self.index,)
 
-    def later(self, turn: tuple[Value, ...], condition: Value | None) -> Release:
+    def later(self, turn: tuple[Value, ...], condition: Value | None) -> ConsumerRelease:
         """The same for another turn."""
-        release = Release(self.channel, turn[0], condition=condition, generic=self.generic)
+        release = ConsumerRelease(self.pipeline, turn[0], condition=condition, generic=self.generic)
         release.why = self.why
         return release
 
-    def last(self) -> Release:
+    def last(self) -> ConsumerRelease:
         """The same where no further iteration follows."""
         return self
 
 
-class Feed(Op, name="feed", stage="tile"):
+class PipelinePrologue(Op, name="pipeline_prologue", stage="tile"):
     """In one role: what one warp does, acquire slots, announce bytes and issue copies, while the others go on."""
 
     body: Block = region()
 
 
-class Refill(Release, name="refill"):
+class Refill(ConsumerRelease, name="refill"):
     """In one role: release the slot; then, if `following` is less than `end`, one warp fills it anew. The arguments of
     `body` are the slot's index, `phase`, that of its next turn, and `following`, the iteration whose copies come."""
 
@@ -138,15 +138,15 @@ class Refill(Release, name="refill"):
     def turn(self) -> tuple[Value, ...]:
         return (self.index, self.phase, self.following)
 
-    def later(self, turn: tuple[Value, ...], condition: Value | None) -> Release:
+    def later(self, turn: tuple[Value, ...], condition: Value | None) -> ConsumerRelease:
         index, phase, following = turn
         fields = {"condition": condition, "generic": self.generic, "body": self.body}
-        refill = Refill(self.channel, index, phase, following, self.end, **fields)
+        refill = Refill(self.pipeline, index, phase, following, self.end, **fields)
         refill.why = self.why
         return refill
 
-    def last(self) -> Release:
-        release = Release(self.channel, self.index, condition=self.condition, generic=self.generic)
+    def last(self) -> ConsumerRelease:
+        release = ConsumerRelease(self.pipeline, self.index, condition=self.condition, generic=self.generic)
         release.loc, release.why = self.loc, self.why
         return release
 
@@ -164,7 +164,7 @@ class TmaCopy(Op, name="tma_copy", stage="tile"):
     src: Value = operand()
     src_indices: tuple[Value, ...] = operands()
     dst: Value = operand()
-    channel: Value = operand()
+    pipeline: Value = operand()
     index: Value = operand()
     src_dims: Dims = attr()
     tf32: bool = attr(False)
@@ -175,7 +175,7 @@ class TmaCopy(Op, name="tma_copy", stage="tile"):
         ctas = "cluster" if self.common else "own"
         return (
             Access("read", self.src, proxy="async", threads="one"),
-            Access("write", self.dst, self.index, proxy="async", channel=self.channel, threads="one", ctas=ctas),
+            Access("write", self.dst, self.index, proxy="async", pipeline=self.pipeline, threads="one", ctas=ctas),
         )
 
 
@@ -228,27 +228,28 @@ class Await(Op, name="await", orders=True):
         return ()
 
 
-class _TurnOp(Op, orders=True):
+class _OrderBarrierOp(Op, orders=True):
     """The consumers' warpgroups take turns in giving work to the tensor cores, so that one computes while the other's
-    gemms run: `open_turns` once, then `take_turn` and `pass_turn` by each group in the same order."""
+    gemms run: `order_barrier_init` once, then `order_barrier_wait` and `order_barrier_arrive` by each group in the same
+    order."""
 
     def accesses(self) -> tuple[Access, ...]:
         return ()
 
 
-class OpenTurns(_TurnOp, name="open_turns", stage="tile"):
+class OrderBarrierInit(_OrderBarrierOp, name="order_barrier_init", stage="tile"):
     """The first turn is the first warpgroup's."""
 
 
-class TakeTurn(_TurnOp, name="take_turn", stage="tile"):
+class OrderBarrierWait(_OrderBarrierOp, name="order_barrier_wait", stage="tile"):
     """Wait until it is this warpgroup's turn."""
 
 
-class PassTurn(_TurnOp, name="pass_turn", stage="tile"):
+class OrderBarrierArrive(_OrderBarrierOp, name="order_barrier_arrive", stage="tile"):
     """It is the next warpgroup's turn, behind the last one the first one's."""
 
 
-class _BatonOp(Op, orders=True):
+class _PingPongOp(Op, orders=True):
     """The baton that teams of consumers (transforms/warp_specialize/ping_pong.py) hand round: who has it receives what
     the producer sends."""
 
@@ -258,9 +259,9 @@ class _BatonOp(Op, orders=True):
         return ()
 
 
-class TakeBaton(_BatonOp, name="take_baton", stage="tile"):
+class PingPongWait(_PingPongOp, name="ping_pong_wait", stage="tile"):
     """Team number `to` waits until it is handed the baton."""
 
 
-class PassBaton(_BatonOp, name="pass_baton", stage="tile"):
+class PingPongArrive(_PingPongOp, name="ping_pong_arrive", stage="tile"):
     """Hand the baton to team number `to`."""

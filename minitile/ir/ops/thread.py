@@ -6,7 +6,7 @@ predicate[predicate_of[n]].
 `address` and `predicate` are scalars or registers of as many. `mem`, `slot` and `span` say what memory that is, for the
 passes that synchronise: `span` is the byte range of one version that the CTA's threads may touch together. Of a tensor
 that is `extent[d]` indices of dimension d, from `corner[d]` on; without a corner, all of it. Once barriers and fences
-are in place `forget_corners` drops it.
+are in place `drop_access_ranges` drops it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ dimension d; an index may be a tile itself (gather, scatter). Loads outside a te
 vanish; a false mask element likewise. `slot` picks the version of a multi-versioned buffer. `rank`: the shared buffer
 is that of the block with this number in the cluster, not the block's own.
 
-`stage="traced"` marks what exists only between tracing and `fragments_to_values`: operations that write fragments.
+`stage="traced"` marks what exists only between tracing and `mem2reg`: operations that write fragments.
 """
 
 from __future__ import annotations

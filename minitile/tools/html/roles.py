@@ -24,22 +24,22 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import Location
 from minitile.ir.ops import control, explicit, roles
 from minitile.ir.ops.arith import Constant
-from minitile.ir.types import ChannelType, TileType, TokenType
+from minitile.ir.types import PipelineType, TileType, TokenType
 
 DEPTH = 4  # operations that an expression is shown with
 
 # What the operations of a pipeline do to the two barriers of a slot, or to an order barrier.
 _PIPELINE: dict[type[Op], tuple[str, str]] = {
-    roles.Acquire: ("waits", "empty"),
-    roles.Receive: ("waits", "full"),
-    roles.Expect: ("arrives", "full"),
+    roles.ProducerAcquire: ("waits", "empty"),
+    roles.ConsumerWait: ("waits", "full"),
+    roles.ProducerExpectTx: ("arrives", "full"),
     roles.TmaCopy: ("arrives", "full"),
-    roles.Release: ("arrives", "empty"),
+    roles.ConsumerRelease: ("arrives", "empty"),
     roles.Refill: ("arrives", "empty"),
-    roles.TakeTurn: ("waits", "turn"),
-    roles.PassTurn: ("arrives", "turn"),
-    roles.TakeBaton: ("waits", "turn"),
-    roles.PassBaton: ("arrives", "turn"),
+    roles.OrderBarrierWait: ("waits", "turn"),
+    roles.OrderBarrierArrive: ("arrives", "turn"),
+    roles.PingPongWait: ("waits", "turn"),
+    roles.PingPongArrive: ("arrives", "turn"),
 }
 
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "floormod": "%"}
@@ -164,8 +164,8 @@ class _Walk:
         for sync in op.syncs():
             self.signals.setdefault((sync.on, _index(op)), []).append(("waits" if sync.acquires else "arrives", row))
         for access in op.accesses():
-            if access.channel is not None and access.proxy == "async" and type(op) not in _PIPELINE:
-                self.signals.setdefault((access.channel, _index(op)), []).append(("arrives", row))
+            if access.pipeline is not None and access.proxy == "async" and type(op) not in _PIPELINE:
+                self.signals.setdefault((access.pipeline, _index(op)), []).append(("arrives", row))
         y += 1
         for number, region in enumerate(op.regions):
             if number and any(map(self.leads_to_a_row, region.walk())):
@@ -183,10 +183,10 @@ class _Walk:
         return computes or self.shown(op) or any(_sides(op, 0, self.groups))
 
     def signal(self, op: Op, row: Row, what: str, word: str) -> None:
-        channel = next((v for v in op.operands if isinstance(v.type, ChannelType)), None)
+        pipeline = next((v for v in op.operands if isinstance(v.type, PipelineType)), None)
         team = getattr(op, "to", None)  # whose baton it is
         which = word if team is None else f"team {_spelled(team)}"
-        self.signals.setdefault((channel, which), []).append((what, row))
+        self.signals.setdefault((pipeline, which), []).append((what, row))
 
     def tokens(self, op: Op, row: Row) -> None:
         """What the operation issues, and what it waits for."""
@@ -219,14 +219,14 @@ class _Walk:
         reads: dict[str, None] = {}
         writes: dict[str, None] = {}
         for a in op.accesses():
-            if a.mem is not None and a.mem is not a.channel:
+            if a.mem is not None and a.mem is not a.pipeline:
                 (writes if a.writes else reads)[_named(a.mem, a.slot)] = None
         if reads or writes:
             arrow = " →" if writes else ""
             return f"{op.mnemonic} {', '.join(reads)}".rstrip() + f"{arrow} {', '.join(writes)}".rstrip()
-        channel = next((v for v in op.operands if isinstance(v.type, ChannelType)), None)
-        if channel is not None:
-            return f"{op.mnemonic} {_pipeline(channel)}[{_spelled(op.operands[1])}]"
+        pipeline = next((v for v in op.operands if isinstance(v.type, PipelineType)), None)
+        if pipeline is not None:
+            return f"{op.mnemonic} {_pipeline(pipeline)}[{_spelled(op.operands[1])}]"
         return f"{op.mnemonic} {', '.join(v.name for v in op.operands if v.name)}".rstrip()
 
     # Tokens and arrows ----------------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ class _Walk:
     def flow(self, op: Op) -> None:
         if isinstance(op, control.Structured):
             self.transfers(op)
-        elif isinstance(op, roles.Channel):
+        elif isinstance(op, roles.MbarrierPipeline):
             members = ", ".join(f"{v.name} ({'×'.join(map(str, v.shape))} {v.dtype})" for v in op.payload)
             slots = "one slot" if op.slots == 1 else f"{op.slots} slots"
             self.chart.pipelines.append((_pipeline(op.result), f"{slots} of {members}"))
@@ -280,7 +280,7 @@ class _Walk:
 def _sides(op: Op, threads: int, groups: frozenset[int]) -> Iterator[tuple[str, Block, frozenset[int]]]:
     """The roles of an operation, each with the title of its lane, and its warpgroups of the threads that compute; none
     where it has no roles. `groups`: those that come to it."""
-    if isinstance(op, roles.Specialised):
+    if isinstance(op, roles.WarpSpecialized):
         if op.producer_threads:
             own, theirs = op.registers
             title = f"producer: one warp of {op.producer_threads} threads, {own} registers each"
@@ -311,10 +311,14 @@ def _index(op: Op) -> object:
     return _spelled(number) if isinstance(number, Value) and isinstance(number.op, Constant) else ""
 
 
-def _pipeline(channel: Value) -> str:
+def _pipeline(pipeline: Value) -> str:
     """A pipeline by what it hands over."""
-    made = channel.op
-    return "+".join(v.name for v in made.payload) if isinstance(made, roles.Channel) else channel.name or "barriers"
+    made = pipeline.op
+    return (
+        "+".join(v.name for v in made.payload)
+        if isinstance(made, roles.MbarrierPipeline)
+        else pipeline.name or "barriers"
+    )
 
 
 def _named(memory: Value, slot: Value | None) -> str:

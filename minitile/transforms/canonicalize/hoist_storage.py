@@ -12,9 +12,9 @@ Shared memory is there for as long as the block is; no condition decides whether
 later pass finds each buffer in front of all of its uses, wherever it moves these: to roles of their own, iterations
 ahead, behind the loop.
 
-What a loop's body allocates is new in each iteration: what it held in the one before is dead. `place_shared` gives
-such a buffer's bytes to others in the rest of the iteration. Where that begins is said by a `lifetime` in the body. A
-software-pipelined loop works on several iterations at once; what it allocates lives from its first to its last.
+What a loop's body allocates is new in each iteration: what it held in the one before is dead. `allocate_shared_memory`
+gives such a buffer's bytes to others in the rest of the iteration. Where that begins is said by a `lifetime` in the
+body. A software-pipelined loop works on several iterations at once; what it allocates lives from its first to its last.
 
 Barriers are initialised once, before any thread can wait at one, and their phases go on from iteration to iteration of
 a loop around the allocation. Where all waits in such a loop name one phase, the second iteration would not wait: that

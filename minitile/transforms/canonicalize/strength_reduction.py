@@ -26,7 +26,7 @@ from minitile.ir.types import I64, i64
 from minitile.transforms.manager import PassContext
 
 
-def induction(kernel: Kernel, context: PassContext) -> None:
+def strength_reduction(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     rewrite_loops(kernel.body, lambda loop, before: _Stepper(loop, Builder(before, loop.loc)).run())
 

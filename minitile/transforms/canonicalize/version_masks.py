@@ -23,7 +23,7 @@ from minitile.transforms.manager import PassContext
 _SIDES = {"lt": (False, True), "le": (False, True), "gt": (True, False), "ge": (True, False)}  # which takes its least
 
 
-def guard_masks(kernel: Kernel, context: PassContext) -> None:
+def version_masks(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     if _block(kernel.body, in_loop=False):
         remove_dead(kernel.body, set())

@@ -35,7 +35,7 @@ from minitile.transforms.manager import PassContext
 MOST = 128  # registers of a thread
 
 
-def first_products(kernel: Kernel, context: PassContext) -> None:
+def accumulator_init(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     uses = Counter(v for op in kernel.walk() for v in op.operands)
     if any(isinstance(op, roles.AsyncGemm) for op in kernel.walk()):

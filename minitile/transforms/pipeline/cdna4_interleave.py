@@ -25,8 +25,8 @@ In each stage stand, with scheduling barriers around, what LLVM must not move:
     wait %t; read; copy; lds_wait; set_priority 1; multiply; set_priority 0
 
 Which barriers that takes is not decided here: `thread_barriers` puts them where reads meet what has landed and copies
-meet what was read, and `count_tokens` makes vmcnt of the waits. `lds_wait` leaves the reads of its own stage under way;
-where a barrier stands, nothing is under way but those.
+meet what was read, and `resolve_wait_counts` makes vmcnt of the waits. `lds_wait` leaves the reads of its own stage
+under way; where a barrier stands, nothing is under way but those.
 
 The last iteration reads ahead as well, from the version that has its turn, what nothing multiplies. A loop that is
 known to have as many iterations as versions has come to call them %k instead of %k % versions, so that behind the last

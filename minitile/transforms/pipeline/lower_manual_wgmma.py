@@ -13,12 +13,12 @@ programs by hand, where their results are used.
     }                                              }
     store %r, %C[…]                                %d = await %r, %u ; store %d, %C[…]
 
-These are the gemms of kernels that `specialise` and `one_role` have left alone: outside of pipelined loops, in loops
-whose copies TMA cannot make, in programs with roles by hand. `late_waits` comes next.
+These are the gemms of kernels that `warp_specialize` and `tma_multistage` have left alone: outside of pipelined loops,
+in loops whose copies TMA cannot make, in programs with roles by hand. `sink_wgmma_waits` comes next.
 
 A product that the program issues in flight (T.wgmma_gemm) stays so through loops and branches, as an accumulator of
 further products; any other use awaits it. When its operands in shared memory are free again is the program's business
-(T.wait_wgmma). `count_tokens` finds out which of the waits inserted here are covered by those of the program.
+(T.wait_wgmma). `resolve_wait_counts` finds out which of the waits inserted here are covered by those of the program.
 
 Stores by hand have read their shared memory before a role ends: a wait stands there.
 
@@ -38,7 +38,7 @@ from minitile.transforms.manager import PassContext
 from minitile.transforms.pipeline.async_gemms import choose, issue
 
 
-def flights(kernel: Kernel, context: PassContext) -> None:
+def lower_manual_wgmma(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     if not context.target.has("wgmma"):
         return
@@ -69,7 +69,9 @@ def _finish_stores(block: Block) -> None:
         if not (isinstance(last, by_hand.WaitStores) and last.pending == 0):
             wait = by_hand.WaitStores(0, reads=True)
             stores = places(op.loc for op in block.walk() if isinstance(op, by_hand.BulkStore) and op not in inside)
-            wait.why = Origin("flights", "WAR: shared memory is read before it goes away with the role", stores)
+            wait.why = Origin(
+                "lower_manual_wgmma", "WAR: shared memory is read before it goes away with the role", stores
+            )
             block.ops.append(wait)
         block.ops += end
 
@@ -146,7 +148,7 @@ class _Flights:
         token = tokens.get(value)
         if token is None:
             return value
-        with b.because(Origin("flights", ACCUMULATOR)):
+        with b.because(Origin("lower_manual_wgmma", ACCUMULATOR)):
             done = b.emit(roles.Await(value, token)).result
         done.name = value.name
         return done
@@ -159,7 +161,7 @@ class _Flights:
             self.names[op.result] = gemm.results[0]
             tokens[gemm.results[0]] = gemm.results[1]
             return
-        with b.because(Origin("flights", ACCUMULATOR)):
+        with b.because(Origin("lower_manual_wgmma", ACCUMULATOR)):
             done = b.emit(roles.Await(*gemm.results)).result
         done.name = op.result.name
         self.names[op.result] = done

@@ -28,13 +28,13 @@ from minitile.ir.rewrite import clone
 from minitile.transforms.manager import PassContext
 
 
-def ahead_of_grid(kernel: Kernel, context: PassContext) -> None:
+def pdl_prefetch(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     launch = control.find_launch(kernel)
     sync = next((op for op in launch.body.ops if isinstance(op, fences.PdlSync)), None)
     if sync is None or not sync.ahead:
         return
-    parts = next((op for op in launch.body.ops if isinstance(op, roles.Specialised)), None)
+    parts = next((op for op in launch.body.ops if isinstance(op, roles.WarpSpecialized)), None)
     reason = "no role of its own copies" if parts is None else _split(parts.producer, sync)
     if reason:
         context.notes.append(f"nothing goes ahead of T.pdl_sync: {reason}")
@@ -60,7 +60,7 @@ def _split(producer: Block, sync: fences.PdlSync) -> str:
         return "the copies are not those of one loop"
     loop = loops[0]
     work = [op for op in loop.body.ops if not op.pure and not op.terminator]
-    acquires = [op for op in work if isinstance(op, roles.Acquire)]
+    acquires = [op for op in work if isinstance(op, roles.ProducerAcquire)]
     copies = [op for op in work if isinstance(op, roles.TmaCopy)]
     if len(acquires) != 1 or any(constant_of(v) != 0 for v in loop.init):
         return "the copies are not those of one ring"
@@ -69,15 +69,15 @@ def _split(producer: Block, sync: fences.PdlSync) -> str:
     if not early or not late:
         return "the tensors are all, or none, of those that the loop copies"
 
-    channel = acquires[0].channel.op
-    assert isinstance(channel, roles.Channel)
+    pipeline = acquires[0].pipeline.op
+    assert isinstance(pipeline, roles.MbarrierPipeline)
     old, new = producer.ops, Block()
     b = Builder(new, loop.loc)
     with b.inside(new):
         for op in old:
             if op is not loop:
                 b.emit(op)
-        end = b.value(arith.Min(loop.upper, b.add(loop.lower, b.mul(loop.step, channel.slots))))
+        end = b.value(arith.Min(loop.upper, b.add(loop.lower, b.mul(loop.step, pipeline.slots))))
         first = _loop(loop, lambda op: op not in late and op is not acquires[0])
         first.upper = end
         b.emit(first)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import LanguageError, Location
 from minitile.ir.ops import control, roles, tile
-from minitile.ir.types import BufferType, ChannelType, ScalarType, TensorType
+from minitile.ir.types import BufferType, PipelineType, ScalarType, TensorType
 
 Key = tuple[int, int, int]  # stage, order, number in the body
 
@@ -178,7 +178,7 @@ class Steady:
             if not users:
                 continue
             attached.add(op)
-            if isinstance(op, roles.Release):
+            if isinstance(op, roles.ConsumerRelease):
                 self.behind.setdefault(max(users, key=body.key), []).append(op)
                 self._check_slots(op, users)
             else:
@@ -200,13 +200,13 @@ class Steady:
                     "give both readers one stage, this one a lower place in order, or copy to a second buffer",
                 )
 
-    def _check_slots(self, release: roles.Release, users: list[Op]) -> None:
+    def _check_slots(self, release: roles.ConsumerRelease, users: list[Op]) -> None:
         """A slot that is received early and released late is free a turn later; or two, if the late gemm stays in
         flight because nothing behind it in its turn overwrites what it reads. Two slots do not do then, unless the
         release still comes before the next receive."""
-        assert isinstance(release.channel.type, ChannelType)
+        assert isinstance(release.pipeline.type, PipelineType)
         early, first, _ = min(map(self.body.key, users))
-        if early or release.channel.type.slots > 2:
+        if early or release.pipeline.type.slots > 2:
             return
         for gemm in users:
             late, order, _ = self.body.key(gemm)
@@ -222,9 +222,9 @@ class Steady:
 
     def _users(self, op: Op) -> list[Op]:
         body = self.body
-        if isinstance(op, (roles.Receive, roles.Release)):
-            assert op.channel.op is not None
-            payload = set(op.channel.op.operands)
+        if isinstance(op, (roles.ConsumerWait, roles.ConsumerRelease)):
+            assert op.pipeline.op is not None
+            payload = set(op.pipeline.op.operands)
             users = {o for o in body.fixed if o is not op and not payload.isdisjoint(used(o))}
             awaits = [o for o in body.fixed if isinstance(o, roles.Await) and o.token.op in users]
             return [*users, *awaits]

@@ -1,10 +1,10 @@
 """Gemms stay in flight until something uses what they make.
 
     for … [%z, …] (%k, %c, %i, %p) {                  for … [%z, done, -1, …] (%k, %c, %t, %last, %i, %p) {
-      receive %ring, %i, %p                              receive %ring, %i, %p
+      consumer_wait %ring, %i, %p                              consumer_wait %ring, %i, %p
       %f, %t1 = async_gemm %As, %Bs, %c                  %f, %t1 = async_gemm %As, %Bs, %c
       %c1 = await %f, %t1                       →        wait %t
-      release %ring, %i                                  release %ring, %last if %last >= 0
+      consumer_release %ring, %i                                  consumer_release %ring, %last if %last >= 0
       yield %c1, next(%i, %p)                            yield %f, %t1, %i, next(%i, %p)
     }                                                  } ; %r = await …
 
@@ -46,7 +46,7 @@ from minitile.ir.builder import Builder, known_trips
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, roles, tile
 from minitile.ir.origin import ACCUMULATOR, Origin
-from minitile.ir.types import ChannelType, TileType
+from minitile.ir.types import PipelineType, TileType
 from minitile.transforms.manager import PassContext
 from minitile.transforms.pipeline.accumulators import Accumulators
 
@@ -56,13 +56,13 @@ class _Slot:
     """A slot to release as `release` does it; a `guarded` one only if it is not negative. `turn`: what the release
     takes from the turn that the slot was received in, the slot's index first."""
 
-    release: roles.Release
+    release: roles.ConsumerRelease
     turn: tuple[Value, ...]
     guarded: bool = False
 
     @property
-    def channel(self) -> Value:
-        return self.release.channel
+    def pipeline(self) -> Value:
+        return self.release.pipeline
 
     @property
     def index(self) -> Value:
@@ -89,13 +89,13 @@ class _Flight:
         return not self.slots and self.operand is None
 
 
-def late_waits(kernel: Kernel, context: PassContext) -> None:
+def sink_wgmma_waits(kernel: Kernel, context: PassContext) -> None:
     """The pass. Not for programs with roles by hand: T.gemm is complete there when the next operation begins, which may
     tell other roles so."""
     if kernel.attrs.get("by_hand"):
         return
     ties = Accumulators(kernel.body)
-    apart = [op for op in kernel.walk() if isinstance(op, roles.Specialised)]
+    apart = [op for op in kernel.walk() if isinstance(op, roles.WarpSpecialized)]
     for op in apart:
         _Walk(op.consumer, ties).run([])
         _drop_last(op.consumer, set())
@@ -128,7 +128,7 @@ class _Walk:
             if isinstance(op, roles.Await) and (flight := self.flight(op)) is not None:
                 self.flights.append(flight)
                 self.flights.sort(key=lambda f: self.issued.get(f.token, -1))
-            elif isinstance(op, roles.Release):
+            elif isinstance(op, roles.ConsumerRelease):
                 self.release(_Slot(op, op.turn, op.condition is not None))
             else:
                 self.op(op)
@@ -201,7 +201,7 @@ class _Walk:
         if fed.joins and not older:
             op.behind = fed.token
             return
-        with self.b.because(Origin("late_waits", ACCUMULATOR)):
+        with self.b.because(Origin("sink_wgmma_waits", ACCUMULATOR)):
             self.b.emit(tile.Wait(fed.token))
         self.let_go(fed)
         self.settle(older)
@@ -217,19 +217,19 @@ class _Walk:
     def make_room(self, op: Op) -> None:
         """Slots are filled in turn: who waits for the slot behind the last of a ring must have released the first. In
         a loop, a branch or a `feed`, nobody knows how many that are."""
-        waits = (roles.Receive, roles.Acquire)
-        received = {inner.channel for inner in op.walk() if isinstance(inner, waits)}
-        if isinstance(op, roles.Receive):
-            self.turns.setdefault(op.channel, []).insert(0, op.index)
+        waits = (roles.ConsumerWait, roles.ProducerAcquire)
+        received = {inner.pipeline for inner in op.walk() if isinstance(inner, waits)}
+        if isinstance(op, roles.ConsumerWait):
+            self.turns.setdefault(op.pipeline, []).insert(0, op.index)
         due = [f for f in self.flights if self.in_the_way(f, received, bool(op.regions))]
         if due:
             self.settle(self.flights[: self.flights.index(due[-1]) + 1])
 
     def in_the_way(self, flight: _Flight, received: set[Value], many: bool) -> bool:
         """Whether a gemm holds a slot that the producer needs for what is received now."""
-        held = {slot.channel for slot in flight.slots} & received
-        for channel in held:
-            flight.passed[channel] = flight.passed.get(channel, 0) + 1
+        held = {slot.pipeline for slot in flight.slots} & received
+        for pipeline in held:
+            flight.passed[pipeline] = flight.passed.get(pipeline, 0) + 1
         return any(many or flight.passed[c] >= _slots_of(c) for c in held)
 
     def overwrites(self, op: Op, flight: _Flight) -> bool:
@@ -266,26 +266,26 @@ class _Walk:
         assert self.loop is not None
         assert isinstance(end, control.Yield)
         becomes = self.loop.carried[end.values.index(flight.awaited)]
-        held = {slot.channel for slot in flight.slots}
+        held = {slot.pipeline for slot in flight.slots}
         for op in self.block.ops:
             if isinstance(op, roles.AsyncGemm) and op.c is becomes:
                 return False
-            if isinstance(op, roles.Receive) and held:
-                return op.channel in held and flight.passed.get(op.channel, 0) + 1 >= _slots_of(op.channel)
+            if isinstance(op, roles.ConsumerWait) and held:
+                return op.pipeline in held and flight.passed.get(op.pipeline, 0) + 1 >= _slots_of(op.pipeline)
             if self.overwrites(op, flight) or self.touches(op):
                 return True
         return False
 
     def release(self, slot: _Slot) -> None:
         """Now, or when the youngest of the gemms that read the slot is complete."""
-        payload = slot.channel.op.operands if slot.channel.op is not None else []
+        payload = slot.pipeline.op.operands if slot.pipeline.op is not None else []
         holding = [f for f in self.flights if not (f.reads.isdisjoint(payload) or self.elsewhere(f, slot))]
         if holding:
             holding[-1].slots.append(slot)
-            turns = self.turns.get(slot.channel, [])
+            turns = self.turns.get(slot.pipeline, [])
             behind = turns.index(slot.index) if slot.index in turns else 0
             passed = holding[-1].passed
-            passed[slot.channel] = max(passed.get(slot.channel, 0), behind)
+            passed[slot.pipeline] = max(passed.get(slot.pipeline, 0), behind)
         else:
             _release(self.b, slot)
 
@@ -298,7 +298,7 @@ class _Walk:
         """The youngest first: its wait is that of all."""
         for flight in reversed(flights):
             self.flights.remove(flight)
-            with self.b.because(Origin("late_waits", ACCUMULATOR)):
+            with self.b.because(Origin("sink_wgmma_waits", ACCUMULATOR)):
                 awaited = self.b.emit(roles.Await(flight.tile, flight.token))
             _define(awaited, 0, flight.awaited)
         for flight in flights:
@@ -314,9 +314,9 @@ def _release(b: Builder, slot: _Slot) -> None:
     b.emit(slot.release.later(slot.turn, condition))
 
 
-def _slots_of(channel: Value) -> int:
-    assert isinstance(channel.type, ChannelType)
-    return channel.type.slots
+def _slots_of(pipeline: Value) -> int:
+    assert isinstance(pipeline.type, PipelineType)
+    return pipeline.type.slots
 
 
 def _loop(b: Builder, loop: control.For, ties: Accumulators) -> list[_Flight]:
@@ -367,7 +367,7 @@ def _entered(b: Builder, loop: control.For, behind: list[_Flight], count: int, t
             _define(branch, n, value)
     with b.inside(branch.then):
         b.emit(loop)
-        with b.because(Origin("late_waits", ACCUMULATOR)):
+        with b.because(Origin("sink_wgmma_waits", ACCUMULATOR)):
             landed = {f.tile: b.emit(roles.Await(f.tile, f.token)).result for f in reversed(behind)}
         for tile_out, awaited in landed.items():
             awaited.name = flying[tile_out].awaited.name
@@ -407,15 +407,15 @@ def _rename(block: Block, old: Value, new: Value) -> None:
 
 
 def _drop_last(block: Block, later: set[Value]) -> None:
-    """Remove the releases outside of loops of slots that no receive will wait for again; `later`: the channels that are
-    received behind the block, and then behind its beginning."""
+    """Remove the releases outside of loops of slots that no receive will wait for again; `later`: the pipelines that
+    are received behind the block, and then behind its beginning."""
     kept: list[Op] = []
     for op in reversed(block.ops):
-        if isinstance(op, roles.Release) and op.channel not in later:
+        if isinstance(op, roles.ConsumerRelease) and op.pipeline not in later:
             continue
         if isinstance(op, control.If):
             for region in op.regions:
                 _drop_last(region, set(later))
-        later |= {o.channel for o in op.walk() if isinstance(o, roles.Receive)}
+        later |= {o.pipeline for o in op.walk() if isinstance(o, roles.ConsumerWait)}
         kept.append(op)
     block.ops = kept[::-1]

@@ -42,7 +42,7 @@ from minitile.ir.ops import arith, control, roles
 from minitile.ir.ops import explicit as by_hand
 from minitile.ir.origin import Origin, places
 from minitile.ir.rewrite import clone
-from minitile.ir.types import ChannelType, TileType
+from minitile.ir.types import PipelineType, TileType
 from minitile.transforms.manager import PassContext
 from minitile.transforms.pipeline.schedule import Body, Steady, used
 
@@ -58,23 +58,23 @@ def skew(kernel: Kernel, context: PassContext) -> None:
     """The pass. Raises LanguageError where a schedule needs more versions of a buffer than there are."""
     _block(kernel.body, None, set())
     for op in list(kernel.walk()):
-        if isinstance(op, roles.Specialised):
+        if isinstance(op, roles.WarpSpecialized):
             late: set[Value] = set()
             threads = kernel.threads
             _block(op.consumer, (threads, threads), late)
             _feed_last(op.producer, late)
-            if any(isinstance(inner, roles.TakeTurn) for inner in op.consumer.walk()):
-                turns = roles.OpenTurns()
-                turns.why = next(inner.why for inner in op.consumer.walk() if isinstance(inner, roles.TakeTurn))
+            if any(isinstance(inner, roles.OrderBarrierWait) for inner in op.consumer.walk()):
+                turns = roles.OrderBarrierInit()
+                turns.why = next(inner.why for inner in op.consumer.walk() if isinstance(inner, roles.OrderBarrierWait))
                 op.consumer.ops.insert(0, turns)
 
 
 def _block(block: Block, threads: _Threads | None, late: set[Value]) -> None:
-    """`threads`: of the consumers whose block it is. `late` learns the channels that are received late."""
+    """`threads`: of the consumers whose block it is. `late` learns the pipelines that are received late."""
     old, block.ops = block.ops, []
     b = Builder(block)
     for op in old:
-        if not isinstance(op, roles.Specialised):
+        if not isinstance(op, roles.WarpSpecialized):
             sides = by_hand.sides(op, 0 if threads is None else threads[0])
             for region, mine in zip(op.regions, sides, strict=True):
                 _block(region, None if threads is None else (mine, threads[1]), late)
@@ -83,7 +83,7 @@ def _block(block: Block, threads: _Threads | None, late: set[Value]) -> None:
             b.emit(op)
         else:
             b.loc = op.loc
-            late |= {o.channel for o in split.of(1) if isinstance(o, roles.Receive)}
+            late |= {o.pipeline for o in split.of(1) if isinstance(o, roles.ConsumerWait)}
             alone = threads is None or threads[0] <= WARPGROUP or threads[0] < threads[1]
             _Skewed(b, split, not alone).rewrite()
 
@@ -91,7 +91,7 @@ def _block(block: Block, threads: _Threads | None, late: set[Value]) -> None:
 def _feed_last(block: Block, late: set[Value]) -> None:
     """In each iteration the producer feeds what is received late behind what is received early. The other way round it
     would wait for a slot that is released in that turn, while the consumers wait for what it feeds after."""
-    feeds = [n for n, op in enumerate(block.ops) if any(isinstance(v.type, ChannelType) for v in op.operands)]
+    feeds = [n for n, op in enumerate(block.ops) if any(isinstance(v.type, PipelineType) for v in op.operands)]
     moved = [block.ops[n] for n in feeds if not late.isdisjoint(block.ops[n].operands)]
     if moved:
         end = feeds[-1] + 1
@@ -166,10 +166,14 @@ def _reordered_in_memory(ops: Sequence[Op], late: set[Op], issued: int) -> bool:
     comes in front of the late ones of the iteration before; behind it, in front of those of its own. The slots of
     pipelines have an order of their own."""
     for n, op in enumerate(ops):
-        if op in late or isinstance(op, roles.Receive | roles.Release):
+        if op in late or isinstance(op, roles.ConsumerWait | roles.ConsumerRelease):
             continue
         passed = late if n <= issued else [other for other in ops[:n] if other in late]
-        if any(_conflict(op, other) for other in passed if not isinstance(other, roles.Receive | roles.Release)):
+        if any(
+            _conflict(op, other)
+            for other in passed
+            if not isinstance(other, roles.ConsumerWait | roles.ConsumerRelease)
+        ):
             return True
     return False
 
@@ -199,18 +203,18 @@ def _late(ops: Sequence[Op], gemm: roles.AsyncGemm) -> set[Op] | None:
     early = {v for op in ops if isinstance(op, roles.AsyncGemm) and op is not gemm for v in op.operands}
     early |= {v for op in ops if op not in late and not isinstance(op, roles.AsyncGemm) for v in op.operands}
     for op in ops:
-        if not isinstance(op, (roles.Receive, roles.Release)):
+        if not isinstance(op, (roles.ConsumerWait, roles.ConsumerRelease)):
             continue
-        ring = op.channel.op
+        ring = op.pipeline.op
         assert ring is not None
-        assert isinstance(op.channel.type, ChannelType)
+        assert isinstance(op.pipeline.type, PipelineType)
         reads = [v for v in ring.operands if v in (gemm.a, gemm.b)]
         if not reads:
             continue
         shared = any(v in early for v in ring.operands)
-        if shared and op.channel.type.slots < 2:
+        if shared and op.pipeline.type.slots < 2:
             return None
-        if isinstance(op, roles.Release) or not shared:
+        if isinstance(op, roles.ConsumerRelease) or not shared:
             late.add(op)
     return late
 
@@ -287,7 +291,7 @@ class _Skewed:
         if loop.iv in self.wanted:
             turns = b.floordiv(b.sub(b.sub(loop.upper, loop.lower), 1), loop.step)
             last[loop.iv] = b.add(loop.lower, b.mul(turns, loop.step))
-        self.copy([op.last() if isinstance(op, roles.Release) else op for op in self.split.of(1)], last)
+        self.copy([op.last() if isinstance(op, roles.ConsumerRelease) else op for op in self.split.of(1)], last)
         results = dict(zip(early, values, strict=False))
         return [results[n] if n in results else last[y] for n, y in enumerate(self.ends)]
 
@@ -316,11 +320,11 @@ class _Skewed:
         for n, (op, stage) in enumerate(self.split.ops):
             if self.turns is not None and n == self.turns[0]:
                 with b.because(self.order):
-                    b.emit(roles.TakeTurn())
+                    b.emit(roles.OrderBarrierWait())
             self.copy([op], before if stage else names)
             if self.turns is not None and n == self.turns[1]:
                 with b.because(self.order):
-                    b.emit(roles.PassTurn())
+                    b.emit(roles.OrderBarrierArrive())
             if stage:  # what it makes for the next iteration is known there from here on
                 ends = [(c, y) for c, y in zip(loop.carried, self.ends, strict=True) if y in op.results]
                 names.update({c: before[y] for c, y in ends if c.index - 1 not in self.early})

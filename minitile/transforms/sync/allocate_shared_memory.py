@@ -11,7 +11,7 @@ accesses its destination until the wait for its token, and through every loop th
 that nobody waits for stands for nothing: a pass that issues copies waits for each of them.) What other blocks of the
 cluster access lives throughout.
 
-What a channel hands from role to role is somebody's at any time, and keeps its bytes for the whole kernel, if there is
+What a pipeline hands from role to role is somebody's at any time, and keeps its bytes for the whole kernel, if there is
 room. If not, it gives them up behind the last access of those who receive: by then all that was sent has been received
 (the compiler's own roles see to that; in a program with roles by hand nobody knows).
 
@@ -43,7 +43,7 @@ from minitile.transforms.manager import PassContext
 Loops = tuple[Op, ...]  # the loops around a place, outermost first
 
 
-def place_shared(kernel: Kernel, context: PassContext) -> None:
+def allocate_shared_memory(kernel: Kernel, context: PassContext) -> None:
     """The pass. Raises ResourceError when the buffers do not fit the target, InternalError for a use of a buffer that
     its alloc does not dominate."""
     walk = walk_lives(kernel)
@@ -67,9 +67,9 @@ def place_shared(kernel: Kernel, context: PassContext) -> None:
 class Life:
     """A buffer and the operations, by number, from and to which it must keep its bytes (both included). `sides`: the
     roles that access it, as the operations that part them and the number of the region; `receivers`: those that do so
-    by themselves, not by what a channel orders. Of a buffer that is `sent` by a channel others can have the bytes only
-    when it is `given_up` behind its last access. `around`: the branches and loops around its accesses, but for roles;
-    in the end only those in which threads part."""
+    by themselves, not by what a pipeline orders. Of a buffer that is `sent` by a pipeline others can have the bytes
+    only when it is `given_up` behind its last access. `around`: the branches and loops around its accesses, but for
+    roles; in the end only those in which threads part."""
 
     alloc: tile.Alloc
     depth: int  # loops around the alloc
@@ -183,11 +183,11 @@ class Walk:
                 if access.mem in self.lives:
                     life = self.lives[access.mem]
                     self.uses.append((access.mem, self.number, self.lasting(access.mem, loops, self.begun)))
-                    if access.ctas == "cluster" and access.channel is None:
+                    if access.ctas == "cluster" and access.pipeline is None:
                         self.abroad.append(access.mem)
                     life.sides.update(self.sides)
                     life.around.update(self.around)
-                    if access.channel is not None:
+                    if access.pipeline is not None:
                         life.sent = True
                     else:
                         life.receivers.update(self.sides)

@@ -14,12 +14,12 @@ import bisect
 from collections.abc import Callable, Iterator
 
 from minitile.analysis.affine import Affine, Facts
-from minitile.analysis.memory_dependence import Touch, any_version
+from minitile.analysis.memory_dependence import MemoryAccess, any_version
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.effects import Sync
 from minitile.ir.ops import arith, control, thread
 
-Asynchronous = dict[Op, list[tuple[Touch, frozenset[str]]]]  # touches, and of which memories
+Asynchronous = dict[Op, list[tuple[MemoryAccess, frozenset[str]]]]  # touches, and of which memories
 _Path = tuple[tuple[Op, int], ...]  # the operations around one, outermost first, each with the number of the region
 
 
@@ -37,7 +37,7 @@ class Order:
         self.acquires: dict[object, list[tuple[Op, Sync]]] = {}
         self.releases: dict[Op, list[Sync]] = {}
         self.links: dict[Block, list[tuple[int, Op]]] = {}  # what accesses or tells others in a block, and where it is
-        self.known: dict[Op, list[tuple[Touch, frozenset[str]]]] = {}
+        self.known: dict[Op, list[tuple[MemoryAccess, frozenset[str]]]] = {}
         self._block(kernel.body, ())
 
     def _block(self, block: Block, path: _Path) -> None:
@@ -57,11 +57,11 @@ class Order:
                 self._block(region, (*path, (op, n)))
                 links += [(number, inner) for _, inner in self.links[region]]
 
-    def leads_to(self, op: Op) -> list[tuple[Touch, frozenset[str]]]:
+    def leads_to(self, op: Op) -> list[tuple[MemoryAccess, frozenset[str]]]:
         """The asynchronous touches of those that learn of what came before `op`, and of those that they tell."""
         found = self.known.get(op)
         if found is None:
-            touches: dict[tuple[Touch, frozenset[str]], None] = {}
+            touches: dict[tuple[MemoryAccess, frozenset[str]], None] = {}
             behind: set[Op] = set()
             told, left = {op}, [op]
             while left:

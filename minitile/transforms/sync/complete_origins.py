@@ -73,7 +73,7 @@ class _Program:
                     self.flow(op.results, region.yielded)
             elif not op.terminator:
                 for access in op.accesses():
-                    if access.mem is not None and access.channel is not access.mem and not is_private(access):
+                    if access.mem is not None and access.pipeline is not access.mem and not is_private(access):
                         self.touching.setdefault(access.mem, []).append((number, op, access))
 
     def flow(self, targets: Sequence[Value], sources: Sequence[Value]) -> None:

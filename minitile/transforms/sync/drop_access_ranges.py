@@ -14,7 +14,7 @@ from minitile.ir.ops import fences, hopper, thread
 from minitile.transforms.manager import PassContext
 
 
-def forget_corners(kernel: Kernel, context: PassContext) -> None:
+def drop_access_ranges(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     for op in kernel.walk():
         if isinstance(op, thread.LoadMem | thread.StoreMem | thread.AtomicMem | hopper.TmaStore) and op.corner:

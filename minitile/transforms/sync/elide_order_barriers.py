@@ -19,7 +19,7 @@ from minitile.ir.ops import hopper, thread
 from minitile.transforms.manager import PassContext
 
 
-def drop_turns(kernel: Kernel, context: PassContext) -> None:
+def elide_order_barriers(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     if _meets_in_turn(kernel.body):
         _drop(kernel.body)

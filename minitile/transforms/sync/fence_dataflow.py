@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from minitile.analysis.memory_dependence import Touch
+from minitile.analysis.memory_dependence import MemoryAccess
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.types import TokenType
 
@@ -24,7 +24,7 @@ class Seen:
     """A generic access in a block, of the space "shared", "global" or "cluster". One stands for all of the block that
     touch the same."""
 
-    touch: Touch
+    touch: MemoryAccess
     block: Block
     space: str
 
@@ -49,15 +49,15 @@ class Marks:
     """All marks of a kernel."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[Touch, Block, str], Seen] = {}
+        self._seen: dict[tuple[MemoryAccess, Block, str], Seen] = {}
         self._marks: dict[tuple[Seen, Op | None, int | None, bool], Mark] = {}
         self._moved: dict[tuple[Seen, object], Seen] = {}
 
-    def first(self, touch: Touch, block: Block, space: str) -> Mark:
+    def first(self, touch: MemoryAccess, block: Block, space: str) -> Mark:
         """The mark of an access that happens here and now."""
         return self.mark(self._one(touch, block, space), None, None, False)
 
-    def _one(self, touch: Touch, block: Block, space: str) -> Seen:
+    def _one(self, touch: MemoryAccess, block: Block, space: str) -> Seen:
         return self._seen.setdefault((touch, block, space), Seen(touch, block, space))
 
     def mark(self, seen: Seen, release: Op | None, count: int | None, fenced: bool) -> Mark:
@@ -67,7 +67,7 @@ class Marks:
             known = self._marks[key] = Mark(*key)
         return known
 
-    def moved(self, m: Mark, f: Callable[[Touch], Touch], name: object) -> Mark:
+    def moved(self, m: Mark, f: Callable[[MemoryAccess], MemoryAccess], name: object) -> Mark:
         """The mark of the access moved by f; `name` stands for f."""
         seen = self._moved.get((m.seen, name))
         if seen is None:
@@ -127,7 +127,7 @@ class State:
         pairs = [(t, s) for t, s in zip(targets, sources, strict=True) if isinstance(t.type, TokenType)]
         self.start([(t, self.copies.get(s, _NONE)) for t, s in pairs])
 
-    def map(self, f: Callable[[Touch], Touch], name: object) -> State:
+    def map(self, f: Callable[[MemoryAccess], MemoryAccess], name: object) -> State:
         """With the bytes of every access moved by f; `name` stands for f."""
         moved = self.marks.moved
 

@@ -1,4 +1,4 @@
-"""Completes copies out of shared memory that nobody waits for: on thread IR, before `place_shared`.
+"""Completes copies out of shared memory that nobody waits for: on thread IR, before `allocate_shared_memory`.
 
     tma_store %s, …, %C               %t = tma_store %s, …, %C
                                 ->    %u = join %t
@@ -21,7 +21,7 @@ from minitile.ir.types import BULK_TOKEN
 from minitile.transforms.manager import PassContext
 
 
-def complete_stores(kernel: Kernel, context: PassContext) -> None:
+def insert_bulk_store_waits(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     tokens = {r for op in kernel.walk() for r in op.results if r.type == BULK_TOKEN}
     if tokens:
@@ -85,7 +85,7 @@ class _Completion:
                         ops.append(tile.Join((token,)))
                     ops.append(tile.Wait(ops[-1].result, reads=not self.shares(token)))
                     ops[-1].loc = ops[-2].loc = op.loc
-                    ops[-1].why = Origin("complete_stores", LANDED)
+                    ops[-1].why = Origin("insert_bulk_store_waits", LANDED)
         block.ops = ops
 
     def shares(self, token: Value) -> bool:

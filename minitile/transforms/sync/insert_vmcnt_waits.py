@@ -25,9 +25,9 @@ Sources: LLVM 22, "User Guide for AMDGPU Backend", "Memory Model GFX942"; "CDNA 
 
 from __future__ import annotations
 
-from minitile.analysis.access_set import TouchSet
+from minitile.analysis.access_set import AccessSet
 from minitile.analysis.global_sharing import shares_global
-from minitile.analysis.memory_dependence import Touch, conflict
+from minitile.analysis.memory_dependence import MemoryAccess, conflict
 from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.ops import control, fences, thread
 from minitile.ir.types import TensorType
@@ -35,7 +35,7 @@ from minitile.transforms.manager import PassContext
 from minitile.transforms.sync.thread_barriers import Spot, State, Walk
 
 
-def global_waits(kernel: Kernel, context: PassContext) -> None:
+def insert_vmcnt_waits(kernel: Kernel, context: PassContext) -> None:
     """The pass, for targets with counted stores. What a first walk finds late, a second one knows from the start."""
     if not context.target.has("counted_stores") or not shares_global(kernel):
         return
@@ -57,7 +57,7 @@ class _GlobalWalk(Walk):
         self.waiting = waiting
         self.count(kernel.body, 1)
 
-    def touches_of(self, op: Op, single: object = None) -> list[tuple[Touch, Value | None]]:
+    def touches_of(self, op: Op, single: object = None) -> list[tuple[MemoryAccess, Value | None]]:
         every = super().touches_of(op, single)
         return [(t, by) for t, by in every if t.mem is None or isinstance(t.mem.type, TensorType)]
 
@@ -77,15 +77,15 @@ class _GlobalWalk(Walk):
         self.settle_conflicts(op, [t for t, _ in touches], state, before)
         state.pending |= {t for t, token in touches if token is None}
 
-    def settle_conflicts(self, op: Op, touches: list[Touch], state: State, before: set[Spot]) -> None:
+    def settle_conflicts(self, op: Op, touches: list[MemoryAccess], state: State, before: set[Spot]) -> None:
         for barrier, near in state.pending.by_barrier():
             if barrier is not None and any(conflict(t, p) for t in touches for p in near(t)):
                 self.waiting.add(barrier)
         state.pending = state.pending.without(self.waiting)
 
-    def passed(self, barrier: Op, pending: TouchSet) -> TouchSet:
+    def passed(self, barrier: Op, pending: AccessSet) -> AccessSet:
         if barrier in self.waiting:
-            return TouchSet()
+            return AccessSet()
         mine = self.times[barrier]
         return pending.without(self.waiting).passing(barrier, lambda earlier: self.times[earlier] < mine)
 

@@ -48,7 +48,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from minitile.analysis.affine import Facts
-from minitile.analysis.memory_dependence import Touch, any_version, back, is_private, overlap, touch
+from minitile.analysis.memory_dependence import MemoryAccess, any_version, back, is_private, overlap, touch
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.effects import Access, Sync
@@ -125,7 +125,7 @@ class _Effects:
         self.kernel = kernel
         self.facts = Facts(kernel)
         self.marks = Marks()
-        self.generic: dict[Op, list[tuple[Touch, str, Value | None]]] = {}
+        self.generic: dict[Op, list[tuple[MemoryAccess, str, Value | None]]] = {}
         self.asynchronous: Asynchronous = {}
         self.inside = cache(made_inside)  # of a loop or branch
         self.relevant: dict[Block, list[Op]] = {}
@@ -144,7 +144,7 @@ class _Effects:
         self.cluster = any(access.ctas == "cluster" and access.proxy != "generic" for _, access, _ in found)
         _check_remote(found)
         for op, access, hint in found:
-            words = access.proxy == "generic" and access.channel is not None and access.channel is access.mem
+            words = access.proxy == "generic" and access.pipeline is not None and access.pipeline is access.mem
             if hint != "neutral" and not words and not is_private(access):
                 self._access(op, access, hint or access.proxy)
 
@@ -261,7 +261,7 @@ def _fenced(op: fences.ProxyFence) -> tuple[str, ...]:
     return SPACES if op.space == "any" else (op.space,)
 
 
-def meets(t: Touch, space: str, a: Touch, spaces: frozenset[str]) -> bool:
+def meets(t: MemoryAccess, space: str, a: MemoryAccess, spaces: frozenset[str]) -> bool:
     """Whether a generic touch and a later asynchronous one need a fence."""
     return space in spaces and (t.writes or a.writes) and overlap(t, a)
 

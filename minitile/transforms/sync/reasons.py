@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from minitile.analysis.memory_dependence import Touch
+from minitile.analysis.memory_dependence import MemoryAccess
 from minitile.ir.core import Value
 from minitile.ir.origin import Origin, places
 from minitile.transforms.warp_specialize.producer_partition import Ring, Rings
@@ -25,7 +25,7 @@ def names(mems: Iterable[Value | None]) -> str:
     return ", ".join(dict.fromkeys((m.name or "a buffer") if m is not None else "any memory" for m in mems))
 
 
-def between(earlier: Touch, later: Touch) -> str:
+def between(earlier: MemoryAccess, later: MemoryAccess) -> str:
     """What an access is in the way of, and where."""
     kind = hazard(earlier.writes, later.writes)
     if earlier.mem is later.mem or None in (earlier.mem, later.mem):
@@ -34,9 +34,9 @@ def between(earlier: Touch, later: Touch) -> str:
 
 
 class RingOrigins(NamedTuple):
-    """Of a channel's own words, and of what is done at them."""
+    """Of a pipeline's own words, and of what is done at them."""
 
-    channel: Origin
+    pipeline: Origin
     acquire: Origin
     expect: Origin
     receive: Origin

@@ -40,7 +40,7 @@ COMPLETE = 1 << 30  # the age of a token that needs no wait; counting on does no
 _UNCOMMITTED = -1  # a copy in no group yet; the next group takes it in
 
 
-def count_tokens(kernel: Kernel, context: PassContext) -> None:
+def resolve_wait_counts(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     counts = _Counts()
     counts.instructions = any(isinstance(op, thread.CpAsync) and op.wave for op in kernel.walk())

@@ -1,4 +1,5 @@
-"""Moves waits for copies out of shared memory down to where somebody needs them: on thread IR, after `place_shared`.
+"""Moves waits for copies out of shared memory down to where somebody needs them: on thread IR, after
+`allocate_shared_memory`.
 
     stmatrix %S, slot = 0                         stmatrix %S, slot = 0
     %t0 = join (tma_store %S, slot = 0 → %C)      %t0 = join (tma_store %S, slot = 0 → %C)
@@ -27,7 +28,7 @@ so that the copy of one tile goes on while the next one is computed; out of bran
 token from the other branch. Where a round touches no part of the tensor that earlier rounds have stored, %u gives the
 shared memory back only. At the end of other blocks a wait for everything becomes one for the reads if nothing behind
 touches the tensor, as at the end of the kernel, which makes all writes visible. Waits that come to stand together are
-ordered so that the first ones cover the others; `count_tokens` removes those.
+ordered so that the first ones cover the others; `resolve_wait_counts` removes those.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from minitile.analysis.affine import Facts
-from minitile.analysis.memory_dependence import Touch, back, conflict, is_private, touch
+from minitile.analysis.memory_dependence import MemoryAccess, back, conflict, is_private, touch
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, fences, roles, tile
 from minitile.ir.types import BULK_TOKEN, TensorType
 from minitile.transforms.manager import PassContext
 
 
-def delay_waits(kernel: Kernel, context: PassContext) -> None:
+def sink_bulk_store_waits(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     if any(isinstance(op, tile.Wait) and op.token.type == BULK_TOKEN for op in kernel.walk()):
         _Walk(kernel).block(kernel.body, [])
@@ -61,7 +62,7 @@ class _Word(NamedTuple):
 class _Walk:
     """`tokens`: what each token's copies touch, in the order in which tokens were made; `read`: those whose copies have
     read all, since that was waited for on the way to the place at hand; `others`: the operations of the
-    other roles at a place, of all of them outside of roles, or without roles those that channels alone put in order;
+    other roles at a place, of all of them outside of roles, or without roles those that pipelines alone put in order;
     `around`: the branches by role that enclose the place."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -73,9 +74,9 @@ class _Walk:
         self.around: list[Op] = []
         ordered = (op for op in kernel.walk() if any(a.free for a in op.accesses()))
         self.others: list[Op] = list(self.partings or ordered)
-        self.tokens: dict[Value, list[Touch]] = {}
+        self.tokens: dict[Value, list[MemoryAccess]] = {}
         self.read: set[Value] = set()
-        self.inside: dict[Op, list[Touch]] = {}
+        self.inside: dict[Op, list[MemoryAccess]] = {}
         self.words: dict[Op, _Word] = {}
 
     def block(self, block: Block, later: list[Op], keep: bool = False) -> list[tile.Wait]:
@@ -243,11 +244,11 @@ class _Walk:
         reads = [t for t in self.tokens[wait.token] if not t.writes]
         return self.meets(reads, op) or self.passes_on(reads, op)
 
-    def passes_on(self, mine: list[Touch], op: Op) -> bool:
+    def passes_on(self, mine: list[MemoryAccess], op: Op) -> bool:
         """Whether others may go on by the operation to what must wait."""
         return self.word(op).told and any(self.meets(mine, other) for other in self.others)
 
-    def meets(self, mine: list[Touch], op: Op) -> bool:
+    def meets(self, mine: list[MemoryAccess], op: Op) -> bool:
         return any(conflict(a, b) for a in mine for b in self.touches(op))
 
     def word(self, op: Op) -> _Word:
@@ -262,7 +263,7 @@ class _Walk:
             )
         return found
 
-    def touches(self, op: Op) -> list[Touch]:
+    def touches(self, op: Op) -> list[MemoryAccess]:
         found = self.inside.get(op)
         if found is None:
             found = self.inside[op] = [
@@ -270,7 +271,7 @@ class _Walk:
                 for inner in op.walk()
                 if not inner.regions
                 for access in inner.accesses()
-                if (access.channel is not access.mem or access.mem is None) and not is_private(access)
+                if (access.pipeline is not access.mem or access.mem is None) and not is_private(access)
             ]
         return found
 

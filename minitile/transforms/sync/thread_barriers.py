@@ -1,4 +1,5 @@
-"""Inserts `barrier` where threads of a CTA would otherwise meet in memory: on thread IR, after `place_shared`.
+"""Inserts `barrier` where threads of a CTA would otherwise meet in memory: on thread IR, after
+`allocate_shared_memory`.
 
     for … (%k) {                                   for … (%k) {
       wait %t0                                       wait %t0
@@ -16,7 +17,7 @@ Asynchronous accesses When issued they must not meet what is pending (somebody m
                       waited, not yet known to the others. Tokens are followed through join, branches and loops.
                       What a warpgroup does as one (wgmma) is over for all of it: in a block of one, nothing is
                       pending then.
-                      What a channel completes is known to whoever has received it, and never pending; nor does it
+                      What a pipeline completes is known to whoever has received it, and never pending; nor does it
                       meet who has used the same buffer before: they have released the slot.
 Loops                 The body is walked until what is pending at its head no longer grows: the touches of the previous
                       iteration, in this one's terms. What was pending before the loop is settled by a barrier in front
@@ -44,12 +45,12 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache
 
-from minitile.analysis.access_set import TouchSet
+from minitile.analysis.access_set import AccessSet
 from minitile.analysis.affine import Affine, Facts
 from minitile.analysis.disjoint import Threads, in_whole_groups
 from minitile.analysis.memory_dependence import (
     GROUP,
-    Touch,
+    MemoryAccess,
     any_version,
     back,
     conflict,
@@ -70,12 +71,12 @@ from minitile.transforms.manager import PassContext
 from minitile.transforms.sync.reasons import between
 from minitile.transforms.sync.resolve_wait_counts import ended_gemms
 
-Touches = frozenset[Touch]
+Touches = frozenset[MemoryAccess]
 Spot = tuple[Op, int | None]  # a barrier in front of an operation: of all threads, or of each that many of them
-Cause = tuple[Touch, Touch]  # two accesses that a barrier stands between
+Cause = tuple[MemoryAccess, MemoryAccess]  # two accesses that a barrier stands between
 Body = Callable[["State", set[Spot]], tuple["State", "State"]]
 _NONE: Touches = frozenset()
-NOTHING = TouchSet()
+NOTHING = AccessSet()
 _OF_TOKENS = (tile.Wait, tile.Join, roles.Await, by_hand.WaitStores, by_hand.WaitGemms)
 BY_PROGRAM = Value(BULK_TOKEN)  # stands for all copies that the program waits for by their number
 GROUPS = 2  # the first one at which a group of threads meets by itself, one number a group
@@ -162,7 +163,7 @@ def _insert_in(
 class State:
     """`pending` touches since the last barrier; `tokens`: which writes each token stands for."""
 
-    pending: TouchSet = NOTHING
+    pending: AccessSet = NOTHING
     tokens: dict[Value, Touches] = field(default_factory=dict)
 
     def copy(self) -> State:
@@ -195,7 +196,7 @@ class Apart:
     another side of a branch (`beside`)."""
 
     looped: Set[Value]
-    beside: list[Touch] = field(default_factory=list)
+    beside: list[MemoryAccess] = field(default_factory=list)
 
 
 class Walk:
@@ -217,14 +218,14 @@ class Walk:
         self.times: dict[Op, int] = {}
         self.first: dict[Value, Affine] = {}
         self.threads = kernel.attrs.get("threads")
-        self.touches: dict[Op, list[tuple[Touch, Value | None]]] = {}
+        self.touches: dict[Op, list[tuple[MemoryAccess, Value | None]]] = {}
         self.barriers: set[Op] = set()
         self.gemms = ended_gemms(kernel)  # by the program's own waits
         roles_part = any(isinstance(op, roles.ByRole) for op in ops)
         self.alone = self.threads == WARPGROUP and not roles_part  # one warpgroup is all there is
         self.inside = cache(made_inside)  # of a loop or branch
         self.relevant: dict[Block, list[Op]] = {}
-        self.shifted: dict[tuple[Touch, Op, bool], Touch] = {}
+        self.shifted: dict[tuple[MemoryAccess, Op, bool], MemoryAccess] = {}
 
     def run(self) -> set[Spot]:
         before: set[Spot] = set()
@@ -309,7 +310,7 @@ class Walk:
             return True
         return isinstance(op, (control.Structured, *_OF_TOKENS)) or bool(self.touches_of(op) or self.landing(op))
 
-    def passed(self, barrier: Op, pending: TouchSet) -> TouchSet:
+    def passed(self, barrier: Op, pending: AccessSet) -> AccessSet:
         """What is still pending behind a barrier."""
         return NOTHING
 
@@ -317,15 +318,15 @@ class Walk:
         """Whether all threads meet here."""
         return any(sync.kind == "meet" and sync.count in (None, self.threads) for sync in op.syncs())
 
-    def touches_of(self, op: Op, single: object = None) -> list[tuple[Touch, Value | None]]:
+    def touches_of(self, op: Op, single: object = None) -> list[tuple[MemoryAccess, Value | None]]:
         """The accesses of an operation that other threads can see, each with what completes it: a token, or the buffer
-        of a channel's barrier words. Those words are none."""
+        of a pipeline's barrier words. Those words are none."""
         found = self.touches.get(op)
         if found is None:
             found = self.touches[op] = [
-                (touch(op, a, single, self.facts, self.each), a.token if a.channel is None else a.channel)
+                (touch(op, a, single, self.facts, self.each), a.token if a.pipeline is None else a.pipeline)
                 for a in op.accesses()
-                if a.channel is not a.mem or a.mem is None
+                if a.pipeline is not a.mem or a.mem is None
                 if not is_private(a)
             ]
         if self.first:
@@ -342,19 +343,19 @@ class Walk:
             elif isinstance(token.type, TokenType):
                 state.tokens[token] = state.tokens.get(token, _NONE) | {t} | earlier
 
-    def reached(self, op: Op) -> list[Touch]:
+    def reached(self, op: Op) -> list[MemoryAccess]:
         """What an operation itself touches, landing or not."""
         return [] if op.regions else [*(t for t, _ in self.touches_of(op)), *self.landing(op)]
 
-    def landing(self, op: Op) -> list[Touch]:
+    def landing(self, op: Op) -> list[MemoryAccess]:
         """What a copy by hand overwrites once it is issued. When it has landed is the program's own business; but one
         thread issues it, and the others of its role may not be done yet with what was there."""
         if not self.by_hand:
             return []
-        writes = [a for a in op.accesses() if a.channel is not None and a.writes and a.proxy == "async"]
+        writes = [a for a in op.accesses() if a.pipeline is not None and a.writes and a.proxy == "async"]
         return [moved(t, self.first) for t in (touch(op, a, None, self.facts, self.each) for a in writes)]
 
-    def settle_conflicts(self, op: Op, touches: list[Touch], state: State, before: set[Spot]) -> None:
+    def settle_conflicts(self, op: Op, touches: list[MemoryAccess], state: State, before: set[Spot]) -> None:
         """A barrier where something pending is in the way."""
         within: int | None = None
         for t in touches:
@@ -368,7 +369,7 @@ class Walk:
         if within is not None:
             self.meet(op, within, state, before)
 
-    def note(self, op: Op, group: int | None, t: Touch, state: State) -> None:
+    def note(self, op: Op, group: int | None, t: MemoryAccess, state: State) -> None:
         """What a barrier in front of an operation is for: of the accesses that this one of its is in the way of, the
         nearest, in the program's order, before it, or else of the round before; WAW only where that is all."""
         here = self.places[op]
@@ -380,7 +381,7 @@ class Walk:
             t,
         )
 
-    def settle_together(self, op: Op, touches: list[Touch], state: State, before: set[Spot]) -> None:
+    def settle_together(self, op: Op, touches: list[MemoryAccess], state: State, before: set[Spot]) -> None:
         """The same of all that an operation holds, in front of it, for all threads."""
         for t in touches:
             for p in state.pending.near(t):
@@ -394,7 +395,7 @@ class Walk:
         if group == self.threads:
             group = None
         before.add((op, group))
-        state.pending = NOTHING if group is None else TouchSet(p for p in state.pending if group_of(p, p) != group)
+        state.pending = NOTHING if group is None else AccessSet(p for p in state.pending if group_of(p, p) != group)
 
     # Control flow ----------------------------------------------------------------------------------------------------
 
@@ -411,7 +412,7 @@ class Walk:
             self.repeat(op, state, before)
 
     def by_role(self, op: roles.ByRole, state: State, before: set[Spot]) -> None:
-        """Each role's threads meet by themselves; what the roles hand each other goes through channels, or through
+        """Each role's threads meet by themselves; what the roles hand each other goes through pipelines, or through
         barriers of the program's own: no barrier could be inserted between them."""
         inside = [t for region in op.regions for inner in region.walk() for t in self.reached(inner)]
         self.settle_together(op, inside, state, before)
@@ -473,8 +474,8 @@ class Walk:
         state.join(after)
 
     def entered(
-        self, op: control.For, pending: TouchSet, entry: State, head: State, found: set[Spot]
-    ) -> TouchSet | None:
+        self, op: control.For, pending: AccessSet, entry: State, head: State, found: set[Spot]
+    ) -> AccessSet | None:
         """What was pending before a loop meets the body, whose barriers are `found`: what is left of it when an
         iteration has ended, or None where it needs a barrier of its own. The first iteration is looked at as such,
         since most of what was pending does not live to see another."""
@@ -552,7 +553,7 @@ class Walk:
             head.join(again)
         return head, end, found, steady
 
-    def shift(self, touches: Iterable[Touch], op: Op, step: Affine | None = None) -> Touches:
+    def shift(self, touches: Iterable[MemoryAccess], op: Op, step: Affine | None = None) -> Touches:
         """Touches inside of a loop or branch as they are called outside of it; with a step, in its next iteration."""
         known = self.shifted
         moved = []
@@ -564,7 +565,7 @@ class Walk:
             moved.append(new)
         return frozenset(moved)
 
-    def place(self, t: Touch) -> int:
+    def place(self, t: MemoryAccess) -> int:
         """Where in the text an access is."""
         return self.places.get(t.op, -1) if t.op is not None else -1
 
@@ -586,13 +587,13 @@ class Walk:
             if isinstance(result.type, TokenType):
                 state.tokens[result] = _NONE.union(*state.tokens.values())
 
-    def gathered(self, op: Op, state: State) -> list[tuple[Touch, Value | None]]:
+    def gathered(self, op: Op, state: State) -> list[tuple[MemoryAccess, Value | None]]:
         """What a branch or loop touches whose threads part ways, each with what completes it."""
         rounds = [
             inner for inner in (op, *(o for r in op.regions for o in r.walk())) if isinstance(inner, control.Loop)
         ]
         looped: set[Value] = set().union(*map(self.inside, rounds))
-        touches: list[tuple[Touch, Value | None]] = []
+        touches: list[tuple[MemoryAccess, Value | None]] = []
         around = Block()
         around.ops = [op]
         self.gather(around, None, Apart(looped), state, touches, [])
@@ -604,8 +605,8 @@ class Walk:
         single: object,
         apart: Apart,
         state: State,
-        touches: list[tuple[Touch, Value | None]],
-        open: list[Touch],
+        touches: list[tuple[MemoryAccess, Value | None]],
+        open: list[MemoryAccess],
     ) -> None:
         """Collect what a block touches, and refuse what threads apart cannot do. `open`: what has been touched before,
         with no barrier of these threads behind it."""
@@ -656,8 +657,8 @@ class Walk:
         single: object,
         apart: Apart,
         state: State,
-        touches: list[tuple[Touch, Value | None]],
-        open: list[Touch],
+        touches: list[tuple[MemoryAccess, Value | None]],
+        open: list[MemoryAccess],
     ) -> None:
         """Both sides of a branch. Threads of one are in no order with those of the other, except by barriers with
         numbers that stand on both; where all threads take the same one in every round, nobody is on the other."""
@@ -685,12 +686,12 @@ class Walk:
                 "let its condition hold for whole warps, and give as many threads as come there in all",
             )
 
-    def told(self, one: Touch, other: Touch) -> bool:
+    def told(self, one: MemoryAccess, other: MemoryAccess) -> bool:
         """Whether two stores on the sides of a branch go where something that was loaded, or that an atomic gave, says:
         to different places, or it would not matter which of them is last."""
         return one.kind == other.kind == "write" and (self.each.told(one.reach) or self.each.told(other.reach))
 
-    def stays(self, later: Touch, earlier: Touch) -> bool:
+    def stays(self, later: MemoryAccess, earlier: MemoryAccess) -> bool:
         """Whether each thread stays with bytes that it has written by itself, all addresses being the same: if others
         touched them, they would have written them as well."""
         if later.place is None or later.place != earlier.place or later.op is None or earlier.op is None:
@@ -724,22 +725,22 @@ def numbered(op: Op) -> int | None:
 
 
 def _by_channel(by: Value | None) -> bool:
-    """Whether what completes an access is a channel's barrier."""
+    """Whether what completes an access is a pipeline's barrier."""
     return by is not None and not isinstance(by.type, TokenType)
 
 
-def _released(t: Touch, earlier: Touch) -> bool:
-    """Whether a channel orders an access behind an earlier one of the same buffer."""
+def _released(t: MemoryAccess, earlier: MemoryAccess) -> bool:
+    """Whether a pipeline orders an access behind an earlier one of the same buffer."""
     return t.free and t.mem is earlier.mem
 
 
 def _forget_versions(state: State) -> State:
     """Every version of what is touched, so that a loop's head cannot grow for ever."""
 
-    def forget(touches: Iterable[Touch]) -> Touches:
+    def forget(touches: Iterable[MemoryAccess]) -> Touches:
         return frozenset([any_version(t) for t in touches])
 
-    return State(TouchSet(forget(state.pending)), {token: forget(t) for token, t in state.tokens.items()})
+    return State(AccessSet(forget(state.pending)), {token: forget(t) for token, t in state.tokens.items()})
 
 
 def _changes(v: Value, looped: Set[Value]) -> bool:
@@ -756,7 +757,7 @@ def _changes(v: Value, looped: Set[Value]) -> bool:
     return False
 
 
-def _apart(later: Touch, earlier: Touch) -> MinitileError:
+def _apart(later: MemoryAccess, earlier: MemoryAccess) -> MinitileError:
     name = later.mem.name if later.mem is not None and later.mem.name else "memory"
     verb = {"read": "reads", "write": "writes", "atomic": "updates"}
     where = _line(earlier.op.loc if earlier.op is not None else None)

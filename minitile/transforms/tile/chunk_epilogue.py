@@ -48,10 +48,10 @@ LEAST = 32  # registers
 
 _Writers = dict[
     Value | None, set[Value | None]
-]  # by memory, the channels that order the writes to it; None: barriers do
+]  # by memory, the pipelines that order the writes to it; None: barriers do
 
 
-def strip_mine(kernel: Kernel, context: PassContext) -> None:
+def chunk_epilogue(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     users: dict[Value, list[Op]] = {}
     writers: _Writers = {}
@@ -60,7 +60,7 @@ def strip_mine(kernel: Kernel, context: PassContext) -> None:
             users.setdefault(value, []).append(op)
         for access in op.accesses() if not op.regions else ():
             if access.writes:
-                writers.setdefault(access.mem, set()).add(access.channel)
+                writers.setdefault(access.mem, set()).add(access.pipeline)
     for block in [kernel.body, *(region for op in kernel.walk() for region in op.regions)]:
         moving = _moving(block, users, writers)
         if any(count_of(op.result.type) >= LEAST for op in moving):

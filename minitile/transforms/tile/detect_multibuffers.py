@@ -31,7 +31,7 @@ _PLACES: dict[type[Op], tuple[tuple[str, str, str, str], ...]] = {
 }
 
 
-def leading_versions(kernel: Kernel, context: PassContext) -> None:
+def detect_multibuffers(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     found = {op.result: op for op in kernel.walk() if isinstance(op, tile.Alloc) and _is_candidate(op)}
     if not kernel.attrs.get("by_hand"):

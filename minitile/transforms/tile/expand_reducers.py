@@ -1,4 +1,4 @@
-"""Reducers become fragments and reductions: on traced IR, before `parallel_to_tiles`.
+"""Reducers become fragments and reductions: on traced IR, before `tile_vectorize`.
 
     %acc = alloc fragment<32xf32>                           %acc = alloc fragment<32xf32>
     fill %acc, 0.0                                          %part = alloc fragment<32x128xf32>
@@ -75,7 +75,7 @@ def _inside(value: Value, loop: control.Parallel) -> bool:
     return value.op is not None and value.op in set(loop.body.walk())
 
 
-def reducers(kernel: Kernel, context: PassContext) -> None:
+def expand_reducers(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     sites: dict[tile.ReducerUpdate, _Site] = {}
     for op in kernel.walk():

@@ -1,4 +1,4 @@
-"""What the indices of a fragment ask for, where T.Parallel's own indices decide: the pattern of `fragments_to_values`.
+"""What the indices of a fragment ask for, where T.Parallel's own indices decide: the pattern of `mem2reg`.
 
 j // run * (n * run) + j % run + m * run     every n-th run: `dealt_by`
 j // n + m                                   each element n times: `repeated_by`

@@ -32,7 +32,7 @@ HOISTED = 16
 AHEAD = 16
 
 
-def early_loads(kernel: Kernel, context: PassContext) -> None:
+def hoist_loads(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     threads = kernel.threads
     rewrite_loops(kernel.body, lambda loop, before: _a_turn_ahead(loop, before, threads))

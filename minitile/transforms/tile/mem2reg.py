@@ -51,7 +51,7 @@ Shape = tuple[int, ...]
 New = tuple[Value, ...] | Value | None
 
 
-def fragments_to_values(kernel: Kernel, context: PassContext) -> None:
+def mem2reg(kernel: Kernel, context: PassContext) -> None:
     to_values = _ToValues(Variables(kernel))
     to_values.run(kernel)
     if to_values.copies:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 Dims = tuple[int, ...]
 
 
-def parallel_to_tiles(kernel: Kernel, context: PassContext) -> None:
+def tile_vectorize(kernel: Kernel, context: PassContext) -> None:
     _ParallelToTiles().run(kernel)
     erase_unused(kernel)
 

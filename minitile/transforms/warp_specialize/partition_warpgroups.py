@@ -39,7 +39,7 @@ Groups = frozenset[int]
 _STORAGE = (tile.Alloc, by_hand.Barriers)
 
 
-def split_roles(kernel: Kernel, context: PassContext) -> None:
+def partition_warpgroups(kernel: Kernel, context: PassContext) -> None:
     """The pass. Sets kernel.attrs["by_hand"] where the program has roles or barriers of its own. Raises TargetError for
     operations that the target has no instructions for."""
     for op in kernel.walk():

@@ -1,20 +1,20 @@
-"""Teams of consumers that share the turns of a persistent loop: the analysis for `specialise`, and their programs.
+"""Teams of consumers that share the turns of a persistent loop: the analysis for `warp_specialize`, and their programs.
 
     consumer {                                     consumer {
       for %t = %lo, %hi, %s {teams = 2} {            warp_groups {first = 0, count = 1} {
         for … (%k, %c) { … gemm … }                    for %t = %lo, %hi, %s·2 {
-        store %acc, %C[…]                                take_baton 0 ; for … { … gemm … } ; pass_baton 1
+        store %acc, %C[…]                                ping_pong_wait 0 ; for … { … gemm … } ; ping_pong_arrive 1
       } }                                      →         store %acc, %C[…]
                                                        }
                                                      } {
-                                                       pass_baton 0
-                                                       for %t = %lo + %s, %hi, %s·2 { take_baton 1 ; … }
+                                                       ping_pong_arrive 0
+                                                       for %t = %lo + %s, %hi, %s·2 { ping_pong_wait 1 ; … }
                                                      } }
 
 Each team runs a program of its own, as roles by hand do: its threads count from 0, meet at their own barrier, and have
 their own version of every shared buffer that no copy of the producer fills. One team stores its tile while the next
 one multiplies. The producer knows nothing of teams: it feeds one turn after the other. A team's rings step over what
-the others consume (`specialise`).
+the others consume (`warp_specialize`).
 
 The baton says who receives what the producer sends: from before the first receive of a turn until behind the last. A
 barrier of a ring tells apart no more than two phases, so that a team that waited for its slots ahead of time could
@@ -120,8 +120,8 @@ def part(program: Block, team: Value, teams: Teams, common: Builder) -> Block:
         b = Builder(Block(), common.loc)
         names = {team: b.constant(number)}
         if number == teams.count - 1:  # the baton that it has not had
-            with b.because(Origin("specialise", "order barrier: the first team begins", places([common.loc]))):
-                b.emit(roles.PassBaton(b.constant(0)))
+            with b.because(Origin("warp_specialize", "order barrier: the first team begins", places([common.loc]))):
+                b.emit(roles.PingPongArrive(b.constant(0)))
         if number:
             for alloc in teams.buffers:
                 common.emit(clone(alloc, names))

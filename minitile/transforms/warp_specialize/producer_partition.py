@@ -1,4 +1,4 @@
-"""Which copies a producer warp can make, and the rings of slots that they fill: the analysis of `specialise`.
+"""Which copies a producer warp can make, and the rings of slots that they fill: the analysis of `warp_specialize`.
 
 A copy from a tensor into a whole shared buffer becomes the producer's if
 
@@ -241,7 +241,7 @@ class Places:
 
 def _uses(copy: tile.Copy, places: Places, written: set[Value | None], late: bool) -> tuple[Op, Op]:
     """The first and the last operation of the copy's block that use what it brings. Elements that are stored in the end
-    may be loaded as late as that (strip_mine), if `late`: a pipelined loop wants its slots back."""
+    may be loaded as late as that (chunk_epilogue), if `late`: a pipelined loop wants its slots back."""
     name = copy.dst.name or "the buffer"
     if copy.src in written:
         raise Refused(f"the kernel writes {copy.src.name}, which it copies")

@@ -1,28 +1,28 @@
 """TMA in one role: the warps that compute issue the copies themselves, as many iterations ahead as there are slots.
 
-    for 0, %n, 1, [%z] {pipelined, 4 stages} (%k, %c) {      %ring = channel %As, %Bs {slots = 4}
-      copy %A[…], %As                                         feed { for 0, min(%n, 4) (%j, %i, %p) {
-      copy %B[…], %Bs                                                  expect %ring, %i
+    for 0, %n, 1, [%z] {pipelined, 4 stages} (%k, %c) {      %ring = mbarrier_pipeline %As, %Bs {slots = 4}
+      copy %A[…], %As                                         pipeline_prologue { for 0, min(%n, 4) (%j, %i, %p) {
+      copy %B[…], %Bs                                                  producer_expect_tx %ring, %i
       %c1 = gemm %As, %Bs, %c                          →               tma_copy %A[…], … ; tma_copy %B[…], … } }
       yield %c1                                               for … [%z, 0, 0] (%k, %c, %i, %p) {
-    }                                                           receive %ring, %i, %p
+    }                                                           consumer_wait %ring, %i, %p
                                                                 %f, %t = async_gemm %As, %Bs, %c   // slot %i
                                                                 %c1 = await %f, %t
                                                                 refill %ring, %i, %p ^ 1, %k + 4, %n (%i, %p, %j) {
-                                                                  acquire %ring, %i, %p ; expect %ring, %i
-                                                                  tma_copy %A[…], … ; tma_copy %B[…], … }
+                                                                  producer_acquire %ring, %i, %p ; producer_expect_tx
+                                                                  %ring, %i tma_copy %A[…], … ; tma_copy %B[…], … }
                                                                 yield %c1, next(%i, %p) }
 
-The pass for `warp_specialize=False`, and what `specialise` is when that is left out. Rings, clocks and channels are the
-same; there is no producer. Its slice of a pipelined loop is written twice instead: for the first iterations in front of
-the loop, one for each slot, and for iteration k + slots where the slot of iteration k is released. So a slot stands
-empty no longer than until all have released it. A loop begins and ends by itself, whatever stands around it: trip
-counts of 0, or of fewer iterations than slots, make the first loop short and no refill, and in a persistent kernel each
-tile fills the ring anew. A ring of one slot (operands that are copied outside of pipelined loops) is filled where its
-copies stand.
+The pass for `warp_specialize=False`, and what `warp_specialize` is when that is left out. Rings, clocks and pipelines
+are the same; there is no producer. Its slice of a pipelined loop is written twice instead: for the first iterations in
+front of the loop, one for each slot, and for iteration k + slots where the slot of iteration k is released. So a slot
+stands empty no longer than until all have released it. A loop begins and ends by itself, whatever stands around it:
+trip counts of 0, or of fewer iterations than slots, make the first loop short and no refill, and in a persistent kernel
+each tile fills the ring anew. A ring of one slot (operands that are copied outside of pipelined loops) is filled where
+its copies stand.
 
-`skew` and `late_waits` move a refill as they move the release that it is: with the values of its turn. What they put
-behind the loop are releases only, since no iteration follows.
+`skew` and `sink_wgmma_waits` move a refill as they move the release that it is: with the values of its turn. What they
+put behind the loop are releases only, since no iteration follows.
 
 Who waits. A slot's full barrier is what it is with roles. That all are done with the slot its empty barrier says, to
 the warp that issues the copies and to nobody else: a barrier of the whole CTA in each iteration would do as well, but
@@ -53,9 +53,9 @@ from minitile.transforms.warp_specialize.producer_partition import Places, Refus
 from minitile.transforms.warp_specialize.warp_specialize import Consumer, State, check, rebuild
 
 
-def one_role(kernel: Kernel, context: PassContext) -> None:
+def tma_multistage(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    if not context.target.has("wgmma") or kernel.attrs.get("by_hand") or context.ran("specialise"):
+    if not context.target.has("wgmma") or kernel.attrs.get("by_hand") or context.ran("warp_specialize"):
         return
     launch = control.find_launch(kernel)
     try:
@@ -66,10 +66,10 @@ def one_role(kernel: Kernel, context: PassContext) -> None:
         return
     context.notes.extend(f"copied by all threads: {note}" for note in rings.notes)
 
-    def parts(body: Block, channels: dict[Ring, Value], b: Builder) -> roles.Specialised:
-        return roles.Specialised(producer_threads=0, consumer=_OneRole(rings, channels).role(body))
+    def parts(body: Block, pipelines: dict[Ring, Value], b: Builder) -> roles.WarpSpecialized:
+        return roles.WarpSpecialized(producer_threads=0, consumer=_OneRole(rings, pipelines).role(body))
 
-    rebuild(launch, rings, parts, launch.threads, {}, "one_role")
+    rebuild(launch, rings, parts, launch.threads, {}, "tma_multistage")
 
 
 def _check_ahead(copy: tile.Copy, places: Places) -> None:
@@ -86,10 +86,10 @@ def _check_ahead(copy: tile.Copy, places: Places) -> None:
 class _OneRole(Consumer):
     """The consumers' program, with the copies of later iterations in it."""
 
-    pass_name = "one_role"
+    pass_name = "tma_multistage"
 
-    def __init__(self, rings: Rings, channels: dict[Ring, Value]) -> None:
-        super().__init__(rings, channels)
+    def __init__(self, rings: Rings, pipelines: dict[Ring, Value]) -> None:
+        super().__init__(rings, pipelines)
         self.depth = 0  # of loops
         self.loops: dict[Block, control.For] = {}  # around those of the rings that turn
         self.needed: dict[Ring, list[Op]] = {}  # what the copies of a ring that turns are computed by
@@ -105,7 +105,7 @@ class _OneRole(Consumer):
         """A slot that does not turn is filled here."""
         ring = self.rings.copies[op]
         if op is ring.copies[-1] and not ring.clock.turns:
-            feed = self.b.emit(roles.Feed())
+            feed = self.b.emit(roles.PipelinePrologue())
             with self.b.inside(feed.body):
                 self.feed(ring, *state[ring.clock], {}, acquired=self.depth > 0)
 
@@ -120,7 +120,7 @@ class _OneRole(Consumer):
         """The copies of a loop's first iterations, in front of it."""
         rings = [ring for ring in self.needed if ring.clock.block is loop.body]
         clock = rings[0].clock  # rings of one block that turn have as many slots
-        feed, body = self.b.emit(roles.Feed()), Block()
+        feed, body = self.b.emit(roles.PipelinePrologue()), Block()
         iteration = body.add_arg(loop.iv.type, loop.iv.name)
         inner = self.arguments(body, state, [clock])
         with self.b.inside(body):
@@ -148,7 +148,7 @@ class _OneRole(Consumer):
             self.copies(loop, [ring], iteration, index, phase, acquired=True)
         generic = ring in self.generic
         with self.b.because(self.why[ring].release):
-            self.b.emit(roles.Refill(self.channels[ring], *turn, loop.upper, generic=generic, body=body))
+            self.b.emit(roles.Refill(self.pipelines[ring], *turn, loop.upper, generic=generic, body=body))
 
     def copies(
         self, loop: control.For, rings: Sequence[Ring], iteration: Value, index: Value, phase: Value, acquired: bool

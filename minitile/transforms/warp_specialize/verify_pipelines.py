@@ -1,8 +1,8 @@
-"""Verifies the channels of specialised kernels: slots are linear, and no role waits for ever.
+"""Verifies the pipelines of specialised kernels: slots are linear, and no role waits for ever.
 
-Both roles, and each team of consumers, are run on numbers, as processes that only see channels and the baton: tiles
+Both roles, and each team of consumers, are run on numbers, as processes that only see pipelines and the baton: tiles
 have no values, dimensions and parameters get small ones, loads of tensors the role does not write give the same number
-to all. A channel orders two roles completely (whoever comes first waits), so that one order of running them stands for
+to all. A pipeline orders two roles completely (whoever comes first waits), so that one order of running them stands for
 all; teams are run in both orders, each as far as it comes. The warps of a single role run one program, in which whoever
 waits is behind what it waits for, or all wait. What must hold in each run:
 
@@ -17,7 +17,7 @@ waits is behind what it waits for, or all wait. What must hold in each run:
 
 The runs are few: dimensions of 0, 1 and more tiles than there are slots, the first block of the grid. An error that
 shows only beyond that (a counter that wraps) is missed, as is one under conditions that depend on tiles: branches and
-loops with such are passed over if no channel is used in them, else the run ends there.
+loops with such are passed over if no pipeline is used in them, else the run ends there.
 
 It is part of verification (MINITILE_VERIFY=1), between the passes on tile IR.
 """
@@ -42,10 +42,10 @@ class _Open(Exception):
     """The run depends on what it does not know."""
 
 
-def check_channels(kernel: Kernel) -> None:
+def verify_pipelines(kernel: Kernel) -> None:
     """Raises IRError with what goes wrong, and for which sizes."""
     for op in kernel.walk():
-        if isinstance(op, roles.Specialised):
+        if isinstance(op, roles.WarpSpecialized):
             for size in SIZES:
                 _Run(kernel, op, size).run()
                 if any(isinstance(inner, by_hand.WarpGroups) for inner in op.consumer.walk()):
@@ -66,18 +66,18 @@ class _Slot:
 class _Run:
     """`order`: 1, or -1 for the teams in reverse."""
 
-    def __init__(self, kernel: Kernel, op: roles.Specialised, size: int, order: int = 1) -> None:
+    def __init__(self, kernel: Kernel, op: roles.WarpSpecialized, size: int, order: int = 1) -> None:
         self.kernel, self.op, self.size, self.order = kernel, op, size, order
         self.events = 0
         self.slots: dict[tuple[Value, int], _Slot] = {}
         self.channel_of: dict[Value, Value] = {}
-        self.filled: dict[Value, list[int]] = {}  # the slots of a channel that have not been received, in order
+        self.filled: dict[Value, list[int]] = {}  # the slots of a pipeline that have not been received, in order
         self.batons: set[int] = set()  # the teams to whom a baton has been handed that they have not taken
         self.known: dict[Value, Any] = {v: -(-size // f) * f for v, f in self.dims().items()}
         for other in kernel.walk():
             if isinstance(other, control.Launch):
                 self.known |= dict.fromkeys(other.body.args, 0)
-            if isinstance(other, roles.Channel):
+            if isinstance(other, roles.MbarrierPipeline):
                 for n in range(other.slots):
                     self.slots[other.result, n] = _Slot()
                 self.channel_of |= dict.fromkeys(other.payload, other.result)
@@ -108,9 +108,9 @@ class _Run:
                 running = {name: role for name, role in running.items() if waiting[name]}
         except _Open:
             return
-        for (channel, n), slot in self.slots.items():
+        for (pipeline, n), slot in self.slots.items():
             if slot.state in ("filling", "full"):
-                raise self.error(f"{_name(channel)}, slot {n}, is filled and never received")
+                raise self.error(f"{_name(pipeline)}, slot {n}, is filled and never received")
 
     def error(self, message: str, op: Op | None = None) -> IRError:
         return IRError(f"{message} (with dimensions of {self.size})", op.loc if op is not None else None)
@@ -121,8 +121,8 @@ class _Run:
             raise _Open
 
 
-def _name(channel: Value) -> str:
-    payload = channel.op.operands if channel.op is not None else []
+def _name(pipeline: Value) -> str:
+    payload = pipeline.op.operands if pipeline.op is not None else []
     return f"the ring of {', '.join(v.name or '?' for v in payload)}"
 
 
@@ -178,13 +178,22 @@ class _Role:
                 yield from self.parted(op)
             elif isinstance(op, control.Structured):
                 yield from self.structured(op)
-            elif isinstance(op, (roles.Acquire, roles.Receive, roles.Release, roles.Expect, roles.TmaCopy)):
-                yield from self.channel(op)
+            elif isinstance(
+                op,
+                (
+                    roles.ProducerAcquire,
+                    roles.ConsumerWait,
+                    roles.ConsumerRelease,
+                    roles.ProducerExpectTx,
+                    roles.TmaCopy,
+                ),
+            ):
+                yield from self.pipeline(op)
                 if isinstance(op, roles.Refill):
                     yield from self.refill(op)
-            elif isinstance(op, (roles.TakeBaton, roles.PassBaton)):
+            elif isinstance(op, (roles.PingPongWait, roles.PingPongArrive)):
                 yield from self.baton(op)
-            elif isinstance(op, roles.Feed):
+            elif isinstance(op, roles.PipelinePrologue):
                 yield from self.block(op.body)
             else:
                 self.plain(op)
@@ -209,7 +218,10 @@ class _Role:
                 yield from self.block(region)
                 self.hand(op.transfer(region))
         except _Open:
-            if any(isinstance(o, (roles.Acquire, roles.Receive, roles.Release, roles.AsyncGemm)) for o in inner):
+            if any(
+                isinstance(o, (roles.ProducerAcquire, roles.ConsumerWait, roles.ConsumerRelease, roles.AsyncGemm))
+                for o in inner
+            ):
                 raise
             self.known.update(dict.fromkeys(op.results))
 
@@ -228,50 +240,50 @@ class _Role:
             self.known.update(zip(targets, found, strict=True))
             self.tokens.update(zip(targets, tokens, strict=True))
 
-    # Channels ------------------------------------------------------------------------------------------------------
+    # Pipelines ------------------------------------------------------------------------------------------------------
 
     def slot(self, op: Any) -> tuple[int, _Slot]:
         n = self.get(op.index)
-        slot = self.run.slots.get((op.channel, n))
+        slot = self.run.slots.get((op.pipeline, n))
         if slot is None:
-            raise self.run.error(f"`{op.mnemonic}` of slot {n}: {_name(op.channel)} has no such", op)
+            raise self.run.error(f"`{op.mnemonic}` of slot {n}: {_name(op.pipeline)} has no such", op)
         return n, slot
 
-    def channel(self, op: Any) -> Iterator[str]:
-        if isinstance(op, roles.Release) and op.condition is not None and not self.get(op.condition):
+    def pipeline(self, op: Any) -> Iterator[str]:
+        if isinstance(op, roles.ConsumerRelease) and op.condition is not None and not self.get(op.condition):
             return
         n, slot = self.slot(op)
-        where = f"{_name(op.channel)}, slot {n}"
-        if isinstance(op, (roles.Acquire, roles.Receive)):
-            filling, phase = isinstance(op, roles.Acquire), self.get(op.phase)
+        where = f"{_name(op.pipeline)}, slot {n}"
+        if isinstance(op, (roles.ProducerAcquire, roles.ConsumerWait)):
+            filling, phase = isinstance(op, roles.ProducerAcquire), self.get(op.phase)
             while ((slot.freed if filling else slot.filled) % 2 == phase) != filling:
                 yield f"for {where}, to be {'free' if filling else 'full'}"
-        if isinstance(op, roles.Release) and slot.state == "held" and slot.holder is not self:
+        if isinstance(op, roles.ConsumerRelease) and slot.state == "held" and slot.holder is not self:
             raise self.run.error(f"`release` of {where}, which another team holds", op)
-        if isinstance(op, roles.Acquire) and slot.state == "released":
+        if isinstance(op, roles.ProducerAcquire) and slot.state == "released":
             slot.state = "free"
         expected = {
-            "acquire": "free",
-            "receive": "full",
-            "release": "held",
+            "producer_acquire": "free",
+            "consumer_wait": "full",
+            "consumer_release": "held",
             "refill": "held",
-            "expect": "free",
+            "producer_expect_tx": "free",
             "tma_copy": "filling",
         }
         wanted = expected[op.mnemonic]
         if slot.state != wanted:
             raise self.run.error(f"`{op.mnemonic}` of {where}, which is {slot.state}, not {wanted}", op)
         self.run.event()
-        if isinstance(op, roles.Receive):
-            if self.run.filled[op.channel].pop(0) != n:
+        if isinstance(op, roles.ConsumerWait):
+            if self.run.filled[op.pipeline].pop(0) != n:
                 raise self.run.error(f"`receive` of {where}, ahead of slots that were filled before it", op)
             slot.state, slot.holder = "held", self
-        elif isinstance(op, roles.Release):
-            if any((op.channel, n) in slots for _, slots in self.flights):
+        elif isinstance(op, roles.ConsumerRelease):
+            if any((op.pipeline, n) in slots for _, slots in self.flights):
                 raise self.run.error(f"`release` of {where}, which a gemm in flight reads", op)
             slot.state, slot.freed = "released", slot.freed + 1
-        elif isinstance(op, roles.Expect):
-            ring = op.channel.op
+        elif isinstance(op, roles.ProducerExpectTx):
+            ring = op.pipeline.op
             slot.state, slot.coming = "filling", set(ring.operands if ring is not None else ())
         elif isinstance(op, roles.TmaCopy):
             if op.dst not in slot.coming:
@@ -279,11 +291,11 @@ class _Role:
             slot.coming.remove(op.dst)
             if not slot.coming:
                 slot.state, slot.filled = "full", slot.filled + 1
-                self.run.filled.setdefault(op.channel, []).append(n)
+                self.run.filled.setdefault(op.pipeline, []).append(n)
 
-    def baton(self, op: roles.TakeBaton | roles.PassBaton) -> Iterator[str]:
+    def baton(self, op: roles.PingPongWait | roles.PingPongArrive) -> Iterator[str]:
         team = self.get(op.to)
-        if isinstance(op, roles.TakeBaton):
+        if isinstance(op, roles.PingPongWait):
             while team not in self.run.batons:
                 yield f"for team {team} to get the baton"
             self.run.batons.remove(team)
@@ -295,10 +307,10 @@ class _Role:
 
     def plain(self, op: Op) -> None:
         reads = self.reads(op)
-        for channel, n in reads:
-            slot = self.run.slots[channel, n]
+        for pipeline, n in reads:
+            slot = self.run.slots[pipeline, n]
             if slot.state != "held" or slot.holder is not self:
-                raise self.run.error(f"`{op.mnemonic}` reads {_name(channel)}, slot {n}, which it does not hold", op)
+                raise self.run.error(f"`{op.mnemonic}` reads {_name(pipeline)}, slot {n}, which it does not hold", op)
         if isinstance(op, roles.AsyncGemm):
             self.flights.append((op.results[1], reads))
         elif isinstance(op, (roles.Await, tile.Wait)):
@@ -313,7 +325,7 @@ class _Role:
         """The slots of rings that an operation reads."""
         found = set()
         for access in op.accesses():
-            channel = self.run.channel_of.get(access.mem) if access.mem is not None else None
-            if channel is not None:
-                found.add((channel, 0 if access.slot is None else self.get(access.slot)))
+            pipeline = self.run.channel_of.get(access.mem) if access.mem is not None else None
+            if pipeline is not None:
+                found.add((pipeline, 0 if access.slot is None else self.get(access.slot)))
         return found

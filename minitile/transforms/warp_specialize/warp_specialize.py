@@ -1,17 +1,18 @@
 """Warp specialisation: one role feeds shared memory, the other computes.
 
-    for 0, %n, 1, [%z] {pipelined, 4 stages} (%k, %c) {      %ring = channel %As, %Bs {slots = 4}
-      copy %A[…], %As                                         specialised producer {
+    for 0, %n, 1, [%z] {pipelined, 4 stages} (%k, %c) {      %ring = mbarrier_pipeline %As, %Bs {slots = 4}
+      copy %A[…], %As                                         warp_specialized producer {
       copy %B[…], %Bs                                           for … [0, 0] (%k, %i, %p) {
-      %c1 = gemm %As, %Bs, %c                          →          acquire %ring, %i, %p ; expect %ring, %i
-      yield %c1                                                   tma_copy %A[…], %As … ; tma_copy %B[…], %Bs …
+      %c1 = gemm %As, %Bs, %c                          →          producer_acquire %ring, %i, %p ; producer_expect_tx
+      %ring, %i yield %c1                                                   tma_copy %A[…], %As … ; tma_copy %B[…], %Bs
+      …
     }                                                             yield next(%i, %p) } }
     store %c, %C[…]                                           consumer {
                                                                 for … [%z, 0, 0] (%k, %c, %i, %p) {
-                                                                  receive %ring, %i, %p
+                                                                  consumer_wait %ring, %i, %p
                                                                   %f, %t = async_gemm %As, %Bs, %c   // slot %i
                                                                   %c1 = await %f, %t
-                                                                  release %ring, %i
+                                                                  consumer_release %ring, %i
                                                                   yield %c1, next(%i, %p) }
                                                                 store %c, %C[…] }
 
@@ -20,7 +21,8 @@ what their indices, bounds and conditions are computed from, see producer_partit
 slot and phase are carried through them, in both roles alike: nested loops and trip counts of 0 and 1 need no case of
 their own.
 
-Here each gemm is awaited at once. `skew` and `late_waits` come next: they let gemms run beside what does not need them.
+Here each gemm is awaited at once. `skew` and `sink_wgmma_waits` come next: they let gemms run beside what does not need
+them.
 
 A persistent loop may have `teams` (ping_pong.py): each takes every `teams`-th turn, in a program of its own, and its
 clocks step over the turns of the others. What those are is computed from the bounds of the loops around the copies, as
@@ -54,7 +56,7 @@ from minitile.transforms.warp_specialize.producer_partition import Clock, Refuse
 State = dict[Clock, tuple[Value, Value]]  # slot and phase
 
 
-def specialise(kernel: Kernel, context: PassContext) -> None:
+def warp_specialize(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     if not context.target.has("wgmma") or kernel.attrs.get("by_hand"):
         return
@@ -71,14 +73,14 @@ def specialise(kernel: Kernel, context: PassContext) -> None:
     context.notes.extend(f"copied by the consumers: {note}" for note in rings.notes)
     together = find_common(launch, rings)
 
-    def parts(body: Block, channels: dict[Ring, Value], b: Builder) -> roles.Specialised:
-        producer = _Producer(rings, channels, together).role(body)
+    def parts(body: Block, pipelines: dict[Ring, Value], b: Builder) -> roles.WarpSpecialized:
+        producer = _Producer(rings, pipelines, together).role(body)
         team = Block().add_arg(I32, "team")
-        consumer = Consumer(rings, channels, teams, team).role(body)
+        consumer = Consumer(rings, pipelines, teams, team).role(body)
         if teams is not None:
             consumer = part(consumer, team, teams, b)
         registers = budget(launch.threads)
-        return roles.Specialised(
+        return roles.WarpSpecialized(
             producer_threads=PRODUCER_THREADS, registers=registers, producer=producer, consumer=consumer
         )
 
@@ -163,12 +165,12 @@ def check(launch: control.Launch, rings: Rings, rules: Rules, threads: int) -> N
 def rebuild(
     launch: control.Launch,
     rings: Rings,
-    parts: Callable[[Block, dict[Ring, Value], Builder], roles.Specialised],
+    parts: Callable[[Block, dict[Ring, Value], Builder], roles.WarpSpecialized],
     consumers: int,
     together: Common,
-    pass_name: str = "specialise",
+    pass_name: str = "warp_specialize",
 ) -> None:
-    """Buffers get their versions and rings their channels, from which so many `consumers` receive. Buffers, the
+    """Buffers get their versions and rings their pipelines, from which so many `consumers` receive. Buffers, the
     wait for the grid in front, and what scalars, meetings of the cluster and triggers of the next grid stand before the
     first of the copies are for all roles; of the rest `parts` makes what each role does."""
     ops = launch.body.ops
@@ -195,19 +197,21 @@ def rebuild(
             assert isinstance(alloc, tile.Alloc)
             t = alloc.type_
             alloc.type_ = buffer.type = BufferType(t.space, t.shape, t.dtype, ring.clock.slots)
-    channels: dict[Ring, Value] = {}
+    pipelines: dict[Ring, Value] = {}
     for ring in rings.rings:
-        with b.because(of_ring(pass_name, ring, rings).channel):
-            made = roles.Channel(ring.buffers, ring.clock.slots, consumers, common=_together(ring, together))
-            channels[ring] = b.emit(made).result
-        channels[ring].name = "ring"
-    launch.body.ops.sort(key=lambda op: not isinstance(op, tile.Alloc | roles.Channel))  # set up, then wait or compute
+        with b.because(of_ring(pass_name, ring, rings).pipeline):
+            made = roles.MbarrierPipeline(ring.buffers, ring.clock.slots, consumers, common=_together(ring, together))
+            pipelines[ring] = b.emit(made).result
+        pipelines[ring].name = "ring"
+    launch.body.ops.sort(
+        key=lambda op: not isinstance(op, tile.Alloc | roles.MbarrierPipeline)
+    )  # set up, then wait or compute
     for clock in rings.clocks:  # the launch's own block is now a role's
         if clock.block is launch.body:
             clock.block = mine
     for loop in rings.pipelined:
         loop.kind, loop.stages = "serial", 1
-    b.emit(parts(mine, channels, b))
+    b.emit(parts(mine, pipelines, b))
     launch.body.ops += end
 
 
@@ -218,10 +222,10 @@ def _together(ring: Ring, common: Common) -> tuple[int, ...]:
 class Role:
     """What the roles have in common: the rings' clocks, carried through the loops and branches around them."""
 
-    pass_name = "specialise"
+    pass_name = "warp_specialize"
 
-    def __init__(self, rings: Rings, channels: dict[Ring, Value]) -> None:
-        self.rings, self.channels = rings, channels
+    def __init__(self, rings: Rings, pipelines: dict[Ring, Value]) -> None:
+        self.rings, self.pipelines = rings, pipelines
         self.why = {ring: of_ring(self.pass_name, ring, rings) for ring in rings.rings}
         self.common: Common = {}  # the dimensions of the cluster along which a copy is made by all
         self.b = Builder(Block())
@@ -290,12 +294,12 @@ class Role:
 
     def feed(self, ring: Ring, index: Value, phase: Value, names: Mapping[Value, Value], acquired: bool = True) -> None:
         """A slot's copies, on values by other names. A slot that is filled once is free, and not `acquired`."""
-        channel = self.channels[ring]
+        pipeline = self.pipelines[ring]
         if acquired:
             with self.b.because(self.why[ring].acquire):
-                self.b.emit(roles.Acquire(channel, index, phase))
+                self.b.emit(roles.ProducerAcquire(pipeline, index, phase))
         with self.b.because(self.why[ring].expect):
-            self.b.emit(roles.Expect(channel, index))
+            self.b.emit(roles.ProducerExpectTx(pipeline, index))
         for copy in ring.copies:
             at = tuple([names.get(v, v) for v in copy.src_indices])
             self.b.loc = copy.loc
@@ -303,7 +307,7 @@ class Role:
             common = self.common.get(copy, ())
             self.b.emit(
                 roles.TmaCopy(
-                    copy.src, at, copy.dst, channel, index, copy.src_dims, tf32=tf32, common=common, evict=copy.evict
+                    copy.src, at, copy.dst, pipeline, index, copy.src_dims, tf32=tf32, common=common, evict=copy.evict
                 )
             )
 
@@ -311,8 +315,8 @@ class Role:
 class _Producer(Role):
     """Writes the copies anew, by the copy engine, in a program that has nothing but them and what they need."""
 
-    def __init__(self, rings: Rings, channels: dict[Ring, Value], common: Common) -> None:
-        super().__init__(rings, channels)
+    def __init__(self, rings: Rings, pipelines: dict[Ring, Value], common: Common) -> None:
+        super().__init__(rings, pipelines)
         self.common = common
         self.names: dict[Value, Value] = {}
         self.depth = 0  # of loops
@@ -442,9 +446,9 @@ class Consumer(Role):
     them, and gemms in flight. With teams it is the program of team number `team`."""
 
     def __init__(
-        self, rings: Rings, channels: dict[Ring, Value], teams: Teams | None = None, team: Value | None = None
+        self, rings: Rings, pipelines: dict[Ring, Value], teams: Teams | None = None, team: Value | None = None
     ) -> None:
-        super().__init__(rings, channels)
+        super().__init__(rings, pipelines)
         self.generic: set[Ring] = set()  # rings that others than gemms read
         self.teams, self.team = teams, team or Block().add_arg(I32, "team")
 
@@ -470,17 +474,17 @@ class Consumer(Role):
                     continue
                 mine = [r for r in self.rings.rings if r.clock.block is block]
                 if self.teams is not None and op is self.teams.first:
-                    self.take_baton()
+                    self.ping_pong_wait()
                 for ring in mine:
                     if ring.first is op:
                         with self.b.because(self.why[ring].receive):
-                            self.b.emit(roles.Receive(self.channels[ring], *state[ring.clock]))
+                            self.b.emit(roles.ConsumerWait(self.pipelines[ring], *state[ring.clock]))
                 last = self.teams is not None and op is self.teams.last
                 if last and not op.region_fields:  # all is received
-                    self.pass_baton()
+                    self.ping_pong_arrive()
                 self.op(op, state)
                 if last and op.region_fields:
-                    self.pass_baton()
+                    self.ping_pong_arrive()
                 for ring in mine:
                     if ring.last is op:
                         self.release(ring, *state[ring.clock])
@@ -493,7 +497,7 @@ class Consumer(Role):
 
     def release(self, ring: Ring, index: Value, phase: Value) -> None:
         with self.b.because(self.why[ring].release):
-            self.b.emit(roles.Release(self.channels[ring], index, generic=ring in self.generic))
+            self.b.emit(roles.ConsumerRelease(self.pipelines[ring], index, generic=ring in self.generic))
 
     def op(self, op: Op, state: State) -> None:
         if isinstance(op, control.Structured):
@@ -568,22 +572,22 @@ class Consumer(Role):
     def even_out(self, fewer: Value) -> None:
         """Who has had fewer turns takes the baton once more: the first team has it where the loop begins again."""
         with self.b.when(fewer):
-            self.take_baton()
-            self.pass_baton()
+            self.ping_pong_wait()
+            self.ping_pong_arrive()
 
-    def take_baton(self) -> None:
+    def ping_pong_wait(self) -> None:
         with self.b.because(self.order()):
-            self.b.emit(roles.TakeBaton(self.team))
+            self.b.emit(roles.PingPongWait(self.team))
 
     def order(self) -> Origin:
         """Of the order barrier of teams: the slots that a team receives are those of its own turns."""
         received = places(ring.first.loc for ring in self.rings.rings)
         return Origin(self.pass_name, "order barrier: teams receive slots in turn", received)
 
-    def pass_baton(self) -> None:
+    def ping_pong_arrive(self) -> None:
         assert self.teams is not None
         with self.b.because(self.order()):
-            self.b.emit(roles.PassBaton(self.b.floormod(self.b.add(self.team, 1), self.teams.count)))
+            self.b.emit(roles.PingPongArrive(self.b.floormod(self.b.add(self.team, 1), self.teams.count)))
 
     def turns_of_others(self, loop: control.For, state: State, clocks: Sequence[Clock]) -> _Tail:
         """What goes to the end of a loop's body, which has not been changed yet: the turns up to this team's next."""

@@ -141,7 +141,7 @@ def draining(program):
 def test_stores_that_a_loop_copies(kernel, target, monkeypatch):
     """Other waves have made them. Without these waits they are still under way."""
     assert draining(simulate(kernel, target))
-    others = [one for one in pipeline.THREAD_PASSES if one[0] != "global_waits"]
+    others = [one for one in pipeline.THREAD_PASSES if one[0] != "insert_vmcnt_waits"]
     monkeypatch.setattr(pipeline, "THREAD_PASSES", others)
     monkeypatch.setenv("MINITILE_CACHE", "0")
     with pytest.raises(RaceError, match="missing_wait"):

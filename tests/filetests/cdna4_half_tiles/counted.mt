@@ -1,5 +1,5 @@
 // With the barriers and the counts: one barrier an iteration, vmcnt(0); two, with copies under way.
-// pass: cdna4_half_tiles, thread_barriers, count_tokens
+// pass: cdna4_half_tiles, thread_barriers, resolve_wait_counts
 // target: gfx950
 thread kernel @k(%A: tensor<64xKxbf16>, %B: tensor<64xKxbf16>, %C: tensor<64x64xf32>) dims(K = %K: i32) attrs {threads = 64} {
   %As = alloc {type_ = shared<2 versions x 64x64xbf16>, layout = shared<64x64xb16; 64:1024; 64:16; swizzle 128>, bytes = 8192} : shared<2 versions x 64x64xbf16>

@@ -1,5 +1,5 @@
 // A gemm that starts from zeros each time takes no accumulator: its first step of K writes the registers (scale-d).
-// pass: specialise, infer_layouts, lower, simplify, cse, legalize, dead_code
+// pass: warp_specialize, infer_layouts, lower, simplify, cse, legalize, dead_code
 // target: sm_90a
 tile kernel @scores(%A: tensor<256x512xbf16>, %B: tensor<64x512xbf16>, %C: tensor<256x64xf32>) attrs {threads = 128} {
   launch 1, 4, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {

@@ -1,6 +1,6 @@
 // Two warpgroups share the columns ("full_col"): both read all of A, and each its half of B. 8-bit operands take 32 of K;
 // the accumulator is f16, two to a word. Where scale_d is false, the first step of K replaces it.
-// pass: specialise, infer_layouts, lower, simplify, cse, legalize, dead_code
+// pass: warp_specialize, infer_layouts, lower, simplify, cse, legalize, dead_code
 // target: sm_90a
 tile kernel @columns(%A: tensor<64x512xe4m3>, %B: tensor<64x512xe5m2>, %C: tensor<64x64xf16>) attrs {threads = 256} {
   launch 1, 1, 1 {threads = 256} (%bx: i32, %by: i32, %bz: i32) {

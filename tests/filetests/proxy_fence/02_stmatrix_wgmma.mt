@@ -1,4 +1,4 @@
-// pass: place_shared, thread_barriers, proxy_fence, count_tokens
+// pass: allocate_shared_memory, thread_barriers, proxy_fence, resolve_wait_counts
 // target: sm_90a
 // stmatrix, then wgmma by the same warpgroup: the fence, then the barrier.
 thread kernel @stmatrix_wgmma() attrs {threads = 128} {

@@ -1,4 +1,4 @@
-// pass: place_shared, thread_barriers, proxy_fence, count_tokens
+// pass: allocate_shared_memory, thread_barriers, proxy_fence, resolve_wait_counts
 // target: sm_90a
 // cp.async writes through the generic proxy, when it is waited for: the fence stands behind the wait.
 thread kernel @cp_async_wgmma(%B: tensor<64x16xbf16>) attrs {threads = 128} {

@@ -1,4 +1,4 @@
-// pass: place_shared, thread_barriers, proxy_fence, count_tokens
+// pass: allocate_shared_memory, thread_barriers, proxy_fence, resolve_wait_counts
 // target: sm_90a
 // What the copy engine has written needs no fence, neither for wgmma nor for loads.
 thread kernel @tma_load(%A: tensor<64x16xbf16>, %O: tensor<1024xf32>) attrs {threads = 128, tensor_maps = (("A_map", "A", (64, 16), 32),)} {

@@ -1,4 +1,4 @@
-// pass: place_shared, thread_barriers, proxy_fence, count_tokens
+// pass: allocate_shared_memory, thread_barriers, proxy_fence, resolve_wait_counts
 // target: sm_90a
 // The copy engine overwrites what wgmma has read: the wait and the arrival are enough.
 thread kernel @wgmma_then_tma_load(%A: tensor<64x16xbf16>) attrs {threads = 128, tensor_maps = (("A_map", "A", (64, 16), 32),), producer_threads = 128} {

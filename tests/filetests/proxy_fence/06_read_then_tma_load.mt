@@ -1,4 +1,4 @@
-// pass: place_shared, thread_barriers, proxy_fence, count_tokens
+// pass: allocate_shared_memory, thread_barriers, proxy_fence, resolve_wait_counts
 // target: sm_90a
 // The copy engine overwrites what threads have read: each fences before it arrives (write after read).
 thread kernel @read_then_tma_load(%A: tensor<16x32xf32>, %O: tensor<1024xf32>) attrs {threads = 128, tensor_maps = (("A_map", "A", (16, 32), 0),), producer_threads = 128} {

@@ -1,4 +1,4 @@
-// pass: place_shared, thread_barriers, proxy_fence, count_tokens
+// pass: allocate_shared_memory, thread_barriers, proxy_fence, resolve_wait_counts
 // target: sm_90a
 // The same in a while loop.
 thread kernel @while(%A: tensor<16x32xf32>, %C: tensor<64x32xf32>, %n: i32) attrs {threads = 128, tensor_maps = (("A_map", "A", (16, 32), 0), ("C_map", "C", (16, 32), 0),)} {

@@ -1,4 +1,4 @@
-// pass: place_shared, thread_barriers, proxy_fence, count_tokens
+// pass: allocate_shared_memory, thread_barriers, proxy_fence, resolve_wait_counts
 // target: sm_90a
 // Only some threads come into the branch, which writes: each of them fences for itself, before all of them meet. A
 // barrier could not stand there.

@@ -1,4 +1,4 @@
-// pass: place_shared, thread_barriers, proxy_fence, count_tokens
+// pass: allocate_shared_memory, thread_barriers, proxy_fence, resolve_wait_counts
 // target: sm_90a
 // Both branches copy what was written before: one fence in front of them.
 thread kernel @both_branches_copy(%C: tensor<64x32xf32>, %n: i32) attrs {threads = 128, tensor_maps = (("C_map", "C", (16, 32), 0),)} {

@@ -1,4 +1,4 @@
-// pass: place_shared, thread_barriers, proxy_fence, count_tokens
+// pass: allocate_shared_memory, thread_barriers, proxy_fence, resolve_wait_counts
 // target: sm_90a
 // The same, where the two roles meet at a barrier: the consumers arrive there and go on, the producer's warp waits.
 thread kernel @barrier_of_roles(%C: tensor<64x32xf32>) attrs {threads = 128, tensor_maps = (("C_map", "C", (16, 32), 0),), producer_threads = 128} {

@@ -1,4 +1,4 @@
-// pass: place_shared, thread_barriers, proxy_fence, count_tokens
+// pass: allocate_shared_memory, thread_barriers, proxy_fence, resolve_wait_counts
 // target: sm_90a
 // A lane of each warp arrives for the others, once they have met: each fences before that.
 thread kernel @one_lane_arrives(%A: tensor<16x32xf32>, %O: tensor<1024xf32>) attrs {threads = 128, tensor_maps = (("A_map", "A", (16, 32), 0),), producer_threads = 128} {

@@ -1,4 +1,4 @@
-// pass: place_shared, thread_barriers, proxy_fence, count_tokens
+// pass: allocate_shared_memory, thread_barriers, proxy_fence, resolve_wait_counts
 // target: sm_90a
 // Written again behind the fence: a second one.
 thread kernel @written_again(%C: tensor<64x32xf32>) attrs {threads = 128, tensor_maps = (("C_map", "C", (16, 32), 0),)} {

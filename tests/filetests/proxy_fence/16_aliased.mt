@@ -1,4 +1,4 @@
-// pass: thread_barriers, proxy_fence, count_tokens
+// pass: thread_barriers, proxy_fence, resolve_wait_counts
 // target: sm_90a
 // The epilogue's buffer lies over the operands': no fence where stores follow wgmma's reads, one between the stores
 // and the copy, one between the loads and the next tile's copy.

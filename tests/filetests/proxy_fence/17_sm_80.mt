@@ -1,4 +1,4 @@
-// pass: place_shared, thread_barriers, proxy_fence, count_tokens
+// pass: allocate_shared_memory, thread_barriers, proxy_fence, resolve_wait_counts
 // target: sm_80
 // Targets with one proxy: none, and those that the program has go (the assembler would refuse them).
 thread kernel @sm_80(%O: tensor<1024xf32>) attrs {threads = 128} {

@@ -1,4 +1,4 @@
-// pass: place_shared, thread_barriers, proxy_fence, count_tokens
+// pass: allocate_shared_memory, thread_barriers, proxy_fence, resolve_wait_counts
 // target: sm_90a
 // An operation that declares nothing may do anything: a fence in front of it, since it may be asynchronous, and one
 // behind it before the next copy, since it may not.

@@ -1,4 +1,4 @@
-// pass: place_shared, thread_barriers, proxy_fence, count_tokens
+// pass: allocate_shared_memory, thread_barriers, proxy_fence, resolve_wait_counts
 // target: sm_90a
 // Written to global memory by threads, loaded by the copy engine: a fence for global memory.
 thread kernel @global(%A: tensor<16x32xf32>) attrs {threads = 128, tensor_maps = (("A_map", "A", (16, 32), 0),)} {

@@ -1,4 +1,4 @@
-// pass: place_shared, thread_barriers, proxy_fence, count_tokens
+// pass: allocate_shared_memory, thread_barriers, proxy_fence, resolve_wait_counts
 // target: sm_90a
 // From tensor memory through registers and shared memory to the copy engine: only the fence of the store. Tensor
 // memory needs none; the scales that tcgen05.cp reads from shared memory do, as products' operands do.

@@ -1,4 +1,4 @@
-// pass: place_shared, thread_barriers, proxy_fence, count_tokens
+// pass: allocate_shared_memory, thread_barriers, proxy_fence, resolve_wait_counts
 // target: sm_90a
 // Scales that threads have written to shared memory go to tensor memory: a fence in front of the barrier.
 thread kernel @tcgen05_scales() attrs {threads = 128} {

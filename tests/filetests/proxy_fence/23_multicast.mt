@@ -1,4 +1,4 @@
-// pass: place_shared, thread_barriers, proxy_fence, count_tokens
+// pass: allocate_shared_memory, thread_barriers, proxy_fence, resolve_wait_counts
 // target: sm_90a
 // A copy for both CTAs of a cluster overwrites what threads of either have read: one half of the fence in front of the
 // cluster's barrier, the other half behind it.

@@ -7,19 +7,19 @@ tile kernel @attention(%Q: tensor<128x64xbf16>, %K: tensor<512x64xbf16>, %V: ten
     %Ks = alloc {type_ = shared<2 versions x 64x64xbf16>} : shared<2 versions x 64x64xbf16>
     %Vs = alloc {type_ = shared<2 versions x 64x64xbf16>} : shared<2 versions x 64x64xbf16>
     %m = mul %bx, 64 : i32
-    %ring = channel %Qs {slots = 1, consumers = 128} : channel<1; Qs: shared<64x64xbf16>>
-    %ring_1 = channel %Ks {slots = 2, consumers = 128} : channel<2; Ks: shared<2 versions x 64x64xbf16>>
-    %ring_2 = channel %Vs {slots = 2, consumers = 128} : channel<2; Vs: shared<2 versions x 64x64xbf16>>
-    specialised {registers = (56, 256)} producer {
-      expect %ring, 0
+    %ring = mbarrier_pipeline %Qs {slots = 1, consumers = 128} : mbarrier_pipeline<1; Qs: shared<64x64xbf16>>
+    %ring_1 = mbarrier_pipeline %Ks {slots = 2, consumers = 128} : mbarrier_pipeline<2; Ks: shared<2 versions x 64x64xbf16>>
+    %ring_2 = mbarrier_pipeline %Vs {slots = 2, consumers = 128} : mbarrier_pipeline<2; Vs: shared<2 versions x 64x64xbf16>>
+    warp_specialized {registers = (56, 256)} producer {
+      producer_expect_tx %ring, 0
       tma_copy %Q[%m, 0], %Qs, %ring, 0 {src_dims = (0, 1)}
       %0, %1 = for 0, 8, 1, [0, 0] : i32, i32 (%k: i32, %slot: i32, %phase: i32) {
         %n = mul %k, 64 : i32
-        acquire %ring_1, %slot, %phase
-        expect %ring_1, %slot
+        producer_acquire %ring_1, %slot, %phase
+        producer_expect_tx %ring_1, %slot
         tma_copy %K[%n, 0], %Ks, %ring_1, %slot {src_dims = (0, 1)}
-        acquire %ring_2, %slot, %phase
-        expect %ring_2, %slot
+        producer_acquire %ring_2, %slot, %phase
+        producer_expect_tx %ring_2, %slot
         tma_copy %V[%n, 0], %Vs, %ring_2, %slot {src_dims = (0, 1)}
         %2 = add %slot, 1 : i32
         %3 = cmp %2, 2 {predicate = "eq"} : bool
@@ -30,22 +30,22 @@ tile kernel @attention(%Q: tensor<128x64xbf16>, %K: tensor<512x64xbf16>, %V: ten
       }
     } consumer {
       %z = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
-      receive %ring, 0, 0
+      consumer_wait %ring, 0, 0
       %r, %7, %8 = for 0, 8, 1, [%z, 0, 0] : tile<64x64xf32>, i32, i32 (%k_1: i32, %o: tile<64x64xf32>, %slot_1: i32, %phase_1: i32) {
         %n_1 = mul %k_1, 64 : i32
-        receive %ring_1, %slot_1, %phase_1
+        consumer_wait %ring_1, %slot_1, %phase_1
         %s, %9 = async_gemm %Qs[0, 0], %Ks[0, 0], %z, b_slot = %slot_1 {transpose_b = true} : tile<64x64xf32>, token<wgmma>
         %s_1 = await %s, %9 : tile<64x64xf32>
-        release %ring_1, %slot_1
+        consumer_release %ring_1, %slot_1
         %e = exp2 %s_1 : tile<64x64xf32>
         %p = cast %e {to = bf16} : tile<64x64xbf16>
         %largest = reduce %e {dim = 1, kind = "max"} : tile<64xf32>
         %x = expand %largest {dim = 1, size = 64} : tile<64x64xf32>
         %scaled = mul %o, %x : tile<64x64xf32>
-        receive %ring_2, %slot_1, %phase_1
+        consumer_wait %ring_2, %slot_1, %phase_1
         %o1, %10 = async_gemm %p, %Vs[0, 0], %scaled, b_slot = %slot_1 : tile<64x64xf32>, token<wgmma>
         %o1_1 = await %o1, %10 : tile<64x64xf32>
-        release %ring_2, %slot_1
+        consumer_release %ring_2, %slot_1
         %11 = add %slot_1, 1 : i32
         %12 = cmp %11, 2 {predicate = "eq"} : bool
         %13 = xor %phase_1, 1 : i32
@@ -53,7 +53,7 @@ tile kernel @attention(%Q: tensor<128x64xbf16>, %K: tensor<512x64xbf16>, %V: ten
         %15 = select %12, 0, %11 : i32
         yield %o1_1, %15, %14
       }
-      release %ring, 0
+      consumer_release %ring, 0
       store %O[%m, 0], %r {dims = (0, 1)}
     }
   }
@@ -66,19 +66,19 @@ tile kernel @attention(%Q: tensor<128x64xbf16>, %K: tensor<512x64xbf16>, %V: ten
     %Ks = alloc {type_ = shared<2 versions x 64x64xbf16>} : shared<2 versions x 64x64xbf16>
     %Vs = alloc {type_ = shared<2 versions x 64x64xbf16>} : shared<2 versions x 64x64xbf16>
     %m = mul %bx, 64 : i32
-    %ring = channel %Qs {slots = 1, consumers = 128} : channel<1; Qs: shared<64x64xbf16>>
-    %ring_1 = channel %Ks {slots = 2, consumers = 128} : channel<2; Ks: shared<2 versions x 64x64xbf16>>
-    %ring_2 = channel %Vs {slots = 2, consumers = 128} : channel<2; Vs: shared<2 versions x 64x64xbf16>>
-    specialised {registers = (56, 256)} producer {
-      expect %ring, 0
+    %ring = mbarrier_pipeline %Qs {slots = 1, consumers = 128} : mbarrier_pipeline<1; Qs: shared<64x64xbf16>>
+    %ring_1 = mbarrier_pipeline %Ks {slots = 2, consumers = 128} : mbarrier_pipeline<2; Ks: shared<2 versions x 64x64xbf16>>
+    %ring_2 = mbarrier_pipeline %Vs {slots = 2, consumers = 128} : mbarrier_pipeline<2; Vs: shared<2 versions x 64x64xbf16>>
+    warp_specialized {registers = (56, 256)} producer {
+      producer_expect_tx %ring, 0
       tma_copy %Q[%m, 0], %Qs, %ring, 0 {src_dims = (0, 1)}
       %0, %1 = for 0, 8, 1, [0, 0] : i32, i32 (%k: i32, %slot: i32, %phase: i32) {
         %n = mul %k, 64 : i32
-        acquire %ring_1, %slot, %phase
-        expect %ring_1, %slot
+        producer_acquire %ring_1, %slot, %phase
+        producer_expect_tx %ring_1, %slot
         tma_copy %K[%n, 0], %Ks, %ring_1, %slot {src_dims = (0, 1)}
-        acquire %ring_2, %slot, %phase
-        expect %ring_2, %slot
+        producer_acquire %ring_2, %slot, %phase
+        producer_expect_tx %ring_2, %slot
         tma_copy %V[%n, 0], %Vs, %ring_2, %slot {src_dims = (0, 1)}
         %2 = add %slot, 1 : i32
         %3 = cmp %2, 2 {predicate = "eq"} : bool
@@ -89,13 +89,13 @@ tile kernel @attention(%Q: tensor<128x64xbf16>, %K: tensor<512x64xbf16>, %V: ten
       }
     } consumer {
       %z = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
-      receive %ring, 0, 0
+      consumer_wait %ring, 0, 0
       %r, %7, %8 = if true : tile<64x64xf32>, i32, i32 then {
         %n_1 = mul 0, 64 : i32
-        receive %ring_1, 0, 0
+        consumer_wait %ring_1, 0, 0
         %s, %9 = async_gemm %Qs[0, 0], %Ks[0, 0], %z, b_slot = 0 {transpose_b = true} : tile<64x64xf32>, token<wgmma>
         %s_1 = await %s, %9 : tile<64x64xf32>
-        release %ring_1, 0
+        consumer_release %ring_1, 0
         %e = exp2 %s_1 : tile<64x64xf32>
         %p = cast %e {to = bf16} : tile<64x64xbf16>
         %largest = reduce %e {dim = 1, kind = "max"} : tile<64xf32>
@@ -108,14 +108,14 @@ tile kernel @attention(%Q: tensor<128x64xbf16>, %K: tensor<512x64xbf16>, %V: ten
         %14 = select %11, 0, %10 : i32
         %15, %16, %17, %18, %19, %20 = for 1, 8, 1, [%14, %13, 0, 0, %p, %scaled] : i32, i32, i32, i32, tile<64x64xbf16>, tile<64x64xf32> (%k_1: i32, %21: i32, %22: i32, %23: i32, %24: i32, %p_1: tile<64x64xbf16>, %scaled_1: tile<64x64xf32>) {
           %n_1_1 = mul %k_1, 64 : i32
-          receive %ring_1, %21, %22
+          consumer_wait %ring_1, %21, %22
           %s_2, %25 = async_gemm %Qs[0, 0], %Ks[0, 0], %z, b_slot = %21 {transpose_b = true} : tile<64x64xf32>, token<wgmma>
-          receive %ring_2, %23, %24
+          consumer_wait %ring_2, %23, %24
           %o1, %26 = async_gemm %p_1, %Vs[0, 0], %scaled_1, b_slot = %23 : tile<64x64xf32>, token<wgmma>
           %o1_1 = await %o1, %26 : tile<64x64xf32>
-          release %ring_2, %23
+          consumer_release %ring_2, %23
           %s_1_1 = await %s_2, %25 : tile<64x64xf32>
-          release %ring_1, %21
+          consumer_release %ring_1, %21
           %e_1 = exp2 %s_1_1 : tile<64x64xf32>
           %p_2 = cast %e_1 {to = bf16} : tile<64x64xbf16>
           %largest_1 = reduce %e_1 {dim = 1, kind = "max"} : tile<64xf32>
@@ -128,15 +128,15 @@ tile kernel @attention(%Q: tensor<128x64xbf16>, %K: tensor<512x64xbf16>, %V: ten
           %31 = select %28, 0, %27 : i32
           yield %31, %30, %21, %22, %p_2, %scaled_2
         }
-        receive %ring_2, %17, %18
+        consumer_wait %ring_2, %17, %18
         %o1_2, %32 = async_gemm %19, %Vs[0, 0], %20, b_slot = %17 : tile<64x64xf32>, token<wgmma>
         %o1_1_1 = await %o1_2, %32 : tile<64x64xf32>
-        release %ring_2, %17
+        consumer_release %ring_2, %17
         yield %o1_1_1, %15, %16
       } orelse {
         yield %z, 0, 0
       }
-      release %ring, 0
+      consumer_release %ring, 0
       store %O[%m, 0], %r {dims = (0, 1)}
     }
   }

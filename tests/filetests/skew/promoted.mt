@@ -7,13 +7,13 @@ tile kernel @promoted(%A: tensor<64xKxe4m3>, %B: tensor<64xKxe4m3>, %C: tensor<6
     %A_shared = alloc {type_ = shared<3 versions x 64x128xe4m3>} : shared<3 versions x 64x128xe4m3>
     %B_shared = alloc {type_ = shared<3 versions x 64x128xe4m3>} : shared<3 versions x 64x128xe4m3>
     %0 = floordiv %K, 128 : i32
-    %ring = channel %A_shared, %B_shared {slots = 3, consumers = 128} : channel<3; A_shared: shared<3 versions x 64x128xe4m3>, B_shared: shared<3 versions x 64x128xe4m3>>
-    specialised {registers = (56, 256)} producer {
+    %ring = mbarrier_pipeline %A_shared, %B_shared {slots = 3, consumers = 128} : mbarrier_pipeline<3; A_shared: shared<3 versions x 64x128xe4m3>, B_shared: shared<3 versions x 64x128xe4m3>>
+    warp_specialized {registers = (56, 256)} producer {
       %1, %2 = for 0, %0, 1, [0, 0] : i32, i32 (%k: i32, %slot: i32, %phase: i32) {
         %3 = mul %k, 128 : i32
         %4 = mul %k, 128 : i32
-        acquire %ring, %slot, %phase
-        expect %ring, %slot
+        producer_acquire %ring, %slot, %phase
+        producer_expect_tx %ring, %slot
         tma_copy %A[0, %3], %A_shared, %ring, %slot {src_dims = (0, 1)}
         tma_copy %B[0, %4], %B_shared, %ring, %slot {src_dims = (0, 1)}
         %5 = add %slot, 1 : i32
@@ -32,10 +32,10 @@ tile kernel @promoted(%A: tensor<64xKxe4m3>, %B: tensor<64xKxe4m3>, %C: tensor<6
         %13 = mul %k_1, 128 : i32
         statement {number = 2}
         %14 = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
-        receive %ring, %slot_1, %phase_1
+        consumer_wait %ring, %slot_1, %phase_1
         %part, %15 = async_gemm %A_shared[0, 0], %B_shared[0, 0], %14, a_slot = %slot_1, b_slot = %slot_1 {transpose_b = true} : tile<64x64xf32>, token<wgmma>
         %part_1 = await %part, %15 : tile<64x64xf32>
-        release %ring, %slot_1
+        consumer_release %ring, %slot_1
         statement {number = 3}
         %total_3 = add %total_2, %part_1 : tile<64x64xf32>
         %16 = add %slot_1, 1 : i32
@@ -58,13 +58,13 @@ tile kernel @promoted(%A: tensor<64xKxe4m3>, %B: tensor<64xKxe4m3>, %C: tensor<6
     %A_shared = alloc {type_ = shared<3 versions x 64x128xe4m3>} : shared<3 versions x 64x128xe4m3>
     %B_shared = alloc {type_ = shared<3 versions x 64x128xe4m3>} : shared<3 versions x 64x128xe4m3>
     %0 = floordiv %K, 128 : i32
-    %ring = channel %A_shared, %B_shared {slots = 3, consumers = 128} : channel<3; A_shared: shared<3 versions x 64x128xe4m3>, B_shared: shared<3 versions x 64x128xe4m3>>
-    specialised {registers = (56, 256)} producer {
+    %ring = mbarrier_pipeline %A_shared, %B_shared {slots = 3, consumers = 128} : mbarrier_pipeline<3; A_shared: shared<3 versions x 64x128xe4m3>, B_shared: shared<3 versions x 64x128xe4m3>>
+    warp_specialized {registers = (56, 256)} producer {
       %1, %2 = for 0, %0, 1, [0, 0] : i32, i32 (%k: i32, %slot: i32, %phase: i32) {
         %3 = mul %k, 128 : i32
         %4 = mul %k, 128 : i32
-        acquire %ring, %slot, %phase
-        expect %ring, %slot
+        producer_acquire %ring, %slot, %phase
+        producer_expect_tx %ring, %slot
         tma_copy %A[0, %3], %A_shared, %ring, %slot {src_dims = (0, 1)}
         tma_copy %B[0, %4], %B_shared, %ring, %slot {src_dims = (0, 1)}
         %5 = add %slot, 1 : i32
@@ -79,10 +79,10 @@ tile kernel @promoted(%A: tensor<64xKxe4m3>, %B: tensor<64xKxe4m3>, %C: tensor<6
       %10 = cmp 0, %0 {predicate = "lt"} : bool
       %total_1, %11, %12 = if %10 : tile<64x64xf32>, i32, i32 then {
         %13 = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
-        receive %ring, 0, 0
+        consumer_wait %ring, 0, 0
         %part, %14 = async_gemm %A_shared[0, 0], %B_shared[0, 0], %13, a_slot = 0, b_slot = 0 {transpose_b = true} : tile<64x64xf32>, token<wgmma>
         %part_1 = await %part, %14 : tile<64x64xf32>
-        release %ring, 0
+        consumer_release %ring, 0
         %15 = add 0, 1 : i32
         %16 = cmp %15, 3 {predicate = "eq"} : bool
         %17 = xor 0, 1 : i32
@@ -94,10 +94,10 @@ tile kernel @promoted(%A: tensor<64xKxe4m3>, %B: tensor<64xKxe4m3>, %C: tensor<6
         %23 = add 1, %22 : i32
         %24, %25, %26, %27 = for 1, %23, 2, [%19, %18, %total, %part_1] : i32, i32, tile<64x64xf32>, tile<64x64xf32> (%k_1: i32, %28: i32, %29: i32, %total_2: tile<64x64xf32>, %part_1_1: tile<64x64xf32>) {
           %30 = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
-          receive %ring, %28, %29
+          consumer_wait %ring, %28, %29
           %part_2, %31 = async_gemm %A_shared[0, 0], %B_shared[0, 0], %30, a_slot = %28, b_slot = %28 {transpose_b = true} : tile<64x64xf32>, token<wgmma>
           %part_1_2 = await %part_2, %31 : tile<64x64xf32>
-          release %ring, %28
+          consumer_release %ring, %28
           %total_3 = add %total_2, %part_1_1 : tile<64x64xf32>
           %32 = add %28, 1 : i32
           %33 = cmp %32, 3 {predicate = "eq"} : bool
@@ -106,10 +106,10 @@ tile kernel @promoted(%A: tensor<64xKxe4m3>, %B: tensor<64xKxe4m3>, %C: tensor<6
           %36 = select %33, 0, %32 : i32
           %37 = add %k_1, 1 : i32
           %38 = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
-          receive %ring, %36, %35
+          consumer_wait %ring, %36, %35
           %part_3, %39 = async_gemm %A_shared[0, 0], %B_shared[0, 0], %38, a_slot = %36, b_slot = %36 {transpose_b = true} : tile<64x64xf32>, token<wgmma>
           %part_1_3 = await %part_3, %39 : tile<64x64xf32>
-          release %ring, %36
+          consumer_release %ring, %36
           %total_3_1 = add %total_3, %part_1_2 : tile<64x64xf32>
           %40 = add %36, 1 : i32
           %41 = cmp %40, 3 {predicate = "eq"} : bool
@@ -120,10 +120,10 @@ tile kernel @promoted(%A: tensor<64xKxe4m3>, %B: tensor<64xKxe4m3>, %C: tensor<6
         }
         %45, %46, %47, %48 = for %23, %0, 1, [%24, %25, %26, %27] : i32, i32, tile<64x64xf32>, tile<64x64xf32> (%k_1_1: i32, %49: i32, %50: i32, %51: tile<64x64xf32>, %52: tile<64x64xf32>) {
           %53 = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
-          receive %ring, %49, %50
+          consumer_wait %ring, %49, %50
           %part_4, %54 = async_gemm %A_shared[0, 0], %B_shared[0, 0], %53, a_slot = %49, b_slot = %49 {transpose_b = true} : tile<64x64xf32>, token<wgmma>
           %part_1_4 = await %part_4, %54 : tile<64x64xf32>
-          release %ring, %49
+          consumer_release %ring, %49
           %total_3_2 = add %51, %52 : tile<64x64xf32>
           %55 = add %49, 1 : i32
           %56 = cmp %55, 3 {predicate = "eq"} : bool

@@ -8,19 +8,19 @@ tile kernel @attention(%Q: tensor<128x64xbf16>, %K: tensor<512x64xbf16>, %V: ten
     %Ks = alloc {type_ = shared<2 versions x 64x64xbf16>} : shared<2 versions x 64x64xbf16>
     %Vs = alloc {type_ = shared<2 versions x 64x64xbf16>} : shared<2 versions x 64x64xbf16>
     %m = mul %bx, 64 : i32
-    %ring = channel %Qs {slots = 1, consumers = 128} : channel<1; Qs: shared<64x64xbf16>>
-    %ring_1 = channel %Ks {slots = 2, consumers = 128} : channel<2; Ks: shared<2 versions x 64x64xbf16>>
-    %ring_2 = channel %Vs {slots = 2, consumers = 128} : channel<2; Vs: shared<2 versions x 64x64xbf16>>
-    specialised {registers = (56, 256)} producer {
-      expect %ring, 0
+    %ring = mbarrier_pipeline %Qs {slots = 1, consumers = 128} : mbarrier_pipeline<1; Qs: shared<64x64xbf16>>
+    %ring_1 = mbarrier_pipeline %Ks {slots = 2, consumers = 128} : mbarrier_pipeline<2; Ks: shared<2 versions x 64x64xbf16>>
+    %ring_2 = mbarrier_pipeline %Vs {slots = 2, consumers = 128} : mbarrier_pipeline<2; Vs: shared<2 versions x 64x64xbf16>>
+    warp_specialized {registers = (56, 256)} producer {
+      producer_expect_tx %ring, 0
       tma_copy %Q[%m, 0], %Qs, %ring, 0 {src_dims = (0, 1)}
       %0, %1 = for 0, 8, 1, [0, 0] : i32, i32 (%k: i32, %slot: i32, %phase: i32) {
         %n = mul %k, 64 : i32
-        acquire %ring_1, %slot, %phase
-        expect %ring_1, %slot
+        producer_acquire %ring_1, %slot, %phase
+        producer_expect_tx %ring_1, %slot
         tma_copy %K[%n, 0], %Ks, %ring_1, %slot {src_dims = (0, 1)}
-        acquire %ring_2, %slot, %phase
-        expect %ring_2, %slot
+        producer_acquire %ring_2, %slot, %phase
+        producer_expect_tx %ring_2, %slot
         tma_copy %V[%n, 0], %Vs, %ring_2, %slot {src_dims = (0, 1)}
         %2 = add %slot, 1 : i32
         %3 = cmp %2, 2 {predicate = "eq"} : bool
@@ -31,14 +31,14 @@ tile kernel @attention(%Q: tensor<128x64xbf16>, %K: tensor<512x64xbf16>, %V: ten
       }
     } consumer {
       %z = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
-      receive %ring, 0, 0
+      consumer_wait %ring, 0, 0
       %r, %7, %8 = for 0, 8, 1, [%z, 0, 0] {order = (0, 3, 1, 2), stage_of = (0, 0, 1, 1)} : tile<64x64xf32>, i32, i32 (%k_1: i32, %o: tile<64x64xf32>, %slot_1: i32, %phase_1: i32) {
         statement {number = 0}
         %n_1 = mul %k_1, 64 : i32
-        receive %ring_1, %slot_1, %phase_1
+        consumer_wait %ring_1, %slot_1, %phase_1
         %s, %9 = async_gemm %Qs[0, 0], %Ks[0, 0], %z, b_slot = %slot_1 {transpose_b = true} : tile<64x64xf32>, token<wgmma>
         %s_1 = await %s, %9 : tile<64x64xf32>
-        release %ring_1, %slot_1
+        consumer_release %ring_1, %slot_1
         statement {number = 1}
         %e = exp2 %s_1 : tile<64x64xf32>
         %p = cast %e {to = bf16} : tile<64x64xbf16>
@@ -47,10 +47,10 @@ tile kernel @attention(%Q: tensor<128x64xbf16>, %K: tensor<512x64xbf16>, %V: ten
         statement {number = 2}
         %scaled = mul %o, %x : tile<64x64xf32>
         statement {number = 3}
-        receive %ring_2, %slot_1, %phase_1
+        consumer_wait %ring_2, %slot_1, %phase_1
         %o1, %10 = async_gemm %p, %Vs[0, 0], %scaled, b_slot = %slot_1 : tile<64x64xf32>, token<wgmma>
         %o1_1 = await %o1, %10 : tile<64x64xf32>
-        release %ring_2, %slot_1
+        consumer_release %ring_2, %slot_1
         %11 = add %slot_1, 1 : i32
         %12 = cmp %11, 2 {predicate = "eq"} : bool
         %13 = xor %phase_1, 1 : i32
@@ -58,7 +58,7 @@ tile kernel @attention(%Q: tensor<128x64xbf16>, %K: tensor<512x64xbf16>, %V: ten
         %15 = select %12, 0, %11 : i32
         yield %o1_1, %15, %14
       }
-      release %ring, 0
+      consumer_release %ring, 0
       store %O[%m, 0], %r {dims = (0, 1)}
     }
   }
@@ -71,19 +71,19 @@ tile kernel @attention(%Q: tensor<128x64xbf16>, %K: tensor<512x64xbf16>, %V: ten
     %Ks = alloc {type_ = shared<2 versions x 64x64xbf16>} : shared<2 versions x 64x64xbf16>
     %Vs = alloc {type_ = shared<2 versions x 64x64xbf16>} : shared<2 versions x 64x64xbf16>
     %m = mul %bx, 64 : i32
-    %ring = channel %Qs {slots = 1, consumers = 128} : channel<1; Qs: shared<64x64xbf16>>
-    %ring_1 = channel %Ks {slots = 2, consumers = 128} : channel<2; Ks: shared<2 versions x 64x64xbf16>>
-    %ring_2 = channel %Vs {slots = 2, consumers = 128} : channel<2; Vs: shared<2 versions x 64x64xbf16>>
-    specialised {registers = (56, 256)} producer {
-      expect %ring, 0
+    %ring = mbarrier_pipeline %Qs {slots = 1, consumers = 128} : mbarrier_pipeline<1; Qs: shared<64x64xbf16>>
+    %ring_1 = mbarrier_pipeline %Ks {slots = 2, consumers = 128} : mbarrier_pipeline<2; Ks: shared<2 versions x 64x64xbf16>>
+    %ring_2 = mbarrier_pipeline %Vs {slots = 2, consumers = 128} : mbarrier_pipeline<2; Vs: shared<2 versions x 64x64xbf16>>
+    warp_specialized {registers = (56, 256)} producer {
+      producer_expect_tx %ring, 0
       tma_copy %Q[%m, 0], %Qs, %ring, 0 {src_dims = (0, 1)}
       %0, %1 = for 0, 8, 1, [0, 0] : i32, i32 (%k: i32, %slot: i32, %phase: i32) {
         %n = mul %k, 64 : i32
-        acquire %ring_1, %slot, %phase
-        expect %ring_1, %slot
+        producer_acquire %ring_1, %slot, %phase
+        producer_expect_tx %ring_1, %slot
         tma_copy %K[%n, 0], %Ks, %ring_1, %slot {src_dims = (0, 1)}
-        acquire %ring_2, %slot, %phase
-        expect %ring_2, %slot
+        producer_acquire %ring_2, %slot, %phase
+        producer_expect_tx %ring_2, %slot
         tma_copy %V[%n, 0], %Vs, %ring_2, %slot {src_dims = (0, 1)}
         %2 = add %slot, 1 : i32
         %3 = cmp %2, 2 {predicate = "eq"} : bool
@@ -94,12 +94,12 @@ tile kernel @attention(%Q: tensor<128x64xbf16>, %K: tensor<512x64xbf16>, %V: ten
       }
     } consumer {
       %z = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
-      receive %ring, 0, 0
+      consumer_wait %ring, 0, 0
       %r, %7, %8 = if true : tile<64x64xf32>, i32, i32 then {
-        receive %ring_1, 0, 0
+        consumer_wait %ring_1, 0, 0
         %s, %9 = async_gemm %Qs[0, 0], %Ks[0, 0], %z, b_slot = 0 {transpose_b = true} : tile<64x64xf32>, token<wgmma>
         %s_1 = await %s, %9 : tile<64x64xf32>
-        release %ring_1, 0
+        consumer_release %ring_1, 0
         %e = exp2 %s_1 : tile<64x64xf32>
         %p = cast %e {to = bf16} : tile<64x64xbf16>
         %largest = reduce %e {dim = 1, kind = "max"} : tile<64xf32>
@@ -110,15 +110,15 @@ tile kernel @attention(%Q: tensor<128x64xbf16>, %K: tensor<512x64xbf16>, %V: ten
         %13 = select %11, %12, 0 : i32
         %14 = select %11, 0, %10 : i32
         %15, %16, %17, %18, %19, %20, %21 = for 1, 8, 1, [%14, %13, %z, 0, 0, %p, %x] : i32, i32, tile<64x64xf32>, i32, i32, tile<64x64xbf16>, tile<64x64xf32> (%k_1: i32, %22: i32, %23: i32, %z_1: tile<64x64xf32>, %24: i32, %25: i32, %p_1: tile<64x64xbf16>, %x_1: tile<64x64xf32>) {
-          receive %ring_1, %22, %23
+          consumer_wait %ring_1, %22, %23
           %s_2, %26 = async_gemm %Qs[0, 0], %Ks[0, 0], %z, b_slot = %22 {transpose_b = true} : tile<64x64xf32>, token<wgmma>
           %s_1_1 = await %s_2, %26 : tile<64x64xf32>
-          release %ring_1, %22
+          consumer_release %ring_1, %22
           %scaled = mul %z_1, %x_1 : tile<64x64xf32>
-          receive %ring_2, %24, %25
+          consumer_wait %ring_2, %24, %25
           %o1, %27 = async_gemm %p_1, %Vs[0, 0], %scaled, b_slot = %24 : tile<64x64xf32>, token<wgmma>
           %o1_1 = await %o1, %27 : tile<64x64xf32>
-          release %ring_2, %24
+          consumer_release %ring_2, %24
           %e_1 = exp2 %s_1_1 : tile<64x64xf32>
           %p_2 = cast %e_1 {to = bf16} : tile<64x64xbf16>
           %largest_1 = reduce %e_1 {dim = 1, kind = "max"} : tile<64xf32>
@@ -131,15 +131,15 @@ tile kernel @attention(%Q: tensor<128x64xbf16>, %K: tensor<512x64xbf16>, %V: ten
           yield %32, %31, %o1_1, %22, %23, %p_2, %x_2
         }
         %scaled_1 = mul %17, %21 : tile<64x64xf32>
-        receive %ring_2, %18, %19
+        consumer_wait %ring_2, %18, %19
         %o1_2, %33 = async_gemm %20, %Vs[0, 0], %scaled_1, b_slot = %18 : tile<64x64xf32>, token<wgmma>
         %o1_1_1 = await %o1_2, %33 : tile<64x64xf32>
-        release %ring_2, %18
+        consumer_release %ring_2, %18
         yield %o1_1_1, %15, %16
       } orelse {
         yield %z, 0, 0
       }
-      release %ring, 0
+      consumer_release %ring, 0
       store %O[%m, 0], %r {dims = (0, 1)}
     }
   }

@@ -1,4 +1,4 @@
-// pass: place_shared, thread_barriers
+// pass: allocate_shared_memory, thread_barriers
 // P and Q are never needed together and get the same bytes: a barrier between the last read of P and the first write of Q.
 // R lives through the loop, whose next iteration may read what this one wrote.
 thread kernel @aliases(%A: tensor<1024xf32>, %n: i32) attrs {threads = 128} {

@@ -1,4 +1,4 @@
-// pass: place_shared, thread_barriers, count_tokens
+// pass: allocate_shared_memory, thread_barriers, resolve_wait_counts
 // Three stages: one barrier in the loop, between the wait and the copies; one group may be in flight at the wait.
 thread kernel @pipelined(%A: tensor<1024xf32>) dims(K = %K: i32) attrs {threads = 128} {
   %S = alloc {type_ = shared<3 versions x 1024xf32>}

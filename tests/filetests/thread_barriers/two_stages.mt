@@ -1,4 +1,4 @@
-// pass: thread_barriers, count_tokens
+// pass: thread_barriers, resolve_wait_counts
 // Two stages: tile k+1 goes where tile k-1 was read. The copies may not start before all threads have read it, whichever
 // side of the reads they stand on: in front of them the barrier behind the wait does for both.
 thread kernel @two_stages(%A: tensor<1024xf32>) dims(K = %K: i32) attrs {threads = 128} {

@@ -1,0 +1,413 @@
+"""Lowering rules of sm_90a: pipelines on mbarriers, copies by TMA, roles. Gemms are in wgmma.py.
+
+MbarrierPipeline. A ring of S slots is 2·S barrier words: `full[i]` completes when the slot's bytes have landed (one
+arrival, with the bytes announced), `empty[i]` when every consumer warp has released it. Consumers wait for full with
+the slot's own phase, the producer for empty with the other one: a barrier that never completed counts as having
+completed the phase before (PTX ISA 8.3, 9.7.12.15 "mbarrier").
+
+TMA. A shared matrix whose swizzled rows are wider than 128 bytes lies in panels of [rows][128 B]; each is one box of
+the tensor map (PTX ISA 8.3, 5.5). The map's swizzle is the layout's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import product
+
+from minitile.analysis.register_budget import TILE_ROOM, equal_share
+from minitile.backends.nvidia.hopper.register_pressure import tile_registers
+from minitile.backends.nvidia.hopper.wgmma import async_gemm, fragment, panels_of, unset, warpgroup
+from minitile.hardware import NAMED_BARRIERS, TMA_BOX, WARPGROUP
+from minitile.ir.core import Block, Op, Value
+from minitile.ir.ops import arith, control, hopper, roles, thread, tile
+from minitile.ir.ops import explicit as by_hand
+from minitile.ir.origin import MBARRIER_FENCE, MBARRIER_INIT, MBARRIER_MEET, Origin, places
+from minitile.ir.types import BufferType, u64
+from minitile.layout.shared import row_major
+from minitile.lowering.context import Lowering
+from minitile.lowering.memory import coordinate, shared_layout
+
+WORD = 8  # bytes of an mbarrier
+CONSUMERS = 1  # the named barrier at which the consumers of a specialised kernel meet
+TURNS = 10  # the named barrier at which the first warpgroup waits for its turn; the others have those behind it
+BATON = 12  # the one at which the first team waits for the baton; there are no turns where there are teams
+MOST = {(40, 232): (24, 240)}  # of a thread (producer, consumers), where the consumers take more than is usual
+
+
+# Pipelines and roles --------------------------------------------------------------------------------------------------
+
+
+def pipeline(low: Lowering, op: roles.MbarrierPipeline) -> Value:
+    """The barrier words. The first thread initialises those of all pipelines, and they are known to all before anybody
+    goes on. Where nobody acquires a slot (one that is filled once), no barrier says that it is empty."""
+    uses = [o for o in low.kernel.walk() if op.result in o.operands]
+    acquired = any(isinstance(o, roles.ProducerAcquire) for o in uses) and not _known_empty(low, op, uses)
+    ctas = _ranks(low, op.common)
+    words = (2 if acquired else 1) * op.slots
+    layout = row_major((words,), 64)
+    alloc = tile.Alloc(BufferType("shared", (words,), u64), layout=layout, bytes=words * WORD)
+    alloc.loc, alloc.result.name = op.loc, "ring"
+    ring = alloc.result
+    if "pipelines" not in low.once:
+        low.once["pipelines"] = _initialised(low)
+    branch = low.once["pipelines"]
+    low.entry.ops.insert(low.entry.ops.index(branch), alloc)
+    inits = branch.then
+    fence = inits.ops[-2:]
+    del inits.ops[-2:]
+    with low.b.inside(inits):
+        start = low.b.emit(thread.BufferAddress(ring)).result
+        for word in range(words):
+            count = 1 if word < op.slots else op.consumers // 32 * len(ctas)
+            with low.b.because(_of_init([op], MBARRIER_INIT)):
+                low.b.emit(hopper.MbarrierInit(low.b.add(start, word * WORD), ring, count))
+    inits.ops += fence
+    low.once["payload", ring] = sum(math.prod(v.shape) * v.dtype.bytes for v in op.payload)
+    low.once["slots", ring] = op.slots
+    low.once["common", ring] = op.common
+    releases = (o for o in low.kernel.walk() if isinstance(o, roles.ConsumerRelease) and o.pipeline is op.result)
+    low.once["far", ring] = bool(op.common) and any(o.generic for o in releases)
+    low.once["acquired", ring] = acquired
+    return ring
+
+
+def _known_empty(low: Lowering, op: roles.MbarrierPipeline, uses: list[Op]) -> bool:
+    """Whether the warp that acquires a slot knows by itself that it is empty: where one warpgroup is all there is, only
+    its gemms read the slot, and one does whenever it has been received, the warp has waited for that gemm. A group of
+    wgmma is the warpgroup's, and complete for all of its warps (PTX ISA 8.3, 9.7.14.7.3 "wgmma.wait_group"), which have
+    issued it behind their receives. A turn without a gemm would leave the others behind, by any number of phases."""
+    tma_multistage = any(isinstance(o, roles.WarpSpecialized) and not o.producer_threads for o in low.kernel.walk())
+    if (
+        not tma_multistage
+        or op.consumers != WARPGROUP
+        or any(isinstance(o, roles.ConsumerRelease) and o.generic for o in uses)
+    ):
+        return False
+    received = sum(isinstance(o, roles.ConsumerWait) for o in uses)
+    return received == _multiplied(low, low.kernel.body, op)
+
+
+def _multiplied(low: Lowering, block: Block, pipeline: roles.MbarrierPipeline) -> int:
+    """How many of the places in a block, or inside, that receive from a pipeline have a gemm behind them on every way
+    to the block's end that reads what has been received."""
+    found, certain = 0, False
+    for op in reversed(block.ops):
+        certain = certain or _multiplies(low, op, pipeline)
+        found += certain and isinstance(op, roles.ConsumerWait) and op.pipeline is pipeline.result
+        found += sum(_multiplied(low, region, pipeline) for region in op.regions)
+    return found
+
+
+def _multiplies(low: Lowering, op: Op, pipeline: roles.MbarrierPipeline) -> bool:
+    """Whether an operation, whichever way it runs, issues a gemm that reads a pipeline's payload."""
+    if isinstance(op, roles.AsyncGemm):
+        return op.a in pipeline.payload or op.b in pipeline.payload
+    if isinstance(op, control.For):
+        always = low.facts.less(low.facts.affine(op.lower), low.facts.affine(op.upper))
+        return always and any(_multiplies(low, inner, pipeline) for inner in op.body.ops)
+    if isinstance(op, control.If):
+        return all(any(_multiplies(low, inner, pipeline) for inner in region.ops) for region in op.regions)
+    return False
+
+
+def _initialised(low: Lowering) -> control.If:
+    """The branch in which the first thread initialises barriers; it ends with their fence, and all threads meet."""
+    rings = [o for o in low.kernel.walk() if isinstance(o, roles.MbarrierPipeline)]
+    with low.b.when(low.first_thread()) as branch, low.b.because(_of_init(rings, MBARRIER_FENCE)):
+        low.b.emit(hopper.MbarrierInitFence())
+    if not _meets_next(low):
+        with low.b.because(_of_init(rings, MBARRIER_MEET)):
+            low.b.emit(hopper.ClusterBarrier() if _in_common(low) else thread.Barrier())
+    return branch
+
+
+def _of_init(rings: Sequence[roles.MbarrierPipeline], reason: str) -> Origin:
+    """Of what makes the words of pipelines fit for use: before are the pipelines, after the copies that arrive
+    there."""
+    whys = [op.why for op in rings if op.why is not None]
+    name = whys[0].pass_name if whys else "lower"
+    return Origin(name, reason, places(op.loc for op in rings), places(at for why in whys for at in why.before))
+
+
+def _meets_next(low: Lowering) -> bool:
+    """Whether all threads of the cluster meet anyway, before roles part."""
+    launch = control.find_launch(low.kernel)
+    waits = (op for op in launch.body.ops if op.region_fields or op.syncs())
+    return any(sync.on == "cluster" for sync in next(waits).syncs())
+
+
+def _in_common(low: Lowering) -> bool:
+    """Whether blocks of a cluster fill each other's slots."""
+    return any(isinstance(op, roles.MbarrierPipeline) and op.common for op in low.kernel.walk())
+
+
+def _word(low: Lowering, ring: Value, index: Value, first: int) -> Value:
+    base = low.in_entry(("buffer", ring), lambda b: b.emit(thread.BufferAddress(ring)).result)
+    return low.b.add(low.b.add(base, first * WORD), low.b.mul(low.get(index), WORD))
+
+
+def _full(low: Lowering, op: roles._SlotOp | roles.TmaCopy) -> Value:
+    return _word(low, low.get(op.pipeline), op.index, 0)
+
+
+def _empty(low: Lowering, op: roles._SlotOp) -> Value:
+    ring = low.get(op.pipeline)
+    return _word(low, ring, op.index, low.once["slots", ring])
+
+
+def acquire(low: Lowering, op: roles.ProducerAcquire) -> None:
+    ring = low.get(op.pipeline)
+    if low.once["acquired", ring]:
+        other = low.b.xor(low.get(op.phase), 1)
+        low.b.emit(hopper.MbarrierWait(_empty(low, op), ring, other, cluster=low.once["far", ring]))
+
+
+def _cluster(low: Lowering) -> tuple[int, int, int]:
+    cluster: tuple[int, int, int] = low.kernel.attrs.get("cluster", (1, 1, 1))
+    return cluster
+
+
+def _ranks(low: Lowering, common: tuple[int, ...]) -> list[Value]:
+    """The ranks in the cluster of the blocks that are where this one is in all dimensions but `common`."""
+    sizes = _cluster(low)
+    strides = (1, sizes[0], sizes[0] * sizes[1])
+    b = low.b
+    fixed = b.constant(0)
+    for d in range(3):
+        if d not in common and sizes[d] > 1:
+            fixed = b.add(fixed, b.mul(_place(low, d), strides[d]))
+    return [
+        b.add(fixed, sum(n * strides[d] for n, d in zip(at, common, strict=True)))
+        for at in product(*(range(sizes[d]) for d in common))
+    ]
+
+
+def _share(low: Lowering, common: tuple[int, ...]) -> tuple[Value, Value]:
+    """Which of them this block is, and a bit for each."""
+    b = low.b
+    ctas = _ranks(low, common)
+    mask = share = b.constant(0)
+    for rank in ctas:
+        mask = b.add(mask, b.value(arith.Shl(b.constant(1), rank)))
+    for d in common:
+        share = b.add(b.mul(share, _cluster(low)[d]), _place(low, d))
+    return share, mask
+
+
+def _place(low: Lowering, dim: int) -> Value:
+    """Where in its cluster the block is, along a dimension."""
+    size = _cluster(low)[dim]
+    place: Value = low.in_entry(("place", dim), lambda b: b.floormod(low.special(f"ctaid.{'xyz'[dim]}"), size))
+    return place
+
+
+def receive(low: Lowering, op: roles.ConsumerWait) -> None:
+    low.b.emit(hopper.MbarrierWait(_full(low, op), low.get(op.pipeline), low.get(op.phase)))
+
+
+def expect(low: Lowering, op: roles.ProducerExpectTx) -> None:
+    ring = low.get(op.pipeline)
+    low.b.emit(hopper.MbarrierExpect(_full(low, op), ring, low.once["payload", ring], predicate=low.once["elected"]))
+
+
+def release(low: Lowering, op: roles.ConsumerRelease) -> None:
+    """By one lane of each warp; by one more for each other block that fills the slot, at its barrier."""
+    if not low.once["acquired", low.get(op.pipeline)]:
+        return
+    if op.generic:
+        low.b.emit(by_hand.WarpBarrier())
+    common = low.once["common", low.get(op.pipeline)]
+    if common:
+        _release_to_all(low, op, common)
+        return
+    lane = low.in_entry("lane 0", lambda b: b.compare("eq", b.floormod(low.tid, 32), 0))
+    if op.condition is not None:
+        lane = low.b.and_(lane, low.get(op.condition))
+    low.b.emit(hopper.MbarrierArrive(_empty(low, op), low.get(op.pipeline), predicate=lane))
+
+
+def _release_to_all(low: Lowering, op: roles.ConsumerRelease, common: tuple[int, ...]) -> None:
+    b, sizes = low.b, _cluster(low)
+    count = math.prod(sizes[d] for d in common)
+    lane = low.in_entry("lane", lambda b: b.floormod(low.tid, 32))
+    left, offset = b.floormod(lane, count), b.constant(0)
+    for d in reversed(common):
+        offset = b.add(offset, b.mul(b.floormod(left, sizes[d]), math.prod(sizes[:d])))
+        left = b.floordiv(left, sizes[d])
+    mine = b.compare("lt", lane, count)
+    if op.condition is not None:
+        mine = b.and_(mine, low.get(op.condition))
+    rank = b.add(_ranks(low, common)[0], offset)
+    b.emit(hopper.MbarrierArrive(_empty(low, op), low.get(op.pipeline), predicate=mine, rank=rank, cluster=op.generic))
+
+
+def feed(low: Lowering, op: roles.PipelinePrologue) -> None:
+    _by_one_warp(low, op.body, None)
+
+
+def refill(low: Lowering, op: roles.Refill) -> None:
+    release(low, op)
+    more = low.b.compare("lt", low.get(op.following), low.get(op.end))
+    if op.condition is not None:
+        more = low.b.and_(low.get(op.condition), more)
+    low.map.update({arg: low.get(v) for arg, v in zip(op.body.args, op.turn, strict=True)})
+    _by_one_warp(low, op.body, more)
+
+
+def _by_one_warp(low: Lowering, body: Block, condition: Value | None) -> None:
+    """The first warp of the last warpgroup: where they take turns, it is the last one to have it (`tma_multistage`)."""
+    b = low.b
+    warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
+    mine = b.compare("eq", warp, (low.threads // WARPGROUP - 1) * 4)
+    with b.when(mine if condition is None else b.and_(mine, condition)):
+        low.once["elected"] = b.emit(hopper.Elect()).result
+        low.ops(body)
+
+
+def specialised(low: Lowering, op: roles.WarpSpecialized) -> None:
+    """One branch a role, by the warp's number. Where an equal share of the registers would not do for the consumers,
+    each role takes its own number first (PTX ISA 8.3, 9.7.17.5 "setmaxnreg"). One role is the program as it is."""
+    if not op.producer_threads:
+        low.meeting = (0, low.threads)
+        low.ops(op.consumer)
+        return
+    b = low.b
+    share = equal_share(low.threads + op.producer_threads)
+    needed = tile_registers(op.consumer) + TILE_ROOM
+    budget = needed > share and not low.kernel.attrs.get("no_set_max_nreg")
+    producer_has, consumer_has = MOST.get(op.registers, op.registers) if needed > op.registers[1] else op.registers
+    warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
+    first = low.threads // 32
+    producer, consumer = Block(), Block()
+    with b.inside(producer):
+        if budget:
+            b.emit(hopper.SetMaxRegisters(producer_has, increase=False))
+        with b.when(b.compare("eq", warp, first)):
+            low.once["elected"] = b.emit(hopper.Elect()).result
+            low.ops(op.producer)
+        b.emit(control.Yield(()))
+    with b.inside(consumer):
+        if budget:
+            b.emit(hopper.SetMaxRegisters(consumer_has, increase=True))
+        low.meeting = (CONSUMERS, low.threads)
+        low.once.setdefault("named barriers", {CONSUMERS, *range(BATON, NAMED_BARRIERS)})  # not for teams to meet at
+        low.ops(op.consumer)
+        b.emit(control.Yield(()))
+    teams = ((0, None), (CONSUMERS, low.threads))
+    b.emit(roles.ByRole(b.compare("ge", warp, first), then=producer, orelse=consumer, teams=teams))
+    if _in_common(low):  # nobody leaves while others may still arrive at its barriers
+        rings = (o for o in low.kernel.walk() if isinstance(o, roles.MbarrierPipeline) and o.common)
+        arrivals = places(at for o in rings if o.why is not None for at in o.why.after)
+        with b.because(Origin("lower", "blocks of the cluster still arrive at this one's mbarriers", arrivals)):
+            b.emit(hopper.ClusterBarrier())
+    low.kernel.attrs["min_ctas"] = 1  # without it the assembler ignores setmaxnreg (C7508)
+
+
+def order_barrier_init(low: Lowering, op: roles.OrderBarrierInit) -> None:
+    """The last warpgroup passes the turn that it has not had."""
+    with low.b.when(low.b.compare("eq", warpgroup(low), low.threads // 128 - 1)):
+        _pass(low)
+
+
+def order_barrier_wait(low: Lowering, op: roles.OrderBarrierWait) -> None:
+    low.b.emit(hopper.NamedBarrier(low.b.add(warpgroup(low), TURNS), 256))
+
+
+def order_barrier_arrive(low: Lowering, op: roles.OrderBarrierArrive) -> None:
+    _pass(low)
+
+
+def _pass(low: Lowering) -> None:
+    following = low.b.add(warpgroup(low), 1)
+    wraps = low.b.compare("eq", following, low.threads // 128)
+    id = low.b.add(low.b.select(wraps, low.b.constant(0), following), TURNS)
+    low.b.emit(hopper.NamedBarrier(id, 256, arrive=True))
+
+
+def ping_pong_wait(low: Lowering, op: roles.PingPongWait) -> None:
+    low.b.emit(hopper.NamedBarrier(low.b.add(low.get(op.to), BATON), 2 * low.threads, needed=True))
+
+
+def ping_pong_arrive(low: Lowering, op: roles.PingPongArrive) -> None:
+    low.b.emit(hopper.NamedBarrier(low.b.add(low.get(op.to), BATON), 2 * low.threads, arrive=True, needed=True))
+
+
+# Copies --------------------------------------------------------------------------------------------------------------
+
+
+def tma_copy(low: Lowering, op: roles.TmaCopy) -> None:
+    """A box for each panel and, where there are more rows than a box may have, for each part of them. Of a copy that
+    blocks of a cluster make together, this block's share of the rows."""
+    b, shared = low.b, shared_layout(op.dst)
+    columns, panels, panel_bytes = panels_of(shared)
+    start = low.in_entry(("buffer", op.dst), lambda b: b.emit(thread.BufferAddress(low.get(op.dst))).result)
+    address = b.add(start, b.mul(low.get(op.index), shared.stage_bytes))
+    ctas = _ranks(low, op.common)
+    rows = shared.shape[0] // len(ctas)
+    parts = -(-rows // TMA_BOX)
+    sides = [*shared.shape[:-1], columns]
+    sides[0] //= parts * len(ctas)
+    box = tuple([1 if t is None else sides[t] for t in op.src_dims])
+    along = op.src_dims.index(0)
+    name = tensor_map(low, op.src, box, shared.swizzle.width, op.tf32)
+    at = [
+        coordinate(low, op.src, d, low.facts.affine(v), 1 if t is None else op.dst.shape[t])
+        for d, (v, t) in enumerate(zip(op.src_indices, op.src_dims, strict=True))
+    ]
+    mask = None
+    if len(ctas) > 1:
+        share, mask = _share(low, op.common)
+        at[along] = b.add(at[along], b.mul(share, rows))
+        address = b.add(address, b.mul(share, rows * math.prod(sides[1:]) * op.dst.dtype.bytes))
+    for panel, part in product(range(panels), range(parts)):
+        coordinates = [*at[:-1], b.add(at[-1], panel * columns)]
+        coordinates[along] = b.add(coordinates[along], part * sides[0])
+        b.emit(
+            hopper.TmaLoad(
+                b.add(address, panel * panel_bytes + part * math.prod(sides) * op.dst.dtype.bytes),
+                _full(low, op),
+                tuple(coordinates[::-1]),
+                low.get(op.dst),
+                low.get(op.index),
+                low.get(op.pipeline),
+                name,
+                tensor=low.get(op.src),
+                predicate=low.once["elected"],
+                multicast=mask,
+                evict=op.evict,
+                free=True,
+            )
+        )
+
+
+def tensor_map(low: Lowering, tensor: Value, box: tuple[int, ...], swizzle: int, tf32: bool = False) -> str:
+    """The name of the kernel parameter that holds the map; equal ones are shared."""
+    maps: tuple[tuple[str, str, tuple[int, ...], int, bool], ...] = low.kernel.attrs.get("tensor_maps", ())
+    wanted = tensor.name, box, swizzle, tf32
+    for name, *known in maps:
+        if tuple(known) == wanted:
+            return name
+    name = f"{tensor.name}_map{len(maps)}"
+    low.kernel.attrs["tensor_maps"] = (*maps, (name, *wanted))
+    return name
+
+
+HOPPER_RULES: dict[type[Op], object] = {
+    roles.MbarrierPipeline: pipeline,
+    roles.ProducerAcquire: acquire,
+    roles.ConsumerWait: receive,
+    roles.ProducerExpectTx: expect,
+    roles.ConsumerRelease: release,
+    roles.PipelinePrologue: feed,
+    roles.Refill: refill,
+    roles.OrderBarrierInit: order_barrier_init,
+    roles.OrderBarrierWait: order_barrier_wait,
+    roles.OrderBarrierArrive: order_barrier_arrive,
+    roles.PingPongWait: ping_pong_wait,
+    roles.PingPongArrive: ping_pong_arrive,
+    roles.WarpSpecialized: specialised,
+    roles.TmaCopy: tma_copy,
+    roles.AsyncGemm: async_gemm,
+    roles.Unset: unset,
+    roles.Fragment: fragment,
+}

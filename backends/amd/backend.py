@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from minitile.backends.amd.program import GcnProgram
     from minitile.runtime.launch_info import LaunchInfo
     from minitile.runtime.sim import Report
-    from minitile.runtime.sim.mutate.ptx import Deletion
+    from minitile.runtime.sim.mutate.ptx import Mutant
 
 _ENTRY = re.compile(r"\.amdhsa_kernel\s+([\w$%]+)")
 # Instructions that move data between memories, synchronise or multiply matrices.
@@ -97,10 +97,10 @@ class AmdBackend(Backend):
 
         check_grid(grid, block)
 
-    def mutations(self) -> Callable[[str, str], Iterator[Deletion]]:
-        from minitile.runtime.sim.mutate.amdgcn import deletions
+    def mutations(self) -> Callable[[str, str], Iterator[Mutant]]:
+        from minitile.runtime.sim.mutate.amdgcn import removals
 
-        return deletions
+        return removals
 
     def estimator(self) -> Callable[..., object]:
         from minitile.runtime.sim import estimate_gcn

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from minitile.backends.nvidia.program import PtxProgram
     from minitile.runtime.launch_info import LaunchInfo
     from minitile.runtime.sim import Report
-    from minitile.runtime.sim.mutate.ptx import Deletion
+    from minitile.runtime.sim.mutate.ptx import Mutant
 
 # The smallest kernel there is: to see the assembler work.
 _EMPTY_KERNEL = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry nothing() { ret; }\n"
@@ -92,10 +92,10 @@ class NvidiaBackend(Backend):
 
         check_grid(grid)
 
-    def mutations(self) -> Callable[[str, str], Iterator[Deletion]]:
-        from minitile.runtime.sim.mutate.ptx import deletions
+    def mutations(self) -> Callable[[str, str], Iterator[Mutant]]:
+        from minitile.runtime.sim.mutate.ptx import removals
 
-        return deletions
+        return removals
 
     # Devices ----------------------------------------------------------------------------------------------------------
 

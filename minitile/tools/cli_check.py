@@ -6,7 +6,7 @@
 
 It prints what the race model finds, with the lines of both accesses and the cure. `--redundant` asks the opposite: it
 takes each synchronising instruction away in turn, runs again under several schedules, and lists those that nothing
-misses on the sizes given (see `runtime.sim.deletions`). `--masked` lists the accesses of a kernel that the tensors'
+misses on the sizes given (see `runtime.sim.removals`). `--masked` lists the accesses of a kernel that the tensors'
 bounds cut off, by source line. `--cycles` prints an estimate of AMD code's cycles instead.
 """
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from deletions import nothing_misses
+from removals import nothing_misses
 from support import USE_GPU, on_device, on_host, poisoned, random
 
 import minitile as mt
@@ -357,7 +357,7 @@ def test_stores_without_a_wait_race():
 @needs_simulator
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", [ring_of_two, in_flight, two_products])
-def test_deletions_are_missed(kernel):
+def test_mutants_are_killed(kernel):
     rng = np.random.default_rng(0)
     a, b = random(rng, (64, 160), np.float16), random(rng, (160, 64), np.float16)
     arrays = (a, b, poisoned((64, 64), np.float16))
@@ -369,7 +369,7 @@ def test_deletions_are_missed(kernel):
 
 @needs_simulator
 @pytest.mark.slow
-def test_deletions_around_stores_are_missed():
+def test_mutants_around_stores_are_killed():
     a = random(np.random.default_rng(0), (64, 512), np.float16)
     compiled = stores_in_flight.compile(a, a.copy(), target="sm_90a")
     found, tried = nothing_misses(compiled, (a, poisoned(a.shape, np.float16)))

@@ -8,7 +8,7 @@ import gemm_swapped
 import ml_dtypes
 import numpy as np
 import pytest
-from deletions import nothing_misses
+from removals import nothing_misses
 from support import USE_GPU, error, on_device, poisoned, random
 
 import minitile as mt
@@ -65,7 +65,7 @@ def test_sums_travel_in_vectors():
 
 
 @needs_simulator
-def test_every_deletion_is_missed():
+def test_every_mutant_is_killed():
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-3, 4, (64, 264)).astype(BF16) for _ in "ab")
     c = poisoned((64, 64), BF16)

@@ -9,8 +9,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from deletions import nothing_misses
 from gemm_persistent import gemm_persistent
+from removals import nothing_misses
 from support import USE_GPU
 
 import minitile as mt
@@ -168,7 +168,7 @@ def test_blocks_that_go_other_ways_share_nothing() -> None:
 
 
 @pytest.mark.skipif(USE_GPU, reason="looks for races, which the GPU does not report")
-def test_every_deletion_is_missed() -> None:
+def test_every_mutant_is_killed() -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-3, 4, (n, 264)).astype(ml_dtypes.bfloat16) for n in (256, 64))
     c = np.full((256, 64), np.nan, ml_dtypes.bfloat16)

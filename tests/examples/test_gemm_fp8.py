@@ -8,7 +8,7 @@ import gemm_fp8
 import ml_dtypes
 import numpy as np
 import pytest
-from deletions import nothing_misses
+from removals import nothing_misses
 from support import USE_GPU, error, poisoned
 from thinned import thinned
 
@@ -158,7 +158,7 @@ def test_schedules(schedule, seed, overlap):
 
 
 @simulator_only
-def test_every_deletion_is_missed():
+def test_every_mutant_is_killed():
     """The scales are read by ordinary loads, and overwritten by TMA."""
     arguments, _ = of_blocks(64, 128, 400)
     tiles = {**SMALL, "num_stages": 2, "blocks": 1}

@@ -7,7 +7,7 @@ import gemm_grouped
 import ml_dtypes
 import numpy as np
 import pytest
-from deletions import nothing_misses
+from removals import nothing_misses
 from support import USE_GPU, error
 from targets import EVERY
 
@@ -75,7 +75,7 @@ def test_both_roles_read_the_group(form, schedule):
 @pytest.mark.slow
 @pytest.mark.skipif(USE_GPU, reason="looks for races")
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
-def test_every_deletion_is_missed(target):
+def test_every_mutant_is_killed(target):
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-3, 4, (2, 64, 264)).astype(BF16) for _ in range(2))
     values = [a, b, np.full((2, 64, 64), np.nan).astype(BF16), np.array([0, 40], np.int32)]

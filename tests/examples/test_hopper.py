@@ -11,7 +11,7 @@ import gemm
 import ml_dtypes
 import numpy as np
 import pytest
-from deletions import nothing_misses
+from removals import nothing_misses
 from support import poisoned, random
 
 import minitile as mt
@@ -137,7 +137,7 @@ def test_operands_that_lie_as_the_program_says(layout, wgmma):
     np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64).T, rtol=1e-5, atol=1e-4)
 
 
-def test_every_deletion_is_missed():
+def test_every_mutant_is_killed():
     """Each instruction that synchronises, deleted: a finding, a refusal or a wrong result in some schedule."""
     rng = np.random.default_rng(0)
     a, b = random(rng, (128, 256), ml_dtypes.bfloat16), random(rng, (192, 256), ml_dtypes.bfloat16)

@@ -13,7 +13,7 @@ import itertools
 import re
 
 import pytest
-from deletions import nothing_misses
+from removals import nothing_misses
 
 from tests.examples.gemm_forms import FORMS, HOPPER, everywhere
 from tests.examples.mutation_cases import CASES, MANY, Case, compiled_case
@@ -132,7 +132,7 @@ EXCEPTIONS = [
         r"(mbarrier\.try_wait\.parity\.shared\.b64 %p\d+, \[%r\d+\], %r\d+|bar\.warp\.sync 0xffffffff)",
         3,
         "a tile's last slots are filled again with the next one's first copies: in between all meet at the barriers of "
-        "the results, so that neither that wait nor that a warp has met when it gives them back is missed",
+        "the results, so that the mutants without that wait, or without the warp's meeting there, survive",
     ),
     (
         "gemm_epilogues, gated",
@@ -203,7 +203,7 @@ def check(name: str, case: Case, target: str) -> None:
         for name, target in itertools.product(CASES, ("sm_80", "sm_90a"))
     ],
 )
-def test_every_deletion_is_missed(name: str, target: str) -> None:
+def test_every_mutant_is_killed(name: str, target: str) -> None:
     check(name, CASES[name], target)
 
 
@@ -211,40 +211,40 @@ def test_every_deletion_is_missed(name: str, target: str) -> None:
 @pytest.mark.parametrize(
     "name", [case if case == "gemm" else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
 )
-def test_every_deletion_is_missed_on_amd(name: str, target: str) -> None:
+def test_every_mutant_is_killed_on_amd(name: str, target: str) -> None:
     pytest.importorskip("llvmlite")
     check(name, CASES[name], target)
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_every_deletion_in_one_role_is_missed(name: str) -> None:
+def test_every_mutant_in_one_role_is_killed(name: str) -> None:
     check(name, CASES[name], ONE_ROLE)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a", ONE_ROLE])
 @pytest.mark.parametrize("name", MANY)
-def test_every_deletion_of_more(name: str, target: str) -> None:
+def test_every_mutant_of_more(name: str, target: str) -> None:
     check(name, MANY[name], target)
 
 
 @pytest.mark.parametrize("name", ["gemm_grouped, masked", "gemm_split_k, swapped"])
-def test_every_deletion_of_a_few_forms_is_missed(name: str) -> None:
+def test_every_mutant_of_a_few_forms_is_killed(name: str) -> None:
     check(name, FORMS[name], "sm_90a")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "target"), everywhere())
-def test_every_deletion_of_forms(name: str, target: str) -> None:
+def test_every_mutant_of_forms(name: str, target: str) -> None:
     check(name, {**FORMS, **HOPPER}[name], target)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FORMS)
-def test_every_deletion_of_forms_in_one_role(name: str) -> None:
+def test_every_mutant_of_forms_in_one_role(name: str) -> None:
     check(name, FORMS[name], ONE_ROLE)
 
 
 @pytest.mark.slow
-def test_every_deletion_of_attention_in_one_role() -> None:
+def test_every_mutant_of_attention_in_one_role() -> None:
     check("attention", CASES["attention"], ONE_ROLE)

@@ -13,7 +13,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from deletions import nothing_misses
+from removals import nothing_misses
 from support import USE_GPU
 
 import minitile as mt
@@ -237,7 +237,7 @@ def test_stores_that_the_program_waits_for(tmp_path):
     ],
     ids=" ".join,
 )
-def test_deletions_are_missed(names, tmp_path):
+def test_mutants_are_killed(names, tmp_path):
     body = "for t in range(n):\n" + indented("\n".join(TEXTS[name] for name in names), 4)
     a, b, _ = operands()
     d, e = (np.zeros((M, N), np.float32) for _ in range(2))

@@ -10,7 +10,7 @@ import gemm
 import ml_dtypes
 import numpy as np
 import pytest
-from deletions import nothing_misses
+from removals import nothing_misses
 from support import USE_GPU, on_device, on_host, poisoned, random
 from thinned import thinned
 
@@ -411,7 +411,7 @@ def test_tensors_that_end_before_the_box(shape):
 
 
 @needs_simulator
-def test_deletions_around_stores_are_missed():
+def test_mutants_around_stores_are_killed():
     arrays, _ = read_back(77)
     found, tried = nothing_misses(back_and_forth.compile(*arrays, target="sm_90a"), arrays)
     assert tried >= 10
@@ -420,7 +420,7 @@ def test_deletions_around_stores_are_missed():
 
 @needs_simulator
 @pytest.mark.slow
-def test_deletions_around_two_results_are_missed():
+def test_mutants_around_two_results_are_killed():
     a, b, _ = matrices(128, 96, 256)
     arrays = (a, b, poisoned((128, 96), BF16), poisoned((128, 96)))
     kernel = two_results.compile(*arrays, target="sm_90a")
@@ -530,7 +530,7 @@ def test_persistent(m, n, k, schedule):
 
 @needs_simulator
 @pytest.mark.slow
-def test_deletions_in_a_persistent_kernel_are_missed():
+def test_mutants_in_a_persistent_kernel_are_killed():
     a, b, _ = matrices(130, 192, 128)
     arrays = (a, b, poisoned((130, 192), BF16))
     kernel = persistent.compile(*arrays, target="sm_90a")
@@ -597,7 +597,7 @@ def test_results_lie_where_stages_were(num_stages, kilobytes, schedule):
 
 @needs_simulator
 @pytest.mark.slow
-def test_deletions_where_results_lie_where_stages_were_are_missed():
+def test_mutants_where_results_lie_where_stages_were_are_killed():
     a, b, _ = matrices(128, 256, 328)
     arrays = (a, b, poisoned((128, 256), BF16))
     found, tried = nothing_misses(through_shared.compile(*arrays, target="sm_90a"), arrays)

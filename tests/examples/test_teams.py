@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from deletions import nothing_misses
 from gemm_persistent import gemm_persistent, make_gemm_persistent
+from removals import nothing_misses
 from support import poisoned, random
 
 import minitile as mt
@@ -93,7 +93,7 @@ def test_large_tiles_fit(tiles: tuple[int, int, int, int], transposed: bool) -> 
 
 
 @pytest.mark.slow
-def test_every_deletion_is_missed() -> None:
+def test_every_mutant_is_killed() -> None:
     """All but the wait for one tile's store in front of the next one's: that they go elsewhere nobody knows."""
     rng = np.random.default_rng(0)
     a, b = random(rng, (128, 200), BF16), random(rng, (192, 200), BF16)

@@ -11,7 +11,7 @@ import gemm_swapped
 import ml_dtypes
 import numpy as np
 import pytest
-from deletions import nothing_misses
+from removals import nothing_misses
 from support import USE_GPU, error, poisoned, random
 
 import minitile as mt
@@ -113,7 +113,7 @@ TO_SPARE = {  # what is right all the same, see test_mutations.py
         ),
     ],
 )
-def test_every_deletion_is_missed(kind, target):
+def test_every_mutant_is_killed(kind, target):
     kernel, arrays, _, tiles = case(kind, integers=True)
     compiled = kernel.compile(*arrays, target=target, **tiles)
     found, tried = nothing_misses(compiled, arrays)

@@ -12,7 +12,7 @@ import gemm
 import ml_dtypes
 import numpy as np
 import pytest
-from deletions import nothing_misses
+from removals import nothing_misses
 from support import USE_GPU, error, on_device, poisoned, random
 from thinned import thinned
 
@@ -80,7 +80,7 @@ def test_assembled(name):
     assert kernel.spills == 0
 
 
-def check_deletions(name: str, mode: str) -> None:
+def check_removals(name: str, mode: str) -> None:
     kernel, values, _ = drawn(name, mode)
     found, count = nothing_misses(kernel, values)
     assert count
@@ -96,8 +96,8 @@ def check_deletions(name: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["fragments", "parts"])
-def test_every_deletion_is_missed(name):
-    check_deletions(name, "auto")
+def test_every_mutant_is_killed(name):
+    check_removals(name, "auto")
 
 
 LEFT_OUT = {
@@ -105,7 +105,7 @@ LEFT_OUT = {
     ("slices", ".*"): "that three copies go to three slots follows from the number of turns only",
     ("around_a_pipeline", "one role"): "threads meet for other reasons once barriers are initialised",
 }
-DELETIONS = [
+REMOVALS = [
     (name, mode)
     for name in PROGRAMS
     for mode in modes(name)
@@ -114,9 +114,9 @@ DELETIONS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "mode"), DELETIONS)
-def test_every_deletion_of_all_is_missed(name, mode):
-    check_deletions(name, mode)
+@pytest.mark.parametrize(("name", "mode"), REMOVALS)
+def test_every_mutant_of_all_is_killed(name, mode):
+    check_removals(name, mode)
 
 
 def test_barriers_of_one_warpgroup():

@@ -11,7 +11,7 @@ import gemm_grouped
 import gemm_swapped
 import numpy as np
 import pytest
-from deletions import nothing_misses
+from removals import nothing_misses
 from support import USE_GPU, poisoned
 
 from minitile.runtime.sim.mutate.ptx_weaken import weakenings
@@ -63,5 +63,5 @@ def test_a_ring() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_every_weakening_is_missed(name: str) -> None:
+def test_every_weakening_is_killed(name: str) -> None:
     assert [each for each in slips(CASES[name]) if not any(known in each for known in KNOWN.get(name, ()))] == []

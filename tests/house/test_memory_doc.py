@@ -1,4 +1,4 @@
-"""docs/memory.md says what is so: its example gives what it shows, and each row of its table of deletions is true."""
+"""docs/memory.md says what is so: its example gives what it shows, and each row of its table of removals is true."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from minitile.driver.simulate import launch_of
 from minitile.runtime.sim import run_ptx
-from minitile.runtime.sim.mutate.ptx import deletions
+from minitile.runtime.sim.mutate.ptx import removals
 from minitile.tools.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +62,7 @@ def test_the_table_of_deletions(script):
     info = kernel.launch_info
     reports: dict[str, set[tuple[str, str]]] = {}
     waits = iter(("the producer's mbarrier.try_wait", "the consumers' mbarrier.try_wait"))
-    for each in deletions(kernel.asm["ptx"], info.entry):
+    for each in removals(kernel.asm["ptx"], info.entry):
         name = (
             next(waits) if "try_wait" in each.instruction else re.sub(r"^@\S+ |\.sync\.aligned", "", each.instruction)
         )

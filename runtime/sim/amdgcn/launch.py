@@ -153,11 +153,11 @@ def _run_grid(launch: Launch) -> None:
     races = None
     if launch.check:
         releases = any(step.ins.name == "buffer_wbl2" for step in code)
-        races = GlobalRaces(len(launch.globals.arena.data), _granule(code, "global", 16), releases)
+        races = GlobalRaces(len(launch.globals.arena.data), _cell(code, "global", 16), releases)
     for first in range(0, total, groups):
         machine = Machine(launch, first, min(groups, total - first))
         if launch.check and launch.lds_size:
-            machine.race = LdsRaces(machine, _granule(code, "shared", 16))
+            machine.race = LdsRaces(machine, _cell(code, "shared", 16))
         if races is not None:
             machine.global_race = races
             races.start_batch(machine)
@@ -181,7 +181,7 @@ _SMALL = {"u8": 1, "i8": 1, "b8": 1, "u16": 2, "i16": 2, "b16": 2, "b64": 8, "b9
 _DWORDS = {"ubyte": 1, "sbyte": 1, "byte": 1, "ushort": 2, "sshort": 2, "short": 2, "dwordx2": 8, "dwordx4": 16}
 
 
-def _granule(code: list[Step], space: str, most: int) -> int:
+def _cell(code: list[Step], space: str, most: int) -> int:
     """The size of the smallest access of the program to LDS ("shared") or to global memory, at most `most`."""
     smallest = most
     for step in code:

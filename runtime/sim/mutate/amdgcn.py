@@ -1,6 +1,6 @@
 """Which waits, barriers and wait states of an AMD text are needed: each is taken away or weakened in turn.
 
-The counterpart of `runtime.sim.deletions` for GCN; its `redundant` and `missed` do the rest. A counter of an s_waitcnt
+The counterpart of ptx.py for GCN; its `redundant` and `killed` do the rest. A counter of an s_waitcnt
 goes as a whole; s_nop keeps one wait state fewer.
 
     s_waitcnt vmcnt(0) lgkmcnt(0)      s_waitcnt lgkmcnt(0), and s_waitcnt vmcnt(0)
@@ -21,19 +21,19 @@ from ..amdgcn.instructions.control import counters
 from ..amdgcn.program import load_program
 from ..amdgcn.syntax import Instruction, Literal, Word
 from ..amdgcn.units import LDS, SMEM, VMEM, WAIT, unit_of
-from .ptx import Deletion
+from .ptx import Mutant
 
 _COUNTER = re.compile(r"\b(?:vmcnt|lgkmcnt)\(\w+\)")
 
 
-def deletions(text: str, entry: str) -> Iterator[Deletion]:
+def removals(text: str, entry: str) -> Iterator[Mutant]:
     """The text with each synchronising instruction of the kernel missing or weaker, from the first to the last."""
     lines = text.splitlines(keepends=True)
     for step in load_program(text, entry).code:
         ins = step.ins
         for what, instead in _weaker(ins):
             start = "".join(lines[: ins.line - 1])
-            yield Deletion(ins.line, what, ins.source, f"{start}{instead}\n{''.join(lines[ins.line :])}", "GCN")
+            yield Mutant(ins.line, what, ins.source, f"{start}{instead}\n{''.join(lines[ins.line :])}", "GCN")
 
 
 def _weaker(ins: Instruction) -> Iterator[tuple[str, str]]:

@@ -1,8 +1,8 @@
-"""Which synchronising instructions of a PTX text are needed: each is taken away in turn, and somebody must miss it.
+"""Mutation testing of PTX: each synchronising instruction is removed, one at a time, and the mutant must be killed.
 
-`deletions` gives the text without each of them; `missed` runs such a text and says how its lack shows: the race model
-has findings, the text cannot be executed, or the results are others. What nothing misses, under every schedule, is
-redundant on the sizes of that run, or the race model has a hole: either is worth a look.
+`removals` gives the mutants; `killed` runs one and says what kills it: the race model has findings, the text cannot be
+executed, or the results differ. An instruction whose mutant survives under every schedule is redundant on the sizes of
+that run, or the race model has a hole: either is worth a look.
 
     bar.sync 0;                                          (gone)
     mbarrier.try_wait.parity.shared.b64 %p, [...], 1;    setp.eq.u32 %p, 0, 0;     the wait is over at once
@@ -35,7 +35,7 @@ _WAIT = re.compile(r"mbarrier\.(?:try_wait|test_wait)")
 
 
 @dataclass(frozen=True, slots=True)
-class Deletion:
+class Mutant:
     """A text that lacks one instruction: the one at `line`, which came from `source` ("file:line")."""
 
     line: int
@@ -49,12 +49,12 @@ class Deletion:
         return f"{self.isa} line {self.line}{source}: {self.instruction}"
 
 
-def deletions(text: str, entry: str) -> Iterator[Deletion]:
+def removals(text: str, entry: str) -> Iterator[Mutant]:
     """The text without each synchronising instruction of the entry and of what it calls, from the first to the last."""
     for step in load_program(text, entry).code:
         ins = step.ins
         if _SYNC.match(ins.opcode):
-            yield Deletion(ins.line, ins.text, ins.source, _without(text, ins))
+            yield Mutant(ins.line, ins.text, ins.source, _without(text, ins))
 
 
 def place(text: str, ins: Instruction) -> tuple[int, int]:
@@ -103,20 +103,20 @@ def runner(
 
 
 def redundant(
-    text: str, entry: str, run: Run, candidates: Callable[[str, str], Iterator[Deletion]] = deletions
-) -> tuple[list[Deletion], int]:
-    """The deletions that nothing misses, and how many there are in all. Raises SimulationError if the whole text is at
+    text: str, entry: str, run: Run, candidates: Callable[[str, str], Iterator[Mutant]] = removals
+) -> tuple[list[Mutant], int]:
+    """The mutants that survive, and how many there are in all. Raises SimulationError if the whole text is at
     fault already."""
     expected = [run(text, schedule, seed) for schedule, seed in SCHEDULES]
     every = list(candidates(text, entry))
-    return [each for each in every if missed(each, run, expected) is None], len(every)
+    return [each for each in every if killed(each, run, expected) is None], len(every)
 
 
-def missed(deletion: Deletion, run: Run, expected: Sequence[Sequence[Any]]) -> str | None:
+def killed(mutant: Mutant, run: Run, expected: Sequence[Sequence[Any]]) -> str | None:
     """How the lack shows first; None if it does not. `expected`: what the whole text leaves under each schedule."""
     for (schedule, seed), want in zip(SCHEDULES, expected, strict=True):
         try:
-            found = run(deletion.text, schedule, seed)
+            found = run(mutant.text, schedule, seed)
         except SimulationError as error:
             return str(error)
         if any(np.asarray(a).tobytes() != np.asarray(b).tobytes() for a, b in zip(found, want, strict=True)):

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ..ptx.program import load_program
 from ..ptx.syntax import Instruction
-from .ptx import Deletion, place
+from .ptx import Mutant, place
 
 Change = Callable[[str], Iterable[str]]  # the text of an instruction to weaker ones
 
@@ -78,7 +78,7 @@ _CHANGES: tuple[tuple[str, Change], ...] = (
 _FENCE, _BARRIER = re.compile(r"fence\.proxy\.async"), re.compile(r"(?:bar|barrier)\.(?:sync|arrive|cluster\.arrive)")
 
 
-def weakenings(text: str, entry: str) -> Iterator[Deletion]:
+def weakenings(text: str, entry: str) -> Iterator[Mutant]:
     """The text with each synchronising instruction of the entry, and of what it calls, made weaker in each way."""
     code = [step.ins for step in load_program(text, entry).code]
     numbers = sorted({number for ins in code if (number := _number(ins))})
@@ -89,7 +89,7 @@ def weakenings(text: str, entry: str) -> Iterator[Deletion]:
             first, second = place(text, ins), place(text, following)
             moved = f"{following.text}; {ins.text};"
             new = text[: first[0]] + text[first[1] : second[0]] + moved + text[second[1] :]
-            yield Deletion(ins.line, f"{ins.text} -> behind {following.text}", ins.source, new)
+            yield Mutant(ins.line, f"{ins.text} -> behind {following.text}", ins.source, new)
 
 
 def _weaker(ins: Instruction, numbers: list[str]) -> Iterator[str]:
@@ -108,9 +108,9 @@ def _number(ins: Instruction) -> str:
     return found[1] if found and found[1] != "0" else ""
 
 
-def _changed(text: str, ins: Instruction, weaker: str) -> Deletion:
+def _changed(text: str, ins: Instruction, weaker: str) -> Mutant:
     start, end = place(text, ins)
     lines = text[start:end].count("\n") - weaker.count("\n")
     stop = "" if weaker.endswith("}") else ";"
     new = f"{text[:start]}{weaker}{stop}" + "\n" * lines + text[end:]
-    return Deletion(ins.line, f"{ins.text} -> {weaker}", ins.source, new)
+    return Mutant(ins.line, f"{ins.text} -> {weaker}", ins.source, new)

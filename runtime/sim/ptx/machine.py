@@ -25,7 +25,7 @@ from .instructions.wgmma import WarpGroups
 from .program import Program
 from .race.model import RaceModel
 from .tensor_map import Descriptor
-from .wait_queue import Sleepers
+from .wait_queue import WaitQueue
 
 POISON = {size: int.from_bytes(b"\xa5" * size, "little") for size in UNSIGNED}
 _MAX_FINDINGS = 64
@@ -98,7 +98,7 @@ class Machine:
         }
         self.barriers = Barriers(self)
         self.copies = AsyncCopies(self)
-        self.sleepers = Sleepers(self)
+        self.waiters = WaitQueue(self)
         self.mbarriers = MBarriers(self)
         self.bulk = BulkCopies(self)
         self.wgmma = WarpGroups(self)

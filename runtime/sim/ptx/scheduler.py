@@ -76,9 +76,9 @@ class Scheduler:
             self.collect()
             group = self.pick()
             if group is None:
-                if machine.sleepers.stall():
+                if machine.waiters.stall():
                     continue
-                if self.groups or machine.barriers.waiting.any() or machine.sleepers:
+                if self.groups or machine.barriers.waiting.any() or machine.waiters:
                     self.stuck()
                 machine.end()
                 return
@@ -337,8 +337,8 @@ class Scheduler:
         machine = self.machine
         waits = [(group.pc, self.machine.thread[group.sel]) for group in self.groups]
         waits += machine.barriers.waiting_groups()
-        sleepers = machine.sleepers.all()
-        waits += [(each.pc, each.threads) for each in sleepers]
+        waiters = machine.waiters.all()
+        waits += [(each.pc, each.threads) for each in waiters]
         accesses = []
         divergent = False
         for pc, threads in waits:
@@ -348,7 +348,7 @@ class Scheduler:
             accesses.append((machine.access("wait", pc, int(threads[0])), len(threads)))
         listing = "; ".join(f"{number} threads wait at PTX line {each.line} ({each.text})" for each, number in accesses)
         details = "; ".join(
-            dict.fromkeys(f"line {self.code[each.pc].ins.line} waits for {each.describe()}" for each in sleepers)
+            dict.fromkeys(f"line {self.code[each.pc].ins.line} waits for {each.describe()}" for each in waiters)
         )
         kind = "divergent_barrier" if divergent else "deadlock"
         why = (

@@ -23,7 +23,7 @@ _TIMEOUTS = 64  # rounds of polls without any progress that make a deadlock
 
 
 @dataclass(slots=True, eq=False)
-class Sleeper:
+class Waiter:
     """Threads asleep at instruction `pc`. `check()` says whether they may go on, `wake(done)` gives them their result;
     `times_out` says that they may also go on without. `describe()` tells a deadlock report what they wait for."""
 
@@ -35,59 +35,59 @@ class Sleeper:
     times_out: bool = False
 
 
-class Sleepers:
+class WaitQueue:
     """All sleeping threads of a batch, by what they wait for."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.asleep: dict[Hashable, list[Sleeper]] = {}
+        self.queued: dict[Hashable, list[Waiter]] = {}
         self.progress = 0  # grows with every change that a waiting thread could see
         self.seen = 0
         self.rounds = 0
 
     def __bool__(self) -> bool:
-        return any(self.asleep.values())
+        return any(self.queued.values())
 
-    def add(self, key: Hashable, sleeper: Sleeper) -> None:
+    def add(self, key: Hashable, waiter: Waiter) -> None:
         """Put threads to sleep until `changed(key)` finds them ready."""
-        self.asleep.setdefault(key, []).append(sleeper)
+        self.queued.setdefault(key, []).append(waiter)
 
     def changed(self, key: Hashable) -> None:
         """Something happened to what `key` names: wake those who are ready."""
         self.progress += 1
-        sleepers = self.asleep.get(key)
-        if not sleepers:
+        waiters = self.queued.get(key)
+        if not waiters:
             return
-        ready = [each for each in sleepers if each.check()]
-        self.asleep[key] = [each for each in sleepers if each not in ready]
+        ready = [each for each in waiters if each.check()]
+        self.queued[key] = [each for each in waiters if each not in ready]
         for each in ready:
             self._release(each, True)
 
-    def _release(self, sleeper: Sleeper, done: bool) -> None:
-        sleeper.wake(done)
-        self.machine.barriers.released.append((sleeper.pc + 1, sleeper.threads))
+    def _release(self, waiter: Waiter, done: bool) -> None:
+        waiter.wake(done)
+        self.machine.barriers.released.append((waiter.pc + 1, waiter.threads))
 
     def stall(self) -> bool:
         """Nobody can run. Whether something could be done about it."""
         if not self:
             return False
-        if self.machine.bulk.force({key for key, sleepers in self.asleep.items() if sleepers}):
+        if self.machine.bulk.force({key for key, waiters in self.queued.items() if waiters}):
             return True
-        late = [each for sleepers in self.asleep.values() for each in sleepers if each.times_out]
+        late = [each for waiters in self.queued.values() for each in waiters if each.times_out]
         if self.progress != self.seen:
             self.rounds, self.seen = 0, self.progress
         self.rounds += 1
         if not late or self.rounds > _TIMEOUTS:
             return False
-        for key, sleepers in self.asleep.items():
-            self.asleep[key] = [each for each in sleepers if not each.times_out]
+        for key, waiters in self.queued.items():
+            self.queued[key] = [each for each in waiters if not each.times_out]
         for each in late:
             self._release(each, False)
         return True
 
-    def all(self) -> list[Sleeper]:
+    def all(self) -> list[Waiter]:
         """Everybody, for a deadlock report."""
-        return [each for sleepers in self.asleep.values() for each in sleepers]
+        return [each for waiters in self.queued.values() for each in waiters]
 
 
 def one_domain(threads: Array, padded: int) -> list[Array]:

@@ -13,7 +13,7 @@ import minitile as mt
 import minitile.language as T
 from minitile.driver.simulate import launch_of
 from minitile.runtime.sim import run_gcn
-from minitile.runtime.sim.mutate.amdgcn import deletions
+from minitile.runtime.sim.mutate.amdgcn import removals
 from minitile.runtime.sim.mutate.ptx import redundant, runner
 
 pytest.importorskip("llvmlite")
@@ -112,7 +112,7 @@ def test_every_wait_and_barrier_is_needed():
         return launch_of(info, [x.copy() for x in arrays])[1]
 
     def of_waits(text, entry):
-        return (each for each in deletions(text, entry) if "wait state" not in str(each))
+        return (each for each in removals(text, entry) if "wait state" not in str(each))
 
     run = runner(info.entry, grid, info.block, values, simulate=run_gcn)
     found, count = redundant(kernel.text, info.entry, run, of_waits)

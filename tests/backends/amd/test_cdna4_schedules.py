@@ -18,7 +18,7 @@ import minitile.language as T
 from minitile.backends.amd.verify.check import costs, steady_loop
 from minitile.driver.simulate import launch_of
 from minitile.runtime.sim import SimulationError, run_gcn
-from minitile.runtime.sim.mutate.amdgcn import deletions
+from minitile.runtime.sim.mutate.amdgcn import removals
 from minitile.runtime.sim.mutate.ptx import redundant, runner
 
 pytest.importorskip("llvmlite")
@@ -261,7 +261,7 @@ def test_every_wait_and_barrier_is_needed(name):
     kernel, a, b, c = compiled(name, 64, 64, 328)
 
     def of_waits(text, entry):
-        return (each for each in deletions(text, entry) if "wait state" not in str(each))  # those are LLVM's
+        return (each for each in removals(text, entry) if "wait state" not in str(each))  # those are LLVM's
 
     found, count = redundant(kernel.text, kernel.launch_info.entry, run_of(kernel, a, b, c), of_waits)
     assert count >= 9

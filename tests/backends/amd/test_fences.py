@@ -16,7 +16,7 @@ import minitile as mt
 import minitile.language as T
 from minitile.driver.simulate import launch_of
 from minitile.runtime.sim import run_gcn
-from minitile.runtime.sim.mutate.amdgcn import deletions
+from minitile.runtime.sim.mutate.amdgcn import removals
 
 pytest.importorskip("llvmlite")
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
@@ -94,12 +94,12 @@ def test_each_part_is_needed(target):
     info, text = kernel.launch_info, kernel.text
     lines = text.splitlines()
     found = {}
-    for deletion in deletions(text, info.entry):
-        if re.search("buffer_|vmcnt|s_barrier", deletion.instruction):
+    for mutant in removals(text, info.entry):
+        if re.search("buffer_|vmcnt|s_barrier", mutant.instruction):
             args = arguments()
             grid, given = launch_of(info, args)
-            report = run_gcn(deletion.text, info.entry, grid, info.block, given, schedule="random", seed=1)
-            found[deletion.line, deletion.instruction.split()[0]] = bool(report.findings)
+            report = run_gcn(mutant.text, info.entry, grid, info.block, given, schedule="random", seed=1)
+            found[mutant.line, mutant.instruction.split()[0]] = bool(report.findings)
     # A fence releases and acquires in one: who tells needs no acquire, who hears no release.
     tells = next(n for n, line in enumerate(lines, 1) if re.match(r"\s+global_atomic_add (\S+ ){2}\S+$", line))
     fences = {name: [n for n, line in enumerate(lines, 1) if name in line] for name in ("buffer_wbl2", "buffer_inv")}

@@ -15,7 +15,7 @@ import minitile.language as T
 from minitile.backends.amd.emit.llvm import DATA_LAYOUT
 from minitile.driver.simulate import launch_of
 from minitile.runtime.sim import run_gcn
-from minitile.runtime.sim.mutate.amdgcn import deletions
+from minitile.runtime.sim.mutate.amdgcn import removals
 
 pytest.importorskip("llvmlite")
 BF16 = ml_dtypes.bfloat16
@@ -100,11 +100,11 @@ def test_the_barrier_between_phases_is_needed(target):
     given, _ = arguments()
     info = kernel.launch_info
     kinds = []
-    for deletion in deletions(kernel.text, info.entry):
-        if deletion.instruction != "s_barrier":
+    for mutant in removals(kernel.text, info.entry):
+        if mutant.instruction != "s_barrier":
             continue
         grid, args = launch_of(info, [x.copy() for x in given])
-        report = run_gcn(deletion.text, info.entry, grid, info.block, args, schedule="random", seed=1)
+        report = run_gcn(mutant.text, info.entry, grid, info.block, args, schedule="random", seed=1)
         kinds.append({finding.hazard for finding in report.findings})
     assert len(kinds) >= 3
     assert all(kinds)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from minitile.runtime.sim import RaceError, run_gcn
-from minitile.runtime.sim.mutate.amdgcn import deletions, idle
+from minitile.runtime.sim.mutate.amdgcn import idle, removals
 from minitile.runtime.sim.mutate.ptx import redundant, runner
 from tests.sim.amdgcn.gemm_ir import BOTH, VM0, gemm_ir
 from tests.sim.amdgcn.harness import SCHEDULES, assemble, lanes, text_of
@@ -40,15 +40,15 @@ def test_gemm(steps, schedule):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_every_wait_and_barrier_is_needed(schedule):
     text = assemble(gemm_ir(4))
-    missed = []
+    survived = []
     tried = 0
-    for deletion in deletions(text, "gemm"):
-        _, report = multiply(deletion.text, 4, schedule)
+    for mutant in removals(text, "gemm"):
+        _, report = multiply(mutant.text, 4, schedule)
         tried += 1
         if not report.findings:
-            missed.append(str(deletion))
+            survived.append(str(mutant))
     assert tried > 12
-    assert missed == []
+    assert survived == []
 
 
 def kinds(report):
@@ -246,7 +246,7 @@ SYNC = "s_waitcnt vmcnt(0)\ns_barrier\n"
         ("v_mov_b32 v1, 0\nglobal_atomic_add v1, v0, s[4:5]\n", 2, set()),
         # A wave's own accesses are in order.
         (PUT_GLOBAL + "global_load_dword v3, v1, s[4:5]\ns_waitcnt vmcnt(0)\n", 1, set()),
-        # Neighbours in pieces that no granule of 16 bytes divides.
+        # Neighbours in pieces that no cell of 16 bytes divides.
         (
             "v_mul_u32_u24 v1, 20, v0\nv_mov_b32 v4, 0\nv_mov_b32 v5, 0\nv_mov_b32 v6, 0\nv_mov_b32 v7, 0\n"
             "global_store_dwordx4 v1, v[4:7], s[4:5]\n",
@@ -273,7 +273,7 @@ def test_redundant_synchronisation():
     def spare(body):
         text = text_of(BASE + body, 1)
         run = runner("k", (1,), (128,), lambda: [memory.copy()], run_gcn)
-        found, count = redundant(text, "k", run, deletions)
+        found, count = redundant(text, "k", run, removals)
         return [str(each) for each in found], count
 
     assert spare(PUT_GLOBAL + SYNC + GET_GLOBAL + "global_store_dword v2, v3, s[4:5]") == ([], 4)

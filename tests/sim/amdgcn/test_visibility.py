@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from minitile.runtime.sim.mutate.amdgcn import deletions
+from minitile.runtime.sim.mutate.amdgcn import removals
 from tests.sim.amdgcn.harness import SCHEDULES, text_of
-from tests.sim.amdgcn.test_crowds import ADD, BARRIER, LOAD, STORE, WAIT, found_in, only, wave
+from tests.sim.amdgcn.test_access_sets import ADD, BARRIER, LOAD, STORE, WAIT, found_in, only, wave
 
 PLACE = "v_mov_b32 v8, 0x800\nv_mov_b32 v9, 1\n"  # a counter
 RELEASE, ACQUIRE = f"buffer_wbl2 sc1\n{WAIT}", "buffer_inv sc1\n"
@@ -114,7 +114,7 @@ def test_one_wave_speaks_for_all(waits, meets, joins, expected, schedule):
 
 def test_each_is_taken_away():
     text = text_of(CASES["as it should be"][0], 1)
-    gone = [each.instruction for each in deletions(text, "k")]
+    gone = [each.instruction for each in removals(text, "k")]
     assert [re.match(r"buffer_\w+", each)[0] for each in gone if each.startswith("buffer")] == [
         "buffer_wbl2",
         "buffer_inv",

@@ -67,7 +67,7 @@ def synchronisations() -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize(("number", "line"), synchronisations(), ids=lambda value: str(value)[:40])
 @pytest.mark.parametrize("schedule", ["eager", "lazy"])
-def test_every_deletion_is_found(number: int, line: str, schedule: str) -> None:
+def test_every_mutant_is_found(number: int, line: str, schedule: str) -> None:
     """Three tiles on one CTA with three blocks of K each, so that every slot is used again."""
     lines = hopper_gemm().split("\n")
     assert lines[number].strip() == line

@@ -58,7 +58,7 @@ SETUP = """    mov.u32 x3, 1024;
 GUARDS = {-1: "", 0: "@q ", 1: "@r ", EVEN: "@even "}
 
 
-CROWDS = st.lists(  # reads by some, most of them fenced by those
+ACCESS_SETS = st.lists(  # reads by some, most of them fenced by those
     st.builds(
         lambda load, fence, bar: [load, *fence * [Op("fence", load.warp)], *bar * [Op("bar")]],
         st.builds(Op, st.just("load"), st.sampled_from([-1, 0, 1, EVEN]), st.sampled_from([0, 1, 32])),
@@ -215,11 +215,11 @@ def test_same_verdict(memory: str, schedule: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
 @pytest.mark.parametrize("memory", OPS)
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(crowd=CROWDS)
-def test_same_verdict_on_crowds(memory: str, schedule: str, crowd: list[list[Op]]) -> None:
+@given(past=ACCESS_SETS)
+def test_same_verdict_on_access_sets(memory: str, schedule: str, past: list[list[Op]]) -> None:
     """Each reader of what a copy overwrites needs a fence of its own, behind its own last read."""
     copy = Op("get" if memory == "shared" else "put")
-    compare([*[op for ops in crowd for op in ops], Op("bar"), copy], memory, schedule)
+    compare([*[op for ops in past for op in ops], Op("bar"), copy], memory, schedule)
 
 
 def compare(ops: list[Op], memory: str, schedule: str) -> None:

@@ -215,9 +215,9 @@ ORDER = st.one_of(
     st.lists(ORDER, max_size=2),
     st.sampled_from(["load", "store", "atomic"]).flatmap(lambda kind: st.builds(Op, st.just(kind), XOR, WHO)),
 )
-def test_agrees_on_crowds(space: str, crowd: list[Op], order: list[Op], last: Op) -> None:
+def test_agrees_on_access_sets(space: str, past: list[Op], order: list[Op], last: Op) -> None:
     """Accesses that do not conflict, in parts ordered with each other, and then one that may."""
-    agree([Op("store"), Op("bar"), *crowd, *order, last], space)
+    agree([Op("store"), Op("bar"), *past, *order, last], space)
 
 
 @pytest.mark.parametrize(("wrong", "fine"), [(Op("load", 1), Op("load", 0)), (Op("store", 32), Op("store", 0))])

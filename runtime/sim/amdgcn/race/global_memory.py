@@ -9,7 +9,8 @@ do not conflict with each other. Scalar loads are not checked: their cache is no
 kernel, and compilers use them for what nobody writes.
 
 Of plain writes the last is enough: whatever is in order behind it is so behind all that it was in order with. Accesses
-that do not conflict with each other, of which each counts, are crowds: plain reads, atomic writes, sc1 reads.
+that do not conflict with each other, of which each counts, are sets of past accesses: plain reads, atomic writes, sc1
+reads.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ...core.report import HAZARDS, Finding
 from ...core.scalars import Array, Sel
 from ...core.sparse import zeros
 from .lds import PENDING
-from .shadow_cells import Granules, Over
+from .shadow_cells import Cells, Over
 from .visibility import Clock, Visibility, join
 
 if TYPE_CHECKING:
@@ -66,13 +67,13 @@ class Flight:
 
 
 def _span(cells: Array) -> tuple[int, int]:
-    """The first and the last of these granules."""
+    """The first and the last of these cells."""
     return (int(cells.min()), int(cells.max())) if len(cells) else (0, -1)
 
 
-class Crowd:
+class PastAccesses:
     """Accesses since the last plain write that do not conflict with each other. Those in flight are a list. Those that
-    are over are, for each granule, two: the one with the highest mark, and that with the highest mark of other waves.
+    are over are, for each cell, two: the one with the highest mark, and that with the highest mark of other waves.
     Who knows the highest mark knows all accesses; for the wave that made it itself, the other one decides. An access
     by a second workgroup counts as the highest mark of all, since who has not acquired does not know both."""
 
@@ -100,7 +101,7 @@ class Crowd:
             setattr(self, name, zeros(count, np.int32))
 
     def split(self, factor: int) -> None:
-        """Granules become smaller."""
+        """Cells become smaller."""
         for name in self.names if self.used else ():
             setattr(self, name, np.repeat(getattr(self, name), factor))
         for flight in self.flights:
@@ -111,7 +112,7 @@ class Crowd:
     # -- what comes ----------------------------------------------------------------------------------------------------
 
     def begin(self, cells: Array, me: Array, place: Array) -> Over:
-        """Waves `me` access granules; returns what to call, with positions, when they have waited for it."""
+        """Waves `me` access cells; returns what to call, with positions, when they have waited for it."""
         flight = Flight(cells, me, place, self.races.machine.site, self.races.ticket(), *_span(cells))
         if len(cells):
             self.flights.append(flight)
@@ -154,7 +155,7 @@ class Crowd:
             self._follow(at[some], who[some], _FAR, site, ticket, mark[some])
             left = left[~far]
         left = left[self.other_mark[at[left]] < mark[left]]
-        # Of what is left, a granule is accessed by waves of one workgroup: one after the other.
+        # Of what is left, a cell is accessed by waves of one workgroup: one after the other.
         local = who[left] % races.per_group
         for each in np.unique(local).tolist():
             some = left[local == each]
@@ -168,7 +169,7 @@ class Crowd:
         self.other_ticket[at], self.other_over[at] = ticket, over
 
     def _join(self, at: Array, who: Array, mark: Array, site: int, ticket: int) -> None:
-        """To each granule one wave comes, of the workgroup whose waves there are."""
+        """To each cell one wave comes, of the workgroup whose waves there are."""
         higher = mark >= self.mark[at]
         up = at[higher & (self.who[at] != who)]
         self._follow(up, self.who[up], self.mark[up], self.site[up], self.ticket[up], self.mark[up])
@@ -179,7 +180,7 @@ class Crowd:
     # -- what is checked -----------------------------------------------------------------------------------------------
 
     def clash(self, cells: Array, waves: Array, me: Array) -> Clash | None:
-        """The first of these accesses that is not in order behind the crowd's."""
+        """The first of these accesses that is not in order behind the past accesses."""
         found = self._landed(cells, waves, me) if self.used else None
         return found or self._flying(cells, me, forget=False)
 
@@ -222,11 +223,11 @@ class Crowd:
         return Clash(index, int(self.other[at]), int(self.other_site[at]), int(other_mark[index]))
 
     def _behind(self, me: Array, cells: Array, who: Array) -> Array:
-        """Whether waves `me` (-1: several, of whom that is not known) came to these granules behind the crowd's."""
+        """Whether waves `me` (-1: several, of whom that is not known) came to these cells behind the past accesses."""
         races = self.races
         result = me > 0
         at = np.flatnonzero(result)
-        places = cells[at] * races.granule // 4 * 4
+        places = cells[at] * races.cell_size // 4 * 4
         result[at] = races.sight.came_behind(me[at] - 1 - races.base, places, who[at])
         return result
 
@@ -261,21 +262,21 @@ class Crowd:
         return found
 
 
-class GlobalRaces(Granules):
+class GlobalRaces(Cells):
     """The global memory of one launch. Waves are numbered through the grid. `releases`: whether the program has any."""
 
     names = ("writer", "writer_mark", "writer_site", "writer_ticket")
 
-    def __init__(self, size: int, granule: int, releases: bool = False) -> None:
-        super().__init__(granule)
+    def __init__(self, size: int, cell_size: int, releases: bool = False) -> None:
+        super().__init__(cell_size)
         self.sight = Visibility(releases)
-        count = -(-size // granule) + 1
+        count = -(-size // cell_size) + 1
         self.writer = zeros(count, np.int32)
         self.writer_mark = zeros(count, np.int32)
         self.writer_site = zeros(count, np.int32)
         self.writer_ticket = zeros(count, np.int32)
-        self.readers = Crowd(self)
-        self.strong_writers, self.strong_readers = Crowd(self, strong=True), Crowd(self, strong=True)
+        self.readers = PastAccesses(self)
+        self.strong_writers, self.strong_readers = PastAccesses(self, strong=True), PastAccesses(self, strong=True)
         self.scratch: Array | None = None
 
     def start_batch(self, machine: Machine) -> None:
@@ -324,16 +325,16 @@ class GlobalRaces(Granules):
 
         return land, over
 
-    def split(self, granule: int) -> None:
-        """Make the granule smaller."""
-        factor = self.granule // granule
-        super().split(granule)
+    def split(self, cell_size: int) -> None:
+        """Make the cell smaller."""
+        factor = self.cell_size // cell_size
+        super().split(cell_size)
         self.scratch = None
-        for crowd in (self.readers, self.strong_writers, self.strong_readers):
-            crowd.split(factor)
+        for past in (self.readers, self.strong_writers, self.strong_readers):
+            past.split(factor)
 
     def table(self) -> Array:
-        """A number for each granule, 0 between uses."""
+        """A number for each cell, 0 between uses."""
         if self.scratch is None:
             self.scratch = zeros(len(self.writer), np.int32)
         return self.scratch
@@ -360,8 +361,8 @@ class GlobalRaces(Granules):
             return self.strong_writers.begin(cells, me, place)
         self._check(self.strong_readers, "WAR", cells, waves, me)
         self._check(self.strong_writers, "WAW", cells, waves, me)
-        for crowd in (self.readers, self.strong_writers, self.strong_readers):
-            crowd.forget(cells, me)
+        for past in (self.readers, self.strong_writers, self.strong_readers):
+            past.forget(cells, me)
         ticket = self.ticket()
         lost = self.lost(cells)
         self.writer[cells] = me
@@ -391,8 +392,8 @@ class GlobalRaces(Granules):
             at, wave = int(cells[bad[0]]), int(waves[bad[0]])
             self._report(hazard, at, wave, int(other[bad[0]]) - 1, int(self.writer_site[at]), int(mark[bad[0]]))
 
-    def _check(self, crowd: Crowd, hazard: str, cells: Array, waves: Array, me: Array) -> None:
-        found = crowd.clash(cells, waves, me)
+    def _check(self, past: PastAccesses, hazard: str, cells: Array, waves: Array, me: Array) -> None:
+        found = past.clash(cells, waves, me)
         if found:
             at, wave = int(cells[found.at]), int(waves[found.at])
             self._report(hazard, at, wave, found.who - 1, found.site, found.mark)
@@ -404,16 +405,16 @@ class GlobalRaces(Granules):
         if wave // m.per_group != other // m.per_group:
             self._report("WAW", at, wave, other + self.base, m.site, 0)
             return
-        name, offset, _ = m.globals.owner(at * self.granule)
+        name, offset, _ = m.globals.owner(at * self.cell_size)
         message = "global memory: two threads write the same bytes with one instruction"
         one, second = (m.access("write", m.site, wave, lane) for wave, lane in both)
-        span = (offset, offset + self.granule)
+        span = (offset, offset + self.cell_size)
         m.find(Finding("missing_barrier", message, one, second, "WAW", "global", name, span, ONE_THREAD))
 
     def _report(self, hazard: str, at: int, wave: int, other: int, site: int, mark: int) -> None:
         m = self.machine
         later, earlier = HAZARDS[hazard]
-        name, offset, _ = m.globals.owner(at * self.granule)
+        name, offset, _ = m.globals.owner(at * self.cell_size)
         near = other // m.per_group == (wave + self.base) // m.per_group
         if not near:
             kind = "missing_barrier"
@@ -430,4 +431,4 @@ class GlobalRaces(Granules):
         message = f"global memory: a {later} conflicts with an earlier {earlier}"
         first = m.access(later, m.site, wave)
         second = m.access(earlier, site, other - self.base)
-        m.find(Finding(kind, message, first, second, hazard, "global", name, (offset, offset + self.granule), cure))
+        m.find(Finding(kind, message, first, second, hazard, "global", name, (offset, offset + self.cell_size), cure))

@@ -1,5 +1,5 @@
 """Races in the data share (LDS): every access against the last plain write and each wave's last read and last atomic
-operation since, per granule.
+operation since, per cell.
 
 An access is made by a wave or, for LDS-DMA, by the vector memory unit on its behalf; it is *over* when the wave has
 waited for it (vmcnt or lgkmcnt). What orders two accesses:
@@ -23,7 +23,7 @@ import numpy as np
 from ...core.fixes import ONE_THREAD
 from ...core.report import HAZARDS, Finding
 from ...core.scalars import Array, Sel
-from .shadow_cells import Granules, Over
+from .shadow_cells import Cells, Over
 
 if TYPE_CHECKING:
     from ..machine import Machine
@@ -32,23 +32,23 @@ PENDING = 1 << 30
 LDS_UNIT, DMA = 0, 1
 
 
-class LdsRaces(Granules):
-    """The LDS of one batch. `granule` is the size of the smallest access of the program."""
+class LdsRaces(Cells):
+    """The LDS of one batch. `cell` is the size of the smallest access of the program."""
 
     names = (
-        *("written", "writer", "writer_mark", "writer_site", "writer_agent", "writer_ticket"),
+        *("written", "writer", "writer_mark", "writer_site", "writer_engine", "writer_ticket"),
         *("reader_mark", "reader_site", "reader_ticket", "atomic_mark", "atomic_site", "atomic_ticket"),
     )
 
-    def __init__(self, machine: Machine, granule: int) -> None:
-        super().__init__(granule)
+    def __init__(self, machine: Machine, cell_size: int) -> None:
+        super().__init__(cell_size)
         self.machine = machine
-        count = machine.lds_stride * machine.groups // granule
+        count = machine.lds_stride * machine.groups // cell_size
         self.written = np.zeros(count, bool)
         self.writer = np.zeros(count, np.int32)  # wave + 1
         self.writer_mark = np.zeros(count, np.int32)
         self.writer_site = np.zeros(count, np.int32)
-        self.writer_agent = np.zeros(count, np.int8)
+        self.writer_engine = np.zeros(count, np.int8)
         self.writer_ticket = np.zeros(count, np.int32)
         shape = (count, machine.per_group)
         self.reader_mark = np.zeros(shape, np.int32)
@@ -67,22 +67,22 @@ class LdsRaces(Granules):
         self._check_written(cells, waves)
         self._check_writer("RAW", cells, waves, LDS_UNIT)
         if self.atomics:
-            self._check_crowd("atomic", "RAW", cells, waves, LDS_UNIT)
+            self._check_past("atomic", "RAW", cells, waves, LDS_UNIT)
         return self._join("reader", cells, waves, place)
 
-    def write(self, sel: Sel, where: Array, size: int, lanes: Array | None, agent: int, atomic: bool = False) -> Over:
+    def write(self, sel: Sel, where: Array, size: int, lanes: Array | None, engine: int, atomic: bool = False) -> Over:
         """Waves write, or (`atomic`) read and write in one step."""
         cells, waves, place = self.spread(sel, where, size, lanes)
         if atomic:
             self._check_written(cells, waves)
             self.written[cells] = True
-        self._check_writer("WAW", cells, waves, agent)
-        self._check_crowd("reader", "WAR", cells, waves, agent)
+        self._check_writer("WAW", cells, waves, engine)
+        self._check_past("reader", "WAR", cells, waves, engine)
         if atomic:
             self.atomics = True
             return self._join("atomic", cells, waves, place)
         if self.atomics:
-            self._check_crowd("atomic", "WAW", cells, waves, agent)
+            self._check_past("atomic", "WAW", cells, waves, engine)
             self.atomic_mark[cells] = 0
         ticket = self.ticket()
         self.reader_mark[cells] = 0
@@ -90,7 +90,7 @@ class LdsRaces(Granules):
         self.writer[cells] = waves + 1
         self.writer_mark[cells] = PENDING
         self.writer_site[cells] = self.machine.site
-        self.writer_agent[cells] = agent
+        self.writer_engine[cells] = engine
         self.writer_ticket[cells] = ticket
         self.written[cells] = True
         if lost is not None:
@@ -118,26 +118,26 @@ class LdsRaces(Granules):
             return
         m = self.machine
         at, wave = int(cells[missing[0]]), int(waves[missing[0]])
-        offset = at * self.granule % m.lds_stride
+        offset = at * self.cell_size % m.lds_stride
         message = f"LDS byte {offset} is read but nothing has been written there"
         access = m.access("read", m.site, wave)
-        m.find(Finding("uninitialised", message, access, space="shared", bytes=(offset, offset + self.granule)))
+        m.find(Finding("uninitialised", message, access, space="shared", bytes=(offset, offset + self.cell_size)))
 
-    def _check_writer(self, hazard: str, cells: Array, waves: Array, agent: int) -> None:
+    def _check_writer(self, hazard: str, cells: Array, waves: Array, engine: int) -> None:
         other, mark = self.writer[cells], self.writer_mark[cells]
         if not other.any():
             return
         own = other == waves + 1
         ordered = np.where(own, mark != PENDING, mark <= self.machine.passed[waves])
         ordered |= other == 0
-        if agent == LDS_UNIT:
-            ordered |= own & (self.writer_agent[cells] == LDS_UNIT)
+        if engine == LDS_UNIT:
+            ordered |= own & (self.writer_engine[cells] == LDS_UNIT)
         bad = np.flatnonzero(~ordered)
         if len(bad):
             at, wave = int(cells[bad[0]]), int(waves[bad[0]])
             self._race(hazard, at, wave, int(other[bad[0]]) - 1, int(self.writer_site[at]), int(mark[bad[0]]))
 
-    def _check_crowd(self, side: str, hazard: str, cells: Array, waves: Array, agent: int) -> None:
+    def _check_past(self, side: str, hazard: str, cells: Array, waves: Array, engine: int) -> None:
         """Against each wave's last access of that side, all of which the LDS made."""
         m = self.machine
         marks = getattr(self, f"{side}_mark")[cells]
@@ -146,7 +146,7 @@ class LdsRaces(Granules):
         local = waves % m.per_group
         bad = marks > m.passed[waves][:, None]
         rows = np.arange(len(cells))
-        bad[rows, local] = (marks[rows, local] == PENDING) & (agent != LDS_UNIT)
+        bad[rows, local] = (marks[rows, local] == PENDING) & (engine != LDS_UNIT)
         if bad.any():
             row, column = (int(each[0]) for each in np.nonzero(bad))
             at, wave = int(cells[row]), int(waves[row])
@@ -171,17 +171,17 @@ class LdsRaces(Granules):
     def _report_lost(self, at: int, both: list[tuple[int, int]]) -> None:
         """Two lanes wrote one place with one instruction."""
         m = self.machine
-        offset = at * self.granule % m.lds_stride
+        offset = at * self.cell_size % m.lds_stride
         message = f"LDS byte {offset}: two threads write it with one instruction"
         one, other = (m.access("write", m.site, wave, lane) for wave, lane in both)
-        span = (offset, offset + self.granule)
+        span = (offset, offset + self.cell_size)
         m.find(Finding("missing_barrier", message, one, other, "WAW", "shared", None, span, ONE_THREAD))
 
     def _report(self, hazard: str, at: int, wave: int, other: int, site: int, kind: str, cure: str) -> None:
         m = self.machine
         later, earlier = HAZARDS[hazard]
-        offset = at * self.granule % m.lds_stride
+        offset = at * self.cell_size % m.lds_stride
         first, second = m.position(wave)[0], m.position(other)[0]
         message = f"LDS byte {offset}: a {later} of wave {first} conflicts with an earlier {earlier} of wave {second}"
         accesses = m.access(later, m.site, wave), m.access(earlier, site, other)
-        m.find(Finding(kind, message, *accesses, hazard, "shared", None, (offset, offset + self.granule), cure))
+        m.find(Finding(kind, message, *accesses, hazard, "shared", None, (offset, offset + self.cell_size), cure))

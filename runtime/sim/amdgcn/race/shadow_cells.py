@@ -1,7 +1,7 @@
-"""Memory in granules for the race models: accesses to cells, and a granule that becomes smaller when it must.
+"""Shadow memory in cells for the race models; cells become smaller where an access must be told apart.
 
-A granule begins as the size of the program's smallest access. An access that is not a multiple of it in place or size
-splits all granules, and everything recorded of them, into the size that fits.
+A cell begins as the size of the program's smallest access. An access that is not a multiple of it in place or size
+splits all cells, and everything recorded of them, into the size that fits.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 Over = Callable[[Array], None]
 
 
-class Granules:
-    """Base of the race models. `names` are the attributes that hold an array with a row for each granule; the marks
+class Cells:
+    """Base of the race models. `names` are the attributes that hold an array with a row for each cell; the marks
     of the last accesses (see lds.py) and their numbers are among them: `reader_mark`, `reader_ticket`, `writer_…`.
-    `writer`: who wrote each granule last, from 1 on."""
+    `writer`: who wrote each cell last, from 1 on."""
 
     machine: Machine
     names: tuple[str, ...] = ()
     writer: Array
 
-    def __init__(self, granule: int) -> None:
-        self.granule = granule
+    def __init__(self, cell_size: int) -> None:
+        self.cell_size = cell_size
         self.tickets = 0
 
     def spread(self, sel: Sel, where: Array, size: int, lanes: Array | None) -> tuple[Array, Array, Array]:
@@ -40,11 +40,11 @@ class Granules:
             where, place = where[lanes], place[lanes]
         flat, place = where.reshape(-1), place.reshape(-1)
         if len(flat):
-            bits = int(np.bitwise_or.reduce(flat)) | size | self.granule
-            if bits & -bits < self.granule:
+            bits = int(np.bitwise_or.reduce(flat)) | size | self.cell_size
+            if bits & -bits < self.cell_size:
                 self.split(bits & -bits)
-        pieces = size // self.granule
-        cells = flat // self.granule
+        pieces = size // self.cell_size
+        cells = flat // self.cell_size
         if pieces > 1:
             cells = (cells[:, None] + np.arange(pieces)).ravel()
             place = np.repeat(place, pieces)
@@ -61,25 +61,25 @@ class Granules:
         """The lane of a position among the cells of an access (`spread`)."""
         numbers = np.broadcast_to(np.arange(where.shape[-1]), where.shape)
         numbers = numbers if lanes is None else numbers[lanes]
-        return int(numbers.ravel()[position // (size // self.granule)])
+        return int(numbers.ravel()[position // (size // self.cell_size)])
 
-    def split(self, granule: int) -> None:
-        """Make the granule smaller."""
-        factor = self.granule // granule
+    def split(self, cell_size: int) -> None:
+        """Make the cell smaller."""
+        factor = self.cell_size // cell_size
         for name in self.names:
             setattr(self, name, np.repeat(getattr(self, name), factor, axis=0))
-        self.granule = granule
+        self.cell_size = cell_size
 
-    def part(self, done: Array, place: Array, cells: Array, waves: Array, granule: int) -> tuple[Array, Array]:
-        """The cells (of size `granule` then) and waves of the accesses at these positions, as cells of now."""
+    def part(self, done: Array, place: Array, cells: Array, waves: Array, cell_size: int) -> tuple[Array, Array]:
+        """The cells (of size `cell` then) and waves of the accesses at these positions, as cells of now."""
         if len(place):
             chosen = np.zeros(max(int(place.max()), int(done.max(initial=0))) + 1, bool)
             chosen[done] = True
             mine = chosen[place]
             if not mine.all():
                 cells, waves = cells[mine], waves[mine]
-        if granule != self.granule:
-            factor = granule // self.granule
+        if cell_size != self.cell_size:
+            factor = cell_size // self.cell_size
             cells = (cells[:, None] * factor + np.arange(factor)).ravel()
             waves = np.repeat(waves, factor)
         return cells, waves
@@ -87,10 +87,10 @@ class Granules:
     def ending(self, side: str, ticket: int, cells: Array, waves: Array, place: Array, columns: int = 0) -> Over:
         """What to call, with positions, when waves have waited for an access: who then passes a barrier of theirs knows
         of it, where no other access of that side has come since. columns: waves in a row of the side's arrays."""
-        granule = self.granule
+        cell_size = self.cell_size
 
         def over(done: Array) -> None:
-            at, who = self.part(done, place, cells, waves, granule)
+            at, who = self.part(done, place, cells, waves, cell_size)
             tickets, marks = getattr(self, f"{side}_ticket"), getattr(self, f"{side}_mark")
             where = (at, who % columns) if columns else (at,)
             still = tickets[where] == ticket

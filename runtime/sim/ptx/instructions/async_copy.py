@@ -1,4 +1,4 @@
-"""cp.async: copies that a thread starts and an asynchronous agent carries out (PTX ISA 8.0, 9.7.8.22).
+"""cp.async: copies that a thread starts and an async engine carries out (PTX ISA 8.0, 9.7.8.22).
 
 A `Transfer` is data on its way: the bytes are taken from global memory when the copy starts and written to shared
 memory when it *lands*. When that is depends on the launch's schedule: at once (eager), when a wait of the issuing

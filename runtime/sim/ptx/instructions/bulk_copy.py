@@ -114,7 +114,7 @@ class BulkCopies:
                 machine.mbarriers.settle(load.barrier)
 
     def force(self, keys: set[Hashable]) -> bool:
-        """Nobody can run: land what the sleepers wait for, else anything. Whether there was something."""
+        """Nobody can run: land what the waiting threads wait for, else anything. Whether there was something."""
         wanted = [load for load in self.loads if load.barrier.key in keys] or self.loads
         chosen = [load for load in wanted if load.ready is None or load.ready()] or wanted
         if self.schedule == "random" and len(chosen) > 1:
@@ -130,8 +130,8 @@ class BulkCopies:
             if load.barrier is barrier and load.step == barrier.serial and race is not None:
                 load.step += 1
                 assert race.shared.async_proxy is not None
-                granules = race.shared.granules(load.where, load.width)
-                race.shared.async_proxy.postpone(granules, load.column, load.step - 1, load.step)
+                cells = race.shared.cells(load.where, load.width)
+                race.shared.async_proxy.postpone(cells, load.column, load.step - 1, load.step)
 
     # -- copies in bulk groups --------------------------------------------------------------------------------------
 
@@ -179,10 +179,10 @@ class BulkCopies:
                         self.finish(store)
                         self._visible(store)
             if race is not None and limit > 0:
-                knowledge = race.clocks.knowledge
-                assert knowledge is not None
-                column = knowledge.agent(thread // race.clocks.padded, ("bulk", thread))
-                knowledge.complete(np.array([thread]), column, limit)
+                async_clocks = race.clocks.async_clocks
+                assert async_clocks is not None
+                column = async_clocks.engine(thread // race.clocks.padded, ("bulk", thread))
+                async_clocks.complete(np.array([thread]), column, limit)
         self.stores = [store for store in self.stores if not (store.landed and self._is_visible(store))]
 
     def _visible(self, store: Store) -> None:
@@ -197,12 +197,12 @@ class BulkCopies:
     def _is_visible(self, store: Store) -> bool:
         return self.machine.race is None or store.group < 0
 
-    def reducing(self, place: int, granule: int) -> Store:
-        """A reduction that nobody has waited for, which updates this granule of global memory."""
+    def reducing(self, place: int, cell_size: int) -> Store:
+        """A reduction that nobody has waited for, which updates this cell of global memory."""
         return next(
             store
             for store in self.stores
-            if store.combine is not None and (store.target[store.inside] // granule == place).any()
+            if store.combine is not None and (store.target[store.inside] // cell_size == place).any()
         )
 
     # -- time -------------------------------------------------------------------------------------------------------
@@ -225,10 +225,10 @@ class BulkCopies:
         for store in self.stores:
             if store.thread not in who or self.machine.race is None or store.group < 0:
                 continue
-            knowledge = self.machine.race.clocks.knowledge
-            assert knowledge is not None
-            column = knowledge.agent(store.thread // self.machine.race.clocks.padded, ("bulk", store.thread))
-            if knowledge.matrix[store.thread, column] <= store.group:
+            async_clocks = self.machine.race.clocks.async_clocks
+            assert async_clocks is not None
+            column = async_clocks.engine(store.thread // self.machine.race.clocks.padded, ("bulk", store.thread))
+            if async_clocks.matrix[store.thread, column] <= store.group:
                 message = "the thread ends while this copy may still read its shared memory"
                 cure = "cp.async.bulk.wait_group.read 0 by the thread before it ends"
                 access = self.machine.access("async read", store.site, store.thread)

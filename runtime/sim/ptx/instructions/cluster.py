@@ -22,7 +22,7 @@ from ..operands import address, error, per_thread, read, write
 from ..program import SHARED_WINDOW, Linker
 from ..syntax import Address, Instruction, Register, Symbol
 from ..table import Decoded, Handler, Kind, Outcome, instruction, whole_warp
-from ..wait_queue import Sleeper
+from ..wait_queue import Waiter
 
 if TYPE_CHECKING:
     from ..machine import Machine
@@ -78,7 +78,7 @@ class Clusters:
             return
         meeting.arrived[:] = False
         meeting.phase += 1
-        self.machine.sleepers.changed(("cluster", cluster))
+        self.machine.waiters.changed(("cluster", cluster))
 
     def exit_threads(self, threads: Array) -> None:
         """Threads end; the others need not wait for them."""
@@ -172,14 +172,14 @@ def _sleep(m: Machine, cluster: int, threads: Array, pc: int) -> None:
         position, cta = m.thread_position(base + int(missing[0])) if len(missing) else ((0, 0, 0), (0, 0, 0))
         return f"the cluster's barrier; {len(missing)} threads have not arrived, first thread {position} of CTA {cta}"
 
-    sleeper = Sleeper(
+    waiter = Waiter(
         pc,
         threads,
         lambda: m.clusters.ready(cluster, threads),
         lambda done: m.clusters.leave(cluster, threads),
         describe,
     )
-    m.sleepers.add(("cluster", cluster), sleeper)
+    m.waiters.add(("cluster", cluster), waiter)
 
 
 @instruction("mapa")

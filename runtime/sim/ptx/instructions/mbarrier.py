@@ -26,7 +26,7 @@ from ..program import SHARED_BASE, SHARED_WINDOW, Linker
 from ..race.scopes import CLUSTER, Releases, scope_of
 from ..syntax import Address, Instruction, Sink
 from ..table import ControlHandler, Handler, Kind, Outcome, instruction
-from ..wait_queue import Sleeper, one_domain
+from ..wait_queue import Waiter, one_domain
 
 if TYPE_CHECKING:
     from ..machine import Machine
@@ -57,12 +57,12 @@ class MBarrier:
 
     @property
     def key(self) -> tuple[str, int, int]:
-        """What its sleepers wait for, and its name as an agent."""
+        """What its waiting threads wait for, and its name as an async engine."""
         return "mbarrier", self.cta, self.offset
 
     @property
     def sent(self) -> tuple[str, int, int]:
-        """Its name as the agent of st.async from other CTAs, for those who wait in the cluster's scope."""
+        """Its name as the engine of st.async from other CTAs, for those who wait in the cluster's scope."""
         return "st.async", self.cta, self.offset
 
 
@@ -221,7 +221,7 @@ class MBarriers:
 
     def settle(self, barrier: MBarrier) -> None:
         """Complete the phase if nothing is pending, and wake who waits for that."""
-        self.machine.sleepers.progress += 1
+        self.machine.waiters.progress += 1
         if barrier.pending or barrier.transactions:
             return
         barrier.phase += 1
@@ -232,7 +232,7 @@ class MBarriers:
             barrier.done.take(barrier.current)
             barrier.current = Releases()
             self.machine.bulk.postpone(barrier)
-        self.machine.sleepers.changed(barrier.key)
+        self.machine.waiters.changed(barrier.key)
 
     def observe(self, barrier: MBarrier, threads: Array, sem: Semantics) -> None:
         """These threads have seen a phase complete."""
@@ -240,8 +240,8 @@ class MBarriers:
         if race is None:
             return
         clocks, cluster = race.clocks, self.machine.launch.cluster_size
-        knowledge = clocks.knowledge
-        assert knowledge is not None
+        async_clocks = clocks.async_clocks
+        assert async_clocks is not None
         for part in one_domain(threads, self.machine.padded):
             cta, domain = race.cta(int(part[0])), int(part[0]) // clocks.padded
             found = barrier.done.heard(cta, sem.scope, cluster)
@@ -252,10 +252,10 @@ class MBarriers:
             for _, row in found:
                 clocks.acquire(part, row)
             for row in barrier.done.unheard(cta, sem.scope, cluster):
-                knowledge.observe(part, row.extra)
-            knowledge.complete(part, knowledge.agent(domain, barrier.key), barrier.serial)
+                async_clocks.observe(part, row.extra)
+            async_clocks.complete(part, async_clocks.engine(domain, barrier.key), barrier.serial)
             if sem.scope >= CLUSTER:
-                knowledge.complete(part, knowledge.agent(domain, barrier.sent), barrier.serial)
+                async_clocks.complete(part, async_clocks.engine(domain, barrier.sent), barrier.serial)
 
     # -- words ------------------------------------------------------------------------------------------------------
 
@@ -467,8 +467,8 @@ def _may_poll(m: Machine, barrier: MBarrier, threads: Array, patient: bool) -> b
     if patient:
         return m.launch.schedule == "random" and m.launch.rng.random() < 0.05
     key = (int(threads[0]), barrier.key)
-    fresh = m.polls.get(key) != m.sleepers.progress
-    m.polls[key] = m.sleepers.progress
+    fresh = m.polls.get(key) != m.waiters.progress
+    m.polls[key] = m.waiters.progress
     return fresh
 
 
@@ -487,4 +487,4 @@ def _sleep(
     def describe() -> str:
         return f"{wish}: {m.mbarriers.describe(barrier)}"
 
-    m.sleepers.add(barrier.key, Sleeper(pc, threads, check, wake, describe, times_out=True))
+    m.waiters.add(barrier.key, Waiter(pc, threads, check, wake, describe, times_out=True))

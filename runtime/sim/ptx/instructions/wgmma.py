@@ -93,7 +93,7 @@ class WarpGroups:
         self.valued: set[tuple[tuple[int, ...], bytes]] = set()  # accumulators of warps that have values
 
     def key(self, warp: int) -> tuple[str, int, int]:
-        """A warpgroup's name: as an agent, and for sleepers."""
+        """A warpgroup's name: as an async engine, and for waiting threads."""
         return "wgmma", warp // self.per_cta, warp % self.per_cta // 4
 
     def team(self, warp: int) -> Array:
@@ -211,7 +211,7 @@ class WarpGroups:
         warps = self.machine.thread[sel][::32] // 32
         self.commits[warps] += 1
         for key in {self.key(int(warp)) for warp in warps}:
-            self.machine.sleepers.changed(key)
+            self.machine.waiters.changed(key)
 
     def ready(self, warps: Array, keep: int) -> bool:
         """Whether all warps of the group have issued what these wait for."""

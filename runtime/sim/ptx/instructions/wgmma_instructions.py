@@ -13,7 +13,7 @@ from ..operands import error, per_thread, read
 from ..program import Linker
 from ..syntax import Instruction, Integer, Operand, Register, Vector
 from ..table import Decoded, Kind, Outcome, instruction, whole_warp
-from ..wait_queue import Sleeper
+from ..wait_queue import Waiter
 from .wgmma import Shape
 
 if TYPE_CHECKING:
@@ -151,11 +151,11 @@ def _wait(ins: Instruction, linker: Linker) -> Decoded:
 
 def _sleep(m: Machine, warps: Array, keep: int, pc: int) -> None:
     threads = (warps[:, None] * 32 + np.arange(32)).ravel()
-    sleeper = Sleeper(
+    waiter = Waiter(
         pc,
         threads,
         lambda: m.wgmma.ready(warps, keep),
         lambda done: m.wgmma.wait(warps, keep),
         lambda: "wgmma groups, which the other warps of the warpgroup have not issued",
     )
-    m.sleepers.add(m.wgmma.key(int(warps[0])), sleeper)
+    m.waiters.add(m.wgmma.key(int(warps[0])), waiter)

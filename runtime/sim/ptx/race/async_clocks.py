@@ -5,7 +5,8 @@ thread:
 
     fences   per thread u: all of u's generic accesses to shared (or global) memory before this stamp have been
              followed by a proxy fence of u. A thread's own entry is the stamp of its latest fence.
-    agents   per agent: how many of its steps are known to be complete. An agent is whatever completes asynchronous
+    engines   per engine: how many of its steps are known to be complete. An async engine is whatever completes
+    asynchronous
              operations in order: an mbarrier (its phases), a thread's bulk groups, a warpgroup's wgmma groups.
 
 A cluster's threads need one thing more to access what threads of another CTA have: a fence of their own, behind the
@@ -34,7 +35,7 @@ FOREVER = np.int64(1 << 60)
 
 
 def joined(a: Array, b: Array) -> Array:
-    """The later of two rows, entry by entry; agents that one of them has not heard of are at 0."""
+    """The later of two rows, entry by entry; engines that one of them has not heard of are at 0."""
     short, long = (a, b) if len(a) < len(b) else (b, a)
     result = long.copy()
     np.maximum(result[: len(short)], short, out=result[: len(short)])
@@ -50,7 +51,7 @@ def learn(table: Array, threads: Array, row: Array) -> None:
         table[sel, : len(row)] = part
 
 
-class Knowledge:
+class AsyncClocks:
     """The matrices of one batch; `domains` CTAs (or clusters) of `padded` threads each."""
 
     def __init__(self, domains: int, padded: int) -> None:
@@ -62,8 +63,8 @@ class Knowledge:
         self.acquired: Array | None = None  # made when needed
         self.observed: Array | None = None  # like the matrix; made when needed
 
-    def agent(self, domain: int, key: Hashable) -> int:
-        """The column of an agent of this domain."""
+    def engine(self, domain: int, key: Hashable) -> int:
+        """The column of an async engine of this domain."""
         columns = self.columns[domain]
         if key not in columns:
             columns[key] = 2 * self.padded + len(columns)
@@ -96,13 +97,13 @@ class Knowledge:
         return np.where(far, np.minimum(known, acquired), known)
 
     def complete(self, threads: Array, column: int, steps: Array | int) -> None:
-        """These threads have seen an agent finish this many steps."""
+        """These threads have seen an async engine finish this many steps."""
         self.changes += 1
         sel = select(threads)
         self.matrix[sel, column] = np.maximum(self.matrix[sel, column], steps)
 
     def observe(self, threads: Array, row: Array | None) -> None:
-        """These threads see that another CTA's have gone on, whose knowledge of agents this is."""
+        """These threads see that another CTA's have gone on, whose knowledge of engines this is."""
         if row is None:
             return
         self.changes += 1
@@ -110,8 +111,8 @@ class Knowledge:
             self.observed = np.zeros_like(self.matrix)
         if self.observed.shape != self.matrix.shape:
             self.observed = np.pad(self.observed, ((0, 0), (0, self.width - self.observed.shape[1])))
-        agents = slice(2 * self.padded, len(row))
-        self.observed[threads, agents] = np.maximum(self.observed[threads, agents], row[agents])
+        engines = slice(2 * self.padded, len(row))
+        self.observed[threads, engines] = np.maximum(self.observed[threads, engines], row[engines])
 
     def meet(self, threads: Array) -> None:
         """These threads (of one domain) all know what each of them knows."""

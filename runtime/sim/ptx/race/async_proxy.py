@@ -1,8 +1,8 @@
 """Races between the async proxy and everything else in shared memory (PTX ISA 8.0, 8.2.4, 9.7.8.24, 9.7.14.3).
 
-Copies by cp.async.bulk and the reads of wgmma are accesses in the async proxy. Per granule this module remembers the
-last asynchronous write and the asynchronous reads since, each as (agent, step, site): the access is complete for a
-thread that knows the agent to have done that step (`async_clocks.py`). The rules:
+Copies by cp.async.bulk and the reads of wgmma are accesses in the async proxy. Per cell this module remembers the
+last asynchronous write and the asynchronous reads since, each as (engine, step, site): the access is complete for a
+thread that knows the engine to have done that step (`async_clocks.py`). The rules:
 
     generic, then async    ordered by synchronisation, and every thread that accessed the bytes has executed a proxy
                            fence between its access and that synchronisation; else `missing_barrier`, or
@@ -42,34 +42,36 @@ class AsyncRaces:
         self.machine = machine
         self.shared = shared
         self.clocks = shared.clocks
-        assert self.clocks.knowledge is not None
-        self.knowledge = self.clocks.knowledge
+        assert self.clocks.async_clocks is not None
+        self.async_clocks = self.clocks.async_clocks
         count = len(shared.written)
         self.active = False
         self.reserved = np.zeros(count, bool)  # where an mbarrier lies
-        self.column = np.zeros(count, np.int32)  # of the agent that wrote last, 0: none
+        self.column = np.zeros(count, np.int32)  # of the engine that wrote last, 0: none
         self.step = np.zeros(count, np.int64)
         self.site = np.zeros(count, np.int32)
-        self.readers: list[dict[int, int]] = [{} for _ in self.knowledge.columns]  # agent's column to an index below
+        self.readers: list[dict[int, int]] = [
+            {} for _ in self.async_clocks.columns
+        ]  # engine's column to an index below
         self.read_step = np.zeros((count, 2), np.int64)
         self.read_site = np.zeros((count, 2), np.int32)
         self.standing: dict[tuple[bytes, bool], tuple[Array, Array, Array]] = {}  # see `common`
         self.standing_at = (-1, -1)
 
-    # -- what agents and threads do ---------------------------------------------------------------------------------
+    # -- what engines and threads do ---------------------------------------------------------------------------------
 
     def fence(self, threads: Array, memory: int) -> None:
         """fence.proxy.async of these threads for shared or global memory."""
-        self.knowledge.fence(threads, self.clocks.tick(), memory)
+        self.async_clocks.fence(threads, self.clocks.tick(), memory)
 
     def acquire(self, threads: Array) -> None:
         """The half of a proxy fence by which threads may access what those of other CTAs have fenced."""
-        self.knowledge.acquire(threads)
+        self.async_clocks.acquire(threads)
 
     def complete(self, threads: Array, key: Hashable, steps: int) -> None:
-        """Threads of one CTA have waited until an agent has done this many steps."""
-        column = self.knowledge.agent(int(threads[0]) // self.clocks.padded, key)
-        self.knowledge.complete(threads, column, steps)
+        """Threads of one CTA have waited until an async engine has done this many steps."""
+        column = self.async_clocks.engine(int(threads[0]) // self.clocks.padded, key)
+        self.async_clocks.complete(threads, column, steps)
 
     def load(
         self,
@@ -81,22 +83,22 @@ class AsyncRaces:
         width: int = 16,
         generic: bool = False,
     ) -> int:
-        """A copy writes pieces of `width` bytes; returns the column of the agent, the mbarrier, that completes it.
+        """A copy writes pieces of `width` bytes; returns the column of the engine, the mbarrier, that completes it.
         `generic`: it does so in the generic proxy, as st.async does."""
-        column = self.knowledge.agent(thread // self.clocks.padded, key)
-        granules = self.shared.granules(where, width)
-        self.access(np.array([thread]), granules, site, column, step, writes=True, generic=generic)
+        column = self.async_clocks.engine(thread // self.clocks.padded, key)
+        cells = self.shared.cells(where, width)
+        self.access(np.array([thread]), cells, site, column, step, writes=True, generic=generic)
         return column
 
     def read(self, issuers: Array, rows: Array, site: int, key: Hashable, step: int) -> None:
-        """An agent reads rows of 16 bytes for these threads: a store's source, a product's operands."""
-        column = self.knowledge.agent(int(issuers[0]) // self.clocks.padded, key)
-        self.access(issuers, self.shared.granules(rows, 16), site, column, step, writes=False)
+        """An async engine reads rows of 16 bytes for these threads: a store's source, a product's operands."""
+        column = self.async_clocks.engine(int(issuers[0]) // self.clocks.padded, key)
+        self.access(issuers, self.shared.cells(rows, 16), site, column, step, writes=False)
 
     # -- generic accesses ---------------------------------------------------------------------------------------------
 
     def generic(self, threads: Array, where: Array, site: int, writes: bool) -> None:
-        """Threads access granules in the generic proxy."""
+        """Threads access cells in the generic proxy."""
         if writes:
             self._check_reserved(int(threads[0]), where, site)
         if not self.active:
@@ -105,7 +107,7 @@ class AsyncRaces:
         touched = columns.nonzero()[0]
         if len(touched):
             me, place = threads[touched], where[touched]
-            ok = self.knowledge.matrix[me, columns[touched]] >= self.step[place]
+            ok = self.async_clocks.matrix[me, columns[touched]] >= self.step[place]
             if not every(ok):
                 bad = int(np.flatnonzero(~ok)[0])
                 self._early(
@@ -128,11 +130,11 @@ class AsyncRaces:
         self.column[where] = 0
 
     def _check_reads(self, domain: int, known: Array | None, threads: Array, where: Array, site: int) -> None:
-        """Report the first granule that is overwritten while an agent may still read it. `known` is what all
+        """Report the first cell that is overwritten while an async engine may still read it. `known` is what all
         threads know; without it, each access is by the thread in its place."""
         steps = self.read_step[where]
         for column, index in self.readers[domain].items():
-            late = steps[:, index] > (self.knowledge.matrix[threads, column] if known is None else known[column])
+            late = steps[:, index] > (self.async_clocks.matrix[threads, column] if known is None else known[column])
             if some(late):
                 bad = int(np.flatnonzero(late)[0])
                 me = int(threads[min(bad, len(threads) - 1)])
@@ -151,8 +153,8 @@ class AsyncRaces:
         writes: bool,
         generic: bool = False,
     ) -> None:
-        """An agent accesses granules on behalf of threads of one CTA (or cluster), which all have to know of what was
-        before; the access is over when the agent has done `step` steps. `generic`: no proxy is crossed."""
+        """An async engine accesses cells on behalf of threads of one CTA (or cluster), which all have to know of what
+        was before; the access is over when the engine has done `step` steps. `generic`: no proxy is crossed."""
         domain = int(issuers[0]) // self.clocks.padded
         if writes:
             self._check_reserved(int(issuers[0]), where, site)
@@ -161,19 +163,19 @@ class AsyncRaces:
             fenced = known
         base = domain * self.clocks.padded
         self._against_writer(issuers, where, site, known, fenced, base, writes)
-        crowds = [self.shared.updaters] if self.shared.updaters is not None else []
-        for records in [*crowds, self.shared.readers] if writes else crowds:
+        past = [self.shared.updaters] if self.shared.updaters is not None else []
+        for records in [*past, self.shared.readers] if writes else past:
             hazard = "WAR" if records is self.shared.readers else "WAW" if writes else "RAW"
-            self._against_crowd(hazard, issuers, where, site, records, known, fenced, base)
+            self._against_past(hazard, issuers, where, site, records, known, fenced, base)
         self._against_async(domain, issuers, where, site, column, aware, writes)
         if not writes and not every(self.shared.written[where]):
             self._unwritten(int(issuers[0]), int(where[~self.shared.written[where]][0]), site)
         self._record(domain, where, site, column, step, writes)
 
     def common(self, issuers: Array, writes: bool) -> tuple[Array, Array, Array]:
-        """What all issuers of an access know: of threads, of agents, of fences. Often the next access of theirs comes
+        """What all issuers of an access know: of threads, of engines, of fences. Often the next access of theirs comes
         before anybody has learnt anything."""
-        now = self.clocks.changes, self.knowledge.changes
+        now = self.clocks.changes, self.async_clocks.changes
         if now != self.standing_at:
             self.standing.clear()
             self.standing_at = now
@@ -181,8 +183,8 @@ class AsyncRaces:
         if key not in self.standing:
             self.standing[key] = (
                 self.clocks.common(issuers),
-                self.knowledge.common(issuers, observed=writes),
-                self.knowledge.fences(issuers, self.machine.padded),
+                self.async_clocks.common(issuers, observed=writes),
+                self.async_clocks.fences(issuers, self.machine.padded),
             )
         return self.standing[key]
 
@@ -207,13 +209,13 @@ class AsyncRaces:
         self.read_site[where, index] = site
 
     def postpone(self, where: Array, column: int, old: int, new: int) -> None:
-        """A write that was to be complete with an agent's step `old` is so with `new`."""
+        """A write that was to be complete with an async engine's step `old` is so with `new`."""
         mine = (self.column[where] == column) & (self.step[where] == old)
         self.step[where[mine]] = new
 
     def reserve(self, place: int, used: bool) -> None:
         """An mbarrier begins or ends at an arena offset."""
-        self.reserved[self.shared.granules(np.array([place]), max(8, self.shared.granule))] = used
+        self.reserved[self.shared.cells(np.array([place]), max(8, self.shared.cell_size))] = used
 
     # -- checks ---------------------------------------------------------------------------------------------------
 
@@ -223,7 +225,7 @@ class AsyncRaces:
             name, offset = self.shared.place(int(where[np.flatnonzero(hit)[0]]))
             message, cure = "this overwrites an mbarrier that is in use", "memory of its own, or mbarrier.inval first"
             access = self.machine.access("write", site, me)
-            span = (offset, offset + self.shared.granule)
+            span = (offset, offset + self.shared.cell_size)
             self.machine.find(Finding("barrier_mismatch", message, access, None, None, "shared", name, span, cure))
 
     def _against_writer(
@@ -247,7 +249,7 @@ class AsyncRaces:
                 self._report(kind, hazard, int(issuers[0]), int(place[bad]), site, other, other_site)
                 return
 
-    def _against_crowd(
+    def _against_past(
         self,
         hazard: str,
         issuers: Array,
@@ -259,13 +261,13 @@ class AsyncRaces:
         base: int,
     ) -> None:
         """Check against the records of generic accesses."""
-        crowd = records.since(where, np.minimum(known, fenced).reshape(-1, 32).min(axis=1))
+        past = records.since(where, np.minimum(known, fenced).reshape(-1, 32).min(axis=1))
         for reached, kind in ((known, "missing_barrier"), (fenced, "missing_proxy_fence")):
-            late = crowd.stamp >= reached[crowd.thread]
+            late = past.stamp >= reached[past.thread]
             if some(late):
                 bad = int(np.flatnonzero(late)[0])
-                other, place = base + int(crowd.thread[bad]), int(where[crowd.at[bad]])
-                self._report(kind, hazard, int(issuers[0]), place, site, other, int(crowd.site[bad]))
+                other, place = base + int(past.thread[bad]), int(where[past.at[bad]])
+                self._report(kind, hazard, int(issuers[0]), place, site, other, int(past.site[bad]))
                 return
 
     def _against_async(
@@ -285,16 +287,16 @@ class AsyncRaces:
 
     # -- findings -------------------------------------------------------------------------------------------------
 
-    def _agent(self, domain: int, column: int) -> tuple[str, int | None]:
-        """The kind of agent of this column, and whose it is, if it is a thread's."""
-        for key, each in self.knowledge.columns[domain].items():
+    def _engine(self, domain: int, column: int) -> tuple[str, int | None]:
+        """The kind of engine of this column, and whose it is, if it is a thread's."""
+        for key, each in self.async_clocks.columns[domain].items():
             if each == column and isinstance(key, tuple):
                 return str(key[0]), key[1] if key[0] == "bulk" else None
         return "mbarrier", None
 
     def _early(self, hazard: str, me: int, where: int, site: int, column: int, other_site: int) -> None:
-        """An access to what an agent may still be working on."""
-        kind, issuer = self._agent(me // self.clocks.padded, column)
+        """An access to what an async engine may still be working on."""
+        kind, issuer = self._engine(me // self.clocks.padded, column)
         cure = _CURES[kind].format(barrier=barrier_of(self.machine, me, me if issuer is None else issuer))
         later, earlier = HAZARDS[hazard]
         does = "reads" if later == "read" else "overwrites"
@@ -340,13 +342,13 @@ class AsyncRaces:
         machine = self.machine
         first, second = machine.access(later, site, me), machine.access(earlier, other_site, other)
         name, offset = self.shared.place(where)
-        span = (offset, offset + self.shared.granule)
+        span = (offset, offset + self.shared.cell_size)
         cure = f"{cure} {between(machine, other_site, site)}"
         machine.find(Finding(kind, message, first, second, hazard, "shared", name, span, cure))
 
     def _unwritten(self, me: int, where: int, site: int) -> None:
         name, offset = self.shared.place(where)
         message = "an asynchronous operation reads shared memory that nobody has written"
-        span = (offset, offset + self.shared.granule)
+        span = (offset, offset + self.shared.cell_size)
         access = self.machine.access("async read", site, me)
         self.machine.find(Finding("uninitialised", message, access, space="shared", buffer=name, bytes=span))

@@ -11,7 +11,7 @@ case costs nothing:
 A release (an arrival) puts what the arriving threads know, and their own past, into a `Row`; an acquire takes it over.
 Rows also travel between CTAs (`far`): knowledge of another CTA's threads, kept per thread that has acquired some.
 CTAs of one cluster share a matrix: where this module says CTA, it means a cluster then, and `padded` counts all its
-threads. Programs that use the async proxy have `knowledge` of it too, which travels with the rows.
+threads. Programs that use the async proxy have `async_clocks` of it too, which travels with the rows.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...core.scalars import Array, every, lanes_of, select, some
-from .async_clocks import FOREVER, Knowledge, joined, learn
+from .async_clocks import FOREVER, AsyncClocks, joined, learn
 
 Far = dict[int, Array]  # CTA (number in the grid) to the stamps up to which its threads are known
 
 
 @dataclass(slots=True)
 class Row:
-    """Knowledge on its way from releasing to acquiring threads: of the own CTA, and of others."""
+    """AsyncClocks on its way from releasing to acquiring threads: of the own CTA, and of others."""
 
     cta: int
     near: Array
@@ -58,7 +58,7 @@ def _merge(far: Far, more: Far) -> None:
 class Clocks:
     """The knowledge of all threads of one batch. CTAs are numbered within the batch, `first` is the first one."""
 
-    def __init__(self, first: int, ctas: int, padded: int, now: int, knowledge: Knowledge | None = None) -> None:
+    def __init__(self, first: int, ctas: int, padded: int, now: int, async_clocks: AsyncClocks | None = None) -> None:
         self.first = first
         self.padded = padded
         self.now = now
@@ -66,7 +66,7 @@ class Clocks:
         self.lane = np.zeros((ctas * padded, 32), np.int64)
         self.peer: dict[int, Array] = {}
         self.far: dict[int, Far] = {}
-        self.knowledge = knowledge
+        self.async_clocks = async_clocks
         self.changes = 0  # so often has anybody come to know more
 
     def tick(self) -> int:
@@ -97,7 +97,7 @@ class Clocks:
         """Whether an access of each thread stands for those that lanes of its own warp, a mask of them, have made to
         the same place at `stamp`: it knows of them, and of proxy fences behind them (`fenced`)."""
         ok: Array = stamp < self.floor[me // self.padded]
-        doubtful = np.flatnonzero(~ok) if self.knowledge is None else np.arange(len(ok))
+        doubtful = np.flatnonzero(~ok) if self.async_clocks is None else np.arange(len(ok))
         if len(doubtful):
             position, lane = lanes_of(lanes[doubtful])
             position = doubtful[position]
@@ -110,9 +110,9 @@ class Clocks:
     def fenced(self, me: Array, other: Array, stamp: Array, memory: int) -> Array:
         """Whether each thread knows that `other`, a thread of the same CTA, has fenced its access at `stamp` to this
         memory (`async_clocks.py`); so it is where nothing uses the async proxy."""
-        if self.knowledge is None:
+        if self.async_clocks is None:
             return np.ones(len(me), bool)
-        fences = self.knowledge.matrix[me, memory * self.padded + other % self.padded]
+        fences = self.async_clocks.matrix[me, memory * self.padded + other % self.padded]
         ok: Array = stamp < fences
         return ok
 
@@ -127,9 +127,9 @@ class Clocks:
         """All threads of these CTAs have met."""
         self.changes += 1
         self.floor[ctas] = self.tick()
-        if self.knowledge is not None:
+        if self.async_clocks is not None:
             for cta in ctas:
-                self.knowledge.meet(np.arange(cta * self.padded, (cta + 1) * self.padded))
+                self.async_clocks.meet(np.arange(cta * self.padded, (cta + 1) * self.padded))
         if self.far:
             for cta in ctas:
                 self._share_far(np.arange(cta * self.padded, (cta + 1) * self.padded))
@@ -140,7 +140,7 @@ class Clocks:
         now = self.tick()
         named = (masks[:, None] >> np.arange(32, dtype=np.uint32) & np.uint32(1)) != 0
         self.lane[threads] = np.where(named, now, self.lane[threads])
-        if not self.peer and not self.far and self.knowledge is None:
+        if not self.peer and not self.far and self.async_clocks is None:
             return
         for warp in np.unique(threads // 32):
             for mask in np.unique(masks[threads // 32 == warp]):
@@ -149,8 +149,8 @@ class Clocks:
                 if matrix is not None:
                     rows = group % self.padded
                     matrix[rows] = matrix[rows].max(axis=0)
-                if self.knowledge is not None:
-                    self.knowledge.meet(group)
+                if self.async_clocks is not None:
+                    self.async_clocks.meet(group)
                 self._share_far(group)
 
     def _share_far(self, threads: Array) -> None:
@@ -186,7 +186,7 @@ class Clocks:
         if self.far:
             for thread in threads:
                 _merge(far, self.far.get(int(thread), {}))
-        extra = None if self.knowledge is None else self.knowledge.take(threads)
+        extra = None if self.async_clocks is None else self.async_clocks.take(threads)
         return Row(self.first + cta, near, far, extra)
 
     def acquire(self, threads: Array, row: Row) -> None:
@@ -199,8 +199,8 @@ class Clocks:
             if matrix is None:
                 matrix = self.peer[cta] = np.zeros((self.padded, self.padded), np.int64)
             learn(matrix, threads % self.padded, row.near)
-            if self.knowledge is not None and row.extra is not None:
-                self.knowledge.give(threads, row.extra)
+            if self.async_clocks is not None and row.extra is not None:
+                self.async_clocks.give(threads, row.extra)
         else:
             _merge(far, {row.cta: row.near})
         if far:

@@ -17,7 +17,7 @@ from ...core.sparse import zeros
 from .async_clocks import GLOBAL
 from .clocks import Clocks
 from .scopes import CTA, GPU, distances
-from .shadow import PENDING, SEVERAL, Crowd, GridRecords, Writers
+from .shadow import PENDING, SEVERAL, GridRecords, PastAccesses, Writers
 from .tensor_map import TensorMapRaces
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ class GlobalRaces:
     clocks: Clocks
     readers: GridRecords
 
-    def __init__(self, size: int, granule: int, sites: Sites, bulky: Array) -> None:
-        self.granule = granule
+    def __init__(self, size: int, cell_size: int, sites: Sites, bulky: Array) -> None:
+        self.cell_size = cell_size
         self.sites = sites
         self.bulky = bulky  # per instruction: whether it is a bulk copy
-        self.count = size // granule
+        self.count = size // cell_size
         self.writers = Writers(self.count)
         self.copies: GridRecords | None = None  # what bulk copies read; made for the first one
         self.updaters: GridRecords | None = None  # strong writers; made for the first one
@@ -54,18 +54,18 @@ class GlobalRaces:
             self.readers = GridRecords(self.count, clocks.padded)
 
     def read(self, threads: Array, where: Array, site: int, strong: bool) -> None:
-        """Threads read granules."""
+        """Threads read cells."""
         self._check_read(threads, where, site, strong)
         self._record(self.readers, threads, where, site)
 
     def write(self, threads: Array, where: Array, site: int) -> None:
-        """Threads write granules."""
+        """Threads write cells."""
         writers = self.writers
         self._check_writer("WAW", threads, where, site)
-        for crowd, hazard in ((self.readers, "WAR"), (self.copies, "WAR"), (self.updaters, "WAW")):
-            if crowd is not None:
-                self._check_crowd(crowd, hazard, threads, where, site)
-                crowd.forget(where)
+        for past, hazard in ((self.readers, "WAR"), (self.copies, "WAR"), (self.updaters, "WAW")):
+            if past is not None:
+                self._check_past(past, hazard, threads, where, site)
+                past.forget(where)
         if self.reductions is not None:
             self._check_reductions("WAW", threads, where, site)
             self.reductions.forget(where)
@@ -81,14 +81,14 @@ class GlobalRaces:
             self._report("WAW", message, loser, place, site, other, site, cure=ONE_THREAD)
 
     def update(self, threads: Array, where: Array, site: int) -> None:
-        """Threads write granules strongly: atomically, or with a volatile or relaxed store."""
+        """Threads write cells strongly: atomically, or with a volatile or relaxed store."""
         self._check_update(threads, where, site)
         if self.updaters is None:
             self.updaters = GridRecords(self.count, self.clocks.padded)
         self._record(self.updaters, threads, where, site)
 
     def _reduce(self, threads: Array, where: Array, site: int) -> None:
-        """A bulk copy updates granules. Its records are apart from those of its thread's own atomics, which need a
+        """A bulk copy updates cells. Its records are apart from those of its thread's own atomics, which need a
         proxy fence of their own."""
         self._check_update(threads, where, site)
         if self.reductions is None:
@@ -100,7 +100,7 @@ class GlobalRaces:
     def bulk(self, thread: int, offsets: Array, site: int, writes: bool, atomic: bool = False) -> None:
         """A bulk copy of a thread accesses elements at arena offsets, in the async proxy. Writes are pending until the
         thread has waited for them (`finish`)."""
-        where = self._granules(offsets)
+        where = self._cells(offsets)
         threads = np.full(len(where), thread)
         before = "WAW" if writes else "RAW"
         self._check_fences(before, thread, where, site, self.writers.accesses(where))
@@ -122,7 +122,7 @@ class GlobalRaces:
 
     def finish(self, thread: int, offsets: Array, site: int, atomic: bool) -> None:
         """The thread of a bulk copy has waited: what this wrote there counts as written by the thread now."""
-        where = self._granules(offsets)
+        where = self._cells(offsets)
         if not atomic:
             mine = self.writers.stamp[where] == PENDING
             self.writers.stamp[where[mine]] = self.clocks.now
@@ -133,25 +133,25 @@ class GlobalRaces:
             else:
                 self._record(self.reductions, np.full(len(where), thread), where, site)
 
-    def _granules(self, offsets: Array) -> Array:
-        """Those of a bulk copy's elements; neighbours in one granule count once."""
-        granules = offsets // self.granule
-        where: Array = granules[np.r_[True, granules[1:] != granules[:-1]]]
+    def _cells(self, offsets: Array) -> Array:
+        """Those of a bulk copy's elements; neighbours in one cell count once."""
+        cells = offsets // self.cell_size
+        where: Array = cells[np.r_[True, cells[1:] != cells[:-1]]]
         return where
 
-    def _check_fences(self, hazard: str, thread: int, where: Array, site: int, crowd: Crowd) -> None:
-        """Generic accesses to granules `where` by threads of the own CTA, before a bulk copy, need a proxy fence of
+    def _check_fences(self, hazard: str, thread: int, where: Array, site: int, past: PastAccesses) -> None:
+        """Generic accesses to cells `where` by threads of the own CTA, before a bulk copy, need a proxy fence of
         each. Of those that nothing orders other checks tell."""
         padded = self.clocks.padded
-        local = crowd.thread - self.base
-        near = np.flatnonzero((local // padded == thread // padded) & ~self.bulky[crowd.site])
+        local = past.thread - self.base
+        near = np.flatnonzero((local // padded == thread // padded) & ~self.bulky[past.site])
         if not len(near):
             return
-        me, local, stamp = np.full(len(near), thread), local[near], crowd.stamp[near]
+        me, local, stamp = np.full(len(near), thread), local[near], past.stamp[near]
         fenced = self.clocks.fenced(me, local, stamp, GLOBAL)
         late = near[self.clocks.knows(me, local, stamp) & ~fenced]
         if len(late):
-            place, other, other_site = int(where[crowd.at[late[0]]]), int(crowd.thread[late[0]]), crowd.site[late[0]]
+            place, other, other_site = int(where[past.at[late[0]]]), int(past.thread[late[0]]), past.site[late[0]]
             later, earlier = HAZARDS[hazard]
             did, doing = {"read": ("read", "reading"), "write": ("written", "writing")}[earlier]
             does = {"read": "reads", "write": "overwrites"}[later]
@@ -164,19 +164,19 @@ class GlobalRaces:
     def _check_read(self, threads: Array, where: Array, site: int, strong: bool) -> None:
         self._check_writer("RAW", threads, where, site)
         if self.updaters is not None and (not strong or self.sites.narrow):
-            self._check_crowd(self.updaters, "RAW", threads, where, site)
+            self._check_past(self.updaters, "RAW", threads, where, site)
         if self.reductions is not None:
             self._check_reductions("RAW", threads, where, site, strong and not self.sites.narrow)
 
     def _check_update(self, threads: Array, where: Array, site: int) -> None:
         self._check_writer("WAW", threads, where, site)
-        self._check_crowd(self.readers, "WAR", threads, where, site)
+        self._check_past(self.readers, "WAR", threads, where, site)
         if self.copies is not None:
-            self._check_crowd(self.copies, "WAR", threads, where, site)
+            self._check_past(self.copies, "WAR", threads, where, site)
         if self.sites.narrow:
-            for crowd in (self.updaters, self.reductions):
-                if crowd is not None:
-                    self._check_crowd(crowd, "WAW", threads, where, site)
+            for past in (self.updaters, self.reductions):
+                if past is not None:
+                    self._check_past(past, "WAW", threads, where, site)
 
     def _check_reductions(self, hazard: str, threads: Array, where: Array, site: int, strong: bool = False) -> None:
         """Accesses that are no atomics, against what bulk copies have updated."""
@@ -184,11 +184,11 @@ class GlobalRaces:
         late = self.unfinished[where] > 0
         if late.any():
             me, place = int(threads[late][0]), int(where[late][0])
-            store = self.machine.bulk.reducing(place, self.granule)
+            store = self.machine.bulk.reducing(place, self.cell_size)
             self._pending(hazard, me, place, site, store.thread + self.base, store.site)
             threads, where = threads[~late], where[~late]
         if not strong:
-            self._check_crowd(self.reductions, hazard, threads, where, site)
+            self._check_past(self.reductions, hazard, threads, where, site)
 
     def _record(self, records: GridRecords, threads: Array, where: Array, site: int) -> None:
         clocks = self.clocks
@@ -198,12 +198,12 @@ class GlobalRaces:
             same: Array = (records.thread[where] - 1 - self.base) // clocks.padded == threads // clocks.padded
             same &= records.stamp[where] < clocks.floor[threads // clocks.padded]
             same &= records.cta[where] != SEVERAL
-            if clocks.knowledge is not None and records not in (self.copies, self.reductions):
+            if clocks.async_clocks is not None and records not in (self.copies, self.reductions):
                 at = np.flatnonzero(same)
-                crowd = records.accesses(where[at])
-                at = at[crowd.at]
-                fenced = clocks.fenced(threads[at], crowd.thread - self.base, crowd.stamp, GLOBAL)
-                same[at[~fenced & ~self.bulky[crowd.site]]] = False
+                past = records.accesses(where[at])
+                at = at[past.at]
+                fenced = clocks.fenced(threads[at], past.thread - self.base, past.stamp, GLOBAL)
+                same[at[~fenced & ~self.bulky[past.site]]] = False
             return same
 
         def known(positions: Array, lanes: Array, stamp: Array) -> Array:
@@ -248,7 +248,7 @@ class GlobalRaces:
                 hazard, int(me[bad]), int(place[bad]), site, int(writer[bad]), int(self.writers.site[place[bad]])
             )
 
-    def _check_crowd(self, records: GridRecords, hazard: str, threads: Array, where: Array, site: int) -> None:
+    def _check_past(self, records: GridRecords, hazard: str, threads: Array, where: Array, site: int) -> None:
         """Report the first access that is not ordered after those recorded. Where those are by several CTAs, knowing
         the last of them, and anything of another CTA, is taken to be enough: which the others are is not kept."""
         clocks, other, cta = self.clocks, records.thread[where], records.cta[where]
@@ -258,16 +258,16 @@ class GlobalRaces:
         near = (other - 1 - self.base) // clocks.padded == threads // clocks.padded
         passed = near & (cta != SEVERAL) & (records.stamp[where] < clocks.floor[threads // clocks.padded])
         doubtful = np.flatnonzero(doubtful & ~passed)
-        crowd = records.accesses(where[doubtful])
-        at = doubtful[crowd.at]
-        known = self.ordered(threads[at], crowd.thread, crowd.stamp)
+        past = records.accesses(where[doubtful])
+        at = doubtful[past.at]
+        known = self.ordered(threads[at], past.thread, past.stamp)
         ok = known & ((cta[at] != SEVERAL) | np.isin(threads[at], list(clocks.far)))
-        ok |= self.sites.morally_strong(site, crowd.site, self._far(threads[at], crowd.thread))
+        ok |= self.sites.morally_strong(site, past.site, self._far(threads[at], past.thread))
         if not ok.all():
             bad = int(np.flatnonzero(~ok)[0])
             me, place = int(threads[at[bad]]), int(where[at[bad]])
-            culprit = None if known[bad] else int(crowd.thread[bad])
-            self._race(hazard, me, place, site, culprit, int(crowd.site[bad]))
+            culprit = None if known[bad] else int(past.thread[bad])
+            self._race(hazard, me, place, site, culprit, int(past.site[bad]))
 
     # -- findings ---------------------------------------------------------------------------------------------------
 
@@ -305,9 +305,9 @@ class GlobalRaces:
         cure: str,
     ) -> None:
         machine = self.machine
-        name, offset = machine.launch.globals.owner(where * self.granule)
+        name, offset = machine.launch.globals.owner(where * self.cell_size)
         later, earlier = HAZARDS[hazard]
         who = None if other is None else other - self.base
         first, second = machine.access(later, site, me), machine.access(earlier, other_site, who)
-        span = (offset, offset + self.granule)
+        span = (offset, offset + self.cell_size)
         machine.find(Finding(kind, message, first, second, hazard, "global", name, span, cure))

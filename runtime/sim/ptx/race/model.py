@@ -28,7 +28,7 @@ from ...core.memory import SharedSpace
 from ...core.scalars import SIZES, Array
 from ..program import Program
 from ..syntax import Instruction, Integer
-from .async_clocks import Knowledge
+from .async_clocks import AsyncClocks
 from .async_proxy import AsyncRaces
 from .barriers import BarrierPhases
 from .clocks import Clocks, Row
@@ -63,8 +63,8 @@ def _is_async(ins: Instruction) -> bool:
     return ins.name in ("wgmma", "mbarrier") or "bulk" in ins.mods or "async" in ins.mods[1:]
 
 
-def granules(program: Program) -> dict[str, int]:
-    """The granule of shared and of global memory: the smallest access of the program."""
+def cells(program: Program) -> dict[str, int]:
+    """The cell of shared and of global memory: the smallest access of the program."""
     smallest = {"shared": 16, "global": 16}
     for step in program.code:
         found = _access_size(step.ins)
@@ -106,7 +106,7 @@ class RaceModel:
     phases: BarrierPhases
 
     def __init__(self, program: Program, global_size: int) -> None:
-        self.sizes = granules(program)
+        self.sizes = cells(program)
         self.uses_async_proxy = any(_is_async(step.ins) for step in program.code)
         self.sites = Sites(program)
         bulky = np.array(["bulk" in step.ins.mods for step in program.code], bool)
@@ -124,8 +124,8 @@ class RaceModel:
         self.machine = machine
         group = machine.launch.cluster_size
         domains, padded = machine.ctas // group, machine.padded * group
-        knowledge = Knowledge(domains, padded) if self.uses_async_proxy else None
-        self.clocks = Clocks(machine.first // group, domains, padded, self.now, knowledge)
+        async_clocks = AsyncClocks(domains, padded) if self.uses_async_proxy else None
+        self.clocks = Clocks(machine.first // group, domains, padded, self.now, async_clocks)
         self.shared = SharedRaces(machine, shared, self.clocks, self.sizes["shared"], self.sites)
         self.phases = BarrierPhases(machine, self.clocks)
         self.globals.start_batch(machine, self.clocks)
@@ -262,25 +262,25 @@ class RaceModel:
         """Threads read `size` bytes at arena offsets `where`."""
         if space == "shared":
             self.machine.clusters.reach(where, threads, site)
-            self.shared.read(*_spread(threads, where, size, self.shared.granule), site, strong)
+            self.shared.read(*_spread(threads, where, size, self.shared.cell_size), site, strong)
         elif space == "global":
-            self.globals.read(*_spread(threads, where, size, self.globals.granule), site, strong)
+            self.globals.read(*_spread(threads, where, size, self.globals.cell_size), site, strong)
         if strong:
             self._strong_read(space, threads, where, site)
 
     def write(
         self, space: str, threads: Array, where: Array, size: int, site: int, strong: bool, pending: bool = False
     ) -> None:
-        """Threads write; a pending write is made by an asynchronous agent and ends with `async_done`."""
+        """Threads write; a pending write is made by an async engine and ends with `async_done`."""
         if space == "shared" and not pending:
             self.machine.clusters.reach(where, threads, site)
         if strong:
             self._strong_write(space, threads, where, site, replaces=True)
             self._update(space, threads, where, size, site, reads=False)
         elif space == "shared":
-            self.shared.write(*_spread(threads, where, size, self.shared.granule), site, pending)
+            self.shared.write(*_spread(threads, where, size, self.shared.cell_size), site, pending)
         elif space == "global":
-            self.globals.write(*_spread(threads, where, size, self.globals.granule), site)
+            self.globals.write(*_spread(threads, where, size, self.globals.cell_size), site)
 
     def atomic(self, space: str, threads: Array, where: Array, size: int, site: int) -> None:
         """Threads read and write in one step."""
@@ -300,9 +300,9 @@ class RaceModel:
                 self._update(space, threads[ctas == cta], where[ctas == cta], size, site, reads)
             return
         if space == "shared":
-            self.shared.update(*_spread(threads, where, size, self.shared.granule), site, reads)
+            self.shared.update(*_spread(threads, where, size, self.shared.cell_size), site, reads)
         elif space == "global":
-            self.globals.update(*_spread(threads, where, size, self.globals.granule), site)
+            self.globals.update(*_spread(threads, where, size, self.globals.cell_size), site)
 
     @property
     def proxy(self) -> AsyncRaces:
@@ -312,7 +312,7 @@ class RaceModel:
 
     def async_done(self, space: str, threads: Array, where: Array, size: int) -> None:
         """The issuing threads have waited: their pending writes count as made by them now."""
-        self.shared.done(*_spread(threads, where, size, self.shared.granule))
+        self.shared.done(*_spread(threads, where, size, self.shared.cell_size))
 
 
 def _hear(heard: dict[tuple[int, int], Row], far: int, row: Row) -> None:
@@ -325,10 +325,10 @@ def _hear(heard: dict[tuple[int, int], Row], far: int, row: Row) -> None:
         heard[far, row.cta].merge(row)
 
 
-def _spread(threads: Array, where: Array, size: int, granule: int) -> tuple[Array, Array]:
-    """Accesses of `size` bytes as accesses of single granules."""
-    pieces = size // granule
-    first = where // granule
+def _spread(threads: Array, where: Array, size: int, cell_size: int) -> tuple[Array, Array]:
+    """Accesses of `size` bytes as accesses of single cells."""
+    pieces = size // cell_size
+    first = where // cell_size
     if pieces <= 1:
         return threads, first
     return np.repeat(threads, pieces), (first[:, None] + np.arange(pieces)).ravel()

@@ -1,11 +1,12 @@
-"""Shadow memory: who last wrote each granule of memory, and who has read it or updated it atomically since.
+"""Shadow memory: who last wrote each cell of memory, and who has read it or updated it atomically since.
 
-A granule is the smallest access size that the program uses in a space (1 to 16 bytes), so that no two accesses share
-a granule without overlapping. Writers are (thread + 1, stamp, site), 0 meaning nobody. Strong writes (atomics,
-volatile, relaxed) do not conflict with each other, so they are no "last writer" but a crowd, as readers are; a plain
-write ends the crowds. Of a crowd the last access of each thread is kept, since each is ordered, or fenced, by itself:
+A cell is the smallest access size that the program uses in a space (1 to 16 bytes), so that no two accesses share
+a cell without overlapping. Writers are (thread + 1, stamp, site), 0 meaning nobody. Strong writes (atomics,
+volatile, relaxed) do not conflict with each other, so they are no "last writer" but past accesses, as readers are; a
+plain write ends the past accesses. Of past accesses the last access of each thread is kept, since each is ordered, or
+fenced, by itself:
 
-  * in shared memory (`WarpRecords`) an entry per granule and warp with the lanes it stands for; lanes of different
+  * in shared memory (`WarpRecords`) an entry per cell and warp with the lanes it stands for; lanes of different
     entries have a row, with one each;
   * in global memory (`GridRecords`) one thread; or, after unordered ones of one CTA, a row of such entries; or, after
     those of several CTAs, only the last of them.
@@ -30,8 +31,8 @@ _BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 Known = Callable[[Array, Array, Array], Array]  # (positions, lanes, stamps): `Clocks.covers` of those accesses
 
 
-class Crowd(NamedTuple):
-    """Accesses that are recorded of some granules: to which of them (the position), by which thread, when, by what."""
+class PastAccesses(NamedTuple):
+    """Accesses that are recorded of some cells: to which of them (the position), by which thread, when, by what."""
 
     at: Array
     thread: Array
@@ -39,22 +40,22 @@ class Crowd(NamedTuple):
     site: Array
 
 
-NOBODY = Crowd(*(np.zeros(0, np.int64) for _ in Crowd._fields))
+NOBODY = PastAccesses(*(np.zeros(0, np.int64) for _ in PastAccesses._fields))
 
 
 class Writers:
-    """The last plain writer of each granule."""
+    """The last plain writer of each cell."""
 
-    def __init__(self, granules: int) -> None:
-        self.thread = zeros(granules, np.int32)
-        self.stamp = zeros(granules, np.int64)
-        self.site = zeros(granules, np.int32)
+    def __init__(self, cells: int) -> None:
+        self.thread = zeros(cells, np.int32)
+        self.stamp = zeros(cells, np.int64)
+        self.site = zeros(cells, np.int32)
 
-    def accesses(self, where: Array) -> Crowd:
-        """Those to granules `where`."""
+    def accesses(self, where: Array) -> PastAccesses:
+        """Those to cells `where`."""
         at = np.flatnonzero(self.thread[where])
         place = where[at]
-        return Crowd(at, self.thread[place].astype(np.int64) - 1, self.stamp[place], self.site[place])
+        return PastAccesses(at, self.thread[place].astype(np.int64) - 1, self.stamp[place], self.site[place])
 
 
 class Rows:
@@ -89,25 +90,25 @@ def _grown(table: Array, rows: int) -> Array:
 
 
 class WarpRecords:
-    """The accesses to granules by each of the `warps` warps of a CTA since the last plain write, by granule and warp:
+    """The accesses to cells by each of the `warps` warps of a CTA since the last plain write, by cell and warp:
     the entry of the last one, 0 for none: stamp, site, and lane; or MANY lanes, of which there is a mask then. The
     entry is that of each of them, unless there is a row with their own ones."""
 
-    def __init__(self, granules: int, warps: int) -> None:
+    def __init__(self, cells: int, warps: int) -> None:
         self.warps = warps
-        self.entry = np.zeros(granules * warps, np.int64)
-        self.lanes = np.zeros(granules * warps, np.uint32)
-        self.row = np.zeros(granules * warps, np.int32)
+        self.entry = np.zeros(cells * warps, np.int64)
+        self.lanes = np.zeros(cells * warps, np.uint32)
+        self.row = np.zeros(cells * warps, np.int32)
         self.rows = Rows()
         self.own = np.zeros((1, 32), np.int64)
 
-    def grow(self, granules: int) -> None:
-        """Room for so many granules."""
-        size = granules * self.warps
+    def grow(self, cells: int) -> None:
+        """Room for so many cells."""
+        size = cells * self.warps
         self.entry, self.lanes, self.row = (_grown(table, size) for table in (self.entry, self.lanes, self.row))
 
     def record(self, where: Array, thread: Array, now: int, site: int, known: Known) -> None:
-        """Remember accesses to granules `where` by threads of the CTA. What a warp has done before gives way if the
+        """Remember accesses to cells `where` by threads of the CTA. What a warp has done before gives way if the
         new access stands for it (`known`)."""
         key, lane = where * self.warps + thread // 32, thread % 32
         entry = (now << _STAMP) + (lane << _LANE) + site
@@ -118,7 +119,7 @@ class WarpRecords:
             self._several(key, lane, old, (now << _STAMP) + (_MANY << _LANE) + site, known)
 
     def _several(self, key: Array, lane: Array, old: Array, entry: int, known: Known) -> None:
-        """Several lanes have accessed some granules. `entry` is for where that is so, `old` what was there before."""
+        """Several lanes have accessed some cells. `entry` is for where that is so, `old` what was there before."""
         before = self._lanes(key, old)
         self.lanes[key] = 0
         np.bitwise_or.at(self.lanes, key, _BITS[lane])
@@ -154,9 +155,9 @@ class WarpRecords:
         masks: Array = np.where(lane == _MANY, self.lanes[key], _BITS[lane & 31] * (entry != 0))
         return masks
 
-    def since(self, where: Array, reached: Array) -> Crowd:
-        """The accesses to granules `where`, by threads of the CTA, but for those of warps whose last one was before
-        `reached`, stamps that go with an array [granules, warps]."""
+    def since(self, where: Array, reached: Array) -> PastAccesses:
+        """The accesses to cells `where`, by threads of the CTA, but for those of warps whose last one was before
+        `reached`, stamps that go with an array [cells, warps]."""
         entry = self.entry.reshape(-1, self.warps)[where]
         late = entry >= np.maximum(reached << _STAMP, 1)
         if not some(late):
@@ -169,7 +170,7 @@ class WarpRecords:
         if self.rows.used():
             row = self.row[key]
             each = np.where(row > 0, self.own[row, lane], each)
-        return Crowd(at[index], warp[index] * 32 + lane, each >> _STAMP, each & ((1 << _LANE) - 1))
+        return PastAccesses(at[index], warp[index] * 32 + lane, each >> _STAMP, each & ((1 << _LANE) - 1))
 
     def forget(self, where: Array) -> None:
         """A plain write has ended these records."""
@@ -188,16 +189,16 @@ class GridRecords:
     """The accesses to global memory since the last plain write; threads and CTAs are numbered through the grid. CTAs
     have `padded` threads."""
 
-    def __init__(self, granules: int, padded: int) -> None:
+    def __init__(self, cells: int, padded: int) -> None:
         self.padded = padded
-        self.thread = zeros(granules, np.int32)  # the last one, + 1
-        self.stamp = zeros(granules, np.int64)
-        self.site = zeros(granules, np.int32)
-        self.cta = zeros(granules, np.int32)  # 0: one thread; else the CTA + 1 of several, or SEVERAL
-        self.row = zeros(granules, np.int32)  # in `crowds`, of several threads of one CTA
+        self.thread = zeros(cells, np.int32)  # the last one, + 1
+        self.stamp = zeros(cells, np.int64)
+        self.site = zeros(cells, np.int32)
+        self.cta = zeros(cells, np.int32)  # 0: one thread; else the CTA + 1 of several, or SEVERAL
+        self.row = zeros(cells, np.int32)  # in `sets of past accesses`, of several threads of one CTA
         self.rows = Rows()
-        self.crowds = WarpRecords(1, padded // 32)
-        self.marks = zeros(granules, bool)
+        self.past = WarpRecords(1, padded // 32)
+        self.marks = zeros(cells, bool)
 
     def record(self, where: Array, me: Array, now: int, site: int, passed: Callable[[], Array], known: Known) -> None:
         """Remember accesses by grid threads `me`. `passed()` tells which of them stand for all recorded before."""
@@ -208,7 +209,7 @@ class GridRecords:
             fresh |= passed()
         self.thread[where] = entry
         alone = self.thread[where] == entry
-        if not every(alone):  # several threads of one instruction: what is true of one granule is so for each of them
+        if not every(alone):  # several threads of one instruction: what is true of one cell is so for each of them
             fresh, alone = self._everywhere(where, fresh), self._everywhere(where, alone)
         if every(fresh & alone):
             self._drop(where)
@@ -217,21 +218,21 @@ class GridRecords:
             mine = self._several(where, me, last, many, fresh, alone)
             if some(mine):
                 at = np.flatnonzero(mine)
-                self.crowds.record(
+                self.past.record(
                     self.row[where[at]], me[at] % self.padded, now, site, lambda some, *what: known(at[some], *what)
                 )
         self.stamp[where] = now
         self.site[where] = site
 
     def _everywhere(self, where: Array, true: Array) -> Array:
-        """What is true of all accesses to the same granule."""
+        """What is true of all accesses to the same cell."""
         self.marks[where] = True
         self.marks[where[~true]] = False
         result: Array = self.marks[where]
         return result
 
     def _several(self, where: Array, me: Array, last: Array, many: Array, fresh: Array, alone: Array) -> Array:
-        """Several threads have accessed some granules: by earlier instructions (not `fresh`) or by this one (not
+        """Several threads have accessed some cells: by earlier instructions (not `fresh`) or by this one (not
         `alone`). Returns which accesses belong in a row, which is there then."""
         mine = (me // self.padded + 1).astype(np.int32)
         strange = (self.thread[where] - 1) // self.padded + 1 != mine
@@ -246,31 +247,31 @@ class GridRecords:
         bare = self.row[places] == 0
         places, first = places[bare], np.flatnonzero(near)[first[bare]]
         rows = self.row[places] = self.rows.take(len(places))
-        if len(self.crowds.row) < self.rows.count * self.crowds.warps:
-            self.crowds.grow(self.rows.count)
+        if len(self.past.row) < self.rows.count * self.past.warps:
+            self.past.grow(self.rows.count)
         old = ~fresh[first]
         places, rows, thread = places[old], rows[old], last[first[old]].astype(np.int64) - 1
-        key = rows * self.crowds.warps + thread % self.padded // 32
-        self.crowds.entry[key] = (self.stamp[places] << _STAMP) + (thread % 32 << _LANE) + self.site[places]
+        key = rows * self.past.warps + thread % self.padded // 32
+        self.past.entry[key] = (self.stamp[places] << _STAMP) + (thread % 32 << _LANE) + self.site[places]
         return near
 
-    def accesses(self, where: Array) -> Crowd:
-        """Those to granules `where`; where they are by several CTAs, the last one."""
+    def accesses(self, where: Array) -> PastAccesses:
+        """Those to cells `where`; where they are by several CTAs, the last one."""
         last, row = self.thread[where].astype(np.int64), self.row[where]
         at = np.flatnonzero((last > 0) & (row == 0))
         place = where[at]
-        single = Crowd(at, last[at] - 1, self.stamp[place], self.site[place])
+        single = PastAccesses(at, last[at] - 1, self.stamp[place], self.site[place])
         at = np.flatnonzero(row)
         if not len(at):
             return single
-        crowd = self.crowds.since(row[at], np.zeros(1, np.int64))
-        at = at[crowd.at]
-        crowd = Crowd(at, (last[at] - 1) // self.padded * self.padded + crowd.thread, crowd.stamp, crowd.site)
-        order = np.argsort(np.concatenate([single.at, crowd.at]), kind="stable")
-        return Crowd(*(np.concatenate(pair)[order] for pair in zip(single, crowd, strict=True)))
+        past = self.past.since(row[at], np.zeros(1, np.int64))
+        at = at[past.at]
+        past = PastAccesses(at, (last[at] - 1) // self.padded * self.padded + past.thread, past.stamp, past.site)
+        order = np.argsort(np.concatenate([single.at, past.at]), kind="stable")
+        return PastAccesses(*(np.concatenate(pair)[order] for pair in zip(single, past, strict=True)))
 
     def only(self, where: Array, me: int) -> bool:
-        """Whether all those to granules `where` are by one grid thread."""
+        """Whether all those to cells `where` are by one grid thread."""
         return bool(((self.thread[where] == me + 1) & (self.cta[where] == 0)).all())
 
     def forget(self, where: Array) -> None:
@@ -284,6 +285,6 @@ class GridRecords:
         if not self.rows.used():
             return
         where = np.unique(where[self.row[where] > 0])
-        self.crowds.forget(self.row[where])
+        self.past.forget(self.row[where])
         self.rows.give(self.row[where])
         self.row[where] = 0

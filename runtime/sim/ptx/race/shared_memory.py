@@ -1,4 +1,5 @@
-"""Races in shared memory: each access against the last plain write and against the crowds since (see shadow.py)."""
+"""Races in shared memory: each access against the last plain write and against the past accesses since (see
+shadow.py)."""
 
 from __future__ import annotations
 
@@ -25,38 +26,38 @@ if TYPE_CHECKING:
 class SharedRaces:
     """The shared memory of one batch."""
 
-    def __init__(self, machine: Machine, space: SharedSpace, clocks: Clocks, granule: int, sites: Sites) -> None:
+    def __init__(self, machine: Machine, space: SharedSpace, clocks: Clocks, cell_size: int, sites: Sites) -> None:
         self.machine = machine
         self.space = space
         self.clocks = clocks
-        self.granule = granule
+        self.cell_size = cell_size
         self.sites = sites
-        count, self.warps = len(space.arena.data) // granule, clocks.padded // 32
+        count, self.warps = len(space.arena.data) // cell_size, clocks.padded // 32
         self.written = np.zeros(count, bool)
         self.writers = Writers(count)
         self.readers = WarpRecords(count, self.warps)
         self.updaters: WarpRecords | None = None  # strong writers; made for the first one
-        self.async_proxy = None if clocks.knowledge is None else AsyncRaces(machine, self)
+        self.async_proxy = None if clocks.async_clocks is None else AsyncRaces(machine, self)
 
     def read(self, threads: Array, where: Array, site: int, strong: bool) -> None:
-        """Threads read granules."""
+        """Threads read cells."""
         if self.async_proxy is not None:
             self.async_proxy.generic(threads, where, site, writes=False)
         self._check_written(threads, where, site)
         self._check_writer("RAW", threads, where, site)
         if self.updaters is not None and (not strong or self.sites.narrow):
-            self._check_crowd(self.updaters, "RAW", threads, where, site)
+            self._check_past(self.updaters, "RAW", threads, where, site)
         self._record(self.readers, threads, where, site)
 
     def write(self, threads: Array, where: Array, site: int, pending: bool) -> None:
-        """Threads write granules; a pending write is made later by an asynchronous agent."""
+        """Threads write cells; a pending write is made later by an async engine."""
         if self.async_proxy is not None:
             self.async_proxy.generic(threads, where, site, writes=True)
         self._check_writer("WAW", threads, where, site)
-        self._check_crowd(self.readers, "WAR", threads, where, site)
+        self._check_past(self.readers, "WAR", threads, where, site)
         self.readers.forget(where)
         if self.updaters is not None:
-            self._check_crowd(self.updaters, "WAW", threads, where, site)
+            self._check_past(self.updaters, "WAW", threads, where, site)
             self.updaters.forget(where)
         self.writers.thread[where] = threads + 1
         self.writers.stamp[where] = PENDING if pending else self.clocks.now
@@ -67,17 +68,17 @@ class SharedRaces:
             self._same_instruction(threads[clash], where[clash], site)
 
     def update(self, threads: Array, where: Array, site: int, reads: bool) -> None:
-        """Threads write granules strongly: atomically (`reads`), or with a volatile or relaxed store."""
+        """Threads write cells strongly: atomically (`reads`), or with a volatile or relaxed store."""
         if self.async_proxy is not None:
             self.async_proxy.generic(threads, where, site, writes=True)
         if reads:
             self._check_written(threads, where, site)
         self._check_writer("WAW", threads, where, site)
-        self._check_crowd(self.readers, "WAR", threads, where, site)
+        self._check_past(self.readers, "WAR", threads, where, site)
         if self.updaters is None:
             self.updaters = WarpRecords(len(self.written), self.warps)
         elif self.sites.narrow:
-            self._check_crowd(self.updaters, "WAW", threads, where, site)
+            self._check_past(self.updaters, "WAW", threads, where, site)
         self._record(self.updaters, threads, where, site)
         self.written[where] = True
 
@@ -86,10 +87,10 @@ class SharedRaces:
         mine = (self.writers.stamp[where] == PENDING) & (self.writers.thread[where] == threads + 1)
         self.writers.stamp[where[mine]] = self.clocks.now
 
-    def granules(self, where: Array, size: int) -> Array:
-        """The granules of pieces of `size` bytes at arena offsets."""
-        pieces = size // self.granule
-        first = where // self.granule
+    def cells(self, where: Array, size: int) -> Array:
+        """The cells of pieces of `size` bytes at arena offsets."""
+        pieces = size // self.cell_size
+        first = where // self.cell_size
         return first if pieces <= 1 else (first[:, None] + np.arange(pieces)).ravel()
 
     # -- checks ---------------------------------------------------------------------------------------------------
@@ -103,7 +104,7 @@ class SharedRaces:
         records.record(where, threads % clocks.padded, clocks.now, site, known)
 
     def _check_writer(self, hazard: str, threads: Array, where: Array, site: int) -> None:
-        """Report the first access that is not ordered after the granule's last plain write."""
+        """Report the first access that is not ordered after the cell's last plain write."""
         writers, clocks = self.writers, self.clocks
         doubtful = writers.stamp[where] >= clocks.floor[threads // clocks.padded]
         if not some(doubtful):
@@ -119,21 +120,21 @@ class SharedRaces:
                 hazard, int(me[bad]), int(place[bad]), site, int(other[bad]), int(writers.site[place[bad]]), waits
             )
 
-    def _check_crowd(self, records: WarpRecords, hazard: str, threads: Array, where: Array, site: int) -> None:
+    def _check_past(self, records: WarpRecords, hazard: str, threads: Array, where: Array, site: int) -> None:
         """Report the first access that is not ordered after those recorded."""
         clocks, padded = self.clocks, self.machine.padded
-        crowd = records.since(where, clocks.floor[threads // clocks.padded][:, None])
-        if not len(crowd.at):
+        past = records.since(where, clocks.floor[threads // clocks.padded][:, None])
+        if not len(past.at):
             return
-        me = threads[crowd.at]
-        others = me // clocks.padded * clocks.padded + crowd.thread
-        ok = clocks.knows(me, others, crowd.stamp)
+        me = threads[past.at]
+        others = me // clocks.padded * clocks.padded + past.thread
+        ok = clocks.knows(me, others, past.stamp)
         far = distances(me // padded, others // padded, self.machine.launch.cluster_size)
-        ok |= self.sites.morally_strong(site, crowd.site, far)
+        ok |= self.sites.morally_strong(site, past.site, far)
         if not every(ok):
             bad = int(np.flatnonzero(~ok)[0])
-            mates = ok[(crowd.at == crowd.at[bad]) & (others // 32 == others[bad] // 32)].any()
-            place, other, other_site = int(where[crowd.at[bad]]), int(others[bad]), int(crowd.site[bad])
+            mates = ok[(past.at == past.at[bad]) & (others // 32 == others[bad] // 32)].any()
+            place, other, other_site = int(where[past.at[bad]]), int(others[bad]), int(past.site[bad])
             self._report(hazard, int(me[bad]), place, site, other, other_site, False, bool(mates))
 
     def _check_written(self, threads: Array, where: Array, site: int) -> None:
@@ -144,14 +145,14 @@ class SharedRaces:
         name, offset = self.place(int(where[bad]))
         message = "shared memory is read that no thread of this CTA has written"
         access = self.machine.access("read", site, int(threads[bad]))
-        span = (offset, offset + self.granule)
+        span = (offset, offset + self.cell_size)
         self.machine.find(Finding("uninitialised", message, access, space="shared", buffer=name, bytes=span))
 
     # -- findings ---------------------------------------------------------------------------------------------------
 
-    def place(self, granule: int) -> tuple[str | None, int]:
-        """The variable that a granule belongs to, and the byte offset in it."""
-        return self.space.describe(self.machine, granule * self.granule % self.space.stride + SHARED_BASE)
+    def place(self, cell_size: int) -> tuple[str | None, int]:
+        """The variable that a cell belongs to, and the byte offset in it."""
+        return self.space.describe(self.machine, cell_size * self.cell_size % self.space.stride + SHARED_BASE)
 
     def _report(
         self,
@@ -187,7 +188,7 @@ class SharedRaces:
                 barrier = "bar.warp.sync before the lane arrives that does so for its warp, or bar.sync,"
             cure = order(machine, distance_of(machine, me, other), other_site, site, self.sites, barrier)
         name, offset = self.place(where)
-        span = (offset, offset + self.granule)
+        span = (offset, offset + self.cell_size)
         self.machine.find(Finding(kind, message, first, second, hazard, "shared", name, span, cure))
 
     def _same_instruction(self, threads: Array, where: Array, site: int) -> None:
@@ -197,5 +198,5 @@ class SharedRaces:
         first = self.machine.access("write", site, int(threads[0]))
         second = self.machine.access("write", site, winner)
         name, offset = self.place(int(where[0]))
-        span = (offset, offset + self.granule)
+        span = (offset, offset + self.cell_size)
         self.machine.find(Finding("missing_barrier", message, first, second, "WAW", "shared", name, span, ONE_THREAD))

@@ -25,7 +25,7 @@ from ..tensor_map import MAP_SIZE
 if TYPE_CHECKING:
     from .global_memory import GlobalRaces
 
-Written = tuple[bytes, bytes]  # by which threads and when, granule by granule
+Written = tuple[bytes, bytes]  # by which threads and when, cell by cell
 
 
 class TensorMapRaces:
@@ -69,8 +69,8 @@ class TensorMapRaces:
             self._report(thread, self._changed(places)[0], site, writers[0], cure)
 
     def _places(self, where: int) -> Array:
-        granule = self.memory.granule
-        places: Array = np.arange(where // granule, (where + MAP_SIZE) // granule)
+        cell_size = self.memory.cell_size
+        places: Array = np.arange(where // cell_size, (where + MAP_SIZE) // cell_size)
         return places
 
     def _changed(self, places: Array) -> list[int]:
@@ -78,7 +78,7 @@ class TensorMapRaces:
         return changed
 
     def _written(self, where: int) -> tuple[Array, list[int], list[int]]:
-        """The granules of a map, and the threads and times of those that have been written."""
+        """The cells of a map, and the threads and times of those that have been written."""
         places = self._places(where)
         changed = self._changed(places)
         records = self.memory.writers
@@ -105,7 +105,7 @@ class TensorMapRaces:
         machine = memory.machine
         first = machine.access("read of a tensor map", site, me)
         second = machine.access("write", int(memory.writers.site[place]), other - memory.base)
-        name, offset = machine.launch.globals.owner(place * memory.granule)
+        name, offset = machine.launch.globals.owner(place * memory.cell_size)
         message = "a copy uses a tensor map that a thread has written, and need not see it"
-        span = (offset, offset + memory.granule)
+        span = (offset, offset + memory.cell_size)
         machine.find(Finding("missing_proxy_fence", message, first, second, "RAW", "global", name, span, cure))

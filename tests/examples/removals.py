@@ -12,15 +12,15 @@ import minitile as mt
 from minitile.driver.simulate import launch_of
 from minitile.runtime.sim import run_gcn
 from minitile.runtime.sim.mutate import amdgcn as gcn
-from minitile.runtime.sim.mutate.ptx import Deletion, deletions, redundant, runner
+from minitile.runtime.sim.mutate.ptx import Mutant, redundant, removals, runner
 
 
 def nothing_misses(
     kernel: mt.CompiledKernel,
     values: Sequence[Any],
-    candidates: Callable[[str, str], Iterator[Deletion]] = deletions,
+    candidates: Callable[[str, str], Iterator[Mutant]] = removals,
 ) -> tuple[list[str], int]:
-    """The deletions without a finding, a refusal or another result in any schedule, and how many there are in all.
+    """The removals without a finding, a refusal or another result in any schedule, and how many there are in all.
     `values`: arguments to begin with, each time. `candidates`: what is made of PTX instead."""
     info = kernel.launch_info
     grid, _ = launch_of(info, values)
@@ -30,7 +30,7 @@ def nothing_misses(
 
     if kernel.target.backend == "amd":
         run = runner(info.entry, grid, info.block, arguments, run_gcn)
-        found, count = redundant(kernel.text, info.entry, run, gcn.deletions)
+        found, count = redundant(kernel.text, info.entry, run, gcn.removals)
         proven = gcn.idle(kernel.text, info.entry)
         found = [each for each in found if (each.line, each.instruction.partition("(")[0]) not in proven]
         return [str(each) for each in found], count

@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from deletions import nothing_misses
+from removals import nothing_misses
 from support import USE_GPU
 
 import minitile as mt
@@ -58,7 +58,7 @@ def operands(name: str) -> tuple[mt.Kernel, list[Any], dict[str, int]]:
 
 
 @pytest.mark.parametrize("name", ["offsets", "counts", "scales", "along k", "batches"])
-def test_every_deletion_is_missed(name: str) -> None:
+def test_every_mutant_is_killed(name: str) -> None:
     kernel, values, more = operands(name)
     compiled = kernel.compile(*values, target="sm_90a", **SETTINGS, **more)
     assert compiled.asm["tile_ir"].count("warp_groups") == 1

@@ -21,7 +21,7 @@ from minitile.ir.parser import parse_kernel
 from minitile.ir.printer import print_kernel
 from minitile.ir.verifier import verify as verify_kernel
 from minitile.target import DEFAULT, parse_target
-from minitile.transforms.manager import Pass, PassContext, run_passes
+from minitile.transforms.manager import Pass, PassContext, current_name, run_passes
 
 # Whether a pass that breaks down is said so as an InternalError; a fuzzer switches it off.
 LAST_RESORT = True
@@ -112,9 +112,9 @@ def find_pass(name: str) -> Pass:
     """The pass of that name. Raises MinitileError with the names there are."""
     from minitile.driver.pipeline import PASSES
 
-    if name not in PASSES:
+    found: Pass | None = PASSES.get(current_name(name))
+    if found is None:
         raise MinitileError(f"there is no pass {name!r}", hint=f"passes: {', '.join(PASSES)}")
-    found: Pass = PASSES[name]
     return found
 
 

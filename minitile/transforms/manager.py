@@ -63,7 +63,7 @@ def run_passes(
     a switch that names no pass or one that is needed, IRError when asked to verify and a pass leaves malformed IR.
     """
     off = _switched_off(switches or {}, [name for name, _ in passes], optional)
-    dumped = set(filter(None, os.environ.get("MINITILE_DUMP", "").split(",")))
+    dumped = {current_name(name) for name in os.environ.get("MINITILE_DUMP", "").split(",") if name}
     asked = "1" if verify else os.environ.get("MINITILE_VERIFY", "0")
     verify_ir = _VERIFY.get(asked)
     if verify_ir is not None:
@@ -102,8 +102,41 @@ def dump(kernel: Kernel, name: str, number: int) -> None:
         ) from None
 
 
+# Names that passes had before; `passes=`, `--without`, `--pass` and MINITILE_DUMP still take them.
+FORMER_NAMES = {
+    "ahead_of_grid": "pdl_prefetch",
+    "complete_stores": "insert_bulk_store_waits",
+    "count_tokens": "resolve_wait_counts",
+    "delay_waits": "sink_bulk_store_waits",
+    "drop_turns": "elide_order_barriers",
+    "early_loads": "hoist_loads",
+    "first_products": "accumulator_init",
+    "flights": "lower_manual_wgmma",
+    "forget_corners": "drop_access_ranges",
+    "fragments_to_values": "mem2reg",
+    "global_waits": "insert_vmcnt_waits",
+    "guard_masks": "version_masks",
+    "induction": "strength_reduction",
+    "late_waits": "sink_wgmma_waits",
+    "leading_versions": "detect_multibuffers",
+    "one_role": "tma_multistage",
+    "parallel_to_tiles": "tile_vectorize",
+    "place_shared": "allocate_shared_memory",
+    "reducers": "expand_reducers",
+    "specialise": "warp_specialize",
+    "split_roles": "partition_warpgroups",
+    "strip_mine": "chunk_epilogue",
+}
+
+
+def current_name(name: str) -> str:
+    """The name of a pass that may be given by a former one."""
+    return FORMER_NAMES.get(name, name)
+
+
 def _switched_off(switches: Mapping[str, bool], names: Collection[str], optional: Collection[str]) -> set[str]:
     known = f"passes that can be switched: {', '.join(sorted(optional)) or 'none'}"
+    switches = {current_name(name): on for name, on in switches.items()}
     for name, on in switches.items():
         if name not in names:
             raise MinitileError(f"there is no pass {name!r}", hint=known)

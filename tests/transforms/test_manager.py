@@ -122,3 +122,21 @@ def test_opt_as_a_function() -> None:
     }
     with pytest.raises(TargetError, match="sm_12"):
         opt.optimize(TEXT, target="sm_12")
+
+
+def never(kernel: Kernel, context: PassContext) -> None:
+    raise AssertionError("this pass is switched off")
+
+
+def test_former_names_of_passes() -> None:
+    from minitile.driver.pipeline import OPTIONAL, PASSES
+    from minitile.transforms.manager import FORMER_NAMES
+
+    assert set(FORMER_NAMES.values()) <= set(PASSES)
+    assert not set(FORMER_NAMES) & set(PASSES)
+    for name, current in FORMER_NAMES.items():
+        assert opt.find_pass(name) is PASSES[current]
+        if current in OPTIONAL:
+            switches, context = {name: False}, PassContext()
+            run_passes(parse_kernel(TEXT), [(current, never)], context, switches=switches, optional=OPTIONAL)
+            assert not context.ran(current)

@@ -37,7 +37,7 @@ def test_nothing_is_wrong(what, count, tmp_path):
 
 
 LIAR = """
-from minitile import cache
+from minitile.driver import cache
 found = cache._parts
 
 def unpack(data, key):

@@ -107,7 +107,7 @@ def weaker(old: str, new: str) -> Callable[[str], str]:
     """The wait in front of the loop's barrier."""
 
     def edit(text: str) -> str:
-        wait = re.compile(r"\ts_waitcnt ([^\n]*)\n(?=(?:\t\.loc[^\n]*\n)*\ts_barrier)").search(text)
+        wait = re.compile(r"\ts_waitcnt ([^\n;]*?)(?:  ;[^\n]*)?\n(?=(?:\t\.loc[^\n]*\n)*\ts_barrier)").search(text)
         assert wait is not None
         assert old in wait.group(1)
         return text[: wait.start(1)] + wait.group(1).replace(old, new).strip() + text[wait.end(1) :]
@@ -116,7 +116,7 @@ def weaker(old: str, new: str) -> Callable[[str], str]:
 
 
 def no_barrier(text: str) -> str:
-    return text.replace("\ts_barrier\n", "", 1)
+    return re.sub(r"\ts_barrier(?:  ;.*)?\n", "", text, count=1)
 
 
 def exchanged(groups: Callable[[list[tuple[int, ...]]], list[tuple[int, int]]], first: int = 0) -> Callable[[str], str]:

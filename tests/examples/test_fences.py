@@ -13,6 +13,7 @@ from support import poisoned, random
 import minitile as mt
 import minitile.language as T
 from minitile.driver.simulate import simulate
+from tests.comments import bare
 
 SCHEDULES = ["lazy", "eager", "random"]
 
@@ -146,7 +147,7 @@ def test_a_pipeline_whose_slots_threads_read(through_shared):
     found = pipelined.compile(a, b, c, target="sm_90a", through_shared=through_shared)
     text = found.asm["ptx"]
     assert "wgmma" in text
-    assert re.search(r"fence\.proxy\.async\.shared::cta;\n\s*(\.loc.*\n\s*)*bar\.warp\.sync", text)
+    assert re.search(r"fence\.proxy\.async\.shared::cta;\n\s*(\.loc.*\n\s*)*bar\.warp\.sync", bare(text))
     assert len(fences(text)) == (4 if through_shared else 3)
     found.simulate(a, b, c)
     exact = 2 * a.astype(np.float64) @ b.astype(np.float64).T

@@ -73,10 +73,17 @@ EXCEPTIONS = [
     ),
     (
         "rms_norm",
-        "gfx942",
+        "gfx9..",
         r"vmcnt\(0\) of .*",
         1,
         "LLVM waits behind the loop whose last round has loaded nothing: its loads are a round ahead",
+    ),
+    (
+        "attention, 128",
+        "sm_80",
+        r"bar\.sync 0",
+        1,
+        "results are staged where Q was, which all have read before the loop: its barriers do for that, unless S is 0",
     ),
     (
         "gemm_fp8, by block, no TMA",

@@ -62,6 +62,7 @@ _FLOOR_DIVISIONS = (arith.FloorDiv, arith.TruncDiv, arith.Shr)
 _FLOOR_REMAINDERS = (arith.FloorMod, arith.TruncMod, arith.And)
 # Elementwise the same numbers as the operand, though of another shape.
 _RESHAPED = (tile.Expand, tile.Permute, tile.Slice, tile.ConvertLayout, thread.Pick)
+_OPEN: Range = (None, None)  # of an atom that is being looked at
 _SPECIAL_RANGES = {"laneid": (0, 31), "tid.y": (0, 0), "tid.z": (0, 0)}
 
 
@@ -86,6 +87,7 @@ class Facts:
         self._multiples: dict[Value, int] = {}
         self._bounds: dict[Value, Bounds] = {}
         self._ranges: dict[Value, Range] = {}
+        self._products: dict[Monomial, Range] = {}  # their ranges
         self._chains = Chains()
         self._proved: dict[Affine, bool] = {}
         self._assumed: dict[Value, Bounds] = {}
@@ -505,11 +507,9 @@ class Facts:
     def interval(self, a: Affine) -> Range:
         low: int | None = a.const
         high: int | None = a.const
-        ranges = self._ranges
+        ranges = self._products
         for m, c in a.terms.items():
-            bottom, top = ranges.get(m[0]) or self._atom_range(m[0])
-            for v in m[1:]:
-                bottom, top = product((bottom, top), ranges.get(v) or self._atom_range(v))
+            bottom, top = ranges[m] if m in ranges else self._monomial_range(m)
             if c < 0:
                 bottom, top = top, bottom
             low = None if low is None or bottom is None else low + c * bottom
@@ -517,6 +517,15 @@ class Facts:
             if low is None and high is None:
                 break
         return low, high
+
+    def _monomial_range(self, m: Monomial) -> Range:
+        ranges = [self._atom_range(v) for v in m]
+        found = ranges[0]
+        for each in ranges[1:]:
+            found = product(found, each)
+        if all(each is not _OPEN for each in ranges):
+            self._products[m] = found
+        return found
 
     def fits(self, a: Affine) -> bool:
         """Whether 32 bits hold `a`, whatever part of its sum, and what code adds to it: the sums of its terms that are
@@ -536,7 +545,7 @@ class Facts:
     def _atom_range(self, v: Value) -> Range:
         known = self._ranges.get(v)
         if known is None:
-            self._ranges[v] = (None, None)
+            self._ranges[v] = _OPEN
             known = self._ranges[v] = self._chains.ask(v, self._ranges, self._look_range)
         return known
 
@@ -643,16 +652,16 @@ class Facts:
     @contextmanager
     def given(self, claims: Iterable[Affine]) -> Iterator[None]:
         """Inside the `with`, these are known not to be negative, whatever values the examples have."""
-        outer = self._ranges, self._proved, self._bounds, self.examples
+        outer = self._ranges, self._products, self._proved, self._bounds, self.examples
         self.examples = Examples({}, {}, self._threads)
         self.examples.looked = MOST_EXAMPLES
         recorded = [fact for claim in claims for fact in self._record(claim, None)]
-        self._ranges, self._bounds = {}, {}
+        self._ranges, self._products, self._bounds = {}, {}, {}
         self._proved = {a: True for a, proved in self._proved.items() if proved}
         try:
             yield
         finally:
-            self._ranges, self._proved, self._bounds, self.examples = outer
+            self._ranges, self._products, self._proved, self._bounds, self.examples = outer
             for v, is_upper in reversed(recorded):
                 (self._assumed[v].upper if is_upper else self._assumed[v].lower).pop()
                 self._joined.pop(v, None)
@@ -660,17 +669,18 @@ class Facts:
     @contextmanager
     def assuming(self, condition: Value, holds: bool = True) -> Iterator[None]:
         """Inside the `with`, the condition is known to hold (or not to): for the branches of an `if`."""
-        outer = self._ranges, self._proved, self._bounds, self._multiples, self._affine, self.examples
-        self._multiples, self._affine = dict(self._multiples), dict(self._affine)  # x // 2 * 2 is x, if x is even
+        outer = (self._ranges, self._products, self._proved, self._bounds, self._multiples, self._affine, self.examples)
+        multiples = self._multiples
+        self._multiples, self._affine = dict(multiples), dict(self._affine)  # x // 2 * 2 is x, if x is even
         recorded = self._assume(condition, holds, None)
         self.examples = self.examples.where(condition, holds)
-        if recorded or self._multiples != outer[3]:
-            self._ranges, self._bounds = {}, {}
+        if recorded or self._multiples != multiples:
+            self._ranges, self._products, self._bounds = {}, {}, {}
             self._proved = {a: True for a, proved in self._proved.items() if proved}
         try:
             yield
         finally:
-            self._ranges, self._proved, self._bounds, self._multiples, self._affine, self.examples = outer
+            self._ranges, self._products, self._proved, self._bounds, self._multiples, self._affine, self.examples = outer
             for v, is_upper in reversed(recorded):
                 (self._assumed[v].upper if is_upper else self._assumed[v].lower).pop()
                 self._joined.pop(v, None)

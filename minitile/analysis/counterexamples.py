@@ -127,6 +127,8 @@ class Example:
         return self.any(v)
 
     def result(self, v: Value, op: Op) -> int | None:
+        if isinstance(op, (arith.Binary, arith.Cmp)):
+            return self.binary(op)
         if isinstance(op, arith.Constant):
             return int(op.value) if v.dtype.is_int or v.dtype.kind == "bool" else None
         if isinstance(op, (tile.ThreadIndex, thread.Special)):
@@ -140,8 +142,6 @@ class Example:
         if isinstance(op, arith.Select):
             condition = self.value(op.condition)
             return None if condition is None else self.value(op.a if condition else op.b)
-        if isinstance(op, (arith.Binary, arith.Cmp)):
-            return self.binary(op)
         if isinstance(op, arith.Neg):
             a = self.value(op.a)
             return None if a is None else -a
@@ -170,9 +170,9 @@ class Example:
             return None
         if isinstance(op, arith.Cmp):
             return int(COMPARE[op.predicate](a, b))
-        if isinstance(op, _DIVISIONS) and b == 0:
+        if b == 0 and isinstance(op, _DIVISIONS):
             return None
-        if isinstance(op, _SHIFTS) and not 0 <= b < 64:
+        if not 0 <= b < 64 and isinstance(op, _SHIFTS):
             return None
         compute = INTEGER.get(type(op))
         return None if compute is None else compute(a, b)

@@ -49,11 +49,14 @@ class Affine:
             return Affine(self.const + other, self.terms)
         if not other.terms:
             return Affine(self.const + other.const, self.terms)
+        if not self.terms:
+            return Affine(self.const + other.const, other.terms)
         terms = dict(self.terms)
         for m, c in other.terms.items():
-            total = terms.get(m, 0) + c
-            if total:
-                terms[m] = total
+            if m in terms:
+                c += terms[m]
+            if c:
+                terms[m] = c
             else:
                 del terms[m]
         return Affine(self.const + other.const, terms)
@@ -85,13 +88,23 @@ class Affine:
     __rmul__ = __mul__
 
     def _times(self, other: Affine) -> Affine:
-        total = other * self.const
+        terms = dict((other * self.const).terms)
+        factors = [*other.terms.items(), ((), other.const)] if other.const else other.terms.items()
         for m, c in self.terms.items():
-            product = {tuple(sorted(m + n, key=serial)): c * d for n, d in other.terms.items()}
-            total = total + Affine(0, product)
-            if other.const:
-                total = total + Affine(0, {m: c * other.const})
-        return total
+            for n, d in factors:
+                # The values in order: most often those of one are all behind those of the other.
+                if not n or m[-1].serial <= n[0].serial:
+                    each = m + n
+                elif n[-1].serial <= m[0].serial:
+                    each = n + m
+                else:
+                    each = tuple(sorted(m + n, key=serial))
+                total = c * d + (terms[each] if each in terms else 0)
+                if total:
+                    terms[each] = total
+                else:
+                    del terms[each]
+        return Affine(self.const * other.const, terms)
 
     def split(self, v: Value) -> tuple[Affine, Affine] | None:
         """(P, R) with self = P*v + R and v in neither; None where v occurs squared."""
@@ -102,8 +115,9 @@ class Affine:
             if v not in m:
                 outside[m] = c
                 continue
-            rest = tuple([x for x in m if x is not v])
-            if len(rest) != len(m) - 1:
+            at = m.index(v)
+            rest = m[:at] + m[at + 1 :]
+            if v in rest:
                 return None
             if rest:
                 inside[rest] = c
@@ -147,7 +161,7 @@ def weighted(a: Affine, k: int, b: Affine, n: int) -> Affine:
     """k*a + n*b, for numbers k and n that are not 0."""
     terms = dict(a.terms) if k == 1 else {m: c * k for m, c in a.terms.items()}
     for m, c in b.terms.items():
-        total = terms.get(m, 0) + c * n
+        total = c * n + (terms[m] if m in terms else 0)
         if total:
             terms[m] = total
         else:

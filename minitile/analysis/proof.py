@@ -36,6 +36,11 @@ class Bounds:
     cases: list[Affine] = field(default_factory=list)
     quotient: tuple[Affine, Affine] | None = None
 
+    @property
+    def tell(self) -> bool:
+        """Whether anything is known."""
+        return bool(self.lower or self.upper or self.cases or self.quotient)
+
 
 def between(low: int, high: int) -> Bounds:
     return Bounds([(1, Affine(low))], [(1, Affine(high))])
@@ -59,10 +64,10 @@ class Proof:
         if goal is not None and ((best is not None and best >= goal) or (high is not None and high < goal)):
             return best
         for v in self.facts.latest(a.atoms()):
-            parts = a.split(v)
+            bounds = self.facts.bounds(v)
+            parts = a.split(v) if bounds.tell else None
             if parts is None:
                 continue
-            bounds = self.facts.bounds(v)
             if bounds.quotient is not None:
                 best = _better(best, self._quotient(parts, *bounds.quotient, goal))
                 if goal is not None and best is not None and best >= goal:
@@ -89,7 +94,7 @@ class Proof:
         self.fuel -= 1
         p, r = parts
         d, limit = bound
-        g = math.gcd(d, p.content if p.terms else p.const)
+        g = 1 if d == 1 else math.gcd(d, p.content if p.terms else p.const)
         scale = d // g
         made = p.quotient(g) * limit + r * scale if p.terms else weighted(limit, p.const // g, r, scale)
         if goal is not None:
@@ -122,7 +127,7 @@ class Proof:
         return goal if self.holds(m * (r - goal) + limit + m - 1, 0) else None
 
     def _sign(self, p: Affine) -> int:
-        if p.is_constant:
+        if not p.terms:
             return (p.const > 0) - (p.const < 0)
         low, high = self.facts.interval(p)
         if low is not None and low >= 0:

@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any
 
 from minitile.analysis.counterexamples import MOST_EXAMPLES, Examples
@@ -86,8 +87,7 @@ class Facts:
         self._index: dict[Value, bool] = {}
         self._multiples: dict[Value, int] = {}
         self._bounds: dict[Value, Bounds] = {}
-        self._ranges: dict[Value, Range] = {}
-        self._products: dict[Monomial, Range] = {}  # their ranges
+        self._ranges: dict[Any, Range] = {}  # of values, and of products of them
         self._chains = Chains()
         self._proved: dict[Affine, bool] = {}
         self._assumed: dict[Value, Bounds] = {}
@@ -96,12 +96,12 @@ class Facts:
         self._divergent: set[Value] | None = None
         self._extents: list[Affine] = []
         self._analysed: set[Value] = set()  # the results that `_divergent` knows about
-        assumptions: list[tuple[Value, Block | None]] = []
-        self._note(kernel.body, 0, None, assumptions)
+        self.assumptions: list[tuple[Value, Block | None]] = []
+        self._note(kernel.body, 0, None, self.assumptions)
         self.examples = Examples(self._owners, self._factors, self._threads)
-        for condition, block in assumptions:
+        for condition, block in self.assumptions:
             self._assume(condition, True, block)
-        self.examples.conditions += [(condition, True) for condition, _ in assumptions]
+        self.examples.conditions += [(condition, True) for condition, _ in self.assumptions]
         if self.bounded:  # where a grid is empty, nothing runs
             for launch in (op for op in kernel.body.ops if isinstance(op, control.Launch)):
                 for size in map(_grid, launch.grid):
@@ -118,7 +118,7 @@ class Facts:
                 self._depths[r] = depth
                 self._orders[r] = len(self._orders), 0
             if not op.region_fields:
-                if isinstance(op, arith.Assume):
+                if not op.results and isinstance(op, arith.Assume):
                     assumptions.append((op.condition, scope))
                 continue
             if isinstance(op, control.Launch):
@@ -341,9 +341,9 @@ class Facts:
         if known is None:
             self._bounds[v] = Bounds()
             known = self._bounds[v] = self._chains.ask(v, self._bounds, self._look_bounds)
-        more = self._assumed.get(v)
-        if more is None:
+        if v not in self._assumed:
             return known
+        more = self._assumed[v]
         both = self._joined.get(v)
         if both is None or both[0] is not known:
             both = self._joined[v] = known, Bounds(more.lower + known.lower, more.upper + known.upper, known.cases)
@@ -507,7 +507,7 @@ class Facts:
     def interval(self, a: Affine) -> Range:
         low: int | None = a.const
         high: int | None = a.const
-        ranges = self._products
+        ranges = self._ranges
         for m, c in a.terms.items():
             bottom, top = ranges[m] if m in ranges else self._monomial_range(m)
             if c < 0:
@@ -520,11 +520,9 @@ class Facts:
 
     def _monomial_range(self, m: Monomial) -> Range:
         ranges = [self._atom_range(v) for v in m]
-        found = ranges[0]
-        for each in ranges[1:]:
-            found = product(found, each)
-        if all(each is not _OPEN for each in ranges):
-            self._products[m] = found
+        found = reduce(product, ranges)
+        if all(each is not _OPEN for each in ranges):  # none of them changes any more
+            self._ranges[m] = found
         return found
 
     def fits(self, a: Affine) -> bool:
@@ -652,16 +650,16 @@ class Facts:
     @contextmanager
     def given(self, claims: Iterable[Affine]) -> Iterator[None]:
         """Inside the `with`, these are known not to be negative, whatever values the examples have."""
-        outer = self._ranges, self._products, self._proved, self._bounds, self.examples
+        outer = self._ranges, self._proved, self._bounds, self.examples
         self.examples = Examples({}, {}, self._threads)
         self.examples.looked = MOST_EXAMPLES
         recorded = [fact for claim in claims for fact in self._record(claim, None)]
-        self._ranges, self._products, self._bounds = {}, {}, {}
+        self._ranges, self._bounds = {}, {}
         self._proved = {a: True for a, proved in self._proved.items() if proved}
         try:
             yield
         finally:
-            self._ranges, self._products, self._proved, self._bounds, self.examples = outer
+            self._ranges, self._proved, self._bounds, self.examples = outer
             for v, is_upper in reversed(recorded):
                 (self._assumed[v].upper if is_upper else self._assumed[v].lower).pop()
                 self._joined.pop(v, None)
@@ -669,18 +667,17 @@ class Facts:
     @contextmanager
     def assuming(self, condition: Value, holds: bool = True) -> Iterator[None]:
         """Inside the `with`, the condition is known to hold (or not to): for the branches of an `if`."""
-        outer = (self._ranges, self._products, self._proved, self._bounds, self._multiples, self._affine, self.examples)
-        multiples = self._multiples
-        self._multiples, self._affine = dict(multiples), dict(self._affine)  # x // 2 * 2 is x, if x is even
+        outer = self._ranges, self._proved, self._bounds, self._multiples, self._affine, self.examples
+        self._multiples, self._affine = dict(self._multiples), dict(self._affine)  # x // 2 * 2 is x, if x is even
         recorded = self._assume(condition, holds, None)
         self.examples = self.examples.where(condition, holds)
-        if recorded or self._multiples != multiples:
-            self._ranges, self._products, self._bounds = {}, {}, {}
+        if recorded or self._multiples != outer[3]:
+            self._ranges, self._bounds = {}, {}
             self._proved = {a: True for a, proved in self._proved.items() if proved}
         try:
             yield
         finally:
-            self._ranges, self._products, self._proved, self._bounds, self._multiples, self._affine, self.examples = outer
+            self._ranges, self._proved, self._bounds, self._multiples, self._affine, self.examples = outer
             for v, is_upper in reversed(recorded):
                 (self._assumed[v].upper if is_upper else self._assumed[v].lower).pop()
                 self._joined.pop(v, None)

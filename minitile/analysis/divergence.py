@@ -68,9 +68,10 @@ class _Search:
         """An operation without regions."""
         if op.agrees():
             return
-        if self.under or self.any(op.operands):
+        differs = not self.divergent.isdisjoint(op.operands)
+        if (self.under or differs) and not op.pure:
             self.own.update(_to_own(op))
-        if self.source(op) or self.any(op.operands):
+        if differs or self.source(op):
             self.divergent.update(op.results)
 
     def source(self, op: Op) -> bool:
@@ -122,7 +123,5 @@ class _Search:
 
 def _to_own(op: Op) -> list[Value]:
     """The arrays of each thread's own that an operation writes."""
-    if op.pure:
-        return []
     written = [a.mem for a in op.accesses() if a.writes and a.mem is not None]
     return [mem for mem in written if isinstance(mem.type, BufferType) and mem.type.space == "local"]

@@ -122,10 +122,13 @@ class MemoryAccess:
     place: object = field(default=None, compare=False)
     op: Op | None = field(default=None, compare=False)
     passed: Op | None = None
+    _hash: int | None = field(default=None, init=False, compare=False, repr=False)
 
     def __hash__(self) -> int:
         """Of what tells touches of one object apart: thousands of stores to a tensor differ by their boxes alone."""
-        return hash((self.mem, self.kind, self.region, self.box, self.reach))
+        if self._hash is None:
+            object.__setattr__(self, "_hash", hash((self.mem, self.kind, self.region, self.box, self.reach)))
+        return self._hash  # type: ignore[return-value]
 
     @property
     def writes(self) -> bool:

@@ -99,7 +99,9 @@ class Affine:
                     each = n + m
                 else:
                     each = tuple(sorted(m + n, key=serial))
-                total = c * d + (terms[each] if each in terms else 0)
+                total = c * d
+                if each in terms:
+                    total += terms[each]
                 if total:
                     terms[each] = total
                 else:
@@ -127,6 +129,8 @@ class Affine:
 
     def substitute(self, values: Mapping[Value, Affine | int]) -> Affine:
         """With every given value replaced."""
+        if values.keys().isdisjoint(self.atoms()):
+            return self
         total = Affine(self.const)
         for m, c in self.terms.items():
             product = Affine(c)
@@ -161,7 +165,9 @@ def weighted(a: Affine, k: int, b: Affine, n: int) -> Affine:
     """k*a + n*b, for numbers k and n that are not 0."""
     terms = dict(a.terms) if k == 1 else {m: c * k for m, c in a.terms.items()}
     for m, c in b.terms.items():
-        total = c * n + (terms[m] if m in terms else 0)
+        total = c * n
+        if m in terms:
+            total += terms[m]
         if total:
             terms[m] = total
         else:

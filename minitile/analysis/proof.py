@@ -36,11 +36,6 @@ class Bounds:
     cases: list[Affine] = field(default_factory=list)
     quotient: tuple[Affine, Affine] | None = None
 
-    @property
-    def tell(self) -> bool:
-        """Whether anything is known."""
-        return bool(self.lower or self.upper or self.cases or self.quotient)
-
 
 def between(low: int, high: int) -> Bounds:
     return Bounds([(1, Affine(low))], [(1, Affine(high))])
@@ -65,7 +60,9 @@ class Proof:
             return best
         for v in self.facts.latest(a.atoms()):
             bounds = self.facts.bounds(v)
-            parts = a.split(v) if bounds.tell else None
+            if not (bounds.lower or bounds.upper or bounds.cases or bounds.quotient):
+                continue
+            parts = a.split(v)
             if parts is None:
                 continue
             if bounds.quotient is not None:
@@ -96,7 +93,10 @@ class Proof:
         d, limit = bound
         g = 1 if d == 1 else math.gcd(d, p.content if p.terms else p.const)
         scale = d // g
-        made = p.quotient(g) * limit + r * scale if p.terms else weighted(limit, p.const // g, r, scale)
+        if not p.terms:
+            made = weighted(limit, p.const // g, r, scale)
+        else:
+            made = p * limit + r if d == 1 else p.quotient(g) * limit + r * scale
         if goal is not None:
             goal = (goal - 1) * scale + 1  # what is rounded up to it
             if self.examples.below(made, goal):

@@ -102,6 +102,13 @@ def region() -> Any:
     return field(default_factory=Block, kw_only=True, metadata={"mark": "region"})
 
 
+_NO_REGIONS: list[Block] = []
+
+
+def _regions(op: Op) -> list[Block]:
+    return [getattr(op, name) for name in op.region_fields]
+
+
 class Op:
     """Base of all operations."""
 
@@ -125,6 +132,7 @@ class Op:
     loc: Location | None = None
     why: Origin | None = None
     results: tuple[Value, ...] = ()
+    regions: list[Block] = _NO_REGIONS  # those of `region_fields`, where there are some
 
     def __init_subclass__(
         cls,
@@ -145,6 +153,7 @@ class Op:
         cls.pick_operands = attrgetter(*cls.plain_operands or ()) if several else None
         cls.attr_fields = tuple((n, d) for n, m, d in marks if m == "attr")
         cls.region_fields = tuple(n for n, m, _ in marks if m == "region")
+        cls.regions = property(_regions) if cls.region_fields else _NO_REGIONS  # type: ignore[assignment]
         if stage is not None:
             cls.stage = stage
         if pure is not None:
@@ -242,7 +251,7 @@ class Op:
         if self.pick_operands is not None:
             return [*self.pick_operands(self)]
         if self.plain_operands is not None:
-            return [getattr(self, name) for name in self.plain_operands]
+            return [getattr(self, name) for name in self.plain_operands] if self.plain_operands else []
         found: list[Value] = []
         for name, mark in self.operand_fields:
             value = getattr(self, name)
@@ -251,10 +260,6 @@ class Op:
             elif value is not None:
                 found.append(value)
         return found
-
-    @property
-    def regions(self) -> list[Block]:
-        return [getattr(self, name) for name in self.region_fields] if self.region_fields else []
 
     def walk(self) -> Iterator[Op]:
         """The operation and all in its regions, outer before inner, in program order."""

@@ -28,7 +28,7 @@ def remove_dead(block: Block, live: set[Value]) -> None:
     """Remove what is dead in a block, given the values that are needed after it; `live` grows by what it needs."""
     kept: list[Op] = []
     for op in reversed(block.ops):
-        if _unused(op, live) and _removable(op):
+        if live.isdisjoint(op.results) and _removable(op):
             continue
         if op.region_fields:
             if isinstance(op, control.For):
@@ -43,10 +43,6 @@ def remove_dead(block: Block, live: set[Value]) -> None:
         live.update(op.operands)
         kept.append(op)
     block.ops = kept[::-1]
-
-
-def _unused(op: Op, live: set[Value]) -> bool:
-    return live.isdisjoint(op.results)
 
 
 def _removable(op: Op) -> bool:
@@ -111,7 +107,7 @@ def _needs(block: Block, live: set[Value]) -> set[Value]:
         for op in reversed(inner.ops):
             if op is own_end:
                 continue
-            if _unused(op, live) and _removable(op):
+            if live.isdisjoint(op.results) and _removable(op):
                 continue
             for region in reversed(op.regions) if op.region_fields else ():
                 go(region)

@@ -44,7 +44,7 @@ class _Simplify(Rewriter):
         super().__init__()
         self.facts = Facts(kernel)
         self.thread_stage = kernel.stage == "thread"
-        self.promised = {v for op in kernel.walk() if isinstance(op, arith.Assume) for v in _parts(op.condition)}
+        self.promised = {v for condition, _ in self.facts.assumptions for v in _parts(condition)}
 
     def visit(self, op: Op) -> Result:
         if not self.promised.isdisjoint(op.results):

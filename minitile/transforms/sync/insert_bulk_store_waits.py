@@ -37,7 +37,8 @@ class _Completion:
         self.joined: set[Value] = set()
         waits: list[Value] = []
         for op in kernel.walk():
-            self.note(op)
+            if not op.pure:
+                self.note(op)
             if isinstance(op, tile.Wait):
                 waits.append(op.token)
         while waits:

@@ -76,6 +76,8 @@ def last_uses(block: Block, over: dict[Op, list[Value]]) -> set[Value]:
     used: set[Value] = set()
     own = {v for op in block.ops for v in op.results} | set(block.args)
     for op in reversed(block.ops):
+        if op.elementwise:
+            continue
         now = {v for v in op.operands if isinstance(v.type, TokenType)}
         for region in op.regions:
             now |= last_uses(region, over)
@@ -108,6 +110,8 @@ def _write(block: Block, counts: _Counts) -> None:
 def _block(block: Block, ages: Ages, counts: _Counts) -> None:
     """Walk a block; `ages` becomes what holds at its end, `counts` gets the age of each awaited token."""
     for op in block.ops:
+        if op.elementwise:  # has nothing to do with tokens
+            continue
         _one(op, ages, counts)
         for token in counts.over.get(op, ()):
             for reads in (False, True):

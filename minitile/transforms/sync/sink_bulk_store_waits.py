@@ -67,12 +67,13 @@ class _Walk:
 
     def __init__(self, kernel: Kernel) -> None:
         self.facts = Facts(kernel)
-        self.public = any(map(_publishes, kernel.walk()))
-        accesses = [a for op in kernel.walk() if not op.regions for a in op.accesses()]
-        self.by_threads = {a.mem for a in accesses if a.token is None}
-        self.partings = [op for op in kernel.walk() if isinstance(op, roles.ByRole)]
+        ops = [op for op in kernel.walk() if not op.pure]
+        accesses = {op: op.accesses() for op in ops}
+        self.public = any(map(_publishes, ops))
+        self.by_threads = {a.mem for op in ops if not op.regions for a in accesses[op] if a.token is None}
+        self.partings = [op for op in ops if isinstance(op, roles.ByRole)]
         self.around: list[Op] = []
-        ordered = (op for op in kernel.walk() if any(a.free for a in op.accesses()))
+        ordered = (op for op in ops if any(a.free for a in accesses[op]))
         self.others: list[Op] = list(self.partings or ordered)
         self.tokens: dict[Value, list[MemoryAccess]] = {}
         self.read: set[Value] = set()
@@ -85,7 +86,8 @@ class _Walk:
         ops: list[Op] = []
         waiting: list[tile.Wait] = []
         for n, op in enumerate(block.ops):
-            self.note(op)
+            if not op.pure:
+                self.note(op)
             if isinstance(op, tile.Wait) and op.token in self.tokens:
                 waiting.append(op)
                 continue
@@ -254,7 +256,7 @@ class _Walk:
     def word(self, op: Op) -> _Word:
         found = self.words.get(op)
         if found is None:
-            inner = list(op.walk())
+            inner = [one for one in op.walk() if not one.pure]
             syncs = [sync for one in inner for sync in one.syncs()]
             found = self.words[op] = _Word(
                 any(map(_publishes, inner)),
@@ -269,7 +271,7 @@ class _Walk:
             found = self.inside[op] = [
                 touch(inner, access, None, self.facts)
                 for inner in op.walk()
-                if not inner.regions
+                if not inner.pure and not inner.regions
                 for access in inner.accesses()
                 if (access.pipeline is not access.mem or access.mem is None) and not is_private(access)
             ]

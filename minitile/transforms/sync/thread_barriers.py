@@ -345,7 +345,9 @@ class Walk:
 
     def reached(self, op: Op) -> list[MemoryAccess]:
         """What an operation itself touches, landing or not."""
-        return [] if op.regions else [*(t for t, _ in self.touches_of(op)), *self.landing(op)]
+        if op.pure or op.terminator or op.region_fields:
+            return []
+        return [*(t for t, _ in self.touches_of(op)), *self.landing(op)]
 
     def landing(self, op: Op) -> list[MemoryAccess]:
         """What a copy by hand overwrites once it is issued. When it has landed is the program's own business; but one

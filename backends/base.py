@@ -10,7 +10,7 @@
 
 `Rules` is one record per lowering (sm_80, …). `infer_layouts` asks `gemm_plan` which layouts a gemm needs; `lower`
 looks up each tile operation in `lower`. registry.py finds the backend of a target; docs/extending.md says what a new
-one takes. A method imports what it needs when it is called: a backend that nobody compiles for costs nothing."""
+one takes. A method imports what it needs when it is called: a backend that is not compiled for costs nothing."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class AssemblerWarning(UserWarning):
 
 
 class Program(ABC):
-    """The final text of one kernel, and what can be made of it. Whoever compiled it may set `remark`, which is told of
+    """The final text of one kernel, and what can be made of it. The caller that compiled it may set `remark`, which is told of
     what costs speed, and `timings`, which gets the milliseconds of "assemble"."""
 
     text: str

@@ -26,7 +26,7 @@ _known: dict[str, Backend] = {}
 
 
 def backend_of(target: Target) -> Backend:
-    """The backend that compiles for a target. Raises KeyError for a target whose backend nobody has registered."""
+    """The backend that compiles for a target. Raises KeyError for a target without a registered backend."""
     return _named(target.backend)
 
 

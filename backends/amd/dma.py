@@ -15,7 +15,7 @@ swizzle of whole chunks is; padding is not, since there the chunks of one wave w
 Which 1 KB of the buffer a wave's instruction fills is free as well. Where a gemm reads the buffer, each instruction
 fills rows of one half of what the waves read: the lower or the upper half of the i (of A) or of the j (of B), the same
 in all waves. So halves can be copied and awaited by themselves (transforms/pipeline/cdna4_interleave.py). For that one
-bit of the chunk's number, the one that tells the halves apart, changes places with the lowest bit of the instruction's.
+bit of the chunk's number, the one that tells the halves apart, is swapped with the lowest bit of the instruction's.
 
     256 rows, 8 waves along 4 x 64 rows: bit 5 of the row is the half, that is bit 8 of the chunk, a bit of the thread's
     number among 512; it is exchanged for bit 9
@@ -205,7 +205,7 @@ def chunk_map(shared: SharedLayout, threads: int, half: tuple[int, int] | None =
 
 
 def _exchanged(at: dict[int, Coord], threads: int, half: tuple[int, int] | None) -> tuple[int, int]:
-    """The two bits of a chunk's number that change places: the one that tells halves apart, if it is one of the wave's
+    """The two bits of a chunk's number that are swapped: the one that tells halves apart, if it is one of the wave's
     number, and the lowest of the instruction's. The same bit twice where nothing is to be done."""
     first = threads.bit_length() - 1
     if half is None or len(at) // threads % 2:

@@ -24,8 +24,7 @@ from minitile.hardware import Target
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import Location, TargetError
-from minitile.ir.ops import control
-from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import control, explicit
 from minitile.ir.rewrite import clone, made_inside
 
 _HINT = "meet in `if`s on the thread's index and in loops of as many rounds for all threads, or at T.sync_threads()"
@@ -38,7 +37,7 @@ def pair_barriers(kernel: Kernel, target: Target) -> None:
 
 
 def _numbers(block: Block) -> list[int]:
-    return [op.id for op in block.walk() if isinstance(op, by_hand.NumberedBarrier)]
+    return [op.id for op in block.walk() if isinstance(op, explicit.NumberedBarrier)]
 
 
 class _Pairs:
@@ -68,7 +67,9 @@ class _Pairs:
     def pair(self, op: control.If) -> None:
         takes = self.threads.exactly(op.condition)
         if takes is None:
-            raise self.fail("not the thread's index alone says who comes to the one with a number in here", op.loc)
+            raise self.fail(
+                "not the thread's index alone says which threads come to the one with a number in here", op.loc
+            )
         if not in_whole_groups(takes, self.target.lanes):
             raise self.fail(f"a part of a wave of {self.target.lanes} comes to the one with a number in here", op.loc)
         then, orelse = (set(_numbers(region)) - {self.free} for region in op.regions)
@@ -84,9 +85,9 @@ class _Pairs:
     def outline(self, block: Block, inside: set[Value]) -> Iterator[Op]:
         """The barriers of a block, in the loops and branches that they stand in."""
         for op in block.ops:
-            if isinstance(op, by_hand.NumberedBarrier):
+            if isinstance(op, explicit.NumberedBarrier):
                 number = op.id if self.free is None else self.free
-                copy: Op = by_hand.NumberedBarrier(number, self.threads.count)
+                copy: Op = explicit.NumberedBarrier(number, self.threads.count)
                 copy.loc, copy.why = op.loc, op.why
                 yield copy
             elif any(_numbers(region) for region in op.regions):
@@ -130,7 +131,7 @@ def _shape(block: Block) -> list[object]:
     """What two sides have in common that come to the same barriers."""
     found: list[object] = []
     for op in block.ops:
-        if isinstance(op, by_hand.NumberedBarrier):
+        if isinstance(op, explicit.NumberedBarrier):
             found.append(op.id)
         elif any(_numbers(region) for region in op.regions):
             assert isinstance(op, control.Structured)

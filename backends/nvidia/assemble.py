@@ -112,7 +112,7 @@ def assemble(ptx: str, arch: str, options: AssembleOptions | None = None) -> Ass
     """Assembles `ptx` for `arch` ("sm_80", "sm_90a", …: the PTX's own target or a later one it is compatible with).
 
     Raises AssembleError (ptxas refuses the text), TargetError (the assembler does not know `arch`) and
-    AssemblerMissing (not installed); HostError where it dies, takes too long, or writes half a file.
+    AssemblerMissing (not installed); HostError where it crashes, takes too long, or writes half a file.
     """
     assembler = assembler_for(ptx)
     started = time.perf_counter()

@@ -21,7 +21,7 @@ from typing import Any
 
 from minitile.backends.base import GemmPlan, Rules, refuse_scales
 from minitile.backends.nvidia.coalesced_store import store_rows
-from minitile.backends.nvidia.hopper.explicit import BY_HAND_RULES
+from minitile.backends.nvidia.hopper.explicit import EXPLICIT_RULES
 from minitile.backends.nvidia.hopper.pipelines import HOPPER_RULES
 from minitile.backends.nvidia.hopper.tma_store import STORE_RULES
 from minitile.backends.nvidia.hopper.wgmma import plan_wgmma, refusal
@@ -94,13 +94,13 @@ def rules_for(target: Target) -> Rules:
     rules[tile.Store] = _first(store_rows, MEMORY_RULES[tile.Store])
     if not target.has("wgmma"):
         return Rules(gemm_plan, rules)
-    rules |= {**HOPPER_RULES, **BY_HAND_RULES}
+    rules |= {**HOPPER_RULES, **EXPLICIT_RULES}
     rules |= {kind: _first(rule, rules.get(kind, MEMORY_RULES.get(kind))) for kind, rule in STORE_RULES.items()}
     return Rules(gemm_plan, rules, refusal)
 
 
 def _first(attempt: Callable[..., bool], ordinary: Any) -> Any:
-    """The rule that leaves to the ordinary one what it cannot do. Nobody wants the results of what it can."""
+    """The rule that leaves to the ordinary one what it cannot do. The results of what it can are not used."""
 
     def rule(low: Lowering, op: Any) -> Any:
         return tuple(low.get(op.value) for _ in op.results) if attempt(low, op) else ordinary(low, op)

@@ -12,7 +12,7 @@ pass is a part of one:
     sync                for proxy_fence: fence_dataflow, fence_parts, fence_placement, async_happens_before; reasons,
                         the words of origins (ir/origin.py)
 
-Who has put into the assembly what synchronises, by file (a comment behind its line says so, and why; MINITILE_DUMP=PASS
+Which pass has put into the assembly what synchronises, by file (a comment behind its line says so, and why; MINITILE_DUMP=PASS
 prints the IR after a pass):
 
     fence.proxy.async                     proxy_fence; where exactly: fence_placement

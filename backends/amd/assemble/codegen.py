@@ -1,7 +1,7 @@
 """LLVM IR to assembly text and object files: by LLVM in a process of its own, kept in the on-disk cache.
 
 The process (worker.py; minitile/driver/processes.py starts, asks and ends it) is started at the first compilation and
-stays for the next ones; starting it takes a quarter of a second. When it dies, which is what LLVM does about an
+stays for the next ones; starting it takes a quarter of a second. When it aborts, which is what LLVM does about an
 instruction that it cannot select, the caller gets an InternalError with LLVM's words, and the next compilation starts
 another one.
 """

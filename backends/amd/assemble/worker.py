@@ -1,6 +1,6 @@
 """What the process does in which LLVM runs (see minitile/driver/serve.py): LLVM IR in, assembly or an object file out.
 
-It imports nothing of minitile. LLVM aborts the whole process on what it cannot select; then it is this one that dies,
+It imports nothing of minitile. LLVM aborts the whole process on what it cannot select; then it is this one that ends,
 with LLVM's message on its standard error.
 
     fields     {"cpu": …, "emit": "assembly" | "object"}; the data is LLVM IR

@@ -19,8 +19,7 @@ from minitile.backends.amd.emit.emitter import Emitter
 from minitile.backends.amd.emit.llvm import scalar_type
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
-from minitile.ir.ops import explicit as by_hand
-from minitile.ir.ops import thread
+from minitile.ir.ops import explicit, thread
 
 WARP = 32  # threads that a shuffle is among, if it does not say 64
 _QUAD_PERM = {1: 0xB1, 2: 0x4E, 3: 0x1B}  # [1,0,3,2], [2,3,0,1], [3,2,1,0]
@@ -32,7 +31,7 @@ def shuffle_xor(w: Emitter, op: thread.ShuffleXor) -> None:
     exchange(w, op.a, op.result, lambda x: _exclusive_or(w, x, op.mask))
 
 
-def shuffle(w: Emitter, op: by_hand.Shuffle) -> None:
+def shuffle(w: Emitter, op: explicit.Shuffle) -> None:
     """A scalar from another lane of the warp (docs/tilelang.md says which). What it is that a lane outside of its
     segment asks for depends on its own number alone, so that constant distances cost one addition and one
     comparison."""
@@ -112,5 +111,5 @@ def _permuted(w: Emitter, place: str, word: str) -> str:
 
 EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     thread.ShuffleXor: shuffle_xor,
-    by_hand.Shuffle: shuffle,
+    explicit.Shuffle: shuffle,
 }

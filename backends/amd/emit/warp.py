@@ -19,8 +19,7 @@ from minitile.backends.amd.emit.emitter import Emitter
 from minitile.backends.amd.emit.llvm import scalar_type, type_of, vector
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import InternalError, TargetError
-from minitile.ir.ops import explicit as by_hand
-from minitile.ir.ops import fences, thread
+from minitile.ir.ops import explicit, fences, thread
 from minitile.layout import MFMA_ATOMS
 
 
@@ -170,9 +169,9 @@ def barrier(w: Emitter, op: thread.Barrier) -> None:
     _meet(w, op.drains)
 
 
-def numbered_barrier(w: Emitter, op: by_hand.NumberedBarrier) -> None:
-    """All waves meet, each at a place of its own (named_barriers.py). Nobody says of these whether they order global
-    memory, so they do."""
+def numbered_barrier(w: Emitter, op: explicit.NumberedBarrier) -> None:
+    """All waves meet, each at a place of its own (named_barriers.py). The IR does not say of these whether they order
+    global memory, so they do."""
     _meet(w, True)
 
 
@@ -199,7 +198,7 @@ def memory_fence(w: Emitter, op: fences.MemoryFence) -> None:
     w.do(f"fence{scope} acquire")
 
 
-def warp_barrier(w: Emitter, op: by_hand.WarpBarrier) -> None:
+def warp_barrier(w: Emitter, op: explicit.WarpBarrier) -> None:
     """The lanes of a wave go together, and its accesses are in order where LLVM keeps them so."""
     w.do('fence syncscope("wavefront") acq_rel')
 
@@ -267,8 +266,8 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     thread.MmaSync: mma,
     thread.Barrier: barrier,
     fences.MemoryFence: memory_fence,
-    by_hand.WarpBarrier: warp_barrier,
-    by_hand.NumberedBarrier: numbered_barrier,
+    explicit.WarpBarrier: warp_barrier,
+    explicit.NumberedBarrier: numbered_barrier,
     thread.Trap: trap,
     thread.Special: special,
     thread.Pick: pick,

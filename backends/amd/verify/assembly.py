@@ -5,7 +5,7 @@
     .L:
     s_endpgm                 block 2, and then none
 
-Who checks the assembly (waitcnt_verification.py, exec_mask_cfg.py, mfma_waits.py) reads it here.
+What checks the assembly (waitcnt_verification.py, exec_mask_cfg.py, mfma_waits.py) reads it here.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from minitile.backends.amd.emit.intrinsics import SWITCHED_OFF
-from minitile.backends.amd.verify.waitcnt_verification import ScheduleError, recount, source_of
+from minitile.backends.amd.verify.waitcnt_verification import ScheduleError, source_of, verify_waits
 from minitile.hardware import Target
 from minitile.ir.diagnostics import InternalError
 
@@ -80,7 +80,7 @@ def check(text: str, target: Target) -> None:
 def remarks(llvm: str, text: str) -> list[str]:
     """What costs speed: spilled registers, and waits for copies that LLVM has made stronger than the schedule's. Raises
     ScheduleError where they are weaker, or in another order."""
-    return spills(text) + recount(llvm, text)
+    return spills(text) + verify_waits(llvm, text)
 
 
 def spills(text: str) -> list[str]:

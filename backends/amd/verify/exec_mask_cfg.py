@@ -2,7 +2,7 @@
 
 LLVM makes one branch of the structured `if … else …` into two, of which the second asks again what the first one knew:
 for a constant that each way has put in a register, or, after SIPreEmitPeephole, for whether the wave has any lane.
-Who follows each branch both ways sees an if of which neither side runs.
+A walk that follows each branch both ways sees an if of which neither side runs.
 
     s_cbranch_vccz .M                             s_mov_b64 s[0:1], -1
     …                                             s_branch .M

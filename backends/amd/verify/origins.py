@@ -8,7 +8,7 @@ what they say.
                                                    s_waitcnt lgkmcnt(1)  ; LLVM: registers
 
 LLVM joins waits, moves code and adds waits of its own, for the registers that loads fill; nothing in its assembly says
-which are ours. So both texts are walked as `recount` does. A barrier is one of those that may come at its place in the
+which are ours. So both texts are walked as `verify_waits` does. A barrier is one of those that may come at its place in the
 IR. A wait may be any of the IR's that are open there and that it covers. Of these it is
 
     in front of a barrier     those of which it is the last in front of the assembly's
@@ -16,7 +16,7 @@ IR. A wait may be any of the IR's that are open there and that it covers. Of the
                               wait is of their line
 
 and with one of them it is those that stand beside it in the IR. One that is left with none is LLVM's own. Where the
-assembly has a path that the IR has not (what `recount` refuses, where it matters), nothing more is said.
+assembly has a path that the IR has not (what `verify_waits` refuses, where it matters), nothing more is said.
 """
 
 from __future__ import annotations

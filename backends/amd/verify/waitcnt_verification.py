@@ -1,4 +1,4 @@
-"""Recounts the waits on LLVM's assembly: does it still say what the LLVM IR asked for?
+"""Verifies the waits of LLVM's assembly: does it still say what the LLVM IR asked for?
 
 LLVM schedules after us and adds waits of its own. Three things must come in the order of the IR on every path, since
 counts speak of it: copies by LDS-DMA (D), waits (W), barriers (B). vmcnt(N) covers all but the N youngest, so a wait
@@ -131,7 +131,7 @@ class Graph:
         return seen
 
 
-def recount(llvm: str, text: str) -> list[str]:
+def verify_waits(llvm: str, text: str) -> list[str]:
     """What to note: waits in loops of copies that are stronger than the schedule's. Raises ScheduleError where the
     assembly has copies, waits or barriers in an order that the IR has not, or weaker waits."""
     asked = graph_of_ir(llvm)
@@ -255,7 +255,7 @@ _IR_TARGETS = re.compile(r"label %([\w.]+)")
 _COUNTER = re.compile(r"(vm|lgkm)cnt\((\d+)\)")
 
 
-@functools.lru_cache(maxsize=1)  # who looks for origins asks again
+@functools.lru_cache(maxsize=1)  # origins.py asks again
 def graph_of_ir(llvm: str) -> Graph:
     """Of the one function of LLVM IR text."""
     graph, labels = Graph(), {}
@@ -292,7 +292,7 @@ def graph_of_ir(llvm: str) -> Graph:
     return graph
 
 
-@functools.lru_cache(maxsize=2)  # who looks for origins asks again
+@functools.lru_cache(maxsize=2)  # origins.py asks again
 def graph_of_text(text: str, closely: bool = False) -> Graph:
     """Of an assembly text."""
     return graph_of_assembly(read(text), closely)

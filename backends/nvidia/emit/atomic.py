@@ -9,7 +9,7 @@ a compare-and-swap loop on the 32- or 64-bit word that holds the element:
 
 The first guess is 0, so the loop needs no load: a wrong guess returns what is there.
 
-Only `min` and `max` of f32 and f64 whose old value nobody wants need no loop: IEEE 754 numbers of one sign are in the
+Only `min` and `max` of f32 and f64 whose old value is not used need no loop: IEEE 754 numbers of one sign are in the
 order of their bits, negative ones in the other, so that by the value's sign (which -0.0 has)
 
     max:  sign 0   red.max.s32      sign 1   red.min.u32         min:  sign 0   red.min.s32     sign 1   red.max.u32

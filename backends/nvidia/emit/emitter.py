@@ -5,9 +5,9 @@ A value of 32- or 64-bit elements, or of bools, has one register an element. Ele
     words      whole 32-bit registers of 4 or 2 elements; only when the count fills them
     elements   one 16-bit register each; an 8-bit integer is kept sign- or zero-extended
 
-Whoever computes a value defines the form it has; `elements` and `words` make the other one when it is first asked for
-and keep it until the region it was made in ends. A value that shares a home (register_coalescing.py) lives there, in
-words if it can.
+The rule that computes a value defines the form it has; `elements` and `words` make the other one when it is first asked for
+and keep it until the region it was made in ends. A value of a coalescing class (register_coalescing.py) has the
+registers of the class, in words if it can.
 
 Sources: PTX ISA 8.3, 9.7.8.4 (mov, packing), 9.7.8.7 (prmt: selector nibbles 0–3 name bytes of a, 4–7 of b),
 9.7.1.19 (bfe).
@@ -63,7 +63,7 @@ class Emitter:
         self.locals: dict[object, tuple[str, int]] = {}  # arrays in local memory: symbol and bytes
         self._elements: dict[Value, list[str]] = {}
         self._words: dict[Value, list[str]] = {}
-        self._homes: dict[Value, list[str]] = {}
+        self._class_registers: dict[Value, list[str]] = {}
         self._cache: dict[Any, Any] = {}
         self._shared: dict[Any, str] = {}
         self._trail: list[tuple[dict[Any, Any], Any]] = []
@@ -184,15 +184,15 @@ class Emitter:
 
     # Writing values ------------------------------------------------------------------------------------------------
 
-    def home(self, value: Value) -> list[str] | None:
+    def class_registers(self, value: Value) -> list[str] | None:
         """The registers that a value shares with others (words if it fills them); None if it shares none."""
-        of = self.plan.home.get(value)
+        of = self.plan.class_of.get(value)
         if of is None:
             return None
-        if of not in self._homes:
+        if of not in self._class_registers:
             name = next((v.name for v in self.plan.members[of] if v.name), "")
-            self._homes[of] = self._new_registers(value, name)
-        return self._homes[of]
+            self._class_registers[of] = self._new_registers(value, name)
+        return self._class_registers[of]
 
     def _new_registers(self, value: Value, name: str) -> list[str]:
         n = per_word(value.dtype) if fills_words(value) else 1
@@ -200,8 +200,8 @@ class Emitter:
         return self.registers.many(kind, count_of(value.type) // n, name)
 
     def targets(self, value: Value) -> list[str]:
-        """New registers (or the home) for the value, already entered as what it is: words if it fills them."""
-        found = self.home(value) or self._new_registers(value, value.name)
+        """New registers (or those of its class) for the value, entered as what it is: words if it fills them."""
+        found = self.class_registers(value) or self._new_registers(value, value.name)
         (self._words if fills_words(value) else self._elements)[value] = found
         return found
 
@@ -209,35 +209,35 @@ class Emitter:
         """Registers for an instruction that makes element by element; `define` must follow."""
         if fills_words(value):
             return self.registers.many(register_type(value.dtype), count_of(value.type))
-        return self.home(value) or self._new_registers(value, value.name)
+        return self.class_registers(value) or self._new_registers(value, value.name)
 
     def define(self, value: Value, elements: list[str]) -> None:
-        """The value's elements are these operands; if it has a home, they go there."""
-        home = self.home(value)
-        if home is None or elements is home:
+        """The value's elements are these operands; if it is of a coalescing class, they go to its registers."""
+        shared = self.class_registers(value)
+        if shared is None or elements is shared:
             self._elements[value] = elements
         elif fills_words(value):
-            self.pack(home, elements, value.dtype)
-            self._words[value] = home
+            self.pack(shared, elements, value.dtype)
+            self._words[value] = shared
         else:
-            self.move(list(zip(home, elements, strict=True)), register_type(value.dtype))
-            self._elements[value] = home
+            self.move(list(zip(shared, elements, strict=True)), register_type(value.dtype))
+            self._elements[value] = shared
 
     def define_words(self, value: Value, words: list[str]) -> None:
-        """The value's words are these registers; if it has a home, they go there."""
-        home = self.home(value)
-        if home is not None:
-            self.move(list(zip(home, words, strict=True)), "b32")
-        self._words[value] = words if home is None else home
+        """The value's words are these registers; if it is of a coalescing class, they go to its registers."""
+        shared = self.class_registers(value)
+        if shared is not None:
+            self.move(list(zip(shared, words, strict=True)), "b32")
+        self._words[value] = words if shared is None else shared
 
     def copies(self, to: Value, source: Value) -> list[tuple[str, str, str]]:
-        """The moves (register, operand, register type) that hand `source` over to the home of `to`."""
+        """The moves (register, operand, register type) that hand `source` over to the registers of `to`."""
         packed = fills_words(to)
-        home = (self._words if packed else self._elements).get(to) or self.targets(to)
+        targets = (self._words if packed else self._elements).get(to) or self.targets(to)
         if packed:
-            return [(d, s, "b32") for d, s in zip(home, self.words(source), strict=True) if d != s]
+            return [(d, s, "b32") for d, s in zip(targets, self.words(source), strict=True) if d != s]
         kind = register_type(to.dtype)
-        return [(d, s, kind) for d, s in zip(home, self.elements(source), strict=True) if d != s]
+        return [(d, s, kind) for d, s in zip(targets, self.elements(source), strict=True) if d != s]
 
     def move(self, pairs: list[tuple[str, str]], kind: str) -> None:
         self.parallel([(d, s, kind) for d, s in pairs if d != s])

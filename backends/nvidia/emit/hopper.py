@@ -15,8 +15,7 @@ from minitile.backends.nvidia.emit.memory import addresses, cache_hint
 from minitile.backends.nvidia.emit.ptx import register_type
 from minitile.backends.nvidia.emit.warp import braces_of
 from minitile.ir.core import Op, Value
-from minitile.ir.ops import explicit as by_hand
-from minitile.ir.ops import hopper, roles, thread
+from minitile.ir.ops import explicit, hopper, roles, thread
 from minitile.ir.ops.thread import count_of
 from minitile.ir.origin import Origin, places
 
@@ -198,7 +197,7 @@ def _flags(op: hopper.Wgmma, from_registers: bool) -> str:
 
 
 def _into(w: Emitter, targets: list[str], value: Value) -> None:
-    """Moves where an accumulator is not in its home: narrow ones are whole words, as wgmma has them."""
+    """Moves where an accumulator is not in the registers of its class: narrow ones are whole words, as wgmma has them."""
     packed = fills_words(value)
     source = w.words(value) if packed else w.in_registers(value)
     if source != targets:
@@ -218,19 +217,19 @@ def _add(w: Emitter, descriptor: str, by: int) -> str:
     return moved
 
 
-def commit_gemms(w: Emitter, op: by_hand.CommitGemms) -> None:
+def commit_gemms(w: Emitter, op: explicit.CommitGemms) -> None:
     w.emit("wgmma.commit_group.sync.aligned;")
 
 
-def commit_stores(w: Emitter, op: by_hand.CommitStores) -> None:
+def commit_stores(w: Emitter, op: explicit.CommitStores) -> None:
     w.emit("cp.async.bulk.commit_group;")
 
 
-def wait_stores(w: Emitter, op: by_hand.WaitStores) -> None:
+def wait_stores(w: Emitter, op: explicit.WaitStores) -> None:
     w.order(f"cp.async.bulk.wait_group{'.read' if op.reads else ''} {op.pending};")
 
 
-def wait_gemms(w: Emitter, op: by_hand.WaitGemms) -> None:
+def wait_gemms(w: Emitter, op: explicit.WaitGemms) -> None:
     w.order(f"wgmma.wait_group.sync.aligned {op.pending};")
 
 
@@ -275,8 +274,8 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     roles.Fragment: fragment,
     roles.Await: await_,
     hopper.NamedBarrier: named_barrier,
-    by_hand.CommitGemms: commit_gemms,
-    by_hand.WaitGemms: wait_gemms,
-    by_hand.CommitStores: commit_stores,
-    by_hand.WaitStores: wait_stores,
+    explicit.CommitGemms: commit_gemms,
+    explicit.WaitGemms: wait_gemms,
+    explicit.CommitStores: commit_stores,
+    explicit.WaitStores: wait_stores,
 }

@@ -2,9 +2,9 @@
 
 Structured control flow passes values on: into a loop, around it, out of it; out of a branch. Each such hand-over is a
 copy unless both sides live in the same registers, and so is an mma whose accumulator is not updated in place. `plan`
-joins the values of a hand-over into one *home* whenever they do not interfere, those of inner loops first:
+joins the values of a hand-over into one *coalescing class* whenever they do not interfere, those of inner loops first:
 
-    %acc = for … carry(%c = %z) {             %z, %c, %c1 and %acc are one home: the loop body has no copy
+    %acc = for … carry(%c = %z) {             %z, %c, %c1 and %acc are one class: the loop body has no copy
       %c1 = mma_sync %a, %b, %c
       yield %c1
     }
@@ -35,7 +35,7 @@ _ALIASES = (thread.Pick, thread.Concat, arith.Reinterpret, roles.Fragment)
 # Operations whose registers are shared by all that ask for the same thing.
 _SHARED = (arith.Constant, thread.Special, thread.GlobalAddress, thread.BufferAddress, tile.Alloc)
 IN_PLACE = (arith.Unary, arith.Binary, arith.Fma, arith.Select, Instruction)
-# Loads have no effect but their result: like pure operations, they go when nobody needs it.
+# Loads have no effect but their result: like pure operations, they go when it is not used.
 LOADS = (thread.LoadMem, thread.LdMatrix)
 _MAYBE_ALIASES = (*_ALIASES, arith.Cast)
 # Operations that update an operand's registers where they are.
@@ -83,11 +83,11 @@ def is_alias(op: Op | None) -> bool:
 
 @dataclass
 class Plan:
-    """`home[v]` stands for the registers that v shares with others; `members` lists them. `needed`: the values whose
-    operations must be emitted."""
+    """`class_of[v]` is the leader of the coalescing class of v: the values that share its registers, which `members`
+    lists by leader. `needed`: the values whose operations must be emitted."""
 
     needed: set[Value] = field(default_factory=set)
-    home: dict[Value, Value] = field(default_factory=dict)
+    class_of: dict[Value, Value] = field(default_factory=dict)
     members: dict[Value, list[Value]] = field(default_factory=dict)
 
 
@@ -98,11 +98,11 @@ def plan(kernel: Kernel) -> Plan:
     live: set[Value] = set()
     walk.block(kernel.body, live)
     walk.define_all([*kernel.params, *kernel.dims.values()], live)
-    homes = _Homes(walk.interferes)
+    classes = _CoalescingClasses(walk.interferes)
     for a, b in survey.links():
-        homes.join(a, b)
-    members = {home: values for home, values in homes.members.items() if len(values) > 1}
-    return Plan(walk.needed, {v: home for home, values in members.items() for v in values}, members)
+        classes.join(a, b)
+    members = {leader: values for leader, values in classes.members.items() if len(values) > 1}
+    return Plan(walk.needed, {v: leader for leader, values in members.items() for v in values}, members)
 
 
 class _Survey:
@@ -118,7 +118,7 @@ class _Survey:
         self.candidates: set[Value] = {v for _, *pair in self._links for v in pair}
 
     def links(self) -> Iterable[tuple[Value, Value]]:
-        """The pairs that want to share a home, the innermost loops' first."""
+        """The pairs that want to share a class, the innermost loops' first."""
         return ((a, b) for _, a, b in sorted(self._links, key=lambda link: -link[0]))
 
     def roots_of(self, value: Value) -> tuple[Value, ...]:
@@ -300,26 +300,26 @@ class _Backward:
             self.interferes[other].add(value)
 
 
-class _Homes:
+class _CoalescingClasses:
     """Disjoint sets of values, none of which interferes with another of its set."""
 
     def __init__(self, interferes: dict[Value, set[Value]]) -> None:
         self.interferes = {v: set(others) for v, others in interferes.items()}
         self.sets = {v: deque([v]) for v in interferes}  # by one of them
         self.of = {v: v for v in interferes}
-        self.names = {v: v for v in interferes}  # which of its members a home is called by
+        self.leaders = {v: v for v in interferes}  # the member that a class is called by
 
     @property
     def members(self) -> dict[Value, list[Value]]:
-        """The values of each home, by the one that it is called by."""
-        return {self.names[key]: list(values) for key, values in self.sets.items()}
+        """The values of each class, by its leader."""
+        return {self.leaders[key]: list(values) for key, values in self.sets.items()}
 
     def join(self, a: Value, b: Value) -> None:
-        """Put a and b into one home unless something in a's interferes with something in b's."""
+        """Put a and b into one class unless something in a's interferes with something in b's."""
         a, b = self.of[a], self.of[b]
         if a is b or self.meet(a, b):
             return
-        name, first, second = self.names[a], self.sets[a], self.sets[b]
+        leader, first, second = self.leaders[a], self.sets[a], self.sets[b]
         # The smaller one moves, so that long chains of hand-overs do not move all they have at each step.
         into, out = (a, b) if len(first) >= len(second) else (b, a)
         for v in self.sets.pop(out):
@@ -328,7 +328,7 @@ class _Homes:
             first.extend(second)
         else:
             second.extendleft(reversed(first))
-        self.names[into] = name
+        self.leaders[into] = leader
         less, more = sorted((self.interferes.pop(out), self.interferes[into]), key=len)
         more |= less
         self.interferes[into] = more

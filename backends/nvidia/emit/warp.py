@@ -17,8 +17,7 @@ from minitile.backends.nvidia.emit.emitter import Emitter, fills_words
 from minitile.backends.nvidia.emit.ptx import per_word, register_type
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import TargetError
-from minitile.ir.ops import explicit as by_hand
-from minitile.ir.ops import fences, thread
+from minitile.ir.ops import explicit, fences, thread
 from minitile.ir.types import DType
 
 
@@ -119,7 +118,7 @@ def shuffle_xor(w: Emitter, op: thread.ShuffleXor) -> None:
     _exchange(w, op, op.a, lambda d, x: w.emit(f"shfl.sync.bfly.b32 {d}, {x}, {op.mask}, 31, -1;"))
 
 
-def shuffle(w: Emitter, op: by_hand.Shuffle) -> None:
+def shuffle(w: Emitter, op: explicit.Shuffle) -> None:
     """The last operand but one: the segments in bits 8-12, the last lane (the first, for "up") in bits 0-4."""
     clamp = (32 - op.width) << 8 | (0 if op.kind == "up" else 31)
     rest = f"{w.element(op.lane)}, {clamp:#x}, {op.mask:#010x}"
@@ -172,11 +171,11 @@ def barrier(w: Emitter, op: thread.Barrier) -> None:
     w.order(f"bar.sync {number}{threads};")
 
 
-def named_barrier(w: Emitter, op: by_hand.NumberedBarrier) -> None:
+def named_barrier(w: Emitter, op: explicit.NumberedBarrier) -> None:
     w.order(f"bar.{'sync' if op.wait else 'arrive'} {op.id}, {op.threads};")
 
 
-def warp_barrier(w: Emitter, op: by_hand.WarpBarrier) -> None:
+def warp_barrier(w: Emitter, op: explicit.WarpBarrier) -> None:
     w.order(f"bar.warp.sync {op.mask:#010x};")
 
 
@@ -266,9 +265,9 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     thread.RoundTf32: round_tf32,
     thread.ShuffleXor: shuffle_xor,
     thread.Barrier: barrier,
-    by_hand.NumberedBarrier: named_barrier,
-    by_hand.WarpBarrier: warp_barrier,
-    by_hand.Shuffle: shuffle,
+    explicit.NumberedBarrier: named_barrier,
+    explicit.WarpBarrier: warp_barrier,
+    explicit.Shuffle: shuffle,
     fences.ProxyFence: proxy_fence,
     fences.MemoryFence: memory_fence,
     fences.PdlSync: pdl_sync,

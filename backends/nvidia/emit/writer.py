@@ -1,6 +1,6 @@
 """Thread IR to PTX text: the entry point, parameters, and structured control flow.
 
-`write_ptx` legalises the kernel for its target, plans the register homes, then prints each operation through the tables
+`write_ptx` legalises the kernel for its target, coalesces registers, then prints each operation through the tables
 of the emit_*.py files. Loops are rotated: a guard, then the body with its test at the end, so that an iteration costs
 one branch. A branch whose condition is the same in all threads is a `bra.uni`.
 
@@ -180,7 +180,7 @@ class _Writer:
             self.block(block)
 
     def hand_over(self, to: Sequence[Value], sources: Sequence[Value]) -> None:
-        """Copies each source to the home of its target, all at once; nothing for those that are there already."""
+        """Copies each source to the registers of its target, all at once; nothing for those that are there already."""
         pairs = [(d, s) for d, s in zip(to, sources, strict=True) if in_registers(d)]
         self.w.parallel([move for d, s in pairs for move in self.w.copies(d, s)])
 
@@ -280,12 +280,12 @@ class _Writer:
             self.hand_over(results, block.yielded)
 
     def is_empty(self, block: Block, results: Sequence[Value]) -> bool:
-        """Whether a branch has no operation and every value that it yields is in its home already."""
+        """Whether a branch has no operation and every value that it yields is in the registers of its class already."""
         if any(not op.terminator for op in block.ops):
             return False
-        home = self.w.plan.home
+        class_of = self.w.plan.class_of
         pairs = [(d, s) for d, s in zip(results, block.yielded, strict=True) if in_registers(d)]
-        return all(d in home and home.get(s) is home[d] for d, s in pairs)
+        return all(d in class_of and class_of.get(s) is class_of[d] for d, s in pairs)
 
     def is_uniform(self, value: Value) -> bool:
         """Whether a value is seen to be the same in all threads of the CTA: made of block indices, parameters,
@@ -303,10 +303,10 @@ class _Writer:
         return known
 
     def settle(self, values: Sequence[Value], same_as: Sequence[Value]) -> None:
-        """`values` are where `same_as` are: one home by construction (register_coalescing.py)."""
+        """`values` are where `same_as` are: one class by construction (register_coalescing.py)."""
         for value, other in zip(values, same_as, strict=True):
             if in_registers(value):
-                assert self.w.plan.home.get(value) is self.w.plan.home.get(other)
+                assert self.w.plan.class_of.get(value) is self.w.plan.class_of.get(other)
                 self.w.targets(value)
 
 

@@ -1,4 +1,4 @@
-"""Lowering rules for programs with roles, barriers and copies by hand (ir/ops/explicit.py), for sm_90a.
+"""Lowering rules for programs with explicit roles, barriers and copies (ir/ops/explicit.py), for sm_90a.
 
 A role of warpgroups is a branch by the warp's number; its threads count from 0 among themselves and meet at a named
 barrier of their own, one that the program does not use. Barriers are initialised by the first thread of the block.
@@ -20,8 +20,7 @@ from minitile.backends.nvidia.hopper.wgmma import panels_of
 from minitile.hardware import NAMED_BARRIERS, TMA_BOX, WARPGROUP
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.diagnostics import LanguageError, ResourceError
-from minitile.ir.ops import explicit as by_hand
-from minitile.ir.ops import hopper, roles, thread, tile
+from minitile.ir.ops import explicit, hopper, roles, thread, tile
 from minitile.ir.origin import MBARRIER_FENCE, MBARRIER_INIT, MBARRIER_MEET, Origin, by_program, places
 from minitile.ir.types import BufferType, u64
 from minitile.layout.shared import SharedLayout, row_major
@@ -34,7 +33,7 @@ LINE = 128  # alignment of a box in shared memory, in bytes (PTX ISA 8.3, 5.5.1)
 # Roles -------------------------------------------------------------------------------------------------------------
 
 
-def in_groups(low: Lowering, op: by_hand.InGroups) -> Value:
+def in_groups(low: Lowering, op: explicit.InGroups) -> Value:
     """Where it is more than the condition of a branch between roles."""
     b, first = low.b, op.first * WARPGROUP // 32
     warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
@@ -46,11 +45,11 @@ def in_groups(low: Lowering, op: by_hand.InGroups) -> Value:
     return above if end == (start + threads) // 32 else b.and_(above, b.compare("lt", warp, end))
 
 
-def warp_groups(low: Lowering, op: by_hand.WarpGroups) -> tuple[Value, ...]:
+def warp_groups(low: Lowering, op: explicit.WarpGroups) -> tuple[Value, ...]:
     start, threads = low.team or (0, low.threads)
     first, count = op.first * WARPGROUP, op.count * WARPGROUP
     rest = (first + count, threads - count) if first == start else (start, threads - count)
-    condition = in_groups(low, by_hand.InGroups(op.first, op.count))
+    condition = in_groups(low, explicit.InGroups(op.first, op.count))
     blocks, meetings = [], []
     for region, (begin, number) in ((op.then, (first, count)), (op.orelse, rest)):
         barrier = _named_barrier(low, op, begin, number)
@@ -64,10 +63,10 @@ def warp_groups(low: Lowering, op: by_hand.WarpGroups) -> tuple[Value, ...]:
     ).results
 
 
-def _named_barrier(low: Lowering, op: by_hand.WarpGroups, first: int, threads: int) -> int:
+def _named_barrier(low: Lowering, op: explicit.WarpGroups, first: int, threads: int) -> int:
     """The barrier of a role: the first one that the program does not use."""
     taken = low.once.setdefault(
-        "named barriers", {o.id for o in low.kernel.walk() if isinstance(o, by_hand.NumberedBarrier)}
+        "named barriers", {o.id for o in low.kernel.walk() if isinstance(o, explicit.NumberedBarrier)}
     )
     key = "named barrier", first, threads
     if key not in low.once:
@@ -84,17 +83,17 @@ def set_max_registers(low: Lowering, op: hopper.SetMaxRegisters) -> None:
     low.kernel.attrs["min_ctas"] = 1  # without it the assembler ignores setmaxnreg (C7508)
 
 
-def named_barrier(low: Lowering, op: by_hand.NumberedBarrier) -> None:
+def named_barrier(low: Lowering, op: explicit.NumberedBarrier) -> None:
     if op.wait and not low.divergent:
         low.b.emit(thread.Barrier(id=op.id, threads=op.threads))
     else:
-        low.b.emit(by_hand.NumberedBarrier(op.id, op.threads, wait=op.wait))
+        low.b.emit(explicit.NumberedBarrier(op.id, op.threads, wait=op.wait))
 
 
 # Barriers ----------------------------------------------------------------------------------------------------------
 
 
-def barriers(low: Lowering, op: by_hand.Barriers) -> Value:
+def barriers(low: Lowering, op: explicit.Barriers) -> Value:
     """The last of them initialises all: they stand together, in front of everything else (`partition_warpgroups`)."""
     words = len(op.counts)
     alloc = tile.Alloc(BufferType("shared", (words,), u64), layout=row_major((words,), 64), bytes=words * WORD)
@@ -102,7 +101,7 @@ def barriers(low: Lowering, op: by_hand.Barriers) -> Value:
     low.entry.ops.append(alloc)
     known = low.once.setdefault("barriers", [])
     known.append((alloc.result, op.counts))
-    if len(known) == sum(isinstance(o, by_hand.Barriers) for o in low.kernel.walk()):
+    if len(known) == sum(isinstance(o, explicit.Barriers) for o in low.kernel.walk()):
         _initialise(low, known)
     return alloc.result
 
@@ -126,22 +125,22 @@ def _word(low: Lowering, ring: Value, index: Value) -> Value:
     return low.b.add(base, low.b.mul(index, WORD))
 
 
-def _place(low: Lowering, op: by_hand.BarrierOp | by_hand.BulkLoad) -> tuple[Value, Value]:
+def _place(low: Lowering, op: explicit.BarrierOp | explicit.BulkLoad) -> tuple[Value, Value]:
     ring = low.get(op.barriers)
     return _word(low, ring, low.get(op.index)), ring
 
 
-def barrier_arrive(low: Lowering, op: by_hand.BarrierArrive) -> None:
+def barrier_arrive(low: Lowering, op: explicit.BarrierArrive) -> None:
     where, ring = _place(low, op)
     low.b.emit(hopper.MbarrierExpect(where, ring, op.bytes) if op.bytes else hopper.MbarrierArrive(where, ring))
 
 
-def barrier_expect(low: Lowering, op: by_hand.BarrierExpect) -> None:
+def barrier_expect(low: Lowering, op: explicit.BarrierExpect) -> None:
     where, ring = _place(low, op)
     low.b.emit(hopper.MbarrierAnnounce(where, ring, op.bytes))
 
 
-def barrier_wait(low: Lowering, op: by_hand.BarrierWait) -> None:
+def barrier_wait(low: Lowering, op: explicit.BarrierWait) -> None:
     where, ring = _place(low, op)
     low.b.emit(hopper.MbarrierWait(where, ring, low.get(op.parity)))
 
@@ -149,7 +148,7 @@ def barrier_wait(low: Lowering, op: by_hand.BarrierWait) -> None:
 # Copies ------------------------------------------------------------------------------------------------------------
 
 
-def bulk_load(low: Lowering, op: by_hand.BulkLoad) -> None:
+def bulk_load(low: Lowering, op: explicit.BulkLoad) -> None:
     b, shared = low.b, shared_layout(op.dst)
     _check_source(low, op)
     rows, width, columns = _check_region(low, op, shared)
@@ -204,12 +203,12 @@ def _boxes(rows: int, columns: int, width: int) -> Iterator[tuple[int, int, int]
             yield row, column, min(TMA_BOX, rows - row)
 
 
-def _box(op: by_hand.BulkLoad, height: int, width: int) -> tuple[int, ...]:
+def _box(op: explicit.BulkLoad, height: int, width: int) -> tuple[int, ...]:
     last = len(op.shape) - 1
     return tuple({last: width, last - 1: height}.get(t, 1) if t is not None else 1 for t in op.src_dims)
 
 
-def _check_source(low: Lowering, op: by_hand.BulkLoad) -> None:
+def _check_source(low: Lowering, op: explicit.BulkLoad) -> None:
     order = [t for t in op.src_dims if t is not None]
     if order != sorted(order) or op.src_dims[-1] is None or len(op.src.shape) > 5:
         raise _refused(op, "the copy engine keeps the order of dimensions, the last one last, and knows at most 5")
@@ -221,7 +220,7 @@ def _check_source(low: Lowering, op: by_hand.BulkLoad) -> None:
             raise _refused(op, f"rows of {size} elements of {op.src.name!r} may not be multiples of 16 bytes")
 
 
-def _check_region(low: Lowering, op: by_hand.BulkLoad, shared: SharedLayout) -> tuple[int, int, int]:
+def _check_region(low: Lowering, op: explicit.BulkLoad, shared: SharedLayout) -> tuple[int, int, int]:
     """Rows of the region, columns of a box, columns of the region. Raises LanguageError for what no box is."""
     last = len(op.shape) - 1
     rows = op.shape[last - 1] if last else 1
@@ -255,7 +254,7 @@ def _stride(shared: SharedLayout, dim: int) -> int:
     return digits[0].stride // 8 if digits else 0
 
 
-def _offset(low: Lowering, op: by_hand.BulkLoad, shared: SharedLayout) -> Affine:
+def _offset(low: Lowering, op: explicit.BulkLoad, shared: SharedLayout) -> Affine:
     """Where the region begins in the buffer, in bytes before the swizzle."""
     total = Affine()
     for d, index in enumerate(op.dst_indices):
@@ -278,15 +277,15 @@ def _refused(op: Op, why: str) -> LanguageError:
     return LanguageError(f"T.tma_copy: {why}", op.loc, "T.copy takes any region")
 
 
-BY_HAND_RULES: dict[type[Op], object] = {
-    by_hand.InGroups: in_groups,
-    by_hand.WarpGroups: warp_groups,
-    by_hand.NumberedBarrier: named_barrier,
-    by_hand.Barriers: barriers,
-    by_hand.BarrierArrive: barrier_arrive,
-    by_hand.BarrierExpect: barrier_expect,
-    by_hand.BarrierWait: barrier_wait,
-    by_hand.BulkLoad: bulk_load,
-    by_hand.BulkStore: bulk_store,
+EXPLICIT_RULES: dict[type[Op], object] = {
+    explicit.InGroups: in_groups,
+    explicit.WarpGroups: warp_groups,
+    explicit.NumberedBarrier: named_barrier,
+    explicit.Barriers: barriers,
+    explicit.BarrierArrive: barrier_arrive,
+    explicit.BarrierExpect: barrier_expect,
+    explicit.BarrierWait: barrier_wait,
+    explicit.BulkLoad: bulk_load,
+    explicit.BulkStore: bulk_store,
     hopper.SetMaxRegisters: set_max_registers,
 }

@@ -19,8 +19,7 @@ from minitile.backends.nvidia.hopper.register_pressure import tile_registers
 from minitile.backends.nvidia.hopper.wgmma import async_gemm, fragment, panels_of, unset, warpgroup
 from minitile.hardware import NAMED_BARRIERS, TMA_BOX, WARPGROUP
 from minitile.ir.core import Block, Op, Value
-from minitile.ir.ops import arith, control, hopper, roles, thread, tile
-from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import arith, control, explicit, hopper, roles, thread, tile
 from minitile.ir.origin import MBARRIER_FENCE, MBARRIER_INIT, MBARRIER_MEET, Origin, places
 from minitile.ir.types import BufferType, u64
 from minitile.layout.shared import row_major
@@ -29,8 +28,8 @@ from minitile.lowering.memory import coordinate, shared_layout
 
 WORD = 8  # bytes of an mbarrier
 CONSUMERS = 1  # the named barrier at which the consumers of a specialised kernel meet
-TURNS = 10  # the named barrier at which the first warpgroup waits for its turn; the others have those behind it
-BATON = 12  # the one at which the first team waits for the baton; there are no turns where there are teams
+ORDER_BARRIERS = 10  # the order barrier of the first warpgroup (a named barrier); the others have those behind it
+PING_PONG_BARRIERS = 12  # the same of the first team; where there are teams, warpgroups have none
 MOST = {(40, 232): (24, 240)}  # of a thread (producer, consumers), where the consumers take more than is usual
 
 
@@ -38,8 +37,8 @@ MOST = {(40, 232): (24, 240)}  # of a thread (producer, consumers), where the co
 
 
 def pipeline(low: Lowering, op: roles.MbarrierPipeline) -> Value:
-    """The barrier words. The first thread initialises those of all pipelines, and they are known to all before anybody
-    goes on. Where nobody acquires a slot (one that is filled once), no barrier says that it is empty."""
+    """The barrier words. The first thread initialises those of all pipelines, and they are known to all threads before any
+    goes on. Where no role acquires a slot (one that is filled once), no barrier says that it is empty."""
     uses = [o for o in low.kernel.walk() if op.result in o.operands]
     acquired = any(isinstance(o, roles.ProducerAcquire) for o in uses) and not _known_empty(low, op, uses)
     ctas = _ranks(low, op.common)
@@ -215,7 +214,7 @@ def release(low: Lowering, op: roles.ConsumerRelease) -> None:
     if not low.once["acquired", low.get(op.pipeline)]:
         return
     if op.generic:
-        low.b.emit(by_hand.WarpBarrier())
+        low.b.emit(explicit.WarpBarrier())
     common = low.once["common", low.get(op.pipeline)]
     if common:
         _release_to_all(low, op, common)
@@ -255,7 +254,7 @@ def refill(low: Lowering, op: roles.Refill) -> None:
 
 
 def _by_one_warp(low: Lowering, body: Block, condition: Value | None) -> None:
-    """The first warp of the last warpgroup: where they take turns, it is the last one to have it (`tma_multistage`)."""
+    """The first warp of the last warpgroup: with an order barrier, it is the last one in the order (`tma_multistage`)."""
     b = low.b
     warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
     mine = b.compare("eq", warp, (low.threads // WARPGROUP - 1) * 4)
@@ -290,12 +289,14 @@ def specialised(low: Lowering, op: roles.WarpSpecialized) -> None:
         if budget:
             b.emit(hopper.SetMaxRegisters(consumer_has, increase=True))
         low.meeting = (CONSUMERS, low.threads)
-        low.once.setdefault("named barriers", {CONSUMERS, *range(BATON, NAMED_BARRIERS)})  # not for teams to meet at
+        low.once.setdefault(
+            "named barriers", {CONSUMERS, *range(PING_PONG_BARRIERS, NAMED_BARRIERS)}
+        )  # not for teams to meet at
         low.ops(op.consumer)
         b.emit(control.Yield(()))
     teams = ((0, None), (CONSUMERS, low.threads))
     b.emit(roles.ByRole(b.compare("ge", warp, first), then=producer, orelse=consumer, teams=teams))
-    if _in_common(low):  # nobody leaves while others may still arrive at its barriers
+    if _in_common(low):  # no block leaves while others may still arrive at its barriers
         rings = (o for o in low.kernel.walk() if isinstance(o, roles.MbarrierPipeline) and o.common)
         arrivals = places(at for o in rings if o.why is not None for at in o.why.after)
         with b.because(Origin("lower", "blocks of the cluster still arrive at this one's mbarriers", arrivals)):
@@ -304,13 +305,13 @@ def specialised(low: Lowering, op: roles.WarpSpecialized) -> None:
 
 
 def order_barrier_init(low: Lowering, op: roles.OrderBarrierInit) -> None:
-    """The last warpgroup passes the turn that it has not had."""
+    """The last warpgroup arrives at the first one's order barrier without having waited."""
     with low.b.when(low.b.compare("eq", warpgroup(low), low.threads // 128 - 1)):
         _pass(low)
 
 
 def order_barrier_wait(low: Lowering, op: roles.OrderBarrierWait) -> None:
-    low.b.emit(hopper.NamedBarrier(low.b.add(warpgroup(low), TURNS), 256))
+    low.b.emit(hopper.NamedBarrier(low.b.add(warpgroup(low), ORDER_BARRIERS), 256))
 
 
 def order_barrier_arrive(low: Lowering, op: roles.OrderBarrierArrive) -> None:
@@ -320,16 +321,18 @@ def order_barrier_arrive(low: Lowering, op: roles.OrderBarrierArrive) -> None:
 def _pass(low: Lowering) -> None:
     following = low.b.add(warpgroup(low), 1)
     wraps = low.b.compare("eq", following, low.threads // 128)
-    id = low.b.add(low.b.select(wraps, low.b.constant(0), following), TURNS)
+    id = low.b.add(low.b.select(wraps, low.b.constant(0), following), ORDER_BARRIERS)
     low.b.emit(hopper.NamedBarrier(id, 256, arrive=True))
 
 
 def ping_pong_wait(low: Lowering, op: roles.PingPongWait) -> None:
-    low.b.emit(hopper.NamedBarrier(low.b.add(low.get(op.to), BATON), 2 * low.threads, needed=True))
+    low.b.emit(hopper.NamedBarrier(low.b.add(low.get(op.to), PING_PONG_BARRIERS), 2 * low.threads, needed=True))
 
 
 def ping_pong_arrive(low: Lowering, op: roles.PingPongArrive) -> None:
-    low.b.emit(hopper.NamedBarrier(low.b.add(low.get(op.to), BATON), 2 * low.threads, arrive=True, needed=True))
+    low.b.emit(
+        hopper.NamedBarrier(low.b.add(low.get(op.to), PING_PONG_BARRIERS), 2 * low.threads, arrive=True, needed=True)
+    )
 
 
 # Copies --------------------------------------------------------------------------------------------------------------

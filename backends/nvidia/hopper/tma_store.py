@@ -18,7 +18,7 @@ turns there:
     wait %t1 ; wait %t0
 
 Each part is awaited at once here, for its reads and at the end for all of it; `sink_bulk_store_waits` moves the waits
-to where somebody needs them, `thread_barriers` makes each warpgroup meet by itself between stmatrix and TMA, and
+to where they are needed, `thread_barriers` makes each warpgroup meet by itself between stmatrix and TMA, and
 `proxy_fence` puts the fence in front of that. What lies outside the tensor is cut off by TMA.
 
 TMA stores take tensors whose rows are multiples of 16 bytes, from coordinates that are not negative and start a row at
@@ -39,8 +39,7 @@ from minitile.hardware import TMA_BOX, WARPGROUP
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import LanguageError
-from minitile.ir.ops import explicit as by_hand
-from minitile.ir.ops import hopper, thread, tile
+from minitile.ir.ops import explicit, hopper, thread, tile
 from minitile.ir.origin import LANDED, Origin
 from minitile.ir.types import BufferType, TensorType, TileType
 from minitile.layout import Digit, Layout, bits_of_digits, block, row_major, stmatrix_plan, swizzled, warp_groups
@@ -297,8 +296,8 @@ def store_matrix(
             low.b.emit(tile.Wait(group))
 
 
-def bulk_store(low: Lowering, op: by_hand.BulkStore) -> None:
-    """A copy by hand, which the program waits for. Raises LanguageError where TMA cannot make it."""
+def bulk_store(low: Lowering, op: explicit.BulkStore) -> None:
+    """An explicit copy, which the program waits for. Raises LanguageError where TMA cannot make it."""
     try:
         starts = check_tensor(low, op.dst, op.dst_indices, op.dst_dims)
         check_source(op.src, op.src_indices, op.src_dims, op.shape)

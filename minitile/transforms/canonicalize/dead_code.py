@@ -1,4 +1,4 @@
-"""Removes what nobody needs: pure operations and loads without users, carried values and results without readers, and
+"""Removes what is not used: pure operations and loads without users, carried values and results without readers, and
 loops and branches that are left with nothing to do.
 
     %r:2 = for 0, %n, 1, [%z, %z] (%k, %a, %b) {       %r = for 0, %n, 1, [%z] (%k, %a) {

@@ -28,8 +28,7 @@ from dataclasses import dataclass, field
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError
-from minitile.ir.ops import control, tile
-from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import control, explicit, tile
 from minitile.ir.types import BufferType
 from minitile.transforms.manager import PassContext
 
@@ -44,7 +43,7 @@ def hoist_storage(kernel: Kernel, context: PassContext) -> None:
             for block, number in walk.numbers.items():
                 block.ops.insert(0, tile.Lifetime(number))
             # Barriers first: they are initialised before any thread can come to a wait.
-            launch.body.ops[:0] = sorted(walk.found, key=lambda op: not isinstance(op, by_hand.Barriers))
+            launch.body.ops[:0] = sorted(walk.found, key=lambda op: not isinstance(op, explicit.Barriers))
 
 
 def is_storage(op: Op) -> bool:
@@ -61,7 +60,7 @@ class _Walk:
     found: list[Op] = field(default_factory=list)
     numbers: dict[Block, int] = field(default_factory=dict)
     loops: dict[Value, control.Loop] = field(default_factory=dict)
-    waits: dict[tuple[Value, int | None], list[by_hand.BarrierWait]] = field(default_factory=dict)
+    waits: dict[tuple[Value, int | None], list[explicit.BarrierWait]] = field(default_factory=dict)
 
     def block(self, block: Block, loops: tuple[control.Loop, ...], life: Block | None) -> None:
         """`life`: the innermost block, this one or around it, whose allocations are of one iteration of a loop, not of
@@ -76,7 +75,7 @@ class _Walk:
                     op.lifetime = self.numbers.setdefault(life, len(self.numbers) + 1)
                 continue
             ops.append(op)
-            if isinstance(op, by_hand.BarrierWait):
+            if isinstance(op, explicit.BarrierWait):
                 self.waits.setdefault((op.barriers, constant_of(op.index)), []).append(op)
             inner = (*loops, op) if isinstance(op, control.Loop) else loops
             together = any(isinstance(loop, control.For) and loop.kind == "pipelined" for loop in inner)

@@ -29,8 +29,7 @@ from minitile.analysis.masks import Masks
 from minitile.backends.base import Rules
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError, Location
-from minitile.ir.ops import control, roles, tile
-from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import control, explicit, roles, tile
 from minitile.ir.relations import Dealt, Permuted, Quotient, Repeated, Same
 from minitile.ir.rewrite import clone
 from minitile.ir.types import TensorType, TileType
@@ -88,7 +87,7 @@ _Passing = Quotient | Permuted | Dealt | Repeated  # relations by which one layo
 
 
 class _Group:
-    """Values of one layout, spread over `threads` (None: nobody has said so yet)."""
+    """Values of one layout, spread over `threads` (None: not known yet)."""
 
     __slots__ = ("layout", "members", "threads")
 
@@ -136,7 +135,7 @@ class _Inference:
             self._constrain(op)
             if not (op.region_fields or op.terminator or isinstance(op, FREE)):
                 self._claim(op, threads)
-            for region, count in zip(op.regions, by_hand.sides(op, threads), strict=True):
+            for region, count in zip(op.regions, explicit.sides(op, threads), strict=True):
                 self.collect(region, count)
 
     def threads_at(self, op: Op) -> int:
@@ -378,7 +377,7 @@ def _bijection(relation: _Passing) -> list[tuple[Value, Value, dict[int, int]]]:
 
 
 def _elsewhere(value: Value, one: int, other: int, loc: Location | None) -> LanguageError:
-    """A tile that threads hold who do not meet."""
+    """A tile held by threads that do not meet."""
     loc = loc or (value.op.loc if value.op is not None else None)
     return LanguageError(
         f"the fragment {value.name!r} is spread over {one} threads in one place and over {other} in another",

@@ -31,7 +31,7 @@ def choose_shared_layouts(kernel: Kernel, tma: bool = False) -> None:
                 tiles.setdefault(op.mem, []).append((value.type.layout, op))
     for value, alloc in buffers.items():
         if alloc.layout is None:
-            in_boxes = tma if value in fed_to_gemm else value in boxes  # wgmma reads boxes, whoever fills them
+            in_boxes = tma if value in fed_to_gemm else value in boxes  # wgmma reads boxes, whatever fills them
             alloc.layout = _choose(alloc.type_, value in fed_to_gemm, in_boxes, tiles.get(value, []))
         alloc.bytes = alloc.layout.stage_bytes
 

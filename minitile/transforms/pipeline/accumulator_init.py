@@ -27,8 +27,7 @@ from collections import Counter
 
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import control, roles, tile
-from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import control, explicit, roles, tile
 from minitile.ir.types import TileType
 from minitile.transforms.manager import PassContext
 
@@ -50,7 +49,7 @@ def _block(block: Block, threads: int, uses: Counter[Value]) -> None:
     loops: dict[Op, control.For] = {}
     for op in old:
         b.loc = op.loc
-        for region, mine in zip(op.regions, by_hand.sides(op, threads), strict=True):
+        for region, mine in zip(op.regions, explicit.sides(op, threads), strict=True):
             _block(region, mine, uses)
         if isinstance(op, control.For):
             first = {v: gemm for n, v in enumerate(op.results) if (gemm := _first(op, n, uses)) is not None}

@@ -65,8 +65,8 @@ class Accumulators:
 
     def mixed(self, value: Value) -> bool:
         """Whether products and ordinary instructions write a tile's registers."""
-        home = self.find(value)
-        return home in self._products and home in self._writers
+        top = self.find(value)
+        return top in self._products and top in self._writers
 
     def begins_in_one_place(self, loop: Op, value: Value) -> bool:
         """Whether ordinary instructions write a tile's registers in one place at most, which is on every way to a

@@ -221,12 +221,14 @@ class _Outside:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.home: dict[Op, tuple[Block, int, Op | None]] = {}  # operation -> its block, place in it, operation around
+        self.positions: dict[
+            Op, tuple[Block, int, Op | None]
+        ] = {}  # operation -> its block, place in it, operation around
         self._enter(kernel.body, None)
 
     def _enter(self, block: Block, around: Op | None) -> None:
         for i, op in enumerate(block.ops):
-            self.home[op] = (block, i, around)
+            self.positions[op] = (block, i, around)
             for region in op.regions:
                 self._enter(region, op)
 
@@ -234,13 +236,13 @@ class _Outside:
         """Whether every read of the buffer that is not in `inside` sees a whole write that is not, either."""
         readers = [
             op
-            for op in self.home
+            for op in self.positions
             if op not in inside and any(a.mem in (buffer, None) and a.kind != "write" for a in op.accesses())
         ]
         return all(self._written_before(op, buffer) for op in readers)
 
     def _written_before(self, reader: Op, buffer: Value) -> bool:
-        block, place, around = self.home[reader]
+        block, place, around = self.positions[reader]
         while True:  # outwards
             for op in reversed(block.ops[:place]):
                 if _writes_whole(op, buffer):
@@ -249,7 +251,7 @@ class _Outside:
                     return False
             if around is None or (isinstance(around, control.Loop) and _writes(around, buffer)):
                 return False
-            block, place, around = self.home[around]
+            block, place, around = self.positions[around]
 
 
 def _writes(op: Op, buffer: Value) -> bool:

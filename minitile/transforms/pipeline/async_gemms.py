@@ -1,5 +1,5 @@
 """Which gemms are issued as wgmma: the one rule, for gemms in pipelined loops and outside of them, with roles, without
-and by hand.
+and explicit ones.
 
 A gemm is issued asynchronously (`async_gemm`: a future tile and the token that completes it) if
 
@@ -8,12 +8,12 @@ A gemm is issued asynchronously (`async_gemm`: a future tile and the token that 
 * each operand in shared memory is a matrix of rows of whole 16 bytes, or a part of one that begins where the swizzle
   begins anew, for all threads at the same place;
 * f32 operands in shared memory are rounded to tf32 on their way there: the tensor cores would truncate them, where
-  mma.sync rounds what it loads. `Rounding` knows who writes a buffer, and lets the writers round;
+  mma.sync rounds what it loads. `Rounding` knows what writes a buffer, and lets the writers round;
 * the kernel calls no function (`calls`: T.print): beside a call ptxas lets one wgmma wait for the other (C7510);
 * all gemms that add to the same accumulator are: the registers of a tile lie otherwise for mma.sync, and to move them
   there and back costs more than the one gemm saves.
 
-It does not matter who wrote the operands (threads, cp.async, TMA) or where the gemm stands: a block, a loop of any
+It does not matter what wrote the operands (threads, cp.async, TMA) or where the gemm stands: a block, a loop of any
 kind, a uniform branch. What its asynchrony needs is what the passes behind do for every asynchronous operation, from
 what it declares:
 
@@ -45,8 +45,7 @@ from minitile.analysis.affine import Affine, Facts
 from minitile.backends.base import Rules
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import explicit as by_hand
-from minitile.ir.ops import roles, tile
+from minitile.ir.ops import explicit, roles, tile
 from minitile.ir.rewrite import recast
 from minitile.ir.types import BufferType, f32
 from minitile.layout import boxed
@@ -139,7 +138,7 @@ def _gemms(block: Block, threads: int) -> Iterator[tuple[tile.Gemm, int]]:
     for op in block.ops:
         if type(op) is tile.Gemm:
             yield op, threads
-        for region, count in zip(op.regions, by_hand.sides(op, threads), strict=True):
+        for region, count in zip(op.regions, explicit.sides(op, threads), strict=True):
             yield from _gemms(region, count)
 
 
@@ -159,7 +158,7 @@ def _together(kernel: Kernel, choice: Choice) -> None:
 
 
 class Rounding:
-    """Who writes the shared f32 buffers that gemms read, and lets them round: operations with an attribute `tf32`."""
+    """What writes the shared f32 buffers that gemms read, and lets them round: operations with an attribute `tf32`."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.users: dict[Value, list[Op]] = {}

@@ -192,9 +192,9 @@ def by_depth(loop: Loop) -> Schedule:
     fetches = [Fetch((s - 1) % len(stages), stage.fragments, s == 0) for s, stage in enumerate(stages)]
     total = sum(len(c.dst_offsets) for c in loop.copies)
     stretch = [last, *range((len(stages) + 1) // 2 - 1)]
-    dealt = {s: list(range(total * n // len(stretch), total * (n + 1) // len(stretch))) for n, s in enumerate(stretch)}
-    behind = {s: numbers for s, numbers in dealt.items() if s != last and numbers}
-    groups = [Group({last: dealt[last]}, True, last, True)]
+    shares = {s: list(range(total * n // len(stretch), total * (n + 1) // len(stretch))) for n, s in enumerate(stretch)}
+    behind = {s: numbers for s, numbers in shares.items() if s != last and numbers}
+    groups = [Group({last: shares[last]}, True, last, True)]
     return Schedule(stages, fetches, groups + ([Group(behind, False, last, True)] if behind else []))
 
 
@@ -411,7 +411,7 @@ class _Rewriting:
         )
 
     def multiply(self, b: Builder, stage: Stage, items: Sequence[Item]) -> None:
-        """A stage's products, with reads and copies dealt out between them, the first one in front."""
+        """A stage's products, with reads and copies spread between them, the first one in front."""
         order = stage.products
         behind: list[list[Callable[[], None]]] = [[] for _ in range(len(order) + 1)]
         for n, (earliest, write) in enumerate(sorted(items, key=itemgetter(0))):

@@ -1,5 +1,5 @@
 """Gemms that no other pass has issued: as wgmma where the rule of `async_gemms.py` says so, awaited at once or, in
-programs by hand, where their results are used.
+programs with explicit synchronisation, where their results are used.
 
     %c1 = gemm %As, %Bs, %c                        %f1, %t1 = async_gemm %As, %Bs, %c
                                              →     %c1 = await %f1, %t1
@@ -14,13 +14,13 @@ programs by hand, where their results are used.
     store %r, %C[…]                                %d = await %r, %u ; store %d, %C[…]
 
 These are the gemms of kernels that `warp_specialize` and `tma_multistage` have left alone: outside of pipelined loops,
-in loops whose copies TMA cannot make, in programs with roles by hand. `sink_wgmma_waits` comes next.
+in loops whose copies TMA cannot make, in programs with explicit roles. `sink_wgmma_waits` comes next.
 
 A product that the program issues in flight (T.wgmma_gemm) stays so through loops and branches, as an accumulator of
 further products; any other use awaits it. When its operands in shared memory are free again is the program's business
 (T.wait_wgmma). `resolve_wait_counts` finds out which of the waits inserted here are covered by those of the program.
 
-Stores by hand have read their shared memory before a role ends: a wait stands there.
+Explicit stores have read their shared memory before a role ends: a wait stands there.
 
 Where wgmma does not fit, T.gemm is left to mma.sync, and a note says why; T.wgmma_gemm is an error that does.
 """
@@ -30,8 +30,7 @@ from __future__ import annotations
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError
-from minitile.ir.ops import control, roles, tile
-from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import control, explicit, roles, tile
 from minitile.ir.origin import ACCUMULATOR, Origin, places
 from minitile.ir.types import WGMMA_TOKEN, BufferType
 from minitile.transforms.manager import PassContext
@@ -59,16 +58,16 @@ def _where(op: Op) -> str:
 
 def _finish_stores(block: Block) -> None:
     """Stores that the program leaves in flight have read shared memory before their role ends."""
-    parts = [r for op in block.ops if isinstance(op, by_hand.WarpGroups) for r in op.regions]
+    parts = [r for op in block.ops if isinstance(op, explicit.WarpGroups) for r in op.regions]
     for part in parts:
         _finish_stores(part)
     inside = {inner for part in parts for inner in part.walk()}
-    if any(isinstance(op, by_hand.BulkStore) and op not in inside for op in block.walk()):
+    if any(isinstance(op, explicit.BulkStore) and op not in inside for op in block.walk()):
         end = [block.ops.pop()] if block.terminator is not None else []
         last = block.ops[-1]
-        if not (isinstance(last, by_hand.WaitStores) and last.pending == 0):
-            wait = by_hand.WaitStores(0, reads=True)
-            stores = places(op.loc for op in block.walk() if isinstance(op, by_hand.BulkStore) and op not in inside)
+        if not (isinstance(last, explicit.WaitStores) and last.pending == 0):
+            wait = explicit.WaitStores(0, reads=True)
+            stores = places(op.loc for op in block.walk() if isinstance(op, explicit.BulkStore) and op not in inside)
             wait.why = Origin(
                 "lower_manual_wgmma", "WAR: shared memory is read before it goes away with the role", stores
             )

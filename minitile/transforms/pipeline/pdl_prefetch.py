@@ -1,4 +1,4 @@
-"""Copies that need not wait for the grid in front go ahead of that wait: as many as there are slots for.
+"""Copies that need not wait for the primary grid go ahead of that wait: as many as there are slots for.
 
     pdl_sync %B                                     producer:
     producer:                                         for %k = %0 to min(%n, %0 + slots) { expect; copy B }
@@ -10,9 +10,9 @@
                                                       pdl_sync ; …
 
 A kernel that reads weights is bound by memory, and memory has little to do while one grid ends and the next one sets
-up. The tensors that `pdl_sync` names (`ahead`) are those that no grid in front writes. The slots of a ring are free
+up. The tensors that `pdl_sync` names (`ahead`) are those that no primary grid writes. The slots of a ring are free
 when a kernel starts, so the first round of them can be filled with these before the wait; the bytes of a slot are
-announced all at once, by whoever comes first.
+announced all at once, by the first of the copies.
 
 Where the producer is another program than one loop over one ring, all of it waits, and a note says so.
 """

@@ -19,7 +19,7 @@ as they can be:
 * before an operation that overwrites registers which the gemm still reads, be it the one of the iteration before:
   those of a carried operand, when its next value is made;
 * before ordinary instructions that touch an accumulator, be it another gemm's: ptxas would serialise all gemms
-  (`accumulators.py` knows which tiles share its registers, across loops and branches, and who writes them);
+  (`accumulators.py` knows which tiles share its registers, across loops and branches, and what writes them);
 * before a slot of a ring is received that the producer cannot fill because of the slot that it holds;
 * at the end of a loop's body, if the tile is only handed on to the next iteration: it goes there in flight, with its
   token and the slots to release (-1: none), and its await is put down there in the same way. So it is behind the loop.
@@ -90,9 +90,9 @@ class _Flight:
 
 
 def sink_wgmma_waits(kernel: Kernel, context: PassContext) -> None:
-    """The pass. Not for programs with roles by hand: T.gemm is complete there when the next operation begins, which may
+    """The pass. Not for programs with explicit roles: T.gemm is complete there when the next operation begins, which may
     tell other roles so."""
-    if kernel.attrs.get("by_hand"):
+    if kernel.attrs.get("explicit_sync"):
         return
     ties = Accumulators(kernel.body)
     apart = [op for op in kernel.walk() if isinstance(op, roles.WarpSpecialized)]
@@ -110,7 +110,7 @@ class _Walk:
         self.block, self.ties, self.loop = block, ties, loop
         self.b = Builder(block)
         self.flights: list[_Flight] = []  # oldest first
-        self.turns: dict[Value, list[Value]] = {}  # a ring's slots as received in this block, the latest first
+        self.received: dict[Value, list[Value]] = {}  # a ring's slots as received in this block, the latest first
         self.issued: dict[Value, int] = {}  # where in the block a token's gemm is
         self.uses = Counter(v for op in block.walk() for v in op.operands)
         carried = zip(loop.carried, block.yielded, strict=True) if loop is not None else ()
@@ -215,17 +215,17 @@ class _Walk:
         return fed is None and self.ties.mixed(op.c) and not (own and self.uses[op.c] == 1)
 
     def make_room(self, op: Op) -> None:
-        """Slots are filled in turn: who waits for the slot behind the last of a ring must have released the first. In
-        a loop, a branch or a `feed`, nobody knows how many that are."""
+        """Slots are filled in order: a consumer that waits for the slot behind the last of a ring must have released the
+        first. In a loop, a branch or a prologue, how many that are is not known."""
         waits = (roles.ConsumerWait, roles.ProducerAcquire)
         received = {inner.pipeline for inner in op.walk() if isinstance(inner, waits)}
         if isinstance(op, roles.ConsumerWait):
-            self.turns.setdefault(op.pipeline, []).insert(0, op.index)
-        due = [f for f in self.flights if self.in_the_way(f, received, bool(op.regions))]
+            self.received.setdefault(op.pipeline, []).insert(0, op.index)
+        due = [f for f in self.flights if self.conflicts(f, received, bool(op.regions))]
         if due:
             self.settle(self.flights[: self.flights.index(due[-1]) + 1])
 
-    def in_the_way(self, flight: _Flight, received: set[Value], many: bool) -> bool:
+    def conflicts(self, flight: _Flight, received: set[Value], many: bool) -> bool:
         """Whether a gemm holds a slot that the producer needs for what is received now."""
         held = {slot.pipeline for slot in flight.slots} & received
         for pipeline in held:
@@ -282,8 +282,8 @@ class _Walk:
         holding = [f for f in self.flights if not (f.reads.isdisjoint(payload) or self.elsewhere(f, slot))]
         if holding:
             holding[-1].slots.append(slot)
-            turns = self.turns.get(slot.pipeline, [])
-            behind = turns.index(slot.index) if slot.index in turns else 0
+            received = self.received.get(slot.pipeline, [])
+            behind = received.index(slot.index) if slot.index in received else 0
             passed = holding[-1].passed
             passed[slot.pipeline] = max(passed.get(slot.pipeline, 0), behind)
         else:
@@ -291,7 +291,7 @@ class _Walk:
 
     def elsewhere(self, flight: _Flight, slot: _Slot) -> bool:
         """Whether a gemm reads other slots than this one: two that are received and not released are not the same."""
-        received = {index for indices in self.turns.values() for index in indices}
+        received = {index for indices in self.received.values() for index in indices}
         return bool(flight.at) and flight.at <= received and slot.index not in flight.at
 
     def settle(self, flights: Sequence[_Flight]) -> None:

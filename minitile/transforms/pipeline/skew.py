@@ -18,7 +18,7 @@ that the last one makes, and the registers do for both: that is attention's shap
 that accesses the same memory. A slot that is received early and released late takes a ring of two slots or more.
 
 A product that is used an iteration later is still in flight when the next one is issued: they need registers of their
-own, by turns. Such a loop runs two iterations a turn, and one of what may be left over:
+own, alternately. Such a loop is unrolled by two, and one of what may be left over:
 
     for lower + step, middle, 2 step … (%k, %p) { %q = A[k] · B[k] ; use %p ; %r = A[k + step] · B[k + step] ; use %q ;
                                                   yield %r }
@@ -38,8 +38,7 @@ from minitile.analysis.register_budget import TILE_ROOM
 from minitile.hardware import THREAD_REGISTERS, WARPGROUP
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import arith, control, roles
-from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import arith, control, explicit, roles
 from minitile.ir.origin import Origin, places
 from minitile.ir.rewrite import clone
 from minitile.ir.types import PipelineType, TileType
@@ -64,9 +63,9 @@ def skew(kernel: Kernel, context: PassContext) -> None:
             _block(op.consumer, (threads, threads), late)
             _feed_last(op.producer, late)
             if any(isinstance(inner, roles.OrderBarrierWait) for inner in op.consumer.walk()):
-                turns = roles.OrderBarrierInit()
-                turns.why = next(inner.why for inner in op.consumer.walk() if isinstance(inner, roles.OrderBarrierWait))
-                op.consumer.ops.insert(0, turns)
+                init = roles.OrderBarrierInit()
+                init.why = next(inner.why for inner in op.consumer.walk() if isinstance(inner, roles.OrderBarrierWait))
+                op.consumer.ops.insert(0, init)
 
 
 def _block(block: Block, threads: _Threads | None, late: set[Value]) -> None:
@@ -75,7 +74,7 @@ def _block(block: Block, threads: _Threads | None, late: set[Value]) -> None:
     b = Builder(block)
     for op in old:
         if not isinstance(op, roles.WarpSpecialized):
-            sides = by_hand.sides(op, 0 if threads is None else threads[0])
+            sides = explicit.sides(op, 0 if threads is None else threads[0])
             for region, mine in zip(op.regions, sides, strict=True):
                 _block(region, None if threads is None else (mine, threads[1]), late)
         split = _split(op, threads) if isinstance(op, control.For) else None
@@ -104,11 +103,11 @@ def _feed_last(block: Block, late: set[Value]) -> None:
 @dataclass
 class _Split:
     """The operations of the new loop but its terminator, in order, each with the stage that it is in: 1 is late. What
-    is in both is written twice. `turns`: warpgroups may take turns with the gemms."""
+    is in both is written twice. `ordered`: warpgroups may issue the gemms in order."""
 
     loop: control.For
     ops: list[tuple[Op, int]]
-    turns: bool = True
+    ordered: bool = True
 
     def of(self, stage: int) -> list[Op]:
         return [op for op, s in self.ops if s == stage]
@@ -238,9 +237,9 @@ class _Skewed:
     def __init__(self, b: Builder, split: _Split, several: bool) -> None:
         self.b, self.split, self.loop = b, split, split.loop
         gemms = [n for n, (op, _) in enumerate(split.ops) if isinstance(op, roles.AsyncGemm)]
-        self.turns = (gemms[0], gemms[-1]) if several and split.turns and gemms else None
+        self.ordered = (gemms[0], gemms[-1]) if several and split.ordered and gemms else None
         work = places(op.loc for op, _ in split.ops if isinstance(op, roles.AsyncGemm))
-        self.order = Origin("skew", "order barrier: warpgroups take turns at the tensor cores", work)
+        self.order = Origin("skew", "order barrier: one warpgroup after the other has the tensor cores", work)
         self.ends = self.loop.body.yielded
         early, late = split.of(0), split.of(1)
         twice = set(early) & set(late)
@@ -289,8 +288,8 @@ class _Skewed:
         values = self.rounds(start, loop.upper, step, values, 1, at_end)
         last = self.late_names(values)
         if loop.iv in self.wanted:
-            turns = b.floordiv(b.sub(b.sub(loop.upper, loop.lower), 1), loop.step)
-            last[loop.iv] = b.add(loop.lower, b.mul(turns, loop.step))
+            trips = b.floordiv(b.sub(b.sub(loop.upper, loop.lower), 1), loop.step)
+            last[loop.iv] = b.add(loop.lower, b.mul(trips, loop.step))
         self.copy([op.last() if isinstance(op, roles.ConsumerRelease) else op for op in self.split.of(1)], last)
         results = dict(zip(early, values, strict=False))
         return [results[n] if n in results else last[y] for n, y in enumerate(self.ends)]
@@ -298,7 +297,7 @@ class _Skewed:
     def rounds(
         self, start: Value, stop: Value, stride: Value, init: Sequence[Value], count: int, at_end: _Ends
     ) -> list[Value]:
-        """The loop in its steady state, `count` iterations a turn; what the last one hands on."""
+        """The loop in its steady state, `count` iterations a round; what the last one hands on."""
         b, loop, body = self.b, self.loop, Block()
         iv = body.add_arg(loop.iv.type, loop.iv.name)
         values: Sequence[Value] = [body.add_arg(v.type, v.name) for v in init]
@@ -318,11 +317,11 @@ class _Skewed:
         if loop.iv in self.wanted:
             before[loop.iv] = b.sub(iv, loop.step)
         for n, (op, stage) in enumerate(self.split.ops):
-            if self.turns is not None and n == self.turns[0]:
+            if self.ordered is not None and n == self.ordered[0]:
                 with b.because(self.order):
                     b.emit(roles.OrderBarrierWait())
             self.copy([op], before if stage else names)
-            if self.turns is not None and n == self.turns[1]:
+            if self.ordered is not None and n == self.ordered[1]:
                 with b.because(self.order):
                     b.emit(roles.OrderBarrierArrive())
             if stage:  # what it makes for the next iteration is known there from here on

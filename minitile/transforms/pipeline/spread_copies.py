@@ -10,7 +10,7 @@
     %f1 = ldmatrix … ; %c2 = mma_sync …              %u = join %p, %p2, …
 
 First the branch goes: one that holds only pure operations and copies becomes the operations themselves, the copies
-enabled by its condition. Then the copies before the first multiplication are dealt out, in order, over the places
+enabled by its condition. Then the copies before the first multiplication are interleaved, in order, with the places
 behind each multiplication; the join that collects them moves behind the last one. The copies of an iteration go to a
 slot that nothing in it reads (that is what made them asynchronous), so they may move past its reads; they stay behind
 the wait and inside the iteration, so what a wait covers is the same. Joins keep their order."""
@@ -79,7 +79,7 @@ def _flattened(op: control.If, renamed: dict[Value, Value]) -> list[Op]:
 
 
 def _spread(block: Block) -> None:
-    """Deal the copies that stand before the first multiplication out over the places behind each."""
+    """Interleave the copies that stand before the first multiplication with the multiplications."""
     places = [n for n, op in enumerate(block.ops) if isinstance(op, thread.MmaSync)]
     copies = [op for op in block.ops[: places[0]] if isinstance(op, thread.CpAsync)]
     tokens = {c.result for c in copies}

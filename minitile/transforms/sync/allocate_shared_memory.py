@@ -8,14 +8,14 @@ A buffer lives from its first to its last access in program order. In a loop tha
 one access makes it live through the whole loop: the next iteration may need what this one left; not in one whose body
 says that the buffer is new in each iteration (`lifetime`, which no later pass needs, and goes). An asynchronous copy
 accesses its destination until the wait for its token, and through every loop that carries the token round. (A token
-that nobody waits for stands for nothing: a pass that issues copies waits for each of them.) What other blocks of the
+that is not waited for stands for nothing: a pass that issues copies waits for each of them.) What other blocks of the
 cluster access lives throughout.
 
-What a pipeline hands from role to role is somebody's at any time, and keeps its bytes for the whole kernel, if there is
+What a pipeline hands from role to role belongs to a role at any time, and keeps its bytes for the whole kernel, if there is
 room. If not, it gives them up behind the last access of those who receive: by then all that was sent has been received
-(the compiler's own roles see to that; in a program with roles by hand nobody knows).
+(the compiler's own roles see to that; in a program with explicit roles it is not known).
 
-Where threads differ in the way that they take, no barrier can stand: what is used in one branch or loop of that kind
+Where threads diverge, no barrier can stand: what is used in one branch or loop of that kind
 keeps its bytes from whatever else is used there, in the other branch, too.
 
 The largest buffers are placed first, each in the smallest gap that fits among those that live when it does. Offsets are
@@ -54,7 +54,7 @@ def allocate_shared_memory(kernel: Kernel, context: PassContext) -> None:
     lives = [life for life in walk.lives.values() if life.last >= 0]
     _find_apart(kernel, lives)
     total = _place(lives)
-    if total > context.target.max_shared and not kernel.attrs.get("by_hand"):
+    if total > context.target.max_shared and not kernel.attrs.get("explicit_sync"):
         for life in lives:
             life.given_up = life.sent and bool(life.receivers)
         total = _place(lives)
@@ -116,7 +116,7 @@ def walk_lives(kernel: Kernel) -> Walk:
 
 
 class Walk:
-    """Numbers the operations, from 1 to `number`; notes who uses which buffer where, and how tokens flow. `lives` by
+    """Numbers the operations, from 1 to `number`; notes what uses which buffer where, and how tokens flow. `lives` by
     buffer; `spans`: the numbers of an operation and of the last one in it."""
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ class Walk:
         self.waits: list[tuple[Value, int, Loops, dict[int, int]]] = []
         self.filling: dict[Value, set[Value]] = {}  # token: the buffers that its copies write
         self.loose: list[Value] = []  # tokens of copies that the program waits for by their number
-        self.abroad: list[Value] = []  # the buffers that are accessed at times that this program does not tell
+        self.distributed: list[Value] = []  # buffers that other blocks of the cluster access
         self.flows: list[tuple[Value, Value, Op | None]] = []  # from token to token, by a loop's back edge or not
 
     def block(self, block: Block, loops: Loops) -> None:
@@ -184,7 +184,7 @@ class Walk:
                     life = self.lives[access.mem]
                     self.uses.append((access.mem, self.number, self.lasting(access.mem, loops, self.begun)))
                     if access.ctas == "cluster" and access.pipeline is None:
-                        self.abroad.append(access.mem)
+                        self.distributed.append(access.mem)
                     life.sides.update(self.sides)
                     life.around.update(self.around)
                     if access.pipeline is not None:
@@ -230,8 +230,8 @@ class Walk:
             if sum(map(len, self.filling.values())) == known:
                 break
         for token in self.loose:
-            self.abroad.extend(self.filling.get(token, ()))
-        for mem in self.abroad:
+            self.distributed.extend(self.filling.get(token, ()))
+        for mem in self.distributed:
             self.lives[mem].cover(0, self.number)
         for token, number, loops, begun in self.waits:
             for mem in self.filling.get(token, ()):

@@ -2,9 +2,9 @@
 
     role A:  store to C ; arrive %ring                role B:  wait %ring ; tma_store from C
 
-B's copy comes behind A's arrival. So do the accesses of whoever B tells in turn. Arrivals are matched with waits by the
+B's copy comes behind A's arrival. So do the accesses of a role that B arrives for in its turn. Arrivals are matched with waits by the
 buffer of barrier words (or the number of a barrier at which roles meet), and by the word where the addresses tell; not
-by phase: whoever waits there may have learnt of it. Only accesses in other branches of the program count: what threads
+by phase: a thread that waits there may have learnt of it. Only accesses in other branches of the program count: what threads
 of the same one do comes behind in the program's own order, and barriers stand between.
 """
 
@@ -24,7 +24,7 @@ _Path = tuple[tuple[Op, int], ...]  # the operations around one, outermost first
 
 
 class Order:
-    """`diverges`: whether threads differ in the way they take through an operation; `asynchronous`: the asynchronous
+    """`diverges`: whether threads diverge in an operation; `asynchronous`: the asynchronous
     touches of each operation."""
 
     def __init__(

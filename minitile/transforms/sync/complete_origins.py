@@ -4,10 +4,10 @@
     wait %t {pending = 1}                         →                                [k.py:12], [k.py:14])
     %a = ldmatrix %As              // k.py:14
 
-Whoever inserts a wait says why by the name of its pass; waits are moved, and handed through loops, by other passes, and
+The pass that inserts a wait says why by the name of its pass; waits are moved, and handed through loops, by other passes, and
 what was asynchronous at tile level may have become several instructions. So the accesses are found when all is done.
 Those before are what completes the token: through joins, branches and loops, back to the operations that made it. Those
-behind are the next ones in the program, around a loop or in another role, that these are in the way of (RAW, WAR, WAW),
+behind are the next ones in the program, around a loop or in another role, that these conflict with (RAW, WAR, WAW),
 or for products in flight the first use of their result. Where there are none the wait is for the kernel's end.
 """
 
@@ -43,7 +43,7 @@ def _token(op: Op) -> Value | None:
 
 
 class _Program:
-    """What of a kernel tells what tokens stand for and who comes next."""
+    """What of a kernel tells what tokens stand for and what comes next."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.number: dict[Op, int] = {}
@@ -130,7 +130,7 @@ class _Program:
         return sorted(found, key=lambda op: self.number[op])
 
     def next_of(self, wait: Op, access: Access) -> tuple[Op, Access] | None:
-        """The next access behind a wait that one before it is in the way of: a read, if there is any."""
+        """The next access behind a wait that one before it conflicts with: a read, if there is any."""
         candidates = self.touching.get(access.mem, ()) if access.mem is not None else ()
         at = bisect_right([number for number, _, _ in candidates], self.number[wait])
         around = [*candidates[at:], *candidates[:at]]
@@ -154,7 +154,7 @@ class _Program:
         return number > self.number[wait]
 
     def first_users(self, wait: Op) -> list[Op]:
-        """Who first uses what a wait gives, or what that becomes through branches and loops."""
+        """What first uses the result of a wait, or what that becomes through branches and loops."""
         seen, left = {*wait.results}, [*wait.results]
         while left:
             new = [v for v in self.becomes.get(left.pop(), ()) if v not in seen]
@@ -174,7 +174,7 @@ class _Program:
 
 
 def _at_end(token: Value, done: Sequence[Access]) -> str:
-    """Of a wait behind which nobody touches what its copies did."""
+    """Of a wait behind which nothing touches what its copies did."""
     if token.type == WGMMA_TOKEN:
         return ACCUMULATOR
     written = [a.mem for a in done if a.mem is not None and a.writes]

@@ -1,4 +1,4 @@
-"""Warpgroups take no turns where they meet in the middle of one: on thread IR, behind `thread_barriers`.
+"""Removes order barriers between whose wait and arrival all warpgroups meet: on thread IR, behind `thread_barriers`.
 
     named_barrier %mine                                %s = wgmma …
     %s = wgmma …                                       barrier {id = 1, threads = 256}
@@ -6,8 +6,8 @@
     %o = wgmma …
     named_barrier %next {arrive}
 
-Who has the turn passes it on behind the barrier, for which it waits for those who wait for the turn. What makes them
-meet (a conversion that goes from warpgroup to warpgroup, a sum over rows) is known only now.
+The warpgroup that has passed the order barrier arrives at the next one's only behind the `barrier`, where it waits for
+those that wait for its arrival. What makes them meet (a conversion that goes from warpgroup to warpgroup, a sum over rows) is known only now.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from minitile.transforms.manager import PassContext
 
 def elide_order_barriers(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    if _meets_in_turn(kernel.body):
+    if _meets_in_order(kernel.body):
         _drop(kernel.body)
 
 
-def _meets_in_turn(block: Block) -> bool:
+def _meets_in_order(block: Block) -> bool:
     having = False
     for op in block.ops:
-        if _of_turns(op):
+        if _is_order_barrier(op):
             having = not op.arrive
         elif having and any(map(_all_meet, op.walk())):
             return True
-        if any(map(_meets_in_turn, op.regions)):
+        if any(map(_meets_in_order, op.regions)):
             return True
     return False
 
 
-def _of_turns(op: Op) -> TypeGuard[hopper.NamedBarrier]:
+def _is_order_barrier(op: Op) -> TypeGuard[hopper.NamedBarrier]:
     return isinstance(op, hopper.NamedBarrier) and not op.needed
 
 
@@ -46,7 +46,7 @@ def _all_meet(op: Op) -> bool:
 
 
 def _drop(block: Block) -> None:
-    block.ops = [op for op in block.ops if not _of_turns(op)]
+    block.ops = [op for op in block.ops if not _is_order_barrier(op)]
     for op in block.ops:
         for region in op.regions:
             _drop(region)

@@ -78,7 +78,7 @@ class Marks:
 
 @dataclass(slots=True)
 class State:
-    """`mine`: the marks of the threads that are here together; `outer`: those from before they parted from others;
+    """`mine`: the marks of the threads that are here together; `outer`: those from before they diverged from others;
     `copies`: those of copies in flight."""
 
     marks: Marks

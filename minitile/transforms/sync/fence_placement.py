@@ -159,7 +159,7 @@ def _factor(op: Op) -> float:
 
 
 def conflicts(earlier: Op, later: Op) -> Iterator[str]:
-    """RAW, WAR, WAW: how an asynchronous operation is in the way of an ordinary one before it."""
+    """RAW, WAR, WAW: how an asynchronous operation conflicts with an ordinary one before it."""
     for a in earlier.accesses():
         for b in later.accesses():
             if b.proxy != "generic" and (a.mem is b.mem or None in (a.mem, b.mem)) and (a.writes or b.writes):

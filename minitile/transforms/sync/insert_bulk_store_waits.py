@@ -1,4 +1,4 @@
-"""Completes copies out of shared memory that nobody waits for: on thread IR, before `allocate_shared_memory`.
+"""Completes copies out of shared memory that are not waited for: on thread IR, before `allocate_shared_memory`.
 
     tma_store %s, …, %C               %t = tma_store %s, …, %C
                                 ->    %u = join %t

@@ -1,5 +1,5 @@
 """The barriers at which a wave waits for what it has done to global memory, on AMD: those between it and the access of
-another wave that it is in the way of. On thread IR, behind `thread_barriers`.
+another wave that it conflicts with. On thread IR, behind `thread_barriers`.
 
     store_mem … %W                              store_mem … %W
     barrier                                     barrier {drains = true}

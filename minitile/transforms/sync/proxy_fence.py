@@ -24,7 +24,7 @@ memory_dependence.py), and joins them where paths meet. An asynchronous access t
 front of the mark's release, or in front of itself where there was none. An arrival demands the same for what those that
 wait for it will access (`async_happens_before.py`). A copy by cp.async leaves its marks where it is waited for. Threads
 that go apart (roles, branches on what differs between threads) cannot fence for the others: marks from outside stay as
-they are inside, and count as released where the threads parted.
+they are inside, and count as released where the threads diverged.
 
 Placement. Demands name the last place that will do on their path. `Placement` fulfils them, then looks for cheaper
 places: in front of the loops and branches around a fence, or at the end of the branch that accesses, taking a loop for

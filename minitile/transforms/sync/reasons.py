@@ -1,6 +1,6 @@
 """Why synchronisation is inserted, in the field's terms: the origins (ir/origin.py) that several passes give alike.
 
-between(a, b)     two accesses in each other's way: "RAW A_shared", "WAR A_shared and staged, in the same bytes"
+between(a, b)     two conflicting accesses: "RAW A_shared", "WAR A_shared and staged, in the same bytes"
 of_ring(…)        a ring of slots that copies fill and the program reads, by what is waited for or told
 """
 
@@ -26,7 +26,7 @@ def names(mems: Iterable[Value | None]) -> str:
 
 
 def between(earlier: MemoryAccess, later: MemoryAccess) -> str:
-    """What an access is in the way of, and where."""
+    """What an access conflicts with, and where."""
     kind = hazard(earlier.writes, later.writes)
     if earlier.mem is later.mem or None in (earlier.mem, later.mem):
         return f"{kind} {names([earlier.mem or later.mem])}"

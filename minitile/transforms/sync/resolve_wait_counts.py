@@ -29,8 +29,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import control, hopper, roles, thread, tile
-from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import control, explicit, hopper, roles, thread, tile
 from minitile.ir.types import BULK_TOKEN, WGMMA_TOKEN, TokenType, Type
 from minitile.transforms.manager import PassContext
 
@@ -65,7 +64,7 @@ class _Counts(dict[Op, int]):
 def ended_gemms(kernel: Kernel) -> dict[Op, set[Value]]:
     """The tokens of gemms that each wait_gemms of a program completes."""
     counts = _Counts()
-    if any(isinstance(op, by_hand.WaitGemms) for op in kernel.walk()):
+    if any(isinstance(op, explicit.WaitGemms) for op in kernel.walk()):
         _block(kernel.body, {}, counts)
     return counts.ended
 
@@ -82,7 +81,7 @@ def last_uses(block: Block, over: dict[Op, list[Value]]) -> set[Value]:
         for region in op.regions:
             now |= last_uses(region, over)
         made = {v for v in op.results if isinstance(v.type, TokenType)}
-        if not op.terminator:  # what it hands on is asked for by who takes it
+        if not op.terminator:  # what it hands on is asked for by what takes it
             over[op] = list(((now - used) & own) | (made - used))
         used |= now
     return used
@@ -130,15 +129,15 @@ def _one(op: Op, ages: Ages, counts: _Counts) -> None:
         token = op.results[-1]
         _commit(ages, token.type)
         _start(ages, token, 0)
-    elif isinstance(op, by_hand.CommitGemms):
+    elif isinstance(op, explicit.CommitGemms):
         _commit(ages, WGMMA_TOKEN)
-    elif isinstance(op, by_hand.CommitStores):
+    elif isinstance(op, explicit.CommitStores):
         _commit(ages, BULK_TOKEN)
-    elif isinstance(op, by_hand.WaitStores):
+    elif isinstance(op, explicit.WaitStores):
         for key, age in ages.items():
             if key[0].type == BULK_TOKEN and age >= op.pending and (key[1] or not op.reads):
                 ages[key] = COMPLETE
-    elif isinstance(op, by_hand.WaitGemms):
+    elif isinstance(op, explicit.WaitGemms):
         ended = [key for key, age in ages.items() if key[0].type == WGMMA_TOKEN and age >= op.pending]
         counts.ended[op] = {token for token, _ in ended if ages[token, False] < COMPLETE}
         ages.update(dict.fromkeys(ended, COMPLETE))

@@ -1,4 +1,4 @@
-"""Moves waits for copies out of shared memory down to where somebody needs them: on thread IR, after
+"""Moves waits for copies out of shared memory down to where they are needed: on thread IR, after
 `allocate_shared_memory`.
 
     stmatrix %S, slot = 0                         stmatrix %S, slot = 0
@@ -82,7 +82,7 @@ class _Walk:
 
     def block(self, block: Block, later: list[Op], keep: bool = False) -> list[tile.Wait]:
         """Move the waits of a block. `later`: the operations that may run when it has ended. The waits that are left at
-        its end, if it is to `keep` them for somebody else."""
+        its end, if it is to `keep` them for what follows."""
         ops: list[Op] = []
         waiting: list[tile.Wait] = []
         for n, op in enumerate(block.ops):
@@ -163,7 +163,7 @@ class _Walk:
             due, waits = self.due(waits, op)
             ops += self.in_order(due)
             ops.append(op)
-        for wait in waits:  # who needs the writes later waits for a younger copy, and groups complete in order
+        for wait in waits:  # what needs the writes later waits for a younger copy, and groups complete in order
             wait.reads = True
         loop.body.ops = [*ops, *self.in_order(waits), end]
         return none, [self.like(w, results[w.token]) for w in left]

@@ -1,4 +1,4 @@
-"""Inserts `barrier` where threads of a CTA would otherwise meet in memory: on thread IR, after
+"""Inserts `barrier` where threads of a CTA would race: on thread IR, after
 `allocate_shared_memory`.
 
     for … (%k) {                                   for … (%k) {
@@ -12,13 +12,13 @@
 A forward walk keeps the pending touches: all accesses since the last barrier on some path. Before an operation that
 conflicts with one of them (memory_dependence.py) goes a barrier, and nothing is pending any more.
 
-Asynchronous accesses When issued they must not meet what is pending (somebody may still be reading there); from then on
+Asynchronous accesses When issued they must not meet what is pending (threads may still be reading there); from then on
                       they are their token's. A `wait` for the token makes them pending: done for the thread that has
                       waited, not yet known to the others. Tokens are followed through join, branches and loops.
                       What a warpgroup does as one (wgmma) is over for all of it: in a block of one, nothing is
                       pending then.
-                      What a pipeline completes is known to whoever has received it, and never pending; nor does it
-                      meet who has used the same buffer before: they have released the slot.
+                      What a pipeline completes is known to what has received it, and never pending; nor does it
+                      meet earlier uses of the same buffer: their threads have released the slot.
 Loops                 The body is walked until what is pending at its head no longer grows: the touches of the previous
                       iteration, in this one's terms. What was pending before the loop is settled by a barrier in front
                       of it, if a barrier inside would be needed for that alone.
@@ -26,7 +26,7 @@ Branches              Both sides start alike; after them everything pending on e
                       front of the branch where that saves another one behind it.
 Groups                Where groups of threads have a part of a buffer each (`shared_by` of its alloc), a conflict in the
                       buffer concerns each group alone: it meets at a barrier of its own.
-By hand               A copy whose landing the program awaits at a barrier of its own conflicts, when it is issued, with
+Explicit copies       A copy whose landing the program awaits at a barrier of its own conflicts, when it is issued, with
                       what is pending in its role; nothing conflicts with it later.
 Divergent control     A branch or loop on a value that differs between threads cannot hold a barrier. It counts as one
                       operation with all the accesses inside: the barrier goes in front of the outermost one. Conflicts
@@ -62,8 +62,7 @@ from minitile.analysis.memory_dependence import (
 from minitile.hardware import WARPGROUP
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import Location, MinitileError
-from minitile.ir.ops import arith, control, roles, thread, tile
-from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import arith, control, explicit, roles, thread, tile
 from minitile.ir.origin import Origin, places
 from minitile.ir.rewrite import made_inside
 from minitile.ir.types import BULK_TOKEN, TokenType
@@ -77,7 +76,7 @@ Cause = tuple[MemoryAccess, MemoryAccess]  # two accesses that a barrier stands 
 Body = Callable[["State", set[Spot]], tuple["State", "State"]]
 _NONE: Touches = frozenset()
 NOTHING = AccessSet()
-_OF_TOKENS = (tile.Wait, tile.Join, roles.Await, by_hand.WaitStores, by_hand.WaitGemms)
+_OF_TOKENS = (tile.Wait, tile.Join, roles.Await, explicit.WaitStores, explicit.WaitGemms)
 BY_PROGRAM = Value(BULK_TOKEN)  # stands for all copies that the program waits for by their number
 GROUPS = 2  # the first one at which a group of threads meets by itself, one number a group
 WARP = 32  # of which barriers with numbers take whole ones; AMD's waves are two
@@ -85,7 +84,7 @@ _PATIENCE = 8  # walks of a loop's body before versions are given up; each norma
 
 
 def thread_barriers(kernel: Kernel, context: PassContext) -> None:
-    """The pass. Raises MinitileError for a conflict or a barrier among threads that have parted ways."""
+    """The pass. Raises MinitileError for a conflict or a barrier among divergent threads."""
     walk = Walk(kernel)
     before = walk.run()
     causes, moved_out = walk.causes, dict[Spot, Cause]()
@@ -124,8 +123,8 @@ def _origin(op: Op, cause: Cause | None) -> Origin:
 
 
 def _free_numbers(kernel: Kernel, count: int) -> int:
-    """The first of `count` barrier numbers from GROUPS on that nobody uses."""
-    taken = {op.id for op in kernel.walk() if isinstance(op, thread.Barrier | by_hand.NumberedBarrier)}
+    """The first of `count` barrier numbers from GROUPS on that are free."""
+    taken = {op.id for op in kernel.walk() if isinstance(op, thread.Barrier | explicit.NumberedBarrier)}
     taken |= {number for op in kernel.walk() if isinstance(op, roles.ByRole) for number, _ in op.teams}
     first = next((n for n in range(GROUPS, 17 - count) if taken.isdisjoint(range(n, n + count))), None)
     if first is None:
@@ -192,7 +191,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Where threads part ways: values that may be of different iterations (`looped`), and what threads touch that took
+    """Of divergent threads: values that may be of different iterations (`looped`), and what threads touch that took
     another side of a branch (`beside`)."""
 
     looped: Set[Value]
@@ -208,7 +207,7 @@ class Walk:
         self.kernel = kernel
         self.facts = Facts(kernel)
         self.each = Threads(kernel, self.facts)
-        self.by_hand = bool(kernel.attrs.get("by_hand"))
+        self.explicit_sync = bool(kernel.attrs.get("explicit_sync"))
         self.fixed: set[Spot] = set()
         self.causes: dict[Spot, Cause] = {}
         ops = list(kernel.walk())
@@ -278,10 +277,10 @@ class Walk:
                 self.access(op, state, before)
             elif isinstance(op, (tile.Wait, roles.Await)):
                 state.pending |= self.ended(op, state)
-            elif isinstance(op, by_hand.WaitStores):
+            elif isinstance(op, explicit.WaitStores):
                 ended = state.tokens.get(BY_PROGRAM, _NONE)
                 state.pending |= frozenset([t for t in ended if not (op.reads and t.writes)])
-            elif isinstance(op, by_hand.WaitGemms):
+            elif isinstance(op, explicit.WaitGemms):
                 for token in self.gemms.get(op, ()):
                     state.pending |= self.unknown(state.tokens.pop(token, _NONE))
             elif isinstance(op, tile.Join):
@@ -350,15 +349,15 @@ class Walk:
         return [*(t for t, _ in self.touches_of(op)), *self.landing(op)]
 
     def landing(self, op: Op) -> list[MemoryAccess]:
-        """What a copy by hand overwrites once it is issued. When it has landed is the program's own business; but one
+        """What an explicit copy overwrites once it is issued. When it has landed is the program's own business; but one
         thread issues it, and the others of its role may not be done yet with what was there."""
-        if not self.by_hand:
+        if not self.explicit_sync:
             return []
         writes = [a for a in op.accesses() if a.pipeline is not None and a.writes and a.proxy == "async"]
         return [moved(t, self.first) for t in (touch(op, a, None, self.facts, self.each) for a in writes)]
 
     def settle_conflicts(self, op: Op, touches: list[MemoryAccess], state: State, before: set[Spot]) -> None:
-        """A barrier where something pending is in the way."""
+        """A barrier where something pending conflicts."""
         within: int | None = None
         for t in touches:
             for p in state.pending.near(t):
@@ -372,7 +371,7 @@ class Walk:
             self.meet(op, within, state, before)
 
     def note(self, op: Op, group: int | None, t: MemoryAccess, state: State) -> None:
-        """What a barrier in front of an operation is for: of the accesses that this one of its is in the way of, the
+        """What a barrier in front of an operation is for: of the accesses that this one of its conflicts with, the
         nearest, in the program's order, before it, or else of the round before; WAW only where that is all."""
         here = self.places[op]
         met = [p for p in state.pending.near(t) if conflict(t, p) and not _released(t, p)]
@@ -580,17 +579,17 @@ class Walk:
     # Divergent control flow ------------------------------------------------------------------------------------------
 
     def together(self, op: Op, state: State, before: set[Spot]) -> None:
-        """Threads part ways: everything inside counts as one operation."""
+        """Threads diverge: everything inside counts as one operation."""
         touches = self.gathered(op, state)
         self.settle_together(op, [t for t, _ in touches], state, before)
-        left = frozenset([t for t, by in touches if not _by_channel(by)])
+        left = frozenset([t for t, by in touches if not _by_pipeline(by)])
         state.pending |= self.shift(left, op)
         for result in op.results:
             if isinstance(result.type, TokenType):
                 state.tokens[result] = _NONE.union(*state.tokens.values())
 
     def gathered(self, op: Op, state: State) -> list[tuple[MemoryAccess, Value | None]]:
-        """What a branch or loop touches whose threads part ways, each with what completes it."""
+        """What a branch or loop touches whose threads diverge, each with what completes it."""
         rounds = [
             inner for inner in (op, *(o for r in op.regions for o in r.walk())) if isinstance(inner, control.Loop)
         ]
@@ -663,7 +662,7 @@ class Walk:
         open: list[MemoryAccess],
     ) -> None:
         """Both sides of a branch. Threads of one are in no order with those of the other, except by barriers with
-        numbers that stand on both; where all threads take the same one in every round, nobody is on the other."""
+        numbers that stand on both; where all threads take the same one in every round, no thread is on the other."""
         alone = self.elected(op) if single is None else single
         left, before = list(open), len(touches)
         self.gather(op.then, alone, apart, state, touches, left)
@@ -726,7 +725,7 @@ def numbered(op: Op) -> int | None:
     return next((int(s.on) for s in op.syncs() if s.kind == "meet" and isinstance(s.on, int)), None)
 
 
-def _by_channel(by: Value | None) -> bool:
+def _by_pipeline(by: Value | None) -> bool:
     """Whether what completes an access is a pipeline's barrier."""
     return by is not None and not isinstance(by.type, TokenType)
 

@@ -13,7 +13,7 @@ one part is on its way while the next one is computed.
 An operation moves down if it works register by register (`Op.elementwise`, or only gives registers other numbers), and
 all its results go to such operations and, in the end, into memory (`Op.stored`), in the same block. Nothing moves past
 what makes many registers of others or has regions: a multiplication updates its accumulators in place. Strips are
-computed once, whoever asks: those of a value start at multiples of STRIP. Where no value has LEAST registers, all stays
+computed once, whatever asks: those of a value start at multiples of STRIP. Where no value has LEAST registers, all stays
 as it is.
 
 What several stores need a part each of is loaded in parts as well: that of the first store where the load stands, the
@@ -27,7 +27,7 @@ others each in front of their store's strips.
     …                                             %b1 = add %acc1, %v1 …
 
 A load moves if nothing writes its tensor, or, of shared memory, if up to the last of its stores nothing writes there
-and nobody is told that it has been read.
+and no arrival says that it has been read.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _moving(block: Block, users: dict[Value, list[Op]], writers: _Writers) -> se
 
 def _may_wait(load: Op, ops: Sequence[Op], writers: _Writers) -> bool:
     """Whether a load may be made behind these operations. What it has read of shared memory may be overwritten once
-    those have been told who write there."""
+    those have been told what writes there."""
     (read,) = load.accesses()
     if count_of(load.result.type) < STRIP or None in writers:
         return False

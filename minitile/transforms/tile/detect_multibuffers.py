@@ -4,9 +4,9 @@
     bulk_load %A[…], %As[%k % 2, 0, 0] {dst_dims = (None, 0, 1)}    bulk_load %A[…], %As[0, 0], dst_slot = %k % 2
     gemm %As[%k % 2, 0, 0] {a_dims = (None, 0, 1)}, …    →          gemm %As[0, 0], a_slot = %k % 2, …
 
-So a ring of buffers written by hand is what the compiler's own rings are: each slice has the layout that copies and
+So a ring of buffers of the program is what the compiler's own rings are: each slice has the layout that copies and
 multiplications want, and accesses of different slices are known to be apart. It is done where every access of the
-buffer has a scalar index in the first dimension and two dimensions more: in programs that synchronise by hand, and
+buffer has a scalar index in the first dimension and two dimensions more: in programs with explicit synchronisation, and
 where wgmma reads the slices, which knows matrices only. Not where a pipelined loop writes the buffer: it makes
 versions of its own.
 """
@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import control, tile
-from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import control, explicit, tile
 from minitile.ir.types import BufferType, ScalarType, i32
 from minitile.transforms.manager import PassContext
 
@@ -26,15 +25,15 @@ _PLACES: dict[type[Op], tuple[tuple[str, str, str, str], ...]] = {
     tile.Store: (("mem", "indices", "dims", "slot"),),
     tile.Copy: (("src", "src_indices", "src_dims", "src_slot"), ("dst", "dst_indices", "dst_dims", "dst_slot")),
     tile.Gemm: (("a", "a_indices", "a_dims", "a_slot"), ("b", "b_indices", "b_dims", "b_slot")),
-    by_hand.BulkStore: (("src", "src_indices", "src_dims", "src_slot"),),
-    by_hand.BulkLoad: (("dst", "dst_indices", "dst_dims", "dst_slot"),),
+    explicit.BulkStore: (("src", "src_indices", "src_dims", "src_slot"),),
+    explicit.BulkLoad: (("dst", "dst_indices", "dst_dims", "dst_slot"),),
 }
 
 
 def detect_multibuffers(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     found = {op.result: op for op in kernel.walk() if isinstance(op, tile.Alloc) and _is_candidate(op)}
-    if not kernel.attrs.get("by_hand"):
+    if not kernel.attrs.get("explicit_sync"):
         multiplied = _multiplied(kernel) if found and context.target.has("wgmma") else set()
         found = {value: op for value, op in found.items() if value in multiplied}
     for op in kernel.walk():

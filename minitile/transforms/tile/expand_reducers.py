@@ -13,9 +13,8 @@
                                                             copy %acc, %d
 
 What threads exchange is done once, at the end. The partial results of an update take as many registers as its values;
-where that is too much, where the place changes (`acc[%k]`), or nobody finalises the reducer, they are reduced behind
-each T.Parallel instead. Every index
-combination contributes once, whatever the layout repeats."""
+where that is too much, where the place changes (`acc[%k]`), or no statement finalises the reducer, they are reduced
+behind each T.Parallel instead. Every index combination contributes once, whatever the layout repeats."""
 
 from __future__ import annotations
 

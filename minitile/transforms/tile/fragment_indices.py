@@ -1,6 +1,6 @@
 """What the indices of a fragment ask for, where T.Parallel's own indices decide: the pattern of `mem2reg`.
 
-j // run * (n * run) + j % run + m * run     every n-th run: `dealt_by`
+j // run * (n * run) + j % run + m * run     every n-th run: `interleaved_by`
 j // n + m                                   each element n times: `repeated_by`
 """
 
@@ -15,7 +15,7 @@ from minitile.ir.core import Value
 from minitile.ir.ops import arith, tile
 
 
-def dealt_by(index: Value, extent: int) -> tuple[int, int, int, int] | None:
+def interleaved_by(index: Value, extent: int) -> tuple[int, int, int, int] | None:
     """The T.Parallel dimension, and `run`, `hands` and `hand` of the `deal` of `extent` elements that an index, a tile,
     asks for; None where it is none."""
     places = numbers_of(index)

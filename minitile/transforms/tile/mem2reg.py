@@ -37,11 +37,10 @@ from minitile.analysis.variables import Variable, Variables, is_fragment
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError, LanguageError, Location
-from minitile.ir.ops import arith, control, tile
-from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import arith, control, explicit, tile
 from minitile.ir.rewrite import ERASE, Rewriter, erase_unused, recast
 from minitile.ir.types import BufferType, ScalarType, TensorType, TileType, Type, bool_, u8
-from minitile.transforms.tile.fragment_indices import dealt_by, numbers_of, repeated_by
+from minitile.transforms.tile.fragment_indices import interleaved_by, numbers_of, repeated_by
 
 if TYPE_CHECKING:
     from minitile.transforms.manager import PassContext
@@ -114,10 +113,10 @@ class _ToValues(Rewriter):
         for place, index in enumerate(indices):
             if isinstance(index.type, TileType):
                 taken = set(runs_along[:place] + [d for d in dims[place:] if d is not None])
-                deal = dealt_by(index, mem.shape[place])
-                repeat = None if deal is not None else repeated_by(index, mem.shape[place])
-                if deal is not None and deal[0] not in taken:
-                    runs_along[place], run, hands, hand = deal
+                found = interleaved_by(index, mem.shape[place])
+                repeat = None if found is not None else repeated_by(index, mem.shape[place])
+                if found is not None and deal[0] not in taken:
+                    runs_along[place], run, hands, hand = found
                     value = self.b.value(tile.Deal(value, place, run, hands, hand))
                 elif repeat is not None and repeat[0] not in taken:
                     runs_along[place], first, times = repeat
@@ -486,5 +485,5 @@ _HANDLERS: dict[type[Op], Callable[[_ToValues, Any], New]] = {
     control.For: _ToValues.loop,
     control.While: _ToValues.loop,
     control.If: _ToValues.if_,
-    by_hand.WarpGroups: _ToValues.if_,
+    explicit.WarpGroups: _ToValues.if_,
 }

@@ -11,14 +11,14 @@
     warp_groups %one { copy %C_local, %C[…] } {}
 
 Each role gets the control flow around its parts, and the scalars, for itself. So no role runs through another one's
-loop, a register budget holds for a whole role, and what stands in a part waits for nobody but its own role.
+loop, a register budget holds for a whole role, and what stands in a part waits for its own role alone.
 
 What several warpgroups do together (a tile operation, T.sync_threads) makes them one role, and what all of them do
 together stays where it is: the roles before and behind it are split apart from each other, and a loop that holds both
 stays a loop of all, with the roles inside. Stretches as long as possible are split at once, since between two of them
 there may be a barrier of all threads, which a program that runs in its roles did not ask for.
 
-A software-pipelined loop (`T.Pipelined`) with parts or barriers by hand inside runs as it is written, without versions.
+A software-pipelined loop (`T.Pipelined`) with explicit parts or barriers inside runs as it is written, without versions.
 """
 
 from __future__ import annotations
@@ -29,26 +29,25 @@ from functools import partial
 from minitile.hardware import WARPGROUP
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import TargetError
-from minitile.ir.ops import control, hopper, tile
-from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import control, explicit, hopper, tile
 from minitile.ir.rewrite import clone, free_values
 from minitile.ir.types import BufferType
 from minitile.transforms.manager import PassContext
 
 Groups = frozenset[int]
-_STORAGE = (tile.Alloc, by_hand.Barriers)
+_STORAGE = (tile.Alloc, explicit.Barriers)
 
 
 def partition_warpgroups(kernel: Kernel, context: PassContext) -> None:
-    """The pass. Sets kernel.attrs["by_hand"] where the program has roles or barriers of its own. Raises TargetError for
+    """The pass. Sets kernel.attrs["explicit_sync"] where the program has roles or barriers of its own. Raises TargetError for
     operations that the target has no instructions for."""
     for op in kernel.walk():
         _check_target(op, context)
-    if not any(isinstance(op, by_hand.WarpGroups) or _is_ordering(op) or _in_flight(op) for op in kernel.walk()):
+    if not any(isinstance(op, explicit.WarpGroups) or _is_ordering(op) or _in_flight(op) for op in kernel.walk()):
         return
-    kernel.attrs["by_hand"] = True
+    kernel.attrs["explicit_sync"] = True
     for op in kernel.walk():
-        if isinstance(op, control.For) and (op.kind == "pipelined" or op.order) and _by_hand(op.body):
+        if isinstance(op, control.For) and (op.kind == "pipelined" or op.order) and _has_explicit_sync(op.body):
             op.kind, op.stages, op.order, op.stage_of = "serial", 1, None, None
     launch = control.find_launch(kernel)
     groups = frozenset(range(max(1, launch.threads // WARPGROUP)))
@@ -63,7 +62,7 @@ def _exact(block: Block, groups: Groups) -> None:
     names: dict[Value, Value] = {}
     for op in old:
         _rename(op, names)
-        if not isinstance(op, by_hand.WarpGroups):
+        if not isinstance(op, explicit.WarpGroups):
             for region in op.regions:
                 _exact(region, groups)
             block.ops.append(op)
@@ -74,7 +73,7 @@ def _exact(block: Block, groups: Groups) -> None:
         if all(sides):
             if min(sides[0]) != op.first or len(sides[0]) != op.count:
                 op.first, op.count = min(sides[0]), len(sides[0])
-                inside = by_hand.InGroups(op.first, op.count)
+                inside = explicit.InGroups(op.first, op.count)
                 op.condition = inside.result
                 block.ops.append(inside)
             block.ops.append(op)
@@ -86,14 +85,14 @@ def _exact(block: Block, groups: Groups) -> None:
 
 # Names in the language of what needs sm_90a.
 _HOPPER: dict[type[Op], str] = {
-    by_hand.WarpGroups: "T.ws",
-    by_hand.Barriers: "T.alloc_barrier",
-    by_hand.BulkLoad: "T.tma_copy",
-    by_hand.BulkStore: "T.tma_copy",
-    by_hand.WaitStores: "T.tma_store_wait",
-    by_hand.CommitStores: "T.tma_store_arrive",
-    by_hand.WaitGemms: "T.wait_wgmma",
-    by_hand.CommitGemms: "T.warpgroup_commit_batch",
+    explicit.WarpGroups: "T.ws",
+    explicit.Barriers: "T.alloc_barrier",
+    explicit.BulkLoad: "T.tma_copy",
+    explicit.BulkStore: "T.tma_copy",
+    explicit.WaitStores: "T.tma_store_wait",
+    explicit.CommitStores: "T.tma_store_arrive",
+    explicit.WaitGemms: "T.wait_wgmma",
+    explicit.CommitGemms: "T.warpgroup_commit_batch",
     hopper.SetMaxRegisters: "T.set_max_nreg",
 }
 
@@ -104,9 +103,9 @@ def _check_target(op: Op, context: PassContext) -> None:
         raise TargetError(
             f"{target} has no {_HOPPER[type(op)]}",
             op.loc,
-            "roles (tile operations under conditions on the thread's index, too) and barriers by hand are for sm_90a",
+            "roles (tile operations under conditions on the thread's index, too) and explicit barriers are for sm_90a",
         )
-    if isinstance(op, by_hand.Shuffle) and op.width > target.lanes:
+    if isinstance(op, explicit.Shuffle) and op.width > target.lanes:
         raise TargetError(f"T.shfl_* among {op.width} threads: a warp of {target} has {target.lanes}", op.loc)
 
 
@@ -117,17 +116,17 @@ def _is_ordering(op: Op) -> bool:
 
 def _in_flight(op: Op) -> bool:
     """Whether the program waits by itself for what the operation starts."""
-    return isinstance(op, by_hand.BulkStore) or (isinstance(op, tile.Gemm) and op.in_flight)
+    return isinstance(op, explicit.BulkStore) or (isinstance(op, tile.Gemm) and op.in_flight)
 
 
-def _by_hand(block: Block) -> bool:
-    return any(isinstance(op, by_hand.WarpGroups) or _is_ordering(op) for op in block.walk())
+def _has_explicit_sync(block: Block) -> bool:
+    return any(isinstance(op, explicit.WarpGroups) or _is_ordering(op) for op in block.walk())
 
 
 # What happens where --------------------------------------------------------------------------------------------------
 
 
-def _side(op: by_hand.WarpGroups, groups: Groups) -> tuple[Groups, Groups]:
+def _side(op: explicit.WarpGroups, groups: Groups) -> tuple[Groups, Groups]:
     """Which of the warpgroups at hand take either side."""
     inside = frozenset(g for g in groups if op.first <= g < op.first + op.count)
     return inside, groups - inside
@@ -146,7 +145,7 @@ def _is_private(mem: Value | None) -> bool:
 
 def _meetings(op: Op, groups: Groups) -> set[Groups]:
     """The sets of warpgroups that act together somewhere in an operation."""
-    if isinstance(op, by_hand.WarpGroups):
+    if isinstance(op, explicit.WarpGroups):
         sides = zip(op.regions, _side(op, groups), strict=True)
         return {m for region, side in sides if side for inner in region.ops for m in _meetings(inner, side)}
     found = {m for region in op.regions for inner in region.ops for m in _meetings(inner, groups)}
@@ -156,14 +155,14 @@ def _meetings(op: Op, groups: Groups) -> set[Groups]:
 def _parts(op: Op, groups: Groups) -> bool:
     """Whether only some of the warpgroups at hand do something in there."""
     inner = list(op.walk())
-    return any(isinstance(o, by_hand.WarpGroups) and all(_side(o, groups)) for o in inner)
+    return any(isinstance(o, explicit.WarpGroups) and all(_side(o, groups)) for o in inner)
 
 
 def _roles(ops: list[Op], groups: Groups) -> list[Groups]:
     """The warpgroups that act together, or in the same parts as their neighbours: contiguous, in order."""
     joint = {m for op in ops for m in _meetings(op, groups)}
     parts = [o for op in ops for o in op.walk()]
-    marks = [_side(o, groups)[0] for o in parts if isinstance(o, by_hand.WarpGroups)]
+    marks = [_side(o, groups)[0] for o in parts if isinstance(o, explicit.WarpGroups)]
     roles: list[Groups] = []
     for group in sorted(groups):
         last = max(roles[-1]) if roles else -1
@@ -228,14 +227,14 @@ def _rename(op: Op, names: dict[Value, Value]) -> None:
 def _emit_roles(block: Block, ops: list[Op], roles: list[Groups], live: list[Value]) -> dict[Value, Value]:
     """A chain of branches, one role after the other; what stands for the `live` values behind them."""
     role, *others = roles
-    inside = by_hand.InGroups(min(role), len(role))
+    inside = explicit.InGroups(min(role), len(role))
     then, orelse = _role(ops, role, live), Block()
     if len(others) == 1:
         orelse = _role(ops, others[0], live)
     else:
         names = _emit_roles(orelse, ops, others, live)
         orelse.ops.append(control.Yield(tuple([names[v] for v in live])))
-    branch = by_hand.WarpGroups(inside.result, first=min(role), count=len(role), then=then, orelse=orelse)
+    branch = explicit.WarpGroups(inside.result, first=min(role), count=len(role), then=then, orelse=orelse)
     branch.loc = ops[0].loc
     block.ops += [inside, branch]
     return dict(zip(live, branch.results, strict=True))
@@ -254,7 +253,7 @@ def _projected(role: Groups, ops: Iterable[Op], names: dict[Value, Value]) -> li
     """Copies of the operations as far as a role executes them."""
     found: list[Op] = []
     for op in ops:
-        if isinstance(op, by_hand.WarpGroups):
+        if isinstance(op, explicit.WarpGroups):
             sides = [region for region, side in zip(op.regions, _side(op, role), strict=True) if side]
             if len(sides) == 1:
                 (region,) = sides

@@ -11,15 +11,16 @@
                                                        for %t = %lo + %s, %hi, %s·2 { ping_pong_wait 1 ; … }
                                                      } }
 
-Each team runs a program of its own, as roles by hand do: its threads count from 0, meet at their own barrier, and have
+Each team runs a program of its own, as explicit roles do: its threads count from 0, meet at their own barrier, and have
 their own version of every shared buffer that no copy of the producer fills. One team stores its tile while the next
 one multiplies. The producer knows nothing of teams: it feeds one turn after the other. A team's rings step over what
 the others consume (`warp_specialize`).
 
-The baton says who receives what the producer sends: from before the first receive of a turn until behind the last. A
-barrier of a ring tells apart no more than two phases, so that a team that waited for its slots ahead of time could
-take one that was filled long before for its own. Since gemms follow their receives, the baton also gives the tensor
-cores to one team after the other; it is handed on when a turn's last gemm is issued, before it is complete.
+The order barrier says which team receives what the producer sends: from before the first receive of a turn until
+behind the last. A barrier of a ring tells apart no more than two phases, so that a team that waited for its slots ahead
+of time could take one that was filled long before for its own. Since gemms follow their receives, the order barrier
+also gives the tensor cores to one team after the other; a team arrives at the next one's when a turn's last gemm is
+issued, before it is complete.
 
 Turns of one block must be as independent as those of different blocks are: that they are, as far as tensors go, is the
 program's word. Values and shared buffers that hand something from turn to turn are refused here.
@@ -32,8 +33,7 @@ from dataclasses import dataclass
 from minitile.hardware import WARPGROUP
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Op, Value
-from minitile.ir.ops import control, roles, tile
-from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import control, explicit, roles, tile
 from minitile.ir.origin import Origin, places
 from minitile.ir.rewrite import clone, clone_block
 from minitile.transforms.warp_specialize.producer_partition import Refused, Rings
@@ -42,7 +42,7 @@ from minitile.transforms.warp_specialize.producer_partition import Refused, Ring
 @dataclass(frozen=True, eq=False)
 class Teams:
     """The loop whose turns `count` teams of `threads` threads share, and the buffers of which each team has its own. A
-    team has the baton from the operation `first` of the loop's body to `last`. `again`: the loop may begin again."""
+    team holds the order barrier from the operation `first` of the loop's body to `last`. `again`: the loop may begin again."""
 
     loop: control.For
     count: int
@@ -54,7 +54,7 @@ class Teams:
 
 
 def find_teams(launch: control.Launch, rings: Rings) -> Teams | None:
-    """None where nobody asks for teams. Raises Refused where there is a reason against them."""
+    """None where no loop asks for teams. Raises Refused where there is a reason against them."""
     loops = [op for op in launch.body.walk() if isinstance(op, control.For) and op.teams > 1]
     if not loops:
         return None
@@ -67,7 +67,7 @@ def find_teams(launch: control.Launch, rings: Rings) -> Teams | None:
         names = ", ".join(v.name or "a value" for v in loop.carried)
         raise Refused(f"each turn of the loop hands {names} on to the next")
     inside = {region for op in (loop, *loop.body.walk()) for region in op.regions}
-    early = next((ring for ring in rings.rings if ring.clock.block not in inside), None)
+    early = next((ring for ring in rings.rings if ring.pipeline_state.block not in inside), None)
     if early is not None:
         raise Refused(f"{early.copies[0].src.name} is copied outside of the loop, for all teams")
     allocs = [op for op in launch.body.walk() if isinstance(op, tile.Alloc) and op.result not in rings.of]
@@ -119,7 +119,7 @@ def part(program: Block, team: Value, teams: Teams, common: Builder) -> Block:
     for number in range(teams.count):
         b = Builder(Block(), common.loc)
         names = {team: b.constant(number)}
-        if number == teams.count - 1:  # the baton that it has not had
+        if number == teams.count - 1:  # it has not waited before
             with b.because(Origin("warp_specialize", "order barrier: the first team begins", places([common.loc]))):
                 b.emit(roles.PingPongArrive(b.constant(0)))
         if number:
@@ -135,9 +135,9 @@ def _apart(programs: list[Block], first: int, groups: int, common: Builder) -> B
     if len(programs) == 1:
         return programs[0]
     b = Builder(Block(), common.loc)
-    mine = b.emit(by_hand.InGroups(first, groups)).result
+    mine = b.emit(explicit.InGroups(first, groups)).result
     rest = _apart(programs[1:], first + groups, groups, common)
     for side in (programs[0], rest):
         side.ops.append(control.Yield(()))
-    b.emit(by_hand.WarpGroups(mine, first=first, count=groups, independent=True, then=programs[0], orelse=rest))
+    b.emit(explicit.WarpGroups(mine, first=first, count=groups, independent=True, then=programs[0], orelse=rest))
     return b.block

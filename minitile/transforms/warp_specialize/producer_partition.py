@@ -15,7 +15,7 @@ Other copies stay with the consumers, in the same loops; `notes` say why.
 Copies of one block that the same stretch of operations uses share a ring: one barrier says that they have landed,
 another that their slot is free. A few bytes that are used beside a large tile (scales, a bias) join its ring, unless
 that would hold it through another gemm. A ring has as many slots as the pipelined loop around it has stages, else one.
-Rings of one block and of as many slots move on together, at the block's end: they share a `Clock`.
+Rings of one block and of as many slots move on together, at the block's end: they share a `PipelineState`.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class Refused(Exception):
 
 
 @dataclass(eq=False)
-class Clock:
-    """The slot and phase that the rings of a block are at."""
+class PipelineState:
+    """The slot index and phase that the rings of a block share, by the block and the number of slots."""
 
     block: Block
     slots: int
 
     @property
-    def turns(self) -> bool:
+    def multistage(self) -> bool:
         return self.slots > 1
 
 
@@ -58,7 +58,7 @@ class Ring:
     """Copies of one block that its operations from `first` to `last` use."""
 
     copies: list[tile.Copy]
-    clock: Clock
+    pipeline_state: PipelineState
     first: Op
     last: Op
 
@@ -84,7 +84,7 @@ class Rings:
         self.copies = {c: ring for ring in self.rings for c in ring.copies}
         self.of = {buffer: ring for ring in self.rings for buffer in ring.buffers}
         self.multiplied = {v for op in self.slice.places.block if isinstance(op, tile.Gemm) for v in (op.a, op.b)}
-        self.clocks = list(dict.fromkeys(ring.clock for ring in self.rings))
+        self.pipeline_states = list(dict.fromkeys(ring.pipeline_state for ring in self.rings))
         self.users: dict[Value, list[Op]] = {buffer: [] for buffer in self.of}  # besides the copies, in order
         for op in self.slice.places.block:
             if not op.region_fields and op not in self.copies:
@@ -102,7 +102,7 @@ def find_rings(
     written = {a.mem for op in launch.body.walk() for a in op.accesses() if a.writes}
     if None in written:
         op = next(op for op in launch.body.walk() if any(a.mem is None for a in op.accesses()))
-        raise Refused(f"nobody knows what `{op.mnemonic}` touches")
+        raise Refused(f"it is not known what `{op.mnemonic}` touches")
     facts = Facts(kernel)
     slice_ = Slice(places, written, facts)
     rings: list[Ring] = []
@@ -126,24 +126,24 @@ def find_rings(
             continue
         if loop is not None and stages > 1:
             fed.add(loop)
-        _enter(rings, op, Clock(places.block[op], stages), first, last)
+        _enter(rings, op, PipelineState(places.block[op], stages), first, last)
     if not fed:
         raise Refused(notes[0] if notes else "no loop of two or more stages copies tensors to shared memory")
     return Rings(_joined(rings, places), slice_, fed - mixed, notes)
 
 
-def _enter(rings: list[Ring], copy: tile.Copy, clock: Clock, first: Op, last: Op) -> None:
+def _enter(rings: list[Ring], copy: tile.Copy, pipeline_state: PipelineState, first: Op, last: Op) -> None:
     for ring in rings:
-        if ring.clock.block is clock.block and ring.clock.slots == clock.slots:
-            clock = ring.clock
+        if ring.pipeline_state.block is pipeline_state.block and ring.pipeline_state.slots == pipeline_state.slots:
+            pipeline_state = ring.pipeline_state
             if (ring.first, ring.last) == (first, last):
                 ring.copies.append(copy)
                 return
-    rings.append(Ring([copy], clock, first, last))
+    rings.append(Ring([copy], pipeline_state, first, last))
 
 
 def _joined(rings: list[Ring], places: Places) -> list[Ring]:
-    """Small rings in one with a large one of the same clock."""
+    """Small rings in one with a large one of the same pipeline state."""
     large = [r for r in rings if not any(_joins(r, other, places) for other in rings)]
     for ring in rings:
         if ring in large:
@@ -158,9 +158,9 @@ def _joined(rings: list[Ring], places: Places) -> list[Ring]:
 
 def _joins(small: Ring, large: Ring, places: Places) -> bool:
     """Whether the operations from the first use of either to the last one have no gemms but those of the large one."""
-    if small.clock is not large.clock or small.bytes * SMALL > large.bytes:
+    if small.pipeline_state is not large.pipeline_state or small.bytes * SMALL > large.bytes:
         return False
-    ops = small.clock.block.ops
+    ops = small.pipeline_state.block.ops
     first, last = (places.number[op] for op in (large.first, large.last))
     ends = [places.number[op] for op in (small.first, small.last)]
     beside = [*ops[min(first, *ends) : first], *ops[last + 1 : max(last, *ends) + 1]]
@@ -260,7 +260,7 @@ def _uses(copy: tile.Copy, places: Places, written: set[Value | None], late: boo
         if late:
             numbers.append(places.number[_until_stored(holder, places)])
     if not numbers:
-        raise Refused(f"nobody reads {name}")
+        raise Refused(f"nothing reads {name}")
     ops = places.block[copy].ops
     return ops[min(numbers)], ops[max(numbers)]
 

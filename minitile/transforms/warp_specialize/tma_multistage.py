@@ -13,7 +13,7 @@
                                                                   %ring, %i tma_copy %A[…], … ; tma_copy %B[…], … }
                                                                 yield %c1, next(%i, %p) }
 
-The pass for `warp_specialize=False`, and what `warp_specialize` is when that is left out. Rings, clocks and pipelines
+The pass for `warp_specialize=False`, and what `warp_specialize` is when that is left out. Rings, pipeline states and pipelines
 are the same; there is no producer. Its slice of a pipelined loop is written twice instead: for the first iterations in
 front of the loop, one for each slot, and for iteration k + slots where the slot of iteration k is released. So a slot
 stands empty no longer than until all have released it. A loop begins and ends by itself, whatever stands around it:
@@ -24,11 +24,11 @@ its copies stand.
 `skew` and `sink_wgmma_waits` move a refill as they move the release that it is: with the values of its turn. What they
 put behind the loop are releases only, since no iteration follows.
 
-Who waits. A slot's full barrier is what it is with roles. That all are done with the slot its empty barrier says, to
-the warp that issues the copies and to nobody else: a barrier of the whole CTA in each iteration would do as well, but
-hold all warpgroups back to the slowest one, and bring those in step that take turns at the tensor cores. The warp is
-the first one of the *last* warpgroup. Where they take turns it has the turn when all others have had it and have
-released; any other warp would wait, while it has the turn, for those that wait for the turn. Where one warpgroup is all
+What waits. A slot's full barrier is what it is with roles. That all are done with the slot its empty barrier says, to
+the warp that issues the copies alone: a barrier of the whole CTA in each iteration would do as well, but
+hold all warpgroups back to the slowest one, and bring those in step that an order barrier keeps apart. The warp is the
+first one of the *last* warpgroup: it passes the order barrier when all others have passed it and have released; any
+other warp would wait, while it holds the others back, for those that it holds back. Where one warpgroup is all
 there is, its wait for a gemm is that of all of its warps, and lowering leaves the empty barriers out of what only gemms
 read, whenever they have received it: an iteration that multiplies on a condition needs them.
 
@@ -50,12 +50,12 @@ from minitile.ir.rewrite import clone
 from minitile.transforms.manager import PassContext
 from minitile.transforms.pipeline.ahead import closure
 from minitile.transforms.warp_specialize.producer_partition import Places, Refused, Ring, Rings, find_rings
-from minitile.transforms.warp_specialize.warp_specialize import Consumer, State, check, rebuild
+from minitile.transforms.warp_specialize.warp_specialize import Consumer, StateValues, check, rebuild
 
 
 def tma_multistage(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    if not context.target.has("wgmma") or kernel.attrs.get("by_hand") or context.ran("warp_specialize"):
+    if not context.target.has("wgmma") or kernel.attrs.get("explicit_sync") or context.ran("warp_specialize"):
         return
     launch = control.find_launch(kernel)
     try:
@@ -91,54 +91,54 @@ class _OneRole(Consumer):
     def __init__(self, rings: Rings, pipelines: dict[Ring, Value]) -> None:
         super().__init__(rings, pipelines)
         self.depth = 0  # of loops
-        self.loops: dict[Block, control.For] = {}  # around those of the rings that turn
-        self.needed: dict[Ring, list[Op]] = {}  # what the copies of a ring that turns are computed by
+        self.loops: dict[Block, control.For] = {}  # around those of multistage rings
+        self.needed: dict[Ring, list[Op]] = {}  # what the copies of a multistage ring are computed by
         places = rings.slice.places
         for ring in rings.rings:
             loop = places.around(ring.copies[0])
-            if ring.clock.turns and isinstance(loop, control.For):
+            if ring.pipeline_state.multistage and isinstance(loop, control.For):
                 inside = closure(loop, ring.copies) or set()
                 self.loops[loop.body] = loop
                 self.needed[ring] = [op for op in loop.body.ops if op in inside]
 
-    def copied(self, op: tile.Copy, state: State) -> None:
-        """A slot that does not turn is filled here."""
+    def copied(self, op: tile.Copy, state: StateValues) -> None:
+        """The only slot of a ring is filled here."""
         ring = self.rings.copies[op]
-        if op is ring.copies[-1] and not ring.clock.turns:
+        if op is ring.copies[-1] and not ring.pipeline_state.multistage:
             feed = self.b.emit(roles.PipelinePrologue())
             with self.b.inside(feed.body):
-                self.feed(ring, *state[ring.clock], {}, acquired=self.depth > 0)
+                self.feed(ring, *state[ring.pipeline_state], {}, acquired=self.depth > 0)
 
-    def holder(self, op: control.Structured, state: State) -> None:
+    def holder(self, op: control.Structured, state: StateValues) -> None:
         if isinstance(op, control.For) and op.body in self.loops:
             self.first(op, state)
         self.depth += op.repeats
         super().holder(op, state)
         self.depth -= op.repeats
 
-    def first(self, loop: control.For, state: State) -> None:
+    def first(self, loop: control.For, state: StateValues) -> None:
         """The copies of a loop's first iterations, in front of it."""
-        rings = [ring for ring in self.needed if ring.clock.block is loop.body]
-        clock = rings[0].clock  # rings of one block that turn have as many slots
+        rings = [ring for ring in self.needed if ring.pipeline_state.block is loop.body]
+        pipeline_state = rings[0].pipeline_state  # multistage rings of one block have as many slots
         feed, body = self.b.emit(roles.PipelinePrologue()), Block()
         iteration = body.add_arg(loop.iv.type, loop.iv.name)
-        inner = self.arguments(body, state, [clock])
+        inner = self.arguments(body, state, [pipeline_state])
         with self.b.inside(body):
-            self.copies(loop, rings, iteration, *inner[clock], acquired=self.depth > 0)
+            self.copies(loop, rings, iteration, *inner[pipeline_state], acquired=self.depth > 0)
             self.advance(inner, loop.body)
-            self.b.emit(control.Yield(tuple(self.carried(inner, [clock]))))
+            self.b.emit(control.Yield(tuple(self.carried(inner, [pipeline_state]))))
         with self.b.inside(feed.body):
-            end = self.b.min(loop.upper, self.b.add(loop.lower, self.b.mul(loop.step, clock.slots)))
-            init = tuple(self.carried(state, [clock]))
+            end = self.b.min(loop.upper, self.b.add(loop.lower, self.b.mul(loop.step, pipeline_state.slots)))
+            init = tuple(self.carried(state, [pipeline_state]))
             self.b.emit(control.For(loop.lower, end, loop.step, init, body=body))
 
     def release(self, ring: Ring, index: Value, phase: Value) -> None:
-        """A slot that turns is filled again."""
-        loop = self.loops.get(ring.clock.block)
+        """A slot of several is filled again."""
+        loop = self.loops.get(ring.pipeline_state.block)
         if ring not in self.needed or loop is None:
             super().release(ring, index, phase)
             return
-        following = self.b.add(loop.iv, self.b.mul(loop.step, ring.clock.slots))
+        following = self.b.add(loop.iv, self.b.mul(loop.step, ring.pipeline_state.slots))
         turn = (index, self.b.xor(phase, 1), following)
         body = Block()
         index, phase, iteration = (

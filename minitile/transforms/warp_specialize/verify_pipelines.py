@@ -1,18 +1,18 @@
 """Verifies the pipelines of specialised kernels: slots are linear, and no role waits for ever.
 
-Both roles, and each team of consumers, are run on numbers, as processes that only see pipelines and the baton: tiles
-have no values, dimensions and parameters get small ones, loads of tensors the role does not write give the same number
-to all. A pipeline orders two roles completely (whoever comes first waits), so that one order of running them stands for
-all; teams are run in both orders, each as far as it comes. The warps of a single role run one program, in which whoever
+Both roles, and each team of consumers, are run on numbers, as processes that only see pipelines and the order
+barrier: tiles have no values, dimensions and parameters get small ones, loads of tensors the role does not write give the same number
+to all. A pipeline orders two roles completely (the role that comes first waits), so that one order of running them stands for
+all; teams are run in both orders, each as far as it comes. The warps of a single role run one program, in which what
 waits is behind what it waits for, or all wait. What must hold in each run:
 
 * an acquire that passes finds its slot released or never used, a receive finds it full: index and phase agree with
-  what the barriers' parities let through; nobody fills a slot that has been released and not acquired;
+  what the barriers' parities let through; no role fills a slot that has been released and not acquired;
 * bytes that are announced are those of the copies that follow, each payload buffer once, into this slot;
 * slots are received in the order in which they were filled: teams do not take each other's;
 * what reads a ring's buffer reads a slot between its receive and its release by the same team, and a gemm that reads
   it is complete before the release;
-* the baton is handed to a team that has had it when it was handed over last;
+* an arrival at a team's order barrier finds the one before it taken by the team;
 * they do not all wait, and when the kernel ends, nothing that was copied is still under way to a slot.
 
 The runs are few: dimensions of 0, 1 and more tiles than there are slots, the first block of the grid. An error that
@@ -31,8 +31,7 @@ from typing import Any
 from minitile.ir.builder import COMPARE, INTEGER
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import IRError
-from minitile.ir.ops import arith, control, roles, tile
-from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import arith, control, explicit, roles, tile
 
 SIZES = (0, 1, 64, 200, 520)  # of dimensions, rounded up to what divides them
 LONGEST = 4000  # steps of both roles in one run
@@ -48,7 +47,7 @@ def verify_pipelines(kernel: Kernel) -> None:
         if isinstance(op, roles.WarpSpecialized):
             for size in SIZES:
                 _Run(kernel, op, size).run()
-                if any(isinstance(inner, by_hand.WarpGroups) for inner in op.consumer.walk()):
+                if any(isinstance(inner, explicit.WarpGroups) for inner in op.consumer.walk()):
                     _Run(kernel, op, size, -1).run()
 
 
@@ -70,9 +69,9 @@ class _Run:
         self.kernel, self.op, self.size, self.order = kernel, op, size, order
         self.events = 0
         self.slots: dict[tuple[Value, int], _Slot] = {}
-        self.channel_of: dict[Value, Value] = {}
+        self.pipeline_of: dict[Value, Value] = {}
         self.filled: dict[Value, list[int]] = {}  # the slots of a pipeline that have not been received, in order
-        self.batons: set[int] = set()  # the teams to whom a baton has been handed that they have not taken
+        self.arrived: set[int] = set()  # the teams whose order barrier has an arrival that they have not taken
         self.known: dict[Value, Any] = {v: -(-size // f) * f for v, f in self.dims().items()}
         for other in kernel.walk():
             if isinstance(other, control.Launch):
@@ -80,7 +79,7 @@ class _Run:
             if isinstance(other, roles.MbarrierPipeline):
                 for n in range(other.slots):
                     self.slots[other.result, n] = _Slot()
-                self.channel_of |= dict.fromkeys(other.payload, other.result)
+                self.pipeline_of |= dict.fromkeys(other.payload, other.result)
         self.known |= {p: size for p in kernel.params if not hasattr(p.type, "shape")}
 
     def dims(self) -> dict[Value, int]:
@@ -174,8 +173,8 @@ class _Role:
 
     def block(self, block: Block) -> Iterator[str]:
         for op in block.ops:
-            if isinstance(op, by_hand.WarpGroups):
-                yield from self.parted(op)
+            if isinstance(op, explicit.WarpGroups):
+                yield from self.divergent(op)
             elif isinstance(op, control.Structured):
                 yield from self.structured(op)
             elif isinstance(
@@ -192,13 +191,13 @@ class _Role:
                 if isinstance(op, roles.Refill):
                     yield from self.refill(op)
             elif isinstance(op, (roles.PingPongWait, roles.PingPongArrive)):
-                yield from self.baton(op)
+                yield from self.order_barrier(op)
             elif isinstance(op, roles.PipelinePrologue):
                 yield from self.block(op.body)
             else:
                 self.plain(op)
 
-    def parted(self, op: by_hand.WarpGroups) -> Iterator[str]:
+    def divergent(self, op: explicit.WarpGroups) -> Iterator[str]:
         """Each side is a process; this one goes on when they have ended."""
         sides = [_Role(self.run, dict(self.known)).block(region) for region in op.regions[:: self.run.order]]
         while sides:
@@ -293,16 +292,16 @@ class _Role:
                 slot.state, slot.filled = "full", slot.filled + 1
                 self.run.filled.setdefault(op.pipeline, []).append(n)
 
-    def baton(self, op: roles.PingPongWait | roles.PingPongArrive) -> Iterator[str]:
+    def order_barrier(self, op: roles.PingPongWait | roles.PingPongArrive) -> Iterator[str]:
         team = self.get(op.to)
         if isinstance(op, roles.PingPongWait):
-            while team not in self.run.batons:
-                yield f"for team {team} to get the baton"
-            self.run.batons.remove(team)
-        elif team in self.run.batons:
+            while team not in self.run.arrived:
+                yield f"for team {team} to pass the order barrier"
+            self.run.arrived.remove(team)
+        elif team in self.run.arrived:
             raise self.run.error(f"`{op.mnemonic}` to team {team}, which has not taken it since it got it", op)
         else:
-            self.run.batons.add(team)
+            self.run.arrived.add(team)
         self.run.event()
 
     def plain(self, op: Op) -> None:
@@ -325,7 +324,7 @@ class _Role:
         """The slots of rings that an operation reads."""
         found = set()
         for access in op.accesses():
-            pipeline = self.run.channel_of.get(access.mem) if access.mem is not None else None
+            pipeline = self.run.pipeline_of.get(access.mem) if access.mem is not None else None
             if pipeline is not None:
                 found.add((pipeline, 0 if access.slot is None else self.get(access.slot)))
         return found

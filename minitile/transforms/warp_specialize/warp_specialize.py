@@ -25,8 +25,8 @@ Here each gemm is awaited at once. `skew` and `sink_wgmma_waits` come next: they
 them.
 
 A persistent loop may have `teams` (ping_pong.py): each takes every `teams`-th turn, in a program of its own, and its
-clocks step over the turns of the others. What those are is computed from the bounds of the loops around the copies, as
-the producer does it (`_Passed`).
+pipeline states step over the turns of the others. What those are is computed from the bounds of the loops around the
+copies, as the producer does it (`_Passed`).
 
 What this pass cannot do it leaves to software pipelining; `context.notes` says why.
 """
@@ -51,14 +51,14 @@ from minitile.transforms.pipeline.async_gemms import call_in, issue, refusal
 from minitile.transforms.sync.reasons import of_ring
 from minitile.transforms.warp_specialize.multicast import Common, find_common
 from minitile.transforms.warp_specialize.ping_pong import Teams, find_teams, part
-from minitile.transforms.warp_specialize.producer_partition import Clock, Refused, Ring, Rings, find_rings
+from minitile.transforms.warp_specialize.producer_partition import PipelineState, Refused, Ring, Rings, find_rings
 
-State = dict[Clock, tuple[Value, Value]]  # slot and phase
+StateValues = dict[PipelineState, tuple[Value, Value]]  # slot and phase
 
 
 def warp_specialize(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    if not context.target.has("wgmma") or kernel.attrs.get("by_hand"):
+    if not context.target.has("wgmma") or kernel.attrs.get("explicit_sync"):
         return
     launch = control.find_launch(kernel)
     try:
@@ -117,7 +117,7 @@ def _triggers(op: Op) -> bool:
 
 
 def _teams(launch: control.Launch, rings: Rings, context: PassContext) -> Teams | None:
-    """None where nobody wants teams, or there is a reason against them."""
+    """None where no loop asks for teams, or there is a reason against them."""
     try:
         teams = find_teams(launch, rings)
         if teams is not None:
@@ -171,7 +171,7 @@ def rebuild(
     pass_name: str = "warp_specialize",
 ) -> None:
     """Buffers get their versions and rings their pipelines, from which so many `consumers` receive. Buffers, the
-    wait for the grid in front, and what scalars, meetings of the cluster and triggers of the next grid stand before the
+    wait for the primary grid, and what scalars, meetings of the cluster and triggers of the next grid stand before the
     first of the copies are for all roles; of the rest `parts` makes what each role does."""
     ops = launch.body.ops
     end = [ops.pop()] if ops and ops[-1].terminator else []
@@ -196,19 +196,21 @@ def rebuild(
             alloc = buffer.op
             assert isinstance(alloc, tile.Alloc)
             t = alloc.type_
-            alloc.type_ = buffer.type = BufferType(t.space, t.shape, t.dtype, ring.clock.slots)
+            alloc.type_ = buffer.type = BufferType(t.space, t.shape, t.dtype, ring.pipeline_state.slots)
     pipelines: dict[Ring, Value] = {}
     for ring in rings.rings:
         with b.because(of_ring(pass_name, ring, rings).pipeline):
-            made = roles.MbarrierPipeline(ring.buffers, ring.clock.slots, consumers, common=_together(ring, together))
+            made = roles.MbarrierPipeline(
+                ring.buffers, ring.pipeline_state.slots, consumers, common=_together(ring, together)
+            )
             pipelines[ring] = b.emit(made).result
         pipelines[ring].name = "ring"
     launch.body.ops.sort(
         key=lambda op: not isinstance(op, tile.Alloc | roles.MbarrierPipeline)
     )  # set up, then wait or compute
-    for clock in rings.clocks:  # the launch's own block is now a role's
-        if clock.block is launch.body:
-            clock.block = mine
+    for pipeline_state in rings.pipeline_states:  # the launch's own block is now a role's
+        if pipeline_state.block is launch.body:
+            pipeline_state.block = mine
     for loop in rings.pipelined:
         loop.kind, loop.stages = "serial", 1
     b.emit(parts(mine, pipelines, b))
@@ -220,7 +222,7 @@ def _together(ring: Ring, common: Common) -> tuple[int, ...]:
 
 
 class Role:
-    """What the roles have in common: the rings' clocks, carried through the loops and branches around them."""
+    """What the roles have in common: the rings' pipeline states, carried through the loops and branches around them."""
 
     pass_name = "warp_specialize"
 
@@ -230,67 +232,71 @@ class Role:
         self.common: Common = {}  # the dimensions of the cluster along which a copy is made by all
         self.b = Builder(Block())
 
-    def start(self, clocks: Sequence[Clock]) -> State:
+    def start(self, pipeline_states: Sequence[PipelineState]) -> StateValues:
         zero = self.b.constant(0)
-        return dict.fromkeys(clocks, (zero, zero))
+        return dict.fromkeys(pipeline_states, (zero, zero))
 
-    def inside(self, op: Op) -> list[Clock]:
-        """The clocks of the blocks in an operation."""
+    def inside(self, op: Op) -> list[PipelineState]:
+        """The pipeline states of the blocks in an operation."""
         blocks = {region for o in op.walk() for region in o.regions}
-        return [clock for clock in self.rings.clocks if clock.block in blocks]
+        return [pipeline_state for pipeline_state in self.rings.pipeline_states if pipeline_state.block in blocks]
 
-    def carried(self, state: State, clocks: Sequence[Clock]) -> list[Value]:
+    def carried(self, state: StateValues, pipeline_states: Sequence[PipelineState]) -> list[Value]:
         """The values that go through a loop or branch: slots that never change do not."""
-        return [v for clock in clocks for v in (state[clock] if clock.turns else state[clock][1:])]
+        return [
+            v
+            for pipeline_state in pipeline_states
+            for v in (state[pipeline_state] if pipeline_state.multistage else state[pipeline_state][1:])
+        ]
 
-    def taken(self, state: State, clocks: Sequence[Clock], values: Sequence[Value]) -> None:
+    def taken(self, state: StateValues, pipeline_states: Sequence[PipelineState], values: Sequence[Value]) -> None:
         """The inverse of `carried`."""
         left = list(values)
-        for clock in clocks:
-            index = left.pop(0) if clock.turns else state[clock][0]
-            state[clock] = index, left.pop(0)
+        for pipeline_state in pipeline_states:
+            index = left.pop(0) if pipeline_state.multistage else state[pipeline_state][0]
+            state[pipeline_state] = index, left.pop(0)
 
-    def arguments(self, block: Block, state: State, clocks: Sequence[Clock]) -> State:
-        """New arguments of a block for the clocks; the state in it."""
+    def arguments(self, block: Block, state: StateValues, pipeline_states: Sequence[PipelineState]) -> StateValues:
+        """New arguments of a block for the pipeline states; the state in it."""
         inner = dict(state)
         values = [
             block.add_arg(v.type, name)
-            for clock in clocks
-            for v, name in zip(state[clock], ("slot", "phase"), strict=True)
-            if name == "phase" or clock.turns
+            for pipeline_state in pipeline_states
+            for v, name in zip(state[pipeline_state], ("slot", "phase"), strict=True)
+            if name == "phase" or pipeline_state.multistage
         ]
-        self.taken(inner, clocks, values)
+        self.taken(inner, pipeline_states, values)
         return inner
 
-    def advance_by(self, state: State, block: Block, turns: Value) -> None:
+    def advance_by(self, state: StateValues, block: Block, turns: Value) -> None:
         """The slot after so many turns of a block."""
         b = self.b
-        for clock in self.rings.clocks:
-            if clock.block is not block:
+        for pipeline_state in self.rings.pipeline_states:
+            if pipeline_state.block is not block:
                 continue
-            index, phase = state[clock]
-            if clock.turns:
+            index, phase = state[pipeline_state]
+            if pipeline_state.multistage:
                 following = b.add(index, turns)
-                turns_of_ring = b.floordiv(following, clock.slots)
-                index = b.sub(following, b.mul(turns_of_ring, clock.slots))
-                state[clock] = index, b.xor(phase, b.and_(turns_of_ring, b.constant(1)))
+                turns_of_ring = b.floordiv(following, pipeline_state.slots)
+                index = b.sub(following, b.mul(turns_of_ring, pipeline_state.slots))
+                state[pipeline_state] = index, b.xor(phase, b.and_(turns_of_ring, b.constant(1)))
             else:
-                state[clock] = index, b.xor(phase, b.and_(turns, b.constant(1)))
+                state[pipeline_state] = index, b.xor(phase, b.and_(turns, b.constant(1)))
 
-    def advance(self, state: State, block: Block) -> None:
+    def advance(self, state: StateValues, block: Block) -> None:
         """The slot after this one: at the ring's end the first again, in the other phase."""
         b = self.b
-        for clock in self.rings.clocks:
-            if clock.block is not block:
+        for pipeline_state in self.rings.pipeline_states:
+            if pipeline_state.block is not block:
                 continue
-            index, phase = state[clock]
+            index, phase = state[pipeline_state]
             following = b.add(index, 1)
-            wraps = b.compare("eq", following, clock.slots)
-            if clock.turns:
+            wraps = b.compare("eq", following, pipeline_state.slots)
+            if pipeline_state.multistage:
                 phase = b.select(wraps, b.xor(phase, 1), phase)
-                state[clock] = b.select(wraps, b.constant(0), following), phase
+                state[pipeline_state] = b.select(wraps, b.constant(0), following), phase
             else:
-                state[clock] = index, b.xor(phase, 1)
+                state[pipeline_state] = index, b.xor(phase, 1)
 
     def feed(self, ring: Ring, index: Value, phase: Value, names: Mapping[Value, Value], acquired: bool = True) -> None:
         """A slot's copies, on values by other names. A slot that is filled once is free, and not `acquired`."""
@@ -324,19 +330,19 @@ class _Producer(Role):
     def role(self, body: Block) -> Block:
         role = Block()
         with self.b.inside(role):
-            self.block(body, self.start(self.rings.clocks))
+            self.block(body, self.start(self.rings.pipeline_states))
         return role
 
     def get(self, value: Value) -> Value:
         return self.names.get(value, value)
 
-    def block(self, block: Block, state: State) -> None:
+    def block(self, block: Block, state: StateValues) -> None:
         """The producer's part of a block, all but its terminator."""
         for op in block.ops:
             self.b.loc = op.loc
             ring = self.rings.copies.get(op) if isinstance(op, tile.Copy) else None
             if ring is not None and op is ring.copies[-1]:
-                self.feed(ring, *state[ring.clock], self.names, acquired=self.depth > 0)
+                self.feed(ring, *state[ring.pipeline_state], self.names, acquired=self.depth > 0)
             elif op not in self.rings.slice.needed:
                 continue
             elif op in self.rings.slice.holders and isinstance(op, control.Structured):
@@ -346,49 +352,49 @@ class _Producer(Role):
         if block.ops:
             self.advance(state, block)
 
-    def holder(self, op: control.Structured, state: State) -> None:
-        """A loop or branch with those of its carried values and results that are wanted, and the clocks."""
-        clocks = self.inside(op)
+    def holder(self, op: control.Structured, state: StateValues) -> None:
+        """A loop or branch with those of its carried values and results that are wanted, and the pipeline states."""
+        pipeline_states = self.inside(op)
         self.depth += op.repeats
-        init = self.handed(op, None, state, clocks) if op.repeats else ()
+        init = self.handed(op, None, state, pipeline_states) if op.repeats else ()
         regions, given = {}, op.given()
         for name, source in zip(op.region_fields, op.regions, strict=True):
             regions[name] = block = Block()
             for arg in source.args:
                 if arg in self.rings.slice.wanted or arg not in given:
                     self.names[arg] = block.add_arg(arg.type, arg.name)
-            inner = self.arguments(block, state, clocks) if op.repeats else dict(state)
+            inner = self.arguments(block, state, pipeline_states) if op.repeats else dict(state)
             with self.b.inside(block):
                 self.block(source, inner)
                 end = source.terminator or control.Yield(())
-                self.b.emit(handing(end, self.get, self.handed(op, source, inner, clocks)))
+                self.b.emit(handing(end, self.get, self.handed(op, source, inner, pipeline_states)))
         new = self.b.emit(handing(op, self.get, init, **regions))
         self.depth -= op.repeats
         kept = [r for r in op.results if r in self.rings.slice.wanted]
         self.names.update(zip(kept, new.results, strict=False))
-        self.taken(state, clocks, new.results[len(kept) :])
+        self.taken(state, pipeline_states, new.results[len(kept) :])
 
     def handed(
-        self, op: control.Structured, source: Block | None, state: State, clocks: Sequence[Clock]
+        self, op: control.Structured, source: Block | None, state: StateValues, pipeline_states: Sequence[PipelineState]
     ) -> tuple[Value, ...]:
         """What is handed on from a region's end, or to a loop's first turn."""
         transfer = op.transfer(source)
         pairs = zip(transfer.values, transfer.targets[0], strict=True)
         wanted = (self.get(v) for v, target in pairs if target in self.rings.slice.wanted)
-        return (*wanted, *self.carried(state, clocks))
+        return (*wanted, *self.carried(state, pipeline_states))
 
 
 class _Passed(_Producer):
-    """What the clocks do in turns of a loop that other teams have: the producer's program without its copies, in which
-    a loop that only moves a clock on is one step."""
+    """How the pipeline states advance in iterations of a loop that other teams have: the producer's program without its
+    copies, in which a loop that only advances a pipeline state is one step."""
 
     def __init__(self, rings: Rings, b: Builder) -> None:
         super().__init__(rings, {}, {})
         self.b = b
 
-    def turn(self, loop: control.For, number: Value, state: State) -> None:
+    def turn(self, loop: control.For, number: Value, state: StateValues) -> None:
         """Step over turn `number` of a loop, if there is such a turn."""
-        clocks = self.inside(loop)
+        pipeline_states = self.inside(loop)
         self.names = {loop.iv: number}
         inner, then, orelse = dict(state), Block(), Block()
         exists = self.b.compare("lt", number, loop.upper)
@@ -396,14 +402,16 @@ class _Passed(_Producer):
             with self.b.inside(block):
                 if block is then:
                     self.block(loop.body, inner)
-                self.b.emit(control.Yield(tuple(self.carried(after, clocks))))
-        self.taken(state, clocks, self.b.emit(control.If(exists, then=then, orelse=orelse)).results)
+                self.b.emit(control.Yield(tuple(self.carried(after, pipeline_states))))
+        self.taken(state, pipeline_states, self.b.emit(control.If(exists, then=then, orelse=orelse)).results)
 
     def feed(self, ring: Ring, index: Value, phase: Value, names: Mapping[Value, Value], acquired: bool = True) -> None:
         """Not in these turns."""
 
-    def holder(self, op: control.Structured, state: State) -> None:
-        moves = isinstance(op, control.For) and all(clock.block is op.body for clock in self.inside(op))
+    def holder(self, op: control.Structured, state: StateValues) -> None:
+        moves = isinstance(op, control.For) and all(
+            pipeline_state.block is op.body for pipeline_state in self.inside(op)
+        )
         if moves and self.rings.slice.wanted.isdisjoint(op.results):
             self.advance_by(state, op.regions[0], _count(self.b, *map(self.get, op.decides())))
         else:
@@ -456,12 +464,12 @@ class Consumer(Role):
         self.b.loc = body.ops[0].loc
         head = Block()
         with self.b.inside(head):
-            state = self.start(self.rings.clocks)
+            state = self.start(self.rings.pipeline_states)
         self.block(body, state)
         body.ops = head.ops + body.ops
         return body
 
-    def block(self, block: Block, state: State) -> None:
+    def block(self, block: Block, state: StateValues) -> None:
         old, block.ops = block.ops, []
         end = [old.pop()] if old and old[-1].terminator else []
         if self.teams is not None and self.teams.last in old and not self.teams.last.region_fields:
@@ -472,13 +480,13 @@ class Consumer(Role):
                 if isinstance(op, tile.Copy) and op in self.rings.copies:
                     self.copied(op, state)
                     continue
-                mine = [r for r in self.rings.rings if r.clock.block is block]
+                mine = [r for r in self.rings.rings if r.pipeline_state.block is block]
                 if self.teams is not None and op is self.teams.first:
                     self.ping_pong_wait()
                 for ring in mine:
                     if ring.first is op:
                         with self.b.because(self.why[ring].receive):
-                            self.b.emit(roles.ConsumerWait(self.pipelines[ring], *state[ring.clock]))
+                            self.b.emit(roles.ConsumerWait(self.pipelines[ring], *state[ring.pipeline_state]))
                 last = self.teams is not None and op is self.teams.last
                 if last and not op.region_fields:  # all is received
                     self.ping_pong_arrive()
@@ -487,19 +495,19 @@ class Consumer(Role):
                     self.ping_pong_arrive()
                 for ring in mine:
                     if ring.last is op:
-                        self.release(ring, *state[ring.clock])
+                        self.release(ring, *state[ring.pipeline_state])
             if old:
                 self.advance(state, block)
         block.ops += end
 
-    def copied(self, op: tile.Copy, state: State) -> None:
+    def copied(self, op: tile.Copy, state: StateValues) -> None:
         """In place of a copy: here nothing."""
 
     def release(self, ring: Ring, index: Value, phase: Value) -> None:
         with self.b.because(self.why[ring].release):
             self.b.emit(roles.ConsumerRelease(self.pipelines[ring], index, generic=ring in self.generic))
 
-    def op(self, op: Op, state: State) -> None:
+    def op(self, op: Op, state: StateValues) -> None:
         if isinstance(op, control.Structured):
             self.holder(op, state)
         elif isinstance(op, tile.Gemm):
@@ -512,53 +520,56 @@ class Consumer(Role):
                     setattr(op, slot, self.slot(getattr(op, mem), state))
             self.b.emit(op)
 
-    def slot(self, buffer: Value, state: State) -> Value | None:
+    def slot(self, buffer: Value, state: StateValues) -> Value | None:
         """The version of a ring's buffer that is at hand; None where there is only one."""
         ring = self.rings.of.get(buffer)
-        return state[ring.clock][0] if ring is not None and ring.clock.turns else None
+        return state[ring.pipeline_state][0] if ring is not None and ring.pipeline_state.multistage else None
 
-    def gemm(self, op: tile.Gemm, state: State) -> None:
+    def gemm(self, op: tile.Gemm, state: StateValues) -> None:
         pairs = (("a_slot", op.a, op.a_slot), ("b_slot", op.b, op.b_slot))
         slots = {name: self.slot(v, state) if v in self.rings.of else own for name, v, own in pairs}
         flight = issue(self.b, op, **slots)
         with self.b.because(Origin(self.pass_name, ACCUMULATOR)):
             awaited = self.b.emit(roles.Await(*flight.results))
-        awaited.results = op.results  # whoever used the gemm's result goes on doing so
+        awaited.results = op.results  # the users of the gemm's result keep it
         op.result.owner = awaited
 
-    def holder(self, op: control.Structured, state: State) -> None:
-        """Carry the clocks in a loop or branch through it."""
-        clocks = self.inside(op)
+    def holder(self, op: control.Structured, state: StateValues) -> None:
+        """Carry the pipeline states in a loop or branch through it."""
+        pipeline_states = self.inside(op)
         entering, others, fewer = state, None, None
         if self.teams is not None and op is self.teams.loop:
             loop = self.teams.loop
-            others = self.turns_of_others(loop, state, clocks)
+            others = self.turns_of_others(loop, state, pipeline_states)
             fewer = self.has_fewer_turns(loop) if self.teams.again else None
-            entering = self.own_turns(loop, state, clocks)
+            entering = self.own_turns(loop, state, pipeline_states)
         if isinstance(op, control.Loop):
-            op.init = (*op.init, *self.carried(entering, clocks))
+            op.init = (*op.init, *self.carried(entering, pipeline_states))
         for block in op.regions:
-            inner = self.arguments(block, state, clocks) if op.repeats else dict(state)
-            self.region(block, inner, clocks, others)
+            inner = self.arguments(block, state, pipeline_states) if op.repeats else dict(state)
+            self.region(block, inner, pipeline_states, others)
         self.b.emit(op)
         if fewer is not None:
             self.even_out(fewer)
-        types = [v.type for v in self.carried(state, clocks)]
+        types = [v.type for v in self.carried(state, pipeline_states)]
         more = tuple(Value(t, op, len(op.results) + n) for n, t in enumerate(types))
         op.results = (*op.results, *more)
-        self.taken(state, clocks, more)
+        self.taken(state, pipeline_states, more)
 
-    def own_turns(self, loop: control.For, state: State, clocks: Sequence[Clock]) -> State:
-        """Let a loop have this team's turns only; the clocks at the first of them."""
+    def own_turns(self, loop: control.For, state: StateValues, pipeline_states: Sequence[PipelineState]) -> StateValues:
+        """Let a loop have this team's turns only; the pipeline states at the first of them."""
         b, passed = self.b, _Passed(self.rings, self.b)
         behind, first, number = dict(state), dict(state), loop.lower
         for team in range(1, loop.teams):
             passed.turn(loop, number, behind)
             number = b.add(number, loop.step)
             mine = b.compare("eq", self.team, team)
-            for clock in clocks:
-                index, phase = (b.select(mine, new, old) for new, old in zip(behind[clock], first[clock], strict=True))
-                first[clock] = index, phase
+            for pipeline_state in pipeline_states:
+                index, phase = (
+                    b.select(mine, new, old)
+                    for new, old in zip(behind[pipeline_state], first[pipeline_state], strict=True)
+                )
+                first[pipeline_state] = index, phase
         loop.lower = b.add(loop.lower, b.mul(b.cast(self.team, loop.lower.dtype), loop.step))
         loop.step, loop.teams = b.mul(loop.step, loop.teams), 1
         return first
@@ -570,7 +581,8 @@ class Consumer(Role):
         return b.and_(b.compare("gt", left, 0), b.compare("le", left, self.team))
 
     def even_out(self, fewer: Value) -> None:
-        """Who has had fewer turns takes the baton once more: the first team has it where the loop begins again."""
+        """A team with fewer iterations passes the order barrier once more: the first team is next where the loop begins
+        again."""
         with self.b.when(fewer):
             self.ping_pong_wait()
             self.ping_pong_arrive()
@@ -589,20 +601,22 @@ class Consumer(Role):
         with self.b.because(self.order()):
             self.b.emit(roles.PingPongArrive(self.b.floormod(self.b.add(self.team, 1), self.teams.count)))
 
-    def turns_of_others(self, loop: control.For, state: State, clocks: Sequence[Clock]) -> _Tail:
+    def turns_of_others(self, loop: control.For, state: StateValues, pipeline_states: Sequence[PipelineState]) -> _Tail:
         """What goes to the end of a loop's body, which has not been changed yet: the turns up to this team's next."""
         tail = Block()
-        after = self.arguments(tail, state, clocks)
+        after = self.arguments(tail, state, pipeline_states)
         with self.b.inside(tail):
             passed, number = _Passed(self.rings, self.b), loop.iv
             for _ in range(1, loop.teams):
                 number = self.b.add(number, loop.step)
                 passed.turn(loop, number, after)
-        return _Tail(tail, self.carried(after, clocks))
+        return _Tail(tail, self.carried(after, pipeline_states))
 
-    def region(self, block: Block, inner: State, clocks: Sequence[Clock], tail: _Tail | None = None) -> None:
+    def region(
+        self, block: Block, inner: StateValues, pipeline_states: Sequence[PipelineState], tail: _Tail | None = None
+    ) -> None:
         self.block(block, inner)
-        more = tuple(self.carried(inner, clocks))
+        more = tuple(self.carried(inner, pipeline_states))
         end = block.terminator
         if tail is not None:
             names = dict(zip(tail.block.args, more, strict=True))

@@ -24,7 +24,7 @@ from minitile.backends.amd.verify.waitcnt_verification import (
     decoded,
     graph_of_assembly,
     graph_of_ir,
-    recount,
+    verify_waits,
 )
 from minitile.ir.diagnostics import InternalError
 from tests.comments import bare
@@ -64,7 +64,7 @@ def test_what_was_asked():
     assert decoded(0xF70) == Wait(vm=0)
     made = graph_of_assembly(read(TEXT))
     assert [event for event in made.event if event is not None] == [e for e in graph.event if e is not None]
-    assert recount(IR, TEXT) == []
+    assert verify_waits(IR, TEXT) == []
 
 
 @pytest.mark.parametrize(
@@ -84,14 +84,14 @@ def test_what_is_weaker_or_in_another_order(old, new, said):
     changed = TEXT.replace(old, new, 1)
     assert changed != TEXT
     with pytest.raises(InternalError, match=said):
-        recount(IR, changed)
+        verify_waits(IR, changed)
 
 
 def test_another_path():
     """Of two ways to the barrier, one without the wait."""
     around = TEXT.replace("\ts_waitcnt vmcnt(1)\n", "\ts_cbranch_scc0 .LBB0_9\n\ts_waitcnt vmcnt(1)\n.LBB0_9:\n")
     with pytest.raises(InternalError, match=r"has barrier, where vmcnt\(1\)"):
-        recount(IR, around)
+        verify_waits(IR, around)
 
 
 @pytest.mark.parametrize(
@@ -106,23 +106,23 @@ def test_another_path():
 )
 def test_what_is_stronger(old, new, noted):
     """It is right, and noted where it costs: in a loop of copies."""
-    found = recount(IR, TEXT.replace(old, new, 1))
+    found = verify_waits(IR, TEXT.replace(old, new, 1))
     assert len(found) == len(noted)
     assert all(part in text for part, text in zip(noted, found, strict=True))
 
 
 def test_one_wave_needs_no_barriers():
     one = IR + 'attributes #0 = { "amdgpu-flat-work-group-size"="64,64" }\n'
-    assert recount(one, TEXT.replace("\ts_barrier\n", "")) == []
+    assert verify_waits(one, TEXT.replace("\ts_barrier\n", "")) == []
     with pytest.raises(InternalError):
-        recount(one.replace("64,64", "128,128"), TEXT.replace("\ts_barrier\n", ""))
+        verify_waits(one.replace("64,64", "128,128"), TEXT.replace("\ts_barrier\n", ""))
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4])
 def test_of_a_gemm(stages):
     kernel = compiled(stages)
     llvm, text = kernel.asm["llvm"], bare(kernel.text)
-    assert recount(llvm, text) == []
+    assert verify_waits(llvm, text) == []
     count = 4 * (stages - 2)
     wait = re.search(rf"\ts_waitcnt vmcnt\({count}\)[^\n]*\n(?:\s*\.loc[^\n]*\n)*\ts_barrier\n", text).group(0)
     for weaker in (
@@ -131,9 +131,9 @@ def test_of_a_gemm(stages):
         wait[wait.index("\n") + 1 :],
     ):
         with pytest.raises(InternalError, match="does not keep the schedule"):
-            recount(llvm, text.replace(wait, weaker))
+            verify_waits(llvm, text.replace(wait, weaker))
     if count:
-        (note,) = recount(llvm, text.replace(wait, wait.replace(f"vmcnt({count})", f"vmcnt({count - 1})")))
+        (note,) = verify_waits(llvm, text.replace(wait, wait.replace(f"vmcnt({count})", f"vmcnt({count - 1})")))
         assert f"asks for vmcnt({count})" in note
 
 
@@ -254,14 +254,14 @@ def test_a_copy_in_a_loop_over_lanes():
     )
     looped = TEXT.replace(f"k:\n{COPIES}", f"k:\n{lanes}")
     assert looped != TEXT
-    assert recount(IR, looped) == []
+    assert verify_waits(IR, looped) == []
     for more in (
         lanes + COPIES,
         lanes.replace(COPIES, COPIES + COPIES),
         lanes.replace(COPIES, f"{COPIES}\ts_barrier\n"),
     ):
         with pytest.raises(InternalError, match=r"has (copy|barrier), where"):
-            recount(IR, TEXT.replace(f"k:\n{COPIES}", f"k:\n{more}"))
+            verify_waits(IR, TEXT.replace(f"k:\n{COPIES}", f"k:\n{more}"))
 
 
 def test_pins():
@@ -272,7 +272,7 @@ def test_pins():
     assert all(PIN in lines[n - 1] and PIN in lines[n + 1] for n in fixed)
     assert not any(PIN in one and PIN in two for one, two in itertools.pairwise(lines))
     assert lines[-1] == "declare void @llvm.amdgcn.sched.barrier(i32)"
-    assert recount(pinned(IR), TEXT) == []
+    assert verify_waits(pinned(IR), TEXT) == []
 
 
 def test_a_refusal_names_the_kernels_line():
@@ -280,10 +280,10 @@ def test_a_refusal_names_the_kernels_line():
     marked = TEXT.replace("k:\n", f'k:\n\t.file\t1 "{Path(__file__).parent}" "{Path(__file__).name}"\n\t.loc\t1 2 5\n')
     marked = marked.replace("\ts_waitcnt vmcnt(1)\n\ts_barrier\n", "\t.loc\t1 1 3\n\t.loc\t1 0 3\n\ts_barrier\n")
     with pytest.raises(InternalError, match="line 9 has barrier") as refusal:
-        recount(IR, marked)
+        verify_waits(IR, marked)
     assert (refusal.value.loc.file, refusal.value.loc.line) == (__file__, 1)
     assert "The waits recounted on" in str(refusal.value)
     assert "num_stages=1" in refusal.value.hint
     with pytest.raises(InternalError) as refusal:
-        recount(IR, TEXT.replace("\ts_waitcnt vmcnt(1)\n", ""))
+        verify_waits(IR, TEXT.replace("\ts_waitcnt vmcnt(1)\n", ""))
     assert refusal.value.loc is None

@@ -202,7 +202,7 @@ def test_unused_operations_leave_nothing() -> None:
 
 
 def test_interference_keeps_values_apart() -> None:
-    """`plan` on its own: an initial value that is used after the loop does not share the loop's home."""
+    """`plan` on its own: an initial value that is used after the loop is not of the loop's coalescing class."""
     make = Make({"x": "f32"})
     a = make.load("x", make.thread())
     op, (c,) = loop(make, 2, [a])
@@ -211,9 +211,9 @@ def test_interference_keeps_values_apart() -> None:
         make.emit(control.Yield((d,)))
     make.emit(op)
     make.store("x", make.thread(), make.emit(arith.Sub(op.result, a)).result)
-    homes = plan(make.kernel).home
-    assert homes[op.result] is homes[c] is homes[d]
-    assert a not in homes
+    classes = plan(make.kernel).class_of
+    assert classes[op.result] is classes[c] is classes[d]
+    assert a not in classes
 
 
 def test_uniform_branches() -> None:

@@ -120,8 +120,8 @@ class AssemblerWarning(UserWarning):
 
 
 class Program(ABC):
-    """The final text of one kernel, and what can be made of it. The caller that compiled it may set `remark`, which is told of
-    what costs speed, and `timings`, which gets the milliseconds of "assemble"."""
+    """The final text of one kernel, and what can be made of it. The caller that compiled it may set `remark`,
+    which is told of what costs speed, and `timings`, which gets the milliseconds of "assemble"."""
 
     text: str
     remark: Callable[[str], None]

@@ -276,7 +276,8 @@ def _places() -> Iterator[str]:
 
 
 def _check_chosen(path: str) -> None:
-    """A program that the user names is the one to use: to go on without it would hide what is wrong with it. Raises TargetError."""
+    """A program that the user names is the one to use: to go on without it would hide what is wrong with it. Raises
+    TargetError."""
     if _asked(path) is not None:
         return
     wrong = "there is no such file"

@@ -8,8 +8,8 @@ what they say.
                                                    s_waitcnt lgkmcnt(1)  ; LLVM: registers
 
 LLVM joins waits, moves code and adds waits of its own, for the registers that loads fill; nothing in its assembly says
-which are ours. So both texts are walked as `verify_waits` does. A barrier is one of those that may come at its place in the
-IR. A wait may be any of the IR's that are open there and that it covers. Of these it is
+which are ours. So both texts are walked as `verify_waits` does. A barrier is one of those that may come at its place in
+the IR. A wait may be any of the IR's that are open there and that it covers. Of these it is
 
     in front of a barrier     those of which it is the last in front of the assembly's
     elsewhere                 those of its own source line, by .loc and !dbg, in a loop or not, as it is; any, where no

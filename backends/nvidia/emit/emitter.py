@@ -5,8 +5,8 @@ A value of 32- or 64-bit elements, or of bools, has one register an element. Ele
     words      whole 32-bit registers of 4 or 2 elements; only when the count fills them
     elements   one 16-bit register each; an 8-bit integer is kept sign- or zero-extended
 
-The rule that computes a value defines the form it has; `elements` and `words` make the other one when it is first asked for
-and keep it until the region it was made in ends. A value of a coalescing class (register_coalescing.py) has the
+The rule that computes a value defines the form it has; `elements` and `words` make the other one when it is first asked
+for and keep it until the region it was made in ends. A value of a coalescing class (register_coalescing.py) has the
 registers of the class, in words if it can.
 
 Sources: PTX ISA 8.3, 9.7.8.4 (mov, packing), 9.7.8.7 (prmt: selector nibbles 0–3 name bytes of a, 4–7 of b),

@@ -197,7 +197,7 @@ def _flags(op: hopper.Wgmma, from_registers: bool) -> str:
 
 
 def _into(w: Emitter, targets: list[str], value: Value) -> None:
-    """Moves where an accumulator is not in the registers of its class: narrow ones are whole words, as wgmma has them."""
+    """Moves where an accumulator is not in its class's registers: narrow ones are whole words, as wgmma has them."""
     packed = fills_words(value)
     source = w.words(value) if packed else w.in_registers(value)
     if source != targets:

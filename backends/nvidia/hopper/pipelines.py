@@ -28,8 +28,8 @@ from minitile.lowering.memory import coordinate, shared_layout
 
 WORD = 8  # bytes of an mbarrier
 CONSUMERS = 1  # the named barrier at which the consumers of a specialised kernel meet
-ORDER_BARRIERS = 10  # the order barrier of the first warpgroup (a named barrier); the others have those behind it
-PING_PONG_BARRIERS = 12  # the same of the first team; where there are teams, warpgroups have none
+GROUP_ORDER = 10  # the order barrier of the first warpgroup (a named barrier); the others have those behind it
+TEAM_ORDER = 12  # the same of the first team; where there are teams, warpgroups have none
 MOST = {(40, 232): (24, 240)}  # of a thread (producer, consumers), where the consumers take more than is usual
 
 
@@ -37,8 +37,8 @@ MOST = {(40, 232): (24, 240)}  # of a thread (producer, consumers), where the co
 
 
 def pipeline(low: Lowering, op: roles.MbarrierPipeline) -> Value:
-    """The barrier words. The first thread initialises those of all pipelines, and they are known to all threads before any
-    goes on. Where no role acquires a slot (one that is filled once), no barrier says that it is empty."""
+    """The barrier words. The first thread initialises those of all pipelines, and they are known to all threads before
+    any goes on. Where no role acquires a slot (one that is filled once), no barrier says that it is empty."""
     uses = [o for o in low.kernel.walk() if op.result in o.operands]
     acquired = any(isinstance(o, roles.ProducerAcquire) for o in uses) and not _known_empty(low, op, uses)
     ctas = _ranks(low, op.common)
@@ -254,7 +254,7 @@ def refill(low: Lowering, op: roles.Refill) -> None:
 
 
 def _by_one_warp(low: Lowering, body: Block, condition: Value | None) -> None:
-    """The first warp of the last warpgroup: with an order barrier, it is the last one in the order (`tma_multistage`)."""
+    """The first warp of the last warpgroup, which is the last one in an order barrier's order (`tma_multistage`)."""
     b = low.b
     warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
     mine = b.compare("eq", warp, (low.threads // WARPGROUP - 1) * 4)
@@ -290,7 +290,7 @@ def specialised(low: Lowering, op: roles.WarpSpecialized) -> None:
             b.emit(hopper.SetMaxRegisters(consumer_has, increase=True))
         low.meeting = (CONSUMERS, low.threads)
         low.once.setdefault(
-            "named barriers", {CONSUMERS, *range(PING_PONG_BARRIERS, NAMED_BARRIERS)}
+            "named barriers", {CONSUMERS, *range(TEAM_ORDER, NAMED_BARRIERS)}
         )  # not for teams to meet at
         low.ops(op.consumer)
         b.emit(control.Yield(()))
@@ -311,7 +311,7 @@ def order_barrier_init(low: Lowering, op: roles.OrderBarrierInit) -> None:
 
 
 def order_barrier_wait(low: Lowering, op: roles.OrderBarrierWait) -> None:
-    low.b.emit(hopper.NamedBarrier(low.b.add(warpgroup(low), ORDER_BARRIERS), 256))
+    low.b.emit(hopper.NamedBarrier(low.b.add(warpgroup(low), GROUP_ORDER), 256))
 
 
 def order_barrier_arrive(low: Lowering, op: roles.OrderBarrierArrive) -> None:
@@ -321,18 +321,16 @@ def order_barrier_arrive(low: Lowering, op: roles.OrderBarrierArrive) -> None:
 def _pass(low: Lowering) -> None:
     following = low.b.add(warpgroup(low), 1)
     wraps = low.b.compare("eq", following, low.threads // 128)
-    id = low.b.add(low.b.select(wraps, low.b.constant(0), following), ORDER_BARRIERS)
+    id = low.b.add(low.b.select(wraps, low.b.constant(0), following), GROUP_ORDER)
     low.b.emit(hopper.NamedBarrier(id, 256, arrive=True))
 
 
 def ping_pong_wait(low: Lowering, op: roles.PingPongWait) -> None:
-    low.b.emit(hopper.NamedBarrier(low.b.add(low.get(op.to), PING_PONG_BARRIERS), 2 * low.threads, needed=True))
+    low.b.emit(hopper.NamedBarrier(low.b.add(low.get(op.to), TEAM_ORDER), 2 * low.threads, needed=True))
 
 
 def ping_pong_arrive(low: Lowering, op: roles.PingPongArrive) -> None:
-    low.b.emit(
-        hopper.NamedBarrier(low.b.add(low.get(op.to), PING_PONG_BARRIERS), 2 * low.threads, arrive=True, needed=True)
-    )
+    low.b.emit(hopper.NamedBarrier(low.b.add(low.get(op.to), TEAM_ORDER), 2 * low.threads, arrive=True, needed=True))
 
 
 # Copies --------------------------------------------------------------------------------------------------------------

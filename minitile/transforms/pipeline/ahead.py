@@ -221,9 +221,7 @@ class _Outside:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.positions: dict[
-            Op, tuple[Block, int, Op | None]
-        ] = {}  # operation -> its block, place in it, operation around
+        self.positions: dict[Op, tuple[Block, int, Op | None]] = {}  # op -> its block, place in it, op around
         self._enter(kernel.body, None)
 
     def _enter(self, block: Block, around: Op | None) -> None:

@@ -90,8 +90,8 @@ class _Flight:
 
 
 def sink_wgmma_waits(kernel: Kernel, context: PassContext) -> None:
-    """The pass. Not for programs with explicit roles: T.gemm is complete there when the next operation begins, which may
-    tell other roles so."""
+    """The pass. Not for programs with explicit roles: T.gemm is complete there when the next operation begins, which
+    may tell other roles so."""
     if kernel.attrs.get("explicit_sync"):
         return
     ties = Accumulators(kernel.body)
@@ -215,8 +215,8 @@ class _Walk:
         return fed is None and self.ties.mixed(op.c) and not (own and self.uses[op.c] == 1)
 
     def make_room(self, op: Op) -> None:
-        """Slots are filled in order: a consumer that waits for the slot behind the last of a ring must have released the
-        first. In a loop, a branch or a prologue, how many that are is not known."""
+        """Slots are filled in order: a consumer that waits for the slot behind the last of a ring must have released
+        the first. In a loop, a branch or a prologue, how many that are is not known."""
         waits = (roles.ConsumerWait, roles.ProducerAcquire)
         received = {inner.pipeline for inner in op.walk() if isinstance(inner, waits)}
         if isinstance(op, roles.ConsumerWait):

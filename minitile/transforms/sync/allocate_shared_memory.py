@@ -11,9 +11,9 @@ accesses its destination until the wait for its token, and through every loop th
 that is not waited for stands for nothing: a pass that issues copies waits for each of them.) What other blocks of the
 cluster access lives throughout.
 
-What a pipeline hands from role to role belongs to a role at any time, and keeps its bytes for the whole kernel, if there is
-room. If not, it gives them up behind the last access of those who receive: by then all that was sent has been received
-(the compiler's own roles see to that; in a program with explicit roles it is not known).
+What a pipeline hands from role to role belongs to a role at any time, and keeps its bytes for the whole kernel, if
+there is room. If not, it gives them up behind the last access of the roles that receive: by then all that was sent has
+been received (the compiler's own roles see to that; in a program with explicit roles it is not known).
 
 Where threads diverge, no barrier can stand: what is used in one branch or loop of that kind
 keeps its bytes from whatever else is used there, in the other branch, too.

@@ -2,10 +2,11 @@
 
     role A:  store to C ; arrive %ring                role B:  wait %ring ; tma_store from C
 
-B's copy comes behind A's arrival. So do the accesses of a role that B arrives for in its turn. Arrivals are matched with waits by the
-buffer of barrier words (or the number of a barrier at which roles meet), and by the word where the addresses tell; not
-by phase: a thread that waits there may have learnt of it. Only accesses in other branches of the program count: what threads
-of the same one do comes behind in the program's own order, and barriers stand between.
+B's copy comes behind A's arrival. So do the accesses of threads that wait for an arrival of B's behind it. Arrivals are
+matched with waits by the buffer of barrier words (or the number of a barrier at which roles meet), and by the word
+where the addresses tell; not by phase: a thread that waits there may have learnt of it. Only accesses in other branches
+of the program count: what threads of the same one do comes behind in the program's own order, and barriers stand
+between.
 """
 
 from __future__ import annotations

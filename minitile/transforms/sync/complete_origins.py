@@ -4,11 +4,11 @@
     wait %t {pending = 1}                         →                                [k.py:12], [k.py:14])
     %a = ldmatrix %As              // k.py:14
 
-The pass that inserts a wait says why by the name of its pass; waits are moved, and handed through loops, by other passes, and
-what was asynchronous at tile level may have become several instructions. So the accesses are found when all is done.
-Those before are what completes the token: through joins, branches and loops, back to the operations that made it. Those
-behind are the next ones in the program, around a loop or in another role, that these conflict with (RAW, WAR, WAW),
-or for products in flight the first use of their result. Where there are none the wait is for the kernel's end.
+The pass that inserts a wait says why by the name of its pass; waits are moved, and handed through loops, by other
+passes, and what was asynchronous at tile level may have become several instructions. So the accesses are found when all
+is done. Those before are what completes the token: through joins, branches and loops, back to the operations that made
+it. Those behind are the next ones in the program, around a loop or in another role, that these conflict with (RAW, WAR,
+WAW), or for products in flight the first use of their result. Where there are none the wait is for the kernel's end.
 """
 
 from __future__ import annotations

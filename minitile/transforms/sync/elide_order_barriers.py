@@ -7,7 +7,8 @@
     named_barrier %next {arrive}
 
 The warpgroup that has passed the order barrier arrives at the next one's only behind the `barrier`, where it waits for
-those that wait for its arrival. What makes them meet (a conversion that goes from warpgroup to warpgroup, a sum over rows) is known only now.
+those that wait for its arrival. What makes them meet (a conversion that goes from warpgroup to warpgroup, a sum over
+rows) is known only now.
 """
 
 from __future__ import annotations

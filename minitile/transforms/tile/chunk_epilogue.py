@@ -13,8 +13,8 @@ one part is on its way while the next one is computed.
 An operation moves down if it works register by register (`Op.elementwise`, or only gives registers other numbers), and
 all its results go to such operations and, in the end, into memory (`Op.stored`), in the same block. Nothing moves past
 what makes many registers of others or has regions: a multiplication updates its accumulators in place. Strips are
-computed once, whatever asks: those of a value start at multiples of STRIP. Where no value has LEAST registers, all stays
-as it is.
+computed once, for all users: those of a value start at multiples of STRIP. Where no value has LEAST registers, all
+stays as it is.
 
 What several stores need a part each of is loaded in parts as well: that of the first store where the load stands, the
 others each in front of their store's strips.

@@ -115,7 +115,7 @@ class _ToValues(Rewriter):
                 taken = set(runs_along[:place] + [d for d in dims[place:] if d is not None])
                 found = interleaved_by(index, mem.shape[place])
                 repeat = None if found is not None else repeated_by(index, mem.shape[place])
-                if found is not None and deal[0] not in taken:
+                if found is not None and found[0] not in taken:
                     runs_along[place], run, hands, hand = found
                     value = self.b.value(tile.Deal(value, place, run, hands, hand))
                 elif repeat is not None and repeat[0] not in taken:

@@ -29,7 +29,8 @@ NONE: Dims = frozenset()
 
 def find_common(launch: control.Launch, rings: Rings) -> Common:
     """The dimensions of the cluster along which a copy is common, of those that are and whose rows can be shared out.
-    Copies of one ring go along the same dimensions or none: a consumer that releases a slot tells all blocks that write to it."""
+    Copies of one ring go along the same dimensions or none: a consumer that releases a slot tells all blocks that
+    write to it."""
     wide = tuple(d for d, n in enumerate(launch.cluster) if n > 1)
     if not wide:
         return {}

@@ -18,7 +18,8 @@ together stays where it is: the roles before and behind it are split apart from 
 stays a loop of all, with the roles inside. Stretches as long as possible are split at once, since between two of them
 there may be a barrier of all threads, which a program that runs in its roles did not ask for.
 
-A software-pipelined loop (`T.Pipelined`) with explicit parts or barriers inside runs as it is written, without versions.
+A software-pipelined loop (`T.Pipelined`) with explicit parts or barriers inside runs as it is written, without
+versions.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ _STORAGE = (tile.Alloc, explicit.Barriers)
 
 
 def partition_warpgroups(kernel: Kernel, context: PassContext) -> None:
-    """The pass. Sets kernel.attrs["explicit_sync"] where the program has roles or barriers of its own. Raises TargetError for
-    operations that the target has no instructions for."""
+    """The pass. Sets kernel.attrs["explicit_sync"] where the program has roles or barriers of its own. Raises
+    TargetError for operations that the target has no instructions for."""
     for op in kernel.walk():
         _check_target(op, context)
     if not any(isinstance(op, explicit.WarpGroups) or _is_ordering(op) or _in_flight(op) for op in kernel.walk()):

@@ -42,7 +42,8 @@ from minitile.transforms.warp_specialize.producer_partition import Refused, Ring
 @dataclass(frozen=True, eq=False)
 class Teams:
     """The loop whose turns `count` teams of `threads` threads share, and the buffers of which each team has its own. A
-    team holds the order barrier from the operation `first` of the loop's body to `last`. `again`: the loop may begin again."""
+    team passes the order barrier before the operation `first` of the loop's body and arrives at the next one's behind
+    `last`. `again`: the loop may begin again."""
 
     loop: control.For
     count: int

@@ -13,13 +13,13 @@
                                                                   %ring, %i tma_copy %A[…], … ; tma_copy %B[…], … }
                                                                 yield %c1, next(%i, %p) }
 
-The pass for `warp_specialize=False`, and what `warp_specialize` is when that is left out. Rings, pipeline states and pipelines
-are the same; there is no producer. Its slice of a pipelined loop is written twice instead: for the first iterations in
-front of the loop, one for each slot, and for iteration k + slots where the slot of iteration k is released. So a slot
-stands empty no longer than until all have released it. A loop begins and ends by itself, whatever stands around it:
-trip counts of 0, or of fewer iterations than slots, make the first loop short and no refill, and in a persistent kernel
-each tile fills the ring anew. A ring of one slot (operands that are copied outside of pipelined loops) is filled where
-its copies stand.
+The pass for `warp_specialize=False`, and what `warp_specialize` is when that is left out. Rings, pipelines and their
+states are the same; there is no producer. Its slice of a pipelined loop is written twice instead: for the first
+iterations in front of the loop, one for each slot, and for iteration k + slots where the slot of iteration k is
+released. So a slot stands empty no longer than until all have released it. A loop begins and ends by itself, whatever
+stands around it: trip counts of 0, or of fewer iterations than slots, make the first loop short and no refill, and in a
+persistent kernel each tile fills the ring anew. A ring of one slot (operands that are copied outside of pipelined
+loops) is filled where its copies stand.
 
 `skew` and `sink_wgmma_waits` move a refill as they move the release that it is: with the values of its turn. What they
 put behind the loop are releases only, since no iteration follows.

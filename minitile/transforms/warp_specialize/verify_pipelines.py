@@ -1,10 +1,10 @@
 """Verifies the pipelines of specialised kernels: slots are linear, and no role waits for ever.
 
 Both roles, and each team of consumers, are run on numbers, as processes that only see pipelines and the order
-barrier: tiles have no values, dimensions and parameters get small ones, loads of tensors the role does not write give the same number
-to all. A pipeline orders two roles completely (the role that comes first waits), so that one order of running them stands for
-all; teams are run in both orders, each as far as it comes. The warps of a single role run one program, in which what
-waits is behind what it waits for, or all wait. What must hold in each run:
+barrier: tiles have no values, dimensions and parameters get small ones, loads of tensors the role does not write give
+the same number to all. A pipeline orders two roles completely (the role that comes first waits), so that one order of
+running them stands for all; teams are run in both orders, each as far as it comes. The warps of a single role run one
+program, in which what waits is behind what it waits for, or all wait. What must hold in each run:
 
 * an acquire that passes finds its slot released or never used, a receive finds it full: index and phase agree with
   what the barriers' parities let through; no role fills a slot that has been released and not acquired;

@@ -68,7 +68,7 @@ class _Pairs:
         takes = self.threads.exactly(op.condition)
         if takes is None:
             raise self.fail(
-                "more than the thread's index says which threads come to the one with a number in here", op.loc
+                "which threads come to the one with a number in here depends on more than the thread's index", op.loc
             )
         if not in_whole_groups(takes, self.target.lanes):
             raise self.fail(f"a part of a wave of {self.target.lanes} comes to the one with a number in here", op.loc)

@@ -12,8 +12,8 @@ pass is a part of one:
     sync                for proxy_fence: fence_dataflow, fence_parts, fence_placement, async_happens_before; reasons,
                         the words of origins (ir/origin.py)
 
-Which pass has put into the assembly what synchronises, by file (a comment behind its line says so, and why;
-MINITILE_DUMP=PASS prints the IR after a pass):
+Who has put into the assembly what synchronises, by file (a comment behind its line says so, and why; MINITILE_DUMP=PASS
+prints the IR after a pass):
 
     fence.proxy.async                     proxy_fence; where exactly: fence_placement
     bar.sync, s_barrier                   thread_barriers; between the stages of CDNA's schedules: cdna4_interleave

@@ -52,7 +52,7 @@ def test_the_map_of_the_passes():
 
     package = ROOT / "minitile" / "transforms"
     homes = {run.__module__.removeprefix("minitile.transforms.") for run in pipeline.PASSES.values()}
-    parts, synchronising = minitile.transforms.__doc__.split("Which pass has put")
+    parts, synchronising = minitile.transforms.__doc__.split("Who has put")
     rows = dict(re.findall(r"^    (\w+) +(.*(?:\n {10,}.*)*)", parts, re.MULTILINE))
     files = {}
     for folder in sorted(path for path in package.iterdir() if path.is_dir() and path.name != "__pycache__"):

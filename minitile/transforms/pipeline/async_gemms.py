@@ -20,10 +20,9 @@ what it declares:
     the future tile              awaited before its first use: at once to begin with, as late as can be after
                                  `sink_wgmma_waits`; resolve_wait_counts computes N of wgmma.wait_group
     operands in shared memory    read through the async proxy until the token is awaited. `sink_wgmma_waits` awaits it
-    before
-                                 anything writes them, allocate_shared_memory keeps their bytes, thread_barriers puts a
-                                 barrier between the wait and other threads' writes, proxy_fence a fence.proxy.async
-                                 between what threads stored and the gemm
+                                 before anything writes them, allocate_shared_memory keeps their bytes, thread_barriers
+                                 puts a barrier between the wait and other threads' writes, proxy_fence a
+                                 fence.proxy.async between what threads stored and the gemm
     operands in registers        a `fragment` of their own, not written again before the await
     registers at issue           wgmma.fence in front of each group that ordinary instructions may have written
                                  registers for (the writer)
@@ -31,9 +30,8 @@ what it declares:
 The rest is left to mma.sync, and `context.notes` has the reason for each. Who issues:
 
     warp_specialize, tma_multistage   in the consumers' part, all gemms of the program: where the rule refuses one, the
-    kernel is
-                           not specialised
-    lower_manual_wgmma         every gemm that is left
+                                      kernel is not specialised
+    lower_manual_wgmma                every gemm that is left
 """
 
 from __future__ import annotations

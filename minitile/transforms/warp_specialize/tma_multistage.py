@@ -25,12 +25,12 @@ loops) is filled where its copies stand.
 put behind the loop are releases only, since no iteration follows.
 
 What waits. A slot's full barrier is what it is with roles. That all are done with the slot its empty barrier says, to
-the warp that issues the copies alone: a barrier of the whole CTA in each iteration would do as well, but
-hold all warpgroups back to the slowest one, and bring those in step that an order barrier keeps apart. The warp is the
-first one of the *last* warpgroup: it passes the order barrier when all others have passed it and have released; any
-other warp would wait, while it holds the others back, for those that it holds back. Where one warpgroup is all
-there is, its wait for a gemm is that of all of its warps, and lowering leaves the empty barriers out of what only gemms
-read, whenever they have received it: an iteration that multiplies on a condition needs them.
+the warp that issues the copies alone: a barrier of the whole CTA in each iteration would do as well, but hold all
+warpgroups back to the slowest one, and bring those in step that an order barrier keeps apart. The warp is the first one
+of the *last* warpgroup: it passes the order barrier when all others have passed it and have released; any other warp
+would wait, while it holds the others back, for those that it holds back. Where one warpgroup is all there is, its wait
+for a gemm is that of all of its warps, and lowering leaves the empty barriers out of what only gemms read, whenever
+they have received it: an iteration that multiplies on a condition needs them.
 
 No deadlock: all warps run one program, in which whatever waits (receive, acquire) stands behind what it waits for. Of
 all that wait somewhere, those at the earliest place go on.

@@ -289,9 +289,8 @@ def specialised(low: Lowering, op: roles.WarpSpecialized) -> None:
         if budget:
             b.emit(hopper.SetMaxRegisters(consumer_has, increase=True))
         low.meeting = (CONSUMERS, low.threads)
-        low.once.setdefault(
-            "named barriers", {CONSUMERS, *range(TEAM_ORDER, NAMED_BARRIERS)}
-        )  # not for teams to meet at
+        taken = {CONSUMERS, *range(TEAM_ORDER, NAMED_BARRIERS)}  # not for teams to meet at
+        low.once.setdefault("named barriers", taken)
         low.ops(op.consumer)
         b.emit(control.Yield(()))
     teams = ((0, None), (CONSUMERS, low.threads))

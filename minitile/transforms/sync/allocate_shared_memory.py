@@ -132,7 +132,7 @@ class Walk:
         self.waits: list[tuple[Value, int, Loops, dict[int, int]]] = []
         self.filling: dict[Value, set[Value]] = {}  # token: the buffers that its copies write
         self.loose: list[Value] = []  # tokens of copies that the program waits for by their number
-        self.distributed: list[Value] = []  # buffers that other blocks of the cluster access
+        self.throughout: list[Value] = []  # accessed by other blocks of the cluster, or copies that the program awaits
         self.flows: list[tuple[Value, Value, Op | None]] = []  # from token to token, by a loop's back edge or not
 
     def block(self, block: Block, loops: Loops) -> None:
@@ -184,7 +184,7 @@ class Walk:
                     life = self.lives[access.mem]
                     self.uses.append((access.mem, self.number, self.lasting(access.mem, loops, self.begun)))
                     if access.ctas == "cluster" and access.pipeline is None:
-                        self.distributed.append(access.mem)
+                        self.throughout.append(access.mem)
                     life.sides.update(self.sides)
                     life.around.update(self.around)
                     if access.pipeline is not None:
@@ -230,8 +230,8 @@ class Walk:
             if sum(map(len, self.filling.values())) == known:
                 break
         for token in self.loose:
-            self.distributed.extend(self.filling.get(token, ()))
-        for mem in self.distributed:
+            self.throughout.extend(self.filling.get(token, ()))
+        for mem in self.throughout:
             self.lives[mem].cover(0, self.number)
         for token, number, loops, begun in self.waits:
             for mem in self.filling.get(token, ()):

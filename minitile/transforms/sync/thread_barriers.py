@@ -1,5 +1,4 @@
-"""Inserts `barrier` where threads of a CTA would race: on thread IR, after
-`allocate_shared_memory`.
+"""Inserts `barrier` where threads of a CTA would race: on thread IR, after `allocate_shared_memory`.
 
     for … (%k) {                                   for … (%k) {
       wait %t0                                       wait %t0

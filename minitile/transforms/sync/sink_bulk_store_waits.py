@@ -1,4 +1,5 @@
-"""Moves waits for copies out of shared memory down to where they are needed: on thread IR, after `allocate_shared_memory`.
+"""Moves waits for copies out of shared memory down to where they are needed: on thread IR, after
+`allocate_shared_memory`.
 
     stmatrix %S, slot = 0                         stmatrix %S, slot = 0
     %t0 = join (tma_store %S, slot = 0 → %C)      %t0 = join (tma_store %S, slot = 0 → %C)

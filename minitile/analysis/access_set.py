@@ -4,7 +4,7 @@
 copy for a branch costs nothing and the union behind it looks only at what is new. Touches stand in chunks, each at
 least about twice as large as the next one; one more touch makes a chunk of its own, which swallows those that are no
 larger. A chunk that is asked sorts its touches once: by object, by whether they write, and where the part that they
-touch lies between two numbers that can be compared (bytes of a version, boxes whose corners differ by constants, what
+touch lies between two numbers that can be compared (bytes of a version, boxes whose starts differ by constants, what
 threads reach, modulo the steps of loops around), by that.
 
 Touches of a chunk have the same barrier behind them (`passed`), or none; the chunk says which.

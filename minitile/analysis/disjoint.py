@@ -124,13 +124,13 @@ class Threads:
         self.conditions: dict[Value, set[Value]] = {}
         self.under: dict[Op, tuple[Condition, ...]] = {}
         self.owners: dict[Block, Op] = {}
-        self.homes: dict[Op, Block] = {}
+        self.block_of: dict[Op, Block] = {}
         self.said: dict[Op, tuple[fences.Disjoint, ...]] = {}
         self._walk(kernel.body, (), ())
 
     def _walk(self, block: Block, under: tuple[Condition, ...], said: tuple[fences.Disjoint, ...]) -> None:
         for op in block.ops:
-            self.homes[op] = block
+            self.block_of[op] = block
             if isinstance(op, fences.Disjoint):
                 said = said[:-1] if op.end else (*said, op)
             if said:
@@ -169,10 +169,10 @@ class Threads:
 
     def comes_to(self, op: Op, other: Op) -> bool:
         """Whether each thread that comes to `op` comes to the block of `other` as well, in the same iteration."""
-        block: Block | None = self.homes[op]
-        while block is not None and block is not self.homes[other]:
+        block: Block | None = self.block_of[op]
+        while block is not None and block is not self.block_of[other]:
             owner = self.owners.get(block)
-            block = None if owner is None else self.homes.get(owner)
+            block = None if owner is None else self.block_of.get(owner)
         return block is not None
 
     # Numbers of threads ----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""When two accesses to memory get in each other's way: what `thread_barriers` asks.
+"""When two accesses to memory conflict: what `thread_barriers` asks.
 
 A `MemoryAccess` is an access at one place of the program: the object, the version of it as a polynomial modulo the
 number of versions, and the bytes. Two touches conflict when their bytes may overlap and one of them writes, unless both
@@ -170,10 +170,10 @@ def box_of(access: Access, facts: Facts) -> tuple[Span, ...] | None:
     """The part of a tensor, where it is the same for all threads; the other dimensions are open."""
     if access.box is None:
         return None
-    corners = [facts.affine(corner) for corner, _ in access.box]
+    starts = [facts.affine(start) for start, _ in access.box]
     return tuple(
         Span(low, low + extent) if all(facts.uniform(v) for v in low.atoms()) else Span(None, None)
-        for low, (_, extent) in zip(corners, access.box, strict=True)
+        for low, (_, extent) in zip(starts, access.box, strict=True)
     )
 
 

@@ -23,7 +23,7 @@ KERNEL: dict[str, tuple[Any, int, int]] = {
     "producer_threads": (int, 0, BLOCK_THREADS),
     "shared_bytes": (int, 0, 1 << 24),
     "cluster": (tuple[int, int, int], 1, 16),
-    "by_hand": (bool, 0, 1),
+    "explicit_sync": (bool, 0, 1),
     "no_set_max_nreg": (bool, 0, 1),
     "l2_hit_ratio": (tuple[str, float], 0, 0),
     "tensor_maps": (tuple[tuple[Any, ...], ...], 0, 1 << 31),

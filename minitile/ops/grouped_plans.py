@@ -115,5 +115,5 @@ def constants(plan: Plan, what: str) -> dict[str, int]:
     """The compile-time parameters of the kernels in grouped_gemm.py, which multiply `what`. Raises LaunchArgumentError
     for a plan that they cannot follow."""
     if not plan.blocks or plan.split > 1 or plan.swap or any(plan.pad):
-        raise refused(f"the plan {plan} is none for {what}", "it has blocks that stay, and neither parts of K nor swap")
+        raise refused(f"the plan {plan} is none for {what}", "it is persistent, with neither split-K nor swap")
     return {name: value for name, value in plan.constants.items() if name != "swap"}

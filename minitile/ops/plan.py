@@ -44,7 +44,7 @@ class Plan(NamedTuple):
     """How to compute a product. Tiles in elements; threads: of those that compute.
 
     blocks: how many stay, each for many tiles; 0: a block for each tile. panel: tiles are visited in panels of so many
-    rows of tiles; 0: row by row; HILBERT: along that curve. split: parts of K, each with a sum of its own, which the
+    rows of tiles; 0: row by row; HILBERT: in that order. split: of split-K, parts each with a sum of its own, which the
     blocks of a cluster add up `together` (split.py) or a second kernel does. pad: whether A and B are copied, with
     longer rows, first. teams: of the threads of a block that stays, each with tiles of its own. swap: the product is
     computed transposed, for few rows: block_M may then be less than 64.
@@ -77,7 +77,7 @@ class Plan(NamedTuple):
 
     @property
     def apart(self) -> bool:
-        """Whether a second kernel adds up the parts of K."""
+        """Whether a second kernel adds up the sums of split-K."""
         return self.split > 1 and not self.together
 
     @property

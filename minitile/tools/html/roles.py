@@ -184,7 +184,7 @@ class _Walk:
 
     def signal(self, op: Op, row: Row, what: str, word: str) -> None:
         pipeline = next((v for v in op.operands if isinstance(v.type, PipelineType)), None)
-        team = getattr(op, "to", None)  # whose baton it is
+        team = getattr(op, "to", None)  # whom the order barrier lets pass
         which = word if team is None else f"team {_spelled(team)}"
         self.signals.setdefault((pipeline, which), []).append((what, row))
 

@@ -92,7 +92,7 @@ class _Flight:
 def sink_wgmma_waits(kernel: Kernel, context: PassContext) -> None:
     """The pass. Not for programs with roles by hand: T.gemm is complete there when the next operation begins, which may
     tell other roles so."""
-    if kernel.attrs.get("by_hand"):
+    if kernel.attrs.get("explicit_sync"):
         return
     ties = Accumulators(kernel.body)
     apart = [op for op in kernel.walk() if isinstance(op, roles.WarpSpecialized)]

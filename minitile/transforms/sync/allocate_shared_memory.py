@@ -54,7 +54,7 @@ def allocate_shared_memory(kernel: Kernel, context: PassContext) -> None:
     lives = [life for life in walk.lives.values() if life.last >= 0]
     _find_apart(kernel, lives)
     total = _place(lives)
-    if total > context.target.max_shared and not kernel.attrs.get("by_hand"):
+    if total > context.target.max_shared and not kernel.attrs.get("explicit_sync"):
         for life in lives:
             life.given_up = life.sent and bool(life.receivers)
         total = _place(lives)

@@ -208,7 +208,7 @@ class Walk:
         self.kernel = kernel
         self.facts = Facts(kernel)
         self.each = Threads(kernel, self.facts)
-        self.by_hand = bool(kernel.attrs.get("by_hand"))
+        self.by_hand = bool(kernel.attrs.get("explicit_sync"))
         self.fixed: set[Spot] = set()
         self.causes: dict[Spot, Cause] = {}
         ops = list(kernel.walk())

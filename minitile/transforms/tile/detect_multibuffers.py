@@ -34,7 +34,7 @@ _PLACES: dict[type[Op], tuple[tuple[str, str, str, str], ...]] = {
 def detect_multibuffers(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     found = {op.result: op for op in kernel.walk() if isinstance(op, tile.Alloc) and _is_candidate(op)}
-    if not kernel.attrs.get("by_hand"):
+    if not kernel.attrs.get("explicit_sync"):
         multiplied = _multiplied(kernel) if found and context.target.has("wgmma") else set()
         found = {value: op for value, op in found.items() if value in multiplied}
     for op in kernel.walk():

@@ -40,13 +40,13 @@ _STORAGE = (tile.Alloc, by_hand.Barriers)
 
 
 def partition_warpgroups(kernel: Kernel, context: PassContext) -> None:
-    """The pass. Sets kernel.attrs["by_hand"] where the program has roles or barriers of its own. Raises TargetError for
-    operations that the target has no instructions for."""
+    """The pass. Sets kernel.attrs["explicit_sync"] where the program has roles or barriers of its own. Raises
+    TargetError for operations that the target has no instructions for."""
     for op in kernel.walk():
         _check_target(op, context)
     if not any(isinstance(op, by_hand.WarpGroups) or _is_ordering(op) or _in_flight(op) for op in kernel.walk()):
         return
-    kernel.attrs["by_hand"] = True
+    kernel.attrs["explicit_sync"] = True
     for op in kernel.walk():
         if isinstance(op, control.For) and (op.kind == "pipelined" or op.order) and _by_hand(op.body):
             op.kind, op.stages, op.order, op.stage_of = "serial", 1, None, None

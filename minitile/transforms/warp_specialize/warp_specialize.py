@@ -58,7 +58,7 @@ State = dict[Clock, tuple[Value, Value]]  # slot and phase
 
 def warp_specialize(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    if not context.target.has("wgmma") or kernel.attrs.get("by_hand"):
+    if not context.target.has("wgmma") or kernel.attrs.get("explicit_sync"):
         return
     launch = control.find_launch(kernel)
     try:

@@ -1,6 +1,6 @@
 // %S is a ring, of which one slice at a time is used; %U is also read as a whole.
 // pass: detect_multibuffers
-tile kernel @k(%A: tensor<64x512xbf16>, %n: i32) attrs {threads = 128, by_hand = true} {
+tile kernel @k(%A: tensor<64x512xbf16>, %n: i32) attrs {threads = 128, explicit_sync = true} {
   launch 1, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
     %S = alloc {type_ = shared<3x64x64xbf16>} : shared<3x64x64xbf16>
     %U = alloc {type_ = shared<3x64x64xbf16>} : shared<3x64x64xbf16>
@@ -19,7 +19,7 @@ tile kernel @k(%A: tensor<64x512xbf16>, %n: i32) attrs {threads = 128, by_hand =
 }
 
 // ----
-tile kernel @k(%A: tensor<64x512xbf16>, %n: i32) attrs {threads = 128, by_hand = true} {
+tile kernel @k(%A: tensor<64x512xbf16>, %n: i32) attrs {threads = 128, explicit_sync = true} {
   launch 1, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
     %S = alloc {type_ = shared<3 versions x 64x64xbf16>} : shared<3 versions x 64x64xbf16>
     %U = alloc {type_ = shared<3x64x64xbf16>} : shared<3x64x64xbf16>

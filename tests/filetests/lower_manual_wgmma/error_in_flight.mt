@@ -2,7 +2,7 @@
 // together.
 // pass: lower_manual_wgmma
 // target: sm_90a
-tile kernel @error_in_flight(%C: tensor<64x64xf32>) attrs {threads = 128, by_hand = true} {
+tile kernel @error_in_flight(%C: tensor<64x64xf32>) attrs {threads = 128, explicit_sync = true} {
   launch 1, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
     %S = alloc {type_ = shared<64x64xbf16>} : shared<64x64xbf16>
     %P = alloc {type_ = shared<64x96xbf16>} : shared<64x96xbf16>

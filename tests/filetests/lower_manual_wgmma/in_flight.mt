@@ -2,7 +2,7 @@
 // inside of what the swizzle keeps together, which is not for wgmma, and then neither is %e2, of the same accumulator.
 // pass: lower_manual_wgmma
 // target: sm_90a
-tile kernel @k(%A: tensor<64x512xbf16>, %C: tensor<64x64xf32>, %n: i32) attrs {threads = 128, by_hand = true} {
+tile kernel @k(%A: tensor<64x512xbf16>, %C: tensor<64x64xf32>, %n: i32) attrs {threads = 128, explicit_sync = true} {
   launch 1, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
     %S = alloc {type_ = shared<64x64xbf16>} : shared<64x64xbf16>
     %P = alloc {type_ = shared<64x96xbf16>} : shared<64x96xbf16>
@@ -26,7 +26,7 @@ tile kernel @k(%A: tensor<64x512xbf16>, %C: tensor<64x64xf32>, %n: i32) attrs {t
 }
 
 // ----
-tile kernel @k(%A: tensor<64x512xbf16>, %C: tensor<64x64xf32>, %n: i32) attrs {threads = 128, by_hand = true} {
+tile kernel @k(%A: tensor<64x512xbf16>, %C: tensor<64x64xf32>, %n: i32) attrs {threads = 128, explicit_sync = true} {
   launch 1, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
     %S = alloc {type_ = shared<64x64xbf16>} : shared<64x64xbf16>
     %P = alloc {type_ = shared<64x96xbf16>} : shared<64x96xbf16>

@@ -2,7 +2,7 @@
 // role waits for all of its own itself.
 // pass: lower_manual_wgmma
 // target: sm_90a
-tile kernel @stores(%C: tensor<64x64xf32>, %D: tensor<64x64xf32>) attrs {threads = 256, by_hand = true} {
+tile kernel @stores(%C: tensor<64x64xf32>, %D: tensor<64x64xf32>) attrs {threads = 256, explicit_sync = true} {
   launch 1, 1, 1 {threads = 256} (%bx: i32, %by: i32, %bz: i32) {
     %S = alloc {type_ = shared<64x64xf32>} : shared<64x64xf32>
     %first = in_groups {first = 0, count = 1}
@@ -19,7 +19,7 @@ tile kernel @stores(%C: tensor<64x64xf32>, %D: tensor<64x64xf32>) attrs {threads
 }
 
 // ----
-tile kernel @stores(%C: tensor<64x64xf32>, %D: tensor<64x64xf32>) attrs {threads = 256, by_hand = true} {
+tile kernel @stores(%C: tensor<64x64xf32>, %D: tensor<64x64xf32>) attrs {threads = 256, explicit_sync = true} {
   launch 1, 1, 1 {threads = 256} (%bx: i32, %by: i32, %bz: i32) {
     %S = alloc {type_ = shared<64x64xf32>} : shared<64x64xf32>
     %first = in_groups {first = 0, count = 1} : bool

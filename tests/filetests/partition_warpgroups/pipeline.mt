@@ -44,7 +44,7 @@ traced kernel @k(%A: tensor<64x512xbf16>, %C: tensor<64x64xbf16>, %n: i32) attrs
 }
 
 // ----
-traced kernel @k(%A: tensor<64x512xbf16>, %C: tensor<64x64xbf16>, %n: i32) attrs {threads = 256, by_hand = true} {
+traced kernel @k(%A: tensor<64x512xbf16>, %C: tensor<64x64xbf16>, %n: i32) attrs {threads = 256, explicit_sync = true} {
   launch 1, 1, 1 {threads = 256} (%bx: i32, %by: i32, %bz: i32) {
     %full = barriers {counts = (128,)} : shared<1xu64>
     %free = barriers {counts = (128,)} : shared<1xu64>

@@ -29,7 +29,7 @@ traced kernel @k(%A: tensor<64x64xbf16>, %n: i32) attrs {threads = 384} {
 }
 
 // ----
-traced kernel @k(%A: tensor<64x64xbf16>, %n: i32) attrs {threads = 384, by_hand = true} {
+traced kernel @k(%A: tensor<64x64xbf16>, %n: i32) attrs {threads = 384, explicit_sync = true} {
   launch 1, 1, 1 {threads = 384} (%bx: i32, %by: i32, %bz: i32) {
     %b = barriers {counts = (128, 256)} : shared<2xu64>
     %S = alloc {type_ = shared<64x64xbf16>} : shared<64x64xbf16>

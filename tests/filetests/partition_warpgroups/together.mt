@@ -33,7 +33,7 @@ traced kernel @k(%A: tensor<64x512xbf16>, %C: tensor<64xi32>, %n: i32) attrs {th
 }
 
 // ----
-traced kernel @k(%A: tensor<64x512xbf16>, %C: tensor<64xi32>, %n: i32) attrs {threads = 256, by_hand = true} {
+traced kernel @k(%A: tensor<64x512xbf16>, %C: tensor<64xi32>, %n: i32) attrs {threads = 256, explicit_sync = true} {
   launch 1, 1, 1 {threads = 256} (%bx: i32, %by: i32, %bz: i32) {
     %S = alloc {type_ = shared<64x64xbf16>} : shared<64x64xbf16>
     %F = alloc {type_ = fragment<64x64xbf16>} : fragment<64x64xbf16>

@@ -1,4 +1,4 @@
-"""Proofs that different threads reach different memory: what `hazards` asks before it calls two accesses a conflict.
+"""Proofs that different threads reach different memory: what is asked before two accesses are a conflict.
 
     if %t < %n {                                 rows 0 and 1 never meet
       store P[0, %t] ; store P[1, %t]
@@ -55,7 +55,7 @@ _CHOICES = 64  # numbers of values that all threads share
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Where all threads' accesses of a touch lie: in each dimension in a window on top of what is the same for all of
+    """Where an access of all threads lies: in each dimension in a window on top of what is the same for all of
     them (`shared`: the terms of a polynomial)."""
 
     shared: Shared
@@ -418,7 +418,7 @@ class Threads:
         return not meet.any()
 
     def extent(self, reach: Reach) -> Extent | None:
-        """Where all threads' accesses of a touch lie, where it goes by indices."""
+        """Where an access of all threads lies, where it goes by indices."""
         if reach not in self.extents:
             self.extents[reach] = None
             if reach.dims and self.count <= BLOCK_THREADS:
@@ -428,7 +428,7 @@ class Threads:
         return self.extents[reach]
 
     def _misses(self, a: Reach, b: Reach) -> bool:
-        """Whether the extents of two touches miss each other in a dimension."""
+        """Whether the extents of two accesses miss each other in a dimension."""
         one, other = self.extent(a), self.extent(b)
         if one is None or other is None:
             return False
@@ -440,7 +440,7 @@ class Threads:
         return False
 
     def between(self, one: Shared, other: Shared) -> tuple[Window, ...]:
-        """What is the same for all accesses of one touch, less that of another one, in each dimension."""
+        """What is the same for all threads in one access, less that of another one, in each dimension."""
         known = self.gaps.get((one, other))
         if known is None:
             known = self.gaps[one, other] = tuple(self._gap(dict(x), dict(y)) for x, y in zip(one, other, strict=True))

@@ -11,9 +11,9 @@ key than the one asked for, whatever its name, counts as absent; so does one tha
 metadata are not of its kind (a field missing, one too many, of another type), and one whose blob cannot be what it
 should be. Such a file is removed, and the result is made anew.
 
-**Ours alone.** An entry may be machine code. So the folder and its files must belong to this user, and no other user may
-be allowed to write them; otherwise there is a CacheWarning that says so, and the cache is not used. Folders are made
-for the user alone.
+**Ours alone.** An entry may be machine code. So the folder and its files must belong to this user, and no other user
+may be allowed to write them; otherwise there is a CacheWarning that says so, and the cache is not used. Folders are
+made for the user alone.
 
 **Bounded.** Where the entries take more than MINITILE_CACHE_SIZE (1G), those not used for longest go, down to three
 quarters. To add up all of them is dear, so a file that grows by a byte for each 4 KiB stored says when that is due.

@@ -96,8 +96,8 @@ def in_runs(b: Builder, number: Value, total: Value, xcds: int, run: int) -> Val
 
 
 def in_turns(b: Builder, number: Value, block: Value, blocks: Value, total: Value, xcds: int) -> Value:
-    """The tile instead of `number` = block + turn · blocks, of `total`, for one of the `blocks` of a persistent kernel: in each whole
-    turn each XCD's blocks have neighbours.
+    """The tile instead of `number` = block + turn · blocks, of `total`, in a persistent kernel of `blocks`: in each
+    whole turn each XCD's blocks have neighbours.
 
     Of the blocks (block mod xcds) are on one XCD, rounded up on the first blocks mod xcds of them. So `mine` counts the
     XCDs' blocks one XCD after the other and is a permutation of 0 … blocks - 1, whatever the two numbers are; and in

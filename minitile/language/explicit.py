@@ -239,7 +239,7 @@ def _barrier(x: Any, what: str) -> Barrier:
 
 
 def mbarrier_arrive(mbarrier: Any, cta_id: Any = None) -> None:
-    """Each thread that comes here arrives: what it has done before is known to the threads that wait for the phase (sm_90a).
+    """Each thread that comes here arrives: what it did before is known to threads that wait for the phase (sm_90a).
 
     Args:
         mbarrier: one barrier of T.alloc_barrier.

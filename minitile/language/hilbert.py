@@ -12,7 +12,7 @@ order is a permutation. (Where the sides are no powers of two it steps over a ti
 levels, what is left is passed through row by row: 1 tile for sides up to 32, 2 by 2 for 64. One tile takes some 40
 operations a level, none of which is a division.
 
-The curve is D. Hilbert's, "Über die stetige Abbildung einer Linie auf ein Flächenstück", Math. Ann. 38 (1891).
+The curve is from D. Hilbert, "Über die stetige Abbildung einer Linie auf ein Flächenstück", Math. Ann. 38 (1891).
 """
 
 from __future__ import annotations

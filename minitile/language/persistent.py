@@ -6,7 +6,8 @@
     }                                                 body with %bx = %t mod %gx, %by = %t div %gx mod %gy, …
                                                     } }
 
-On a GPU of several XCDs the blocks of each take neighbours: the body has another number for %t (block_swizzle.in_turns).
+On a GPU of several XCDs the blocks of each take neighbours: the body has another number for %t
+(block_swizzle.in_turns).
 Shared memory is the block's own in every turn; nothing that a tile has left there counts for the next one.
 """
 

@@ -4,7 +4,7 @@ layout<128x256; reg 2:1@1, 2:8@0, 32:8@1; lane 4:2@1, 8:1@0; warp 8:16@0>
 
 warp_groups(…, 4)           2 groups, each of them    layout<64x256; …; warp 4:16@0>
 block(…, (64, 64))          of one group's registers  layout<64x64; reg 2:1@1, 2:8@0, 8:8@1; …; warp 4:16@0>
-interleaved_slice(…, 1, 8, 2)  every second 8 columns    layout<128x128; reg 2:1@1, 2:8@0, 16:8@1; …>
+interleaved_slice(…, 1, 8, 2)  every second 8 columns   layout<128x128; reg 2:1@1, 2:8@0, 16:8@1; …>
 warp_box(…)                 what a warp has in one piece              (16, 256)
 warp_block(…, (16, 64))     a part of it, the steps to the next   layout<16x64; reg 2:1@1, 2:8@0, 8:8@1; …; >, 4:64@1
 """

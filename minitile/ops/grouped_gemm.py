@@ -1,4 +1,4 @@
-"""The kernels of `grouped_matmul` and of `matmul` on batches: persistent, with blocks that find their tiles by themselves.
+"""The kernels of `grouped_matmul` and of `matmul` on batches: persistent; each block finds its tiles by itself.
 
 How many rows a group has is known on the GPU only. So a launch has as many blocks as the GPU has multiprocessors, and
 block b takes the tiles b, b + blocks, … of all groups' tiles in a row; `tile_at` walks over the groups to find which

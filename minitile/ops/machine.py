@@ -40,7 +40,7 @@ class Machine:
     (`odd`), and where they are no whole 16 and tiles no multiples of 64 columns (`odd_width`), or there are teams
     (`odd_teams`). uneven: by how much more a block takes whose columns are no multiple of 32. blend: the exponent with
     which bounds are added.
-    after: a kernel that follows another one; padding: of what it reads and writes. Adding up the sums of split-K takes, in a
+    after: a kernel that follows another one; padding: of what it reads and writes. Adding up split-K's sums takes, in a
     second kernel, `part` for each one and the bytes through `adding`; in a cluster `meet`, `meet_each` for each part,
     and a tile of f32 through `meeting`.
     """

@@ -4,7 +4,7 @@
             one warpgroup alone takes; all steps take no less than the latency of copies, `stages` of them under way
     store   a tile of C, from registers: by boxes through a ring of one or two buffers, or row by row
     block   all that a multiprocessor does for the tiles that it gets, the fullest one: the last round may be nearly
-            empty. In a persistent kernel, a part of each store is behind the next tile, or with ping-pong teams
+            empty. In a persistent kernel, a part of each store is behind the next tile; ping-pong teams alternate
 
 Besides, all multiprocessors share the caches (all that is brought; what is brought for the first time), memory, and
 power. Bounds that are near to each other add up in part. At last come the launch, and the kernels before and after it:

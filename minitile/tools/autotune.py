@@ -1,4 +1,4 @@
-"""`mt.autotune`: the fastest of several configurations of a kernel, compiled in parallel, with interleaved timing, remembered.
+"""`mt.autotune`: the fastest of several configurations of a kernel, compiled in parallel, timed interleaved, stored.
 
     space = {"block_M": [64, 128], "block_N": [128, 256], "num_stages": [3, 4]}
     tuning = mt.autotune(matmul, space).tune(a, b, c)       # tuning.kernel(a, b, c); print(tuning)
@@ -11,7 +11,7 @@ What is sent to the executor is the traced IR as text and the target, and what c
 data: so any `concurrent.futures.Executor` does, in this process, in others, or (Dask's, Ray's) on other machines, and
 the kernel need not be importable there.
 
-Compiled configurations are measured in small batches. Within one, timing is interleaved with the fastest one so far, and a
+Compiled configurations are measured in small batches. Within one, timing is interleaved with the fastest so far, and a
 time is the ratio to that one's: so a GPU that grows warmer over the minutes favours none. In the end the fastest few
 meet once more. Each finished measurement is stored at once, by the traced IR (so by the source, the configuration and
 everything that the kernel captures), the target, the device and the arguments' dtypes and sizes by magnitude; who calls

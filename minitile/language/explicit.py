@@ -1,4 +1,4 @@
-"""Roles of warpgroups, barriers and copies by hand: T.ws, T.alloc_barrier, T.tma_copy and their kin, for sm_90a.
+"""Explicit roles of warpgroups, barriers and copies: T.ws, T.alloc_barrier, T.tma_copy and their kin, for sm_90a.
 
     ready, done = T.alloc_barrier(128), T.alloc_barrier(128)
     for k in range(n):

@@ -20,7 +20,7 @@ from minitile.ir.types import I32
 from minitile.language.block_swizzle import in_turns
 
 
-def stay(b: Builder, launch: control.Launch, blocks: int, xcds: int = 1) -> None:
+def make_persistent(b: Builder, launch: control.Launch, blocks: int, xcds: int = 1) -> None:
     """Changes the launch in place; `b` stands where the launch will be."""
     x, y, z = launch.grid
     total = b.mul(b.mul(x, y), z)

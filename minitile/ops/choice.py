@@ -16,7 +16,7 @@ from minitile.ops.plan import GRAIN, HILBERT, Plan, Problem
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A block's tile with its stages and computing threads, for operands of 2 bytes. `stays`: a persistent kernel,
+    """A block's tile with its stages and computing threads, for operands of 2 bytes. `persistent`:
     where there are more tiles than multiprocessors; then with so many `teams`."""
 
     m: int
@@ -24,7 +24,7 @@ class Tile:
     k: int
     stages: int
     threads: int
-    stays: bool = False
+    persistent: bool = False
     swap: bool = False
     teams: int = 1
 
@@ -91,7 +91,7 @@ def _padded_so(problem: Problem, pad: tuple[bool, bool], machine: Machine, wgmma
         teams, threads = 1, tile.threads
         if count > processors:
             panel = 8
-            if tile.stays:
+            if tile.persistent:
                 blocks = processors
                 if tile.teams > 1 and not by_threads:
                     teams, threads = tile.teams, 128 * tile.teams

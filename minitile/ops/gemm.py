@@ -61,7 +61,7 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
     """C = op(A) · op(B) with sums in f32, op the identity or the transpose.
 
     A is M × K (K × M where transposed), B is K × N (N × K), C is M × N; with `split` C is S × M × N, and part s of K
-    gives C[s]. With blocks = 0 there is a block for each tile, else so many blocks, which stay; `panel` is the height
+    gives C[s]. With blocks = 0 there is a block for each tile, else so many persistent blocks; `panel` is the height
     in tiles of the panels in which tiles are visited, 0 for row by row (persistent kernels always have panels), HILBERT
     for the curve. With `loose` A and B may be larger than the product needs. teams: of a persistent kernel, see
     T.Persistent. swap: the tensor cores' rows, which come by 64, are columns of C.

@@ -35,7 +35,7 @@ class Machine:
     multiprocessor hold up each other. tile: between two tiles of a persistent block. curve: finding the next one's
     place in Hilbert order.
     store: of one multiprocessor's results; row: µs of a row's line; box: µs of what is stored together; lone_box: where
-    there is one buffer for it; waited: the share of this that a block that stays waits for; drain: of one
+    there is one buffer for it; waited: the share of this that a persistent block waits for; drain: of one
     multiprocessor's results, in the long run. By how much more results take where rows of C are no whole 8 bytes
     (`odd`), and where they are no whole 16 and tiles no multiples of 64 columns (`odd_width`), or there are teams
     (`odd_teams`). uneven: by how much more a block takes whose columns are no multiple of 32. blend: the exponent with

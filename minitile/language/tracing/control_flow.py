@@ -22,7 +22,7 @@ from minitile.ir.types import I32, i32
 from minitile.language.block_swizzle import rasterise
 from minitile.language.explicit import RoleScope
 from minitile.language.fences import DisjointScope, HintScope
-from minitile.language.persistent import stay
+from minitile.language.persistent import make_persistent
 from minitile.language.scalars import (
     Expr,
     coerce,
@@ -439,7 +439,7 @@ class Interpreter(Branches):
         if order:
             rasterise(trace.b, launch, order, panel, 1 if scope.persistent else xcds)
         if scope.persistent:
-            stay(trace.b, launch, scope.persistent, xcds)
+            make_persistent(trace.b, launch, scope.persistent, xcds)
         trace.b.emit(launch)
         self.locals.update({SKIP: False, RETURNED: False, VALUE: UNSET})
         for name in assigned_names([node]):

@@ -26,7 +26,7 @@ from minitile.language.memory import Memory
 from minitile.language.scalars import Expr, convert, entry_dtype, is_scalar, operand_value, truth, unify
 from minitile.language.tracing.context import Trace
 from minitile.language.tracing.source import FunctionNode, assigned_names, builtin_values
-from minitile.language.tracing.warpgroup_conditions import parted
+from minitile.language.tracing.warpgroup_conditions import selected_warpgroups
 
 MISSING = object()
 GROUP = 16  # conditions that are nested in each other: of more, as many again lie behind them
@@ -297,7 +297,7 @@ class Expressions:
         b = self.trace.b
         role = condition.op if isinstance(condition.op, explicit.InGroups) else None
         if role is None and any(op.uniform for block in blocks for op in block.walk()):
-            role = self.parting(condition)
+            role = self.warpgroup_condition(condition)
         if role is None and all(is_speculative(block) for block in blocks):
             for block in blocks:
                 b.block.ops.extend(block.ops)
@@ -311,10 +311,10 @@ class Expressions:
             return list(b.emit(op).results)
         return list(b.emit(control.If(condition, then=blocks[0], orelse=blocks[1])).results)
 
-    def parting(self, condition: Value) -> explicit.InGroups | None:
+    def warpgroup_condition(self, condition: Value) -> explicit.InGroups | None:
         """The warpgroups for which a condition on the thread's index holds, if it holds for whole ones."""
         launch = self.trace.launch
-        part = None if launch is None else parted(condition, launch.threads)
+        part = None if launch is None else selected_warpgroups(condition, launch.threads)
         if part is None:
             return None
         return self.trace.b.emit(explicit.InGroups(*part))

@@ -2,7 +2,8 @@
 
 The kernels are persistent, since only the GPU knows how many tiles there are. What a plan costs is estimated as if the
 products stood below each other, each rounded up to whole tiles, and each with a B of its own. Of what
-benchmarks/gemm_grouped.py measured on an H200 the choice has 0.99 of the fastest one's speed, in bf16 (0.95 at worst) as in fp8.
+benchmarks/gemm_grouped.py measured on an H200 the choice has 0.99 of the fastest one's speed, in bf16 (0.95 at worst)
+as in fp8.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def plan_of(config: str, of: str = "") -> Plan:
         threads,
         blocks,
         panel,
-        number(r"K in (\d+) parts", 1),
+        number(r"(?:K in|split-K by) (\d+)", 1),
         pad,
         number(r"(\d+) teams", 1),
         "swapped" in config,

@@ -318,7 +318,7 @@ class _Machine:
     def Permute(self, op: tile.Permute) -> Any:
         return (np.transpose(self.of(op.a), op.order),)
 
-    def Deal(self, op: tile.Deal) -> Any:
+    def InterleavedSlice(self, op: tile.InterleavedSlice) -> Any:
         return (np.take(self.of(op.a), [op.of_source(n) for n in range(op.result.shape[op.dim])], op.dim),)
 
     def Repeat(self, op: tile.Repeat) -> Any:

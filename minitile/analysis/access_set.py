@@ -1,15 +1,15 @@
-"""A set of touches that grows by one and is asked for conflicts, thousands of times, without a walk over all of it.
+"""A set of accesses that grows by one and is asked for conflicts, thousands of times, without a walk over all of it.
 
 `AccessSet` is immutable; what it is made of is shared between those that have been made from one another, so that a
-copy for a branch costs nothing and the union behind it looks only at what is new. Touches stand in chunks, each at
-least about twice as large as the next one; one more touch makes a chunk of its own, which swallows those that are no
-larger. A chunk that is asked sorts its touches once: by object, by whether they write, and where the part that they
-touch lies between two numbers that can be compared (bytes of a version, boxes whose corners differ by constants, what
+copy for a branch costs nothing and the union behind it looks only at what is new. Accesses stand in chunks, each at
+least about twice as large as the next one; one more access makes a chunk of its own, which swallows those that are no
+larger. A chunk that is asked sorts its accesses once: by object, by whether they write, and where the part that they
+touch lies between two numbers that can be compared (bytes of a version, boxes whose starts differ by constants, what
 threads reach, modulo the steps of loops around), by that.
 
-Touches of a chunk have the same barrier behind them (`passed`), or none; the chunk says which.
+Accesses of a chunk have the same barrier behind them (`passed`), or none; the chunk says which.
 
-    near(t)     all touches that may conflict with t, and few others: `hazards.conflict` has the last word
+    near(t)     all accesses that may conflict with t, and few others: `memory_dependence.conflict` has the last word
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from minitile.analysis.disjoint import Window
 from minitile.analysis.memory_dependence import MemoryAccess, placed
 from minitile.ir.core import Op, Value
 
-FEW = 8  # touches that are looked at one by one
+FEW = 8  # accesses that are looked at one by one
 
 Terms = tuple[frozenset[Any], ...]
 Gap = Callable[[Terms, Terms], tuple[Window, ...]]
@@ -32,7 +32,7 @@ Gap = Callable[[Terms, Terms], tuple[Window, ...]]
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a touch lies in its object, as far as numbers say it: a window in each dimension, on top of `terms`. `gap`
+    """Where an access lies in its object, as far as numbers say: a window in each dimension, on top of `terms`. `gap`
     says where the terms of one are from those of another; without it, only those on top of the same are compared."""
 
     terms: Terms
@@ -56,27 +56,27 @@ def _place(t: MemoryAccess) -> _Place | None:
 
 
 class _Group:
-    """Touches of one object on top of the same, in the order of where they begin in the dimension in which they differ
+    """Accesses of one object on top of the same, in the order of where they begin in the dimension in which they differ
     most; where that is known modulo a number only, of the remainders."""
 
-    __slots__ = ("dim", "divisor", "gap", "longest", "orders", "terms", "touches")
+    __slots__ = ("accesses", "dim", "divisor", "gap", "longest", "orders", "terms")
 
-    def __init__(self, touches: list[tuple[_Place, MemoryAccess]]) -> None:
-        self.terms, self.gap = touches[0][0].terms, touches[0][0].gap
-        dims = range(len(touches[0][0].windows))
-        self.dim = max(dims, key=lambda d: len({where.windows[d][0] for where, _ in touches}), default=-1)
+    def __init__(self, accesses: list[tuple[_Place, MemoryAccess]]) -> None:
+        self.terms, self.gap = accesses[0][0].terms, accesses[0][0].gap
+        dims = range(len(accesses[0][0].windows))
+        self.dim = max(dims, key=lambda d: len({where.windows[d][0] for where, _ in accesses}), default=-1)
         self.orders: dict[int, tuple[list[int], list[MemoryAccess]]] = {}  # by divisor
-        self.touches = touches
+        self.accesses = accesses
         if self.dim >= 0:
-            windows = [where.windows[self.dim] for where, _ in touches]
+            windows = [where.windows[self.dim] for where, _ in accesses]
             self.divisor = windows[0][2]
             self.longest = max(high - low for low, high, _ in windows)
 
     def order(self, divisor: int) -> tuple[list[int], list[MemoryAccess]]:
-        """Where touches begin, modulo a divisor, and they."""
+        """Where accesses begin, modulo a divisor, and they."""
         known = self.orders.get(divisor)
         if known is None:
-            starts = [(where.windows[self.dim][0], t) for where, t in self.touches]
+            starts = [(where.windows[self.dim][0], t) for where, t in self.accesses]
             pairs = sorted([(at % divisor if divisor else at, t) for at, t in starts], key=lambda pair: pair[0])
             known = self.orders[divisor] = [at for at, _ in pairs], [t for _, t in pairs]
         return known
@@ -85,25 +85,25 @@ class _Group:
         different = where.terms != self.terms
         alike = where.gap == self.gap and len(where.windows) > self.dim >= 0
         if not alike or (different and where.gap is None):
-            return [t for _, t in self.touches]
+            return [t for _, t in self.accesses]
         low, high, divisor = where.windows[self.dim]
         if different and where.gap is not None:
             least, most, other = where.gap(where.terms, self.terms)[self.dim]
             low, high, divisor = low + least, high + most - 1, gcd(divisor, other)
         divisor = gcd(divisor, self.divisor)
-        starts, touches = self.order(divisor)
+        starts, accesses = self.order(divisor)
         first = low - self.longest + 1
         if not divisor:
-            return touches[bisect_left(starts, first) : bisect_left(starts, high)]
+            return accesses[bisect_left(starts, first) : bisect_left(starts, high)]
         if high - first >= divisor:
-            return touches
+            return accesses
         first, high = first % divisor, high - first + first % divisor
-        found = touches[bisect_left(starts, first) : bisect_left(starts, high)]
-        return found + touches[: bisect_left(starts, high - divisor)] if high > divisor else found
+        found = accesses[bisect_left(starts, first) : bisect_left(starts, high)]
+        return found + accesses[: bisect_left(starts, high - divisor)] if high > divisor else found
 
 
 class _Chunk:
-    """Some touches, and how to find those near another one."""
+    """Some accesses, and how to find those near another one."""
 
     __slots__ = ("_values", "index", "items", "passed")
 
@@ -113,11 +113,11 @@ class _Chunk:
         self._values: frozenset[Value] | None = None
         self.index: dict[Value | None, tuple[_Of, _Of]] | None = None  # by object: what reads, what writes
 
-    def touches(self) -> Iterable[MemoryAccess]:
+    def accesses(self) -> Iterable[MemoryAccess]:
         return self.items if self.passed is None else [replace(t, passed=self.passed) for t in self.items]
 
     def behind(self, barrier: Op) -> _Chunk:
-        """The same touches with a barrier behind them."""
+        """The same accesses with a barrier behind them."""
         made = _Chunk(self.items, barrier)
         made.index, made._values = self.index, self._values
         return made
@@ -149,23 +149,23 @@ class _Chunk:
             parts = index.get(t.mem)
             if parts is None:
                 parts = index[t.mem] = _Of(), _Of()
-            parts[t.writes].touches.append(t)
+            parts[t.writes].accesses.append(t)
         return index
 
 
 class _Of:
-    """The touches of one object that read, or that write."""
+    """The accesses of one object that read, or that write."""
 
-    __slots__ = ("groups", "loose", "touches")
+    __slots__ = ("accesses", "groups", "loose")
 
     def __init__(self) -> None:
-        self.touches: list[MemoryAccess] = []
+        self.accesses: list[MemoryAccess] = []
         self.groups: dict[object, _Group] | None = None
         self.loose: list[MemoryAccess] = []
 
     def near(self, found: _Place | None) -> Iterator[MemoryAccess]:
-        if found is None or len(self.touches) <= FEW:
-            yield from self.touches
+        if found is None or len(self.accesses) <= FEW:
+            yield from self.accesses
             return
         if self.groups is None:
             self.groups = self.sorted()
@@ -175,14 +175,14 @@ class _Of:
 
     def sorted(self) -> dict[object, _Group]:
         by_key: dict[object, list[tuple[_Place, MemoryAccess]]] = {}
-        for t in self.touches:
+        for t in self.accesses:
             where = _place(t)
             if where is None:
                 self.loose.append(t)
             else:
                 key = where.terms, tuple(divisor for _, _, divisor in where.windows), where.gap is None
                 by_key.setdefault(key, []).append((where, t))
-        return {key: _Group(touches) for key, touches in by_key.items()}
+        return {key: _Group(accesses) for key, accesses in by_key.items()}
 
 
 def _in_shared(mem: Value | None) -> bool:
@@ -190,15 +190,15 @@ def _in_shared(mem: Value | None) -> bool:
 
 
 def values_of(t: MemoryAccess) -> set[Value]:
-    """The values that a touch's place is computed from."""
+    """The values that an access's place is computed from."""
     found = set(t.apart) | (t.reach.values() if t.reach is not None else set())
     ends = [end for span in t.box or () for end in (span.low, span.high)]
     return found.union(*[at.atoms() for at in (*ends, t.slot.value) if at is not None])
 
 
-def _chunks(touches: Iterable[MemoryAccess]) -> list[_Chunk]:
-    """A chunk for each barrier behind some of the touches."""
-    items = frozenset(touches)
+def _chunks(accesses: Iterable[MemoryAccess]) -> list[_Chunk]:
+    """A chunk for each barrier behind some of the accesses."""
+    items = frozenset(accesses)
     if {t.passed for t in items} == {None}:
         return [_Chunk(items)]
     by: dict[Op | None, list[MemoryAccess]] = {}
@@ -223,12 +223,12 @@ def _add(chunks: list[_Chunk], chunk: _Chunk) -> None:
 
 
 class AccessSet:
-    """An immutable set of touches."""
+    """An immutable set of accesses."""
 
     __slots__ = ("chunks",)
 
-    def __init__(self, touches: Iterable[MemoryAccess] = ()) -> None:
-        self.chunks: tuple[_Chunk, ...] = tuple(_chunks(touches)) if touches else ()
+    def __init__(self, accesses: Iterable[MemoryAccess] = ()) -> None:
+        self.chunks: tuple[_Chunk, ...] = tuple(_chunks(accesses)) if accesses else ()
 
     @staticmethod
     def _of(chunks: Iterable[_Chunk]) -> AccessSet:
@@ -238,7 +238,7 @@ class AccessSet:
 
     def __iter__(self) -> Iterator[MemoryAccess]:
         for chunk in self.chunks:
-            yield from chunk.touches()
+            yield from chunk.accesses()
 
     def __len__(self) -> int:
         return sum(len(chunk.items) for chunk in self.chunks)
@@ -255,7 +255,7 @@ class AccessSet:
             mine = set(map(id, self.chunks))
             if len(other.chunks) > len(self.chunks) and mine <= set(map(id, other.chunks)):
                 return other
-            other = [t for chunk in other.chunks if id(chunk) not in mine for t in chunk.touches()]
+            other = [t for chunk in other.chunks if id(chunk) not in mine for t in chunk.accesses()]
         new = frozenset([t for t in other if t not in self])
         if not new:
             return self
@@ -267,22 +267,22 @@ class AccessSet:
     def __and__(self, other: AccessSet) -> AccessSet:
         theirs = set(map(id, other.chunks))
         same = [chunk for chunk in self.chunks if id(chunk) in theirs]
-        rest = [t for chunk in self.chunks if id(chunk) not in theirs for t in chunk.touches() if t in other]
+        rest = [t for chunk in self.chunks if id(chunk) not in theirs for t in chunk.accesses() if t in other]
         return AccessSet._of(same) | rest
 
     def __le__(self, other: AccessSet) -> bool:
         theirs = set(map(id, other.chunks))
-        return all(t in other for chunk in self.chunks if id(chunk) not in theirs for t in chunk.touches())
+        return all(t in other for chunk in self.chunks if id(chunk) not in theirs for t in chunk.accesses())
 
     def renamed(
         self, inside: Set[Value], rename: Callable[[Iterable[MemoryAccess]], Iterable[MemoryAccess]]
     ) -> AccessSet:
-        """With touches renamed whose places are computed from values inside of something; no others change."""
+        """With accesses renamed whose places are computed from values inside of something; no others change."""
         same = [chunk for chunk in self.chunks if len(chunk.items) > FEW and chunk.values.isdisjoint(inside)]
         if not same:
             return AccessSet(rename(self))
         kept = set(map(id, same))
-        return AccessSet._of(same) | rename([t for c in self.chunks if id(c) not in kept for t in c.touches()])
+        return AccessSet._of(same) | rename([t for c in self.chunks if id(c) not in kept for t in c.accesses()])
 
     def passing(self, barrier: Op, keeps: Callable[[Op], bool]) -> AccessSet:
         """What stays pending behind a barrier, with that barrier behind it unless it `keeps` the one it has."""
@@ -291,18 +291,18 @@ class AccessSet:
         )
 
     def without(self, barriers: Set[Op]) -> AccessSet:
-        """Without the touches behind which one of the barriers is."""
+        """Without the accesses behind which one of the barriers is."""
         if any(chunk.passed in barriers for chunk in self.chunks):
             return AccessSet._of(chunk for chunk in self.chunks if chunk.passed not in barriers)
         return self
 
     def by_barrier(self) -> Iterator[tuple[Op | None, Callable[[MemoryAccess], Iterator[MemoryAccess]]]]:
-        """The barriers behind touches, each with how to find those touches that may conflict with one."""
+        """The barriers behind accesses, each with how to find those accesses that may conflict with one."""
         for chunk in self.chunks:
             yield chunk.passed, lambda t, chunk=chunk: chunk.near(t, _place(t))  # type: ignore[misc]
 
     def near(self, t: MemoryAccess) -> Iterator[MemoryAccess]:
-        """Those that may conflict with a touch, in no particular order."""
+        """Those that may conflict with an access, in no particular order."""
         where = _place(t)
         for chunk in self.chunks:
             yield from chunk.near(t, where)

@@ -1,4 +1,4 @@
-"""Proofs that different threads reach different memory: what `hazards` asks before it calls two accesses a conflict.
+"""Proofs that different threads reach different memory: what is asked before two accesses are a conflict.
 
     if %t < %n {                                 rows 0 and 1 never meet
       store P[0, %t] ; store P[1, %t]
@@ -55,7 +55,7 @@ _CHOICES = 64  # numbers of values that all threads share
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Where all threads' accesses of a touch lie: in each dimension in a window on top of what is the same for all of
+    """Where an access of all threads lies: in each dimension in a window on top of what is the same for all of
     them (`shared`: the terms of a polynomial)."""
 
     shared: Shared
@@ -124,13 +124,13 @@ class Threads:
         self.conditions: dict[Value, set[Value]] = {}
         self.under: dict[Op, tuple[Condition, ...]] = {}
         self.owners: dict[Block, Op] = {}
-        self.homes: dict[Op, Block] = {}
+        self.block_of: dict[Op, Block] = {}
         self.said: dict[Op, tuple[fences.Disjoint, ...]] = {}
         self._walk(kernel.body, (), ())
 
     def _walk(self, block: Block, under: tuple[Condition, ...], said: tuple[fences.Disjoint, ...]) -> None:
         for op in block.ops:
-            self.homes[op] = block
+            self.block_of[op] = block
             if isinstance(op, fences.Disjoint):
                 said = said[:-1] if op.end else (*said, op)
             if said:
@@ -169,10 +169,10 @@ class Threads:
 
     def comes_to(self, op: Op, other: Op) -> bool:
         """Whether each thread that comes to `op` comes to the block of `other` as well, in the same iteration."""
-        block: Block | None = self.homes[op]
-        while block is not None and block is not self.homes[other]:
+        block: Block | None = self.block_of[op]
+        while block is not None and block is not self.block_of[other]:
             owner = self.owners.get(block)
-            block = None if owner is None else self.homes.get(owner)
+            block = None if owner is None else self.block_of.get(owner)
         return block is not None
 
     # Numbers of threads ----------------------------------------------------------------------------------------------
@@ -418,7 +418,7 @@ class Threads:
         return not meet.any()
 
     def extent(self, reach: Reach) -> Extent | None:
-        """Where all threads' accesses of a touch lie, where it goes by indices."""
+        """Where an access of all threads lies, where it goes by indices."""
         if reach not in self.extents:
             self.extents[reach] = None
             if reach.dims and self.count <= BLOCK_THREADS:
@@ -428,7 +428,7 @@ class Threads:
         return self.extents[reach]
 
     def _misses(self, a: Reach, b: Reach) -> bool:
-        """Whether the extents of two touches miss each other in a dimension."""
+        """Whether the extents of two accesses miss each other in a dimension."""
         one, other = self.extent(a), self.extent(b)
         if one is None or other is None:
             return False
@@ -440,7 +440,7 @@ class Threads:
         return False
 
     def between(self, one: Shared, other: Shared) -> tuple[Window, ...]:
-        """What is the same for all accesses of one touch, less that of another one, in each dimension."""
+        """What is the same for all threads in one access, less that of another one, in each dimension."""
         known = self.gaps.get((one, other))
         if known is None:
             known = self.gaps[one, other] = tuple(self._gap(dict(x), dict(y)) for x, y in zip(one, other, strict=True))

@@ -1,14 +1,14 @@
-"""When two accesses to memory get in each other's way: what `thread_barriers` asks.
+"""When two accesses to memory conflict: what `thread_barriers` asks.
 
 A `MemoryAccess` is an access at one place of the program: the object, the version of it as a polynomial modulo the
-number of versions, and the bytes. Two touches conflict when their bytes may overlap and one of them writes, unless both
+number of versions, and the bytes. Two accesses conflict when their bytes may overlap and one writes, unless both
 are atomic or both are made by the same single thread. Buffers that `allocate_shared_memory` gave the same bytes overlap
 as well.
 
-Versions:  %k % 3 and (%k + 2) % 3 never meet in the same iteration. `back` expresses a touch of one iteration in the
+Versions:  %k % 3 and (%k + 2) % 3 never meet in the same iteration. `back` expresses an access of one iteration in the
 terms of the next one, where %k has become %k - step:  %k % 3 is then (%k - 1) % 3, the same as (%k + 2) % 3.
 
-Tensors:  a touch has a box of them, per dimension from one index to before another. Elements of other indices are
+Tensors:  an access has a box of them, per dimension from one index to before another. Elements of other indices are
 other bytes, since accesses outside a tensor's bounds do not happen. What all iterations before this one have touched
 is known by one end, where a loop goes one way only:
 
@@ -104,7 +104,7 @@ def _before(end: Affine | None, start: Affine | None) -> bool:
 class MemoryAccess:
     """One access. `region`: bytes [lo, hi) of a version, None for all. `box`: the part of a tensor, None for all.
     `thread`: None when any thread may make it, else what singles out the one that does; GROUP: a warpgroup. `free`: a
-    pipeline orders it behind all others of the buffer. `place`: of two touches with the same one, each thread touches
+    pipeline orders it behind all others of the buffer. `place`: of two accesses with the same one, each thread touches
     its own bytes; `whole`: of two with the same one and the same box, too. `reach`: where each thread's access goes,
     where that is known (disjoint.py); `apart`: by whose word no other thread's access goes there (of the same word).
     `passed`: a barrier behind it, where a pass keeps account of that."""
@@ -125,7 +125,7 @@ class MemoryAccess:
     _hash: int | None = field(default=None, init=False, compare=False, repr=False)
 
     def __hash__(self) -> int:
-        """Of what tells touches of one object apart: thousands of stores to a tensor differ by their boxes alone."""
+        """Of what tells accesses of one object apart: thousands of stores to a tensor differ by their boxes alone."""
         if self._hash is None:
             object.__setattr__(self, "_hash", hash((self.mem, self.kind, self.region, self.box, self.reach)))
         return self._hash  # type: ignore[return-value]
@@ -140,7 +140,7 @@ def is_private(access: Access) -> bool:
     return access.mem is not None and isinstance(access.mem.type, BufferType) and access.mem.type.space != "shared"
 
 
-def touch(op: Op, access: Access, thread: object, facts: Facts, threads: Threads | None = None) -> MemoryAccess:
+def memory_access(op: Op, access: Access, thread: object, facts: Facts, threads: Threads | None = None) -> MemoryAccess:
     """An operation's access. Without `threads`, nothing is known of which threads go where, nor which one an elected
     one is."""
     if access.threads in ("one", "some") and thread is None and threads is not None:
@@ -170,10 +170,10 @@ def box_of(access: Access, facts: Facts) -> tuple[Span, ...] | None:
     """The part of a tensor, where it is the same for all threads; the other dimensions are open."""
     if access.box is None:
         return None
-    corners = [facts.affine(corner) for corner, _ in access.box]
+    starts = [facts.affine(start) for start, _ in access.box]
     return tuple(
         Span(low, low + extent) if all(facts.uniform(v) for v in low.atoms()) else Span(None, None)
-        for low, (_, extent) in zip(corners, access.box, strict=True)
+        for low, (_, extent) in zip(starts, access.box, strict=True)
     )
 
 
@@ -194,7 +194,7 @@ def slot_of(access: Access, facts: Facts) -> Slot:
 
 
 def conflict(a: MemoryAccess, b: MemoryAccess) -> bool:
-    """Whether two touches by different threads need to be ordered."""
+    """Whether two accesses by different threads need to be ordered."""
     if not (a.writes or b.writes) or (a.kind == b.kind == "atomic" and a.mem is not None):
         return False
     if a.thread is not None and a.thread == b.thread:
@@ -211,13 +211,13 @@ def _known(box: tuple[Span, ...] | None) -> bool:
 
 
 def group_of(a: MemoryAccess, b: MemoryAccess) -> int | None:
-    """How many consecutive threads two touches meet among, where each such group has a part of the buffer to itself."""
+    """How many consecutive threads two accesses meet among, where each such group has its own part of the buffer."""
     alloc = a.mem.op if a.mem is not None and a.mem is b.mem else None
     return alloc.shared_by if isinstance(alloc, Alloc) else None
 
 
 def overlap(a: MemoryAccess, b: MemoryAccess) -> bool:
-    """Whether two touches may reach the same bytes."""
+    """Whether two accesses may reach the same bytes."""
     if a.mem is None or b.mem is None:
         return True
     if a.mem is b.mem:
@@ -236,7 +236,7 @@ def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
 
 
 def placed(t: MemoryAccess) -> tuple[int, int] | None:
-    """The bytes of shared memory that a touch may reach; None where buffers have no places yet, or in global memory."""
+    """The bytes of shared memory that an access may reach; None before buffers have places, or in global memory."""
     alloc = t.mem.op if t.mem is not None else None
     if not isinstance(alloc, Alloc) or alloc.offset is None or alloc.type_.space != "shared":
         return None
@@ -249,7 +249,7 @@ def placed(t: MemoryAccess) -> tuple[int, int] | None:
 
 
 def moved(t: MemoryAccess, values: Mapping[Value, Affine]) -> MemoryAccess:
-    """A touch with some of the values that its version and its box are computed from replaced."""
+    """An access with some of the values that its version and its box are computed from replaced."""
     if t.box is not None:
         t = replace(t, box=tuple(span.moved(values) for span in t.box))
     if t.reach is not None:
@@ -260,13 +260,13 @@ def moved(t: MemoryAccess, values: Mapping[Value, Affine]) -> MemoryAccess:
 
 
 def any_version(t: MemoryAccess) -> MemoryAccess:
-    """A touch of any version, or of any part."""
+    """An access of any version, or of any part."""
     return replace(t, slot=Slot(None, t.slot.versions), box=None)
 
 
 def back(t: MemoryAccess, iv: Value | None, step: Affine | None, local: Set[Value]) -> MemoryAccess:
-    """A touch of the previous iteration, said in this iteration's terms: `iv` was less by `step` then. What else was
-    made in the loop's body (`local`) has no name any more. Without iv, the same for a touch of any iteration."""
+    """An access of the previous iteration, said in this iteration's terms: `iv` was less by `step` then. What else was
+    made in the loop's body (`local`) has no name any more. Without iv, the same for an access of any iteration."""
     if t.box is not None:
         t = replace(t, box=tuple(span.back(iv, step, local) for span in t.box))
     if t.reach is not None:

@@ -167,6 +167,6 @@ def product(a: Range, b: Range) -> Range:
     if low_a is None or low_b is None or low_a < 0 or low_b < 0:
         if low_a is None or low_b is None or high_a is None or high_b is None:
             return None, None
-        corners = (low_a * low_b, low_a * high_b, high_a * low_b, high_a * high_b)
-        return min(corners), max(corners)
+        products = (low_a * low_b, low_a * high_b, high_a * low_b, high_a * high_b)
+        return min(products), max(products)
     return low_a * low_b, None if high_a is None or high_b is None else high_a * high_b

@@ -11,9 +11,9 @@ key than the one asked for, whatever its name, counts as absent; so does one tha
 metadata are not of its kind (a field missing, one too many, of another type), and one whose blob cannot be what it
 should be. Such a file is removed, and the result is made anew.
 
-**Ours alone.** An entry may be machine code. So the folder and its files must belong to this user, and nobody else may
-be allowed to write them; otherwise there is a CacheWarning that says so, and the cache is not used. Folders are made
-for the user alone.
+**Ours alone.** An entry may be machine code. So the folder and its files must belong to this user, and no other user
+may be allowed to write them; otherwise there is a CacheWarning that says so, and the cache is not used. Folders are
+made for the user alone.
 
 **Bounded.** Where the entries take more than MINITILE_CACHE_SIZE (1G), those not used for longest go, down to three
 quarters. To add up all of them is dear, so a file that grows by a byte for each 4 KiB stored says when that is due.
@@ -272,7 +272,7 @@ def default_cache() -> Cache | None:
 
 def user_folder() -> Path | None:
     """Where this platform's programs keep what they can make again: `$XDG_CACHE_HOME`, else `~/.cache`; on macOS
-    `~/Library/Caches`, on Windows `%LOCALAPPDATA%`. None for a user without a home."""
+    `~/Library/Caches`, on Windows `%LOCALAPPDATA%`. None for a user who has no such folder."""
     try:
         home = Path.home()
     except RuntimeError:
@@ -313,7 +313,7 @@ def source_digest() -> str:
 
 # Files ------------------------------------------------------------------------------------------------------------
 
-# Of a link, a pipe or a device nothing is read, and nobody waits for one.
+# Of a link, a pipe or a device nothing is read, and no thread waits for one.
 _PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 

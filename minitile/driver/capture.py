@@ -3,7 +3,7 @@
 `captures(function)` finds them by the names in its code; `Captures.current` says, cheaply enough for every call,
 whether all still have the values that were compiled in, and `key` stands for those values. A value is looked through:
 containers, NumPy arrays and objects of the user's own classes are what is in them at the time. A helper is what it
-does: its code and its defaults, which whoever reloads a module in place (IPython's autoreload) replaces in the
+does: its code and its defaults, which a reload of the module in place (IPython's autoreload) replaces in the
 function.
 """
 

@@ -595,7 +595,7 @@ class CompiledKernel:
 
 @contextmanager
 def _bugs_said(kernel: Kernel) -> Iterator[None]:
-    """What nobody foresaw becomes an InternalError that names the kernel."""
+    """An unforeseen exception becomes an InternalError that names the kernel."""
     try:
         yield
     except (MinitileError, LaunchError, MemoryError):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from minitile.runtime.sim.core.report import MaskedAccess
     from minitile.transforms.canonicalize.count_masked import Counted
 
-# Counters would be in the way of these, and the counts are the same without them.
+# Counters would prevent these, and the counts are the same without them.
 _LEFT_OUT = ("warp_specialize", "tma_multistage", "software_pipeline", "skew", "prefetch_fragments", "cdna4_half_tiles")
 
 

@@ -160,7 +160,7 @@ class Result:
     """Assembly and how to launch it. `assembly` has the texts that the backend wrote, by name: "ptx", or "llvm" and
     "gcn"; the last one is what is assembled and simulated. `grid` holds expressions of runtime.launch over the run-time
     dimensions; `params` (name, kind, dtype) in the entry's order; `tensor_maps` (parameter, tensor, box, swizzle,
-    tf32); `cluster` in blocks; `early`: it may start before the grid in front has ended;
+    tf32); `cluster` in blocks; `early`: it may start before the primary grid has ended;
     `window`: a tensor that is to stay in L2, and the share of its accesses; `written`: the tensors that it writes;
     `fits`: what holds where 32 bits do for all indices, as expressions of runtime.launch; `texts` the IR by stage;
     `timings` milliseconds by pass; `notes` what was not done, and why; `asserts` the texts of the program's own checks,
@@ -281,26 +281,26 @@ def clusters(kernel: Kernel, launch: control.Launch, target: Target) -> tuple[in
     """The cluster of the launch: one block where the target has none. Blocks that access each other's memory meet
     first: a block that has not begun has none. Raises ResourceError where the target has no clusters and blocks of one
     meet, or access each other's memory."""
-    abroad = next((op for op in kernel.walk() if any(access.ctas == "cluster" for access in op.accesses())), None)
+    remote = next((op for op in kernel.walk() if any(access.ctas == "cluster" for access in op.accesses())), None)
     if not target.has("cluster"):
         for op in kernel.walk():
             if any(sync.on == "cluster" for sync in op.syncs()):
                 raise ResourceError(f"{target} has no clusters, at whose barrier the kernel waits", op.loc)
-        if abroad is not None:
-            raise ResourceError(f"{target} has no clusters, whose other blocks' memory the kernel accesses", abroad.loc)
+        if remote is not None:
+            raise ResourceError(f"{target} has no clusters, whose other blocks' memory the kernel accesses", remote.loc)
         launch.cluster = (1, 1, 1)
-    elif abroad is not None:
+    elif remote is not None:
         first = next(n for n, op in enumerate(launch.body.ops) if not isinstance(op, tile.Alloc))
         barrier = hopper.ClusterBarrier()
         reason = "all blocks of the cluster run before their shared memory is accessed"
-        barrier.why = Origin("clusters", reason, after=places([abroad.loc]))
+        barrier.why = Origin("clusters", reason, after=places([remote.loc]))
         launch.body.ops.insert(first, barrier)
     x, y, z = launch.cluster
     return x, y, z
 
 
 def starts_early(launch: control.Launch, target: Target) -> bool:
-    """Whether the kernel waits by itself for the grid in front. Where the target knows no such launches, the wait and
+    """Whether the kernel waits by itself for the primary grid. Where the target knows no such launches, the wait and
     its counterpart are nothing, and go."""
     if not target.has("pdl"):
         for block in (launch.body, *(region for op in launch.body.walk() for region in op.regions)):

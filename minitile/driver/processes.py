@@ -7,7 +7,7 @@ What holds for all of them:
 * They have a time limit, MINITILE_HELPER_SECONDS (300); one that takes longer is killed.
 * What they say is whole or an error: an answer bears the digest of its request, its length and a checksum (serve.py).
 * None outlives this process: at its end all are killed, and those that stay look whether their parent is still there.
-* A fork has none of its parent's, and threads take turns with a `Helper`.
+* A fork has none of its parent's, and one thread at a time uses a `Helper`.
 
 Signal handlers run in the main thread, between any two steps of it. So that none can strike between the start of a
 process and the note of it, or between two reads of an answer, all this is done by a short-lived thread, which asks a

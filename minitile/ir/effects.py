@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 Box = tuple[tuple["Value", int], ...]
 
 
-def box_at(corner: tuple[Value, ...], extent: tuple[int, ...]) -> Box | None:
-    """The part of a tensor from `corner` on; without a corner, all of it."""
-    return tuple(zip(corner, extent, strict=True)) if corner else None
+def box_at(start: tuple[Value, ...], extent: tuple[int, ...]) -> Box | None:
+    """The part of a tensor from `start` on; without a start, all of it."""
+    return tuple(zip(start, extent, strict=True)) if start else None
 
 
 class Place(NamedTuple):

@@ -4,7 +4,7 @@
 
 An operation whose class says `orders` has an `Origin` in its slot `why`: the pass that decided on it, the reason in the
 field's terms, and the source lines of the accesses that it puts in order: those that come first, those that come after.
-What the program itself asks for has PROGRAM for a pass, and its own line. Whoever makes such an operation gives it one;
+What the program itself asks for has PROGRAM for a pass, and its own line. Such an operation gets one when it is made;
 what it is cloned or lowered to has the same. IR text shows it with locations, assembly as a comment (`str`), which
 `read` takes apart again.
 """

@@ -42,14 +42,14 @@ class Permuted:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Dealt:
-    """`result` is what one of `hands` gets of `source`, dealt out along `dim`, `run` elements at a time; each thread
-    has the elements of all hands."""
+class Interleaved:
+    """`result` is one of `count` interleaved slices of `source` along `dim`, `run` elements at a time; each thread has
+    the elements of all slices."""
 
     source: Value
     dim: int
     run: int
-    hands: int
+    count: int
     result: Value
 
 
@@ -63,4 +63,4 @@ class Repeated:
     result: Value
 
 
-Relation = Dealt | Same | Quotient | Permuted | Repeated
+Relation = Interleaved | Same | Quotient | Permuted | Repeated

@@ -152,7 +152,7 @@ def made_inside(op: Op) -> set[Value]:
 
 
 def erase_unused(kernel: Kernel) -> None:
-    """Delete pure operations that nobody uses, in one backward walk."""
+    """Delete pure operations without uses, in one backward walk."""
 
     def go(block: Block, live: set[Value]) -> None:
         kept: list[Op] = []

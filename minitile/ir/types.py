@@ -10,7 +10,7 @@ A value is one of
 * a buffer (`shared<128x64xbf16>`, `local<8xf32>`, `fragment<128x64xf32>`): memory that the kernel owns; `versions` is
   the number of copies that software pipelining made of it; fragments exist only until `mem2reg`;
 * a token (`token`): an asynchronous operation's completion; a future (`future<tile<…>>`): a tile that is still being
-  computed; a pipeline and its slots: the ring between warp roles. Whoever needs the effect waits for it.
+  computed; a pipeline and its slots: the ring between warp roles. What needs the effect waits for it.
 
 Types are frozen, hashable and print as they are written in IR text.
 """

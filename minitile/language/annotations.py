@@ -98,14 +98,14 @@ def use_swizzle(panel_size: int = 8, order: str = "row", enable: bool = True, nu
         ```
     """
     trace = tile_scope("T.use_swizzle")
-    size, dies = constant_int(panel_size, "panel_size"), constant_int(num_xcds, "num_xcds")
+    size, xcds = constant_int(panel_size, "panel_size"), constant_int(num_xcds, "num_xcds")
     if size < 1 or order not in ("row", "column", "col", "hilbert"):
         expected = 'panel_size ≥ 1, order "row", "column" or "hilbert"'
         raise trace.error(f"T.use_swizzle({panel_size}, order={order!r})", expected)
-    if dies < 1:
-        raise trace.error(f"T.use_swizzle(num_xcds={dies})", "a GPU has at least one die")
+    if xcds < 1:
+        raise trace.error(f"T.use_swizzle(num_xcds={xcds})", "a GPU has at least one XCD")
     if enable:
-        trace.attrs["rasterise"] = ("col" if order == "column" else order, size, dies)
+        trace.attrs["rasterise"] = ("col" if order == "column" else order, size, xcds)
 
 
 def assume(condition: Any) -> None:

@@ -1,4 +1,4 @@
-"""Roles of warpgroups, barriers and copies by hand: T.ws, T.alloc_barrier, T.tma_copy and their kin, for sm_90a.
+"""Explicit roles of warpgroups, barriers and copies: T.ws, T.alloc_barrier, T.tma_copy and their kin, for sm_90a.
 
     ready, done = T.alloc_barrier(128), T.alloc_barrier(128)
     for k in range(n):
@@ -24,8 +24,7 @@ from typing import Any
 from minitile.hardware import WARPGROUP
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import LanguageError, TypeMismatchError, shown
-from minitile.ir.ops import explicit as by_hand
-from minitile.ir.ops import hopper, tile
+from minitile.ir.ops import explicit, hopper, tile
 from minitile.ir.types import i32
 from minitile.language.memory import as_region, between, match_extents
 from minitile.language.scalars import constant_int, convert, is_scalar, operand_value
@@ -226,7 +225,7 @@ def alloc_barrier(arrive_count: Any) -> Barriers:
     counts = tuple(constant_int(c, "arrive_count") for c in items)
     if not counts or any(not 0 < c < 1 << 20 for c in counts):
         raise trace.error(f"T.alloc_barrier({arrive_count})", "counts go from 1 to 2^20 - 1")
-    return Barriers(trace.b.emit(by_hand.Barriers(counts)).result, len(counts))
+    return Barriers(trace.b.emit(explicit.Barriers(counts)).result, len(counts))
 
 
 def _barrier(x: Any, what: str) -> Barrier:
@@ -240,7 +239,7 @@ def _barrier(x: Any, what: str) -> Barrier:
 
 
 def mbarrier_arrive(mbarrier: Any, cta_id: Any = None) -> None:
-    """Each thread that comes here arrives: what it has done before is known to whoever waits for the phase (sm_90a).
+    """Each thread that comes here arrives: what it did before is known to threads that wait for the phase (sm_90a).
 
     Args:
         mbarrier: one barrier of T.alloc_barrier.
@@ -261,7 +260,7 @@ def mbarrier_arrive(mbarrier: Any, cta_id: Any = None) -> None:
     if cta_id is not None:
         raise trace.error("T.mbarrier_arrive with cta_id", "barriers of other blocks of a cluster are not there yet")
     bar = _barrier(mbarrier, "T.mbarrier_arrive")
-    trace.b.emit(by_hand.BarrierArrive(bar.of.value, bar.index))
+    trace.b.emit(explicit.BarrierArrive(bar.of.value, bar.index))
 
 
 def mbarrier_wait_parity(mbarrier: Any, parity: Any) -> None:
@@ -286,7 +285,7 @@ def mbarrier_wait_parity(mbarrier: Any, parity: Any) -> None:
     """
     trace = tile_scope("T.mbarrier_wait_parity")
     bar = _barrier(mbarrier, "T.mbarrier_wait_parity")
-    trace.b.emit(by_hand.BarrierWait(bar.of.value, bar.index, convert(parity, i32).value))
+    trace.b.emit(explicit.BarrierWait(bar.of.value, bar.index, convert(parity, i32).value))
 
 
 def _bytes(tx: Any, what: str) -> int:
@@ -317,7 +316,7 @@ def mbarrier_expect_tx(mbarrier: Any, tx: Any) -> None:
     """
     trace = tile_scope("T.mbarrier_expect_tx")
     bar = _barrier(mbarrier, "T.mbarrier_expect_tx")
-    trace.b.emit(by_hand.BarrierExpect(bar.of.value, bar.index, _bytes(tx, "T.mbarrier_expect_tx")))
+    trace.b.emit(explicit.BarrierExpect(bar.of.value, bar.index, _bytes(tx, "T.mbarrier_expect_tx")))
 
 
 def mbarrier_arrive_expect_tx(mbarrier: Any, tx: Any) -> None:
@@ -341,7 +340,7 @@ def mbarrier_arrive_expect_tx(mbarrier: Any, tx: Any) -> None:
     trace = tile_scope("T.mbarrier_arrive_expect_tx")
     bar = _barrier(mbarrier, "T.mbarrier_arrive_expect_tx")
     count = _bytes(tx, "T.mbarrier_arrive_expect_tx")
-    trace.b.emit(by_hand.BarrierArrive(bar.of.value, bar.index, bytes=count))
+    trace.b.emit(explicit.BarrierArrive(bar.of.value, bar.index, bytes=count))
 
 
 def barrier_wait(mbarrier: Any, parity: Any) -> None:
@@ -370,7 +369,7 @@ def named_barrier(trace: Trace, what: str, id: Any, threads: Any, wait: bool) ->
         raise trace.error(
             f"{what}({number}, {count})", f"barriers are 0 to 15, threads whole warps, at most {trace.launch.threads}"
         )
-    trace.b.emit(by_hand.NumberedBarrier(number, count, wait=wait))
+    trace.b.emit(explicit.NumberedBarrier(number, count, wait=wait))
 
 
 def named_barrier_arrive(barrier_id: Any, thread_count: Any) -> None:
@@ -441,7 +440,7 @@ def sync_warp(mask: Any = FULL_WARP) -> None:
         ```
     """
     trace = tile_scope("T.sync_warp")
-    trace.b.emit(by_hand.WarpBarrier(mask=lane_mask(mask)))
+    trace.b.emit(explicit.WarpBarrier(mask=lane_mask(mask)))
 
 
 # Copies ------------------------------------------------------------------------------------------------------------
@@ -506,7 +505,7 @@ def tma_copy(
     if a.memory.space == "shared":
         if barrier is not None:
             raise trace.error("T.tma_copy to a tensor with a barrier", "T.tma_store_wait waits for it")
-        trace.b.emit(by_hand.BulkStore(**between(a, b, shape)))
+        trace.b.emit(explicit.BulkStore(**between(a, b, shape)))
         return
     if barrier is None:
         raise trace.error("T.tma_copy without a barrier", "give one of T.alloc_barrier: barrier=…")
@@ -514,7 +513,7 @@ def tma_copy(
     if leader % 32 or leader < 0:
         raise trace.error(f"leader_scope_threads={leader}", "whole warps: a multiple of 32")
     bar = _barrier(barrier, "T.tma_copy")
-    trace.b.emit(by_hand.BulkLoad(**between(a, b, shape), barriers=bar.of.value, index=bar.index, leader=leader))
+    trace.b.emit(explicit.BulkLoad(**between(a, b, shape), barriers=bar.of.value, index=bar.index, leader=leader))
 
 
 def tma_store_arrive() -> None:
@@ -532,7 +531,7 @@ def tma_store_arrive() -> None:
         T.tma_store_wait(1)
         ```
     """
-    tile_scope("T.tma_store_arrive").b.emit(by_hand.CommitStores())
+    tile_scope("T.tma_store_arrive").b.emit(explicit.CommitStores())
 
 
 def tma_store_wait(count: Any = 0, read: Any = True) -> None:
@@ -557,7 +556,7 @@ def tma_store_wait(count: Any = 0, read: Any = True) -> None:
     pending = constant_int(count, "T.tma_store_wait's count")
     if pending < 0:
         raise trace.error(f"T.tma_store_wait({pending})", "0 or more may be in flight")
-    trace.b.emit(by_hand.WaitStores(pending, reads=bool(read)))
+    trace.b.emit(explicit.WaitStores(pending, reads=bool(read)))
 
 
 # wgmma -------------------------------------------------------------------------------------------------------------
@@ -585,7 +584,7 @@ def wait_wgmma(id: Any) -> None:
     pending = constant_int(id, "T.wait_wgmma's count")
     if not 0 <= pending < 8:
         raise trace.error(f"T.wait_wgmma({pending})", "0 to 7 may be in flight")
-    trace.b.emit(by_hand.WaitGemms(pending))
+    trace.b.emit(explicit.WaitGemms(pending))
 
 
 def warpgroup_wait(num_mma: Any) -> None:
@@ -627,7 +626,7 @@ def warpgroup_commit_batch() -> None:
         T.copy(C_local, C[0, bx * 128])
         ```
     """
-    tile_scope("T.warpgroup_commit_batch").b.emit(by_hand.CommitGemms())
+    tile_scope("T.warpgroup_commit_batch").b.emit(explicit.CommitGemms())
 
 
 def warpgroup_fence_operand(*_: Any, **__: Any) -> None:

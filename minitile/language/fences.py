@@ -1,4 +1,4 @@
-"""Fences by hand, and hints: T.fence, T.fence_proxy_async, T.proxy_hint, T.assume_disjoint.
+"""Explicit fences, and hints: T.fence, T.fence_proxy_async, T.proxy_hint, T.assume_disjoint.
 
 The compiler inserts the fences that the operations it knows need (`transforms/sync/proxy_fence.py`) and takes those
 written here into account; they are for what it cannot see, such as other kernels or the host looking at the same

@@ -1,7 +1,7 @@
-"""Hilbert's curve through a grid of any size: tiles that follow one another are neighbours, at all scales.
+"""Hilbert order of a grid of any size: tiles that follow one another are neighbours, at all scales.
 
 Panels (block_swizzle.py) want a height, good for one size of the L2 and of the tiles; here whatever fits into a cache
-of any size is about square. The grid is cut into parts that are about square, one behind the other along its long side.
+of any size is about square. The grid is cut into parts that are about square, in a row along its long side.
 The halves of a part's sides make four quadrants, which are passed through in this order, and so on in each of them:
 
     | 1 2 |    the first one with rows and columns exchanged, so that it ends next to the second one,
@@ -12,7 +12,7 @@ order is a permutation. (Where the sides are no powers of two it steps over a ti
 levels, what is left is passed through row by row: 1 tile for sides up to 32, 2 by 2 for 64. One tile takes some 40
 operations a level, none of which is a division.
 
-The curve is D. Hilbert's, "Über die stetige Abbildung einer Linie auf ein Flächenstück", Math. Ann. 38 (1891).
+The curve is from D. Hilbert, "Über die stetige Abbildung einer Linie auf ein Flächenstück", Math. Ann. 38 (1891).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _in_part(number: Any, wide: Any, high: Any) -> tuple[Any, Any]:
         u = where(in_1, 0, where(in_2, left, wide - 1))
         v = where(in_0, 0, where(in_2, low, low - 1))
         x, y = x + u * ax + v * bx, y + u * ay + v * by
-        outer = where(in_0, 1, where(in_2, 0, -1))  # whether a and b change places, and with what sign
+        outer = where(in_0, 1, where(in_2, 0, -1))  # whether a and b are exchanged, and with what sign
         ax, ay, bx, by = (
             where(outer == 0, ax, outer * bx), where(outer == 0, ay, outer * by),
             where(outer == 0, bx, outer * ax), where(outer == 0, by, outer * ay),

@@ -1,4 +1,4 @@
-"""T.Kernel(…, persistent=blocks): blocks that stay, and take one tile of the grid after the other.
+"""T.Kernel(…, persistent=blocks): a persistent kernel, whose blocks take one tile of the grid after the other.
 
     launch %gx, %gy, %gz (%bx, %by, %bz) {        launch min(%gx·%gy·%gz, blocks), 1, 1 (%block, …) {
       %As = alloc …                                 %As = alloc …
@@ -6,7 +6,8 @@
     }                                                 body with %bx = %t mod %gx, %by = %t div %gx mod %gy, …
                                                     } }
 
-On a GPU of several dies the blocks of each take neighbours: the body has another number for %t (raster.in_turns).
+On a GPU of several XCDs the blocks of each take neighbours: the body has another number for %t
+(block_swizzle.in_turns).
 Shared memory is the block's own in every turn; nothing that a tile has left there counts for the next one.
 """
 
@@ -19,7 +20,7 @@ from minitile.ir.types import I32
 from minitile.language.block_swizzle import in_turns
 
 
-def stay(b: Builder, launch: control.Launch, blocks: int, dies: int = 1) -> None:
+def make_persistent(b: Builder, launch: control.Launch, blocks: int, xcds: int = 1) -> None:
     """Changes the launch in place; `b` stands where the launch will be."""
     x, y, z = launch.grid
     total = b.mul(b.mul(x, y), z)
@@ -33,7 +34,7 @@ def stay(b: Builder, launch: control.Launch, blocks: int, dies: int = 1) -> None
     launch.body.args = tuple(Value(I32, launch.body, n, name) for n, name in enumerate(("block", "", "")))
     turn.args = (number,)
     with b.inside(turn):
-        taken = in_turns(b, number, launch.body.args[0], launch.grid[0], total, dies) if dies > 1 else number
+        taken = in_turns(b, number, launch.body.args[0], launch.grid[0], total, xcds) if xcds > 1 else number
         across = b.floordiv(taken, x)
         places = b.floormod(taken, x), b.floormod(across, y), b.floordiv(across, y)
     for place, name in zip(places, names, strict=True):

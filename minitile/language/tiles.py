@@ -77,7 +77,7 @@ def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Memory:
         scope: TileLang's; not looked at.
 
     Returns:
-        The buffer. Its contents are undefined until it is written; the simulator reports reads of what nobody wrote.
+        The buffer. Its contents are undefined until it is written; the simulator reports reads of unwritten elements.
 
     Raises:
         LanguageError: a size that is not a compile-time int of at least 1; inside T.Parallel.

@@ -54,7 +54,7 @@ from minitile.layout.ldmatrix import (
     ldmatrix_plan,
     stmatrix_plan,
 )
-from minitile.layout.parts import block, dealt, undealt, warp_block, warp_box, warp_groups
+from minitile.layout.parts import block, interleaved_slice, interleaved_source, warp_block, warp_box, warp_groups
 from minitile.layout.register import Digit, Layout, LayoutError, OwnerDigit, Slot, ThreadDigit
 from minitile.layout.shared import (
     AddressDigit,
@@ -105,7 +105,8 @@ __all__ = [
     "cheapest_vector",
     "coalesced",
     "conversion",
-    "dealt",
+    "interleaved_slice",
+    "interleaved_source",
     "lane_exchange",
     "lane_swaps",
     "ldmatrix_conflicts",
@@ -125,7 +126,6 @@ __all__ = [
     "stmatrix_plan",
     "swizzled",
     "thread_bits",
-    "undealt",
     "vector_runs",
     "vector_width",
     "warp_block",

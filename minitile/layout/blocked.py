@@ -1,6 +1,6 @@
 """Layouts chosen freely, for copies and elementwise work: coalesced, any shape, any number of warps.
 
-Digits are dealt out from the fastest dimension: `vec` neighbours to registers, then lanes, then warps, then
+Digits are distributed from the fastest dimension: `vec` neighbours to registers, then lanes, then warps, then
 the rest to registers. A size that does not fit is rounded up (masked slots); threads that a small tile does
 not need hold copies (replication).
 
@@ -25,14 +25,14 @@ def blocked(
     `order` lists the dimensions from fastest to slowest (default: last to first). Raises LayoutError when
     `threads` is not a multiple of `lanes` or `order` no permutation.
     """
-    return _dealt(tuple(shape), threads, vec, _order(shape, order), lanes, False)
+    return _distributed(tuple(shape), threads, vec, _order(shape, order), lanes, False)
 
 
 def row_blocked(
     shape: Sequence[int], threads: int, vec: int = 1, order: Sequence[int] | None = None, lanes: int = 32
 ) -> Layout:
     """Lanes along the fastest dimension, warps along the others first: row reductions stay in a warp."""
-    return _dealt(tuple(shape), threads, vec, _order(shape, order), lanes, True)
+    return _distributed(tuple(shape), threads, vec, _order(shape, order), lanes, True)
 
 
 def coalesced(shape: Sequence[int], threads: int, element_bits: int, lanes: int = 32) -> Layout:
@@ -64,7 +64,9 @@ def _check_threads(threads: int, lanes: int) -> None:
 
 
 @lru_cache(maxsize=1024)
-def _dealt(shape: tuple[int, ...], threads: int, vec: int, order: tuple[int, ...], lanes: int, rows: bool) -> Layout:
+def _distributed(
+    shape: tuple[int, ...], threads: int, vec: int, order: tuple[int, ...], lanes: int, rows: bool
+) -> Layout:
     _check_threads(threads, lanes)
     if vec < 1:
         raise LayoutError(f"a vector has at least 1 element, not {vec}")
@@ -78,7 +80,7 @@ def _dealt(shape: tuple[int, ...], threads: int, vec: int, order: tuple[int, ...
     def left(dim: int) -> int:
         return -(-shape[dim] // strides[dim])
 
-    def deal(count: int, dims: Sequence[int]) -> tuple[Digit, ...]:
+    def distribute(count: int, dims: Sequence[int]) -> tuple[Digit, ...]:
         out = []
         for i, dim in enumerate(dims):
             others = math.prod(left(d) for d in dims[i + 1 :])
@@ -88,8 +90,8 @@ def _dealt(shape: tuple[int, ...], threads: int, vec: int, order: tuple[int, ...
         return (*out, Digit(count, None, 0))
 
     first = [take(order[0], min(vec, shape[order[0]]))] if shape else []
-    lane = deal(lanes, order)
-    warp = deal(threads // lanes, order[1:] + order[:1] if rows else order)
+    lane = distribute(lanes, order)
+    warp = distribute(threads // lanes, order[1:] + order[:1] if rows else order)
     return Layout(shape, (*first, *(take(dim, left(dim)) for dim in order)), lane, warp)
 
 

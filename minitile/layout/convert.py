@@ -6,7 +6,7 @@ From cheap to dear:
     registers   each thread has its elements, in other registers: `register_permutation`
     lanes       each register of the result comes from one register of another lane: one shfl each
                 (`lane_exchange`)
-    swaps       what a bit of the lane's number stands for and what a bit of the register's does change places, a few
+    swaps       what a bit of the lane's number stands for and what a bit of the register's does are swapped, a few
                 times: half as many shfls as registers each (`lane_swaps`)
     shared       through shared memory
 
@@ -131,7 +131,7 @@ class LaneSwaps:
 
 @lru_cache(maxsize=4096)
 def lane_swaps(src: Layout, dst: Layout) -> LaneSwaps | None:
-    """How to get from `src` to `dst` by swaps; None where data leaves the warp or sizes are in the way."""
+    """How to get from `src` to `dst` by swaps; None where data leaves the warp or sizes do not allow it."""
     if not stays_in_warps(src, dst):
         return None
     lanes, wanted = _atoms(src.lane), _atoms(dst.lane)
@@ -177,7 +177,7 @@ def _atoms(digits: Iterable[Digit]) -> list[Atom]:
 
 @lru_cache(maxsize=4096)
 def stays_in_warps(src: Layout, dst: Layout) -> bool:
-    """Whether each warp has the same elements in both, and nobody else has them."""
+    """Whether each warp has the same elements in both, and no other warp has them."""
     _same_shape(src, dst)
     exact = all(layout.covers_exactly() and not layout.is_replicated() for layout in (src, dst))
     same = (src.num_lanes, src.num_warps) == (dst.num_lanes, dst.num_warps)

@@ -1,7 +1,7 @@
 """Lazy values of layouts, without a lock: threads that come at the same time compute the same value, and one is kept.
 
 `functools.cached_property` has one lock for all objects up to Python 3.11: threads wait for each other, and a fork that
-happens while one of them computes leaves it taken in the child, where nobody frees it.
+happens while one of them computes leaves it taken in the child, where no thread frees it.
 """
 
 from __future__ import annotations

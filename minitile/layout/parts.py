@@ -4,7 +4,7 @@ layout<128x256; reg 2:1@1, 2:8@0, 32:8@1; lane 4:2@1, 8:1@0; warp 8:16@0>
 
 warp_groups(…, 4)           2 groups, each of them    layout<64x256; …; warp 4:16@0>
 block(…, (64, 64))          of one group's registers  layout<64x64; reg 2:1@1, 2:8@0, 8:8@1; …; warp 4:16@0>
-dealt(…, 1, 8, 2)           every second 8 columns    layout<128x128; reg 2:1@1, 2:8@0, 16:8@1; …>
+interleaved_slice(…, 1, 8, 2)  every second 8 columns   layout<128x128; reg 2:1@1, 2:8@0, 16:8@1; …>
 warp_box(…)                 what a warp has in one piece              (16, 256)
 warp_block(…, (16, 64))     a part of it, the steps to the next   layout<16x64; reg 2:1@1, 2:8@0, 8:8@1; …; >, 4:64@1
 """
@@ -20,7 +20,7 @@ from minitile.layout.register import Coord, Digit, Layout, LayoutError
 
 @lru_cache(maxsize=256)
 def warp_groups(layout: Layout, warps: int) -> tuple[Layout, tuple[Digit, ...]] | None:
-    """Where each `warps` consecutive warps have one block of the tile, all of it and nobody else's: the layout of a
+    """Where each `warps` consecutive warps have one block of the tile, all of it and no other warp's: the layout of a
     block, and where the blocks of the groups lie, as digits of the group's number. None where they have not."""
     inner: list[Digit] = []
     outer: list[Digit] = []
@@ -46,7 +46,7 @@ def warp_groups(layout: Layout, warps: int) -> tuple[Layout, tuple[Digit, ...]] 
 @lru_cache(maxsize=256)
 def block(layout: Layout, shape: tuple[int, ...]) -> tuple[Layout, tuple[tuple[Coord, tuple[int, ...]], ...]] | None:
     """Blocks of `shape` that differ in registers only: the layout of each, and of all of them the place of the first
-    element and the registers in the order of that layout. None where threads would have to take turns."""
+    element and the registers in the order of that layout. None where threads would have to move in several steps."""
     if any(whole % part for whole, part in zip(layout.shape, shape, strict=True)):
         return None
     kept: list[Digit] = []
@@ -69,13 +69,13 @@ def block(layout: Layout, shape: tuple[int, ...]) -> tuple[Layout, tuple[tuple[C
     return part, tuple(found)
 
 
-def dealt(layout: Layout, dim: int, run: int, hands: int) -> Layout | None:
-    """Of a tile that is dealt out to `hands` along `dim`, `run` elements at a time, the layout of what one hand gets,
-    in the same threads. None where a thread has not the same of each."""
+def interleaved_slice(layout: Layout, dim: int, run: int, count: int) -> Layout | None:
+    """The layout of one of `count` interleaved slices of a tile along `dim`, `run` elements at a time, in the same
+    threads. None where a thread has not the same of each."""
     if layout.extents[dim] != layout.shape[dim]:
         return None
-    shape = tuple(n // hands if d == dim else n for d, n in enumerate(layout.shape))
-    places = [_split(digits, dim, (run, run * hands)) for digits in (layout.reg, layout.lane, layout.warp)]
+    shape = tuple(n // count if d == dim else n for d, n in enumerate(layout.shape))
+    places = [_split(digits, dim, (run, run * count)) for digits in (layout.reg, layout.lane, layout.warp)]
     if any(digits is None for digits in places):
         return None
     kept: list[list[Digit]] = []
@@ -85,8 +85,8 @@ def dealt(layout: Layout, dim: int, run: int, hands: int) -> Layout | None:
         for digit in digits:
             if digit.dim != dim or digit.stride < run:
                 kept[-1].append(digit)
-            elif digit.stride >= run * hands:
-                kept[-1].append(Digit(digit.size, dim, digit.stride // hands))
+            elif digit.stride >= run * count:
+                kept[-1].append(Digit(digit.size, dim, digit.stride // count))
             elif digits is not places[0]:
                 return None
     try:
@@ -95,18 +95,18 @@ def dealt(layout: Layout, dim: int, run: int, hands: int) -> Layout | None:
         return None
 
 
-def undealt(layout: Layout, dim: int, run: int, hands: int) -> Layout:
-    """The layout of the whole tile of which `layout` is what one hand gets: the other hands' elements are registers of
-    the same threads. Raises LayoutError where a thread's elements are no runs."""
-    shape = tuple(n * hands if d == dim else n for d, n in enumerate(layout.shape))
+def interleaved_source(layout: Layout, dim: int, run: int, count: int) -> Layout:
+    """The layout of the whole tile of which `layout` is one interleaved slice: the other slices' elements are registers
+    of the same threads. Raises LayoutError where a thread's elements are no runs."""
+    shape = tuple(n * count if d == dim else n for d, n in enumerate(layout.shape))
     places = [_split(digits, dim, (run,)) for digits in (layout.reg, layout.lane, layout.warp)]
     wide: list[tuple[Digit, ...]] = []
     for digits in places:
         if digits is None:
             raise LayoutError(f"{layout} has no runs of {run} in dimension {dim}")
-        spread = (Digit(d.size, dim, d.stride * hands) if d.dim == dim and d.stride >= run else d for d in digits)
+        spread = (Digit(d.size, dim, d.stride * count) if d.dim == dim and d.stride >= run else d for d in digits)
         wide.append(tuple(spread))
-    return Layout(shape, (*wide[0], Digit(hands, dim, run)), wide[1], wide[2])
+    return Layout(shape, (*wide[0], Digit(count, dim, run)), wide[1], wide[2])
 
 
 def _split(digits: Sequence[Digit], dim: int, bounds: Sequence[int]) -> list[Digit] | None:

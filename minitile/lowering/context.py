@@ -107,7 +107,7 @@ class Lowering:
         self.written = {a.mem for op in kernel.walk() for a in op.accesses() if a.writes}
         self.meeting: tuple[int, int | None] = (0, None)  # the barrier at which the threads at hand meet
         self.previous: Op | None = None  # the last operation with effects that has been lowered
-        self.team: tuple[int, int] | None = None  # the first of the threads at hand, and how many, in a role by hand
+        self.team: tuple[int, int] | None = None  # the first of the threads at hand, and how many, in an explicit role
         self.divergent = 0  # how many enclosing branches and loops differ between threads
 
     # the walk ------------------------------------------------------------------------------------------------------

@@ -376,7 +376,7 @@ def _convert_layout(low: Lowering, op: tile.ConvertLayout) -> Value:
 
 
 def _extract(low: Lowering, op: tile.Extract) -> Value:
-    """The element's owner keeps it, everybody else has 0; the bitwise or of all is the element."""
+    """The element's owner keeps it, all other threads have 0; the bitwise or of all is the element."""
     b, layout, value = low.b, layout_of(op.a), low.get(op.a)
     dtype = value.dtype
     bits = integer_of(dtype)

@@ -101,7 +101,7 @@ def _permute(low: Lowering, op: tile.Permute) -> Value:
     return low.pick(low.get(op.a), [where[tuple(at[d] for d in order)] for at in out])
 
 
-def _deal(low: Lowering, op: tile.Deal) -> Value:
+def _interleaved_slice(low: Lowering, op: tile.InterleavedSlice) -> Value:
     """Registers of the same threads."""
     where = {at: reg for reg, at in enumerate(layout_of(op.a).register_offsets())}
     out = layout_of(op.result).register_offsets()
@@ -217,7 +217,7 @@ RULES: dict[type[Op], Rule] = {
     tile.Splat: _splat,
     tile.Expand: _expand,
     tile.Permute: _permute,
-    tile.Deal: _deal,
+    tile.InterleavedSlice: _interleaved_slice,
     tile.Repeat: _repeat,
     tile.Insert: _insert,
     tile.SyncThreads: _sync,

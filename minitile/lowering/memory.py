@@ -355,7 +355,7 @@ class GuardBuilder:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All accesses of one operation: `order` lists the tile's registers in the order of the accesses. `corner` and
+    """All accesses of one operation: `order` lists the tile's registers in the order of the accesses. `start` and
     `extent`: the part of a tensor that they are in."""
 
     space: str
@@ -363,7 +363,7 @@ class Plan:
     order: tuple[int, ...]
     addresses: Addresses
     guards: Guards
-    corner: tuple[Value, ...] = ()
+    start: tuple[Value, ...] = ()
     extent: tuple[int, ...] = ()
 
 
@@ -422,8 +422,8 @@ def plan(
         addresses = global_addresses(low, mem, where, offsets, walk)
     else:
         addresses = shared_addresses(low, mem, _slot(op), where, offsets, rank)
-    corner = tuple(low.emit(start) for start in starts) if space == "global" and mem in low.written else ()
-    return Plan(space, width, order, addresses, found, corner, layout.shape if corner else ())
+    begin = tuple(low.emit(start) for start in starts) if space == "global" and mem in low.written else ()
+    return Plan(space, width, order, addresses, found, begin, layout.shape if begin else ())
 
 
 def implied_bounds(low: Lowering, op: MemoryOp, starts: Sequence[Affine]) -> tuple[list[int], list[int]]:
@@ -496,11 +496,11 @@ def _scalar(low: Lowering, op: MemoryOp, space: str, writes: bool) -> Plan:
     if space == "global":
         guards.bounds(mem, where)
         addresses = global_addresses(low, mem, where, [zero])
-        corner = tuple(low.get(v) for v in op.indices) if mem in low.written else ()
-        return Plan(space, 1, (0,), addresses, guards.finish([zero]), corner, (1,) * len(corner))
+        begin = tuple(low.get(v) for v in op.indices) if mem in low.written else ()
+        return Plan(space, 1, (0,), addresses, guards.finish([zero]), begin, (1,) * len(begin))
     addresses = shared_addresses(low, mem, _slot(op), where, [zero], _rank(op))
-    corner = tuple(low.get(v) for v in op.indices) if space == "shared" else ()
-    return Plan(space, 1, (0,), addresses, guards.finish([zero]), corner, (1,) * len(corner))
+    begin = tuple(low.get(v) for v in op.indices) if space == "shared" else ()
+    return Plan(space, 1, (0,), addresses, guards.finish([zero]), begin, (1,) * len(begin))
 
 
 def _same_in_all_threads(low: Lowering, op: tile.Store) -> bool:
@@ -583,7 +583,7 @@ def emit_load(low: Lowering, p: Plan, mem: Value, slot: Value | None, count: int
             p.addresses.value,
             mem=low.get(mem),
             slot=None if slot is None else low.get(slot),
-            corner=p.corner,
+            start=p.start,
             extent=p.extent,
             predicate=p.guards.value,
             space=p.space,
@@ -630,7 +630,7 @@ def emit_store(
             value,
             low.get(mem),
             slot=None if slot is None else low.get(slot),
-            corner=p.corner,
+            start=p.start,
             extent=p.extent,
             predicate=p.guards.value,
             space=p.space,
@@ -654,7 +654,7 @@ def _atomic(low: Lowering, op: tile.AtomicRmw) -> tuple[Value, ...]:
             p.addresses.value,
             value,
             low.get(op.mem),
-            corner=p.corner,
+            start=p.start,
             extent=p.extent,
             predicate=p.guards.value,
             space=p.space,

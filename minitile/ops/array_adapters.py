@@ -1,6 +1,6 @@
 """New arrays beside those of the caller, made by the caller's own framework: results and workspaces.
 
-Nothing is imported here: whoever passes a tensor of torch has torch.
+Nothing is imported here: a caller that passes a tensor of torch has torch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`mt.ops.matmul` of batches: S products in one launch, by blocks that stay; see `batched` in grouped_gemm.py."""
+"""`mt.ops.matmul` of batches: S products in one launch of a persistent kernel; see `batched` in grouped_gemm.py."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from minitile.ops.plan import GRAIN, HILBERT, Plan, Problem
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A block's tile with its stages and computing threads, for operands of 2 bytes. `stays`: in blocks that stay,
+    """A block's tile with its stages and computing threads, for operands of 2 bytes. `persistent`:
     where there are more tiles than multiprocessors; then with so many `teams`."""
 
     m: int
@@ -24,7 +24,7 @@ class Tile:
     k: int
     stages: int
     threads: int
-    stays: bool = False
+    persistent: bool = False
     swap: bool = False
     teams: int = 1
 
@@ -91,7 +91,7 @@ def _padded_so(problem: Problem, pad: tuple[bool, bool], machine: Machine, wgmma
         teams, threads = 1, tile.threads
         if count > processors:
             panel = 8
-            if tile.stays:
+            if tile.persistent:
                 blocks = processors
                 if tile.teams > 1 and not by_threads:
                     teams, threads = tile.teams, 128 * tile.teams
@@ -122,7 +122,7 @@ def _with_sums(high: int, wide: int, deep: int, shared: int) -> int:
 
 
 def together(plan: Plan, size: int, shared: int) -> Plan | None:
-    """The plan with its parts of K added up in a cluster, and no more stages than its sums leave room for; None where
+    """The plan with cluster split-K, and no more stages than the partial sums leave room for; None where
     that does not go. Operands have elements of `size` bytes."""
     stages = min(plan.stages, _with_sums(plan.block_M, plan.block_N, plan.block_K * size, shared))
     return plan._replace(stages=stages, together=True) if shares(plan) and stages >= LEAST_STAGES else None
@@ -138,7 +138,7 @@ def hopper_tiles(problem: Problem, processors: int, shared: int) -> Iterator[Til
     """Tiles for wgmma. Their columns divide C's with little waste, or make the tiles just few enough for one or two
     rounds, or are the usual ones. With few rows, columns of C are the tensor cores' rows.
 
-    Where rows of B lie behind one another, the tile's are brought in boxes of 128, 64 or 32 bytes, of which small ones
+    Where rows of B are contiguous, the tile's are brought in boxes of 128, 64 or 32 bytes, of which small ones
     are slow, and where rows of C are no whole 16 bytes, warps store them in such pieces: then columns come by 32.
     """
     m, n, k = problem.m, problem.n, problem.k

@@ -1,6 +1,6 @@
 """The kernels of `matmul`: a GEMM for any combination of transposes, and two helpers around it.
 
-`gemm` is one text for every plan: blocks that stay or one block a tile, and K whole or in `split` parts. `padded`
+`gemm` is one text for every plan: persistent or one block a tile, and K whole or `split`. `padded`
 copies an operand into longer rows of whole lines, 128 bytes, which the copy engine wants. What lies outside of a tensor
 reads as zeros and adds nothing. Each kernel is set up while the one in front of it in the stream ends (T.pdl_sync),
 which is a good part of what a small product takes (`in_order`).
@@ -61,11 +61,10 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
     """C = op(A) · op(B) with sums in f32, op the identity or the transpose.
 
     A is M × K (K × M where transposed), B is K × N (N × K), C is M × N; with `split` C is S × M × N, and part s of K
-    gives C[s]. With blocks = 0 there is a block for each tile, else so many blocks, which stay; `panel` is the height
-    in tiles of the panels in which tiles are visited, 0 for row by row (blocks that stay always have panels), HILBERT
-    for the curve. With
-    `loose` A and B may be larger than the product needs. teams: of blocks that stay, see T.Persistent. swap: the tensor
-    cores' rows, which come by 64, are columns of C.
+    gives C[s]. With blocks = 0 there is a block for each tile, else so many persistent blocks; `panel` is the height
+    in tiles of the panels in which tiles are visited, 0 for row by row (persistent kernels always have panels), HILBERT
+    for the curve. With `loose` A and B may be larger than the product needs. teams: of a persistent kernel, see
+    T.Persistent. swap: the tensor cores' rows, which come by 64, are columns of C.
     """
     a_dims, b_dims = operand_dims(transpose_a, transpose_b, loose)
     c_shape = ("S", "M", "N") if split else ("M", "N")

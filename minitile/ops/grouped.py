@@ -138,7 +138,7 @@ def grouped_plan_for(
 
 class _Product(NamedTuple):
     """What is to be multiplied: `arrays` as the kernel takes them, without C and the groups' bounds; `same`: they are
-    the caller's own. form: "rows" behind each other, "masked" rows, "along k". sizes: of the kernel's dimensions."""
+    the caller's own. form: contiguous "rows", "masked" rows, "along k". sizes: of the kernel's dimensions."""
 
     problem: Many
     dtype: DType
@@ -221,9 +221,7 @@ def _read(
 ) -> _Product:
     """The operands as the kernels take them. Raises LaunchArgumentError for what cannot be multiplied."""
     if (offsets is None) == (counts is None):
-        raise refused(
-            "grouped_matmul takes either offsets or counts", "offsets: rows behind each other; counts: padded"
-        )
+        raise refused("grouped_matmul takes either offsets or counts", "offsets: contiguous rows; counts: padded")
     masked, bounds = offsets is None, counts if offsets is None else offsets
     named = {"a": a, "b": b, "counts" if masked else "offsets": bounds}
     if scales is not None:

@@ -1,4 +1,4 @@
-"""The kernels of `grouped_matmul` and of `matmul` on batches: blocks that stay, and find their tiles by themselves.
+"""The kernels of `grouped_matmul` and of `matmul` on batches: persistent; each block finds its tiles by itself.
 
 How many rows a group has is known on the GPU only. So a launch has as many blocks as the GPU has multiprocessors, and
 block b takes the tiles b, b + blocks, … of all groups' tiles in a row; `tile_at` walks over the groups to find which
@@ -91,7 +91,7 @@ def store_rows(C_local: Any, C: Any, group: Any, row: Any, end: Any, left: Any) 
 def grouped(dtype: DType, result: DType, masked: bool, transpose_b: bool) -> Kernel:
     """C[rows of g] = A[rows of g] · op(B[g]) with sums in f32, op the identity or the transpose.
 
-    A is M × K and C M × N, the groups' rows behind each other, `bounds` where each group's end; with `masked` they are
+    A is M × K and C M × N, the groups' rows contiguous, `bounds` where each group's end; with `masked` they are
     G × M × K and G × M × N, and `bounds` has how many rows of each group count. B is G × K × N (G × N × K). Other rows
     of C stay as they are. teams, panel: see T.Persistent.
     """

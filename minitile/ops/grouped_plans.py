@@ -1,8 +1,9 @@
 """Plans for many products in one launch: groups of rows, batches. The model is that of one product (model.py).
 
-Blocks stay, since only the GPU knows how many tiles there are. What a plan costs is estimated as if the products stood
-below each other, each rounded up to whole tiles, and each with a B of its own. Of what benchmarks/gemm_grouped.py
-measured on an H200 the choice has 0.99 of the fastest one's speed, in bf16 (0.95 at worst) as in fp8.
+The kernels are persistent, since only the GPU knows how many tiles there are. What a plan costs is estimated as if the
+products stood below each other, each rounded up to whole tiles, and each with a B of its own. Of what
+benchmarks/gemm_grouped.py measured on an H200 the choice has 0.99 of the fastest one's speed, in bf16 (0.95 at worst)
+as in fp8.
 """
 
 from __future__ import annotations
@@ -115,5 +116,5 @@ def constants(plan: Plan, what: str) -> dict[str, int]:
     """The compile-time parameters of the kernels in grouped_gemm.py, which multiply `what`. Raises LaunchArgumentError
     for a plan that they cannot follow."""
     if not plan.blocks or plan.split > 1 or plan.swap or any(plan.pad):
-        raise refused(f"the plan {plan} is none for {what}", "it has blocks that stay, and neither parts of K nor swap")
+        raise refused(f"the plan {plan} is none for {what}", "it is persistent, with neither split-K nor swap")
     return {name: value for name, value in plan.constants.items() if name != "swap"}

@@ -21,7 +21,7 @@ class Machine:
     flops: of one multiprocessor, 16-bit operands. power: flops of all of them for long, and what moving data takes of
     it. side, thin: columns that a product costs more than it has, and those of one of few columns, less than 64. By how
     much more time products take in tiles of 64 rows (`low`) and of more than 128 (`tall`), and by mma.sync, where
-    threads copy both operands (`by_warps`); turns: by how much less where two teams take turns. gap: between the
+    threads copy both operands (`by_warps`); turns: by how much less with two ping-pong teams. gap: between the
     products of 64 of K, where no other warpgroup fills it.
     line: µs that a line of 128 bytes, or less of it, takes into one multiprocessor's shared memory; one outside of the
     operand takes `outside` times that. eased: the share of it that goes where all others have nothing to do. chunk,
@@ -32,15 +32,15 @@ class Machine:
     results. cached: bytes that L2 keeps from one launch to the next; with `spilling` more it keeps nothing.
     start: of a kernel. block: of a block's set-up, first loads and end; all_at_once: more of it where all
     multiprocessors begin. again: of a further block in the place of another. crowded: by how much blocks of one
-    multiprocessor hold up each other. tile: between two tiles of a block that stays. curve: finding the next one's
-    place on Hilbert's curve.
+    multiprocessor hold up each other. tile: between two tiles of a persistent block. curve: finding the next one's
+    place in Hilbert order.
     store: of one multiprocessor's results; row: µs of a row's line; box: µs of what is stored together; lone_box: where
-    there is one buffer for it; waited: the share of this that a block that stays waits for; drain: of one
+    there is one buffer for it; waited: the share of this that a persistent block waits for; drain: of one
     multiprocessor's results, in the long run. By how much more results take where rows of C are no whole 8 bytes
     (`odd`), and where they are no whole 16 and tiles no multiples of 64 columns (`odd_width`), or there are teams
     (`odd_teams`). uneven: by how much more a block takes whose columns are no multiple of 32. blend: the exponent with
     which bounds are added.
-    after: a kernel that follows another one; padding: of what it reads and writes. Adding up the parts of K takes, in a
+    after: a kernel that follows another one; padding: of what it reads and writes. Adding up split-K's sums takes, in a
     second kernel, `part` for each one and the bytes through `adding`; in a cluster `meet`, `meet_each` for each part,
     and a tile of f32 through `meeting`.
     """

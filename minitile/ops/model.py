@@ -4,11 +4,11 @@
             one warpgroup alone takes; all steps take no less than the latency of copies, `stages` of them under way
     store   a tile of C, from registers: by boxes through a ring of one or two buffers, or row by row
     block   all that a multiprocessor does for the tiles that it gets, the fullest one: the last round may be nearly
-            empty. In blocks that stay, a part of each store is behind the next tile, and teams take turns
+            empty. In a persistent kernel, a part of each store is behind the next tile; ping-pong teams alternate
 
 Besides, all multiprocessors share the caches (all that is brought; what is brought for the first time), memory, and
 power. Bounds that are near to each other add up in part. At last come the launch, and the kernels before and after it:
-padding operands, adding up the parts of K. The numbers are in machine.py.
+padding operands, adding up the sums of split-K. The numbers are in machine.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROOM = {2: 1.0, 3: 0.9, 4: 0.85, 6: 0.75, 8: 0.75}  # of all multiprocessors, fo
 OTHER_REGISTERS = 26  # of a thread, besides its sums
 GROUP_ROWS = 64  # that a warpgroup stores at a time
 OTHERS = 1200  # bytes of shared memory: barriers
-SQUARE = 12  # tiles: the side of what a wave has of Hilbert's curve
+SQUARE = 12  # tiles: the side of what a wave has in Hilbert order
 MOVING = 16  # flops that take the power that bringing an element takes; a guess
 COLD = 0.05  # a guess: the share of what fits in L2, and is not there from the kernel before
 
@@ -150,7 +150,7 @@ class _Brought(NamedTuple):
 def _brought(
     mn: int, k: int, along_mn: bool, pad: bool, extent: int, count: int, deep: int, size: int, machine: Machine
 ) -> _Brought:
-    """A tile of `extent` rows of an operand with `mn`, one of `count`; along_mn: these lie behind one another."""
+    """A tile of `extent` rows of an operand with `mn`, one of `count`; along_mn: these are contiguous."""
     pitch = (mn if along_mn else k) * size
     grain = LINE if pad else math.gcd(pitch, LINE)
     inside = mn / (count * extent)

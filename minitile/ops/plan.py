@@ -43,11 +43,11 @@ class Problem(NamedTuple):
 class Plan(NamedTuple):
     """How to compute a product. Tiles in elements; threads: of those that compute.
 
-    blocks: how many stay, each for many tiles; 0: a block for each tile. panel: tiles are visited in panels of so many
-    rows of tiles; 0: row by row; HILBERT: along that curve. split: parts of K, each with a sum of its own, which the
-    blocks of a cluster add up `together` (split.py) or a second kernel does. pad: whether A and B are copied, with
-    longer rows, first. teams: of the threads of a block that stays, each with tiles of its own. swap: the product is
-    computed transposed, for few rows: block_M may then be less than 64.
+    blocks: those of a persistent kernel, each for many tiles; 0: a block for each tile. panel: tiles are visited in
+    panels of so many rows of tiles; 0: row by row; HILBERT: in Hilbert order. split: the parts of split-K, each with
+    a sum of its own, which the blocks of a cluster add up `together` (split.py) or a second kernel does. pad: whether
+    A and B are copied, with longer rows, first. teams: of the threads of a persistent block, each with tiles of its
+    own. swap: A and B are swapped, for few rows: block_M may then be less than 64.
     """
 
     block_M: int
@@ -67,17 +67,17 @@ class Plan(NamedTuple):
         words = [f"{self.block_M}x{self.block_N}x{self.block_K}, {self.stages} stages, {self.threads} threads"]
         words += [f"{self.blocks} blocks"] if self.blocks else []
         words += [f"panels of {self.panel}"] if self.panel > 0 else []
-        words += ["along Hilbert's curve"] if self.panel == HILBERT else []
-        words += [f"K in {self.split} parts"] if self.split > 1 else []
+        words += ["Hilbert order"] if self.panel == HILBERT else []
+        words += [f"split-K by {self.split}"] if self.split > 1 else []
         words += [f"{name} padded" for name, padded in zip("AB", self.pad, strict=True) if padded]
         words += [f"{self.teams} teams"] if self.teams > 1 else []
-        words += ["swapped"] if self.swap else []
-        words += ["added together"] if self.together else []
+        words += ["A/B swapped"] if self.swap else []
+        words += ["added together in a cluster"] if self.together else []
         return ", ".join(words)
 
     @property
     def apart(self) -> bool:
-        """Whether a second kernel adds up the parts of K."""
+        """Whether a second kernel adds up the sums of split-K."""
         return self.split > 1 and not self.together
 
     @property

@@ -1,4 +1,4 @@
-"""A GEMM with K in parts: the blocks of a cluster multiply one each, for a tile of C, and add them up together.
+"""A split-K GEMM: the blocks of a cluster multiply a part of K each, for a tile of C, and add them up together.
 
 The blocks send each other their sums through distributed shared memory (T.map_shared_rank), each those of the rows that
 the other one is to store, and add what they get in one order: the bits are the same each time. There is no second

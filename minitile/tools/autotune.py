@@ -1,4 +1,4 @@
-"""`mt.autotune`: the fastest of several configurations of a kernel, compiled in parallel, timed in turns, remembered.
+"""`mt.autotune`: the fastest of several configurations of a kernel, compiled in parallel, timed interleaved, stored.
 
     space = {"block_M": [64, 128], "block_N": [128, 256], "num_stages": [3, 4]}
     tuning = mt.autotune(matmul, space).tune(a, b, c)       # tuning.kernel(a, b, c); print(tuning)
@@ -11,8 +11,8 @@ What is sent to the executor is the traced IR as text and the target, and what c
 data: so any `concurrent.futures.Executor` does, in this process, in others, or (Dask's, Ray's) on other machines, and
 the kernel need not be importable there.
 
-Compiled configurations are measured in small batches. Within one, all take turns with the fastest one so far, and a
-time is the ratio to that one's: so a GPU that grows warmer over the minutes favours nobody. In the end the fastest few
+Compiled configurations are measured in small batches. Within one, timing is interleaved with the fastest so far, and a
+time is the ratio to that one's: so a GPU that grows warmer over the minutes favours none. In the end the fastest few
 meet once more. Each finished measurement is stored at once, by the traced IR (so by the source, the configuration and
 everything that the kernel captures), the target, the device and the arguments' dtypes and sizes by magnitude; who calls
 again goes on from there. A configuration that fails (to compile, to launch, or its check) stays in the table, with the
@@ -52,7 +52,7 @@ from minitile.runtime.errors import LaunchError
 Config = dict[str, Any]
 Configs = Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]] | Callable[..., Iterable[Mapping[str, Any]]]
 Measure = Callable[[Mapping[str, Callable[..., None]]], Mapping[str, Sequence[float]]]
-BATCH = 6  # configurations that take turns, besides the fastest so far
+BATCH = 6  # configurations in one interleaved timing, besides the fastest so far
 FINALISTS = 4
 
 
@@ -404,7 +404,7 @@ class _Run:
                     batch = []
             if batch:
                 yield batch
-        except BaseException:  # an interrupt: nobody waits for what is being compiled
+        except BaseException:  # an interrupt: no caller waits for what is being compiled
             for future in futures:
                 future.cancel()
             if own is not None:

@@ -10,13 +10,13 @@ from minitile.layout import (
     Layout,
     block,
     blocked,
-    dealt,
+    interleaved_slice,
+    interleaved_source,
     ldmatrix_plan,
     mma_accumulator,
     mma_operand_a,
     stmatrix_plan,
     swizzled,
-    undealt,
     warp_block,
     warp_box,
     warp_groups,
@@ -122,7 +122,7 @@ def test_dealt(columns: int, run: int, hands: int) -> None:
     whole = wgmma_accumulator((128, columns))
     if columns % (run * hands):
         return
-    mine = dealt(whole, 1, run, hands)
+    mine = interleaved_slice(whole, 1, run, hands)
     if columns // 8 % (run // 8 or 1):
         assert mine is None
         return
@@ -133,19 +133,21 @@ def test_dealt(columns: int, run: int, hands: int) -> None:
         for reg in range(mine.num_regs):
             row, column = mine.coords(reg, lane, warp)
             assert all((row, place(column, run, hands, hand)) in theirs for hand in range(hands))
-    back = undealt(mine, 1, run, hands)
-    assert dealt(back, 1, run, hands) == mine
+    back = interleaved_source(mine, 1, run, hands)
+    assert interleaved_slice(back, 1, run, hands) == mine
 
 
 def test_dealt_between_lanes() -> None:
     """Neighbours in fours are in other lanes; other registers can have them all."""
     whole = wgmma_accumulator((64, 64))
-    assert dealt(whole, 1, 2, 2) is None
-    assert dealt(whole, 1, 4, 2) is None
+    assert interleaved_slice(whole, 1, 2, 2) is None
+    assert interleaved_slice(whole, 1, 4, 2) is None
     mine = blocked((64, 32), 128, 4)
-    assert undealt(mine, 1, 4, 2).shape == (64, 64)
-    assert dealt(undealt(mine, 1, 4, 2), 1, 4, 2) == mine
-    assert dealt(blocked((64, 100), 128, 4), 1, 4, 5) is None  # part of what threads could hold lies outside
+    assert interleaved_source(mine, 1, 4, 2).shape == (64, 64)
+    assert interleaved_slice(interleaved_source(mine, 1, 4, 2), 1, 4, 2) == mine
+    assert (
+        interleaved_slice(blocked((64, 100), 128, 4), 1, 4, 5) is None
+    )  # some of what threads could hold lies outside
 
 
 @pytest.mark.parametrize(

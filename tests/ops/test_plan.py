@@ -98,7 +98,7 @@ def test_a_wrong_model_would_be_noticed(plans, wrong):
 
 def test_plans_say_what_they_are():
     plan = Plan(128, 256, 64, 4, 256, 132, 16, 2, (True, False), 2, True)
-    words = "128x256x64, 4 stages, 256 threads, 132 blocks, panels of 16, K in 2 parts, A padded, 2 teams, swapped"
+    words = "128x256x64, 4 stages, 256 threads, 132 blocks, panels of 16, split-K by 2, A padded, 2 teams, A/B swapped"
     assert str(plan) == words
     assert fit_matmul.plan_of(words) == plan
     for plan in (Plan(64, 80, 64, 8, 128, panel=HILBERT), Plan(16, 64, 128, 8, 128, split=3, swap=True, together=True)):

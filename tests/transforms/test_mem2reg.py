@@ -364,7 +364,7 @@ def test_deal(index: str, places: list[int]) -> None:
           store %C[%i, %j], %f {{dims = (none, none)}}
         }}"""
     )
-    assert count(after, "deal") == 1
+    assert count(after, "interleaved_slice") == 1
     c = np.zeros((16, 8), np.float32)
     arrays = {"A": A, "V": V, "C": c, "D": np.zeros((8, 16), np.float16)}
     assert np.array_equal(run(after, arrays, {"n": 0})["C"][:, :4], A[:, places])
@@ -388,7 +388,7 @@ def test_other_places_are_read_from_a_copy_in_shared_memory(index, place) -> Non
         }}"""
     )
     assert "shared<16x8xf32>" in str(after)
-    assert count(after, "deal") == 0
+    assert count(after, "interleaved_slice") == 0
     i, j = np.indices((16, 4))
     arrays = {"A": A, "V": V, "C": np.zeros((16, 8), np.float32), "D": np.zeros((8, 16), np.float16)}
     assert np.array_equal(run(after, arrays, {"n": 2})["C"][:, :4], A[i, place(i, j)])

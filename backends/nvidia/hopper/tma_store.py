@@ -217,7 +217,7 @@ def emit_box(
         "slot": None if slot is None else low.get(slot),
         "predicate": leader,
         "map": map_,
-        "corner": tuple(map(low.emit, target.starts)),
+        "start": tuple(map(low.emit, target.starts)),
         "extent": target.box(target.shape),
         "box": target.box(shape) if leaders > 1 else (),
     }

@@ -39,10 +39,10 @@ def require_indices(indices: tuple[Value, ...], rank: int, shape: tuple[int, ...
         require(index.shape in ((), shape), f"an index is {index.type}, a tile of another shape than {shape}")
 
 
-def require_corner(corner: tuple[Value, ...], extent: tuple[int, ...], rank: int) -> None:
+def require_range(start: tuple[Value, ...], extent: tuple[int, ...], rank: int) -> None:
     """A part of a tensor of this rank, or nothing."""
-    rank = rank if corner else 0
-    require(len(corner) == len(extent) == rank, f"{len(corner)} corners and {len(extent)} extents")
+    rank = rank if start else 0
+    require(len(start) == len(extent) == rank, f"{len(start)} starts and {len(extent)} extents")
 
 
 def require_region(

@@ -57,7 +57,7 @@ class Structured(Op):
 
     def course(self, get: Callable[[Value], Any]) -> Iterator[tuple[Block, tuple[Any, ...]]]:
         """The regions as they run, with the numbers of the first arguments where no transfer gives them. `get` says
-        what number a scalar has; whoever asks runs the region and makes its transfer before he goes on."""
+        what number a scalar has; the caller runs the region and makes its transfer before it goes on."""
         raise NotImplementedError
 
     def transfer(self, source: Block | None) -> Transfer:

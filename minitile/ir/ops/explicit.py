@@ -1,6 +1,6 @@
-"""What a program that assigns roles to warpgroups by hand is made of (`T.ws`, `T.alloc_barrier`, `T.tma_copy`, …).
+"""What a program with explicit roles of warpgroups is made of (`T.ws`, `T.alloc_barrier`, `T.tma_copy`, …).
 
-    %bars = barriers {counts = (128, 128)}                  // words of mbarriers, initialised before anybody goes on
+    %bars = barriers {counts = (128, 128)}                  // words of mbarriers, initialised before any thread goes on
     for … (%k) {
       warp_groups %first {first = 1, count = 1} {           // the other side of the branch: all other warpgroups
         barrier_wait %bars, 1, %parity
@@ -56,7 +56,7 @@ class WarpGroups(If, name="warp_groups", stage="tile"):
 
 class Barriers(Op, name="barriers", stage="tile", orders=True):
     """Mbarriers, one for each of `counts`: how many arrivals complete a phase. All are initialised, and known to all
-    threads, before anybody goes on."""
+    threads, before any thread goes on."""
 
     counts: tuple[int, ...] = attr()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from minitile.ir.core import Op, Value, attr, maybe, maybe_operands, operand, operands
 from minitile.ir.effects import Access, Sync, box_at
-from minitile.ir.ops.checks import require, require_corner, require_one_of
+from minitile.ir.ops.checks import require, require_one_of, require_range
 from minitile.ir.types import BOOL, BULK_TOKEN, I32, WGMMA_TOKEN, DType, RegsType, Type
 
 
@@ -99,8 +99,8 @@ class TmaLoad(Op, name="tma_load", stage="thread"):
     """A box of the tensor map at `coordinates` (innermost first) to shared memory; completes on a barrier by bytes.
 
     `multicast`: a bit for each CTA of the cluster that gets the box, at the same place as here, and the bytes on its
-    own barrier at that place; None: this CTA alone. `free`: whoever has used the buffer there has let the issuing
-    thread know that he is done. `box`: its extents, in the tensor's order of dimensions.
+    own barrier at that place; None: this CTA alone. `free`: the threads that have used the buffer there have let the
+    issuing thread know that they are done. `box`: its extents, in the tensor's order of dimensions.
     """
 
     address: Value = operand()
@@ -136,7 +136,7 @@ class TmaStore(Op, name="tma_store", stage="thread"):
     extents (in the tensor's order of dimensions). The token joins a bulk group of the issuing thread (`join` commits
     it), so that the same thread must issue, commit and wait; a thread that has issued nothing waits for nothing. A wait
     with `reads` gives the shared memory back, one without also makes the tensor's new contents visible to the thread.
-    `span`: the bytes of the version that the box is taken from. `corner` and `extent` as of store_mem: all boxes lie in
+    `span`: the bytes of the version that the box is taken from. `start` and `extent` as of store_mem: all boxes lie in
     that part of the tensor.
     """
 
@@ -144,7 +144,7 @@ class TmaStore(Op, name="tma_store", stage="thread"):
     coordinates: tuple[Value, ...] = operands()
     mem: Value = operand()
     tensor: Value = operand()
-    corner: tuple[Value, ...] = maybe_operands()
+    start: tuple[Value, ...] = maybe_operands()
     slot: Value | None = maybe()
     predicate: Value | None = maybe()
     map: str = attr()
@@ -160,11 +160,11 @@ class TmaStore(Op, name="tma_store", stage="thread"):
         rank = len(self.tensor.shape)
         require(len(self.coordinates) == rank, f"{len(self.coordinates)} coordinates for {self.tensor.type}")
         require(self.mem.dtype is self.tensor.dtype, f"{self.mem.type} to {self.tensor.type}")
-        require_corner(self.corner, self.extent, rank)
+        require_range(self.start, self.extent, rank)
         require(len(self.box) in (0, rank), f"a box of {len(self.box)} dimensions for {self.tensor.type}")
 
     def accesses(self) -> tuple[Access, ...]:
-        token, box = self.result, box_at(self.corner, self.extent)
+        token, box = self.result, box_at(self.start, self.extent)
         threads, part = ("some", box_at(self.coordinates[::-1], self.box)) if self.box else ("one", None)
         return (
             Access("read", self.mem, self.slot, self.span, proxy="async", token=token, threads=threads),

@@ -229,7 +229,7 @@ class Await(Op, name="await", orders=True):
 
 
 class _OrderBarrierOp(Op, orders=True):
-    """The consumers' warpgroups take turns in giving work to the tensor cores, so that one computes while the other's
+    """The consumers' warpgroups alternate in giving work to the tensor cores, so that one computes while the other's
     gemms run: `order_barrier_init` once, then `order_barrier_wait` and `order_barrier_arrive` by each group in the same
     order."""
 
@@ -250,8 +250,8 @@ class OrderBarrierArrive(_OrderBarrierOp, name="order_barrier_arrive", stage="ti
 
 
 class _PingPongOp(Op, orders=True):
-    """The baton that teams of consumers (transforms/warp_specialize/ping_pong.py) hand round: who has it receives what
-    the producer sends."""
+    """The order barrier of teams of consumers (transforms/warp_specialize/ping_pong.py): the team that it has let pass
+    receives what the producer sends."""
 
     to: Value = operand()
 
@@ -260,8 +260,8 @@ class _PingPongOp(Op, orders=True):
 
 
 class PingPongWait(_PingPongOp, name="ping_pong_wait", stage="tile"):
-    """Team number `to` waits until it is handed the baton."""
+    """Team number `to` waits until the order barrier lets it pass."""
 
 
 class PingPongArrive(_PingPongOp, name="ping_pong_arrive", stage="tile"):
-    """Hand the baton to team number `to`."""
+    """Let team number `to` pass the order barrier."""

@@ -5,7 +5,7 @@ constant byte offsets: access n goes to  address[address_of[n]] + offsets[n]  an
 predicate[predicate_of[n]].
 `address` and `predicate` are scalars or registers of as many. `mem`, `slot` and `span` say what memory that is, for the
 passes that synchronise: `span` is the byte range of one version that the CTA's threads may touch together. Of a tensor
-that is `extent[d]` indices of dimension d, from `corner[d]` on; without a corner, all of it. Once barriers and fences
+that is `extent[d]` indices of dimension d, from `start[d]` on; without a start, all of it. Once barriers and fences
 are in place `drop_access_ranges` drops it.
 """
 
@@ -15,7 +15,7 @@ from copy import copy
 
 from minitile.ir.core import Op, Value, attr, maybe, maybe_operands, operand, operands
 from minitile.ir.effects import Access, Box, Place, Sync, box_at
-from minitile.ir.ops.checks import ATOMICS, require, require_corner, require_one_of, require_scalar
+from minitile.ir.ops.checks import ATOMICS, require, require_one_of, require_range, require_scalar
 from minitile.ir.types import (
     I32,
     I64,
@@ -44,12 +44,12 @@ def _place(op: LoadMem | StoreMem | AtomicMem, element: DType) -> Place:
 
 
 def _box(op: LoadMem | StoreMem | AtomicMem) -> Box | None:
-    return box_at(op.corner, op.extent)
+    return box_at(op.start, op.extent)
 
 
-def _require_corner(op: LoadMem | StoreMem | AtomicMem) -> None:
-    require_corner(op.corner, op.extent, len(op.mem.shape))
-    require(not op.corner or op.space in ("global", "shared"), "only tensors and shared buffers have corners")
+def _require_range(op: LoadMem | StoreMem | AtomicMem) -> None:
+    require_range(op.start, op.extent, len(op.mem.shape))
+    require(not op.start or op.space in ("global", "shared"), "only tensors and shared buffers have access ranges")
 
 
 def count_of(t: Type) -> int:
@@ -191,7 +191,7 @@ class LoadMem(Op, name="load_mem", stage="thread"):
     address: Value = operand()
     predicate: Value | None = maybe()
     mem: Value = operand()
-    corner: tuple[Value, ...] = maybe_operands()
+    start: tuple[Value, ...] = maybe_operands()
     slot: Value | None = maybe()
     space: str = attr()
     dtype: DType = attr()
@@ -208,7 +208,7 @@ class LoadMem(Op, name="load_mem", stage="thread"):
         return (regs(self.count, self.dtype),)
 
     def verify(self) -> None:
-        _require_corner(self)
+        _require_range(self)
         _require_accesses(self.count, self.width, self.address, self.address_of, self.offsets)
         _require_predicates(len(self.address_of), self.predicate, self.predicate_of)
 
@@ -235,7 +235,7 @@ class StoreMem(Op, name="store_mem", stage="thread"):
     predicate: Value | None = maybe()
     value: Value = operand()
     mem: Value = operand()
-    corner: tuple[Value, ...] = maybe_operands()
+    start: tuple[Value, ...] = maybe_operands()
     slot: Value | None = maybe()
     space: str = attr()
     width: int = attr(1)
@@ -248,7 +248,7 @@ class StoreMem(Op, name="store_mem", stage="thread"):
     whole: int | None = attr(None)
 
     def verify(self) -> None:
-        _require_corner(self)
+        _require_range(self)
         require(self.value.dtype is self.mem.dtype, f"the value is {self.value.type}, the memory {self.mem.type}")
         _require_accesses(count_of(self.value.type), self.width, self.address, self.address_of, self.offsets)
         _require_predicates(len(self.address_of), self.predicate, self.predicate_of)
@@ -275,7 +275,7 @@ class AtomicMem(Op, name="atomic_mem", stage="thread"):
     predicate: Value | None = maybe()
     value: Value = operand()
     mem: Value = operand()
-    corner: tuple[Value, ...] = maybe_operands()
+    start: tuple[Value, ...] = maybe_operands()
     space: str = attr()
     kind: str = attr()
     width: int = attr(1)
@@ -289,7 +289,7 @@ class AtomicMem(Op, name="atomic_mem", stage="thread"):
         return (self.value.type,) if self.returns else ()
 
     def verify(self) -> None:
-        _require_corner(self)
+        _require_range(self)
         require_one_of(self.kind, ATOMICS, "atomic")
         _require_accesses(count_of(self.value.type), self.width, self.address, self.address_of, self.offsets)
         _require_predicates(len(self.address_of), self.predicate, self.predicate_of)

@@ -27,7 +27,7 @@ from minitile.ir.ops.checks import (
     require_region,
     require_scalar,
 )
-from minitile.ir.relations import Dealt, Permuted, Quotient, Relation, Repeated, Same
+from minitile.ir.relations import Interleaved, Permuted, Quotient, Relation, Repeated, Same
 from minitile.ir.types import (
     BULK_TOKEN,
     COUNTERS,
@@ -162,35 +162,35 @@ class Permute(Op, name="permute", stage="tile", pure=True):
         require(sorted(self.order) == list(range(len(self.a.shape))), f"{self.order} permutes no {self.a.type}")
 
 
-class Deal(Op, name="deal", stage="tile", pure=True):
-    """What hand number `hand` gets when `a` is dealt out to `hands` along `dim`, `run` elements at a time: element n of
-    it is element (n // run * hands + hand) * run + n % run."""
+class InterleavedSlice(Op, name="interleaved_slice", stage="tile", pure=True):
+    """Slice `index` of the `count` interleaved slices of `a` along `dim`, `run` elements at a time: element n of it is
+    element (n // run * count + index) * run + n % run."""
 
     a: Value = operand()
     dim: int = attr()
     run: int = attr()
-    hands: int = attr()
-    hand: int = attr()
+    count: int = attr()
+    index: int = attr()
 
     def infer(self) -> tuple[Type, ...]:
         s = self.a.shape
-        return (TileType((*s[: self.dim], s[self.dim] // self.hands, *s[self.dim + 1 :]), self.a.dtype),)
+        return (TileType((*s[: self.dim], s[self.dim] // self.count, *s[self.dim + 1 :]), self.a.dtype),)
 
     def relations(self) -> list[Relation]:
-        return [Dealt(self.a, self.dim, self.run, self.hands, self.result)]
+        return [Interleaved(self.a, self.dim, self.run, self.count, self.result)]
 
     def verify(self) -> None:
         require_dim(self.dim, len(self.a.shape))
-        whole = self.a.shape[self.dim] % (self.run * self.hands) == 0 and 0 <= self.hand < self.hands
-        require(whole, f"hand {self.hand} of {self.hands}, {self.run} at a time, of {self.a.type}")
+        whole = self.a.shape[self.dim] % (self.run * self.count) == 0 and 0 <= self.index < self.count
+        require(whole, f"slice {self.index} of {self.count}, {self.run} at a time, of {self.a.type}")
 
     @staticmethod
-    def place(n: Any, run: int, hands: int, hand: int) -> Any:
+    def place(n: Any, run: int, count: int, index: int) -> Any:
         """The element of `a`, along `dim`, that element n is (numbers or arrays of them)."""
-        return (n // run * hands + hand) * run + n % run
+        return (n // run * count + index) * run + n % run
 
     def of_source(self, n: int) -> int:
-        return int(self.place(n, self.run, self.hands, self.hand))
+        return int(self.place(n, self.run, self.count, self.index))
 
 
 class Repeat(Op, name="repeat", stage="tile", pure=True):

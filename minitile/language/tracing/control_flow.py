@@ -17,13 +17,12 @@ from typing import Any
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Value
 from minitile.ir.diagnostics import MinitileError, TypeMismatchError, shown
-from minitile.ir.ops import control, tile
-from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import control, explicit, tile
 from minitile.ir.types import I32, i32
 from minitile.language.block_swizzle import rasterise
 from minitile.language.explicit import RoleScope
 from minitile.language.fences import DisjointScope, HintScope
-from minitile.language.persistent import stay
+from minitile.language.persistent import make_persistent
 from minitile.language.scalars import (
     Expr,
     coerce,
@@ -436,11 +435,11 @@ class Interpreter(Branches):
             trace.b.emit(control.Yield(()))
         trace.launch = None
         self.at(item.context_expr)
-        order, panel, dies = trace.attrs.pop("rasterise", ("", 0, 1))
+        order, panel, xcds = trace.attrs.pop("rasterise", ("", 0, 1))
         if order:
-            rasterise(trace.b, launch, order, panel, 1 if scope.persistent else dies)
+            rasterise(trace.b, launch, order, panel, 1 if scope.persistent else xcds)
         if scope.persistent:
-            stay(trace.b, launch, scope.persistent, dies)
+            make_persistent(trace.b, launch, scope.persistent, xcds)
         trace.b.emit(launch)
         self.locals.update({SKIP: False, RETURNED: False, VALUE: UNSET})
         for name in assigned_names([node]):
@@ -454,7 +453,7 @@ class Interpreter(Branches):
         if jumped:
             raise self.fail(node, f"`{min(jumped)}` in {scope.name}", "the other warpgroups would not come along")
         around = self.trace.b.block
-        inside = self.trace.b.value(by_hand.InGroups(scope.first, scope.count))
+        inside = self.trace.b.value(explicit.InGroups(scope.first, scope.count))
         names = assigned_names(node.body)
         kept: dict[str, Any] = {}
 
@@ -494,8 +493,8 @@ _NAMES = {
 
 def allocated_outside(around: Block, block: Block) -> None:
     """Moves what a role's block allocates in front of it: the names of it are known to all, behind the role, too."""
-    around.ops += [op for op in block.ops if isinstance(op, (tile.Alloc, by_hand.Barriers))]
-    block.ops = [op for op in block.ops if not isinstance(op, (tile.Alloc, by_hand.Barriers))]
+    around.ops += [op for op in block.ops if isinstance(op, (tile.Alloc, explicit.Barriers))]
+    block.ops = [op for op in block.ops if not isinstance(op, (tile.Alloc, explicit.Barriers))]
 
 
 def drop_unchanged(body: Block, first: int, init: dict[str, Value], values: list[Value]) -> dict[str, Value]:

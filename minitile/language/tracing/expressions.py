@@ -20,14 +20,13 @@ from typing import Any, ClassVar
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Value
 from minitile.ir.diagnostics import LanguageError, Location, MinitileError, shown
-from minitile.ir.ops import arith, control
-from minitile.ir.ops import explicit as by_hand
+from minitile.ir.ops import arith, control, explicit
 from minitile.ir.types import bool_
 from minitile.language.memory import Memory
 from minitile.language.scalars import Expr, convert, entry_dtype, is_scalar, operand_value, truth, unify
 from minitile.language.tracing.context import Trace
 from minitile.language.tracing.source import FunctionNode, assigned_names, builtin_values
-from minitile.language.tracing.warpgroup_conditions import parted
+from minitile.language.tracing.warpgroup_conditions import selected_warpgroups
 
 MISSING = object()
 GROUP = 16  # conditions that are nested in each other: of more, as many again lie behind them
@@ -296,9 +295,9 @@ class Expressions:
         the condition is one of roles, so is the branch; one on the thread's index that parts warpgroups is, if there
         are operations inside that threads do together."""
         b = self.trace.b
-        role = condition.op if isinstance(condition.op, by_hand.InGroups) else None
+        role = condition.op if isinstance(condition.op, explicit.InGroups) else None
         if role is None and any(op.uniform for block in blocks for op in block.walk()):
-            role = self.parting(condition)
+            role = self.warpgroup_condition(condition)
         if role is None and all(is_speculative(block) for block in blocks):
             for block in blocks:
                 b.block.ops.extend(block.ops)
@@ -308,17 +307,17 @@ class Expressions:
                 b.emit(control.Yield(tuple(p[side] for p in pairs)))
         if role is not None:
             then, orelse = blocks
-            op = by_hand.WarpGroups(role.result, first=role.first, count=role.count, then=then, orelse=orelse)
+            op = explicit.WarpGroups(role.result, first=role.first, count=role.count, then=then, orelse=orelse)
             return list(b.emit(op).results)
         return list(b.emit(control.If(condition, then=blocks[0], orelse=blocks[1])).results)
 
-    def parting(self, condition: Value) -> by_hand.InGroups | None:
+    def warpgroup_condition(self, condition: Value) -> explicit.InGroups | None:
         """The warpgroups for which a condition on the thread's index holds, if it holds for whole ones."""
         launch = self.trace.launch
-        part = None if launch is None else parted(condition, launch.threads)
+        part = None if launch is None else selected_warpgroups(condition, launch.threads)
         if part is None:
             return None
-        return self.trace.b.emit(by_hand.InGroups(*part))
+        return self.trace.b.emit(explicit.InGroups(*part))
 
     # Displays ----------------------------------------------------------------------------------------------------
 

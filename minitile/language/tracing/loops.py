@@ -84,7 +84,7 @@ class ParallelLoop(Iterable[Index]):
 @dataclass(frozen=True)
 class KernelScope(Generic[Index]):
     """`T.Kernel(…)`: the grid (three scalars), the computing threads and the blocks of a cluster in x, y, z; how
-    many blocks stay and go over the grid (0: each block has one tile)."""
+    many blocks a persistent kernel has, which go over the grid (0: each block has one tile)."""
 
     grid: tuple[Any, ...]
     rank: int
@@ -335,14 +335,14 @@ def Persistent(
     step = _step(wave_size, "T.Persistent")
     launch = current().launch
     together, *other = (1,) if launch is None else launch.cluster
-    dies = constant_int(num_xcds, "num_xcds")
-    if dies < 1 or (dies > 1 and together > 1):
-        raise current().error(f"num_xcds is {dies}, in clusters of {together}", "at least 1; 1 with clusters")
+    xcds = constant_int(num_xcds, "num_xcds")
+    if xcds < 1 or (xcds > 1 and together > 1):
+        raise current().error(f"num_xcds is {xcds}, in clusters of {together}", "at least 1; 1 with clusters")
     if together > 1 and set(other) == {1} and len(sizes) > 1:
         return replace(_by_clusters(sizes, step, index, group, together), teams=count)
 
     def place(number: Any) -> tuple[Any, ...]:
-        return _tile(number if dies == 1 else _in_turns(number, index, step, total, dies), sizes, group)
+        return _tile(number if xcds == 1 else _in_turns(number, index, step, total, xcds), sizes, group)
 
     return Loop(index, total, step, place=place, teams=count)
 
@@ -370,7 +370,7 @@ def _by_clusters(sizes: list[Any], blocks: Any, index: Any, group: int, together
 
 
 def _tile(number: Any, sizes: Sequence[Any], group: int) -> tuple[Any, ...]:
-    """The indices of a tile by its number, down panels of `group` rows; 0: along Hilbert's curve. Each is known to be
+    """The indices of a tile by its number, down panels of `group` rows; 0: in Hilbert order. Each is known to be
     less than its size."""
     if len(sizes) == 1:
         return (number,)

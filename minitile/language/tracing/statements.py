@@ -178,10 +178,10 @@ class Statements(Calls):
                 self.locals[target.id] = Poison("was deleted")
             elif isinstance(target, ast.Subscript):
                 owner = self.eval(target.value)
-                self.check_mutable(owner, target, f"a deletion from a Python {type(owner).__name__}")
+                self.check_mutable(owner, target, f"`del` on a Python {type(owner).__name__}")
                 self.perform(target, operator.delitem, owner, self.eval(target.slice))
             else:
-                raise self.fail(target, "deletion of this has no meaning in a kernel")
+                raise self.fail(target, "`del` of this has no meaning in a kernel")
 
     # Other simple statements -------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Conditions that part warpgroups: `if tx < 128:` around tile operations is a role, as `with T.ws(0):` is."""
+"""Conditions that select warpgroups: `if tx < 128:` around tile operations is a role, as `with T.ws(0):` is."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _BOUNDS: dict[str, Callable[[int, int], tuple[int, int]]] = {
 }
 
 
-def parted(condition: Value, threads: int) -> tuple[int, int] | None:
+def selected_warpgroups(condition: Value, threads: int) -> tuple[int, int] | None:
     """The first warpgroup, and how many, in which `condition` holds: it compares the thread's index, or a quotient of
-    it, with a constant. None where it is something else, or does not part whole warpgroups."""
+    it, with a constant. None where it is something else, or does not select whole warpgroups."""
     op = condition.op
     if isinstance(op, arith.And):
-        parts = [parted(v, threads) for v in (op.a, op.b)]
+        parts = [selected_warpgroups(v, threads) for v in (op.a, op.b)]
         (low, count), (low2, count2) = (p or (0, 0) for p in parts)
         first, end = max(low, low2), min(low + count, low2 + count2)
         return (first, end - first) if None not in parts and end > first else None

@@ -80,7 +80,7 @@ def memory_map(lives: Lives, total: int, at: Callable[[Location | None], int | N
     for life in lives.lives:
         alloc, kind = life.alloc, life.alloc.type_
         shape = "×".join(map(str, kind.shape))
-        kept = life.sent and not life.given_up  # what a pipeline hands over is somebody's at any time
+        kept = life.sent and not life.given_up  # what a pipeline hands over is in use at any time
         first, last = (1, lives.operations) if kept else (max(1, life.first), life.last)
         uses = (at(lives.locations.get(life.first)), at(lives.locations.get(life.last)))
         name = alloc.result.name or "scratch"

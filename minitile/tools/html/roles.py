@@ -184,7 +184,7 @@ class _Walk:
 
     def signal(self, op: Op, row: Row, what: str, word: str) -> None:
         pipeline = next((v for v in op.operands if isinstance(v.type, PipelineType)), None)
-        team = getattr(op, "to", None)  # whose baton it is
+        team = getattr(op, "to", None)  # whom the order barrier lets pass
         which = word if team is None else f"team {_spelled(team)}"
         self.signals.setdefault((pipeline, which), []).append((what, row))
 
@@ -266,15 +266,15 @@ class _Walk:
 
     def origins(self, token: Value) -> dict[Value, int]:
         """The issued tokens that this one may be, each with the fewest iterations that lie between."""
-        turns = {token: 0}
+        distance = {token: 0}
         left = [token]
         while left:
             value = left.pop(0)
             for source, more in self.flows.get(value, ()):
-                if turns[value] + more < turns.get(source, 1 << 30):
-                    turns[source] = turns[value] + more
+                if distance[value] + more < distance.get(source, 1 << 30):
+                    distance[source] = distance[value] + more
                     left.append(source)
-        return {value: n for value, n in turns.items() if value in self.issued}
+        return {value: n for value, n in distance.items() if value in self.issued}
 
 
 def _sides(op: Op, threads: int, groups: frozenset[int]) -> Iterator[tuple[str, Block, frozenset[int]]]:

@@ -30,10 +30,18 @@ from minitile.backends.base import Rules
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError, Location
 from minitile.ir.ops import control, explicit, roles, tile
-from minitile.ir.relations import Dealt, Permuted, Quotient, Repeated, Same
+from minitile.ir.relations import Interleaved, Permuted, Quotient, Repeated, Same
 from minitile.ir.rewrite import clone
 from minitile.ir.types import TensorType, TileType
-from minitile.layout import Layout, RowAccess, blocked, cheapest_vector, dealt, row_blocked, undealt
+from minitile.layout import (
+    Layout,
+    RowAccess,
+    blocked,
+    cheapest_vector,
+    interleaved_slice,
+    interleaved_source,
+    row_blocked,
+)
 from minitile.lowering.context import layout_of
 from minitile.transforms.layout.select_shared_layout import choose_shared_layouts
 
@@ -83,7 +91,7 @@ def is_tile(value: Value) -> bool:
     return isinstance(value.type, TileType)
 
 
-_Passing = Quotient | Permuted | Dealt | Repeated  # relations by which one layout follows from another
+_Passing = Quotient | Permuted | Interleaved | Repeated  # relations by which one layout follows from another
 
 
 class _Group:
@@ -113,7 +121,7 @@ class _Inference:
         self.anchored: set[Value] = set()
         self.quotients: list[Quotient] = []
         self.permutes: list[Permuted] = []
-        self.deals: list[Dealt] = []
+        self.deals: list[Interleaved] = []
         self.repeats: list[Repeated] = []
         self.uses: dict[Value, list[tuple[int, tile.Load | tile.Store | tile.AtomicRmw]]] = {}  # with their order
         self.seen = 0  # of these
@@ -175,7 +183,7 @@ class _Inference:
                 self.quotients.append(relation)
                 if relation.narrow in op.results:
                     self.reduced.add((relation.wide, relation.dim))
-            elif isinstance(relation, Dealt):
+            elif isinstance(relation, Interleaved):
                 self.deals.append(relation)
             elif isinstance(relation, Repeated):
                 self.repeats.append(relation)
@@ -253,15 +261,15 @@ class _Inference:
         source, result = self.group_of[relation.source], self.group_of[relation.result]
         if isinstance(relation, Repeated):
             if result.layout is not None and source.layout is None:
-                source.layout = dealt(result.layout, relation.dim, 1, relation.times)
+                source.layout = interleaved_slice(result.layout, relation.dim, 1, relation.times)
                 return source if source.layout is not None else None
             if source.layout is not None and result.layout is None:
-                result.layout = undealt(source.layout, relation.dim, 1, relation.times)
+                result.layout = interleaved_source(source.layout, relation.dim, 1, relation.times)
                 return result
             return None
-        if isinstance(relation, Dealt):
+        if isinstance(relation, Interleaved):
             if source.layout is not None and result.layout is None:
-                result.layout = dealt(source.layout, relation.dim, relation.run, relation.hands)
+                result.layout = interleaved_slice(source.layout, relation.dim, relation.run, relation.count)
                 return result if result.layout is not None else None
             return None
         if source.layout is not None and result.layout is None:
@@ -490,16 +498,16 @@ class _Converter:
                     need[relation.value] = layout_of(relation.like)
             elif isinstance(relation, Permuted):
                 need[relation.source] = layout_of(relation.result).permute_dims(inverse_order(relation.order))
-            elif isinstance(relation, Dealt):
+            elif isinstance(relation, Interleaved):
                 source, result = layout_of(relation.source), layout_of(relation.result)
-                if dealt(source, relation.dim, relation.run, relation.hands) != result:
-                    need[relation.source] = undealt(result, relation.dim, relation.run, relation.hands)
+                if interleaved_slice(source, relation.dim, relation.run, relation.count) != result:
+                    need[relation.source] = interleaved_source(result, relation.dim, relation.run, relation.count)
             elif isinstance(relation, Repeated):
-                narrow_of = dealt(layout_of(relation.result), relation.dim, 1, relation.times)
+                narrow_of = interleaved_slice(layout_of(relation.result), relation.dim, 1, relation.times)
                 if narrow_of is not None:
                     need[relation.source] = narrow_of
                 else:
-                    wide = undealt(layout_of(relation.source), relation.dim, 1, relation.times)
+                    wide = interleaved_source(layout_of(relation.source), relation.dim, 1, relation.times)
                     relation.result.type = TileType(relation.result.shape, relation.result.dtype, wide)
             else:
                 narrow = layout_of(relation.wide).quotient(relation.dim)

@@ -17,8 +17,8 @@ from minitile.transforms.manager import PassContext
 def drop_access_ranges(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     for op in kernel.walk():
-        if isinstance(op, thread.LoadMem | thread.StoreMem | thread.AtomicMem | hopper.TmaStore) and op.corner:
-            op.corner, op.extent = (), ()
+        if isinstance(op, thread.LoadMem | thread.StoreMem | thread.AtomicMem | hopper.TmaStore) and op.start:
+            op.start, op.extent = (), ()
     _forget_words(kernel.body)
 
 

@@ -48,7 +48,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from minitile.analysis.affine import Facts
-from minitile.analysis.memory_dependence import MemoryAccess, any_version, back, is_private, overlap, touch
+from minitile.analysis.memory_dependence import MemoryAccess, any_version, back, is_private, memory_access, overlap
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.effects import Access, Sync
@@ -170,7 +170,7 @@ class _Effects:
             self.around[op] = around
 
     def _access(self, op: Op, access: Access, proxy: str) -> None:
-        t = touch(op, access, None, self.facts)
+        t = memory_access(op, access, None, self.facts)
         spaces = self.spaces(access.mem)
         if proxy in ("generic", "any"):
             found = self.generic.setdefault(op, [])

@@ -37,7 +37,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from minitile.analysis.affine import Facts
-from minitile.analysis.memory_dependence import MemoryAccess, back, conflict, is_private, touch
+from minitile.analysis.memory_dependence import MemoryAccess, back, conflict, is_private, memory_access
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, fences, roles, tile
 from minitile.ir.types import BULK_TOKEN, TensorType
@@ -226,7 +226,7 @@ class _Walk:
             for access in op.accesses():
                 if access.token is not None and access.token.type == BULK_TOKEN:
                     # Not the issuing thread's: copies of one thread run side by side.
-                    mine = replace(touch(op, access, None, self.facts), thread=None)
+                    mine = replace(memory_access(op, access, None, self.facts), thread=None)
                     self.tokens.setdefault(access.token, []).append(mine)
 
     def in_order(self, waits: list[tile.Wait]) -> list[tile.Wait]:
@@ -269,7 +269,7 @@ class _Walk:
         found = self.inside.get(op)
         if found is None:
             found = self.inside[op] = [
-                touch(inner, access, None, self.facts)
+                memory_access(inner, access, None, self.facts)
                 for inner in op.walk()
                 if not inner.pure and not inner.regions
                 for access in inner.accesses()

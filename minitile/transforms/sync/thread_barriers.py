@@ -55,8 +55,8 @@ from minitile.analysis.memory_dependence import (
     conflict,
     group_of,
     is_private,
+    memory_access,
     moved,
-    touch,
 )
 from minitile.hardware import WARPGROUP
 from minitile.ir.core import Block, Kernel, Op, Value
@@ -322,7 +322,7 @@ class Walk:
         found = self.touches.get(op)
         if found is None:
             found = self.touches[op] = [
-                (touch(op, a, single, self.facts, self.each), a.token if a.pipeline is None else a.pipeline)
+                (memory_access(op, a, single, self.facts, self.each), a.token if a.pipeline is None else a.pipeline)
                 for a in op.accesses()
                 if a.pipeline is not a.mem or a.mem is None
                 if not is_private(a)
@@ -353,7 +353,7 @@ class Walk:
         if not self.explicit_sync:
             return []
         writes = [a for a in op.accesses() if a.pipeline is not None and a.writes and a.proxy == "async"]
-        return [moved(t, self.first) for t in (touch(op, a, None, self.facts, self.each) for a in writes)]
+        return [moved(t, self.first) for t in (memory_access(op, a, None, self.facts, self.each) for a in writes)]
 
     def settle_conflicts(self, op: Op, touches: list[MemoryAccess], state: State, before: set[Spot]) -> None:
         """A barrier where something pending conflicts."""

@@ -24,7 +24,7 @@ def interleaved_by(index: Value, extent: int) -> tuple[int, int, int, int] | Non
             continue
         along = places[tuple(slice(None) if n == d else 0 for n in range(places.ndim))]
         run = next((n for n in range(1, size) if along[n] != along[0] + n), size)
-        deal = tile.Deal.place(np.arange(size), run, extent // size, int(along[0]) // run)
+        deal = tile.InterleavedSlice.place(np.arange(size), run, extent // size, int(along[0]) // run)
         whole = np.expand_dims(deal, tuple(n for n in range(places.ndim) if n != d))
         inside = size % run == 0 and 0 <= along[0] < extent // size * run
         if inside and np.array_equal(np.broadcast_to(whole, places.shape), places):

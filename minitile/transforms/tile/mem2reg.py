@@ -117,7 +117,7 @@ class _ToValues(Rewriter):
                 repeat = None if found is not None else repeated_by(index, mem.shape[place])
                 if found is not None and found[0] not in taken:
                     runs_along[place], run, hands, hand = found
-                    value = self.b.value(tile.Deal(value, place, run, hands, hand))
+                    value = self.b.value(tile.InterleavedSlice(value, place, run, hands, hand))
                 elif repeat is not None and repeat[0] not in taken:
                     runs_along[place], first, times = repeat
                     value = self.repeated(value, place, first, times, index.shape[repeat[0]])

@@ -1,5 +1,5 @@
-"""The GEMMs' other forms on small sizes, for the tests of synchronisation: parts of K, groups, fp8, epilogues, teams,
-clusters. Each has tails, more steps than stages, and blocks with more than one tile where blocks stay."""
+"""The GEMMs' other forms on small sizes, for the tests of synchronisation: split-K, groups, fp8, epilogues, teams,
+clusters. Each has tails, more steps than stages, and blocks with more than one tile in persistent kernels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def counters(count: int) -> Any:
 
 
 def of_parts(m: int, n: int, **settings: Any) -> Case:
-    """Two parts of K for each tile; C is written by whoever adds them."""
+    """Split-K by two for each tile; C is written by the block that adds them."""
     tile_m = settings.setdefault("block_M", 64)
     tensors = [((m, 264), BF16), ((n, 264), BF16), poisoned((m, n), BF16), poisoned((2, m, n)), None]
     tensors[-1] = counters(-(-m // tile_m) * -(-n // 64))
@@ -49,7 +49,7 @@ def of_stream(m: int, n: int, k: int, blocks: int) -> Case:
 
 
 def of_fp8(scales: str, m: int = 136, n: int = 72, k: int = 400, **settings: Any) -> Case:
-    """Scales of the tensor, by row or by block; two blocks stay."""
+    """Scales of the tensor, by row or by block; persistent, two blocks."""
     blocks = -(-k // 128)
     shapes = {"tensor": ((1,), (1,)), "row": ((m,), (n,)), "block": ((blocks, m), (-(-n // 128), blocks))}[scales]
     kernel = gemm_fp8.gemm_fp8_blocks if scales == "block" else gemm_fp8.gemm_fp8

@@ -1,5 +1,5 @@
 """K split over the blocks of a cluster, which store into each other's shared memory; and copies of weights that go
-ahead of the wait for the grid in front. In the simulator under each schedule, or with MINITILE_GPU=1 on the GPU."""
+ahead of the wait for the primary grid. In the simulator under each schedule, or with MINITILE_GPU=1 on the GPU."""
 
 from __future__ import annotations
 
@@ -166,11 +166,11 @@ def test_what_is_no_access_to_other_blocks(what, said):
     assert "test_cluster_k.py" in str(caught.value)
 
 
-# Ahead of the grid in front ------------------------------------------------------------------------------------------
+# Ahead of the primary grid --------------------------------------------------------------------------------------------
 
 
 def places(text: str) -> tuple[list[int], list[int], list[int]]:
-    """The lines of the waits for the grid in front, and of the copies of A and of B."""
+    """The lines of the waits for the primary grid, and of the copies of A and of B."""
     lines = text.splitlines()
     waits = [n for n, line in enumerate(lines) if "griddepcontrol.wait" in line]
     a, b = ([n for n, line in enumerate(lines) if f"%{name}_map" in line and "cp.async" in line] for name in "AB")

@@ -1,4 +1,4 @@
-"""Roles of warpgroups by hand on sm_90a, against float64: in the simulator's schedules, with every access checked, or
+"""Explicit roles of warpgroups on sm_90a, against float64: in the simulator's schedules, with every access checked, or
 with MINITILE_GPU=1 on the GPU."""
 
 from __future__ import annotations
@@ -340,7 +340,7 @@ def one_buffer_stored(A: T.Tensor((64, 256), T.float16), C: T.Tensor((64, 256), 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_others_learn_of_a_wait(schedule):
-    """A barrier between a store and the wait for it tells nobody that the store is done."""
+    """A barrier between a store and the wait for it tells no thread that the store is done."""
     a = random(np.random.default_rng(0), (64, 256), np.float16)
     c = poisoned((64, 256), np.float16)
     launch(one_buffer_stored, (a, c), schedule)
@@ -378,7 +378,7 @@ def test_mutants_around_stores_are_killed():
 
 
 @mt.kernel
-def attention_by_hand(
+def attention_explicit(
     Q: T.Tensor(("N", 64), T.bfloat16),
     K: T.Tensor(("N", 64), T.bfloat16),
     V: T.Tensor(("N", 64), T.bfloat16),
@@ -458,7 +458,7 @@ def test_attention(n, schedule):
     rng = np.random.default_rng(0)
     q, k, v = (random(rng, (n, 64), ml_dtypes.bfloat16) for _ in range(3))
     r = poisoned((n, 64), ml_dtypes.bfloat16)
-    compiled = launch(attention_by_hand, (q, k, v, r), schedule)
+    compiled = launch(attention_explicit, (q, k, v, r), schedule)
     wide = [x.astype(np.float64) for x in (q, k, v)]
     scores = wide[0] @ wide[1].T / 8
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -551,6 +551,6 @@ def test_one_role(by_engine, threads, schedule):
     ptx = compiled.asm["ptx"]
     assert "wgmma.mma_async" in ptx
     loop = ptx[ptx.index("$L_for0:") : ptx.index("$L_for_end0:")]
-    # Nobody still multiplies what the next copy overwrites, which one warpgroup knows by its wait, and all know what
+    # No thread still multiplies what the next copy overwrites, which one warpgroup knows by its wait, and all know what
     # threads have copied: one barrier does for both.
     assert loop.count("bar.sync") == (not by_engine or threads > 128)

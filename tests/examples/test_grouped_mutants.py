@@ -1,8 +1,9 @@
 """Each synchronising instruction of the persistent kernels of groups and batches taken away: the simulator notices.
 
-Left out is what orders stores of one tile and another one: that tiles do not meet nobody knows. Between tiles stored by
-TMA that is the wait for the copy, before a partial tile that and a barrier, behind it a fence. And the barrier behind a
-warpgroup's wait for its products, before it writes over their operands: to the simulator the wait is that of all.
+Left out is what orders stores of one tile and another one: that tiles do not overlap is not known. Between tiles stored
+by TMA that is the wait for the copy, before a partial tile that and a barrier, behind it a fence. And the barrier
+behind a warpgroup's wait for its products, before it writes over their operands: to the simulator the wait is that of
+all.
 """
 
 from __future__ import annotations

@@ -253,7 +253,7 @@ def sums_that_start_anew(
     C: T.Tensor(("M", "N"), T.float32),
     rounds: T.int32,
 ):
-    """Nobody uses the sums of a round but the last: their gemms may be in flight for long, but not hold their slots."""
+    """Only the sums of the last round are used: their gemms may be in flight for long, but not hold their slots."""
     with T.Kernel(1, threads=128):
         A_shared = T.alloc_shared((64, 64), A.dtype)
         B_shared = T.alloc_shared((64, 64), A.dtype)

@@ -47,7 +47,7 @@ EXCEPTIONS = [
         "sm_90a",
         r"bar\.(sync|arrive) %\w+, 256",
         4,
-        "warpgroups take turns at the tensor cores by these: they order work, not memory",
+        "warpgroups alternate at the tensor cores by these: they order work, not memory",
     ),
     (
         "split_k|gemm.*|attention.*",
@@ -98,7 +98,7 @@ EXCEPTIONS = [
         r"a wait state of s_nop 0",
         2,
         "LLVM puts one between writes to two lanes of a register (of predicates, for which no scalar registers are "
-        "left); hazards.py knows none there, nor do those of rocRoller's rules for 94x and 950 that were looked up",
+        "left); the simulator's rules have none there, nor do those of rocRoller's for 94x and 950 that were looked up",
     ),
     (
         "split_k|gemm.*|attention.*",
@@ -113,7 +113,8 @@ EXCEPTIONS = [
         "sm_90a",
         r"cp\.async\.bulk\.wait_group 0",
         2,
-        "a tile is written once the tile before is: that they never overlap follows from the raster's divisions only",
+        "a tile is written once the tile before is: that they never overlap follows from the divisions of the block "
+        "swizzle only",
     ),
     (
         "gemm_fp8.*|gemm_epilogues, (linear|gated)",
@@ -182,7 +183,7 @@ EXCEPTIONS = [
         "sm_90a",
         r"bar\.sync [23], 128",
         2,
-        "a team reads partial maxima and writes the next tile's: between them it also meets where the teams take turns",
+        "a team reads partial maxima and writes the next tile's: between them it also meets where the teams alternate",
     ),
     (
         "gemm_split_k, swapped",

@@ -94,7 +94,7 @@ def test_large_tiles_fit(tiles: tuple[int, int, int, int], transposed: bool) -> 
 
 @pytest.mark.slow
 def test_every_mutant_is_killed() -> None:
-    """All but the wait for one tile's store in front of the next one's: that they go elsewhere nobody knows."""
+    """All but the wait for one tile's store in front of the next one's: that they go elsewhere is not known."""
     rng = np.random.default_rng(0)
     a, b = random(rng, (128, 200), BF16), random(rng, (192, 200), BF16)
     c = poisoned((128, 192), BF16)

@@ -482,7 +482,7 @@ def persistent(
     C: T.Tensor(("M", "N"), T.bfloat16),
     blocks=2,
 ):
-    """The same with roles by hand."""
+    """The same with explicit roles."""
     M, K = A.shape
     N = B.shape[0]
     across = T.ceildiv(N, 192)
@@ -536,7 +536,7 @@ def test_mutants_in_a_persistent_kernel_are_killed():
     kernel = persistent.compile(*arrays, target="sm_90a")
     found, tried = nothing_misses(kernel, arrays)
     assert tried >= 20
-    # Each array of barriers is initialised by itself, and that two tiles are not the same place nobody knows.
+    # Each array of barriers is initialised by itself, and that two tiles are not the same place is not known.
     known = ("fence.mbarrier_init.release.cluster", "bar.sync 0", "cp.async.bulk.wait_group 0")
     assert [each for each in found if not each.endswith(known)] == []
     assert len(found) <= 4

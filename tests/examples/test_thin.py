@@ -80,7 +80,7 @@ def case(kind: str, integers: bool = False) -> tuple[mt.Kernel, list[np.ndarray]
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("kind", ["last", "share", "stream"])
 def test_the_same_bits_each_time(kind, target):
-    """Whoever comes last; and the workspace and the counters of one launch do for the next one."""
+    """Whichever block comes last; and the workspace and the counters of one launch do for the next one."""
     kernel, arrays, exact, tiles = case(kind)
     compiled = kernel.compile(*arrays, target=target, **tiles)
     results = []

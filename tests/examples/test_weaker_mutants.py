@@ -14,7 +14,7 @@ import pytest
 from removals import nothing_misses
 from support import USE_GPU, poisoned
 
-from minitile.runtime.sim.mutate.ptx_weaken import weakenings
+from minitile.runtime.sim.mutate.ptx_weaken import weaker_mutants
 from tests.examples.gemm_forms import BF16, GROUPED, HOPPER, TEAMS, of_parts, of_persistent
 from tests.examples.mutation_cases import Case, compiled_case
 from tests.examples.test_clusters import also_read
@@ -43,7 +43,7 @@ CASES: dict[str, Case] = {
 }
 # Of tiles that never overlap each waits for the one before (EXCEPTIONS of test_mutations.py). Four arrivals for a count
 # of three make a phase too many in the fourth round only, and these tiles have fewer. What is stored before a signal is
-# awaited, though nobody reads C here.
+# awaited, though C is not read here.
 KNOWN = {
     "teams": ("cp.async.bulk.wait_group 0 ->",),
     "epilogues of teams": ("cp.async.bulk.wait_group 0 ->",),
@@ -52,7 +52,7 @@ KNOWN = {
 
 
 def slips(case: Case) -> list[str]:
-    found, count = nothing_misses(*compiled_case(case, "sm_90a"), candidates=weakenings)
+    found, count = nothing_misses(*compiled_case(case, "sm_90a"), candidates=weaker_mutants)
     assert count > 12
     return found
 

@@ -226,7 +226,7 @@ def test_roles_of_attention():
 
 
 @mt.kernel
-def by_hand(
+def explicit(
     A: T.Tensor(("M", "K"), T.float16), B: T.Tensor(("K", "N"), T.float16), C: T.Tensor(("M", "N"), T.float16), block=64
 ):
     with T.Kernel(T.ceildiv(C.shape[1], block), T.ceildiv(C.shape[0], block), threads=256) as (bx, by):
@@ -262,8 +262,8 @@ def charted(kernel: mt.Kernel, *sizes: Spec, **constants: int) -> Chart:
     return chart
 
 
-def test_roles_by_hand():
-    chart = charted(by_hand, *[mt.spec((1024, 1024), "float16")] * 3)
+def test_explicit_roles():
+    chart = charted(explicit, *[mt.spec((1024, 1024), "float16")] * 3)
     assert chart.lanes == ["warpgroup 0", "warpgroup 1"]
     barriers = [(a.source.text, a.source.lane, a.target.text, a.target.lane) for a in chart.arrows if a.by != "token"]
     assert barriers == [

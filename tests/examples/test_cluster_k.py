@@ -8,7 +8,7 @@ import gemm_swapped
 import ml_dtypes
 import numpy as np
 import pytest
-from removals import nothing_misses
+from mutation_testing import surviving_mutants
 from support import USE_GPU, error, on_device, poisoned, random
 
 import minitile as mt
@@ -70,7 +70,7 @@ def test_every_mutant_is_killed():
     a, b = (rng.integers(-3, 4, (64, 264)).astype(BF16) for _ in "ab")
     c = poisoned((64, 64), BF16)
     compiled = gemm_cluster_k.gemm_cluster_k.compile(a, b, c, target="sm_90a", num_stages=2)
-    found, count = nothing_misses(compiled, [a, b, c])
+    found, count = surviving_mutants(compiled, [a, b, c])
     assert count > 10
     assert found == []
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from removals import nothing_misses
+from mutation_testing import surviving_mutants
 from support import USE_GPU, on_device, on_host, poisoned, random
 
 import minitile as mt
@@ -361,7 +361,7 @@ def test_mutants_are_killed(kernel):
     rng = np.random.default_rng(0)
     a, b = random(rng, (64, 160), np.float16), random(rng, (160, 64), np.float16)
     arrays = (a, b, poisoned((64, 64), np.float16))
-    found, tried = nothing_misses(kernel.compile(*arrays, target="sm_90a"), arrays)
+    found, tried = surviving_mutants(kernel.compile(*arrays, target="sm_90a"), arrays)
     assert tried >= 8
     # T.sync_threads in `in_flight` is for a warp that is late by a whole round, which no schedule brings about.
     assert [each.partition("): ")[2] for each in found] == (["bar.sync 1, 128"] if kernel is in_flight else [])
@@ -372,7 +372,7 @@ def test_mutants_are_killed(kernel):
 def test_mutants_around_stores_are_killed():
     a = random(np.random.default_rng(0), (64, 512), np.float16)
     compiled = stores_in_flight.compile(a, a.copy(), target="sm_90a")
-    found, tried = nothing_misses(compiled, (a, poisoned(a.shape, np.float16)))
+    found, tried = surviving_mutants(compiled, (a, poisoned(a.shape, np.float16)))
     assert tried >= 8
     assert found == []
 

@@ -14,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from removals import nothing_misses
+from mutation_testing import surviving_mutants
 from support import USE_GPU
 
 import minitile as mt
@@ -63,7 +63,7 @@ def test_every_mutant_is_killed(name: str) -> None:
     kernel, values, more = operands(name)
     compiled = kernel.compile(*values, target="sm_90a", **SETTINGS, **more)
     assert compiled.asm["tile_ir"].count("warp_groups") == 1
-    found, tried = nothing_misses(compiled, values)
+    found, tried = surviving_mutants(compiled, values)
     assert tried >= 36
     left = [each for each in found if not each.endswith(("cp.async.bulk.wait_group 0", "fence.proxy.async.global"))]
     allowed = [

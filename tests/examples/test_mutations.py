@@ -1,8 +1,8 @@
-"""Every example's synchronisation is needed, and its lack is noticed: each wait, arrival, fence and barrier of the
-emitted PTX, each wait, barrier and wait state of the GCN assembly, is taken away in turn, and the simulator must miss
-it (a finding, a refusal, another result) in some schedule.
+"""Mutation testing of every example's synchronisation: each wait, arrival, fence and barrier of the emitted PTX, each
+wait, barrier and wait state of the GCN assembly, is taken away in turn, and the mutant must be killed (a finding, a
+refusal, another result) in some schedule.
 
-Sizes are small, with a tail and more steps than stages, so that each round of a ring comes up. What nothing misses is
+Sizes are small, with a tail and more steps than stages, so that each round of a ring comes up. What survives is
 either to spare, then the pass that inserts it is at fault, or the race model has a hole. What is right all the same
 stands in EXCEPTIONS with the reason.
 """
@@ -13,7 +13,7 @@ import itertools
 import re
 
 import pytest
-from removals import nothing_misses
+from mutation_testing import surviving_mutants
 
 from tests.examples.gemm_forms import FORMS, HOPPER, everywhere
 from tests.examples.mutation_cases import CASES, MANY, Case, compiled_case
@@ -208,7 +208,7 @@ QUICK = ("split_k", "gemm", "gemm, 2 stages, wide")  # with products, in one rol
 
 
 def check(name: str, case: Case, target: str) -> None:
-    found, count = nothing_misses(*compiled_case(case, target))
+    found, count = surviving_mutants(*compiled_case(case, target))
     names = target, target.partition(",")[0]
     assert count or name in ("vector_add", "softmax")  # where each warp has rows of its own
     for cases, targets, instruction, most, _ in EXCEPTIONS:

@@ -13,7 +13,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from removals import nothing_misses
+from mutation_testing import surviving_mutants
 from support import USE_GPU
 
 import minitile as mt
@@ -241,6 +241,6 @@ def test_mutants_are_killed(names, tmp_path):
     body = "for t in range(n):\n" + indented("\n".join(TEXTS[name] for name in names), 4)
     a, b, _ = operands()
     d, e = (np.zeros((M, N), np.float32) for _ in range(2))
-    found, tried = nothing_misses(compiled(body, "explicit", tmp_path), (a, b, d, e, 2))
+    found, tried = surviving_mutants(compiled(body, "explicit", tmp_path), (a, b, d, e, 2))
     assert tried >= 10
     assert found == []

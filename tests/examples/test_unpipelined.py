@@ -12,7 +12,7 @@ import gemm
 import ml_dtypes
 import numpy as np
 import pytest
-from removals import nothing_misses
+from mutation_testing import surviving_mutants
 from support import USE_GPU, error, on_device, poisoned, random
 from thinned import thinned
 
@@ -80,9 +80,9 @@ def test_assembled(name):
     assert kernel.spills == 0
 
 
-def check_removals(name: str, mode: str) -> None:
+def check_mutants(name: str, mode: str) -> None:
     kernel, values, _ = drawn(name, mode)
-    found, count = nothing_misses(kernel, values)
+    found, count = surviving_mutants(kernel, values)
     assert count
     spare = TO_SPARE
     if mode == "explicit":
@@ -97,7 +97,7 @@ def check_removals(name: str, mode: str) -> None:
 
 @pytest.mark.parametrize("name", ["fragments", "parts"])
 def test_every_mutant_is_killed(name):
-    check_removals(name, "auto")
+    check_mutants(name, "auto")
 
 
 LEFT_OUT = {
@@ -105,7 +105,7 @@ LEFT_OUT = {
     ("slices", ".*"): "that three copies go to three slots follows from the number of turns only",
     ("around_a_pipeline", "one role"): "threads meet for other reasons once barriers are initialised",
 }
-REMOVALS = [
+MUTANTS = [
     (name, mode)
     for name in PROGRAMS
     for mode in modes(name)
@@ -114,9 +114,9 @@ REMOVALS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "mode"), REMOVALS)
+@pytest.mark.parametrize(("name", "mode"), MUTANTS)
 def test_every_mutant_of_all_is_killed(name, mode):
-    check_removals(name, mode)
+    check_mutants(name, mode)
 
 
 def test_barriers_of_one_warpgroup():

@@ -11,11 +11,11 @@ import gemm_grouped
 import gemm_swapped
 import numpy as np
 import pytest
-from removals import nothing_misses
+from mutation_testing import surviving_mutants
 from support import USE_GPU, poisoned
 
 from minitile.runtime.sim.mutate.ptx_weaken import weaker_mutants
-from tests.examples.gemm_forms import BF16, GROUPED, HOPPER, TEAMS, of_parts, of_persistent
+from tests.examples.gemm_forms import BF16, GROUPED, HOPPER, TEAMS, of_persistent, of_split_k
 from tests.examples.mutation_cases import Case, compiled_case
 from tests.examples.test_clusters import also_read
 
@@ -38,7 +38,7 @@ CASES: dict[str, Case] = {
         {},
     ),
     "teams": of_persistent(136, 136, 264, **TEAMS),
-    "blocks that wait for each other": of_parts(32, 64, swap=True, share=True, block_M=32),
+    "blocks that wait for each other": of_split_k(32, 64, swap=True, share=True, block_M=32),
     "epilogues of teams": HOPPER["gemm_epilogues, linear, teams"],
 }
 # Of tiles that never overlap each waits for the one before (EXCEPTIONS of test_mutations.py). Four arrivals for a count
@@ -52,7 +52,7 @@ KNOWN = {
 
 
 def slips(case: Case) -> list[str]:
-    found, count = nothing_misses(*compiled_case(case, "sm_90a"), candidates=weaker_mutants)
+    found, count = surviving_mutants(*compiled_case(case, "sm_90a"), candidates=weaker_mutants)
     assert count > 12
     return found
 

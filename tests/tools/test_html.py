@@ -196,8 +196,8 @@ def test_roles_of_a_specialised_gemm():
     assert chart is not None
     assert [title.split()[0] for title in chart.lanes] == ["producer:", "consumers:"]
     arrows = {(a.source.text.split()[0], a.target.text.split()[0], a.by, a.turns) for a in chart.arrows}
-    assert ("tma_copy", "receive", "A_shared+B_shared full", 0) in arrows
-    assert ("release", "acquire", "A_shared+B_shared empty", 0) in arrows
+    assert ("tma_copy", "consumer_wait", "A_shared+B_shared full", 0) in arrows
+    assert ("consumer_release", "producer_acquire", "A_shared+B_shared empty", 0) in arrows
     assert [a.source.text for a in chart.arrows if a.by.endswith("full")] == ["tma_copy B → B_shared[slot]"]  # the last
     assert {(a.source.lane, a.target.lane) for a in chart.arrows if a.by.endswith("full")} == {(0, 1)}
     assert {(a.source.lane, a.target.lane) for a in chart.arrows if a.by.endswith("empty")} == {(1, 0)}

@@ -175,8 +175,8 @@ EXCEPTIONS = [
         "sm_90a",
         r"bar\.sync 1, 128",
         1,
-        "partial maxima of the next tile: who has received the third of its steps knows that all warps have given back "
-        "the first, behind their reads; with no more steps than stages nothing else says so",
+        "partial maxima of the next tile: who has waited for the third of its steps knows that all warps have "
+        "released the first, behind their reads; with no more steps than stages nothing else says so",
     ),
     (
         "gemm_epilogues, quantized, teams",

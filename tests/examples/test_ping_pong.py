@@ -1,4 +1,5 @@
-"""Teams of consumers that share the turns of a persistent loop, against float64: each takes every second (third) tile.
+"""Ping-pong: teams of consumers that share the rounds of a persistent loop, against float64: each takes every second
+(third) tile.
 Numbers of tiles and steps down to 0, trip counts that differ from tile to tile, buffers of each team's own, and what
 cannot be shared. In the simulator under each schedule, or with MINITILE_GPU=1 on the GPU."""
 

@@ -1,6 +1,6 @@
-"""TMA ahead in one role, warp_specialize=False on sm_90a: GEMM and attention under each schedule of the simulator (with
-MINITILE_GPU=1 on the GPU), what the code consists of, and what is left to cp.async. More control flow: test_roles.py;
-that each synchronisation is needed: test_mutations.py."""
+"""Single-role TMA pipelines (tma_multistage), warp_specialize=False on sm_90a: GEMM and attention under each schedule
+of the simulator (with MINITILE_GPU=1 on the GPU), what the code consists of, and what is left to cp.async. More control
+flow: test_roles.py; that each synchronisation is needed: test_mutations.py."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Synchronisation that is there but not enough is noticed: scopes that are too narrow, fences for the other memory or
-behind the barrier, counts of arrivals, bytes and groups that are off by one, a ring's other phase, another team's
-barrier (`runtime/sim/mutate/ptx_weaken.py`).
+"""Mutants whose synchronisation is there but not enough are killed: scopes that are too narrow, fences for the other
+memory or behind the barrier, counts of arrivals, bytes and groups that are off by one, a ring's other phase, another
+team's barrier (`runtime/sim/mutate/ptx_weaken.py`).
 
 A ring goes round often enough for a count that is off by one to add up to a phase.
 """

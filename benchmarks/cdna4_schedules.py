@@ -154,15 +154,15 @@ No AMD GPU was at hand. What others have measured on an MI355X, in TFLOP/s:
 |---|---|---|---|
 | scheduled by the compiler: Triton | 1091 | | |
 | double buffering, scheduled by the compiler: AMD | | | 1166; with 256x256 tiles and 8 waves 2288 |
-| 8 waves in turns, barriers between (as half tiles): HipKittens, AMD | 1610 | 3222, 3204 | 2680 |
+| 8 waves ping-pong, barriers between (as half tiles): HipKittens, AMD | 1610 | 3222, 3204 | 2680 |
 | copies, reads and products interleaved one by one: HipKittens, 4 waves | | 3327 | |
 | libraries: hipBLASLt, AITER | 1575, 1591 | 3130 to 3233 | 2750 |
 
 Sources: HipKittens, arXiv 2511.08083; ROCm blog "FP8 GEMM Optimization on AMD CDNA4 Architecture" (2026).
 
 The order is the estimate's: what the compiler schedules is behind, turns with barriers are ahead of it, and what is
-interleaved instruction by instruction is a little ahead of turns. HipKittens interleaves with one wave a SIMD, here two
-share it; and it keeps half tiles in turns by offsetting the waves by a barrier, here reads run a stage ahead instead.
+interleaved instruction by instruction is a little ahead of ping-pong. HipKittens interleaves with one wave a SIMD, here
+two share it; and it alternates half tiles by offsetting the waves by a barrier, here reads run a stage ahead instead.
 The estimate knows nothing of clocks that fall under load, of caches, and of other compute units: 1610 of 2500 TFLOP/s
 are 64%, below all that it says. So it is the differences that count.
 """

@@ -66,7 +66,7 @@ def thread_ir(operations: int = 5000) -> None:
     lines = write_ptx(synthetic(operations), SM80).text.count("\n")
     print(f"{count} operations of thread IR, {lines} lines of PTX")
     print(f"  legalize   {least(lambda: synthetic(operations), lambda k: legalize(k, SM80)):6.1f} ms")
-    print(f"  homes      {least(lambda: synthetic(operations), plan):6.1f} ms")
+    print(f"  coalesce   {least(lambda: synthetic(operations), plan):6.1f} ms")
     print(f"  write_ptx  {least(lambda: synthetic(operations), lambda k: write_ptx(k, SM80)):6.1f} ms, both included")
 
 

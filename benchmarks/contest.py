@@ -1,4 +1,4 @@
-"""A contest: several compiled kernels for one problem, checked, then timed in turns on one GPU.
+"""A contest: several compiled kernels for one problem, checked, then timed interleaved on one GPU.
 
 A contender (minitile, cuBLAS, Triton, …) comes to a case with one entry or several, which differ in tiles, stages and
 threads. All of them are run once and checked; the sound ones are timed in a few short rounds, which choose the fastest
@@ -141,7 +141,7 @@ def hold(
     for name, (entry, _) in ready.items():
         batches[name], notes[name] = batch(entry.launch, count, verify)
     with watched(f"a repeated launch in {case}"):
-        timed = timing.take_turns(batches, CHOOSING_ROUNDS, 1)
+        timed = timing.time_interleaved(batches, CHOOSING_ROUNDS, 1)
     for row in tried:
         name = f"{row['contender']} {row['config']}".rstrip()
         if name in timed:
@@ -150,7 +150,7 @@ def hold(
 
     times = {
         name: [t / count for t in samples]
-        for name, samples in timing.take_turns({name: batches[name] for name in chosen}, rounds, 1).items()
+        for name, samples in timing.time_interleaved({name: batches[name] for name in chosen}, rounds, 1).items()
     }
     by_contender = {ready[name][0].contender: samples for name, samples in times.items()}
     rows = []

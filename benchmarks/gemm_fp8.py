@@ -7,7 +7,7 @@ A case is FORM:SHAPE; C = A · Bᵀ, results in bf16. The forms:
 
 - fast: e4m3, a scale for each matrix, all sums in the tensor cores (torch._scaled_mm, use_fast_accum=True)
 - exact: the same with sums of 128 products added in f32 (use_fast_accum=False)
-- rows: a scale for each row of A and of B, fast sums (torch._scaled_mm with vectors)
+- rows: a scale for each row of A and of B, fast accumulation (torch._scaled_mm with vectors)
 - blocks: a scale for each 1 × 128 of A and 128 × 128 of B (torch's own where it has that)
 - gelu: bf16, gelu(A · Bᵀ + bias) (torch._addmm_activation, cuBLASLt's epilogue; and two kernels, one after the other)
 

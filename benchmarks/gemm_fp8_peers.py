@@ -1,6 +1,6 @@
 """The contenders of gemm_fp8.py: minitile's examples and cuBLAS, by torch, for each form of a problem.
 
-- minitile: examples/gemm_fp8.py, for the form `gelu` examples/gemm_epilogues.py; blocks that stay, one for each
+- minitile: examples/gemm_fp8.py, for the form `gelu` examples/gemm_epilogues.py; persistent, one block for each
   multiprocessor.
 - cublas: what torch calls for the form: torch._scaled_mm, torch._addmm_activation. Which library that is, is torch's
   choice; rows with scales of their own may be CUTLASS's.

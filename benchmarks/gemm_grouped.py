@@ -6,7 +6,7 @@
 A case is FORM:GROUPSxROWS:NxK; GROUPS~ROWS are groups of random sizes, so many rows on average, every fifth one empty.
 B is G × N × K (each matrix of it column-major). The forms:
 
-- rows: bf16, the groups' rows behind each other (torch._grouped_mm)
+- rows: bf16, the groups' rows contiguous (torch._grouped_mm)
 - masked: bf16, room for twice as many rows in each group as there are
 - rows-fp8, masked-fp8: the same of e4m3, a scale for each 1 × 128 of A and 128 × 128 of B (DeepGEMM's form)
 - batch: bf16, all groups alike: torch.bmm
@@ -345,7 +345,7 @@ def grouped_mm(case: Case, operands: Operands) -> Iterator[Entry]:
     import torch
 
     if case.form not in ("rows", "gradients"):
-        raise Missing("torch._grouped_mm is for bf16, its rows behind each other")
+        raise Missing("torch._grouped_mm is for bf16, its rows contiguous")
     a, b, bounds = operands.a, operands.turned, operands.bounds
     yield Entry("grouped_mm", "torch._grouped_mm", lambda: torch._grouped_mm(a, b, offs=bounds))
 

@@ -1,8 +1,8 @@
 """The contenders of gemm.py: C = A · B in bf16 by minitile, cuBLAS, Triton and TileLang, each at its best on the GPU.
 
 - minitile: examples/gemm.py, the plain kernel, for the GPU's own target.
-- persistent: examples/gemm_persistent.py, the same with blocks that stay, one for each multiprocessor; most with two
-  teams of threads in each, which take turns.
+- persistent: examples/gemm_persistent.py, the same as a persistent kernel, one block for each multiprocessor; most
+  with two teams of threads in each (ping-pong).
 - swapped, split_k, stream_k: gemm_thin.py.
 - one role: the plain kernel with warp_specialize=False, whose warps copy for themselves.
 - cuBLAS: torch.mm.
@@ -58,7 +58,8 @@ class Operands:
 @dataclass(frozen=True)
 class Tiles:
     """A block's tile, the stages of its pipeline (versions of the tiles in shared memory), its threads; the blocks are
-    visited in panels of so many tiles (0: in the grid's own order). `teams`: of those threads, where blocks stay."""
+    visited in panels of so many tiles (0: in the grid's own order). `teams`: of those threads, in persistent
+    kernels."""
 
     m: int
     n: int

@@ -2,8 +2,8 @@
 
 - swapped: examples/gemm_swapped.py, Cᵀ = B · Aᵀ, so that M is the side of the product that comes in steps of 8; in
   clusters, which read A once for all of their blocks.
-- cluster_k: examples/gemm_cluster_k.py, K in parts for the blocks of a cluster, which add up in shared memory.
-- split_k: examples/gemm_split_k.py, K in parts for as many blocks as the GPU has room for; deterministic, one launch.
+- cluster_k: examples/gemm_cluster_k.py, split-K over the blocks of a cluster, which add up in shared memory.
+- split_k: examples/gemm_split_k.py, split-K for as many blocks as the GPU has room for; deterministic, one launch.
 - stream_k: examples/gemm_stream_k.py, one block a multiprocessor and equal shares of all steps of K; for other shapes,
   too: there what is left over from whole waves of tiles is shared.
 
@@ -49,7 +49,7 @@ class Split(Shared):
 
 @dataclass(frozen=True)
 class Parts(Tiles):
-    """The blocks of a cluster share a tile of C, each with one of `splits` parts of K."""
+    """The blocks of a cluster share a tile of C, each with one of `splits` slices of K."""
 
     splits: int = 2
 

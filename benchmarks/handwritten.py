@@ -4,9 +4,9 @@ A text's name says what it is for: gemm_*_nt, gemm_*_nn, attention_* and attenti
 launch is made here as a LaunchInfo, with tensor maps of TMA; the driver's own JIT assembles it, since that honours
 setmaxnreg as ptxas does. Parameters, in order:
 
-- GEMM: maps of A, B and C; ceil(M / BM), ceil(N / BN), ceil(K / 64); the tile rows of a raster group.
+- GEMM: maps of A, B and C; ceil(M / BM), ceil(N / BN), ceil(K / 64); the tile rows of a swizzle group.
 - attention: maps of Q, K, V and O as (B·H, 2, S, 64), the head dimension in two halves; ceil(S / 128) twice; the heads
-  of a raster group; the tiles; S; log2(e) / √128; a counter of tiles that is zero before each launch.
+  of a swizzle group; the tiles; S; log2(e) / √128; a counter of tiles that is zero before each launch.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def processors_of(tensor: Any) -> int:
 
 
 def gemm(texts: Texts, transposed: bool, a: Any, b: Any, c: Any) -> Iterator[Entry]:
-    """The GEMM texts of this form, each in raster groups of its own size and of 16."""
+    """The GEMM texts of this form, each in swizzle groups of its own size and of 16."""
     form = "nt" if transposed else "nn"
     wanted = [
         (name, group)

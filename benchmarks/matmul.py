@@ -5,8 +5,8 @@
 
 The problems are bf16, of M, N and K drawn log-uniformly from 16 to 16384 (every third a multiple of 128, every third of
 8, the others as they come) and of random form (NN, NT, TN, TT). "minitile" is a plain call, whose plan the model chose
-without measuring anything; "tuned" is the fastest plan of the tiles, panels and parts of K in `plans`: a few rounds
-choose it, and others measure it (contest.py), in turns with all. benchmarks/fit_matmul.py reads the result.
+without measuring anything; "tuned" is the fastest plan of the tiles, panels and split-K factors in `plans`: a few
+rounds choose it, and others measure it (contest.py), interleaved with all. benchmarks/fit_matmul.py reads the result.
 `--sample 20` draws plans from all that the kernels can do (`drawn`), which shows the model what it has not seen.
 """
 
@@ -80,8 +80,8 @@ def draw(count: int, seed: int = 1) -> list[Case]:
 
 def plans(problem: Problem) -> list[Plan]:
     """Of what the model chooses from, the better ones; of the best of these, others with one thing changed: panels or
-    Hilbert's curve, more and fewer parts of K and how they are added up, one team or two, blocks that do not stay,
-    ragged operands as they lie. And some drawn at random, so that the model's taste is not all there is."""
+    Hilbert order, more and fewer splits of K and how they are added up, one team or two, kernels that are not
+    persistent, ragged operands as they lie. And some drawn at random, so that the model's taste is not all there is."""
     from minitile.ops.multiply import machine_of_device
     from minitile.target import parse_target
 

@@ -2,10 +2,10 @@
 
     PYTHONPATH=. python benchmarks/matmul_plans.py --seeds 401 402 --out benchmarks/results/matmul_plans_h200.json.xz
 
-Processes compile, one for each core; one at a time has the GPU, for all plans of a problem in turns (timing.py), from
-CUDA graphs as in contest.py. Of each problem these plans are measured: of those that the model chooses from, the best
-and some others; some with one thing changed; some drawn at random. Each result is compared with torch's. 300 problems
-with 8000 plans took three minutes. What is there already is kept, but for problems that are measured anew.
+Processes compile, one for each core; one at a time has the GPU, for all plans of a problem, interleaved (timing.py),
+from CUDA graphs as in contest.py. Of each problem these plans are measured: of those that the model chooses from, the
+best and some others; some with one thing changed; some drawn at random. Each result is compared with torch's. 300
+problems with 8000 plans took three minutes. What is there already is kept, but for problems that are measured anew.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def plans_of(case: matmul.Case, seed: int) -> list[Plan]:
 
 @contextmanager
 def alone(path: str) -> Iterator[None]:
-    """While no other process is in here. A process that dies lets go of it."""
+    """While no other process is in here. A process that crashes lets go of it."""
     with Path(path).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -113,7 +113,7 @@ def measure(case: matmul.Case, found: list[Plan], lock: str) -> dict[str, float 
                 batches[str(plan)] = contest.record(launch, count)[0]
             except Exception as problem:
                 result[str(plan)] = contest.short(problem)
-        times = timing.take_turns(batches, ROUNDS, 1)
+        times = timing.time_interleaved(batches, ROUNDS, 1)
     return {**result, **{name: statistics.median(ms) / count * 1e3 for name, ms in times.items()}}
 
 

@@ -164,7 +164,7 @@ def measure(case: Case, rounds: int, with_compile: bool) -> str:
 
         inductor()
         batches["torch.compile"] = contest.record(inductor, 1)[0]
-    times = timing.take_turns(batches, rounds, 1)
+    times = timing.time_interleaved(batches, rounds, 1)
     ms = statistics.median(times["ours"]) / count
     share = timing.ratio(times["ours"], times["copy"])
     against = f"{timing.ratio(times['ours'], times['torch.compile']):8.2f}" if with_compile else f"{'-':>8}"

@@ -4,11 +4,11 @@
 
 The kernel is the example's GEMM of 256x256x64 tiles with eight waves and two versions of A and B; its assembly is
 right. Each fault is made by editing that text (or, for the last one, the LLVM IR) and run in the simulator, on random
-matrices, under the schedules "lazy" (a copy lands when it is waited for, and never if nobody does), "eager" (at once)
+matrices, under the schedules "lazy" (a copy lands when it is waited for, and never without a wait), "eager" (at once)
 and "random" (anywhere between, and waves run in any order). Printed are the share of wrong values, the share that is
 NaN, where they are, and which races the simulator reports.
 
-Shared memory begins as NaN, as memory that nobody wrote may.
+Shared memory begins as NaN, as memory that was never written may.
 """
 
 from __future__ import annotations

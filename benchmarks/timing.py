@@ -1,7 +1,8 @@
 """Timing contenders side by side on one GPU, and saying what machine it was.
 
-A GPU's speed drifts with its temperature and power, so contenders take turns: each round times every contender once, in
-a new order, by CUDA events around a few launches. A ratio is the median over the rounds of the ratio within a round.
+A GPU's speed drifts with its temperature and power, so contenders are interleaved: each round times every contender
+once, in a new order, by CUDA events around a few launches. A ratio is the median over the rounds of the ratio within a
+round.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 
-def take_turns(
+def time_interleaved(
     launches: Mapping[str, Callable[[], Any]], rounds: int = 40, repeat: int = 5, seed: int = 0
 ) -> dict[str, list[float]]:
     """Milliseconds of one launch, by contender, one number a round; before each stands one launch that is not timed."""

@@ -223,9 +223,9 @@ def draw(events: list[Event]) -> str:
                 line = (0, (3, 2)) if dashes else "-"
                 axes.add_patch(FancyArrowPatch(start, end, color=colour, linestyle=line, **style))
             fill = "#f1f3f4" if event.lane in (PRODUCER, CONSUMER) else "#fef7e0"
-            corner = (x - WIDTH / 2, y - HEIGHT / 2)
+            lower_left = (x - WIDTH / 2, y - HEIGHT / 2)
             box = FancyBboxPatch(
-                corner, WIDTH, HEIGHT, "round,pad=0,rounding_size=0.05", facecolor=fill, edgecolor="#5f6368"
+                lower_left, WIDTH, HEIGHT, "round,pad=0,rounding_size=0.05", facecolor=fill, edgecolor="#5f6368"
             )
             axes.add_patch(box)
             axes.text(x, y, event.text, ha="center", va="center", fontsize=7.5)

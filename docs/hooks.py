@@ -1,6 +1,6 @@
 """What mkdocs does besides: pages made from files elsewhere, and plots drawn from the results (mkdocs.yml names this).
 
-README.md, CONTRIBUTING.md, CHANGELOG.md     become the home page and the project's pages, with their links mended
+README.md, CONTRIBUTING.md, CHANGELOG.md     become the front page and the project's pages, with their links mended
 benchmarks/results/*.md                      are pages below results/, which the tables link to
 images/NAME-light.svg, NAME-dark.svg         are drawn by plots.py; `![…](images/NAME.svg)` shows the one that fits
 gemm.html                                    is what `minitile compile --html` writes of the GEMM for sm_90a

@@ -95,7 +95,7 @@ def on_gpu(device: cuda.DeviceInfo) -> None:
     except (ImportError, RuntimeError, AssertionError) as problem:
         print(f"  torch       not compared: {problem}")
     times: dict[str, list[float]] = {name: [] for name in launches}
-    for _ in range(20):  # they take turns, because a GPU slows down as it gets warm
+    for _ in range(20):  # interleaved, because a GPU slows down as it gets warm
         for name, launch in launches.items():
             times[name] += time_launches(launch, 5)
     for name, found in times.items():

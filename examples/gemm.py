@@ -2,7 +2,7 @@
 
 The kernel is the plain one: copy, copy, multiply. Pipelining, swizzled shared memory, ldmatrix and mma follow from it.
 `panel` is the height in tiles of the panels in which blocks are visited, 0 for row by row; `persistent` how many blocks
-stay and take one tile after the other, 0 for one each. `dies`: how many an AMD GPU has, 8 on MI300X and MI355X.
+take one tile after the other, 0 for one each. `xcds`: how many an AMD GPU has, 8 on MI300X and MI355X.
 """
 
 from functools import lru_cache
@@ -44,13 +44,13 @@ def make_gemm(dtype, accumulate, result, transpose_A=False, transpose_B=False):
         threads=128,
         panel=0,
         persistent=0,
-        dies=1,
+        xcds=1,
     ):
         M, N = C.shape
         K = A.shape[0] if transpose_A else A.shape[1]
         with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads, persistent=persistent) as (bx, by):
-            if panel or dies > 1:
-                T.use_swizzle(panel or 1, num_xcds=dies)
+            if panel or xcds > 1:
+                T.use_swizzle(panel or 1, num_xcds=xcds)
             A_shared = T.alloc_shared((block_K, block_M) if transpose_A else (block_M, block_K), dtype)
             B_shared = T.alloc_shared((block_N, block_K) if transpose_B else (block_K, block_N), dtype)
             C_local = T.alloc_fragment((block_M, block_N), accumulate)

@@ -1,4 +1,4 @@
-"""C = A · Bᵀ of fp8 matrices with scales, by blocks that stay: as fast as it goes, or as exact as f32 sums are.
+"""C = A · Bᵀ of fp8 matrices with scales, persistent: as fast as it goes, or as exact as f32 sums are.
 
 Hopper's tensor cores add the products of fp8 numbers with about 14 bits. That is enough for some hundreds of products;
 beyond, `promote=True` has them start anew every block_K of K, and adds the partial sums in f32.

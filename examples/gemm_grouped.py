@@ -1,14 +1,14 @@
 """Rows of A by groups, each multiplied with its group's B, in bf16: the GEMMs of a mixture of experts.
 
-Contiguous: the groups' rows lie behind each other, each group from a multiple of block_M on; `group_of` has the group
+Contiguous: the groups' rows lie in sequence, each group from a multiple of block_M on; `group_of` has the group
 of each row, and -1 for the rows that fill the gaps. Masked: A and C have room for as many rows in each group, and
 `counts` says how many there are. A row of C that is none of a group's may hold anything afterwards.
 
 The forms are those of deepseek-ai/DeepGEMM (m_grouped_gemm_nt_contiguous and m_grouped_gemm_nt_masked).
 
-Behind each other: the same without gaps. `ends` says where each group ends, anywhere; blocks stay, and find the tiles
-of all groups by themselves. On sm_90a the warp that copies runs ahead from tile to tile, over the groups' ends. A tile
-may begin in one group and end in the next one, so that what is stored is cut off at the group's end.
+Ragged: the same without gaps. `ends` says where each group ends, anywhere; the kernel is persistent: blocks find the
+tiles of all groups by themselves. On sm_90a the warp that copies runs ahead from tile to tile, over the groups' ends. A
+tile may begin in one group and end in the next one, so that what is stored is cut off at the group's end.
 mt.ops.grouped_matmul is this kernel for more dtypes and layouts.
 """
 
@@ -121,7 +121,7 @@ def gemm_behind_each_other(
         for (number,) in T.Persistent([total], blocks, block, teams=teams):
             group, row, end, column = tile_at(number, ends, columns, block_M, panel)
             left = column * block_N
-            T.assume(group >= 0 and row >= 0 and left >= 0)  # of numbers from memory nobody knows: TMA stores ask
+            T.assume(group >= 0 and row >= 0 and left >= 0)  # nothing is known of numbers from memory: TMA stores ask
             T.clear(C_local)
             for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
                 T.copy(A[row, k * block_K], A_shared)

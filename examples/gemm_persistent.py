@@ -1,9 +1,9 @@
-"""C = A · Bᵀ (or A · B) in bf16 by blocks that stay: each multiplies every `blocks`-th tile.
+"""C = A · Bᵀ (or A · B) in bf16, persistent: each block multiplies every `blocks`-th tile.
 
 On sm_90a a tile's results are on their way to memory while the next one's operands arrive: the warp that copies runs
 ahead across tiles. With `teams=2` either half of the threads has every second tile of the block, so that one stores
 while the other multiplies ("ping-pong"). `blocks` is best the number of multiprocessors. The blocks of a `cluster` have
-tiles of neighbouring rows, and one copy of B's for all. `dies` is 8 on MI300X and MI355X, one L2 each.
+tiles of neighbouring rows, and one copy of B's for all. `xcds` is 8 on MI300X and MI355X, one L2 each.
 """
 
 from functools import cache
@@ -34,7 +34,7 @@ def make_gemm_persistent(transpose_B=True):
         panel=8,
         teams=2,
         cluster=1,
-        dies=1,
+        xcds=1,
     ):
         M, N = C.shape
         K = A.shape[1]
@@ -45,7 +45,7 @@ def make_gemm_persistent(transpose_B=True):
             B_shared = T.alloc_shared((block_N, block_K) if transpose_B else (block_K, block_N), B.dtype)
             C_local = T.alloc_fragment((block_M, block_N), T.float32)
             tiles = [T.ceildiv(M, block_M), T.ceildiv(N, block_N)]
-            for by, bx in T.Persistent(tiles, blocks, block, group_size=panel, teams=teams, num_xcds=dies):
+            for by, bx in T.Persistent(tiles, blocks, block, group_size=panel, teams=teams, num_xcds=xcds):
                 T.clear(C_local)
                 for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
                     T.copy(A[by * block_M, k * block_K], A_shared)

@@ -1,9 +1,10 @@
 """C = A · Bᵀ in bf16 with K split over blocks, in one launch, with the same bits each time: for few rows and long K.
 
 The `splits` blocks of a tile of C each multiply their part of K, and write their sums to a workspace. A counter for
-each tile says how many have; then the parts are added in their order, whoever came last. `share=False`: the last block
-to arrive adds them all. `share=True`: all blocks of the tile wait for each other, and each adds the parts of some rows;
-that is faster, and wants all of a tile's blocks on the GPU at one time (they stand next to each other in the grid).
+each tile says how many have; then the parts are added in their order, whichever block came last. `share=False`: the
+last block to arrive adds them all. `share=True`: all blocks of the tile wait for each other, and each adds the parts of
+some rows; that is faster, and wants all of a tile's blocks on the GPU at one time (they stand next to each other in the
+grid).
 
 `swap=True` multiplies Cᵀ = B · Aᵀ: the rows of C become the columns of the tensor cores' product, whose steps are 8
 instead of 64. That is for few rows, down to block_M=8.

@@ -1,11 +1,11 @@
-"""C = A · Bᵀ in bf16 by blocks that stay and share the work evenly, in steps of K instead of tiles (stream-K).
+"""C = A · Bᵀ in bf16, persistent: the blocks share the work evenly, in steps of K instead of tiles (stream-K).
 
 Tiles that are no multiple of `blocks` leave blocks without work in the last wave. Here the tiles that are left over
-from whole waves, and one wave more, lie behind each other in a row of steps, and each block takes an equal piece of it.
+from whole waves, and one wave more, lie in one row of steps, and each block takes an equal piece of it.
 A piece begins and ends in the middle of tiles, so that some tiles come in parts: these go to a workspace, and the
 blocks that share a tile add them, each some rows of it, in the order of K: the bits are the same each time. That comes
-last, behind the whole tiles, when nobody has to wait long. A piece meets tile t in block b; t + b differs for all such
-pairs and is the part's place in the workspace.
+last, behind the whole tiles, when no block has to wait long. A piece meets tile t in block b; t + b differs for all
+such pairs and is the part's place in the workspace.
 
 The blocks wait for each other: there must not be more of them than fit on the GPU at one time. The workspace is f32,
 (tiles + blocks) × block_M × block_N; `arrived` has a counter for each tile. The counters start at zero and are zero

@@ -14,7 +14,7 @@ expression over the call's *slots*: one value for each pointer, run-time dimensi
                                ("or", x, y) is x where that is not 0, else y
 
 `compile_exprs` turns several at once into one Python function, so that a launch evaluates no tree; `expr_source` gives
-one as Python text to whoever generates a function of their own.
+one as Python text to callers that generate a function of their own.
 Dtypes are the short names f64 f32 f16 bf16 e4m3 e5m2 e4m3fnuz e5m2fnuz i8…i64 u8…u64 bool.
 
 Sources: PTX ISA 8.0, 5.4.2 (parameters are naturally aligned, or as `.align` says) and 5.5.8 (`.tensormap`: a tensor
@@ -102,10 +102,10 @@ class LaunchInfo:
     args: what the caller passes, in order. params: the entry's parameters, in order, each naturally aligned.
     grid: blocks in x, y, z; a zero makes the launch a no-op. block, cluster: in threads and in blocks.
     dynamic_shared: bytes. facts: expressions that this specialisation took for true ("divides" and "less").
-    early: it may start before the grid in front of it in the stream has ended (programmatic stream serialization).
-    window: the launch's access policy window. written: the tensors that it writes, which must not overlap others
-    (overlap.py). same: pairs of tensors that are one array, for which it was compiled. asserts: what the program's own
-    checks say when they fail, by the "file:line" that they stand on.
+    early: it may start before the primary grid, the one before it in the stream, has ended (programmatic stream
+    serialization). window: the launch's access policy window. written: the tensors that it writes, which must not
+    overlap others (overlap.py). same: pairs of tensors that are one array, for which it was compiled. asserts: what the
+    program's own checks say when they fail, by the "file:line" that they stand on.
     """
 
     entry: str

@@ -1,4 +1,4 @@
-"""Times of launches on an NVIDIA GPU, side by side: contenders take turns, since the GPU's speed drifts with its
+"""Times of launches on an NVIDIA GPU, side by side: contenders are interleaved, since the GPU's speed drifts with its
 temperature and power.
 
 Each contender is a CUDA graph of some of its launches, so that what a launch costs on the host is no part of it; one
@@ -24,7 +24,7 @@ MOST_LAUNCHES = 100  # of a batch
 FLUSHED = 256 << 20  # bytes
 
 
-def take_turns(
+def time_interleaved(
     launches: Mapping[str, Launch], rounds: int = 15, flush: bool = False, seed: int = 0
 ) -> dict[str, list[float]]:
     """Milliseconds of one launch, by contender, one number a round; in each round every contender once, in a new order.
@@ -47,6 +47,8 @@ def take_turns(
                     times[name].append(_timed(run, stream, events, scratch) / count)
     return times
 
+
+take_turns = time_interleaved  # its former name
 
 Run = Callable[[int], Any]  # on a raw stream
 

@@ -93,7 +93,7 @@ def part_of(names: Iterable[str], index: int, count: int) -> list[str]:
     for name in names:
         file = name.partition("::")[0]
         number = seen[file] = seen.get(file, -1) + 1
-        # Files of one test each are dealt out as well.
+        # Files of one test each are spread as well.
         if (number + sum(file.encode())) % count == index - 1:
             chosen.append(name)
     return chosen

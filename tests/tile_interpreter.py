@@ -141,7 +141,7 @@ class _Machine:
         assert landing in ("late", "early")
         self.late = landing == "late"
         self.now: dict[Value, Any] = {}
-        self.flying = 0  # asynchronous copies that nobody has waited for
+        self.flying = 0  # asynchronous copies without a wait so far
 
     def of(self, value: Value | None) -> Any:
         return None if value is None else self.now[value]

@@ -40,7 +40,7 @@ class Field:
         self.contest, self.speeds, self.records = contest, speeds, records
         self.result = np.full(4, math.nan).view(Tensor)
         self.rounds, self.ran = [], []
-        monkeypatch.setattr(contest.timing, "take_turns", self.take_turns)
+        monkeypatch.setattr(contest.timing, "time_interleaved", self.time_interleaved)
         monkeypatch.setattr(contest, "record", self.record)
 
     def entry(self, contender, config="", value=1.0):
@@ -51,7 +51,7 @@ class Field:
 
         return self.contest.Entry(contender, config, launch, {"registers": 90})
 
-    def take_turns(self, launches, rounds, repeat):
+    def time_interleaved(self, launches, rounds, repeat):
         self.rounds.append((rounds, list(launches)))
         for launch in launches.values():
             launch()

@@ -45,7 +45,7 @@ def test_plans_to_tune_with(monkeypatch):
 
 
 def test_plans_beyond_the_candidates(monkeypatch):
-    """Two teams and one; operands padded and as they lie; parts of K added up in both ways; other orders of tiles."""
+    """Two teams and one; operands padded and as they lie; split-K added up in both ways; other orders of tiles."""
     monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
     monkeypatch.setattr(multiply, "machine_of_device", lambda index: H200)
     large = matmul.plans(Problem(4096, 4096, 4096))

@@ -210,7 +210,7 @@ def test_gemm_fp8(driver, monkeypatch, form):
 
 
 def test_gemm_fp8_of_several_sizes(driver, monkeypatch):
-    """A kernel is compiled for what divides the scales' sizes: 16 and 56 parts of K do not have it in common."""
+    """A kernel is compiled for what divides the scales' sizes: 16 and 56 blocks of K do not have it in common."""
     import gemm_fp8_peers
 
     place = Place("cuda", 0, lambda: 0)

@@ -37,7 +37,7 @@ def test_the_kernel_is_right():
     ("name", "rows", "columns"), [("a quarter of A's copies lost", 64, 256), ("a quarter of B's copies lost", 256, 64)]
 )
 def test_a_quarter_lost_is_a_quarter_of_nan(name, rows, columns):
-    """Every sum of these rows or columns takes in what nobody wrote."""
+    """Every sum of these rows or columns takes in what was never written."""
     found = outcome(name)
     assert (found.wrong, found.nan, found.rows, found.columns) == (0.25, 0.25, rows, columns)
     assert found.found == ("uninitialised",)

@@ -1,4 +1,4 @@
-"""The on-disk cache: whole entries or none, whoever writes and whatever happens to the files."""
+"""The on-disk cache: whole entries or none, whichever process writes and whatever happens to the files."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_writers_in_several_processes_do_not_mix(cache):
 
 
 def test_a_cache_that_cannot_be_written_forgets(tmp_path):
-    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "file").write_text("a file, no folder")
     cache = Cache(tmp_path / "file")
     assert not cache.store(KEY, ENTRY)
     assert cache.load(KEY) is None
@@ -303,7 +303,7 @@ def test_what_is_no_plain_file_is_not_read(cache, tmp_path):
     assert cache.load(KEY) is None
     path.unlink(missing_ok=True)
     os.mkfifo(path)
-    assert cache.load(KEY) is None, "and nobody waits for a writer"
+    assert cache.load(KEY) is None, "and there is no wait for a writer"
     path.unlink(missing_ok=True)
     path.mkdir()
     assert cache.load(KEY) is None

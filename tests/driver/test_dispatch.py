@@ -185,7 +185,7 @@ def test_setmaxnreg_is_for_the_drivers_jit(driver):
     assert len(driver.launches) == 2
     ran = kernel.program.costs_on("sm_90a")
     assert (ran.registers, ran.honoured) == (40, True)
-    assert kernel.program.cubins == {}, "nobody asked for a cubin"
+    assert kernel.program.cubins == {}, "no cubin was asked for"
     with pytest.warns(AssemblerWarning, match="'setmaxnreg' ignored"):
         assert kernel.program.assemble("sm_90a").cubin.startswith(b"\x7fELF")
     assert len(kernel.remarks) == 1

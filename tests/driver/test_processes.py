@@ -1,4 +1,5 @@
-"""Helper processes: the answer to this very request or an error, when a side dies, hangs, lies, interrupts or forks."""
+"""Helper processes: the answer to this very request or an error, when a side crashes, hangs, lies, interrupts or
+forks."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def helper():
 
 
 def gone(pid: int, seconds: float = 5.0) -> bool:
-    """Whether a process ends within that time (a zombie that nobody here can reap has ended)."""
+    """Whether a process ends within that time (a zombie that this process cannot reap has ended)."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         try:
@@ -124,7 +125,7 @@ def test_a_second_interrupt_does_not_hang(helper, monkeypatch):
     assert gone(pid)
 
 
-def test_threads_take_turns(helper):
+def test_threads_are_served_one_at_a_time(helper):
     wrong = []
 
     def work(number: int) -> None:

@@ -1,4 +1,4 @@
-"""Threads, forks and processes around one kernel: whoever comes first compiles, nobody gets another one's result, and
+"""Threads, forks and processes around one kernel: the first one compiles, none gets another one's result, and
 no lock that a fork copies is held in the child."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The GEMMs' other forms on small sizes, for the tests of synchronisation: parts of K, groups, fp8, epilogues, teams,
-clusters. Each has tails, more steps than stages, and blocks with more than one tile where blocks stay."""
+"""The GEMMs' other forms on small sizes, for the tests of synchronisation: split-K, groups, fp8, epilogues, teams,
+clusters. Each has tails, more steps than stages, and blocks with more than one tile in persistent kernels."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def counters(count: int) -> Any:
     return np.zeros(count, np.int32)
 
 
-def of_parts(m: int, n: int, **settings: Any) -> Case:
-    """Two parts of K for each tile; C is written by whoever adds them."""
+def of_split_k(m: int, n: int, **settings: Any) -> Case:
+    """Split-K by two for each tile; C is written by the block that adds them."""
     tile_m = settings.setdefault("block_M", 64)
     tensors = [((m, 264), BF16), ((n, 264), BF16), poisoned((m, n), BF16), poisoned((2, m, n)), None]
     tensors[-1] = counters(-(-m // tile_m) * -(-n // 64))
@@ -49,7 +49,7 @@ def of_stream(m: int, n: int, k: int, blocks: int) -> Case:
 
 
 def of_fp8(scales: str, m: int = 136, n: int = 72, k: int = 400, **settings: Any) -> Case:
-    """Scales of the tensor, by row or by block; two blocks stay."""
+    """Scales of the tensor, by row or by block; persistent, two blocks."""
     blocks = -(-k // 128)
     shapes = {"tensor": ((1,), (1,)), "row": ((m,), (n,)), "block": ((blocks, m), (-(-n // 128), blocks))}[scales]
     kernel = gemm_fp8.gemm_fp8_blocks if scales == "block" else gemm_fp8.gemm_fp8
@@ -77,9 +77,9 @@ def of_persistent(m: int, n: int, k: int, transpose_B: bool = True, **settings: 
 
 GROUPED = {"block_K": 64, **SMALL}
 FORMS: dict[str, Case] = {
-    "gemm_split_k": of_parts(136, 64, **TALL),
-    "gemm_split_k, shared": of_parts(128, 64, share=True, **TALL),
-    "gemm_split_k, swapped": of_parts(24, 64, swap=True, block_M=32),
+    "gemm_split_k": of_split_k(136, 64, **TALL),
+    "gemm_split_k, shared": of_split_k(128, 64, share=True, **TALL),
+    "gemm_split_k, swapped": of_split_k(24, 64, swap=True, block_M=32),
     "gemm_stream_k": of_stream(264, 136, 168, 2),
     "gemm_grouped, contiguous": (
         lambda: gemm_grouped.gemm_contiguous,
@@ -111,7 +111,7 @@ FORMS: dict[str, Case] = {
 }
 TEAMS = {"threads": 256, "teams": 2}
 HOPPER: dict[str, Case] = {  # teams and clusters are of sm_90a only
-    "gemm_split_k, shared, clusters": of_parts(128, 128, share=True, cluster=2, **TALL),
+    "gemm_split_k, shared, clusters": of_split_k(128, 128, share=True, cluster=2, **TALL),
     "gemm_swapped, clusters": (
         lambda: gemm_swapped.gemm_swapped,
         [((24, 328), BF16), ((128, 328), BF16), ((24, 128), BF16)],

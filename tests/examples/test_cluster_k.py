@@ -1,5 +1,5 @@
 """K split over the blocks of a cluster, which store into each other's shared memory; and copies of weights that go
-ahead of the wait for the grid in front. In the simulator under each schedule, or with MINITILE_GPU=1 on the GPU."""
+ahead of the wait for the primary grid. In the simulator under each schedule, or with MINITILE_GPU=1 on the GPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import gemm_swapped
 import ml_dtypes
 import numpy as np
 import pytest
-from removals import nothing_misses
+from mutation_testing import surviving_mutants
 from support import USE_GPU, error, on_device, poisoned, random
 
 import minitile as mt
@@ -70,7 +70,7 @@ def test_every_mutant_is_killed():
     a, b = (rng.integers(-3, 4, (64, 264)).astype(BF16) for _ in "ab")
     c = poisoned((64, 64), BF16)
     compiled = gemm_cluster_k.gemm_cluster_k.compile(a, b, c, target="sm_90a", num_stages=2)
-    found, count = nothing_misses(compiled, [a, b, c])
+    found, count = surviving_mutants(compiled, [a, b, c])
     assert count > 10
     assert found == []
 
@@ -166,11 +166,11 @@ def test_what_is_no_access_to_other_blocks(what, said):
     assert "test_cluster_k.py" in str(caught.value)
 
 
-# Ahead of the grid in front ------------------------------------------------------------------------------------------
+# Ahead of the primary grid --------------------------------------------------------------------------------------------
 
 
 def places(text: str) -> tuple[list[int], list[int], list[int]]:
-    """The lines of the waits for the grid in front, and of the copies of A and of B."""
+    """The lines of the waits for the primary grid, and of the copies of A and of B."""
     lines = text.splitlines()
     waits = [n for n, line in enumerate(lines) if "griddepcontrol.wait" in line]
     a, b = ([n for n, line in enumerate(lines) if f"%{name}_map" in line and "cp.async" in line] for name in "AB")

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from gemm_persistent import gemm_persistent
-from removals import nothing_misses
+from mutation_testing import surviving_mutants
 from support import USE_GPU
 
 import minitile as mt
@@ -174,7 +174,7 @@ def test_every_mutant_is_killed() -> None:
     c = np.full((256, 64), np.nan, ml_dtypes.bfloat16)
     tiles = {"block_M": 64, "block_N": 64, "block_K": 64, "num_stages": 2, "threads": 128}
     tiles |= {"blocks": 2, "cluster": 2, "teams": 1}
-    found, count = nothing_misses(gemm_persistent.compile(a, b, c, target="sm_90a", **tiles), [a, b, c])
+    found, count = surviving_mutants(gemm_persistent.compile(a, b, c, target="sm_90a", **tiles), [a, b, c])
     assert count > 12
     # The stores of one tile wait for those of the one before: `hazards` does not know that tiles are disjoint.
     assert [each for each in found if "cp.async.bulk.wait_group 0" not in each] == []

@@ -8,7 +8,7 @@ import gemm_fp8
 import ml_dtypes
 import numpy as np
 import pytest
-from removals import nothing_misses
+from mutation_testing import surviving_mutants
 from support import USE_GPU, error, poisoned
 from thinned import thinned
 
@@ -163,7 +163,7 @@ def test_every_mutant_is_killed():
     arguments, _ = of_blocks(64, 128, 400)
     tiles = {**SMALL, "num_stages": 2, "blocks": 1}
     kernel = gemm_fp8.gemm_fp8_blocks.compile(*arguments, target="sm_90a", **tiles)
-    found, tried = nothing_misses(kernel, arguments)
+    found, tried = surviving_mutants(kernel, arguments)
     assert tried >= 20
     # A tile is stored when the one before has been: that they are others, `hazards` does not know of global memory.
     assert [where for where in found if not where.endswith("cp.async.bulk.wait_group 0")] == []

@@ -7,7 +7,7 @@ import gemm_grouped
 import ml_dtypes
 import numpy as np
 import pytest
-from removals import nothing_misses
+from mutation_testing import surviving_mutants
 from support import USE_GPU, error
 from targets import EVERY
 
@@ -80,6 +80,6 @@ def test_every_mutant_is_killed(target):
     a, b = (rng.integers(-3, 4, (2, 64, 264)).astype(BF16) for _ in range(2))
     values = [a, b, np.full((2, 64, 64), np.nan).astype(BF16), np.array([0, 40], np.int32)]
     compiled: mt.CompiledKernel = gemm_grouped.gemm_masked.compile(*values, target=target, block_K=64, num_stages=2)
-    found, tried = nothing_misses(compiled, values)
+    found, tried = surviving_mutants(compiled, values)
     assert tried >= 4
     assert [each for each in found if not each.endswith("cp.async.bulk.commit_group")] == []

@@ -1,8 +1,9 @@
 """Each synchronising instruction of the persistent kernels of groups and batches taken away: the simulator notices.
 
-Left out is what orders stores of one tile and another one: that tiles do not meet nobody knows. Between tiles stored by
-TMA that is the wait for the copy, before a partial tile that and a barrier, behind it a fence. And the barrier behind a
-warpgroup's wait for its products, before it writes over their operands: to the simulator the wait is that of all.
+Left out is what orders stores of one tile and another one: that tiles do not overlap is not known. Between tiles stored
+by TMA that is the wait for the copy, before a partial tile that and a barrier, behind it a fence. And the barrier
+behind a warpgroup's wait for its products, before it writes over their operands: to the simulator the wait is that of
+all.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from removals import nothing_misses
+from mutation_testing import surviving_mutants
 from support import USE_GPU
 
 import minitile as mt
@@ -62,7 +63,7 @@ def test_every_mutant_is_killed(name: str) -> None:
     kernel, values, more = operands(name)
     compiled = kernel.compile(*values, target="sm_90a", **SETTINGS, **more)
     assert compiled.asm["tile_ir"].count("warp_groups") == 1
-    found, tried = nothing_misses(compiled, values)
+    found, tried = surviving_mutants(compiled, values)
     assert tried >= 36
     left = [each for each in found if not each.endswith(("cp.async.bulk.wait_group 0", "fence.proxy.async.global"))]
     allowed = [

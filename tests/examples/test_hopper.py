@@ -11,7 +11,7 @@ import gemm
 import ml_dtypes
 import numpy as np
 import pytest
-from removals import nothing_misses
+from mutation_testing import surviving_mutants
 from support import poisoned, random
 
 import minitile as mt
@@ -144,7 +144,7 @@ def test_every_mutant_is_killed():
     c = poisoned((128, 192), ml_dtypes.bfloat16)
     tiles = {**TILES, "block_N": 192, "num_stages": 2}  # three parts go through two versions of the staging buffer
     kernel = gemm.gemm_nt_bf16().compile(a, b, c, target="sm_90a", **tiles)
-    found, tried = nothing_misses(kernel, (a, b, c))
+    found, tried = surviving_mutants(kernel, (a, b, c))
     assert tried >= 24
     assert found == []
 
@@ -253,7 +253,7 @@ def sums_that_start_anew(
     C: T.Tensor(("M", "N"), T.float32),
     rounds: T.int32,
 ):
-    """Nobody uses the sums of a round but the last: their gemms may be in flight for long, but not hold their slots."""
+    """Only the sums of the last round are used: their gemms may be in flight for long, but not hold their slots."""
     with T.Kernel(1, threads=128):
         A_shared = T.alloc_shared((64, 64), A.dtype)
         B_shared = T.alloc_shared((64, 64), A.dtype)

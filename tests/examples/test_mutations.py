@@ -1,8 +1,8 @@
-"""Every example's synchronisation is needed, and its lack is noticed: each wait, arrival, fence and barrier of the
-emitted PTX, each wait, barrier and wait state of the GCN assembly, is taken away in turn, and the simulator must miss
-it (a finding, a refusal, another result) in some schedule.
+"""Mutation testing of every example's synchronisation: each wait, arrival, fence and barrier of the emitted PTX, each
+wait, barrier and wait state of the GCN assembly, is taken away in turn, and the mutant must be killed (a finding, a
+refusal, another result) in some schedule.
 
-Sizes are small, with a tail and more steps than stages, so that each round of a ring comes up. What nothing misses is
+Sizes are small, with a tail and more steps than stages, so that each round of a ring comes up. What survives is
 either to spare, then the pass that inserts it is at fault, or the race model has a hole. What is right all the same
 stands in EXCEPTIONS with the reason.
 """
@@ -13,7 +13,7 @@ import itertools
 import re
 
 import pytest
-from removals import nothing_misses
+from mutation_testing import surviving_mutants
 
 from tests.examples.gemm_forms import FORMS, HOPPER, everywhere
 from tests.examples.mutation_cases import CASES, MANY, Case, compiled_case
@@ -47,7 +47,7 @@ EXCEPTIONS = [
         "sm_90a",
         r"bar\.(sync|arrive) %\w+, 256",
         4,
-        "warpgroups take turns at the tensor cores by these: they order work, not memory",
+        "warpgroups alternate at the tensor cores by these: they order work, not memory",
     ),
     (
         "split_k|gemm.*|attention.*",
@@ -98,7 +98,7 @@ EXCEPTIONS = [
         r"a wait state of s_nop 0",
         2,
         "LLVM puts one between writes to two lanes of a register (of predicates, for which no scalar registers are "
-        "left); hazards.py knows none there, nor do those of rocRoller's rules for 94x and 950 that were looked up",
+        "left); the simulator's rules have none there, nor do those of rocRoller's for 94x and 950 that were looked up",
     ),
     (
         "split_k|gemm.*|attention.*",
@@ -113,7 +113,8 @@ EXCEPTIONS = [
         "sm_90a",
         r"cp\.async\.bulk\.wait_group 0",
         2,
-        "a tile is written once the tile before is: that they never overlap follows from the raster's divisions only",
+        "a tile is written once the tile before is: that they never overlap follows from the divisions of the block "
+        "swizzle only",
     ),
     (
         "gemm_fp8.*|gemm_epilogues, (linear|gated)",
@@ -174,15 +175,15 @@ EXCEPTIONS = [
         "sm_90a",
         r"bar\.sync 1, 128",
         1,
-        "partial maxima of the next tile: who has received the third of its steps knows that all warps have given back "
-        "the first, behind their reads; with no more steps than stages nothing else says so",
+        "partial maxima of the next tile: who has waited for the third of its steps knows that all warps have "
+        "released the first, behind their reads; with no more steps than stages nothing else says so",
     ),
     (
         "gemm_epilogues, quantized, teams",
         "sm_90a",
         r"bar\.sync [23], 128",
         2,
-        "a team reads partial maxima and writes the next tile's: between them it also meets where the teams take turns",
+        "a team reads partial maxima and writes the next tile's: between them it also meets where the teams alternate",
     ),
     (
         "gemm_split_k, swapped",
@@ -207,7 +208,7 @@ QUICK = ("split_k", "gemm", "gemm, 2 stages, wide")  # with products, in one rol
 
 
 def check(name: str, case: Case, target: str) -> None:
-    found, count = nothing_misses(*compiled_case(case, target))
+    found, count = surviving_mutants(*compiled_case(case, target))
     names = target, target.partition(",")[0]
     assert count or name in ("vector_add", "softmax")  # where each warp has rows of its own
     for cases, targets, instruction, most, _ in EXCEPTIONS:

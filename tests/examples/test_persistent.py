@@ -1,4 +1,4 @@
-"""T.Kernel(persistent=…): blocks that stay give what a block for each tile gives."""
+"""T.Kernel(persistent=…): persistent kernels give what a block for each tile gives."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def test_gemm(size: tuple[int, int, int], blocks: int, panel: int) -> None:
 
 @pytest.mark.parametrize(("blocks", "panel"), [(8, 0), (5, 2), (11, 1)])
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
-def test_gemm_over_dies(target: str, blocks: int, panel: int) -> None:
-    """In either of the two ways to say it: 5 x 3 tiles, which no number of blocks or dies divides."""
+def test_gemm_over_xcds(target: str, blocks: int, panel: int) -> None:
+    """In either of the two ways to say it: 5 x 3 tiles, which no number of blocks or XCDs divides."""
     pytest.importorskip("llvmlite")
     rng = np.random.default_rng(blocks)
     a, b = (rng.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((150, 40), (90, 40)))
@@ -42,8 +42,8 @@ def test_gemm_over_dies(target: str, blocks: int, panel: int) -> None:
         kernel.compile(a, b, c, target=target, **options).simulate(a, b, c, schedule="random", seed=panel)
         assert np.linalg.norm(c.astype(np.float64) - exact) <= 4e-3 * np.linalg.norm(exact)
 
-    check(gemm.gemm_nt_bf16(), **tiles, panel=panel, persistent=blocks, dies=8)
-    check(gemm_persistent.gemm_persistent, **tiles, panel=panel or 1, blocks=blocks, dies=8)
+    check(gemm.gemm_nt_bf16(), **tiles, panel=panel, persistent=blocks, xcds=8)
+    check(gemm_persistent.gemm_persistent, **tiles, panel=panel or 1, blocks=blocks, xcds=8)
 
 
 @mt.kernel

@@ -1,5 +1,5 @@
 """Scalars in global and shared memory that a kernel loads, changes and stores again: what the program means once is
-done once, and whoever reads it next reads what was stored. For each target, in the simulator under each schedule or on
+done once, and its next reader reads what was stored. For each target, in the simulator under each schedule or on
 the GPU."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Bulk operations are in no order, not even those of one thread, and different threads issue them: one of each warpgroup
 stores fragments, the first thread shared tiles. Each must be complete, and the others of the role must know, before the
-next access. On sm_90a, with roles by hand, automatic and none, against NumPy in the simulator with every access
+next access. On sm_90a, with explicit roles, automatic and none, against NumPy in the simulator with every access
 checked.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from removals import nothing_misses
+from mutation_testing import surviving_mutants
 from support import USE_GPU
 
 import minitile as mt
@@ -21,7 +21,7 @@ from tests.fuzz.tile_programs import load_text
 
 pytestmark = pytest.mark.skipif(USE_GPU, reason="looks for races")
 
-FORMS = ("by hand", "automatic", "one role")
+FORMS = ("explicit", "automatic", "one role")
 M, N = 384, 32  # rows of D and E, of which a tile is 128
 ROUNDS = 3
 TEXTS = {
@@ -51,7 +51,7 @@ def kernel(
         acc = T.alloc_fragment((128, 32), T.float32)
 """
 BARRIERS = {"ready": 128, "free": 256, "landed": 256, "stored": 256, "came": 128}
-BY_HAND = """with T.ws(0, 1):
+EXPLICIT = """with T.ws(0, 1):
     T.clear(acc)
 for k in range(2):
     with T.ws(2):
@@ -78,11 +78,11 @@ def indented(text: str, by: int) -> str:
 
 def source(body: str, form: str) -> str:
     """A kernel of two warpgroups that compute `acc`, and do what `body` says."""
-    if form != "by hand":
+    if form != "explicit":
         return HEAD.format(threads=256) + indented(AUTOMATIC + body, 8)
     if "T.ws(" not in body:
         body = f"with T.ws(0, 1):\n{indented(body, 4)}"
-    body = BY_HAND + body
+    body = EXPLICIT + body
     barriers = [f"{name} = T.alloc_barrier({n})\n" for name, n in BARRIERS.items() if name in body]
     return HEAD.format(threads=384) + indented("".join(barriers) + body, 8)
 
@@ -176,9 +176,9 @@ def test_tiles_that_overlap(body, form, tmp_path):
 
 
 def synchronised(body: str, folder: Path) -> tuple[int, int]:
-    """How often a kernel of roles by hand waits for stores to be complete, and how often both warpgroups meet."""
+    """How often a kernel of explicit roles waits for stores to be complete, and how often both warpgroups meet."""
     folder.mkdir()
-    text = compiled(body, "by hand", folder).asm["ptx"]
+    text = compiled(body, "explicit", folder).asm["ptx"]
     return text.count("cp.async.bulk.wait_group 0;"), text.count("bar.sync 1, 256;")
 
 
@@ -190,7 +190,7 @@ def test_what_does_not_meet_costs_nothing(tmp_path):
     assert synchronised(OVERLAPPING, tmp_path / "overlapping") == (1, 1)
 
 
-LOADED_BY_HAND = """T.tma_copy(D[0, 0], R, barrier=landed)
+LOADED_EXPLICIT = """T.tma_copy(D[0, 0], R, barrier=landed)
 T.barrier_arrive(landed)
 T.barrier_wait(landed, 0)
 T.copy(R, E[0, 0])
@@ -212,10 +212,10 @@ with T.ws(0, 1):
 def test_copies_by_hand_of_what_was_stored(store, loaded, tmp_path):
     """By T.tma_copy, in the same role or behind a barrier of the program's."""
     if loaded == "by the same role":
-        body = f"{TEXTS[store]}\n{LOADED_BY_HAND}"
+        body = f"{TEXTS[store]}\n{LOADED_EXPLICIT}"
     else:
         body = LOADED_BY_OTHERS.format(store=indented(TEXTS[store], 4))
-    d, e = results(compiled(body, "by hand", tmp_path))
+    d, e = results(compiled(body, "explicit", tmp_path))
     _, _, acc = operands()
     columns = ROUNDS + 20 if store == "plain" else N
     assert np.array_equal(d[:128, :columns], acc[:, :columns])
@@ -224,7 +224,7 @@ def test_copies_by_hand_of_what_was_stored(store, loaded, tmp_path):
 
 def test_stores_that_the_program_waits_for(tmp_path):
     body = "T.copy(acc, S)\nT.tma_copy(S, D[0, 0])\nT.tma_store_wait(0, False)\nT.copy(acc, D[0, 0])"
-    d, _ = results(compiled(body, "by hand", tmp_path))
+    d, _ = results(compiled(body, "explicit", tmp_path))
     assert np.array_equal(d[:128], operands()[2])
 
 
@@ -241,6 +241,6 @@ def test_mutants_are_killed(names, tmp_path):
     body = "for t in range(n):\n" + indented("\n".join(TEXTS[name] for name in names), 4)
     a, b, _ = operands()
     d, e = (np.zeros((M, N), np.float32) for _ in range(2))
-    found, tried = nothing_misses(compiled(body, "by hand", tmp_path), (a, b, d, e, 2))
+    found, tried = surviving_mutants(compiled(body, "explicit", tmp_path), (a, b, d, e, 2))
     assert tried >= 10
     assert found == []

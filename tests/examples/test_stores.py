@@ -10,7 +10,7 @@ import gemm
 import ml_dtypes
 import numpy as np
 import pytest
-from removals import nothing_misses
+from mutation_testing import surviving_mutants
 from support import USE_GPU, on_device, on_host, poisoned, random
 from thinned import thinned
 
@@ -413,7 +413,7 @@ def test_tensors_that_end_before_the_box(shape):
 @needs_simulator
 def test_mutants_around_stores_are_killed():
     arrays, _ = read_back(77)
-    found, tried = nothing_misses(back_and_forth.compile(*arrays, target="sm_90a"), arrays)
+    found, tried = surviving_mutants(back_and_forth.compile(*arrays, target="sm_90a"), arrays)
     assert tried >= 10
     assert found == []
 
@@ -424,7 +424,7 @@ def test_mutants_around_two_results_are_killed():
     a, b, _ = matrices(128, 96, 256)
     arrays = (a, b, poisoned((128, 96), BF16), poisoned((128, 96)))
     kernel = two_results.compile(*arrays, target="sm_90a")
-    found, tried = nothing_misses(kernel, arrays)
+    found, tried = surviving_mutants(kernel, arrays)
     assert tried >= 20
     # C leaves in two groups, and one wait is for both.
     assert [each.partition("): ")[2] for each in found] == ["cp.async.bulk.commit_group"]
@@ -482,7 +482,7 @@ def persistent(
     C: T.Tensor(("M", "N"), T.bfloat16),
     blocks=2,
 ):
-    """The same with roles by hand."""
+    """The same with explicit roles."""
     M, K = A.shape
     N = B.shape[0]
     across = T.ceildiv(N, 192)
@@ -534,9 +534,9 @@ def test_mutants_in_a_persistent_kernel_are_killed():
     a, b, _ = matrices(130, 192, 128)
     arrays = (a, b, poisoned((130, 192), BF16))
     kernel = persistent.compile(*arrays, target="sm_90a")
-    found, tried = nothing_misses(kernel, arrays)
+    found, tried = surviving_mutants(kernel, arrays)
     assert tried >= 20
-    # Each array of barriers is initialised by itself, and that two tiles are not the same place nobody knows.
+    # Each array of barriers is initialised by itself, and that two tiles are not the same place is not known.
     known = ("fence.mbarrier_init.release.cluster", "bar.sync 0", "cp.async.bulk.wait_group 0")
     assert [each for each in found if not each.endswith(known)] == []
     assert len(found) <= 4
@@ -600,6 +600,6 @@ def test_results_lie_where_stages_were(num_stages, kilobytes, schedule):
 def test_mutants_where_results_lie_where_stages_were_are_killed():
     a, b, _ = matrices(128, 256, 328)
     arrays = (a, b, poisoned((128, 256), BF16))
-    found, tried = nothing_misses(through_shared.compile(*arrays, target="sm_90a"), arrays)
+    found, tried = surviving_mutants(through_shared.compile(*arrays, target="sm_90a"), arrays)
     assert tried >= 20
     assert found == []

@@ -1,4 +1,4 @@
-"""GEMM and attention over sizes, tiles, forms and dtypes that nobody chose, each against float64.
+"""GEMM and attention over sizes, tiles, forms and dtypes drawn at random, each against float64.
 
 In the simulator, which also looks for races, a few small examples, the same ones each time. On the GPU many and larger
 ones, others each time (a failure prints how to repeat it):

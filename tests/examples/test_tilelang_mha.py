@@ -138,7 +138,7 @@ def test_attention(target, form, dtype):
 @pytest.mark.parametrize("how", ["eager", "random"])
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_whatever_lands_first(target, how):
-    """Two warpgroups that take turns, and copies that land early, or whenever."""
+    """Two ping-pong warpgroups, and copies that land early, or whenever."""
     arrays = inputs((1, 130, 2, 64), np.float16)
     expected = reference(*arrays[:3], True)
     kernel = attention(1, 2, 130, 64, True, "float16", 128, threads=256, schedule=SCHEDULE)

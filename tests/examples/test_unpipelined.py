@@ -1,5 +1,5 @@
 """Gemms outside of pipelined loops are wgmma on sm_90a, with their waits and fences: against float64 in each schedule
-of the simulator, in the forms that kernels come in (roles, one role, in flight by hand); each synchronisation taken
+of the simulator, in the forms that kernels come in (roles, one role, explicitly in flight); each synchronisation taken
 away; what the assembler says. What is left to mma.sync, and why."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import gemm
 import ml_dtypes
 import numpy as np
 import pytest
-from removals import nothing_misses
+from mutation_testing import surviving_mutants
 from support import USE_GPU, error, on_device, poisoned, random
 from thinned import thinned
 
@@ -35,7 +35,7 @@ def drawn(name: str, mode: str) -> tuple[mt.CompiledKernel, list[np.ndarray], np
     rng = np.random.default_rng(0)
     values = [each if isinstance(each, np.ndarray) else small(rng, *each) for each in arguments[:-1]]
     values.append(poisoned(*arguments[-1]))
-    settings = {"auto": {}, "one role": {"warp_specialize": False}, "by hand": {"hand": True}}[mode]
+    settings = {"auto": {}, "one role": {"warp_specialize": False}, "explicit": {"explicit": True}}[mode]
     return kernel.compile(*values, target="sm_90a", **settings), values, expected(*values[:-1])
 
 
@@ -44,8 +44,8 @@ def small(rng: np.random.Generator, shape: tuple[int, ...], element: type) -> np
 
 
 def modes(name: str) -> list[str]:
-    by_hand = "hand" in inspect.signature(PROGRAMS[name][0]).parameters
-    return ["auto", "one role", *(["by hand"] if by_hand else [])]
+    explicit = "explicit" in inspect.signature(PROGRAMS[name][0]).parameters
+    return ["auto", "one role", *(["explicit"] if explicit else [])]
 
 
 @pytest.mark.parametrize(
@@ -80,12 +80,12 @@ def test_assembled(name):
     assert kernel.spills == 0
 
 
-def check_removals(name: str, mode: str) -> None:
+def check_mutants(name: str, mode: str) -> None:
     kernel, values, _ = drawn(name, mode)
-    found, count = nothing_misses(kernel, values)
+    found, count = surviving_mutants(kernel, values)
     assert count
     spare = TO_SPARE
-    if mode == "by hand":
+    if mode == "explicit":
         spare += r"|wgmma\.wait_group\.sync\.aligned 0"  # the program's own
     elif mode == "auto" and "mbarrier" in kernel.asm["ptx"]:
         spare += r"|bar\.sync 1, 128"  # of a role with one warpgroup: decision 69
@@ -97,15 +97,15 @@ def check_removals(name: str, mode: str) -> None:
 
 @pytest.mark.parametrize("name", ["fragments", "parts"])
 def test_every_mutant_is_killed(name):
-    check_removals(name, "auto")
+    check_mutants(name, "auto")
 
 
 LEFT_OUT = {
-    ("persistent", ".*"): "that tiles do not overlap follows from the raster's divisions only",
+    ("persistent", ".*"): "that tiles do not overlap follows from the block swizzle's divisions only",
     ("slices", ".*"): "that three copies go to three slots follows from the number of turns only",
     ("around_a_pipeline", "one role"): "threads meet for other reasons once barriers are initialised",
 }
-REMOVALS = [
+MUTANTS = [
     (name, mode)
     for name in PROGRAMS
     for mode in modes(name)
@@ -114,9 +114,9 @@ REMOVALS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "mode"), REMOVALS)
+@pytest.mark.parametrize(("name", "mode"), MUTANTS)
 def test_every_mutant_of_all_is_killed(name, mode):
-    check_removals(name, mode)
+    check_mutants(name, mode)
 
 
 def test_barriers_of_one_warpgroup():

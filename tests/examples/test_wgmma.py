@@ -569,10 +569,10 @@ def test_widened_operands(narrow, wide, schedule):
 
 @pytest.mark.parametrize(("threads", "columns"), [(256, 256), (384, 256), (512, 128), (640, 128)])
 def test_registers_of_the_whole_kernel(threads, columns):
-    """An instruction's accumulators must fit an equal share of the registers, also where roles are made by hand."""
+    """An instruction's accumulators must fit an equal share of the registers, also where roles are explicit."""
 
     @mt.kernel
-    def by_hand(
+    def explicit(
         A: T.Tensor((64, 64), T.bfloat16), B: T.Tensor((256, 64), T.bfloat16), C: T.Tensor((64, 256), T.float32)
     ):
         with T.Kernel(1, threads=threads):
@@ -591,5 +591,5 @@ def test_registers_of_the_whole_kernel(threads, columns):
                 T.copy(C_local, C)
 
     specs = [mt.spec(shape, dtype) for shape, dtype in (((64, 64), "bfloat16"), ((256, 64), "bfloat16"))]
-    kernel = by_hand.compile(*specs, mt.spec((64, 256), "float32"), target="sm_90a")
+    kernel = explicit.compile(*specs, mt.spec((64, 256), "float32"), target="sm_90a")
     assert f"m64n{columns}k16" in kernel.asm["ptx"]

@@ -1,5 +1,5 @@
 """Programs whose gemms stand outside of pipelined loops, for sm_90a: kernel, arguments, what the result is to be. Small
-integers, so that no order of additions matters. `hand`: by T.wgmma_gemm, in flight until T.wait_wgmma."""
+integers, so that no order of additions matters. `explicit`: by T.wgmma_gemm, in flight until T.wait_wgmma."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def as_bf16(x: np.ndarray) -> np.ndarray:
     return wide(x.astype(BF16))
 
 
-def product(hand, *operands, **how):
-    if hand:
+def product(explicit, *operands, **how):
+    if explicit:
         T.wgmma_gemm(*operands, **how)
         T.wait_wgmma(0)
     else:
@@ -51,14 +51,14 @@ def of_types(name, left, right, into, elements, ta=False, tb=True, policy=T.Gemm
     a_all, b_all = (128, m) if ta else (m, 128), (n, 128) if tb else (128, n)
 
     @mt.kernel
-    def kernel(A: T.Tensor(a_all, left), B: T.Tensor(b_all, right), C: T.Tensor((m, n), into), hand=False):
+    def kernel(A: T.Tensor(a_all, left), B: T.Tensor(b_all, right), C: T.Tensor((m, n), into), explicit=False):
         with T.Kernel(1, threads=threads):
             a, b, c = T.alloc_shared(a_shape, left), T.alloc_shared(b_shape, right), T.alloc_fragment((m, n), into)
             T.clear(c)
             for k in range(2):
                 T.copy(A[k * 64 * ta, k * 64 * (not ta)], a)
                 T.copy(B[k * 64 * (not tb), k * 64 * tb], b)
-                product(hand, a, b, c, transpose_A=ta, transpose_B=tb, policy=policy)
+                product(explicit, a, b, c, transpose_A=ta, transpose_B=tb, policy=policy)
             T.copy(c, C)
 
     def expected(a, b):
@@ -88,7 +88,7 @@ def counted(
     B: T.Tensor((64, "K"), T.bfloat16),
     trips: T.Tensor((3,), T.int32),
     C: T.Tensor((192, 64), T.float32),
-    hand=False,
+    explicit=False,
 ):
     """No, one and several turns; two warpgroups, which let each other know that they have multiplied."""
     with T.Kernel(3, threads=256) as bx:
@@ -98,7 +98,7 @@ def counted(
         for k in T.Pipelined(trips[bx], num_stages=1):
             T.copy(A[0, k * 64], a)
             T.copy(B[0, k * 64], b)
-            product(hand, a, b, c, transpose_B=True)
+            product(explicit, a, b, c, transpose_B=True)
         T.copy(c, C[bx * 64, 0])
 
 
@@ -113,7 +113,7 @@ def in_while(
     A: T.Tensor(("M", "K"), T.bfloat16),
     B: T.Tensor(("N", "K"), T.bfloat16),
     C: T.Tensor(("M", "N"), T.float32),
-    hand=False,
+    explicit=False,
 ):
     M, K = A.shape
     with T.Kernel(T.ceildiv(M, 64), threads=128) as bx:
@@ -124,7 +124,7 @@ def in_while(
         while k < K:
             T.copy(A[bx * 64, k], a)
             T.copy(B[0, k], b)
-            product(hand, a, b, c, transpose_B=True)
+            product(explicit, a, b, c, transpose_B=True)
             k = k + 32
         T.copy(c, C[bx * 64, 0])
 
@@ -142,7 +142,7 @@ def branches(
     B: T.Tensor((64, 64), T.bfloat16),
     which: T.Tensor((3,), T.int32),
     C: T.Tensor((192, 64), T.float32),
-    hand=False,
+    explicit=False,
 ):
     """Conditions that are loaded; what the branches have made is used behind them."""
     with T.Kernel(3, threads=128) as bx:
@@ -152,10 +152,10 @@ def branches(
         T.copy(B, b)
         T.clear(c)
         if which[bx] == 1:
-            product(hand, a, b, c, transpose_B=True)
-            product(hand, a, b, c, transpose_B=True)
+            product(explicit, a, b, c, transpose_B=True)
+            product(explicit, a, b, c, transpose_B=True)
         elif which[bx] > 1:
-            product(hand, a, b, c)
+            product(explicit, a, b, c)
             for i, j in T.Parallel(64, 64):
                 c[i, j] = -c[i, j]
         T.copy(c, C[bx * 64, 0])
@@ -174,7 +174,7 @@ def chained(
     B: T.Tensor((64, 64), T.bfloat16),
     D: T.Tensor((64, 32), T.bfloat16),
     C: T.Tensor((64, 32), T.float32),
-    hand=False,
+    explicit=False,
 ):
     """One product is the other's operand, by way of shared memory that threads write; they have overwritten another
     operand before."""
@@ -187,12 +187,12 @@ def chained(
         T.copy(D, d)
         T.clear(p)
         T.clear(c)
-        product(hand, a, b, p, transpose_B=True)
+        product(explicit, a, b, p, transpose_B=True)
         for i, j in T.Parallel(64, 64):
             a[i, j] = a[i, j] + 1
         T.copy(p, s)
-        product(hand, s, d, c)
-        product(hand, a, d, c, transpose_A=True)
+        product(explicit, s, d, c)
+        product(explicit, a, d, c, transpose_A=True)
         T.copy(c, C)
 
 
@@ -241,7 +241,7 @@ def in_a_row(
     A: T.Tensor((64, 96), T.bfloat16),
     B: T.Tensor((64, 96), T.bfloat16),
     C: T.Tensor((64, 64), T.float32),
-    hand=False,
+    explicit=False,
 ):
     """Several into one accumulator: the last one's wait is that of all."""
     with T.Kernel(1, threads=128):
@@ -251,9 +251,9 @@ def in_a_row(
         for k in T.serial(3):
             T.copy(A[0, k * 32], a)
             T.copy(B[0, k * 32], b)
-            product(hand, a, b, c, transpose_B=True)
-            product(hand, b, a, c, transpose_B=True)
-            product(hand, a, b, c, transpose_B=True)
+            product(explicit, a, b, c, transpose_B=True)
+            product(explicit, b, a, c, transpose_B=True)
+            product(explicit, a, b, c, transpose_B=True)
         T.copy(c, C)
 
 
@@ -345,7 +345,7 @@ def persistent(
     A: T.Tensor(("M", "K"), T.bfloat16),
     B: T.Tensor(("N", "K"), T.bfloat16),
     C: T.Tensor(("M", "N"), T.float32),
-    hand=False,
+    explicit=False,
 ):
     M, K = A.shape
     N = B.shape[0]
@@ -357,5 +357,5 @@ def persistent(
             for k in range(T.ceildiv(K, 32)):
                 T.copy(A[by * 64, k * 32], a)
                 T.copy(B[bx * 32, k * 32], b)
-                product(hand, a, b, c, transpose_B=True)
+                product(explicit, a, b, c, transpose_B=True)
             T.copy(c, C[by * 64, bx * 32])

@@ -2,8 +2,8 @@
 
     python -m tests.fuzz --minutes 60 --seed 12345
 
-    tiles     kernels as people write them: pipelined loops, gemms, branches, buffers used again, blocks that stay
-    roles     roles of warpgroups by hand, with rings of slots between them (sm_90a only)
+    tiles     kernels as people write them: pipelined loops, gemms, branches, buffers used again, persistent kernels
+    roles     explicit roles of warpgroups, with rings of slots between them (sm_90a only)
     traced    traced IR of every shape, however odd
     scalars   the language: control flow on numbers, against Python itself (one target)
 

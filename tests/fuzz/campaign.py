@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 import minitile as mt
-from tests.fuzz import hand_written, references, user_programs
+from tests.fuzz import explicit_programs, references, user_programs
 from tests.fuzz.references import Program
 from tests.fuzz.tile_programs import load_text
 
@@ -39,10 +39,11 @@ MODES: dict[str, tuple[str, dict[str, Any]]] = {
     "sm_80": ("sm_80", {}),
     "sm_90a": ("sm_90a", {}),
     "sm_90a one role": ("sm_90a", {"warp_specialize": False}),
-    "sm_90a by hand": ("sm_90a", {}),
+    "sm_90a explicit": ("sm_90a", {}),
     "gfx942": ("gfx942", {}),
     "gfx950": ("gfx950", {}),
 }
+FORMER = {"sm_90a by hand": "sm_90a explicit"}  # modes' names in older records
 SCHEDULES = (("lazy", 0), ("eager", 0), ("random", 1))
 PATIENCE = 240  # seconds for one pair before it counts as hanging
 BATCH = 128  # pairs for each process
@@ -69,7 +70,7 @@ def _hangs(*_: object) -> None:
 
 
 def program_for(seed: int, mode: str) -> Program:
-    return (hand_written if mode == "sm_90a by hand" else user_programs).write(seed)
+    return (explicit_programs if mode == "sm_90a explicit" else user_programs).write(seed)
 
 
 def check(program: Program, mode: str, gpu: bool = False) -> None:
@@ -146,7 +147,8 @@ def read(record: Path) -> list[Outcome]:
     if record.exists():
         for line in record.read_text(encoding="utf-8").splitlines():
             fields = json.loads(line)
-            outcome = Outcome(**{**fields, "constructs": tuple(fields["constructs"])})
+            mode = FORMER.get(fields["mode"], fields["mode"])
+            outcome = Outcome(**{**fields, "mode": mode, "constructs": tuple(fields["constructs"])})
             found[outcome.seed, outcome.mode] = outcome
     return list(found.values())
 

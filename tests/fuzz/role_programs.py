@@ -1,5 +1,5 @@
-"""Random kernels whose warpgroups have roles by hand (`T.ws`): a ring of slots between one that brings tiles and others
-that work on them.
+"""Random kernels whose warpgroups have explicit roles (`T.ws`): a ring of slots between one that brings tiles and
+others that work on them.
 
 `write(seed)` gives a `Program`. Tiles come by TMA or by the threads of their role; they are multiplied, at once or
 with a product left in flight, or read element by element, or both; blocks have one tile of the result, or go through
@@ -46,7 +46,7 @@ def write(seed: int) -> Program:
     work = pick(("gemm", "gemm", "in flight", "read", "both"))
     by_threads = pick((None, None, None, "A", "B"))  # the tile that the role's threads bring
     last = pick((False, False, True))  # which role comes last
-    crowd = pick((1, 128)) if by_threads is None else 128  # who says that a slot is full
+    arrivals = pick((1, 128)) if by_threads is None else 128  # who says that a slot is full
     tiles_each = pick((1, 1, 2, 3))
     leaves = pick(("registers", "shared", "engine"))
     m, n = pick((rows, rows - 24, rows + 40)), pick((columns, columns + 8, 3 * columns))
@@ -78,7 +78,7 @@ def write(seed: int) -> Program:
         "B_shared = T.alloc_shared((S, BK, BN), A.dtype)",
         "C_shared = T.alloc_shared((BM, BN), C.dtype)",
         "C_local = T.alloc_fragment((BM, BN), T.float32)",
-        f"full = T.alloc_barrier([{crowd}] * S)",
+        f"full = T.alloc_barrier([{arrivals}] * S)",
         f"free = T.alloc_barrier([{128 * teams}] * S)",
         "trips = T.ceildiv(K, BK)",
         f"with T.ws({bringer}):",
@@ -102,7 +102,7 @@ def write(seed: int) -> Program:
             put(at + 2, f"{name}_shared[slot, i, j] = {name}[{first} + i, {second} + j]")
         else:
             put(at + 1, f"T.tma_copy({name}[{where}], {name}_shared[slot, :, :], barrier=full[slot])")
-    if crowd == 1:  # for all: a warp that has not come so far could miss a whole round of `free`
+    if arrivals == 1:  # for all: a warp that has not come so far could miss a whole round of `free`
         put(at + 1, "T.sync_threads()", "if T.shuffle_elect(128):")
         put(at + 2, "T.barrier_arrive(full[slot])")
     else:

@@ -25,12 +25,12 @@ def test_more(start: int, target: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_roles_by_hand(seed: int) -> None:
+def test_explicit_roles(seed: int) -> None:
     role_programs.check(role_programs.write(seed), SCHEDULES[seed % 3 :][:1])
 
 
 def test_the_generators_vary() -> None:
-    """What the handovers of roles can be, and blocks that stay."""
+    """What the handovers of roles can be, and persistent kernels."""
     texts = [role_programs.write(seed).text for seed in range(60)]
     for part in ("wait_wgmma(1)", "T.Parallel(BM, BK)", "shuffle_elect", "first = t * trips", "tma_store_wait"):
         assert any(part in text for text in texts), part

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from tests.fuzz import campaign, hand_written, user_programs
+from tests.fuzz import campaign, explicit_programs, user_programs
 from tests.fuzz.references import Program
 
 # What failed once, each for a cause of its own, and others beside them.
@@ -12,13 +14,13 @@ QUICK = {
     "sm_80": (18,),
     "sm_90a": (7, 8),
     "sm_90a one role": (33,),
-    "sm_90a by hand": (1, 8),
+    "sm_90a explicit": (1, 8),
     "gfx942": (28,),
     "gfx950": (3,),
 }
 
 
-SLOW = {"sm_80": (10,), "sm_90a": (49,), "sm_90a one role": (8,), "sm_90a by hand": (5,), "gfx950": (0,)}
+SLOW = {"sm_80": (10,), "sm_90a": (49,), "sm_90a one role": (8,), "sm_90a explicit": (5,), "gfx950": (0,)}
 
 
 @pytest.mark.parametrize(
@@ -62,8 +64,8 @@ def test_the_generators_reach_what_they_are_for() -> None:
         ),
     ):
         assert name in constructs
-    by_hand = set[str]().union(*(hand_written.write(seed).constructs for seed in range(150)))
-    assert by_hand >= {"allocation behind an early return", "allocation under control flow", "3 slots", "while"}
+    explicit = set[str]().union(*(explicit_programs.write(seed).constructs for seed in range(150)))
+    assert explicit >= {"allocation behind an early return", "allocation under control flow", "3 slots", "while"}
 
 
 def test_a_wrong_result_is_seen() -> None:
@@ -81,3 +83,15 @@ def test_the_record_goes_on(tmp_path, capsys) -> None:
     assert {(o.seed, o.mode, o.kind) for o in campaign.read(record)} == {(0, "sm_80", "fine"), (1, "sm_80", "fine")}
     assert campaign.report(campaign.read(record)) == 0
     assert "2 pairs, 0 failures" in capsys.readouterr().out
+
+
+def test_an_older_record_is_read(tmp_path) -> None:
+    """Modes that were called otherwise are the same pairs: a later line of either name is the pair's last."""
+    outcome = campaign.Outcome(1, "sm_90a by hand", "wrong", "", (), 1.0)
+    later = campaign.Outcome(1, "sm_90a explicit", "fine", "", (), 1.0)
+    record = tmp_path / "record.jsonl"
+    record.write_text(json.dumps(outcome.__dict__) + "\n")
+    assert [(o.mode, o.kind) for o in campaign.read(record)] == [("sm_90a explicit", "wrong")]
+    with record.open("a") as out:
+        out.write(json.dumps(later.__dict__) + "\n")
+    assert campaign.read(record) == [later]

@@ -2,7 +2,7 @@
 
 `write(seed)` gives a `Program`: the kernel's source and its sizes. It has pipelined loops with one or two gemms, loops
 and branches around them, chains of gemms as in attention, elementwise work and reductions in between, buffers that are
-used again for something else, and results that leave through shared memory. Some have blocks that stay and go through
+used again for something else, and results that leave through shared memory. Some are persistent and go through
 the tiles in a loop. Numbers are small integers, clamped in
 time, so that every order of additions gives the same sums and results compare bit for bit.
 

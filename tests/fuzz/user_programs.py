@@ -12,7 +12,7 @@ and nothing of the compiler is used for the second one. A program mixes
 * indices of 32 and 64 bits, signed and unsigned; sizes 0, 1, odd.
 
 All numbers are small integers, exact in every dtype used, so results are compared bit for bit. `Program.constructs`
-says what a program has. `hand_written.py` beside this file does the same for roles and barriers by hand.
+says what a program has. `explicit_programs.py` beside this file does the same for explicit roles and barriers.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def amd(target, *left_out):
 
 
 @mt.kernel
-def by_hand(A: T.Tensor((256,), T.float32), B: T.Tensor((256,), T.float32)):
+def explicit(A: T.Tensor((256,), T.float32), B: T.Tensor((256,), T.float32)):
     with T.Kernel(1, threads=256):
         S = T.alloc_shared((256,), T.float32)
         i = T.get_thread_binding()
@@ -63,7 +63,7 @@ CASES = {
     "gfx950_interleaved": lambda: amd("gfx950", "cdna4_half_tiles"),
     "gfx950_half_tiles": lambda: amd("gfx950", "cdna4_interleave"),
     "gfx950_plain": lambda: amd("gfx950", "cdna4_interleave", "cdna4_half_tiles"),
-    **{f"by_hand_{t}": lambda t=t: by_hand.compile(*VECTOR, target=t) for t in ("sm_80", "sm_90a", "gfx942")},
+    **{f"explicit_{t}": lambda t=t: explicit.compile(*VECTOR, target=t) for t in ("sm_80", "sm_90a", "gfx942")},
     **{f"shifted_{t}": lambda t=t: shifted.compile(*VECTOR, target=t) for t in ("sm_80", "gfx950")},
 }
 compiled = cache(lambda name: CASES[name]())
@@ -174,7 +174,7 @@ def test_slots_of_a_ring() -> None:
     assert ("fence.proxy.async.shared::cta;", "proxy_fence", "RAW staged: generic-to-async proxy") in said("gemm_sm90a")
 
 
-@pytest.mark.parametrize("name", ["by_hand_sm_80", "by_hand_sm_90a", "by_hand_gfx942"])
+@pytest.mark.parametrize("name", ["explicit_sm_80", "explicit_sm_90a", "explicit_gfx942"])
 def test_of_the_program(name: str) -> None:
     """What the program asks for is its own, on its own line."""
     meets, fences = line_of(name, "T.sync_threads()"), line_of(name, 'T.fence("gpu")')

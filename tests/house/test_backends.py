@@ -105,7 +105,7 @@ def test_vendors_are_the_backends_business(rule) -> None:
 
 
 def test_a_number_of_the_hardware_stands_once() -> None:
-    """65536 registers, written as one number, are nobody's but hardware.py's."""
+    """65536 registers, written as one number, stand in hardware.py alone."""
     files = [p for folder in ("minitile", "backends") for p in (ROOT / folder).rglob("*.py") if not linked(p)]
     for path in files:
         found = [

@@ -1,7 +1,7 @@
 """How much work the passes are, in calls of Python functions: on a busy machine time says nothing, calls do not vary.
 
 About 4 million calls are a second. The limits are some 3 % above what was measured; a kernel that needs more than its
-own has a pass that walks too often, or searches for proofs that nobody needs.
+own has a pass that walks too often, or searches for proofs that are not needed.
 """
 
 from __future__ import annotations

@@ -51,13 +51,13 @@ def test_the_map_of_the_passes():
     from minitile.driver import pipeline
 
     package = ROOT / "minitile" / "transforms"
-    homes = {run.__module__.removeprefix("minitile.transforms.") for run in pipeline.PASSES.values()}
+    modules = {run.__module__.removeprefix("minitile.transforms.") for run in pipeline.PASSES.values()}
     parts, synchronising = minitile.transforms.__doc__.split("Who has put")
     rows = dict(re.findall(r"^    (\w+) +(.*(?:\n {10,}.*)*)", parts, re.MULTILINE))
     files = {}
     for folder in sorted(path for path in package.iterdir() if path.is_dir() and path.name != "__pycache__"):
         files[folder.name] = {path.stem for path in folder.glob("*.py")} - {"__init__"}
-        passes = {name for name in files[folder.name] if f"{folder.name}.{name}" in homes}
+        passes = {name for name in files[folder.name] if f"{folder.name}.{name}" in modules}
         assert files[folder.name] - passes <= names_in(rows.get(folder.name, "")), folder.name
     assert rows.keys() <= files.keys()
     every = set().union(*files.values())

@@ -52,7 +52,7 @@ def script():
     return module
 
 
-def test_the_table_of_deletions(script):
+def test_the_table_of_mutants(script):
     """The GEMM of the picture without each instruction, under two schedules."""
     import gemm
 

@@ -43,7 +43,7 @@ def test_each_test_is_in_one_part(count):
     parts = [shards.part_of(names, index, count) for index in range(1, count + 1)]
     assert sorted(name for part in parts for name in part) == sorted(names)
     assert parts == [shards.part_of(names, index, count) for index in range(1, count + 1)]
-    for part in parts:  # each file's tests are dealt out evenly
+    for part in parts:  # each file's tests are spread evenly
         for file in range(5):
             mine, all_ = (sum(name.startswith(f"tests/a{file}.py") for name in some) for some in (part, names))
             assert mine in (all_ // count, -(-all_ // count))

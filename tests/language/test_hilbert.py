@@ -1,4 +1,4 @@
-"""Hilbert's curve through grids of all sizes: as Python computes it, and as kernels do."""
+"""Hilbert order through grids of all sizes: as Python computes it, and as kernels do."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_every_tile_once(rows: int) -> None:
 
 
 def test_neighbours_in_time_are_about_square() -> None:
-    """Any 128 tiles behind one another lie in few rows and columns: 33 of them at most, where squares have 23 and
+    """Any 128 tiles in sequence lie in few rows and columns: 33 of them at most, where squares have 23 and
     panels of 4 rows have 36."""
     rows, columns = 45, 83
     found = [hilbert.place(n, rows, columns) for n in range(rows * columns)]

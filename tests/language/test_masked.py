@@ -102,7 +102,7 @@ def test_elements(target):
 
 
 @mt.kernel(target="sm_90a")
-def by_hand(A: T.Tensor(("M", 64), T.float32), B: T.Tensor(("M", 64), T.float32)):
+def explicit_roles(A: T.Tensor(("M", 64), T.float32), B: T.Tensor(("M", 64), T.float32)):
     with T.Kernel(T.ceildiv(A.shape[0], 64), threads=256) as bx:
         rows = T.alloc_shared((64, 64), A.dtype)
         full = T.alloc_barrier(arrive_count=128)
@@ -115,9 +115,9 @@ def by_hand(A: T.Tensor(("M", 64), T.float32), B: T.Tensor(("M", 64), T.float32)
                 B[bx * 64 + i, j] = rows[i, j]
 
 
-def test_roles_by_hand():
+def test_roles_explicit_roles():
     a, b = np.ones((100, 64), np.float32), np.zeros((100, 64), np.float32)
-    report = by_hand.compile(a, b, target="sm_90a").simulate(a, b, report_masked=True)
+    report = explicit_roles.compile(a, b, target="sm_90a").simulate(a, b, report_masked=True)
     assert [m[1:] for m in reported(report)] == [("read", "A", 28 * 64), ("write", "B", 28 * 64)]
     assert (b == a).all()
 

@@ -27,14 +27,14 @@ def test_persistent_visits_each_tile_once(rows: int, columns: int) -> None:
     assert (counts == 32).all()  # by each thread
 
 
-def tiles_of_blocks(rows: int, columns: int, blocks: int, dies: int) -> list[list[int]]:
+def tiles_of_blocks(rows: int, columns: int, blocks: int, xcds: int) -> list[list[int]]:
     """The numbers of the tiles that each block takes, in order: in panels of one row, row by row."""
 
     @mt.kernel
     def taken(Out: T.Tensor((blocks, 16), T.int32)):
         with T.Kernel(blocks, threads=32) as block:
             turn = 0
-            for i, j in T.Persistent([rows, columns], blocks, block, group_size=1, num_xcds=dies):
+            for i, j in T.Persistent([rows, columns], blocks, block, group_size=1, num_xcds=xcds):
                 Out[block, turn] = i * columns + j
                 turn = turn + 1
 
@@ -43,18 +43,18 @@ def tiles_of_blocks(rows: int, columns: int, blocks: int, dies: int) -> list[lis
     return [[int(t) for t in row if t >= 0] for row in found]
 
 
-@pytest.mark.parametrize("dies", [2, 8])
+@pytest.mark.parametrize("xcds", [2, 8])
 @pytest.mark.parametrize(
     ("rows", "columns", "blocks"), [(7, 11, 19), (5, 8, 8), (3, 5, 16), (1, 1, 3), (9, 9, 7), (4, 19, 19), (0, 3, 5)]
 )
-def test_persistent_over_dies(rows: int, columns: int, blocks: int, dies: int) -> None:
-    """Every tile once, by any number of blocks; in a whole turn the tiles of a die are neighbours, one for each of its
-    blocks, and the dies follow each other; in the last one block n has tile n."""
-    tiles = tiles_of_blocks(rows, columns, blocks, dies)
+def test_persistent_over_xcds(rows: int, columns: int, blocks: int, xcds: int) -> None:
+    """Every tile once, by any number of blocks; in a whole turn the tiles of an XCD are neighbours, one for each of its
+    blocks, and the XCDs follow each other; in the last one block n has tile n."""
+    tiles = tiles_of_blocks(rows, columns, blocks, xcds)
     total = rows * columns
     assert sorted(t for mine in tiles for t in mine) == list(range(total))
     for turn in range(total // blocks):
-        order = [tiles[block][turn] for die in range(dies) for block in range(die, blocks, dies)]
+        order = [tiles[block][turn] for xcd in range(xcds) for block in range(xcd, blocks, xcds)]
         assert order == list(range(turn * blocks, (turn + 1) * blocks))
     whole = total // blocks
     assert [mine[whole] for mine in tiles if len(mine) > whole] == list(range(whole * blocks, total))
@@ -62,14 +62,14 @@ def test_persistent_over_dies(rows: int, columns: int, blocks: int, dies: int) -
 
 def test_clusters_are_not_dealt_out() -> None:
     @mt.kernel
-    def kernel(Out: T.Tensor((4,), T.int32), dies=8):
+    def kernel(Out: T.Tensor((4,), T.int32), xcds=8):
         with T.Kernel(4, threads=32, cluster=2) as block:
-            for i, _ in T.Persistent([4, 1], 4, block, num_xcds=dies):
+            for i, _ in T.Persistent([4, 1], 4, block, num_xcds=xcds):
                 Out[i] = 1
 
-    for dies in (8, 0):
-        with pytest.raises(mt.MinitileError, match=f"num_xcds is {dies}"):
-            kernel.compile(target="sm_90a", dies=dies)
+    for xcds in (8, 0):
+        with pytest.raises(mt.MinitileError, match=f"num_xcds is {xcds}"):
+            kernel.compile(target="sm_90a", xcds=xcds)
 
 
 def test_persistent_goes_down_panels() -> None:

@@ -1,4 +1,4 @@
-"""Programs of threads: dimensions of the block, disjoint accesses where threads part ways, barriers with numbers, and
+"""Programs of threads: dimensions of the block, disjoint accesses of divergent threads, barriers with numbers, and
 the program's word where nothing can be proved. Each runs on every target, checked for races, beside NumPy."""
 
 from __future__ import annotations
@@ -446,7 +446,7 @@ def test_a_round_without_its_second_barrier_is_refused(target):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_part_of_a_warp_meets_nobody(target):
+def test_a_part_of_a_warp_meets_no_others(target):
     @mt.kernel
     def part(C: T.Tensor((64,), T.int32)):
         with T.Kernel(1, threads=128):
@@ -649,7 +649,7 @@ def test_an_array_of_each_threads_own_in_memory_parts_threads(run):
 
 @mt.kernel
 def leaders(X: T.Tensor((256,), T.int32), Y: T.Tensor((8,), T.int32)):
-    """Where threads part ways no barrier can stand, so that one buffer cannot take the bytes of another there."""
+    """Where threads are divergent no barrier can stand, so that one buffer cannot take the bytes of another there."""
     with T.Kernel(1, threads=256):
         t = T.get_thread_binding()
         s, w = T.alloc_shared((256,), T.int32), T.alloc_shared((8,), T.int32)

@@ -286,7 +286,7 @@ def test_swizzle_order():
 
 @pytest.mark.parametrize("order", ["row", "column"])
 @pytest.mark.parametrize("shape", [(32, 32), (16, 17), (5, 7), (3, 60), (1, 1)], ids=str)
-def test_swizzle_over_dies(shape, order):
+def test_swizzle_over_xcds(shape, order):
     """Every tile once. The blocks of a die, every eighth one, have squares of 2 x 2 tiles, one after the other; those
     at the end, which make no square for each die, stay where they are."""
     rows, columns = shape
@@ -299,8 +299,8 @@ def test_swizzle_over_dies(shape, order):
     found = visited(kernel, [(n % columns, n // columns) for n in range(rows * columns)])
     assert sorted(found) == [(y, x) for y in range(rows) for x in range(columns)]
     if shape == (32, 32):
-        for die in range(8):
-            mine = found[die::8]
+        for xcd in range(8):
+            mine = found[xcd::8]
             for start in range(0, len(mine), 4):
                 y, x = mine[start]
                 assert sorted(mine[start : start + 4]) == [(y, x), (y, x + 1), (y + 1, x), (y + 1, x + 1)]
@@ -308,7 +308,7 @@ def test_swizzle_over_dies(shape, order):
 
 @pytest.mark.parametrize("blocks", [1, 7, 8, 19, 60, 200])
 @pytest.mark.parametrize("shape", [(16, 17), (5, 7), (3, 60), (1, 1)], ids=str)
-def test_swizzle_over_dies_of_blocks_that_stay(shape, blocks):
+def test_swizzle_over_xcds_of_blocks_that_stay(shape, blocks):
     """Every tile once; in each whole turn the blocks of a die, every eighth, have neighbours in the panels' order."""
     rows, columns = shape
 
@@ -336,8 +336,8 @@ def test_swizzle_over_dies_of_blocks_that_stay(shape, blocks):
     taken = [[tile(block, number) for number in range(block, total, blocks)] for block in range(started)]
     assert sorted(t for mine in taken for t in mine) == sorted(order)
     for turn in range(total // started):
-        dealt = [taken[block][turn] for die in range(8) for block in range(die, started, 8)]
-        assert dealt == order[turn * started : (turn + 1) * started]
+        tiles = [taken[block][turn] for xcd in range(8) for block in range(xcd, started, 8)]
+        assert tiles == order[turn * started : (turn + 1) * started]
     last = total // started
     assert [mine[last] for mine in taken if len(mine) > last] == order[last * started :]
 

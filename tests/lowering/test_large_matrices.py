@@ -23,7 +23,7 @@ SHAPES = [
 
 @mt.kernel
 def last_tiles(A: T.Tensor(("M", "N"), T.bfloat16), C: T.Tensor(("M", "N"), T.bfloat16), rows=32, columns=16):
-    """Doubles the tiles at the corners: by shared memory, in a pipelined loop over the four."""
+    """Doubles the first and last tiles of both dimensions: by shared memory, in a pipelined loop over the four."""
     M, N = A.shape
     with T.Kernel(1, threads=128):
         staged = T.alloc_shared((rows, columns), T.bfloat16)
@@ -39,14 +39,14 @@ def last_tiles(A: T.Tensor(("M", "N"), T.bfloat16), C: T.Tensor(("M", "N"), T.bf
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_corners(target, shape):
+def test_origins(target, shape):
     A, C = tensor(shape, BF16), tensor(shape, BF16)
     M, N = shape
-    corners = {(i, j): None for i in (0, (M // 32 - 1) * 32) for j in (0, (N // 16 - 1) * 16)}
-    for n, (i, j) in enumerate(corners):
+    origins = {(i, j): None for i in (0, (M // 32 - 1) * 32) for j in (0, (N // 16 - 1) * 16)}
+    for n, (i, j) in enumerate(origins):
         A[i : i + 32, j : j + 16] = (np.arange(512).reshape(32, 16) % 50 + n + 1).astype(BF16)
     last_tiles.compile(A, C, target=target).simulate(A, C, check=N > 16)  # else two tiles are one
-    for i, j in corners:
+    for i, j in origins:
         got, wanted = (x[i : i + 32, j : j + 16].astype(np.float32) for x in (C, A))
         np.testing.assert_array_equal(got, wanted * 2)
 

@@ -85,7 +85,7 @@ def test_enough(seed: int) -> None:
 
 
 def test_loops_that_write_on_need_none() -> None:
-    """What each round writes for itself: nobody waits for anybody."""
+    """What each round writes for itself: no thread waits for another."""
     loops = "for k in range(n):\n            for i, j in T.Parallel(4, 32):\n"
     body = f"{loops}                Y[4 * (k // 2) + i, {{}} + j] = k"
     for column, barriers in (("64 * k", 0), ("200 - 32 * k", 0), ("32 * n - 32 * k", 0), ("16 * k", 1), ("0 * k", 1)):

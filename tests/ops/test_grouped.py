@@ -243,7 +243,7 @@ def test_what_is_refused_of_scales(change, words):
 @pytest.mark.parametrize("masked", [False, True], ids=["offsets", "counts"])
 @pytest.mark.parametrize("scaled", [False, True], ids=["bf16", "fp8"])
 def test_the_copying_warp_finds_its_way_by_itself(schedule, masked, scaled):
-    """All copies are the producer's, and whole tiles are stored by the copy engine; teams take turns."""
+    """All copies are the producer's, and whole tiles are stored by the copy engine; teams alternate."""
     groups = Groups([70, 0, 64, 1], 64, 144, e4m3 if scaled else bf16, masked, left=2 if masked else 1, scaled=scaled)
     c = groups.poisoned()
     kernel = (

@@ -119,7 +119,7 @@ def test_a_plan_is_chosen_in_few_calls(wgmma):
 
 
 def test_multiprocessors_are_kept_busy():
-    """Few rows: more tiles or parts of K than half of the multiprocessors; many: blocks that stay."""
+    """Few rows: more tiles or slices of split-K than half of the multiprocessors; many: persistent kernels."""
     for shape in ((128, 8192, 8192), (64, 7168, 18432), (512, 512, 8192)):
         problem = Problem(*shape)
         plan = choose(problem, H200, True, SHARED)
@@ -180,7 +180,7 @@ def kinds() -> dict[tuple[int, ...], Plan]:
 
 
 def test_kinds_of_tiles():
-    """Each number of rows, usual columns and others, blocks that stay, teams, parts of K, and few rows swapped."""
+    """Each number of rows, usual columns and others, persistent kernels, teams, split-K, and few rows swapped."""
     found = kinds().values()
     assert {64, 128, 192, 256, 40} <= {p.block_M for p in found}
     assert {64, 128, 192, 256} < {p.block_N for p in found}
@@ -206,7 +206,7 @@ def test_each_kind_of_tile_compiles_into_the_form_that_it_is_for():
 
 @pytest.mark.parametrize("form", ["NN", "NT", "TN", "TT"])
 def test_columns_divide_what_there_is(form):
-    """Tiles of 288 columns that waste none, and of 1500 that fit one round; where rows of B lie behind one another,
+    """Tiles of 288 columns that waste none, and of 1500 that fit one round; where rows of B are contiguous,
     columns by 32."""
     by_rows = form[1] == "N"
     few = [t.n for t in hopper_tiles(Problem(9848, 288, 9168, form[0] == "T", not by_rows), 132, SHARED)]
@@ -238,7 +238,7 @@ def test_the_tiles_with_teams_compile_for_every_form_and_result(form, result):
         assert compiled.launch_info.block[0] == 384
 
 
-def test_teams_take_turns_where_blocks_stay():
+def test_teams_alternate_in_persistent_kernels():
     """Many tiles: two teams, unless threads copy element by element; one team in a block for each tile."""
     many = list(candidates(Problem(8192, 8192, 8192), H200, True, SHARED))
     assert {(128, 128), (128, 192)} <= {(p.block_M, p.block_N) for p in many if p.teams == 2}

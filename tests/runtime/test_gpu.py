@@ -103,7 +103,7 @@ def test_current_stream(torch, kernel):
 
 
 def test_threads_on_streams_of_their_own(torch, kernel):
-    """Four threads at once, each with a stream and arrays of its own; nobody waits for the others."""
+    """Four threads at once, each with a stream and arrays of its own; none waits for the others."""
 
     def work(number):
         stream = torch.cuda.Stream()
@@ -211,13 +211,13 @@ def test_auto_target(torch):
 
 def test_turns_on_the_gpu(torch, kernel):
     """A hundred times the elements take longer; with L2 flushed, so does a copy that fits in it."""
-    from minitile.runtime.timing import take_turns
+    from minitile.runtime.timing import time_interleaved
 
     small, large = vectors(torch, 1 << 16), vectors(torch, 1 << 23)
     launches = {"small": kernel.prepare(*small), "large": kernel.prepare(*large)}
-    warm = {n: sorted(t)[len(t) // 2] for n, t in take_turns(launches, rounds=9).items()}
+    warm = {n: sorted(t)[len(t) // 2] for n, t in time_interleaved(launches, rounds=9).items()}
     assert warm["large"] > 3 * warm["small"]
-    cold = {n: sorted(t)[len(t) // 2] for n, t in take_turns(launches, rounds=9, flush=True).items()}
+    cold = {n: sorted(t)[len(t) // 2] for n, t in time_interleaved(launches, rounds=9, flush=True).items()}
     assert cold["large"] > warm["large"] * 0.9
     assert torch.equal(large[2], large[0] + large[1])
 
@@ -271,7 +271,7 @@ def test_matmul(torch, form, shape):
 
 
 def test_launches_are_captured_in_cuda_graphs(torch):
-    """Plain calls, with tensor maps, padding, parts of K and early starts; a replay sees new contents."""
+    """Plain calls, with tensor maps, padding, split-K and early starts; a replay sees new contents."""
     import minitile as mt
 
     for shape in ((512, 256, 256), (64, 64, 8192), (2048, 2048, 1001)):

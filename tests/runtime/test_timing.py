@@ -69,8 +69,10 @@ def driver(monkeypatch):
     return found
 
 
-def test_graphs_of_about_a_millisecond_take_turns(driver):
-    times = timing.take_turns({"slow": driver.launch("slow", 0.4), "fast": driver.launch("fast", 0.001)}, rounds=7)
+def test_graphs_of_about_a_millisecond_are_interleaved(driver):
+    times = timing.time_interleaved(
+        {"slow": driver.launch("slow", 0.4), "fast": driver.launch("fast", 0.001)}, rounds=7
+    )
     assert times == {"slow": pytest.approx([0.4] * 7), "fast": pytest.approx([0.001] * 7)}
     replays = [entry for entry in driver.log if isinstance(entry, list)]
     assert {(r[0], len(r)) for r in replays} == {("slow", 2), ("fast", timing.MOST_LAUNCHES)}
@@ -81,7 +83,7 @@ def test_graphs_of_about_a_millisecond_take_turns(driver):
 
 
 def test_with_a_flush_launches_are_single_and_the_flush_is_not_timed(driver):
-    times = timing.take_turns({"a": driver.launch("a", 0.3)}, rounds=3, flush=True)
+    times = timing.time_interleaved({"a": driver.launch("a", 0.3)}, rounds=3, flush=True)
     assert times == {"a": pytest.approx([0.3] * 3)}
     assert driver.log == ["flush", "a"] * 3
     assert driver.live == 0
@@ -93,6 +95,6 @@ def test_a_launch_that_cannot_be_recorded(driver):
             raise DriverError("not while recording", "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED")
 
     with pytest.raises(DriverError):
-        timing.take_turns({"a": broken})
+        timing.time_interleaved({"a": broken})
     assert driver.graph is None
     assert driver.live == 0

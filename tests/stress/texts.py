@@ -1,6 +1,6 @@
 """What the stress commands compile: small texts for LLVM, nvJitLink and ptxas, and kernels told apart by their results.
 
-The right result of a text is the digest of what a process that has no cache, and that nobody disturbs, makes of it.
+The right result of a text is the digest of what a process that has no cache, and runs undisturbed, makes of it.
 """
 
 from __future__ import annotations

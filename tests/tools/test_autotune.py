@@ -44,10 +44,10 @@ def poison(x, y):
     y[:] = np.nan
 
 
-class Clock:
+class StubTimer:
     """Time that a configuration takes, by `cost`; `groups` are those that took turns. Nothing is launched."""
 
-    __module__, __qualname__ = "tests", "Clock"
+    __module__, __qualname__ = "tests", "StubTimer"
 
     def __init__(self, cost=lambda block, threads: 1 + abs(block - 128) / 32 + threads / 1000, drift=0.0):
         self.cost, self.drift, self.groups = cost, drift, []
@@ -69,7 +69,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def test_the_fastest_is_chosen_and_the_table_says_all():
-    clock, (x, y) = Clock(), vectors()
+    clock, (x, y) = StubTimer(), vectors()
     tuning = mt.autotune(make_scale(), SPACE, measure=clock, check=right, reset=poison, progress=False).tune(x, y)
     assert tuning.config == {"block": 128, "threads": 32}
     assert [t.ms for t in tuning.trials] == sorted(t.ms for t in tuning.trials)
@@ -88,7 +88,7 @@ def test_the_fastest_is_chosen_and_the_table_says_all():
 
 
 def test_few_take_turns_with_the_fastest_so_far():
-    clock, (x, y) = Clock(drift=0.8), vectors()
+    clock, (x, y) = StubTimer(drift=0.8), vectors()
     tuning = mt.autotune(make_scale(), SPACE, measure=clock, progress=False).tune(x, y)
     assert tuning.config == {"block": 128, "threads": 32}, "the clock runs slower and slower, which must not matter"
     first, second, final = clock.groups
@@ -100,8 +100,8 @@ def test_few_take_turns_with_the_fastest_so_far():
 
 def test_nothing_is_measured_twice():
     x, y = vectors()
-    first = mt.autotune(make_scale(), SPACE, measure=Clock(), progress=False).tune(x, y)
-    clock = Clock()
+    first = mt.autotune(make_scale(), SPACE, measure=StubTimer(), progress=False).tune(x, y)
+    clock = StubTimer()
     again = mt.autotune(make_scale(), SPACE, measure=clock, executor=Refusing(), progress=False).tune(x, y)
     assert clock.groups == []
     assert (again.config, again.trials) == (first.config, first.trials)
@@ -111,10 +111,10 @@ def test_nothing_is_measured_twice():
     assert {name for name in clock.measured if "block=96" in name} == set(clock.groups[0][1:])
     # Other sizes, another captured value, other arguments' dtypes, no cache: others.
     for kernel, args in ((make_scale(), vectors(3000)), (make_scale(3.0), (x, y))):
-        clock = Clock()
+        clock = StubTimer()
         mt.autotune(kernel, SPACE, measure=clock, progress=False).tune(*args)
         assert len(set(clock.measured)) == 8
-    clock = Clock()
+    clock = StubTimer()
     mt.autotune(make_scale(), SPACE, measure=clock, cache=False, progress=False).tune(x, y)
     assert len(set(clock.measured)) == 8
 
@@ -125,8 +125,8 @@ class Refusing(ThreadPoolExecutor):
 
 
 def test_who_calls_again_goes_on():
-    class Stopped(Clock):
-        __module__, __qualname__ = "tests", "Clock"
+    class Stopped(StubTimer):
+        __module__, __qualname__ = "tests", "StubTimer"
 
         def __call__(self, launches):
             if self.groups:
@@ -134,7 +134,7 @@ def test_who_calls_again_goes_on():
             return super().__call__(launches)
 
     x, y = vectors()
-    stopped, clock = Stopped(), Clock()
+    stopped, clock = Stopped(), StubTimer()
     with pytest.raises(KeyboardInterrupt):
         mt.autotune(make_scale(), SPACE, measure=stopped, progress=False).tune(x, y)
     tuning = mt.autotune(make_scale(), SPACE, measure=clock, progress=False).tune(x, y)
@@ -157,7 +157,7 @@ def test_what_fails_stays_in_the_table():
     check.block32 = [False, False, False, True]
     with ThreadPoolExecutor(1) as one:
         tuning = mt.autotune(
-            make_scale(), configs, measure=Clock(lambda **c: 1.0), check=check, executor=one, progress=False
+            make_scale(), configs, measure=StubTimer(lambda **c: 1.0), check=check, executor=one, progress=False
         ).tune(x, y)
     reasons = {str(t): t.failure for t in tuning.trials}
     assert "threads=64" in reasons["threads=33"] or "multiple of 32" in reasons["threads=33"]
@@ -171,9 +171,9 @@ def test_what_fails_stays_in_the_table():
 def test_no_configuration_works():
     x, y = vectors()
     with pytest.raises(mt.MinitileError, match="no configuration of scale works") as caught:
-        mt.autotune(make_scale(), [{"threads": 33}], measure=Clock(), progress=False).tune(x, y)
+        mt.autotune(make_scale(), [{"threads": 33}], measure=StubTimer(), progress=False).tune(x, y)
     assert caught.value.loc.file == __file__
-    wrong = mt.autotune(make_scale(3.0), SPACE, measure=Clock(), check=right, progress=False)
+    wrong = mt.autotune(make_scale(3.0), SPACE, measure=StubTimer(), check=right, progress=False)
     with pytest.raises(mt.MinitileError, match="wrong result"):
         wrong.tune(x, y)
 
@@ -182,7 +182,7 @@ def test_other_processes_compile_kernels_that_they_cannot_import():
     x, y = vectors()
     with ProcessPoolExecutor(2) as processes:
         tuning = mt.autotune(
-            make_scale(), SPACE, measure=Clock(), check=right, reset=poison, executor=processes, progress=False
+            make_scale(), SPACE, measure=StubTimer(), check=right, reset=poison, executor=processes, progress=False
         ).tune(x, y)
     assert tuning.config == {"block": 128, "threads": 32}
     assert all(t.ms is not None for t in tuning.trials)
@@ -210,7 +210,7 @@ def test_what_is_sent_compiles_to_the_same(target):
 
 
 def test_a_decorated_kernel_tunes_itself_once_for_each_kind_of_arguments():
-    clock = Clock()
+    clock = StubTimer()
     kernel = make_scale()
     scale = mt.autotune(configs=SPACE, measure=clock, progress=False)(kernel)
     for n in (300, 310, 300):
@@ -226,7 +226,7 @@ def test_a_decorated_kernel_tunes_itself_once_for_each_kind_of_arguments():
 
 
 def test_configurations_by_a_function_of_the_arguments():
-    clock, (x, y) = Clock(), vectors()
+    clock, (x, y) = StubTimer(), vectors()
     tuned = mt.autotune(
         make_scale(), lambda x, y: [{"block": b, "threads": 32} for b in (32, len(x) // 5, 32)], measure=clock
     )
@@ -237,10 +237,10 @@ def test_what_is_refused():
     x, y = vectors()
     kernel = make_scale()
     for wrong, words in (
-        (lambda: mt.autotune(kernel, SPACE, clock=Clock()), "no option 'clock'"),
+        (lambda: mt.autotune(kernel, SPACE, clock=StubTimer()), "no option 'clock'"),
         (lambda: mt.autotune(print, SPACE), "is for kernels"),
         (lambda: mt.autotune(kernel, []).tune(x, y), "no configurations|no clock"),
-        (lambda: mt.autotune(kernel, [], measure=Clock()).tune(x, y), "no configurations"),
+        (lambda: mt.autotune(kernel, [], measure=StubTimer()).tune(x, y), "no configurations"),
         (lambda: mt.autotune(kernel, SPACE).tune(x, y), "no clock"),
         (lambda: mt.autotune(kernel, SPACE).tune(), "needs the arguments"),
         (lambda: mt.autotune(kernel, SPACE).tune("x", y), "no array"),
@@ -252,7 +252,7 @@ def test_what_is_refused():
 
 def test_progress_is_told(capsys, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "tqdm", None)
-    mt.autotune(make_scale(), SPACE, measure=Clock()).tune(*vectors())
+    mt.autotune(make_scale(), SPACE, measure=StubTimer()).tune(*vectors())
     told = capsys.readouterr().err
     assert "tuning scale: 8 of 8" in told
     assert "block=128, threads=32" in told
@@ -261,7 +261,7 @@ def test_progress_is_told(capsys, monkeypatch):
 def test_measurements_of_several_threads_do_not_mix():
     x, y = vectors()
     found = []
-    tuned = mt.autotune(make_scale(), SPACE, measure=Clock(), progress=False)
+    tuned = mt.autotune(make_scale(), SPACE, measure=StubTimer(), progress=False)
     workers = [threading.Thread(target=lambda: found.append(tuned.tune(x, y.copy()).config)) for _ in range(3)]
     for w in workers:
         w.start()

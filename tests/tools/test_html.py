@@ -196,8 +196,8 @@ def test_roles_of_a_specialised_gemm():
     assert chart is not None
     assert [title.split()[0] for title in chart.lanes] == ["producer:", "consumers:"]
     arrows = {(a.source.text.split()[0], a.target.text.split()[0], a.by, a.turns) for a in chart.arrows}
-    assert ("tma_copy", "receive", "A_shared+B_shared full", 0) in arrows
-    assert ("release", "acquire", "A_shared+B_shared empty", 0) in arrows
+    assert ("tma_copy", "consumer_wait", "A_shared+B_shared full", 0) in arrows
+    assert ("consumer_release", "producer_acquire", "A_shared+B_shared empty", 0) in arrows
     assert [a.source.text for a in chart.arrows if a.by.endswith("full")] == ["tma_copy B → B_shared[slot]"]  # the last
     assert {(a.source.lane, a.target.lane) for a in chart.arrows if a.by.endswith("full")} == {(0, 1)}
     assert {(a.source.lane, a.target.lane) for a in chart.arrows if a.by.endswith("empty")} == {(1, 0)}
@@ -226,7 +226,7 @@ def test_roles_of_attention():
 
 
 @mt.kernel
-def by_hand(
+def explicit(
     A: T.Tensor(("M", "K"), T.float16), B: T.Tensor(("K", "N"), T.float16), C: T.Tensor(("M", "N"), T.float16), block=64
 ):
     with T.Kernel(T.ceildiv(C.shape[1], block), T.ceildiv(C.shape[0], block), threads=256) as (bx, by):
@@ -262,8 +262,8 @@ def charted(kernel: mt.Kernel, *sizes: Spec, **constants: int) -> Chart:
     return chart
 
 
-def test_roles_by_hand():
-    chart = charted(by_hand, *[mt.spec((1024, 1024), "float16")] * 3)
+def test_explicit_roles():
+    chart = charted(explicit, *[mt.spec((1024, 1024), "float16")] * 3)
     assert chart.lanes == ["warpgroup 0", "warpgroup 1"]
     barriers = [(a.source.text, a.source.lane, a.target.text, a.target.lane) for a in chart.arrows if a.by != "token"]
     assert barriers == [

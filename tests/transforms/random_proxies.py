@@ -122,7 +122,7 @@ class Writer:
             self.put(f"wait %done{k}")
 
     def word(self, count: int = 1) -> str:
-        """The address of a barrier word that nobody else uses, in each iteration another one."""
+        """The address of a barrier word that no other operation uses, in each iteration another one."""
         k = self.fresh()
         target = self.lines if self.loops else self.head
         at, size = str(8 * len(self.counts)), 1
@@ -197,7 +197,7 @@ class Writer:
     # Roles -----------------------------------------------------------------------------------------------------------
 
     def roles(self) -> None:
-        """Consumers and a producer warp in turns; each hands over by arriving at a word."""
+        """Consumers and a producer warp, alternating; each hands over by arriving at a word."""
         producer: list[str] = []
         consumer: list[str] = []
         for _ in range(self.random.randint(1, 3)):

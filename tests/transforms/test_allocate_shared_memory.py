@@ -21,7 +21,7 @@ STORE = '{space = "shared", address_of = (0,), offsets = (0,)}'
 
 class Contents(Run):
     """What each buffer's versions hold, as they see it and as memory has it. An asynchronous write may land at any time
-    between its issue and its wait, so that nobody else may use the bytes from one to the other."""
+    between its issue and its wait, so that no other buffer may use the bytes from one to the other."""
 
     def __init__(self, random: Random, early: bool) -> None:
         super().__init__(random, None)

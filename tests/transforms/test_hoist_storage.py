@@ -134,7 +134,7 @@ def test_anywhere(kernel, mode, monkeypatch):
 
 
 @pytest.mark.parametrize("where", ["front", "loop", "role", "branch"])
-def test_by_hand(where, monkeypatch):
+def test_explicit(where, monkeypatch):
     monkeypatch.setenv("MINITILE_VERIFY", "1")
 
     @mt.kernel

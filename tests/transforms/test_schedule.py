@@ -101,7 +101,7 @@ def test_in_one_stage_the_body_is_sorted() -> None:
 
 
 def test_copies_in_the_least_stage_go_ahead() -> None:
-    """As TileLang numbers stages where nobody else is in that of the copies."""
+    """As TileLang numbers stages where no other operation is in that of the copies."""
     after = check((0, 3, 4, 1, 5, 6), (0, 1, 1, 0, 1, 1))
     assert count(after, "async_copy") == 4
     assert count(after, "if") == 2  # the guards of the copies

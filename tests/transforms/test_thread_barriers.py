@@ -1,5 +1,5 @@
-"""Barriers against an oracle: random programs are run step by step, and whoever touches what another thread may still
-be busy with is caught. With the barriers nobody is; without any one of them somebody is."""
+"""Barriers against an oracle: random programs are run step by step, and an access to what another thread may
+still be busy with is found. With the barriers there is none; without any one of them there is."""
 
 from __future__ import annotations
 

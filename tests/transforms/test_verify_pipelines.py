@@ -69,16 +69,16 @@ def sites(kinds: tuple[type[Op], ...]) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("name", NAMES)
 def test_examples_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the runs get somewhere: all pipelines are used, each slot more than once."""
-    turns = []
+    rounds = []
     run = module._Run.run
 
     def counted(self):
         run(self)
-        turns.append({slot.freed for slot in self.slots.values()} | {slot.filled for slot in self.slots.values()})
+        rounds.append({slot.freed for slot in self.slots.values()} | {slot.filled for slot in self.slots.values()})
 
     monkeypatch.setattr(module._Run, "run", counted)
     verify_pipelines(parse_kernel(text_of(name)))
-    assert max(max(turn) for turn in turns) > 2
+    assert max(max(each) for each in rounds) > 2
 
 
 @pytest.mark.parametrize(("name", "n"), sites(CHANNEL_OPS))
@@ -107,7 +107,7 @@ def holds_a_slot(kernel: Kernel, block: Block, at: int) -> bool:
 
 @pytest.mark.parametrize(("name", "n"), sites(BATON_OPS))
 def test_a_lost_baton_is_found(name: str, n: int) -> None:
-    """It orders what teams receive: without it they wait for ever, or take each other's slots."""
+    """It orders the waits of the teams for slots: without it they wait for ever, or take each other's slots."""
     kernel = parse_kernel(text_of(name))
     block, at = places(kernel, BATON_OPS)[n]
     del block.ops[at]

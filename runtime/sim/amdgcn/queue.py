@@ -133,7 +133,7 @@ class Queue:
                 self.covered[queue, sel] = np.maximum(self.covered[queue, sel], limit)
 
     def end(self, sel: Sel) -> None:
-        """These waves end: what they have in flight lands, and is waited for by nobody."""
+        """These waves end: what they have in flight lands without a wait."""
         self.wait(sel, 0, 0)
 
     def drift(self) -> None:

@@ -167,7 +167,7 @@ class Scheduler:
         return bool(self.machine.waiting.any() or self.machine.ended.any() or self.groups)
 
     def state(self, sel: Sel) -> State | None:
-        """All that decides what these waves do next, if nobody else can do anything before them."""
+        """All that decides what these waves do next, if no other wave can do anything before them."""
         m = self.machine
         if self.groups or m.released or m.queue.entries:
             return None

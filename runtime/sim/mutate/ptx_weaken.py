@@ -78,7 +78,7 @@ _CHANGES: tuple[tuple[str, Change], ...] = (
 _FENCE, _BARRIER = re.compile(r"fence\.proxy\.async"), re.compile(r"(?:bar|barrier)\.(?:sync|arrive|cluster\.arrive)")
 
 
-def weakenings(text: str, entry: str) -> Iterator[Mutant]:
+def weaker_mutants(text: str, entry: str) -> Iterator[Mutant]:
     """The text with each synchronising instruction of the entry, and of what it calls, made weaker in each way."""
     code = [step.ins for step in load_program(text, entry).code]
     numbers = sorted({number for ins in code if (number := _number(ins))})

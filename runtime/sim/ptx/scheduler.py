@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _PATIENCE = 256  # backward branches that a group may take while others could run
 _SPIN_COST = 64  # what a branch costs whose loop looks at memory that others may change
-_MAX_IDLE = 10_000  # such branches until somebody passes a barrier or exits
+_MAX_IDLE = 10_000  # such branches until a thread passes a barrier or exits
 
 
 @dataclass(slots=True, eq=False)
@@ -100,7 +100,7 @@ class Scheduler:
         self.groups.append(Group(pc, sel, self.is_whole(sel), rank=rank))
 
     def is_whole(self, sel: Sel) -> bool:
-        """Whether these threads are all lanes of their warps, with nobody missing or dead."""
+        """Whether these threads are all lanes of their warps, none missing or dead."""
         if isinstance(sel, slice):
             return bool(sel.start % 32 == 0 and sel.stop % 32 == 0)
         if len(sel) % 32:
@@ -195,7 +195,7 @@ class Scheduler:
             self.machine.bulk.force(set())
         if self.idle > _MAX_IDLE:
             access = self.machine.access("wait", pc, int(self.machine.thread[sel][0]))
-            message = "threads wait in a loop for memory to change, and nobody changes it"
+            message = "threads wait in a loop for memory to change, and no thread changes it"
             if self.machine.first + self.machine.ctas < math.prod(self.machine.launch.grid):
                 message += " (later CTAs of this grid have not started)"
             self.machine.find(Finding("deadlock", message, access), stop=True)
@@ -203,7 +203,7 @@ class Scheduler:
             access = self.machine.access("loop", pc, int(self.machine.thread[sel][0]))
             message = (
                 "this loop does not end: a round of it leaves every register as it was, "
-                "and what it reads nobody changes"
+                "and no thread changes what it reads"
             )
             self.machine.find(Finding("deadlock", message, access), stop=True)
         if self.loops > self.most_loops:
@@ -215,7 +215,7 @@ class Scheduler:
         return _SPIN_COST if spins else 1
 
     def state(self, sel: Sel) -> State | None:
-        """All that decides what these threads do next, if nobody else can do anything before them."""
+        """All that decides what these threads do next, if no other thread can do anything before them."""
         machine = self.machine
         if self.groups or machine.bulk.loads:
             return None
@@ -333,7 +333,7 @@ class Scheduler:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def stuck(self) -> None:
-        """Nobody can run and somebody still waits: say who waits where for what."""
+        """No thread can run and some still wait: say which wait where for what."""
         machine = self.machine
         waits = [(group.pc, self.machine.thread[group.sel]) for group in self.groups]
         waits += machine.barriers.waiting_groups()

@@ -1,7 +1,7 @@
 """Threads that wait for something other than a CTA barrier: an mbarrier's phase, a cluster, a warpgroup's other warps.
 
 A thread that would poll is put to sleep instead and woken when what it waits for has changed; so the simulator never
-spins. When nobody can run, asynchronous copies land (`BulkCopies.force`); when that changes nothing either, sleeping
+spins. When no thread can run, asynchronous copies land (`BulkCopies.force`); when that changes nothing either, sleeping
 polls time out, as the hardware's may (PTX ISA 8.0, 9.7.12.15.16: try_wait waits for a system-dependent time), and the
 program goes on with the answer "not yet". A program that does nothing else with that is deadlocked.
 """
@@ -68,7 +68,7 @@ class WaitQueue:
         self.machine.barriers.released.append((waiter.pc + 1, waiter.threads))
 
     def stall(self) -> bool:
-        """Nobody can run. Whether something could be done about it."""
+        """No thread can run. Whether something could be done about it."""
         if not self:
             return False
         if self.machine.bulk.force({key for key, waiters in self.queued.items() if waiters}):

@@ -1,5 +1,5 @@
 """Loops of which some copies are by LDS-DMA and others go through registers (gfx950): right for every number of trips,
-each copy in its way, every wait and barrier needed."""
+each copy by its path, every wait and barrier needed."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ def run_of(kernel, a, b, c):
 
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_every_wait_and_barrier_is_needed(name):
-    """Each vmcnt, lgkmcnt and barrier taken away in turn; what nothing misses is known, once each."""
+    """Each vmcnt, lgkmcnt and barrier taken away in turn; the mutants that survive are known, once each."""
     kernel, a, b, c = compiled(name, 64, 64, 328)
 
     def of_waits(text, entry):

@@ -1,4 +1,4 @@
-// Two products of a turn, one behind the other: the first one begins the sum, the second adds. The loop has turns (its
+// Two products of a turn, in sequence: the first one begins the sum, the second adds. The loop has turns (its
 // bounds are constants), so nothing has to be known behind it.
 // pass: accumulator_init
 // target: sm_90a

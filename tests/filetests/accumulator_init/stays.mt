@@ -1,5 +1,5 @@
 // Accumulators that are cleared as before: one that starts from ones, one whose product a predicate starts already, and
-// one that the loop also hands to somebody else.
+// one that the loop also hands to another operation.
 // pass: accumulator_init
 // target: sm_90a
 tile kernel @stays(%C: tensor<64x64xf32>, %n: i32, %p: bool) attrs {threads = 128} {

@@ -1,6 +1,6 @@
 // pass: complete_origins
 // print: origins
-// A wait that says already what it stands between keeps it, and a wait that nobody inserted has nothing to complete.
+// A wait that says already what it stands between keeps it, and a wait that no pass inserted has nothing to complete.
 thread kernel @said_already(%A: tensor<1024xf32>) attrs {threads = 128} {
   %S = alloc {type_ = shared<1024xf32>}
   %s = buffer_address %S

@@ -1,6 +1,6 @@
 // pass: dead_code
-// Of a branch's results those go that nobody reads, and with them what each side made them of. A loop that is left with
-// nothing to do goes; one with a store stays. %b is read by nobody behind the loop, but %a needs it in every turn.
+// Of a branch's results those go that are not read, and with them what each side made them of. A loop that is left with
+// nothing to do goes; one with a store stays. %b is not read behind the loop, but %a needs it in every turn.
 thread kernel @branches(%A: tensor<128xf32>, %n: i32, %x: f32) {
   %base = global_address %A : i64
   %small = cmp %n, 8 {predicate = "lt"} : bool

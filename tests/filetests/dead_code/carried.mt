@@ -1,4 +1,4 @@
-// What is carried round for nobody goes, with the load that fed it; the store and what it needs stay.
+// What is carried round without a use goes, with the load that fed it; the store and what it needs stay.
 // pass: dead_code
 thread kernel @k(%A: tensor<128xf32>, %n: i32) {
   %base = global_address %A : i64

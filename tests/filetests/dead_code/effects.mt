@@ -1,5 +1,5 @@
 // pass: dead_code
-// A load that nobody reads goes, and so does what only it needed. A store stays, and an atomic whose old value is not
+// A load that is not read goes, and so does what only it needed. A store stays, and an atomic whose old value is not
 // wanted: they do something.
 thread kernel @effects(%A: tensor<128xf32>, %n: i32) {
   %base = global_address %A : i64

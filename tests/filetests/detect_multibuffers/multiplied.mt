@@ -1,4 +1,4 @@
-// Nothing here synchronises by hand: slices that gemms read are versions, for wgmma knows matrices only; %T, which is
+// Nothing here synchronises explicitly: slices that gemms read are versions, for wgmma knows matrices only; %T, which is
 // only copied, stays.
 // pass: detect_multibuffers
 // target: sm_90a

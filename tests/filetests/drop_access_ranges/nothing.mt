@@ -1,5 +1,5 @@
 // pass: drop_access_ranges
-// Accesses of which nobody said which part they touch stay as they are.
+// Accesses that do not say which part they touch stay as they are.
 thread kernel @nothing(%A: tensor<128x128xf32>, %n: i32) attrs {threads = 128} {
   %a = global_address %A
   %x = load_mem %a, %A {space = "global", dtype = f32, count = 1, address_of = (0,), offsets = (0,)}

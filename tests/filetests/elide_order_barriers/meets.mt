@@ -1,4 +1,4 @@
-// The consumers meet in the middle of a turn: nobody could come to the barrier who waits for the turn.
+// The consumers meet in the middle of a turn: no warpgroup that waits for its turn could come to the barrier.
 // pass: elide_order_barriers
 // target: sm_90a
 thread kernel @k(%n: i32) attrs {threads = 256, producer_threads = 128} {

@@ -1,5 +1,5 @@
 // A maximum starts from the least number there is. Finalised in place, the reducer is copied nowhere. A fragment that
-// nobody contributes to is no reducer, and stays as it is.
+// nothing contributes to is no reducer, and stays as it is.
 // pass: expand_reducers
 traced kernel @in_place(%A: tensor<8x64xi32>, %B: tensor<8xi32>) attrs {threads = 128} {
   launch 1, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {

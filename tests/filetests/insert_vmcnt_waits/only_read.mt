@@ -1,6 +1,6 @@
 // pass: thread_barriers, insert_vmcnt_waits
 // target: gfx942
-// What %W holds nobody writes, and what is stored to %C nobody reads: the barriers, which are for %S, wait for nothing.
+// What %W holds is not written, and what is stored to %C is not read: the barriers, which are for %S, wait for nothing.
 thread kernel @only_read(%W: tensor<1024xf32>, %C: tensor<1024xf32>, %n: i32) attrs {threads = 128} {
   %S = alloc {type_ = shared<128xf32>}
   %s = buffer_address %S

@@ -1,4 +1,4 @@
-// B is weights: its first three tiles are asked for before the grid in front has ended.
+// B is weights: its first three tiles are asked for before the primary grid has ended.
 // pass: pdl_prefetch
 // target: sm_90a
 tile kernel @gemm(%A: tensor<64xKxbf16>, %B: tensor<64xKxbf16>, %C: tensor<64x64xf32>) dims(K = %K: i32) attrs {threads = 128, producer_threads = 128} {

@@ -1,6 +1,6 @@
 // pass: insert_bulk_store_waits, allocate_shared_memory, thread_barriers, proxy_fence, resolve_wait_counts
 // target: sm_90a
-// A store by the copy engine that nobody commits or waits for: the handshake is completed behind it.
+// A store by the copy engine without a commit or a wait: the handshake is completed behind it.
 thread kernel @handshake(%C: tensor<64x32xf32>) attrs {threads = 128, tensor_maps = (("C_map", "C", (16, 32), 0),)} {
   %S = alloc {type_ = shared<16x32xf32>}
   %s = buffer_address %S

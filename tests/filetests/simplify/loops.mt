@@ -1,5 +1,5 @@
 // pass: simplify
-// Loops of no trip and of one go; a carried value that never changes, or that nobody reads, is carried no more.
+// Loops of no trip and of one go; a carried value that never changes, or that is not read, is carried no more.
 tile kernel @loops(%A: tensor<64xf32>, %n: i32) dims(K = %K: i32) facts {K = 64} {
   launch 1, 1, 1 {threads = 32} (%bx: i32, %by: i32, %bz: i32) {
     %z = load %A[0] {shape = (), dims = (none,)}

@@ -1,5 +1,5 @@
 // pass: sink_bulk_store_waits
-// Each version is awaited before it is written again, whoever's bytes that are; all of it before the tensor is touched.
+// Each version is awaited before its bytes are written again, by any buffer; all of it before the tensor is touched.
 thread kernel @parts(%C: tensor<64x64xbf16>, %D: tensor<64x64xbf16>, %n: i32) attrs {threads = 128} {
   %S = alloc {type_ = shared<2 versions x 64x64xbf16>, offset = 0, bytes = 8192}
   %T = alloc {type_ = shared<64xf32>, offset = 8192, bytes = 256}

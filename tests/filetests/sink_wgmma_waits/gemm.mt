@@ -1,4 +1,4 @@
-// The carried gemm goes into the next iteration in flight, with the slot to release then; behind the loop nobody waits
+// The carried gemm goes into the next iteration in flight, with the slot to release then; behind the loop nothing waits
 // for that any more.
 // pass: sink_wgmma_waits
 // target: sm_90a

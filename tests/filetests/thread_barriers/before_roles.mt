@@ -1,6 +1,6 @@
 // pass: thread_barriers
 // target: sm_90a
-// All threads meet before roles part where somebody in one of them meets what has been touched; what none of them touches,
+// All threads meet before roles part where one of the roles meets what has been touched; what none of them touches,
 // %counts here, stays as it is, and what comes behind meets it.
 thread kernel @before_roles(%counts: tensor<8xi32>, %C: tensor<256xf32>, %D: tensor<256xf32>) attrs {threads = 128, producer_threads = 128} {
   %n = global_address %counts

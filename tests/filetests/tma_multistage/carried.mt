@@ -1,4 +1,4 @@
-// Where the copies begin is what the iteration before says: nobody knows it iterations ahead.
+// Where the copies begin is what the iteration before says: it is not known iterations ahead.
 // pass: tma_multistage
 // target: sm_90a
 tile kernel @gemm(%A: tensor<256x512xbf16>, %B: tensor<256x512xbf16>, %C: tensor<256x256xf32>) attrs {threads = 128} {

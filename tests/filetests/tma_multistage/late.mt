@@ -1,5 +1,5 @@
 // The slot of the gemm before is filled again, while the next gemm runs; behind the loop it is only released, and as
-// nobody receives it again, not even that.
+// no role receives it again, not even that.
 // pass: tma_multistage, sink_wgmma_waits
 // target: sm_90a
 tile kernel @gemm(%A: tensor<256x512xbf16>, %B: tensor<256x512xbf16>, %C: tensor<256x256xf32>) attrs {threads = 128} {

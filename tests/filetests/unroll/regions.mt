@@ -1,5 +1,5 @@
 // pass: unroll
-// A branch of the body is copied as it is, in each round on that round's values; two carried values that change places do
+// A branch of the body is copied as it is, in each round on that round's values; two carried values that are swapped are
 // so in every round.
 traced kernel @regions(%A: tensor<64xf32>, %n: i32, %x: f32) {
   launch 1, 1, 1 {threads = 32} (%bx: i32, %by: i32, %bz: i32) {

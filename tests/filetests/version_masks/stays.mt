@@ -1,4 +1,4 @@
-// Masks that stay: of numbers from memory, whose greatest nobody knows; of equality; of what a scalar condition says,
+// Masks that stay: of numbers from memory, whose greatest is not known; of equality; of what a scalar condition says,
 // which is one decision already.
 // pass: version_masks
 // target: sm_80

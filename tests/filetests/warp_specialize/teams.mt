@@ -1,5 +1,5 @@
-// Either team has every second turn, from a slot on that is so many turns of the inner loop further. The second one hands
-// the baton over first.
+// Either team has every second turn, from a slot on that is so many turns of the inner loop further. The second one
+// arrives at the order barrier first.
 // pass: warp_specialize
 // target: sm_90a
 tile kernel @turns(%A: tensor<512x256xbf16>, %B: tensor<64x256xbf16>, %C: tensor<512x64xf32>, %n: i32) attrs {threads = 256} {

@@ -91,7 +91,7 @@ def test_reductions(name: str, want: int, schedule: str) -> None:
 
 RACES = {
     # name: (send, before, wait, kind)
-    "nobody waits": (FOUR, ZERO, "", "missing_wait"),
+    "no wait": (FOUR, ZERO, "", "missing_wait"),
     "two stores to one place": (FOUR.replace("[x2]", "[x3]"), ZERO, WAIT, "missing_wait"),
     "the receiver writes as well": (FOUR, "", ZERO + "\n    " + WAIT, "missing_wait"),
 }

@@ -372,7 +372,7 @@ SILENT = {
     "an async write needs no fence for generic reads": INIT + TMA + WAIT + LDS + LDS_OTHER,
     "nor for async reads": INIT + TMA + WAIT + PUT2 + READ,
     "other bytes need no fence": INIT + TMA + "    st.shared.v4.u32 [x1+4096], {v0, v1, v2, v3};\n" + WAIT + LDS,
-    "a fence stays good while nobody writes": STS + FENCE + BAR + PUT + PUT2 + READ,
+    "a fence stays good without writes": STS + FENCE + BAR + PUT + PUT2 + READ,
     "a bulk reduction of several threads is atomic": STS + FENCE + BAR
     + "@lead cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [a0], [s], x3;\n" * 2
     + "@lead cp.async.bulk.commit_group;\n" + READ,
@@ -478,7 +478,7 @@ def test_the_finding_names_the_cta_whose_copy_it_is() -> None:
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("elsewhere", ["", "    @lead red.relaxed.cta.global.add.u32 [a0+1024], 1;\n"])
 def test_ctas_reduce_into_one_place(schedule: str, elsewhere: str) -> None:
-    """They may, even where other atomics do not speak to all of the launch; what they make belongs to nobody else."""
+    """They may, even where other atomics do not speak to all of the launch; what they make belongs to no others."""
     elsewhere = "    setp.eq.and.u32 r, cta, 1, lead;\n" + elsewhere.replace("@lead", "@r")
     body = elsewhere + "    mov.u32 x3, 512;\n" + STS + FENCE + BAR + REDUCE
     silent(run(body + DONE, grid=4, schedule=schedule))

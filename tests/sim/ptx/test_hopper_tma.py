@@ -31,7 +31,7 @@ def load_text(rank: int, coordinates: tuple[int, ...], size: int) -> str:
 
 
 def box_of(array: Array, box: tuple[int, ...], start: tuple[int, ...], steps: tuple[int, ...], fill_with: Any) -> Array:
-    """The box with its first corner at `start` (outermost first), element by element."""
+    """The box with its origin at `start` (outermost first), element by element."""
     shape = tuple(-(-side // step) for side, step in zip(box, steps, strict=True))
     result = np.full(shape, fill_with, array.dtype)
     for index in np.ndindex(*shape):
@@ -55,7 +55,7 @@ def swizzled(plain: Array, mode: int) -> Array:
 
 
 LOADS = [
-    # array shape, dtype, box, corner (outermost first), swizzle, element strides
+    # array shape, dtype, box, origin (outermost first), swizzle, element strides
     ((256,), np.uint32, (64,), (16,), 0, None),
     ((256,), np.uint8, (256,), (128,), 0, None),
     ((40, 72), BF16, (16, 64), (8, 8), 128, None),
@@ -77,11 +77,11 @@ LOADS = [
 @pytest.mark.parametrize("case", LOADS, ids=lambda case: f"{case[0]}-{np.dtype(case[1]).name}-{case[4]}")
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_load(case: tuple[Any, ...], schedule: str) -> None:
-    shape, dtype, box, corner, swizzle, steps = case
+    shape, dtype, box, origin, swizzle, steps = case
     array = np.random.default_rng(1).integers(0, 256, np.prod(shape) * np.dtype(dtype).itemsize).astype(np.uint8)
     array = array.view(dtype).reshape(shape)
-    want = swizzled(box_of(array, box, corner, (*steps[:-1], 1) if steps else (1,) * len(shape), 0), swizzle)
-    text = load_text(len(shape), corner[::-1], len(want))
+    want = swizzled(box_of(array, box, origin, (*steps[:-1], 1) if steps else (1,) * len(shape), 0), swizzle)
+    text = load_text(len(shape), origin[::-1], len(want))
     assembles(text)
     out = np.zeros(len(want), np.uint8)
     report = simulate(text, [TensorMap(array, box, swizzle, steps), out], schedule=schedule)
@@ -136,17 +136,17 @@ def store_text(rank: int, coordinates: tuple[int, ...], size: int, op: str = "cp
 
 
 @pytest.mark.parametrize("swizzle", [0, 32, 64, 128])
-@pytest.mark.parametrize("corner", [(0, 0), (36, 24), (3, 72)])
+@pytest.mark.parametrize("origin", [(0, 0), (36, 24), (3, 72)])
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_store(swizzle: int, corner: tuple[int, int], schedule: str) -> None:
+def test_store(swizzle: int, origin: tuple[int, int], schedule: str) -> None:
     box = (8, (swizzle or 64) // 2)
     tile = np.arange(1, 8 * box[1] + 1).astype(np.uint16).reshape(box)
     target = np.zeros((40, 72), np.uint16)
     want = target.copy()
     for i, j in np.ndindex(*box):
-        if 0 <= corner[0] + i < 40 and 0 <= corner[1] + j < 72:
-            want[corner[0] + i, corner[1] + j] = tile[i, j]
-    text = store_text(2, corner[::-1], tile.nbytes)
+        if 0 <= origin[0] + i < 40 and 0 <= origin[1] + j < 72:
+            want[origin[0] + i, origin[1] + j] = tile[i, j]
+    text = store_text(2, origin[::-1], tile.nbytes)
     assembles(text)
     report = simulate(text, [TensorMap(target, box, swizzle), swizzled(tile, swizzle)], schedule=schedule)
     silent(report)

@@ -56,7 +56,7 @@ def body(text: str) -> str:
         ("add.u32 r0, r1;", "takes 3 operands"),
         ("add.u64 d0, r1, d2;", "too narrow"),
         ("bra NOWHERE;", "no such label"),
-        ("mov.u64 d0, nobody;", "nobody is not declared"),
+        ("mov.u64 d0, unknown;", "unknown is not declared"),
         ("@r0 bra L;\nL:", "not a predicate"),
         ("ld.global.v2.u32 {r0}, [d0];", "another length"),
         ("call nothing, ();", "has no body"),
@@ -459,7 +459,7 @@ def atomic(op: str, kind: str, value: np.ndarray[Any, Any], start: np.ndarray[An
         ("dec", "u32", lambda old, a: a if old == 0 or old > a else old - 1),
     ],
 )
-def test_integer_atomics_take_turns(op: str, kind: str, function: Any) -> None:
+def test_integer_atomics_in_thread_order(op: str, kind: str, function: Any) -> None:
     start = np.array([0, 1, 1 << 31, 77], np.uint32)
     memory, old = atomic(op, kind, U, start)
     state = start.copy()

@@ -3,7 +3,7 @@
 All 96 threads execute the same short list of operations on shared or global memory, some only by some warps or lanes.
 The reference keeps a full vector clock per thread and a list of every access per word, and asks for each pair of
 conflicting accesses whether one happens before the other. The simulator must report something if and only if there is
-an unordered pair (or, in shared memory, a read of what nobody wrote), under every schedule.
+an unordered pair (or, in shared memory, a read of what was never written), under every schedule.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ PAIRS: dict[str, tuple[str, str, str, str | None]] = {
         "missing_wait",
         "WAW",
     ),
-    "read of shared memory nobody wrote": (
+    "read of shared memory never written": (
         "ld.shared.u32 v, [own];",
         "st.shared.u32 [own], v;\nld.shared.u32 v, [own];",
         "uninitialised",
@@ -437,7 +437,7 @@ def test_deadlock_names_who_waits() -> None:
 
 def test_waiting_for_memory_that_nobody_changes() -> None:
     finding = only(execute("L:\nld.volatile.global.u32 v, [b];\nsetp.eq.u32 p, v, 0;\n@p bra L;", grid=2), "deadlock")
-    assert "nobody changes" in finding.message
+    assert "no thread changes" in finding.message
     assert finding.first.text == "@p bra L"
 
 

@@ -52,7 +52,7 @@ RIGHT = COPY + CHANGE + MEET + PUBLISH + ACQUIRE + LOAD + MADE
 BY_STORES = COPY + CHANGE + MEET + STORE + RELEASE + MEET + ACQUIRE + LOAD + MADE
 PAIRS = {
     # name: (wrong, right, kind)
-    "nobody acquires": (RIGHT.replace(ACQUIRE, ""), RIGHT, "missing_proxy_fence"),
+    "no acquire": (RIGHT.replace(ACQUIRE, ""), RIGHT, "missing_proxy_fence"),
     "another map is acquired": (
         RIGHT.replace("[a2], 128;\n" + LOAD, "[a0], 128;\n" + LOAD),
         RIGHT,
@@ -68,7 +68,7 @@ PAIRS = {
         RIGHT,
         "missing_proxy_fence",
     ),
-    "nobody releases": (BY_STORES.replace(RELEASE, ""), BY_STORES, "missing_proxy_fence"),
+    "no release": (BY_STORES.replace(RELEASE, ""), BY_STORES, "missing_proxy_fence"),
     "only the user releases": (
         BY_STORES.replace(RELEASE, "    @lead" + RELEASE[3:]),
         BY_STORES,

@@ -6,7 +6,7 @@
 
 Vector memory operations of one wave are in order. Atomic operations, and loads and stores that pass the caches (sc1),
 do not conflict with each other. Scalar loads are not checked: their cache is not coherent with stores of the same
-kernel, and compilers use them for what nobody writes.
+kernel, and compilers use them for what is never written.
 
 Of plain writes the last is enough: whatever is in order behind it is so behind all that it was in order with. Accesses
 that do not conflict with each other, of which each counts, are sets of past accesses: plain reads, atomic writes, sc1
@@ -26,7 +26,7 @@ from ...core.scalars import Array, Sel
 from ...core.sparse import zeros
 from .lds import PENDING
 from .shadow_cells import Cells, Over
-from .visibility import Clock, Visibility, join
+from .visibility import VectorClock, Visibility, join
 
 if TYPE_CHECKING:
     from ..machine import Machine
@@ -301,14 +301,14 @@ class GlobalRaces(Cells):
         what to call, with positions, when they land and when they have been waited for."""
         sight, waves = self.sight, self.machine.wave[sel].tolist()
         places: list[list[int]] = []
-        carried: list[Clock] = []
+        carried: list[VectorClock] = []
         for at, wave in enumerate(waves) if sight.used else ():
             mine = where[at] if lanes is None else where[at][lanes[at]]
             words = (mine.reshape(-1, 1) // 4 + np.arange(-(-size // 4))) * 4
             places.append(np.unique(words).tolist())
             carried.append(sight.issue(wave, places[at], kind != "load"))
-        found: dict[int, Clock] = {}
-        came: dict[int, Clock] = {}
+        found: dict[int, VectorClock] = {}
+        came: dict[int, VectorClock] = {}
 
         def land(done: Array) -> None:
             for at in done.tolist() if sight.used else ():

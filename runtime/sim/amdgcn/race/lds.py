@@ -8,8 +8,9 @@ waited for it (vmcnt or lgkmcnt). What orders two accesses:
     different waves     the first was over when its wave arrived at a barrier that the second's wave has passed
 
 The only order between waves of a workgroup is s_barrier, so a count of barriers does for a vector clock: an access that
-is over after its wave has arrived n times gets the mark n + 1, and is known to whoever has passed n + 1 barriers. An
-access in flight has the mark PENDING. So a wait that comes after the barrier is too late, as it is on the device.
+is over after its wave has arrived n times gets the mark n + 1, and is known to each wave that has passed n + 1
+barriers. An access in flight has the mark PENDING. So a wait that comes after the barrier is too late, as it is on the
+device.
 
 Atomic operations do not conflict with each other, but each of them does with plain accesses.
 """

@@ -28,7 +28,7 @@ from ...core.scalars import Array, Sel
 if TYPE_CHECKING:
     from ..machine import Machine
 
-Clock = dict[int, int]  # of each workgroup of the grid, how many of its releases
+VectorClock = dict[int, int]  # of each workgroup of the grid, how many of its releases
 
 
 class Release(NamedTuple):
@@ -46,7 +46,7 @@ class Visibility:
     def __init__(self, used: bool) -> None:
         self.used = used
         self.releases: defaultdict[int, list[Release]] = defaultdict(list)
-        self.places: dict[int, Clock] = {}  # by address, what atomics have left there
+        self.places: dict[int, VectorClock] = {}  # by address, what atomics have left there
         # By address and wave (of the grid, + 1): how many operations are under way there, and when the last one came.
         self.under_way: Counter[tuple[int, int]] = Counter()
         self.landed: dict[tuple[int, int], int] = {}
@@ -55,10 +55,11 @@ class Visibility:
     def start_batch(self, machine: Machine) -> None:
         """New workgroups, which know nothing."""
         self.machine = machine
-        self.known: list[Clock] = [{} for _ in range(machine.waves)]
-        self.heard: list[Clock] = [{} for _ in range(machine.waves)]
-        self.released: list[Clock] = [{} for _ in range(machine.waves)]
-        self.came: list[Clock] = [{} for _ in range(machine.waves)]  # by address, when what it has heard of came there
+        self.known: list[VectorClock] = [{} for _ in range(machine.waves)]
+        self.heard: list[VectorClock] = [{} for _ in range(machine.waves)]
+        self.released: list[VectorClock] = [{} for _ in range(machine.waves)]
+        # By address, when what it has heard of came there.
+        self.came: list[VectorClock] = [{} for _ in range(machine.waves)]
 
     def group(self, wave: int) -> int:
         """The workgroup of the grid that a wave of the batch is of."""
@@ -80,13 +81,13 @@ class Visibility:
         join(self.released[wave], self.known[wave])
         join(self.released[wave], {group: len(self.releases[group])})
 
-    def issue(self, wave: int, addresses: list[int], tells: bool) -> Clock:
+    def issue(self, wave: int, addresses: list[int], tells: bool) -> VectorClock:
         """A wave issues an operation; what it will leave in these places if it `tells`."""
         who = self.machine.first * self.machine.per_group + wave + 1
         self.under_way.update((address, who) for address in addresses)
         return dict(self.released[wave]) if tells else {}
 
-    def meet_at(self, wave: int, address: int, clock: Clock, replaces: bool) -> Clock:
+    def meet_at(self, wave: int, address: int, clock: VectorClock, replaces: bool) -> VectorClock:
         """An operation comes to a place: what it finds there, and leaves its own; a store `replaces` it."""
         self.time += 1
         key = address, self.machine.first * self.machine.per_group + wave + 1
@@ -97,7 +98,7 @@ class Visibility:
             self.places[address] = clock if replaces else joined(found, clock)
         return found
 
-    def hear(self, wave: int, clock: Clock, came: Clock) -> None:
+    def hear(self, wave: int, clock: VectorClock, came: VectorClock) -> None:
         """A wave has waited for an operation that found this, in places to which it came at these times."""
         join(self.heard[wave], clock)
         join(self.came[wave], came)
@@ -112,7 +113,7 @@ class Visibility:
         if not self.used:
             return
         for clocks in (self.known, self.released, self.came):
-            together: Clock = {}
+            together: VectorClock = {}
             for wave in waves.tolist():
                 join(together, clocks[wave])
             for wave in waves.tolist() if together else ():
@@ -151,14 +152,14 @@ class Visibility:
         )
 
 
-def join(clock: Clock, other: Clock) -> None:
+def join(clock: VectorClock, other: VectorClock) -> None:
     """`clock` knows what `other` does, too."""
     for group, count in other.items():
         if clock.get(group, 0) < count:
             clock[group] = count
 
 
-def joined(a: Clock, b: Clock) -> Clock:
+def joined(a: VectorClock, b: VectorClock) -> VectorClock:
     both = dict(a)
     join(both, b)
     return both

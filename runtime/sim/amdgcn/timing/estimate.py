@@ -70,7 +70,7 @@ class Stall:
 @dataclass(frozen=True, slots=True)
 class Issued:
     """One instruction of a wave: the cycles in which it occupies its unit; `ready`: when it could have issued, had
-    nothing been in its way. A DMA's data is written to LDS later, which is no part of it."""
+    nothing delayed it. A DMA's data is written to LDS later, which is no part of it."""
 
     wave: int
     simd: int

@@ -2,7 +2,7 @@
 and 9.7.13.9; sm_90).
 
 Each thread sends 4 to 16 bytes to another CTA of its cluster (or its own), with an mbarrier there, which counts the
-bytes when they have landed. They are operations of the generic proxy: no proxy fence, but nobody knows of their
+bytes when they have landed. They are operations of the generic proxy: no proxy fence, but no thread knows of their
 completion before the mbarrier's phase is over; who waits for what another CTA has sent does so in the cluster's scope.
 Reductions of several threads at one place do not conflict.
 """

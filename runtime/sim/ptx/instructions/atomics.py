@@ -1,7 +1,7 @@
 """atom, red, fence and membar (PTX ISA 8.0, 9.7.12.3 to 9.7.12.6).
 
-Threads of one instruction that hit the same address take turns in thread order: the accesses are sorted into rounds
-in which each address occurs once. `red` on plain integer and float types needs no turns and uses NumPy's ufunc.at.
+Threads of one instruction that hit the same address are applied in thread order: the accesses are sorted into rounds
+in which each address occurs once. `red` on plain integer and float types needs no rounds and uses NumPy's ufunc.at.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _lanes(operand: Any, kind: str, ins: Instruction, linker: Linker) -> Read:
 
 
 def _rounds(place: Array) -> list[Array]:
-    """Positions in turns: within a turn every place occurs once, and turns follow thread order."""
+    """Positions by rounds: within a round every place occurs once, and rounds follow thread order."""
     order = np.argsort(place, kind="stable")
     ordered = place[order]
     first = np.r_[True, ordered[1:] != ordered[:-1]]

@@ -61,7 +61,7 @@ class Barriers:
         return [(int(pc), threads[self.wait_pc[threads] == pc]) for pc in np.unique(self.wait_pc[threads])]
 
     def arrive(self, sel: Sel, number: int, total: int | None, aligned: bool, pc: int, waits: bool) -> bool:
-        """Threads arrive at barrier `number`; `total` is the explicit thread count. True if nobody has to wait.
+        """Threads arrive at barrier `number`; `total` is the explicit thread count. True if no thread has to wait.
 
         Threads that exit are no longer expected where there is no count; a count stays what it is, and those that
         arrived without waiting and exited count."""

@@ -2,9 +2,9 @@
 
 Copies into shared memory complete on an mbarrier, copies out of it in bulk groups of the issuing thread. A `Load` has
 taken its bytes when it was issued, and lands in one step: bytes into memory, then the count to the barrier. A `Store`
-reads shared memory late, when a wait of its thread forces it to, and writes global memory later still; so whoever
-overwrites the source too early changes the result. When things happen depends on the launch's schedule: at once
-(eager), when nobody can run or a wait forces it (lazy), or at any time between (random).
+reads shared memory late, when a wait of its thread forces it to, and writes global memory later still; so a thread
+that overwrites the source too early changes the result. When things happen depends on the launch's schedule: at once
+(eager), when no thread can run or a wait forces it (lazy), or at any time between (random).
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class BulkCopies:
                 machine.mbarriers.settle(load.barrier)
 
     def force(self, keys: set[Hashable]) -> bool:
-        """Nobody can run: land what the waiting threads wait for, else anything. Whether there was something."""
+        """No thread can run: land what the waiting threads wait for, else anything. Whether there was something."""
         wanted = [load for load in self.loads if load.barrier.key in keys] or self.loads
         chosen = [load for load in wanted if load.ready is None or load.ready()] or wanted
         if self.schedule == "random" and len(chosen) > 1:
@@ -198,7 +198,7 @@ class BulkCopies:
         return self.machine.race is None or store.group < 0
 
     def reducing(self, place: int, cell_size: int) -> Store:
-        """A reduction that nobody has waited for, which updates this cell of global memory."""
+        """A reduction without a wait so far, which updates this cell of global memory."""
         return next(
             store
             for store in self.stores
@@ -235,7 +235,7 @@ class BulkCopies:
                 self.machine.find(Finding("missing_wait", message, access, space="shared", cure=cure))
 
     def end(self) -> None:
-        """The batch is over: everything lands. A load that nobody has waited for may land in memory of others."""
+        """The batch is over: everything lands. A load without a wait may land in memory of others."""
         for load in self.loads:
             if load.size:
                 message = "the CTA has ended while this copy into its shared memory is in flight"

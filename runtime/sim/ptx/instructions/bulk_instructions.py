@@ -249,13 +249,13 @@ def _store_tensor(ins: Instruction, linker: Linker, reduction: str | None) -> Ha
         rows = zip(m.thread[sel].tolist(), target.where(m, sel).tolist(), source(m, sel).tolist(), strict=True)
         for index, (thread, at, from_) in enumerate(rows):
             tensor = target.map(m, thread, at, site)
-            corner = [each[index] for each in places]
-            if min(corner) < 0:
+            origin = [each[index] for each in places]
+            if min(origin) < 0:
                 message = (
-                    f"a TMA store to the coordinates {corner}; an H200 stops at negative ones (loads may have them)"
+                    f"a TMA store to the coordinates {origin}; an H200 stops at negative ones (loads may have them)"
                 )
                 m.fault("out_of_bounds", message, site, "TMA copy", thread, "global", (None, 0))
-            box = _tile(m, tensor, corner, thread, site)
+            box = _tile(m, tensor, origin, thread, site)
             rows_ = rows_of(m, thread, from_, tensor.box_bytes, tensor.swizzle, BOX_ALIGNMENT, site, "read")
             combine = None if reduction is None else combine_by(reduction, tensor.dtype)
             offsets = _inside(m, tensor, box, thread, site)

@@ -3,9 +3,9 @@
 The CTAs of a cluster stand next to each other in a batch. An address in `shared::cluster` carries the rank of its CTA,
 plus one, above bit 24; without it, it means the own CTA, so that every shared::cta address is one too.
 
-A CTA's shared memory is there until its threads have ended. Whoever accesses that of another CTA must be known, by one
-of that CTA's threads, to have done so before the last of them ends (CUDA C++ Programming Guide, "Distributed Shared
-Memory").
+A CTA's shared memory is there until its threads have ended. A thread that accesses that of another CTA must be known,
+by one of that CTA's threads, to have done so before the last of them ends (CUDA C++ Programming Guide, "Distributed
+Shared Memory").
 """
 
 from __future__ import annotations

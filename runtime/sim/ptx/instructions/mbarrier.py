@@ -6,7 +6,7 @@ is zero. Threads that wait sleep until then. `serial` counts the phases ever com
 
 For the race model an arrival releases what the arriving threads know into the current phase; who has waited acquires
 all completed phases, as far as the scopes of both reach each other (`scopes.py`). The completion of asynchronous writes
-is the barrier's own step (`async_clocks.py`), which whoever waits learns.
+is the barrier's own step (`async_clocks.py`), which each waiting thread learns.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ class MBarriers:
             more = f" and {len(late) - _TRUNCATED} more" if len(late) > _TRUNCATED else ""
             text += f"; in the phase before, {', '.join(names)}{more} arrived at PTX line {_lines(lines)}"
         elif barrier.pending:
-            text += "; nobody arrived in the phase before" if barrier.phase else "; no phase has completed yet"
+            text += "; no thread arrived in the phase before" if barrier.phase else "; no phase has completed yet"
             if barrier.arrived:
                 text += f", but {', '.join(self._who(thread) for thread in list(barrier.arrived)[:_TRUNCATED])} arrived"
         if barrier.transactions > 0:

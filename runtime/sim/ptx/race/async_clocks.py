@@ -1,20 +1,19 @@
 """What threads know about the async proxy, beside the clocks of `clocks.py` (PTX ISA 8.0, 8.2.4 and 9.7.12.4).
 
-Two more kinds of knowledge travel along with every release and acquire, in one matrix per CTA (or cluster), a row per
-thread:
+Two more kinds of vector clocks travel along with every release and acquire, in one matrix per CTA (or cluster), a row
+per thread:
 
     fences   per thread u: all of u's generic accesses to shared (or global) memory before this stamp have been
              followed by a proxy fence of u. A thread's own entry is the stamp of its latest fence.
-    engines   per engine: how many of its steps are known to be complete. An async engine is whatever completes
-    asynchronous
-             operations in order: an mbarrier (its phases), a thread's bulk groups, a warpgroup's wgmma groups.
+    engines   per engine: how many of its steps are known to be complete. An async engine completes asynchronous
+              operations in order: an mbarrier (its phases), a thread's bulk groups, a warpgroup's wgmma groups.
 
 A cluster's threads need one thing more to access what threads of another CTA have: a fence of their own, behind the
 synchronisation. `acquired` keeps, per thread, the fences that it knew of at its last one (PTX ISA 8.6, membar / fence:
 the acquiring half of fence.proxy.async).
 
-What threads of another CTA tell in too narrow a scope (`scopes.py`) is no knowledge. One thing is taken from it all the
-same: that asynchronous operations are over, by whoever goes on to write over them asynchronously. `observed` keeps it.
+What threads of another CTA tell in too narrow a scope (`scopes.py`) does not count. One thing is taken from it all the
+same: that asynchronous operations are over, by a thread that then overwrites them asynchronously. `observed` keeps it.
 That is how slots are given back in a cluster: wgmma has read, one lane arrives at another CTA's mbarrier, which copies
 into both; CUTLASS does so in the default scope, .cta (cutlass/arch/barrier.h, ClusterBarrier), since no thread's own
 access is to be ordered.
@@ -103,7 +102,7 @@ class AsyncClocks:
         self.matrix[sel, column] = np.maximum(self.matrix[sel, column], steps)
 
     def observe(self, threads: Array, row: Array | None) -> None:
-        """These threads see that another CTA's have gone on, whose knowledge of engines this is."""
+        """These threads see that another CTA's have gone on, whose clock of engines this is."""
         if row is None:
             return
         self.changes += 1

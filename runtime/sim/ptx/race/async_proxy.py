@@ -348,7 +348,7 @@ class AsyncRaces:
 
     def _unwritten(self, me: int, where: int, site: int) -> None:
         name, offset = self.shared.place(where)
-        message = "an asynchronous operation reads shared memory that nobody has written"
+        message = "an asynchronous operation reads shared memory that was never written"
         span = (offset, offset + self.shared.cell_size)
         access = self.machine.access("async read", site, me)
         self.machine.find(Finding("uninitialised", message, access, space="shared", buffer=name, bytes=span))

@@ -1,6 +1,6 @@
 """Whether the phases of a CTA's barriers are told apart (PTX ISA 8.0, 9.7.12.1: barrier{.cta}).
 
-A barrier counts warps, whoever they are. A warp that arrives while others are still on their way to the phase before
+A barrier counts warps, whichever they are. A warp that arrives while others are still on their way to the phase before
 may be counted in that one: two teams with one number, or an arrival (bar.arrive) that runs ahead. In the order that a
 simulation happens to choose nothing need come of it. So every warp that arrives must know that the phase before is
 over: it has taken part in that phase, or it knows of each of the arrivals there, as it would of any access.

@@ -1,15 +1,15 @@
 """Who knows of whose past: the happens-before order among the threads of a batch.
 
 Time is one counter `now` for the launch; it steps at every synchronisation. An access is stamped with `now`. A thread
-"knows" another's accesses up to (not including) some stamp, and knowledge is kept in three layers, so that the common
-case costs nothing:
+"knows" another's accesses up to (not including) some stamp. These vector clocks are kept in three layers, so that the
+common case costs nothing:
 
     floor[cta]         every thread of the CTA knows all of the CTA before this stamp (a barrier of all threads)
-    lane[thread, l]    knowledge of lane l of the own warp (bar.warp.sync)
-    peer[cta][t, u]    knowledge of thread u of the CTA (barriers of some threads, release/acquire); made when needed
+    lane[thread, l]    what it knows of lane l of the own warp (bar.warp.sync)
+    peer[cta][t, u]    what t knows of thread u of the CTA (barriers of some threads, release/acquire); made when needed
 
 A release (an arrival) puts what the arriving threads know, and their own past, into a `Row`; an acquire takes it over.
-Rows also travel between CTAs (`far`): knowledge of another CTA's threads, kept per thread that has acquired some.
+Rows also travel between CTAs (`far`): clocks of another CTA's threads, kept per thread that has acquired some.
 CTAs of one cluster share a matrix: where this module says CTA, it means a cluster then, and `padded` counts all its
 threads. Programs that use the async proxy have `async_clocks` of it too, which travels with the rows.
 """
@@ -56,7 +56,7 @@ def _merge(far: Far, more: Far) -> None:
 
 
 class Clocks:
-    """The knowledge of all threads of one batch. CTAs are numbered within the batch, `first` is the first one."""
+    """The vector clocks of all threads of one batch. CTAs are numbered within the batch, `first` is the first one."""
 
     def __init__(self, first: int, ctas: int, padded: int, now: int, async_clocks: AsyncClocks | None = None) -> None:
         self.first = first

@@ -1,7 +1,7 @@
 """Races in global memory, within a CTA and between CTAs (see shadow.py for what is remembered).
 
-The shadow lives as long as the launch; threads are numbered through the grid. CTAs are unordered, unless knowledge
-has travelled between them by release and acquire (`Clocks.far`).
+The shadow lives as long as the launch; threads are numbered through the grid. CTAs are unordered but for what
+release and acquire order (`Clocks.far`).
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class RaceModel:
         self.heard: dict[int, dict[tuple[int, int], Row]] = {}  # per thread, by how far away it was released, and where
 
     def start_batch(self, machine: Machine, shared: SharedSpace) -> None:
-        """New CTAs: fresh shared memory, fresh knowledge; global memory remembers."""
+        """New CTAs: fresh shared memory, fresh clocks; global memory remembers."""
         if hasattr(self, "clocks"):
             self.now = self.clocks.tick()
         self.machine = machine
@@ -180,7 +180,7 @@ class RaceModel:
             self._fence(thread, scope, self.clocks.release(one))
 
     def acquire(self, threads: Array, scope: int) -> None:
-        """What these threads heard through strong reads becomes knowledge, where the scope reaches whom it is from."""
+        """What these threads heard through strong reads is acquired, where the scope reaches whom it is from."""
         if not self.heard:
             return
         for thread in threads.tolist():

@@ -46,7 +46,7 @@ class Releases:
 
     def __init__(self, writer: int = -1) -> None:
         self.rows: dict[tuple[int, int], Row] = {}
-        self.writer = writer  # for whoever keeps it: the thread that wrote the place last
+        self.writer = writer  # for callers that keep it: the thread that wrote the place last
 
     def add(self, cta: int, scope: int, row: Row) -> None:
         """One more release, by threads of this CTA. The row is kept, and changed by later ones."""

@@ -1,7 +1,7 @@
 """Shadow memory: who last wrote each cell of memory, and who has read it or updated it atomically since.
 
 A cell is the smallest access size that the program uses in a space (1 to 16 bytes), so that no two accesses share
-a cell without overlapping. Writers are (thread + 1, stamp, site), 0 meaning nobody. Strong writes (atomics,
+a cell without overlapping. Writers are (thread + 1, stamp, site), 0 meaning none. Strong writes (atomics,
 volatile, relaxed) do not conflict with each other, so they are no "last writer" but past accesses, as readers are; a
 plain write ends the past accesses. Of past accesses the last access of each thread is kept, since each is ordered, or
 fenced, by itself:
@@ -23,7 +23,7 @@ from ...core.scalars import Array, every, lanes_of, some
 from ...core.sparse import zeros
 
 SEVERAL = -1  # in place of a CTA: several CTAs
-PENDING = np.int64(1 << 40)  # the stamp of an asynchronous write that nobody has waited for
+PENDING = np.int64(1 << 40)  # the stamp of an asynchronous write without a wait so far
 _LANE, _STAMP = 24, 32  # an entry's bits: the site, from here the lane, from here the stamp
 _MANY = 63  # in place of a lane: several
 _BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
@@ -59,7 +59,7 @@ class Writers:
 
 
 class Rows:
-    """Which rows of a growing table are in use. Row 0 is nobody's."""
+    """Which rows of a growing table are in use. Row 0 belongs to none."""
 
     def __init__(self) -> None:
         self.count = 1

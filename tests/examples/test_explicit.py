@@ -1,4 +1,4 @@
-"""Roles of warpgroups by hand on sm_90a, against float64: in the simulator's schedules, with every access checked, or
+"""Explicit roles of warpgroups on sm_90a, against float64: in the simulator's schedules, with every access checked, or
 with MINITILE_GPU=1 on the GPU."""
 
 from __future__ import annotations
@@ -6,7 +6,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from removals import nothing_misses
+from mutation_testing import surviving_mutants
 from support import USE_GPU, on_device, on_host, poisoned, random
 
 import minitile as mt
@@ -340,7 +340,7 @@ def one_buffer_stored(A: T.Tensor((64, 256), T.float16), C: T.Tensor((64, 256), 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_others_learn_of_a_wait(schedule):
-    """A barrier between a store and the wait for it tells nobody that the store is done."""
+    """A barrier between a store and the wait for it tells no thread that the store is done."""
     a = random(np.random.default_rng(0), (64, 256), np.float16)
     c = poisoned((64, 256), np.float16)
     launch(one_buffer_stored, (a, c), schedule)
@@ -361,7 +361,7 @@ def test_mutants_are_killed(kernel):
     rng = np.random.default_rng(0)
     a, b = random(rng, (64, 160), np.float16), random(rng, (160, 64), np.float16)
     arrays = (a, b, poisoned((64, 64), np.float16))
-    found, tried = nothing_misses(kernel.compile(*arrays, target="sm_90a"), arrays)
+    found, tried = surviving_mutants(kernel.compile(*arrays, target="sm_90a"), arrays)
     assert tried >= 8
     # T.sync_threads in `in_flight` is for a warp that is late by a whole round, which no schedule brings about.
     assert [each.partition("): ")[2] for each in found] == (["bar.sync 1, 128"] if kernel is in_flight else [])
@@ -372,13 +372,13 @@ def test_mutants_are_killed(kernel):
 def test_mutants_around_stores_are_killed():
     a = random(np.random.default_rng(0), (64, 512), np.float16)
     compiled = stores_in_flight.compile(a, a.copy(), target="sm_90a")
-    found, tried = nothing_misses(compiled, (a, poisoned(a.shape, np.float16)))
+    found, tried = surviving_mutants(compiled, (a, poisoned(a.shape, np.float16)))
     assert tried >= 8
     assert found == []
 
 
 @mt.kernel
-def attention_by_hand(
+def attention_explicit(
     Q: T.Tensor(("N", 64), T.bfloat16),
     K: T.Tensor(("N", 64), T.bfloat16),
     V: T.Tensor(("N", 64), T.bfloat16),
@@ -458,7 +458,7 @@ def test_attention(n, schedule):
     rng = np.random.default_rng(0)
     q, k, v = (random(rng, (n, 64), ml_dtypes.bfloat16) for _ in range(3))
     r = poisoned((n, 64), ml_dtypes.bfloat16)
-    compiled = launch(attention_by_hand, (q, k, v, r), schedule)
+    compiled = launch(attention_explicit, (q, k, v, r), schedule)
     wide = [x.astype(np.float64) for x in (q, k, v)]
     scores = wide[0] @ wide[1].T / 8
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -551,6 +551,6 @@ def test_one_role(by_engine, threads, schedule):
     ptx = compiled.asm["ptx"]
     assert "wgmma.mma_async" in ptx
     loop = ptx[ptx.index("$L_for0:") : ptx.index("$L_for_end0:")]
-    # Nobody still multiplies what the next copy overwrites, which one warpgroup knows by its wait, and all know what
+    # No thread still multiplies what the next copy overwrites, which one warpgroup knows by its wait, and all know what
     # threads have copied: one barrier does for both.
     assert loop.count("bar.sync") == (not by_engine or threads > 128)

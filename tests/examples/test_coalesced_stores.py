@@ -1,4 +1,4 @@
-"""Fragments that go to tensors by rows, through shared memory: on sm_80, and on sm_90a where TMA cannot store.
+"""Coalesced stores of fragments, row by row through shared memory: on sm_80, and on sm_90a where TMA cannot store.
 
 Rows of any length, results of 1, 2 and 4 bytes, all schedules, every access checked, nothing outside of the tensor
 touched. (test_mutations.py takes the barriers away.) With MINITILE_GPU=1 the same kernels run on the GPU.

@@ -1,4 +1,5 @@
-"""Teams of consumers that share the turns of a persistent loop, against float64: each takes every second (third) tile.
+"""Ping-pong: teams of consumers that share the rounds of a persistent loop, against float64: each takes every second
+(third) tile.
 Numbers of tiles and steps down to 0, trip counts that differ from tile to tile, buffers of each team's own, and what
 cannot be shared. In the simulator under each schedule, or with MINITILE_GPU=1 on the GPU."""
 
@@ -7,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gemm_persistent import gemm_persistent, make_gemm_persistent
-from removals import nothing_misses
+from mutation_testing import surviving_mutants
 from support import poisoned, random
 
 import minitile as mt
@@ -94,12 +95,12 @@ def test_large_tiles_fit(tiles: tuple[int, int, int, int], transposed: bool) -> 
 
 @pytest.mark.slow
 def test_every_mutant_is_killed() -> None:
-    """All but the wait for one tile's store in front of the next one's: that they go elsewhere nobody knows."""
+    """All but the wait for one tile's store in front of the next one's: that they go elsewhere is not known."""
     rng = np.random.default_rng(0)
     a, b = random(rng, (128, 200), BF16), random(rng, (192, 200), BF16)
     c = poisoned((128, 192), BF16)
     kernel = gemm_persistent.compile(a, b, c, target="sm_90a", blocks=1, **{**SMALL, "num_stages": 2})
-    found, tried = nothing_misses(kernel, (a, b, c))
+    found, tried = surviving_mutants(kernel, (a, b, c))
     assert tried >= 36
     assert [each for each in found if not each.endswith("cp.async.bulk.wait_group 0")] == []
     assert len(found) <= 2

@@ -1,6 +1,6 @@
-"""TMA ahead in one role, warp_specialize=False on sm_90a: GEMM and attention under each schedule of the simulator (with
-MINITILE_GPU=1 on the GPU), what the code consists of, and what is left to cp.async. More control flow: test_roles.py;
-that each synchronisation is needed: test_mutations.py."""
+"""Single-role TMA pipelines (tma_multistage), warp_specialize=False on sm_90a: GEMM and attention under each schedule
+of the simulator (with MINITILE_GPU=1 on the GPU), what the code consists of, and what is left to cp.async. More control
+flow: test_roles.py; that each synchronisation is needed: test_mutations.py."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_the_assembler_has_nothing_to_say():
     assert compiled.assembled.warnings == ()
 
 
-# What stands in the way -----------------------------------------------------------------------------------------------
+# What prevents it ----------------------------------------------------------------------------------------------------
 
 
 @mt.kernel(warp_specialize=False)
@@ -137,7 +137,7 @@ def turning(
     B: T.Tensor(("N", "K"), T.bfloat16),
     C: T.Tensor((64, "N"), T.float32),
 ):
-    """A · Bᵀ with A's rows from 0 and from 64 in turns: where the next tile begins is carried through the loop."""
+    """A · Bᵀ with A's rows from 0 and from 64, alternating: where the next tile begins is carried through the loop."""
     with T.Kernel(1, threads=128):
         A_shared = T.alloc_shared((64, 32), A.dtype)
         B_shared = T.alloc_shared((64, 32), A.dtype)

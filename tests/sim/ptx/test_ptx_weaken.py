@@ -1,8 +1,8 @@
-"""What `weakenings` makes of each kind of instruction."""
+"""What `weaker_mutants` makes of each kind of instruction."""
 
 from __future__ import annotations
 
-from minitile.runtime.sim.mutate.ptx_weaken import weakenings
+from minitile.runtime.sim.mutate.ptx_weaken import weaker_mutants
 from tests.sim.ptx.hopper import frame
 
 BODY = """    @lead mbarrier.init.shared::cta.b64 [bar], 4;
@@ -44,7 +44,7 @@ CHANGES = {
 def test_each_instruction_is_weakened_in_its_ways() -> None:
     text = frame(BODY)
     found: dict[str, list[str]] = {}
-    for weaker in weakenings(text, "k"):
+    for weaker in weaker_mutants(text, "k"):
         before, _, after = weaker.instruction.partition(" -> ")
         found.setdefault(before, []).append(after)
         assert weaker.text != text
@@ -57,6 +57,6 @@ def test_each_instruction_is_weakened_in_its_ways() -> None:
 
 
 def test_a_fence_moves_behind_its_barrier() -> None:
-    moved = next(w.text for w in weakenings(frame(BODY), "k") if "behind" in w.instruction)
+    moved = next(w.text for w in weaker_mutants(frame(BODY), "k") if "behind" in w.instruction)
     assert "bar.sync 2, 128; fence.proxy.async.shared::cta;" in moved
     assert moved.count("fence.proxy.async") == 1

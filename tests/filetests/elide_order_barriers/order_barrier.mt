@@ -1,4 +1,4 @@
-// A team meets while it has the baton, without which it could take what another team is sent: the baton stays.
+// A team meets between its order barriers, without which it could take what another team is sent: they stay.
 // pass: elide_order_barriers
 // target: sm_90a
 thread kernel @k(%n: i32) attrs {threads = 256, producer_threads = 128} {

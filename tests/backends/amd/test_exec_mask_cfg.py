@@ -1,4 +1,5 @@
-"""The paths of an assembly text: a branch on a mask goes one way where the mask is known, else both."""
+"""The control flow of an assembly text by its exec masks: a branch on a mask goes one way where the mask is known, else
+both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each synchronising instruction of a kernel taken away in turn, or weakened: what does the simulator not miss? Of
+"""Mutation testing: each synchronising instruction of a kernel taken away, or weakened; which mutants survive? Of
 AMD's waits, those that find nothing to wait for on any path are left out: that they are to spare is proven."""
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from minitile.runtime.sim.mutate import amdgcn as gcn
 from minitile.runtime.sim.mutate.ptx import Mutant, redundant, removals, runner
 
 
-def nothing_misses(
+def surviving_mutants(
     kernel: mt.CompiledKernel,
     values: Sequence[Any],
     candidates: Callable[[str, str], Iterator[Mutant]] = removals,
 ) -> tuple[list[str], int]:
-    """The removals without a finding, a refusal or another result in any schedule, and how many there are in all.
+    """The mutants without a finding, a refusal or another result in any schedule, and how many there are in all.
     `values`: arguments to begin with, each time. `candidates`: what is made of PTX instead."""
     info = kernel.launch_info
     grid, _ = launch_of(info, values)

@@ -1,4 +1,4 @@
-"""Roles, barriers and exchange between lanes by hand: what is traced, what runs, what is refused."""
+"""Roles, barriers and exchange between lanes, explicit: what is traced, what runs, what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random programs with roles and barriers by hand (sm_90a), each with the same program in plain NumPy beside it.
+"""Random programs with explicit roles and barriers (sm_90a), each with the same program in plain NumPy beside it.
 
 One warpgroup brings tiles, one or two multiply them, and two barriers a slot order them: as in docs/how-to/explicit-
 synchronisation.md, but inside the control flow that users write around it. Rounds of the ring stand in loops, `while`,
@@ -22,7 +22,7 @@ class Writer(Pages):
     """Writes one program. `rings` holds, for each ring, its slots, its buffers' names and how they are indexed."""
 
     def __init__(self, seed: int) -> None:
-        super().__init__("by hand", seed)
+        super().__init__("by hand", seed)  # which draws the programs: another word, and seeds give others
         pick = self.pick
         self.workers = pick((1, 1, 2))
         self.rows, self.columns, self.inner = 64 * self.workers, pick((16, 32, 64)), pick((16, 32, 64))

@@ -1,6 +1,6 @@
-"""Synchronisation that is there but not enough is noticed: scopes that are too narrow, fences for the other memory or
-behind the barrier, counts of arrivals, bytes and groups that are off by one, a ring's other phase, another team's
-barrier (`runtime/sim/mutate/ptx_weaken.py`).
+"""Mutants whose synchronisation is there but not enough are killed: scopes that are too narrow, fences for the other
+memory or behind the barrier, counts of arrivals, bytes and groups that are off by one, a ring's other phase, another
+team's barrier (`runtime/sim/mutate/ptx_weaken.py`).
 
 A ring goes round often enough for a count that is off by one to add up to a phase.
 """
@@ -11,11 +11,11 @@ import gemm_grouped
 import gemm_swapped
 import numpy as np
 import pytest
-from removals import nothing_misses
+from mutation_testing import surviving_mutants
 from support import USE_GPU, poisoned
 
-from minitile.runtime.sim.mutate.ptx_weaken import weakenings
-from tests.examples.gemm_forms import BF16, GROUPED, HOPPER, TEAMS, of_parts, of_persistent
+from minitile.runtime.sim.mutate.ptx_weaken import weaker_mutants
+from tests.examples.gemm_forms import BF16, GROUPED, HOPPER, TEAMS, of_persistent, of_split_k
 from tests.examples.mutation_cases import Case, compiled_case
 from tests.examples.test_clusters import also_read
 
@@ -38,12 +38,12 @@ CASES: dict[str, Case] = {
         {},
     ),
     "teams": of_persistent(136, 136, 264, **TEAMS),
-    "blocks that wait for each other": of_parts(32, 64, swap=True, share=True, block_M=32),
+    "blocks that wait for each other": of_split_k(32, 64, swap=True, share=True, block_M=32),
     "epilogues of teams": HOPPER["gemm_epilogues, linear, teams"],
 }
 # Of tiles that never overlap each waits for the one before (EXCEPTIONS of test_mutations.py). Four arrivals for a count
 # of three make a phase too many in the fourth round only, and these tiles have fewer. What is stored before a signal is
-# awaited, though nobody reads C here.
+# awaited, though C is not read here.
 KNOWN = {
     "teams": ("cp.async.bulk.wait_group 0 ->",),
     "epilogues of teams": ("cp.async.bulk.wait_group 0 ->",),
@@ -52,7 +52,7 @@ KNOWN = {
 
 
 def slips(case: Case) -> list[str]:
-    found, count = nothing_misses(*compiled_case(case, "sm_90a"), candidates=weakenings)
+    found, count = surviving_mutants(*compiled_case(case, "sm_90a"), candidates=weaker_mutants)
     assert count > 12
     return found
 

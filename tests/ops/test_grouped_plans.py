@@ -75,7 +75,7 @@ def test_every_tile_compiles_without_spills(kind, result):
 
 
 def compiled_tiles(kind, result, count):
-    """The first `count` tiles of a kind: whole tiles are stored by TMA, teams take turns, nothing is spilled."""
+    """The first `count` tiles of a kind: whole tiles are stored by TMA, teams alternate, nothing is spilled."""
     g, m, n, k = 8, 4096, 4096, 2048
     dtype, made = "float8_e4m3fn" if kind == "scaled" else "bfloat16", getattr(T, result)
     if kind == "along k":

@@ -48,8 +48,6 @@ def time_interleaved(
     return times
 
 
-take_turns = time_interleaved  # its former name
-
 Run = Callable[[int], Any]  # on a raw stream
 
 

@@ -30,7 +30,7 @@ BUDGET = settings(max_examples=150, deadline=None)
 
 @st.composite
 def layouts(draw: st.DrawFn, max_rank: int = 3, exact: bool = False) -> Layout:
-    """Any layout: factors dealt to places and dimensions in any order, some of the reach cut off the shape."""
+    """Any layout: factors assigned to places and dimensions in any order, some of the reach cut off the shape."""
     rank = draw(st.integers(0, max_rank))
     dims = st.sampled_from([None, *range(rank)])
     lanes = draw(st.sampled_from([(32,), (4, 8), (2, 16), (8, 2, 2), (2, 2, 2, 2, 2)]))

@@ -1,4 +1,4 @@
-"""The waits recounted on LLVM's assembly: what is weaker or in another order is refused, what is stronger noted;
+"""The waits verified on LLVM's assembly: what is weaker or in another order is refused, what is stronger noted;
 what is compiled instead."""
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ def test_a_refusal_names_the_kernels_line():
     with pytest.raises(InternalError, match="line 9 has barrier") as refusal:
         verify_waits(IR, marked)
     assert (refusal.value.loc.file, refusal.value.loc.line) == (__file__, 1)
-    assert "The waits recounted on" in str(refusal.value)
+    assert "The waits verified on" in str(refusal.value)
     assert "num_stages=1" in refusal.value.hint
     with pytest.raises(InternalError) as refusal:
         verify_waits(IR, TEXT.replace("\ts_waitcnt vmcnt(1)\n", ""))

@@ -1,4 +1,4 @@
-"""Loops, branches and register homes: right for random programs, and without copies where none is needed."""
+"""Loops, branches and register coalescing: right for random programs, and without copies where none is needed."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_used_accumulator_is_kept() -> None:
 
 
 def test_a_rescaled_accumulator_is_not_copied() -> None:
-    """As in attention: scaled under a condition, then updated, in one home all the time."""
+    """As in attention: scaled under a condition, then updated, in the same registers all the time."""
     make = Make({"a": "bf16", "c": "f32", "s": "f32"}, dims=("n",))
     index = make.mul(make.thread(), 4)
     scale = make.load("s", make.thread())

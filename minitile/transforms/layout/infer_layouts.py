@@ -121,7 +121,7 @@ class _Inference:
         self.anchored: set[Value] = set()
         self.quotients: list[Quotient] = []
         self.permutes: list[Permuted] = []
-        self.deals: list[Interleaved] = []
+        self.interleaved: list[Interleaved] = []
         self.repeats: list[Repeated] = []
         self.uses: dict[Value, list[tuple[int, tile.Load | tile.Store | tile.AtomicRmw]]] = {}  # with their order
         self.seen = 0  # of these
@@ -184,7 +184,7 @@ class _Inference:
                 if relation.narrow in op.results:
                     self.reduced.add((relation.wide, relation.dim))
             elif isinstance(relation, Interleaved):
-                self.deals.append(relation)
+                self.interleaved.append(relation)
             elif isinstance(relation, Repeated):
                 self.repeats.append(relation)
             else:
@@ -226,7 +226,7 @@ class _Inference:
         """Pass layouts on, from one group or at first from all: rounds over the relations in their order, as long as
         one gives a layout; of each round only those that touch a group which has just got one."""
         if group is None:
-            self.relations = (*self.quotients, *self.permutes, *self.deals, *self.repeats)
+            self.relations = (*self.quotients, *self.permutes, *self.interleaved, *self.repeats)
             for number, relation in enumerate(self.relations):
                 for value in _values_of(relation):
                     if value in self.group_of:

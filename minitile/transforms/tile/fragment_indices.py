@@ -16,16 +16,16 @@ from minitile.ir.ops import arith, tile
 
 
 def interleaved_by(index: Value, extent: int) -> tuple[int, int, int, int] | None:
-    """The T.Parallel dimension, and `run`, `hands` and `hand` of the `deal` of `extent` elements that an index, a tile,
-    asks for; None where it is none."""
+    """The T.Parallel dimension, and and the run, count and index of the interleaved slice of `extent` elements that an
+    index, a tile, asks for; None where it is none."""
     places = numbers_of(index)
     for d, size in enumerate(index.shape):
         if places is None or extent % size:
             continue
         along = places[tuple(slice(None) if n == d else 0 for n in range(places.ndim))]
         run = next((n for n in range(1, size) if along[n] != along[0] + n), size)
-        deal = tile.InterleavedSlice.place(np.arange(size), run, extent // size, int(along[0]) // run)
-        whole = np.expand_dims(deal, tuple(n for n in range(places.ndim) if n != d))
+        elements = tile.InterleavedSlice.place(np.arange(size), run, extent // size, int(along[0]) // run)
+        whole = np.expand_dims(elements, tuple(n for n in range(places.ndim) if n != d))
         inside = size % run == 0 and 0 <= along[0] < extent // size * run
         if inside and np.array_equal(np.broadcast_to(whole, places.shape), places):
             return d, run, extent // size, int(along[0]) // run

@@ -116,8 +116,8 @@ class _ToValues(Rewriter):
                 found = interleaved_by(index, mem.shape[place])
                 repeat = None if found is not None else repeated_by(index, mem.shape[place])
                 if found is not None and found[0] not in taken:
-                    runs_along[place], run, hands, hand = found
-                    value = self.b.value(tile.InterleavedSlice(value, place, run, hands, hand))
+                    runs_along[place], run, count, number = found
+                    value = self.b.value(tile.InterleavedSlice(value, place, run, count, number))
                 elif repeat is not None and repeat[0] not in taken:
                     runs_along[place], first, times = repeat
                     value = self.repeated(value, place, first, times, index.shape[repeat[0]])

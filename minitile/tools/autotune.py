@@ -478,10 +478,10 @@ class _Run:
             return {}
         if self.options.measure is not None:
             return dict(self.options.measure(launches))
-        from minitile.runtime.timing import take_turns
+        from minitile.runtime.timing import time_interleaved
 
         try:
-            return dict(take_turns(launches, rounds, self.options.flush_l2))
+            return dict(time_interleaved(launches, rounds, self.options.flush_l2))
         except LaunchError as error:
             raise_for_caller(error)
 

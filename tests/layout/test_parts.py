@@ -117,7 +117,7 @@ def place(n: int, run: int, hands: int, hand: int) -> int:
 
 @pytest.mark.parametrize("columns", [96, 192, 240])
 @pytest.mark.parametrize(("run", "hands"), [(1, 2), (8, 2), (8, 3), (24, 2), (48, 2)])
-def test_dealt(columns: int, run: int, hands: int) -> None:
+def test_interleaved_slices(columns: int, run: int, hands: int) -> None:
     """Every thread has the same of each hand, where the run's bounds are between its registers."""
     whole = wgmma_accumulator((128, columns))
     if columns % (run * hands):
@@ -137,7 +137,7 @@ def test_dealt(columns: int, run: int, hands: int) -> None:
     assert interleaved_slice(back, 1, run, hands) == mine
 
 
-def test_dealt_between_lanes() -> None:
+def test_interleaved_slices_between_lanes() -> None:
     """Neighbours in fours are in other lanes; other registers can have them all."""
     whole = wgmma_accumulator((64, 64))
     assert interleaved_slice(whole, 1, 2, 2) is None

@@ -53,20 +53,27 @@ class FloatFunction(Protocol):
     def __call__(self, x: S) -> S: ...
 
 
-def _float_function(kind: type[arith.Unary], compute: Callable[[float], float], what: str) -> FloatFunction:
+def _float_function(
+    kind: type[arith.Unary], compute: Callable[[float], float], what: str, double: bool = False
+) -> FloatFunction:
+    """`double`: whether the targets have it in float64, for the text."""
+
     def function(x: Any) -> Scalar:
         return compute(python_number(x)) if is_number(x) else scalars.unary(kind, x)
 
     name, does = what.split(": ")
+    dtypes = f"float16, bfloat16{', float32 or float64' if double else ' or float32'}"
+    refused = "" if double else "\n    TargetError: float64, on every target: cast it to float32."
     function.__name__ = function.__qualname__ = name
     function.__module__ = __name__
     function.__doc__ = f"""{does[0].upper()}{does[1:]}.
 
 Args:
-    x: a float scalar of 16 bits or more (of 16 bits it is computed in f32 and rounded once), or a Python number.
+    x: a scalar of {dtypes} (of 16 bits it is computed in f32 and rounded once), or
+        a Python number.
 
 Raises:
-    TypeMismatchError: an integer or an fp8 scalar: cast it first.
+    TypeMismatchError: an integer or an fp8 scalar: cast it first.{refused}
 
 Example:
     ```py
@@ -80,23 +87,27 @@ exp = _float_function(arith.Exp, math.exp, "exp: e to the x")
 exp2 = _float_function(arith.Exp2, lambda x: 2.0**x, "exp2: 2 to the x")
 log = _float_function(arith.Log, math.log, "log: the natural logarithm")
 log2 = _float_function(arith.Log2, math.log2, "log2: the logarithm to base 2")
-sqrt = _float_function(arith.Sqrt, math.sqrt, "sqrt: the square root")
+sqrt = _float_function(arith.Sqrt, math.sqrt, "sqrt: the square root", double=True)
 rsqrt = _float_function(arith.Rsqrt, lambda x: 1 / math.sqrt(x), "rsqrt: one over the square root")
 sin = _float_function(arith.Sin, math.sin, "sin: the sine of x in radians")
 cos = _float_function(arith.Cos, math.cos, "cos: the cosine of x in radians")
 tanh = _float_function(arith.Tanh, math.tanh, "tanh: the hyperbolic tangent")
 erf = _float_function(arith.Erf, math.erf, "erf: the error function")
-floor = _float_function(arith.Floor, math.floor, "floor: rounded down")
-ceil = _float_function(arith.Ceil, math.ceil, "ceil: rounded up")
-trunc = _float_function(arith.Trunc, math.trunc, "trunc: rounded towards zero")
-round = _float_function(arith.Round, builtins.round, "round: to the nearest integer, ties to even")
+floor = _float_function(arith.Floor, math.floor, "floor: rounded down", double=True)
+ceil = _float_function(arith.Ceil, math.ceil, "ceil: rounded up", double=True)
+trunc = _float_function(arith.Trunc, math.trunc, "trunc: rounded towards zero", double=True)
+round = _float_function(arith.Round, builtins.round, "round: to the nearest integer, ties to even", double=True)
 
 
 def sigmoid(x: S) -> S:
     """1 / (1 + e^-x).
 
     Args:
-        x: a float scalar.
+        x: a scalar of float16, bfloat16 or float32, or a Python number.
+
+    Raises:
+        TypeMismatchError: an integer or an fp8 scalar: cast it first.
+        TargetError: float64, on every target: cast it to float32.
 
     Example:
         ```py
@@ -294,6 +305,7 @@ def pow(x: S, y: Any) -> S:
 
     Raises:
         TypeMismatchError: dtypes that do not go together.
+        TargetError: float64, on every target, unless y is a small Python int: cast it to float32.
 
     Example:
         ```py

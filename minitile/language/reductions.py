@@ -24,7 +24,8 @@ def reduce(buffer: Any, out: Any, reduce_type: str, dim: int = -1, clear: bool =
         buffer: a whole fragment or shared buffer; any number, bitwise kinds integers only.
         out: a whole fragment or shared buffer of the shape without that dimension, or with 1 there.
         reduce_type: "sum", "max", "min", "absmax", "abssum", "and", "or" or "xor". Sums of 16-bit floats are carried in
-            f32.
+            f32. Of a number and a NaN, "max", "min" and "absmax" take the number, on every target: they give NaN only
+            where all elements are NaN. Sums with a NaN are NaN.
         dim: which dimension; negative ones count from the end.
         clear: False combines the result with what `out` holds.
 
@@ -82,8 +83,12 @@ def _reduction(kind: str, what: str, name: str = "") -> Reduction:
         reduce(buffer, out, kind, dim, clear)
 
     function.__name__ = function.__qualname__ = f"reduce_{name or kind}"
+    of_nan = """
+Of a number and a NaN the number is taken, on every target: the result is NaN only where all elements are NaN. T.max and
+T.min do the same, T.isnan finds NaNs, T.argmax and T.argmin put them first.
+"""
     function.__doc__ = f"""T.reduce of this kind: out = {what} of buffer along `dim`.
-
+{of_nan if kind in ("max", "min", "absmax") else ""}
 Args:
     buffer: a whole fragment or shared buffer{" of integers" if name else ""}.
     out: a whole fragment or shared buffer of the shape without that dimension, or with 1 there.

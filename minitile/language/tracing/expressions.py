@@ -462,8 +462,8 @@ def _keyword_meant(function: Callable[..., Any], error: Exception) -> str:
 
 
 class Dim(str):
-    """`T.dynamic("m")`: a run-time dimension; `T.symbolic` is the same. In a signature's shape it is the dimension, in
-    the body its size.
+    """`T.dynamic("m")`: a run-time dimension; `T.symbolic` is the same. Made outside the kernel: in a signature's shape
+    it is the dimension, and the same object in the body is its size.
 
     A string in the shape does as well: `T.Tensor(("m",), T.float32)`, with `A.shape[0]` for the size.
 

@@ -12,7 +12,7 @@ from tests.fuzz.references import Program
 # What failed once, each for a cause of its own, and others beside them.
 QUICK = {
     "sm_80": (18,),
-    "sm_90a": (7, 8),
+    "sm_90a": (7, 8, 60331),
     "sm_90a one role": (33,),
     "sm_90a explicit": (1, 8),
     "gfx942": (28,),

@@ -158,8 +158,7 @@ def wgmma(w: Emitter, op: hopper.Wgmma) -> None:
         if op.scale_d is not None:
             first = w.element(op.scale_d)
     from_registers = count_of(op.a.type) > 1
-    a = w.words(op.a) if from_registers else [w.element(op.a)]
-    b = w.element(op.b)
+    a = w.words(op.a) if from_registers else []
     each = len(targets) // (op.blocks * op.strips)
     x_type, y_type = (_TYPE.get(t.name, t.name) for t in op.dtypes)
     d_type = "s32" if op.into.is_int else op.into.name
@@ -171,8 +170,8 @@ def wgmma(w: Emitter, op: hopper.Wgmma) -> None:
         for k, block, strip in product(range(op.steps), blocks, range(op.strips)):
             registers = braces_of(targets, block * op.strips + strip, each)
             at = block * op.steps + k
-            x = braces_of(a, at, 4) if from_registers else _moved(w, a[0], op.a_offsets[at])
-            y = _moved(w, b, op.b_offsets[strip * op.steps + k])
+            x = braces_of(a, at, 4) if from_registers else _moved(w, op.a, op.a_offsets[at])
+            y = _moved(w, op.b, op.b_offsets[strip * op.steps + k])
             w.emit(f"{opcode} {registers}, {x}, {y}, {'1' if k else first}{flags};")
     w.emit("wgmma.commit_group.sync.aligned;")
 
@@ -205,10 +204,12 @@ def _into(w: Emitter, targets: list[str], value: Value) -> None:
         w.parallel([(d, s, kind) for d, s in zip(targets, source, strict=True)])
 
 
-def _moved(w: Emitter, descriptor: str, by: int) -> str:
+def _moved(w: Emitter, descriptor: Value, by: int) -> str:
+    """Remembered by value, not by register: a loop steps the register that several values share."""
+    register = w.element(descriptor)
     if not by:
-        return descriptor
-    return w.once(("descriptor", descriptor, by), lambda: _add(w, descriptor, by))  # type: ignore[no-any-return]
+        return register
+    return w.once(("descriptor", descriptor, by), lambda: _add(w, register, by))  # type: ignore[no-any-return]
 
 
 def _add(w: Emitter, descriptor: str, by: int) -> str:

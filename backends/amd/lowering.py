@@ -43,6 +43,7 @@ from minitile.layout import (
     mma_accumulator,
     mma_operand_a,
     mma_operand_b,
+    sizes_that_fit,
     warp_partition,
 )
 from minitile.lowering.context import Lowering
@@ -103,7 +104,7 @@ def plan_gemm(op: tile.Gemm, threads: int, target: Target) -> GemmPlan:
         raise ResourceError(
             f"gemm of {m}x{n}x{k} {dtype} over {threads} threads: {error}",
             op.loc,
-            hint="make block_M and block_N multiples of what the waves need, or use fewer threads",
+            hint=sizes_that_fit((m, n, k), known[dtype.name], threads, target.lanes),
         ) from None
 
 

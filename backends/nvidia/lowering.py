@@ -25,6 +25,7 @@ from minitile.backends.nvidia.hopper.explicit import EXPLICIT_RULES
 from minitile.backends.nvidia.hopper.pipelines import HOPPER_RULES
 from minitile.backends.nvidia.hopper.tma_store import STORE_RULES
 from minitile.backends.nvidia.hopper.wgmma import plan_wgmma, refusal
+from minitile.backends.nvidia.targets import TARGETS
 from minitile.hardware import Target
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import MinitileError, ResourceError, TypeMismatchError
@@ -41,6 +42,7 @@ from minitile.layout import (
     mma_accumulator,
     mma_operand_a,
     mma_operand_b,
+    sizes_that_fit,
     warp_partition,
 )
 from minitile.layout.access import vector_runs
@@ -117,14 +119,16 @@ def plan_gemm(op: tile.Gemm, threads: int, target: Target) -> GemmPlan:
     refuse_scales(op, target)
     (m, n), k = op.c.shape, op.depth
     dtype, accumulator = op.a.dtype, op.c.dtype
-    if accumulator.name not in ACCUMULATORS.get(dtype.name, ()) or FEATURE.get(dtype.name, "") not in (
-        "",
-        *target.features,
-    ):
+    feature = FEATURE.get(dtype.name, "")
+    lacks = feature not in ("", *target.features)
+    if accumulator.name not in ACCUMULATORS.get(dtype.name, ()) or lacks:
+        able = [each.name for each in TARGETS if each.has(feature)]
         raise TypeMismatchError(
             f"no mma on {target} multiplies {dtype} by {op.b.dtype} into {accumulator}",
             op.loc,
-            hint=f"accumulators for {dtype}: {', '.join(ACCUMULATORS.get(dtype.name, ())) or 'none'}",
+            hint=f"fp8 products need {able[0]} or later (targets {', '.join(able)}); or cast to float16"
+            if lacks
+            else f"accumulators for {dtype}: {', '.join(ACCUMULATORS.get(dtype.name, ())) or 'none'}",
         )
     try:
         return make_plan(m, n, k, dtype, threads // 32, op.policy)
@@ -132,7 +136,7 @@ def plan_gemm(op: tile.Gemm, threads: int, target: Target) -> GemmPlan:
         raise ResourceError(
             f"gemm of {m}x{n}x{k} {dtype} over {threads} threads: {error}",
             op.loc,
-            hint="make block_M and block_N multiples of what the warps need, or use fewer threads",
+            hint=sizes_that_fit((m, n, k), ATOMS_OF_DTYPE[dtype.name], threads, 32),
         ) from None
 
 

@@ -658,6 +658,11 @@ def launch_info(result: Result, case: Case, more: tuple[TensorArg, ...] = ()) ->
     dims = dict.fromkeys(d for a in args if isinstance(a, TensorArg) for d in a.shape if isinstance(d, str))
     facts += [("less", ("dim", d), LARGE if d in case.large else SMALL) for d in dims]
     facts += result.fits
+    written = result.written
+    if case.same:  # there the first of the names stands for the one that the user writes
+        from minitile.driver.pipeline import written_tensors
+
+        written = written_tensors(replace(case, same=()).trace())
     return LaunchInfo(
         result.entry,
         tuple(args),
@@ -669,7 +674,7 @@ def launch_info(result: Result, case: Case, more: tuple[TensorArg, ...] = ()) ->
         window=None if result.window is None else window(args, *result.window),
         dynamic_shared=result.shared_bytes,
         facts=tuple(facts),
-        written=result.written,
+        written=written,
         same=case.same,
         asserts=result.asserts,
     )

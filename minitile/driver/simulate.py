@@ -109,6 +109,7 @@ def run(
 def launch_of(info: LaunchInfo, args: Sequence[Any]) -> tuple[tuple[int, int, int], list[Any]]:
     """The grid and the entry's arguments as `run_ptx` takes them, for arguments of the kernel that a binder has
     checked; arrays are the caller's own. Raises LaunchArgumentError."""
+    _check_writable(info, args)
     values = _slot_values(info, args)
     slots = slots_of(info.args)
     ordered = tuple(values[s] for s in slots)
@@ -122,6 +123,19 @@ def launch_of(info: LaunchInfo, args: Sequence[Any]) -> tuple[tuple[int, int, in
         for p in info.params
     ]
     return (x, y, z), given
+
+
+def _check_writable(info: LaunchInfo, args: Sequence[Any]) -> None:
+    """Raises LaunchArgumentError, naming the argument, for a read-only array that the kernel writes."""
+    for arg, given in zip(info.args, args, strict=True):
+        if arg.name in info.written and not given.flags.writeable:
+            from minitile.driver.dispatch import caller_location
+
+            raise LaunchArgumentError(
+                f"{info.entry} writes {arg.name}, and this array is read-only (flags.writeable)",
+                caller_location(),
+                f"pass a copy: {arg.name}.copy()",
+            )
 
 
 def _slot_values(info: LaunchInfo, args: Sequence[Any]) -> dict[tuple[str, str], Any]:

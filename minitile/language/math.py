@@ -18,7 +18,7 @@ from minitile.ir.ops import arith
 from minitile.ir.types import PACKED, DType
 from minitile.ir.types import dtype as lookup_dtype
 from minitile.language import scalars
-from minitile.language.scalars import Expr, Scalar, is_number, is_scalar, python_number, unify
+from minitile.language.scalars import Expr, Scalar, constant_value, is_number, is_scalar, python_number, unify
 from minitile.language.tracing.context import active, current
 
 
@@ -191,7 +191,7 @@ def ceildiv(a: S, b: Any) -> S:
 
     Args:
         a: an integer.
-        b: an integer over 0.
+        b: an integer over 0; below 0 too where it is known at compile time.
 
     Raises:
         TypeMismatchError: floats, or dtypes that do not go together.
@@ -203,6 +203,8 @@ def ceildiv(a: S, b: Any) -> S:
     """
     if is_number(a) and is_number(b):
         return -(-a // b)
+    if (constant_value(b) or 0) < 0:
+        return -(a // -b)
     return (a + (b - 1)) // b
 
 

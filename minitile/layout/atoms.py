@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -302,6 +302,25 @@ def warp_partition(policy: str, m: int, n: int, num_warps: int, atom: MmaAtom) -
             f"{atom}: {'; '.join(reasons)}"
         )
     return min(fits, key=lambda split: preference[policy](*split))
+
+
+def sizes_that_fit(shape: tuple[int, int, int], atoms: Sequence[MmaAtom], threads: int, lanes: int) -> str:
+    """The way out for a gemm of `shape` = (M, N, K) that `threads` in warps of `lanes` can't share in whole atoms: the
+    next larger accumulator that they can, and the most threads that can share this one."""
+    m, n, k = shape
+    fitting = [atom for atom in atoms if k % atom.k == 0]
+    if not fitting:
+        return f"make K a multiple of {min(atom.k for atom in atoms)}"
+
+    def larger(warps: int) -> tuple[int, int]:
+        splits = [(wm, warps // wm) for wm in range(1, warps + 1) if warps % wm == 0]
+        sizes = [(-(-m // s) * s, -(-n // t) * t) for a in fitting for s, t in ((x * a.m, y * a.n) for x, y in splits)]
+        return min(sizes, key=lambda size: (size[0] * size[1], size))
+
+    warps = threads // lanes
+    way = "an accumulator of {}x{} fits these threads".format(*larger(warps))
+    fewer = next((w * lanes for w in range(warps - 1, 0, -1) if larger(w) == (m, n)), None)
+    return f"{way}; threads={fewer} fit this one" if fewer else way
 
 
 @lru_cache(maxsize=512)

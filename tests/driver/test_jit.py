@@ -236,6 +236,21 @@ def test_dynamic_names():
     assert (a == 5).all()
 
 
+def test_dynamic_names_inside_the_kernel():
+    """It is the name that tells the dimension, not the object."""
+
+    @mt.kernel
+    def kernel(A: T.Tensor(("m", 4), T.float32)):
+        m = T.dynamic("m")
+        with T.Kernel(m, threads=32) as bx:
+            for j in T.Parallel(4):
+                A[bx, j] = m
+
+    a = np.zeros((5, 4), np.float32)
+    kernel(a)
+    assert (a == 5).all()
+
+
 def test_any_dtype():
     @mt.kernel
     def double(A: T.Tensor(("n",), None)):

@@ -137,8 +137,40 @@ def test_arguments(shows, call, texts, hint):
     shows(call, LaunchArgumentError, line_of(call), texts, hint)
 
 
+@mt.kernel
+def add(A: T.Tensor(("N",), T.float32), B: T.Tensor(("N",), T.float32), C: T.Tensor(("N",), T.float32)):
+    with T.Kernel(T.ceildiv(A.shape[0], 64), threads=64) as bx:
+        for i in T.Parallel(64):
+            C[bx * 64 + i] = A[bx * 64 + i] + B[bx * 64 + i]
+
+
 def test_read_only_results(shows):
-    shows(written_read_only, mt.SimulationError, line_of(written_read_only), ["read-only"])
+    shows(written_read_only, LaunchArgumentError, line_of(written_read_only), ["double writes B", "read-only"], "copy")
+
+
+def test_read_only_results_that_would_not_change(shows):
+    x, y = np.zeros(8, np.float32), np.zeros(8, np.float32)
+    y.setflags(write=False)
+
+    def call():
+        add(x, x, y)
+
+    shows(call, LaunchArgumentError, "add(x, x, y)", ["add writes C"], "copy")
+
+
+def test_a_read_only_view_of_what_is_written(shows):
+    """One array under two names: only the name that is written has to be writable."""
+    x, y = np.ones(8, np.float32), np.ones(8, np.float32)
+    view = x.view()
+    view.setflags(write=False)
+    add(view, y, x)
+    assert (x == 2).all()
+
+    def call():
+        add(x, y, view)
+
+    shows(call, LaunchArgumentError, "add(x, y, view)", ["add writes C"], "copy")
+    assert (x == 2).all()
 
 
 def test_what_was_printed_before_a_trap_is_shown(shows, capsys):

@@ -82,20 +82,37 @@ def test_a_fragment_of_all_registers():
 
 
 @pytest.mark.parametrize(
-    ("tiles", "texts"),
+    ("target", "tiles", "texts", "fits", "fewer"),
     [
-        ({"block_M": 100, "block_N": 64}, ["gemm of 100x64x64 bf16", "16x8 blocks", "12.5x64"]),
-        ({"block_M": 64, "block_N": 60}, ["gemm of 64x60x64 bf16", "16x8 blocks", "64x7.5"]),
-        ({"block_M": 16, "block_N": 8}, ["8 warps can't share a 16x8 accumulator", "over 256 threads"]),
+        ("sm_80", (100, 64, 64, 256), ["gemm of 100x64x64 bf16", "16x8 blocks", "12.5x64"], (112, 64), None),
+        ("sm_80", (64, 60, 64, 256), ["gemm of 64x60x64 bf16", "16x8 blocks", "64x7.5"], (64, 64), None),
+        ("sm_80", (16, 8, 64, 256), ["8 warps can't share a 16x8 accumulator", "over 256 threads"], (16, 64), 32),
+        ("sm_80", (16, 24, 32, 128), ["4 warps can't share a 16x24 accumulator"], (16, 32), 96),
+        ("sm_80", (24, 24, 32, 32), ["1 warps can't share a 24x24 accumulator"], (32, 24), None),
+        ("gfx942", (24, 24, 32, 64), ["1 warps can't share a 24x24 accumulator"], (32, 32), None),
     ],
 )
-def test_a_tile_that_the_tensor_cores_cannot_share(shows, tiles, texts):
+def test_a_tile_that_the_tensor_cores_cannot_share(shows, target, tiles, texts, fits, fewer):
+    """The hint names the next accumulator that fits and the threads that fit this one, if any do; both compile."""
+
+    def compiled(block_M, block_N, block_K, threads):
+        sizes = {"block_M": block_M, "block_N": block_N, "block_K": block_K, "threads": threads}
+        return matmul.compile(target=target, num_stages=2, **sizes)
+
+    hint = "an accumulator of {}x{} fits these threads".format(*fits) + (f"; threads={fewer} fit" if fewer else "")
+    error = shows(lambda: compiled(*tiles), ResourceError, GEMM, texts, hint)
+    assert ("threads=" in error.hint) == bool(fewer)
+    assert compiled(*fits, *tiles[2:]).text
+    assert not fewer or compiled(*tiles[:3], fewer).text
+
+
+def test_a_depth_that_the_tensor_cores_cannot_take(shows):
     shows(
-        lambda: matmul.compile(target="sm_80", num_stages=2, **tiles),
+        lambda: matmul.compile(target="sm_80", num_stages=2, block_M=64, block_N=64, block_K=20, threads=128),
         ResourceError,
         GEMM,
-        texts,
-        "multiples of what the warps need, or use fewer threads",
+        ["K = 20 is not a multiple of 8"],
+        "make K a multiple of 8",
     )
 
 
@@ -161,7 +178,13 @@ def fp8(A: T.Tensor((64, 64), T.float8_e4m3fn), C: T.Tensor((64, 64), T.float32)
 
 def test_a_dtype_that_the_target_cannot_multiply(shows):
     line = "T.gemm(S, S, F, transpose_B=True)"
-    shows(lambda: fp8.compile(target="sm_80"), TypeMismatchError, line, ["no mma on sm_80", "e4m3"], "e4m3")
+    shows(
+        lambda: fp8.compile(target="sm_80"),
+        TypeMismatchError,
+        line,
+        ["no mma on sm_80", "e4m3"],
+        "fp8 products need sm_89 or later (targets sm_89, sm_90a)",
+    )
 
 
 @pytest.mark.parametrize(

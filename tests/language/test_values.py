@@ -54,6 +54,23 @@ def test_integer_operators():
         np.testing.assert_array_equal(row, want)
 
 
+def test_ceildiv():
+    """As Python's -(-a // b), also of a constant below 0."""
+
+    @mt.kernel
+    def kernel(A: T.Tensor((8,), T.int32), C: T.Tensor((4, 8), T.int32)):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(8):
+                C[0, i] = T.ceildiv(A[i], 4)
+                C[1, i] = T.ceildiv(A[i], -2)
+                C[2, i] = T.ceildiv(A[i], T.int32(-3))
+                C[3, i] = T.cast(T.ceildiv(T.int64(A[i]), -1), T.int32)
+
+    out = run(kernel, INTS, np.zeros((4, 8), np.int32))
+    for row, b in zip(out, (4, -2, -3, -1), strict=True):
+        np.testing.assert_array_equal(row, [-(-a // b) for a in INTS.tolist()])
+
+
 def test_comparisons_chain():
     @mt.kernel
     def kernel(A: T.Tensor((8,), T.int32), C: T.Tensor((8,), T.int32)):

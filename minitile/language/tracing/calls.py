@@ -107,7 +107,7 @@ class Calls(Expressions):
             function = staged
         if isinstance(function, np.ufunc) and any(isinstance(a, Expr) for a in args):
             raise self.fail(node, f"NumPy's {function.__name__} of a run-time value", "use the T.* function")
-        return self.perform(node, function, *args, **kwargs)
+        return self.captured(self.perform(node, function, *args, **kwargs), node)
 
     def call_function(
         self, node: ast.AST, function: FunctionType, body: FunctionNode, args: list[Any], kwargs: dict[str, Any]

@@ -40,11 +40,12 @@ from minitile.language.tracing.branches import Branches
 from minitile.language.tracing.expressions import Poison
 from minitile.language.tracing.loops import KernelScope, Loop, ParallelLoop
 from minitile.language.tracing.schedule import marking
-from minitile.language.tracing.source import assigned_names, jumps
+from minitile.language.tracing.source import assigned_names, break_in, jumps
 from minitile.language.tracing.statements import BROKE, RETURNED, SKIP, UNSET, VALUE, Statements
 
 ITERATION_LIMIT = 100_000
 AT_RUN_TIME = "its body is traced once for each of them; write a loop at run time, for i in T.serial(n)"
+OWN_INDEX = "use a thread's own index instead of T.Parallel: i = bx * 64 + T.get_thread_binding()"
 _INDEX = ".index"  # the running index of a `for` that is traced as a `while`
 
 
@@ -317,6 +318,9 @@ class Interpreter(Branches):
         local: tuple[str, ...] = (),
     ) -> None:
         """`while test(): body()`, with `names` assigned inside; BROKE is carried when there is a `break`."""
+        if self.trace.parallel:
+            jump = break_in(node.body) if isinstance(node, ast.For) else None
+            raise self.fail(jump or node, f"`{'break' if jump else 'while'}` inside T.Parallel", OWN_INDEX)
         what = f"the loop at line {node.lineno}"
         b = self.trace.b
         outer_broke = self.locals[BROKE]

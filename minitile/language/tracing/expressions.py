@@ -142,20 +142,26 @@ class Expressions:
                 raise self.fail(node, f"'{name}' is used before it is assigned")
             for names in (scope.closure, scope.globals, scope.builtins) if scope.parent is None else ():
                 if name in names:
-                    return self.captured(names[name])
+                    return self.captured(names[name], node)
             scope = scope.parent
         raise self.fail(node, f"name '{name}' is not defined")
 
-    def captured(self, value: Any) -> Any:
-        """A value from outside the kernel: the name of a run-time dimension stands for its size."""
-        if isinstance(value, Dim):
-            size = self.trace.dims.get(str(value))
-            return value if size is None else Expr(size)
-        return value
+    def captured(self, value: Any, node: ast.AST) -> Any:
+        """A value from Python, as the kernel sees it: the name of a run-time dimension stands for its size."""
+        if not isinstance(value, Dim):
+            return value
+        size = self.trace.dims.get(str(value))
+        if size is None:
+            raise self.fail(
+                node,
+                f'T.dynamic("{value}"): no tensor of the signature has a run-time dimension {value}',
+                "use A.shape[0], or this T.dynamic in the shape of a tensor of the signature",
+            )
+        return Expr(size)
 
     def attribute(self, node: ast.Attribute) -> Any:
         value = self.eval(node.value)
-        return self.captured(self.perform(node, getattr, value, node.attr))
+        return self.captured(self.perform(node, getattr, value, node.attr), node)
 
     def named(self, node: ast.NamedExpr) -> Any:
         value = self.eval(node.value)
@@ -383,7 +389,7 @@ class Expressions:
         value = self.eval(node.value)
         index = self.eval(node.slice)
         if not isinstance(value, Memory):
-            return self.captured(self.perform(node, operator.getitem, value, index))
+            return self.captured(self.perform(node, operator.getitem, value, index), node)
         items = index if isinstance(index, tuple) else (index,)
         sliced = any(isinstance(i, slice) or i is Ellipsis for i in items)
         if mode == "region" or (mode == "slices" and sliced):

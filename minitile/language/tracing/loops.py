@@ -111,7 +111,8 @@ def _bounds(start: Any, stop: Any, what: str) -> tuple[Any, Any]:
 
 def _integer(x: Any, what: str) -> None:
     if not is_scalar(x) or (isinstance(x, Expr) and not x.dtype.is_int) or isinstance(x, float):
-        raise current().error(f"a bound of {what} is {shown(x)}, not an integer")
+        hint = "make it one: T.cast(x, T.int32)" if is_scalar(x) else ""
+        raise current().error(f"a bound of {what} is {shown(x)}, not an integer", hint)
 
 
 def _step(step: Any, what: str) -> Any:

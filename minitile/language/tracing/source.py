@@ -174,6 +174,16 @@ def jumps(nodes: Iterable[ast.AST]) -> frozenset[str]:
     return frozenset(jump for node in nodes for jump in _noted(node, "jumps_out", _jumps_of))
 
 
+def break_in(nodes: Iterable[ast.AST]) -> ast.Break | None:
+    """The first `break` that leaves these statements, the body of a loop."""
+    for node in nodes:
+        if isinstance(node, ast.Break):
+            return node
+        if "break" in jumps([node]):
+            return break_in(node.orelse if isinstance(node, (ast.For, ast.While)) else _statements_in(node))
+    return None
+
+
 def _noted(node: ast.AST, name: str, find: Callable[[ast.AST], Iterable[str]]) -> tuple[str, ...]:
     """What `find` says of a node, noted on it and on what is inside that may be asked for on its own (of a statement
     the statements, of an expression the lazy ones), inner ones first: so `find` may read the notes of those, and is

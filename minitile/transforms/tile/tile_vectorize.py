@@ -385,7 +385,7 @@ class _Body:
         self.b.emit(tile.Print(tuple([self.spread(self.of(v), dims) for v in op.values]), text=op.text))
 
     def while_(self, op: control.While) -> None:
-        raise LanguageError("`while` inside T.Parallel is planned", op.loc, "use a serial `for` with uniform bounds")
+        raise LanguageError("`while` inside T.Parallel", op.loc, "use a `for` with uniform bounds and no `break`")
 
 
 def _reads(value: Value, mem: Value) -> bool:

@@ -87,9 +87,8 @@ def run_gcn(
     launch.only_first = only_first
     with np.errstate(all="ignore"):
         _run_grid(launch)
-    for place, arg in zip(places, args, strict=True):
-        if isinstance(arg, np.ndarray):
-            write_back(arg, launch.globals.arena.data[place : place + arg.nbytes], entry)
+    data, placed = launch.globals.arena.data, zip(places, args, strict=True)
+    write_back([(a, data[at : at + a.nbytes]) for at, a in placed if isinstance(a, np.ndarray)], entry)
     return launch.report
 
 

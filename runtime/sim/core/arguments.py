@@ -53,10 +53,12 @@ def allocations_of(arrays: Sequence[Array]) -> tuple[list[tuple[int, int]], list
     return allocations, places
 
 
-def write_back(array: Array, result: Array, entry: str) -> None:
-    """The bytes that a launch has left go to the caller's array. Raises SimulationError where they may not."""
-    before = array.reshape(-1).view(np.uint8)
-    if array.flags.writeable:
-        copy_back(before, result)
-    elif not np.array_equal(before, result):
-        raise SimulationError(f"{entry} writes into an array that NumPy holds read-only (flags.writeable)")
+def write_back(results: Sequence[tuple[Array, Array]], entry: str) -> None:
+    """The bytes that a launch has left, the second of each pair, go to the caller's array, the first. Raises
+    SimulationError where they may not: in a read-only array that is no view of a writable one among them."""
+    for array, result in results:
+        if array.flags.writeable:
+            copy_back(array.reshape(-1).view(np.uint8), result)
+    for array, result in results:
+        if not array.flags.writeable and not np.array_equal(array.reshape(-1).view(np.uint8), result):
+            raise SimulationError(f"{entry} writes into an array that NumPy holds read-only (flags.writeable)")

@@ -127,9 +127,8 @@ def run_ptx(
     )
     with np.errstate(all="ignore"):
         _run_grid(launch)
-    for (_, array), address in zip(arrays, addresses, strict=True):
-        where = address - GLOBAL_BASE
-        write_back(array, space.arena.data[where : where + array.nbytes], entry)
+    data, starts = space.arena.data, [address - GLOBAL_BASE for address in addresses]
+    write_back([(a, data[at : at + a.nbytes]) for (_, a), at in zip(arrays, starts, strict=True)], entry)
     launch.report.stdout = "".join(text for _, text in sorted(launch.printed, key=lambda each: each[0]))
     return launch.report
 

@@ -557,29 +557,6 @@ class TestErrors:
 
         assert "T.get_thread_binding()" in refuses(kernel, "`while` inside T.Parallel", at="while").hint
 
-    def test_a_bound_that_is_no_integer(self, refuses):
-        def kernel(n: T.float32, A: T.Tensor((4,), T.int32)):
-            with T.Kernel(1):
-                for i in range(n):
-                    A[i] = i
-
-        assert "T.cast(x, T.int32)" in refuses(kernel, "a bound of T.serial is", at="range(n)").hint
-
-    def test_a_dimension_that_no_tensor_has(self, refuses):
-        K = T.dynamic("K")
-
-        def outside(A: T.Tensor(("N",), T.int32)):
-            with T.Kernel(T.ceildiv(K, 128)) as bx:
-                A[bx] = 0
-
-        def inside(A: T.Tensor(("N",), T.int32)):
-            k = T.dynamic("K")
-            with T.Kernel(T.ceildiv(k, 128)) as bx:
-                A[bx] = 0
-
-        for kernel, at in ((outside, "K"), (inside, 'T.dynamic("K")')):
-            assert "A.shape[0]" in refuses(kernel, "no tensor of the signature has", at=at).hint
-
     def test_break_in_a_compile_time_loop(self, refuses):
         def kernel(n: T.int32, A: T.Tensor((4,), T.int32)):
             with T.Kernel(1):

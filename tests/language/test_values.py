@@ -240,6 +240,29 @@ class TestErrors:
         error = refuses(kernel, "`/` on integers", at="n / 2")
         assert "T.truncdiv" in error.hint
 
+    def test_a_bound_that_is_no_integer(self, refuses):
+        def kernel(n: T.float32, A: T.Tensor((4,), T.int32)):
+            with T.Kernel(1):
+                for i in range(n):
+                    A[i] = i
+
+        assert "T.cast(x, T.int32)" in refuses(kernel, "a bound of T.serial is", at="range(n)").hint
+
+    def test_a_dimension_that_no_tensor_has(self, refuses):
+        K = T.dynamic("K")
+
+        def outside(A: T.Tensor(("N",), T.int32)):
+            with T.Kernel(T.ceildiv(K, 128)) as bx:
+                A[bx] = 0
+
+        def inside(A: T.Tensor(("N",), T.int32)):
+            k = T.dynamic("K")
+            with T.Kernel(T.ceildiv(k, 128)) as bx:
+                A[bx] = 0
+
+        for kernel, at in ((outside, "K"), (inside, 'T.dynamic("K")')):
+            assert "A.shape[0]" in refuses(kernel, "no tensor of the signature has", at=at).hint
+
     def test_literal_out_of_range(self, refuses):
         def kernel(n: T.uint8, A: T.Tensor((1,), T.int32)):
             with T.Kernel(1):

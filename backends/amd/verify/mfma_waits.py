@@ -11,6 +11,7 @@ reached by a longer way first is not looked at again by a shorter one:
     .use:
     v_min_f32 v2, …
 
+Its addend is read while it runs: a vector instruction that overwrites one too early changes what is added to.
 Likewise a mask or scalar that a vector instruction has made wants two before another vector instruction reads it; LLVM
 has been seen to leave one out behind a comparison at the end of the block before.
 
@@ -88,10 +89,11 @@ def with_wait_states(llvm: str) -> str:
 def _too_early(
     start: int, code: list[_Instruction], following: list[tuple[int, ...]], blocks: list[int], target: Target
 ) -> list[int]:
-    """The lines of other blocks that touch the result of the instruction at `start` too early."""
-    result = code[start].operands[0]
+    """The lines of other blocks that touch the result of the instruction at `start`, or write its addend, too early."""
+    result, _, _, addend, *_ = code[start].operands
     passes, narrow = _passes(code[start].text)
     outside = passes + (3 if narrow else 2) + int(narrow and target.lowering == "gfx950" and passes > 2)
+    read = passes - 1 if narrow else 0  # the wait states until its addend has been read
     best: dict[int, int] = {}
     lines, ends = [], [(n, 0) for n in following[start]]
     while ends:
@@ -100,8 +102,10 @@ def _too_early(
             continue
         best[at] = states
         ins = code[at]
-        if blocks[at] != blocks[start] and states < _needed(ins, result, outside):
-            lines.append(ins.line)
+        if blocks[at] != blocks[start]:
+            overwrites = ins.text.startswith("v_") and not ins.matrix and not addend.isdisjoint(ins.operands[0])
+            if states < _needed(ins, result, outside) or (overwrites and states < read):
+                lines.append(ins.line)
         if ins.matrix and ins.operands[0] >= result:
             continue  # a new result stands there
         ends += [(n, states + ins.states) for n in following[at]]

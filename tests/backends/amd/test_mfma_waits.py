@@ -9,7 +9,7 @@ from minitile.target import parse_target
 from tests.fuzz import campaign
 
 JOIN = """k:
-	v_mfma_f32_32x32x16_f16 v[2:17], v[42:45], v[46:49], v[2:17]
+	v_mfma_f32_32x32x16_f16 v[2:17], v[42:45], v[46:49], v[50:65]
 	s_cbranch_execz .LBB0_2
 	s_nop 7
 	s_nop 7
@@ -30,6 +30,8 @@ JOIN = """k:
         ("v_mfma_f32_16x16x32_f16 v[2:5], v[42:45], v[46:49], v[2:5]", "gfx950", 10),
         ("v_mfma_f32_32x32x16_f16 v[2:17], v[42:45], v[46:49], v[2:17]", "gfx950", 0),
         ("v_min_f32_e32 v1, v18, v18", "gfx950", 0),
+        ("v_mov_b32_e32 v61, 0", "gfx950", 7),
+        ("v_mov_b32_e32 v1, v61", "gfx950", 0),
     ],
 )
 def test_the_shorter_way_counts(use: str, target: str, states: int) -> None:
@@ -63,8 +65,10 @@ c:
     assert with_wait_states(made).count("declare void @llvm.amdgcn.s.nop(i16)") == 1
 
 
-def test_a_program_of_which_llvm_leaves_one_out() -> None:
-    outcome = campaign.one(91, "gfx950")
+@pytest.mark.parametrize(("seed", "mode"), [(91, "gfx950"), (61545, "gfx942")])
+def test_a_program_of_which_llvm_leaves_one_out(seed: int, mode: str) -> None:
+    """Of the first one before a use of a result, of the second one before a write of an addend."""
+    outcome = campaign.one(seed, mode)
     assert outcome is not None
     assert outcome.kind == "fine", outcome.text
 

@@ -91,6 +91,23 @@ def filled_by_a_branch(A, B, X, C, n):
         T.copy(acc, C[0, 0])
 
 
+@program(lambda a, b, x, n: (x[0] > 0) * n * (a[:, :STEP] @ b[:STEP]) + sum(steps(a, b)[: max(n, 1)]))
+def filled_before_a_loop_that_runs(A, B, X, C, n):
+    with T.Kernel(1, threads=128) as _:
+        acc = T.alloc_fragment((64, N), T.float32)
+        T.clear(acc)
+        if X[0] > 0:
+            for _i in T.serial(n):
+                multiply_once(A, B, acc)
+        a = T.alloc_shared((64, STEP), A.dtype)
+        b = T.alloc_shared((STEP, N), A.dtype)
+        for k in T.Pipelined(T.max(n, 1), num_stages=4):
+            T.copy(A[0, k * STEP], a)
+            T.copy(B[k * STEP, 0], b)
+            T.gemm(a, b, acc)
+        T.copy(acc, C[0, 0])
+
+
 @program(lambda a, b, x, n: a @ b if x[0] > 0 else np.full((64, N), n))
 def filled_in_the_other_branch(A, B, X, C, n):
     with T.Kernel(1, threads=128) as _:

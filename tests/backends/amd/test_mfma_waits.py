@@ -46,6 +46,17 @@ def test_within_a_block_llvm_is_right() -> None:
     assert early_use(text, parse_target("gfx942")) == 0
 
 
+@pytest.mark.parametrize(
+    ("made", "reads"),
+    [("v_add_u32_e32 v6, v6, v1", True), ("v_exp_f32_e32 v4, v1", True), ("v_mov_b32_e32 v2, 0", False)],
+)
+def test_operands_made_at_the_end_of_the_block_before(made: str, reads: bool) -> None:
+    for wait in (0, 1):
+        text = f"k:\n\t{made}\n.L:\n\ts_nop {wait}\n\tv_mfma_f32_16x16x16_f16 v[2:5], v[6:7], v[8:9], v[4:7]\n"
+        text += "\ts_nop 15\n\ts_cbranch_scc0 .L\n\ts_endpgm\n"
+        assert early_use(text, parse_target("gfx942")) == (5 if reads and wait == 0 else 0)
+
+
 def test_they_stand_at_the_end_of_blocks_that_multiply() -> None:
     llvm = """define amdgpu_kernel void @k() {
 a:
@@ -58,7 +69,9 @@ c:
 }
 """
     made = with_wait_states(llvm)
-    first, second, third = made.split("define")[1].partition("}")[0].split("br ")
+    front, _, body = made.split("define")[1].partition("}")[0].partition("%x = ")
+    assert front.count("s.nop(i16 1)") == 1
+    first, second, third = body.split("br ")
     assert first.count("s.nop(i16 7)") == 3
     assert "s.nop" not in second + third
     assert made.count("declare void @llvm.amdgcn.s.nop(i16)") == 1

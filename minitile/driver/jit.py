@@ -1,8 +1,9 @@
 """`@minitile.kernel`: a Python function that compiles itself for what it is called with.
 
 A `Kernel` traces its function once per specialisation. A specialisation is fixed by the compile-time parameters, the
-values of captured globals and helpers, the dtypes of tensors annotated without one, the target, for each run-time
-dimension the largest of 128, 16, 8, 4, 2 that divides it, and which ones are 2^30 and more: where indices take 64 bits.
+values of captured globals and helpers, the dtypes of tensors annotated without one, the target, which tensors are not
+row-major without gaps, and the facts of call_facts.py: what divides dimensions and strides, which strides are 1, which
+numbers are so large that indices take 64 bits, and which addresses are not aligned.
 Everything else is a run-time value: one compiled kernel serves every size. Where products of dimensions or of scalars
 are indices, a launch for which 32 bits do not hold them goes to another compilation (`exact`).
 
@@ -16,15 +17,15 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from itertools import combinations
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeGuard, overload
 
-from minitile.analysis.affine import LARGE, SMALL
 from minitile.backends.registry import backend_of
+from minitile.driver.call_facts import CallFacts, stride_names
 from minitile.driver.capture import Captures, captures, exact
+from minitile.driver.describe_launch import launch_info
 from minitile.driver.dispatch import Dispatcher, Executable, caller_location, for_users, raise_for_caller, shorten
 from minitile.driver.masked import copied, masked_accesses
 from minitile.driver.simulate import simulate
@@ -38,69 +39,75 @@ from minitile.ir.diagnostics import (
     MinitileError,
     shown,
 )
-from minitile.ir.types import DType
+from minitile.ir.types import ALIGNMENT, Dim, DType
 from minitile.language.math import dtype_of_name
 from minitile.language.scalars import is_number, python_number
 from minitile.language.tracing.context import active
 from minitile.language.tracing.signature import Parameter, Signature, read_signature
-from minitile.language.tracing.trace import TraceInput, tensor_shape, trace_kernel
-from minitile.runtime.arrays import Place, describe
+from minitile.language.tracing.trace import TraceInput, tensor_shape, tensor_strides, trace_kernel
+from minitile.runtime.arrays import Place, describe, row_major
+from minitile.runtime.bind import gapped
 from minitile.runtime.errors import LaunchError
-from minitile.runtime.launch_info import (
-    Expr,
-    LaunchInfo,
-    Param,
-    ScalarArg,
-    TensorArg,
-    TensorMapParam,
-    Window,
-    byte_size,
-)
+from minitile.runtime.launch_info import ScalarArg, TensorArg
 from minitile.target import parse_target, target_at
 
 if TYPE_CHECKING:
-    from minitile.driver.pipeline import Result
     from minitile.runtime.launcher_base import Prepared
     from minitile.runtime.sim import Report
 
 MOST_CAPTURED = 16  # sets of captured values whose specialisations a kernel keeps
-DIVISORS = (128, 16, 8, 4, 2)
-_ALIGNMENT = 16  # bytes that every tensor's address is a multiple of
 Constants = tuple[tuple[str, Any], ...]
+Dtypes = tuple[tuple[str, DType], ...]
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A tensor that is not there yet: `shape` holds sizes, or names for sizes that nothing is known of."""
+    """A tensor that is not there yet: `shape` holds sizes, or names for sizes that nothing is known of; `strides`
+    likewise (None: row-major without gaps); aligned: its address is a multiple of 16 bytes."""
 
     shape: tuple[int | str, ...]
     dtype: DType
+    strides: tuple[int | str, ...] | None = None
+    aligned: bool = True
 
 
 @for_users
-def spec(shape: tuple[int | str, ...] | int | str, dtype: Any) -> Spec:
+def spec(
+    shape: tuple[int | str, ...] | int | str,
+    dtype: Any,
+    strides: tuple[int | str, ...] | int | str | None = None,
+    aligned: bool = True,
+) -> Spec:
     """Describes a tensor for `compile` and `trace`: `spec((8192, "K"), "bfloat16")`.
 
     Args:
         shape: sizes, of which the compiler learns only what divides them, and names of sizes that nothing is known of.
         dtype: a dtype, or its name.
+        strides: in elements, one for each dimension, likewise; None for a tensor that is row-major without gaps.
+        aligned: whether its address is a multiple of 16 bytes.
 
     Raises:
-        LanguageError: an unknown dtype, or what is neither a size nor a name.
+        LanguageError: an unknown dtype, what is neither a size nor a name, or another number of strides.
     """
-    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    for size in sizes:
-        if not (isinstance(size, str) or (is_number(size) and _is_size(python_number(size)))):
-            hint = (
-                'a size is a whole number from 0 to 2^63 - 1; where it is unknown, a name: spec((1024, "N"), "float16")'
-            )
-            raise LanguageError(f"the shape of a spec has {shown(size)}", caller_location(), hint)
-    checked = tuple(s if isinstance(s, str) else int(python_number(s)) for s in sizes)
-    return Spec(checked, dtype_of_name(dtype))
+    sizes = _numbers("shape", shape, 0)
+    steps = None if strides is None else _numbers("strides", strides, -(2**63))
+    if steps is not None and len(steps) != len(sizes):
+        raise LanguageError(f"a spec of {len(sizes)} dimensions has {len(steps)} strides", caller_location())
+    return Spec(sizes, dtype_of_name(dtype), steps, aligned)
 
 
-def _is_size(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+def _numbers(what: str, given: Any, least: int) -> tuple[int | str, ...]:
+    numbers = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    for n in numbers:
+        if not (isinstance(n, str) or (is_number(n) and _is_whole(python_number(n), least))):
+            bounds = "0 to 2^63 - 1" if least == 0 else "-2^63 to 2^63 - 1"
+            hint = f'whole numbers from {bounds}; where one is unknown, a name: spec((1024, "N"), "float16")'
+            raise LanguageError(f"the {what} of a spec has {shown(n)}", caller_location(), hint)
+    return tuple(n if isinstance(n, str) else int(python_number(n)) for n in numbers)
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**63
 
 
 @overload
@@ -281,10 +288,10 @@ class Kernel:
         dtypes = tuple(
             (p.name, _array_dtype(given[p.name])) for p in self.signature.runtime if p.kind == "tensor" and not p.dtype
         )
-        key = _key(constants), dtypes
+        key = _key(constants), dtypes, ()
         dispatcher = self._table.get(key)
         if dispatcher is None:
-            dispatcher = self._table[key] = self._new_dispatcher(constants, dict(dtypes))
+            dispatcher = self._table[key] = self._new_dispatcher(self._table, constants, dtypes)
             if not kwargs and len(args) == self._count:
                 self._plain = dispatcher.call
         return dispatcher, runtime
@@ -305,34 +312,38 @@ class Kernel:
             self._tables.popitem(last=False)
         return found
 
-    def _new_dispatcher(self, constants: Constants, dtypes: dict[str, DType]) -> Dispatcher:
-        signature = self._signature_args(constants, dtypes)
-        dims = list(
-            dict.fromkeys(d for a in signature if isinstance(a, TensorArg) for d in a.shape if isinstance(d, str))
-        )
-        tensors = [a.name for a in signature if isinstance(a, TensorArg)]
-        facts: list[Expr] = [("divides", ("pointer", t), _ALIGNMENT) for t in tensors]
-        facts += [("gcd", ("dim", d), DIVISORS[0]) for d in dims]
-        facts += sizes_of(dims)
-        twins = _twins(signature)
-        facts += [("same", ("pointer", a), ("pointer", b)) for a, b in twins]
+    def _new_dispatcher(
+        self, table: dict[Any, Dispatcher], constants: Constants, typed: Dtypes, strided: tuple[str, ...] = ()
+    ) -> Dispatcher:
+        """For calls in which, of the tensors annotated without strides, `strided` are not row-major without gaps. Other
+        calls go to a dispatcher of their own, in the same table."""
+        dtypes = dict(typed)
+        signature = self._signature_args(constants, dtypes, strided)
+        facts = CallFacts(signature)
         compiled: dict[Any, Executable] = {}
 
         def compile(place: Place, found: tuple[int, ...], exact: bool) -> Executable:
-            if place.kind != "cpu":
-                _check_alignment(tensors, found)
-            same = self._same(Case(self, constants, dtypes, {}), twins, found[len(found) - len(twins) :])
-            several = found[len(tensors) : len(found) - len(twins)]
-            divisors = {d: divisor(n) for d, n in zip(dims, several, strict=False)}
-            large = large_of(dims, several[len(dims) :])
+            known = facts.read(found)
+            case = Case(self, constants, dtypes, known.divisors, known.large, exact, (), known.strides, known.unaligned)
+            case = replace(case, same=self._same(case, facts.twins, known.equal))
             target = self.target_for(place)
-            key = target, tuple(divisors.items()), large, exact, same
+            numbers = tuple(case.divisors.items()), tuple(case.strides.items())
+            key = target, *numbers, case.large, exact, case.same, case.unaligned
             if key not in compiled:
-                case = Case(self, constants, dtypes, divisors, large, exact, same)
                 compiled[key] = CompiledKernel(case, target, self.passes).executable
             return compiled[key]
 
-        return Dispatcher(signature, facts, compile)
+        def elsewhere(args: tuple[Any, ...]) -> Dispatcher | None:
+            more = gapped(signature, args)
+            if not more:
+                return None
+            names = tuple(a.name for a in signature if a.name in {*strided, *more})
+            key = _key(constants), typed, names
+            if key not in table:
+                table[key] = self._new_dispatcher(table, constants, typed, names)
+            return table[key]
+
+        return Dispatcher(signature, facts.exprs, compile, elsewhere)
 
     def _same(self, case: Case, twins: Sequence[tuple[str, str]], equal: Sequence[int]) -> tuple[tuple[str, str], ...]:
         """Of the pairs whose addresses are equal those that matter: one array under two names, and it is written."""
@@ -352,17 +363,20 @@ class Kernel:
         """What is compiled for arrays there."""
         return self.target if isinstance(self.target, Target) else target_at(place.kind, place.index)
 
-    def _signature_args(self, constants: Constants, dtypes: Mapping[str, DType]) -> list[TensorArg | ScalarArg]:
+    def _signature_args(
+        self, constants: Constants, dtypes: Mapping[str, DType], strided: Sequence[str] = ()
+    ) -> list[TensorArg | ScalarArg]:
+        """strided: the tensors that have strides although their annotation says none."""
         values = dict(constants)
         args: list[TensorArg | ScalarArg] = []
         for p in self.signature.runtime:
             if p.kind == "tensor":
                 dtype = p.dtype or dtypes[p.name]
-                args.append(TensorArg(p.name, dtype.name, tensor_shape(p, values)))
+                args.append(TensorArg(p.name, dtype.name, tensor_shape(p, values), tensor_strides(p, values)))
             else:
                 assert p.dtype is not None
                 args.append(ScalarArg(p.name, p.dtype.name))
-        return args
+        return stride_names(args, strided)
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Arguments by parameter, defaults filled in."""
@@ -428,9 +442,27 @@ class Kernel:
         for p in tensors:
             if p.dtype is None and p.name not in dtypes:
                 raise self._refused(f"has a tensor {p.name} of any dtype", "give specs to compile it")
-        divisors = {d: divisor(n) for d, n in sizes.items()}
-        large = tuple(d for d, n in sizes.items() if n >= SMALL)
-        return Case(self, fixed, dtypes, divisors, large)
+        pairs = list(zip(tensors, described, strict=False))
+        strided = [p.name for p, s in pairs if s.strides is not None and tensor_strides(p, dict(fixed)) is None]
+        args = self._signature_args(fixed, dtypes, strided)
+        for a in args:
+            if isinstance(a, TensorArg):
+                self._fit_strides(a, next((s for p, s in pairs if p.name == a.name), None), sizes)
+        found = CallFacts(args).of_numbers(sizes, tuple(p.name for p, s in pairs if not s.aligned))
+        return Case(self, fixed, dtypes, found.divisors, found.large, strides=found.strides, unaligned=found.unaligned)
+
+    def _fit_strides(self, arg: TensorArg, s: Spec | None, sizes: dict[str, int]) -> None:
+        """The same of its strides."""
+        if arg.strides is None or s is None:
+            return
+        have = s.strides if s.strides is not None else row_major(s.shape) if _whole_numbers(s.shape) else ()
+        for axis, (want, stride) in enumerate(zip(arg.strides, have, strict=False)):
+            if isinstance(stride, str):
+                continue
+            if isinstance(want, int) and want != stride:
+                raise self._refused(f"takes {arg.name} with a stride of {want} in dimension {axis}, not {stride}")
+            if isinstance(want, str) and sizes.setdefault(want, stride) != stride:
+                raise self._refused(f"has {want} = {sizes[want]} from one spec and {stride} from {arg.name}")
 
     def _fit(
         self, p: Parameter, s: Spec, constants: dict[str, Any], dtypes: dict[str, DType], sizes: dict[str, int]
@@ -456,7 +488,8 @@ class Kernel:
 class Case:
     """One specialisation of a kernel: everything that the compiler knows. large: the dimensions that may be 2^30 and
     more; exact: the launch checks nothing but dimensions for indices to be right; same: (first, other) tensors of the
-    signature that are one array, of which some are written."""
+    signature that are one array, of which some are written; strides: of the tensors that are not row-major without
+    gaps; unaligned: those whose address need be no multiple of 16 bytes."""
 
     kernel: Kernel
     constants: Constants
@@ -465,14 +498,18 @@ class Case:
     large: tuple[str, ...] = ()
     exact: bool = False
     same: tuple[tuple[str, str], ...] = ()
+    strides: Mapping[str, tuple[Dim, ...]] = field(default_factory=dict)
+    unaligned: tuple[str, ...] = ()
 
     def trace(self) -> IRKernel:
         k = self.kernel
-        given = TraceInput(dict(self.constants), self.dtypes, self.divisors, self.large, self.exact, self.same)
-        return trace_kernel(k.function, k.signature, given)
+        numbers = self.divisors, self.large, self.exact, self.same, self.strides, self.unaligned
+        return trace_kernel(k.function, k.signature, TraceInput(dict(self.constants), self.dtypes, *numbers))
 
     def args(self) -> list[TensorArg | ScalarArg]:
-        return self.kernel._signature_args(self.constants, self.dtypes)
+        args = self.kernel._signature_args(self.constants, self.dtypes)
+        lying = self.strides
+        return [replace(a, strides=lying[a.name]) if isinstance(a, TensorArg) and a.name in lying else a for a in args]
 
 
 class CompiledKernel:
@@ -634,97 +671,6 @@ class _Texts(Mapping[str, str]):
         return len(self._names)
 
 
-def _twins(args: Sequence[TensorArg | ScalarArg]) -> list[tuple[str, str]]:
-    """The pairs of tensors that one array could be passed for."""
-    tensors = [a for a in args if isinstance(a, TensorArg)]
-    return [(a.name, b.name) for a, b in combinations(tensors, 2) if (a.dtype, a.shape) == (b.dtype, b.shape)]
-
-
-def launch_info(result: Result, case: Case, more: tuple[TensorArg, ...] = ()) -> LaunchInfo:
-    """The launch as plain data. The entry's parameters are the signature's in order, then the dimensions it uses.
-    `more`: tensors behind those of the signature, which a pass has added."""
-    args = [*case.args(), *more]
-    by_position = iter(args)
-    params: list[Param | TensorMapParam] = []
-    maps = {entry[0]: entry for entry in result.tensor_maps}
-    for name, kind, dtype in result.params:
-        if kind == "tensor_map":
-            params.append(tensor_map(args, *maps[name]))
-            continue
-        owner = name if kind == "dim" else next(by_position).name
-        params.append(Param(name, "pointer" if kind == "pointer" else dtype, (kind, owner)))
-    facts: list[Expr] = [("divides", ("dim", d), p) for d, p in case.divisors.items() if p > 1]
-    facts += [("divides", ("pointer", a.name), _ALIGNMENT) for a in args if isinstance(a, TensorArg)]
-    dims = dict.fromkeys(d for a in args if isinstance(a, TensorArg) for d in a.shape if isinstance(d, str))
-    facts += [("less", ("dim", d), LARGE if d in case.large else SMALL) for d in dims]
-    facts += result.fits
-    written = result.written
-    if case.same:  # there the first of the names stands for the one that the user writes
-        from minitile.driver.pipeline import written_tensors
-
-        written = written_tensors(replace(case, same=()).trace())
-    return LaunchInfo(
-        result.entry,
-        tuple(args),
-        tuple(params),
-        result.grid,
-        result.block,
-        cluster=result.cluster,
-        early=result.early,
-        window=None if result.window is None else window(args, *result.window),
-        dynamic_shared=result.shared_bytes,
-        facts=tuple(facts),
-        written=written,
-        same=case.same,
-        asserts=result.asserts,
-    )
-
-
-def window(args: Sequence[TensorArg | ScalarArg], tensor: str, ratio: float) -> Window:
-    """Of a whole tensor of the signature."""
-    (arg,) = (a for a in args if isinstance(a, TensorArg) and a.name == tensor)
-    size: Expr = byte_size(arg.dtype)
-    for extent in arg.shape:
-        size = ("mul", size, ("dim", extent) if isinstance(extent, str) else extent)
-    return Window(("pointer", tensor), size, ratio)
-
-
-def tensor_map(
-    args: Sequence[TensorArg | ScalarArg], name: str, tensor: str, box: tuple[int, ...], swizzle: int, tf32: bool
-) -> TensorMapParam:
-    """The map of a whole tensor of the signature."""
-    (arg,) = (a for a in args if isinstance(a, TensorArg) and a.name == tensor)
-    dims: list[Expr] = [("dim", d) if isinstance(d, str) else d for d in arg.shape]
-    strides: list[Expr] = []
-    for size in reversed(dims[1:]):
-        strides.append(size if not strides else ("mul", strides[-1], size))
-    return TensorMapParam(name, tensor, arg.dtype, tuple(dims), tuple(reversed(strides)), box, swizzle, tf32=tf32)
-
-
-def divisor(n: int) -> int:
-    """What the compiler is told that divides n: all the difference that is worth a compilation."""
-    return next((p for p in DIVISORS if n % p == 0), 1)
-
-
-def sizes_of(dims: Sequence[str]) -> list[Expr]:
-    """What a call evaluates to know which dimensions are large: true, at once, where all of them together are not; else
-    a number with a bit for each that is small."""
-    if not dims:
-        return []
-    total: Expr = ("dim", dims[0])
-    for d in dims[1:]:
-        total = ("add", total, ("dim", d))
-    bits: Expr = 0
-    for n, d in enumerate(dims):
-        bits = ("add", bits, ("mul", ("less", ("dim", d), SMALL), 2 << n))
-    return [("or", ("less", total, SMALL), bits)]
-
-
-def large_of(dims: Sequence[str], found: Sequence[int]) -> tuple[str, ...]:
-    """The dimensions that are large, by what `sizes_of` came to."""
-    return tuple(d for n, d in enumerate(dims) if found[0] is not True and not found[0] & 2 << n)
-
-
 def _plain(x: Any) -> Any:
     """A NumPy scalar as a Python number."""
     return python_number(x) if is_number(x) else x
@@ -743,7 +689,12 @@ def _as_spec(x: Any) -> Spec:
         raise LaunchArgumentError(
             f"{shown(x)} is no spec and no array", caller_location(), 'write minitile.spec((1024, "N"), "float16")'
         ) from error
-    return Spec(array.shape, dtype_of_name(array.dtype))
+    strides = None if array.contiguous else array.strides
+    return Spec(array.shape, dtype_of_name(array.dtype), strides, array.ptr % ALIGNMENT == 0)
+
+
+def _whole_numbers(shape: tuple[int | str, ...]) -> TypeGuard[tuple[int, ...]]:
+    return all(isinstance(n, int) for n in shape)
 
 
 def _array_dtype(x: Any) -> DType:
@@ -755,13 +706,3 @@ def _array_dtype(x: Any) -> DType:
         return dtype_of_name(name)
     except MinitileError as error:
         raise LaunchArgumentError(error.message, caller_location(), error.hint) from None
-
-
-def _check_alignment(tensors: list[str], facts: tuple[int, ...]) -> None:
-    for name, aligned in zip(tensors, facts, strict=False):
-        if not aligned:
-            raise LaunchArgumentError(
-                f"the address of {name} is no multiple of {_ALIGNMENT} bytes",
-                caller_location(),
-                "pass a copy: tensors made by the framework itself are aligned, slices of them may not be",
-            )

@@ -62,6 +62,7 @@ from minitile.language.indices import (
 )
 from minitile.language.kernel_types import (
     Buffer,
+    StridedTensor,
     Tensor,
     bfloat16,
     bool,
@@ -201,6 +202,7 @@ __all__ = [
     "Persistent",
     "Pipelined",
     "Select",
+    "StridedTensor",
     "Tensor",
     "abs",
     "alloc_barrier",

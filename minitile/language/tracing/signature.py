@@ -2,6 +2,7 @@
 
 A: T.Tensor(("M", 64), T.bfloat16)   a tensor; a string names a run-time dimension (or a compile-time parameter)
 A: Annotated[T.Tensor, ("M", 64), T.bfloat16]   the same, as type checkers know annotations
+A: T.StridedTensor(("M", 64), ("lda", 1), T.bfloat16)   a tensor with strides of its own
 x: T.float32                         a run-time scalar
 block=128, or no annotation          a compile-time constant
 """
@@ -23,11 +24,16 @@ from minitile.language.tracing.source import closure_values
 
 
 class Tensor:
-    """`A: T.Tensor(shape, dtype)` in a signature: a tensor in global memory, row-major, without gaps. `T.Buffer` is the
-    same.
+    """`A: T.Tensor(shape, dtype)` in a signature: a tensor in global memory. `T.Buffer` is the same.
 
-    `A.shape` has its sizes and `A.dtype` its dtype. `A[i, j]` reads at that point; `A[i, j] = x` writes; slices and
-    starts are regions for tile operations. Loads outside give 0, stores outside vanish.
+    The kernel is compiled for tensors that are row-major without gaps. A call that passes another one (`x.T`,
+    `x[:, :32]`, `x[::2]`, `x.expand(8, -1)`) compiles it once more, for a tensor whose strides are run-time values.
+    Vectors and TMA are used there too where they may be: where the last stride is 1 and the others, and the address,
+    are multiples of 16 bytes.
+
+    `A.shape` has its sizes, `A.strides` its strides in elements, and `A.dtype` its dtype. `A[i, j]` reads at that
+    point; `A[i, j] = x` writes; slices and starts are regions for tile operations. Loads outside give 0, stores outside
+    vanish.
 
     Args:
         shape: Python ints, and strings that name run-time dimensions (or compile-time parameters); tensors that use the
@@ -47,21 +53,73 @@ class Tensor:
         ```
     """
 
-    __slots__ = ("dtype", "shape")
+    __slots__ = ("dtype", "shape", "strides")
 
     def __init__(self, shape: Any, dtype: Any = "float32") -> None:
-        items = shape if isinstance(shape, (tuple, list)) else (shape,)
+        self._take(shape, None, dtype)
+
+    def _take(self, shape: Any, strides: Any, dtype: Any) -> None:
         try:
-            self.shape: tuple[IRDim, ...] = tuple(_dimension(d) for d in items)
+            self.shape: tuple[IRDim, ...] = tuple(_dimension(d) for d in _several(shape))
+            self.strides: tuple[IRDim, ...] | None = None
+            if strides is not None:
+                self.strides = tuple(_stride(s) for s in _several(strides))
+                if len(self.strides) != len(self.shape):
+                    raise LanguageError(
+                        f"T.StridedTensor has {len(self.shape)} dimensions and {len(self.strides)} strides",
+                        hint="it takes a stride for each dimension, in elements",
+                    )
             self.dtype: DType | None = None if dtype is None else dtype_of_name(dtype)
         except LanguageError as error:
-            frame, code = sys._getframe(1), sys._getframe(1).f_code
+            frame, code = sys._getframe(2), sys._getframe(2).f_code
             if error.loc is None and not code.co_filename.startswith("<"):  # else an annotation that is kept as text
                 error.loc = Location.of_line(code.co_filename, frame.f_lineno, code.co_name)
             raise
 
     def __repr__(self) -> str:
         return f"T.Tensor({self.shape}, {self.dtype})"
+
+
+class StridedTensor(Tensor):
+    """`A: T.StridedTensor(shape, strides, dtype)` in a signature: a tensor in global memory whose element `A[i, j]` is
+    `strides[0] * i + strides[1] * j` elements behind its first. A call checks that its argument is one.
+
+    `T.Tensor` takes arrays of any strides too. This says more: which strides are known, which are the same number, and
+    that contiguous arrays need no code of their own. A stride that is 1 or 0 in a call, and what divides the others as
+    far as 16 bytes, fixes the specialisation; other numbers do not.
+
+    Args:
+        shape: as of `T.Tensor`.
+        strides: one for each dimension, in elements: Python ints, and strings that name run-time numbers (or
+            compile-time parameters); those of the same name must agree, and a name may be that of a dimension.
+        dtype: any dtype of the table; None: the caller's.
+
+    Raises:
+        LanguageError: another dimension, stride or dtype, or another number of strides than of dimensions.
+
+    Example:
+        ```py
+        @mt.kernel
+        def first_columns(
+            X: T.StridedTensor(("M", 32), ("row", 1), T.float32), Y: T.Tensor(("M", 32), T.float32), rows=4
+        ):
+            with T.Kernel(T.ceildiv(X.shape[0], rows), threads=128) as bx:
+                for i, j in T.Parallel(rows, 32):
+                    Y[bx * rows + i, j] = X[bx * rows + i, j]
+        ```
+    """
+
+    __slots__ = ()
+
+    def __init__(self, shape: Any, strides: Any, dtype: Any = "float32") -> None:
+        self._take(shape, strides, dtype)
+
+    def __repr__(self) -> str:
+        return f"T.StridedTensor({self.shape}, {self.strides}, {self.dtype})"
+
+
+def _several(given: Any) -> Any:
+    return given if isinstance(given, (tuple, list)) else (given,)
 
 
 def _dimension(d: Any) -> IRDim:
@@ -71,6 +129,17 @@ def _dimension(d: Any) -> IRDim:
         return int(d)
     raise LanguageError(
         f"a dimension of T.Tensor is {d!r}", hint="a dimension is an integer, or the name of a run-time one as a string"
+    )
+
+
+def _stride(s: Any) -> IRDim:
+    if isinstance(s, str) and s.isidentifier():
+        return str(s)
+    if not isinstance(s, (str, bool)) and hasattr(s, "__index__"):
+        return int(s)
+    raise LanguageError(
+        f"a stride of T.StridedTensor is {s!r}",
+        hint="a stride is an integer, in elements, or the name of a run-time one as a string",
     )
 
 
@@ -131,23 +200,31 @@ def read_signature(function: FunctionType, around: Mapping[str, Any]) -> Signatu
             found.append(Parameter(p.name, "scalar", None, dtype_of_name(annotation), p.default))
         elif annotation is Tensor:
             raise LanguageError(f"{p.name}: T.Tensor without a shape", place, _TENSOR)
+        elif annotation is StridedTensor:
+            raise LanguageError(f"{p.name}: T.StridedTensor without a shape", place, _STRIDED)
         else:
             found.append(Parameter(p.name, "constant", None, None, p.default))
     return Signature(tuple(found))
 
 
 _TENSOR = 'write T.Tensor(("M", "N"), T.float32), or Annotated[T.Tensor, ("M", "N"), T.float32]'
+_STRIDED = 'write T.StridedTensor(("M", "N"), ("lda", 1), T.float32)'
 
 
 def _annotated(annotation: Any, parameter: str, place: Location) -> Any:
-    """What `Annotated[…]` says: of T.Tensor, a tensor of the shape and dtype behind it; of anything else, that."""
+    """What `Annotated[…]` says: of T.Tensor, a tensor of the shape and dtype behind it (of T.StridedTensor, of the
+    shape, strides and dtype); of anything else, that."""
     kind, *given = get_args(annotation)
-    if kind is not Tensor:
+    if kind is StridedTensor:
+        if not 2 <= len(given) <= 3:
+            what = f"{parameter}: T.StridedTensor takes a shape, strides and a dtype, not {len(given)} things"
+            raise LanguageError(what, place, _STRIDED)
+    elif kind is not Tensor:
         return kind
-    if len(given) > 2:
+    elif len(given) > 2:
         raise LanguageError(f"{parameter}: T.Tensor takes a shape and a dtype, not {len(given)} things", place, _TENSOR)
     try:
-        return Tensor(*given)
+        return kind(*given)
     except LanguageError as error:
         error.loc = place
         raise

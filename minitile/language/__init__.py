@@ -144,6 +144,7 @@ from minitile.language.reductions import (
     reduce_min,
     reduce_sum,
 )
+from minitile.language.scans import cummax, cummin, cumsum
 from minitile.language.tiles import alloc_fragment, alloc_local, alloc_shared, alloc_var, clear, copy, fill
 from minitile.language.tracing.loops import Kernel, Parallel, Persistent, Pipelined, serial, unroll, vectorized
 from minitile.language.warps import (
@@ -239,6 +240,9 @@ __all__ = [
     "cluster_sync",
     "copy",
     "cos",
+    "cummax",
+    "cummin",
+    "cumsum",
     "dec_max_nreg",
     "device_assert",
     "disable_warp_group_reg_alloc",

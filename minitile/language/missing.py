@@ -13,7 +13,6 @@ from minitile.language.tracing.context import active
 PLANNED: dict[str, str] = {
     "StridedTensor": "tensors are contiguous until then: pass a contiguous copy",
     "alloc_tmem": "for sm_100a",
-    "cumsum": "reduce in pieces, or scan in a serial loop over shared memory",
     "all_of": "T.reduce_min of 0 and 1",
     "any_of": "T.reduce_max of 0 and 1",
     "transpose": "a T.Parallel loop that stores to s[j, i]",

@@ -294,6 +294,9 @@ class Reduce(Op, name="reduce", stage="tile", pure=True, uniform=True):
     def agrees(self) -> bool:
         return True
 
+    def meets_along(self) -> tuple[tuple[Value, int], ...]:
+        return ((self.a, self.dim),)
+
     def exchange_bytes(self) -> int:
         """Each warp's results."""
         layout = self.a.type.layout  # type: ignore[attr-defined]

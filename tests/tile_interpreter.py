@@ -125,6 +125,8 @@ _ATOMIC: dict[str, Callable[[Any, Any], Any]] = {
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
     "exch": lambda old, new: new,
+    "store": lambda old, new: new,
+    "load": lambda old, new: old,
 }
 
 

@@ -18,9 +18,11 @@ from minitile.language.atomics import (
     atomic_add,
     atomic_and,
     atomic_exch,
+    atomic_load,
     atomic_max,
     atomic_min,
     atomic_or,
+    atomic_store,
     atomic_xor,
 )
 from minitile.language.clusters import block_rank_in_cluster, cluster_sync, map_shared_rank
@@ -219,9 +221,11 @@ __all__ = [
     "atomic_add",
     "atomic_and",
     "atomic_exch",
+    "atomic_load",
     "atomic_max",
     "atomic_min",
     "atomic_or",
+    "atomic_store",
     "atomic_xor",
     "barrier_arrive",
     "barrier_wait",

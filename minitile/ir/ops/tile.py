@@ -431,8 +431,9 @@ def _ctas(rank: Value | None) -> str:
 
 
 class AtomicRmw(MemoryOp, name="atomic", stage="tile"):
-    """mem[…] = kind(mem[…], value), atomically at GPU scope, relaxed. kind: add, min, max, and, or, xor, exch.
-    The result is the old value, of the value's type."""
+    """mem[…] = kind(mem[…], value), atomically at GPU scope, relaxed. kind: add, min, max, and, or, xor, exch; store,
+    whose result is not used; load, which leaves what is there and takes of the value the type alone. The result is the
+    old value, of the value's type."""
 
     stored = "value"
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, tile
+from minitile.ir.ops.scan import Scan
 from minitile.ir.types import BufferType, DType, TensorType
 
 Array = Any
@@ -114,6 +115,7 @@ _REDUCE: dict[str, Callable[[Array, int], Array]] = {
     "or": np.bitwise_or.reduce,
     "xor": np.bitwise_xor.reduce,
 }
+_SCAN: dict[str, np.ufunc] = {"sum": np.add, "max": np.fmax, "min": np.fmin}
 _COMBINE = {"sum": "sum", "abssum": "sum", "absmax": "max"}
 _ATOMIC: dict[str, Callable[[Any, Any], Any]] = {
     "add": np.add,
@@ -123,6 +125,8 @@ _ATOMIC: dict[str, Callable[[Any, Any], Any]] = {
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
     "exch": lambda old, new: new,
+    "store": lambda old, new: new,
+    "load": lambda old, new: old,
 }
 
 
@@ -337,6 +341,11 @@ class _Machine:
 
     def Reduce(self, op: tile.Reduce) -> Any:
         return (_REDUCE[op.kind](self.of(op.a), op.dim),)
+
+    def Scan(self, op: Scan) -> Any:
+        a = np.flip(self.of(op.a), op.dim) if op.reverse else self.of(op.a)
+        a = _SCAN[op.kind].accumulate(a, op.dim, dtype=a.dtype)
+        return (np.flip(a, op.dim) if op.reverse else a,)
 
     def ArgReduce(self, op: tile.ArgReduce) -> Any:
         return ((np.argmax if op.kind == "max" else np.argmin)(self.of(op.a).astype(object), op.dim),)

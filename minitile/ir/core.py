@@ -218,6 +218,10 @@ class Op:
         """Shared memory that threads may exchange data through, at most, once layouts are known; None: never any."""
         return None
 
+    def meets_along(self) -> tuple[tuple[Value, int], ...]:
+        """Tiles, each with a dimension along which its elements come together: best in the lanes of one warp."""
+        return ()
+
     @property
     def grain(self) -> int:
         """Of what loads registers: how many come by one access, so that `part` can make some of them; else 0."""

@@ -18,9 +18,11 @@ from minitile.language.atomics import (
     atomic_add,
     atomic_and,
     atomic_exch,
+    atomic_load,
     atomic_max,
     atomic_min,
     atomic_or,
+    atomic_store,
     atomic_xor,
 )
 from minitile.language.clusters import block_rank_in_cluster, cluster_sync, map_shared_rank
@@ -145,6 +147,7 @@ from minitile.language.reductions import (
     reduce_min,
     reduce_sum,
 )
+from minitile.language.scans import cummax, cummin, cumsum
 from minitile.language.tiles import alloc_fragment, alloc_local, alloc_shared, alloc_var, clear, copy, fill
 from minitile.language.tracing.loops import Kernel, Parallel, Persistent, Pipelined, serial, unroll, vectorized
 from minitile.language.warps import (
@@ -220,9 +223,11 @@ __all__ = [
     "atomic_add",
     "atomic_and",
     "atomic_exch",
+    "atomic_load",
     "atomic_max",
     "atomic_min",
     "atomic_or",
+    "atomic_store",
     "atomic_xor",
     "barrier_arrive",
     "barrier_wait",
@@ -241,6 +246,9 @@ __all__ = [
     "cluster_sync",
     "copy",
     "cos",
+    "cummax",
+    "cummin",
+    "cumsum",
     "dec_max_nreg",
     "device_assert",
     "disable_warp_group_reg_alloc",

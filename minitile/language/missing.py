@@ -12,7 +12,6 @@ from minitile.language.tracing.context import active
 
 PLANNED: dict[str, str] = {
     "alloc_tmem": "for sm_100a",
-    "cumsum": "reduce in pieces, or scan in a serial loop over shared memory",
     "all_of": "T.reduce_min of 0 and 1",
     "any_of": "T.reduce_max of 0 and 1",
     "transpose": "a T.Parallel loop that stores to s[j, i]",
@@ -23,8 +22,6 @@ PLANNED: dict[str, str] = {
     "cluster_wait": "clusters, for sm_90a",
     "atomic_addx2": "T.atomic_add of a tile",
     "atomic_addx4": "T.atomic_add of a tile",
-    "atomic_load": "T.atomic_or(x, 0, return_prev=True) on integers",
-    "atomic_store": "T.atomic_exch",
     "annotate_safe_value": "reads outside a tensor give 0; choose otherwise with T.if_then_else",
     "annotate_min_blocks_per_sm": "occupancy hints",
     "float8_e8m0fnu": "its bytes as uint8, which is what T.gemm_blockscaled takes for scales",

@@ -57,6 +57,7 @@ from minitile.layout.ldmatrix import (
 )
 from minitile.layout.parts import block, interleaved_slice, interleaved_source, warp_block, warp_box, warp_groups
 from minitile.layout.register import Digit, Layout, LayoutError, OwnerDigit, Slot, ThreadDigit
+from minitile.layout.scan import Level, scan_levels
 from minitile.layout.shared import (
     AddressDigit,
     AddressTerm,
@@ -86,6 +87,7 @@ __all__ = [
     "LaneSwaps",
     "Layout",
     "LayoutError",
+    "Level",
     "MatrixAccess",
     "MatrixPlan",
     "MmaAtom",
@@ -122,6 +124,7 @@ __all__ = [
     "replicated",
     "row_blocked",
     "row_major",
+    "scan_levels",
     "sectors",
     "sizes_that_fit",
     "stays_in_warps",

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from minitile.analysis.affine import Affine
+from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, thread, tile
 from minitile.ir.types import DTYPES, BufferType, DType, TileType, f32, i32, u8
@@ -23,8 +24,10 @@ from minitile.lowering.context import Lowering, Rule, layout_of
 from minitile.lowering.memory import (
     Addresses,
     GuardBuilder,
+    Guards,
     Place,
     Plan,
+    buffer_address,
     emit_load,
     emit_store,
     places,
@@ -376,9 +379,13 @@ def _convert_layout(low: Lowering, op: tile.ConvertLayout) -> Value:
 
 
 def _extract(low: Lowering, op: tile.Extract) -> Value:
-    """The element's owner keeps it, all other threads have 0; the bitwise or of all is the element."""
+    """The element's owner keeps it, all other threads have 0; the bitwise or of all is the element. Where it is known
+    which register of which thread that is, the owner hands it to all in shared memory."""
     b, layout, value = low.b, layout_of(op.a), low.get(op.a)
     dtype = value.dtype
+    at = [constant_of(index) for index in op.indices]
+    if None not in at and all(0 <= i < size for i, size in zip(at, layout.shape, strict=True)):
+        return same_in_all_threads(low, _of_owner(low, value, layout, at))
     bits = integer_of(dtype)
     if dtype.kind == "bool":
         value = b.cast(value, bits)
@@ -396,6 +403,22 @@ def _extract(low: Lowering, op: tile.Extract) -> Value:
     elif bits is not dtype:
         out = b.value(arith.Reinterpret(out, dtype))
     return same_in_all_threads(low, out)
+
+
+def _of_owner(low: Lowering, value: Value, layout: Layout, at: Sequence[int]) -> Value:
+    """One element, in all threads."""
+    slot = layout.owner(at)
+    value = low.pick(value, (slot.reg,))
+    if layout.replication == layout.threads:
+        return value
+    owner = slot.lane + layout.num_lanes * slot.warp
+    dtype = storage(value.dtype)
+    buffer = scratch(low, row_major((1,), dtype.bits), dtype, "element")
+    addresses = Addresses(buffer_address(low, buffer), (0,), (0,))
+    mine: Value = low.in_entry(("owner", owner), lambda b: b.compare("eq", low.tid, owner))
+    emit_store(low, Plan("shared", 1, (0,), addresses, Guards(mine, (0,))), buffer, None, stored(low, value))
+    loaded = emit_load(low, Plan("shared", 1, (0,), addresses, Guards(None, ())), buffer, None, 1)
+    return loaded_as(low, loaded, value.dtype)
 
 
 def same_in_all_threads(low: Lowering, value: Value) -> Value:

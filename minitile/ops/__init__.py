@@ -1,4 +1,4 @@
-"""Ready kernels: `minitile.ops.matmul`, `minitile.ops.grouped_matmul`.
+"""Ready kernels: `minitile.ops.matmul`, `minitile.ops.grouped_matmul`, and those of `minitile.ops.memory_bound`.
 
 Public names are loaded on first use, as those of `minitile` itself.
 """
@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minitile.ops.grouped import grouped_matmul, grouped_plan_for
+    from minitile.ops.memory_bound.cross_entropy import cross_entropy
+    from minitile.ops.memory_bound.norms import layer_norm, rms_norm
+    from minitile.ops.memory_bound.softmax import log_softmax, softmax
     from minitile.ops.multiply import matmul, plan_for
     from minitile.ops.plan import Plan
 
@@ -19,9 +22,25 @@ _HOME = {
     "grouped_matmul": "minitile.ops.grouped",
     "grouped_plan_for": "minitile.ops.grouped",
     "Plan": "minitile.ops.plan",
+    "cross_entropy": "minitile.ops.memory_bound.cross_entropy",
+    "layer_norm": "minitile.ops.memory_bound.norms",
+    "log_softmax": "minitile.ops.memory_bound.softmax",
+    "rms_norm": "minitile.ops.memory_bound.norms",
+    "softmax": "minitile.ops.memory_bound.softmax",
 }
 
-__all__ = ["Plan", "grouped_matmul", "grouped_plan_for", "matmul", "plan_for"]
+__all__ = [
+    "Plan",
+    "cross_entropy",
+    "grouped_matmul",
+    "grouped_plan_for",
+    "layer_norm",
+    "log_softmax",
+    "matmul",
+    "plan_for",
+    "rms_norm",
+    "softmax",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -267,7 +267,8 @@ def _ctas(op: LoadMem | StoreMem) -> str:
 
 
 class AtomicMem(Op, name="atomic_mem", stage="thread"):
-    """Atomics at GPU scope, relaxed; red instead of atom when the result is unused. kind: add, min, max, …"""
+    """Atomics at GPU scope, relaxed; red instead of atom when the result is unused. kind: add, min, max, …; a load
+    takes of its value the type alone."""
 
     stored = "value"
 

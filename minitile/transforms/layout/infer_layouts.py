@@ -176,14 +176,13 @@ class _Inference:
         if isinstance(op, (tile.Load, tile.Store, tile.AtomicRmw)) and op.subject is not None:
             self.uses.setdefault(op.subject, []).append((self.seen, op))
             self.seen += 1
+        self.reduced.update(op.meets_along())
         for relation in op.relations():
             if isinstance(relation, Same):
                 if is_tile(relation.like):
                     (self.firm if relation.firm else self.equal).append(relation)
             elif isinstance(relation, Quotient):
                 self.quotients.append(relation)
-                if relation.narrow in op.results:
-                    self.reduced.add((relation.wide, relation.dim))
             elif isinstance(relation, Interleaved):
                 self.interleaved.append(relation)
             elif isinstance(relation, Repeated):

@@ -1,0 +1,94 @@
+"""mt.ops.softmax and log_softmax against float64: each form of plan, odd sizes, NaN and infinities, wrong use."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import minitile as mt
+from minitile.ops import log_softmax, softmax
+from minitile.ops.memory_bound.rows import RowPlan, row_plan
+from tests.ops.memory_bound.frames import bf16, close, exact, f16, f32, given, random
+
+LONG = 40008  # registers do not hold it
+
+
+def expected(x, log):
+    x = exact(x)
+    x = x - np.max(x, axis=-1, keepdims=True, initial=-np.inf)
+    total = np.sum(np.exp(x), axis=-1, keepdims=True)
+    return x - np.log(total) if log else np.exp(x) / total
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("dtype", [bf16, f16, f32])
+@pytest.mark.parametrize("shape", [(1, 1), (5, 17), (3, 64), (2, 3, 1000), (2, 1001), (1, 4104), (1, LONG)])
+def test_sizes(shape, dtype, log):
+    x = random(1, *shape, dtype=dtype)
+    y = (log_softmax if log else softmax)(given(x))
+    close(y, expected(x, log), dtype, 1.0 if log else 1e-30)
+
+
+@pytest.mark.parametrize(
+    "plan", [RowPlan(8, 256, 128), RowPlan(4, 512, 64), RowPlan(1, 256, 32), RowPlan(1, 512, 64), RowPlan(2, 768, 128)]
+)
+def test_plans(plan):
+    x = random(2, 5, 256, dtype=bf16)
+    close(softmax(given(x), plan=plan), expected(x, False), bf16)
+
+
+def test_large_values():
+    x = (1e30 * random(3, 2, 300)).astype(bf16)
+    close(softmax(given(x)), expected(x, False), bf16)
+    x = np.stack([np.full(24, 65504.0), np.linspace(65000, 65504, 24)]).astype(f16)
+    close(softmax(given(x)), expected(x, False), f16)
+
+
+@pytest.mark.parametrize("n", [24, LONG])
+def test_not_finite(n):
+    x = random(4, 4, n)
+    x[0, 3], x[1, 5], x[2, 7] = np.nan, np.inf, -np.inf
+    x[3] = -np.inf
+    y, z = exact(softmax(given(x))), exact(log_softmax(given(x)))
+    for rows in (y, z):
+        assert np.isnan(rows[[0, 3]]).all()
+        assert np.isfinite(np.delete(rows[2], 7)).all()
+    assert np.isnan(y[1, 5])
+    assert (y[2, 7], z[2, 7]) == (0, -np.inf)
+
+
+def test_no_elements():
+    assert softmax(given(random(5, 0, 8))).shape == (0, 8)
+    assert softmax(given(random(5, 3, 0))).shape == (3, 0)
+
+
+def test_out_and_strides():
+    x = random(6, 6, 40, dtype=f32)
+    out = given(np.zeros((6, 40), f32))
+    assert softmax(given(x), out=out) is out
+    close(out, expected(x, False), f32)
+    assert softmax(out, out=out) is out
+    wide = given(random(7, 6, 80))
+    close(softmax(wide[:, 8:48]), expected(exact(wide[:, 8:48]), False), f32)
+
+
+def test_plans_hold_their_rows():
+    from minitile.language import bfloat16, float32
+
+    for dtype in (bfloat16, float32):
+        for n in (1, 255, 256, 257, 1000, 1024, 4096, 5000, 8192, 12288, 32768):
+            plan = row_plan(n, dtype)
+            assert n <= plan.columns <= 40 * plan.threads / plan.rows
+
+
+def test_wrong_use():
+    x = random(8, 4, 8)
+    for call, message in (
+        (lambda: softmax([1.0]), "no array"),
+        (lambda: softmax(x.astype(np.float64)), "x is f64"),
+        (lambda: softmax(x, out=np.zeros((4, 9), f32)), r"out is f32 of shape \(4, 9\)"),
+        (lambda: softmax(np.float32(1).reshape(())), "no dimensions"),
+    ):
+        with pytest.raises(mt.MinitileError, match=message) as error:
+            call()
+        assert "test_softmax.py" in str(error.value)

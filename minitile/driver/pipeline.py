@@ -16,7 +16,7 @@ from minitile.hardware import Target
 from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.depth import room
 from minitile.ir.diagnostics import LanguageError, ResourceError
-from minitile.ir.ops import arith, control, fences, hopper, tile
+from minitile.ir.ops import arith, cluster, control, fences, hopper, tile
 from minitile.ir.origin import Origin, by_program, places
 from minitile.ir.printer import print_kernel
 from minitile.lowering.lower import lower
@@ -290,7 +290,8 @@ def clusters(kernel: Kernel, launch: control.Launch, target: Target) -> tuple[in
             raise ResourceError(f"{target} has no clusters, whose other blocks' memory the kernel accesses", remote.loc)
         launch.cluster = (1, 1, 1)
     elif remote is not None:
-        first = next(n for n, op in enumerate(launch.body.ops) if not isinstance(op, tile.Alloc))
+        storage = (tile.Alloc, cluster.AllReduceBuffer)
+        first = next(n for n, op in enumerate(launch.body.ops) if not isinstance(op, storage))
         barrier = hopper.ClusterBarrier()
         reason = "all blocks of the cluster run before their shared memory is accessed"
         barrier.why = Origin("clusters", reason, after=places([remote.loc]))

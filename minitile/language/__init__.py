@@ -134,6 +134,7 @@ from minitile.language.reducers import alloc_reducer, finalize_reducer, reducer_
 from minitile.language.reductions import (
     argmax,
     argmin,
+    all_reduce,
     reduce,
     reduce_absmax,
     reduce_abssum,
@@ -203,6 +204,7 @@ __all__ = [
     "Select",
     "Tensor",
     "abs",
+    "all_reduce",
     "alloc_barrier",
     "alloc_fragment",
     "alloc_local",

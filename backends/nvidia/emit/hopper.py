@@ -1,6 +1,6 @@
 """How the operations of sm_90a print: mbarriers, TMA, wgmma, setmaxnreg.
 
-Sources: PTX ISA 8.3, 9.7.8.22 (mapa), 9.7.12.3 (barrier.cluster), 9.7.12.14 (elect.sync), 9.7.12.15 (mbarrier),
+Sources: PTX ISA 8.3, 9.7.8.12 (st.async), 9.7.8.22 (mapa), 9.7.12.3 (barrier.cluster), 9.7.12.14 (elect.sync), 9.7.12.15 (mbarrier),
 9.7.8.24.9 (cp.async.bulk.tensor), 9.7.8.24.10 (cp.reduce.async.bulk.tensor), 9.7.14 (wgmma), 9.7.17.5 (setmaxnreg).
 """
 
@@ -15,7 +15,7 @@ from minitile.backends.nvidia.emit.memory import addresses, cache_hint
 from minitile.backends.nvidia.emit.ptx import register_type
 from minitile.backends.nvidia.emit.warp import braces_of
 from minitile.ir.core import Op, Value
-from minitile.ir.ops import explicit, hopper, roles, thread
+from minitile.ir.ops import cluster, explicit, hopper, roles, thread
 from minitile.ir.ops.thread import count_of
 from minitile.ir.origin import Origin, places
 
@@ -138,6 +138,19 @@ def map_rank(w: Emitter, op: thread.MapRank) -> None:
 def cluster_barrier(w: Emitter, op: hopper.ClusterBarrier) -> None:
     w.order("barrier.cluster.arrive.release.aligned;")
     w.order("barrier.cluster.wait.acquire.aligned;")
+
+
+def async_store(w: Emitter, op: cluster.AsyncStore) -> None:
+    """One instruction a register (PTX ISA 8.3, 9.7.8.12 "st.async")."""
+    guards = w.guards(op.predicate, op.predicate_of, len(op.offsets))
+    places = addresses(w, op.address, op.address_of, op.offsets)
+    barrier, kind = _place(w, op.barrier), f"b{op.value.dtype.bits}"
+    if op.value.dtype.is_float:
+        kind = f"f{op.value.dtype.bits}"
+    for guard, place, value in zip(guards, places, w.elements(op.value), strict=True):
+        if guard is not None:
+            opcode = f"st.async.shared::cluster.mbarrier::complete_tx::bytes.{kind}"
+            w.emit(f"{guard}{opcode} {place}, {value}, {barrier};")
 
 
 def set_max_registers(w: Emitter, op: hopper.SetMaxRegisters) -> None:
@@ -269,6 +282,8 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     hopper.TmaReduce: tma_reduce,
     hopper.ClusterBarrier: cluster_barrier,
     thread.MapRank: map_rank,
+    cluster.AsyncStore: async_store,
+    cluster.AwaitStores: mbarrier_wait,
     hopper.SetMaxRegisters: set_max_registers,
     hopper.UnsetRegisters: unset_registers,
     hopper.Wgmma: wgmma,

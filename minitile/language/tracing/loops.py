@@ -20,7 +20,7 @@ from minitile.language.scalars import Expr, constant_int, constant_value, is_sca
 from minitile.language.tracing.context import active, current
 
 MOST_STAGES = 16
-CLUSTER = 8  # blocks of a cluster, on any GPU that has them
+CLUSTER = 16  # blocks of a cluster; more than 8 only where the GPU has room for them, which the launch asks it
 MOST_TEAMS = 4
 
 

@@ -37,7 +37,7 @@ from minitile.analysis.variables import Variable, Variables, is_fragment
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError, LanguageError, Location
-from minitile.ir.ops import arith, control, explicit, tile
+from minitile.ir.ops import arith, cluster, control, explicit, tile
 from minitile.ir.rewrite import ERASE, Rewriter, erase_unused, recast
 from minitile.ir.types import BufferType, ScalarType, TensorType, TileType, Type, bool_, u8
 from minitile.transforms.tile.fragment_indices import interleaved_by, numbers_of, repeated_by
@@ -400,7 +400,15 @@ class _ToValues(Rewriter):
 
     def reduce(self, op: tile.ReduceInto) -> New:
         source = self.b.cast(self.whole(op, op.src), op.dst.dtype)
-        value = self.b.value(tile.Reduce(source, op.dim, op.kind))
+        return self.reduced(op, self.b.value(tile.Reduce(source, op.dim, op.kind)))
+
+    def all_reduce(self, op: cluster.AllReduceInto) -> New:
+        value = self.b.cast(self.whole(op, op.src), op.dst.dtype)
+        if op.dim >= 0:
+            value = self.b.value(tile.Reduce(value, op.dim, op.kind))
+        return self.reduced(op, self.b.emit(cluster.AllReduce(value, op.buffer, op.number, op.kind)).result)
+
+    def reduced(self, op: tile.ReduceInto, value: Value) -> New:
         if not value.shape:
             value = self.b.value(tile.Splat(value, op.dst.shape))
         elif value.shape != op.dst.shape:
@@ -481,6 +489,7 @@ _HANDLERS: dict[type[Op], Callable[[_ToValues, Any], New]] = {
     tile.Copy: _ToValues.copy,
     tile.GemmInto: _ToValues.gemm,
     tile.ReduceInto: _ToValues.reduce,
+    cluster.AllReduceInto: _ToValues.all_reduce,
     tile.Print: _ToValues.print,
     control.For: _ToValues.loop,
     control.While: _ToValues.loop,

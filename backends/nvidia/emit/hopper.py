@@ -135,9 +135,17 @@ def map_rank(w: Emitter, op: thread.MapRank) -> None:
     _mapa(w, target, w.register(w.element(op.address), "b32"), op.rank)
 
 
-def cluster_barrier(w: Emitter, op: hopper.ClusterBarrier) -> None:
+def cluster_arrive(w: Emitter, op: Op) -> None:
     w.order("barrier.cluster.arrive.release.aligned;")
+
+
+def cluster_wait(w: Emitter, op: Op) -> None:
     w.order("barrier.cluster.wait.acquire.aligned;")
+
+
+def cluster_barrier(w: Emitter, op: hopper.ClusterBarrier) -> None:
+    cluster_arrive(w, op)
+    cluster_wait(w, op)
 
 
 def async_store(w: Emitter, op: cluster.AsyncStore) -> None:
@@ -281,6 +289,8 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     hopper.TmaStore: tma_store,
     hopper.TmaReduce: tma_reduce,
     hopper.ClusterBarrier: cluster_barrier,
+    hopper.ClusterArrive: cluster_arrive,
+    hopper.ClusterWait: cluster_wait,
     thread.MapRank: map_rank,
     cluster.AsyncStore: async_store,
     cluster.AwaitStores: mbarrier_wait,

@@ -6,7 +6,8 @@ bytes when they have landed. They are operations of the generic proxy: no proxy 
 completion before the mbarrier's phase is over; who waits for what another CTA has sent does so in the cluster's scope.
 An asynchronous operation comes behind the earlier ones of its thread (8.9.1.1), and its completion on the mbarrier is a
 release in the cluster's scope: whoever waits for that knows what the sending thread knew when it sent. Reductions of
-several threads at one place do not conflict. The other CTA must not end before the bytes have come (cluster.py).
+several threads at one place do not conflict. As for copies, the mbarrier's initialisation is to be fenced
+(fence.mbarrier_init, 9.7.12.4). The other CTA must not end before the bytes have come (cluster.py).
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ def _send(ins: Instruction, linker: Linker, combine: Combine | None) -> Handler:
             bar = m.mbarriers.get(place, thread, site)
             if m.mbarriers.split(place)[0] != m.mbarriers.split(int(where[index]))[0]:
                 m.mbarriers.complain("the mbarrier lies in another CTA than the destination", thread, site)
+            m.mbarriers.check_fenced(bar, thread, site)
             one = where[index : index + 1]
             data = np.ascontiguousarray(words[index]).view(np.uint8)
             load = Load(bar, one, data, size, thread, site, combine=combine, width=size)

@@ -287,7 +287,11 @@ def clusters(kernel: Kernel, launch: control.Launch, target: Target) -> tuple[in
             if any(sync.on == "cluster" for sync in op.syncs()):
                 raise ResourceError(f"{target} has no clusters, at whose barrier the kernel waits", op.loc)
         if remote is not None:
-            raise ResourceError(f"{target} has no clusters, whose other blocks' memory the kernel accesses", remote.loc)
+            raise ResourceError(
+                f"{target} has no clusters, whose other blocks' memory the kernel accesses",
+                remote.loc,
+                "clusters of one block work on every target",
+            )
         launch.cluster = (1, 1, 1)
     elif remote is not None:
         _meet_at_start(launch, remote)

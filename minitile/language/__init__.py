@@ -132,9 +132,9 @@ from minitile.language.math import (
 from minitile.language.missing import missing as _missing
 from minitile.language.reducers import alloc_reducer, finalize_reducer, reducer_init, reducer_update
 from minitile.language.reductions import (
+    all_reduce,
     argmax,
     argmin,
-    all_reduce,
     reduce,
     reduce_absmax,
     reduce_abssum,

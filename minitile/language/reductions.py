@@ -24,9 +24,7 @@ ALL_REDUCES = ("sum", "max", "min", "and", "or", "xor")
 
 
 @regions("buffer", "out")
-def reduce(
-    buffer: Any, out: Any, reduce_type: str, dim: int = -1, clear: bool = True, scope: str = "block"
-) -> None:
+def reduce(buffer: Any, out: Any, reduce_type: str, dim: int = -1, clear: bool = True, scope: str = "block") -> None:
     """Reduces a tile along a dimension; with scope="cluster" the tiles of all blocks of the cluster together.
 
     Args:
@@ -62,8 +60,7 @@ def reduce(
     if scope not in SCOPES:
         raise trace.error(f"{what} with scope={scope!r}", "a scope is one of: " + ", ".join(map(repr, SCOPES)))
     if scope == "cluster" and _ranks(trace) > 1:
-        shape = (*src.shape[:d], *src.shape[d + 1 :])
-        _over_cluster(trace, src.memory, dst.memory, shape, d, reduce_type, bool(clear))
+        _over_cluster(trace, src.memory, dst.memory, d, reduce_type, bool(clear))
         return
     trace.b.emit(tile.ReduceInto(src.memory.value, dst.memory.value, dim=d, kind=reduce_type, clear=bool(clear)))
 
@@ -73,12 +70,10 @@ def _ranks(trace: Trace) -> int:
     return math.prod(trace.launch.cluster)
 
 
-def _over_cluster(
-    trace: Trace, src: Memory, dst: Memory, shape: tuple[int, ...], dim: int, kind: str, clear: bool
-) -> None:
-    """A reduction whose parts, of `shape` in each block, meet in shared memory. Those of equal parts share a buffer; how
-    many came before is counted where they are executed."""
-    carried = _carried(dst.dtype)
+def _over_cluster(trace: Trace, src: Memory, dst: Memory, dim: int, kind: str, clear: bool) -> None:
+    """A reduction whose parts, one of each block, meet in shared memory. Those of equal parts share a buffer; how many
+    came before is counted where they are executed."""
+    shape, carried = dst.static_shape, _carried(dst.dtype)
     b, key = trace.b, (shape, carried)
     if key not in trace.all_reduces:
         assert trace.launch is not None
@@ -150,7 +145,7 @@ def all_reduce(buffer: Any, reduce_type: str, out: Any = None) -> None:
     if reduce_type in ("and", "or", "xor") and src.memory.dtype.is_float:
         raise TypeMismatchError(f"{what} on {src.memory.dtype}", trace.loc, "bitwise reductions are for integers")
     if _ranks(trace) > 1:
-        _over_cluster(trace, src.memory, dst.memory, src.shape, -1, reduce_type, True)
+        _over_cluster(trace, src.memory, dst.memory, -1, reduce_type, True)
     elif out is not None:
         copy(src.memory, dst.memory)
 

@@ -1,7 +1,8 @@
 """How the operations of sm_90a print: mbarriers, TMA, wgmma, setmaxnreg.
 
-Sources: PTX ISA 8.3, 9.7.8.12 (st.async), 9.7.8.22 (mapa), 9.7.12.3 (barrier.cluster), 9.7.12.14 (elect.sync), 9.7.12.15 (mbarrier),
-9.7.8.24.9 (cp.async.bulk.tensor), 9.7.8.24.10 (cp.reduce.async.bulk.tensor), 9.7.14 (wgmma), 9.7.17.5 (setmaxnreg).
+Sources: PTX ISA 8.3, 9.7.8.12 (st.async), 9.7.8.22 (mapa), 9.7.12.3 (barrier.cluster), 9.7.12.14 (elect.sync),
+9.7.12.15 (mbarrier), 9.7.8.24.9 (cp.async.bulk.tensor), 9.7.8.24.10 (cp.reduce.async.bulk.tensor), 9.7.14 (wgmma),
+9.7.17.5 (setmaxnreg).
 """
 
 from __future__ import annotations

@@ -10,19 +10,18 @@ come before that: then they count as negative, and the phase waits for the arriv
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from minitile.analysis.affine import Affine
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, cluster, hopper, thread, tile
 from minitile.ir.origin import MBARRIER_FENCE, MBARRIER_INIT, Origin, places
-from minitile.ir.types import BufferType, DType, TileType, u64
+from minitile.ir.types import BufferType, u64
 from minitile.layout import Layout
 from minitile.layout.shared import row_major
 from minitile.lowering import memory
 from minitile.lowering.context import Lowering, layout_of
-from minitile.lowering.exchange import fold_registers, same_in_all_threads
-from minitile.lowering.memory import Guards, GuardBuilder, Place, Plan, emit_load, shared_addresses
+from minitile.lowering.exchange import fold_registers
+from minitile.lowering.memory import GuardBuilder, Guards, Place, Plan, emit_load, shared_addresses
 
 WORD = 8  # bytes of an mbarrier
 WIDEST = 16  # bytes of an access
@@ -33,7 +32,7 @@ def all_reduce_buffer(low: Lowering, op: cluster.AllReduceBuffer) -> Value:
     before the first store (driver/pipeline.py)."""
     b, shape = low.b, list(op.shape)
     for user in low.kernel.walk():
-        if isinstance(user, cluster.AllReduce) and user.buffer is op.result and isinstance(user.a.type, TileType):
+        if isinstance(user, cluster.AllReduce) and user.buffer is op.result:
             shape = [max(*each) for each in zip(shape, layout_of(user.a).extents, strict=True)]
     slots = (*shape, op.ranks)
     layout = row_major(slots, op.dtype.bits)
@@ -58,53 +57,41 @@ def all_reduce_buffer(low: Lowering, op: cluster.AllReduceBuffer) -> Value:
 def all_reduce(low: Lowering, op: cluster.AllReduce) -> Value:
     b, mem = low.b, low.get(op.buffer)
     ring, ranks, carried = low.once["ring", mem], mem.shape[-1], mem.dtype
-    value, shape, layout = b.cast(low.get(op.a), carried), (), None
-    if isinstance(op.a.type, TileType):
-        shape, layout = op.a.shape, layout_of(op.a)
+    value, layout = b.cast(low.get(op.a), carried), layout_of(op.a)
     number = low.get(op.number)
     version, parity = b.floormod(number, 2), b.floormod(b.floordiv(number, 2), 2)
     base = low.in_entry(("buffer", ring), lambda b: b.emit(thread.BufferAddress(ring)).result)
     word = b.add(base, b.mul(version, WORD))
     where = places([op.loc])
     with b.because(Origin("lower", "the bytes of all blocks' parts", where)):
-        size = math.prod(shape) * ranks * carried.bytes
+        size = math.prod(op.a.shape) * ranks * carried.bytes
         b.emit(hopper.MbarrierExpect(word, ring, bytes=size, predicate=low.first_thread()))
     _send(low, mem, ring, word, version, value, layout)
     with b.because(Origin("lower", "all blocks' parts have come", where)):
         b.emit(cluster.AwaitStores(word, ring, parity=parity, cluster=True, mem=mem))
-    out = b.cast(_combined(low, mem, version, layout, arith.COMBINE[op.kind]), op.a.dtype)
-    return out if layout is not None else same_in_all_threads(low, out)
+    return b.cast(_combined(low, mem, version, layout, arith.COMBINE[op.kind]), op.a.dtype)
 
 
-def _slots(low: Lowering, layout: Layout | None, rank: Value | None, ranks: int) -> list[Place]:
+def _slots(low: Lowering, layout: Layout, rank: Value | None, ranks: int) -> list[Place]:
     """Where a thread's elements lie: in the slot of a rank; None: in that of rank 0."""
-    inside = [] if layout is None else memory.places(low, [Affine(0)] * layout.rank, layout)
+    inside = memory.places(low, [Affine(0)] * layout.rank, layout)
     bits = 0 if rank is None else (1 << (ranks - 1).bit_length()) - 1
     return [*inside, Place(Affine(0), rank, ranks - 1, bits)]
 
 
-def _elements(layout: Layout | None) -> Sequence[tuple[int, ...]]:
-    return [()] if layout is None else layout.register_offsets()
-
-
-def _send(
-    low: Lowering, mem: Value, ring: Value, word: Value, version: Value, value: Value, layout: Layout | None
-) -> None:
+def _send(low: Lowering, mem: Value, ring: Value, word: Value, version: Value, value: Value, layout: Layout) -> None:
     """The elements of a thread to the slot of the block's rank, in all blocks."""
     b, ranks = low.b, mem.shape[-1]
     where = _slots(low, layout, low.special("cluster_ctarank", "rank"), ranks)
-    offsets = [(*at, 0) for at in _elements(layout)]
+    offsets = [(*at, 0) for at in layout.register_offsets()]
     builder = GuardBuilder(low)
-    if layout is not None:
-        builder.overhang(layout)
-    everywhere = layout is None or not layout.thread_digits()
+    builder.overhang(layout)
     targets: list[Value]
-    if everywhere:
+    if not layout.thread_digits():
         lane = low.tid
         builder.always.append(low.in_entry(("below", ranks), lambda b: b.compare("lt", lane, ranks)))
         targets = [low.in_entry(("target", ranks), lambda b: b.min(lane, ranks - 1))]
     else:
-        assert layout is not None
         owner = low.owner(layout)
         if owner is not None:
             builder.always.append(owner)
@@ -127,17 +114,14 @@ def _send(
         )
 
 
-def _combined(
-    low: Lowering, mem: Value, version: Value, layout: Layout | None, combine: type[arith.Binary]
-) -> Value:
+def _combined(low: Lowering, mem: Value, version: Value, layout: Layout, combine: type[arith.Binary]) -> Value:
     """What all blocks have sent, element by element: always in the same order, by which all blocks get the same."""
-    ranks, elements = mem.shape[-1], _elements(layout)
+    ranks, elements = mem.shape[-1], layout.register_offsets()
     width = math.gcd(ranks, WIDEST // mem.dtype.bytes)
     offsets = [(*at, rank) for at in elements for rank in range(0, ranks, width)]
     addresses = shared_addresses(low, mem, version, _slots(low, layout, None, ranks), offsets)
     count, guards = len(elements) * ranks, GuardBuilder(low)
-    if layout is not None:
-        guards.overhang(layout)
+    guards.overhang(layout)
     plan = Plan("shared", width, tuple(range(count)), addresses, guards.finish(offsets))
     loaded = emit_load(low, plan, mem, version, count)
     return fold_registers(low, loaded, [list(range(n * ranks, (n + 1) * ranks)) for n in range(len(elements))], combine)

@@ -4,4 +4,16 @@ stage, `thread`, `hopper` (what sm_90a has on top), `blackwell` (sm_100a) and `c
 
 from minitile.ir.ops import arith, blackwell, cdna, cluster, control, explicit, fences, hopper, roles, thread, tile
 
-__all__ = ["arith", "blackwell", "cdna", "cluster", "control", "explicit", "fences", "hopper", "roles", "thread", "tile"]
+__all__ = [
+    "arith",
+    "blackwell",
+    "cdna",
+    "cluster",
+    "control",
+    "explicit",
+    "fences",
+    "hopper",
+    "roles",
+    "thread",
+    "tile",
+]

@@ -48,7 +48,7 @@ def _exchange(buffer: Value) -> tuple[Access, ...]:
 
 
 class AllReduce(Op, name="all_reduce", stage="tile", uniform=True):
-    """The blocks' tiles (or scalars) `a`, combined by `kind` in the order of their ranks: the same bits in all blocks.
+    """The blocks' tiles `a`, combined by `kind` in the order of their ranks: the same bits in all blocks.
     `number`: how many reductions of this buffer came before."""
 
     a: Value = operand()
@@ -59,14 +59,11 @@ class AllReduce(Op, name="all_reduce", stage="tile", uniform=True):
     def infer(self) -> tuple[Type, ...]:
         return (self.a.type,)
 
-    def agrees(self) -> bool:
-        return True
-
     def accesses(self) -> tuple[Access, ...]:
         return _exchange(self.buffer)
 
     def verify(self) -> None:
-        shape = tuple(self.a.shape)  # type: ignore[attr-defined]
+        shape = tuple(self.a.shape)
         require(shape == self.buffer.shape[:-1], f"slots of {self.buffer.type} for {self.a.type}")
         require(self.number.dtype is i32, f"the number is {self.number.type}, not i32")
         require_one_of(self.kind, REDUCTIONS, "reduction")
@@ -89,9 +86,9 @@ class AllReduceInto(ReduceInto, name="all_reduce_into", stage="traced", uniform=
 
 class AsyncStore(Op, name="async_store", stage="thread"):
     """st.async: each register of `value` goes to shared memory of the block that its address, a `map_rank`, lies in,
-    and its bytes count on the mbarrier at `barrier`, in the same block, when they have landed there. For whoever waits
-    at that mbarrier in the cluster's scope what the thread has done before is done, too: the completion releases (PTX
-    ISA 8.3, 9.7.8.12 "st.async"), and comes behind the thread's earlier operations (8.9.1.1).
+    and its bytes count on the mbarrier at `barrier`, in the same block, when they have landed there. For threads
+    that wait at that mbarrier in the cluster's scope what this one has done before is done, too: the completion
+    releases (PTX ISA 8.3, 9.7.8.12 "st.async"), and comes behind the thread's earlier operations (8.9.1.1).
 
     It may overwrite every version, as far as the own block's threads are concerned: the others take it for the word
     that what came before has been read."""
@@ -122,7 +119,7 @@ class AsyncStore(Op, name="async_store", stage="thread"):
 
 
 class AwaitStores(MbarrierWait, name="await_stores", stage="thread"):
-    """mbarrier_wait for the stores of all blocks: behind it `mem` may be read, and until it is, nobody may send."""
+    """mbarrier_wait for the stores of all blocks: behind it `mem` may be read, and until it is, no thread may send."""
 
     mem: Value = operand()
 

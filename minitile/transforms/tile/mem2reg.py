@@ -399,20 +399,22 @@ class _ToValues(Rewriter):
         return self.read_region(op, mem, indices, dims, (runs[0], runs[1])), (), (0, 1)
 
     def reduce(self, op: tile.ReduceInto) -> New:
-        source = self.b.cast(self.whole(op, op.src), op.dst.dtype)
-        return self.reduced(op, self.b.value(tile.Reduce(source, op.dim, op.kind)))
+        return self.joins(op, self.reduced(op))
 
     def all_reduce(self, op: cluster.AllReduceInto) -> New:
-        value = self.b.cast(self.whole(op, op.src), op.dst.dtype)
-        if op.dim >= 0:
-            value = self.b.value(tile.Reduce(value, op.dim, op.kind))
-        return self.reduced(op, self.b.emit(cluster.AllReduce(value, op.buffer, op.number, op.kind)).result)
+        mine = self.b.cast(self.whole(op, op.src), op.dst.dtype) if op.dim < 0 else self.reduced(op)
+        return self.joins(op, self.b.emit(cluster.AllReduce(mine, op.buffer, op.number, op.kind)).result)
 
-    def reduced(self, op: tile.ReduceInto, value: Value) -> New:
+    def reduced(self, op: tile.ReduceInto) -> Value:
+        """A reduction of the source, in the shape of the destination."""
+        source = self.b.cast(self.whole(op, op.src), op.dst.dtype)
+        value = self.b.value(tile.Reduce(source, op.dim, op.kind))
         if not value.shape:
-            value = self.b.value(tile.Splat(value, op.dst.shape))
-        elif value.shape != op.dst.shape:
-            value = self.b.value(tile.Expand(value, op.dim, 1))
+            return self.b.value(tile.Splat(value, op.dst.shape))
+        return value if value.shape == op.dst.shape else self.b.value(tile.Expand(value, op.dim, 1))
+
+    def joins(self, op: tile.ReduceInto, value: Value) -> New:
+        """A reduction goes to its destination."""
         if not op.clear:
             value = self.b.value(arith.COMBINE[op.kind](self.whole(op, op.dst), value))
         return self.put(op.dst, value)

@@ -5,9 +5,9 @@ Each thread sends 4 to 16 bytes to another CTA of its cluster (or its own), with
 bytes when they have landed. They are operations of the generic proxy: no proxy fence, but no thread knows of their
 completion before the mbarrier's phase is over; who waits for what another CTA has sent does so in the cluster's scope.
 An asynchronous operation comes behind the earlier ones of its thread (8.9.1.1), and its completion on the mbarrier is a
-release in the cluster's scope: whoever waits for that knows what the sending thread knew when it sent. Reductions of
-several threads at one place do not conflict. As for copies, the mbarrier's initialisation is to be fenced
-(fence.mbarrier_init, 9.7.12.4). The other CTA must not end before the bytes have come (cluster.py).
+release in the cluster's scope: a thread that waits for that knows what the sending one knew when it sent. As for
+copies, the mbarrier's initialisation is to be fenced (fence.mbarrier_init, 9.7.12.4). The other CTA must not end before
+the bytes have come (cluster.py). Reductions of several threads at one place do not conflict.
 """
 
 from __future__ import annotations

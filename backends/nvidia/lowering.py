@@ -21,6 +21,7 @@ from typing import Any
 
 from minitile.backends.base import GemmPlan, Rules, refuse_scales
 from minitile.backends.nvidia.coalesced_store import store_rows
+from minitile.backends.nvidia.hopper.cluster import CLUSTER_RULES
 from minitile.backends.nvidia.hopper.explicit import EXPLICIT_RULES
 from minitile.backends.nvidia.hopper.pipelines import HOPPER_RULES
 from minitile.backends.nvidia.hopper.tma_store import STORE_RULES
@@ -96,7 +97,7 @@ def rules_for(target: Target) -> Rules:
     rules[tile.Store] = _first(store_rows, MEMORY_RULES[tile.Store])
     if not target.has("wgmma"):
         return Rules(gemm_plan, rules)
-    rules |= {**HOPPER_RULES, **EXPLICIT_RULES}
+    rules |= {**HOPPER_RULES, **EXPLICIT_RULES, **CLUSTER_RULES}
     rules |= {kind: _first(rule, rules.get(kind, MEMORY_RULES.get(kind))) for kind, rule in STORE_RULES.items()}
     return Rules(gemm_plan, rules, refusal)
 

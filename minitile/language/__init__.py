@@ -135,6 +135,7 @@ from minitile.language.math import (
 from minitile.language.missing import missing as _missing
 from minitile.language.reducers import alloc_reducer, finalize_reducer, reducer_init, reducer_update
 from minitile.language.reductions import (
+    all_reduce,
     argmax,
     argmin,
     reduce,
@@ -208,6 +209,7 @@ __all__ = [
     "StridedTensor",
     "Tensor",
     "abs",
+    "all_reduce",
     "alloc_barrier",
     "alloc_fragment",
     "alloc_local",

@@ -212,7 +212,7 @@ def of_blocks(A: T.Tensor(("N",), T.float32), cluster=2, blocks=0):
         A[x] = 1.0
 
 
-@pytest.mark.parametrize(("cluster", "blocks"), [(3, 4), (0, 4), (16, 32), ((2, 2), 4)])
+@pytest.mark.parametrize(("cluster", "blocks"), [(3, 4), (0, 4), (17, 34), ((2, 2), 4)])
 def test_what_is_no_cluster(cluster: object, blocks: int) -> None:
     with pytest.raises(mt.MinitileError, match="cluster"):
         of_blocks.compile(np.zeros(4, np.float32), target="sm_90a", cluster=cluster, blocks=blocks)

@@ -183,7 +183,7 @@ class Walk:
                 if access.mem in self.lives:
                     life = self.lives[access.mem]
                     self.uses.append((access.mem, self.number, self.lasting(access.mem, loops, self.begun)))
-                    if access.ctas == "cluster" and access.pipeline is None:
+                    if access.ctas == "cluster" and (access.pipeline is None or access.proxy == "generic"):
                         self.throughout.append(access.mem)
                     life.sides.update(self.sides)
                     life.around.update(self.around)

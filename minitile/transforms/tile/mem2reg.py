@@ -37,7 +37,7 @@ from minitile.analysis.variables import Variable, Variables, is_fragment
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError, LanguageError, Location
-from minitile.ir.ops import arith, control, explicit, tile
+from minitile.ir.ops import arith, cluster, control, explicit, tile
 from minitile.ir.rewrite import ERASE, Rewriter, erase_unused, recast
 from minitile.ir.types import BufferType, ScalarType, TensorType, TileType, Type, bool_, u8
 from minitile.transforms.tile.fragment_indices import interleaved_by, numbers_of, repeated_by
@@ -399,12 +399,22 @@ class _ToValues(Rewriter):
         return self.read_region(op, mem, indices, dims, (runs[0], runs[1])), (), (0, 1)
 
     def reduce(self, op: tile.ReduceInto) -> New:
+        return self.joins(op, self.reduced(op))
+
+    def all_reduce(self, op: cluster.AllReduceInto) -> New:
+        mine = self.b.cast(self.whole(op, op.src), op.dst.dtype) if op.dim < 0 else self.reduced(op)
+        return self.joins(op, self.b.emit(cluster.AllReduce(mine, op.buffer, op.number, op.kind)).result)
+
+    def reduced(self, op: tile.ReduceInto) -> Value:
+        """A reduction of the source, in the shape of the destination."""
         source = self.b.cast(self.whole(op, op.src), op.dst.dtype)
         value = self.b.value(tile.Reduce(source, op.dim, op.kind))
         if not value.shape:
-            value = self.b.value(tile.Splat(value, op.dst.shape))
-        elif value.shape != op.dst.shape:
-            value = self.b.value(tile.Expand(value, op.dim, 1))
+            return self.b.value(tile.Splat(value, op.dst.shape))
+        return value if value.shape == op.dst.shape else self.b.value(tile.Expand(value, op.dim, 1))
+
+    def joins(self, op: tile.ReduceInto, value: Value) -> New:
+        """A reduction goes to its destination."""
         if not op.clear:
             value = self.b.value(arith.COMBINE[op.kind](self.whole(op, op.dst), value))
         return self.put(op.dst, value)
@@ -481,6 +491,7 @@ _HANDLERS: dict[type[Op], Callable[[_ToValues, Any], New]] = {
     tile.Copy: _ToValues.copy,
     tile.GemmInto: _ToValues.gemm,
     tile.ReduceInto: _ToValues.reduce,
+    cluster.AllReduceInto: _ToValues.all_reduce,
     tile.Print: _ToValues.print,
     control.For: _ToValues.loop,
     control.While: _ToValues.loop,

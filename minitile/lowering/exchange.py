@@ -23,6 +23,7 @@ from minitile.layout.shared import SharedLayout, row_major
 from minitile.lowering.context import Lowering, Rule, layout_of
 from minitile.lowering.memory import (
     Addresses,
+    Coord,
     GuardBuilder,
     Guards,
     Place,
@@ -122,7 +123,8 @@ def gather_partials(
     low: Lowering, value: Value, layout: Layout, narrow: Layout, dims: Sequence[int]
 ) -> tuple[Value, list[list[int]]]:
     """The partial results of all warps, which meet in shared memory: [parts] x [what is left of the tile]; and which of
-    these registers are of one result."""
+    these registers are of one result. Where all lanes want the same ones, the parts are the last dimension, so that one
+    load has up to 16 bytes of them."""
     digits = []
     divisor, parts = layout.num_lanes, 1
     for digit in layout.warp:
@@ -132,27 +134,40 @@ def gather_partials(
         divisor *= digit.size
     part = low.digits_value(digits)
     assert part is not None
-    padded = tuple(narrow.extents)
-    shared = row_major((parts, *padded), storage(value.dtype).bits)
-    buffer = scratch(low, shared, storage(value.dtype), "partial")
-    rest = places(low, [Affine(0)] * narrow.rank, narrow)
-    where = [Place(Affine(0), part, parts - 1, (1 << parts.bit_length()) - 1), *rest]
-    offsets = [(0, *at) for at in narrow.register_offsets()]
-    addresses = shared_addresses(low, buffer, None, where, offsets)
-    count = narrow.num_regs
-    every = tuple(range(count))
+    dtype, count = storage(value.dtype), narrow.num_regs
+    alike = all(d.dim is None for d in narrow.lane)
+    width = min(max(1, 128 // dtype.bits), 1 << parts.bit_length() - 1) if alike else 1
+    inner = narrow.rank if alike else 0  # where the parts stand among the buffer's dimensions
+    sizes = [*narrow.extents[:inner], -(-parts // width) * width, *narrow.extents[inner:]]
+    buffer = scratch(low, row_major(sizes, dtype.bits), dtype, "partial")
+
+    def addresses(of: Place, numbers: Sequence[int]) -> tuple[Addresses, list[Coord]]:
+        rest = places(low, [Affine(0)] * narrow.rank, narrow)
+        offsets = [(*at[:inner], n, *at[inner:]) for at in narrow.register_offsets() for n in numbers]
+        return shared_addresses(low, buffer, None, [*rest[:inner], of, *rest[inner:]], offsets), offsets
+
     guards = GuardBuilder(low)
     writer = only_one_replica(low, layout, dims)
     if writer is not None:
         guards.always.append(writer)
-    plan = Plan("shared", 1, every, addresses, guards.finish(offsets))
-    emit_store(low, plan, buffer, None, stored(low, value))
-    where = [Place(Affine(0), None, parts - 1, 0), *rest]
-    offsets = [(n, *at) for at in narrow.register_offsets() for n in range(parts)]
-    addresses = shared_addresses(low, buffer, None, where, offsets)
-    plan = Plan("shared", 1, tuple(range(count * parts)), addresses, GuardBuilder(low).finish(offsets))
-    loaded = loaded_as(low, emit_load(low, plan, buffer, None, count * parts), value.dtype)
-    return loaded, [list(range(n * parts, (n + 1) * parts)) for n in range(count)]
+    to, offsets = addresses(Place(Affine(0), part, parts - 1, (1 << parts.bit_length()) - 1), [0])
+    emit_store(
+        low, Plan("shared", 1, tuple(range(count)), to, guards.finish(offsets)), buffer, None, stored(low, value)
+    )
+    loaded: list[Value] = []
+    groups: list[list[int]] = [[] for _ in range(count)]
+    whole = parts - parts % width
+    for numbers, each in ((range(0, whole, width), width), (range(whole, parts), 1)):
+        if not numbers:
+            continue
+        at, offsets = addresses(Place(Affine(0), None, parts - 1, 0), numbers)
+        total = len(offsets) * each
+        plan = Plan("shared", each, tuple(range(total)), at, GuardBuilder(low).finish(offsets))
+        first = sum(map(len, groups))
+        for n, group in enumerate(groups):
+            group += range(first + n * total // count, first + (n + 1) * total // count)
+        loaded.append(emit_load(low, plan, buffer, None, total))
+    return loaded_as(low, low.concat(loaded), value.dtype), groups
 
 
 def only_one_replica(low: Lowering, layout: Layout, dims: Sequence[int]) -> Value | None:

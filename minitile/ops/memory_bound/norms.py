@@ -14,7 +14,7 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ops.memory_bound.pieces import row_sum, split
-from minitile.ops.memory_bound.rows import RowPlan, row_plan, rows_of, vector_of
+from minitile.ops.memory_bound.rows import RowPlan, over_rows, rows_of, vector_of
 
 MATRIX, ROW = ("M", "N"), ("N",)
 
@@ -105,7 +105,7 @@ def _norm(
     if residual is not None:
         r = rows.like("residual", residual)
         total, z = rows.result(None)
-    plan = plan or row_plan(n, rows.dtype)
+    plan = plan or rows.plan(1 if residual is None else 2)
     has = (weight is not None, bias is not None, residual is not None)
     if rows.m * n and plan is not None:
         norm_rows(centered, *has)(x, r, w, b, y, z, eps, **plan.constants(n))
@@ -134,35 +134,38 @@ def norm_rows(centered: bool, weight: bool, bias: bool, residual: bool) -> Kerne
         columns=4096,
         threads=128,
         exact=False,
+        stages=0,
+        blocks=0,
     ):
-        M, N = X.shape
-        if exact:
-            T.assume(columns == N)
-        with T.Kernel(T.ceildiv(M, rows), threads=threads) as block:
+        N = X.shape[1]
+        share = 1.0 / T.cast(N, T.float32)
+
+        def norm(first, given, added=None):
             x = T.alloc_fragment((rows, columns), T.float32)
             square = T.alloc_fragment((rows, columns), T.float32)
             mean = T.alloc_fragment((rows,), T.float32)
             scale = T.alloc_fragment((rows,), T.float32)
-            first = block * rows
-            T.copy(X[first, 0], x)
-            if residual:
-                for i, j in T.Parallel(rows, columns):
-                    z = T.cast(x[i, j] + T.cast(R[first + i, j], T.float32), X.dtype)
+            for i, j in T.Parallel(rows, columns):
+                x[i, j] = T.cast(given[i, j], T.float32)
+                if residual:
+                    z = T.cast(x[i, j] + T.cast(added[i, j], T.float32), X.dtype)
                     Z[first + i, j] = z
                     x[i, j] = T.cast(z, T.float32)
             if centered:
                 T.reduce_sum(x, mean, dim=1)
                 for i, j in T.Parallel(rows, columns):
-                    x[i, j] = T.if_then_else(j < N, x[i, j] - mean[i] / T.cast(N, T.float32), 0.0)
+                    x[i, j] = T.if_then_else(j < N, x[i, j] - mean[i] * share, 0.0)
             for i, j in T.Parallel(rows, columns):
                 square[i, j] = x[i, j] * x[i, j]
             T.reduce_sum(square, scale, dim=1)
             for i in T.Parallel(rows):
-                scale[i] = T.rsqrt(scale[i] / T.cast(N, T.float32) + eps)
+                scale[i] = T.rsqrt(scale[i] * share + eps)
             for i, j in T.Parallel(rows, columns):
                 y = x[i, j] * scale[i]
                 y = y * T.cast(W[j], T.float32) if weight else y
                 Y[first + i, j] = y + T.cast(B[j], T.float32) if bias else y
+
+        over_rows(norm, [X, R] if residual else [X], rows, columns, threads, exact, stages, blocks)
 
     return norm_rows
 

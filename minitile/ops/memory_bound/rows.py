@@ -1,8 +1,9 @@
 """What kernels along the rows of a matrix have in common: how rows are spread over blocks, and how calls are read.
 
-A row stays in registers. A short one has a warp, or its share of one's registers, so that it is reduced by shuffles
-alone; a longer one has as many warps as give each thread HELD elements. Bytes on their way, not arithmetic, decide how
-fast that is: a multiprocessor wants 32 to 48 KB of them.
+A row is read once, and is at hand until its result is written: in registers, or in shared memory where that many
+registers would leave room for one block only, which loads or computes but not both. A short row has a warp, or less, so
+that shuffles alone reduce it. Bytes on their way, not arithmetic, decide how fast that is: a multiprocessor wants 32 to
+48 KB of them.
 """
 
 from __future__ import annotations
@@ -11,55 +12,123 @@ import math
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import minitile.language as T
 from minitile.driver.dispatch import caller_location, raise_for_caller
+from minitile.hardware import BLOCK_REGISTERS
 from minitile.ir.diagnostics import LaunchArgumentError
 from minitile.ir.types import DType
 from minitile.language.math import dtype_of_name
 from minitile.ops.array_adapters import Frame, frame_of
-from minitile.runtime.arrays import describe
+from minitile.ops.multiply import hardware
+from minitile.runtime.arrays import ArrayInfo, describe
 from minitile.runtime.errors import LaunchError
 
 DTYPES = ("f32", "bf16", "f16")
 INDICES = ("i64", "i32")
 VECTOR = 16  # bytes
 LANES = 32
-HELD = 32  # elements of a thread, if the row does not give it less
-MOST_HELD = 64
 WARPS = 4  # of a block, where rows do not need more
 MOST_WARPS = 32
+HELD = 32  # elements of a row that a thread has
+SHORT, LONG = 2048, 16384  # elements of a row: above, registers hold several blocks' rows, one block's row
+MOST_STAGES = 3
+BESIDE_ROW = 32  # registers of a thread beside its elements of a row
+BLOCK_SHARED = 2048  # bytes of shared memory of a block beside its rows
+
+
+class Room(NamedTuple):
+    """What plans must know of a GPU: its multiprocessors, and the bytes of shared memory of a block on each."""
+
+    multiprocessors: int = 132
+    shared: int = 227 * 1024
+
+
+H200 = Room()
 
 
 class RowPlan(NamedTuple):
     """A block of `threads` has `rows` rows at a time, each in a fragment of `columns`, at least as many as it has
-    elements."""
+    elements. With `stages`, `blocks` of them go over all rows, and copy ahead into as many buffers in shared memory."""
 
     rows: int
     columns: int
     threads: int
+    stages: int = 0
+    blocks: int = 0
 
     def constants(self, n: int) -> dict[str, Any]:
         """Compile-time arguments of a kernel along rows of n elements. exact: the fragment has no columns behind the
         row, and the kernel no masks."""
-        return {"rows": self.rows, "columns": self.columns, "threads": self.threads, "exact": self.columns == n}
+        return self._asdict() | {"exact": self.columns == n}
 
 
 @lru_cache
-def row_plan(n: int, dtype: DType) -> RowPlan | None:
-    """The plan for rows of n elements; None where registers do not hold them."""
+def row_plans(n: int, dtype: DType, tensors: int = 1, room: Room = H200) -> list[RowPlan]:
+    """The plans for rows of n elements, of so many tensors at a time, that are worth a measurement, the likeliest
+    first; none where neither registers nor shared memory hold a row."""
     vector = VECTOR // dtype.bytes
     grain = LANES * vector  # elements that a warp loads at once
-    grains = max(1, math.ceil(n / grain))
-    deep = HELD // vector  # loads of a thread
-    if grains <= deep:
-        return RowPlan(WARPS * (deep // grains), grains * grain, WARPS * LANES)
-    most = MOST_HELD // vector
-    if grains > MOST_WARPS * most:
-        return None
-    if grains > MOST_WARPS * deep:
-        deep = math.ceil(grains / MOST_WARPS)
-    warps = math.ceil(grains / deep)
-    deep = math.ceil(grains / warps)
-    return RowPlan(1, deep * warps * grain, warps * LANES)
+
+    def in_registers(held: int) -> list[RowPlan]:
+        """Each thread has up to `held` elements of a row, or of several short ones."""
+        if n <= grain:
+            columns = 1 << (n - 1).bit_length()
+            return [RowPlan(WARPS * LANES * held // columns, columns, WARPS * LANES)]
+        grains = math.ceil(n / grain)
+        warps = math.ceil(grains * vector / held)
+        each = math.ceil(grains / warps)
+        if warps > MOST_WARPS:
+            return []
+        if warps > 1:
+            return [RowPlan(1, each * warps * grain, warps * LANES)]
+        return [RowPlan(WARPS * (held // (each * vector)), each * grain, WARPS * LANES)]
+
+    def staged(held: int) -> list[RowPlan]:
+        """Each thread has up to `held` elements of a row that waits in shared memory."""
+        for plan in in_registers(held):
+            row = plan.columns * dtype.bytes * tensors
+            fit = BLOCK_REGISTERS // (plan.threads * (held + BESIDE_ROW))
+            beside = max(1, min(fit, room.shared // (2 * row + BLOCK_SHARED)))
+            stages = min(MOST_STAGES, (room.shared // beside - BLOCK_SHARED) // row)
+            if fit and stages > 1:
+                return [plan._replace(stages=stages, blocks=beside * room.multiprocessors)]
+        return []
+
+    half, one, two = HELD // 2, HELD, 2 * HELD
+    if n <= SHORT:
+        found = [in_registers(one), in_registers(two), in_registers(half)]
+    elif n <= LONG:
+        found = [in_registers(one), staged(one), staged(two), in_registers(half), in_registers(two)]
+    else:
+        found = [staged(two), staged(one), in_registers(one)]
+    return list(dict.fromkeys(plan for plans in found for plan in plans))
+
+
+def row_plan(n: int, dtype: DType, tensors: int = 1, room: Room = H200) -> RowPlan | None:
+    """The first of `row_plans`, if any."""
+    return next(iter(row_plans(n, dtype, tensors, room)), None)
+
+
+def over_rows(work, tensors, rows, columns, threads, exact, stages, blocks):
+    """A kernel's body: work(first, *tiles) for each block of rows, whose elements of each tensor are in a tile, with 0
+    behind their end. Tiles are fragments; with `stages`, shared memory, into which persistent blocks copy ahead."""
+    M, N = tensors[0].shape
+    if exact:
+        T.assume(columns == N)
+    if stages:
+        with T.Kernel(blocks, threads=threads) as block:
+            tiles = [T.alloc_shared((rows, columns), tensor.dtype) for tensor in tensors]
+            for k in T.Pipelined(T.ceildiv(M - block * rows, blocks * rows), num_stages=stages):
+                first = (block + k * blocks) * rows
+                for tensor, tile in zip(tensors, tiles, strict=True):
+                    T.copy(tensor[first, 0], tile)
+                work(first, *tiles)
+    else:
+        with T.Kernel(T.ceildiv(M, rows), threads=threads) as block:
+            tiles = [T.alloc_fragment((rows, columns), tensor.dtype) for tensor in tensors]
+            for tensor, tile in zip(tensors, tiles, strict=True):
+                T.copy(tensor[block * rows, 0], tile)
+            work(block * rows, *tiles)
 
 
 def refused(what: str, hint: str = "") -> LaunchArgumentError:
@@ -76,6 +145,13 @@ class Rows(NamedTuple):
     n: int
     dtype: DType
     frame: Frame
+    info: ArrayInfo
+
+    def plan(self, tensors: int = 1) -> RowPlan | None:
+        """How a kernel goes over these rows, of so many tensors at a time; None: it has to take them piece by piece."""
+        machine, _, shared = hardware(self.info)
+        odd = self.n * self.dtype.bytes % VECTOR
+        return row_plan(self.n, self.dtype, tensors, Room(machine.multiprocessors, 0 if odd else shared))
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """A new array where the argument is."""
@@ -116,7 +192,7 @@ def rows_of(what: str, x: Any) -> Rows:
     shape = tuple(info.shape)
     m, n = math.prod(shape[:-1]), shape[-1]
     matrix = (x if info.contiguous else frame.whole(x)).reshape(m, n)
-    return Rows(matrix, x, shape, m, n, dtype_of_name(info.dtype), frame)
+    return Rows(matrix, x, shape, m, n, dtype_of_name(info.dtype), frame, info)
 
 
 def vector_of(what: str, x: Any, n: int) -> Any:
@@ -141,7 +217,7 @@ def indices_of(what: str, x: Any, shape: tuple[int, ...]) -> Any:
     return (x if info.contiguous or frame is None else frame.whole(x)).reshape(-1)
 
 
-def _described(what: str, x: Any) -> Any:
+def _described(what: str, x: Any) -> ArrayInfo:
     try:
         return describe(x)
     except LaunchError as error:

@@ -14,7 +14,7 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ops.memory_bound.pieces import greatest_and_sum, raised, split
-from minitile.ops.memory_bound.rows import RowPlan, row_plan, rows_of
+from minitile.ops.memory_bound.rows import RowPlan, over_rows, rows_of
 
 
 @for_users
@@ -55,7 +55,7 @@ def log_softmax(x: Any, *, out: Any = None, plan: RowPlan | None = None) -> Any:
 def _softmax(x: Any, out: Any, plan: RowPlan | None, log: bool) -> Any:
     rows = rows_of("x", x)
     out, y = rows.result(out)
-    plan = plan or row_plan(rows.n, rows.dtype)
+    plan = plan or rows.plan()
     if not rows.m * rows.n:
         return out
     if plan is None:
@@ -74,18 +74,19 @@ def softmax_rows(
     columns=4096,
     threads=128,
     exact=False,
+    stages=0,
+    blocks=0,
     log=False,
 ):
-    M, N = X.shape
-    if exact:
-        T.assume(columns == N)
-    with T.Kernel(T.ceildiv(M, rows), threads=threads) as block:
+    N = X.shape[1]
+
+    def softmax(first, given):
         x = T.alloc_fragment((rows, columns), T.float32)
         power = T.alloc_fragment((rows, columns), T.float32)
         top = T.alloc_fragment((rows,), T.float32)
         total = T.alloc_fragment((rows,), T.float32)
         for i, j in T.Parallel(rows, columns):
-            x[i, j] = T.if_then_else(j < N, T.cast(X[block * rows + i, j], T.float32), -T.infinity(T.float32))
+            x[i, j] = T.if_then_else(j < N, T.cast(given[i, j], T.float32), -T.infinity(T.float32))
         T.reduce_max(x, top, dim=1)
         for i, j in T.Parallel(rows, columns):
             x[i, j] = x[i, j] - top[i]
@@ -94,7 +95,9 @@ def softmax_rows(
         for i in T.Parallel(rows):
             total[i] = T.log(total[i]) if log else 1.0 / total[i]
         for i, j in T.Parallel(rows, columns):
-            Y[block * rows + i, j] = x[i, j] - total[i] if log else power[i, j] * total[i]
+            Y[first + i, j] = x[i, j] - total[i] if log else power[i, j] * total[i]
+
+    over_rows(softmax, [X], rows, columns, threads, exact, stages, blocks)
 
 
 @lru_cache

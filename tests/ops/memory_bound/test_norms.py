@@ -50,12 +50,17 @@ def test_optional_parts(n, has, centered):
     close(y, expected(x, centered, w if "w" in has else None, b if "b" in has else None), bf16, 0.01)
 
 
-@pytest.mark.parametrize("plan", [RowPlan(8, 256, 128), RowPlan(1, 256, 32), RowPlan(2, 768, 128)])
+@pytest.mark.parametrize(
+    "plan", [RowPlan(8, 256, 128), RowPlan(1, 256, 32), RowPlan(2, 768, 128), RowPlan(2, 512, 64, 2, 2)]
+)
 @pytest.mark.parametrize("centered", [False, True])
 def test_plans(plan, centered):
     x, w = random(1, 5, 256, dtype=bf16), random(2, 256, dtype=bf16)
     norm = layer_norm if centered else rms_norm
     close(norm(given(x), given(w), eps=1e-5, plan=plan), expected(x, centered, w), bf16, 0.01)
+    y, z = norm(given(x), given(w), residual=given(x), eps=1e-5, plan=plan)
+    assert (exact(z) == exact(x + x)).all()
+    close(y, expected(x + x, centered, w), bf16, 0.01)
 
 
 def test_far_from_zero():

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import minitile as mt
+import minitile.language as T
 from minitile.ops import log_softmax, softmax
-from minitile.ops.memory_bound.rows import RowPlan, row_plan
+from minitile.ops.memory_bound.rows import RowPlan, row_plans
 from tests.ops.memory_bound.frames import bf16, close, exact, f16, f32, given, random
 
 LONG = 40008  # registers do not hold it
@@ -30,7 +31,16 @@ def test_sizes(shape, dtype, log):
 
 
 @pytest.mark.parametrize(
-    "plan", [RowPlan(8, 256, 128), RowPlan(4, 512, 64), RowPlan(1, 256, 32), RowPlan(1, 512, 64), RowPlan(2, 768, 128)]
+    "plan",
+    [
+        RowPlan(8, 256, 128),
+        RowPlan(4, 512, 64),
+        RowPlan(1, 256, 32),
+        RowPlan(1, 512, 64),
+        RowPlan(2, 768, 128),
+        RowPlan(1, 256, 32, 2, 2),
+        RowPlan(2, 512, 64, 3, 1),
+    ],
 )
 def test_plans(plan):
     x = random(2, 5, 256, dtype=bf16)
@@ -72,13 +82,14 @@ def test_out_and_strides():
     close(softmax(wide[:, 8:48]), expected(exact(wide[:, 8:48]), False), f32)
 
 
-def test_plans_hold_their_rows():
-    from minitile.language import bfloat16, float32
-
-    for dtype in (bfloat16, float32):
-        for n in (1, 255, 256, 257, 1000, 1024, 4096, 5000, 8192, 12288, 32768):
-            plan = row_plan(n, dtype)
-            assert n <= plan.columns <= 40 * plan.threads / plan.rows
+@pytest.mark.parametrize("dtype", [T.bfloat16, T.float32])
+@pytest.mark.parametrize("n", [1, 3, 17, 255, 256, 257, 1000, 1024, 2048, 4096, 5000, 8192, 12288, 32768])
+def test_plans_hold_their_rows(n, dtype):
+    for tensors in (1, 2):
+        for plan in row_plans(n, dtype, tensors):
+            assert n <= plan.columns <= max(1.5 * n, 2 * n - 1)
+            assert plan.rows * plan.columns <= 64 * plan.threads
+            assert plan.rows * plan.columns * dtype.bytes * plan.stages * tensors <= 227 * 1024
 
 
 def test_wrong_use():

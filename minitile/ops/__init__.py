@@ -1,4 +1,4 @@
-"""Ready kernels: `minitile.ops.matmul`, `minitile.ops.grouped_matmul`.
+"""Ready kernels: `minitile.ops.matmul`, `minitile.ops.grouped_matmul`, and what moves its bytes once (memory_bound/).
 
 Public names are loaded on first use, as those of `minitile` itself.
 """
@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minitile.ops.grouped import grouped_matmul, grouped_plan_for
+    from minitile.ops.memory_bound.gated import geglu, geglu_backward, swiglu, swiglu_backward
+    from minitile.ops.memory_bound.rotary import rotary
+    from minitile.ops.memory_bound.sums import column_sums
+    from minitile.ops.memory_bound.transpose import transpose
     from minitile.ops.multiply import matmul, plan_for
     from minitile.ops.plan import Plan
 
@@ -19,9 +23,26 @@ _HOME = {
     "grouped_matmul": "minitile.ops.grouped",
     "grouped_plan_for": "minitile.ops.grouped",
     "Plan": "minitile.ops.plan",
+    **dict.fromkeys(("swiglu", "swiglu_backward", "geglu", "geglu_backward"), "minitile.ops.memory_bound.gated"),
+    "rotary": "minitile.ops.memory_bound.rotary",
+    "column_sums": "minitile.ops.memory_bound.sums",
+    "transpose": "minitile.ops.memory_bound.transpose",
 }
 
-__all__ = ["Plan", "grouped_matmul", "grouped_plan_for", "matmul", "plan_for"]
+__all__ = [
+    "Plan",
+    "column_sums",
+    "geglu",
+    "geglu_backward",
+    "grouped_matmul",
+    "grouped_plan_for",
+    "matmul",
+    "plan_for",
+    "rotary",
+    "swiglu",
+    "swiglu_backward",
+    "transpose",
+]
 
 
 def __getattr__(name: str) -> Any:

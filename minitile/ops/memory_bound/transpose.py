@@ -2,7 +2,7 @@
 
 Where both dimensions are multiples of a vector of 16 bytes, a thread loads squares: as many rows as a vector has
 elements, one vector of each. What it stores are the square's columns, which are vectors of the result. Nothing leaves
-its registers in between (the compiler's `crossed` layout), and nobody waits for others. Other sizes go through shared
+its registers in between (the compiler's `crossed` layout), and no thread waits for others. Other sizes go through shared
 memory, so that each access to global memory takes neighbours.
 """
 

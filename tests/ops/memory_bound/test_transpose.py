@@ -58,7 +58,7 @@ def test_multiples_of_a_vector_stay_in_registers():
 
 
 def test_registers_hold_squares():
-    """As the file says: vectors of 16 bytes both ways, no shared memory, nobody waits."""
+    """As the file says: vectors of 16 bytes both ways, no shared memory, no barriers."""
     for size, dtype in ((1, "int8"), (2, "bfloat16"), (4, "float32"), (8, "int64")):
         specs = [mt.spec((1, 512, 512), dtype)] * 2
         made = transpose_registers.compile(*specs, target="sm_90a", **transpose_plan(512, 512, size).constants)

@@ -93,6 +93,7 @@ _UNARY: dict[type[Op], Callable[[Array], Array]] = {
     arith.Exp2: np.exp2,
     arith.Log: np.log,
     arith.Sqrt: np.sqrt,
+    arith.Rcp: np.reciprocal,
     arith.Tanh: np.tanh,
     arith.Floor: np.floor,
     arith.Ceil: np.ceil,

@@ -37,7 +37,7 @@ from minitile.layout.atoms import (
     wgmma_accumulator,
     wgmma_operand_a,
 )
-from minitile.layout.blocked import blocked, coalesced, replicated, row_blocked
+from minitile.layout.blocked import blocked, coalesced, crossed, replicated, row_blocked
 from minitile.layout.convert import (
     LaneMove,
     LaneSwaps,
@@ -108,6 +108,7 @@ __all__ = [
     "cheapest_vector",
     "coalesced",
     "conversion",
+    "crossed",
     "interleaved_slice",
     "interleaved_source",
     "lane_exchange",

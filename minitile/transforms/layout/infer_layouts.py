@@ -39,6 +39,7 @@ from minitile.layout import (
     RowAccess,
     blocked,
     cheapest_vector,
+    crossed,
     interleaved_slice,
     interleaved_source,
     row_blocked,
@@ -309,10 +310,26 @@ class _Inference:
         vec = cheapest_vector(along[order[0]]) if along else 1
         while vec > 1 and vec * threads > math.prod(shape):
             vec //= 2
+        across = self._across(along, order, vec, threads, shape)
+        if across is not None:
+            order, second = across
+            return crossed(shape, threads, vec, second, order, self.lanes)
         reduces = any(
             (m, d) in self.reduced for g, dims in same for m in g.members for d in dims if dims[d] == order[0]
         )
         return (row_blocked if reduces else blocked)(shape, threads, vec, order, self.lanes)
+
+    def _across(
+        self, along: dict[int, list[RowAccess]], order: tuple[int, ...], vec: int, threads: int, shape: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], int] | None:
+        """Where a tile goes to or from global memory in vectors along a second dimension too: the order of dimensions
+        with that one second, and how many elements its vectors have. None where registers don't hold both vectors."""
+        for dim, accesses in along.items():
+            far = [use for use in accesses if use.kind != "shared"]
+            second = cheapest_vector(far) if far and dim != order[0] else 1
+            if min(vec, second) > 1 and vec * second * threads <= math.prod(shape):
+                return (order[0], dim, *(d for d in order[1:] if d != dim)), second
+        return None
 
     def _same_elements(self, group: _Group) -> list[tuple[_Group, dict[int, int]]]:
         """The groups whose tiles are this one's but for dimensions of size 1 and their order, itself first: their

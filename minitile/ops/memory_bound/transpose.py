@@ -1,0 +1,108 @@
+"""The transpose of a matrix, or of each matrix of a batch, of elements of 1, 2, 4 or 8 bytes.
+
+Where both dimensions are multiples of a vector of 16 bytes, a thread loads squares: as many rows as a vector has
+elements, one vector of each. What it stores are the square's columns, which are vectors of the result. Nothing leaves
+its registers in between (the compiler's `crossed` layout), and no thread waits for others. Other sizes go through shared
+memory, so that each access to global memory takes neighbours.
+"""
+
+# Kernels are in minitile's language, not in Python.
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, valid-type"
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import minitile.language as T
+from minitile.driver.dispatch import for_users
+from minitile.driver.jit import kernel
+from minitile.ops.memory_bound.arguments import VECTOR, argument, refused, sized
+
+
+@kernel
+def transpose_registers(
+    A: T.Tensor(("S", "M", "N"), None),
+    B: T.Tensor(("S", "N", "M"), None),
+    block_M=128, block_N=128, threads=256, panel=0,
+):  # fmt: skip
+    S, M, N = A.shape
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), S, threads=threads) as (bx, by, s):
+        if panel:
+            T.use_swizzle(panel)
+        for i, j in T.Parallel(block_M, block_N):
+            B[s, bx * block_N + j, by * block_M + i] = A[s, by * block_M + i, bx * block_N + j]
+
+
+@kernel
+def transpose_shared(
+    A: T.Tensor(("S", "M", "N"), None),
+    B: T.Tensor(("S", "N", "M"), None),
+    block_M=64, block_N=64, threads=256, panel=0,
+):  # fmt: skip
+    S, M, N = A.shape
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), S, threads=threads) as (bx, by, s):
+        if panel:
+            T.use_swizzle(panel)
+        rows = T.alloc_shared((block_M, block_N), A.dtype)
+        T.copy(A[s, by * block_M, bx * block_N], rows)
+        for j, i in T.Parallel(block_N, block_M):
+            B[s, bx * block_N + j, by * block_M + i] = rows[i, j]
+
+
+class TransposePlan(NamedTuple):
+    """A block of `threads` turns a tile of block_M × block_N; tiles are visited in panels of that many (0: row by row).
+
+    To sweep, in elements of 2 bytes: 64 × 128 with 128 threads; 128 × 128, 64 × 256, 256 × 64 with 256; panel 0, 4, 8.
+    """
+
+    registers: bool
+    block_M: int
+    block_N: int
+    threads: int = 256
+    panel: int = 0
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """As a kernel's compile-time arguments."""
+        return {name: value for name, value in self._asdict().items() if name != "registers"}
+
+
+_SQUARES = {1: (128, 256, 128), 2: (128, 128, 256), 4: (64, 128, 256), 8: (64, 64, 256)}
+
+
+@lru_cache
+def transpose_plan(m: int, n: int, size: int) -> TransposePlan:
+    """For an m × n matrix of elements of `size` bytes."""
+    if m % (VECTOR // size) or n % (VECTOR // size):
+        return TransposePlan(False, *((64, 64) if size < 8 else (32, 32)))
+    return TransposePlan(True, *_SQUARES[size])
+
+
+@for_users
+def transpose(x: Any, *, out: Any = None, plan: TransposePlan | None = None) -> Any:
+    """A matrix with rows and columns exchanged, or a batch of such, in memory: `x.transpose(-1, -2).contiguous()`.
+
+    Args:
+        x: […, M, N] of torch, CuPy, or NumPy (then the simulator computes); elements of 1, 2, 4 or 8 bytes.
+        out: where the result goes, […, N, M], row-major; without it, a new array.
+        plan: instead of the one that `transpose_plan` chooses.
+
+    Raises:
+        LaunchArgumentError: arguments that do not fit.
+
+    Example:
+        ```py
+        y = mt.ops.transpose(x)
+        ```
+    """
+    x = argument("x", x, None)
+    if len(x.shape) < 2:
+        raise refused(f"x has shape {x.shape}", "a matrix has two dimensions")
+    *outer, m, n = x.shape
+    y = x.result(out, (*outer, n, m))
+    if sized(x.shape):
+        chosen = plan or transpose_plan(m, n, x.dtype.bytes)
+        turn = transpose_registers if chosen.registers else transpose_shared
+        turn(x.whole.reshape(-1, m, n), y.reshape(-1, n, m), **chosen.constants)
+    return y

@@ -293,6 +293,13 @@ def strides_of(array: Any) -> tuple[int, ...]:
     return tuple(tensor.strides[: tensor.rank])
 
 
+def writable(array: Any) -> bool:
+    """Whether a framework lets an array in the host's memory be written to in place. JAX's never change, and do not
+    always say so in DLPack."""
+    jax = sys.modules.get("jax")
+    return jax is None or not isinstance(array, jax.Array)
+
+
 def _in_elements(strides: Sequence[int], size: int) -> tuple[int, ...]:
     if any(s % size for s in strides):
         raise ArgumentError(

@@ -145,6 +145,7 @@ from minitile.language.reductions import (
     reduce_min,
     reduce_sum,
 )
+from minitile.language.results import empty
 from minitile.language.tiles import alloc_fragment, alloc_local, alloc_shared, alloc_var, clear, copy, fill
 from minitile.language.tracing.loops import Kernel, Parallel, Persistent, Pipelined, serial, unroll, vectorized
 from minitile.language.warps import (
@@ -245,6 +246,7 @@ __all__ = [
     "device_assert",
     "disable_warp_group_reg_alloc",
     "dynamic",
+    "empty",
     "erf",
     "exp",
     "exp2",

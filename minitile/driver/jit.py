@@ -37,7 +37,7 @@ from minitile.language.tracing.context import active
 from minitile.language.tracing.signature import Signature, read_signature
 from minitile.language.tracing.source import kernel_node
 from minitile.language.tracing.trace import tensor_shape, tensor_strides
-from minitile.runtime.arrays import Place, describe
+from minitile.runtime.arrays import Place, dtype_name
 from minitile.runtime.bind import gapped
 from minitile.runtime.errors import LaunchError
 from minitile.runtime.launch_info import Expr, ScalarArg, TensorArg, dims_of
@@ -141,6 +141,8 @@ class Kernel:
         self._makes: bool | None = None
         # By their number, calls with run-time arguments alone, where nothing more is needed to know what they go to.
         self._plain: dict[int, Callable[..., Any]] = {}
+        self._count = -1
+        self._latest: Callable[..., Any] = _plain  # the one of `_count`, which was found last
 
     def __repr__(self) -> str:
         return f"<minitile.Kernel {self.__name__}({', '.join(self._names)})>"
@@ -167,10 +169,11 @@ class Kernel:
         fit.
         """
         try:
-            if not kwargs:
-                plain = self._plain.get(len(args))
-                if plain is not None and self._captures.current():
-                    return plain(*args)
+            if len(args) == self._count and not kwargs and self._captures.current():
+                return self._latest(*args)
+            plain = None if kwargs else self._plain.get(len(args))
+            if plain is not None and self._captures.current():
+                return plain(*args)
             given = self._given(args, kwargs)
             calls, runtime, results = self._calls(given)
             if results:
@@ -294,7 +297,9 @@ class Kernel:
             return
         places = [i for i, p in enumerate(passed) if p.optional]
         if not places:
-            self._plain[len(args)] = self._straight(args)
+            self._count = -1  # while the two are changed
+            self._latest = self._plain[len(args)] = self._straight(args)
+            self._count = len(args)
             return
         known: dict[tuple[bool, ...], Callable[..., Any]] = {}
 
@@ -320,7 +325,7 @@ class Kernel:
         """Captured values may have changed since the last compilation."""
         if not self._captures.current():
             self._captures = captures(self.function, self._owners)
-            self._plain = {}
+            self._plain, self._count = {}, -1
             self._makes = None
             self._table = self._table_of(self._captures)
 
@@ -556,7 +561,7 @@ def _key(constants: Constants) -> tuple[Any, ...]:
 
 def _array_dtype(x: Any) -> DType:
     try:
-        name = describe(x).dtype
+        name = dtype_name(x)
     except LaunchError as error:
         raise_for_caller(error)
     try:

@@ -113,7 +113,7 @@ class _Text:
         self.slots: dict[Slot, str] = {}
         for i, a in enumerate(self.passed):
             if isinstance(a, ScalarArg):
-                self.slots["scalar", a.name] = f"int(a{i})"
+                self.slots["scalar", a.name] = f"a{i}"
                 continue
             for axis, extent in enumerate(a.shape):
                 if isinstance(extent, str):

@@ -85,6 +85,14 @@ def describe(array: Any) -> ArrayInfo:
     return ArrayInfo(pointer, tuple(shape), strides, dtype, place.kind, place.index, contiguous)
 
 
+def dtype_name(array: Any) -> str:
+    """The short name of an array's dtype; of torch's tensors also where they have no memory (fake tensors)."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return torch_tensors().names[array.dtype]
+    return read(array)[2]
+
+
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides, in elements, of a row-major array without gaps."""
     strides, step = [], 1
@@ -132,8 +140,8 @@ class TorchTensors:
         self.kind: type = torch.Tensor
         # A dtype has several names in torch (float32, float); its text has the one with the width.
         dtypes = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
-        self._names = {d: SHORT_NAMES.get(name, name) for d in dtypes for name in [str(d).removeprefix("torch.")]}
-        self.dtypes = {name: d for d, name in self._names.items()}
+        self.names = {d: SHORT_NAMES.get(name, name) for d in dtypes for name in [str(d).removeprefix("torch.")]}
+        self.dtypes = {name: d for d, name in self.names.items()}
         self.places: dict[int, Place] = {}
         self._device_kind = "rocm" if torch.version.hip else "cuda"
         self._torch = torch
@@ -141,7 +149,7 @@ class TorchTensors:
     def read(self, tensor: Any) -> Reading:
         index = tensor.get_device()
         place = self.places.get(index) or self.place_of(tensor)
-        return tensor.data_ptr(), tensor.shape, self._names[tensor.dtype], place, tensor.is_contiguous()
+        return tensor.data_ptr(), tensor.shape, self.names[tensor.dtype], place, tensor.is_contiguous()
 
     def place_of(self, tensor: Any) -> Place:
         """The place of a tensor, noted in `places` if it is a GPU. Raises ArgumentError for other devices."""
@@ -291,6 +299,13 @@ def strides_of(array: Any) -> tuple[int, ...]:
     if not tensor.strides:
         return row_major(tuple(tensor.shape[: tensor.rank]))
     return tuple(tensor.strides[: tensor.rank])
+
+
+def writable(array: Any) -> bool:
+    """Whether a framework lets an array in the host's memory be written to in place. JAX's never change, and do not
+    always say so in DLPack."""
+    jax = sys.modules.get("jax")
+    return jax is None or not isinstance(array, jax.Array)
 
 
 def _in_elements(strides: Sequence[int], size: int) -> tuple[int, ...]:

@@ -70,7 +70,7 @@ def compile_dispatch(
     launches: Mapping[Values, Launch],
     otherwise: Callable[[Values, Place, Values, tuple[Any, ...]], None],
     fail: Callable[[LaunchError], None],
-    elsewhere: Callable[[tuple[Any, ...]], Callable[..., None] | None],
+    elsewhere: Callable[[tuple[Any, ...]], Callable[..., None] | None] = lambda args: None,
 ) -> Callable[..., None]:
     """A whole call in one function: it does as `compile_selector`'s and calls `launches[key](values, place)`, or
     `otherwise(values, place, key, arguments)` where there is no such launch (yet). LaunchErrors go to `fail`.

@@ -12,7 +12,7 @@ a key, and reads such a key.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -39,12 +39,13 @@ class Found:
 class CallFacts:
     """Of the calls of one signature: `exprs`, whose values `read` takes."""
 
-    def __init__(self, args: Args) -> None:
+    def __init__(self, args: Args, fresh: Collection[str] = ()) -> None:
+        """fresh: tensors that each call makes, which are no other."""
         self.args = args
         self.tensors = [a.name for a in args if isinstance(a, TensorArg)]
         self.dims = dims_of(args, strides=False)
         self.steps = dims_of(args)[len(self.dims) :]
-        self.twins = twins(args)
+        self.twins = [pair for pair in twins(args) if not {*pair} & {*fresh}]
         tensors = [a for a in args if isinstance(a, TensorArg)]
         self.widest = {s: ALIGNMENT // byte_size(a.dtype) for a in tensors for s in a.strides or ()}
         self.exprs: list[Expr] = [("divides", ("pointer", t), ALIGNMENT) for t in self.tensors]

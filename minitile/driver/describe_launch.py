@@ -22,7 +22,7 @@ from minitile.runtime.launch_info import (
 from minitile.runtime.overlap import nbytes, span
 
 if TYPE_CHECKING:
-    from minitile.driver.jit import Case
+    from minitile.driver.compiled import Case
     from minitile.driver.pipeline import Result
 
 

@@ -16,7 +16,7 @@ from minitile.driver.simulate import run
 from minitile.runtime.launch_info import LaunchInfo, TensorArg
 
 if TYPE_CHECKING:
-    from minitile.driver.jit import CompiledKernel
+    from minitile.driver.compiled import CompiledKernel
     from minitile.runtime.sim.core.report import MaskedAccess
     from minitile.transforms.canonicalize.count_masked import Counted
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,13 +12,14 @@ import numpy as np
 from minitile.backends.registry import backend_of_text
 from minitile.ir.diagnostics import LaunchArgumentError, Location, MinitileError
 from minitile.ir.types import dtype
-from minitile.runtime.arrays import strides_of
+from minitile.runtime.arrays import describe, strides_of, writable
 from minitile.runtime.errors import LaunchError
 from minitile.runtime.launch_info import (
     LaunchInfo,
     Param,
     ScalarArg,
     Slot,
+    TensorArg,
     TensorMapParam,
     Values,
     compile_exprs,
@@ -54,8 +56,8 @@ def simulate(
     check: bool = True,
     backend: Backend | None = None,
 ) -> Report:
-    """Runs the kernel, `text` being assembly of `backend` (None: whichever it is), on NumPy arrays and Python scalars,
-    which a binder has checked; writes into the arrays.
+    """Runs the kernel, `text` being assembly of `backend` (None: whichever it is), on arrays of the CPU and Python
+    scalars, which a binder has checked; writes into the arrays.
 
     Raises RaceError, SimulationError, and LaunchArgumentError for sizes that the kernel was not compiled for.
     """
@@ -110,6 +112,7 @@ def run(
 def launch_of(info: LaunchInfo, args: Sequence[Any]) -> tuple[tuple[int, int, int], list[Any]]:
     """The grid and the entry's arguments as `run_ptx` takes them, for arguments of the kernel that a binder has
     checked; arrays are the caller's own. Raises LaunchArgumentError."""
+    args = on_host(info, args)
     _check_writable(info, args)
     values = _slot_values(info, args)
     slots = slots_of(info.args)
@@ -126,6 +129,31 @@ def launch_of(info: LaunchInfo, args: Sequence[Any]) -> tuple[tuple[int, int, in
     return (x, y, z), given
 
 
+def on_host(info: LaunchInfo, args: Sequence[Any]) -> list[Any]:
+    """The arguments with NumPy arrays on the memory of those of other frameworks."""
+    return [_host_array(x) if isinstance(arg, TensorArg) else x for arg, x in zip(info.args, args, strict=True)]
+
+
+def _host_array(array: Any) -> Any:
+    """NumPy's view of an array in the host's memory, which keeps it alive; read-only where its framework's arrays do
+    not change."""
+    if isinstance(array, np.ndarray):
+        return array
+    found = describe(array)
+    element = dtype(found.dtype).numpy
+    reach = [s * (n - 1) for s, n in zip(found.strides, found.shape, strict=True)]
+    if 0 in found.shape:
+        return np.empty(found.shape, element)
+    below = -sum(min(0, each) for each in reach) * element.itemsize
+    count = (sum(map(abs, reach)) + 1) * element.itemsize
+    memory: Any = (ctypes.c_uint8 * count).from_address(found.ptr - below)
+    memory.owner = array  # lives as long as the view
+    strides = [s * element.itemsize for s in found.strides]
+    view: np.ndarray[Any, Any] = np.ndarray(found.shape, element, memory, below, strides)
+    view.flags.writeable = writable(array)
+    return view
+
+
 def _check_writable(info: LaunchInfo, args: Sequence[Any]) -> None:
     """Raises LaunchArgumentError, naming the argument, for a read-only array that the kernel writes."""
     for arg, given in zip(info.args, args, strict=True):
@@ -135,7 +163,7 @@ def _check_writable(info: LaunchInfo, args: Sequence[Any]) -> None:
             raise LaunchArgumentError(
                 f"{info.entry} writes {arg.name}, and this array is read-only (flags.writeable)",
                 caller_location(),
-                f"pass a copy: {arg.name}.copy()",
+                f"pass a copy: {arg.name}.copy(); arrays that never change, as JAX's, are results: T.empty, or out_idx",
             )
 
 

@@ -149,6 +149,7 @@ from minitile.language.reductions import (
     reduce_min,
     reduce_sum,
 )
+from minitile.language.results import empty
 from minitile.language.scans import cummax, cummin, cumsum
 from minitile.language.tiles import alloc_fragment, alloc_local, alloc_shared, alloc_var, clear, copy, fill
 from minitile.language.tracing.loops import Kernel, Parallel, Persistent, Pipelined, serial, unroll, vectorized
@@ -256,6 +257,7 @@ __all__ = [
     "device_assert",
     "disable_warp_group_reg_alloc",
     "dynamic",
+    "empty",
     "erf",
     "exp",
     "exp2",
@@ -315,9 +317,9 @@ __all__ = [
     "pdl_sync",
     "pdl_trigger",
     "pow",
-    "rcp",
     "print",
     "proxy_hint",
+    "rcp",
     "reduce",
     "reduce_absmax",
     "reduce_abssum",

@@ -32,7 +32,6 @@ REFUSED: dict[str, str] = {
     "prim_func": "mark the function with @minitile.kernel",
     "jit": "mark the function with @minitile.kernel",
     "const": 'name run-time dimensions as strings: T.Tensor(("M", "N"), dtype)',
-    "empty": "pass the result as a tensor of the signature",
     "thread_binding": "T.get_thread_binding(0)",
     "block": "write statements",
     "call_extern": "no foreign code: the compiler writes all of the assembly",

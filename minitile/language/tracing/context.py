@@ -46,6 +46,7 @@ class Trace:
     attrs       becomes the kernel's attrs
     all_reduces of reductions over the cluster, by what a block sends: the buffer, and what counts them
     rounds      of loops that Python runs, so far
+    made        the tensors of T.empty; sizes: of their dimensions that are computed, by name
     marks       of the statements of the loop with a schedule of its own that is being traced (`schedule.py`)
     """
 
@@ -60,6 +61,8 @@ class Trace:
     returns: list[tuple[Value, Location | None]] = field(default_factory=list)
     attrs: dict[str, Any] = field(default_factory=dict)
     all_reduces: dict[Any, tuple[Value, Value]] = field(default_factory=dict)
+    made: list[Value] = field(default_factory=list)
+    sizes: dict[str, Value] = field(default_factory=dict)
     rounds: int = 0
     marks: Any = None
 

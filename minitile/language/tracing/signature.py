@@ -2,6 +2,7 @@
 
 A: T.Tensor(("M", 64), T.bfloat16)   a tensor; a string names a run-time dimension (or a compile-time parameter)
 A: Annotated[T.Tensor, ("M", 64), T.bfloat16]   the same, as type checkers know annotations
+A: T.Tensor(("M", 64), T.bfloat16) | None = None   a tensor that calls may leave out
 A: T.StridedTensor(("M", 64), ("lda", 1), T.bfloat16)   a tensor with strides of its own
 x: T.float32                         a run-time scalar
 block=128, or no annotation          a compile-time constant
@@ -11,8 +12,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Annotated, Any, get_args, get_origin
 
@@ -76,8 +77,22 @@ class Tensor:
                 error.loc = Location.of_line(code.co_filename, frame.f_lineno, code.co_name)
             raise
 
+    def __or__(self, other: None) -> OptionalTensor:
+        """`T.Tensor(…) | None`: a tensor that a call may leave out."""
+        return OptionalTensor(self) if other is None else NotImplemented
+
+    __ror__ = __or__
+
     def __repr__(self) -> str:
         return f"T.Tensor({self.shape}, {self.dtype})"
+
+
+@dataclass(frozen=True)
+class OptionalTensor:
+    """`bias: T.Tensor(("N",), T.float32) | None = None` in a signature. A call with None is compiled for itself: there
+    `bias` is None, and `if bias is not None:` is decided at compile time."""
+
+    tensor: Tensor
 
 
 class StridedTensor(Tensor):
@@ -146,17 +161,20 @@ def _stride(s: Any) -> IRDim:
 @dataclass(frozen=True)
 class Parameter:
     """`kind` is "tensor", "scalar", "constant", or "self": the object whose method the kernel is, which is the default;
-    `default` is inspect's empty when there is none."""
+    `default` is inspect's empty when there is none. optional: None may be passed for the tensor; made: a call that does
+    not pass the tensor makes it, and returns it."""
 
     name: str
     kind: str
     tensor: Tensor | None
     dtype: DType | None
     default: Any
+    optional: bool = False
+    made: bool = False
 
     @property
     def required(self) -> bool:
-        return self.default is inspect.Parameter.empty
+        return self.default is inspect.Parameter.empty and not self.made
 
 
 @dataclass(frozen=True)
@@ -171,6 +189,28 @@ class Signature:
     @property
     def constants(self) -> tuple[Parameter, ...]:
         return tuple(p for p in self.parameters if p.kind == "constant")
+
+    def without(self, names: Sequence[str]) -> Signature:
+        """The signature of calls that pass None for these optional tensors."""
+        return Signature(
+            tuple(Parameter(p.name, "constant", None, None, None) if p.name in names else p for p in self.parameters)
+        )
+
+    def making(self, places: int | Sequence[int], where: Location | None) -> Signature:
+        """The signature in which calls make these tensors; places: among tensors and scalars, negative ones from the
+        end. Raises LanguageError."""
+        runtime = self.runtime
+        numbers = [places] if isinstance(places, int) else list(places)
+        for n in numbers:
+            if not isinstance(n, int) or not -len(runtime) <= n < len(runtime):
+                raise LanguageError(
+                    f"out_idx={places}: {n} is no place among {len(runtime)} tensors and scalars of the signature",
+                    where,
+                )
+            if runtime[n].kind != "tensor" or runtime[n].optional:
+                raise LanguageError(f"out_idx={places}: {runtime[n].name} is no tensor that a call could make", where)
+        names = {runtime[n].name for n in numbers}
+        return Signature(tuple(replace(p, made=True) if p.name in names else p for p in self.parameters))
 
     def bound_to(self, owner: object) -> Signature:
         """The signature of a method of this object, whose first parameter that is."""
@@ -192,10 +232,13 @@ def read_signature(function: FunctionType, around: Mapping[str, Any]) -> Signatu
             annotation = _evaluate(annotation, function, names, p.name, place)
         if get_origin(annotation) is Annotated:
             annotation = _annotated(annotation, p.name, place)
+        optional = isinstance(annotation, OptionalTensor)
+        annotation = annotation.tensor if isinstance(annotation, OptionalTensor) else annotation
         if isinstance(annotation, Tensor):
-            if p.default is not p.empty:
-                raise LanguageError(f"the tensor {p.name} has a default value", place)
-            found.append(Parameter(p.name, "tensor", annotation, annotation.dtype, p.default))
+            if p.default is not p.empty and not (optional and p.default is None):
+                hint = f"{p.name}: T.Tensor(…) | None = None is a tensor that may be left out"
+                raise LanguageError(f"the tensor {p.name} has a default value", place, hint)
+            found.append(Parameter(p.name, "tensor", annotation, annotation.dtype, p.default, optional))
         elif isinstance(annotation, DType):
             found.append(Parameter(p.name, "scalar", None, dtype_of_name(annotation), p.default))
         elif annotation is Tensor:
@@ -215,6 +258,10 @@ def _annotated(annotation: Any, parameter: str, place: Location) -> Any:
     """What `Annotated[…]` says: of T.Tensor, a tensor of the shape and dtype behind it (of T.StridedTensor, of the
     shape, strides and dtype); of anything else, that."""
     kind, *given = get_args(annotation)
+    either = get_args(kind)
+    if len(either) == 2 and type(None) in either and {Tensor, StridedTensor} & {*either}:
+        (kind,) = (each for each in either if each is not type(None))
+        return _annotated(Annotated[kind, *given], parameter, place) | None
     if kind is StridedTensor:
         if not 2 <= len(given) <= 3:
             what = f"{parameter}: T.StridedTensor takes a shape, strides and a dtype, not {len(given)} things"

@@ -13,6 +13,7 @@ from minitile.ir.depth import room, too_deep
 from minitile.ir.diagnostics import InternalError, LanguageError, Location, MinitileError, shown
 from minitile.ir.types import ALIGNMENT, I32, Dim, DType, ScalarType, tensor_type
 from minitile.language.memory import Memory
+from minitile.language.results import Results, results_of
 from minitile.language.scalars import Expr
 from minitile.language.tracing.context import Trace, tracing
 from minitile.language.tracing.control_flow import Interpreter
@@ -63,8 +64,9 @@ def _sizes(p: Parameter, what: str, given: tuple[Dim, ...], constants: Mapping[s
     return tuple(sizes)
 
 
-def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput) -> Kernel:
-    """Run the kernel function with staged arguments; raises LanguageError for what breaks the language's rules."""
+def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput) -> tuple[Kernel, Results]:
+    """Run the kernel function with staged arguments; raises LanguageError for what breaks the language's rules. The
+    tensors that it makes are parameters behind those of the signature."""
     trace = Trace(Builder(Block()))
     params: list[Value] = []
     for p in signature.runtime:
@@ -93,7 +95,8 @@ def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput
             scope.locals[p.name] = Memory(value, trace) if p.kind == "tensor" else Expr(value)
     for first, other in given.same:
         scope.locals[other] = scope.locals[first]
-    _interpret(function, trace, scope)
+    returned = _interpret(function, trace, scope)
+    results = results_of(trace, returned, params)
     if not trace.launched:
         raise LanguageError(
             f"the kernel {function.__name__} launches nothing",
@@ -102,7 +105,7 @@ def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput
         )
     kernel = Kernel(
         function.__name__,
-        tuple(params),
+        (*params, *results.made),
         trace.dims,
         trace.b.block,
         facts={d: p for d, p in given.facts.items() if d in trace.dims and p > 1},
@@ -110,13 +113,14 @@ def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput
         attrs=trace.attrs | ({"large": given.large} if given.large else {}) | ({"exact": True} if given.exact else {}),
     )
     check_uniform(kernel, trace.returns)
-    return kernel
+    return kernel, results
 
 
-def _interpret(function: FunctionType, trace: Trace, scope: Scope) -> None:
+def _interpret(function: FunctionType, trace: Trace, scope: Scope) -> Any:
+    """What the function returns."""
     with tracing(trace), room():
         try:
-            Interpreter(trace, scope).run_function(kernel_node(function))
+            return Interpreter(trace, scope).run_function(kernel_node(function))
         except MinitileError:
             raise
         except RecursionError:

@@ -209,6 +209,9 @@ def cp_async(low: Lowering, op: tile.Copy) -> Value | None:
     global_to_shared = isinstance(op.src.type, TensorType) and isinstance(op.dst.type, BufferType)
     if not low.target.has("cp_async") or not global_to_shared or op.dst.type.space != "shared":  # type: ignore[attr-defined]
         return None
+    fast = contiguous_dim(op.src)
+    if fast is not None and op.src_dims[fast] not in (None, len(op.shape) - 1):
+        return None  # lanes go along a column of the tile: its rows would be accessed element by element
     element = op.src.dtype.bytes
     layout = coalesced(op.shape, low.threads, op.src.dtype.bits)
     src_starts = [low.facts.affine(v) for v in op.src_indices]
@@ -218,7 +221,6 @@ def cp_async(low: Lowering, op: tile.Copy) -> Value | None:
         access_width(low, op.src, places(low, src_starts, src_layout), src_layout),
         access_width(low, op.dst, places(low, dst_starts, dst_layout), dst_layout),
     )
-    fast = contiguous_dim(op.src)
     if fast is None or op.src_dims[fast] != op.dst_dims[contiguous_dim(op.dst) or 0]:
         width = 1
     if width * element not in (4, 8, 16):

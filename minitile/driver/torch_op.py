@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,7 +59,7 @@ def torch_op(
     *,
     name: str,
     backward: Kernel | Callable[..., Any] | None = None,
-    gradients: Sequence[str] | None = None,
+    gradients: Sequence[str | tuple[str, ...]] | None = None,
     schema: str | None = None,
     fake: Callable[..., Any] | None = None,
     backward_fake: Callable[..., Any] | None = None,
@@ -73,8 +73,9 @@ def torch_op(
         backward: a kernel or function that computes gradients. Its parameters are found by name: `grad` is the gradient
             of the (first) result, `grad_Y` that of the result Y; the name of an argument or a result of `function` is
             that (of a function's results: `result`, or `result0`, `result1`, …).
-        gradients: the arguments whose gradients `backward` returns, in order; as many as it has results, from the first
-            tensor on, if not given. It may return None for an argument that is None.
+        gradients: the arguments whose gradients `backward` returns, in order, a tuple of those that have the same one;
+            as many as it has results, from the first tensor on, if not given. It may return None for an argument that
+            is None.
         schema: of a function, which says nothing of its types: "(Tensor x, float eps=1e-6) -> Tensor".
         fake: of a function: results that have the right shapes, dtypes and devices, made from arguments of which
             nothing else may be looked at; one like the first tensor if not given.
@@ -151,7 +152,7 @@ def _of_kernel(kernel: Kernel) -> _Operator:
 
     def fake(*given: Any, **named: Any) -> Any:
         every = {**dict(zip(names, given, strict=False)), **named}
-        like = next(x for x in every.values() if hasattr(x, "new_empty"))
+        like = _first([*every.values()])
         shapes = kernel.result_shapes(**every)
         back = [like.new_empty(shape, dtype=torch_tensors().dtypes[dtype.name]) for shape, dtype in shapes]
         return back[0] if results.one else tuple(back) if back else None
@@ -198,7 +199,7 @@ def _split(args: str) -> list[str]:
 def _derivative(
     forward: _Operator,
     backward: Kernel | Callable[..., Any],
-    gradients: Sequence[str] | None,
+    gradients: Sequence[str | tuple[str, ...]] | None,
     fake: Callable[..., Any] | None,
 ) -> _Operator:
     """The operator of the gradients; its results have the names of the arguments that they are the gradients of."""
@@ -208,10 +209,11 @@ def _derivative(
     parameters = inspect.signature(backward.function if isinstance(backward, Kernel) else backward).parameters.values()
     run: Callable[..., Any] = backward
     found = fake if own is None else own.fake
-    wanted = tuple(gradients or tensors[: 1 if own is None else len(own.results)])
+    of = gradients or tensors[: 1 if own is None else len(own.results)]
+    wanted = tuple(n if isinstance(n, str) else " ".join(n) for n in of)
     if own is not None and len(wanted) != len(own.results):
         raise _wrong(f"backward returns {len(own.results)} tensors, for the gradients of {', '.join(wanted)}")
-    for n in wanted:
+    for n in " ".join(wanted).split():
         if n not in tensors:
             raise _wrong(f"gradients: {n} is no tensor among {', '.join(forward.names)}")
     passed = [p for p in parameters if own is None or p.name in own.names]
@@ -225,7 +227,7 @@ def _derivative(
         """The gradients; of what is None, something of no elements."""
         back = run(**dict(zip(names, given, strict=True)))
         back = back if isinstance(back, (tuple, list)) else (back,)
-        like = next(x for x in given if hasattr(x, "new_empty"))
+        like = _first(given)
         every = tuple(like.new_empty(0) if x is None else x for x in back)
         return every[0] if len(wanted) == 1 else every
 
@@ -234,8 +236,8 @@ def _derivative(
         gradient = next(x for n, x in every.items() if _is_gradient(forward, n))
         back = []
         for n in wanted:
-            like = every.get(n, gradient)
-            back.append(gradient.new_empty(0) if like is None else like.new_empty(like.shape))
+            like = every.get(n.split()[0], gradient)
+            back.append(_first(given).new_empty(0) if like is None else like.new_empty(like.shape))
         return back[0] if len(wanted) == 1 else tuple(back)
 
     def of_found(*given: Any) -> Any:
@@ -246,6 +248,11 @@ def _derivative(
     return _Operator(args, wanted, whole, like_arguments if found is None else of_found)
 
 
+def _first(given: Sequence[Any]) -> Any:
+    """The first tensor."""
+    return next(x for x in given if hasattr(x, "new_empty"))
+
+
 def _is_gradient(forward: _Operator, name: str) -> bool:
     return name == "grad" or (name.startswith("grad_") and name[5:] in forward.results)
 
@@ -253,10 +260,11 @@ def _is_gradient(forward: _Operator, name: str) -> bool:
 def _register_autograd(op: Any, forward: _Operator, gradient: Any, derived: _Operator) -> None:
     """Saves what the gradients' operator wants, and calls it."""
     kept = [n for n in derived.names if not _is_gradient(forward, n)]
+    defaults = {a.name: a.default_value for a in op._opoverload._schema.arguments if a.has_default_value()}
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any, **more: Any) -> None:
         outputs = output if isinstance(output, tuple) else (output,)
-        known = {**dict(zip(forward.names, inputs, strict=False)), **more.get("keyword_only_inputs", {})}
+        known = {**defaults, **dict(zip(forward.names, inputs, strict=False)), **more.get("keyword_only_inputs", {})}
         ctx.absent = [known.get(n) is None for n in forward.names]
         known |= dict(zip(forward.results, outputs, strict=True))
         values = [known[n] for n in kept]
@@ -271,7 +279,9 @@ def _register_autograd(op: Any, forward: _Operator, gradient: Any, derived: _Ope
         known |= {f"grad_{r}": g for r, g in zip(forward.results, grads, strict=True)}
         known["grad"] = grads[0]
         back = gradient(*(known[n] for n in derived.names))
-        found: Mapping[str, Any] = dict(zip(derived.results, back if isinstance(back, tuple) else (back,), strict=True))
+        found: dict[str, Any] = {}
+        for of, g in zip(derived.results, back if isinstance(back, tuple) else (back,), strict=True):
+            found |= dict.fromkeys(of.split(), g)
         return tuple(None if absent else found.get(n) for n, absent in zip(forward.names, ctx.absent, strict=True))
 
     op.register_autograd(backward, setup_context=setup_context)

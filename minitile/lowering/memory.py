@@ -694,6 +694,9 @@ def move_through_registers(low: Lowering, op: tile.Copy) -> None:
 
 def copied_layout(low: Lowering, op: tile.Copy) -> Layout:
     """Coalesced, with vectors that are cheap for both sides, as far as the registers for their addresses go."""
+    turned = _turned_layout(low, op)
+    if turned is not None:
+        return turned
     widest = coalesced(op.shape, low.threads, op.src.dtype.bits, low.target.lanes)
     uses = []
     for kind, mem, indices, dims in (
@@ -712,6 +715,27 @@ def copied_layout(low: Lowering, op: tile.Copy) -> Layout:
             return layout
         vec *= 2
     return widest
+
+
+def _turned_layout(low: Lowering, op: tile.Copy) -> Layout | None:
+    """Of a tensor whose contiguous dimension is not the tile's last one (a transposed one): lanes and vectors along
+    that, since global memory takes it in sectors; None where there is no such tensor."""
+    for mem, indices, dims in ((op.src, op.src_indices, op.src_dims), (op.dst, op.dst_indices, op.dst_dims)):
+        along = contiguous_dim(mem) if isinstance(mem.type, TensorType) else None
+        dim = None if along is None else dims[along]
+        if dim is None or dim == len(op.shape) - 1:
+            continue
+        starts = [low.facts.affine(v) for v in indices]
+        order = (dim, *(d for d in reversed(range(len(op.shape))) if d != dim))
+        vec = 16 // mem.dtype.bytes
+        while vec > 1:
+            layout = in_memory(row_blocked(op.shape, low.threads, vec, order, low.target.lanes), dims)
+            enough = op.shape[dim] % vec == 0 and vec * low.threads <= math.prod(op.shape)
+            if enough and access_width(low, mem, places(low, starts, layout), layout) == vec:
+                break
+            vec //= 2
+        return row_blocked(op.shape, low.threads, vec, order, low.target.lanes)
+    return None
 
 
 def _alloc(low: Lowering, op: tile.Alloc) -> Value:

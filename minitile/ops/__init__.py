@@ -61,7 +61,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'minitile.ops' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
+    from minitile.ops.torch_ops import differentiable
+
+    value = differentiable(name, getattr(importlib.import_module(_HOME[name]), name))
     globals()[name] = value
     return value
 

@@ -277,3 +277,24 @@ def test_large_strides():
     compiled = doubled.compile(mt.spec((4, 64), "float32", (1 << 31, 1)), mt.spec((4, 64), "float32"), target="sm_80")
     (stride,) = (p for p in compiled.launch_info.params if p.source == ("dim", "X_stride0"))
     assert stride.dtype == "i64"
+
+
+@pytest.mark.gpu
+def test_on_a_gpu():
+    torch = pytest.importorskip("torch")
+    for view in (lambda x: x.T, lambda x: x[:, :32], lambda x: x[:, 3:36], lambda x: x[::2, ::2], lambda x: x[1:2]):
+        for dtype in (torch.float32, torch.bfloat16):
+            x = view(torch.arange(17 * 48, device="cuda").reshape(17, 48).to(dtype))
+            y = torch.full((x.shape[0], 2 * x.shape[1]), 77.0, device="cuda")
+            for _ in range(2):
+                doubled(x, y[:, ::2])
+            assert torch.equal(y[:, ::2], x.float() * 2)
+            assert (y[:, 1::2] == 77).all()
+    for where, _ in HOW.values():
+        a, b, c = (torch.from_numpy(room((96, 96), np.float32, **where)[1]).cuda().bfloat16() for _ in range(3))
+        left = where.get("left", 0)
+        a, b, c = (whole[1:-1, left : left + 96] for whole in (a, b, c))
+        a[:], b[:] = torch.randn(96, 96), torch.randn(96, 96)
+        for left_operand, right, out in ((a, b, c), (a, b.T, c), (a.T, b, c.T)):
+            matmul(left_operand, right, out)
+            torch.testing.assert_close(out.float(), left_operand.float() @ right.float(), atol=0.25, rtol=0.02)

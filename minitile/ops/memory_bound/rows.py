@@ -32,6 +32,7 @@ MOST_WARPS = 32
 HELD = 32  # elements of a row that a thread has
 SHORT, LONG = 2048, 16384  # elements of a row: above, registers hold several blocks' rows, one block's row
 MOST_STAGES = 3
+BUSY = 512  # threads of a multiprocessor that hide each other's latencies
 BESIDE_ROW = 32  # registers of a thread beside its elements of a row
 BLOCK_SHARED = 2048  # bytes of shared memory of a block beside its rows
 
@@ -66,42 +67,56 @@ class RowPlan(NamedTuple):
 def row_plans(n: int, dtype: DType, tensors: int = 1, room: Room = H200) -> list[RowPlan]:
     """The plans for rows of n elements, of so many tensors at a time, that are worth a measurement, the likeliest
     first; none where neither registers nor shared memory hold a row."""
+    regs = {held: in_registers(n, dtype, held) for held in (HELD // 2, HELD, 2 * HELD)}
+    staged = {held: in_shared(n, dtype, held, tensors, (1, 1), room) for held in (HELD, 2 * HELD)}
+    if n <= SHORT:
+        found = [regs[HELD], regs[2 * HELD], regs[HELD // 2]]
+    elif n <= LONG:
+        found = [regs[HELD], staged[HELD], staged[2 * HELD], regs[HELD // 2], regs[2 * HELD]]
+    else:
+        found = [staged[2 * HELD], staged[HELD], regs[HELD]]
+    return list(dict.fromkeys(plan for plan in found if plan is not None))
+
+
+@lru_cache
+def gradient_plans(n: int, dtype: DType, sums: int = 1, room: Room = H200) -> list[RowPlan]:
+    """As `row_plans`, for kernels of persistent blocks that read two tensors, of which registers hold both, and
+    besides `sums` numbers for each column."""
+    found = [in_shared(n, dtype, held, 2, (sums + 2, sums + 4), room) for held in (HELD // 2, HELD)]
+    plans = [plan for plan in found if plan is not None]
+    return sorted(plans, key=lambda plan: plan.blocks * plan.threads < room.multiprocessors * BUSY)
+
+
+def in_registers(n: int, dtype: DType, held: int) -> RowPlan | None:
+    """Each thread has up to `held` elements of a row, or of several short ones."""
     vector = VECTOR // dtype.bytes
     grain = LANES * vector  # elements that a warp loads at once
+    if n <= grain:
+        columns = 1 << max(0, n - 1).bit_length()
+        return RowPlan(WARPS * LANES * held // columns, columns, WARPS * LANES)
+    grains = math.ceil(n / grain)
+    warps = math.ceil(grains * vector / held)
+    each = math.ceil(grains / warps)
+    if warps > MOST_WARPS:
+        return None
+    if warps > 1:
+        return RowPlan(1, each * warps * grain, warps * LANES)
+    return RowPlan(WARPS * (held // (each * vector)), each * grain, WARPS * LANES)
 
-    def in_registers(held: int) -> list[RowPlan]:
-        """Each thread has up to `held` elements of a row, or of several short ones."""
-        if n <= grain:
-            columns = 1 << (n - 1).bit_length()
-            return [RowPlan(WARPS * LANES * held // columns, columns, WARPS * LANES)]
-        grains = math.ceil(n / grain)
-        warps = math.ceil(grains * vector / held)
-        each = math.ceil(grains / warps)
-        if warps > MOST_WARPS:
-            return []
-        if warps > 1:
-            return [RowPlan(1, each * warps * grain, warps * LANES)]
-        return [RowPlan(WARPS * (held // (each * vector)), each * grain, WARPS * LANES)]
 
-    def staged(held: int) -> list[RowPlan]:
-        """Each thread has up to `held` elements of a row that waits in shared memory."""
-        for plan in in_registers(held):
-            row = plan.columns * dtype.bytes * tensors
-            fit = BLOCK_REGISTERS // (plan.threads * (held + BESIDE_ROW))
-            beside = max(1, min(fit, room.shared // (2 * row + BLOCK_SHARED)))
-            stages = min(MOST_STAGES, (room.shared // beside - BLOCK_SHARED) // row)
-            if fit and stages > 1:
-                return [plan._replace(stages=stages, blocks=beside * room.multiprocessors)]
-        return []
-
-    half, one, two = HELD // 2, HELD, 2 * HELD
-    if n <= SHORT:
-        found = [in_registers(one), in_registers(two), in_registers(half)]
-    elif n <= LONG:
-        found = [in_registers(one), staged(one), staged(two), in_registers(half), in_registers(two)]
-    else:
-        found = [staged(two), staged(one), in_registers(one)]
-    return list(dict.fromkeys(plan for plans in found for plan in plans))
+def in_shared(n: int, dtype: DType, held: int, tensors: int, live: tuple[int, int], room: Room) -> RowPlan | None:
+    """Each thread has up to `held` elements of rows that wait in shared memory, with `live` numbers, at least and
+    rather, for each of them in registers. As many blocks as there is room for at once go over all rows."""
+    plan = in_registers(n, dtype, held)
+    if plan is None:
+        return None
+    rows = plan.rows * plan.columns * dtype.bytes * tensors
+    fit, rather = (BLOCK_REGISTERS // (plan.threads * (each * held + BESIDE_ROW)) for each in live)
+    beside = max(1, min(rather, room.shared // (2 * rows + BLOCK_SHARED)))
+    stages = min(MOST_STAGES, (room.shared // beside - BLOCK_SHARED) // rows)
+    if not fit or stages < 2:
+        return None
+    return plan._replace(stages=stages, blocks=beside * room.multiprocessors)
 
 
 def row_plan(n: int, dtype: DType, tensors: int = 1, room: Room = H200) -> RowPlan | None:
@@ -109,20 +124,25 @@ def row_plan(n: int, dtype: DType, tensors: int = 1, room: Room = H200) -> RowPl
     return next(iter(row_plans(n, dtype, tensors, room)), None)
 
 
-def over_rows(work, tensors, rows, columns, threads, exact, stages, blocks):
+def over_rows(
+    work, tensors, rows, columns, threads, exact, stages, blocks, before=lambda: None, after=lambda block: None
+):
     """A kernel's body: work(first, *tiles) for each block of rows, whose elements of each tensor are in a tile, with 0
-    behind their end. Tiles are fragments; with `stages`, shared memory, into which persistent blocks copy ahead."""
+    behind their end. Tiles are fragments; with `stages`, shared memory, into which persistent blocks copy ahead:
+    before() and after(block) are what each of them does besides."""
     M, N = tensors[0].shape
     if exact:
         T.assume(columns == N)
     if stages:
         with T.Kernel(blocks, threads=threads) as block:
             tiles = [T.alloc_shared((rows, columns), tensor.dtype) for tensor in tensors]
+            before()
             for k in T.Pipelined(T.ceildiv(M - block * rows, blocks * rows), num_stages=stages):
                 first = (block + k * blocks) * rows
                 for tensor, tile in zip(tensors, tiles, strict=True):
                     T.copy(tensor[first, 0], tile)
                 work(first, *tiles)
+            after(block)
     else:
         with T.Kernel(T.ceildiv(M, rows), threads=threads) as block:
             tiles = [T.alloc_fragment((rows, columns), tensor.dtype) for tensor in tensors]
@@ -152,6 +172,16 @@ class Rows(NamedTuple):
         machine, _, shared = hardware(self.info)
         odd = self.n * self.dtype.bytes % VECTOR
         return row_plan(self.n, self.dtype, tensors, Room(machine.multiprocessors, 0 if odd else shared))
+
+    @property
+    def multiprocessors(self) -> int:
+        """Of the device that the argument is on."""
+        return hardware(self.info)[0].multiprocessors
+
+    def gradient_plan(self, sums: int) -> RowPlan | None:
+        """As `plan`, for persistent blocks that keep so many sums of each column."""
+        machine, _, shared = hardware(self.info)
+        return next(iter(gradient_plans(self.n, self.dtype, sums, Room(machine.multiprocessors, shared))), None)
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """A new array where the argument is."""

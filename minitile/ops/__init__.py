@@ -10,9 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minitile.ops.grouped import grouped_matmul, grouped_plan_for
-    from minitile.ops.memory_bound.cross_entropy import cross_entropy
+    from minitile.ops.memory_bound.cross_entropy import (
+        cross_entropy,
+        cross_entropy_backward,
+        cross_entropy_gradient,
+    )
     from minitile.ops.memory_bound.norms import layer_norm, rms_norm
-    from minitile.ops.memory_bound.softmax import log_softmax, softmax
+    from minitile.ops.memory_bound.norms_backward import layer_norm_backward, rms_norm_backward
+    from minitile.ops.memory_bound.norms_quantised import layer_norm_fp8, rms_norm_fp8
+    from minitile.ops.memory_bound.softmax import (
+        log_softmax,
+        log_softmax_backward,
+        softmax,
+        softmax_backward,
+    )
     from minitile.ops.multiply import matmul, plan_for
     from minitile.ops.plan import Plan
 
@@ -26,20 +37,36 @@ _HOME = {
     "layer_norm": "minitile.ops.memory_bound.norms",
     "log_softmax": "minitile.ops.memory_bound.softmax",
     "rms_norm": "minitile.ops.memory_bound.norms",
+    "cross_entropy_backward": "minitile.ops.memory_bound.cross_entropy",
+    "cross_entropy_gradient": "minitile.ops.memory_bound.cross_entropy",
+    "layer_norm_backward": "minitile.ops.memory_bound.norms_backward",
+    "rms_norm_backward": "minitile.ops.memory_bound.norms_backward",
+    "log_softmax_backward": "minitile.ops.memory_bound.softmax",
+    "softmax_backward": "minitile.ops.memory_bound.softmax",
+    "layer_norm_fp8": "minitile.ops.memory_bound.norms_quantised",
+    "rms_norm_fp8": "minitile.ops.memory_bound.norms_quantised",
     "softmax": "minitile.ops.memory_bound.softmax",
 }
 
 __all__ = [
     "Plan",
     "cross_entropy",
+    "cross_entropy_backward",
+    "cross_entropy_gradient",
     "grouped_matmul",
     "grouped_plan_for",
     "layer_norm",
+    "layer_norm_backward",
+    "layer_norm_fp8",
     "log_softmax",
+    "log_softmax_backward",
     "matmul",
     "plan_for",
     "rms_norm",
+    "rms_norm_backward",
+    "rms_norm_fp8",
     "softmax",
+    "softmax_backward",
 ]
 
 

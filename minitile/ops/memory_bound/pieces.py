@@ -17,6 +17,7 @@ LEAST = -3.4028234663852886e38  # of f32: no element is below it but -inf, whose
 VECTOR = 8
 LANES = 32
 MOST_WARPS = 8
+LONG = 65536  # elements of a row, of which a multiprocessor should have one at a time
 
 
 class PiecePlan(NamedTuple):
@@ -31,6 +32,13 @@ def piece_plan(n: int, dtype: DType) -> PiecePlan:
     vectors = 4 // dtype.bytes
     warps = math.ceil(n / (vectors * VECTOR * LANES))
     return PiecePlan(vectors, LANES * min(MOST_WARPS, max(1, warps)))
+
+
+def gradient_plan(n: int, dtype: DType) -> PiecePlan:
+    """As `piece_plan`, for rows that are read a second time, which the cache has only if few blocks share it."""
+    vectors = 4 // dtype.bytes
+    warps = math.ceil(n / (vectors * VECTOR * LANES))
+    return PiecePlan(vectors, LANES * min(4 * MOST_WARPS if n > LONG else MOST_WARPS, max(1, warps)))
 
 
 def split(matrix: Any) -> Any:

@@ -247,6 +247,15 @@ def indices_of(what: str, x: Any, shape: tuple[int, ...]) -> Any:
     return (x if info.contiguous or frame is None else frame.whole(x)).reshape(-1)
 
 
+def numbers_of(what: str, x: Any, shape: tuple[int, ...]) -> Any:
+    """f32 numbers, one for each row, as a vector. Raises LaunchArgumentError for others."""
+    info = _described(what, x)
+    if tuple(info.shape) != shape or info.dtype != "f32":
+        raise refused(f"{what} is {info.dtype} of shape {tuple(info.shape)}", f"pass f32 of shape {shape}")
+    frame = frame_of(x)
+    return (x if info.contiguous or frame is None else frame.whole(x)).reshape(-1)
+
+
 def _described(what: str, x: Any) -> ArrayInfo:
     try:
         return describe(x)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         cross_entropy_backward,
         cross_entropy_gradient,
     )
+    from minitile.ops.memory_bound.linear_cross_entropy import linear_cross_entropy
     from minitile.ops.memory_bound.norms import layer_norm, rms_norm
     from minitile.ops.memory_bound.norms_backward import layer_norm_backward, rms_norm_backward
     from minitile.ops.memory_bound.norms_quantised import layer_norm_fp8, rms_norm_fp8
@@ -45,6 +46,7 @@ _HOME = {
     "softmax_backward": "minitile.ops.memory_bound.softmax",
     "layer_norm_fp8": "minitile.ops.memory_bound.norms_quantised",
     "rms_norm_fp8": "minitile.ops.memory_bound.norms_quantised",
+    "linear_cross_entropy": "minitile.ops.memory_bound.linear_cross_entropy",
     "softmax": "minitile.ops.memory_bound.softmax",
 }
 
@@ -58,6 +60,7 @@ __all__ = [
     "layer_norm",
     "layer_norm_backward",
     "layer_norm_fp8",
+    "linear_cross_entropy",
     "log_softmax",
     "log_softmax_backward",
     "matmul",

@@ -14,7 +14,7 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ops.memory_bound.pieces import greatest_and_sum, raised, row_sum, split
-from minitile.ops.memory_bound.rows import RowPlan, over_rows, rows_of
+from minitile.ops.memory_bound.rows import LONG, RowPlan, over_rows, rows_of
 
 
 @for_users
@@ -107,7 +107,7 @@ def _backward(dy: Any, y: Any, out: Any, plan: RowPlan | None, log: bool) -> Any
     rows = rows_of("y", y)
     d, y = rows.like("dy", dy), rows.matrix
     out, dx = rows.result(out)
-    plan = plan or rows.plan(2)
+    plan = plan or (rows.plan(2) if rows.n <= LONG // 2 else rows.gradient_plan(0))  # both tensors stay at hand
     if not rows.m * rows.n:
         return out
     if plan is None:

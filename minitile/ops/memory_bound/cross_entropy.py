@@ -49,7 +49,7 @@ def cross_entropy(
         raise refused("logits have no classes")
     if rows.m:
         x = split(rows.matrix)
-        constants = (plan or piece_plan(rows.n, rows.dtype))._asdict()
+        constants = (plan or piece_plan(rows.n, rows.dtype, rows.room.lanes))._asdict()
         cross_entropy_rows(x.shape[2])(x, label, loss.reshape(-1), lse.reshape(-1), ignore_index, **constants)
     return (loss, lse) if return_lse else loss
 
@@ -125,7 +125,7 @@ def cross_entropy_gradient(
         raise refused("logits have no classes")
     if rows.m:
         x = split(rows.matrix)
-        constants = (plan or gradient_plan(rows.n, rows.dtype))._asdict()
+        constants = (plan or gradient_plan(rows.n, rows.dtype, rows.room.lanes))._asdict()
         gradient_rows(x.shape[2])(x, label, scale, loss.reshape(-1), ignore_index, **constants)
     return loss
 

@@ -97,7 +97,7 @@ def _backward(
     added = x if dsum is None else rows.like("dsum", dsum)
     gradient, dx = rows.result(None)
     plan = plan or rows.gradient_plan(bias + 1)
-    height, most = (1, rows.multiprocessors) if plan is None else (plan.rows, plan.blocks)
+    height, most = (1, rows.room.multiprocessors) if plan is None else (plan.rows, plan.blocks)
     wanted = (weight is not None, bias)
     parts = [rows.empty((min(most, -(-rows.m // height)), n), f32) if each else x for each in wanted]
     if rows.m * n and plan is not None:

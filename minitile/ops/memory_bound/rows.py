@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import minitile.language as T
 from minitile.driver.dispatch import caller_location, raise_for_caller
-from minitile.hardware import BLOCK_REGISTERS
+from minitile.hardware import BLOCK_REGISTERS, BLOCK_THREADS
 from minitile.ir.diagnostics import LaunchArgumentError
 from minitile.ir.types import DType
 from minitile.language.math import dtype_of_name
@@ -22,13 +22,12 @@ from minitile.ops.array_adapters import Frame, frame_of
 from minitile.ops.multiply import hardware
 from minitile.runtime.arrays import ArrayInfo, describe
 from minitile.runtime.errors import LaunchError
+from minitile.target import target_at
 
 DTYPES = ("f32", "bf16", "f16")
 INDICES = ("i64", "i32")
 VECTOR = 16  # bytes
-LANES = 32
 WARPS = 4  # of a block, where rows do not need more
-MOST_WARPS = 32
 HELD = 32  # elements of a row that a thread has
 SHORT, LONG = 2048, 16384  # elements of a row: above, registers hold several blocks' rows, one block's row
 MOST_STAGES = 3
@@ -38,10 +37,12 @@ BLOCK_SHARED = 2048  # bytes of shared memory of a block beside its rows
 
 
 class Room(NamedTuple):
-    """What plans must know of a GPU: its multiprocessors, and the bytes of shared memory of a block on each."""
+    """What plans must know of a GPU: its multiprocessors, the bytes of shared memory of a block on each, the lanes of a
+    warp."""
 
     multiprocessors: int = 132
     shared: int = 227 * 1024
+    lanes: int = 32
 
 
 H200 = Room()
@@ -67,7 +68,7 @@ class RowPlan(NamedTuple):
 def row_plans(n: int, dtype: DType, tensors: int = 1, room: Room = H200) -> list[RowPlan]:
     """The plans for rows of n elements, of so many tensors at a time, that are worth a measurement, the likeliest
     first; none where neither registers nor shared memory hold a row."""
-    regs = {held: in_registers(n, dtype, held) for held in (HELD // 2, HELD, 2 * HELD)}
+    regs = {held: in_registers(n, dtype, held, room.lanes) for held in (HELD // 2, HELD, 2 * HELD)}
     staged = {held: in_shared(n, dtype, held, tensors, (1, 1), room) for held in (HELD, 2 * HELD)}
     if n <= SHORT:
         found = [regs[HELD], regs[2 * HELD], regs[HELD // 2]]
@@ -87,27 +88,27 @@ def gradient_plans(n: int, dtype: DType, sums: int = 1, room: Room = H200) -> li
     return sorted(plans, key=lambda plan: plan.blocks * plan.threads < room.multiprocessors * BUSY)
 
 
-def in_registers(n: int, dtype: DType, held: int) -> RowPlan | None:
+def in_registers(n: int, dtype: DType, held: int, lanes: int) -> RowPlan | None:
     """Each thread has up to `held` elements of a row, or of several short ones."""
     vector = VECTOR // dtype.bytes
-    grain = LANES * vector  # elements that a warp loads at once
+    grain = lanes * vector  # elements that a warp loads at once
     if n <= grain:
         columns = 1 << max(0, n - 1).bit_length()
-        return RowPlan(WARPS * LANES * held // columns, columns, WARPS * LANES)
+        return RowPlan(WARPS * lanes * held // columns, columns, WARPS * lanes)
     grains = math.ceil(n / grain)
     warps = math.ceil(grains * vector / held)
     each = math.ceil(grains / warps)
-    if warps > MOST_WARPS:
+    if warps * lanes > BLOCK_THREADS:
         return None
     if warps > 1:
-        return RowPlan(1, each * warps * grain, warps * LANES)
-    return RowPlan(WARPS * (held // (each * vector)), each * grain, WARPS * LANES)
+        return RowPlan(1, each * warps * grain, warps * lanes)
+    return RowPlan(WARPS * (held // (each * vector)), each * grain, WARPS * lanes)
 
 
 def in_shared(n: int, dtype: DType, held: int, tensors: int, live: tuple[int, int], room: Room) -> RowPlan | None:
     """Each thread has up to `held` elements of rows that wait in shared memory, with `live` numbers, at least and
     rather, for each of them in registers. As many blocks as there is room for at once go over all rows."""
-    plan = in_registers(n, dtype, held)
+    plan = in_registers(n, dtype, held, room.lanes)
     if plan is None:
         return None
     rows = plan.rows * plan.columns * dtype.bytes * tensors
@@ -167,21 +168,20 @@ class Rows(NamedTuple):
     frame: Frame
     info: ArrayInfo
 
+    @property
+    def room(self) -> Room:
+        """Of the device that the argument is on."""
+        target = target_at(self.info.device_kind, self.info.device_index)
+        return Room(hardware(self.info)[0].multiprocessors, target.max_shared, target.lanes)
+
     def plan(self, tensors: int = 1) -> RowPlan | None:
         """How a kernel goes over these rows, of so many tensors at a time; None: it has to take them piece by piece."""
-        machine, _, shared = hardware(self.info)
-        odd = self.n * self.dtype.bytes % VECTOR
-        return row_plan(self.n, self.dtype, tensors, Room(machine.multiprocessors, 0 if odd else shared))
-
-    @property
-    def multiprocessors(self) -> int:
-        """Of the device that the argument is on."""
-        return hardware(self.info)[0].multiprocessors
+        odd = self.n * self.dtype.bytes % VECTOR  # such rows cannot be copied to shared memory in 16 bytes
+        return row_plan(self.n, self.dtype, tensors, self.room._replace(shared=0) if odd else self.room)
 
     def gradient_plan(self, sums: int) -> RowPlan | None:
         """As `plan`, for persistent blocks that keep so many sums of each column."""
-        machine, _, shared = hardware(self.info)
-        return next(iter(gradient_plans(self.n, self.dtype, sums, Room(machine.multiprocessors, shared))), None)
+        return next(iter(gradient_plans(self.n, self.dtype, sums, self.room)), None)
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """A new array where the argument is."""

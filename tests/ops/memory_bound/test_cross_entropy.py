@@ -87,6 +87,12 @@ def test_no_rows():
     assert cross_entropy(given(random(1, 0, 8)), given(np.zeros(0, np.int64))).shape == (0,)
 
 
+def test_waves_of_64_lanes(monkeypatch):
+    monkeypatch.setenv("MINITILE_TARGET", "gfx942")
+    x, labels = random(9, 3, 100, dtype=bf16), labels_for((3, 100))
+    close(cross_entropy(x, labels), expected(x, labels)[0], f32, 10.0)
+
+
 def test_wrong_use():
     x = random(8, 4, 8)
     for call, message in (

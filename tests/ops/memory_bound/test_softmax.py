@@ -112,6 +112,13 @@ def test_plans_hold_their_rows(n, dtype):
             assert plan.rows * plan.columns * dtype.bytes * plan.stages * tensors <= 227 * 1024
 
 
+def test_waves_of_64_lanes(monkeypatch):
+    monkeypatch.setenv("MINITILE_TARGET", "gfx942")
+    for n in (17, 1536):
+        x = random(9, 3, n, dtype=bf16)
+        close(softmax(x), expected(x, False), bf16)
+
+
 def test_wrong_use():
     x = random(8, 4, 8)
     for call, message in (

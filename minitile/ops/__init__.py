@@ -10,30 +10,45 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minitile.ops.grouped import grouped_matmul, grouped_plan_for
-    from minitile.ops.memory_bound.cross_entropy import cross_entropy
+    from minitile.ops.memory_bound.cross_entropy import cross_entropy, cross_entropy_backward, cross_entropy_gradient
     from minitile.ops.memory_bound.gated import geglu, geglu_backward, swiglu, swiglu_backward
+    from minitile.ops.memory_bound.linear_cross_entropy import linear_cross_entropy
     from minitile.ops.memory_bound.norms import layer_norm, rms_norm
+    from minitile.ops.memory_bound.norms_backward import layer_norm_backward, rms_norm_backward
+    from minitile.ops.memory_bound.norms_quantised import layer_norm_fp8, rms_norm_fp8
     from minitile.ops.memory_bound.rotary import rotary
-    from minitile.ops.memory_bound.softmax import log_softmax, softmax
+    from minitile.ops.memory_bound.softmax import log_softmax, log_softmax_backward, softmax, softmax_backward
     from minitile.ops.memory_bound.sums import column_sums
     from minitile.ops.memory_bound.transpose import transpose
     from minitile.ops.multiply import matmul, plan_for
     from minitile.ops.plan import Plan
 
 _HOME = {
-    "matmul": "minitile.ops.multiply",
-    "plan_for": "minitile.ops.multiply",
-    "grouped_matmul": "minitile.ops.grouped",
-    "grouped_plan_for": "minitile.ops.grouped",
     "Plan": "minitile.ops.plan",
     "column_sums": "minitile.ops.memory_bound.sums",
     "cross_entropy": "minitile.ops.memory_bound.cross_entropy",
-    **dict.fromkeys(("swiglu", "swiglu_backward", "geglu", "geglu_backward"), "minitile.ops.memory_bound.gated"),
+    "cross_entropy_backward": "minitile.ops.memory_bound.cross_entropy",
+    "cross_entropy_gradient": "minitile.ops.memory_bound.cross_entropy",
+    "geglu": "minitile.ops.memory_bound.gated",
+    "geglu_backward": "minitile.ops.memory_bound.gated",
+    "grouped_matmul": "minitile.ops.grouped",
+    "grouped_plan_for": "minitile.ops.grouped",
     "layer_norm": "minitile.ops.memory_bound.norms",
+    "layer_norm_backward": "minitile.ops.memory_bound.norms_backward",
+    "layer_norm_fp8": "minitile.ops.memory_bound.norms_quantised",
+    "linear_cross_entropy": "minitile.ops.memory_bound.linear_cross_entropy",
     "log_softmax": "minitile.ops.memory_bound.softmax",
+    "log_softmax_backward": "minitile.ops.memory_bound.softmax",
+    "matmul": "minitile.ops.multiply",
+    "plan_for": "minitile.ops.multiply",
     "rms_norm": "minitile.ops.memory_bound.norms",
+    "rms_norm_backward": "minitile.ops.memory_bound.norms_backward",
+    "rms_norm_fp8": "minitile.ops.memory_bound.norms_quantised",
     "rotary": "minitile.ops.memory_bound.rotary",
     "softmax": "minitile.ops.memory_bound.softmax",
+    "softmax_backward": "minitile.ops.memory_bound.softmax",
+    "swiglu": "minitile.ops.memory_bound.gated",
+    "swiglu_backward": "minitile.ops.memory_bound.gated",
     "transpose": "minitile.ops.memory_bound.transpose",
 }
 
@@ -41,17 +56,26 @@ __all__ = [
     "Plan",
     "column_sums",
     "cross_entropy",
+    "cross_entropy_backward",
+    "cross_entropy_gradient",
     "geglu",
     "geglu_backward",
     "grouped_matmul",
     "grouped_plan_for",
     "layer_norm",
+    "layer_norm_backward",
+    "layer_norm_fp8",
+    "linear_cross_entropy",
     "log_softmax",
+    "log_softmax_backward",
     "matmul",
     "plan_for",
     "rms_norm",
+    "rms_norm_backward",
+    "rms_norm_fp8",
     "rotary",
     "softmax",
+    "softmax_backward",
     "swiglu",
     "swiglu_backward",
     "transpose",

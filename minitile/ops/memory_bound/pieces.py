@@ -15,8 +15,8 @@ from minitile.ir.types import DType
 LOG2_E = 1.4426950408889634
 LEAST = -3.4028234663852886e38  # of f32: no element is below it but -inf, whose power beside it is 0
 VECTOR = 8
-LANES = 32
-MOST_WARPS = 8
+MOST_THREADS = 256
+LONG = 1 << 16  # elements of a row, of which a multiprocessor should have one at a time
 
 
 class PiecePlan(NamedTuple):
@@ -26,11 +26,15 @@ class PiecePlan(NamedTuple):
     threads: int
 
 
-def piece_plan(n: int, dtype: DType) -> PiecePlan:
-    """The plan for rows of n elements, of which a block has one."""
+def piece_plan(n: int, dtype: DType, lanes: int = 32, most: int = MOST_THREADS) -> PiecePlan:
+    """The plan for rows of n elements, of which a block of up to `most` threads has one."""
     vectors = 4 // dtype.bytes
-    warps = math.ceil(n / (vectors * VECTOR * LANES))
-    return PiecePlan(vectors, LANES * min(MOST_WARPS, max(1, warps)))
+    return PiecePlan(vectors, min(most, lanes * max(1, math.ceil(n / (vectors * VECTOR * lanes)))))
+
+
+def gradient_plan(n: int, dtype: DType, lanes: int = 32) -> PiecePlan:
+    """As `piece_plan`, for rows that are read a second time, which the cache has only if few blocks share it."""
+    return piece_plan(n, dtype, lanes, 4 * MOST_THREADS if n > LONG else MOST_THREADS)
 
 
 def split(matrix: Any) -> Any:

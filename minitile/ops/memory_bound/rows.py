@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import minitile.language as T
 from minitile.driver.dispatch import caller_location, raise_for_caller
-from minitile.hardware import BLOCK_REGISTERS
+from minitile.hardware import BLOCK_REGISTERS, BLOCK_THREADS
 from minitile.ir.diagnostics import LaunchArgumentError
 from minitile.ir.types import DType
 from minitile.language.math import dtype_of_name
@@ -22,25 +22,27 @@ from minitile.ops.array_adapters import Frame, frame_of
 from minitile.ops.multiply import hardware
 from minitile.runtime.arrays import ArrayInfo, describe
 from minitile.runtime.errors import LaunchError
+from minitile.target import target_at
 
 DTYPES = ("f32", "bf16", "f16")
 INDICES = ("i64", "i32")
 VECTOR = 16  # bytes
-LANES = 32
 WARPS = 4  # of a block, where rows do not need more
-MOST_WARPS = 32
 HELD = 32  # elements of a row that a thread has
 SHORT, LONG = 2048, 16384  # elements of a row: above, registers hold several blocks' rows, one block's row
 MOST_STAGES = 3
+BUSY = 512  # threads of a multiprocessor that hide each other's latencies
 BESIDE_ROW = 32  # registers of a thread beside its elements of a row
 BLOCK_SHARED = 2048  # bytes of shared memory of a block beside its rows
 
 
 class Room(NamedTuple):
-    """What plans must know of a GPU: its multiprocessors, and the bytes of shared memory of a block on each."""
+    """What plans must know of a GPU: its multiprocessors, the bytes of shared memory of a block on each, the lanes of a
+    warp."""
 
     multiprocessors: int = 132
     shared: int = 227 * 1024
+    lanes: int = 32
 
 
 H200 = Room()
@@ -66,42 +68,56 @@ class RowPlan(NamedTuple):
 def row_plans(n: int, dtype: DType, tensors: int = 1, room: Room = H200) -> list[RowPlan]:
     """The plans for rows of n elements, of so many tensors at a time, that are worth a measurement, the likeliest
     first; none where neither registers nor shared memory hold a row."""
-    vector = VECTOR // dtype.bytes
-    grain = LANES * vector  # elements that a warp loads at once
-
-    def in_registers(held: int) -> list[RowPlan]:
-        """Each thread has up to `held` elements of a row, or of several short ones."""
-        if n <= grain:
-            columns = 1 << (n - 1).bit_length()
-            return [RowPlan(WARPS * LANES * held // columns, columns, WARPS * LANES)]
-        grains = math.ceil(n / grain)
-        warps = math.ceil(grains * vector / held)
-        each = math.ceil(grains / warps)
-        if warps > MOST_WARPS:
-            return []
-        if warps > 1:
-            return [RowPlan(1, each * warps * grain, warps * LANES)]
-        return [RowPlan(WARPS * (held // (each * vector)), each * grain, WARPS * LANES)]
-
-    def staged(held: int) -> list[RowPlan]:
-        """Each thread has up to `held` elements of a row that waits in shared memory."""
-        for plan in in_registers(held):
-            row = plan.columns * dtype.bytes * tensors
-            fit = BLOCK_REGISTERS // (plan.threads * (held + BESIDE_ROW))
-            beside = max(1, min(fit, room.shared // (2 * row + BLOCK_SHARED)))
-            stages = min(MOST_STAGES, (room.shared // beside - BLOCK_SHARED) // row)
-            if fit and stages > 1:
-                return [plan._replace(stages=stages, blocks=beside * room.multiprocessors)]
-        return []
-
-    half, one, two = HELD // 2, HELD, 2 * HELD
+    regs = {held: in_registers(n, dtype, held, room.lanes) for held in (HELD // 2, HELD, 2 * HELD)}
+    staged = {held: in_shared(n, dtype, held, tensors, (1, 1), room) for held in (HELD, 2 * HELD)}
     if n <= SHORT:
-        found = [in_registers(one), in_registers(two), in_registers(half)]
+        found = [regs[HELD], regs[2 * HELD], regs[HELD // 2]]
     elif n <= LONG:
-        found = [in_registers(one), staged(one), staged(two), in_registers(half), in_registers(two)]
+        found = [regs[HELD], staged[HELD], staged[2 * HELD], regs[HELD // 2], regs[2 * HELD]]
     else:
-        found = [staged(two), staged(one), in_registers(one)]
-    return list(dict.fromkeys(plan for plans in found for plan in plans))
+        found = [staged[2 * HELD], staged[HELD], regs[HELD]]
+    return list(dict.fromkeys(plan for plan in found if plan is not None))
+
+
+@lru_cache
+def gradient_plans(n: int, dtype: DType, sums: int = 1, room: Room = H200) -> list[RowPlan]:
+    """As `row_plans`, for kernels of persistent blocks that read two tensors, of which registers hold both, and
+    besides `sums` numbers for each column."""
+    found = [in_shared(n, dtype, held, 2, (sums + 2, sums + 4), room) for held in (HELD // 2, HELD)]
+    plans = [plan for plan in found if plan is not None]
+    return sorted(plans, key=lambda plan: plan.blocks * plan.threads < room.multiprocessors * BUSY)
+
+
+def in_registers(n: int, dtype: DType, held: int, lanes: int) -> RowPlan | None:
+    """Each thread has up to `held` elements of a row, or of several short ones."""
+    vector = VECTOR // dtype.bytes
+    grain = lanes * vector  # elements that a warp loads at once
+    if n <= grain:
+        columns = 1 << max(0, n - 1).bit_length()
+        return RowPlan(WARPS * lanes * held // columns, columns, WARPS * lanes)
+    grains = math.ceil(n / grain)
+    warps = math.ceil(grains * vector / held)
+    each = math.ceil(grains / warps)
+    if warps * lanes > BLOCK_THREADS:
+        return None
+    if warps > 1:
+        return RowPlan(1, each * warps * grain, warps * lanes)
+    return RowPlan(WARPS * (held // (each * vector)), each * grain, WARPS * lanes)
+
+
+def in_shared(n: int, dtype: DType, held: int, tensors: int, live: tuple[int, int], room: Room) -> RowPlan | None:
+    """Each thread has up to `held` elements of rows that wait in shared memory, with `live` numbers, at least and
+    rather, for each of them in registers. As many blocks as there is room for at once go over all rows."""
+    plan = in_registers(n, dtype, held, room.lanes)
+    if plan is None:
+        return None
+    rows = plan.rows * plan.columns * dtype.bytes * tensors
+    fit, rather = (BLOCK_REGISTERS // (plan.threads * (each * held + BESIDE_ROW)) for each in live)
+    beside = max(1, min(rather, room.shared // (2 * rows + BLOCK_SHARED)))
+    stages = min(MOST_STAGES, (room.shared // beside - BLOCK_SHARED) // rows)
+    if not fit or stages < 2:
+        return None
+    return plan._replace(stages=stages, blocks=beside * room.multiprocessors)
 
 
 def row_plan(n: int, dtype: DType, tensors: int = 1, room: Room = H200) -> RowPlan | None:
@@ -109,20 +125,25 @@ def row_plan(n: int, dtype: DType, tensors: int = 1, room: Room = H200) -> RowPl
     return next(iter(row_plans(n, dtype, tensors, room)), None)
 
 
-def over_rows(work, tensors, rows, columns, threads, exact, stages, blocks):
+def over_rows(
+    work, tensors, rows, columns, threads, exact, stages, blocks, before=lambda: None, after=lambda block: None
+):
     """A kernel's body: work(first, *tiles) for each block of rows, whose elements of each tensor are in a tile, with 0
-    behind their end. Tiles are fragments; with `stages`, shared memory, into which persistent blocks copy ahead."""
+    behind their end. Tiles are fragments; with `stages`, shared memory, into which persistent blocks copy ahead:
+    before() and after(block) are what each of them does besides."""
     M, N = tensors[0].shape
     if exact:
         T.assume(columns == N)
     if stages:
         with T.Kernel(blocks, threads=threads) as block:
             tiles = [T.alloc_shared((rows, columns), tensor.dtype) for tensor in tensors]
+            before()
             for k in T.Pipelined(T.ceildiv(M - block * rows, blocks * rows), num_stages=stages):
                 first = (block + k * blocks) * rows
                 for tensor, tile in zip(tensors, tiles, strict=True):
                     T.copy(tensor[first, 0], tile)
                 work(first, *tiles)
+            after(block)
     else:
         with T.Kernel(T.ceildiv(M, rows), threads=threads) as block:
             tiles = [T.alloc_fragment((rows, columns), tensor.dtype) for tensor in tensors]
@@ -147,11 +168,20 @@ class Rows(NamedTuple):
     frame: Frame
     info: ArrayInfo
 
+    @property
+    def room(self) -> Room:
+        """Of the device that the argument is on."""
+        target = target_at(self.info.device_kind, self.info.device_index)
+        return Room(hardware(self.info)[0].multiprocessors, target.max_shared, target.lanes)
+
     def plan(self, tensors: int = 1) -> RowPlan | None:
         """How a kernel goes over these rows, of so many tensors at a time; None: it has to take them piece by piece."""
-        machine, _, shared = hardware(self.info)
-        odd = self.n * self.dtype.bytes % VECTOR
-        return row_plan(self.n, self.dtype, tensors, Room(machine.multiprocessors, 0 if odd else shared))
+        odd = self.n * self.dtype.bytes % VECTOR  # such rows cannot be copied to shared memory in 16 bytes
+        return row_plan(self.n, self.dtype, tensors, self.room._replace(shared=0) if odd else self.room)
+
+    def gradient_plan(self, sums: int) -> RowPlan | None:
+        """As `plan`, for persistent blocks that keep so many sums of each column."""
+        return next(iter(gradient_plans(self.n, self.dtype, sums, self.room)), None)
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """A new array where the argument is."""
@@ -213,6 +243,15 @@ def indices_of(what: str, x: Any, shape: tuple[int, ...]) -> Any:
         raise refused(
             f"{what} is {info.dtype} of shape {tuple(info.shape)}", f"pass {' or '.join(INDICES)} of shape {shape}"
         )
+    frame = frame_of(x)
+    return (x if info.contiguous or frame is None else frame.whole(x)).reshape(-1)
+
+
+def numbers_of(what: str, x: Any, shape: tuple[int, ...]) -> Any:
+    """f32 numbers, one for each row, as a vector. Raises LaunchArgumentError for others."""
+    info = _described(what, x)
+    if tuple(info.shape) != shape or info.dtype != "f32":
+        raise refused(f"{what} is {info.dtype} of shape {tuple(info.shape)}", f"pass f32 of shape {shape}")
     frame = frame_of(x)
     return (x if info.contiguous or frame is None else frame.whole(x)).reshape(-1)
 

@@ -50,6 +50,7 @@ from minitile.transforms.layout.select_shared_layout import choose_shared_layout
 if TYPE_CHECKING:
     from minitile.transforms.manager import PassContext
 
+Access = tile.Load | tile.Store | tile.AtomicRmw
 FREE = (tile.Splat, tile.Iota)  # written again for each use, so that they join no groups
 
 
@@ -125,8 +126,9 @@ class _Inference:
         self.permutes: list[Permuted] = []
         self.interleaved: list[Interleaved] = []
         self.repeats: list[Repeated] = []
-        self.uses: dict[Value, list[tuple[int, tile.Load | tile.Store | tile.AtomicRmw]]] = {}  # with their order
+        self.uses: dict[Value, list[tuple[int, int, Access]]] = {}  # with their order, and the loops around each
         self.seen = 0  # of these
+        self.loops = 0  # around the place that is collected
         self.relations: tuple[_Passing, ...] = ()
         self.touching: dict[_Group, list[int]] = {}  # the relations that pass layouts on, by number
         self.reduced: set[tuple[Value, int]] = set()
@@ -145,8 +147,10 @@ class _Inference:
             self._constrain(op)
             if not (op.region_fields or op.terminator or isinstance(op, FREE)):
                 self._claim(op, threads)
+            self.loops += isinstance(op, control.Loop)
             for region, count in zip(op.regions, explicit.sides(op, threads), strict=True):
                 self.collect(region, count)
+            self.loops -= isinstance(op, control.Loop)
 
     def threads_at(self, op: Op) -> int:
         return self.team.get(op, self.threads)
@@ -175,7 +179,7 @@ class _Inference:
                     self.anchors.append((value, layout))
                     self.anchored.add(value)
         if isinstance(op, (tile.Load, tile.Store, tile.AtomicRmw)) and op.subject is not None:
-            self.uses.setdefault(op.subject, []).append((self.seen, op))
+            self.uses.setdefault(op.subject, []).append((self.seen, self.loops, op))
             self.seen += 1
         self.reduced.update(op.meets_along())
         for relation in op.relations():
@@ -283,34 +287,37 @@ class _Inference:
 
     def _choose(self, group: _Group) -> Layout:
         """The free choice: the order of dimensions from the widest memory access of the group, global before shared;
-        the vectors so that all that go that way are cheap."""
+        the vectors so that all that go that way are cheap, where they are in the innermost loops."""
         shape = group.members[0].shape
         order = tuple(reversed(range(len(shape))))
         best = (-1, -1)
-        along: dict[int, list[RowAccess]] = {}
+        along: dict[int, dict[int, list[RowAccess]]] = {}  # by dimension and loops
         same = self._same_elements(group)
         uses = [
-            (place, op, value, dims)
+            (place, loops, op, value, dims)
             for g, dims in same
             for value in g.members
-            for place, op in self.uses.get(value, ())
+            for place, loops, op in self.uses.get(value, ())
         ]
-        for _, op, value, dims in sorted(uses, key=lambda use: use[0]):
+        for _, loops, op, value, dims in sorted(uses, key=lambda use: use[0]):
             width, own = self._width(op, value)
             if own is None:
                 continue
             dim = dims[own]
             kind = "shared" if not isinstance(op.mem.type, TensorType) else "load" if op.results else "store"
-            along.setdefault(dim, []).append(RowAccess(kind, width, max(1, op.mem.dtype.bits // 8)))
+            along.setdefault(dim, {}).setdefault(loops, []).append(
+                RowAccess(kind, width, max(1, op.mem.dtype.bits // 8))
+            )
             rank = (int(kind != "shared"), width * value.dtype.bits)
             if rank > best:
                 best = rank
                 order = (dim, *(d for d in reversed(range(len(shape))) if d != dim))
         threads = group.threads or self.threads
-        vec = cheapest_vector(along[order[0]]) if along else 1
+        vec = cheapest_vector(along[order[0]][max(along[order[0]])]) if along else 1
         while vec > 1 and vec * threads > math.prod(shape):
             vec //= 2
-        across = self._across(along, order, vec, threads, shape)
+        innermost = {d: by[max(by)] for d, by in along.items()}
+        across = self._across(innermost, order, vec, threads, shape)
         if across is not None:
             order, second = across
             return crossed(shape, threads, vec, second, order, self.lanes)
@@ -346,7 +353,7 @@ class _Inference:
                         found.append((there, {d: dims[own] for d, own in where.items() if own in dims}))
         return found
 
-    def _width(self, op: tile.Load | tile.Store | tile.AtomicRmw, value: Value) -> tuple[int, int | None]:
+    def _width(self, op: Access, value: Value) -> tuple[int, int | None]:
         """How many elements one access may take, and the tile dimension they run along."""
         tensor = isinstance(op.mem.type, TensorType)
         along = op.mem.type.contiguous_dim if isinstance(op.mem.type, TensorType) else len(op.dims) - 1
@@ -364,7 +371,7 @@ class _Inference:
                 elements = math.gcd(elements, self.facts.multiple(self.facts.size(op.mem, along)))
         return elements, dim
 
-    def _inside(self, op: tile.Load | tile.Store | tile.AtomicRmw, along: int, extent: int) -> bool:
+    def _inside(self, op: Access, along: int, extent: int) -> bool:
         """Whether a vector's last element is inside for sure where its first one is: no row ends before the tile."""
         if is_tile(op.indices[along]):
             return False

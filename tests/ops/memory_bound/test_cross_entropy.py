@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minitile as mt
-from minitile.ops import cross_entropy
+from minitile.ops import cross_entropy, cross_entropy_backward, cross_entropy_gradient
 from minitile.ops.memory_bound.pieces import PiecePlan
 from tests.ops.memory_bound.frames import bf16, close, exact, f16, f32, given, random
 
@@ -49,6 +49,29 @@ def test_ignored(ignored, dtype):
     assert exact(loss)[1] == 0
 
 
+@pytest.mark.parametrize("dtype", [bf16, f16, f32])
+@pytest.mark.parametrize("shape", [(3, 1), (5, 17), (2, 3, 1000), (3, 2047), (2, 32000), (1, 70000)])
+def test_backward(shape, dtype):
+    x, labels = random(1, *shape, dtype=dtype), labels_for(shape)
+    labels.reshape(-1)[0] = -100
+    dloss = random(2, *shape[:-1])
+    loss, lse = expected(x, labels)
+    right = np.exp(exact(x) - lse[..., None])
+    right -= np.arange(shape[-1]) == labels[..., None]
+    right = np.where(labels[..., None] == -100, 0, right * exact(dloss)[..., None])
+    logits = given(x.copy())
+    out = given(np.zeros_like(x))
+    saved = given(lse.astype(f32))
+    assert cross_entropy_backward(given(dloss), logits, given(labels), saved, out=out) is out
+    close(out, right, dtype, 0.03)  # exp(logit - lse) has what rounding lse to f32 leaves of it
+    found = cross_entropy_gradient(logits, given(labels), given(dloss))
+    close(found, loss, f32, 10.0)
+    close(logits, right, dtype, 0.03)
+    logits = given(x.copy())
+    assert cross_entropy_backward(given(dloss), logits, given(labels), saved) is logits
+    assert (exact(logits) == exact(out)).all()
+
+
 def test_extremes():
     x = np.zeros((5, 300), f32)
     x[0, 7], x[1, 9], x[2, 3], x[3] = np.nan, np.inf, -np.inf, -np.inf
@@ -62,6 +85,12 @@ def test_extremes():
 
 def test_no_rows():
     assert cross_entropy(given(random(1, 0, 8)), given(np.zeros(0, np.int64))).shape == (0,)
+
+
+def test_waves_of_64_lanes(monkeypatch):
+    monkeypatch.setenv("MINITILE_TARGET", "gfx942")
+    x, labels = random(9, 3, 100, dtype=bf16), labels_for((3, 100))
+    close(cross_entropy(x, labels), expected(x, labels)[0], f32, 10.0)
 
 
 def test_wrong_use():

@@ -7,7 +7,7 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from minitile.ops import log_softmax, softmax
+from minitile.ops import log_softmax, log_softmax_backward, softmax, softmax_backward
 from minitile.ops.memory_bound.rows import RowPlan, row_plans
 from tests.ops.memory_bound.frames import bf16, close, exact, f16, f32, given, random
 
@@ -45,6 +45,26 @@ def test_sizes(shape, dtype, log):
 def test_plans(plan):
     x = random(2, 5, 256, dtype=bf16)
     close(softmax(given(x), plan=plan), expected(x, False), bf16)
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("dtype", [bf16, f16, f32])
+@pytest.mark.parametrize("shape", [(5, 17), (2, 3, 1000), (2, 1001), (1, LONG)])
+def test_backward(shape, dtype, log):
+    dy = random(1, *shape, dtype=dtype)
+    y = expected(random(2, *shape), log).astype(dtype)
+    d, e = exact(dy), exact(y)
+    right = d - np.exp(e) * d.sum(-1, keepdims=True) if log else e * (d - (e * d).sum(-1, keepdims=True))
+    found = (log_softmax_backward if log else softmax_backward)(given(dy), given(y))
+    close(found, right, dtype, np.abs(right).max() / 8)
+
+
+@pytest.mark.parametrize("plan", [RowPlan(8, 256, 128), RowPlan(1, 256, 32, 2, 2)])
+def test_backward_plans(plan):
+    d, y = random(1, 5, 256, dtype=bf16), expected(random(2, 5, 256), False).astype(bf16)
+    e = exact(y)
+    right = e * (exact(d) - (e * exact(d)).sum(-1, keepdims=True))
+    close(softmax_backward(given(d), given(y), plan=plan), right, bf16, np.abs(right).max() / 8)
 
 
 def test_large_values():
@@ -90,6 +110,13 @@ def test_plans_hold_their_rows(n, dtype):
             assert n <= plan.columns <= max(1.5 * n, 2 * n - 1)
             assert plan.rows * plan.columns <= 64 * plan.threads
             assert plan.rows * plan.columns * dtype.bytes * plan.stages * tensors <= 227 * 1024
+
+
+def test_waves_of_64_lanes(monkeypatch):
+    monkeypatch.setenv("MINITILE_TARGET", "gfx942")
+    for n in (17, 1536):
+        x = random(9, 3, n, dtype=bf16)
+        close(softmax(x), expected(x, False), bf16)
 
 
 def test_wrong_use():

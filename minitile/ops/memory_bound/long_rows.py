@@ -59,17 +59,18 @@ def over_parts(work, tensors, cluster, columns, threads, exact, stages, blocks):
     M, N = tensors[0].shape
     if exact:
         T.assume(columns * cluster == N)
-    with T.Kernel(cluster, blocks if stages else M, cluster=(cluster, 1), threads=threads) as (part, block):
+    with T.Kernel((blocks if stages else M) * cluster, cluster=cluster, threads=threads) as block:
         parts = [T.alloc_shared((columns,), tensor.dtype) for tensor in tensors]
+        first, row = block % cluster * columns, block // cluster
         if stages:
-            for k in T.Pipelined(T.ceildiv(M - block, blocks), num_stages=stages):
+            for k in T.Pipelined(T.ceildiv(M - row, blocks), num_stages=stages):
                 for tensor, shared in zip(tensors, parts, strict=True):
-                    T.copy(tensor[block + k * blocks, part * columns], shared)
-                work(block + k * blocks, part * columns, *parts)
+                    T.copy(tensor[row + k * blocks, first], shared)
+                work(row + k * blocks, first, *parts)
         else:
             for tensor, shared in zip(tensors, parts, strict=True):
-                T.copy(tensor[block, part * columns], shared)
-            work(block, part * columns, *parts)
+                T.copy(tensor[row, first], shared)
+            work(row, first, *parts)
 
 
 def raised(x, dtype):

@@ -7,6 +7,7 @@ function marked `@minitile.kernel` they build tile IR; dtypes double as casts: `
 import typing as _typing
 
 from minitile.language.annotations import (
+    annotate_eviction_policy,
     annotate_l2_hit_ratio,
     annotate_layout,
     assume,
@@ -211,6 +212,7 @@ __all__ = [
     "alloc_reducer",
     "alloc_shared",
     "alloc_var",
+    "annotate_eviction_policy",
     "annotate_l2_hit_ratio",
     "annotate_layout",
     "argmax",

@@ -41,11 +41,12 @@ class LongPlan(NamedTuple):
 
 
 @lru_cache
-def long_plan(n: int, dtype: DType, clusters: tuple[int, ...] = CLUSTERS) -> LongPlan | None:
-    """The plan for rows of n elements, in one of these clusters; None where none of them holds a row."""
+def long_plan(n: int, dtype: DType, tensors: int = 1, clusters: tuple[int, ...] = CLUSTERS) -> LongPlan | None:
+    """The plan for rows of n elements, of so many tensors at a time, in one of these clusters; None where none of them
+    holds a row."""
     for cluster in clusters:
         share = math.ceil(n / cluster)
-        if share * dtype.bytes <= (PART if cluster < clusters[-1] else MOST_PART):
+        if share * dtype.bytes * tensors <= (PART if cluster < clusters[-1] else MOST_PART):
             width = WARP * STEP // dtype.bytes  # what a warp takes at a time
             warps = min(MOST_THREADS // WARP, math.ceil(share / width))
             columns = math.ceil(share / (warps * width)) * warps * width

@@ -133,7 +133,8 @@ def test_plans(dtype: str) -> None:
         assert plan.exact == (plan.cluster * plan.columns == n)
     assert long_plan(1 << 19, kind).cluster == 16
     assert long_plan(1 << 22, kind) is None
-    assert long_plan(1 << 19, kind, (1, 2)) is None
+    assert long_plan(1 << 19, kind, clusters=(1, 2)) is None
+    assert long_plan(1 << 16, kind, 2).cluster == 2 * long_plan(1 << 16, kind).cluster
 
 
 @pytest.mark.skipif(USE_GPU, reason="looks at texts")

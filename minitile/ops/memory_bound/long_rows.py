@@ -74,9 +74,10 @@ def over_parts(work, tensors, cluster, columns, threads, exact, stages, blocks):
             work(row, first, *parts)
 
 
-def raised(x, dtype):
-    """exp(x) as exactly as a result of that dtype needs it."""
-    return T.exp(x) if dtype == T.float32 else T.exp2(x * LOG2_E)
+def power(x, top, dtype):
+    """exp(x - top) as exactly as a result of that dtype needs it: for 16 bits by one multiplication with addition,
+    whose rounding of top · log2(e) all powers of a row have in common."""
+    return T.exp(x - top) if dtype == T.float32 else T.exp2(x * LOG2_E - top * LOG2_E)
 
 
 def total_of(columns, threads, dtype, reduce, element):
@@ -93,8 +94,8 @@ def total_of(columns, threads, dtype, reduce, element):
     return total[0]
 
 
-def log_of_sum(given, exact, end, columns, threads):
-    """The greatest element of a row, and the logarithm of the sum of exp(x - that). Elements from `end` on are none."""
+def greatest_and_sum(given, exact, end, columns, threads):
+    """The greatest element of a row, and the sum of exp(x - that). Elements from `end` on are none."""
 
     def inside(j, x, otherwise):
         return x if exact else T.if_then_else(j < end, x, otherwise)
@@ -104,10 +105,10 @@ def log_of_sum(given, exact, end, columns, threads):
 
     top = total_of(columns, threads, given.dtype, T.reduce_max, element)
 
-    def power(j):
-        return inside(j, raised(T.cast(given[j], T.float32) - top, given.dtype), 0.0)
+    def of_sum(j):
+        return inside(j, power(T.cast(given[j], T.float32), top, given.dtype), 0.0)
 
-    return top, T.log(total_of(columns, threads, given.dtype, T.reduce_sum, power))
+    return top, total_of(columns, threads, given.dtype, T.reduce_sum, of_sum)
 
 
 @kernel
@@ -126,12 +127,13 @@ def long_softmax(
     N = X.shape[1]
 
     def softmax(row, first, given):
-        top, scale = log_of_sum(given, exact, N - first, columns, threads)
+        top, total = greatest_and_sum(given, exact, N - first, columns, threads)
+        scale = T.log(total) if log else 1.0 / total
         width = threads * STEP // X.dtype.bytes
         for k in T.serial(columns // width):
             for j in T.Parallel(width):
-                y = T.cast(given[k * width + j], T.float32) - top - scale
-                Y[row, first + k * width + j] = y if log else raised(y, X.dtype)
+                x = T.cast(given[k * width + j], T.float32)
+                Y[row, first + k * width + j] = x - top - scale if log else power(x, top, X.dtype) * scale
 
     over_parts(softmax, [X], cluster, columns, threads, exact, stages, blocks)
 
@@ -156,10 +158,11 @@ def long_cross_entropy(
     def cross_entropy(row, first, given):
         label = Label[row]
         chosen = T.cast(X[row, label], T.float32)
-        top, scale = log_of_sum(given, exact, N - first, columns, threads)
+        top, total = greatest_and_sum(given, exact, N - first, columns, threads)
         if first == 0:
-            Lse[row] = top + scale
-            Loss[row] = T.if_then_else(label == ignore_index, 0.0, top + scale - chosen)
+            lse = top + T.log(total)
+            Lse[row] = lse
+            Loss[row] = T.if_then_else(label == ignore_index, 0.0, lse - chosen)
 
     over_parts(cross_entropy, [X], cluster, columns, threads, exact, stages, blocks)
 

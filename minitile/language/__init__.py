@@ -24,7 +24,13 @@ from minitile.language.atomics import (
     atomic_or,
     atomic_xor,
 )
-from minitile.language.clusters import block_rank_in_cluster, cluster_sync, map_shared_rank
+from minitile.language.clusters import (
+    block_rank_in_cluster,
+    cluster_arrive,
+    cluster_sync,
+    cluster_wait,
+    map_shared_rank,
+)
 from minitile.language.explicit import (
     alloc_barrier,
     barrier_arrive,
@@ -240,7 +246,9 @@ __all__ = [
     "ceildiv",
     "clamp",
     "clear",
+    "cluster_arrive",
     "cluster_sync",
+    "cluster_wait",
     "copy",
     "cos",
     "dec_max_nreg",

@@ -20,8 +20,6 @@ PLANNED: dict[str, str] = {
     "gemm_sp": "sparse products",
     "tcgen05_gemm": "T.gemm chooses the instruction",
     "async_copy": "T.copy in a T.Pipelined loop is asynchronous",
-    "cluster_arrive": "clusters, for sm_90a",
-    "cluster_wait": "clusters, for sm_90a",
     "atomic_addx2": "T.atomic_add of a tile",
     "atomic_addx4": "T.atomic_add of a tile",
     "atomic_load": "T.atomic_or(x, 0, return_prev=True) on integers",

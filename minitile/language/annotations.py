@@ -18,6 +18,8 @@ from minitile.language.scalars import (
 from minitile.language.tiles import regions, tile_scope
 from minitile.language.tracing.context import Trace, current
 
+MOST_BLOCKS = 32  # of a multiprocessor (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability")
+
 
 def annotate_layout(layouts: dict[Memory, Any]) -> None:
     """Fixes the layout of shared buffers, which the compiler otherwise chooses.
@@ -106,6 +108,28 @@ def annotate_eviction_policy(policies: dict[Memory, str]) -> None:
                 f"a policy of {policy!r} for {tensor.describe()}", "evict_normal, evict_first or evict_last"
             )
         trace.evictions[tensor.value] = "" if policy == "evict_normal" else policy
+
+
+def annotate_min_blocks_per_sm(count: int) -> None:
+    """The registers of a multiprocessor are to do for so many blocks: the assembler gives a thread no more than that
+    leaves it, and spills what it cannot do without. NVIDIA; elsewhere it says nothing.
+
+    Args:
+        count: from 1 to 32: a Python int.
+
+    Raises:
+        LanguageError: another count; inside T.Parallel.
+
+    Example:
+        ```py
+        T.annotate_min_blocks_per_sm(2)
+        ```
+    """
+    trace = tile_scope("T.annotate_min_blocks_per_sm")
+    blocks = constant_int(count, "count")
+    if not 1 <= blocks <= MOST_BLOCKS:
+        raise trace.error(f"T.annotate_min_blocks_per_sm({blocks})", f"a multiprocessor has 1 to {MOST_BLOCKS} blocks")
+    trace.attrs["min_ctas"] = blocks
 
 
 def hint_evictions(launch: control.Launch, policies: dict[Value, str]) -> None:

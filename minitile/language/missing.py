@@ -25,7 +25,6 @@ PLANNED: dict[str, str] = {
     "atomic_load": "T.atomic_or(x, 0, return_prev=True) on integers",
     "atomic_store": "T.atomic_exch",
     "annotate_safe_value": "reads outside a tensor give 0; choose otherwise with T.if_then_else",
-    "annotate_min_blocks_per_sm": "occupancy hints",
     "float8_e8m0fnu": "its bytes as uint8, which is what T.gemm_blockscaled takes for scales",
     "int4": "pack two in an int8",
     "uint4": "pack two in a uint8",

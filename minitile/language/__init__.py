@@ -7,8 +7,10 @@ function marked `@minitile.kernel` they build tile IR; dtypes double as casts: `
 import typing as _typing
 
 from minitile.language.annotations import (
+    annotate_eviction_policy,
     annotate_l2_hit_ratio,
     annotate_layout,
+    annotate_min_blocks_per_sm,
     assume,
     device_assert,
     print,
@@ -25,7 +27,13 @@ from minitile.language.atomics import (
     atomic_store,
     atomic_xor,
 )
-from minitile.language.clusters import block_rank_in_cluster, cluster_sync, map_shared_rank
+from minitile.language.clusters import (
+    block_rank_in_cluster,
+    cluster_arrive,
+    cluster_sync,
+    cluster_wait,
+    map_shared_rank,
+)
 from minitile.language.explicit import (
     alloc_barrier,
     barrier_arrive,
@@ -218,8 +226,10 @@ __all__ = [
     "alloc_reducer",
     "alloc_shared",
     "alloc_var",
+    "annotate_eviction_policy",
     "annotate_l2_hit_ratio",
     "annotate_layout",
+    "annotate_min_blocks_per_sm",
     "argmax",
     "argmin",
     "assume",
@@ -247,7 +257,9 @@ __all__ = [
     "ceildiv",
     "clamp",
     "clear",
+    "cluster_arrive",
     "cluster_sync",
+    "cluster_wait",
     "copy",
     "cos",
     "cummax",

@@ -197,6 +197,49 @@ def test_by_one_role() -> None:
     np.testing.assert_allclose(run(of_a_role, x, poisoned(x.shape), cluster=2), x / x.sum(), rtol=1e-5)
 
 
+@mt.kernel
+def softmax_of_products(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.float32),
+    cluster=2,
+    blocks=1,
+):
+    """Blocks of a cluster have the columns of a row of tiles, and one tile after the other."""
+    M, K = A.shape
+    with T.Kernel(cluster * blocks, threads=128, cluster=cluster) as block:
+        A_shared = T.alloc_shared((64, 64), A.dtype)
+        B_shared = T.alloc_shared((64, 64), B.dtype)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        top = T.alloc_fragment((64,), T.float32)
+        total = T.alloc_fragment((64,), T.float32)
+        column = block % cluster * 64
+        for turn in range(T.ceildiv(T.ceildiv(M, 64) - block // cluster, blocks)):
+            row = (block // cluster + turn * blocks) * 64
+            T.clear(C_local)
+            for k in T.Pipelined(T.ceildiv(K, 64), num_stages=2):
+                T.copy(A[row, k * 64], A_shared)
+                T.copy(B[column, k * 64], B_shared)
+                T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+            T.reduce_max(C_local, top, dim=1, scope="cluster")
+            for i, j in T.Parallel(64, 64):
+                C_local[i, j] = T.exp(C_local[i, j] - top[i])
+            T.reduce_sum(C_local, total, dim=1, scope="cluster")
+            for i, j in T.Parallel(64, 64):
+                C[row + i, column + j] = C_local[i, j] / total[i]
+
+
+@pytest.mark.parametrize("warp_specialize", [True, False])
+def test_behind_products(warp_specialize: bool) -> None:
+    """Rows that threads have a few each; only consumers reduce."""
+    rng = np.random.default_rng(5)
+    a, b = random(rng, (136, 72), ml_dtypes.bfloat16), random(rng, (128, 72), ml_dtypes.bfloat16)
+    found = run(softmax_of_products, a, b, poisoned((136, 128)), cluster=2, warp_specialize=warp_specialize)
+    scores = a.astype(np.float64) @ b.astype(np.float64).T
+    powers = np.exp(scores - scores.max(1, keepdims=True))
+    np.testing.assert_allclose(found, powers / powers.sum(1, keepdims=True), rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.skipif(USE_GPU, reason="looks for races, which the GPU does not report")
 @pytest.mark.parametrize("candidates", ["taken away", "weaker"])
 def test_every_mutant_is_killed(candidates: str) -> None:

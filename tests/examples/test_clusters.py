@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gemm_persistent import gemm_persistent
 from mutation_testing import surviving_mutants
-from support import USE_GPU
+from support import USE_GPU, on_device, on_host
 
 import minitile as mt
 import minitile.language as T
@@ -203,6 +203,37 @@ def test_ranks() -> None:
     assert a[:, 0].tolist() == [0, 1, 0, 1, 2, 3, 2, 3]
     with pytest.raises(mt.MinitileError, match="sm_80 has no clusters"):
         ranks.compile(a, target="sm_80")
+
+
+@mt.kernel
+def neighbours(X: T.Tensor(("N",), T.float32), Y: T.Tensor(("N",), T.float32), cluster=4, behind=True):
+    """Y = each block's own numbers, and those of the next block on top, which are waited for in between."""
+    with T.Kernel(cluster, threads=64, cluster=cluster) as x:
+        mine = T.alloc_shared((64,), T.float32)
+        own = T.alloc_fragment((64,), T.float32)
+        T.copy(X[x * 64], mine)
+        T.cluster_arrive()
+        T.copy(mine, own)
+        if behind:
+            T.cluster_wait()
+        there = T.map_shared_rank(mine, (x + 1) % cluster)
+        for i in T.Parallel(64):
+            Y[x * 64 + i] = own[i] + there[i]
+        if not behind:
+            T.cluster_wait()
+        T.cluster_sync()
+
+
+def test_halves_of_the_clusters_barrier() -> None:
+    x = np.arange(256, dtype=np.float32)
+    compiled = neighbours.compile(x, x, target="sm_90a")
+    arrays = [on_device(each) for each in (x, np.full(256, np.nan, np.float32))]
+    compiled(*arrays) if USE_GPU else compiled.simulate(*arrays)
+    np.testing.assert_array_equal(on_host(arrays[1]), x + np.roll(x, -64))
+    with pytest.raises(mt.RaceError, match=r"barrier\.cluster"):
+        neighbours.compile(x, x, target="sm_90a", behind=False).simulate(x, x.copy())
+    with pytest.raises(mt.MinitileError, match="sm_80 has no clusters"):
+        neighbours.compile(x, x, target="sm_80")
 
 
 @mt.kernel

@@ -63,11 +63,11 @@ def all_reduce(low: Lowering, op: cluster.AllReduce) -> Value:
     base = low.in_entry(("buffer", ring), lambda b: b.emit(thread.BufferAddress(ring)).result)
     word = b.add(base, b.mul(version, WORD))
     where = places([op.loc])
-    with b.because(Origin("lower", "the bytes of all blocks' parts", where)):
+    with b.because(Origin("lower", "RAW slots: bytes of all blocks' parts announced", where)):
         size = math.prod(op.a.shape) * ranks * carried.bytes
         b.emit(hopper.MbarrierExpect(word, ring, bytes=size, predicate=low.first_thread()))
     _send(low, mem, ring, word, version, value, layout)
-    with b.because(Origin("lower", "all blocks' parts have come", where)):
+    with b.because(Origin("lower", "RAW slots: all blocks' parts have come", where)):
         b.emit(cluster.AwaitStores(word, ring, parity=parity, cluster=True, mem=mem))
     return b.cast(_combined(low, mem, version, layout, arith.COMBINE[op.kind]), op.a.dtype)
 

@@ -81,7 +81,7 @@ def _named_barrier(low: Lowering, op: explicit.WarpGroups, first: int, threads: 
 
 def set_max_registers(low: Lowering, op: hopper.SetMaxRegisters) -> None:
     low.b.emit(hopper.SetMaxRegisters(op.count, increase=op.increase))
-    low.kernel.attrs["min_ctas"] = 1  # without it the assembler ignores setmaxnreg (C7508)
+    low.kernel.attrs.setdefault("min_ctas", 1)  # without it the assembler ignores setmaxnreg (C7508)
 
 
 def named_barrier(low: Lowering, op: explicit.NumberedBarrier) -> None:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minitile.ops.grouped import grouped_matmul, grouped_plan_for
+    from minitile.ops.memory_bound.embedding import embedding, embedding_backward
     from minitile.ops.memory_bound.gated import geglu, geglu_backward, swiglu, swiglu_backward
+    from minitile.ops.memory_bound.kv_cache import kv_cache_append
     from minitile.ops.memory_bound.rotary import rotary
     from minitile.ops.memory_bound.sums import column_sums
     from minitile.ops.memory_bound.transpose import transpose
@@ -24,6 +26,8 @@ _HOME = {
     "grouped_plan_for": "minitile.ops.grouped",
     "Plan": "minitile.ops.plan",
     **dict.fromkeys(("swiglu", "swiglu_backward", "geglu", "geglu_backward"), "minitile.ops.memory_bound.gated"),
+    **dict.fromkeys(("embedding", "embedding_backward"), "minitile.ops.memory_bound.embedding"),
+    "kv_cache_append": "minitile.ops.memory_bound.kv_cache",
     "rotary": "minitile.ops.memory_bound.rotary",
     "column_sums": "minitile.ops.memory_bound.sums",
     "transpose": "minitile.ops.memory_bound.transpose",
@@ -32,10 +36,13 @@ _HOME = {
 __all__ = [
     "Plan",
     "column_sums",
+    "embedding",
+    "embedding_backward",
     "geglu",
     "geglu_backward",
     "grouped_matmul",
     "grouped_plan_for",
+    "kv_cache_append",
     "matmul",
     "plan_for",
     "rotary",

@@ -2,8 +2,8 @@
 
 Where both dimensions are multiples of a vector of 16 bytes, a thread loads squares: as many rows as a vector has
 elements, one vector of each. What it stores are the square's columns, which are vectors of the result. Nothing leaves
-its registers in between (the compiler's `crossed` layout), and no thread waits for others. Other sizes go through shared
-memory, so that each access to global memory takes neighbours.
+its registers in between (the compiler's `crossed` layout), and no thread waits for others. Other sizes go through
+shared memory, so that each access to global memory takes neighbours.
 """
 
 # Kernels are in minitile's language, not in Python.

@@ -45,7 +45,7 @@ def test_tokens_without_a_slot():
     check((6, 2, 16), slots, bf16, 3, 4, slots=slots)
 
 
-@pytest.mark.parametrize("plan", [Tile(1, 8, 32), Tile(4, 32, 64)], ids=str)
+@pytest.mark.parametrize("plan", [Tile(1, 8, 64), Tile(4, 32, 64)], ids=str)
 def test_plans(plan):
     slots = np.random.default_rng(3).permutation(24)[:21]
     check((21, 3, 8), slots, bf16, 6, 4, slots=slots, plan=plan)

@@ -31,7 +31,7 @@ def test_f16():
 
 @pytest.mark.parametrize(
     "plan",
-    [SumPlan(2, 64, 1, 32, 3), SumPlan(4, 128, 2, 64, 5), SumPlan(8, 64, 4, 64, 1), SumPlan(16, 32, 8, 64, 2, 2)],
+    [SumPlan(2, 64, 1, 64, 3), SumPlan(4, 128, 2, 64, 5), SumPlan(8, 64, 4, 64, 1), SumPlan(16, 32, 8, 64, 2, 2)],
 )
 def test_plans(plan):
     check(random(2, 150, 136, dtype=bf16), plan=plan)
@@ -42,7 +42,7 @@ def test_many_parts():
     x = random(3, 400, 8, dtype=f32)
     parts = 150
     assert last_plan(parts).ahead * last_plan(parts).rows < parts
-    check(x, plan=SumPlan(1, 32, 2, 32, parts))
+    check(x, plan=SumPlan(1, 32, 2, 64, parts))
 
 
 def test_parts_share_the_rows():

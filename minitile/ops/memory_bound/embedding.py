@@ -19,6 +19,7 @@ from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
 from minitile.ir.types import f32
 from minitile.ops.memory_bound.arguments import INDICES, VECTOR, Tile, argument, refused, sized, tile_for
+from minitile.ops.memory_bound.launches import in_order
 
 THREADS = 256
 VECTORS = 2  # that a thread gathers
@@ -37,6 +38,7 @@ def gather_rows(
     S, D = Y.shape
     across = T.ceildiv(D, columns)
     with T.Kernel(across * T.ceildiv(S, rows), threads=threads) as block:
+        in_order()
         row, column = block // across * rows, block % across * columns
         for i, j in T.Parallel(rows, columns):
             Y[row + i, column + j] = W[Index[row + i], column + j]
@@ -55,6 +57,7 @@ def add_rows(
     S, D = dY.shape
     across = T.ceildiv(D, columns)
     with T.Kernel(across * T.ceildiv(S, rows), threads=threads) as block:
+        in_order()
         row, column = block // across * rows, block % across * columns
         for i, j in T.Parallel(rows, columns):
             if row + i < S:
@@ -74,6 +77,7 @@ def add_sorted_rows(
     S, D = dY.shape
     across = T.ceildiv(D, columns)
     with T.Kernel(across * S, threads=threads) as block:
+        in_order()
         first, column = block // across, block % across * columns
         number = Index[Order[first]]
         if first == 0 or Index[Order[first - 1]] != number:

@@ -19,6 +19,7 @@ from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
 from minitile.ops.memory_bound.arguments import VECTOR, Argument, Tile, argument, refused, sized, tile_for
+from minitile.ops.memory_bound.launches import in_order
 
 SWIGLU, GEGLU, GEGLU_TANH = "swiglu", "geglu", "geglu_tanh"
 LOG2_E = 1.4426950408889634
@@ -55,6 +56,7 @@ def gated(dtype: DType, kind: str, halves: bool) -> Kernel:
         M, N = Y.shape
         across = T.ceildiv(N, columns)
         with T.Kernel(across * T.ceildiv(M, rows), threads=threads) as block:
+            in_order()
             row, column = block // across * rows, block % across * columns
             for i, j in T.Parallel(rows, columns):
                 g = T.cast(X[row + i, 0, column + j], T.float32)
@@ -69,6 +71,7 @@ def gated(dtype: DType, kind: str, halves: bool) -> Kernel:
         M, N = Y.shape
         across = T.ceildiv(N, columns)
         with T.Kernel(across * T.ceildiv(M, rows), threads=threads) as block:
+            in_order()
             row, column = block // across * rows, block % across * columns
             for i, j in T.Parallel(rows, columns):
                 g = T.cast(G[row + i, column + j], T.float32)
@@ -91,6 +94,7 @@ def gated_backward(dtype: DType, kind: str, halves: bool) -> Kernel:
         M, N = dY.shape
         across = T.ceildiv(N, columns)
         with T.Kernel(across * T.ceildiv(M, rows), threads=threads) as block:
+            in_order()
             row, column = block // across * rows, block % across * columns
             for i, j in T.Parallel(rows, columns):
                 dy = T.cast(dY[row + i, column + j], T.float32)
@@ -108,6 +112,7 @@ def gated_backward(dtype: DType, kind: str, halves: bool) -> Kernel:
         M, N = dY.shape
         across = T.ceildiv(N, columns)
         with T.Kernel(across * T.ceildiv(M, rows), threads=threads) as block:
+            in_order()
             row, column = block // across * rows, block % across * columns
             for i, j in T.Parallel(rows, columns):
                 dy = T.cast(dY[row + i, column + j], T.float32)

@@ -18,6 +18,7 @@ from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
 from minitile.ops.memory_bound.arguments import INDICES, VECTOR, Argument, Tile, argument, refused, sized, tile_for
+from minitile.ops.memory_bound.launches import in_order
 
 THREADS = 256
 VECTORS = 1  # of keys and of values that a thread moves
@@ -55,6 +56,7 @@ def append_kernel(dtype: DType, slots: bool) -> Kernel:
             return T.int64(-1)
 
         with T.Kernel(across * T.ceildiv(S, rows), threads=threads) as block:
+            in_order()
             row, column = block // across * rows, block % across * columns
             for i, j in T.Parallel(rows, columns):
                 if row + i < S:

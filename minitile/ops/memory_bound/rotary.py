@@ -18,6 +18,7 @@ from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
 from minitile.ops.memory_bound.arguments import FLOATS, INDICES, VECTOR, Argument, argument, refused, sized, tile_for
+from minitile.ops.memory_bound.launches import in_order
 
 THREADS = 256
 VECTORS = 4  # that a thread loads, half of them of each side of the pairs
@@ -84,6 +85,7 @@ def rotary_kernel(dtype: DType, table: DType, positions: DType | None, interleav
             return Positions[s % length] if positions else s % length
 
         with T.Kernel(query_blocks + key_across * T.ceildiv(S, key_tokens), threads=threads) as block:
+            in_order()
             if block < query_blocks:
                 token, head = block // across * tokens, block % across * heads
                 rotate(Q, RQ, Cos, Sin, position_of, token, head, tokens, heads, pairs, inverse)

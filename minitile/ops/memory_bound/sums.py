@@ -2,7 +2,7 @@
 
 A first kernel adds rows: each block has a strip of columns and every so-many-th group of rows; a thread keeps sums of a
 vector's columns and has the vectors of `ahead` rows on their way. The second launch, of the same kernel, adds what the
-first one's blocks have left; it is set up while the first one runs (T.pdl_trigger).
+first one's blocks have left; it is set up while the first one runs.
 """
 
 # Kernels are in minitile's language, not in Python.
@@ -19,6 +19,7 @@ from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
 from minitile.ir.types import f32
 from minitile.ops.memory_bound.arguments import VECTOR, argument, refused, sized
+from minitile.ops.memory_bound.launches import in_order
 
 
 @kernel
@@ -29,8 +30,7 @@ def partial_sums(
     M, N = X.shape
     P = S.shape[0]
     with T.Kernel(T.ceildiv(N, columns), P, threads=threads) as (bx, p):
-        T.pdl_trigger()
-        T.pdl_sync()
+        in_order()
         total = T.alloc_fragment((rows, columns), T.float32)
         loaded = [T.alloc_fragment((rows, columns), X.dtype) for _ in range(ahead)]
         T.clear(total)

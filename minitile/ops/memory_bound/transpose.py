@@ -18,6 +18,7 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
 from minitile.ops.memory_bound.arguments import VECTOR, argument, refused, sized
+from minitile.ops.memory_bound.launches import in_order
 
 MOST_ROWS = 2048  # of a tile, or columns
 
@@ -45,6 +46,7 @@ def transpose_registers(
 ):
     S, M, N = A.shape
     with T.Kernel(T.ceildiv(N, block_N) * T.ceildiv(M, block_M) * S, threads=threads) as block:
+        in_order()
         s, row, column = tile_of(block, M, N, block_M, block_N, panel)
         for i, j in T.Parallel(block_M, block_N):
             B[s, column + j, row + i] = A[s, row + i, column + j]
@@ -61,6 +63,7 @@ def transpose_shared(
 ):
     S, M, N = A.shape
     with T.Kernel(T.ceildiv(N, block_N) * T.ceildiv(M, block_M) * S, threads=threads) as block:
+        in_order()
         s, row, column = tile_of(block, M, N, block_M, block_N, panel)
         rows = T.alloc_shared((block_M, block_N), A.dtype)
         T.copy(A[s, row, column], rows)

@@ -38,8 +38,8 @@ def gather_rows(
     S, D = Y.shape
     across = T.ceildiv(D, columns)
     with T.Kernel(across * T.ceildiv(S, rows), threads=threads) as block:
-        in_order()
         row, column = block // across * rows, block % across * columns
+        in_order()
         for i, j in T.Parallel(rows, columns):
             Y[row + i, column + j] = W[Index[row + i], column + j]
 
@@ -57,8 +57,8 @@ def add_rows(
     S, D = dY.shape
     across = T.ceildiv(D, columns)
     with T.Kernel(across * T.ceildiv(S, rows), threads=threads) as block:
-        in_order()
         row, column = block // across * rows, block % across * columns
+        in_order()
         for i, j in T.Parallel(rows, columns):
             if row + i < S:
                 T.atomic_add(dW[Index[row + i], column + j], T.cast(dY[row + i, column + j], T.float32))
@@ -77,8 +77,8 @@ def add_sorted_rows(
     S, D = dY.shape
     across = T.ceildiv(D, columns)
     with T.Kernel(across * S, threads=threads) as block:
-        in_order()
         first, column = block // across, block % across * columns
+        in_order()
         number = Index[Order[first]]
         if first == 0 or Index[Order[first - 1]] != number:
             total = T.alloc_fragment((columns,), T.float32)

@@ -56,8 +56,8 @@ def gated(dtype: DType, kind: str, halves: bool) -> Kernel:
         M, N = Y.shape
         across = T.ceildiv(N, columns)
         with T.Kernel(across * T.ceildiv(M, rows), threads=threads) as block:
-            in_order()
             row, column = block // across * rows, block % across * columns
+            in_order()
             for i, j in T.Parallel(rows, columns):
                 g = T.cast(X[row + i, 0, column + j], T.float32)
                 u = T.cast(X[row + i, 1, column + j], T.float32)
@@ -71,8 +71,8 @@ def gated(dtype: DType, kind: str, halves: bool) -> Kernel:
         M, N = Y.shape
         across = T.ceildiv(N, columns)
         with T.Kernel(across * T.ceildiv(M, rows), threads=threads) as block:
-            in_order()
             row, column = block // across * rows, block % across * columns
+            in_order()
             for i, j in T.Parallel(rows, columns):
                 g = T.cast(G[row + i, column + j], T.float32)
                 u = T.cast(U[row + i, column + j], T.float32)
@@ -94,8 +94,8 @@ def gated_backward(dtype: DType, kind: str, halves: bool) -> Kernel:
         M, N = dY.shape
         across = T.ceildiv(N, columns)
         with T.Kernel(across * T.ceildiv(M, rows), threads=threads) as block:
-            in_order()
             row, column = block // across * rows, block % across * columns
+            in_order()
             for i, j in T.Parallel(rows, columns):
                 dy = T.cast(dY[row + i, column + j], T.float32)
                 g = T.cast(X[row + i, 0, column + j], T.float32)
@@ -112,8 +112,8 @@ def gated_backward(dtype: DType, kind: str, halves: bool) -> Kernel:
         M, N = dY.shape
         across = T.ceildiv(N, columns)
         with T.Kernel(across * T.ceildiv(M, rows), threads=threads) as block:
-            in_order()
             row, column = block // across * rows, block % across * columns
+            in_order()
             for i, j in T.Parallel(rows, columns):
                 dy = T.cast(dY[row + i, column + j], T.float32)
                 g = T.cast(G[row + i, column + j], T.float32)

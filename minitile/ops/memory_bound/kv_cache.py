@@ -56,8 +56,8 @@ def append_kernel(dtype: DType, slots: bool) -> Kernel:
             return T.int64(-1)
 
         with T.Kernel(across * T.ceildiv(S, rows), threads=threads) as block:
-            in_order()
             row, column = block // across * rows, block % across * columns
+            in_order()
             for i, j in T.Parallel(rows, columns):
                 if row + i < S:
                     slot = slot_of(row + i)

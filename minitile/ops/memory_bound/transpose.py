@@ -46,8 +46,8 @@ def transpose_registers(
 ):
     S, M, N = A.shape
     with T.Kernel(T.ceildiv(N, block_N) * T.ceildiv(M, block_M) * S, threads=threads) as block:
-        in_order()
         s, row, column = tile_of(block, M, N, block_M, block_N, panel)
+        in_order()
         for i, j in T.Parallel(block_M, block_N):
             B[s, column + j, row + i] = A[s, row + i, column + j]
 
@@ -63,8 +63,8 @@ def transpose_shared(
 ):
     S, M, N = A.shape
     with T.Kernel(T.ceildiv(N, block_N) * T.ceildiv(M, block_M) * S, threads=threads) as block:
-        in_order()
         s, row, column = tile_of(block, M, N, block_M, block_N, panel)
+        in_order()
         rows = T.alloc_shared((block_M, block_N), A.dtype)
         T.copy(A[s, row, column], rows)
         for j, i in T.Parallel(block_N, block_M):

@@ -1,4 +1,4 @@
-"""Ready kernels: `minitile.ops.matmul`, `minitile.ops.grouped_matmul`, and what moves its bytes once (memory_bound/).
+"""Ready kernels: `minitile.ops.matmul`, `minitile.ops.grouped_matmul`, and those of `minitile.ops.memory_bound`.
 
 Public names are loaded on first use, as those of `minitile` itself.
 """

@@ -20,8 +20,7 @@ class Frame(NamedTuple):
     empty(shape, dtype, like): an array without contents where `like` is, on the stream that is current there.
     like(x): a function that makes arrays of x's shape and dtype, without contents.
     transposed(x): the view of a matrix with rows and columns exchanged; turned(x): the same of a batch, whose last two
-    dimensions are exchanged. whole(x): a row-major copy without gaps. zeros: as `empty`, of zeros. order(x): the places
-    of a vector's elements in ascending order of these, equal ones as they stand.
+    dimensions are exchanged. whole(x): a row-major copy without gaps.
     """
 
     empty: Callable[[tuple[int, ...], DType, Any], Any]
@@ -29,8 +28,6 @@ class Frame(NamedTuple):
     transposed: Callable[[Any], Any]
     turned: Callable[[Any], Any]
     whole: Callable[[Any], Any]
-    zeros: Callable[[tuple[int, ...], DType, Any], Any]
-    order: Callable[[Any], Any]
 
 
 def frame_of(array: Any) -> Frame | None:
@@ -49,32 +46,20 @@ def _torch(torch: Any) -> Frame:
     def empty(shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
         return torch.empty(shape, dtype=torch_tensors().dtypes[dtype.name], device=like.device)
 
-    def zeros(shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
-        return torch.zeros(shape, dtype=torch_tensors().dtypes[dtype.name], device=like.device)
-
     def like(x: Any) -> Callable[[], Any]:
         return partial(torch.empty, x.shape, dtype=x.dtype, device=x.device)
 
     def whole(x: Any) -> Any:
         return x.clone(memory_format=torch.contiguous_format)
 
-    def order(x: Any) -> Any:
-        return torch.argsort(x, stable=True)
-
-    return Frame(empty, like, lambda x: x.t(), lambda x: x.transpose(-1, -2), whole, zeros, order)
+    return Frame(empty, like, lambda x: x.t(), lambda x: x.transpose(-1, -2), whole)
 
 
 def _numpy(numpy: Any) -> Frame:
     def empty(shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
         return numpy.empty(shape, dtype=dtype.numpy)
 
-    def zeros(shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
-        return numpy.zeros(shape, dtype=dtype.numpy)
-
     def like(x: Any) -> Callable[[], Any]:
         return partial(numpy.empty, x.shape, x.dtype)
 
-    def order(x: Any) -> Any:
-        return numpy.argsort(x, kind="stable")
-
-    return Frame(empty, like, lambda x: x.T, lambda x: x.swapaxes(-1, -2), lambda x: x.copy(order="C"), zeros, order)
+    return Frame(empty, like, lambda x: x.T, lambda x: x.swapaxes(-1, -2), lambda x: x.copy(order="C"))

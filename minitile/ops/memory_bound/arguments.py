@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, NamedTuple
 
 from minitile.driver.dispatch import caller_location, raise_for_caller
@@ -36,6 +37,12 @@ class Argument(NamedTuple):
     def empty(self, shape: tuple[int, ...], dtype: DType | None = None) -> Any:
         """A new array where this one is."""
         return self.frame.empty(shape, dtype or self.dtype, self.given)
+
+    def zeros(self, shape: tuple[int, ...], dtype: DType | None = None) -> Any:
+        """A new array of zeros where this one is."""
+        made = self.empty(shape, dtype)
+        made[...] = 0
+        return made
 
     def result(self, out: Any, shape: tuple[int, ...], dtype: DType | None = None, name: str = "out") -> Any:
         """Where a result goes: `out`, or a new array. Raises LaunchArgumentError for an `out` that does not fit."""
@@ -105,6 +112,14 @@ def tile_for(n: int, elements: int, threads: int, least: int) -> Tile:
     idle = {w: -n % w / (n + -n % w) if n else 0.0 for w in widths}
     columns = max((w for w in widths if idle[w] <= 1 / 8), default=min(widths, key=lambda w: (idle[w], -w)))
     return Tile(max(1, elements // columns), columns, threads)
+
+
+def order_of(x: Any) -> Any:
+    """The places of a vector's elements in ascending order of these; of equal ones, as they stand."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        return torch.argsort(x, stable=True)
+    return x.argsort(kind="stable")
 
 
 def sized(shape: tuple[int, ...]) -> int:

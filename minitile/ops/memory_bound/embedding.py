@@ -6,9 +6,6 @@ order, or row by row of the table: the numbers are sorted, and the blocks that m
 up what belongs to them, in the order in which the tokens stand.
 """
 
-# Kernels are in minitile's language, not in Python.
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, valid-type"
-
 from __future__ import annotations
 
 from functools import lru_cache
@@ -18,7 +15,7 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
 from minitile.ir.types import f32
-from minitile.ops.memory_bound.arguments import INDICES, VECTOR, Tile, argument, refused, sized, tile_for
+from minitile.ops.memory_bound.arguments import INDICES, VECTOR, Tile, argument, order_of, refused, sized, tile_for
 from minitile.ops.memory_bound.launches import in_order
 
 THREADS = 256
@@ -164,11 +161,11 @@ def embedding_backward(
     if deterministic:
         if out is not None:
             raise refused("out and deterministic", "a deterministic gradient is a new array")
-        sums = slope.frame.zeros((rows, d), slope.dtype, dy)
+        sums = slope.zeros((rows, d))
         if count and d and rows:
-            add_sorted_rows(*given, slope.frame.order(given[1]), sums, columns=chosen.columns, threads=128)
+            add_sorted_rows(*given, order_of(given[1]), sums, columns=chosen.columns, threads=128)
         return sums
-    sums = slope.frame.zeros((rows, d), f32, dy) if out is None else slope.result(out, (rows, d), f32)
+    sums = slope.zeros((rows, d), f32) if out is None else slope.result(out, (rows, d), f32)
     if count and d and rows:
         add_rows(*given, sums, **chosen.constants)
     return sums

@@ -6,9 +6,6 @@ X[:, 1] are those halves. The reciprocal is the hardware's, as in what divides b
 also take e^x as 2^(x·log2 e), whose error (|x|·2^-24) is far below theirs.
 """
 
-# Kernels are in minitile's language, not in Python.
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, valid-type"
-
 from __future__ import annotations
 
 from functools import lru_cache

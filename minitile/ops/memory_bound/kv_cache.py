@@ -5,9 +5,6 @@ side by side. Keys and values go in one launch, whose threads have vectors of bo
 given, or is found by its sequence and its position through the sequence's row of the page table.
 """
 
-# Kernels are in minitile's language, not in Python.
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, valid-type"
-
 from __future__ import annotations
 
 from functools import lru_cache

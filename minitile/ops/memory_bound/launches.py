@@ -1,8 +1,5 @@
 """How launches of memory-bound kernels follow each other."""
 
-# Part of kernels, which are in minitile's language, not in Python.
-# mypy: disable-error-code="no-untyped-def"
-
 from __future__ import annotations
 
 import minitile.language as T

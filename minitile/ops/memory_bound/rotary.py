@@ -5,9 +5,6 @@ thread loads the cosines and sines of its columns once and has its vectors of se
 keys go in one launch. The inverse, which is the gradient, is the same with sines of the other sign.
 """
 
-# Kernels are in minitile's language, not in Python.
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, valid-type"
-
 from __future__ import annotations
 
 from functools import lru_cache

@@ -5,9 +5,6 @@ vector's columns and has the vectors of `ahead` rows on their way. The second la
 first one's blocks have left; it is set up while the first one runs.
 """
 
-# Kernels are in minitile's language, not in Python.
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, valid-type"
-
 from __future__ import annotations
 
 import math

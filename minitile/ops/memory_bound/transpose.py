@@ -6,9 +6,6 @@ its registers in between (the compiler's `crossed` layout), and no thread waits 
 shared memory, so that each access to global memory takes neighbours.
 """
 
-# Kernels are in minitile's language, not in Python.
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, valid-type"
-
 from __future__ import annotations
 
 from functools import lru_cache

@@ -52,12 +52,12 @@ from minitile.lowering.memory import (
     MEMORY_RULES,
     GuardBuilder,
     access_width,
+    contiguous_dim,
     global_addresses,
     in_memory,
     move_through_registers,
     places,
     shared_addresses,
-    shared_layout,
 )
 
 ACCUMULATORS = {
@@ -217,15 +217,15 @@ def cp_async(low: Lowering, op: tile.Copy) -> Value | None:
         access_width(low, op.src, places(low, src_starts, src_layout), src_layout),
         access_width(low, op.dst, places(low, dst_starts, dst_layout), dst_layout),
     )
-    if op.src_dims[-1] != op.dst_dims[shared_layout(op.dst).contiguous_dim or 0]:
+    fast = contiguous_dim(op.src)
+    if fast is None or op.src_dims[fast] != op.dst_dims[contiguous_dim(op.dst) or 0]:
         width = 1
     if width * element not in (4, 8, 16):
         return None
-    if layout.vector_width(op.src_dims[-1] or 0) != width:
+    if layout.vector_width((0 if fast is None else op.src_dims[fast]) or 0) != width:
         layout = blocked(op.shape, low.threads, width)
         src_layout, dst_layout = in_memory(layout, op.src_dims), in_memory(layout, op.dst_dims)
     src_places, dst_places = places(low, src_starts, src_layout), places(low, dst_starts, dst_layout)
-    fast = len(op.src_dims) - 1
     at_src = [at for _, at in vector_runs(src_layout, width, fast)]
     at_dst = [renumber(at, op.src_dims, op.dst_dims) for at in at_src]
     zeros, skip = GuardBuilder(low), GuardBuilder(low)

@@ -3,6 +3,7 @@
 integers            affine (the entrance), polynomial, proof, counterexamples
 sizes               launch_bounds: what a launch lets 32 bits hold
 threads             divergence: what is the same in all of them; conditions: what holds with a condition
+tensors             strides: how they lie, and what of it vectors and TMA need
 memory              memory_dependence, access_set, disjoint: which accesses conflict, of which threads;
                     global_sharing: whether threads meet in global memory
 traced names        variables

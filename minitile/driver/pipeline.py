@@ -15,7 +15,7 @@ from minitile.driver.sizes import check_sizes
 from minitile.hardware import Target
 from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.depth import room
-from minitile.ir.diagnostics import LanguageError, ResourceError
+from minitile.ir.diagnostics import LanguageError, Location, ResourceError
 from minitile.ir.ops import arith, control, fences, hopper, tile
 from minitile.ir.origin import Origin, by_program, places
 from minitile.ir.printer import print_kernel
@@ -312,7 +312,8 @@ def launch_grid(kernel: Kernel, launch: control.Launch) -> tuple[Any, Any, Any]:
     """The launch's grid as expressions of runtime.launch. Raises LanguageError where the host could not compute it."""
     dims = {value: ("dim", name) for name, value in kernel.dims.items()}
     scalars = {value: ("scalar", value.name) for value in kernel.params}
-    x, y, z = (_host(value, {**scalars, **dims}, launch) for value in launch.grid)
+    rule = "the grid is computed by the host: + - * // % min max of dimensions and scalars"
+    x, y, z = (host_expression(value, {**scalars, **dims}, rule, launch.loc) for value in launch.grid)
     return x, y, z
 
 
@@ -327,14 +328,17 @@ _HOST: dict[type[Op], str] = {
 }
 
 
-def _host(value: Value, known: Mapping[Value, Any], launch: Op) -> Any:
+def host_expression(value: Value, known: Mapping[Value, Any], rule: str, loc: Location | None) -> Any:
+    """A value as an expression of runtime.launch over those that are known. Raises LanguageError, with the rule, where
+    the host could not compute it."""
     if value in known:
         return known[value]
     op = value.op
     if isinstance(op, arith.Constant):
         return int(op.value)
     if isinstance(op, arith.Binary) and type(op) in _HOST:
-        return (_HOST[type(op)], _host(op.a, known, launch), _host(op.b, known, launch))
+        a, b = (host_expression(side, known, rule, loc) for side in (op.a, op.b))
+        return (_HOST[type(op)], a, b)
     if isinstance(op, arith.Cast):
-        return _host(op.a, known, launch)
-    raise LanguageError("the grid is computed by the host: + - * // % min max of dimensions and scalars", launch.loc)
+        return host_expression(op.a, known, rule, loc)
+    raise LanguageError(rule, loc if op is None else op.loc or loc)

@@ -62,6 +62,7 @@ from minitile.language.indices import (
 )
 from minitile.language.kernel_types import (
     Buffer,
+    StridedTensor,
     Tensor,
     bfloat16,
     bool,
@@ -145,6 +146,7 @@ from minitile.language.reductions import (
     reduce_min,
     reduce_sum,
 )
+from minitile.language.results import empty
 from minitile.language.tiles import alloc_fragment, alloc_local, alloc_shared, alloc_var, clear, copy, fill
 from minitile.language.tracing.loops import Kernel, Parallel, Persistent, Pipelined, serial, unroll, vectorized
 from minitile.language.warps import (
@@ -202,6 +204,7 @@ __all__ = [
     "Persistent",
     "Pipelined",
     "Select",
+    "StridedTensor",
     "Tensor",
     "abs",
     "alloc_barrier",
@@ -244,6 +247,7 @@ __all__ = [
     "device_assert",
     "disable_warp_group_reg_alloc",
     "dynamic",
+    "empty",
     "erf",
     "exp",
     "exp2",

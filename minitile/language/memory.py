@@ -52,6 +52,22 @@ class Memory:
         return dtype_of(self.value.type)
 
     @property
+    def strides(self) -> tuple[Any, ...]:
+        """In elements, of a tensor: ints and, for run-time values, staged scalars. Raises LanguageError for a buffer,
+        whose layout the compiler chooses."""
+        t = self.value.type
+        if not isinstance(t, TensorType):
+            raise current().error(f"{self.describe()} has no strides", "the compiler chooses how it lies")
+        if t.strides is not None:
+            dims = current().dims
+            return tuple(Expr(dims[s]) if isinstance(s, str) else s for s in t.strides)
+        found, step = [], 1
+        for extent in reversed(self.shape):
+            found.append(step)
+            step = step * extent
+        return tuple(reversed(found))
+
+    @property
     def ndim(self) -> int:
         return len(self.shape)
 

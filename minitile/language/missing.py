@@ -11,7 +11,6 @@ from minitile.ir.diagnostics import LanguageError
 from minitile.language.tracing.context import active
 
 PLANNED: dict[str, str] = {
-    "StridedTensor": "tensors are contiguous until then: pass a contiguous copy",
     "alloc_tmem": "for sm_100a",
     "cumsum": "reduce in pieces, or scan in a serial loop over shared memory",
     "all_of": "T.reduce_min of 0 and 1",
@@ -36,7 +35,6 @@ REFUSED: dict[str, str] = {
     "prim_func": "mark the function with @minitile.kernel",
     "jit": "mark the function with @minitile.kernel",
     "const": 'name run-time dimensions as strings: T.Tensor(("M", "N"), dtype)',
-    "empty": "pass the result as a tensor of the signature",
     "thread_binding": "T.get_thread_binding(0)",
     "block": "write statements",
     "call_extern": "no foreign code: the compiler writes all of the assembly",

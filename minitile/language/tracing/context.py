@@ -45,6 +45,7 @@ class Trace:
     dims        run-time dimensions by name
     attrs       becomes the kernel's attrs
     rounds      of loops that Python runs, so far
+    made        the tensors of T.empty; sizes: of their dimensions that are computed, by name
     marks       of the statements of the loop with a schedule of its own that is being traced (`schedule.py`)
     """
 
@@ -58,6 +59,8 @@ class Trace:
     created: dict[int, tuple[Any, ControlRegion | None]] = field(default_factory=dict)
     returns: list[tuple[Value, Location | None]] = field(default_factory=list)
     attrs: dict[str, Any] = field(default_factory=dict)
+    made: list[Value] = field(default_factory=list)
+    sizes: dict[str, Value] = field(default_factory=dict)
     rounds: int = 0
     marks: Any = None
 

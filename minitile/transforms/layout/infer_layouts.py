@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from minitile.analysis.affine import Facts
 from minitile.analysis.masks import Masks
+from minitile.analysis.strides import row_alignment
 from minitile.backends.base import Rules
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError, Location
@@ -347,25 +348,29 @@ class _Inference:
         return found
 
     def _width(self, op: tile.Load | tile.Store | tile.AtomicRmw, value: Value) -> tuple[int, int | None]:
-        """How many elements of a tile row one access may take, and the tile dimension they run along."""
-        dim = op.dims[-1] if op.dims else None
-        if dim is None:
+        """How many elements one access may take, and the tile dimension they run along."""
+        tensor = isinstance(op.mem.type, TensorType)
+        along = op.mem.type.contiguous_dim if isinstance(op.mem.type, TensorType) else len(op.dims) - 1
+        dim = op.dims[along] if op.dims and along is not None else None
+        if dim is None or along is None:
             return 1, None
         limit = max(1, 128 // op.mem.dtype.bits)
         limit = math.gcd(1 if isinstance(op, tile.AtomicRmw) else limit, value.shape[dim])
         elements = limit if op.mask is None else self.masks.run(op.mask, dim, limit)
-        if not is_tile(op.indices[-1]):
-            elements = math.gcd(elements, self.facts.multiple(self.facts.affine(op.indices[-1])))
-        if isinstance(op.mem.type, TensorType) and not self._inside(op, value.shape[dim]):
-            elements = math.gcd(elements, self.facts.multiple(self.facts.size(op.mem, -1)))
+        if not is_tile(op.indices[along]):
+            elements = math.gcd(elements, self.facts.multiple(self.facts.affine(op.indices[along])))
+        if tensor:
+            elements = math.gcd(elements, row_alignment(self.facts, op.mem))
+            if elements > 1 and not self._inside(op, along, value.shape[dim]):
+                elements = math.gcd(elements, self.facts.multiple(self.facts.size(op.mem, along)))
         return elements, dim
 
-    def _inside(self, op: tile.Load | tile.Store | tile.AtomicRmw, extent: int) -> bool:
+    def _inside(self, op: tile.Load | tile.Store | tile.AtomicRmw, along: int, extent: int) -> bool:
         """Whether a vector's last element is inside for sure where its first one is: no row ends before the tile."""
-        if len(op.mem.shape) > 1 or is_tile(op.indices[-1]):
+        if is_tile(op.indices[along]):
             return False
-        last = self.facts.affine(op.indices[-1]) + (extent - 1)
-        return self.facts.less(last, self.facts.size(op.mem, -1))
+        last = self.facts.affine(op.indices[along]) + (extent - 1)
+        return self.facts.less(last, self.facts.size(op.mem, along))
 
     def assign(self) -> None:
         for value, group in self.group_of.items():

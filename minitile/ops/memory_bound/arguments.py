@@ -24,15 +24,20 @@ def refused(what: str, hint: str = "") -> LaunchArgumentError:
 
 
 class Argument(NamedTuple):
-    """An array: as it was given, and row-major without gaps."""
+    """An array as it was given; strides in elements."""
 
     name: str
     given: Any
-    whole: Any
     shape: tuple[int, ...]
+    strides: tuple[int, ...]
     dtype: DType
     device: tuple[str, int]
+    contiguous: bool
     frame: Frame
+
+    def view(self, *shape: int) -> Any:
+        """In another shape; a copy only where strides do not let it be seen so."""
+        return self.given.reshape(shape)
 
     def empty(self, shape: tuple[int, ...], dtype: DType | None = None) -> Any:
         """A new array where this one is."""
@@ -80,9 +85,9 @@ def argument(name: str, x: Any, dtypes: tuple[str, ...] | None = FLOATS) -> Argu
         raise refused(f"{name} is no array of torch, CuPy or NumPy")
     if dtypes is not None and info.dtype not in dtypes:
         raise refused(f"{name} is {info.dtype}", f"it may be {', '.join(dtypes)}")
-    whole = x if info.contiguous else frame.whole(x)
+    device = info.device_kind, info.device_index
     dtype = dtype_of_name(info.dtype)
-    return Argument(name, x, whole, tuple(info.shape), dtype, (info.device_kind, info.device_index), frame)
+    return Argument(name, x, tuple(info.shape), info.strides, dtype, device, info.contiguous, frame)
 
 
 def _described(name: str, x: Any) -> Any:

@@ -124,7 +124,7 @@ def embedding(weight: Any, indices: Any, *, out: Any = None, plan: Tile | None =
     count = sized(index.shape)
     if count and d:
         chosen = plan or embedding_plan(d, table.dtype.bytes)
-        gather_rows(table.whole, index.whole.reshape(count), y.reshape(count, d), **chosen.constants)
+        gather_rows(table.given, index.view(count), y.reshape(count, d), **chosen.constants)
     return y
 
 
@@ -157,7 +157,7 @@ def embedding_backward(
         raise refused(f"dy has shape {slope.shape}", f"it is {index.shape} and the columns of the table")
     count, d = sized(index.shape), slope.shape[-1]
     chosen = plan or embedding_plan(d, slope.dtype.bytes)
-    given = slope.whole.reshape(count, d), index.whole.reshape(count)
+    given = slope.view(count, d), index.view(count)
     if deterministic:
         if out is not None:
             raise refused("out and deterministic", "a deterministic gradient is a new array")

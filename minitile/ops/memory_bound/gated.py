@@ -239,17 +239,19 @@ def _backward(kind: str, dy: Any, x: Any, up: Any, plan: Tile | None) -> Any:
     slopes = [x.empty(x.shape) for _ in views]
     if sized(shape):
         tile = plan or gated_plan(views[0].shape[-1], x.dtype.bytes)
-        given = [dy.whole.reshape(-1, views[0].shape[-1]), *views]
+        given = [dy.view(-1, views[0].shape[-1]), *views]
         results = [slope.reshape(view.shape) for slope, view in zip(slopes, views, strict=True)]
         gated_backward(x.dtype, kind, up is None)(*given, *results, **tile.constants)
     return slopes[0] if up is None else tuple(slopes)
 
 
 def _views(x: Argument, up: Argument | None) -> tuple[tuple[int, ...], list[Any]]:
-    """The result's shape, and the inputs as a kernel takes them: X as M × 2 × N; or G and U, each as one row."""
+    """The result's shape, and the inputs as a kernel takes them: X as M × 2 × N; or G and U, each as one row if they
+    have no gaps."""
     if up is not None:
-        return x.shape, [v.whole.reshape(1, sized(x.shape)) for v in (x, up)]
+        n = sized(x.shape) if x.contiguous and up.contiguous else x.shape[-1]
+        return x.shape, [v.view(sized(x.shape) // max(n, 1), n) for v in (x, up)]
     if not x.shape or x.shape[-1] % 2:
         raise refused(f"x has shape {x.shape}", "its last dimension holds gate and up; or pass up as well")
     m, n = sized(x.shape[:-1]), x.shape[-1] // 2
-    return (*x.shape[:-1], n), [x.whole.reshape(m, 2, n)]
+    return (*x.shape[:-1], n), [x.view(m, 2, n)]

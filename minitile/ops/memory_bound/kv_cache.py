@@ -34,32 +34,34 @@ def append_kernel(dtype: DType, slots: bool) -> Kernel:
         Table: T.Tensor(("S",) if slots else ("N", "L"), None),
         Positions: T.Tensor(("S",), None),
         Sequences: T.Tensor(("S",), None),
-        Keys: T.Tensor(("P", "C"), dtype),
-        Values: T.Tensor(("P", "C"), dtype),
-        page_size: T.int32,
+        Keys: T.Tensor(("P", "Z", "C"), dtype),
+        Values: T.Tensor(("P", "Z", "C"), dtype),
         rows=2,
         columns=1024,
         threads=256,
     ):
         S, C = K.shape
+        page_size = Keys.shape[1]
         across = T.ceildiv(C, columns)
 
-        def slot_of(s):
+        def place_of(s):
+            """The page, -1 for none, and the place in it."""
             if slots:
-                return Table[s]
+                page, offset = T.floordiv(Table[s], page_size), T.floormod(Table[s], page_size)
+                return page, offset
             sequence, position = Sequences[s], T.cast(Positions[s], T.int32)
             if 0 <= sequence < Table.shape[0] and 0 <= position < Table.shape[1] * page_size:
-                return T.cast(Table[sequence, position // page_size], T.int64) * page_size + position % page_size
-            return T.int64(-1)
+                return T.cast(Table[sequence, position // page_size], T.int64), position % page_size
+            return T.int64(-1), position % page_size
 
         with T.Kernel(across * T.ceildiv(S, rows), threads=threads) as block:
             row, column = block // across * rows, block % across * columns
             in_order()
             for i, j in T.Parallel(rows, columns):
                 if row + i < S:
-                    slot = slot_of(row + i)
-                    Keys[slot, column + j] = K[row + i, column + j]
-                    Values[slot, column + j] = V[row + i, column + j]
+                    page, offset = place_of(row + i)
+                    Keys[page, offset, column + j] = K[row + i, column + j]
+                    Values[page, offset, column + j] = V[row + i, column + j]
 
     return append
 
@@ -90,7 +92,7 @@ def kv_cache_append(
         k: […, heads, d], of any dtype, of torch, CuPy, or NumPy (then the simulator computes); leading dimensions are
             tokens.
         v: of k's shape and dtype.
-        k_cache: pages × page size × heads × d of k's dtype, row-major; changed in place.
+        k_cache: pages × page size × heads × d of k's dtype, changed in place; a token's heads lie side by side.
         v_cache: likewise, of k_cache's shape.
         slots: of each token, int32 or int64: page · page size + offset. Tokens whose slot the cache has not, such as
             -1, are left out. Slots of tokens differ.
@@ -117,7 +119,7 @@ def kv_cache_append(
     if keys.shape != values.shape:
         raise refused(f"k_cache has shape {keys.shape} and v_cache {values.shape}")
     tokens = key.shape[:-2]
-    count, columns, page_size = sized(tokens), sized(key.shape[-2:]), keys.shape[1]
+    count, columns = sized(tokens), sized(key.shape[-2:])
     if slots is not None:
         if any(x is not None for x in (page_table, positions, sequences)):
             raise refused("slots, and more that says where tokens go", "pass slots, or page_table with the others")
@@ -130,13 +132,13 @@ def kv_cache_append(
         if len(table.shape) != 2:
             raise refused(f"page_table has shape {table.shape}", "it is sequences × pages of one")
         found = [_of_tokens(name, x, key) for name, x in (("positions", positions), ("sequences", sequences))]
-        where = [table.whole, *found]
+        where = [table.given, *found]
     if count and columns and sized(keys.shape):
-        caches = [cache.whole.reshape(-1, columns) for cache in (keys, values)]
-        new = [x.whole.reshape(count, columns) for x in (key, value)]
+        caches = [cache.view(*keys.shape[:2], columns) for cache in (keys, values)]
+        new = [x.view(count, columns) for x in (key, value)]
         chosen = plan or append_plan(columns, key.dtype.bytes)
         append = append_kernel(key.dtype, slots is not None)
-        append(*new, *where, *caches, page_size, **chosen.constants)
+        append(*new, *where, *caches, **chosen.constants)
 
 
 def _cache(name: str, cache: Any, key: Argument) -> Argument:
@@ -145,8 +147,9 @@ def _cache(name: str, cache: Any, key: Argument) -> Argument:
     key.together(name, given.device)
     if len(given.shape) != 4 or given.shape[2:] != key.shape[-2:]:
         raise refused(f"{name} has shape {given.shape}", f"it is pages × page size × {key.shape[-2]} × {key.shape[-1]}")
-    if given.whole is not given.given:
-        raise refused(f"{name} has gaps, or is not row-major", "a copy of it would be changed instead")
+    heads, width = given.shape[2:]
+    if (heads > 1 and given.strides[2] != width) or (width > 1 and given.strides[3] != 1):
+        raise refused(f"{name} has gaps between a token's elements", "they must lie side by side, heads × d")
     return given
 
 
@@ -156,4 +159,4 @@ def _of_tokens(name: str, x: Any, key: Argument) -> Any:
     key.together(name, given.device)
     if given.shape != key.shape[:-2]:
         raise refused(f"{name} has shape {given.shape}", f"it is {key.shape[:-2]}, a number for each token of k")
-    return given.whole.reshape(sized(given.shape))
+    return given.view(sized(given.shape))

@@ -194,13 +194,13 @@ def _launch(
     *outer, tokens, heads, width = query.shape
     total, groups = sized((*outer, tokens)), 0 if key is None else key.shape[-2]
     shape = (1, width) if interleaved else (2, width // 2)
-    q, rq = (x.reshape(total, heads, *shape) for x in (query.whole, rotated[0]))
+    q, rq = query.view(total, heads, *shape), rotated[0].reshape(total, heads, *shape)
     if key is None:
         k, rk = (query.empty((total, 0, *shape)) for _ in range(2))
     else:
-        k, rk = (x.reshape(total, groups, *shape) for x in (key.whole, rotated[1]))
+        k, rk = key.view(total, groups, *shape), rotated[1].reshape(total, groups, *shape)
     turn = rotary_kernel(query.dtype, cosine.dtype, place.dtype if place else None, interleaved, inverse)
     length = sized(place.shape) if place else tokens
-    positions = place.whole.reshape(length) if place else cosine.whole
+    positions = place.view(length) if place else cosine.given
     chosen = plan or rotary_plan(heads, groups, width // 2, query.dtype.bytes)
-    turn(q, k, cosine.whole, sine.whole, positions, rq, rk, length, **chosen.constants)
+    turn(q, k, cosine.given, sine.given, positions, rq, rk, length, **chosen.constants)

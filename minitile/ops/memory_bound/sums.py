@@ -72,11 +72,12 @@ THREADS = 256
 
 
 @lru_cache
-def sum_plan(m: int, n: int, size: int) -> SumPlan:
-    """For an m × n matrix of elements of `size` bytes. Rows that are short, or no multiples of a vector, are folded."""
+def sum_plan(m: int, n: int, size: int, contiguous: bool = True) -> SumPlan:
+    """For an m × n matrix of elements of `size` bytes. Rows that are short, or no multiples of a vector, are folded,
+    unless there are gaps between them."""
     vector, fold = VECTOR // size, 1
     columns = 32 * vector
-    while m % (2 * fold) == 0 and (fold * n % vector or fold * n < columns) and m:
+    while contiguous and m % (2 * fold) == 0 and (fold * n % vector or fold * n < columns) and m:
         fold *= 2
     rows = THREADS * vector // columns
     strips, groups = math.ceil(fold * n / columns), math.ceil(m / (fold * rows * AHEAD))
@@ -111,10 +112,10 @@ def column_sums(x: Any, *, out: Any = None, plan: SumPlan | None = None) -> Any:
     m, n = sized(x.shape[:-1]), x.shape[-1]
     sums = x.result(out, (n,), f32)
     if n:
-        first = plan or sum_plan(m, n, x.dtype.bytes)
+        first = plan or sum_plan(m, n, x.dtype.bytes, x.contiguous)
         rows = first.parts * first.fold
         parts = sums.reshape(1, n) if rows == 1 else x.empty((rows, n), f32)
-        folded = (x.whole.reshape(m // first.fold, first.fold * n), parts.reshape(first.parts, first.fold * n))
+        folded = (x.view(m // first.fold, first.fold * n), parts.reshape(first.parts, first.fold * n))
         partial_sums(*folded, **first.constants)
         if rows > 1:
             partial_sums(parts, sums.reshape(1, n), **last_plan(rows).constants)

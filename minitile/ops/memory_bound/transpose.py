@@ -130,5 +130,5 @@ def transpose(x: Any, *, out: Any = None, plan: TransposePlan | None = None) -> 
     if sized(x.shape):
         chosen = plan or transpose_plan(m, n, x.dtype.bytes)
         turn = transpose_registers if chosen.registers else transpose_shared
-        turn(x.whole.reshape(-1, m, n), y.reshape(-1, n, m), **chosen.constants)
+        turn(x.view(-1, m, n), y.reshape(-1, n, m), **chosen.constants)
     return y

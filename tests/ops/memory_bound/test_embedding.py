@@ -39,6 +39,12 @@ def test_numbers_that_the_table_has_not():
     np.testing.assert_array_equal(y, np.concatenate([exact(table), np.zeros((1, 24))])[[4, 5, 5, 0, 5]])
 
 
+def test_rows_with_gaps():
+    table, index = random(1, 20, 96, dtype=bf16), numbers(2, 20, 7, 3)
+    y = embedding(given(table)[:, 16:80], given(index)[:, 1])
+    np.testing.assert_array_equal(exact(y), exact(table)[index[:, 1], 16:80])
+
+
 @pytest.mark.parametrize("plan", [Tile(1, 64, 64), Tile(8, 32, 64), Tile(2, 512, 64)], ids=str)
 def test_plans(plan):
     table, index = random(1, 30, 136, dtype=bf16), numbers(2, 30, 45)

@@ -50,6 +50,13 @@ def test_small_plans(dtype, registers):
         check(matrix(dtype, 20 * lanes, 36 * lanes), plan=TransposePlan(registers, 8 * lanes, 16 * lanes, 64, panel))
 
 
+def test_matrices_with_gaps():
+    x = matrix(bf16, 2, 40, 64)
+    for part in (np.s_[:, :32, 16:48], np.s_[:, 3:9, 5:64], np.s_[1, ::2]):
+        y = bits(transpose(given(x)[part]))
+        np.testing.assert_array_equal(y, np.swapaxes(bits(x)[part], -1, -2))
+
+
 @pytest.mark.parametrize("shape", [(600, 8), (8, 600), (2, 24, 16)])
 def test_narrow_matrices(shape):
     """A tile is as narrow, and as long as others are wide."""

@@ -47,8 +47,9 @@ def append_kernel(dtype: DType, slots: bool) -> Kernel:
         def place_of(s):
             """The page, -1 for none, and the place in it."""
             if slots:
-                page, offset = T.floordiv(Table[s], page_size), T.floormod(Table[s], page_size)
-                return page, offset
+                slot = Table[s]
+                page = slot // page_size
+                return page, slot - page * page_size
             sequence, position = Sequences[s], T.cast(Positions[s], T.int32)
             if 0 <= sequence < Table.shape[0] and 0 <= position < Table.shape[1] * page_size:
                 return T.cast(Table[sequence, position // page_size], T.int64), position % page_size

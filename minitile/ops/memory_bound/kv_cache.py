@@ -60,9 +60,10 @@ def append_kernel(dtype: DType, slots: bool) -> Kernel:
             in_order()
             for i, j in T.Parallel(rows, columns):
                 if row + i < S:
+                    key, value = K[row + i, column + j], V[row + i, column + j]
                     page, offset = place_of(row + i)
-                    Keys[page, offset, column + j] = K[row + i, column + j]
-                    Values[page, offset, column + j] = V[row + i, column + j]
+                    Keys[page, offset, column + j] = key
+                    Values[page, offset, column + j] = value
 
     return append
 

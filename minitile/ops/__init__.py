@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from minitile.ops.grouped import grouped_matmul, grouped_plan_for
     from minitile.ops.memory_bound.cross_entropy import cross_entropy, cross_entropy_backward, cross_entropy_gradient
+    from minitile.ops.memory_bound.embedding import embedding, embedding_backward
     from minitile.ops.memory_bound.gated import geglu, geglu_backward, swiglu, swiglu_backward
+    from minitile.ops.memory_bound.kv_cache import kv_cache_append
     from minitile.ops.memory_bound.linear_cross_entropy import linear_cross_entropy
     from minitile.ops.memory_bound.norms import layer_norm, rms_norm
     from minitile.ops.memory_bound.norms_backward import layer_norm_backward, rms_norm_backward
@@ -29,10 +31,13 @@ _HOME = {
     "cross_entropy": "minitile.ops.memory_bound.cross_entropy",
     "cross_entropy_backward": "minitile.ops.memory_bound.cross_entropy",
     "cross_entropy_gradient": "minitile.ops.memory_bound.cross_entropy",
+    "embedding": "minitile.ops.memory_bound.embedding",
+    "embedding_backward": "minitile.ops.memory_bound.embedding",
     "geglu": "minitile.ops.memory_bound.gated",
     "geglu_backward": "minitile.ops.memory_bound.gated",
     "grouped_matmul": "minitile.ops.grouped",
     "grouped_plan_for": "minitile.ops.grouped",
+    "kv_cache_append": "minitile.ops.memory_bound.kv_cache",
     "layer_norm": "minitile.ops.memory_bound.norms",
     "layer_norm_backward": "minitile.ops.memory_bound.norms_backward",
     "layer_norm_fp8": "minitile.ops.memory_bound.norms_quantised",
@@ -58,10 +63,13 @@ __all__ = [
     "cross_entropy",
     "cross_entropy_backward",
     "cross_entropy_gradient",
+    "embedding",
+    "embedding_backward",
     "geglu",
     "geglu_backward",
     "grouped_matmul",
     "grouped_plan_for",
+    "kv_cache_append",
     "layer_norm",
     "layer_norm_backward",
     "layer_norm_fp8",

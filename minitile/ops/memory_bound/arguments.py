@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, NamedTuple
 
 from minitile.driver.dispatch import caller_location, raise_for_caller
@@ -23,19 +24,30 @@ def refused(what: str, hint: str = "") -> LaunchArgumentError:
 
 
 class Argument(NamedTuple):
-    """An array: as it was given, and row-major without gaps."""
+    """An array as it was given; strides in elements."""
 
     name: str
     given: Any
-    whole: Any
     shape: tuple[int, ...]
+    strides: tuple[int, ...]
     dtype: DType
     device: tuple[str, int]
+    contiguous: bool
     frame: Frame
+
+    def view(self, *shape: int) -> Any:
+        """In another shape; a copy only where strides do not let it be seen so."""
+        return self.given.reshape(shape)
 
     def empty(self, shape: tuple[int, ...], dtype: DType | None = None) -> Any:
         """A new array where this one is."""
         return self.frame.empty(shape, dtype or self.dtype, self.given)
+
+    def zeros(self, shape: tuple[int, ...], dtype: DType | None = None) -> Any:
+        """A new array of zeros where this one is."""
+        made = self.empty(shape, dtype)
+        made[...] = 0
+        return made
 
     def result(self, out: Any, shape: tuple[int, ...], dtype: DType | None = None, name: str = "out") -> Any:
         """Where a result goes: `out`, or a new array. Raises LaunchArgumentError for an `out` that does not fit."""
@@ -73,9 +85,9 @@ def argument(name: str, x: Any, dtypes: tuple[str, ...] | None = FLOATS) -> Argu
         raise refused(f"{name} is no array of torch, CuPy or NumPy")
     if dtypes is not None and info.dtype not in dtypes:
         raise refused(f"{name} is {info.dtype}", f"it may be {', '.join(dtypes)}")
-    whole = x if info.contiguous else frame.whole(x)
+    device = info.device_kind, info.device_index
     dtype = dtype_of_name(info.dtype)
-    return Argument(name, x, whole, tuple(info.shape), dtype, (info.device_kind, info.device_index), frame)
+    return Argument(name, x, tuple(info.shape), info.strides, dtype, device, info.contiguous, frame)
 
 
 def _described(name: str, x: Any) -> Any:
@@ -105,6 +117,14 @@ def tile_for(n: int, elements: int, threads: int, least: int) -> Tile:
     idle = {w: -n % w / (n + -n % w) if n else 0.0 for w in widths}
     columns = max((w for w in widths if idle[w] <= 1 / 8), default=min(widths, key=lambda w: (idle[w], -w)))
     return Tile(max(1, elements // columns), columns, threads)
+
+
+def order_of(x: Any) -> Any:
+    """The places of a vector's elements in ascending order of these; of equal ones, as they stand."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        return torch.argsort(x, stable=True)
+    return x.argsort(kind="stable")
 
 
 def sized(shape: tuple[int, ...]) -> int:

@@ -6,9 +6,6 @@ X[:, 1] are those halves. The reciprocal is the hardware's, as in what divides b
 also take e^x as 2^(x·log2 e), whose error (|x|·2^-24) is far below theirs.
 """
 
-# Kernels are in minitile's language, not in Python.
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, valid-type"
-
 from __future__ import annotations
 
 from functools import lru_cache
@@ -19,6 +16,7 @@ from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
 from minitile.ops.memory_bound.arguments import VECTOR, Argument, Tile, argument, refused, sized, tile_for
+from minitile.ops.memory_bound.launches import in_order
 
 SWIGLU, GEGLU, GEGLU_TANH = "swiglu", "geglu", "geglu_tanh"
 LOG2_E = 1.4426950408889634
@@ -56,6 +54,7 @@ def gated(dtype: DType, kind: str, halves: bool) -> Kernel:
         across = T.ceildiv(N, columns)
         with T.Kernel(across * T.ceildiv(M, rows), threads=threads) as block:
             row, column = block // across * rows, block % across * columns
+            in_order()
             for i, j in T.Parallel(rows, columns):
                 g = T.cast(X[row + i, 0, column + j], T.float32)
                 u = T.cast(X[row + i, 1, column + j], T.float32)
@@ -70,6 +69,7 @@ def gated(dtype: DType, kind: str, halves: bool) -> Kernel:
         across = T.ceildiv(N, columns)
         with T.Kernel(across * T.ceildiv(M, rows), threads=threads) as block:
             row, column = block // across * rows, block % across * columns
+            in_order()
             for i, j in T.Parallel(rows, columns):
                 g = T.cast(G[row + i, column + j], T.float32)
                 u = T.cast(U[row + i, column + j], T.float32)
@@ -92,6 +92,7 @@ def gated_backward(dtype: DType, kind: str, halves: bool) -> Kernel:
         across = T.ceildiv(N, columns)
         with T.Kernel(across * T.ceildiv(M, rows), threads=threads) as block:
             row, column = block // across * rows, block % across * columns
+            in_order()
             for i, j in T.Parallel(rows, columns):
                 dy = T.cast(dY[row + i, column + j], T.float32)
                 g = T.cast(X[row + i, 0, column + j], T.float32)
@@ -109,6 +110,7 @@ def gated_backward(dtype: DType, kind: str, halves: bool) -> Kernel:
         across = T.ceildiv(N, columns)
         with T.Kernel(across * T.ceildiv(M, rows), threads=threads) as block:
             row, column = block // across * rows, block % across * columns
+            in_order()
             for i, j in T.Parallel(rows, columns):
                 dy = T.cast(dY[row + i, column + j], T.float32)
                 g = T.cast(G[row + i, column + j], T.float32)
@@ -237,17 +239,19 @@ def _backward(kind: str, dy: Any, x: Any, up: Any, plan: Tile | None) -> Any:
     slopes = [x.empty(x.shape) for _ in views]
     if sized(shape):
         tile = plan or gated_plan(views[0].shape[-1], x.dtype.bytes)
-        given = [dy.whole.reshape(-1, views[0].shape[-1]), *views]
+        given = [dy.view(-1, views[0].shape[-1]), *views]
         results = [slope.reshape(view.shape) for slope, view in zip(slopes, views, strict=True)]
         gated_backward(x.dtype, kind, up is None)(*given, *results, **tile.constants)
     return slopes[0] if up is None else tuple(slopes)
 
 
 def _views(x: Argument, up: Argument | None) -> tuple[tuple[int, ...], list[Any]]:
-    """The result's shape, and the inputs as a kernel takes them: X as M × 2 × N; or G and U, each as one row."""
+    """The result's shape, and the inputs as a kernel takes them: X as M × 2 × N; or G and U, each as one row if they
+    have no gaps."""
     if up is not None:
-        return x.shape, [v.whole.reshape(1, sized(x.shape)) for v in (x, up)]
+        n = sized(x.shape) if x.contiguous and up.contiguous else x.shape[-1]
+        return x.shape, [v.view(sized(x.shape) // max(n, 1), n) for v in (x, up)]
     if not x.shape or x.shape[-1] % 2:
         raise refused(f"x has shape {x.shape}", "its last dimension holds gate and up; or pass up as well")
     m, n = sized(x.shape[:-1]), x.shape[-1] // 2
-    return (*x.shape[:-1], n), [x.whole.reshape(m, 2, n)]
+    return (*x.shape[:-1], n), [x.view(m, 2, n)]

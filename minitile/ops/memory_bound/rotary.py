@@ -5,9 +5,6 @@ thread loads the cosines and sines of its columns once and has its vectors of se
 keys go in one launch. The inverse, which is the gradient, is the same with sines of the other sign.
 """
 
-# Kernels are in minitile's language, not in Python.
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, valid-type"
-
 from __future__ import annotations
 
 from functools import lru_cache
@@ -18,6 +15,7 @@ from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
 from minitile.ops.memory_bound.arguments import FLOATS, INDICES, VECTOR, Argument, argument, refused, sized, tile_for
+from minitile.ops.memory_bound.launches import in_order
 
 THREADS = 256
 VECTORS = 4  # that a thread loads, half of them of each side of the pairs
@@ -84,6 +82,7 @@ def rotary_kernel(dtype: DType, table: DType, positions: DType | None, interleav
             return Positions[s % length] if positions else s % length
 
         with T.Kernel(query_blocks + key_across * T.ceildiv(S, key_tokens), threads=threads) as block:
+            in_order()
             if block < query_blocks:
                 token, head = block // across * tokens, block % across * heads
                 rotate(Q, RQ, Cos, Sin, position_of, token, head, tokens, heads, pairs, inverse)
@@ -195,13 +194,13 @@ def _launch(
     *outer, tokens, heads, width = query.shape
     total, groups = sized((*outer, tokens)), 0 if key is None else key.shape[-2]
     shape = (1, width) if interleaved else (2, width // 2)
-    q, rq = (x.reshape(total, heads, *shape) for x in (query.whole, rotated[0]))
+    q, rq = query.view(total, heads, *shape), rotated[0].reshape(total, heads, *shape)
     if key is None:
         k, rk = (query.empty((total, 0, *shape)) for _ in range(2))
     else:
-        k, rk = (x.reshape(total, groups, *shape) for x in (key.whole, rotated[1]))
+        k, rk = key.view(total, groups, *shape), rotated[1].reshape(total, groups, *shape)
     turn = rotary_kernel(query.dtype, cosine.dtype, place.dtype if place else None, interleaved, inverse)
     length = sized(place.shape) if place else tokens
-    positions = place.whole.reshape(length) if place else cosine.whole
+    positions = place.view(length) if place else cosine.given
     chosen = plan or rotary_plan(heads, groups, width // 2, query.dtype.bytes)
-    turn(q, k, cosine.whole, sine.whole, positions, rq, rk, length, **chosen.constants)
+    turn(q, k, cosine.given, sine.given, positions, rq, rk, length, **chosen.constants)

@@ -2,11 +2,8 @@
 
 A first kernel adds rows: each block has a strip of columns and every so-many-th group of rows; a thread keeps sums of a
 vector's columns and has the vectors of `ahead` rows on their way. The second launch, of the same kernel, adds what the
-first one's blocks have left; it is set up while the first one runs (T.pdl_trigger).
+first one's blocks have left; it is set up while the first one runs.
 """
-
-# Kernels are in minitile's language, not in Python.
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, valid-type"
 
 from __future__ import annotations
 
@@ -19,6 +16,7 @@ from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
 from minitile.ir.types import f32
 from minitile.ops.memory_bound.arguments import VECTOR, argument, refused, sized
+from minitile.ops.memory_bound.launches import in_order
 
 
 @kernel
@@ -29,8 +27,7 @@ def partial_sums(
     M, N = X.shape
     P = S.shape[0]
     with T.Kernel(T.ceildiv(N, columns), P, threads=threads) as (bx, p):
-        T.pdl_trigger()
-        T.pdl_sync()
+        in_order()
         total = T.alloc_fragment((rows, columns), T.float32)
         loaded = [T.alloc_fragment((rows, columns), X.dtype) for _ in range(ahead)]
         T.clear(total)
@@ -75,11 +72,12 @@ THREADS = 256
 
 
 @lru_cache
-def sum_plan(m: int, n: int, size: int) -> SumPlan:
-    """For an m × n matrix of elements of `size` bytes. Rows that are short, or no multiples of a vector, are folded."""
+def sum_plan(m: int, n: int, size: int, contiguous: bool = True) -> SumPlan:
+    """For an m × n matrix of elements of `size` bytes. Rows that are short, or no multiples of a vector, are folded,
+    unless there are gaps between them."""
     vector, fold = VECTOR // size, 1
     columns = 32 * vector
-    while m % (2 * fold) == 0 and (fold * n % vector or fold * n < columns) and m:
+    while contiguous and m % (2 * fold) == 0 and (fold * n % vector or fold * n < columns) and m:
         fold *= 2
     rows = THREADS * vector // columns
     strips, groups = math.ceil(fold * n / columns), math.ceil(m / (fold * rows * AHEAD))
@@ -114,10 +112,10 @@ def column_sums(x: Any, *, out: Any = None, plan: SumPlan | None = None) -> Any:
     m, n = sized(x.shape[:-1]), x.shape[-1]
     sums = x.result(out, (n,), f32)
     if n:
-        first = plan or sum_plan(m, n, x.dtype.bytes)
+        first = plan or sum_plan(m, n, x.dtype.bytes, x.contiguous)
         rows = first.parts * first.fold
         parts = sums.reshape(1, n) if rows == 1 else x.empty((rows, n), f32)
-        folded = (x.whole.reshape(m // first.fold, first.fold * n), parts.reshape(first.parts, first.fold * n))
+        folded = (x.view(m // first.fold, first.fold * n), parts.reshape(first.parts, first.fold * n))
         partial_sums(*folded, **first.constants)
         if rows > 1:
             partial_sums(parts, sums.reshape(1, n), **last_plan(rows).constants)

@@ -18,8 +18,9 @@ Reading   the whole fragment is its value (permuted, expanded as `dims` say); a 
           `reduce(select(iota == index, value, 0))` (a sum, so -0.0 comes out as 0.0); one element is an `extract`;
           neighbours `j // n + m` are a `repeat`. Whatever else is read from a copy in shared memory.
 Writing   the whole fragment is a new value; a part, or under a mask, is `select(inside, new, old)`; one element is
-          `insert`. A value of fewer elements than the fragment can not be moved to a place in it, except a number
-          (fill) and what comes from memory (loaded at its place at once).
+          `insert`. Every n-th element (`2 * j + 1`) is a part that comes from the value's `repeat`. Any other value of
+          fewer elements than the fragment can not be moved to a place in it, except a number (fill) and what comes from
+          memory (loaded at its place at once).
 Unset     A variable that is read where no path has written it is an error (paths through a loop's body count where the
           read's own part of the body may be skipped in the first round); where only some path has, it starts as zeros.
 
@@ -237,9 +238,24 @@ class _ToValues(Rewriter):
             if mask is not None:
                 value = self.b.select(mask, value, self.b.value(tile.Extract(self.current(variable), indices)))
             return self.write(variable, self.b.value(tile.Insert(self.current(variable), value, indices)))
+        masks = []
+        for place, index in enumerate(indices):
+            if isinstance(index.type, TileType):
+                found = interleaved_by(index, shape[place])
+                if found is None or found[1] != 1 or found[0] in dims:
+                    raise LanguageError(
+                        f"an element of the fragment {mem.name!r} is stored where another thread may have it",
+                        op.loc,
+                        "let T.Parallel run over the whole fragment, or go through shared memory",
+                    )
+                d, _, times, number = found
+                value = self.b.value(tile.Repeat(value, d, times))
+                mask = None if mask is None else self.b.value(tile.Repeat(mask, d, times))
+                masks.append(self.b.compare("eq", self.b.floormod(self.iota(shape, place, index), times), number))
+                dims = (*dims[:place], d, *dims[place + 1 :])
+                indices = (*indices[:place], self.b.constant(0), *indices[place + 1 :])
         sizes = [1 if d is None else value.shape[d] for d in dims]
         fits = all(d is None or size == extent for d, size, extent in zip(dims, sizes, shape, strict=True))
-        masks = []
         for place, (size, extent) in enumerate(zip(sizes, shape, strict=True)):
             if size != extent:
                 masks.append(self.within(shape, place, indices[place], size))

@@ -73,7 +73,21 @@ def test_pairs(shape, kind):
     near(du, exact(dy) * act, bf16, np.abs(exact(dy) * exact(g)))
 
 
-@pytest.mark.parametrize("plan", [Tile(1, 256, 32), Tile(4, 64, 32), Tile(2, 1024, 128)], ids=str)
+def test_rows_with_gaps():
+    """Halves as two views, and rows that are part of longer ones."""
+    wide = random(9, 3, 2, 100, dtype=bf16)
+    device = given(wide)
+    g, u = exact(wide)[..., :40], exact(wide)[..., 40:80]
+    act, slope = activation("swiglu", g)
+    near(swiglu(device[..., :40], device[..., 40:80]), act * u, bf16, np.abs(g * u))
+    near(swiglu(device[..., :80]), act * u, bf16, np.abs(g * u))
+    dg, du = swiglu_backward(device[..., 60:], device[..., :40], device[..., 40:80])
+    dy = exact(wide)[..., 60:]
+    near(dg, dy * u * slope, bf16, np.abs(dy * u))
+    near(du, dy * act, bf16, np.abs(dy * g))
+
+
+@pytest.mark.parametrize("plan", [Tile(1, 256, 64), Tile(4, 64, 64), Tile(2, 1024, 128)], ids=str)
 def test_plans(plan):
     x = random(5, 5, 2 * 264, dtype=bf16)
     wide = exact(x)

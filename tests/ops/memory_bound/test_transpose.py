@@ -32,7 +32,7 @@ def check(x, **options):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(0, 5), (1, 1), (17, 67), (2, 80, 112)])
+@pytest.mark.parametrize("shape", [(0, 5), (1, 1), (17, 67), (2, 80, 112), (300, 3)])
 def test_sizes(shape, dtype):
     check(matrix(dtype, *shape))
 
@@ -48,6 +48,22 @@ def test_small_plans(dtype, registers):
     lanes = 16 // np.dtype(dtype).itemsize
     for panel in (0, 2):
         check(matrix(dtype, 20 * lanes, 36 * lanes), plan=TransposePlan(registers, 8 * lanes, 16 * lanes, 64, panel))
+
+
+def test_matrices_with_gaps():
+    x = matrix(bf16, 2, 40, 64)
+    for part in (np.s_[:, :32, 16:48], np.s_[:, 3:9, 5:64], np.s_[1, ::2]):
+        y = bits(transpose(given(x)[part]))
+        np.testing.assert_array_equal(y, np.swapaxes(bits(x)[part], -1, -2))
+
+
+@pytest.mark.parametrize("shape", [(600, 8), (8, 600), (2, 24, 16)])
+def test_narrow_matrices(shape):
+    """A tile is as narrow, and as long as others are wide."""
+    plan = transpose_plan(*shape[-2:], 2)
+    assert plan.registers
+    assert min(plan.block_M, plan.block_N) < 32
+    check(matrix(bf16, *shape))
 
 
 def test_multiples_of_a_vector_stay_in_registers():

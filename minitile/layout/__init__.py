@@ -37,7 +37,7 @@ from minitile.layout.atoms import (
     wgmma_accumulator,
     wgmma_operand_a,
 )
-from minitile.layout.blocked import blocked, coalesced, replicated, row_blocked
+from minitile.layout.blocked import blocked, coalesced, replicated, row_blocked, scan_blocked
 from minitile.layout.convert import (
     LaneMove,
     LaneSwaps,
@@ -124,6 +124,7 @@ __all__ = [
     "replicated",
     "row_blocked",
     "row_major",
+    "scan_blocked",
     "scan_levels",
     "sectors",
     "sizes_that_fit",

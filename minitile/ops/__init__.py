@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from minitile.ops.grouped import grouped_matmul, grouped_plan_for
     from minitile.ops.memory_bound.cross_entropy import cross_entropy
     from minitile.ops.memory_bound.norms import layer_norm, rms_norm
+    from minitile.ops.memory_bound.scans import cumsum
     from minitile.ops.memory_bound.softmax import log_softmax, softmax
     from minitile.ops.multiply import matmul, plan_for
     from minitile.ops.plan import Plan
@@ -23,6 +24,7 @@ _HOME = {
     "grouped_plan_for": "minitile.ops.grouped",
     "Plan": "minitile.ops.plan",
     "cross_entropy": "minitile.ops.memory_bound.cross_entropy",
+    "cumsum": "minitile.ops.memory_bound.scans",
     "layer_norm": "minitile.ops.memory_bound.norms",
     "log_softmax": "minitile.ops.memory_bound.softmax",
     "rms_norm": "minitile.ops.memory_bound.norms",
@@ -32,6 +34,7 @@ _HOME = {
 __all__ = [
     "Plan",
     "cross_entropy",
+    "cumsum",
     "grouped_matmul",
     "grouped_plan_for",
     "layer_norm",

@@ -41,6 +41,7 @@ from minitile.layout import (
     interleaved_slice,
     interleaved_source,
     row_blocked,
+    scan_blocked,
 )
 from minitile.lowering.context import layout_of
 from minitile.transforms.layout.select_shared_layout import choose_shared_layouts
@@ -128,6 +129,7 @@ class _Inference:
         self.relations: tuple[_Passing, ...] = ()
         self.touching: dict[_Group, list[int]] = {}  # the relations that pass layouts on, by number
         self.reduced: set[tuple[Value, int]] = set()
+        self.scanned: set[tuple[Value, int]] = set()
 
     # collect -------------------------------------------------------------------------------------------------------
 
@@ -175,7 +177,8 @@ class _Inference:
         if isinstance(op, (tile.Load, tile.Store, tile.AtomicRmw)) and op.subject is not None:
             self.uses.setdefault(op.subject, []).append((self.seen, op))
             self.seen += 1
-        self.reduced.update(op.meets_along())
+        for value, dim, ordered in op.meets_along():
+            (self.scanned if ordered else self.reduced).add((value, dim))
         for relation in op.relations():
             if isinstance(relation, Same):
                 if is_tile(relation.like):
@@ -308,10 +311,10 @@ class _Inference:
         vec = cheapest_vector(along[order[0]]) if along else 1
         while vec > 1 and vec * threads > math.prod(shape):
             vec //= 2
-        reduces = any(
-            (m, d) in self.reduced for g, dims in same for m in g.members for d in dims if dims[d] == order[0]
-        )
-        return (row_blocked if reduces else blocked)(shape, threads, vec, order, self.lanes)
+        rows = {(m, d) for g, dims in same for m in g.members for d in dims if dims[d] == order[0]}
+        make = blocked if self.reduced.isdisjoint(rows) else row_blocked
+        make = make if self.scanned.isdisjoint(rows) else scan_blocked
+        return make(shape, threads, vec, order, self.lanes)
 
     def _same_elements(self, group: _Group) -> list[tuple[_Group, dict[int, int]]]:
         """The groups whose tiles are this one's but for dimensions of size 1 and their order, itself first: their

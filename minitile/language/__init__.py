@@ -134,6 +134,8 @@ from minitile.language.math import (
 from minitile.language.missing import missing as _missing
 from minitile.language.reducers import alloc_reducer, finalize_reducer, reducer_init, reducer_update
 from minitile.language.reductions import (
+    all_of,
+    any_of,
     argmax,
     argmin,
     reduce,
@@ -147,7 +149,7 @@ from minitile.language.reductions import (
     reduce_sum,
 )
 from minitile.language.scans import cummax, cummin, cumsum
-from minitile.language.tiles import alloc_fragment, alloc_local, alloc_shared, alloc_var, clear, copy, fill
+from minitile.language.tiles import alloc_fragment, alloc_local, alloc_shared, alloc_var, clear, copy, fill, transpose
 from minitile.language.tracing.loops import Kernel, Parallel, Persistent, Pipelined, serial, unroll, vectorized
 from minitile.language.warps import (
     get_lane_idx,
@@ -206,6 +208,7 @@ __all__ = [
     "Select",
     "Tensor",
     "abs",
+    "all_of",
     "alloc_barrier",
     "alloc_fragment",
     "alloc_local",
@@ -214,6 +217,7 @@ __all__ = [
     "alloc_var",
     "annotate_l2_hit_ratio",
     "annotate_layout",
+    "any_of",
     "argmax",
     "argmin",
     "assume",
@@ -345,6 +349,7 @@ __all__ = [
     "tma_copy",
     "tma_store_arrive",
     "tma_store_wait",
+    "transpose",
     "trunc",
     "truncdiv",
     "truncmod",

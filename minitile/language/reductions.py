@@ -1,14 +1,19 @@
-"""Reductions of a tile along a dimension: T.reduce, T.reduce_sum, T.reduce_max, …, T.argmax, T.argmin."""
+"""Reductions of a tile along a dimension: T.reduce, T.reduce_sum, T.reduce_max, …, T.argmax, T.argmin; and of all of
+it: T.any_of, T.all_of."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from minitile.ir.core import Value
 from minitile.ir.diagnostics import TypeMismatchError
-from minitile.ir.ops import tile
+from minitile.ir.ops import arith, tile
 from minitile.language.memory import Region, as_region
 from minitile.language.scalars import (
+    Expr,
+    Scalar,
     check_store_cast,
     constant_int,
 )
@@ -175,3 +180,79 @@ Example:
 
 argmax = _arg_reduction("max", "the greatest element")
 argmin = _arg_reduction("min", "the least element")
+
+
+@regions("buffer")
+def any_of(buffer: Any) -> Scalar:
+    """Whether some element is not 0 (or is True): the same answer in all threads, so that tile operations may stand
+    under it. A NaN is not 0.
+
+    Args:
+        buffer: a fragment, a shared buffer or a tensor, or slices of one of constant size. Outside of a tensor all
+            is 0. Of an array of T.alloc_local each thread gets its own answer.
+
+    Returns:
+        A bool.
+
+    Raises:
+        LanguageError: a run-time extent; inside T.Parallel.
+
+    Example:
+        ```py
+        if T.any_of(I[bx * 128 : bx * 128 + 128]):
+            T.copy(A[bx * 128, 0], A_shared)
+        ```
+    """
+    return _quantified("or", "T.any_of", buffer)
+
+
+@regions("buffer")
+def all_of(buffer: Any) -> Scalar:
+    """Whether no element is 0 (or False): the same answer in all threads, so that tile operations may stand under it.
+    A NaN is not 0.
+
+    Args:
+        buffer: a fragment, a shared buffer or a tensor, or slices of one of constant size. Outside of a tensor all
+            is 0. Of an array of T.alloc_local each thread gets its own answer.
+
+    Returns:
+        A bool.
+
+    Raises:
+        LanguageError: a run-time extent; inside T.Parallel.
+
+    Example:
+        ```py
+        T.copy(X[bx * 32, 0], x)
+        if T.all_of(x):
+            T.copy(x, Y[bx * 32, 0])
+        ```
+    """
+    return _quantified("and", "T.all_of", buffer)
+
+
+def _quantified(kind: str, what: str, buffer: Any) -> Scalar:
+    trace = tile_scope(what)
+    region = as_region(buffer, f"{what}'s buffer")
+    memory, b = region.memory, trace.b
+    shape = () if region.start else region.static(what)
+
+    def truth(value: Value) -> Value:
+        if memory.dtype.kind == "bool":
+            return value
+        zero = b.constant(0.0 if memory.dtype.is_float else 0, memory.dtype)
+        return b.value(arith.Cmp(value, b.value(tile.Splat(zero, value.shape)) if value.shape else zero, "ne"))
+
+    if memory.space == "local":
+        found: Value | None = None
+        dims = region.dims(len(shape))
+        for at in itertools.product(*map(range, shape)):
+            place = [o if d is None else b.add(o, at[d]) for o, d in zip(region.offsets, dims, strict=True)]
+            one = truth(b.emit(tile.Load(memory.value, tuple(place), shape=(), dims=(None,) * memory.ndim)).result)
+            found = one if found is None else b.value(arith.COMBINE[kind](found, one))
+        assert found is not None
+        return Expr(found)
+    value = truth(b.emit(tile.Load(memory.value, region.offsets, shape=shape, dims=region.dims(len(shape)))).result)
+    for _ in shape:
+        value = b.emit(tile.Reduce(value, len(value.shape) - 1, kind)).result
+    return Expr(value)

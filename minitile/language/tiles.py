@@ -1,4 +1,4 @@
-"""Storage, copies and fills: T.alloc_*, T.copy, T.fill, T.clear; and what all tile operations share.
+"""Storage, copies and fills: T.alloc_*, T.copy, T.transpose, T.fill, T.clear; and what all tile operations share.
 
 `@regions(...)` names the parameters whose argument, when it is an index expression, is a region and not a load; the
 interpreter looks for it. "slices" behind a name: only when the index has slices.
@@ -219,6 +219,57 @@ def copy(
     _inside(b, shape)
     evict = evict if "global" in (a.memory.space, b.memory.space) else ""
     trace.b.emit(tile.Copy(**between(a, b, shape), evict=evict))
+
+
+@regions("src", "dst")
+def transpose(src: Any, dst: Any) -> None:
+    """Copies a tile, its last two dimensions exchanged: dst[…, j, i] = src[…, i, j]; with a cast if dtypes differ.
+
+    One side says how large the tile is, as of T.copy. Reading outside a tensor gives 0, writing outside does nothing.
+
+    Args:
+        src: a tensor, buffer or fragment, a start in one, or slices of one, of two dimensions or more. Any dtype.
+        dst: likewise. Casts are those of T.copy.
+
+    Raises:
+        LanguageError: fewer dimensions; no side says how large the tile is; inside T.Parallel.
+        TypeMismatchError: shapes that do not match, dtypes that are not cast silently.
+
+    Example:
+        ```py
+        turned = T.alloc_shared((64, 128), T.bfloat16)
+        T.copy(A[bx * 128, 0], A_shared)
+        T.transpose(A_shared, turned)
+        ```
+    """
+    what = "T.transpose"
+    trace = tile_scope(what)
+    a, b = as_region(src, f"{what}'s source"), as_region(dst, f"{what}'s destination")
+    shape = turned(b.static(what)) if a.start else a.static(what)
+    if len(shape) < 2:
+        raise trace.error(f"{what} of {a.describe()}: {len(shape)} dimensions", "it exchanges the last two")
+    if not b.start and b.static(what) != turned(shape):
+        raise TypeMismatchError(
+            f"{what}: {'×'.join(map(str, shape))} from {a.memory.describe()}, "
+            f"{'×'.join(map(str, b.shape))} in {b.memory.describe()}",
+            trace.loc,
+        )
+    for region in (a, b):
+        if region.start and len(shape) > region.memory.ndim:
+            raise TypeMismatchError(f"{what}: the tile does not go into {region.memory.describe()}", trace.loc)
+    check_store_cast(a.memory.dtype, b.memory.dtype, f"{what} from {a.memory.describe()} to {b.memory.describe()}")
+    _inside(a, shape)
+    _inside(b, turned(shape))
+    fields = between(a, b, shape)
+    rank = len(shape)
+    exchanged = (*range(rank - 2), rank - 1, rank - 2)
+    fields["dst_dims"] = tuple(None if d is None else exchanged[d] for d in b.dims(rank))
+    trace.b.emit(tile.Copy(**fields))
+
+
+def turned(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The last two sizes exchanged."""
+    return (*shape[:-2], *shape[:-3:-1])
 
 
 def _inside(region: Region, shape: tuple[int, ...]) -> None:

@@ -132,12 +132,16 @@ from minitile.language.math import (
     truncmod,
 )
 from minitile.language.missing import missing as _missing
+from minitile.language.random import philox, random_bits, random_uniform
 from minitile.language.reducers import alloc_reducer, finalize_reducer, reducer_init, reducer_update
 from minitile.language.reductions import (
     all_of,
     any_of,
     argmax,
     argmin,
+    cummax,
+    cummin,
+    cumsum,
     reduce,
     reduce_absmax,
     reduce_abssum,
@@ -148,7 +152,6 @@ from minitile.language.reductions import (
     reduce_min,
     reduce_sum,
 )
-from minitile.language.scans import cummax, cummin, cumsum
 from minitile.language.tiles import alloc_fragment, alloc_local, alloc_shared, alloc_var, clear, copy, fill, transpose
 from minitile.language.tracing.loops import Kernel, Parallel, Persistent, Pipelined, serial, unroll, vectorized
 from minitile.language.warps import (
@@ -313,9 +316,12 @@ __all__ = [
     "no_set_max_nreg",
     "pdl_sync",
     "pdl_trigger",
+    "philox",
     "pow",
     "print",
     "proxy_hint",
+    "random_bits",
+    "random_uniform",
     "reduce",
     "reduce_absmax",
     "reduce_abssum",

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from minitile.ops.grouped import grouped_matmul, grouped_plan_for
     from minitile.ops.memory_bound.cross_entropy import cross_entropy
+    from minitile.ops.memory_bound.dropout import dropout, dropout_backward
     from minitile.ops.memory_bound.norms import layer_norm, rms_norm
     from minitile.ops.memory_bound.scans import cumsum
     from minitile.ops.memory_bound.softmax import log_softmax, softmax
+    from minitile.ops.memory_bound.top_k import top_k
     from minitile.ops.multiply import matmul, plan_for
     from minitile.ops.plan import Plan
 
@@ -25,16 +27,21 @@ _HOME = {
     "Plan": "minitile.ops.plan",
     "cross_entropy": "minitile.ops.memory_bound.cross_entropy",
     "cumsum": "minitile.ops.memory_bound.scans",
+    "dropout": "minitile.ops.memory_bound.dropout",
+    "dropout_backward": "minitile.ops.memory_bound.dropout",
     "layer_norm": "minitile.ops.memory_bound.norms",
     "log_softmax": "minitile.ops.memory_bound.softmax",
     "rms_norm": "minitile.ops.memory_bound.norms",
     "softmax": "minitile.ops.memory_bound.softmax",
+    "top_k": "minitile.ops.memory_bound.top_k",
 }
 
 __all__ = [
     "Plan",
     "cross_entropy",
     "cumsum",
+    "dropout",
+    "dropout_backward",
     "grouped_matmul",
     "grouped_plan_for",
     "layer_norm",
@@ -43,6 +50,7 @@ __all__ = [
     "plan_for",
     "rms_norm",
     "softmax",
+    "top_k",
 ]
 
 

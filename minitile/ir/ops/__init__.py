@@ -1,7 +1,20 @@
-"""All operations. `arith`, `control` and `fences` are legal in both stages, `tile`, `scan`, `roles` and `explicit` in
-the tile stage, `thread`, `hopper` (what sm_90a has on top), `blackwell` (sm_100a) and `cdna` (AMD) in the thread
-stage."""
+"""All operations. `arith`, `control` and `fences` are legal in both stages, `tile`, `scan`, `random`, `roles` and
+`explicit` in the tile stage, `thread`, `hopper` (what sm_90a has on top), `blackwell` (sm_100a) and `cdna` (AMD) in the
+thread stage."""
 
-from minitile.ir.ops import arith, blackwell, cdna, control, explicit, fences, hopper, roles, scan, thread, tile
+from minitile.ir.ops import arith, blackwell, cdna, control, explicit, fences, hopper, random, roles, scan, thread, tile
 
-__all__ = ["arith", "blackwell", "cdna", "control", "explicit", "fences", "hopper", "roles", "scan", "thread", "tile"]
+__all__ = [
+    "arith",
+    "blackwell",
+    "cdna",
+    "control",
+    "explicit",
+    "fences",
+    "hopper",
+    "random",
+    "roles",
+    "scan",
+    "thread",
+    "tile",
+]

@@ -23,6 +23,7 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, tile
 from minitile.ir.ops.random import RandomBits
 from minitile.ir.ops.scan import Scan
+from minitile.ir.ops.views import Reshape
 from minitile.ir.types import BufferType, DType, TensorType
 from tests.language.philox import philox
 
@@ -348,6 +349,9 @@ class _Machine:
         a = np.flip(self.of(op.a), op.dim) if op.reverse else self.of(op.a)
         a = _SCAN[op.kind].accumulate(a, op.dim, dtype=a.dtype)
         return (np.flip(a, op.dim) if op.reverse else a,)
+
+    def Reshape(self, op: Reshape) -> Any:
+        return (self.of(op.a).reshape(op.shape),)
 
     def RandomBits(self, op: RandomBits) -> Any:
         words = philox(int(self.of(op.key)), self.of(op.counter), int(self.of(op.stream)))

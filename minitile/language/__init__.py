@@ -152,7 +152,18 @@ from minitile.language.reductions import (
     reduce_min,
     reduce_sum,
 )
-from minitile.language.tiles import alloc_fragment, alloc_local, alloc_shared, alloc_var, clear, copy, fill, transpose
+from minitile.language.tiles import (
+    alloc_fragment,
+    alloc_local,
+    alloc_shared,
+    alloc_var,
+    clear,
+    copy,
+    fill,
+    reshape,
+    transpose,
+    view,
+)
 from minitile.language.tracing.loops import Kernel, Parallel, Persistent, Pipelined, serial, unroll, vectorized
 from minitile.language.warps import (
     get_lane_idx,
@@ -334,6 +345,7 @@ __all__ = [
     "reducer_init",
     "reducer_update",
     "reinterpret",
+    "reshape",
     "round",
     "rsqrt",
     "serial",
@@ -366,6 +378,7 @@ __all__ = [
     "unroll",
     "use_swizzle",
     "vectorized",
+    "view",
     "wait_wgmma",
     "warp_reduce_bitand",
     "warp_reduce_bitor",

@@ -55,7 +55,15 @@ from minitile.layout.ldmatrix import (
     ldmatrix_plan,
     stmatrix_plan,
 )
-from minitile.layout.parts import block, interleaved_slice, interleaved_source, warp_block, warp_box, warp_groups
+from minitile.layout.parts import (
+    block,
+    interleaved_slice,
+    interleaved_source,
+    reshaped,
+    warp_block,
+    warp_box,
+    warp_groups,
+)
 from minitile.layout.register import Digit, Layout, LayoutError, OwnerDigit, Slot, ThreadDigit
 from minitile.layout.scan import Level, scan_levels
 from minitile.layout.shared import (
@@ -122,6 +130,7 @@ __all__ = [
     "mma_operand_b",
     "register_permutation",
     "replicated",
+    "reshaped",
     "row_blocked",
     "row_major",
     "scan_blocked",

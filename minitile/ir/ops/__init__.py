@@ -1,8 +1,22 @@
-"""All operations. `arith`, `control` and `fences` are legal in both stages, `tile`, `scan`, `random`, `roles` and
-`explicit` in the tile stage, `thread`, `hopper` (what sm_90a has on top), `blackwell` (sm_100a) and `cdna` (AMD) in the
-thread stage."""
+"""All operations. `arith`, `control` and `fences` are legal in both stages, `tile`, `scan`, `random`, `views`, `roles`
+and `explicit` in the tile stage, `thread`, `hopper` (what sm_90a has on top), `blackwell` (sm_100a) and `cdna` (AMD) in
+the thread stage."""
 
-from minitile.ir.ops import arith, blackwell, cdna, control, explicit, fences, hopper, random, roles, scan, thread, tile
+from minitile.ir.ops import (
+    arith,
+    blackwell,
+    cdna,
+    control,
+    explicit,
+    fences,
+    hopper,
+    random,
+    roles,
+    scan,
+    thread,
+    tile,
+    views,
+)
 
 __all__ = [
     "arith",
@@ -17,4 +31,5 @@ __all__ = [
     "scan",
     "thread",
     "tile",
+    "views",
 ]

@@ -30,7 +30,7 @@ from minitile.backends.base import Rules
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError, Location
 from minitile.ir.ops import control, explicit, roles, tile
-from minitile.ir.relations import Interleaved, Permuted, Quotient, Repeated, Same
+from minitile.ir.relations import Interleaved, Permuted, Quotient, Repeated, Reshaped, Same
 from minitile.ir.rewrite import clone
 from minitile.ir.types import TensorType, TileType
 from minitile.layout import (
@@ -40,6 +40,7 @@ from minitile.layout import (
     cheapest_vector,
     interleaved_slice,
     interleaved_source,
+    reshaped,
     row_blocked,
     scan_blocked,
 )
@@ -92,7 +93,7 @@ def is_tile(value: Value) -> bool:
     return isinstance(value.type, TileType)
 
 
-_Passing = Quotient | Permuted | Interleaved | Repeated  # relations by which one layout follows from another
+_Passing = Quotient | Permuted | Interleaved | Repeated | Reshaped  # relations by which one layout follows from another
 
 
 class _Group:
@@ -124,6 +125,7 @@ class _Inference:
         self.permutes: list[Permuted] = []
         self.interleaved: list[Interleaved] = []
         self.repeats: list[Repeated] = []
+        self.reshapes: list[Reshaped] = []
         self.uses: dict[Value, list[tuple[int, tile.Load | tile.Store | tile.AtomicRmw]]] = {}  # with their order
         self.seen = 0  # of these
         self.relations: tuple[_Passing, ...] = ()
@@ -189,6 +191,8 @@ class _Inference:
                 self.interleaved.append(relation)
             elif isinstance(relation, Repeated):
                 self.repeats.append(relation)
+            elif isinstance(relation, Reshaped):
+                self.reshapes.append(relation)
             else:
                 self.permutes.append(relation)
 
@@ -228,7 +232,7 @@ class _Inference:
         """Pass layouts on, from one group or at first from all: rounds over the relations in their order, as long as
         one gives a layout; of each round only those that touch a group which has just got one."""
         if group is None:
-            self.relations = (*self.quotients, *self.permutes, *self.interleaved, *self.repeats)
+            self.relations = (*self.quotients, *self.permutes, *self.interleaved, *self.repeats, *self.reshapes)
             for number, relation in enumerate(self.relations):
                 for value in _values_of(relation):
                     if value in self.group_of:
@@ -269,6 +273,12 @@ class _Inference:
                 result.layout = interleaved_source(source.layout, relation.dim, 1, relation.times)
                 return result
             return None
+        if isinstance(relation, Reshaped):
+            for one, other, to in ((source, result, relation.result), (result, source, relation.source)):
+                if one.layout is not None and other.layout is None:
+                    other.layout = reshaped(one.layout, to.shape)
+                    return other if other.layout is not None else None
+            return None
         if isinstance(relation, Interleaved):
             if source.layout is not None and result.layout is None:
                 result.layout = interleaved_slice(source.layout, relation.dim, relation.run, relation.count)
@@ -298,7 +308,7 @@ class _Inference:
         ]
         for _, op, value, dims in sorted(uses, key=lambda use: use[0]):
             width, own = self._width(op, value)
-            if own is None:
+            if own is None or own not in dims:  # none of this one's, where it has size 1
                 continue
             dim = dims[own]
             kind = "shared" if not isinstance(op.mem.type, TensorType) else "load" if op.results else "store"
@@ -511,6 +521,10 @@ class _Converter:
                 else:
                     wide = interleaved_source(layout_of(relation.source), relation.dim, 1, relation.times)
                     relation.result.type = TileType(relation.result.shape, relation.result.dtype, wide)
+            elif isinstance(relation, Reshaped):
+                here = reshaped(layout_of(relation.result), relation.source.shape)
+                if here is not None:
+                    need[relation.source] = here
             else:
                 narrow = layout_of(relation.wide).quotient(relation.dim)
                 if relation.narrow in op.operands:

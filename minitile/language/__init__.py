@@ -132,7 +132,7 @@ from minitile.language.math import (
     truncmod,
 )
 from minitile.language.missing import missing as _missing
-from minitile.language.random import philox, random_bits, random_uniform
+from minitile.language.random import philox, random_bits, random_uniform, rng_init, rng_rand, rng_rand_float
 from minitile.language.reducers import alloc_reducer, finalize_reducer, reducer_init, reducer_update
 from minitile.language.reductions import (
     all_of,
@@ -346,6 +346,9 @@ __all__ = [
     "reducer_update",
     "reinterpret",
     "reshape",
+    "rng_init",
+    "rng_rand",
+    "rng_rand_float",
     "round",
     "rsqrt",
     "serial",

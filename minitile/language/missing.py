@@ -13,9 +13,6 @@ from minitile.language.tracing.context import active
 PLANNED: dict[str, str] = {
     "StridedTensor": "tensors are contiguous until then: pass a contiguous copy",
     "alloc_tmem": "for sm_100a",
-    "rng_init": "T.philox has no state: give it a counter",
-    "rng_rand": "T.philox, T.random_bits",
-    "rng_rand_float": "T.random_uniform",
     "gemm_sp": "sparse products",
     "tcgen05_gemm": "T.gemm chooses the instruction",
     "async_copy": "T.copy in a T.Pipelined loop is asynchronous",

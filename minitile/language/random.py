@@ -1,4 +1,4 @@
-"""Random numbers by counters: T.philox, T.random_bits, T.random_uniform."""
+"""Random numbers by counters: T.philox, T.random_bits, T.random_uniform; and with a state: T.rng_init, T.rng_rand."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from minitile.ir.ops import arith, tile
 from minitile.ir.ops.random import WORDS, RandomBits
 from minitile.ir.philox import philox as philox_words
 from minitile.ir.types import f32, i32, i64, u32, u64
+from minitile.language.indices import get_block_binding, get_thread_binding, get_thread_extent
 from minitile.language.memory import as_region
 from minitile.language.scalars import Expr, Scalar, operand_value
-from minitile.language.tiles import regions, tile_scope
+from minitile.language.tiles import alloc_local, regions, tile_scope
 from minitile.language.tracing.context import current
 
 
@@ -92,6 +93,89 @@ def random_uniform(dst: Any, seed: Any, counter: Any = 0, stream: Any = 0) -> No
         ```
     """
     _emit_random("T.random_uniform", dst, seed, counter, stream, True)
+
+
+def rng_init(seed: Any, seq: Any = None, off: Any = 0, generator: str = "curandStatePhilox4_32_10_t") -> None:
+    """Starts each thread's own sequence of random words, which T.rng_rand takes one by one: word n is word
+    (off + n) % 4 of `T.philox(seed, (off + n) // 4, seq)`, as of cuRAND's Philox generator.
+
+    Args:
+        seed: an integer of up to 64 bits.
+        seq: which of the seed's sequences; None: the number of the thread in the grid, whose blocks count along x.
+        off: how many words to leave out.
+        generator: that one only.
+
+    Raises:
+        LanguageError: another generator; inside T.Parallel.
+        TypeMismatchError: what is no integer.
+
+    Example:
+        ```py
+        T.rng_init(42)
+        V[tx] = T.rng_rand_float()
+        ```
+    """
+    trace = tile_scope("T.rng_init")
+    if generator != "curandStatePhilox4_32_10_t":
+        raise trace.error(f"T.rng_init: generator={generator!r}", "curandStatePhilox4_32_10_t")
+    if seq is None:
+        seq = get_thread_binding() + get_block_binding() * get_thread_extent()
+    if trace.random is None:
+        trace.random = alloc_local((3,), u64)
+    for n, (x, what) in enumerate(((seed, "seed"), (seq, "seq"), (off, "off"))):
+        trace.random.store(n, Expr(_word(x, f"T.rng_init's {what}")))
+
+
+def rng_rand() -> Scalar:
+    """The next random word of the thread's own sequence, which T.rng_init has started: uint32.
+
+    Raises:
+        LanguageError: no T.rng_init in front; inside T.Parallel, whose elements T.random_bits fills.
+
+    Example:
+        ```py
+        T.rng_init(42, tx)
+        I[tx] = T.cast(T.rng_rand() >> 1, T.int32)
+        ```
+    """
+    trace = tile_scope("T.rng_rand")
+    state = trace.random
+    if state is None:
+        raise trace.error("T.rng_rand without a sequence", "T.rng_init(seed) starts one")
+    b = trace.b
+    key, stream, place = (state.load(n).value for n in range(3))
+    words = philox_words(b, key, b.value(arith.Shr(place, b.constant(2, u64))), stream)
+    which = b.cast(b.value(arith.And(place, b.constant(3, u64))), u32)
+    found = words[3]
+    for n in (2, 1, 0):
+        found = b.select(b.value(arith.Cmp(which, b.constant(n, u32), "eq")), words[n], found)
+    state.store(2, Expr(b.value(arith.Add(place, b.constant(1, u64)))))
+    return Expr(found)
+
+
+def rng_rand_float(bit: int = 32, dist: str = "uniform") -> Scalar:
+    """The next random number of the thread's own sequence, over 0 and up to 1: (T.rng_rand() + 1/2) / 2^32, rounded,
+    as of cuRAND.
+
+    Args:
+        bit: 32: a float32.
+        dist: "uniform".
+
+    Raises:
+        LanguageError: other numbers; no T.rng_init in front; inside T.Parallel.
+
+    Example:
+        ```py
+        T.rng_init(42, tx)
+        V[tx] = T.rng_rand_float()
+        ```
+    """
+    if bit != 32 or dist != "uniform":
+        raise current().error(f"T.rng_rand_float(bit={bit!r}, dist={dist!r})", 'bit=32 and dist="uniform"')
+    b = current().b
+    number = b.cast(rng_rand().value, f32)
+    scaled = b.value(arith.Mul(number, b.constant(2.0**-32, f32)))
+    return Expr(b.value(arith.Add(scaled, b.constant(2.0**-33, f32))))
 
 
 def _emit_random(what: str, dst: Any, seed: Any, counter: Any, stream: Any, uniform: bool) -> None:

@@ -84,6 +84,33 @@ def test_four_words_of_a_counter_are_computed_once():
     assert 0 < products <= 1024 // 64 // 4 * 20 + 8
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_sequences(target):
+    """In loops and under conditions that differ between threads; started again."""
+    pytest.importorskip("llvmlite") if target.startswith("gfx") else None
+
+    @mt.kernel
+    def kernel(A: T.Tensor((2, 64, 6), T.uint32), F: T.Tensor((2, 64), T.float32)):
+        with T.Kernel(2, threads=64) as bx:
+            tx = T.get_thread_binding()
+            T.rng_init(SEED)
+            for n in T.serial(5):
+                A[bx, tx, n] = T.rng_rand()
+            if tx % 2 == 0:
+                A[bx, tx, 5] = T.rng_rand()
+            T.rng_init(7, tx, 2)
+            F[bx, tx] = T.rng_rand_float()
+
+    a, f = np.zeros((2, 64, 6), np.uint32), np.zeros((2, 64), np.float32)
+    kernel.compile(target=target).simulate(a, f)
+    words = np.stack([philox(SEED, np.arange(2), n).T.ravel()[:6] for n in range(128)]).reshape(2, 64, 6)
+    words[:, 1::2, 5] = 0
+    np.testing.assert_array_equal(a, words)
+    third = np.array([philox(7, 0, n)[2] for n in range(64)])
+    want = third.astype(np.float32) * np.float32(2.0**-32) + np.float32(2.0**-33)
+    np.testing.assert_allclose(f, np.broadcast_to(want, (2, 64)), rtol=2.0**-23)
+
+
 def test_what_does_not_fit():
     def traced(statement):
         @mt.kernel
@@ -99,6 +126,9 @@ def test_what_does_not_fit():
         (lambda A, f, g: T.random_bits(g, 1), "use a buffer of uint32"),
         (lambda A, f, g: T.random_uniform(g, 1.5), "seed is f32, not an integer"),
         (lambda A, f, g: T.philox(1, 2.0), "counter is f32, not an integer"),
+        (lambda A, f, g: T.rng_rand(), "T.rng_init(seed) starts one"),
+        (lambda A, f, g: T.rng_init(1, generator="mrg"), "generator='mrg'"),
+        (lambda A, f, g: T.rng_rand_float(64), "bit=32"),
     ):
         with pytest.raises(MinitileError) as caught:
             traced(wrong)

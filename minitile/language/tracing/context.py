@@ -45,6 +45,7 @@ class Trace:
     dims        run-time dimensions by name
     attrs       becomes the kernel's attrs
     rounds      of loops that Python runs, so far
+    random      each thread's own seed, sequence and place in it (T.rng_init), once there are some
     marks       of the statements of the loop with a schedule of its own that is being traced (`schedule.py`)
     """
 
@@ -59,6 +60,7 @@ class Trace:
     returns: list[tuple[Value, Location | None]] = field(default_factory=list)
     attrs: dict[str, Any] = field(default_factory=dict)
     rounds: int = 0
+    random: Any = None
     marks: Any = None
 
     @property

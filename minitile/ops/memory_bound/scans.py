@@ -110,15 +110,12 @@ def cumsum_pieces(
         total = x[0 if reverse else piece - 1]
         tell(state, 1 + number, total)
         group, place = at // threads, at % threads
-        in_front[tx] = 0.0
-        if tx < place:
-            in_front[tx] = told(state, 1 + number - place + tx)
-        T.reduce_sum(in_front, front)
         told_at = 1 + M * pieces + row * T.ceildiv(pieces, threads) + group
-        if group > 0:
-            if tx == 0:
-                in_front[0] = told(state, told_at - 1)
-            front[0] = front[0] + in_front[0]
+        in_front[tx] = 0.0
+        last = tx == threads - 1  # which has no piece to wait for
+        if tx < place or (last and group > 0):
+            in_front[tx] = told(state, told_at - 1 if last else 1 + number - place + tx)
+        T.reduce_sum(in_front, front)
         if place == threads - 1:
             tell(state, told_at, front[0] + total)
         for i in T.Parallel(piece):

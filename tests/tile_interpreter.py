@@ -21,8 +21,11 @@ import numpy as np
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, tile
+from minitile.ir.ops.random import RandomBits
 from minitile.ir.ops.scan import Scan
+from minitile.ir.ops.views import Reshape
 from minitile.ir.types import BufferType, DType, TensorType
+from tests.language.philox import philox
 
 Array = Any
 
@@ -347,6 +350,14 @@ class _Machine:
         a = np.flip(self.of(op.a), op.dim) if op.reverse else self.of(op.a)
         a = _SCAN[op.kind].accumulate(a, op.dim, dtype=a.dtype)
         return (np.flip(a, op.dim) if op.reverse else a,)
+
+    def Reshape(self, op: Reshape) -> Any:
+        return (self.of(op.a).reshape(op.shape),)
+
+    def RandomBits(self, op: RandomBits) -> Any:
+        words = philox(int(self.of(op.key)), self.of(op.counter), int(self.of(op.stream)))
+        *outer, last = op.counter.shape
+        return (np.moveaxis(words, 0, -1).reshape(*outer, 4 * last),)
 
     def ArgReduce(self, op: tile.ArgReduce) -> Any:
         return ((np.argmax if op.kind == "max" else np.argmin)(self.of(op.a).astype(object), op.dim),)

@@ -142,11 +142,17 @@ from minitile.language.math import (
     truncmod,
 )
 from minitile.language.missing import missing as _missing
+from minitile.language.random import philox, random_bits, random_uniform, rng_init, rng_rand, rng_rand_float
 from minitile.language.reducers import alloc_reducer, finalize_reducer, reducer_init, reducer_update
 from minitile.language.reductions import (
+    all_of,
     all_reduce,
+    any_of,
     argmax,
     argmin,
+    cummax,
+    cummin,
+    cumsum,
     reduce,
     reduce_absmax,
     reduce_abssum,
@@ -158,8 +164,18 @@ from minitile.language.reductions import (
     reduce_sum,
 )
 from minitile.language.results import empty
-from minitile.language.scans import cummax, cummin, cumsum
-from minitile.language.tiles import alloc_fragment, alloc_local, alloc_shared, alloc_var, clear, copy, fill
+from minitile.language.tiles import (
+    alloc_fragment,
+    alloc_local,
+    alloc_shared,
+    alloc_var,
+    clear,
+    copy,
+    fill,
+    reshape,
+    transpose,
+    view,
+)
 from minitile.language.tracing.loops import Kernel, Parallel, Persistent, Pipelined, serial, unroll, vectorized
 from minitile.language.warps import (
     get_lane_idx,
@@ -219,6 +235,7 @@ __all__ = [
     "StridedTensor",
     "Tensor",
     "abs",
+    "all_of",
     "all_reduce",
     "alloc_barrier",
     "alloc_fragment",
@@ -230,6 +247,7 @@ __all__ = [
     "annotate_l2_hit_ratio",
     "annotate_layout",
     "annotate_min_blocks_per_sm",
+    "any_of",
     "argmax",
     "argmin",
     "assume",
@@ -328,9 +346,12 @@ __all__ = [
     "no_set_max_nreg",
     "pdl_sync",
     "pdl_trigger",
+    "philox",
     "pow",
     "print",
     "proxy_hint",
+    "random_bits",
+    "random_uniform",
     "rcp",
     "reduce",
     "reduce_absmax",
@@ -344,6 +365,10 @@ __all__ = [
     "reducer_init",
     "reducer_update",
     "reinterpret",
+    "reshape",
+    "rng_init",
+    "rng_rand",
+    "rng_rand_float",
     "round",
     "rsqrt",
     "serial",
@@ -365,6 +390,7 @@ __all__ = [
     "tma_copy",
     "tma_store_arrive",
     "tma_store_wait",
+    "transpose",
     "trunc",
     "truncdiv",
     "truncmod",
@@ -375,6 +401,7 @@ __all__ = [
     "unroll",
     "use_swizzle",
     "vectorized",
+    "view",
     "wait_wgmma",
     "warp_reduce_bitand",
     "warp_reduce_bitor",

@@ -268,6 +268,49 @@ class Memory:
         self.store(index, value)
 
 
+class View(Memory):
+    """A shared buffer under another shape or dtype. An element of it is one of the buffer's; tile operations take all
+    of it, as the value of a `view`."""
+
+    def __init__(self, value: Value, trace: Trace, base: Memory) -> None:
+        super().__init__(value, trace)
+        self.base = base
+
+    def element(self, index: Any) -> tuple[Value, ...]:
+        """The buffer's indices of an element."""
+        b, found = current().b, []
+        number, *rest = self.indices(index)
+        for i, size in zip(rest, self.shape[1:], strict=True):
+            number = b.add(b.mul(number, size), i)
+        for size in reversed(self.base.shape[1:]):
+            found.append(b.floormod(number, size))
+            number = b.floordiv(number, size)
+        return (number, *reversed(found))
+
+    def load(self, index: Any) -> Scalar:
+        points = (None,) * self.base.ndim
+        value = current().b.emit(tile.Load(self.base.value, self.element(index), shape=(), dims=points)).result
+        return Expr(value if value.dtype is self.dtype else current().b.value(arith.Reinterpret(value, self.dtype)))
+
+    def store(self, index: Any, value: Any) -> None:
+        what = f"a store to {self.describe()}"
+        if not is_scalar(value):
+            raise TypeMismatchError(f"{what} of {shown(value)}: one element takes a scalar", current().loc)
+        points, number = (None,) * self.base.ndim, assign_cast(value, self.dtype, what)
+        if self.base.dtype is not self.dtype:
+            number = current().b.value(arith.Reinterpret(number, self.base.dtype))
+        current().b.emit(tile.Store(self.base.value, self.element(index), number, dims=points))
+
+    def region(self, index: Any) -> Region:
+        found = super().region(index)
+        if found.start or found.shape != self.static_shape:
+            raise current().error(
+                f"a part of {self.describe()}, which is a view",
+                "a tile operation takes all of it, or slices of the buffer",
+            )
+        return found
+
+
 @dataclass(frozen=True, eq=False)
 class Region:
     """A rectangle of a tensor or buffer; see the module's text."""

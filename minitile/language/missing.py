@@ -12,9 +12,6 @@ from minitile.language.tracing.context import active
 
 PLANNED: dict[str, str] = {
     "alloc_tmem": "for sm_100a",
-    "all_of": "T.reduce_min of 0 and 1",
-    "any_of": "T.reduce_max of 0 and 1",
-    "transpose": "a T.Parallel loop that stores to s[j, i]",
     "gemm_sp": "sparse products",
     "tcgen05_gemm": "T.gemm chooses the instruction",
     "async_copy": "T.copy in a T.Pipelined loop is asynchronous",

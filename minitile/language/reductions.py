@@ -1,18 +1,23 @@
-"""Reductions of a tile along a dimension: T.reduce, T.reduce_sum, T.reduce_max, …, T.argmax, T.argmin; and over the
-blocks of a cluster: scope="cluster", T.all_reduce."""
+"""Reductions of a tile along a dimension: T.reduce, T.reduce_sum, T.reduce_max, …, T.argmax, T.argmin; over the blocks
+of a cluster: scope="cluster", T.all_reduce; of all of a tile: T.any_of, T.all_of; and scans: T.cumsum, T.cummax,
+T.cummin."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from minitile.ir.core import Block
+from minitile.ir.core import Block, Value
 from minitile.ir.diagnostics import TypeMismatchError
-from minitile.ir.ops import cluster, tile
+from minitile.ir.ops import arith, cluster, tile
+from minitile.ir.ops.scan import Scan
 from minitile.ir.types import BufferType, DType, f32, i32
 from minitile.language.memory import Memory, Region, as_region
 from minitile.language.scalars import (
+    Expr,
+    Scalar,
     check_store_cast,
     constant_int,
 )
@@ -278,3 +283,151 @@ Example:
 
 argmax = _arg_reduction("max", "the greatest element")
 argmin = _arg_reduction("min", "the least element")
+
+
+@regions("buffer")
+def any_of(buffer: Any) -> Scalar:
+    """Whether some element is not 0 (or is True): the same answer in all threads, so that tile operations may stand
+    under it. A NaN is not 0.
+
+    Args:
+        buffer: a fragment, a shared buffer or a tensor, or slices of one of constant size. Outside of a tensor all
+            is 0. Of an array of T.alloc_local each thread gets its own answer.
+
+    Returns:
+        A bool.
+
+    Raises:
+        LanguageError: a run-time extent; inside T.Parallel.
+
+    Example:
+        ```py
+        if T.any_of(I[bx * 128 : bx * 128 + 128]):
+            T.copy(A[bx * 128, 0], A_shared)
+        ```
+    """
+    return _quantified("or", "T.any_of", buffer)
+
+
+@regions("buffer")
+def all_of(buffer: Any) -> Scalar:
+    """Whether no element is 0 (or False): the same answer in all threads, so that tile operations may stand under it.
+    A NaN is not 0.
+
+    Args:
+        buffer: a fragment, a shared buffer or a tensor, or slices of one of constant size. Outside of a tensor all
+            is 0. Of an array of T.alloc_local each thread gets its own answer.
+
+    Returns:
+        A bool.
+
+    Raises:
+        LanguageError: a run-time extent; inside T.Parallel.
+
+    Example:
+        ```py
+        T.copy(X[bx * 32, 0], x)
+        if T.all_of(x):
+            T.copy(x, Y[bx * 32, 0])
+        ```
+    """
+    return _quantified("and", "T.all_of", buffer)
+
+
+def _quantified(kind: str, what: str, buffer: Any) -> Scalar:
+    trace = tile_scope(what)
+    region = as_region(buffer, f"{what}'s buffer")
+    memory, b = region.memory, trace.b
+    shape = () if region.start else region.static(what)
+
+    def truth(value: Value) -> Value:
+        if memory.dtype.kind == "bool":
+            return value
+        zero = b.constant(0.0 if memory.dtype.is_float else 0, memory.dtype)
+        return b.value(arith.Cmp(value, b.value(tile.Splat(zero, value.shape)) if value.shape else zero, "ne"))
+
+    if memory.space == "local":
+        found: Value | None = None
+        dims = region.dims(len(shape))
+        for at in itertools.product(*map(range, shape)):
+            place = [o if d is None else b.add(o, at[d]) for o, d in zip(region.offsets, dims, strict=True)]
+            one = truth(b.emit(tile.Load(memory.value, tuple(place), shape=(), dims=(None,) * memory.ndim)).result)
+            found = one if found is None else b.value(arith.COMBINE[kind](found, one))
+        assert found is not None
+        return Expr(found)
+    value = truth(b.emit(tile.Load(memory.value, region.offsets, shape=shape, dims=region.dims(len(shape)))).result)
+    for _ in shape:
+        value = b.emit(tile.Reduce(value, len(value.shape) - 1, kind)).result
+    return Expr(value)
+
+
+# Scans --------------------------------------------------------------------------------------------------------------
+
+
+class TileScan(Protocol):
+    """T.cumsum and its like."""
+
+    def __call__(self, src: Any, dst: Any = None, dim: int = 0, reverse: bool = False) -> None: ...
+
+
+def _tile_scan(kind: str, what: str, of_nan: str) -> TileScan:
+    name = f"cum{kind}"
+
+    @regions("src", "dst")
+    def function(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False) -> None:
+        _emit_scan(kind, f"T.{name}", src, src if dst is None else dst, dim, bool(reverse))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""Each element becomes {what} of all up to it along a dimension, itself included.
+
+{of_nan}
+
+Args:
+    src: a fragment or a shared buffer, or slices of one. Any number.
+    dst: likewise, of the same shape; None: the source itself.
+    dim: which dimension of the tile; negative ones count from the end. Like TileLang's, the default is the first.
+    reverse: from the last element on: all behind it, itself included.
+
+Raises:
+    LanguageError: a tensor (copy it first), a dimension that there is not, inside T.Parallel.
+    TypeMismatchError: a result of another shape or of bool, dtypes that are not cast silently.
+
+Example:
+    ```py
+    T.copy(X[bx * 32, 0], x)
+    T.{name}(x, dim=1)
+    T.copy(x, Y[bx * 32, 0])
+    ```
+"""
+    return function
+
+
+def _emit_scan(kind: str, what: str, source: Any, result: Any, dim: int, reverse: bool) -> None:
+    trace = tile_scope(what)
+    src, dst = as_region(source, f"{what}'s source"), as_region(result, f"{what}'s result")
+    for r in (src, dst):
+        if r.memory.space not in ("fragment", "shared"):
+            raise trace.error(f"{what} on {r.describe()}", "copy it to a fragment or a shared buffer first")
+    shape = src.static(what)
+    if dst.static(what) != shape:
+        raise TypeMismatchError(
+            f"{what} of {'×'.join(map(str, shape))} elements into {'×'.join(map(str, dst.shape))}", trace.loc
+        )
+    d, rank = constant_int(dim, "dim"), len(shape)
+    if not -rank <= d < rank:
+        raise trace.error(f"{what}: dim={d} of a tile with {rank} dimensions")
+    into, of = dst.memory.dtype, src.memory.dtype
+    check_store_cast(of, into, what)
+    if into.kind == "bool":
+        raise TypeMismatchError(f"{what} into bool", trace.loc, "use a buffer of int32")
+    wide = of.is_float and into.is_float and of.bits > into.bits
+    load = tile.Load(src.memory.value, src.offsets, shape=shape, dims=src.dims(rank))
+    value = trace.b.emit(load).result
+    value = trace.b.emit(Scan(value if wide else trace.b.cast(value, into), d % rank, kind, reverse=reverse)).result
+    trace.b.emit(tile.Store(dst.memory.value, dst.offsets, trace.b.cast(value, into), dims=dst.dims(rank)))
+
+
+cumsum = _tile_scan("sum", "the sum", "Sums of 16-bit floats are carried in f32. A NaN makes all behind it NaN.")
+_NUMBERS = "Of a number and a NaN the number is taken, as by T.max and T.reduce_max."
+cummax = _tile_scan("max", "the maximum", _NUMBERS)
+cummin = _tile_scan("min", "the minimum", _NUMBERS)

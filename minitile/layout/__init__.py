@@ -37,7 +37,7 @@ from minitile.layout.atoms import (
     wgmma_accumulator,
     wgmma_operand_a,
 )
-from minitile.layout.blocked import blocked, coalesced, crossed, replicated, row_blocked
+from minitile.layout.blocked import blocked, coalesced, crossed, replicated, row_blocked, scan_blocked
 from minitile.layout.convert import (
     LaneMove,
     LaneSwaps,
@@ -55,7 +55,15 @@ from minitile.layout.ldmatrix import (
     ldmatrix_plan,
     stmatrix_plan,
 )
-from minitile.layout.parts import block, interleaved_slice, interleaved_source, warp_block, warp_box, warp_groups
+from minitile.layout.parts import (
+    block,
+    interleaved_slice,
+    interleaved_source,
+    reshaped,
+    warp_block,
+    warp_box,
+    warp_groups,
+)
 from minitile.layout.register import Digit, Layout, LayoutError, OwnerDigit, Slot, ThreadDigit
 from minitile.layout.scan import Level, scan_levels
 from minitile.layout.shared import (
@@ -123,8 +131,10 @@ __all__ = [
     "mma_operand_b",
     "register_permutation",
     "replicated",
+    "reshaped",
     "row_blocked",
     "row_major",
+    "scan_blocked",
     "scan_levels",
     "sectors",
     "sizes_that_fit",

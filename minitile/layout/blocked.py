@@ -48,6 +48,29 @@ def crossed(
     return _distributed(tuple(shape), threads, vec, _order(shape, order), lanes, True, across)
 
 
+def scan_blocked(
+    shape: Sequence[int], threads: int, vec: int = 1, order: Sequence[int] | None = None, lanes: int = 32
+) -> Layout:
+    """As `row_blocked`; warps that share a row have neighbours each, all registers of a lane: what a scan hands from
+    warp to warp is one element of each, whatever the registers."""
+    layout = row_blocked(shape, threads, vec, order, lanes)
+    if not shape:
+        return layout
+    dim = _order(shape, order)[0]
+    warps = [d for d in layout.warp if d.dim == dim]
+    beyond = [d for d in layout.reg if d.dim == dim and warps and d.stride > warps[0].stride]
+    if not beyond:
+        return layout
+    (warp,), (reg,) = warps, beyond
+    moved = {warp: Digit(warp.size, dim, warp.stride * reg.size), reg: Digit(reg.size, dim, warp.stride)}
+    return Layout(
+        layout.shape,
+        tuple(moved.get(d, d) for d in layout.reg),
+        layout.lane,
+        tuple(moved.get(d, d) for d in layout.warp),
+    )
+
+
 def coalesced(shape: Sequence[int], threads: int, element_bits: int, lanes: int = 32) -> Layout:
     """`blocked` with the widest vector, up to 16 bytes, that divides the rows and keeps all threads busy."""
     vec = max(1, 128 // element_bits)

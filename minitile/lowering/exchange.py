@@ -16,8 +16,9 @@ from minitile.analysis.affine import Affine
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, thread, tile
+from minitile.ir.ops.views import Reshape
 from minitile.ir.types import DTYPES, BufferType, DType, TileType, f32, i32, u8
-from minitile.layout import LaneSwaps, Layout, lane_exchange, lane_swaps, register_permutation, stays_in_warps
+from minitile.layout import LaneSwaps, Layout, lane_exchange, lane_swaps, register_permutation, reshaped, stays_in_warps
 from minitile.layout.access import vector_runs, vector_width
 from minitile.layout.shared import SharedLayout, row_major
 from minitile.lowering.context import Lowering, Rule, layout_of
@@ -467,10 +468,40 @@ def _slice(low: Lowering, op: tile.Slice) -> Value:
     return loaded_as(low, emit_load(low, plan, buffer, None, dst.num_regs), value.dtype)
 
 
+def _reshape(low: Lowering, op: Reshape) -> Value:
+    """Nothing where each thread has its elements already; else all of it goes through shared memory, as a row."""
+    src, dst, value = layout_of(op.a), layout_of(op.result), low.get(op.a)
+    there = reshaped(src, dst.shape)
+    if there is not None:
+        return convert(low, value, there, dst)
+    dtype = storage(value.dtype)
+    buffer = scratch(low, row_major((math.prod(dst.shape),), dtype.bits), dtype, "reshape")
+    emit_store(low, _plan_row(low, buffer, src, writes=True), buffer, None, stored(low, value))
+    return loaded_as(low, emit_load(low, _plan_row(low, buffer, dst), buffer, None, dst.num_regs), value.dtype)
+
+
+def _plan_row(low: Lowering, buffer: Value, layout: Layout, *, writes: bool = False) -> Plan:
+    """Every element of a tile at its own place in a buffer of one dimension, counted row by row."""
+    b, units = low.b, [math.prod(layout.shape[d + 1 :]) for d in range(layout.rank)]
+    start = buffer_address(low, buffer)
+    for d, unit in enumerate(units):
+        base = low.thread_coord(layout, d)
+        start = start if base is None else b.add(start, b.mul(base, unit * buffer.dtype.bytes))
+    offsets = list(layout.register_offsets())
+    at = tuple(sum(o * u for o, u in zip(offset, units, strict=True)) * buffer.dtype.bytes for offset in offsets)
+    guards = GuardBuilder(low)
+    guards.overhang(layout)
+    owner = low.owner(layout) if writes else None
+    if owner is not None:
+        guards.always.append(owner)
+    return Plan("shared", 1, tuple(range(len(at))), Addresses(start, (0,) * len(at), at), guards.finish(offsets))
+
+
 EXCHANGE_RULES: dict[type[Op], Rule] = {
     tile.Reduce: _reduce,
     tile.ArgReduce: _arg_reduce,
     tile.ConvertLayout: _convert_layout,
     tile.Extract: _extract,
     tile.Slice: _slice,
+    Reshape: _reshape,
 }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from minitile.ops.grouped import grouped_matmul, grouped_plan_for
     from minitile.ops.memory_bound.cross_entropy import cross_entropy, cross_entropy_backward, cross_entropy_gradient
+    from minitile.ops.memory_bound.dropout import dropout, dropout_backward
     from minitile.ops.memory_bound.embedding import embedding, embedding_backward
     from minitile.ops.memory_bound.gated import geglu, geglu_backward, swiglu, swiglu_backward
     from minitile.ops.memory_bound.kv_cache import kv_cache_append
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from minitile.ops.memory_bound.norms_backward import layer_norm_backward, rms_norm_backward
     from minitile.ops.memory_bound.norms_quantised import layer_norm_fp8, rms_norm_fp8
     from minitile.ops.memory_bound.rotary import rotary
+    from minitile.ops.memory_bound.scans import cumsum
     from minitile.ops.memory_bound.softmax import log_softmax, log_softmax_backward, softmax, softmax_backward
     from minitile.ops.memory_bound.sums import column_sums
+    from minitile.ops.memory_bound.top_k import top_k
     from minitile.ops.memory_bound.transpose import transpose
     from minitile.ops.multiply import matmul, plan_for
     from minitile.ops.plan import Plan
@@ -31,6 +34,9 @@ _HOME = {
     "cross_entropy": "minitile.ops.memory_bound.cross_entropy",
     "cross_entropy_backward": "minitile.ops.memory_bound.cross_entropy",
     "cross_entropy_gradient": "minitile.ops.memory_bound.cross_entropy",
+    "cumsum": "minitile.ops.memory_bound.scans",
+    "dropout": "minitile.ops.memory_bound.dropout",
+    "dropout_backward": "minitile.ops.memory_bound.dropout",
     "embedding": "minitile.ops.memory_bound.embedding",
     "embedding_backward": "minitile.ops.memory_bound.embedding",
     "geglu": "minitile.ops.memory_bound.gated",
@@ -54,6 +60,7 @@ _HOME = {
     "softmax_backward": "minitile.ops.memory_bound.softmax",
     "swiglu": "minitile.ops.memory_bound.gated",
     "swiglu_backward": "minitile.ops.memory_bound.gated",
+    "top_k": "minitile.ops.memory_bound.top_k",
     "transpose": "minitile.ops.memory_bound.transpose",
 }
 
@@ -63,6 +70,9 @@ __all__ = [
     "cross_entropy",
     "cross_entropy_backward",
     "cross_entropy_gradient",
+    "cumsum",
+    "dropout",
+    "dropout_backward",
     "embedding",
     "embedding_backward",
     "geglu",
@@ -86,6 +96,7 @@ __all__ = [
     "softmax_backward",
     "swiglu",
     "swiglu_backward",
+    "top_k",
     "transpose",
 ]
 

@@ -20,6 +20,7 @@ class Frame(NamedTuple):
     """What a framework does for us.
 
     empty(shape, dtype, like): an array without contents where `like` is, on the stream that is current there.
+    zeros(shape, dtype, like): the same, of zeros.
     like(x): a function that makes arrays of x's shape and dtype, without contents.
     transposed(x): the view of a matrix with rows and columns exchanged; turned(x): the same of a batch, whose last two
     dimensions are exchanged. whole(x): a row-major copy without gaps. finish(x): what the caller gets of an array that
@@ -27,6 +28,7 @@ class Frame(NamedTuple):
     """
 
     empty: Callable[[tuple[int, ...], DType, Any], Any]
+    zeros: Callable[[tuple[int, ...], DType, Any], Any]
     like: Callable[[Any], Callable[[], Any]]
     transposed: Callable[[Any], Any]
     turned: Callable[[Any], Any]
@@ -52,13 +54,16 @@ def _torch(torch: Any) -> Frame:
     def empty(shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
         return torch.empty(shape, dtype=torch_tensors().dtypes[dtype.name], device=like.device)
 
+    def zeros(shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
+        return torch.zeros(shape, dtype=torch_tensors().dtypes[dtype.name], device=like.device)
+
     def like(x: Any) -> Callable[[], Any]:
         return partial(torch.empty, x.shape, dtype=x.dtype, device=x.device)
 
     def whole(x: Any) -> Any:
         return x.clone(memory_format=torch.contiguous_format)
 
-    return Frame(empty, like, lambda x: x.t(), lambda x: x.transpose(-1, -2), whole)
+    return Frame(empty, zeros, like, lambda x: x.t(), lambda x: x.transpose(-1, -2), whole)
 
 
 def _jax(jax: Any) -> Frame:
@@ -72,7 +77,10 @@ def _numpy(numpy: Any) -> Frame:
     def empty(shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
         return numpy.empty(shape, dtype=dtype.numpy)
 
+    def zeros(shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
+        return numpy.zeros(shape, dtype=dtype.numpy)
+
     def like(x: Any) -> Callable[[], Any]:
         return partial(numpy.empty, x.shape, x.dtype)
 
-    return Frame(empty, like, lambda x: x.T, lambda x: x.swapaxes(-1, -2), lambda x: x.copy(order="C"))
+    return Frame(empty, zeros, like, lambda x: x.T, lambda x: x.swapaxes(-1, -2), lambda x: x.copy(order="C"))

@@ -1,8 +1,23 @@
-"""All operations. `arith`, `control` and `fences` are legal in both stages, `tile`, `scan`, `roles` and `explicit` in
-the tile stage, `thread`, `hopper` (what sm_90a has on top), `blackwell` (sm_100a) and `cdna` (AMD) in the thread
-stage; those of `cluster` are of either."""
+"""All operations. `arith`, `control` and `fences` are legal in both stages, `tile`, `scan`, `random`, `views`, `roles`
+and `explicit` in the tile stage, `thread`, `hopper` (what sm_90a has on top), `blackwell` (sm_100a) and `cdna` (AMD) in
+the thread stage; those of `cluster` are of either."""
 
-from minitile.ir.ops import arith, blackwell, cdna, cluster, control, explicit, fences, hopper, roles, scan, thread, tile
+from minitile.ir.ops import (
+    arith,
+    blackwell,
+    cdna,
+    cluster,
+    control,
+    explicit,
+    fences,
+    hopper,
+    random,
+    roles,
+    scan,
+    thread,
+    tile,
+    views,
+)
 
 __all__ = [
     "arith",
@@ -13,8 +28,10 @@ __all__ = [
     "explicit",
     "fences",
     "hopper",
+    "random",
     "roles",
     "scan",
     "thread",
     "tile",
+    "views",
 ]

@@ -22,8 +22,8 @@ class Scan(Op, name="scan", stage="tile", pure=True, uniform=True):
     def infer(self) -> tuple[Type, ...]:
         return (self.a.type,)
 
-    def meets_along(self) -> tuple[tuple[Value, int], ...]:
-        return ((self.a, self.dim),)
+    def meets_along(self) -> tuple[tuple[Value, int, bool], ...]:
+        return ((self.a, self.dim, True),)
 
     def exchange_bytes(self) -> int:
         """What warps have in all, each time that they join, with room for padding."""

@@ -294,8 +294,8 @@ class Reduce(Op, name="reduce", stage="tile", pure=True, uniform=True):
     def agrees(self) -> bool:
         return True
 
-    def meets_along(self) -> tuple[tuple[Value, int], ...]:
-        return ((self.a, self.dim),)
+    def meets_along(self) -> tuple[tuple[Value, int, bool], ...]:
+        return ((self.a, self.dim, False),)
 
     def exchange_bytes(self) -> int:
         """Each warp's results."""

@@ -48,6 +48,7 @@ class Trace:
     all_reduces of reductions over the cluster, by what a block sends: the buffer, and what counts them
     rounds      of loops that Python runs, so far
     made        the tensors of T.empty; sizes: of their dimensions that are computed, by name
+    random      each thread's own seed, sequence and place in it (T.rng_init), once there are some
     marks       of the statements of the loop with a schedule of its own that is being traced (`schedule.py`)
     """
 
@@ -66,6 +67,7 @@ class Trace:
     made: list[Value] = field(default_factory=list)
     sizes: dict[str, Value] = field(default_factory=dict)
     rounds: int = 0
+    random: Any = None
     marks: Any = None
 
     @property

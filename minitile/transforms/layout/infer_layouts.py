@@ -31,7 +31,7 @@ from minitile.backends.base import Rules
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError, Location
 from minitile.ir.ops import control, explicit, roles, tile
-from minitile.ir.relations import Interleaved, Permuted, Quotient, Repeated, Same
+from minitile.ir.relations import Interleaved, Permuted, Quotient, Repeated, Reshaped, Same
 from minitile.ir.rewrite import clone
 from minitile.ir.types import TensorType, TileType
 from minitile.layout import (
@@ -42,7 +42,9 @@ from minitile.layout import (
     crossed,
     interleaved_slice,
     interleaved_source,
+    reshaped,
     row_blocked,
+    scan_blocked,
 )
 from minitile.lowering.context import layout_of
 from minitile.transforms.layout.select_shared_layout import choose_shared_layouts
@@ -94,7 +96,7 @@ def is_tile(value: Value) -> bool:
     return isinstance(value.type, TileType)
 
 
-_Passing = Quotient | Permuted | Interleaved | Repeated  # relations by which one layout follows from another
+_Passing = Quotient | Permuted | Interleaved | Repeated | Reshaped  # relations by which one layout follows from another
 
 
 class _Group:
@@ -126,12 +128,14 @@ class _Inference:
         self.permutes: list[Permuted] = []
         self.interleaved: list[Interleaved] = []
         self.repeats: list[Repeated] = []
+        self.reshapes: list[Reshaped] = []
         self.uses: dict[Value, list[tuple[int, int, Access]]] = {}  # with their order, and the loops around each
         self.seen = 0  # of these
         self.loops = 0  # around the place that is collected
         self.relations: tuple[_Passing, ...] = ()
         self.touching: dict[_Group, list[int]] = {}  # the relations that pass layouts on, by number
         self.reduced: set[tuple[Value, int]] = set()
+        self.scanned: set[tuple[Value, int]] = set()
 
     # collect -------------------------------------------------------------------------------------------------------
 
@@ -181,7 +185,8 @@ class _Inference:
         if isinstance(op, (tile.Load, tile.Store, tile.AtomicRmw)) and op.subject is not None:
             self.uses.setdefault(op.subject, []).append((self.seen, self.loops, op))
             self.seen += 1
-        self.reduced.update(op.meets_along())
+        for value, dim, ordered in op.meets_along():
+            (self.scanned if ordered else self.reduced).add((value, dim))
         for relation in op.relations():
             if isinstance(relation, Same):
                 if is_tile(relation.like):
@@ -192,6 +197,8 @@ class _Inference:
                 self.interleaved.append(relation)
             elif isinstance(relation, Repeated):
                 self.repeats.append(relation)
+            elif isinstance(relation, Reshaped):
+                self.reshapes.append(relation)
             else:
                 self.permutes.append(relation)
 
@@ -231,7 +238,7 @@ class _Inference:
         """Pass layouts on, from one group or at first from all: rounds over the relations in their order, as long as
         one gives a layout; of each round only those that touch a group which has just got one."""
         if group is None:
-            self.relations = (*self.quotients, *self.permutes, *self.interleaved, *self.repeats)
+            self.relations = (*self.quotients, *self.permutes, *self.interleaved, *self.repeats, *self.reshapes)
             for number, relation in enumerate(self.relations):
                 for value in _values_of(relation):
                     if value in self.group_of:
@@ -272,6 +279,12 @@ class _Inference:
                 result.layout = interleaved_source(source.layout, relation.dim, 1, relation.times)
                 return result
             return None
+        if isinstance(relation, Reshaped):
+            for one, other, to in ((source, result, relation.result), (result, source, relation.source)):
+                if one.layout is not None and other.layout is None:
+                    other.layout = reshaped(one.layout, to.shape)
+                    return other if other.layout is not None else None
+            return None
         if isinstance(relation, Interleaved):
             if source.layout is not None and result.layout is None:
                 result.layout = interleaved_slice(source.layout, relation.dim, relation.run, relation.count)
@@ -301,7 +314,7 @@ class _Inference:
         ]
         for _, loops, op, value, dims in sorted(uses, key=lambda use: use[0]):
             width, own = self._width(op, value)
-            if own is None:
+            if own is None or own not in dims:  # none of this one's, where it has size 1
                 continue
             dim = dims[own]
             kind = "shared" if not isinstance(op.mem.type, TensorType) else "load" if op.results else "store"
@@ -321,10 +334,10 @@ class _Inference:
         if across is not None:
             order, second = across
             return crossed(shape, threads, vec, second, order, self.lanes)
-        reduces = any(
-            (m, d) in self.reduced for g, dims in same for m in g.members for d in dims if dims[d] == order[0]
-        )
-        return (row_blocked if reduces else blocked)(shape, threads, vec, order, self.lanes)
+        rows = {(m, d) for g, dims in same for m in g.members for d in dims if dims[d] == order[0]}
+        make = blocked if self.reduced.isdisjoint(rows) else row_blocked
+        make = make if self.scanned.isdisjoint(rows) else scan_blocked
+        return make(shape, threads, vec, order, self.lanes)
 
     def _across(
         self, along: dict[int, list[RowAccess]], order: tuple[int, ...], vec: int, threads: int, shape: tuple[int, ...]
@@ -537,6 +550,10 @@ class _Converter:
                 else:
                     wide = interleaved_source(layout_of(relation.source), relation.dim, 1, relation.times)
                     relation.result.type = TileType(relation.result.shape, relation.result.dtype, wide)
+            elif isinstance(relation, Reshaped):
+                here = reshaped(layout_of(relation.result), relation.source.shape)
+                if here is not None:
+                    need[relation.source] = here
             else:
                 narrow = layout_of(relation.wide).quotient(relation.dim)
                 if relation.narrow in op.operands:

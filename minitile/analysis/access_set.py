@@ -252,10 +252,11 @@ class AccessSet:
 
     def __or__(self, other: Iterable[MemoryAccess]) -> AccessSet:
         if isinstance(other, AccessSet):
-            mine = set(map(id, self.chunks))
-            if len(other.chunks) > len(self.chunks) and mine <= set(map(id, other.chunks)):
-                return other
-            other = [t for chunk in other.chunks if id(chunk) not in mine for t in chunk.accesses()]
+            mine, theirs = set(map(id, self.chunks)), set(map(id, other.chunks))
+            only = [chunk for chunk in other.chunks if id(chunk) not in mine]
+            if sum(len(c.items) for c in only) > sum(len(c.items) for c in self.chunks if id(c) not in theirs):
+                return other | self
+            other = [t for chunk in only for t in chunk.accesses()]
         new = frozenset([t for t in other if t not in self])
         if not new:
             return self

@@ -80,8 +80,9 @@ class Order:
 
     def _told_by(self, op: Op) -> Iterator[Op]:
         """The operations at which others learn what this one tells them."""
+        branches = any(isinstance(around, control.If) and self.diverges(around) for around, _ in self.places[op][2])
         for sync in self.releases[op]:
-            if sync.on is not None:
+            if sync.on is not None and (branches or sync.kind != "meet"):
                 for waiting, other in self.acquires.get(sync.on, ()):
                     if "meet" in (sync.kind, other.kind):
                         matches = self._apart(op, waiting)

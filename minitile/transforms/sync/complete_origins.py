@@ -16,6 +16,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
+from operator import itemgetter
 
 from minitile.analysis.memory_dependence import is_private
 from minitile.ir.core import Block, Kernel, Op, Value
@@ -48,10 +50,12 @@ class _Program:
     def __init__(self, kernel: Kernel) -> None:
         self.number: dict[Op, int] = {}
         self.path: dict[Op, _Path] = {}
-        self.touching: dict[Value, list[tuple[int, Op, Access]]] = {}  # by memory, in the program's order
+        # By memory and whether they write, in the program's order.
+        self.touching: dict[tuple[Value, bool], list[tuple[int, Op, Access]]] = {}
         self.sources: dict[Value, list[Value]] = {}  # what a value may be, and what it becomes
         self.becomes: dict[Value, list[Value]] = {}
-        self.behind: dict[Op, list[Op]] = {}  # of waits that give a value, and what has regions: what follows it
+        # Of waits that give a value, and what has regions: the operations around it, and where those behind it begin.
+        self.behind: dict[Op, tuple[list[Op], int]] = {}
         self.block(kernel.body, ())
 
     def block(self, block: Block, path: _Path) -> None:
@@ -61,7 +65,7 @@ class _Program:
             number = self.number[op] = len(self.number)
             self.path[op] = path
             if op.region_fields or (op.orders and op.results):
-                self.behind[op] = block.ops[at + 1 :]
+                self.behind[op] = block.ops, at + 1
             for n, region in enumerate(op.regions):
                 self.block(region, (*path, (op, n)))
             if isinstance(op, control.Structured):
@@ -74,7 +78,7 @@ class _Program:
             elif not op.terminator:
                 for access in op.accesses():
                     if access.mem is not None and access.pipeline is not access.mem and not is_private(access):
-                        self.touching.setdefault(access.mem, []).append((number, op, access))
+                        self.touching.setdefault((access.mem, access.writes), []).append((number, op, access))
 
     def flow(self, targets: Sequence[Value], sources: Sequence[Value]) -> None:
         for target, source in zip(targets, sources, strict=False):
@@ -131,12 +135,14 @@ class _Program:
 
     def next_of(self, wait: Op, access: Access) -> tuple[Op, Access] | None:
         """The next access behind a wait that one before it conflicts with: a read, if there is any."""
-        candidates = self.touching.get(access.mem, ()) if access.mem is not None else ()
-        at = bisect_right([number for number, _, _ in candidates], self.number[wait])
-        around = [*candidates[at:], *candidates[:at]]
-        for wants_write in (False, True) if access.writes else (True,):
-            for number, op, other in around:
-                if other.writes == wants_write and self.follows(op, wait, number):
+        if access.mem is None:
+            return None
+        for writes in (False, True) if access.writes else (True,):
+            candidates = self.touching.get((access.mem, writes), ())
+            at = bisect_right(candidates, self.number[wait], key=itemgetter(0))
+            for n in chain(range(at, len(candidates)), range(at)):
+                number, op, other = candidates[n]
+                if self.follows(op, wait, number):
                     return op, other
         return None
 
@@ -160,17 +166,17 @@ class _Program:
             new = [v for v in self.becomes.get(left.pop(), ()) if v not in seen]
             seen.update(new)
             left += new
-        behind = self.behind[wait]
+        ops, first = self.behind[wait]
         around = (op for op, _ in reversed(self.path[wait]))
         while True:
-            for op in behind:
-                for inner in op.walk():
+            for n in range(first, len(ops)):
+                for inner in ops[n].walk():
                     if inner.loc is not None and not inner.terminator and not seen.isdisjoint(inner.operands):
                         return [inner]
             outer = next(around, None)
             if outer is None:
                 return []
-            behind = self.behind[outer]
+            ops, first = self.behind[outer]
 
 
 def _at_end(token: Value, done: Sequence[Access]) -> str:

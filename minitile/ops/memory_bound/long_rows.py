@@ -20,10 +20,12 @@ from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
 
 LOG2_E = 1.4426950408889634
-PART = 64 * 1024  # bytes of a row in a block: three of them are in a multiprocessor's shared memory
+WHOLE = 64 * 1024  # bytes of a row that one block takes: three of them are in a multiprocessor's shared memory
+PART = 32 * 1024  # bytes of a row that a block of a cluster takes
 MOST_PART = 216 * 1024
 STEP = 32  # bytes of the row that a thread takes at a time
-WARP, MOST_THREADS = 32, 512
+WARP = 32
+FEW, MANY = 256, 512  # threads: up to FEW each has 2 * STEP bytes of the row, up to MANY, without a cluster, 4 * STEP
 CLUSTERS = (1, 2, 4, 8, 16)
 
 
@@ -46,9 +48,11 @@ def long_plan(n: int, dtype: DType, tensors: int = 1, clusters: tuple[int, ...] 
     holds a row."""
     for cluster in clusters:
         share = math.ceil(n / cluster)
-        if share * dtype.bytes * tensors <= (PART if cluster < clusters[-1] else MOST_PART):
+        if share * dtype.bytes * tensors <= (WHOLE if cluster == 1 else PART if cluster < clusters[-1] else MOST_PART):
             width = WARP * STEP // dtype.bytes  # what a warp takes at a time
-            warps = min(MOST_THREADS // WARP, math.ceil(share / width))
+            bytes_ = share * dtype.bytes
+            threads = max(WARP, min(FEW, bytes_ // (2 * STEP)), min(MANY, bytes_ // (4 * STEP)) if cluster == 1 else 0)
+            warps = math.ceil(threads / WARP)
             columns = math.ceil(share / (warps * width)) * warps * width
             return LongPlan(cluster, columns, warps * WARP, columns * cluster == n)
     return None

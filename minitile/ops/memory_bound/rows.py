@@ -29,6 +29,7 @@ DTYPES = ("f32", "bf16", "f16")
 INDICES = ("i64", "i32")
 VECTOR = 16  # bytes
 WARPS = 4  # of a block, where rows do not need more
+STAGED = 4096  # bytes of a row from which one waits in shared memory
 HELD = 32  # elements of a row that a thread has
 SHORT, LONG = 2048, 16384  # elements of a row: above, registers hold several blocks' rows, one block's row
 MOST_STAGES = 3
@@ -188,6 +189,13 @@ class Rows(NamedTuple):
         """How a cluster's blocks share these rows; None where there are no clusters, or none holds a row."""
         target = target_at(self.info.device_kind, self.info.device_index)
         return long_plan(self.n, self.dtype, tensors) if target.has("cluster") else None
+
+    def choose(self, tensors: int = 1) -> RowPlan | LongPlan | None:
+        """The plan of a kernel that reads rows once: by registers, or from shared memory where that leaves room for
+        more blocks or no registers hold a row (benchmarks/results/memory_h200.md); None: piece by piece."""
+        even = self.n * self.dtype.bytes % VECTOR == 0
+        staged = even and tensors == 1 and self.n * self.dtype.bytes >= STAGED
+        return (self.long_plan() if staged else None) or self.plan(tensors) or self.long_plan(tensors)
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """A new array where the argument is."""

@@ -94,7 +94,7 @@ def log_softmax_backward(dy: Any, y: Any, *, out: Any = None, plan: RowPlan | No
 def _softmax(x: Any, out: Any, plan: RowPlan | LongPlan | None, log: bool) -> Any:
     rows = rows_of("x", x)
     out, y = rows.result(out)
-    plan = plan or rows.plan() or rows.long_plan()
+    plan = plan or rows.choose()
     if not rows.m * rows.n:
         return out
     if isinstance(plan, LongPlan):

@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Value
 from minitile.ir.ops import arith, control
-from minitile.language import hilbert
+from minitile.language.tracing import hilbert
 from minitile.language.scalars import Expr
 
 

@@ -166,7 +166,7 @@ def test_hit_ratios_are_a_window_of_the_launch():
 
     specs = mt.spec((100, 4), "float32"), mt.spec((7,), "float32")
     compiled = annotated(lambda X, Y, s: {X: 0.5}).compile(*specs, target="sm_80")
-    size = ("mul", ("mul", 4, ("dim", "n")), 4)
+    size = ("mul", ("dim", "n"), 16)
     assert compiled.launch_info.window == Window(("pointer", "X"), size, 0.5)
     x, y = np.ones((100, 4), np.float32), np.zeros(7, np.float32)
     compiled.simulate(x, y)

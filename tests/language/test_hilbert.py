@@ -9,7 +9,7 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from minitile.language import hilbert
+from minitile.language.tracing import hilbert
 
 SIDES = (*range(1, 18), 31, 32, 33, 37, 64)
 

@@ -53,66 +53,59 @@ loaded.13:
   %v.43 = call i32 @llvm.amdgcn.ds.bpermute(i32 %v.42, i32 %v.38), !dbg !18
   %v.44 = bitcast i32 %v.43 to float, !dbg !18
   %v.45 = call float @llvm.maxnum.f32(float %v.37, float %v.44), !dbg !18
-  %v.46 = bitcast float %v.45 to i32, !dbg !19
-  %v.47 = icmp eq i32 0, 0, !dbg !19
-  %v.48 = select i1 %v.47, i32 %v.46, i32 0, !dbg !19
-  %v.49 = bitcast i32 %v.48 to float, !dbg !19
-  %v.50 = fsub contract float %v.17, %v.49, !dbg !20
-  %v.51 = fmul contract float %v.50, 0x3FF7154760000000, !dbg !21
-  %v.52 = call float @llvm.minnum.f32(float %v.51, float 126.0), !dbg !21
-  %v.53 = call float @llvm.maxnum.f32(float %v.52, float 0xC05F800000000000), !dbg !21
-  %v.54 = fadd contract float %v.53, 0x4168000000000000, !dbg !21
-  %v.55 = fsub contract float 0x4168000000000000, %v.54, !dbg !21
-  %v.56 = call float @llvm.fma.f32(float %v.50, float 0x3FF7154760000000, float %v.55), !dbg !21
-  %v.57 = call float @llvm.fma.f32(float %v.50, float 0x3E54AE0C00000000, float %v.56), !dbg !21
-  %v.58 = bitcast float %v.54 to i32, !dbg !21
-  %v.59 = shl i32 %v.58, 23, !dbg !21
-  %v.60 = add i32 %v.59, 1065353216, !dbg !21
-  %v.61 = bitcast i32 %v.60 to float, !dbg !21
-  %v.62 = call float @llvm.amdgcn.exp2.f32(float %v.57), !dbg !21
-  %v.63 = fmul contract float %v.62, %v.61, !dbg !21
+  %v.46 = fsub contract float %v.17, %v.45, !dbg !20
+  %v.47 = fmul contract float %v.46, 0x3FF7154760000000, !dbg !21
+  %v.48 = call float @llvm.minnum.f32(float %v.47, float 126.0), !dbg !21
+  %v.49 = call float @llvm.maxnum.f32(float %v.48, float 0xC05F800000000000), !dbg !21
+  %v.50 = fadd contract float %v.49, 0x4168000000000000, !dbg !21
+  %v.51 = fsub contract float 0x4168000000000000, %v.50, !dbg !21
+  %v.52 = call float @llvm.fma.f32(float %v.46, float 0x3FF7154760000000, float %v.51), !dbg !21
+  %v.53 = call float @llvm.fma.f32(float %v.46, float 0x3E54AE0C00000000, float %v.52), !dbg !21
+  %v.54 = bitcast float %v.50 to i32, !dbg !21
+  %v.55 = shl i32 %v.54, 23, !dbg !21
+  %v.56 = add i32 %v.55, 1065353216, !dbg !21
+  %v.57 = bitcast i32 %v.56 to float, !dbg !21
+  %v.58 = call float @llvm.amdgcn.exp2.f32(float %v.53), !dbg !21
+  %v.59 = fmul contract float %v.58, %v.57, !dbg !21
+  %v.60 = bitcast float %v.59 to i32, !dbg !22
+  %v.61 = call i32 @llvm.amdgcn.update.dpp.i32(i32 poison, i32 %v.60, i32 177, i32 15, i32 15, i1 true), !dbg !22
+  %v.62 = bitcast i32 %v.61 to float, !dbg !22
+  %v.63 = fadd contract float %v.59, %v.62, !dbg !22
   %v.64 = bitcast float %v.63 to i32, !dbg !22
-  %v.65 = call i32 @llvm.amdgcn.update.dpp.i32(i32 poison, i32 %v.64, i32 177, i32 15, i32 15, i1 true), !dbg !22
+  %v.65 = call i32 @llvm.amdgcn.update.dpp.i32(i32 poison, i32 %v.64, i32 78, i32 15, i32 15, i1 true), !dbg !22
   %v.66 = bitcast i32 %v.65 to float, !dbg !22
   %v.67 = fadd contract float %v.63, %v.66, !dbg !22
   %v.68 = bitcast float %v.67 to i32, !dbg !22
-  %v.69 = call i32 @llvm.amdgcn.update.dpp.i32(i32 poison, i32 %v.68, i32 78, i32 15, i32 15, i1 true), !dbg !22
+  %v.69 = call i32 @llvm.amdgcn.ds.swizzle(i32 %v.68, i32 4127), !dbg !22
   %v.70 = bitcast i32 %v.69 to float, !dbg !22
   %v.71 = fadd contract float %v.67, %v.70, !dbg !22
   %v.72 = bitcast float %v.71 to i32, !dbg !22
-  %v.73 = call i32 @llvm.amdgcn.ds.swizzle(i32 %v.72, i32 4127), !dbg !22
+  %v.73 = call i32 @llvm.amdgcn.update.dpp.i32(i32 poison, i32 %v.72, i32 296, i32 15, i32 15, i1 true), !dbg !22
   %v.74 = bitcast i32 %v.73 to float, !dbg !22
   %v.75 = fadd contract float %v.71, %v.74, !dbg !22
   %v.76 = bitcast float %v.75 to i32, !dbg !22
-  %v.77 = call i32 @llvm.amdgcn.update.dpp.i32(i32 poison, i32 %v.76, i32 296, i32 15, i32 15, i1 true), !dbg !22
+  %v.77 = call i32 @llvm.amdgcn.ds.swizzle(i32 %v.76, i32 16415), !dbg !22
   %v.78 = bitcast i32 %v.77 to float, !dbg !22
   %v.79 = fadd contract float %v.75, %v.78, !dbg !22
   %v.80 = bitcast float %v.79 to i32, !dbg !22
-  %v.81 = call i32 @llvm.amdgcn.ds.swizzle(i32 %v.80, i32 16415), !dbg !22
-  %v.82 = bitcast i32 %v.81 to float, !dbg !22
-  %v.83 = fadd contract float %v.79, %v.82, !dbg !22
-  %v.84 = bitcast float %v.83 to i32, !dbg !22
-  %v.85 = call i32 @llvm.amdgcn.mbcnt.lo(i32 -1, i32 0), !dbg !22
-  %lane.86 = call i32 @llvm.amdgcn.mbcnt.hi(i32 -1, i32 %v.85), !dbg !22
-  %v.87 = xor i32 %lane.86, 32, !dbg !22
-  %v.88 = shl i32 %v.87, 2, !dbg !22
-  %v.89 = call i32 @llvm.amdgcn.ds.bpermute(i32 %v.88, i32 %v.84), !dbg !22
-  %v.90 = bitcast i32 %v.89 to float, !dbg !22
-  %v.91 = fadd contract float %v.83, %v.90, !dbg !22
-  %v.92 = bitcast float %v.91 to i32, !dbg !23
-  %v.93 = select i1 %v.47, i32 %v.92, i32 0, !dbg !23
-  %v.94 = bitcast i32 %v.93 to float, !dbg !23
-  %v.95 = fdiv float %v.63, %v.94, !dbg !24
-  %v.96 = sub i32 %N, %tid.2, !dbg !25
-  %v.97 = icmp slt i32 0, %v.96, !dbg !25
-  %v.98 = add i64 0, %v.7, !dbg !25
-  %v.99 = add i64 %v.98, %v.10, !dbg !25
-  br i1 %v.97, label %do.100, label %done.101, !dbg !25
-do.100:
-  %p.102 = getelementptr i8, ptr addrspace(1) %Y, i64 %v.99, !dbg !25
-  store float %v.95, ptr addrspace(1) %p.102, align 4, !dbg !25
-  br label %done.101, !dbg !25
-done.101:
+  %v.81 = call i32 @llvm.amdgcn.mbcnt.lo(i32 -1, i32 0), !dbg !22
+  %lane.82 = call i32 @llvm.amdgcn.mbcnt.hi(i32 -1, i32 %v.81), !dbg !22
+  %v.83 = xor i32 %lane.82, 32, !dbg !22
+  %v.84 = shl i32 %v.83, 2, !dbg !22
+  %v.85 = call i32 @llvm.amdgcn.ds.bpermute(i32 %v.84, i32 %v.80), !dbg !22
+  %v.86 = bitcast i32 %v.85 to float, !dbg !22
+  %v.87 = fadd contract float %v.79, %v.86, !dbg !22
+  %v.88 = fdiv float %v.59, %v.87, !dbg !24
+  %v.89 = sub i32 %N, %tid.2, !dbg !25
+  %v.90 = icmp slt i32 0, %v.89, !dbg !25
+  %v.91 = add i64 0, %v.7, !dbg !25
+  %v.92 = add i64 %v.91, %v.10, !dbg !25
+  br i1 %v.90, label %do.93, label %done.94, !dbg !25
+do.93:
+  %p.95 = getelementptr i8, ptr addrspace(1) %Y, i64 %v.92, !dbg !25
+  store float %v.88, ptr addrspace(1) %p.95, align 4, !dbg !25
+  br label %done.94, !dbg !25
+done.94:
   ret void
 }
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from minitile import language, ops
     from minitile.driver.jit import CompiledKernel, Kernel, kernel, spec
     from minitile.driver.simulate import RaceError, SimulationError
+    from minitile.driver.torch_op import torch_op
     from minitile.ir.diagnostics import MinitileError
     from minitile.target import Target
     from minitile.tools.autotune import autotune
@@ -29,6 +30,7 @@ _HOME = {
     "Kernel": "minitile.driver.jit",
     "CompiledKernel": "minitile.driver.jit",
     "Target": "minitile.target",
+    "torch_op": "minitile.driver.torch_op",
     "MinitileError": "minitile.ir.diagnostics",
     "RaceError": "minitile.driver.simulate",
     "SimulationError": "minitile.driver.simulate",
@@ -52,6 +54,7 @@ __all__ = [
     "language",
     "ops",
     "spec",
+    "torch_op",
 ]
 
 

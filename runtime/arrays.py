@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -81,8 +81,16 @@ def read(array: Any) -> Reading:
 def describe(array: Any) -> ArrayInfo:
     """All of `array` that a launch could ask for. Raises ArgumentError for what is no array."""
     pointer, shape, dtype, place, contiguous = read(array)
-    strides = row_major(shape) if contiguous else _strides(array)
+    strides = row_major(shape) if contiguous else strides_of(array)
     return ArrayInfo(pointer, tuple(shape), strides, dtype, place.kind, place.index, contiguous)
+
+
+def dtype_name(array: Any) -> str:
+    """The short name of an array's dtype; of torch's tensors also where they have no memory (fake tensors)."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return torch_tensors().names[array.dtype]
+    return read(array)[2]
 
 
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -132,8 +140,8 @@ class TorchTensors:
         self.kind: type = torch.Tensor
         # A dtype has several names in torch (float32, float); its text has the one with the width.
         dtypes = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
-        self._names = {d: SHORT_NAMES.get(name, name) for d in dtypes for name in [str(d).removeprefix("torch.")]}
-        self.dtypes = {name: d for d, name in self._names.items()}
+        self.names = {d: SHORT_NAMES.get(name, name) for d in dtypes for name in [str(d).removeprefix("torch.")]}
+        self.dtypes = {name: d for d, name in self.names.items()}
         self.places: dict[int, Place] = {}
         self._device_kind = "rocm" if torch.version.hip else "cuda"
         self._torch = torch
@@ -141,7 +149,7 @@ class TorchTensors:
     def read(self, tensor: Any) -> Reading:
         index = tensor.get_device()
         place = self.places.get(index) or self.place_of(tensor)
-        return tensor.data_ptr(), tensor.shape, self._names[tensor.dtype], place, tensor.is_contiguous()
+        return tensor.data_ptr(), tensor.shape, self.names[tensor.dtype], place, tensor.is_contiguous()
 
     def place_of(self, tensor: Any) -> Place:
         """The place of a tensor, noted in `places` if it is a GPU. Raises ArgumentError for other devices."""
@@ -195,7 +203,7 @@ def _read_interface(array: Any) -> Reading:
     # ml_dtypes have no typestr of their own ("V2"): the array's dtype knows better where it has one.
     name = getattr(getattr(array, "dtype", None), "name", None) if element.kind == "V" else element.name
     strides = facts.get("strides")
-    whole = strides is None or _gapless(shape, tuple(s // element.itemsize for s in strides))
+    whole = strides is None or _gapless(shape, tuple(s / element.itemsize for s in strides))
     # 1 is the legacy default stream, 2 the per-thread one; the driver knows both by these numbers.
     stream = int(facts.get("stream") or 0)
     place = _place_of_pointer(pointer, stream)
@@ -270,22 +278,45 @@ def _dltensor(array: Any) -> tuple[_DLTensor, Any]:
     return _DLTensor.from_address(get(capsule, b"dltensor")), capsule
 
 
-def _strides(array: Any) -> tuple[int, ...]:
-    """An array's strides in elements."""
+def strides_of(array: Any) -> tuple[int, ...]:
+    """An array's strides in elements. Raises ArgumentError for elements that are no whole number of them apart, and for
+    those of the other byte order."""
     if callable(getattr(array, "stride", None)):
         return tuple(array.stride())
     if hasattr(array, "strides") and hasattr(array, "itemsize"):
-        return tuple(s // array.itemsize for s in array.strides)
+        if not getattr(array.dtype, "isnative", True):
+            raise ArgumentError("its elements are in the other byte order")
+        return _in_elements(array.strides, array.itemsize)
     if hasattr(array, "__cuda_array_interface__"):
         import numpy
 
         facts = array.__cuda_array_interface__
-        return tuple(s // numpy.dtype(facts["typestr"]).itemsize for s in facts["strides"])
+        strides = facts.get("strides")
+        if strides is None:
+            return row_major(tuple(facts["shape"]))
+        return _in_elements(strides, numpy.dtype(facts["typestr"]).itemsize)
     tensor, _capsule = _dltensor(array)
+    if not tensor.strides:
+        return row_major(tuple(tensor.shape[: tensor.rank]))
     return tuple(tensor.strides[: tensor.rank])
 
 
-def _gapless(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+def writable(array: Any) -> bool:
+    """Whether a framework lets an array in the host's memory be written to in place. JAX's never change, and do not
+    always say so in DLPack."""
+    jax = sys.modules.get("jax")
+    return jax is None or not isinstance(array, jax.Array)
+
+
+def _in_elements(strides: Sequence[int], size: int) -> tuple[int, ...]:
+    if any(s % size for s in strides):
+        raise ArgumentError(
+            f"its strides of {tuple(strides)} bytes are no multiples of an element's {size}", "pass a copy"
+        )
+    return tuple(s // size for s in strides)
+
+
+def _gapless(shape: tuple[int, ...], strides: tuple[float, ...]) -> bool:
     """Row-major without gaps; the stride of a dimension of one element does not matter."""
     if 0 in shape:
         return True

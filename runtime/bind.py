@@ -23,7 +23,8 @@ looks again, slowly, and says what is wrong. For `(A: (M, K) bf16, n: i32)` it r
             explain(a0, a1, *rest)
         return (p0, d0_0, d0_1, v1), place
 
-The first branch is for torch, whose tensors are then asked nothing twice and through no other function. torch is not
+Of a tensor with strides (`TensorArg.strides`) they are read instead of asked whether they are row-major. The first
+branch is for torch, whose tensors are then asked nothing twice and through no other function. torch is not
 imported here: `Tensor` is nothing's type until `learn` is shown a tensor.
 """
 
@@ -33,7 +34,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from .arrays import CPU, SHORT_NAMES, Place, Reading, TorchTensors, find_reader, read, readers
+from .arrays import CPU, SHORT_NAMES, Place, Reading, TorchTensors, find_reader, read, readers, strides_of
 from .errors import ArgumentError, LaunchError, short
 from .launch_info import FUNCTIONS, Expr, ScalarArg, Slot, TensorArg, Values, byte_size, expr_source
 
@@ -69,9 +70,11 @@ def compile_dispatch(
     launches: Mapping[Values, Launch],
     otherwise: Callable[[Values, Place, Values, tuple[Any, ...]], None],
     fail: Callable[[LaunchError], None],
+    elsewhere: Callable[[tuple[Any, ...]], Callable[..., None] | None] = lambda args: None,
 ) -> Callable[..., None]:
     """A whole call in one function: it does as `compile_selector`'s and calls `launches[key](values, place)`, or
-    `otherwise(values, place, key, arguments)` where there is no such launch (yet). LaunchErrors go to `fail`."""
+    `otherwise(values, place, key, arguments)` where there is no such launch (yet). LaunchErrors go to `fail`.
+    elsewhere: is asked for a function for arguments that are not right for this one; None: they are wrong."""
     signature = _Signature(args)
     lines = [
         f"key = {signature.key(exprs)}",
@@ -82,7 +85,13 @@ def compile_dispatch(
         f"    launch({signature.values}, place)",
     ]
     known = {"find_launch": launches.get, "otherwise": otherwise, "fail": fail, "LaunchError": LaunchError}
-    return signature.compile(lines, known, ["except LaunchError as error:", "    fail(error)"])  # type: ignore[no-any-return]
+    unfit = [
+        f"    other = None if rest else elsewhere(({signature.arguments}))",
+        "    if other is not None:",
+        f"        return other({signature.arguments})",
+    ]
+    handlers = ["except LaunchError as error:", "    fail(error)"]
+    return signature.compile(lines, {**known, "elsewhere": elsewhere}, handlers, unfit)  # type: ignore[no-any-return]
 
 
 class _Signature:
@@ -115,6 +124,18 @@ class _Signature:
                     self.tests.append(f"{variable} == {dims['dim', extent]}")
                 else:
                     dims["dim", extent] = variable
+        for i, arg in enumerate(args):
+            if not isinstance(arg, TensorArg) or arg.strides is None:
+                continue
+            steps = [f"q{i}_{axis}" for axis in range(len(arg.strides))]
+            self.unpacked.append(f"{''.join(f'{q}, ' for q in steps) or '()'} = q{i}")
+            for axis, (stride, variable) in enumerate(zip(arg.strides, steps, strict=True)):
+                if isinstance(stride, int):
+                    self.tests.append(f"({variable} == {stride} or d{i}_{axis} < 2)")
+                elif ("dim", stride) in dims:
+                    self.tests.append(f"{variable} == {dims['dim', stride]}")
+                else:
+                    dims["dim", stride] = variable
         self.slots = {**pointers, **dims, **scalars}
 
     @property
@@ -132,10 +153,14 @@ class _Signature:
         return f"(place.kind, place.index{''.join(f', {expr_source(e, self.slots)}' for e in exprs)})"
 
     def compile(
-        self, ending: Sequence[str], more: Mapping[str, Any] | None = None, handlers: Sequence[str] = ()
+        self,
+        ending: Sequence[str],
+        more: Mapping[str, Any] | None = None,
+        handlers: Sequence[str] = (),
+        unfit: Sequence[str] = (),
     ) -> Any:
         """The function; `ending` is what it does with values and place, by the names that `more` adds, `handlers` the
-        `except` clauses around everything."""
+        `except` clauses around everything, `unfit` what it does with other arguments before it explains them."""
         body = ["try:"]
         if self.tensors:
             body.append(f"    if {' is '.join(f'type({name})' for name, _ in self.tensors)} is Tensor:")
@@ -150,6 +175,7 @@ class _Signature:
             "except Exception:",
             "    ok = False",
             "if not ok:",
+            *unfit,
             f"    explain({self.arguments}*rest)",
             *ending,
         ]
@@ -161,6 +187,7 @@ class _Signature:
             "find": find_reader,
             "CPU": CPU,
             "MISSING": _MISSING,
+            "strides_of": strides_of,
             **FUNCTIONS,
             **_CONVERSIONS,
             **(more or {}),
@@ -177,7 +204,9 @@ class _Signature:
         first = self.tensors[0][0]
         lines.append(f"index = {first}.get_device()")
         lines.append(f"place = places.get(index) or place_of({first})")
-        tests = [f"{name}.dtype is torch_{arg.dtype} and {name}.is_contiguous()" for name, arg in self.tensors]
+        lines += [f"q{name[1:]} = {name}.stride()" for name, arg in self.tensors if arg.strides is not None]
+        tests = [f"{name}.dtype is torch_{arg.dtype}" for name, arg in self.tensors]
+        tests += [f"{name}.is_contiguous()" for name, arg in self.tensors if arg.strides is None]
         tests += [f"{name}.get_device() == index" for name, _ in self.tensors[1:]]
         return [*lines, f"ok = {' and '.join(tests)}"]
 
@@ -188,7 +217,11 @@ class _Signature:
         for name, arg in self.tensors:
             i, place = name[1:], "place" if name == first else f"place{name[1:]}"
             lines.append(f"p{i}, s{i}, t{i}, {place}, w{i} = (get(type({name})) or find({name}))({name})")
-            tests.append(f"t{i} == {arg.dtype!r} and w{i}")
+            tests.append(f"t{i} == {arg.dtype!r}")
+            if arg.strides is None:
+                tests.append(f"w{i}")
+            else:
+                lines.append(f"q{i} = strides_of({name})")
             if place != "place":
                 tests.append(f"({place} is place or {place} == place)")
         return [*lines, f"ok = {' and '.join(tests)}", "if Tensor is None:", f"    learn({first})"]
@@ -201,6 +234,23 @@ def _learn(scope: dict[str, Any], array: Any) -> None:
         scope |= {f"torch_{name}": torch.dtypes.get(name) for name in SHORT_NAMES.values()}
         scope |= {"places": torch.places, "place_of": torch.place_of}
         scope["Tensor"] = torch.kind  # last: another thread may be in the function
+
+
+def gapped(args: Sequence[TensorArg | ScalarArg], values: Sequence[Any]) -> tuple[str, ...]:
+    """The tensors that are to be row-major without gaps, and whose arrays are not but have strides that can be read, by
+    name."""
+    found = []
+    for arg, value in zip(args, values, strict=True):
+        if isinstance(arg, TensorArg) and arg.strides is None:
+            try:
+                *_, whole = read(value)
+                if not whole:
+                    strides_of(value)
+            except Exception:
+                continue
+            if not whole:
+                found.append(arg.name)
+    return tuple(found)
 
 
 _MISSING: Any = object()  # an argument that was not given
@@ -249,7 +299,9 @@ def _explain(args: tuple[TensorArg | ScalarArg, ...], values: tuple[Any, ...]) -
             continue
         pointer, shape, dtype, here, whole = _read(arg, value)
         native = getattr(getattr(value, "dtype", None), "isnative", True)
-        _explain_tensor(arg, tuple(shape), dtype, whole, native)
+        if not whole and native:
+            _strides(arg, value)
+        _explain_tensor(arg, tuple(shape), dtype, whole or arg.strides is not None, native)
         if pointer % byte_size(dtype):
             raise ArgumentError(
                 f"{arg.name} is misaligned: its address {pointer:#x} is no multiple of a {dtype}'s size",
@@ -270,7 +322,31 @@ def _explain(args: tuple[TensorArg | ScalarArg, ...], values: tuple[Any, ...]) -
                 raise ArgumentError(
                     f"{want} is {first} in {where}, but {have} in {arg.name}.shape[{axis}]: {_shown(arg, shape)}"
                 )
+    for arg, value in zip(args, values, strict=True):
+        if isinstance(arg, TensorArg) and arg.strides is not None:
+            _explain_strides(arg, value, seen)
     raise ArgumentError("the arguments changed while they were read")
+
+
+def _strides(arg: TensorArg, value: Any) -> tuple[int, ...]:
+    try:
+        return strides_of(value)
+    except ArgumentError as error:
+        raise ArgumentError(f"{arg.name}: {error.message}", error.hint) from None
+
+
+def _explain_strides(arg: TensorArg, value: Any, seen: dict[str, tuple[int, str]]) -> None:
+    strides, shape = _strides(arg, value), read(value)[1]
+    for axis, (want, have) in enumerate(zip(arg.strides or (), strides, strict=True)):
+        where = f"{arg.name}.strides[{axis}]"
+        if isinstance(want, int):
+            if want != have and shape[axis] > 1:
+                raise ArgumentError(
+                    f"{where} is {have}, the kernel takes {want}: its strides are {arg.strides}, called with {strides}"
+                )
+        elif seen.setdefault(want, (have, where))[0] != have:
+            first, at = seen[want]
+            raise ArgumentError(f"{want} is {first} in {at}, but {have} in {where}: {arg.name} has strides {strides}")
 
 
 def _read(arg: TensorArg, value: Any) -> Reading:
@@ -300,15 +376,15 @@ def _explain_tensor(arg: TensorArg, shape: tuple[int, ...], dtype: str, whole: b
             f"{arg.name} is {dtype}, the kernel takes {arg.dtype}",
             "convert it first: `.to(dtype)` in torch, `.astype(dtype)` in NumPy",
         )
-    if not whole and not native:
+    if not native:
         raise ArgumentError(
             f"{arg.name} holds its {dtype} in the other byte order",
             "convert it first: `.astype(array.dtype.newbyteorder('='))`",
         )
     if not whole:
         raise ArgumentError(
-            f"{arg.name} is not row-major without gaps (shape {shape})",
-            "make it contiguous first: `.contiguous()` in torch, `np.ascontiguousarray` in NumPy",
+            f"{arg.name} is not row-major without gaps (shape {shape}), as this kernel was compiled for",
+            "call the kernel function itself, which compiles what a call needs, or pass a contiguous copy",
         )
 
 

@@ -44,6 +44,7 @@ and Module Management; CUDA C++ Programming Guide, compute capabilities (grid li
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -228,6 +229,7 @@ _CONFIG_BYTES = struct.calcsize(_CONFIG)
 # CUlaunchAttribute: id, 4 bytes of padding, a union of 64 bytes. CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION is 4,
 # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION is 6.
 _CLUSTER_ATTRIBUTE = struct.Struct("<I4x3I52x")
+_PORTABLE_CLUSTER = 8  # blocks, on any GPU that has clusters (CUDA C++ Programming Guide, "Thread Block Clusters")
 _EARLY_ATTRIBUTE = struct.pack("<I4xi60x", 6, 1)
 # CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW is 1: address, bytes, hit ratio, what hits and misses count as.
 _WINDOW_ATTRIBUTE = struct.Struct("<I4xQQfii36x")
@@ -425,6 +427,8 @@ class Launcher(BaseLauncher):
                 device = device_info(place.index)
                 image = self._image(device)
                 function, log = load_function(image, self.info.entry, self.info.dynamic_shared, self._jit)
+                if math.prod(self.info.cluster) > _PORTABLE_CLUSTER:
+                    self._allow_large_cluster(function, device)
                 if self.info.window is not None:
                     reserve_persisting(place.index)
                 loaded = _Loaded(_handle(int(function)), function_info(function), log)
@@ -432,6 +436,27 @@ class Launcher(BaseLauncher):
                     self._compiled(device, loaded.info, log)
                 self._loaded[context, place.index] = loaded
             return loaded
+
+    def _allow_large_cluster(self, function: Any, device: DeviceInfo) -> None:
+        """Clusters of more blocks than every GPU has room for are asked for, and must fit: raises LaunchError."""
+        info, count = self.info, math.prod(self.info.cluster)
+        which = driver().CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+        call("cuFuncSetAttribute", function, which, 1, doing=f"asking for clusters of {count} blocks for {info.entry}")
+        frame = _Frame(_CONFIG_BYTES, (), _CLUSTER_ATTRIBUTE.pack(4, *info.cluster), 1)
+        block = _BLOCK.pack(*info.block, info.dynamic_shared)
+        struct.pack_into(_CONFIG, frame.buffer, 0, *info.cluster, block, 0, frame.attributes)
+        fit = ctypes.c_int()
+        handle = _handle(int(function))
+        status = self._library.cuOccupancyMaxActiveClusters(ctypes.byref(fit), handle, frame.config)
+        if status or not fit.value:
+            threads, facts = math.prod(info.block), function_info(function)
+            raise LaunchError(
+                f"{info.entry} has clusters of {count} blocks, for which {device.name} has no room: {threads} threads "
+                f"a block, {facts.registers} registers a thread, {info.dynamic_shared + facts.shared} bytes of shared "
+                "memory",
+                f"clusters of up to {_PORTABLE_CLUSTER} blocks fit wherever a block does; smaller blocks may leave "
+                f"room for {count}",
+            )
 
     def _explain_launch(self, status: int, grid: Values) -> NoReturn:
         check_grid(grid)

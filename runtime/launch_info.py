@@ -38,11 +38,14 @@ Values = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class TensorArg:
-    """A tensor that the caller passes: row-major and without gaps; a dimension is an int or a run-time name."""
+    """A tensor that the caller passes; a dimension is an int or a run-time name. strides: None for row-major memory
+    without gaps; otherwise those that it is to have, in elements, where names stand for run-time numbers ("dim" slots
+    as those of the shape)."""
 
     name: str
     dtype: str
     shape: tuple[int | str, ...]
+    strides: tuple[int | str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,7 @@ class LaunchInfo:
         return LaunchInfo(
             entry=data["entry"],
             args=tuple(
-                TensorArg(a["name"], a["dtype"], tuple(a["shape"]))
+                TensorArg(a["name"], a["dtype"], tuple(a["shape"]), _tuples(a.get("strides")))
                 if "shape" in a
                 else ScalarArg(a["name"], a["dtype"])
                 for a in data["args"]
@@ -161,14 +164,23 @@ def _tuples(value: Any) -> Any:
 
 
 def slots_of(args: Sequence[TensorArg | ScalarArg]) -> tuple[Slot, ...]:
-    """What a call yields, in order: the pointers, the run-time dimensions as first met, the scalars."""
+    """What a call yields, in order: the pointers, the run-time dimensions as first met (strides behind all of the
+    shapes), the scalars."""
     tensors = [a for a in args if isinstance(a, TensorArg)]
-    dims = dict.fromkeys(d for t in tensors for d in t.shape if isinstance(d, str))
     return (
         *(("pointer", t.name) for t in tensors),
-        *(("dim", d) for d in dims),
+        *(("dim", d) for d in dims_of(args)),
         *(("scalar", a.name) for a in args if isinstance(a, ScalarArg)),
     )
+
+
+def dims_of(args: Sequence[TensorArg | ScalarArg], strides: bool = True) -> tuple[str, ...]:
+    """The run-time dimensions, as first met; behind them the run-time strides that are none of these."""
+    tensors = [a for a in args if isinstance(a, TensorArg)]
+    numbers = [d for t in tensors for d in t.shape]
+    if strides:
+        numbers += [s for t in tensors for s in t.strides or ()]
+    return tuple(dict.fromkeys(d for d in numbers if isinstance(d, str)))
 
 
 _OPERATIONS = {

@@ -21,7 +21,11 @@ import numpy as np
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, tile
+from minitile.ir.ops.random import RandomBits
+from minitile.ir.ops.scan import Scan
+from minitile.ir.ops.views import Reshape
 from minitile.ir.types import BufferType, DType, TensorType
+from tests.language.philox import philox
 
 Array = Any
 
@@ -92,6 +96,7 @@ _UNARY: dict[type[Op], Callable[[Array], Array]] = {
     arith.Exp2: np.exp2,
     arith.Log: np.log,
     arith.Sqrt: np.sqrt,
+    arith.Rcp: np.reciprocal,
     arith.Tanh: np.tanh,
     arith.Floor: np.floor,
     arith.Ceil: np.ceil,
@@ -114,6 +119,7 @@ _REDUCE: dict[str, Callable[[Array, int], Array]] = {
     "or": np.bitwise_or.reduce,
     "xor": np.bitwise_xor.reduce,
 }
+_SCAN: dict[str, np.ufunc] = {"sum": np.add, "max": np.fmax, "min": np.fmin}
 _COMBINE = {"sum": "sum", "abssum": "sum", "absmax": "max"}
 _ATOMIC: dict[str, Callable[[Any, Any], Any]] = {
     "add": np.add,
@@ -123,6 +129,8 @@ _ATOMIC: dict[str, Callable[[Any, Any], Any]] = {
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
     "exch": lambda old, new: new,
+    "store": lambda old, new: new,
+    "load": lambda old, new: old,
 }
 
 
@@ -337,6 +345,19 @@ class _Machine:
 
     def Reduce(self, op: tile.Reduce) -> Any:
         return (_REDUCE[op.kind](self.of(op.a), op.dim),)
+
+    def Scan(self, op: Scan) -> Any:
+        a = np.flip(self.of(op.a), op.dim) if op.reverse else self.of(op.a)
+        a = _SCAN[op.kind].accumulate(a, op.dim, dtype=a.dtype)
+        return (np.flip(a, op.dim) if op.reverse else a,)
+
+    def Reshape(self, op: Reshape) -> Any:
+        return (self.of(op.a).reshape(op.shape),)
+
+    def RandomBits(self, op: RandomBits) -> Any:
+        words = philox(int(self.of(op.key)), self.of(op.counter), int(self.of(op.stream)))
+        *outer, last = op.counter.shape
+        return (np.moveaxis(words, 0, -1).reshape(*outer, 4 * last),)
 
     def ArgReduce(self, op: tile.ArgReduce) -> Any:
         return ((np.argmax if op.kind == "max" else np.argmin)(self.of(op.a).astype(object), op.dim),)

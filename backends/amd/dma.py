@@ -34,13 +34,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from minitile.analysis.affine import Affine, Facts
+from minitile.analysis.strides import row_alignment, strides_of
 from minitile.ir.builder import Builder
 from minitile.ir.core import Value
 from minitile.ir.ops import arith, thread, tile
 from minitile.ir.types import BufferType, TensorType
 from minitile.layout.shared import SharedLayout
 from minitile.lowering.context import Lowering
-from minitile.lowering.memory import GuardBuilder, Place, global_addresses, shared_layout, strides_of
+from minitile.lowering.memory import GuardBuilder, Place, global_addresses, shared_layout
 
 CHUNK = 16  # bytes that a lane copies
 LANES = 64
@@ -59,6 +60,8 @@ def copies_itself(facts: Facts, op: tile.Copy, threads: int) -> bool:
         return False
     start, row = facts.affine(op.src_indices[-1]), facts.size(op.src, -1)
     aligned = facts.multiple(start) % elements == 0 and facts.multiple(row) % elements == 0
+    if src.contiguous_dim != len(src.shape) - 1 or row_alignment(facts, op.src) < elements:
+        return False
     return aligned and op.shape[-1] % elements == 0 and math.prod(op.shape) % (elements * threads) == 0
 
 
@@ -72,7 +75,7 @@ def dma(low: Lowering, op: tile.Copy) -> Value | None:
         return None
     b, masks, moves = low.b, chunks.masks, chunks.moves
     source = op.src_dims
-    strides = [s * op.src.dtype.bytes for s in strides_of(low, op.src)]
+    strides = [s * op.src.dtype.bytes for s in strides_of(low.facts, op.src)]
     sides = [1 if t is None else op.shape[t] for t in source]
     if not low.holds_at_launch(sum((s * n for s, n in zip(strides, sides, strict=True)), Affine(0))):
         return None  # a lane's offset from the tile's start has 32 bits, and a descriptor has 2 GB

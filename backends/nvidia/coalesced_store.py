@@ -29,7 +29,7 @@ from minitile.layout import Digit, Layout, LayoutError, blocked, sectors, swizzl
 from minitile.layout.register import offsets
 from minitile.layout.shared import SharedLayout
 from minitile.lowering.context import Lowering, layout_of
-from minitile.lowering.memory import Walk, access_width, emit_store, in_memory, places, plan
+from minitile.lowering.memory import Walk, access_width, contiguous_dim, emit_store, in_memory, places, plan
 
 ROW = 128  # bytes of a row that are staged together, at most: a swizzle's
 BLOCK = 2048  # bytes that a warp stages together, at most
@@ -59,6 +59,8 @@ def store_rows(low: Lowering, op: tile.Store) -> bool:
     if op.mask is not None or any(isinstance(v.type, TileType) for v in op.indices):
         return False
     if op.mem.dtype.kind == "bool" or not op.dims or op.dims[-1] is None:
+        return False
+    if contiguous_dim(op.mem) != len(op.dims) - 1:
         return False
     layout, dims = as_stored(layout_of(op.value), op.dims)
     found = by_rows(low, op, layout, dims)

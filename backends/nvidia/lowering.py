@@ -21,6 +21,7 @@ from typing import Any
 
 from minitile.backends.base import GemmPlan, Rules, refuse_scales
 from minitile.backends.nvidia.coalesced_store import store_rows
+from minitile.backends.nvidia.hopper.cluster import CLUSTER_RULES
 from minitile.backends.nvidia.hopper.explicit import EXPLICIT_RULES
 from minitile.backends.nvidia.hopper.pipelines import HOPPER_RULES
 from minitile.backends.nvidia.hopper.tma_store import STORE_RULES
@@ -52,12 +53,12 @@ from minitile.lowering.memory import (
     MEMORY_RULES,
     GuardBuilder,
     access_width,
+    contiguous_dim,
     global_addresses,
     in_memory,
     move_through_registers,
     places,
     shared_addresses,
-    shared_layout,
 )
 
 ACCUMULATORS = {
@@ -96,7 +97,7 @@ def rules_for(target: Target) -> Rules:
     rules[tile.Store] = _first(store_rows, MEMORY_RULES[tile.Store])
     if not target.has("wgmma"):
         return Rules(gemm_plan, rules)
-    rules |= {**HOPPER_RULES, **EXPLICIT_RULES}
+    rules |= {**HOPPER_RULES, **EXPLICIT_RULES, **CLUSTER_RULES}
     rules |= {kind: _first(rule, rules.get(kind, MEMORY_RULES.get(kind))) for kind, rule in STORE_RULES.items()}
     return Rules(gemm_plan, rules, refusal)
 
@@ -208,6 +209,9 @@ def cp_async(low: Lowering, op: tile.Copy) -> Value | None:
     global_to_shared = isinstance(op.src.type, TensorType) and isinstance(op.dst.type, BufferType)
     if not low.target.has("cp_async") or not global_to_shared or op.dst.type.space != "shared":  # type: ignore[attr-defined]
         return None
+    fast = contiguous_dim(op.src)
+    if fast is not None and op.src_dims[fast] not in (None, len(op.shape) - 1):
+        return None  # lanes go along a column of the tile: its rows would be accessed element by element
     element = op.src.dtype.bytes
     layout = coalesced(op.shape, low.threads, op.src.dtype.bits)
     src_starts = [low.facts.affine(v) for v in op.src_indices]
@@ -217,15 +221,14 @@ def cp_async(low: Lowering, op: tile.Copy) -> Value | None:
         access_width(low, op.src, places(low, src_starts, src_layout), src_layout),
         access_width(low, op.dst, places(low, dst_starts, dst_layout), dst_layout),
     )
-    if op.src_dims[-1] != op.dst_dims[shared_layout(op.dst).contiguous_dim or 0]:
+    if fast is None or op.src_dims[fast] != op.dst_dims[contiguous_dim(op.dst) or 0]:
         width = 1
     if width * element not in (4, 8, 16):
         return None
-    if layout.vector_width(op.src_dims[-1] or 0) != width:
+    if layout.vector_width((0 if fast is None else op.src_dims[fast]) or 0) != width:
         layout = blocked(op.shape, low.threads, width)
         src_layout, dst_layout = in_memory(layout, op.src_dims), in_memory(layout, op.dst_dims)
     src_places, dst_places = places(low, src_starts, src_layout), places(low, dst_starts, dst_layout)
-    fast = len(op.src_dims) - 1
     at_src = [at for _, at in vector_runs(src_layout, width, fast)]
     at_dst = [renumber(at, op.src_dims, op.dst_dims) for at in at_src]
     zeros, skip = GuardBuilder(low), GuardBuilder(low)

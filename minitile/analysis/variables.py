@@ -16,6 +16,7 @@ from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import control, tile
+from minitile.ir.ops.views import viewed
 from minitile.ir.types import BufferType, ScalarType, TileType, Type
 
 Element = tuple[int, ...]
@@ -96,6 +97,7 @@ class Variables:
 
     def of(self, mem: Value) -> list[Variable]:
         """All variables of a buffer; none for memory."""
+        mem = viewed(mem)
         if is_fragment(mem):
             return [Variable(mem)]
         if mem in self.promoted:

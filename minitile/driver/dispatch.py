@@ -103,22 +103,30 @@ class Dispatcher:
     """All specialisations of one kernel. `compile`, which keeps what it makes, is asked for the Executable of a place
     and values of the `facts` (expressions over the arguments' slots; see minitile.runtime.launch_info); for those that
     have been on a GPU, once. Its third argument: whether that has to be right for all numbers for which the facts are
-    so (`Executable.fits` says for which the other one is)."""
+    so (`Executable.fits` says for which the other one is). `elsewhere` is asked for the dispatcher of arguments that
+    do not fit this one, None where none would take them."""
 
     def __init__(
         self,
         args: Sequence[TensorArg | ScalarArg],
         facts: Sequence[Expr],
         compile: Callable[[Place, tuple[int, ...], bool], Executable],
+        elsewhere: Callable[[tuple[Any, ...]], Dispatcher | None] = lambda args: None,
     ) -> None:
         self._select = compile_selector(args, facts)
         self._compile = compile
+        self._count = len(args)
+        self._elsewhere = elsewhere
         self._launches: dict[Values, Launch] = {}  # of those that have been on a GPU, by the key of `_pick`
-        self.call = compile_dispatch(args, facts, self._launches, self._first_call, raise_for_caller)
+        self.call = compile_dispatch(args, facts, self._launches, self._first_call, raise_for_caller, self._other_call)
 
     def __call__(self, *args: Any) -> None:
         """As `call`, which is quicker: a function, not a method."""
         self.call(*args)
+
+    def _other_call(self, args: tuple[Any, ...]) -> Callable[..., None] | None:
+        other = self._elsewhere(args)
+        return None if other is None else other.call
 
     def _first_call(self, values: Values, place: Place, key: Values, args: tuple[Any, ...]) -> None:
         """A call of a specialisation that has not been on a GPU yet."""
@@ -143,6 +151,9 @@ class Dispatcher:
 
     def executable(self, *args: Any) -> Executable:
         """The specialisation that a call with these arguments would run; compiled now if need be."""
+        other = self._elsewhere(args) if len(args) == self._count else None
+        if other is not None:
+            return other.executable(*args)
         try:
             values, place, key = self._select(*args)
             return self._pick(place, key, values)

@@ -1,8 +1,9 @@
 """`@minitile.kernel`: a Python function that compiles itself for what it is called with.
 
 A `Kernel` traces its function once per specialisation. A specialisation is fixed by the compile-time parameters, the
-values of captured globals and helpers, the dtypes of tensors annotated without one, the target, for each run-time
-dimension the largest of 128, 16, 8, 4, 2 that divides it, and which ones are 2^30 and more: where indices take 64 bits.
+values of captured globals and helpers, the dtypes of tensors annotated without one, the target, which tensors are not
+row-major without gaps, and the facts of call_facts.py: what divides dimensions and strides, which strides are 1, which
+numbers are so large that indices take 64 bits, and which addresses are not aligned.
 Everything else is a run-time value: one compiled kernel serves every size. Where products of dimensions or of scalars
 are indices, a launch for which 32 bits do not hold them goes to another compilation (`exact`).
 
@@ -11,96 +12,44 @@ A call goes: captured values unchanged? → bind the arguments → which dimensi
 
 from __future__ import annotations
 
+import ast
 import sys
-import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from itertools import combinations
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, overload
 
-from minitile.analysis.affine import LARGE, SMALL
-from minitile.backends.registry import backend_of
+from minitile.driver.call_facts import CallFacts, stride_names
 from minitile.driver.capture import Captures, captures, exact
+from minitile.driver.compiled import Case, CompiledKernel, Constants
+from minitile.driver.described import described_case
 from minitile.driver.dispatch import Dispatcher, Executable, caller_location, for_users, raise_for_caller, shorten
-from minitile.driver.masked import copied, masked_accesses
-from minitile.driver.simulate import simulate
+from minitile.driver.results import CallResults, Made, compile_call, compile_shapes
+from minitile.driver.spec import Spec, spec
 from minitile.hardware import Target
 from minitile.ir.core import Kernel as IRKernel
-from minitile.ir.diagnostics import (
-    InternalError,
-    LanguageError,
-    LaunchArgumentError,
-    Location,
-    MinitileError,
-    shown,
-)
+from minitile.ir.diagnostics import LanguageError, LaunchArgumentError, MinitileError, shown
 from minitile.ir.types import DType
 from minitile.language.math import dtype_of_name
 from minitile.language.scalars import is_number, python_number
 from minitile.language.tracing.context import active
-from minitile.language.tracing.signature import Parameter, Signature, read_signature
-from minitile.language.tracing.trace import TraceInput, tensor_shape, trace_kernel
-from minitile.runtime.arrays import Place, describe
+from minitile.language.tracing.signature import Signature, read_signature
+from minitile.language.tracing.source import kernel_node
+from minitile.language.tracing.trace import tensor_shape, tensor_strides
+from minitile.runtime.arrays import Place, dtype_name
+from minitile.runtime.bind import gapped
 from minitile.runtime.errors import LaunchError
-from minitile.runtime.launch_info import (
-    Expr,
-    LaunchInfo,
-    Param,
-    ScalarArg,
-    TensorArg,
-    TensorMapParam,
-    Window,
-    byte_size,
-)
+from minitile.runtime.launch_info import Expr, ScalarArg, TensorArg, dims_of
 from minitile.target import parse_target, target_at
 
 if TYPE_CHECKING:
-    from minitile.driver.pipeline import Result
     from minitile.runtime.launcher_base import Prepared
-    from minitile.runtime.sim import Report
+
+__all__ = ["Case", "CompiledKernel", "Kernel", "Spec", "kernel", "spec"]
 
 MOST_CAPTURED = 16  # sets of captured values whose specialisations a kernel keeps
-DIVISORS = (128, 16, 8, 4, 2)
-_ALIGNMENT = 16  # bytes that every tensor's address is a multiple of
-Constants = tuple[tuple[str, Any], ...]
-
-
-@dataclass(frozen=True)
-class Spec:
-    """A tensor that is not there yet: `shape` holds sizes, or names for sizes that nothing is known of."""
-
-    shape: tuple[int | str, ...]
-    dtype: DType
-
-
-@for_users
-def spec(shape: tuple[int | str, ...] | int | str, dtype: Any) -> Spec:
-    """Describes a tensor for `compile` and `trace`: `spec((8192, "K"), "bfloat16")`.
-
-    Args:
-        shape: sizes, of which the compiler learns only what divides them, and names of sizes that nothing is known of.
-        dtype: a dtype, or its name.
-
-    Raises:
-        LanguageError: an unknown dtype, or what is neither a size nor a name.
-    """
-    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    for size in sizes:
-        if not (isinstance(size, str) or (is_number(size) and _is_size(python_number(size)))):
-            hint = (
-                'a size is a whole number from 0 to 2^63 - 1; where it is unknown, a name: spec((1024, "N"), "float16")'
-            )
-            raise LanguageError(f"the shape of a spec has {shown(size)}", caller_location(), hint)
-    checked = tuple(s if isinstance(s, str) else int(python_number(s)) for s in sizes)
-    return Spec(checked, dtype_of_name(dtype))
-
-
-def _is_size(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+Dtypes = tuple[tuple[str, DType], ...]
 
 
 @overload
@@ -113,6 +62,7 @@ def kernel(
     target: str | Target = "auto",
     passes: Mapping[str, bool] | None = None,
     warp_specialize: bool | None = None,
+    out_idx: int | Sequence[int] | None = None,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 
 
@@ -123,6 +73,7 @@ def kernel(
     target: str | Target = "auto",
     passes: Mapping[str, bool] | None = None,
     warp_specialize: bool | None = None,
+    out_idx: int | Sequence[int] | None = None,
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """Marks a function as a kernel: `@kernel` or `@kernel(target="sm_80")`. Gives a `Kernel`.
 
@@ -133,6 +84,9 @@ def kernel(
         warp_specialize: False leaves out `warp_specialize`, which makes roles of warps on sm_90a: then the warps that
             compute issue TMA's copies themselves (`tma_multistage`); with passes={"tma_multistage": False} besides the
             code is that of sm_80.
+        out_idx: which of the tensors are results: calls leave them out, and return them (a tuple of several). Numbers
+            count the tensors and scalars of the signature; -1 is the last one. Their dimensions are ints and names that
+            other tensors have.
     """
     around = dict(sys._getframe(1).f_locals)
 
@@ -140,7 +94,10 @@ def kernel(
     def decorate(f: Callable[..., Any]) -> Kernel:
         if not isinstance(f, FunctionType):
             raise LanguageError(f"@kernel is for functions, not {f!r}", caller_location())
-        return Kernel(f, read_signature(f, around), target, _switches(passes, warp_specialize))
+        signature = read_signature(f, around)
+        if out_idx is not None:
+            signature = signature.making(out_idx, caller_location())
+        return Kernel(f, signature, target, _switches(passes, warp_specialize))
 
     return decorate if function is None else decorate(function)
 
@@ -173,18 +130,19 @@ class Kernel:
         self.__module__ = function.__module__
         self.__wrapped__ = function
         self._parameters = {p.name: p for p in signature.parameters}
-        self._names = [p.name for p in signature.parameters if p.kind != "self"]
+        self._names = [p.name for p in signature.parameters if p.kind != "self" and not p.made]
         self._owners = {p.name: p.default for p in signature.parameters if p.kind == "self"}
         self._methods: dict[int, Kernel] = {}  # of objects, by their id: each keeps its own
-        self._runtime = [p.name for p in signature.runtime]
+        self._variants: dict[tuple[str, ...], Kernel] = {}  # by the optional tensors that are None
+        self._optional = [p.name for p in signature.parameters if p.optional]
         self._captures = captures(function, self._owners)
-        self._tables: OrderedDict[Any, dict[Any, Dispatcher]] = OrderedDict()  # the captured values used last come last
+        self._tables: OrderedDict[Any, dict[Any, _Calls]] = OrderedDict()  # the captured values used last come last
         self._table = self._table_of(self._captures)
-        # Calls with exactly the run-time arguments, when nothing more is needed to know the specialisation.
-        simple = self._names[: len(self._runtime)] == self._runtime and all(not p.required for p in signature.constants)
-        typed = all(p.dtype is not None for p in signature.runtime)
-        self._count = len(self._runtime) if simple and typed else -1
-        self._plain: Callable[..., None] | None = None
+        self._makes: bool | None = None
+        # By their number, calls with run-time arguments alone, where nothing more is needed to know what they go to.
+        self._plain: dict[int, Callable[..., Any]] = {}
+        self._count = -1
+        self._latest: Callable[..., Any] = _plain  # the one of `_count`, which was found last
 
     def __repr__(self) -> str:
         return f"<minitile.Kernel {self.__name__}({', '.join(self._names)})>"
@@ -203,24 +161,33 @@ class Kernel:
             self._methods[id(owner)] = known
         return known
 
-    def __call__(self, *args: Any, **kwargs: Any) -> None:
-        """Runs the kernel on the arrays' device and current stream; on NumPy arrays, in the simulator.
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the kernel on the arrays' device and current stream; on arrays of the CPU, in the simulator.
 
-        Arguments are the signature's parameters, by position or name. Raises LaunchArgumentError for what does not fit.
+        Arguments are the signature's parameters, by position or name. Returns what the kernel returns, and the tensors
+        of `out_idx`; these may be passed by name, as those of T.empty. Raises LaunchArgumentError for what does not
+        fit.
         """
         try:
-            if self._plain is not None and not kwargs and len(args) == self._count and self._captures.current():
-                self._plain(*args)
-                return
-            dispatcher, runtime = self._dispatcher(args, kwargs)
-            dispatcher.call(*runtime)
+            if len(args) == self._count and not kwargs and self._captures.current():
+                return self._latest(*args)
+            plain = None if kwargs else self._plain.get(len(args))
+            if plain is not None and self._captures.current():
+                return plain(*args)
+            given = self._given(args, kwargs)
+            calls, runtime, results = self._calls(given)
+            if results:
+                return calls.into(runtime, results)
+            if not kwargs:
+                self._remember(args)
+            return calls.call(*runtime)
         except MinitileError as error:
             shorten(error)
             raise
 
     @for_users
     def prepare(self, *args: Any, **kwargs: Any) -> Prepared:
-        """A launch on these very GPU arrays, ready to be repeated by calling it."""
+        """A launch on these very GPU arrays, ready to be repeated by calling it. Results are passed, too."""
         dispatcher, runtime = self._dispatcher(args, kwargs)
         return dispatcher.executable(*runtime).prepare(*runtime)
 
@@ -241,9 +208,9 @@ class Kernel:
         return dispatcher.executable(*runtime)
 
     @for_users
-    def trace(self, *specs: Any, **constants: Any) -> IRKernel:
+    def trace(self, *specs: Any, **named: Any) -> IRKernel:
         """The traced IR, before any pass."""
-        return self._described(specs, constants).trace()
+        return self._described(specs, named).trace()
 
     @for_users
     def compile(
@@ -252,52 +219,118 @@ class Kernel:
         target: str | Target = "auto",
         passes: Mapping[str, bool] | None = None,
         warp_specialize: bool | None = None,
-        **constants: Any,
+        **named: Any,
     ) -> CompiledKernel:
         """Compiles without running; no GPU is needed.
 
         Args:
-            specs: a `spec` (or an array) for each tensor, in order; none at all means that nothing is known of any
-                size.
+            specs: a `spec` (or an array) for each tensor, in order; None for one that is left out; none at all means
+                that nothing is known of any size. Those of results need not be given.
             target: "sm_80", …, or "auto" for the device that is there.
             passes: passes to leave out, {"licm": False}.
             warp_specialize: False, on sm_90a: no roles of warps, as for `kernel`.
-            constants: compile-time parameters.
+            named: compile-time parameters, and specs of tensors, by name.
         """
-        case = self._described(specs, constants)
+        case = self._described(specs, named)
         return CompiledKernel(case, parse_target(target), {**self.passes, **_switches(passes, warp_specialize)})
 
     # Specialisation ------------------------------------------------------------------------------------------------
 
-    def _dispatcher(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Dispatcher, list[Any]]:
-        """The dispatcher for a call's compile-time parameters, and the run-time arguments in order."""
+    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """A call's arguments by parameter."""
         trace = active()
         if trace is not None:
             raise trace.error(f"the kernel {self.__name__} is called in a kernel", "call a plain function instead")
         self._refresh()
-        given = self._bound(args, kwargs)
+        return self._bound(args, kwargs)
+
+    def _calls(self, given: Mapping[str, Any]) -> tuple[_Calls, list[Any], dict[str, Any]]:
+        """What calls with these compile-time parameters go to, the run-time arguments in order, and the results that
+        are passed."""
+        absent = tuple(n for n in self._optional if given[n] is None)
+        if absent:
+            return self._without(absent)._calls(given)
+        self._refresh()
         constants = self._constants(given)
-        runtime = [given[n] for n in self._runtime]
         dtypes = tuple(
-            (p.name, _array_dtype(given[p.name])) for p in self.signature.runtime if p.kind == "tensor" and not p.dtype
+            (p.name, _array_dtype(given[p.name]))
+            for p in self.signature.runtime
+            if p.kind == "tensor" and not p.dtype and not p.made
         )
+        calls = self._calls_of(constants, dtypes)
+        results = {n: given[n] for n in calls.results.names if n in given}
+        unknown = [n for n in given if n not in self._parameters and n not in results]
+        if unknown:
+            known = ", ".join((*self._names, *sorted(calls.results.names)))
+            raise self._refused(f"has no parameter '{unknown[0]}'", f"its parameters are {known}")
+        runtime = [given[a.name] for a in calls.args if a.name not in calls.results.names]
+        return calls, runtime, results
+
+    def _calls_of(self, constants: Constants, dtypes: Dtypes) -> _Calls:
         key = _key(constants), dtypes
-        dispatcher = self._table.get(key)
-        if dispatcher is None:
-            dispatcher = self._table[key] = self._new_dispatcher(constants, dict(dtypes))
-            if not kwargs and len(args) == self._count:
-                self._plain = dispatcher.call
-        return dispatcher, runtime
+        calls = self._table.get(key)
+        if calls is None:
+            calls = self._table[key] = _Calls(self, constants, dtypes)
+        return calls
+
+    def _dispatcher(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Dispatcher, list[Any]]:
+        """The dispatcher of a call, and all of its run-time arguments in order; results not passed are made."""
+        calls, runtime, results = self._calls(self._given(args, kwargs))
+        return calls.dispatcher(), calls.complete(runtime, results)
+
+    def _without(self, absent: tuple[str, ...]) -> Kernel:
+        """The kernel of calls that leave out these tensors."""
+        found = self._variants.get(absent)
+        if found is None:
+            found = Kernel(self.function, self.signature.without(absent), self.target, self.passes)
+            self._variants[absent] = found
+        return found
+
+    def _remember(self, args: tuple[Any, ...]) -> None:
+        """Calls with as many arguments go where this one went, if these are run-time arguments alone: by which of the
+        optional tensors among them are None."""
+        parameters = [self._parameters[n] for n in self._names]
+        passed, rest = parameters[: len(args)], parameters[len(args) :]
+        if any(p.kind == "constant" or not p.dtype for p in passed):
+            return
+        if any(p.required or p.kind == "scalar" for p in rest):  # a scalar's default is an argument, too
+            return
+        places = [i for i, p in enumerate(passed) if p.optional]
+        if not places:
+            self._count = -1  # while the two are changed
+            self._latest = self._plain[len(args)] = self._straight(args)
+            self._count = len(args)
+            return
+        known: dict[tuple[bool, ...], Callable[..., Any]] = {}
+
+        def call(*args: Any) -> Any:
+            pattern = tuple([args[i] is None for i in places])
+            found = known.get(pattern)
+            if found is None:
+                found = known[pattern] = self._straight(args)
+            return found(*args)
+
+        self._plain[len(args)] = call
+
+    def _straight(self, args: tuple[Any, ...]) -> Callable[..., Any]:
+        """What a call with as many arguments, with None at the same places, comes to."""
+        calls, _, _ = self._calls(self._given(args, {}))
+        kept = [i for i, value in enumerate(args) if value is not None or not self._parameters[self._names[i]].optional]
+        if len(kept) == len(args):
+            return calls.call
+        go = calls.call
+        return lambda *args: go(*[args[i] for i in kept])
 
     def _refresh(self) -> None:
         """Captured values may have changed since the last compilation."""
         if not self._captures.current():
             self._captures = captures(self.function, self._owners)
-            self._plain = None
+            self._plain, self._count = {}, -1
+            self._makes = None
             self._table = self._table_of(self._captures)
 
-    def _table_of(self, captured: Captures) -> dict[Any, Dispatcher]:
-        """The dispatchers for captured values; of those that a kernel had long ago there are none any more."""
+    def _table_of(self, captured: Captures) -> dict[Any, _Calls]:
+        """What calls go to with captured values; for those that a kernel had long ago there is nothing any more."""
         key = captured.key()
         found = self._tables.setdefault(key, {})
         self._tables.move_to_end(key)
@@ -305,34 +338,42 @@ class Kernel:
             self._tables.popitem(last=False)
         return found
 
-    def _new_dispatcher(self, constants: Constants, dtypes: dict[str, DType]) -> Dispatcher:
-        signature = self._signature_args(constants, dtypes)
-        dims = list(
-            dict.fromkeys(d for a in signature if isinstance(a, TensorArg) for d in a.shape if isinstance(d, str))
+    def _results(self, constants: Constants, dtypes: Mapping[str, DType]) -> CallResults:
+        """What calls make and return: the tensors of `out_idx`, and what a trace of the function finds."""
+        args = self._signature_args(constants, dtypes)
+        by_name = {a.name: a for a in args if isinstance(a, TensorArg)}
+        made = tuple(
+            Made(by_name[p.name], _sizes(by_name[p.name]), own=False) for p in self.signature.runtime if p.made
         )
-        tensors = [a.name for a in signature if isinstance(a, TensorArg)]
-        facts: list[Expr] = [("divides", ("pointer", t), _ALIGNMENT) for t in tensors]
-        facts += [("gcd", ("dim", d), DIVISORS[0]) for d in dims]
-        facts += sizes_of(dims)
-        twins = _twins(signature)
-        facts += [("same", ("pointer", a), ("pointer", b)) for a, b in twins]
-        compiled: dict[Any, Executable] = {}
+        known = {*dims_of([a for a in args if a.name not in {m.name for m in made}])}
+        for m in made:
+            for size in m.shape:
+                if isinstance(size, tuple) and size[1] not in known:
+                    raise self._refused(
+                        f"makes {m.name}, of which no tensor that is passed has the dimension {size[1]}",
+                        "T.empty takes sizes that are computed",
+                    )
+        if not self._may_make():
+            return CallResults(made, tuple(m.name for m in made), len(made) == 1)
+        own, returned, one = Case(self, constants, dtypes, {}).results()
+        names = (*returned, *(m.name for m in made if m.name not in returned))
+        return CallResults((*made, *own), names, len(names) == 1 and (one or not returned))
 
-        def compile(place: Place, found: tuple[int, ...], exact: bool) -> Executable:
-            if place.kind != "cpu":
-                _check_alignment(tensors, found)
-            same = self._same(Case(self, constants, dtypes, {}), twins, found[len(found) - len(twins) :])
-            several = found[len(tensors) : len(found) - len(twins)]
-            divisors = {d: divisor(n) for d, n in zip(dims, several, strict=False)}
-            large = large_of(dims, several[len(dims) :])
-            target = self.target_for(place)
-            key = target, tuple(divisors.items()), large, exact, same
-            if key not in compiled:
-                case = Case(self, constants, dtypes, divisors, large, exact, same)
-                compiled[key] = CompiledKernel(case, target, self.passes).executable
-            return compiled[key]
+    def _untyped(self, name: str) -> DType:
+        raise self._refused(f"makes {name}, whose dtype is not known", "give its annotation a dtype")
 
-        return Dispatcher(signature, facts, compile)
+    @for_users
+    def result_shapes(self, *args: Any, **kwargs: Any) -> list[tuple[tuple[int, ...], DType]]:
+        """The shapes and dtypes of what a call with these arguments returns; only shapes and dtypes of tensors are
+        looked at. A tensor that is passed and returned has its own."""
+        calls, runtime, _ = self._calls(self._given(args, kwargs))
+        shapes = dict(zip([m.name for m in calls.results.made], calls.shapes(*runtime), strict=True))
+        dtypes = {m.name: m.dtype for m in calls.results.made}
+        passed = {a.name: x for a, x in zip(calls.passed, runtime, strict=True)}
+        return [
+            (shapes[n], dtypes[n]) if n in shapes else (tuple(passed[n].shape), _array_dtype(passed[n]))
+            for n in calls.results.returned
+        ]
 
     def _same(self, case: Case, twins: Sequence[tuple[str, str]], equal: Sequence[int]) -> tuple[tuple[str, str], ...]:
         """Of the pairs whose addresses are equal those that matter: one array under two names, and it is written."""
@@ -352,17 +393,26 @@ class Kernel:
         """What is compiled for arrays there."""
         return self.target if isinstance(self.target, Target) else target_at(place.kind, place.index)
 
-    def _signature_args(self, constants: Constants, dtypes: Mapping[str, DType]) -> list[TensorArg | ScalarArg]:
+    def _signature_args(
+        self,
+        constants: Constants,
+        dtypes: Mapping[str, DType],
+        strided: Sequence[str] = (),
+        made: Iterable[Made] = (),
+    ) -> list[TensorArg | ScalarArg]:
+        """strided: the tensors that have strides although their annotation says none; made: what calls make, of which
+        T.empty's tensors stand behind the others."""
         values = dict(constants)
         args: list[TensorArg | ScalarArg] = []
         for p in self.signature.runtime:
             if p.kind == "tensor":
-                dtype = p.dtype or dtypes[p.name]
-                args.append(TensorArg(p.name, dtype.name, tensor_shape(p, values)))
+                dtype = p.dtype or dtypes.get(p.name) or self._untyped(p.name)
+                args.append(TensorArg(p.name, dtype.name, tensor_shape(p, values), tensor_strides(p, values)))
             else:
                 assert p.dtype is not None
                 args.append(ScalarArg(p.name, p.dtype.name))
-        return args
+        args += [m.arg for m in made if m.own]
+        return stride_names(args, strided)
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Arguments by parameter, defaults filled in."""
@@ -370,17 +420,26 @@ class Kernel:
             raise self._refused(f"takes {len(self._names)} arguments, not {len(args)}")
         given = dict(zip(self._names, args, strict=False))
         for name, value in kwargs.items():
-            if name not in self._parameters:
+            if name not in self._parameters and not self._may_make():
                 raise self._refused(f"has no parameter '{name}'", f"its parameters are {', '.join(self._names)}")
             if name in given:
                 raise self._refused(f"got '{name}' twice")
             given[name] = value
         for p in self.signature.parameters:
-            if p.name not in given:
-                if p.required:
+            if p.name not in given and not p.made:
+                if p.optional:
+                    given[p.name] = None
+                elif p.required:
                     raise self._refused(f"lacks the argument '{p.name}'")
-                given[p.name] = p.default
+                else:
+                    given[p.name] = p.default
         return given
+
+    def _may_make(self) -> bool:
+        """Whether the function may return tensors, or have some of T.empty."""
+        if self._makes is None:
+            self._makes = _may_make(self.function)
+        return self._makes
 
     def _constants(self, given: Mapping[str, Any]) -> Constants:
         constants = tuple((p.name, _plain(given[p.name])) for p in self.signature.constants)
@@ -402,327 +461,93 @@ class Kernel:
     def _refused(self, what: str, hint: str = "") -> LaunchArgumentError:
         return LaunchArgumentError(f"the kernel {self.__name__} {what}", caller_location(), hint)
 
-    def _described(self, specs: tuple[Any, ...], constants: dict[str, Any]) -> Case:
+    def _described(self, specs: tuple[Any, ...], named: dict[str, Any]) -> Case:
         """The case that specs and constants describe."""
         self._refresh()
-        tensors = [p for p in self.signature.runtime if p.kind == "tensor"]
-        # A spec for each tensor; specs of scalars may be left out.
-        given = [s for s in specs if not isinstance(s, (bool, int, float))]
-        if given and len(given) != len(tensors):
-            raise self._refused(f"has {len(tensors)} tensors, and {len(given)} specs are given")
-        unknown = [n for n in constants if n not in self._parameters or self._parameters[n].kind != "constant"]
-        if unknown:
-            known = [*(p.name for p in self.signature.constants), "target", "passes", "warp_specialize"]
-            close = get_close_matches(unknown[0], known, 1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
-            raise self._refused(f"has no compile-time parameter '{unknown[0]}'", hint)
-        missing = [p.name for p in self.signature.constants if p.required and p.name not in constants]
-        if missing:
-            raise self._refused(f"lacks the compile-time parameter '{missing[0]}'")
-        fixed = self._constants({p.name: constants.get(p.name, p.default) for p in self.signature.constants})
-        described = [_as_spec(s) for s in given]
-        dtypes: dict[str, DType] = {}
-        sizes: dict[str, int] = {}
-        for p, s in zip(tensors, described, strict=False):
-            self._fit(p, s, dict(fixed), dtypes, sizes)
-        for p in tensors:
-            if p.dtype is None and p.name not in dtypes:
-                raise self._refused(f"has a tensor {p.name} of any dtype", "give specs to compile it")
-        divisors = {d: divisor(n) for d, n in sizes.items()}
-        large = tuple(d for d, n in sizes.items() if n >= SMALL)
-        return Case(self, fixed, dtypes, divisors, large)
-
-    def _fit(
-        self, p: Parameter, s: Spec, constants: dict[str, Any], dtypes: dict[str, DType], sizes: dict[str, int]
-    ) -> None:
-        """Check a spec against its parameter; note what it says."""
-        shape = tensor_shape(p, constants)
-        if len(s.shape) != len(shape):
-            raise self._refused(f"takes {p.name} with {len(shape)} dimensions, not {len(s.shape)}")
-        if p.dtype is not None and s.dtype is not p.dtype:
-            raise self._refused(f"takes {p.name} as {p.dtype}, not {s.dtype}")
-        if p.dtype is None:
-            dtypes[p.name] = s.dtype
-        for axis, (want, have) in enumerate(zip(shape, s.shape, strict=True)):
-            if isinstance(have, str):
-                continue
-            if isinstance(want, int) and want != have:
-                raise self._refused(f"takes {p.name} with {want} elements in dimension {axis}, not {have}")
-            if isinstance(want, str) and sizes.setdefault(want, have) != have:
-                raise self._refused(f"has {want} = {sizes[want]} from one spec and {have} from {p.name}")
+        return described_case(self, specs, named)
 
 
-@dataclass(frozen=True)
-class Case:
-    """One specialisation of a kernel: everything that the compiler knows. large: the dimensions that may be 2^30 and
-    more; exact: the launch checks nothing but dimensions for indices to be right; same: (first, other) tensors of the
-    signature that are one array, of which some are written."""
+class _Calls:
+    """What a kernel's calls with the same compile-time parameters and dtypes go to. args: their run-time arguments,
+    with those that the call makes; `passed` without these. call: the function of those that are passed."""
 
-    kernel: Kernel
-    constants: Constants
-    dtypes: Mapping[str, DType]
-    divisors: Mapping[str, int]
-    large: tuple[str, ...] = ()
-    exact: bool = False
-    same: tuple[tuple[str, str], ...] = ()
+    def __init__(self, kernel: Kernel, constants: Constants, dtypes: Dtypes) -> None:
+        self.kernel, self.constants, self.dtypes = kernel, constants, dict(dtypes)
+        self.results = kernel._results(constants, self.dtypes)
+        self.args = kernel._signature_args(constants, self.dtypes, made=self.results.made)
+        self.passed = [a for a in self.args if a.name not in self.results.names]
+        self._dispatchers: dict[tuple[str, ...], Dispatcher] = {}
+        self.call = compile_call(self.args, self.results, self.dispatcher().call)
+        self.shapes = compile_shapes(self.args, self.results)
 
-    def trace(self) -> IRKernel:
-        k = self.kernel
-        given = TraceInput(dict(self.constants), self.dtypes, self.divisors, self.large, self.exact, self.same)
-        return trace_kernel(k.function, k.signature, given)
+    def complete(self, runtime: Sequence[Any], results: Mapping[str, Any]) -> list[Any]:
+        """All run-time arguments: those that are passed, results that are passed, and others made anew."""
+        found: list[list[Any]] = []
+        compile_call(self.args, self.results, lambda *args: found.append(list(args)))(*runtime)
+        shapes = dict(zip([m.name for m in self.results.made], self.shapes(*runtime), strict=True))
+        for name, array in results.items():
+            have = tuple(getattr(array, "shape", ()))
+            if have != shapes[name]:
+                raise self.kernel._refused(f"makes {name} with the shape {shapes[name]}, and {have} is passed")
+        return [results.get(a.name, array) for a, array in zip(self.args, found[0], strict=True)]
 
-    def args(self) -> list[TensorArg | ScalarArg]:
-        return self.kernel._signature_args(self.constants, self.dtypes)
+    def into(self, runtime: Sequence[Any], results: Mapping[str, Any]) -> Any:
+        """A call to which results are passed."""
+        every = self.complete(runtime, results)
+        self.dispatcher().call(*every)
+        by_name = {a.name: array for a, array in zip(self.args, every, strict=True)}
+        back = [by_name[n] for n in self.results.returned]
+        return None if not back else back[0] if self.results.one else tuple(back)
 
+    def dispatcher(self, strided: tuple[str, ...] = ()) -> Dispatcher:
+        """For calls in which, of the tensors annotated without strides, `strided` are not row-major without gaps. Other
+        calls go to a dispatcher of their own."""
+        if strided not in self._dispatchers:
+            self._dispatchers[strided] = self._new_dispatcher(strided)
+        return self._dispatchers[strided]
 
-class CompiledKernel:
-    """One specialisation, compiled for one target. Callable on arrays that it was compiled for.
+    def _new_dispatcher(self, strided: tuple[str, ...]) -> Dispatcher:
+        kernel, constants, dtypes, made = self.kernel, self.constants, self.dtypes, self.results.made
+        signature = kernel._signature_args(constants, dtypes, strided, made)
+        facts = CallFacts(signature, {m.name for m in made if m.own})
+        compiled: dict[Any, Executable] = {}
 
-    Attributes:
-        asm: texts by stage: "traced_ir", "tile_ir", "thread_ir", then "ptx", or "llvm" and "gcn"
-        launch_info: grid, block, shared bytes, argument layout: plain data
-        timings: milliseconds: "trace", "passes", "ptx" (or "llvm" and "gcn"), and "assemble" once that has happened
-    """
+        def compile(place: Place, found: tuple[int, ...], exact: bool) -> Executable:
+            known = facts.read(found)
+            numbers = known.divisors, known.large, exact, (), known.strides, known.unaligned
+            case = Case(kernel, constants, dtypes, *numbers, made)
+            case = replace(case, same=kernel._same(case, facts.twins, known.equal))
+            target = kernel.target_for(place)
+            lying = tuple(case.divisors.items()), tuple(case.strides.items())
+            key = target, *lying, case.large, exact, case.same, case.unaligned
+            if key not in compiled:
+                compiled[key] = CompiledKernel(case, target, kernel.passes).executable
+            return compiled[key]
 
-    def __init__(self, case: Case, target: Target, passes: Mapping[str, bool]) -> None:
-        from minitile.driver.pipeline import compile_ir
+        def elsewhere(args: tuple[Any, ...]) -> Dispatcher | None:
+            more = gapped(signature, args)
+            names = tuple(a.name for a in signature if a.name in {*strided, *more})
+            return self.dispatcher(names) if more else None
 
-        self.case = case
-        self.target = target
-        self.backend = backend_of(target)
-        self.passes = dict(passes)
-        start = time.perf_counter()
-        traced = case.trace()
-        middle = time.perf_counter()
-        with _bugs_said(case.kernel):
-            result = compile_ir(traced, target, self.passes)
-        self._notes = result.notes
-        self.pass_timings = {n: spent for n, spent in result.timings.items() if not n.startswith("write_")}
-        self.timings = {  # without the import of the backend, which compile_ir begins with
-            "trace": (middle - start) * 1e3,
-            "passes": sum(self.pass_timings.values()),
-            **{name: result.timings[f"write_{name}"] for name in result.assembly},
-        }
-        self.launch_info = launch_info(result, case)
-        self.asm: Mapping[str, str] = _Texts(self, result.assembly)
-        self.text = list(result.assembly.values())[-1]
-        program = self.backend.program(result.assembly, self.launch_info.entry, target)
-        program.timings = self.timings
-        self.executable = Executable(self.launch_info, program, self._run_in_simulator, result.fits)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the compiler could not do for this kernel, and why; once assembled, what the assembler says of it."""
-        return (*self._notes, *self.executable.remarks)
-
-    def __repr__(self) -> str:
-        return f"<minitile.CompiledKernel {self.case.kernel.__name__} for {self.target}>"
-
-    def __call__(self, *args: Any) -> None:
-        """Runs on the run-time arguments of the signature, in order."""
-        try:
-            self.executable(*args)
-        except MinitileError as error:
-            shorten(error)
-            raise
-
-    @for_users
-    def prepare(self, *args: Any) -> Prepared:
-        """A launch on these very GPU arrays, ready to be repeated by calling it."""
-        return self.executable.prepare(*args)
-
-    @for_users
-    def simulate(
-        self, *args: Any, schedule: str = "lazy", seed: int = 0, check: bool = True, report_masked: bool = False
-    ) -> Report:
-        """Executes the assembly on NumPy arrays. Raises RaceError, SimulationError, LaunchArgumentError.
-
-        Args:
-            args: the run-time arguments of the signature, in order.
-            schedule: when asynchronous copies land: "eager", "lazy" or "random" (by `seed`).
-            seed: see there.
-            check: whether to look for races.
-            report_masked: the report's `masked` lists the accesses that bounds cut off, by source line; runs twice.
-        """
-        self._bind_on_cpu(args)
-        with _bugs_said(self.case.kernel):
-            before = copied(args) if report_masked else []
-            report = simulate(self.launch_info, self.text, args, schedule, seed, check, backend=self.backend)
-            if report_masked:
-                report.masked = masked_accesses(self, before)
-            return report
-
-    @property
-    @for_users
-    def assembled(self) -> Any:
-        """The cubin for the target with what the assembler says of it (`Assembled`); for NVIDIA targets."""
-        return self.executable.program.assembled
-
-    @property
-    @for_users
-    def binary(self) -> bytes:
-        """The cubin, or AMD's code object (hsaco). Raises AssemblerMissing where no assembler, TargetError where no
-        linker is installed. A kernel with wgmma wants a
-        `ptxas`: where there is none, the cubin may be slower than what a launch runs, with an AssemblerWarning."""
-        return self.executable.program.binary
-
-    @property
-    @for_users
-    def registers(self) -> int:
-        """Registers per thread: of what was launched, else of the cubin."""
-        return self.executable.program.costs().registers
-
-    @property
-    @for_users
-    def spills(self) -> int:
-        """Bytes per thread that are spilled (stores plus loads; AMD: bytes of scratch), likewise."""
-        return self.executable.program.costs().spills
-
-    def _run_in_simulator(self, args: tuple[Any, ...]) -> None:
-        with _bugs_said(self.case.kernel):
-            simulate(self.launch_info, self.text, args, backend=self.backend)
-
-    def _bind_on_cpu(self, args: tuple[Any, ...]) -> None:
-        try:
-            _, place = self.executable._bind(*args)
-        except LaunchError as error:
-            raise_for_caller(error)
-        if place.kind != "cpu":
-            raise LaunchArgumentError(
-                f"simulate works on NumPy arrays, not on tensors on {place}", caller_location(), "copy them to the host"
-            )
+        return Dispatcher(signature, facts.exprs, compile, elsewhere)
 
 
-@contextmanager
-def _bugs_said(kernel: Kernel) -> Iterator[None]:
-    """An unforeseen exception becomes an InternalError that names the kernel."""
-    try:
-        yield
-    except (MinitileError, LaunchError, MemoryError):
-        raise
-    except Exception as error:
-        code = kernel.function.__code__
-        place = Location.of_line(code.co_filename, code.co_firstlineno, code.co_name)
-        raise InternalError(f"{type(error).__name__}: {error}", place) from error
+def _sizes(arg: TensorArg) -> tuple[Expr, ...]:
+    return tuple(("dim", d) if isinstance(d, str) else d for d in arg.shape)
 
 
-class _Texts(Mapping[str, str]):
-    """The texts of a compiled kernel. Those of the IR are made when they are asked for, by compiling again."""
-
-    _STAGES = ("traced_ir", "tile_ir", "thread_ir")
-
-    def __init__(self, owner: CompiledKernel, assembly: Mapping[str, str]) -> None:
-        self._owner = owner
-        self._texts = dict(assembly)
-        self._names = (*self._STAGES, *assembly)
-
-    def __getitem__(self, name: str) -> str:
-        if name not in self._texts:
-            if name not in self._names:
-                raise KeyError(f"{name!r}; there are {', '.join(self._names)}")
-            from minitile.driver.pipeline import compile_ir
-
-            owner = self._owner
-            result = compile_ir(owner.case.trace(), owner.target, owner.passes, texts=True)
-            self._texts = {**result.texts, **self._texts}
-        return self._texts[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-
-def _twins(args: Sequence[TensorArg | ScalarArg]) -> list[tuple[str, str]]:
-    """The pairs of tensors that one array could be passed for."""
-    tensors = [a for a in args if isinstance(a, TensorArg)]
-    return [(a.name, b.name) for a, b in combinations(tensors, 2) if (a.dtype, a.shape) == (b.dtype, b.shape)]
-
-
-def launch_info(result: Result, case: Case, more: tuple[TensorArg, ...] = ()) -> LaunchInfo:
-    """The launch as plain data. The entry's parameters are the signature's in order, then the dimensions it uses.
-    `more`: tensors behind those of the signature, which a pass has added."""
-    args = [*case.args(), *more]
-    by_position = iter(args)
-    params: list[Param | TensorMapParam] = []
-    maps = {entry[0]: entry for entry in result.tensor_maps}
-    for name, kind, dtype in result.params:
-        if kind == "tensor_map":
-            params.append(tensor_map(args, *maps[name]))
-            continue
-        owner = name if kind == "dim" else next(by_position).name
-        params.append(Param(name, "pointer" if kind == "pointer" else dtype, (kind, owner)))
-    facts: list[Expr] = [("divides", ("dim", d), p) for d, p in case.divisors.items() if p > 1]
-    facts += [("divides", ("pointer", a.name), _ALIGNMENT) for a in args if isinstance(a, TensorArg)]
-    dims = dict.fromkeys(d for a in args if isinstance(a, TensorArg) for d in a.shape if isinstance(d, str))
-    facts += [("less", ("dim", d), LARGE if d in case.large else SMALL) for d in dims]
-    facts += result.fits
-    written = result.written
-    if case.same:  # there the first of the names stands for the one that the user writes
-        from minitile.driver.pipeline import written_tensors
-
-        written = written_tensors(replace(case, same=()).trace())
-    return LaunchInfo(
-        result.entry,
-        tuple(args),
-        tuple(params),
-        result.grid,
-        result.block,
-        cluster=result.cluster,
-        early=result.early,
-        window=None if result.window is None else window(args, *result.window),
-        dynamic_shared=result.shared_bytes,
-        facts=tuple(facts),
-        written=written,
-        same=case.same,
-        asserts=result.asserts,
-    )
-
-
-def window(args: Sequence[TensorArg | ScalarArg], tensor: str, ratio: float) -> Window:
-    """Of a whole tensor of the signature."""
-    (arg,) = (a for a in args if isinstance(a, TensorArg) and a.name == tensor)
-    size: Expr = byte_size(arg.dtype)
-    for extent in arg.shape:
-        size = ("mul", size, ("dim", extent) if isinstance(extent, str) else extent)
-    return Window(("pointer", tensor), size, ratio)
-
-
-def tensor_map(
-    args: Sequence[TensorArg | ScalarArg], name: str, tensor: str, box: tuple[int, ...], swizzle: int, tf32: bool
-) -> TensorMapParam:
-    """The map of a whole tensor of the signature."""
-    (arg,) = (a for a in args if isinstance(a, TensorArg) and a.name == tensor)
-    dims: list[Expr] = [("dim", d) if isinstance(d, str) else d for d in arg.shape]
-    strides: list[Expr] = []
-    for size in reversed(dims[1:]):
-        strides.append(size if not strides else ("mul", strides[-1], size))
-    return TensorMapParam(name, tensor, arg.dtype, tuple(dims), tuple(reversed(strides)), box, swizzle, tf32=tf32)
-
-
-def divisor(n: int) -> int:
-    """What the compiler is told that divides n: all the difference that is worth a compilation."""
-    return next((p for p in DIVISORS if n % p == 0), 1)
-
-
-def sizes_of(dims: Sequence[str]) -> list[Expr]:
-    """What a call evaluates to know which dimensions are large: true, at once, where all of them together are not; else
-    a number with a bit for each that is small."""
-    if not dims:
-        return []
-    total: Expr = ("dim", dims[0])
-    for d in dims[1:]:
-        total = ("add", total, ("dim", d))
-    bits: Expr = 0
-    for n, d in enumerate(dims):
-        bits = ("add", bits, ("mul", ("less", ("dim", d), SMALL), 2 << n))
-    return [("or", ("less", total, SMALL), bits)]
-
-
-def large_of(dims: Sequence[str], found: Sequence[int]) -> tuple[str, ...]:
-    """The dimensions that are large, by what `sizes_of` came to."""
-    return tuple(d for n, d in enumerate(dims) if found[0] is not True and not found[0] & 2 << n)
+def _may_make(function: FunctionType) -> bool:
+    """Whether a function returns a value, or names something `empty`: then its trace tells."""
+    left: list[ast.AST] = list(ast.iter_child_nodes(kernel_node(function)))
+    while left:
+        each = left.pop()
+        if isinstance(each, ast.Return) and each.value is not None:
+            return True
+        if "empty" in (getattr(each, "attr", ""), getattr(each, "id", "")):
+            return True
+        if not isinstance(each, ast.FunctionDef | ast.Lambda):
+            left += ast.iter_child_nodes(each)
+    return False
 
 
 def _plain(x: Any) -> Any:
@@ -734,34 +559,12 @@ def _key(constants: Constants) -> tuple[Any, ...]:
     return tuple((name, exact(value)) for name, value in constants)
 
 
-def _as_spec(x: Any) -> Spec:
-    if isinstance(x, Spec):
-        return x
-    try:
-        array = describe(x)
-    except LaunchError as error:
-        raise LaunchArgumentError(
-            f"{shown(x)} is no spec and no array", caller_location(), 'write minitile.spec((1024, "N"), "float16")'
-        ) from error
-    return Spec(array.shape, dtype_of_name(array.dtype))
-
-
 def _array_dtype(x: Any) -> DType:
     try:
-        name = describe(x).dtype
+        name = dtype_name(x)
     except LaunchError as error:
         raise_for_caller(error)
     try:
         return dtype_of_name(name)
     except MinitileError as error:
         raise LaunchArgumentError(error.message, caller_location(), error.hint) from None
-
-
-def _check_alignment(tensors: list[str], facts: tuple[int, ...]) -> None:
-    for name, aligned in zip(tensors, facts, strict=False):
-        if not aligned:
-            raise LaunchArgumentError(
-                f"the address of {name} is no multiple of {_ALIGNMENT} bytes",
-                caller_location(),
-                "pass a copy: tensors made by the framework itself are aligned, slices of them may not be",
-            )

@@ -16,7 +16,7 @@ from minitile.driver.simulate import run
 from minitile.runtime.launch_info import LaunchInfo, TensorArg
 
 if TYPE_CHECKING:
-    from minitile.driver.jit import CompiledKernel
+    from minitile.driver.compiled import CompiledKernel
     from minitile.runtime.sim.core.report import MaskedAccess
     from minitile.transforms.canonicalize.count_masked import Counted
 
@@ -25,8 +25,22 @@ _LEFT_OUT = ("warp_specialize", "tma_multistage", "software_pipeline", "skew", "
 
 
 def copied(args: Sequence[Any]) -> list[Any]:
-    """The arguments as they are now."""
-    return [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+    """The arguments as they are now, strides and alignment included."""
+    return [_copied(a) if isinstance(a, np.ndarray) else a for a in args]
+
+
+def _copied(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    from minitile.runtime.sim import Within
+
+    if array.flags.c_contiguous and array.ctypes.data % 16 == 0:
+        return array.copy()
+    memory = Within.of(array)
+    skew = memory.root.ctypes.data % 16
+    room = np.zeros(memory.root.nbytes + 32, np.uint8)
+    begin = -room.ctypes.data % 16 + skew
+    root = room[begin : begin + memory.root.nbytes].view(array.dtype)
+    root[:] = memory.root
+    return Within(root, memory.offset).view(array)
 
 
 def masked_accesses(compiled: CompiledKernel, args: Sequence[Any]) -> tuple[MaskedAccess, ...]:
@@ -51,7 +65,7 @@ def masked_accesses(compiled: CompiledKernel, args: Sequence[Any]) -> tuple[Mask
 
 def _counting_kernel(compiled: CompiledKernel) -> tuple[list[Counted], LaunchInfo, str] | None:
     """What is counted, the launch and the assembly of the kernel with counters; None where no access needs any."""
-    from minitile.driver.jit import launch_info
+    from minitile.driver.describe_launch import launch_info
     from minitile.driver.pipeline import OPTIONAL, compile_ir
     from minitile.transforms.canonicalize.count_masked import COUNTS, count_masked
 

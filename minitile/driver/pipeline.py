@@ -15,8 +15,8 @@ from minitile.driver.sizes import check_sizes
 from minitile.hardware import Target
 from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.depth import room
-from minitile.ir.diagnostics import LanguageError, ResourceError
-from minitile.ir.ops import arith, control, fences, hopper, tile
+from minitile.ir.diagnostics import LanguageError, Location, ResourceError
+from minitile.ir.ops import arith, cluster, control, fences, hopper, tile
 from minitile.ir.origin import Origin, by_program, places
 from minitile.ir.printer import print_kernel
 from minitile.lowering.lower import lower
@@ -279,7 +279,7 @@ def check_threads(launch: control.Launch, target: Target) -> None:
 
 def clusters(kernel: Kernel, launch: control.Launch, target: Target) -> tuple[int, int, int]:
     """The cluster of the launch: one block where the target has none. Blocks that access each other's memory meet
-    first: a block that has not begun has none. Raises ResourceError where the target has no clusters and blocks of one
+    before: a block that has not begun has none. Raises ResourceError where the target has no clusters and blocks of one
     meet, or access each other's memory."""
     remote = next((op for op in kernel.walk() if any(access.ctas == "cluster" for access in op.accesses())), None)
     if not target.has("cluster"):
@@ -287,16 +287,46 @@ def clusters(kernel: Kernel, launch: control.Launch, target: Target) -> tuple[in
             if any(sync.on == "cluster" for sync in op.syncs()):
                 raise ResourceError(f"{target} has no clusters, at whose barrier the kernel waits", op.loc)
         if remote is not None:
-            raise ResourceError(f"{target} has no clusters, whose other blocks' memory the kernel accesses", remote.loc)
+            raise ResourceError(
+                f"{target} has no clusters, whose other blocks' memory the kernel accesses",
+                remote.loc,
+                "clusters of one block work on every target",
+            )
         launch.cluster = (1, 1, 1)
     elif remote is not None:
-        first = next(n for n, op in enumerate(launch.body.ops) if not isinstance(op, tile.Alloc))
-        barrier = hopper.ClusterBarrier()
-        reason = "all blocks of the cluster run before their shared memory is accessed"
-        barrier.why = Origin("clusters", reason, after=places([remote.loc]))
-        launch.body.ops.insert(first, barrier)
+        _meet_at_start(launch, remote)
     x, y, z = launch.cluster
     return x, y, z
+
+
+def _meet_at_start(launch: control.Launch, remote: Op) -> None:
+    """All blocks of the cluster have begun, and initialised their mbarriers, before others access their memory. What
+    stands in front of a first asynchronous store does not wait for that: the barrier comes in two halves."""
+    ops = launch.body.ops
+    storage = (tile.Alloc, cluster.AllReduceBuffer)
+    first = next(n for n, op in enumerate(ops) if not isinstance(op, storage))
+    reason = "all blocks of the cluster run before their shared memory is accessed"
+    why = Origin("clusters", reason, after=places([remote.loc]))
+    then = first
+    if all(access.pipeline is not None for access in remote.accesses() if access.ctas == "cluster"):
+        then = next(n for n, op in enumerate(ops) if n >= first and not _apart_from_others(op))
+    if then == first:
+        ops.insert(first, hopper.ClusterBarrier())
+        ops[first].why = why
+        return
+    ops.insert(then, hopper.ClusterWait())
+    ops.insert(first, hopper.ClusterArrive())
+    ops[first].why = ops[then + 1].why = why
+
+
+def _apart_from_others(op: Op) -> bool:
+    """Whether an operation is the block's alone, and no loop or branch in which others may meet."""
+    within = [op, *(inner for region in op.regions for inner in region.walk())]
+    if op.terminator or any(sync.on == "cluster" for each in within for sync in each.syncs()):
+        return False
+    if op.regions and not isinstance(op, control.Parallel):
+        return False
+    return all(access.ctas == "own" for each in within for access in each.accesses())
 
 
 def starts_early(launch: control.Launch, target: Target) -> bool:
@@ -312,7 +342,8 @@ def launch_grid(kernel: Kernel, launch: control.Launch) -> tuple[Any, Any, Any]:
     """The launch's grid as expressions of runtime.launch. Raises LanguageError where the host could not compute it."""
     dims = {value: ("dim", name) for name, value in kernel.dims.items()}
     scalars = {value: ("scalar", value.name) for value in kernel.params}
-    x, y, z = (_host(value, {**scalars, **dims}, launch) for value in launch.grid)
+    rule = "the grid is computed by the host: + - * // % min max of dimensions and scalars"
+    x, y, z = (host_expression(value, {**scalars, **dims}, rule, launch.loc) for value in launch.grid)
     return x, y, z
 
 
@@ -327,14 +358,17 @@ _HOST: dict[type[Op], str] = {
 }
 
 
-def _host(value: Value, known: Mapping[Value, Any], launch: Op) -> Any:
+def host_expression(value: Value, known: Mapping[Value, Any], rule: str, loc: Location | None) -> Any:
+    """A value as an expression of runtime.launch over those that are known. Raises LanguageError, with the rule, where
+    the host could not compute it."""
     if value in known:
         return known[value]
     op = value.op
     if isinstance(op, arith.Constant):
         return int(op.value)
     if isinstance(op, arith.Binary) and type(op) in _HOST:
-        return (_HOST[type(op)], _host(op.a, known, launch), _host(op.b, known, launch))
+        a, b = (host_expression(side, known, rule, loc) for side in (op.a, op.b))
+        return (_HOST[type(op)], a, b)
     if isinstance(op, arith.Cast):
-        return _host(op.a, known, launch)
-    raise LanguageError("the grid is computed by the host: + - * // % min max of dimensions and scalars", launch.loc)
+        return host_expression(op.a, known, rule, loc)
+    raise LanguageError(rule, loc if op is None else op.loc or loc)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,14 @@ import numpy as np
 from minitile.backends.registry import backend_of_text
 from minitile.ir.diagnostics import LaunchArgumentError, Location, MinitileError
 from minitile.ir.types import dtype
+from minitile.runtime.arrays import describe, strides_of, writable
 from minitile.runtime.errors import LaunchError
 from minitile.runtime.launch_info import (
     LaunchInfo,
     Param,
     ScalarArg,
     Slot,
+    TensorArg,
     TensorMapParam,
     Values,
     compile_exprs,
@@ -53,8 +56,8 @@ def simulate(
     check: bool = True,
     backend: Backend | None = None,
 ) -> Report:
-    """Runs the kernel, `text` being assembly of `backend` (None: whichever it is), on NumPy arrays and Python scalars,
-    which a binder has checked; writes into the arrays.
+    """Runs the kernel, `text` being assembly of `backend` (None: whichever it is), on arrays of the CPU and Python
+    scalars, which a binder has checked; writes into the arrays.
 
     Raises RaceError, SimulationError, and LaunchArgumentError for sizes that the kernel was not compiled for.
     """
@@ -109,6 +112,7 @@ def run(
 def launch_of(info: LaunchInfo, args: Sequence[Any]) -> tuple[tuple[int, int, int], list[Any]]:
     """The grid and the entry's arguments as `run_ptx` takes them, for arguments of the kernel that a binder has
     checked; arrays are the caller's own. Raises LaunchArgumentError."""
+    args = on_host(info, args)
     _check_writable(info, args)
     values = _slot_values(info, args)
     slots = slots_of(info.args)
@@ -125,6 +129,31 @@ def launch_of(info: LaunchInfo, args: Sequence[Any]) -> tuple[tuple[int, int, in
     return (x, y, z), given
 
 
+def on_host(info: LaunchInfo, args: Sequence[Any]) -> list[Any]:
+    """The arguments with NumPy arrays on the memory of those of other frameworks."""
+    return [_host_array(x) if isinstance(arg, TensorArg) else x for arg, x in zip(info.args, args, strict=True)]
+
+
+def _host_array(array: Any) -> Any:
+    """NumPy's view of an array in the host's memory, which keeps it alive; read-only where its framework's arrays do
+    not change."""
+    if isinstance(array, np.ndarray):
+        return array
+    found = describe(array)
+    element = dtype(found.dtype).numpy
+    reach = [s * (n - 1) for s, n in zip(found.strides, found.shape, strict=True)]
+    if 0 in found.shape:
+        return np.empty(found.shape, element)
+    below = -sum(min(0, each) for each in reach) * element.itemsize
+    count = (sum(map(abs, reach)) + 1) * element.itemsize
+    memory: Any = (ctypes.c_uint8 * count).from_address(found.ptr - below)
+    memory.owner = array  # lives as long as the view
+    strides = [s * element.itemsize for s in found.strides]
+    view: np.ndarray[Any, Any] = np.ndarray(found.shape, element, memory, below, strides)
+    view.flags.writeable = writable(array)
+    return view
+
+
 def _check_writable(info: LaunchInfo, args: Sequence[Any]) -> None:
     """Raises LaunchArgumentError, naming the argument, for a read-only array that the kernel writes."""
     for arg, given in zip(info.args, args, strict=True):
@@ -134,31 +163,39 @@ def _check_writable(info: LaunchInfo, args: Sequence[Any]) -> None:
             raise LaunchArgumentError(
                 f"{info.entry} writes {arg.name}, and this array is read-only (flags.writeable)",
                 caller_location(),
-                f"pass a copy: {arg.name}.copy()",
+                f"pass a copy: {arg.name}.copy(); arrays that never change, as JAX's, are results: T.empty, or out_idx",
             )
 
 
 def _slot_values(info: LaunchInfo, args: Sequence[Any]) -> dict[tuple[str, str], Any]:
-    """Each slot's value; a pointer's is the array itself."""
+    """Each slot's value; a pointer's is the array itself, or where its first element is in its memory (`Within`)."""
+    from minitile.runtime.sim import Within
+
     values: dict[tuple[str, str], Any] = {}
     for arg, given in zip(info.args, args, strict=True):
         if isinstance(arg, ScalarArg):
             values["scalar", arg.name] = given
             continue
-        values["pointer", arg.name] = given
-        values |= {("dim", d): n for d, n in zip(arg.shape, given.shape, strict=True) if isinstance(d, str)}
+        values["pointer", arg.name] = given if arg.strides is None else Within.of(given)
+        steps = [] if arg.strides is None else zip(arg.strides, strides_of(given), strict=True)
+        sizes = zip(arg.shape, given.shape, strict=True)
+        values |= {("dim", d): n for d, n in (*sizes, *steps) if isinstance(d, str)}
     return values
 
 
 def _check_facts(info: LaunchInfo, slots: Sequence[tuple[str, str]], values: tuple[Any, ...]) -> None:
-    """Alignment of addresses is the simulator's own matter: it lays the arrays out itself."""
-    facts = [f for f in info.facts if not (isinstance(f, tuple) and f[0] == "divides" and f[1][0] == "pointer")]
-    for fact, holds in zip(facts, compile_exprs(facts, slots)(values), strict=True):
+    facts = info.facts
+    for fact, holds in zip(facts, compile_exprs(facts, slots)(_addresses(slots, values)), strict=True):
         if not holds:
             from minitile.driver.dispatch import caller_location
 
             read = mentioned(fact)
-            sizes = ", ".join(f"{s[1]} is {v}" for s, v in zip(slots, values, strict=True) if s in read)
+            numbers = zip(slots, _addresses(slots, values), strict=True)
+            sizes = ", ".join(
+                f"the address of {s[1]} is {v:#x}" if s[0] == "pointer" else f"{s[1]} is {v}"
+                for s, v in numbers
+                if s in read
+            )
             raise LaunchArgumentError(
                 f"this kernel was compiled for {show_expr(fact)}, but {sizes}",
                 caller_location(),
@@ -166,13 +203,22 @@ def _check_facts(info: LaunchInfo, slots: Sequence[tuple[str, str]], values: tup
             )
 
 
+def _addresses(slots: Sequence[Slot], values: Values) -> Values:
+    """The slots' values with addresses in the caller's memory in place of arrays."""
+    from minitile.runtime.sim import Within
+
+    def address(v: Any) -> int:
+        return int(v.root.ctypes.data + v.offset if isinstance(v, Within) else v.ctypes.data)
+
+    return tuple(address(v) if kind == "pointer" else v for (kind, _), v in zip(slots, values, strict=True))
+
+
 def _check_memory(info: LaunchInfo, slots: Sequence[Slot], values: Values) -> None:
     """As on a GPU: arrays that are written overlap no others."""
     from minitile.driver.dispatch import raise_for_caller
 
-    at = [v.ctypes.data if kind == "pointer" else v for (kind, _), v in zip(slots, values, strict=True)]
     try:
-        explain(info, slots, tuple(at))
+        explain(info, slots, _addresses(slots, values))
     except LaunchError as error:
         raise_for_caller(error)
 
@@ -191,9 +237,10 @@ def _parameter(param: Param, slots: Sequence[Slot], values: Values) -> Any:
 def _tensor_map(param: TensorMapParam, slots: Sequence[Slot], values: Values) -> Any:
     """The simulator's tensor map: a view of the array that has the map's dimensions and strides."""
     from minitile.driver.dispatch import raise_for_caller
-    from minitile.runtime.sim import TensorMap
+    from minitile.runtime.sim import TensorMap, Within
 
-    array = values[slots.index(("pointer", param.tensor))]
+    pointer = values[slots.index(("pointer", param.tensor))]
+    array = pointer.root if isinstance(pointer, Within) else pointer
     dims: Sequence[int] = compile_exprs(param.dims, slots)(values)
     strides = [s * array.itemsize for s in compile_exprs(param.strides, slots)(values)]
     try:

@@ -218,6 +218,11 @@ class Op:
         """Shared memory that threads may exchange data through, at most, once layouts are known; None: never any."""
         return None
 
+    def meets_along(self) -> tuple[tuple[Value, int, bool], ...]:
+        """Tiles, each with a dimension along which its elements come together, best in the lanes of one warp; and
+        whether they do so in their order, neighbours first."""
+        return ()
+
     @property
     def grain(self) -> int:
         """Of what loads registers: how many come by one access, so that `part` can make some of them; else 0."""

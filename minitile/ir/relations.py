@@ -63,4 +63,12 @@ class Repeated:
     result: Value
 
 
-Relation = Interleaved | Same | Quotient | Permuted | Repeated
+@dataclass(frozen=True, slots=True, eq=False)
+class Reshaped:
+    """`result` has the elements of `source`, counted row by row, under another shape."""
+
+    source: Value
+    result: Value
+
+
+Relation = Interleaved | Same | Quotient | Permuted | Repeated | Reshaped

@@ -12,6 +12,7 @@ from typing import Any
 
 from minitile.ir.limits import MAX_SLOTS, integer
 from minitile.ir.types import (
+    ALIGNMENT,
     COUNTERS,
     DTYPES,
     TOKEN,
@@ -90,7 +91,7 @@ def _split(text: str) -> list[str]:
     """The parts between commas that are not inside brackets."""
     parts, depth, start = [], 0, 0
     for i, c in enumerate(text):
-        depth += (c == "<") - (c == ">")
+        depth += (c in "<(") - (c in ">)")
         if c == "," and depth == 0:
             parts.append(text[start:i].strip())
             start = i + 1
@@ -103,6 +104,29 @@ def _tile(inner: str, text: str) -> Type:
     if isinstance(found, Type) or len(layout) > 1:
         raise ValueError(f"{text}: behind the shape of a tile stands its layout")
     return TileType(*_sizes(dims), found)
+
+
+def _tensor(inner: str, text: str) -> Type:
+    dims, *more = _split(inner)
+    shape, dtype = _shape(dims)
+    strides, align = None, ALIGNMENT
+    for part in more:
+        word, _, given = part.partition(" ")
+        if word == "strides" and given.startswith("(") and given.endswith(")"):
+            strides = tuple(_stride(each, text) for each in _split(given[1:-1]))
+        elif word == "align" and given in ("1", "2", "4", "8", "16"):
+            align = integer(given)
+        else:
+            raise ValueError(f"{text}: behind the shape of a tensor stand its strides and `align`, not {part!r}")
+    return TensorType(shape, dtype, strides, align)
+
+
+def _stride(text: str, of: str) -> Dim:
+    if re.fullmatch(r"-?\d+", text):
+        return -integer(text[1:]) if text.startswith("-") else integer(text)
+    if not text.isidentifier():
+        raise ValueError(f"{of}: a stride is a number or a name, not {text!r}")
+    return text
 
 
 def _regs(inner: str, text: str) -> Type:
@@ -156,7 +180,7 @@ def _slot(inner: str, text: str) -> Type:
 _READERS: dict[str, Callable[[str, str], Any]] = {
     "tile": _tile,
     "regs": _regs,
-    "tensor": lambda inner, text: TensorType(*_shape(inner)),
+    "tensor": _tensor,
     "shared": _buffer,
     "local": _buffer,
     "fragment": _buffer,

@@ -5,8 +5,8 @@ A value is one of
 * a scalar (`f32`, `i32`, `bool`): one number per thread;
 * a tile (`tile<128x64xf32>`): a whole tile in registers, spread over the threads by its layout (tile stage);
 * registers (`regs<64xf32>`): one thread's share of a tile (thread stage);
-* a tensor (`tensor<MxKxbf16>`): global memory handed in by the caller, row-major; a dimension is an int or the name of
-  a run-time dimension;
+* a tensor (`tensor<MxKxbf16>`): global memory handed in by the caller; a dimension is an int or the name of a run-time
+  dimension. It is row-major without gaps, or has `strides` (`tensor<MxKxbf16, strides (lda, 1)>`): see TensorType;
 * a buffer (`shared<128x64xbf16>`, `local<8xf32>`, `fragment<128x64xf32>`): memory that the kernel owns; `versions` is
   the number of copies that software pipelining made of it; fragments exist only until `mem2reg`;
 * a token (`token`): an asynchronous operation's completion; a future (`future<tile<…>>`): a tile that is still being
@@ -144,6 +144,7 @@ def dtype(name: str | DType) -> DType:
 
 
 Dim = int | str
+ALIGNMENT = 16  # bytes: what the widest access wants, and TMA
 
 
 class Type:
@@ -191,11 +192,47 @@ class RegsType(Type):
 
 @dataclass(frozen=True, slots=True)
 class TensorType(Type):
+    """Global memory of the caller's: element (i, j, …) is `strides[0]*i + strides[1]*j + …` elements behind the first.
+
+    There is one normal form: `strides` is None for row-major memory without gaps, whose strides follow from the shape;
+    otherwise one int or name for each dimension, in elements, names as in `shape`: run-time values in `Kernel.dims`,
+    with what divides them in `Kernel.facts`. What code is made differently for is a constant: a stride of 1 (vectors
+    run along the last such dimension, `contiguous_dim`; TMA wants that to be the last one) and one of 0 (repeated
+    elements). A name stands for any other number; one that may be negative has no fact. `align`: the bytes that the
+    first element's address is known to be a multiple of, ALIGNMENT at most.
+    """
+
     shape: tuple[Dim, ...]
     dtype: DType
+    strides: tuple[Dim, ...] | None = None
+    align: int = ALIGNMENT
 
     def __str__(self) -> str:
-        return f"tensor<{_dims(self.shape, self.dtype)}>"
+        more = "" if self.strides is None else f", strides ({', '.join(map(str, self.strides))})"
+        more += "" if self.align == ALIGNMENT else f", align {self.align}"
+        return f"tensor<{_dims(self.shape, self.dtype)}{more}>"
+
+    @property
+    def contiguous_dim(self) -> int | None:
+        """The dimension whose neighbours are neighbours in memory; the last one where there are several."""
+        if self.strides is None:
+            return len(self.shape) - 1 if self.shape else None
+        return max((d for d, s in enumerate(self.strides) if s == 1), default=None)
+
+
+def tensor_type(
+    shape: tuple[Dim, ...], dtype: DType, strides: tuple[Dim, ...] | None = None, align: int = ALIGNMENT
+) -> TensorType:
+    """The normal form of a tensor's type: strides that are those of row-major memory without gaps are None."""
+    step: Dim | None = 1
+    natural: list[Dim | None] = []  # None: a product that has no name
+    for extent in reversed(shape):
+        natural.append(step)
+        if step == 1:
+            step = extent
+        elif extent != 1:
+            step = step * extent if isinstance(step, int) and isinstance(extent, int) else None
+    return TensorType(shape, dtype, None if strides == tuple(reversed(natural)) else strides, align)
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,6 +235,8 @@ def _too_large(t: Type) -> str:
         return f"a shape of {len(shape)} dimensions; there may be {MAX_DIMS}"
     sizes = [size for size in shape if isinstance(size, int)]
     if isinstance(t, TensorType):
+        if t.strides is not None and len(t.strides) != len(shape):
+            return f"{t} has {len(shape)} dimensions, and {len(t.strides)} strides"
         return f"the sizes of {t} are below 2^63" if any(not 0 <= size < 1 << 63 for size in sizes) else ""
     count = math.prod(sizes) if shape else getattr(t, "count", 1)
     return f"{count} elements; there may be {MAX_ELEMENTS}" if count > MAX_ELEMENTS else ""

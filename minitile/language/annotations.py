@@ -6,7 +6,7 @@ from typing import Any
 
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import shown
-from minitile.ir.ops import arith, tile
+from minitile.ir.ops import arith, control, tile
 from minitile.ir.types import BOOL
 from minitile.language.memory import Memory, Region, as_region
 from minitile.language.scalars import (
@@ -17,6 +17,8 @@ from minitile.language.scalars import (
 )
 from minitile.language.tiles import regions, tile_scope
 from minitile.language.tracing.context import Trace, current
+
+MOST_BLOCKS = 32  # of a multiprocessor (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability")
 
 
 def annotate_layout(layouts: dict[Memory, Any]) -> None:
@@ -76,6 +78,66 @@ def annotate_l2_hit_ratio(ratios: dict[Memory, float]) -> None:
         if known is not None and known[0] != tensor.value.name:
             raise trace.error("T.annotate_l2_hit_ratio of two tensors", "a launch has one: choose the one read most")
         known = trace.attrs["l2_hit_ratio"] = (tensor.value.name, float(ratio))
+
+
+def annotate_eviction_policy(policies: dict[Memory, str]) -> None:
+    """A hint to L2 for all accesses of a tensor, element by element and by T.copy: its lines are to go first
+    ("evict_first": read or written once) or last ("evict_last": read again soon). NVIDIA; elsewhere it says nothing.
+
+    Where T.copy says otherwise itself, that counts.
+
+    Args:
+        policies: {tensor: policy}; "evict_normal" says nothing.
+
+    Raises:
+        LanguageError: other memory, another policy.
+
+    Example:
+        ```py
+        T.annotate_eviction_policy({X: "evict_first", Y: "evict_first"})
+        for i in T.Parallel(32):
+            Y[bx * 32 + i, 0] = X[bx * 32 + i, 0]
+        ```
+    """
+    trace = tile_scope("T.annotate_eviction_policy")
+    for tensor, policy in policies.items():
+        if not isinstance(tensor, Memory) or tensor.space != "global":
+            raise trace.error(f"T.annotate_eviction_policy of {shown(tensor)}", "it is for tensors of the signature")
+        if policy not in (*tile.EVICTIONS[1:], "evict_normal"):
+            raise trace.error(
+                f"a policy of {policy!r} for {tensor.describe()}", "evict_normal, evict_first or evict_last"
+            )
+        trace.evictions[tensor.value] = "" if policy == "evict_normal" else policy
+
+
+def annotate_min_blocks_per_sm(count: int) -> None:
+    """The registers of a multiprocessor are to do for so many blocks: the assembler gives a thread no more than that
+    leaves it, and spills what it cannot do without. NVIDIA; elsewhere it says nothing.
+
+    Args:
+        count: from 1 to 32: a Python int.
+
+    Raises:
+        LanguageError: another count; inside T.Parallel.
+
+    Example:
+        ```py
+        T.annotate_min_blocks_per_sm(2)
+        ```
+    """
+    trace = tile_scope("T.annotate_min_blocks_per_sm")
+    blocks = constant_int(count, "count")
+    if not 1 <= blocks <= MOST_BLOCKS:
+        raise trace.error(f"T.annotate_min_blocks_per_sm({blocks})", f"a multiprocessor has 1 to {MOST_BLOCKS} blocks")
+    trace.attrs["min_ctas"] = blocks
+
+
+def hint_evictions(launch: control.Launch, policies: dict[Value, str]) -> None:
+    """What the program says of tensors, for each of their accesses that has no hint of its own."""
+    for op in launch.body.walk() if policies else ():
+        if isinstance(op, tile.Load | tile.Store | tile.Copy) and not op.evict:
+            found = (policies.get(access.mem, "") for access in op.accesses() if access.mem is not None)
+            op.evict = next(filter(None, found), "")
 
 
 def use_swizzle(panel_size: int = 8, order: str = "row", enable: bool = True, num_xcds: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""Atomics on elements and tiles: T.atomic_add, T.atomic_max, …."""
+"""Atomics on elements and tiles: T.atomic_add, T.atomic_max, …; T.atomic_load and T.atomic_store."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import TypeMismatchError, shown
 from minitile.ir.ops import control, tile
+from minitile.ir.ops.fences import MemoryFence
 from minitile.ir.types import I32
 from minitile.language.memory import Memory, Region, as_region, match_extents
 from minitile.language.scalars import (
@@ -117,3 +118,85 @@ atomic_and = _atomic("and", "dst & value")
 atomic_or = _atomic("or", "dst | value")
 atomic_xor = _atomic("xor", "dst ^ value")
 atomic_exch = _atomic("exch", "value")
+
+
+@regions("src")
+def atomic_load(src: Any, memory_order: str | None = "seq_cst") -> Scalar:
+    """An element that other threads, of other blocks as well, may be writing by atomics: what it is now.
+
+    Each thread that comes there loads, and two may find different values. Half of what one T.atomic_store has written
+    is never seen, and no data race is reported between this and other atomics.
+
+    Args:
+        src: an element of a tensor or a shared buffer, of 8 to 64 bits.
+        memory_order: "relaxed" or None: it orders nothing else; "acquire" (also "acq_rel" and "seq_cst", TileLang's
+            default): T.fence("gpu") behind it, so that what was written before a T.atomic_store with "release", whose
+            value this is, is seen from here on.
+
+    Returns:
+        A scalar of the element's dtype.
+
+    Raises:
+        LanguageError: other memory, a region, another order; an order inside T.Parallel.
+        TargetError: bool and fp8.
+
+    Example:
+        ```py
+        if tx == 0:
+            while T.atomic_load(I[bx], "relaxed") == 0:
+                pass
+        T.fence("gpu")
+        ```
+    """
+    trace = current()
+    fences = _fences("T.atomic_load", memory_order, "acquire")
+    source = as_region(src, "T.atomic_load's source")
+    if not source.start or source.memory.space not in ("global", "shared"):
+        raise trace.error(f"T.atomic_load of {source.describe()}", "index one element of a tensor or a shared buffer")
+    dtype = source.memory.dtype
+    number = trace.b.constant(0.0 if dtype.is_float else False if dtype.kind == "bool" else 0, dtype)
+    dims = (None,) * source.memory.ndim
+    found = trace.b.emit(tile.AtomicRmw(source.memory.value, source.offsets, number, kind="load", dims=dims)).result
+    if fences:
+        trace.b.emit(MemoryFence("gpu"))
+    return Expr(found)
+
+
+@regions("dst", slices=("src",))
+def atomic_store(dst: Any, src: Any, memory_order: str | None = "seq_cst") -> None:
+    """Stores a scalar in one piece, where other threads, of other blocks as well, may look by atomics.
+
+    Args:
+        dst: an element of a tensor or a shared buffer, of 8 to 64 bits; in every thread that comes there.
+        src: a scalar, cast as by a store.
+        memory_order: "relaxed" or None: it orders nothing else; "release" (also "acq_rel" and "seq_cst", TileLang's
+            default): T.fence("gpu") in front of it, so that who sees the value by a T.atomic_load with "acquire" sees
+            what this thread has written before, and what others have before a T.sync_threads() in front.
+
+    Raises:
+        LanguageError: other memory, a region, another order; an order inside T.Parallel.
+        TypeMismatchError: what is no scalar, or not cast silently.
+        TargetError: bool and fp8.
+
+    Example:
+        ```py
+        T.sync_threads()
+        if tx == 0:
+            T.atomic_store(I[bx], 1, "release")
+        ```
+    """
+    if _fences("T.atomic_store", memory_order, "release"):
+        current().b.emit(MemoryFence("gpu"))
+    if isinstance(src, (Memory, Region)):
+        raise TypeMismatchError("T.atomic_store of a tile", current().loc, "store element by element")
+    _emit_atomic("store", dst, src, "T.atomic_store", False)
+
+
+def _fences(what: str, memory_order: str | None, own: str) -> bool:
+    """Whether an order takes a fence."""
+    if memory_order in (None, "relaxed"):
+        return False
+    if memory_order not in (own, "acq_rel", "seq_cst"):
+        raise current().error(f"{what}: memory_order={memory_order!r}", f"relaxed, {own}, acq_rel or seq_cst")
+    tile_scope(f'{what} with memory_order="{memory_order}"')
+    return True

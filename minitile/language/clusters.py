@@ -37,6 +37,41 @@ def cluster_sync() -> None:
     tile_scope("T.cluster_sync").b.emit(hopper.ClusterBarrier())
 
 
+def cluster_arrive() -> None:
+    """The first half of T.cluster_sync: what the block has written to shared memory is known to those who have waited,
+    and it goes on meanwhile. sm_90a.
+
+    T.cluster_wait follows, before the next of these or T.cluster_sync. What the compiler itself puts at the start of a
+    kernel whose blocks access each other's memory comes before.
+
+    Raises:
+        LanguageError: outside T.Kernel; inside T.Parallel.
+
+    Example:
+        ```py
+        T.cluster_arrive()
+        T.copy(A[bx * 128, 0], x)
+        T.cluster_wait()
+        ```
+    """
+    tile_scope("T.cluster_arrive").b.emit(hopper.ClusterArrive())
+
+
+def cluster_wait() -> None:
+    """The second half of T.cluster_sync: until all threads of the cluster have come to T.cluster_arrive. sm_90a.
+
+    Raises:
+        LanguageError: outside T.Kernel; inside T.Parallel.
+
+    Example:
+        ```py
+        T.cluster_arrive()
+        T.cluster_wait()
+        ```
+    """
+    tile_scope("T.cluster_wait").b.emit(hopper.ClusterWait())
+
+
 def block_rank_in_cluster() -> Scalar:
     """The block's number in its cluster, x first: i32. 0 without a cluster.
 

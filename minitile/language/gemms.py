@@ -11,7 +11,7 @@ from minitile.ir.diagnostics import TypeMismatchError
 from minitile.ir.ops import arith, tile
 from minitile.ir.types import DType, f32
 from minitile.language.blockscaled import Scaled, check_blocks, read_scaled, scale_tiles, unpacked
-from minitile.language.memory import as_region
+from minitile.language.memory import View, as_region
 from minitile.language.scalars import (
     constant_value,
     truth,
@@ -244,6 +244,10 @@ def _gemm(
             raise trace.error(
                 f"{what}'s {name} is {r.memory.describe()}",
                 "gemm reads shared memory or fragments: T.copy it there first",
+            )
+        if isinstance(r.memory, View):
+            raise trace.error(
+                f"{what}'s {name} is {r.memory.describe()}, which is a view", "give it the buffer that it is of"
             )
     if c.memory.space != "fragment" or c.shape != c.memory.static_shape:
         raise trace.error(f"{what}'s C is {c.describe()}", "accumulate into a whole fragment")

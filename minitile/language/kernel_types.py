@@ -27,12 +27,13 @@ from minitile.ir.types import u32 as uint32
 from minitile.ir.types import u64 as uint64
 from minitile.language.tracing.expressions import Dim as dynamic
 from minitile.language.tracing.expressions import Dim as symbolic
-from minitile.language.tracing.signature import Tensor
+from minitile.language.tracing.signature import StridedTensor, Tensor
 
 Buffer = Tensor
 
 __all__ = [
     "Buffer",
+    "StridedTensor",
     "Tensor",
     "bfloat16",
     "bool",

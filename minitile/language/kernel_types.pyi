@@ -44,9 +44,17 @@ def dynamic(name: str, /) -> Any:
 symbolic = dynamic
 
 class Tensor(Memory):
-    """A tensor in global memory, row-major, without gaps: `Annotated[T.Tensor, shape, dtype]`, or as a call. `shape`
-    holds sizes and names of run-time dimensions; `dtype` None: the caller's."""
+    """A tensor in global memory: `Annotated[T.Tensor, shape, dtype]`, or as a call. `shape` holds sizes and names of
+    run-time dimensions; `dtype` None: the caller's."""
 
     def __init__(self, shape: int | str | Sequence[int | str], dtype: Any = "float32") -> None: ...
+
+class StridedTensor(Tensor):
+    """A tensor with strides of its own, in elements: `Annotated[T.StridedTensor, shape, strides, dtype]`, or as a call.
+    `strides` holds numbers and names of run-time ones."""
+
+    def __init__(
+        self, shape: int | str | Sequence[int | str], strides: int | str | Sequence[int | str], dtype: Any = "float32"
+    ) -> None: ...
 
 Buffer = Tensor

@@ -52,6 +52,22 @@ class Memory:
         return dtype_of(self.value.type)
 
     @property
+    def strides(self) -> tuple[Any, ...]:
+        """In elements, of a tensor: ints and, for run-time values, staged scalars. Raises LanguageError for a buffer,
+        whose layout the compiler chooses."""
+        t = self.value.type
+        if not isinstance(t, TensorType):
+            raise current().error(f"{self.describe()} has no strides", "the compiler chooses how it lies")
+        if t.strides is not None:
+            dims = current().dims
+            return tuple(Expr(dims[s]) if isinstance(s, str) else s for s in t.strides)
+        found, step = [], 1
+        for extent in reversed(self.shape):
+            found.append(step)
+            step = step * extent
+        return tuple(reversed(found))
+
+    @property
     def ndim(self) -> int:
         return len(self.shape)
 
@@ -250,6 +266,49 @@ class Memory:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self.store(index, value)
+
+
+class View(Memory):
+    """A shared buffer under another shape or dtype. An element of it is one of the buffer's; tile operations take all
+    of it, as the value of a `view`."""
+
+    def __init__(self, value: Value, trace: Trace, base: Memory) -> None:
+        super().__init__(value, trace)
+        self.base = base
+
+    def element(self, index: Any) -> tuple[Value, ...]:
+        """The buffer's indices of an element."""
+        b, found = current().b, []
+        number, *rest = self.indices(index)
+        for i, size in zip(rest, self.shape[1:], strict=True):
+            number = b.add(b.mul(number, size), i)
+        for size in reversed(self.base.shape[1:]):
+            found.append(b.floormod(number, size))
+            number = b.floordiv(number, size)
+        return (number, *reversed(found))
+
+    def load(self, index: Any) -> Scalar:
+        points = (None,) * self.base.ndim
+        value = current().b.emit(tile.Load(self.base.value, self.element(index), shape=(), dims=points)).result
+        return Expr(value if value.dtype is self.dtype else current().b.value(arith.Reinterpret(value, self.dtype)))
+
+    def store(self, index: Any, value: Any) -> None:
+        what = f"a store to {self.describe()}"
+        if not is_scalar(value):
+            raise TypeMismatchError(f"{what} of {shown(value)}: one element takes a scalar", current().loc)
+        points, number = (None,) * self.base.ndim, assign_cast(value, self.dtype, what)
+        if self.base.dtype is not self.dtype:
+            number = current().b.value(arith.Reinterpret(number, self.base.dtype))
+        current().b.emit(tile.Store(self.base.value, self.element(index), number, dims=points))
+
+    def region(self, index: Any) -> Region:
+        found = super().region(index)
+        if found.start or found.shape != self.static_shape:
+            raise current().error(
+                f"a part of {self.describe()}, which is a view",
+                "a tile operation takes all of it, or slices of the buffer",
+            )
+        return found
 
 
 @dataclass(frozen=True, eq=False)

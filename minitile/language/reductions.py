@@ -1,24 +1,36 @@
-"""Reductions of a tile along a dimension: T.reduce, T.reduce_sum, T.reduce_max, …, T.argmax, T.argmin."""
+"""Reductions of a tile along a dimension: T.reduce, T.reduce_sum, T.reduce_max, …, T.argmax, T.argmin; over the blocks
+of a cluster: scope="cluster", T.all_reduce; of all of a tile: T.any_of, T.all_of; and scans: T.cumsum, T.cummax,
+T.cummin."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from minitile.ir.core import Block, Value
 from minitile.ir.diagnostics import TypeMismatchError
-from minitile.ir.ops import tile
-from minitile.language.memory import Region, as_region
+from minitile.ir.ops import arith, cluster, tile
+from minitile.ir.ops.scan import Scan
+from minitile.ir.types import BufferType, DType, f32, i32
+from minitile.language.memory import Memory, Region, as_region
 from minitile.language.scalars import (
+    Expr,
+    Scalar,
     check_store_cast,
     constant_int,
 )
-from minitile.language.tiles import regions, tile_scope
+from minitile.language.tiles import copy, regions, tile_scope
 from minitile.language.tracing.context import Trace
+
+SCOPES = ("block", "cluster")
+ALL_REDUCES = ("sum", "max", "min", "and", "or", "xor")
 
 
 @regions("buffer", "out")
-def reduce(buffer: Any, out: Any, reduce_type: str, dim: int = -1, clear: bool = True) -> None:
-    """Reduces a tile along a dimension.
+def reduce(buffer: Any, out: Any, reduce_type: str, dim: int = -1, clear: bool = True, scope: str = "block") -> None:
+    """Reduces a tile along a dimension; with scope="cluster" the tiles of all blocks of the cluster together.
 
     Args:
         buffer: a whole fragment or shared buffer; any number, bitwise kinds integers only.
@@ -28,10 +40,14 @@ def reduce(buffer: Any, out: Any, reduce_type: str, dim: int = -1, clear: bool =
             where all elements are NaN. Sums with a NaN are NaN.
         dim: which dimension; negative ones count from the end.
         clear: False combines the result with what `out` holds.
+        scope: "block", or "cluster": every block of the cluster has a part of the dimension, and each gets the result,
+            the same bits in all of them (sm_90a; clusters of one block on every target). All blocks of the cluster come
+            here equally often.
 
     Raises:
-        LanguageError: parts of a buffer, a dimension that there is not, inside T.Parallel.
+        LanguageError: parts of a buffer, a dimension or a scope that there is not, inside T.Parallel.
         TypeMismatchError: a result of another shape, dtypes that are not cast silently, a bitwise reduction of floats.
+        ResourceError: scope="cluster" in clusters of several blocks for a target that has none.
 
     Example:
         ```py
@@ -46,7 +62,97 @@ def reduce(buffer: Any, out: Any, reduce_type: str, dim: int = -1, clear: bool =
     check_store_cast(src.memory.dtype, dst.memory.dtype, what)
     if reduce_type in ("and", "or", "xor") and src.memory.dtype.is_float:
         raise TypeMismatchError(f"{what} on {src.memory.dtype}", trace.loc, "bitwise reductions are for integers")
+    if scope not in SCOPES:
+        raise trace.error(f"{what} with scope={scope!r}", "a scope is one of: " + ", ".join(map(repr, SCOPES)))
+    if scope == "cluster" and _ranks(trace) > 1:
+        _over_cluster(trace, src.memory, dst.memory, d, reduce_type, bool(clear))
+        return
     trace.b.emit(tile.ReduceInto(src.memory.value, dst.memory.value, dim=d, kind=reduce_type, clear=bool(clear)))
+
+
+def _ranks(trace: Trace) -> int:
+    assert trace.launch is not None
+    return math.prod(trace.launch.cluster)
+
+
+def _over_cluster(trace: Trace, src: Memory, dst: Memory, dim: int, kind: str, clear: bool) -> None:
+    """A reduction whose parts, one of each block, meet in shared memory. Those of equal parts share a buffer; how many
+    came before is counted where they are executed."""
+    shape, carried = dst.static_shape, _carried(dst.dtype)
+    b, key = trace.b, (shape, carried)
+    if key not in trace.all_reduces:
+        assert trace.launch is not None
+        with b.inside(Block()) as first:
+            buffer = b.emit(cluster.AllReduceBuffer(shape, carried, _ranks(trace))).result
+            count = b.emit(tile.Alloc(BufferType("local", (1,), i32))).result
+            b.emit(tile.Store(count, (b.constant(0),), b.constant(0), dims=(None,)))
+        trace.launch.body.ops[:0] = first.ops
+        buffer.name, count.name = "slots", "reduced"
+        trace.all_reduces[key] = buffer, count
+    buffer, count = trace.all_reduces[key]
+    at, points = (b.constant(0),), (None,)
+    number = b.emit(tile.Load(count, at, shape=(), dims=points)).result
+    all_reduced = cluster.AllReduceInto(
+        src=src.value, dst=dst.value, dim=dim, kind=kind, clear=clear, buffer=buffer, number=number
+    )
+    b.emit(all_reduced)
+    b.emit(tile.Store(count, at, b.add(number, 1), dims=points))
+
+
+def _carried(dtype: DType) -> DType:
+    """What elements travel as: 32 or 64 bits."""
+    if dtype.bits >= 32:
+        return dtype
+    return f32 if dtype.is_float else i32
+
+
+@regions("buffer", "out")
+def all_reduce(buffer: Any, reduce_type: str, out: Any = None) -> None:
+    """Combines a fragment's elements with those of the same place in the other blocks of the cluster: every block gets
+    the result, the same bits in all of them (sm_90a; clusters of one block on every target).
+
+    All blocks of the cluster come here equally often. A number that all threads have is a fragment of one element.
+
+    Args:
+        buffer: a whole fragment or shared buffer.
+        reduce_type: "sum", "max", "min", "and", "or" or "xor"; numbers and NaNs as T.reduce has them.
+        out: a whole fragment or shared buffer of the same shape and dtype for the result; None: the buffer itself.
+
+    Raises:
+        LanguageError: parts of a buffer, another kind, inside T.Parallel.
+        TypeMismatchError: another shape or dtype, a bitwise reduction of floats.
+        ResourceError: in clusters of several blocks for a target that has none.
+
+    Example:
+        ```py
+        @mt.kernel
+        def total(X: T.Tensor((8, 256), T.float32), Y: T.Tensor((8,), T.float32)):
+            with T.Kernel(8, threads=128, cluster=8) as bx:
+                x = T.alloc_fragment((256,), T.float32)
+                s = T.alloc_fragment((1,), T.float32)
+                T.copy(X[bx, 0], x)
+                T.reduce_sum(x, s)
+                T.all_reduce(s, "sum")
+                T.copy(s, Y[bx])
+        ```
+    """
+    what = "T.all_reduce"
+    trace = tile_scope(what)
+    src, dst = as_region(buffer, f"{what}'s buffer"), as_region(buffer if out is None else out, f"{what}'s result")
+    for r in (src, dst):
+        if r.memory.space not in ("fragment", "shared") or r.shape != r.memory.static_shape:
+            raise trace.error(f"{what} on {r.describe()}", "give a whole fragment or shared buffer")
+    if reduce_type not in ALL_REDUCES:
+        raise trace.error(f"{what} by {reduce_type!r}", "it knows: " + ", ".join(map(repr, ALL_REDUCES)))
+    if src.shape != dst.shape or src.memory.dtype is not dst.memory.dtype:
+        message = f"{what} from {src.memory.describe()} to {dst.memory.describe()}"
+        raise TypeMismatchError(message, trace.loc, "the result has the same shape and dtype")
+    if reduce_type in ("and", "or", "xor") and src.memory.dtype.is_float:
+        raise TypeMismatchError(f"{what} on {src.memory.dtype}", trace.loc, "bitwise reductions are for integers")
+    if _ranks(trace) > 1:
+        _over_cluster(trace, src.memory, dst.memory, -1, reduce_type, True)
+    elif out is not None:
+        copy(src.memory, dst.memory)
 
 
 def _reduced(trace: Trace, what: str, buffer: Any, out: Any, dim: int) -> tuple[Region, Region, int]:
@@ -74,13 +180,13 @@ def _reduced(trace: Trace, what: str, buffer: Any, out: Any, dim: int) -> tuple[
 class Reduction(Protocol):
     """T.reduce_sum and its like."""
 
-    def __call__(self, buffer: Any, out: Any, dim: int = -1, clear: bool = True) -> None: ...
+    def __call__(self, buffer: Any, out: Any, dim: int = -1, clear: bool = True, scope: str = "block") -> None: ...
 
 
 def _reduction(kind: str, what: str, name: str = "") -> Reduction:
     @regions("buffer", "out")
-    def function(buffer: Any, out: Any, dim: int = -1, clear: bool = True) -> None:
-        reduce(buffer, out, kind, dim, clear)
+    def function(buffer: Any, out: Any, dim: int = -1, clear: bool = True, scope: str = "block") -> None:
+        reduce(buffer, out, kind, dim, clear, scope)
 
     function.__name__ = function.__qualname__ = f"reduce_{name or kind}"
     of_nan = """
@@ -94,10 +200,12 @@ Args:
     out: a whole fragment or shared buffer of the shape without that dimension, or with 1 there.
     dim: which dimension; negative ones count from the end.
     clear: False combines the result with what `out` holds.
+    scope: "block", or "cluster": of the tiles of all blocks of the cluster together, in each of them, as T.reduce says.
 
 Raises:
-    LanguageError: parts of a buffer, a dimension that there is not, inside T.Parallel.
+    LanguageError: parts of a buffer, a dimension or a scope that there is not, inside T.Parallel.
     TypeMismatchError: a result of another shape, dtypes that are not cast silently.
+    ResourceError: scope="cluster" in clusters of several blocks for a target that has none.
 
 Example:
     ```py
@@ -175,3 +283,151 @@ Example:
 
 argmax = _arg_reduction("max", "the greatest element")
 argmin = _arg_reduction("min", "the least element")
+
+
+@regions("buffer")
+def any_of(buffer: Any) -> Scalar:
+    """Whether some element is not 0 (or is True): the same answer in all threads, so that tile operations may stand
+    under it. A NaN is not 0.
+
+    Args:
+        buffer: a fragment, a shared buffer or a tensor, or slices of one of constant size. Outside of a tensor all
+            is 0. Of an array of T.alloc_local each thread gets its own answer.
+
+    Returns:
+        A bool.
+
+    Raises:
+        LanguageError: a run-time extent; inside T.Parallel.
+
+    Example:
+        ```py
+        if T.any_of(I[bx * 128 : bx * 128 + 128]):
+            T.copy(A[bx * 128, 0], A_shared)
+        ```
+    """
+    return _quantified("or", "T.any_of", buffer)
+
+
+@regions("buffer")
+def all_of(buffer: Any) -> Scalar:
+    """Whether no element is 0 (or False): the same answer in all threads, so that tile operations may stand under it.
+    A NaN is not 0.
+
+    Args:
+        buffer: a fragment, a shared buffer or a tensor, or slices of one of constant size. Outside of a tensor all
+            is 0. Of an array of T.alloc_local each thread gets its own answer.
+
+    Returns:
+        A bool.
+
+    Raises:
+        LanguageError: a run-time extent; inside T.Parallel.
+
+    Example:
+        ```py
+        T.copy(X[bx * 32, 0], x)
+        if T.all_of(x):
+            T.copy(x, Y[bx * 32, 0])
+        ```
+    """
+    return _quantified("and", "T.all_of", buffer)
+
+
+def _quantified(kind: str, what: str, buffer: Any) -> Scalar:
+    trace = tile_scope(what)
+    region = as_region(buffer, f"{what}'s buffer")
+    memory, b = region.memory, trace.b
+    shape = () if region.start else region.static(what)
+
+    def truth(value: Value) -> Value:
+        if memory.dtype.kind == "bool":
+            return value
+        zero = b.constant(0.0 if memory.dtype.is_float else 0, memory.dtype)
+        return b.value(arith.Cmp(value, b.value(tile.Splat(zero, value.shape)) if value.shape else zero, "ne"))
+
+    if memory.space == "local":
+        found: Value | None = None
+        dims = region.dims(len(shape))
+        for at in itertools.product(*map(range, shape)):
+            place = [o if d is None else b.add(o, at[d]) for o, d in zip(region.offsets, dims, strict=True)]
+            one = truth(b.emit(tile.Load(memory.value, tuple(place), shape=(), dims=(None,) * memory.ndim)).result)
+            found = one if found is None else b.value(arith.COMBINE[kind](found, one))
+        assert found is not None
+        return Expr(found)
+    value = truth(b.emit(tile.Load(memory.value, region.offsets, shape=shape, dims=region.dims(len(shape)))).result)
+    for _ in shape:
+        value = b.emit(tile.Reduce(value, len(value.shape) - 1, kind)).result
+    return Expr(value)
+
+
+# Scans --------------------------------------------------------------------------------------------------------------
+
+
+class TileScan(Protocol):
+    """T.cumsum and its like."""
+
+    def __call__(self, src: Any, dst: Any = None, dim: int = 0, reverse: bool = False) -> None: ...
+
+
+def _tile_scan(kind: str, what: str, of_nan: str) -> TileScan:
+    name = f"cum{kind}"
+
+    @regions("src", "dst")
+    def function(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False) -> None:
+        _emit_scan(kind, f"T.{name}", src, src if dst is None else dst, dim, bool(reverse))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""Each element becomes {what} of all up to it along a dimension, itself included.
+
+{of_nan}
+
+Args:
+    src: a fragment or a shared buffer, or slices of one. Any number.
+    dst: likewise, of the same shape; None: the source itself.
+    dim: which dimension of the tile; negative ones count from the end. Like TileLang's, the default is the first.
+    reverse: from the last element on: all behind it, itself included.
+
+Raises:
+    LanguageError: a tensor (copy it first), a dimension that there is not, inside T.Parallel.
+    TypeMismatchError: a result of another shape or of bool, dtypes that are not cast silently.
+
+Example:
+    ```py
+    T.copy(X[bx * 32, 0], x)
+    T.{name}(x, dim=1)
+    T.copy(x, Y[bx * 32, 0])
+    ```
+"""
+    return function
+
+
+def _emit_scan(kind: str, what: str, source: Any, result: Any, dim: int, reverse: bool) -> None:
+    trace = tile_scope(what)
+    src, dst = as_region(source, f"{what}'s source"), as_region(result, f"{what}'s result")
+    for r in (src, dst):
+        if r.memory.space not in ("fragment", "shared"):
+            raise trace.error(f"{what} on {r.describe()}", "copy it to a fragment or a shared buffer first")
+    shape = src.static(what)
+    if dst.static(what) != shape:
+        raise TypeMismatchError(
+            f"{what} of {'×'.join(map(str, shape))} elements into {'×'.join(map(str, dst.shape))}", trace.loc
+        )
+    d, rank = constant_int(dim, "dim"), len(shape)
+    if not -rank <= d < rank:
+        raise trace.error(f"{what}: dim={d} of a tile with {rank} dimensions")
+    into, of = dst.memory.dtype, src.memory.dtype
+    check_store_cast(of, into, what)
+    if into.kind == "bool":
+        raise TypeMismatchError(f"{what} into bool", trace.loc, "use a buffer of int32")
+    wide = of.is_float and into.is_float and of.bits > into.bits
+    load = tile.Load(src.memory.value, src.offsets, shape=shape, dims=src.dims(rank))
+    value = trace.b.emit(load).result
+    value = trace.b.emit(Scan(value if wide else trace.b.cast(value, into), d % rank, kind, reverse=reverse)).result
+    trace.b.emit(tile.Store(dst.memory.value, dst.offsets, trace.b.cast(value, into), dims=dst.dims(rank)))
+
+
+cumsum = _tile_scan("sum", "the sum", "Sums of 16-bit floats are carried in f32. A NaN makes all behind it NaN.")
+_NUMBERS = "Of a number and a NaN the number is taken, as by T.max and T.reduce_max."
+cummax = _tile_scan("max", "the maximum", _NUMBERS)
+cummin = _tile_scan("min", "the minimum", _NUMBERS)

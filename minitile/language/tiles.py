@@ -1,4 +1,4 @@
-"""Storage, copies and fills: T.alloc_*, T.copy, T.fill, T.clear; and what all tile operations share.
+"""Storage, copies and fills: T.alloc_*, T.copy, T.transpose, T.fill, T.clear, T.view; and what tile operations share.
 
 `@regions(...)` names the parameters whose argument, when it is an index expression, is a region and not a load; the
 interpreter looks for it. "slices" behind a name: only when the index has slices.
@@ -7,14 +7,16 @@ interpreter looks for it. "slices" behind a name: only when the index has slices
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from minitile.ir.diagnostics import TypeMismatchError, shown
 from minitile.ir.ops import tile
+from minitile.ir.ops.views import View as ViewOp
 from minitile.ir.types import BufferType
 from minitile.language.math import dtype_of_name
-from minitile.language.memory import Memory, Region, as_region, between, match_extents
+from minitile.language.memory import Memory, Region, View, as_region, between, match_extents
 from minitile.language.scalars import (
     Expr,
     Scalar,
@@ -221,6 +223,57 @@ def copy(
     trace.b.emit(tile.Copy(**between(a, b, shape), evict=evict))
 
 
+@regions("src", "dst")
+def transpose(src: Any, dst: Any) -> None:
+    """Copies a tile, its last two dimensions exchanged: dst[…, j, i] = src[…, i, j]; with a cast if dtypes differ.
+
+    One side says how large the tile is, as of T.copy. Reading outside a tensor gives 0, writing outside does nothing.
+
+    Args:
+        src: a tensor, buffer or fragment, a start in one, or slices of one, of two dimensions or more. Any dtype.
+        dst: likewise. Casts are those of T.copy.
+
+    Raises:
+        LanguageError: fewer dimensions; no side says how large the tile is; inside T.Parallel.
+        TypeMismatchError: shapes that do not match, dtypes that are not cast silently.
+
+    Example:
+        ```py
+        turned = T.alloc_shared((64, 128), T.bfloat16)
+        T.copy(A[bx * 128, 0], A_shared)
+        T.transpose(A_shared, turned)
+        ```
+    """
+    what = "T.transpose"
+    trace = tile_scope(what)
+    a, b = as_region(src, f"{what}'s source"), as_region(dst, f"{what}'s destination")
+    shape = turned(b.static(what)) if a.start else a.static(what)
+    if len(shape) < 2:
+        raise trace.error(f"{what} of {a.describe()}: {len(shape)} dimensions", "it exchanges the last two")
+    if not b.start and b.static(what) != turned(shape):
+        raise TypeMismatchError(
+            f"{what}: {'×'.join(map(str, shape))} from {a.memory.describe()}, "
+            f"{'×'.join(map(str, b.shape))} in {b.memory.describe()}",
+            trace.loc,
+        )
+    for region in (a, b):
+        if region.start and len(shape) > region.memory.ndim:
+            raise TypeMismatchError(f"{what}: the tile does not go into {region.memory.describe()}", trace.loc)
+    check_store_cast(a.memory.dtype, b.memory.dtype, f"{what} from {a.memory.describe()} to {b.memory.describe()}")
+    _inside(a, shape)
+    _inside(b, turned(shape))
+    fields = between(a, b, shape)
+    rank = len(shape)
+    exchanged = (*range(rank - 2), rank - 1, rank - 2)
+    fields["dst_dims"] = tuple(None if d is None else exchanged[d] for d in b.dims(rank))
+    trace.b.emit(tile.Copy(**fields))
+
+
+def turned(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The last two sizes exchanged."""
+    return (*shape[:-2], *shape[:-3:-1])
+
+
 def _inside(region: Region, shape: tuple[int, ...]) -> None:
     """A start in a buffer (not a tensor) leaves room for the tile."""
     if region.start and region.memory.space != "global":
@@ -276,3 +329,84 @@ def clear(buffer: Any) -> None:
         ```
     """
     fill(buffer, 0)
+
+
+# Views -------------------------------------------------------------------------------------------------------------
+
+
+def view(buffer: Any, shape: Any = None, dtype: Any = None) -> Memory:
+    """A fragment or a shared buffer under another shape, or as elements of another dtype of as many bits: element n of
+    it, counted row by row, is element n of the buffer. Nothing is copied; what is written to either is read from both.
+
+    A tensor of the signature is viewed by the caller, who passes `x.reshape(…)`.
+
+    Args:
+        buffer: a whole fragment or shared buffer.
+        shape: sizes, as Python ints, one of which may be -1: what is left; None: the buffer's own.
+        dtype: another dtype of as many bits, not bool; None: the buffer's own.
+
+    Returns:
+        The view. Tile operations take a view of a shared buffer as a whole; T.gemm takes the buffer itself.
+
+    Raises:
+        LanguageError: a tensor or a local array, another number of elements; inside T.Parallel.
+        TypeMismatchError: a dtype of another size, or what is no buffer.
+
+    Example:
+        ```py
+        heads = T.view(x, (32, 8, 16))
+        bits = T.view(x, dtype=T.uint32)
+        ```
+    """
+    return _view("T.view", buffer, shape, dtype)
+
+
+def reshape(buffer: Any, shape: Any) -> Memory:
+    """T.view with another shape: element n, counted row by row, is element n of the buffer.
+
+    Args:
+        buffer: a whole fragment or shared buffer.
+        shape: sizes, as Python ints, one of which may be -1: what is left.
+
+    Returns:
+        The view.
+
+    Raises:
+        LanguageError: a tensor or a local array, another number of elements; inside T.Parallel.
+
+    Example:
+        ```py
+        sums = T.alloc_fragment((32, 8), T.float32)
+        T.copy(X[bx * 32, 0], x)
+        T.reduce_sum(T.reshape(x, (32, 8, 16)), sums, dim=2)
+        ```
+    """
+    return _view("T.reshape", buffer, shape, None)
+
+
+def _view(what: str, buffer: Any, shape: Any, dtype: Any) -> Memory:
+    trace = tile_scope(what)
+    if not isinstance(buffer, Memory):
+        raise TypeMismatchError(f"{what} of {shown(buffer)}, which is no whole buffer", trace.loc)
+    buffer.check_usable()
+    if buffer.space not in ("fragment", "shared"):
+        hint = "pass x.reshape(…) as the argument" if buffer.space == "global" else "compute the index"
+        raise trace.error(f"{what} of {buffer.describe()}", f"views are of fragments and shared buffers: {hint}")
+    count = math.prod(buffer.shape)
+    to = buffer.dtype if dtype is None else dtype_of_name(dtype)
+    items = buffer.shape if shape is None else shape if isinstance(shape, (tuple, list)) else (shape,)
+    dims = [constant_int(d, f"the shape of {what}") for d in items]
+    rest = math.prod(d for d in dims if d != -1)
+    if dims.count(-1) == 1 and rest > 0:
+        dims[dims.index(-1)] = count // rest
+    if not dims or any(d < 1 for d in dims) or math.prod(dims) != count:
+        raise trace.error(f"{what} of {buffer.describe()} as {'×'.join(map(str, items))}", f"it has {count} elements")
+    if to is not buffer.dtype and (to.bits != buffer.dtype.bits or "bool" in (to.kind, buffer.dtype.kind)):
+        raise TypeMismatchError(
+            f"{what} of {buffer.describe()} as {to}", trace.loc, "a view has elements of as many bits, and none of bool"
+        )
+    value = trace.b.emit(ViewOp(buffer.value, tuple(dims), to)).result
+    value.name = buffer.value.name
+    if buffer.space == "fragment":
+        return Memory(value, trace)
+    return View(value, trace, buffer.base if isinstance(buffer, View) else buffer)

@@ -37,7 +37,7 @@ from minitile.layout.atoms import (
     wgmma_accumulator,
     wgmma_operand_a,
 )
-from minitile.layout.blocked import blocked, coalesced, replicated, row_blocked
+from minitile.layout.blocked import blocked, coalesced, crossed, replicated, row_blocked, scan_blocked
 from minitile.layout.convert import (
     LaneMove,
     LaneSwaps,
@@ -55,8 +55,17 @@ from minitile.layout.ldmatrix import (
     ldmatrix_plan,
     stmatrix_plan,
 )
-from minitile.layout.parts import block, interleaved_slice, interleaved_source, warp_block, warp_box, warp_groups
+from minitile.layout.parts import (
+    block,
+    interleaved_slice,
+    interleaved_source,
+    reshaped,
+    warp_block,
+    warp_box,
+    warp_groups,
+)
 from minitile.layout.register import Digit, Layout, LayoutError, OwnerDigit, Slot, ThreadDigit
+from minitile.layout.scan import Level, scan_levels
 from minitile.layout.shared import (
     AddressDigit,
     AddressTerm,
@@ -86,6 +95,7 @@ __all__ = [
     "LaneSwaps",
     "Layout",
     "LayoutError",
+    "Level",
     "MatrixAccess",
     "MatrixPlan",
     "MmaAtom",
@@ -106,6 +116,7 @@ __all__ = [
     "cheapest_vector",
     "coalesced",
     "conversion",
+    "crossed",
     "interleaved_slice",
     "interleaved_source",
     "lane_exchange",
@@ -120,8 +131,11 @@ __all__ = [
     "mma_operand_b",
     "register_permutation",
     "replicated",
+    "reshaped",
     "row_blocked",
     "row_major",
+    "scan_blocked",
+    "scan_levels",
     "sectors",
     "sizes_that_fit",
     "stays_in_warps",

@@ -35,6 +35,42 @@ def row_blocked(
     return _distributed(tuple(shape), threads, vec, _order(shape, order), lanes, True)
 
 
+def crossed(
+    shape: Sequence[int], threads: int, vec: int, across: int, order: Sequence[int] | None = None, lanes: int = 32
+) -> Layout:
+    """Vectors along two dimensions: `vec` elements along the fastest, `across` along the one behind it, so that a tile
+    is loaded by rows and stored by columns without an exchange. Of 32 lanes 8 go along the fastest dimension and 4
+    along the other, warps along the other first.
+
+        crossed((64, 256), threads=256, vec=8, across=8)
+            layout<64x256; reg 8:1@1, 8:1@0; lane 8:8@1, 4:8@0; warp 2:32@0, 4:64@1>
+    """
+    return _distributed(tuple(shape), threads, vec, _order(shape, order), lanes, True, across)
+
+
+def scan_blocked(
+    shape: Sequence[int], threads: int, vec: int = 1, order: Sequence[int] | None = None, lanes: int = 32
+) -> Layout:
+    """As `row_blocked`; warps that share a row have neighbours each, all registers of a lane: what a scan hands from
+    warp to warp is one element of each, whatever the registers."""
+    layout = row_blocked(shape, threads, vec, order, lanes)
+    if not shape:
+        return layout
+    dim = _order(shape, order)[0]
+    warps = [d for d in layout.warp if d.dim == dim]
+    beyond = [d for d in layout.reg if d.dim == dim and warps and d.stride > warps[0].stride]
+    if not beyond:
+        return layout
+    (warp,), (reg,) = warps, beyond
+    moved = {warp: Digit(warp.size, dim, warp.stride * reg.size), reg: Digit(reg.size, dim, warp.stride)}
+    return Layout(
+        layout.shape,
+        tuple(moved.get(d, d) for d in layout.reg),
+        layout.lane,
+        tuple(moved.get(d, d) for d in layout.warp),
+    )
+
+
 def coalesced(shape: Sequence[int], threads: int, element_bits: int, lanes: int = 32) -> Layout:
     """`blocked` with the widest vector, up to 16 bytes, that divides the rows and keeps all threads busy."""
     vec = max(1, 128 // element_bits)
@@ -65,7 +101,13 @@ def _check_threads(threads: int, lanes: int) -> None:
 
 @lru_cache(maxsize=1024)
 def _distributed(
-    shape: tuple[int, ...], threads: int, vec: int, order: tuple[int, ...], lanes: int, rows: bool
+    shape: tuple[int, ...],
+    threads: int,
+    vec: int,
+    order: tuple[int, ...],
+    lanes: int,
+    rows: bool,
+    across: int = 1,
 ) -> Layout:
     _check_threads(threads, lanes)
     if vec < 1:
@@ -90,7 +132,12 @@ def _distributed(
         return (*out, Digit(count, None, 0))
 
     first = [take(order[0], min(vec, shape[order[0]]))] if shape else []
-    lane = distribute(lanes, order)
+    if across > 1:
+        first.append(take(order[1], min(across, shape[order[1]])))
+        along = min(8, left(order[0]))
+        lane = (take(order[0], along), *distribute(lanes // along, (*order[1:], order[0])))
+    else:
+        lane = distribute(lanes, order)
     warp = distribute(threads // lanes, order[1:] + order[:1] if rows else order)
     return Layout(shape, (*first, *(take(dim, left(dim)) for dim in order)), lane, warp)
 

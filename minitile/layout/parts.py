@@ -12,6 +12,7 @@ warp_block(…, (16, 64))     a part of it, the steps to the next   layout<16x64
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -107,6 +108,33 @@ def interleaved_source(layout: Layout, dim: int, run: int, count: int) -> Layout
         spread = (Digit(d.size, dim, d.stride * count) if d.dim == dim and d.stride >= run else d for d in digits)
         wide.append(tuple(spread))
     return Layout(shape, (*wide[0], Digit(count, dim, run)), wide[1], wide[2])
+
+
+def reshaped(layout: Layout, shape: Sequence[int]) -> Layout | None:
+    """The layout of the tile under another shape, each element, counted row by row, where it is; None where that is no
+    layout: with slots outside of the tile, or where a digit goes over the end of a row but not of a whole number of
+    them."""
+    if not layout.covers_exactly():
+        return None
+    behind = [math.prod(layout.shape[d + 1 :]) for d in range(layout.rank)]
+    after = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+    places: list[list[Digit]] = []
+    for digits in (layout.reg, layout.lane, layout.warp):
+        linear = [d if d.dim is None else Digit(d.size, 0, d.stride * behind[d.dim]) for d in digits]
+        parts = _split(linear, 0, after)
+        if parts is None:
+            return None
+        found = []
+        for digit in parts:
+            dim = next((d for d, unit in enumerate(after) if digit.stride >= unit), 0)
+            if digit.dim is not None and digit.stride % after[dim]:
+                return None
+            found.append(digit if digit.dim is None else Digit(digit.size, dim, digit.stride // after[dim]))
+        places.append(found)
+    try:
+        return Layout(tuple(shape), *map(tuple, places))
+    except LayoutError:
+        return None
 
 
 def _split(digits: Sequence[Digit], dim: int, bounds: Sequence[int]) -> list[Digit] | None:

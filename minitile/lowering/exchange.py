@@ -13,18 +13,23 @@ from collections.abc import Sequence
 from functools import reduce
 
 from minitile.analysis.affine import Affine
+from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, thread, tile
+from minitile.ir.ops.views import Reshape
 from minitile.ir.types import DTYPES, BufferType, DType, TileType, f32, i32, u8
-from minitile.layout import LaneSwaps, Layout, lane_exchange, lane_swaps, register_permutation, stays_in_warps
+from minitile.layout import LaneSwaps, Layout, lane_exchange, lane_swaps, register_permutation, reshaped, stays_in_warps
 from minitile.layout.access import vector_runs, vector_width
 from minitile.layout.shared import SharedLayout, row_major
 from minitile.lowering.context import Lowering, Rule, layout_of
 from minitile.lowering.memory import (
     Addresses,
+    Coord,
     GuardBuilder,
+    Guards,
     Place,
     Plan,
+    buffer_address,
     emit_load,
     emit_store,
     places,
@@ -119,7 +124,8 @@ def gather_partials(
     low: Lowering, value: Value, layout: Layout, narrow: Layout, dims: Sequence[int]
 ) -> tuple[Value, list[list[int]]]:
     """The partial results of all warps, which meet in shared memory: [parts] x [what is left of the tile]; and which of
-    these registers are of one result."""
+    these registers are of one result. Where all lanes want the same ones, the parts are the last dimension, so that one
+    load has up to 16 bytes of them."""
     digits = []
     divisor, parts = layout.num_lanes, 1
     for digit in layout.warp:
@@ -129,27 +135,40 @@ def gather_partials(
         divisor *= digit.size
     part = low.digits_value(digits)
     assert part is not None
-    padded = tuple(narrow.extents)
-    shared = row_major((parts, *padded), storage(value.dtype).bits)
-    buffer = scratch(low, shared, storage(value.dtype), "partial")
-    rest = places(low, [Affine(0)] * narrow.rank, narrow)
-    where = [Place(Affine(0), part, parts - 1, (1 << parts.bit_length()) - 1), *rest]
-    offsets = [(0, *at) for at in narrow.register_offsets()]
-    addresses = shared_addresses(low, buffer, None, where, offsets)
-    count = narrow.num_regs
-    every = tuple(range(count))
+    dtype, count = storage(value.dtype), narrow.num_regs
+    alike = all(d.dim is None for d in narrow.lane)
+    width = min(max(1, 128 // dtype.bits), 1 << parts.bit_length() - 1) if alike else 1
+    inner = narrow.rank if alike else 0  # where the parts stand among the buffer's dimensions
+    sizes = [*narrow.extents[:inner], -(-parts // width) * width, *narrow.extents[inner:]]
+    buffer = scratch(low, row_major(sizes, dtype.bits), dtype, "partial")
+
+    def addresses(of: Place, numbers: Sequence[int]) -> tuple[Addresses, list[Coord]]:
+        rest = places(low, [Affine(0)] * narrow.rank, narrow)
+        offsets = [(*at[:inner], n, *at[inner:]) for at in narrow.register_offsets() for n in numbers]
+        return shared_addresses(low, buffer, None, [*rest[:inner], of, *rest[inner:]], offsets), offsets
+
     guards = GuardBuilder(low)
     writer = only_one_replica(low, layout, dims)
     if writer is not None:
         guards.always.append(writer)
-    plan = Plan("shared", 1, every, addresses, guards.finish(offsets))
-    emit_store(low, plan, buffer, None, stored(low, value))
-    where = [Place(Affine(0), None, parts - 1, 0), *rest]
-    offsets = [(n, *at) for at in narrow.register_offsets() for n in range(parts)]
-    addresses = shared_addresses(low, buffer, None, where, offsets)
-    plan = Plan("shared", 1, tuple(range(count * parts)), addresses, GuardBuilder(low).finish(offsets))
-    loaded = loaded_as(low, emit_load(low, plan, buffer, None, count * parts), value.dtype)
-    return loaded, [list(range(n * parts, (n + 1) * parts)) for n in range(count)]
+    to, offsets = addresses(Place(Affine(0), part, parts - 1, (1 << parts.bit_length()) - 1), [0])
+    emit_store(
+        low, Plan("shared", 1, tuple(range(count)), to, guards.finish(offsets)), buffer, None, stored(low, value)
+    )
+    loaded: list[Value] = []
+    groups: list[list[int]] = [[] for _ in range(count)]
+    whole = parts - parts % width
+    for numbers, each in ((range(0, whole, width), width), (range(whole, parts), 1)):
+        if not numbers:
+            continue
+        at, offsets = addresses(Place(Affine(0), None, parts - 1, 0), numbers)
+        total = len(offsets) * each
+        plan = Plan("shared", each, tuple(range(total)), at, GuardBuilder(low).finish(offsets))
+        first = sum(map(len, groups))
+        for n, group in enumerate(groups):
+            group += range(first + n * total // count, first + (n + 1) * total // count)
+        loaded.append(emit_load(low, plan, buffer, None, total))
+    return loaded_as(low, low.concat(loaded), value.dtype), groups
 
 
 def only_one_replica(low: Lowering, layout: Layout, dims: Sequence[int]) -> Value | None:
@@ -376,9 +395,13 @@ def _convert_layout(low: Lowering, op: tile.ConvertLayout) -> Value:
 
 
 def _extract(low: Lowering, op: tile.Extract) -> Value:
-    """The element's owner keeps it, all other threads have 0; the bitwise or of all is the element."""
+    """The element's owner keeps it, all other threads have 0; the bitwise or of all is the element. Where it is known
+    which register of which thread that is, the owner hands it to all in shared memory."""
     b, layout, value = low.b, layout_of(op.a), low.get(op.a)
     dtype = value.dtype
+    at = [constant_of(index) for index in op.indices]
+    if None not in at and all(0 <= i < size for i, size in zip(at, layout.shape, strict=True)):
+        return same_in_all_threads(low, _of_owner(low, value, layout, at))
     bits = integer_of(dtype)
     if dtype.kind == "bool":
         value = b.cast(value, bits)
@@ -396,6 +419,22 @@ def _extract(low: Lowering, op: tile.Extract) -> Value:
     elif bits is not dtype:
         out = b.value(arith.Reinterpret(out, dtype))
     return same_in_all_threads(low, out)
+
+
+def _of_owner(low: Lowering, value: Value, layout: Layout, at: Sequence[int]) -> Value:
+    """One element, in all threads."""
+    slot = layout.owner(at)
+    value = low.pick(value, (slot.reg,))
+    if layout.replication == layout.threads:
+        return value
+    owner = slot.lane + layout.num_lanes * slot.warp
+    dtype = storage(value.dtype)
+    buffer = scratch(low, row_major((1,), dtype.bits), dtype, "element")
+    addresses = Addresses(buffer_address(low, buffer), (0,), (0,))
+    mine: Value = low.in_entry(("owner", owner), lambda b: b.compare("eq", low.tid, owner))
+    emit_store(low, Plan("shared", 1, (0,), addresses, Guards(mine, (0,))), buffer, None, stored(low, value))
+    loaded = emit_load(low, Plan("shared", 1, (0,), addresses, Guards(None, ())), buffer, None, 1)
+    return loaded_as(low, loaded, value.dtype)
 
 
 def same_in_all_threads(low: Lowering, value: Value) -> Value:
@@ -429,10 +468,40 @@ def _slice(low: Lowering, op: tile.Slice) -> Value:
     return loaded_as(low, emit_load(low, plan, buffer, None, dst.num_regs), value.dtype)
 
 
+def _reshape(low: Lowering, op: Reshape) -> Value:
+    """Nothing where each thread has its elements already; else all of it goes through shared memory, as a row."""
+    src, dst, value = layout_of(op.a), layout_of(op.result), low.get(op.a)
+    there = reshaped(src, dst.shape)
+    if there is not None:
+        return convert(low, value, there, dst)
+    dtype = storage(value.dtype)
+    buffer = scratch(low, row_major((math.prod(dst.shape),), dtype.bits), dtype, "reshape")
+    emit_store(low, _plan_row(low, buffer, src, writes=True), buffer, None, stored(low, value))
+    return loaded_as(low, emit_load(low, _plan_row(low, buffer, dst), buffer, None, dst.num_regs), value.dtype)
+
+
+def _plan_row(low: Lowering, buffer: Value, layout: Layout, *, writes: bool = False) -> Plan:
+    """Every element of a tile at its own place in a buffer of one dimension, counted row by row."""
+    b, units = low.b, [math.prod(layout.shape[d + 1 :]) for d in range(layout.rank)]
+    start = buffer_address(low, buffer)
+    for d, unit in enumerate(units):
+        base = low.thread_coord(layout, d)
+        start = start if base is None else b.add(start, b.mul(base, unit * buffer.dtype.bytes))
+    offsets = list(layout.register_offsets())
+    at = tuple(sum(o * u for o, u in zip(offset, units, strict=True)) * buffer.dtype.bytes for offset in offsets)
+    guards = GuardBuilder(low)
+    guards.overhang(layout)
+    owner = low.owner(layout) if writes else None
+    if owner is not None:
+        guards.always.append(owner)
+    return Plan("shared", 1, tuple(range(len(at))), Addresses(start, (0,) * len(at), at), guards.finish(offsets))
+
+
 EXCHANGE_RULES: dict[type[Op], Rule] = {
     tile.Reduce: _reduce,
     tile.ArgReduce: _arg_reduce,
     tile.ConvertLayout: _convert_layout,
     tile.Extract: _extract,
     tile.Slice: _slice,
+    Reshape: _reshape,
 }

@@ -6,9 +6,10 @@ whole range with NVIDIA's approximations, relative unless said otherwise; inf, N
 as IEEE 754 has them, but for exp2 there, whose results below 2^-126 are 0.
 
     exp2   2^-22 (ex2.approx)          rsqrt   2^-22.9 (rsqrt.approx)
-    exp    2^-21                       tanh    2^-21
-    log    2^-22                       erf     2^-21
-    log2   2^-21                       sin, cos  2^-22 absolute for |x| up to 1e5
+    exp    2^-21                       rcp     2^-23 (rcp.approx), and 0 beyond 2^126
+    log    2^-22                       tanh    2^-21
+    log2   2^-21                       erf     2^-21
+    sin, cos  2^-22 absolute for |x| up to 1e5
 
 Sources: PTX ISA 8.3, 9.7.3 (errors of ex2, rsqrt, lg2, rcp); coefficients: S. Moshier, Cephes Math Library 2.2, single
 precision (logf.c, log2f.c, tanhf.c, sinf.c); erf: the rational approximation that Eigen (SpecialFunctionsImpl.h, up to
@@ -90,6 +91,10 @@ def exp2(t: Terms, x: Value) -> Value:
 
 def rsqrt(t: Terms, x: Value) -> Value:
     return t.native("rsqrt", x)
+
+
+def rcp(t: Terms, x: Value) -> Value:
+    return t.native("rcp", x)
 
 
 def exp(t: Terms, x: Value) -> Value:
@@ -225,6 +230,7 @@ FUNCTIONS: dict[type[Op], Callable[[Terms, Value], Value]] = {
     arith.Log: log,
     arith.Log2: log2,
     arith.Rsqrt: rsqrt,
+    arith.Rcp: rcp,
     arith.Tanh: tanh,
     arith.Erf: erf,
     arith.Sin: sin,

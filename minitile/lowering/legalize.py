@@ -117,7 +117,7 @@ def function(self: Legalizer, op: Any) -> Value | None:
     expand = FUNCTIONS[type(op)]
     x = self.again(arith.Cast(op.a, f32))
     count = count_of(x.type)
-    if count <= PART or type(op) in (arith.Exp2, arith.Rsqrt):
+    if count <= PART or type(op) in (arith.Exp2, arith.Rsqrt, arith.Rcp):
         result = expand(terms, x)
     else:
         starts = range(0, count, PART)

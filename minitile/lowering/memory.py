@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from minitile.analysis.affine import Affine
+from minitile.analysis.strides import row_alignment, strides_of
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import arith, thread, tile
@@ -94,14 +95,6 @@ def bits_of_start(low: Lowering, start: Affine) -> int:
     return bits_of_multiple(low.facts.multiple(start)) & ((1 << 32) - 1)
 
 
-def strides_of(low: Lowering, tensor: Value) -> list[Affine]:
-    """Row-major strides in elements."""
-    strides = [Affine(1)]
-    for d in range(len(tensor.shape) - 1, 0, -1):
-        strides.append(strides[-1] * low.facts.size(tensor, d))
-    return strides[::-1][: len(tensor.shape)]
-
-
 # Indices that 32 bits may not hold -----------------------------------------------------------------------------------
 
 
@@ -149,7 +142,7 @@ def global_addresses(
     low: Lowering, tensor: Value, where: Sequence[Place], offsets: Sequence[Coord], walk: Walk | None = None
 ) -> Addresses:
     b, element = low.b, tensor.dtype.bytes
-    strides = strides_of(low, tensor)
+    strides = strides_of(low.facts, tensor)
     run_time = [d for d, s in enumerate(strides) if not s.is_constant]
     base = low.in_entry(("global", tensor), lambda b: b.emit(thread.GlobalAddress(tensor)).result)
     later: dict[int, list[Value]] = {}
@@ -393,7 +386,7 @@ def plan(
     starts = [low.facts.affine(v) for v in op.indices]
     where = places(low, starts, layout)
     mask = op.mask
-    fast = len(op.dims) - 1 if space == "global" else shared_layout(mem).contiguous_dim
+    fast = contiguous_dim(mem)
     width = 1
     if fast is not None:
         width = access_width(low, mem, where, layout, max_width)
@@ -461,8 +454,7 @@ def _with_mask(low: Lowering, guards: Guards, mask: Value, count: int) -> Guards
 def access_width(low: Lowering, mem: Value, where: Sequence[Place], layout: Layout, max_bytes: int = 16) -> int:
     """How many elements one access may take, along the memory's contiguous dimension: as far as the layout goes and
     alignment is proven."""
-    in_tensor = isinstance(mem.type, TensorType)
-    fast = len(mem.shape) - 1 if in_tensor else shared_layout(mem).contiguous_dim
+    in_tensor, fast = isinstance(mem.type, TensorType), contiguous_dim(mem)
     if fast is None or layout.shape[fast] == 1:
         return 1
     width = layout.vector_width(fast, max(1, max_bytes // mem.dtype.bytes))
@@ -473,9 +465,17 @@ def access_width(low: Lowering, mem: Value, where: Sequence[Place], layout: Layo
             shared.contiguous_elems(fast) % width or shared.row_alignment(fast, width) % (width * mem.dtype.bytes)
         ):
             width //= 2
-    elif len(mem.shape) > 1 or not low.facts.less(where[fast].start + where[fast].reach, low.facts.size(mem, fast)):
-        width = math.gcd(width, low.facts.multiple(low.facts.size(mem, fast)))
+    else:
+        width = math.gcd(width, row_alignment(low.facts, mem))
+        size = low.facts.size(mem, fast)
+        if width > 1 and not low.facts.less(where[fast].start + where[fast].reach, size):
+            width = math.gcd(width, low.facts.multiple(size))
     return width
+
+
+def contiguous_dim(mem: Value) -> int | None:
+    """The dimension of memory that vectors run along."""
+    return mem.type.contiguous_dim if isinstance(mem.type, TensorType) else shared_layout(mem).contiguous_dim
 
 
 def _scalar(low: Lowering, op: MemoryOp, space: str, writes: bool) -> Plan:
@@ -550,7 +550,7 @@ def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writ
             also(condition)
     if space == "global":
         address = low.in_entry(("global", mem), lambda b: b.emit(thread.GlobalAddress(mem)).result)
-        for at, stride in zip(coords, strides_of(low, mem), strict=True):
+        for at, stride in zip(coords, strides_of(low.facts, mem), strict=True):
             moved = b.value(arith.Mul(b.cast(at, i64), low.emit(stride * mem.dtype.bytes, i64)))
             address = b.value(arith.Add(address, moved))
     elif space in ("shared", "shared::cluster"):
@@ -694,6 +694,9 @@ def move_through_registers(low: Lowering, op: tile.Copy) -> None:
 
 def copied_layout(low: Lowering, op: tile.Copy) -> Layout:
     """Coalesced, with vectors that are cheap for both sides, as far as the registers for their addresses go."""
+    turned = _turned_layout(low, op)
+    if turned is not None:
+        return turned
     widest = coalesced(op.shape, low.threads, op.src.dtype.bits, low.target.lanes)
     uses = []
     for kind, mem, indices, dims in (
@@ -701,8 +704,7 @@ def copied_layout(low: Lowering, op: tile.Copy) -> Layout:
         ("store", op.dst, op.dst_indices, op.dst_dims),
     ):
         layout, starts = in_memory(widest, dims), [low.facts.affine(v) for v in indices]
-        in_tensor = isinstance(mem.type, TensorType)
-        fast = len(dims) - 1 if in_tensor else shared_layout(mem).contiguous_dim
+        in_tensor, fast = isinstance(mem.type, TensorType), contiguous_dim(mem)
         if fast is not None and dims[fast] == len(op.shape) - 1:
             width = access_width(low, mem, places(low, starts, layout), layout)
             uses.append(RowAccess(kind if in_tensor else "shared", width, mem.dtype.bytes))
@@ -713,6 +715,27 @@ def copied_layout(low: Lowering, op: tile.Copy) -> Layout:
             return layout
         vec *= 2
     return widest
+
+
+def _turned_layout(low: Lowering, op: tile.Copy) -> Layout | None:
+    """Of a tensor whose contiguous dimension is not the tile's last one (a transposed one): lanes and vectors along
+    that, since global memory takes it in sectors; None where there is no such tensor."""
+    for mem, indices, dims in ((op.src, op.src_indices, op.src_dims), (op.dst, op.dst_indices, op.dst_dims)):
+        along = contiguous_dim(mem) if isinstance(mem.type, TensorType) else None
+        dim = None if along is None else dims[along]
+        if dim is None or dim == len(op.shape) - 1:
+            continue
+        starts = [low.facts.affine(v) for v in indices]
+        order = (dim, *(d for d in reversed(range(len(op.shape))) if d != dim))
+        vec = 16 // mem.dtype.bytes
+        while vec > 1:
+            layout = in_memory(row_blocked(op.shape, low.threads, vec, order, low.target.lanes), dims)
+            enough = op.shape[dim] % vec == 0 and vec * low.threads <= math.prod(op.shape)
+            if enough and access_width(low, mem, places(low, starts, layout), layout) == vec:
+                break
+            vec //= 2
+        return row_blocked(op.shape, low.threads, vec, order, low.target.lanes)
+    return None
 
 
 def _alloc(low: Lowering, op: tile.Alloc) -> Value:

@@ -38,8 +38,10 @@ from minitile.backends.base import Backend
 from minitile.backends.registry import backend_of, backend_of_device
 from minitile.driver import cache
 from minitile.driver.cache import Entry, Key, Kind, default_cache, make_key
+from minitile.driver.call_facts import divisor
+from minitile.driver.describe_launch import launch_info
 from minitile.driver.dispatch import Executable, caller_location, for_users, raise_for_caller
-from minitile.driver.jit import Case, Kernel, divisor, launch_info
+from minitile.driver.jit import Case, Kernel
 from minitile.driver.pipeline import Result, compile_ir
 from minitile.driver.simulate import simulate
 from minitile.hardware import Target

@@ -117,7 +117,7 @@ def _kernel_case(args: argparse.Namespace, values: Sequence[Any]) -> Case:
     options = compiled.backend.launch_options(info)
 
     def arguments() -> Sequence[Any]:
-        return launch_of(info, [value.copy() for value in values])[1]
+        return launch_of(info, copied(values))[1]
 
     def masked() -> Sequence[Any]:
         return masked_accesses(compiled, copied(values))

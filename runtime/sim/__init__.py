@@ -9,6 +9,7 @@ compiler; everything is written from the instruction set documents, so that comp
 from __future__ import annotations
 
 from .amdgcn import Timing, estimate_gcn, run_gcn
+from .core.arguments import Within
 from .core.errors import RaceError, SimulationError
 from .core.report import Access, Finding, MaskedAccess, Report
 from .ptx.launch import run_ptx
@@ -23,6 +24,7 @@ __all__ = [
     "SimulationError",
     "TensorMap",
     "Timing",
+    "Within",
     "estimate_gcn",
     "run_gcn",
     "run_ptx",

@@ -7,6 +7,7 @@ import inspect
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 import minitile as mt
 import minitile.language as T
@@ -82,7 +83,7 @@ def disagreeing_sizes():
 
 
 def gaps():
-    double(a, np.zeros(16, np.float32)[::2])
+    double.compile(mt.spec(8, "float32"), mt.spec(8, "float32"))(a, np.zeros(16, np.float32)[::2])
 
 
 def bytes_apart():
@@ -105,8 +106,8 @@ def two_devices():
     double(Elsewhere(), Elsewhere(index=1))
 
 
-def half_a_vector():
-    double(Elsewhere(), Elsewhere(address=4100))
+def one_place_for_all():
+    double(a, as_strided(np.zeros(1, np.float32), (8,), (0,)))
 
 
 def too_large_a_scalar():
@@ -121,14 +122,14 @@ CALLS = [
     (rank, ["B has rank 2, the kernel takes 1: B is (N,), called with (2, 4)"], ""),
     (dtype, ["B is f64, the kernel takes f32"], ".astype(dtype)"),
     (disagreeing_sizes, ["N is 8 in A.shape[0], but 9 in B.shape[0]"], ""),
-    (gaps, ["B is not row-major without gaps (shape (8,))"], "np.ascontiguousarray"),
+    (gaps, ["B is not row-major without gaps (shape (8,)), as this kernel was compiled for"], "the kernel function"),
     (bytes_apart, ["B is misaligned: its address 0x", "no multiple of a f32's size"], "copy"),
     (no_array, ["B: list is no array that minitile knows"], "NumPy"),
     (too_few, ["the kernel double lacks the argument 'B'"], ""),
     (host_and_device, ["A is on cpu, B on cuda:0: all tensors must be on one device"], ""),
     (two_devices, ["A is on cuda:0, B on cuda:1: all tensors must be on one device"], ""),
     (too_large_a_scalar, ["limit = 2147483648 does not fit the parameter limit (i32)"], ""),
-    (half_a_vector, ["the address of B is no multiple of 16 bytes"], "copy"),
+    (one_place_for_all, ["writes B, which has several elements in one place (a stride of 0)"], ".copy()"),
 ]
 
 

@@ -91,6 +91,45 @@ def filled_by_a_branch(A, B, X, C, n):
         T.copy(acc, C[0, 0])
 
 
+def _written_between(a: Array, b: Array, x: Array, n: int) -> Array:
+    return n * (a[:, :STEP] @ b[:STEP] + a[:, :STEP] @ b[STEP : 2 * STEP] + 1)
+
+
+@program(_written_between)
+def operand_written_between(A, B, X, C, n):
+    with T.Kernel(1, threads=128) as _:
+        acc = T.alloc_fragment((64, N), T.float32)
+        T.clear(acc)
+        a = T.alloc_shared((64, STEP), A.dtype)
+        b = T.alloc_shared((STEP, N), A.dtype)
+        c = T.alloc_shared((STEP, N), A.dtype)
+        T.copy(A[0, 0], a)
+        T.copy(B[0, 0], b)
+        for _i in T.serial(n):
+            T.gemm(a, b, acc)
+            T.copy(B[STEP, 0], c)
+            add_one(acc)
+            T.gemm(a, c, acc)
+        T.copy(acc, C[0, 0])
+
+
+@program(lambda a, b, x, n: (x[0] > 0) * n * (a[:, :STEP] @ b[:STEP]) + sum(steps(a, b)[: max(n, 1)]))
+def filled_before_a_loop_that_runs(A, B, X, C, n):
+    with T.Kernel(1, threads=128) as _:
+        acc = T.alloc_fragment((64, N), T.float32)
+        T.clear(acc)
+        if X[0] > 0:
+            for _i in T.serial(n):
+                multiply_once(A, B, acc)
+        a = T.alloc_shared((64, STEP), A.dtype)
+        b = T.alloc_shared((STEP, N), A.dtype)
+        for k in T.Pipelined(T.max(n, 1), num_stages=4):
+            T.copy(A[0, k * STEP], a)
+            T.copy(B[k * STEP, 0], b)
+            T.gemm(a, b, acc)
+        T.copy(acc, C[0, 0])
+
+
 @program(lambda a, b, x, n: a @ b if x[0] > 0 else np.full((64, N), n))
 def filled_in_the_other_branch(A, B, X, C, n):
     with T.Kernel(1, threads=128) as _:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gemm_persistent import gemm_persistent
 from mutation_testing import surviving_mutants
-from support import USE_GPU
+from support import USE_GPU, on_device, on_host
 
 import minitile as mt
 import minitile.language as T
@@ -206,13 +206,44 @@ def test_ranks() -> None:
 
 
 @mt.kernel
+def neighbours(X: T.Tensor(("N",), T.float32), Y: T.Tensor(("N",), T.float32), cluster=4, behind=True):
+    """Y = each block's own numbers, and those of the next block on top, which are waited for in between."""
+    with T.Kernel(cluster, threads=64, cluster=cluster) as x:
+        mine = T.alloc_shared((64,), T.float32)
+        own = T.alloc_fragment((64,), T.float32)
+        T.copy(X[x * 64], mine)
+        T.cluster_arrive()
+        T.copy(mine, own)
+        if behind:
+            T.cluster_wait()
+        there = T.map_shared_rank(mine, (x + 1) % cluster)
+        for i in T.Parallel(64):
+            Y[x * 64 + i] = own[i] + there[i]
+        if not behind:
+            T.cluster_wait()
+        T.cluster_sync()
+
+
+def test_halves_of_the_clusters_barrier() -> None:
+    x = np.arange(256, dtype=np.float32)
+    compiled = neighbours.compile(x, x, target="sm_90a")
+    arrays = [on_device(each) for each in (x, np.full(256, np.nan, np.float32))]
+    compiled(*arrays) if USE_GPU else compiled.simulate(*arrays)
+    np.testing.assert_array_equal(on_host(arrays[1]), x + np.roll(x, -64))
+    with pytest.raises(mt.RaceError, match=r"barrier\.cluster"):
+        neighbours.compile(x, x, target="sm_90a", behind=False).simulate(x, x.copy())
+    with pytest.raises(mt.MinitileError, match="sm_80 has no clusters"):
+        neighbours.compile(x, x, target="sm_80")
+
+
+@mt.kernel
 def of_blocks(A: T.Tensor(("N",), T.float32), cluster=2, blocks=0):
     N = A.shape[0]
     with T.Kernel(blocks or N, threads=32, cluster=cluster) as x:
         A[x] = 1.0
 
 
-@pytest.mark.parametrize(("cluster", "blocks"), [(3, 4), (0, 4), (16, 32), ((2, 2), 4)])
+@pytest.mark.parametrize(("cluster", "blocks"), [(3, 4), (0, 4), (17, 34), ((2, 2), 4)])
 def test_what_is_no_cluster(cluster: object, blocks: int) -> None:
     with pytest.raises(mt.MinitileError, match="cluster"):
         of_blocks.compile(np.zeros(4, np.float32), target="sm_90a", cluster=cluster, blocks=blocks)

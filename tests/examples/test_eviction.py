@@ -84,6 +84,35 @@ def test_loads_and_stores():
     assert np.array_equal(y, (x + 1).astype(np.float16))
 
 
+@mt.kernel
+def by_tensor(
+    X: T.Tensor(("m", "n"), T.float32),
+    W: T.Tensor(("n",), T.float32),
+    Y: T.Tensor(("m", "n"), T.float16),
+    policy="evict_last",
+):
+    with T.Kernel(X.shape[0], threads=64) as b:
+        T.annotate_eviction_policy({X: "evict_first", Y: "evict_first", W: policy})
+        part = T.alloc_fragment((256,), T.float32)
+        T.copy(X[b, 256], part, eviction_policy="evict_last")
+        for i in T.Parallel(256):
+            if i < X.shape[1] - 3:
+                Y[b, i] = X[b, i] * W[i] + part[i]
+
+
+@pytest.mark.parametrize("policy", ["evict_normal", "evict_last"])
+def test_all_accesses_of_a_tensor(policy):
+    """Element by element and under a mask; a copy's own policy counts."""
+    x, w, y = np.ones((3, 512), np.float32), np.full(512, 2, np.float32), np.full((3, 512), np.nan, np.float16)
+    compiled = by_tensor.compile(x, w, y, target="sm_90a", policy=policy)
+    assert hinted(compiled.text) == {"ld": {"evict_first", "evict_last"}, "st": {"evict_first"}}
+    loads = [line for line in compiled.text.splitlines() if "ld.global" in line]
+    assert all("L2::cache_hint" in line for line in loads) == (policy == "evict_last")
+    compiled.simulate(x, w, y)
+    assert (y[:, :256] == 3).all()
+    assert "evict_" not in by_tensor.compile(x, w, y, target="gfx942").text
+
+
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_the_assembler_takes_it(target):
     s = mt.spec((256, 256), "bfloat16")
@@ -106,6 +135,19 @@ def test_what_is_refused():
     with pytest.raises(mt.MinitileError, match="never") as caught:
         wrong.compile(target="sm_80")
     assert "evict_first" in caught.value.hint
+
+
+@pytest.mark.parametrize(("policy", "message"), [("never", "evict_first"), ("evict_last", "tensors of the signature")])
+def test_what_is_no_policy(policy, message):
+    @mt.kernel
+    def wrong(X: T.Tensor((64,), T.float32)):
+        with T.Kernel(1, threads=64):
+            part = T.alloc_shared((64,), T.float32)
+            T.annotate_eviction_policy({X: policy, part: policy})
+
+    with pytest.raises(mt.MinitileError) as caught:
+        wrong.compile(target="sm_80")
+    assert message in caught.value.hint
 
 
 def annotated(ratios):

@@ -97,7 +97,7 @@ class _Writer:
 
     def pipeline(self, depth: int, nests: int) -> None:
         k, rng = self.name("k"), self.rng
-        bound, stages = rng.choice(("kt", "3", "n")), rng.choice((0, 1, 2, 2, 3))
+        bound, stages = rng.choice(("kt", "3", "n", "T.max(n, 1)")), rng.choice((0, 1, 2, 2, 3))
         self.line(depth, f"for {k} in T.Pipelined({bound}, num_stages={stages}):")
         self.line(depth + 1, f"T.copy(A[0, {k} * BK], a)")
         self.line(depth + 1, f"T.copy(B[{k} * BK, 0], b)")

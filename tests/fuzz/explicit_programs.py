@@ -17,6 +17,8 @@ import numpy as np
 
 from tests.fuzz.references import THREAD_ROWS, Pages, Program
 
+LIMIT = 220_000  # bytes of shared memory for tiles; sm_90a has 232,448, and tiles are aligned
+
 
 class Writer(Pages):
     """Writes one program. `rings` holds, for each ring, its slots, its buffers' names and how they are indexed."""
@@ -37,6 +39,7 @@ class Writer(Pages):
         self.rings = [pick((1, 1, 2, 3)) for _ in range(pick((1, 1, 2)))]
         pair = 2 * self.inner * (self.rows + self.columns)
         self.bytes = sum(self.rings) * pair + 4 * self.rows * self.columns  # of shared memory
+        self.times = 1  # that a statement is traced: Python runs a `while` of a constant number of rounds
         self.counting = self.shape == "strided"  # c0 has a value
         self.base = 3 if self.shape == "strided" else 2
         self.bring = "T.ws(0)" if self.first else f"T.ws({self.workers})"
@@ -117,14 +120,18 @@ class Writer(Pages):
     def while_loop(self, indent: int, depth: int) -> None:
         w = self.name("w")
         self.has("while")
+        trips = self.trips()
         self.both(indent, f"{w} = 0")
-        self.both(indent, f"while {w} < {self.trips()}:")
+        self.both(indent, f"while {w} < {trips}:")
 
         def body(at: int) -> None:
             self.both(at, f"{w} = {w} + 1")
             self.statements(at, depth + 1, 2)
 
+        times = self.times
+        self.times *= int(trips) if trips.isdigit() else 1
         self.inside(indent, body, (w,))
+        self.times = times
 
     def early_return(self, indent: int, depth: int) -> None:
         condition = self.condition()
@@ -145,8 +152,8 @@ class Writer(Pages):
         slot = f"[{c} % {slots}]" if slots > 1 else ""
         parity = f"{c} // {slots} % 2" if slots > 1 else f"{c} % 2"
         a, b = f"a{ring}", f"b{ring}"
-        size = slots * 2 * self.inner * (self.rows + self.columns)
-        if self.bytes + size < 220_000 and self.chance(0.4):
+        size = slots * 2 * self.inner * (self.rows + self.columns) * self.times
+        if self.bytes + size < LIMIT and self.chance(0.4):
             self.bytes += size
             a, b = self.name("left"), self.name("right")
             self.has("allocation under control flow" if indent > self.base else "allocation between statements")

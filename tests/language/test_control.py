@@ -498,7 +498,7 @@ class TestErrors:
             with T.Kernel(1):
                 return 1
 
-        refuses(kernel, "a kernel returns nothing", at="return")
+        refuses(kernel, "a kernel returns tensors, not 1", at="return")
 
     def test_return_in_a_loop(self, refuses):
         def kernel(n: T.int32, A: T.Tensor((4,), T.float32)):

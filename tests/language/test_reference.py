@@ -46,7 +46,17 @@ def example(
         row = T.alloc_fragment((32,), T.float32)
         tx = T.get_thread_binding()
 """
-HOPPER = {*LISTED["roles"], "wgmma_gemm", "cluster_sync", "map_shared_rank", "pdl_sync", "pdl_trigger"}
+HOPPER = {
+    *LISTED["roles"],
+    "wgmma_gemm",
+    "cluster_sync",
+    "cluster_arrive",
+    "cluster_wait",
+    "map_shared_rank",
+    "all_reduce",
+    "pdl_sync",
+    "pdl_trigger",
+}
 
 
 def text(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minitile.layout import LayoutError, blocked, coalesced, row_blocked
+from minitile.layout import LayoutError, blocked, coalesced, crossed, row_blocked
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,19 @@ def test_order_chooses_the_fastest_dimension() -> None:
     assert str(blocked((64, 32), 64, 2, order=(0, 1))) == "layout<64x32; reg 2:1@0, 16:2@1; lane 32:2@0; warp 2:1@1>"
     with pytest.raises(LayoutError, match=r"order \(0, 0\)"):
         blocked((64, 32), 64, 2, order=(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("shape", "threads", "vec", "order", "lanes", "digits"),
+    [
+        ((64, 256), 256, 8, None, 32, "64x256; reg 8:1@1, 8:1@0; lane 8:8@1, 4:8@0; warp 2:32@0, 4:64@1"),
+        ((64, 128), 64, 4, (0, 1), 32, "64x128; reg 4:1@0, 4:1@1, 2:32@0, 4:32@1; lane 8:4@0, 4:4@1; warp 2:16@1"),
+        ((32, 16), 32, 4, None, 32, "32x16; reg 4:1@1, 4:1@0; lane 4:4@1, 8:4@0"),
+        ((128, 128), 64, 4, None, 64, "128x128; reg 4:1@1, 4:1@0, 4:32@1, 4:32@0; lane 8:4@1, 8:4@0"),
+    ],
+)
+def test_crossed_has_vectors_both_ways(shape, threads, vec, order, lanes, digits):
+    assert str(crossed(shape, threads, vec, vec, order, lanes)) == f"layout<{digits}>"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from minitile.layout import (
@@ -15,6 +17,7 @@ from minitile.layout import (
     ldmatrix_plan,
     mma_accumulator,
     mma_operand_a,
+    reshaped,
     stmatrix_plan,
     swizzled,
     warp_block,
@@ -185,3 +188,37 @@ def test_no_blocks_of_a_warp() -> None:
     layout = mma_accumulator((64, 96), ATOM, (2, 2))
     assert warp_block(layout, (4, 48)) is None  # the lanes have eight rows
     assert warp_block(layout, (32, 32)) is None  # does not divide 48 columns
+
+
+@pytest.mark.parametrize(
+    ("shape", "to"),
+    [
+        ((64, 128), (64, 8, 16)),
+        ((64, 128), (8192,)),
+        ((8, 8, 128), (64, 128)),
+        ((32, 48), (32, 6, 8)),
+        ((128, 64), (64, 128)),
+    ],
+)
+@pytest.mark.parametrize("threads", [32, 128])
+def test_reshaped_elements_stay(shape: tuple[int, ...], to: tuple[int, ...], threads: int) -> None:
+    layout = blocked(shape, threads, 4)
+    found = reshaped(layout, to)
+    if found is None:  # a digit goes over the end of a row
+        assert not layout.covers_exactly() or shape == (32, 48)
+        return
+    size = math.prod(shape)
+    for of, one in ((layout, shape), (found, to)):
+        assert of.covers_exactly()
+        assert math.prod(one) == size
+    linear = [
+        sum(of.coord_array()[..., d] * math.prod(one[d + 1 :]) for d in range(len(one)))
+        for of, one in ((layout, shape), (found, to))
+    ]
+    assert (linear[0] == linear[1]).all()
+    assert reshaped(found, shape) == layout
+
+
+def test_what_no_reshape_has() -> None:
+    assert reshaped(blocked((3, 20), 32, 4), (5, 12)) is None  # slots outside of the tile
+    assert reshaped(Layout.parse("layout<4x6; reg 3:1@1; lane 2:3@1, 4:1@0, 4:*>"), (3, 8)) is None

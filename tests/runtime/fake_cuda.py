@@ -74,6 +74,7 @@ class FakeDriver:
         "CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES",
         "CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES",
         "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES",
+        "CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED",
     )
     CUdevice_attribute = named(
         "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR",
@@ -91,6 +92,9 @@ class FakeDriver:
         self.loads: list[tuple[int, bytes]] = []
         self.launches: list[SimpleNamespace] = []
         self.shared_limits: dict[int, int] = {}
+        self.large_clusters: dict[int, int] = {}  # functions for which they are allowed
+        self.fitting = 4  # clusters of any size
+        self.asked: list[tuple[tuple[int, ...], ...]] = []  # what would fit: grid, block, cluster
         self.limits: dict[tuple[int, str], int] = {}
         self.maps: list[SimpleNamespace] = []
         self.fail_map = 0
@@ -135,6 +139,15 @@ class FakeDriver:
             )
         )
         return self.fail_launch
+
+    def cuOccupancyMaxActiveClusters(self, out: Any, function_at: Any, config_at: Any) -> int:
+        config = Config.from_address(pointed(config_at))
+        assert config.count == 1
+        assert ctypes.c_uint.from_address(config.attributes).value == 4
+        cluster = tuple((ctypes.c_uint * 3).from_address(config.attributes + 8))
+        self.asked.append((tuple(config.grid), tuple(config.block), cluster))
+        out._obj.value = self.fitting
+        return Status.CUDA_SUCCESS if self.large_clusters.get(pointed(function_at)) else Status.CUDA_ERROR_INVALID_VALUE
 
     def cuTensorMapEncodeTiled(
         self, out: int, dtype: int, rank: int, address: int, dims: Any, strides: Any, box: Any, steps: Any, *modes: int
@@ -226,8 +239,8 @@ class FakeDriver:
     def cuModuleGetFunction(self, module: int, _entry: bytes) -> Any:
         return Status.CUDA_SUCCESS, module
 
-    def cuFuncSetAttribute(self, function: int, _which: str, value: int) -> Any:
-        self.shared_limits[function] = value
+    def cuFuncSetAttribute(self, function: int, which: str, value: int) -> Any:
+        (self.shared_limits if which.endswith("SIZE_BYTES") else self.large_clusters)[function] = value
         return (Status.CUDA_SUCCESS,)
 
     def cuFuncGetAttribute(self, which: str, _function: int) -> Any:

@@ -13,7 +13,7 @@ import pytest
 
 from minitile.runtime import cuda
 from minitile.runtime.arrays import Place, readers
-from minitile.runtime.errors import ArgumentError, DriverError
+from minitile.runtime.errors import ArgumentError, DriverError, LaunchError
 from minitile.runtime.launch_info import LaunchInfo, Param, ScalarArg, TensorArg, Window
 from tests.runtime.fake_cuda import FakeDriver
 
@@ -96,6 +96,25 @@ def test_cluster(driver):
     info = LaunchInfo(**{**{f: getattr(INFO, f) for f in INFO.__slots__}, "cluster": (2, 1, 1)})
     launcher(info)(Array(4096), Array(8192), 1, False)
     assert driver.launches[0].cluster == (2, 1, 1)
+
+
+def test_large_clusters_are_asked_for_once(driver):
+    """Of more than 8 blocks: CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, and whether they fit."""
+    for cluster in ((8, 1, 1), (8, 2, 1)):
+        info = LaunchInfo(**{**{f: getattr(INFO, f) for f in INFO.__slots__}, "cluster": cluster, "grid": (8, 2, 1)})
+        kernel = launcher(info)
+        kernel(Array(4096), Array(8192), 1, False)
+        kernel(Array(4096), Array(8192), 1, False)
+    assert driver.large_clusters == {driver.launches[-1].function: 1}
+    assert driver.asked == [((8, 2, 1), (128, 1, 1), (8, 2, 1))]
+
+
+def test_large_clusters_without_room(driver):
+    driver.fitting = 0
+    info = LaunchInfo(**{**{f: getattr(INFO, f) for f in INFO.__slots__}, "cluster": (16, 1, 1), "grid": (16, 1, 1)})
+    with pytest.raises(LaunchError, match=r"clusters of 16 blocks, for which Fake GPU has no room(.|\n)*up to 8"):
+        launcher(info)(Array(4096), Array(8192), 1, False)
+    assert driver.launches == []
 
 
 def test_a_window_of_l2(driver):

@@ -55,7 +55,7 @@ _BY_SIGN = {"max": ("max", "umin", -1), "min": ("min", "umax", 0x7FFFFFFF)}
 def atomic(w: Emitter, op: thread.AtomicMem) -> None:
     dtype, count = op.value.dtype, len(op.offsets)
     form = 2 if dtype.is_float else 0 if dtype.kind == "int" else 1
-    opcode = _ATOMICS.get(op.kind, ("", "", ""))[form]
+    opcode = op.kind if op.kind in ("load", "store") else _ATOMICS.get(op.kind, ("", "", ""))[form]
     if not opcode or dtype.kind == "bool" or (dtype.is_float and dtype.bits == 8):
         raise TargetError(f"there is no atomic {op.kind} on {dtype}", op.loc)
     kind = memory_type(dtype)
@@ -68,6 +68,8 @@ def atomic(w: Emitter, op: thread.AtomicMem) -> None:
 
         def one(n: int, k: int) -> str:
             value = values[n * op.width + k]
+            if opcode in ("load", "store"):
+                return _moved(w, opcode, pointers.of(n, k * dtype.bytes), kind, value, dtype.bytes)
             if dtype.bits < 32:
                 return _word_loop(w, pointers, n, k * dtype.bytes, op, value)
             place = pointers.of(n, k * dtype.bytes)
@@ -85,6 +87,15 @@ def atomic(w: Emitter, op: thread.AtomicMem) -> None:
             results[at] = x
     if op.results:
         w.define(op.result, results)
+
+
+def _moved(w: Emitter, opcode: str, place: str, kind: str, value: str, size: int) -> str:
+    """A load or a store as one access, of bits: LLVM 22, "LLVM Language Reference", takes a float in either."""
+    how = f'syncscope("agent") monotonic, align {size}'
+    if opcode == "load":
+        return w.let(f"load atomic {kind}, {place} {how}")
+    w.do(f"store atomic {kind} {value}, {place} {how}")
+    return value
 
 
 def _by_sign(w: Emitter, kind: str, place: str, value: str, how: str) -> str:

@@ -47,7 +47,7 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops import control, thread, tile
 from minitile.ir.ops.thread import count_of, in_registers
-from minitile.ir.types import DType, TensorType
+from minitile.ir.types import ALIGNMENT, DType, TensorType
 
 _EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     **emit_arith.EMIT,
@@ -168,7 +168,8 @@ class _Writer:
         taken.add(unique)
         self.params.append((name if kind == "dim" else unique, kind, value.dtype))
         if kind == "pointer":
-            self.declared.append(f"ptr addrspace(1) align 16 %{unique}")
+            align = value.type.align if isinstance(value.type, TensorType) else ALIGNMENT
+            self.declared.append(f"ptr addrspace(1) align {align} %{unique}")
             self.w.symbols[value] = f"%{unique}"
             return
         self.declared.append(f"{memory_type(value.dtype)} %{unique}")

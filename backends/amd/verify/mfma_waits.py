@@ -11,12 +11,14 @@ reached by a longer way first is not looked at again by a shorter one:
     .use:
     v_min_f32 v2, …
 
-Likewise a mask or scalar that a vector instruction has made wants two before another vector instruction reads it; LLVM
-has been seen to leave one out behind a comparison at the end of the block before.
+Its addend is read while it runs: a vector instruction that overwrites one too early changes what is added to. Two are
+wanted between a vector instruction that makes an operand and the matrix instruction, and likewise between one that
+makes a mask or scalar and another one that reads it; LLVM has been seen to leave one out behind a comparison at the
+end of the block before.
 
 `early_use` finds such uses: over ways of more than one block, since within one LLVM is right. `with_wait_states` is the
-same program with enough of them at the end of each block that multiplies, and in front of bools that become numbers,
-for a second compilation.
+same program with enough of them at the end of each block that multiplies, in front of its first product, and in front
+of bools that become numbers, for a second compilation.
 
 Source: "CDNA 3" and "CDNA 4" Instruction Set Architecture, 4.5 (manually inserted wait states); LLVM 22,
 GCNHazardRecognizer.cpp (GFX940_XDL_N_PassWriteVgprVALUMemExpReadWaitStates and its like), SISchedule.td (passes).
@@ -33,7 +35,7 @@ from minitile.hardware import Target
 
 # 24 wait states; no matrix instruction needs more than 20.
 _NOPS = ("  call void @llvm.amdgcn.sched.barrier(i32 0)", *["  call void @llvm.amdgcn.s.nop(i16 7)"] * 3)
-_MASK_NOPS = (_NOPS[0], "  call void @llvm.amdgcn.s.nop(i16 1)", _NOPS[0])
+_SHORT_NOPS = (_NOPS[0], "  call void @llvm.amdgcn.s.nop(i16 1)", _NOPS[0])
 _DECLARED = ("declare void @llvm.amdgcn.sched.barrier(i32)", "declare void @llvm.amdgcn.s.nop(i16)")
 _MATRIX = re.compile(r"^v_mfma_(?:scale_)?\w+?_(\d+)x\d+x\d+_?(\w*)")
 _SCALAR = re.compile(r"\b(vcc)\b|\bs(\d+)\b|\bs\[(\d+):(\d+)\]")
@@ -45,13 +47,15 @@ Rows = frozenset[tuple[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class _Instruction:
-    """`states`: the wait states that it is worth; `operands`: the vector registers of each operand."""
+    """`states`: the wait states that it is worth; `operands`: the vector registers of each operand; `vector`: a vector
+    instruction, but none of the matrix unit."""
 
     line: int
     text: str
     states: int
     operands: tuple[Rows, ...]
     matrix: bool
+    vector: bool
 
 
 def early_use(text: str, target: Target) -> int:
@@ -62,8 +66,8 @@ def early_use(text: str, target: Target) -> int:
     for at, ins in enumerate(code):
         if ins.matrix:
             found += _too_early(at, code, following, blocks, target)
-        elif ins.text.startswith("v_") and (made := _scalars_made(ins.text)):
-            found += _masks_too_early(at, made, code, following, blocks)
+        elif ins.vector:
+            found += _made_too_late(at, code, following, blocks)
     return min((line for line in found if line), default=0)
 
 
@@ -74,11 +78,13 @@ def with_wait_states(llvm: str) -> str:
     for line in llvm.splitlines():
         if line and not line[0].isspace():
             multiplies = False
-        multiplies = multiplies or "@llvm.amdgcn.mfma." in line
+        if not multiplies and line.startswith("  ") and "@llvm.amdgcn.mfma." in line:
+            multiplies = True
+            made += _SHORT_NOPS
         if multiplies and line.startswith(("  br ", "  ret ", "  switch ")):
             made += _NOPS
         if " = zext i1 " in line:
-            made += _MASK_NOPS
+            made += _SHORT_NOPS
         made.append(line)
     known = "\n".join(made)
     made += [line for line in _DECLARED if line.rpartition("(")[0] + "(" not in known.replace("call", "")]
@@ -88,10 +94,11 @@ def with_wait_states(llvm: str) -> str:
 def _too_early(
     start: int, code: list[_Instruction], following: list[tuple[int, ...]], blocks: list[int], target: Target
 ) -> list[int]:
-    """The lines of other blocks that touch the result of the instruction at `start` too early."""
-    result = code[start].operands[0]
+    """The lines of other blocks that touch the result of the instruction at `start`, or write its addend, too early."""
+    result, _, _, addend, *_ = code[start].operands
     passes, narrow = _passes(code[start].text)
     outside = passes + (3 if narrow else 2) + int(narrow and target.lowering == "gfx950" and passes > 2)
+    read = passes - 1 if narrow else 0  # the wait states until its addend has been read
     best: dict[int, int] = {}
     lines, ends = [], [(n, 0) for n in following[start]]
     while ends:
@@ -100,26 +107,32 @@ def _too_early(
             continue
         best[at] = states
         ins = code[at]
-        if blocks[at] != blocks[start] and states < _needed(ins, result, outside):
-            lines.append(ins.line)
+        if blocks[at] != blocks[start]:
+            overwrites = ins.vector and not addend.isdisjoint(ins.operands[0])
+            if states < _needed(ins, result, outside) or (overwrites and states < read):
+                lines.append(ins.line)
         if ins.matrix and ins.operands[0] >= result:
             continue  # a new result stands there
         ends += [(n, states + ins.states) for n in following[at]]
     return lines
 
 
-def _masks_too_early(
-    start: int, made: frozenset[str], code: list[_Instruction], following: list[tuple[int, ...]], blocks: list[int]
+def _made_too_late(
+    start: int, code: list[_Instruction], following: list[tuple[int, ...]], blocks: list[int]
 ) -> list[int]:
-    """The lines of other blocks where a vector instruction reads these scalars less than two wait states later."""
+    """The lines of other blocks where, less than two wait states later, another vector instruction reads a scalar that
+    the one at `start` makes, or a matrix instruction a vector register of it."""
+    made, scalars = code[start].operands[0], _scalars_made(code[start].text)
     lines, ends = [], [(n, 0) for n in following[start]]
     while ends:
         at, states = ends.pop()
         ins = code[at]
         if states >= 2:
             continue
-        if blocks[at] != blocks[start] and ins.text.startswith("v_") and not made.isdisjoint(_scalars_read(ins.text)):
-            lines.append(ins.line)
+        if blocks[at] != blocks[start]:
+            reads = ins.matrix and any(not made.isdisjoint(rows) for rows in ins.operands[1:4])
+            if reads or (ins.text.startswith("v_") and not scalars.isdisjoint(_scalars_read(ins.text))):
+                lines.append(ins.line)
         ends += [(n, states + ins.states) for n in following[at]]
     return lines
 
@@ -187,7 +200,8 @@ def _followed(code: Code) -> tuple[list[_Instruction], list[tuple[int, ...]], li
 def _instruction(ins: Instruction) -> _Instruction:
     operands = tuple(map(_rows, ins.operands)) if ins.name[0] in "vdgbf" else ()
     states = int(ins.operands[0]) + 1 if ins.name == "s_nop" else 1
-    return _Instruction(ins.line, ins.text, states, operands, ins.name.startswith("v_mfma"))
+    matrix = ins.name.startswith("v_mfma")
+    return _Instruction(ins.line, ins.text, states, operands, matrix, ins.name.startswith("v_") and not matrix)
 
 
 def _rows(operand: str) -> Rows:

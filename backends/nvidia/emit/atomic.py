@@ -16,7 +16,9 @@ order of their bits, negative ones in the other, so that by the value's sign (wh
 
 A value that is NaN changes nothing; a NaN in memory may stay.
 
-Sources: PTX ISA 8.3, 9.7.12.5 (atom), 9.7.12.6 (red).
+Loads and stores are `ld.relaxed` and `st.relaxed`.
+
+Sources: PTX ISA 8.3, 9.7.8.8 (ld), 9.7.8.11 (st), 9.7.12.5 (atom), 9.7.12.6 (red).
 """
 
 from __future__ import annotations
@@ -73,12 +75,18 @@ def atomic(w: Emitter, op: thread.AtomicMem) -> None:
     native = _NATIVE.get((op.kind, dtype.name))
     if native is None:
         _check(op, dtype)
+    of_bits = f"{'b' if dtype.bits > 8 else 's' if dtype.kind == 'int' else 'u'}{dtype.bits}"
     for d, place, x, guard in zip(targets, places, values, guards, strict=True):
         if wanted and guard != "":
             w.emit(f"mov.{register_type(dtype)} {d}, {_zero(dtype)};")
         if guard is None:
             continue
-        if native is None and not wanted and op.kind in _BY_SIGN and dtype.bits >= 32:
+        if op.kind == "load":
+            if wanted:
+                w.emit(f"{guard}ld.relaxed.gpu.{op.space}.{of_bits} {d}, {place};")
+        elif op.kind == "store":
+            w.emit(f"{guard}st.relaxed.gpu.{op.space}.{of_bits} {place}, {x};")
+        elif native is None and not wanted and op.kind in _BY_SIGN and dtype.bits >= 32:
             _by_sign(w, op, place, x, guard)
         elif native is None:
             _swap_loop(w, op, d, place, x, guard)
@@ -109,7 +117,7 @@ def _zero(dtype: DType) -> str:
 def _check(op: thread.AtomicMem, dtype: DType) -> None:
     logic = op.kind in ("and", "or", "xor")
     if (
-        op.kind not in KINDS
+        op.kind not in (*KINDS, "load", "store")
         or dtype.kind == "bool"
         or (logic and dtype.is_float)
         or (dtype.is_float and dtype.bits == 8)

@@ -1,7 +1,8 @@
 """How the operations of sm_90a print: mbarriers, TMA, wgmma, setmaxnreg.
 
-Sources: PTX ISA 8.3, 9.7.8.22 (mapa), 9.7.12.3 (barrier.cluster), 9.7.12.14 (elect.sync), 9.7.12.15 (mbarrier),
-9.7.8.24.9 (cp.async.bulk.tensor), 9.7.8.24.10 (cp.reduce.async.bulk.tensor), 9.7.14 (wgmma), 9.7.17.5 (setmaxnreg).
+Sources: PTX ISA 8.3, 9.7.8.12 (st.async), 9.7.8.22 (mapa), 9.7.12.3 (barrier.cluster), 9.7.12.14 (elect.sync),
+9.7.12.15 (mbarrier), 9.7.8.24.9 (cp.async.bulk.tensor), 9.7.8.24.10 (cp.reduce.async.bulk.tensor), 9.7.14 (wgmma),
+9.7.17.5 (setmaxnreg).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from minitile.backends.nvidia.emit.memory import addresses, cache_hint
 from minitile.backends.nvidia.emit.ptx import register_type
 from minitile.backends.nvidia.emit.warp import braces_of
 from minitile.ir.core import Op, Value
-from minitile.ir.ops import explicit, hopper, roles, thread
+from minitile.ir.ops import cluster, explicit, hopper, roles, thread
 from minitile.ir.ops.thread import count_of
 from minitile.ir.origin import Origin, places
 
@@ -135,9 +136,30 @@ def map_rank(w: Emitter, op: thread.MapRank) -> None:
     _mapa(w, target, w.register(w.element(op.address), "b32"), op.rank)
 
 
-def cluster_barrier(w: Emitter, op: hopper.ClusterBarrier) -> None:
+def cluster_arrive(w: Emitter, op: Op) -> None:
     w.order("barrier.cluster.arrive.release.aligned;")
+
+
+def cluster_wait(w: Emitter, op: Op) -> None:
     w.order("barrier.cluster.wait.acquire.aligned;")
+
+
+def cluster_barrier(w: Emitter, op: hopper.ClusterBarrier) -> None:
+    cluster_arrive(w, op)
+    cluster_wait(w, op)
+
+
+def async_store(w: Emitter, op: cluster.AsyncStore) -> None:
+    """One instruction a register (PTX ISA 8.3, 9.7.8.12 "st.async")."""
+    guards = w.guards(op.predicate, op.predicate_of, len(op.offsets))
+    places = addresses(w, op.address, op.address_of, op.offsets)
+    barrier, kind = _place(w, op.barrier), f"b{op.value.dtype.bits}"
+    if op.value.dtype.is_float:
+        kind = f"f{op.value.dtype.bits}"
+    for guard, place, value in zip(guards, places, w.elements(op.value), strict=True):
+        if guard is not None:
+            opcode = f"st.async.shared::cluster.mbarrier::complete_tx::bytes.{kind}"
+            w.emit(f"{guard}{opcode} {place}, {value}, {barrier};")
 
 
 def set_max_registers(w: Emitter, op: hopper.SetMaxRegisters) -> None:
@@ -268,7 +290,11 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     hopper.TmaStore: tma_store,
     hopper.TmaReduce: tma_reduce,
     hopper.ClusterBarrier: cluster_barrier,
+    hopper.ClusterArrive: cluster_arrive,
+    hopper.ClusterWait: cluster_wait,
     thread.MapRank: map_rank,
+    cluster.AsyncStore: async_store,
+    cluster.AwaitStores: mbarrier_wait,
     hopper.SetMaxRegisters: set_max_registers,
     hopper.UnsetRegisters: unset_registers,
     hopper.Wgmma: wgmma,

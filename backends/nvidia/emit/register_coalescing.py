@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from minitile.backends.nvidia.ops import Instruction
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import arith, control, hopper, roles, thread, tile
+from minitile.ir.ops import arith, cluster, control, hopper, roles, thread, tile
 from minitile.lowering.memory import FAR
 
 # Operations that give existing registers another name; integer casts between equal widths too (`is_alias`).
@@ -53,6 +53,8 @@ _MEMORY: dict[type[Op], tuple[tuple[str, ...], tuple[str, ...]]] = {
     hopper.MbarrierExpect: (("address",), ("predicate",)),
     hopper.MbarrierAnnounce: (("address",), ("predicate",)),
     hopper.MbarrierWait: (("address",), ("parity",)),
+    cluster.AsyncStore: (("address", "barrier"), ("predicate", "value")),
+    cluster.AwaitStores: (("address",), ("parity",)),
     hopper.TmaLoad: (("address", "barrier"), ("predicate", "multicast")),
     hopper.Wgmma: ((), ("a", "b", "c", "scale_d")),
     roles.Await: ((), ("a", "written")),

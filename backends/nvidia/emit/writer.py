@@ -25,6 +25,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from minitile.analysis.affine import Facts
+from minitile.analysis.trips import enters
 from minitile.backends.nvidia.emit import arith as emit_arith
 from minitile.backends.nvidia.emit import atomic as emit_atomic
 from minitile.backends.nvidia.emit import cast as emit_cast
@@ -37,10 +39,9 @@ from minitile.backends.nvidia.emit.ptx import PtxModule, identifier, is_register
 from minitile.backends.nvidia.emit.register_coalescing import LOADS, plan
 from minitile.backends.nvidia.legalize import legalize
 from minitile.hardware import Target
-from minitile.ir.builder import known_trips
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError
-from minitile.ir.ops import arith, control, roles, thread
+from minitile.ir.ops import control, roles, thread
 from minitile.ir.ops.thread import in_registers
 from minitile.ir.types import DType, TensorType, u8
 
@@ -79,7 +80,8 @@ class _Writer:
         self.params: list[tuple[str, str, DType]] = []
         self.entry_names: list[str] = []
         self.uniform: dict[Value, bool] = {}
-        self.less: list[tuple[Value, Value]] = []  # what the branches around say: the first is less than the second
+        self.facts = Facts(kernel)
+        self.conditions: list[Value] = []  # of the branches around
 
     # Parameters and the frame --------------------------------------------------------------------------------------
 
@@ -193,11 +195,11 @@ class _Writer:
         lower, upper, step = (w.element(v) for v in (op.lower, op.upper, op.step))
         w.emit(f"mov.{kind} {iv}, {lower};")
         self.hand_over(op.carried, op.init)
-        trips = 1 if (op.lower, op.upper) in self.less else known_trips(op)
-        if trips != 0:
+        entered = enters(self.facts, op, self.conditions)
+        if entered is not False:
             branch = "bra.uni" if self.is_uniform(op.iv) else "bra"
             head, end = w.code.label("for"), w.code.label("for_end")
-            if trips is None:
+            if entered is None:
                 done = w.temp("pred")
                 w.emit(f"setp.ge.{typed} {done}, {iv}, {upper};")
                 w.emit(f"@{done} {branch} {end};")
@@ -210,7 +212,7 @@ class _Writer:
             again = w.temp("pred")
             w.emit(f"setp.lt.{typed} {again}, {iv}, {upper};")
             w.emit(f"@{again} {branch} {head};")
-            if trips is None:
+            if entered is None:
                 w.code.place(end)
         self.settle(op.results, op.carried)
 
@@ -266,13 +268,11 @@ class _Writer:
         w.code.place(end)
 
     def taken(self, op: control.If) -> None:
-        """The branch's first region. A loop over a range that is not empty, as the condition says, has no guard: none
-        is on the way from its last turn to what stands behind it, such as the wait for the products of that turn."""
-        holds, outer = op.condition.op, self.less
-        if isinstance(holds, arith.Cmp) and holds.predicate == "lt":
-            self.less = [*outer, (holds.a, holds.b)]
+        """The branch's first region. A loop that has a turn, as the condition says, has no guard: no way leads past it
+        to what stands behind it, such as the wait for its products."""
+        self.conditions.append(op.condition)
         self.arm(op.then, op.results)
-        self.less = outer
+        self.conditions.pop()
 
     def arm(self, block: Block, results: Sequence[Value]) -> None:
         with self.w.scope():

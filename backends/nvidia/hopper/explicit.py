@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator
 
 from minitile.analysis.affine import Affine
+from minitile.analysis.strides import why_no_tma
 from minitile.backends.nvidia.hopper.pipelines import WORD, tensor_map
 from minitile.backends.nvidia.hopper.tma_store import bulk_store
 from minitile.backends.nvidia.hopper.wgmma import panels_of
@@ -25,7 +26,7 @@ from minitile.ir.origin import MBARRIER_FENCE, MBARRIER_INIT, MBARRIER_MEET, Ori
 from minitile.ir.types import BufferType, u64
 from minitile.layout.shared import SharedLayout, row_major
 from minitile.lowering.context import Lowering
-from minitile.lowering.memory import coordinate, shared_layout, strides_of
+from minitile.lowering.memory import coordinate, shared_layout
 
 LINE = 128  # alignment of a box in shared memory, in bytes (PTX ISA 8.3, 5.5.1)
 
@@ -80,7 +81,7 @@ def _named_barrier(low: Lowering, op: explicit.WarpGroups, first: int, threads: 
 
 def set_max_registers(low: Lowering, op: hopper.SetMaxRegisters) -> None:
     low.b.emit(hopper.SetMaxRegisters(op.count, increase=op.increase))
-    low.kernel.attrs["min_ctas"] = 1  # without it the assembler ignores setmaxnreg (C7508)
+    low.kernel.attrs.setdefault("min_ctas", 1)  # without it the assembler ignores setmaxnreg (C7508)
 
 
 def named_barrier(low: Lowering, op: explicit.NumberedBarrier) -> None:
@@ -214,10 +215,8 @@ def _check_source(low: Lowering, op: explicit.BulkLoad) -> None:
         raise _refused(op, "the copy engine keeps the order of dimensions, the last one last, and knows at most 5")
     if not all(low.facts.short(low.facts.size(op.src, d)) for d in range(len(op.src.shape))):
         raise _refused(op, f"{op.src.name!r} has a dimension that its coordinates of 32 bits do not hold")
-    for stride in strides_of(low, op.src)[:-1]:
-        if low.facts.multiple(stride) * op.src.dtype.bytes % 16:
-            size = low.facts.size(op.src, -1)
-            raise _refused(op, f"rows of {size} elements of {op.src.name!r} may not be multiples of 16 bytes")
+    if reason := why_no_tma(low.facts, op.src):
+        raise _refused(op, reason)
 
 
 def _check_region(low: Lowering, op: explicit.BulkLoad, shared: SharedLayout) -> tuple[int, int, int]:

@@ -300,7 +300,7 @@ def specialised(low: Lowering, op: roles.WarpSpecialized) -> None:
         arrivals = places(at for o in rings if o.why is not None for at in o.why.after)
         with b.because(Origin("lower", "blocks of the cluster still arrive at this one's mbarriers", arrivals)):
             b.emit(hopper.ClusterBarrier())
-    low.kernel.attrs["min_ctas"] = 1  # without it the assembler ignores setmaxnreg (C7508)
+    low.kernel.attrs.setdefault("min_ctas", 1)  # without it the assembler ignores setmaxnreg (C7508)
 
 
 def order_barrier_init(low: Lowering, op: roles.OrderBarrierInit) -> None:

@@ -32,6 +32,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from minitile.analysis.affine import Affine
+from minitile.analysis.strides import why_no_tma
 from minitile.backends.nvidia.hopper.pipelines import tensor_map
 from minitile.backends.nvidia.hopper.wgmma import panels_of, warpgroup
 from minitile.backends.nvidia.staging import alike, as_stored, most_versions, staging
@@ -137,8 +138,8 @@ def check_tensor(low: Lowering, tensor: Value, indices: Sequence[Value], dims: t
         raise Refused(f"{tensor.name} has a dimension that TMA's coordinates of 32 bits do not hold")
     if tensor.dtype.kind == "bool":
         raise Refused("TMA has no bool")
-    if len(dims) > 1 and facts.multiple(facts.size(tensor, -1)) * element % CHUNK:
-        raise Refused(f"the rows of {tensor.name} may not be multiples of {CHUNK} bytes")
+    if reason := why_no_tma(facts, tensor):
+        raise Refused(reason)
     starts = [facts.affine(v) for v in indices]
     if facts.multiple(starts[-1]) * element % CHUNK:
         raise Refused(f"it may not start at a multiple of {CHUNK} bytes")

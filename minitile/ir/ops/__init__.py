@@ -1,6 +1,37 @@
-"""All operations. `arith`, `control` and `fences` are legal in both stages, `tile`, `roles` and `explicit` in the tile
-stage, `thread`, `hopper` (what sm_90a has on top), `blackwell` (sm_100a) and `cdna` (AMD) in the thread stage."""
+"""All operations. `arith`, `control` and `fences` are legal in both stages, `tile`, `scan`, `random`, `views`, `roles`
+and `explicit` in the tile stage, `thread`, `hopper` (what sm_90a has on top), `blackwell` (sm_100a) and `cdna` (AMD) in
+the thread stage; those of `cluster` are of either."""
 
-from minitile.ir.ops import arith, blackwell, cdna, control, explicit, fences, hopper, roles, thread, tile
+from minitile.ir.ops import (
+    arith,
+    blackwell,
+    cdna,
+    cluster,
+    control,
+    explicit,
+    fences,
+    hopper,
+    random,
+    roles,
+    scan,
+    thread,
+    tile,
+    views,
+)
 
-__all__ = ["arith", "blackwell", "cdna", "control", "explicit", "fences", "hopper", "roles", "thread", "tile"]
+__all__ = [
+    "arith",
+    "blackwell",
+    "cdna",
+    "cluster",
+    "control",
+    "explicit",
+    "fences",
+    "hopper",
+    "random",
+    "roles",
+    "scan",
+    "thread",
+    "tile",
+    "views",
+]

@@ -155,6 +155,10 @@ class Sqrt(Unary, name="sqrt"): ...
 class Rsqrt(Unary, name="rsqrt"): ...
 
 
+class Rcp(Unary, name="rcp"):
+    """1/x by the target's approximation: what Div is without its last rounding."""
+
+
 class Sin(Unary, name="sin"): ...
 
 

@@ -11,7 +11,7 @@ from minitile.ir.core import Value
 from minitile.ir.types import I32, BufferType, ScalarType, TensorType, bool_
 
 REDUCTIONS = ("sum", "max", "min", "absmax", "abssum", "and", "or", "xor")
-ATOMICS = ("add", "min", "max", "and", "or", "xor", "exch")
+ATOMICS = ("add", "min", "max", "and", "or", "xor", "exch", "load", "store")
 
 
 def require(condition: bool, message: str) -> None:

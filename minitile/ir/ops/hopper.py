@@ -227,6 +227,26 @@ class ClusterBarrier(Op, name="cluster_barrier", stage="both", uniform=True, ord
         return (Sync("meet", "cluster"),)
 
 
+class ClusterArrive(Op, name="cluster_arrive", stage="both", uniform=True, orders=True):
+    """The first half of cluster_barrier: the thread has come. What stands between the halves need not wait."""
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+    def syncs(self) -> tuple[Sync, ...]:
+        return (Sync("release", "cluster"),)
+
+
+class ClusterWait(Op, name="cluster_wait", stage="both", uniform=True, orders=True):
+    """The second half: until all threads of the cluster have come."""
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+    def syncs(self) -> tuple[Sync, ...]:
+        return (Sync("acquire", "cluster"),)
+
+
 class SetMaxRegisters(Op, name="set_max_registers", stage="both", uniform=True):
     """The warpgroup's register budget; `increase` says which way it goes."""
 

@@ -88,8 +88,8 @@ def _require_predicates(accesses: int, predicate: Value | None, predicate_of: tu
 
 
 class Special(Op, name="special", stage="thread", pure=True):
-    """A special register: tid.x, ctaid.x, ctaid.y, ctaid.z, laneid, … Only those of the grid and of the CTA's size are
-    known to be the same in all threads."""
+    """A special register: tid.x, ctaid.x, ctaid.y, ctaid.z, cluster_ctarank, laneid, … Only those of the grid, of the
+    cluster and of the CTA's size are known to be the same in all threads."""
 
     register: str = attr()
 
@@ -97,7 +97,7 @@ class Special(Op, name="special", stage="thread", pure=True):
         return (I32,)
 
     def varies(self) -> bool:
-        return not self.register.startswith(("ctaid", "nctaid", "ntid"))
+        return not self.register.startswith(("ctaid", "nctaid", "ntid", "cluster_"))
 
     def counts_threads(self) -> int | None:
         return 1 if self.register == "tid.x" else None
@@ -267,7 +267,8 @@ def _ctas(op: LoadMem | StoreMem) -> str:
 
 
 class AtomicMem(Op, name="atomic_mem", stage="thread"):
-    """Atomics at GPU scope, relaxed; red instead of atom when the result is unused. kind: add, min, max, …"""
+    """Atomics at GPU scope, relaxed; red instead of atom when the result is unused. kind: add, min, max, …; a load
+    takes of its value the type alone."""
 
     stored = "value"
 

@@ -294,6 +294,9 @@ class Reduce(Op, name="reduce", stage="tile", pure=True, uniform=True):
     def agrees(self) -> bool:
         return True
 
+    def meets_along(self) -> tuple[tuple[Value, int, bool], ...]:
+        return ((self.a, self.dim, False),)
+
     def exchange_bytes(self) -> int:
         """Each warp's results."""
         layout = self.a.type.layout  # type: ignore[attr-defined]
@@ -428,8 +431,9 @@ def _ctas(rank: Value | None) -> str:
 
 
 class AtomicRmw(MemoryOp, name="atomic", stage="tile"):
-    """mem[…] = kind(mem[…], value), atomically at GPU scope, relaxed. kind: add, min, max, and, or, xor, exch.
-    The result is the old value, of the value's type."""
+    """mem[…] = kind(mem[…], value), atomically at GPU scope, relaxed. kind: add, min, max, and, or, xor, exch; store,
+    whose result is not used; load, which leaves what is there and takes of the value the type alone. The result is the
+    old value, of the value's type."""
 
     stored = "value"
 

@@ -44,7 +44,11 @@ class Trace:
     returns     conditions of the kernel's early returns, which must be uniform
     dims        run-time dimensions by name
     attrs       becomes the kernel's attrs
+    evictions   of a tensor's lines from L2, where the program says which go first or last
+    all_reduces of reductions over the cluster, by what a block sends: the buffer, and what counts them
     rounds      of loops that Python runs, so far
+    made        the tensors of T.empty; sizes: of their dimensions that are computed, by name
+    random      each thread's own seed, sequence and place in it (T.rng_init), once there are some
     marks       of the statements of the loop with a schedule of its own that is being traced (`schedule.py`)
     """
 
@@ -58,7 +62,12 @@ class Trace:
     created: dict[int, tuple[Any, ControlRegion | None]] = field(default_factory=dict)
     returns: list[tuple[Value, Location | None]] = field(default_factory=list)
     attrs: dict[str, Any] = field(default_factory=dict)
+    evictions: dict[Value, str] = field(default_factory=dict)
+    all_reduces: dict[Any, tuple[Value, Value]] = field(default_factory=dict)
+    made: list[Value] = field(default_factory=list)
+    sizes: dict[str, Value] = field(default_factory=dict)
     rounds: int = 0
+    random: Any = None
     marks: Any = None
 
     @property

@@ -19,6 +19,7 @@ from minitile.ir.core import Block, Value
 from minitile.ir.diagnostics import MinitileError, TypeMismatchError, shown
 from minitile.ir.ops import control, explicit, tile
 from minitile.ir.types import I32, i32
+from minitile.language.annotations import hint_evictions
 from minitile.language.block_swizzle import rasterise
 from minitile.language.explicit import RoleScope
 from minitile.language.fences import DisjointScope, HintScope
@@ -438,6 +439,7 @@ class Interpreter(Branches):
             self.block(node.body)
             trace.b.emit(control.Yield(()))
         trace.launch = None
+        hint_evictions(launch, trace.evictions)
         self.at(item.context_expr)
         order, panel, xcds = trace.attrs.pop("rasterise", ("", 0, 1))
         if order:

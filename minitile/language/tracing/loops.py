@@ -20,7 +20,7 @@ from minitile.language.scalars import Expr, constant_int, constant_value, is_sca
 from minitile.language.tracing.context import active, current
 
 MOST_STAGES = 16
-CLUSTER = 8  # blocks of a cluster, on any GPU that has them
+CLUSTER = 16  # blocks of a cluster; more than 8 only where the GPU has room for them, which the launch asks it
 MOST_TEAMS = 4
 
 
@@ -494,8 +494,9 @@ def Kernel(
         grid: 1 to 3 integers, run-time or not; 0 makes the launch a no-op.
         threads: how many threads compute: a multiple of 32, up to 1024, in one number or in x, y and z. Default 128. A
             producer warpgroup comes on top (`launch_info` says).
-        cluster: so many neighbouring blocks, in x or in each dimension, up to 8, run at the same time and share what
-            they copy (sm_90a; elsewhere without effect); it divides the grid.
+        cluster: so many neighbouring blocks, in x or in each dimension, up to 16, run at the same time and share what
+            they copy (sm_90a; elsewhere without effect); it divides the grid. Of more than 8 the GPU is asked whether
+            they fit.
         persistent: at most so many blocks are launched, say as many as the GPU has multiprocessors, and each does the
             work of one block of the grid after the other; 0: as many as the grid has. T.Persistent says so
             explicitly, and in which order.

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from minitile.ir.diagnostics import LanguageError, MinitileError
+from minitile.ir.diagnostics import LanguageError, MinitileError, shown
 from minitile.ir.types import DType
 from minitile.language.explicit import Barriers
 from minitile.language.memory import Memory
@@ -263,7 +263,14 @@ class Statements(Calls):
     def return_(self, node: ast.Return) -> None:
         value = None if node.value is None else self.eval(node.value)
         if value is not None and self.scope.caller is None:
-            raise self.fail(node, "a kernel returns nothing", "write the result to a tensor of the signature")
+            items = value if isinstance(value, (tuple, list)) else (value,)
+            for item in items:
+                if not isinstance(item, Memory) or item.space != "global":
+                    hint = "write it to a tensor that T.empty makes, and return that"
+                    raise self.fail(node, f"a kernel returns tensors, not {shown(item)}", hint)
+            if self.trace.region is not None:
+                what = f"a kernel returns a tensor in {self.trace.region.what}"
+                raise self.fail(node, what, "return it at the end of the function")
         self.locals[VALUE] = value
         self.locals[RETURNED] = True
         self.locals[SKIP] = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
@@ -11,8 +11,9 @@ from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Value
 from minitile.ir.depth import room, too_deep
 from minitile.ir.diagnostics import InternalError, LanguageError, Location, MinitileError, shown
-from minitile.ir.types import I32, Dim, DType, ScalarType, TensorType
+from minitile.ir.types import ALIGNMENT, I32, Dim, DType, ScalarType, tensor_type
 from minitile.language.memory import Memory
+from minitile.language.results import Results, results_of
 from minitile.language.scalars import Expr
 from minitile.language.tracing.context import Trace, tracing
 from minitile.language.tracing.control_flow import Interpreter
@@ -26,7 +27,8 @@ from minitile.language.tracing.uniform import check_uniform
 class TraceInput:
     """What one specialisation fixes: the compile-time constants by parameter, the dtypes of tensors annotated without
     one, and for run-time dimensions the power of two known to divide them. large, exact: see index_widths.py.
-    same: pairs of tensors that are one array, which the kernel knows by the first one's name."""
+    same: pairs of tensors that are one array, which the kernel knows by the first one's name. strides: of the tensors
+    that are not row-major without gaps, by name; unaligned: those whose address may be any multiple of an element."""
 
     constants: Mapping[str, Any]
     dtypes: Mapping[str, DType]
@@ -34,32 +36,47 @@ class TraceInput:
     large: tuple[str, ...] = ()
     exact: bool = False
     same: tuple[tuple[str, str], ...] = ()
+    strides: Mapping[str, tuple[Dim, ...]] = field(default_factory=dict)
+    unaligned: tuple[str, ...] = ()
 
 
 def tensor_shape(p: Parameter, constants: Mapping[str, Any]) -> tuple[Dim, ...]:
     """The shape of a tensor parameter; names of compile-time parameters become their values."""
     assert p.tensor is not None
-    shape: list[Dim] = []
-    for d in p.tensor.shape:
+    return _sizes(p, "dimension", p.tensor.shape, constants)
+
+
+def tensor_strides(p: Parameter, constants: Mapping[str, Any]) -> tuple[Dim, ...] | None:
+    """The same of its strides; None where it is annotated without any."""
+    assert p.tensor is not None
+    return None if p.tensor.strides is None else _sizes(p, "stride", p.tensor.strides, constants)
+
+
+def _sizes(p: Parameter, what: str, given: tuple[Dim, ...], constants: Mapping[str, Any]) -> tuple[Dim, ...]:
+    sizes: list[Dim] = []
+    for d in given:
         value = constants.get(d, d) if isinstance(d, str) else d
         if not isinstance(value, (int, str)) or isinstance(value, bool):
             raise LanguageError(
-                f"dimension '{d}' of {p.name} is the compile-time parameter {d}={shown(value)}, no integer"
+                f"{what} '{d}' of {p.name} is the compile-time parameter {d}={shown(value)}, no integer"
             )
-        shape.append(value)
-    return tuple(shape)
+        sizes.append(value)
+    return tuple(sizes)
 
 
-def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput) -> Kernel:
-    """Run the kernel function with staged arguments; raises LanguageError for what breaks the language's rules."""
+def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput) -> tuple[Kernel, Results]:
+    """Run the kernel function with staged arguments; raises LanguageError for what breaks the language's rules. The
+    tensors that it makes are parameters behind those of the signature."""
     trace = Trace(Builder(Block()))
     params: list[Value] = []
     for p in signature.runtime:
         if p.kind == "tensor":
             shape = tensor_shape(p, given.constants)
             dtype = p.dtype or given.dtypes[p.name]
-            params.append(Value(TensorType(shape, dtype), None, len(params), p.name))
-            for d in shape:
+            strides = given.strides.get(p.name)
+            align = dtype.bytes if p.name in given.unaligned else ALIGNMENT
+            params.append(Value(tensor_type(shape, dtype, strides, align), None, len(params), p.name))
+            for d in (*shape, *(strides or ())):
                 if isinstance(d, str) and d not in trace.dims:
                     trace.dims[d] = Value(I32, None, 0, d)
         else:
@@ -78,7 +95,8 @@ def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput
             scope.locals[p.name] = Memory(value, trace) if p.kind == "tensor" else Expr(value)
     for first, other in given.same:
         scope.locals[other] = scope.locals[first]
-    _interpret(function, trace, scope)
+    returned = _interpret(function, trace, scope)
+    results = results_of(trace, returned, params)
     if not trace.launched:
         raise LanguageError(
             f"the kernel {function.__name__} launches nothing",
@@ -87,7 +105,7 @@ def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput
         )
     kernel = Kernel(
         function.__name__,
-        tuple(params),
+        (*params, *results.made),
         trace.dims,
         trace.b.block,
         facts={d: p for d, p in given.facts.items() if d in trace.dims and p > 1},
@@ -95,13 +113,14 @@ def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput
         attrs=trace.attrs | ({"large": given.large} if given.large else {}) | ({"exact": True} if given.exact else {}),
     )
     check_uniform(kernel, trace.returns)
-    return kernel
+    return kernel, results
 
 
-def _interpret(function: FunctionType, trace: Trace, scope: Scope) -> None:
+def _interpret(function: FunctionType, trace: Trace, scope: Scope) -> Any:
+    """What the function returns."""
     with tracing(trace), room():
         try:
-            Interpreter(trace, scope).run_function(kernel_node(function))
+            return Interpreter(trace, scope).run_function(kernel_node(function))
         except MinitileError:
             raise
         except RecursionError:

@@ -26,11 +26,12 @@ from typing import TYPE_CHECKING
 
 from minitile.analysis.affine import Facts
 from minitile.analysis.masks import Masks
+from minitile.analysis.strides import row_alignment
 from minitile.backends.base import Rules
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError, Location
 from minitile.ir.ops import control, explicit, roles, tile
-from minitile.ir.relations import Interleaved, Permuted, Quotient, Repeated, Same
+from minitile.ir.relations import Interleaved, Permuted, Quotient, Repeated, Reshaped, Same
 from minitile.ir.rewrite import clone
 from minitile.ir.types import TensorType, TileType
 from minitile.layout import (
@@ -38,9 +39,12 @@ from minitile.layout import (
     RowAccess,
     blocked,
     cheapest_vector,
+    crossed,
     interleaved_slice,
     interleaved_source,
+    reshaped,
     row_blocked,
+    scan_blocked,
 )
 from minitile.lowering.context import layout_of
 from minitile.transforms.layout.select_shared_layout import choose_shared_layouts
@@ -48,6 +52,7 @@ from minitile.transforms.layout.select_shared_layout import choose_shared_layout
 if TYPE_CHECKING:
     from minitile.transforms.manager import PassContext
 
+Access = tile.Load | tile.Store | tile.AtomicRmw
 FREE = (tile.Splat, tile.Iota)  # written again for each use, so that they join no groups
 
 
@@ -91,7 +96,7 @@ def is_tile(value: Value) -> bool:
     return isinstance(value.type, TileType)
 
 
-_Passing = Quotient | Permuted | Interleaved | Repeated  # relations by which one layout follows from another
+_Passing = Quotient | Permuted | Interleaved | Repeated | Reshaped  # relations by which one layout follows from another
 
 
 class _Group:
@@ -123,11 +128,14 @@ class _Inference:
         self.permutes: list[Permuted] = []
         self.interleaved: list[Interleaved] = []
         self.repeats: list[Repeated] = []
-        self.uses: dict[Value, list[tuple[int, tile.Load | tile.Store | tile.AtomicRmw]]] = {}  # with their order
+        self.reshapes: list[Reshaped] = []
+        self.uses: dict[Value, list[tuple[int, int, Access]]] = {}  # with their order, and the loops around each
         self.seen = 0  # of these
+        self.loops = 0  # around the place that is collected
         self.relations: tuple[_Passing, ...] = ()
         self.touching: dict[_Group, list[int]] = {}  # the relations that pass layouts on, by number
         self.reduced: set[tuple[Value, int]] = set()
+        self.scanned: set[tuple[Value, int]] = set()
 
     # collect -------------------------------------------------------------------------------------------------------
 
@@ -143,8 +151,10 @@ class _Inference:
             self._constrain(op)
             if not (op.region_fields or op.terminator or isinstance(op, FREE)):
                 self._claim(op, threads)
+            self.loops += isinstance(op, control.Loop)
             for region, count in zip(op.regions, explicit.sides(op, threads), strict=True):
                 self.collect(region, count)
+            self.loops -= isinstance(op, control.Loop)
 
     def threads_at(self, op: Op) -> int:
         return self.team.get(op, self.threads)
@@ -173,20 +183,22 @@ class _Inference:
                     self.anchors.append((value, layout))
                     self.anchored.add(value)
         if isinstance(op, (tile.Load, tile.Store, tile.AtomicRmw)) and op.subject is not None:
-            self.uses.setdefault(op.subject, []).append((self.seen, op))
+            self.uses.setdefault(op.subject, []).append((self.seen, self.loops, op))
             self.seen += 1
+        for value, dim, ordered in op.meets_along():
+            (self.scanned if ordered else self.reduced).add((value, dim))
         for relation in op.relations():
             if isinstance(relation, Same):
                 if is_tile(relation.like):
                     (self.firm if relation.firm else self.equal).append(relation)
             elif isinstance(relation, Quotient):
                 self.quotients.append(relation)
-                if relation.narrow in op.results:
-                    self.reduced.add((relation.wide, relation.dim))
             elif isinstance(relation, Interleaved):
                 self.interleaved.append(relation)
             elif isinstance(relation, Repeated):
                 self.repeats.append(relation)
+            elif isinstance(relation, Reshaped):
+                self.reshapes.append(relation)
             else:
                 self.permutes.append(relation)
 
@@ -226,7 +238,7 @@ class _Inference:
         """Pass layouts on, from one group or at first from all: rounds over the relations in their order, as long as
         one gives a layout; of each round only those that touch a group which has just got one."""
         if group is None:
-            self.relations = (*self.quotients, *self.permutes, *self.interleaved, *self.repeats)
+            self.relations = (*self.quotients, *self.permutes, *self.interleaved, *self.repeats, *self.reshapes)
             for number, relation in enumerate(self.relations):
                 for value in _values_of(relation):
                     if value in self.group_of:
@@ -267,6 +279,12 @@ class _Inference:
                 result.layout = interleaved_source(source.layout, relation.dim, 1, relation.times)
                 return result
             return None
+        if isinstance(relation, Reshaped):
+            for one, other, to in ((source, result, relation.result), (result, source, relation.source)):
+                if one.layout is not None and other.layout is None:
+                    other.layout = reshaped(one.layout, to.shape)
+                    return other if other.layout is not None else None
+            return None
         if isinstance(relation, Interleaved):
             if source.layout is not None and result.layout is None:
                 result.layout = interleaved_slice(source.layout, relation.dim, relation.run, relation.count)
@@ -282,37 +300,56 @@ class _Inference:
 
     def _choose(self, group: _Group) -> Layout:
         """The free choice: the order of dimensions from the widest memory access of the group, global before shared;
-        the vectors so that all that go that way are cheap."""
+        the vectors so that all that go that way are cheap, where they are in the innermost loops."""
         shape = group.members[0].shape
         order = tuple(reversed(range(len(shape))))
         best = (-1, -1)
-        along: dict[int, list[RowAccess]] = {}
+        along: dict[int, dict[int, list[RowAccess]]] = {}  # by dimension and loops
         same = self._same_elements(group)
         uses = [
-            (place, op, value, dims)
+            (place, loops, op, value, dims)
             for g, dims in same
             for value in g.members
-            for place, op in self.uses.get(value, ())
+            for place, loops, op in self.uses.get(value, ())
         ]
-        for _, op, value, dims in sorted(uses, key=lambda use: use[0]):
+        for _, loops, op, value, dims in sorted(uses, key=lambda use: use[0]):
             width, own = self._width(op, value)
-            if own is None:
+            if own is None or own not in dims:  # none of this one's, where it has size 1
                 continue
             dim = dims[own]
             kind = "shared" if not isinstance(op.mem.type, TensorType) else "load" if op.results else "store"
-            along.setdefault(dim, []).append(RowAccess(kind, width, max(1, op.mem.dtype.bits // 8)))
+            along.setdefault(dim, {}).setdefault(loops, []).append(
+                RowAccess(kind, width, max(1, op.mem.dtype.bits // 8))
+            )
             rank = (int(kind != "shared"), width * value.dtype.bits)
             if rank > best:
                 best = rank
                 order = (dim, *(d for d in reversed(range(len(shape))) if d != dim))
         threads = group.threads or self.threads
-        vec = cheapest_vector(along[order[0]]) if along else 1
+        vec = cheapest_vector(along[order[0]][max(along[order[0]])]) if along else 1
         while vec > 1 and vec * threads > math.prod(shape):
             vec //= 2
-        reduces = any(
-            (m, d) in self.reduced for g, dims in same for m in g.members for d in dims if dims[d] == order[0]
-        )
-        return (row_blocked if reduces else blocked)(shape, threads, vec, order, self.lanes)
+        innermost = {d: by[max(by)] for d, by in along.items()}
+        across = self._across(innermost, order, vec, threads, shape)
+        if across is not None:
+            order, second = across
+            return crossed(shape, threads, vec, second, order, self.lanes)
+        rows = {(m, d) for g, dims in same for m in g.members for d in dims if dims[d] == order[0]}
+        make = blocked if self.reduced.isdisjoint(rows) else row_blocked
+        make = make if self.scanned.isdisjoint(rows) else scan_blocked
+        return make(shape, threads, vec, order, self.lanes)
+
+    def _across(
+        self, along: dict[int, list[RowAccess]], order: tuple[int, ...], vec: int, threads: int, shape: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], int] | None:
+        """Where a tile goes to or from global memory in vectors along a second dimension too: the order of dimensions
+        with that one second, and how many elements its vectors have. None where registers don't hold both vectors."""
+        for dim, accesses in along.items():
+            far = [use for use in accesses if use.kind != "shared"]
+            second = cheapest_vector(far) if far and dim != order[0] else 1
+            if min(vec, second) > 1 and vec * second * threads <= math.prod(shape):
+                return (order[0], dim, *(d for d in order[1:] if d != dim)), second
+        return None
 
     def _same_elements(self, group: _Group) -> list[tuple[_Group, dict[int, int]]]:
         """The groups whose tiles are this one's but for dimensions of size 1 and their order, itself first: their
@@ -329,26 +366,30 @@ class _Inference:
                         found.append((there, {d: dims[own] for d, own in where.items() if own in dims}))
         return found
 
-    def _width(self, op: tile.Load | tile.Store | tile.AtomicRmw, value: Value) -> tuple[int, int | None]:
-        """How many elements of a tile row one access may take, and the tile dimension they run along."""
-        dim = op.dims[-1] if op.dims else None
-        if dim is None:
+    def _width(self, op: Access, value: Value) -> tuple[int, int | None]:
+        """How many elements one access may take, and the tile dimension they run along."""
+        tensor = isinstance(op.mem.type, TensorType)
+        along = op.mem.type.contiguous_dim if isinstance(op.mem.type, TensorType) else len(op.dims) - 1
+        dim = op.dims[along] if op.dims and along is not None else None
+        if dim is None or along is None:
             return 1, None
         limit = max(1, 128 // op.mem.dtype.bits)
         limit = math.gcd(1 if isinstance(op, tile.AtomicRmw) else limit, value.shape[dim])
         elements = limit if op.mask is None else self.masks.run(op.mask, dim, limit)
-        if not is_tile(op.indices[-1]):
-            elements = math.gcd(elements, self.facts.multiple(self.facts.affine(op.indices[-1])))
-        if isinstance(op.mem.type, TensorType) and not self._inside(op, value.shape[dim]):
-            elements = math.gcd(elements, self.facts.multiple(self.facts.size(op.mem, -1)))
+        if not is_tile(op.indices[along]):
+            elements = math.gcd(elements, self.facts.multiple(self.facts.affine(op.indices[along])))
+        if tensor:
+            elements = math.gcd(elements, row_alignment(self.facts, op.mem))
+            if elements > 1 and not self._inside(op, along, value.shape[dim]):
+                elements = math.gcd(elements, self.facts.multiple(self.facts.size(op.mem, along)))
         return elements, dim
 
-    def _inside(self, op: tile.Load | tile.Store | tile.AtomicRmw, extent: int) -> bool:
+    def _inside(self, op: Access, along: int, extent: int) -> bool:
         """Whether a vector's last element is inside for sure where its first one is: no row ends before the tile."""
-        if len(op.mem.shape) > 1 or is_tile(op.indices[-1]):
+        if is_tile(op.indices[along]):
             return False
-        last = self.facts.affine(op.indices[-1]) + (extent - 1)
-        return self.facts.less(last, self.facts.size(op.mem, -1))
+        last = self.facts.affine(op.indices[along]) + (extent - 1)
+        return self.facts.less(last, self.facts.size(op.mem, along))
 
     def assign(self) -> None:
         for value, group in self.group_of.items():
@@ -509,6 +550,10 @@ class _Converter:
                 else:
                     wide = interleaved_source(layout_of(relation.source), relation.dim, 1, relation.times)
                     relation.result.type = TileType(relation.result.shape, relation.result.dtype, wide)
+            elif isinstance(relation, Reshaped):
+                here = reshaped(layout_of(relation.result), relation.source.shape)
+                if here is not None:
+                    need[relation.source] = here
             else:
                 narrow = layout_of(relation.wide).quotient(relation.dim)
                 if relation.narrow in op.operands:

@@ -14,7 +14,8 @@ as they can be:
 * before the first operation that uses the tile. Groups complete in order, so that older ones are complete then as well
   and come first;
 * behind the next gemm into the same accumulator, if that is the only use: it needs no await, but the slot gets free.
-  Where it holds none, the next gemm's token stands for both;
+  Where it holds none, the next gemm's token stands for both, unless something that it reads is written before that one
+  is awaited;
 * before an operation that writes to shared memory which the gemm still reads;
 * before an operation that overwrites registers which the gemm still reads, be it the one of the iteration before:
   those of a carried operand, when its next value is made;
@@ -110,6 +111,7 @@ class _Walk:
         self.block, self.ties, self.loop = block, ties, loop
         self.b = Builder(block)
         self.flights: list[_Flight] = []  # oldest first
+        self.chained: dict[roles.AsyncGemm, _Flight] = {}  # of the iteration before, and what stands for it
         self.received: dict[Value, list[Value]] = {}  # a ring's slots as received in this block, the latest first
         self.issued: dict[Value, int] = {}  # where in the block a token's gemm is
         self.uses = Counter(v for op in block.walk() for v in op.operands)
@@ -178,6 +180,9 @@ class _Walk:
         else:
             fed = None
         used = {v for inner in op.walk() for v in inner.operands}
+        if isinstance(op, tile.Wait):
+            self.completed(op.token)
+        self.unchain(op)
         self.make_room(op)
         late = [n for n, f in enumerate(self.flights) if f is not fed and (f.awaited in used or self.overwrites(op, f))]
         if late:
@@ -200,11 +205,31 @@ class _Walk:
         self.flights.remove(fed)
         if fed.joins and not older:
             op.behind = fed.token
+            if fed.token in self.block.args:
+                self.chained[op] = fed
             return
-        with self.b.because(Origin("sink_wgmma_waits", ACCUMULATOR)):
-            self.b.emit(tile.Wait(fed.token))
+        self.wait_for(fed)
         self.let_go(fed)
         self.settle(older)
+
+    def unchain(self, op: Op) -> None:
+        """A wait of its own for a gemm of the iteration before, if its memory is written while the gemm that stands for
+        it may be in flight: the await of that one was placed before it was known to."""
+        for gemm, fed in list(self.chained.items()):
+            if self.overwrites(op, fed):
+                self.wait_for(fed)
+                gemm.behind = None
+                del self.chained[gemm]
+
+    def completed(self, token: Value) -> None:
+        """Groups complete in order: with one all that were issued before it, and what they stand for."""
+        if self.chained:
+            at = self.issued.get(token, -1)
+            self.chained = {g: f for g, f in self.chained.items() if self.issued[g.results[1]] > at}
+
+    def wait_for(self, flight: _Flight) -> None:
+        with self.b.because(Origin("sink_wgmma_waits", ACCUMULATOR)):
+            self.b.emit(tile.Wait(flight.token))
 
     def touches(self, op: Op, fed: _Flight | None = None) -> bool:
         """Whether ordinary instructions touch registers that products add to where an operation stands. A product that
@@ -301,6 +326,7 @@ class _Walk:
             with self.b.because(Origin("sink_wgmma_waits", ACCUMULATOR)):
                 awaited = self.b.emit(roles.Await(flight.tile, flight.token))
             _define(awaited, 0, flight.awaited)
+            self.completed(flight.token)
         for flight in flights:
             self.let_go(flight)
 

@@ -18,6 +18,9 @@ been received (the compiler's own roles see to that; in a program with explicit 
 Where threads diverge, no barrier can stand: what is used in one branch or loop of that kind
 keeps its bytes from whatever else is used there, in the other branch, too.
 
+Buffers of up to OWN bytes have theirs to themselves, as long as there is room: what they would save is less than the
+barrier costs that bytes change hands behind.
+
 The largest buffers are placed first, each in the smallest gap that fits among those that live when it does. Offsets are
 multiples of the layout's alignment, 16 bytes without a layout. That all threads are done before bytes change hands is
 the business of `thread_barriers`, which sees the offsets.
@@ -40,6 +43,8 @@ from minitile.ir.ops import control, roles, tile
 from minitile.ir.types import BufferType, TokenType
 from minitile.transforms.manager import PassContext
 
+OWN = 128
+
 Loops = tuple[Op, ...]  # the loops around a place, outermost first
 
 
@@ -53,7 +58,13 @@ def allocate_shared_memory(kernel: Kernel, context: PassContext) -> None:
         block.ops = [op for op in block.ops if not isinstance(op, tile.Lifetime)]
     lives = [life for life in walk.lives.values() if life.last >= 0]
     _find_apart(kernel, lives)
+    for life in lives:
+        life.own = life.size <= OWN
     total = _place(lives)
+    if total > context.target.max_shared:
+        for life in lives:
+            life.own = False
+        total = _place(lives)
     if total > context.target.max_shared and not kernel.attrs.get("explicit_sync"):
         for life in lives:
             life.given_up = life.sent and bool(life.receivers)
@@ -68,8 +79,8 @@ class Life:
     """A buffer and the operations, by number, from and to which it must keep its bytes (both included). `sides`: the
     roles that access it, as the operations that part them and the number of the region; `receivers`: those that do so
     by themselves, not by what a pipeline orders. Of a buffer that is `sent` by a pipeline others can have the bytes
-    only when it is `given_up` behind its last access. `around`: the branches and loops around its accesses, but for
-    roles; in the end only those in which threads part."""
+    only when it is `given_up` behind its last access; of one that has its `own` no others have them. `around`: the
+    branches and loops around its accesses, but for roles; in the end only those in which threads part."""
 
     alloc: tile.Alloc
     depth: int  # loops around the alloc
@@ -79,6 +90,7 @@ class Life:
     receivers: set[tuple[Op, int]] = field(default_factory=set)
     sent: bool = False
     given_up: bool = False
+    own: bool = False
     around: set[control.Structured] = field(default_factory=set)
 
     @property
@@ -95,7 +107,7 @@ class Life:
 
     def meets(self, other: Life) -> bool:
         """Whether both are needed at some time. Roles run at the same time, whatever the order of their text."""
-        if (self.sent and not self.given_up) or (other.sent and not other.given_up):
+        if self.own or other.own or (self.sent and not self.given_up) or (other.sent and not other.given_up):
             return True
         first, other_first = (0 if life.sent else life.first for life in (self, other))
         if (first <= other.last and other_first <= self.last) or not self.around.isdisjoint(other.around):
@@ -183,7 +195,7 @@ class Walk:
                 if access.mem in self.lives:
                     life = self.lives[access.mem]
                     self.uses.append((access.mem, self.number, self.lasting(access.mem, loops, self.begun)))
-                    if access.ctas == "cluster" and access.pipeline is None:
+                    if access.ctas == "cluster" and (access.pipeline is None or access.proxy == "generic"):
                         self.throughout.append(access.mem)
                     life.sides.update(self.sides)
                     life.around.update(self.around)

@@ -14,13 +14,15 @@ Within a block a load goes to the front of the pure operations before it, with w
 data between threads (a reduction) or is loaded itself it does not need. A loop's loads go a turn ahead, where nothing
 in the loop writes to memory or synchronises and their places depend on the loop's number alone. What waits takes
 registers: HOISTED and AHEAD are the most, of 4 bytes in each thread. More would cost blocks that run beside, which
-load as well.
+load as well; within a block it may not cost the second one: what waits shares half a multiprocessor's registers with
+the largest tile.
 """
 
 from __future__ import annotations
 
 import math
 
+from minitile.analysis.register_budget import TILE_ROOM, equal_share
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, tile
@@ -35,8 +37,11 @@ AHEAD = 16
 def hoist_loads(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     threads = kernel.threads
+    tiles = (v for op in kernel.body.walk() for v in op.results if isinstance(v.type, TileType))
+    largest = max((_registers(v, threads) for v in tiles), default=0)
+    room = min(HOISTED, equal_share(2 * threads) - TILE_ROOM - largest)
     rewrite_loops(kernel.body, lambda loop, before: _a_turn_ahead(loop, before, threads))
-    _hoist(kernel.body, threads)
+    _hoist(kernel.body, threads, room)
 
 
 def _is_row(op: Op) -> bool:
@@ -78,23 +83,23 @@ def _needs(op: Op, block: Block) -> list[Op] | None:
 # Within a block -----------------------------------------------------------------------------------------------------
 
 
-def _hoist(block: Block, threads: int) -> None:
+def _hoist(block: Block, threads: int, room: int) -> None:
     ops: list[Op] = []
     stretch: list[Op] = []  # of pure operations and loads
     for op in block.ops:
         for region in op.regions:
-            _hoist(region, threads)
+            _hoist(region, threads, room)
         if (op.pure and not op.region_fields) or _is_row(op):
             stretch.append(op)
         else:
-            ops += _loads_first(stretch, threads)
+            ops += _loads_first(stretch, threads, room)
             ops.append(op)
             stretch = []
-    block.ops = ops + _loads_first(stretch, threads)
+    block.ops = ops + _loads_first(stretch, threads, room)
 
 
-def _loads_first(ops: list[Op], threads: int) -> list[Op]:
-    part, first, room = Block(), dict[Op, None](), HOISTED
+def _loads_first(ops: list[Op], threads: int, room: int) -> list[Op]:
+    part, first = Block(), dict[Op, None]()
     part.ops = ops
     for n, op in enumerate(ops):
         needed = _needs(op, part) if _is_row(op) else None

@@ -17,9 +17,11 @@ Reading   the whole fragment is its value (permuted, expanded as `dims` say); a 
           run of elements (`2 * j + 1`, `j // 8 * 16 + j % 8`) is a `deal`; one index of a dimension is picked by
           `reduce(select(iota == index, value, 0))` (a sum, so -0.0 comes out as 0.0); one element is an `extract`;
           neighbours `j // n + m` are a `repeat`. Whatever else is read from a copy in shared memory.
+Views     a fragment or shared buffer under another shape (`view`) is read and written as its `reshape`d whole.
 Writing   the whole fragment is a new value; a part, or under a mask, is `select(inside, new, old)`; one element is
-          `insert`. A value of fewer elements than the fragment can not be moved to a place in it, except a number
-          (fill) and what comes from memory (loaded at its place at once).
+          `insert`. Every n-th element (`2 * j + 1`) is a part that comes from the value's `repeat`. Any other value of
+          fewer elements than the fragment can not be moved to a place in it, except a number (fill) and what comes from
+          memory (loaded at its place at once).
 Unset     A variable that is read where no path has written it is an error (paths through a loop's body count where the
           read's own part of the body may be skipped in the first round); where only some path has, it starts as zeros.
 
@@ -37,7 +39,8 @@ from minitile.analysis.variables import Variable, Variables, is_fragment
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError, LanguageError, Location
-from minitile.ir.ops import arith, control, explicit, tile
+from minitile.ir.ops import arith, cluster, control, explicit, tile
+from minitile.ir.ops.views import Reshape, View, viewed
 from minitile.ir.rewrite import ERASE, Rewriter, erase_unused, recast
 from minitile.ir.types import BufferType, ScalarType, TensorType, TileType, Type, bool_, u8
 from minitile.transforms.tile.fragment_indices import interleaved_by, numbers_of, repeated_by
@@ -48,6 +51,10 @@ if TYPE_CHECKING:
 Indices = tuple[Value, ...]
 Shape = tuple[int, ...]
 New = tuple[Value, ...] | Value | None
+
+
+def is_view(mem: Value) -> bool:
+    return isinstance(mem.op, View)
 
 
 def mem2reg(kernel: Kernel, context: PassContext) -> None:
@@ -88,17 +95,32 @@ class _ToValues(Rewriter):
 
     def current(self, variable: Variable) -> Value:
         """Its value, zeros where it may not have one yet."""
+        mem = viewed(variable.mem)
+        if mem is not variable.mem:
+            return self.seen_as(self.current(Variable(mem)), variable.mem)
         value = self.now.get(variable)
         return self.zero(variable.type) if value is None else value
 
     def read(self, variable: Variable, loc: Location | None) -> Value:
+        mem = viewed(variable.mem)
+        if mem is not variable.mem:
+            return self.seen_as(self.read(Variable(mem), loc), variable.mem)
         if variable not in self.written and not self.variables.comes_around(variable, self.inside_of):
             raise LanguageError(
                 f"{variable} is read before it is written", loc, f"T.clear({variable.mem.name}) before, for zeros"
             )
         return self.current(variable)
 
+    def seen_as(self, value: Value, mem: Value) -> Value:
+        """The tile as the elements, and in the shape, of a buffer that it is viewed as."""
+        if value.dtype is not mem.dtype:
+            value = self.b.value(arith.Reinterpret(value, mem.dtype))
+        return value if value.shape == mem.shape else self.b.value(Reshape(value, mem.shape))
+
     def write(self, variable: Variable, value: Value) -> tuple[Value, ...]:
+        mem = viewed(variable.mem)
+        if mem is not variable.mem:
+            return self.write(Variable(mem), self.seen_as(value, mem))
         value.name = value.name or variable.mem.name
         self.now[variable] = value
         self.written.add(variable)
@@ -108,7 +130,7 @@ class _ToValues(Rewriter):
 
     def read_region(self, op: Op, mem: Value, indices: Indices, dims: tile.Dims, shape: Shape) -> Value:
         """The tile (a scalar for shape ()) that lies in a fragment at `indices` along `dims`."""
-        value = self.read(Variable(mem), op.loc)
+        value = self.read(Variable(mem), op.loc) if is_fragment(mem) else self.whole(op, mem)
         runs_along = list(dims)
         for place, index in enumerate(indices):
             if isinstance(index.type, TileType):
@@ -237,9 +259,24 @@ class _ToValues(Rewriter):
             if mask is not None:
                 value = self.b.select(mask, value, self.b.value(tile.Extract(self.current(variable), indices)))
             return self.write(variable, self.b.value(tile.Insert(self.current(variable), value, indices)))
+        masks = []
+        for place, index in enumerate(indices):
+            if isinstance(index.type, TileType):
+                found = interleaved_by(index, shape[place])
+                if found is None or found[1] != 1 or found[0] in dims:
+                    raise LanguageError(
+                        f"an element of the fragment {mem.name!r} is stored where another thread may have it",
+                        op.loc,
+                        "let T.Parallel run over the whole fragment, or go through shared memory",
+                    )
+                d, _, times, number = found
+                value = self.b.value(tile.Repeat(value, d, times))
+                mask = None if mask is None else self.b.value(tile.Repeat(mask, d, times))
+                masks.append(self.b.compare("eq", self.b.floormod(self.iota(shape, place, index), times), number))
+                dims = (*dims[:place], d, *dims[place + 1 :])
+                indices = (*indices[:place], self.b.constant(0), *indices[place + 1 :])
         sizes = [1 if d is None else value.shape[d] for d in dims]
         fits = all(d is None or size == extent for d, size, extent in zip(dims, sizes, shape, strict=True))
-        masks = []
         for place, (size, extent) in enumerate(zip(sizes, shape, strict=True)):
             if size != extent:
                 masks.append(self.within(shape, place, indices[place], size))
@@ -275,20 +312,29 @@ class _ToValues(Rewriter):
     def whole(self, op: Op, mem: Value) -> Value:
         if is_fragment(mem):
             return self.read(Variable(mem), op.loc)
+        if is_view(mem):
+            return self.seen_as(self.whole(op, viewed(mem)), mem)
         dims = tuple(range(len(mem.shape)))
         return self.b.emit(tile.Load(mem, self.origin(mem), mask=None, slot=None, shape=mem.shape, dims=dims)).result
 
     def put(self, mem: Value, value: Value) -> tuple[Value, ...]:
         if is_fragment(mem):
             return self.write(Variable(mem), value)
+        if is_view(mem):
+            return self.put(viewed(mem), self.seen_as(value, viewed(mem)))
         return self.store(mem, self.origin(mem), value, tuple(range(len(mem.shape))))
 
     def origin(self, mem: Value) -> Indices:
         return (self.b.constant(0),) * len(mem.shape)
 
+    def view(self, op: View) -> New:
+        return ERASE
+
     def store(
         self, mem: Value, indices: Indices, value: Value, dims: tile.Dims, slot: Value | None = None, evict: str = ""
     ) -> tuple[Value, ...]:
+        if is_view(mem):  # all of it
+            return self.put(mem, self.embed(value, dims, mem.shape))
         self.b.emit(tile.Store(mem, indices, value, mask=None, slot=slot, dims=dims, evict=evict))
         return ERASE
 
@@ -298,7 +344,7 @@ class _ToValues(Rewriter):
         return ERASE if self.variables.of(op.result) else None
 
     def load(self, op: tile.Load) -> New:
-        if is_fragment(op.mem):
+        if is_fragment(op.mem) or is_view(op.mem):
             return self.read_region(op, op.mem, op.indices, op.dims, op.shape)
         if op.mem in self.variables.promoted:
             (variable,) = self.variables.at(op.mem, op.indices)
@@ -306,6 +352,8 @@ class _ToValues(Rewriter):
         return None
 
     def store_(self, op: tile.Store) -> New:
+        if is_view(op.mem) and not is_fragment(op.mem):
+            return self.store(op.mem, op.indices, op.value, op.dims)
         if is_fragment(op.mem):
             return self.write_region(op, op.mem, op.indices, op.dims, op.value, op.mask)
         if op.mem in self.variables.promoted:
@@ -338,7 +386,7 @@ class _ToValues(Rewriter):
         return self.store(op.mem, op.indices, value, op.dims)
 
     def copy(self, op: tile.Copy) -> New:
-        if is_fragment(op.src):
+        if is_fragment(op.src) or is_view(op.src):
             value = self.read_region(op, op.src, op.src_indices, op.src_dims, op.shape)
             value = self.b.cast(value, op.dst.dtype)
             if is_fragment(op.dst):
@@ -346,7 +394,7 @@ class _ToValues(Rewriter):
             return self.store(op.dst, op.dst_indices, value, op.dst_dims, op.dst_slot, op.evict)
         if is_fragment(op.dst):
             return self.copy_in(op)
-        if op.src.dtype is op.dst.dtype:
+        if op.src.dtype is op.dst.dtype and not is_view(op.dst):
             return None
         from_tensor, to_tensor = (op.evict if isinstance(m.type, TensorType) else "" for m in (op.src, op.dst))
         load = tile.Load(op.src, op.src_indices, op.shape, op.src_dims, slot=op.src_slot, evict=from_tensor)
@@ -399,12 +447,22 @@ class _ToValues(Rewriter):
         return self.read_region(op, mem, indices, dims, (runs[0], runs[1])), (), (0, 1)
 
     def reduce(self, op: tile.ReduceInto) -> New:
+        return self.joins(op, self.reduced(op))
+
+    def all_reduce(self, op: cluster.AllReduceInto) -> New:
+        mine = self.b.cast(self.whole(op, op.src), op.dst.dtype) if op.dim < 0 else self.reduced(op)
+        return self.joins(op, self.b.emit(cluster.AllReduce(mine, op.buffer, op.number, op.kind)).result)
+
+    def reduced(self, op: tile.ReduceInto) -> Value:
+        """A reduction of the source, in the shape of the destination."""
         source = self.b.cast(self.whole(op, op.src), op.dst.dtype)
         value = self.b.value(tile.Reduce(source, op.dim, op.kind))
         if not value.shape:
-            value = self.b.value(tile.Splat(value, op.dst.shape))
-        elif value.shape != op.dst.shape:
-            value = self.b.value(tile.Expand(value, op.dim, 1))
+            return self.b.value(tile.Splat(value, op.dst.shape))
+        return value if value.shape == op.dst.shape else self.b.value(tile.Expand(value, op.dim, 1))
+
+    def joins(self, op: tile.ReduceInto, value: Value) -> New:
+        """A reduction goes to its destination."""
         if not op.clear:
             value = self.b.value(arith.COMBINE[op.kind](self.whole(op, op.dst), value))
         return self.put(op.dst, value)
@@ -474,6 +532,7 @@ def _times(shape: list[int] | Shape) -> str:
 
 _HANDLERS: dict[type[Op], Callable[[_ToValues, Any], New]] = {
     tile.Alloc: _ToValues.alloc,
+    View: _ToValues.view,
     tile.Load: _ToValues.load,
     tile.Store: _ToValues.store_,
     tile.AtomicRmw: _ToValues.atomic,
@@ -481,6 +540,7 @@ _HANDLERS: dict[type[Op], Callable[[_ToValues, Any], New]] = {
     tile.Copy: _ToValues.copy,
     tile.GemmInto: _ToValues.gemm,
     tile.ReduceInto: _ToValues.reduce,
+    cluster.AllReduceInto: _ToValues.all_reduce,
     tile.Print: _ToValues.print,
     control.For: _ToValues.loop,
     control.While: _ToValues.loop,

@@ -234,6 +234,7 @@ class _Body:
             rank=op.rank,
             shape=self.shape(dims),
             dims=runs,
+            evict=op.evict,
         )
         self.map[op.result] = Lifted(self.b.emit(load).result, dims)
         load.result.name = op.result.name
@@ -259,7 +260,7 @@ class _Body:
         at, runs = self.place(op.indices, dims)
         masked = None if mask is None else self.spread(mask, dims)
         moved = self.spread(value, dims)
-        self.b.emit(tile.Store(op.mem, at, moved, mask=masked, slot=op.slot, rank=op.rank, dims=runs))
+        self.b.emit(tile.Store(op.mem, at, moved, mask=masked, slot=op.slot, rank=op.rank, dims=runs, evict=op.evict))
 
     def many_values(self, op: tile.Store, d: int, hint: str) -> None:
         raise LanguageError(

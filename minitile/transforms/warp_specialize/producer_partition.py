@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from minitile.analysis.affine import Facts
+from minitile.analysis.strides import why_no_tma
 from minitile.analysis.variables import is_shared
 from minitile.hardware import TMA_BOX
 from minitile.ir.builder import constant_of
@@ -189,8 +190,8 @@ def check_tma(copy: tile.Copy, facts: Facts) -> None:
         raise Refused(f"rows of {part} bytes of {copy.src.name} are no multiple of TMA's 16, or all of them not of 128")
     if facts.multiple(copy.src_indices[-1]) * dtype.bytes % 16:
         raise Refused(f"the copy of {copy.src.name} may start off a multiple of 16 bytes in a row")
-    if len(copy.src.shape) > 1 and facts.multiple(facts.size(copy.src, -1)) * dtype.bytes % 16:
-        raise Refused(f"the rows of {copy.src.name} may not be multiples of 16 bytes")
+    if reason := why_no_tma(facts, copy.src):
+        raise Refused(reason)
 
 
 class Places:

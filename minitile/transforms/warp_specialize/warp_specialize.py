@@ -41,7 +41,7 @@ from minitile.analysis.register_budget import ACCUMULATOR_ROOM, PRODUCER_THREADS
 from minitile.backends.base import Rules
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import control, fences, roles, tile
+from minitile.ir.ops import cluster, control, fences, roles, tile
 from minitile.ir.origin import ACCUMULATOR, Origin, places
 from minitile.ir.rewrite import clone, handing
 from minitile.ir.types import I32, BufferType, ScalarType, f32, i32
@@ -181,7 +181,7 @@ def rebuild(
     for n, op in enumerate(ops):
         known = op.pure or (isinstance(op, tile.Load) and op.mem not in rings.slice.written)
         scalar = known and all(isinstance(r.type, ScalarType) for r in op.results)
-        everybody = isinstance(op, tile.Alloc | fences.PdlSync)
+        everybody = isinstance(op, tile.Alloc | cluster.AllReduceBuffer | fences.PdlSync)
         early = n < first and theirs.isdisjoint(op.operands)
         if everybody or (early and (scalar or _triggers(op) or _meets_cluster(op))):
             common.append(op)

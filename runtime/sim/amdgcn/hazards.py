@@ -11,6 +11,7 @@ GFX940_XDL_N_Pass...):
                                    read as C, other registers: P + 1; the same registers: 0 (2 if P is 2)
     matrix result, f32 sources     P + 2, P + 2, P, the same
     C of narrow types, written by a vector instruction: P - 1
+    A, B or C, written by a vector instruction in front: 2 (LLVM, GCNHazardRecognizer::checkMAIHazards90A)
 
 The other pairs are in `_sources` and the functions that it names.
 """
@@ -112,6 +113,7 @@ def _sources(step: Step, unit: str, arch: str) -> list[Source]:
         sources.append(Source(frozenset({M0}), _use_of_m0, 1))
     if unit in (VALU, TRANS):
         sources.append(Source(vectors, _dpp_read, 2))
+        sources.append(Source(vectors, _matrix_read, 2))
         if scalars:
             sources.append(Source(scalars, _scalar_read, 5))
     return sources
@@ -152,6 +154,13 @@ def _write_of_data(step: Step, unit: str, rows: Rows) -> tuple[int, str]:
 def _dpp_read(step: Step, unit: str, rows: Rows) -> tuple[int, str]:
     if step.ins.encoding == "dpp" and _is_operand(step, 1, rows):
         return 2, "DPP reads what a vector instruction has just written"
+    return 0, ""
+
+
+def _matrix_read(step: Step, unit: str, rows: Rows) -> tuple[int, str]:
+    matrix = step.matrix
+    if matrix is not None and not (rows.isdisjoint(matrix.factors) and rows.isdisjoint(matrix.addend)):
+        return 2, "a matrix instruction reads what a vector instruction has just written"
     return 0, ""
 
 

@@ -8,7 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arguments import Dim, allocations_of, check_contiguous, check_schedule, sizes_of, write_back
+from ..core.arguments import (
+    Dim,
+    Within,
+    allocations_of,
+    array_of,
+    check_contiguous,
+    check_schedule,
+    sizes_of,
+    skew_of,
+    write_back,
+)
 from ..core.errors import SimulationError
 from ..core.memory import Fault
 from ..core.report import Report
@@ -74,7 +84,8 @@ def run_gcn(
 
     `grid` counts workgroups, `block` work-items of a workgroup (up to three sizes each). `args` are, in the order of
     the metadata without the hidden arguments: NumPy arrays (global buffers, C-contiguous, changed in place; None
-    is a null pointer), NumPy scalars (by value), or Python numbers where the argument's size says what they become.
+    is a null pointer), pointers `Within` such arrays, NumPy scalars (by value), or Python numbers where the argument's
+    size says what they become.
     `dynamic_shared` bytes of LDS come on top of the kernel's own. `schedule` says when memory operations complete:
     "lazy" not before they are waited for, "eager" at once, "random" at some time between (seeded by `seed`; the order
     of waves is random then too). `check` turns the race model on; `only_first` ends the run at its
@@ -87,7 +98,7 @@ def run_gcn(
     launch.only_first = only_first
     with np.errstate(all="ignore"):
         _run_grid(launch)
-    data, placed = launch.globals.arena.data, zip(places, args, strict=True)
+    data, placed = launch.globals.arena.data, zip(places, map(array_of, args), strict=True)
     write_back([(a, data[at : at + a.nbytes]) for at, a in placed if isinstance(a, np.ndarray)], entry)
     return launch.report
 
@@ -125,14 +136,15 @@ def prepare(
         raise SimulationError(f"{entry} takes {len(visible)} arguments, but {len(args)} were given", isa="GCN")
     kernarg_size = max([program.kernel.setting("kernarg_size"), *(a.offset + a.size for a in program.kernel.args)])
     kernarg = space.reserve("the kernel arguments", -(-kernarg_size // 64) * 64 + 64)
-    places = _place_arrays(space, [(visible[index].name, arg) for index, arg in enumerate(args)])
+    roots = [array_of(arg) for arg in args]
+    places = _place_arrays(space, [(visible[index].name, root) for index, root in enumerate(roots)])
     space.finish()
     for datum in program.data:
         at = program.symbols[datum.name]
         space.arena.data[at : at + len(datum.data)] = np.frombuffer(bytes(datum.data), np.uint8)
-    for place, arg in zip(places, args, strict=True):
-        if isinstance(arg, np.ndarray):
-            copy_in(space.arena.data[place : place + arg.nbytes], arg.reshape(-1).view(np.uint8))
+    for place, root in zip(places, roots, strict=True):
+        if isinstance(root, np.ndarray):
+            copy_in(space.arena.data[place : place + root.nbytes], root.reshape(-1).view(np.uint8))
     launch = Launch(
         program, sizes, items, lds_size, space, kernarg, schedule, check, np.random.default_rng(seed), Report()
     )
@@ -204,7 +216,10 @@ def _place_arrays(space: Global, args: list[tuple[str, Any]]) -> list[int]:
         check_contiguous(index, array)
     numbers = list(arrays)
     needed, lying = allocations_of(list(arrays.values()))
-    starts = [space.reserve(args[numbers[first]][0], size) for first, size in needed]
+    starts = []
+    for first, size in needed:
+        name, array = args[numbers[first]]
+        starts.append(space.reserve(name, size, skew_of(array)))
     places = [0] * len(args)
     for index, (number, offset) in zip(numbers, lying, strict=True):
         places[index] = starts[number] + offset
@@ -213,8 +228,9 @@ def _place_arrays(space: Global, args: list[tuple[str, Any]]) -> list[int]:
 
 def _argument(arg: Argument, value: Any, place: int) -> bytes:
     """The bytes of one argument in the kernarg segment."""
-    if value is None or isinstance(value, np.ndarray):
-        raw = (0 if value is None else GLOBAL_BASE + place).to_bytes(8, "little")
+    if value is None or isinstance(value, np.ndarray | Within):
+        inside = value.offset if isinstance(value, Within) else 0
+        raw = (0 if value is None else GLOBAL_BASE + place + inside).to_bytes(8, "little")
     elif isinstance(value, np.generic):
         raw = value.tobytes()
     elif isinstance(value, bytes):

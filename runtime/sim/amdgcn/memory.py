@@ -26,9 +26,9 @@ class Global:
         self.top = GUARD
         self.arena = Arena(0)
 
-    def reserve(self, name: str, size: int) -> int:
-        """Room for `size` bytes; returns the arena offset."""
-        start = self.top
+    def reserve(self, name: str, size: int, skew: int = 0) -> int:
+        """Room for `size` bytes, `skew` bytes behind a multiple of 256; returns the arena offset."""
+        start = self.top + skew
         self.allocations.append(Allocation(start, start + size, name))
         self.top = -(-(start + size + GUARD) // 256) * 256
         return start

@@ -2,15 +2,60 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from .errors import SimulationError
 from .scalars import Array
 from .sparse import copy_back
 
 Dim = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Within:
+    """The argument for a pointer into the middle of an array: `offset` bytes from its first one. `root` is what is laid
+    out in memory."""
+
+    root: Array
+    offset: int
+
+    @staticmethod
+    def of(array: Array) -> Within:
+        """To the first element of an array of any strides; the root is the memory from its lowest to its highest byte,
+        what is in gaps included."""
+        turned = array[tuple(slice(None, None, -1 if s < 0 else 1) for s in array.strides)]
+        reach = sum(s * (n - 1) for s, n in zip(turned.strides, turned.shape, strict=True)) if array.size else -1
+        count = reach // array.itemsize + 1 if array.size else 0
+        with warnings.catch_warnings():  # of arrays that NumPy would rather hold read-only
+            warnings.simplefilter("ignore", DeprecationWarning)
+            root = as_strided(turned, (count,), (array.itemsize,), writeable=array.flags.writeable)
+        return Within(root, address_of(array) - address_of(root) if array.size else 0)
+
+    def copy(self) -> Within:
+        """The same of a copy of the memory."""
+        return Within(self.root.copy(), self.offset)
+
+    def view(self, like: Array) -> Array:
+        """The array of the shape and strides of `like` that begins here."""
+        found: Array = np.ndarray(like.shape, like.dtype, self.root.view(np.uint8), self.offset, like.strides)
+        return found
+
+
+def address_of(array: Array) -> int:
+    """Of an array's first element."""
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
+def array_of(argument: Any) -> Any:
+    """The array that an argument's memory is laid out from; the argument itself where it is of another kind."""
+    return argument.root if isinstance(argument, Within) else argument
 
 
 def sizes_of(values: Sequence[int]) -> Dim:
@@ -29,6 +74,11 @@ def check_schedule(schedule: str) -> None:
 def check_contiguous(index: int, array: Array) -> None:
     if not array.flags.c_contiguous:
         raise SimulationError(f"argument {index} is not contiguous")
+
+
+def skew_of(array: Array) -> int:
+    """How far behind a multiple of 16 bytes an array begins in the caller's memory, and so in the simulation."""
+    return address_of(array) % 16
 
 
 def allocations_of(arrays: Sequence[Array]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:

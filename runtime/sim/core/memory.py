@@ -24,7 +24,7 @@ from ..ptx.program import (
     Program,
     SharedName,
 )
-from .arguments import allocations_of
+from .arguments import allocations_of, skew_of
 from .scalars import UNSIGNED, Array, Sel, some
 from .sparse import copy_in, zeros
 
@@ -278,8 +278,9 @@ def build_global(program: Program, arrays: list[tuple[str, Array]]) -> tuple[Glo
     allocations: list[Allocation] = []
     needed, lying = allocations_of([array for _, array in arrays])
     for first, size in needed:
-        allocations.append(Allocation(at, at + size, arrays[first][0]))
-        at = -(-(at + size + GUARD) // 256) * 256
+        begin = -(-at // 256) * 256 + skew_of(arrays[first][1])
+        allocations.append(Allocation(begin, begin + size, arrays[first][0]))
+        at = -(-(begin + size + GUARD) // 256) * 256
     places = [allocations[number].start + offset for number, offset in lying]
     arena = Arena(at)
     for offset, variable in program.globals:

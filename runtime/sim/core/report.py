@@ -7,6 +7,7 @@ the assembly text; `source` is the "file:line" that the text's `.file` and `.loc
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from .errors import RaceError, SimulationError
 
@@ -118,7 +119,7 @@ class Report:
 
     `instructions` maps an opcode such as "mma.sync" to how often warps executed it; `stopped` says that a fault
     ended the run early, so that the arguments hold partial results. `masked`: the accesses that bounds cut off, where
-    they were asked for.
+    they were asked for. `results`: what a kernel that returns arrays has returned.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -126,6 +127,7 @@ class Report:
     instructions: dict[str, int] = field(default_factory=dict)
     stopped: bool = False
     masked: tuple[MaskedAccess, ...] = ()
+    results: tuple[Any, ...] = ()
 
     def raise_if_findings(self) -> None:
         """Raise `RaceError` if there is a race among the findings, `SimulationError` for any other finding."""

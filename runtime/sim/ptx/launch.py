@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arguments import Dim, check_contiguous, check_schedule, sizes_of, write_back
+from ..core.arguments import Dim, Within, array_of, check_contiguous, check_schedule, sizes_of, write_back
 from ..core.errors import SimulationError
 from ..core.memory import Fault, ParamSpace, build_global
 from ..core.report import Report
@@ -80,9 +80,9 @@ def run_ptx(
 ) -> Report:
     """Execute entry `entry` of a PTX text.
 
-    `args` are NumPy arrays (global buffers, C-contiguous, changed in place), `TensorMap`s of such arrays, NumPy scalars
-    (by value), or Python numbers where the parameter's type says what they become. Arrays that share memory share it in
-    the simulation too. `schedule` says when asynchronous copies land: "eager",
+    `args` are NumPy arrays (global buffers, C-contiguous, changed in place), pointers `Within` such arrays,
+    `TensorMap`s of them, NumPy scalars (by value), or Python numbers where the parameter's type says what they become.
+    Arrays that share memory share it in the simulation too. `schedule` says when asynchronous copies land: "eager",
     "lazy" or "random" (seeded by `seed`; the order of warps is random then too). `check` turns the race model on.
     `only_first` ends the run at its first finding.
 
@@ -96,7 +96,7 @@ def run_ptx(
     if math.prod(dims["grid"]) > MAX_CTAS:
         raise SimulationError(f"{math.prod(dims['grid'])} CTAs; the simulator runs {MAX_CTAS}")
     _check_cluster(program, dims["grid"], dims["cluster"])
-    roots = [arg.root if isinstance(arg, TensorMap) else arg for arg in args]
+    roots = [arg.root if isinstance(arg, TensorMap) else array_of(arg) for arg in args]
     arrays = [(index, arg) for index, arg in enumerate(roots) if isinstance(arg, np.ndarray)]
     if len(args) != len(program.params):
         raise SimulationError(f"{entry} takes {len(program.params)} parameters, but {len(args)} arguments were given")
@@ -194,7 +194,8 @@ def _parameters(program: Program, args: Sequence[Any], pointers: dict[int, int])
         if isinstance(arg, TensorMap):
             raw = arg.pack(pointers[index])
         elif index in pointers:
-            raw = pointers[index].to_bytes(8, "little")
+            offset_in = arg.offset if isinstance(arg, Within) else 0
+            raw = (pointers[index] + offset_in).to_bytes(8, "little")
         elif isinstance(arg, np.generic):
             raw = arg.tobytes()
         elif isinstance(arg, bool | int | float):

@@ -242,6 +242,7 @@ FUNCTIONS: dict[type[Op], tuple[Callable[[float], float], float, tuple[float, fl
     arith.Log: (math.log, 4, (1e-30, 1e30)),
     arith.Log2: (math.log2, 8, (1e-30, 1e30)),
     arith.Rsqrt: (lambda x: 1 / math.sqrt(x), 4, (1e-30, 1e30)),
+    arith.Rcp: (lambda x: 1 / x, 2, (1e-30, 1e30)),
     arith.Tanh: (math.tanh, 8, (-12.0, 12.0)),
     arith.Erf: (math.erf, 8, (-5.0, 5.0)),
     arith.Sin: (math.sin, 8, (-1e5, 1e5)),

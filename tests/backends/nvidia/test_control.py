@@ -187,6 +187,19 @@ def test_loops_cost_one_branch() -> None:
     assert make.write().text.count("bra") == 1  # constant bounds: no guard either
 
 
+@pytest.mark.parametrize(("least", "branch", "guards"), [(0, False, 1), (1, False, 0), (0, True, 0)])
+def test_a_loop_that_surely_has_a_turn_has_no_guard(least: int, branch: bool, guards: int) -> None:
+    make = Make({"x": "f32"}, dims=("n",))
+    trips = make.emit(arith.Max(make.dims["n"], make.constant(least))).result
+    op, (c,) = loop(make, trips, [make.load("x", make.thread())])
+    with make.inside(op.body):
+        make.emit(control.Yield((make.emit(arith.Add(c, c)).result,)))
+    with make.when(make.compare("lt", op.lower, trips)) if branch else make.inside(make.kernel.body):
+        make.emit(op)
+        make.store("x", make.thread(), op.result)
+    assert make.write().text.count("bra") == 1 + guards + branch
+
+
 def test_unused_operations_leave_nothing() -> None:
     make = Make({"x": "f32", "y": "f32"}, dims=("n", "m"))
     index = make.thread()

@@ -35,14 +35,14 @@ thread kernel @row(%A: tensor<1x512xf32>, %B: tensor<1xf32>) attrs {threads = 12
   %19 = shuffle_xor %18 {mask = 16} : f32
   %20 = add %18, %19 : f32
   %21 = shr %tid, 5 : i32
-  %partial = alloc {type_ = shared<4x1xf32>, layout = shared<4x1xb32; 4:32; 1>, bytes = 16} : shared<4x1xf32>
-  %22 = buffer_address %partial : i32
-  %23 = mul %21, 4 : i32
-  %24 = add %22, %23 : i32
-  %25 = and %tid, 31 : i32
-  %26 = cmp %25, 0 {predicate = "eq"} : bool
-  store_mem %24, predicate = %26, %20, %partial {space = "shared", address_of = (0,), offsets = (0,), predicate_of = (0,)}
-  %27 = load_mem %22, %partial {space = "shared", dtype = f32, count = 4, address_of = (0, 0, 0, 0), offsets = (0, 4, 8, 12)} : regs<4xf32>
+  %partial = alloc {type_ = shared<1x4xf32>, layout = shared<1x4xb32; 1; 4:32>, bytes = 16} : shared<1x4xf32>
+  %22 = and %tid, 31 : i32
+  %23 = cmp %22, 0 {predicate = "eq"} : bool
+  %24 = buffer_address %partial : i32
+  %25 = mul %21, 4 : i32
+  %26 = add %24, %25 : i32
+  store_mem %26, predicate = %23, %20, %partial {space = "shared", address_of = (0,), offsets = (0,), predicate_of = (0,)}
+  %27 = load_mem %24, %partial {space = "shared", dtype = f32, count = 4, width = 4, address_of = (0,), offsets = (0,)} : regs<4xf32>
   %28 = pick %27 {indices = (0, 1)} : regs<2xf32>
   %29 = pick %27 {indices = (2, 3)} : regs<2xf32>
   %30 = add %28, %29 : regs<2xf32>

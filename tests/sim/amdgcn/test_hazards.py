@@ -92,6 +92,8 @@ def test_every_wait_state_of_llvm_is_needed(name, arch):
             for scale, scales in (("", ""), ("scale_", ", v10, v11"))
         ),
         ("v_mov_b32 v8, v9\ns_nop {}\nv_mov_b32_dpp v10, v8 row_shr:1 row_mask:0xf bank_mask:0xf", "gfx950", 2),
+        ("v_mov_b32 v4, v9\ns_nop {}\nv_mfma_f32_16x16x16_f16 v[16:19], v[4:5], v[6:7], 0", "gfx942", 2),
+        ("v_exp_f32 v19, v9\ns_nop {}\nv_mfma_f32_16x16x4_f32 v[16:19], v4, v6, v[16:19]", "gfx950", 2),
         ("v_readfirstlane_b32 s4, v8\ns_nop {}\nbuffer_load_dword v10, off, s[4:7], 0", "gfx950", 5),
     ],
 )

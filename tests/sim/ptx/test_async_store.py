@@ -130,3 +130,90 @@ def test_the_barrier_lies_with_the_destination() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(SimulationError, match="complete on an mbarrier"):
         simulate(frame("    st.async.release.sys.global.u32 [a0], v0;\n"), [np.zeros(4, np.uint32)], gpu=False)
+
+
+# Every CTA sends a number in each round to both, in `versions` places in turn; all threads add up what has come.
+ROUNDS = """    @lead mbarrier.init.shared::cta.b64 [bar], 1;
+    @lead mbarrier.init.shared::cta.b64 [bar+8], 1;
+    @lead fence.mbarrier_init.release.cluster;
+    barrier.cluster.arrive.release.aligned;
+    barrier.cluster.wait.acquire.aligned;
+    mov.u32 x5, 0;
+    mov.u32 v7, 0;
+ROUND:
+    rem.u32 x6, x5, {versions};
+    div.u32 x7, x5, {versions};
+    and.b32 x7, x7, 1;
+    shl.b32 x6, x6, 3;
+    add.u32 x8, x6, bar;
+    add.u32 x9, x6, s;
+    {barrier}
+    @lead mbarrier.arrive.expect_tx.shared::cta.b64 _, [x8], 8;
+    setp.lt.u32 q, tid, 2;
+    min.u32 x10, tid, 1;
+    shl.b32 x11, rank, 2;
+    add.u32 x11, x11, x9;
+    mapa.shared::cluster.u32 x11, x11, x10;
+    mapa.shared::cluster.u32 x12, x8, x10;
+    add.u32 v0, rank, x5;
+    @q st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [x11], v0, [x12];
+WAIT:
+    mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [x8], x7;
+    @!p bra WAIT;
+    ld.shared.v2.u32 {{v1, v2}}, [x9];
+    add.u32 v7, v7, v1;
+    add.u32 v7, v7, v2;
+    add.u32 x5, x5, 1;
+    setp.lt.u32 p, x5, 5;
+    @p bra ROUND;
+    shl.b32 x1, cta, 6;
+    add.u32 x1, x1, tid;
+    mul.wide.u32 y0, x1, 4;
+    add.u64 y0, y0, a0;
+    st.global.u32 [y0], v7;
+"""
+
+
+def rounds(versions: int, barrier: str, **options: Any) -> tuple[Report, Any]:
+    text = frame(ROUNDS.format(versions=versions, barrier=barrier), limits=".reqnctapercluster 2, 1, 1")
+    assembles(text)
+    out = np.zeros((2, 64), np.uint32)
+    return simulate(text, [out], block=64, grid=2, cluster=(2, 1, 1), **options), out
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_what_a_sender_knows_goes_along(schedule: str) -> None:
+    """In two places in turn no CTA overwrites what another one may still read, nor ends too early: who has been sent
+    the next number knows that its sender's threads have read the one before."""
+    report, out = rounds(2, "bar.sync 0;", schedule=schedule)
+    silent(report)
+    assert (out == sum(2 * k + 1 for k in range(5))).all()
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(("versions", "barrier"), [(1, "bar.sync 0;"), (2, "")])
+def test_what_it_does_not_know(versions: int, barrier: str, schedule: str) -> None:
+    """One place alone; or only the sending warp has read."""
+    report, _ = rounds(versions, barrier, schedule=schedule, gpu=False)
+    assert ("missing_barrier", "WAR") in {(finding.kind, finding.hazard) for finding in report.findings}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_the_end_of_the_receiver(schedule: str) -> None:
+    """A wait is enough for it to end; without one, the bytes may come when it is gone."""
+    for wait, found in ((WAIT, set()), ("", {"a block may have ended when another one accesses its shared memory"})):
+        text = SEND.format(send=FOUR, bytes=1024, before=ZERO, wait=wait)
+        assert text.endswith(SYNC)
+        text = frame(text[: -len(SYNC)], limits=".reqnctapercluster 2, 1, 1")
+        report = simulate(
+            text, [np.zeros((64, 4), np.uint32)], block=64, grid=2, cluster=(2, 1, 1), gpu=False, schedule=schedule
+        )
+        assert found <= {finding.message for finding in report.findings}
+        assert bool(found) == bool(report.findings)
+
+
+def test_the_barriers_initialisation_is_fenced() -> None:
+    text = SEND.format(send=FOUR, bytes=1024, before=ZERO, wait=WAIT)
+    text = frame(text.replace("@lead fence.mbarrier_init.release.cluster;", ""), limits=".reqnctapercluster 2, 1, 1")
+    report = simulate(text, [np.zeros((64, 4), np.uint32)], block=64, grid=2, cluster=(2, 1, 1), gpu=False)
+    assert {finding.kind for finding in report.findings} == {"missing_proxy_fence"}

@@ -4,7 +4,10 @@ and 9.7.13.9; sm_90).
 Each thread sends 4 to 16 bytes to another CTA of its cluster (or its own), with an mbarrier there, which counts the
 bytes when they have landed. They are operations of the generic proxy: no proxy fence, but no thread knows of their
 completion before the mbarrier's phase is over; who waits for what another CTA has sent does so in the cluster's scope.
-Reductions of several threads at one place do not conflict.
+An asynchronous operation comes behind the earlier ones of its thread (8.9.1.1), and its completion on the mbarrier is a
+release in the cluster's scope: a thread that waits for that knows what the sending one knew when it sent. As for
+copies, the mbarrier's initialisation is to be fenced (fence.mbarrier_init, 9.7.12.4). The other CTA must not end before
+the bytes have come (cluster.py). Reductions of several threads at one place do not conflict.
 """
 
 from __future__ import annotations
@@ -60,10 +63,12 @@ def _send(ins: Instruction, linker: Linker, combine: Combine | None) -> Handler:
             words[:, column] = reader(m, sel).view(words.dtype)
         where = shared.locate(m, sel, to(m, sel), size, site, "write")
         bars = m.mbarriers.locate(sel, barrier(m, sel), site)
+        m.clusters.reach(where, threads, site)
         for index, (thread, place) in enumerate(zip(threads.tolist(), bars.tolist(), strict=True)):
             bar = m.mbarriers.get(place, thread, site)
             if m.mbarriers.split(place)[0] != m.mbarriers.split(int(where[index]))[0]:
                 m.mbarriers.complain("the mbarrier lies in another CTA than the destination", thread, site)
+            m.mbarriers.check_fenced(bar, thread, site)
             one = where[index : index + 1]
             data = np.ascontiguousarray(words[index]).view(np.uint8)
             load = Load(bar, one, data, size, thread, site, combine=combine, width=size)
@@ -71,6 +76,7 @@ def _send(ins: Instruction, linker: Linker, combine: Combine | None) -> Handler:
                 load.step = bar.serial + 1
                 key = bar.key if thread // m.padded == bar.cta else bar.sent
                 load.column = m.race.proxy.load(thread, one, site, key, load.step, size, generic=True)
+                load.release = m.race.cta(thread), m.race.clocks.release(np.array([thread]))
             m.bulk.load(load)
 
     return run

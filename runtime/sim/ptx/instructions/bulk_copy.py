@@ -19,6 +19,8 @@ import numpy as np
 from ...core.report import Finding
 from ...core.scalars import Array
 from ...core.updates import UPDATES
+from ..race.clocks import Row
+from ..race.scopes import CLUSTER
 from .mbarrier import MBarrier
 
 if TYPE_CHECKING:
@@ -45,7 +47,8 @@ def combine_by(name: str, dtype: np.dtype[np.generic]) -> Combine:
 class Load:
     """Bytes on their way to shared memory: pieces of `width` at arena offsets `where`; `size` counts on `barrier`.
 
-    A load without bytes is an arrival that waits for something (`action`), as cp.async.mbarrier.arrive does.
+    A load without bytes is an arrival that waits for something (`action`), as cp.async.mbarrier.arrive does. `release`:
+    the issuing thread's CTA and what it knew then, of which those hear who wait for the barrier (st.async).
     """
 
     barrier: MBarrier
@@ -60,6 +63,7 @@ class Load:
     action: Callable[[], None] | None = None
     ready: Callable[[], bool] | None = None
     width: int = 16
+    release: tuple[int, Row] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -109,6 +113,8 @@ class BulkCopies:
                 view[rows] = new if load.combine is None else load.combine(view[rows], new)
             if load.action is not None:
                 load.action()
+            if load.release is not None:
+                load.barrier.current.add(load.release[0], CLUSTER, load.release[1])
             if load.size:
                 load.barrier.transactions -= load.size
                 machine.mbarriers.settle(load.barrier)

@@ -1,0 +1,164 @@
+"""Candidates for the plans of mt.ops' memory-bound kernels, interleaved with a copy of as many bytes.
+
+    python benchmarks/sweep_memory.py [--only swiglu,transpose] [--rounds 15]
+
+A batch goes through as many sets of tensors as fill 1 GB and is a CUDA graph, as in memory.py. Each line is one plan:
+its share of the copy's speed, GB/s, and the spread of its times; the plan that minitile chooses is marked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import contest
+import timing
+
+from minitile import ops
+from minitile.ops.memory_bound.arguments import Tile
+from minitile.ops.memory_bound.gated import gated_plan
+from minitile.ops.memory_bound.rotary import RotaryPlan, rotary_plan
+from minitile.ops.memory_bound.sums import SumPlan, sum_plan
+from minitile.ops.memory_bound.transpose import TransposePlan, transpose_plan
+
+ROTATED = 1 << 30  # bytes
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """`inputs()`: a set of tensors; `call(inputs, plan)`; `moved`: the bytes that must move."""
+
+    name: str
+    inputs: Callable[[], list[Any]]
+    call: Callable[..., Any]
+    moved: int
+    chosen: Any
+    plans: list[Any]
+
+
+def tensor(*shape: int, dtype: str = "bfloat16") -> Any:
+    import torch
+
+    return torch.randn(*shape, device="cuda", dtype=torch.float32).to(getattr(torch, dtype))
+
+
+def sweeps() -> Iterator[Sweep]:
+    """All, first the ones that bars name."""
+    m, n = 8192, 14336
+    tiles = [
+        Tile(rows, columns, threads)
+        for threads in (128, 256, 512)
+        for vectors in (1, 2, 4)
+        for columns in (1024, 2048, 4096)
+        for rows in [threads * 8 * vectors // columns]
+        if rows and rows * columns == threads * 8 * vectors
+    ]
+    yield Sweep(
+        "swiglu", lambda: [tensor(m, 2 * n)], lambda x, p: ops.swiglu(x, plan=p), 6 * m * n, gated_plan(n, 2), tiles
+    )
+    yield Sweep(
+        "swiglu_backward", lambda: [tensor(m, n), tensor(m, 2 * n)],
+        lambda dy, x, p: ops.swiglu_backward(dy, x, plan=p), 10 * m * n, gated_plan(n, 2), tiles,
+    )  # fmt: skip
+    m = n = 8192
+    registers = [
+        TransposePlan(True, a, b, threads, panel)
+        for a, b, threads in (
+            (64, 64, 64), (64, 128, 128), (128, 64, 128), (128, 128, 256), (64, 256, 256), (256, 64, 256),
+            (128, 256, 512),
+        )
+        for panel in (0, 4, 8)
+    ]  # fmt: skip
+    shared = [TransposePlan(False, a, a, threads) for a, threads in ((64, 128), (64, 256), (128, 256), (128, 512))]
+    yield Sweep(
+        "transpose", lambda: [tensor(m, n)], lambda x, p: ops.transpose(x, plan=p), 4 * m * n,
+        transpose_plan(m, n, 2), registers + shared,
+    )  # fmt: skip
+    squares = [
+        TransposePlan(True, a, b, threads, panel)
+        for a, b, threads in ((32, 64, 128), (64, 64, 256), (64, 128, 256), (128, 64, 256), (64, 64, 128))
+        for panel in (0, 8)
+    ]
+    yield Sweep(
+        "transpose_f32", lambda: [tensor(m, n, dtype="float32")], lambda x, p: ops.transpose(x, plan=p), 8 * m * n,
+        transpose_plan(m, n, 4), squares,
+    )  # fmt: skip
+    sums = [
+        SumPlan(threads // 32 * 256 // columns, columns, ahead, threads, round(blocks * 132 * columns / n))
+        for columns in (256, 512)
+        for threads in (128, 256)
+        for ahead in (2, 4, 8)
+        for blocks in (2, 4, 8)
+    ]
+    yield Sweep(
+        "column_sums",
+        lambda: [tensor(m, n)],
+        lambda x, p: ops.column_sums(x, plan=p),
+        2 * m * n,
+        sum_plan(m, n, 2),
+        sums,
+    )
+    s, h, g, d = 16384, 32, 8, 128
+
+    def with_tables() -> list[Any]:
+        angle = tensor(s, d // 2, dtype="float32")
+        return [tensor(s, h, d), tensor(s, g, d), angle.cos(), angle.sin()]
+
+    turns = [
+        RotaryPlan(max(1, 64 * vectors // heads // 2), heads, max(1, 64 * vectors // 16), 8, d // 2, 256)
+        for vectors in (2, 4, 8)
+        for heads in (8, 16, 32)
+    ]
+    for interleaved in (False, True):
+        yield Sweep(
+            f"rotary{'_interleaved' if interleaved else ''}", with_tables,
+            lambda q, k, c, z, p, i=interleaved: ops.rotary(q, k, c, z, interleaved=i, plan=p),
+            4 * s * (h + g) * d, rotary_plan(h, g, d // 2, 2), turns,
+        )  # fmt: skip
+
+
+def measure(sweep: Sweep, rounds: int) -> None:
+    """Prints a line for each plan, the fastest first."""
+    import torch
+
+    count = max(2, -(-ROTATED // sweep.moved))
+    sets = [sweep.inputs() for _ in range(count)]
+    half = sweep.moved // 2
+    halves = [[torch.empty(half, dtype=torch.uint8, device="cuda") for _ in range(2)] for _ in range(count)]
+    batches = {"copy": contest.record(lambda: [a.copy_(b) for a, b in halves], 1)[0]}
+    names = dict[str, Any]()
+    for plan in dict.fromkeys([sweep.chosen, *sweep.plans]):
+        try:
+            batches[str(plan)] = contest.record(lambda p=plan: [sweep.call(*one, p) for one in sets], 1)[0]
+            names[str(plan)] = plan
+        except Exception as error:
+            print(f"  {plan}: {contest.short(error)}")
+    times = timing.time_interleaved(batches, rounds, 1)
+    shares = {name: timing.ratio(times[name], times["copy"]) for name in names}
+    copy = statistics.median(times["copy"]) / count
+    print(f"{sweep.name}: {sweep.moved / 1e6:.0f} MB, copy {sweep.moved / copy * 1e-6:.0f} GB/s")
+    for name in sorted(shares, key=lambda name: -shares[name]):
+        ms = statistics.median(times[name]) / count
+        mark = "*" if names[name] == sweep.chosen else " "
+        line = f"{shares[name]:7.3f} {sweep.moved / ms * 1e-6:6.0f} GB/s {timing.spread(times[name]):6.3f}"
+        print(f"  {mark}{line}   {name}", flush=True)
+    torch.cuda.empty_cache()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="operations, with commas between")
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    print(", ".join(f"{name}: {value}" for name, value in timing.machine().items()), flush=True)
+    wanted = set(filter(None, options.only.split(",")))
+    for sweep in sweeps():
+        if not wanted or sweep.name in wanted:
+            measure(sweep, options.rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""The same elements in another shape, row by row: of buffers, and of tiles."""
+
+from __future__ import annotations
+
+import math
+
+from minitile.ir.core import Op, Value, attr, operand
+from minitile.ir.ops.checks import require
+from minitile.ir.relations import Relation, Reshaped
+from minitile.ir.types import BufferType, DType, TileType, Type
+
+
+class View(Op, name="view", stage="traced", pure=True):
+    """A fragment or a shared buffer under another shape, or as elements of another dtype of as many bits: what is
+    written to either is read from both. `mem2reg` makes `reshape` of its accesses."""
+
+    mem: Value = operand()
+    shape: tuple[int, ...] = attr()
+    dtype: DType = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        space = self.mem.type.space  # type: ignore[attr-defined]
+        return (BufferType(space, self.shape, self.dtype),)
+
+    def verify(self) -> None:
+        require(math.prod(self.shape) == math.prod(self.mem.shape), f"{self.shape} is no shape of {self.mem.type}")
+        require(self.dtype.bits == self.mem.dtype.bits, f"{self.dtype} is not as wide as {self.mem.type}")
+
+
+def viewed(mem: Value) -> Value:
+    """The buffer that a view is of; any other value itself."""
+    while isinstance(mem.op, View):
+        mem = mem.op.mem
+    return mem
+
+
+class Reshape(Op, name="reshape", stage="tile", pure=True, uniform=True):
+    """The tile under another shape: element n, counted row by row, is element n of the operand."""
+
+    a: Value = operand()
+    shape: tuple[int, ...] = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (TileType(self.shape, self.a.dtype),)
+
+    def relations(self) -> list[Relation]:
+        return [Reshaped(self.a, self.result)]
+
+    def exchange_bytes(self) -> int:
+        return math.prod(self.shape) * max(self.a.dtype.bytes, 1)
+
+    def verify(self) -> None:
+        require(math.prod(self.shape) == math.prod(self.a.shape), f"{self.shape} is no shape of {self.a.type}")

@@ -1,0 +1,108 @@
+"""`T.empty`: tensors that the call makes, and what a kernel returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from minitile.ir.builder import constant_of
+from minitile.ir.core import Value
+from minitile.ir.diagnostics import shown
+from minitile.ir.types import I32, Dim, TensorType
+from minitile.language.math import dtype_of_name
+from minitile.language.memory import Memory
+from minitile.language.scalars import Expr, is_number, python_number
+from minitile.language.tracing.context import Trace, current
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a traced kernel gives back. made: the tensors of T.empty, in order; sizes: of their dimensions that are
+    computed, by name; returned: the names of the tensors that the call returns, one: that is a single one."""
+
+    made: tuple[Value, ...] = ()
+    sizes: Mapping[str, Value] = field(default_factory=dict)
+    returned: tuple[str, ...] = ()
+    one: bool = False
+
+
+def empty(shape: int | Expr | Sequence[int | Expr], dtype: Any = "float32") -> Memory:
+    """A new tensor in global memory, row-major, which the call makes and the kernel writes. What the kernel returns
+    (`return C`, or several) the call returns, as arrays of the framework of the first tensor that it is given; the
+    others are workspaces, which end with the call.
+
+    It stands before `with T.Kernel`. Its contents are what happens to be there.
+
+    Args:
+        shape: sizes: Python ints, sizes of other tensors, and what `+ - * // %`, min and max make of these and of
+            integer scalars of the signature.
+        dtype: any dtype of the table.
+
+    Raises:
+        LanguageError: inside T.Kernel or under a condition at run time; a size that the host cannot compute; a dtype
+            that there is not.
+
+    Example:
+        ```py
+        @mt.kernel
+        def row_sums(X: T.Tensor(("M", 128), T.float32), rows=4):
+            M = X.shape[0]
+            sums = T.empty((M,), T.float32)
+            with T.Kernel(T.ceildiv(M, rows), threads=128) as bx:
+                x, s = T.alloc_fragment((rows, 128), T.float32), T.alloc_fragment((rows,), T.float32)
+                T.copy(X[bx * rows, 0], x)
+                T.reduce_sum(x, s, dim=1)
+                T.copy(s, sums[bx * rows])
+            return sums
+        ```
+    """
+    trace = current()
+    if trace.launch is not None or trace.launched:
+        raise trace.error(
+            "T.empty stands before T.Kernel", "buffers of a block are made by T.alloc_shared and the like"
+        )
+    if trace.region is not None:
+        raise trace.error(f"T.empty in {trace.region.what}", "make it unconditionally; a compile-time `if` is fine")
+    items = shape if isinstance(shape, (tuple, list)) else (shape,)
+    number = len(trace.made)
+    dims = tuple(_dimension(trace, n, f"result{number}_size{d}") for d, n in enumerate(items))
+    value = Value(TensorType(dims, dtype_of_name(dtype)), None, number, "")
+    trace.made.append(value)
+    return Memory(value, trace)
+
+
+def _dimension(trace: Trace, size: Any, name: str) -> Dim:
+    """An int, or the name of a run-time dimension, which may be a new one."""
+    if isinstance(size, Expr):
+        known = next((d for d, value in trace.dims.items() if value is size.value), None)
+        number = constant_of(size.value)
+        if known is not None:
+            return known
+        if number is None:
+            if not size.value.dtype.is_int:
+                raise trace.error(f"a size of T.empty is {size.value.dtype}, no integer")
+            while name in trace.dims:
+                name += "_"
+            trace.dims[name] = Value(I32, None, 0, name)
+            trace.sizes[name] = size.value
+            return name
+        size = number
+    if not is_number(size) or isinstance(size, bool) or python_number(size) != int(python_number(size)) or size < 0:
+        raise trace.error(f"a size of T.empty is {shown(size)}", "sizes are integers, and those of other tensors")
+    return int(python_number(size))
+
+
+def results_of(trace: Trace, returned: Any, params: Sequence[Value]) -> Results:
+    """What the trace of a kernel that returns this gives back; names the tensors of T.empty."""
+    taken = {p.name for p in params}
+    for number, value in enumerate(trace.made):
+        name = value.name or f"result{number}"
+        while name in taken:
+            name += "_"
+        value.name = name
+        taken.add(name)
+    one = not isinstance(returned, (tuple, list))
+    items = () if returned is None else (returned,) if one else tuple(returned)
+    names = tuple(item.value.name for item in items)
+    return Results(tuple(trace.made), dict(trace.sizes), names, one and returned is not None)

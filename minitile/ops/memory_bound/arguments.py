@@ -1,0 +1,131 @@
+"""How the calls of memory-bound kernels are read: arrays of torch, CuPy or NumPy, of which kernels get plain views."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any, NamedTuple
+
+from minitile.driver.dispatch import caller_location, raise_for_caller
+from minitile.ir.diagnostics import LaunchArgumentError
+from minitile.ir.types import DType
+from minitile.language.math import dtype_of_name
+from minitile.ops.array_adapters import Frame, frame_of
+from minitile.runtime.arrays import describe
+from minitile.runtime.errors import LaunchError
+
+FLOATS = ("f32", "bf16", "f16")
+INDICES = ("i32", "i64")
+VECTOR = 16  # bytes of a thread's access
+
+
+def refused(what: str, hint: str = "") -> LaunchArgumentError:
+    return LaunchArgumentError(what, caller_location(), hint)
+
+
+class Argument(NamedTuple):
+    """An array as it was given; strides in elements."""
+
+    name: str
+    given: Any
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: DType
+    device: tuple[str, int]
+    contiguous: bool
+    frame: Frame
+
+    def view(self, *shape: int) -> Any:
+        """In another shape; a copy only where strides do not let it be seen so."""
+        return self.given.reshape(shape)
+
+    def empty(self, shape: tuple[int, ...], dtype: DType | None = None) -> Any:
+        """A new array where this one is."""
+        return self.frame.empty(shape, dtype or self.dtype, self.given)
+
+    def zeros(self, shape: tuple[int, ...], dtype: DType | None = None) -> Any:
+        """A new array of zeros where this one is."""
+        made = self.empty(shape, dtype)
+        made[...] = 0
+        return made
+
+    def result(self, out: Any, shape: tuple[int, ...], dtype: DType | None = None, name: str = "out") -> Any:
+        """Where a result goes: `out`, or a new array. Raises LaunchArgumentError for an `out` that does not fit."""
+        dtype = dtype or self.dtype
+        if out is None:
+            return self.empty(shape, dtype)
+        info = _described(name, out)
+        if tuple(info.shape) != shape or info.dtype != dtype.name or not info.contiguous:
+            raise refused(
+                f"{name} is {info.dtype} of shape {tuple(info.shape)}",
+                f"pass {dtype} of shape {shape}, row-major without gaps",
+            )
+        self.together(name, (info.device_kind, info.device_index))
+        return out
+
+    def together(self, name: str, device: tuple[str, int]) -> None:
+        """Raises LaunchArgumentError where another argument is on another device."""
+        if device != self.device:
+            raise refused(f"{self.name} and {name} are not on one device")
+
+    def like(self, name: str, x: Any, shape: tuple[int, ...] | None = None) -> Argument:
+        """Another argument of the same dtype on the same device, of this shape or the one given."""
+        other = argument(name, x, (self.dtype.name,))
+        self.together(name, other.device)
+        if other.shape != (self.shape if shape is None else shape):
+            raise refused(f"{name} has shape {other.shape}; it must be {self.shape if shape is None else shape}")
+        return other
+
+
+def argument(name: str, x: Any, dtypes: tuple[str, ...] | None = FLOATS) -> Argument:
+    """An argument of one of these dtypes (None: any). Raises LaunchArgumentError for others."""
+    info = _described(name, x)
+    frame = frame_of(x)
+    if frame is None:
+        raise refused(f"{name} is no array of torch, CuPy or NumPy")
+    if dtypes is not None and info.dtype not in dtypes:
+        raise refused(f"{name} is {info.dtype}", f"it may be {', '.join(dtypes)}")
+    device = info.device_kind, info.device_index
+    dtype = dtype_of_name(info.dtype)
+    return Argument(name, x, tuple(info.shape), info.strides, dtype, device, info.contiguous, frame)
+
+
+def _described(name: str, x: Any) -> Any:
+    try:
+        return describe(x)
+    except LaunchError as error:
+        raise_for_caller(error)
+
+
+class Tile(NamedTuple):
+    """What a block of `threads` works on: `rows` of a matrix, and `columns` of them."""
+
+    rows: int
+    columns: int
+    threads: int
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """As a kernel's compile-time arguments."""
+        return self._asdict()
+
+
+def tile_for(n: int, elements: int, threads: int, least: int) -> Tile:
+    """A tile of about so many elements for rows of n. Its columns are a power of two, at least `least`, of which few
+    lie behind the row's end: the most of those that leave an eighth idle, else those that leave the least."""
+    widths = [w for w in (least << shift for shift in range(32)) if w <= elements] or [least]
+    idle = {w: -n % w / (n + -n % w) if n else 0.0 for w in widths}
+    columns = max((w for w in widths if idle[w] <= 1 / 8), default=min(widths, key=lambda w: (idle[w], -w)))
+    return Tile(max(1, elements // columns), columns, threads)
+
+
+def order_of(x: Any) -> Any:
+    """The places of a vector's elements in ascending order of these; of equal ones, as they stand."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        return torch.argsort(x, stable=True)
+    return x.argsort(kind="stable")
+
+
+def sized(shape: tuple[int, ...]) -> int:
+    return math.prod(shape)

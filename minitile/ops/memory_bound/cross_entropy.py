@@ -1,0 +1,214 @@
+"""Cross entropy of rows of logits.
+
+A row is read once, piece by piece. Each thread has the greatest of its own logits so far and the sum of their powers
+beside it, and takes in a vector at a time; threads meet once, behind the last piece.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import minitile.language as T
+from minitile.driver.dispatch import for_users
+from minitile.driver.jit import Kernel, kernel
+from minitile.ir.types import f32
+from minitile.ops.memory_bound.pieces import PiecePlan, gradient_plan, greatest_and_sum, piece_plan, raised, split
+from minitile.ops.memory_bound.rows import indices_of, numbers_of, refused, rows_of
+
+
+@for_users
+def cross_entropy(
+    logits: Any, labels: Any, *, ignore_index: int = -100, return_lse: bool = False, plan: PiecePlan | None = None
+) -> Any:
+    """log(sum(exp(logits))) - logits[label] of each row: the loss of each, not their mean.
+
+    Args:
+        logits: f32, bf16 or f16, of torch, CuPy, or NumPy (then the simulator computes): … × classes.
+        labels: i64 or i32, of the leading dimensions of logits: each is a class or `ignore_index`.
+        ignore_index: the label of rows whose loss is 0.
+        return_lse: also return log(sum(exp(logits))), which the gradient is made of.
+        plan: how much of a row a block has at a time, instead of the table's choice.
+
+    Returns:
+        The losses, f32, of the shape of labels; with `return_lse` (losses, lse).
+
+    Raises:
+        LaunchArgumentError: arguments that do not fit.
+
+    Example:
+        ```py
+        loss = mt.ops.cross_entropy(logits, labels).mean()
+        ```
+    """
+    rows = rows_of("logits", logits)
+    shape = rows.shape[:-1]
+    label = indices_of("labels", labels, shape)
+    loss, lse = rows.empty(shape, f32), rows.empty(shape, f32)
+    if not rows.n:
+        raise refused("logits have no classes")
+    if rows.m:
+        x = split(rows.matrix)
+        constants = (plan or piece_plan(rows.n, rows.dtype, rows.room.lanes))._asdict()
+        cross_entropy_rows(x.shape[2])(x, label, loss.reshape(-1), lse.reshape(-1), ignore_index, **constants)
+    return (loss, lse) if return_lse else loss
+
+
+@for_users
+def cross_entropy_backward(
+    dloss: Any, logits: Any, labels: Any, lse: Any, *, ignore_index: int = -100, out: Any = None
+) -> Any:
+    """The gradient of `cross_entropy`: (exp(logits - lse) - [column = label]) · dloss, 0 in rows that are ignored.
+
+    Args:
+        dloss: the gradients of the losses, f32.
+        logits: as of `cross_entropy`.
+        labels: as of `cross_entropy`.
+        lse: what `cross_entropy(…, return_lse=True)` gave.
+        ignore_index: as of `cross_entropy`.
+        out: where the result goes, of the shape and dtype of logits: logits themselves by default, whose gradient is
+            then in their place.
+
+    Returns:
+        out.
+
+    Raises:
+        LaunchArgumentError: arguments that do not fit.
+
+    Example:
+        ```py
+        loss, lse = mt.ops.cross_entropy(logits, labels, return_lse=True)
+        mt.ops.cross_entropy_backward(dloss, logits, labels, lse)
+        ```
+    """
+    rows = rows_of("logits", logits)
+    out, dx = rows.result(logits if out is None else out)
+    label = indices_of("labels", labels, rows.shape[:-1])
+    scale, lse = numbers_of("dloss", dloss, rows.shape[:-1]), numbers_of("lse", lse, rows.shape[:-1])
+    if rows.m * rows.n:
+        backward_rows(rows.matrix, label, lse, scale, dx, ignore_index)
+    return out
+
+
+@for_users
+def cross_entropy_gradient(
+    logits: Any, labels: Any, dloss: Any, *, ignore_index: int = -100, plan: PiecePlan | None = None
+) -> Any:
+    """`cross_entropy` and its backward in one: the losses, while logits give way to their gradient.
+
+    A row is read twice in a short time, the second time out of the cache.
+
+    Args:
+        logits: as of `cross_entropy`, without gaps; overwritten.
+        labels: as of `cross_entropy`.
+        dloss: the gradients that the losses will have, f32: 1 / rows for their mean.
+        ignore_index: as of `cross_entropy`.
+        plan: as of `cross_entropy`.
+
+    Returns:
+        The losses, f32, of the shape of labels.
+
+    Raises:
+        LaunchArgumentError: arguments that do not fit.
+
+    Example:
+        ```py
+        loss = mt.ops.cross_entropy_gradient(logits, labels, dloss)  # logits is now their gradient
+        ```
+    """
+    rows = rows_of("logits", logits)
+    rows.result(logits, what="logits")
+    shape = rows.shape[:-1]
+    label, scale = indices_of("labels", labels, shape), numbers_of("dloss", dloss, shape)
+    loss = rows.empty(shape, f32)
+    if not rows.n:
+        raise refused("logits have no classes")
+    if rows.m:
+        x = split(rows.matrix)
+        constants = (plan or gradient_plan(rows.n, rows.dtype, rows.room.lanes))._asdict()
+        gradient_rows(x.shape[2])(x, label, scale, loss.reshape(-1), ignore_index, **constants)
+    return loss
+
+
+@lru_cache
+def cross_entropy_rows(V: int) -> Kernel:
+    """For rows of groups of V logits. A label that is no class, nor `ignore_index`, counts as a logit of 0."""
+
+    @kernel
+    def cross_entropy_rows(
+        X: T.Tensor(("M", "G", V), None),
+        Label: T.Tensor(("M",), None),
+        Loss: T.Tensor(("M",), T.float32),
+        Lse: T.Tensor(("M",), T.float32),
+        ignore_index: T.int32,
+        vectors=2,
+        threads=256,
+    ):
+        with T.Kernel(X.shape[0], threads=threads) as row:
+            label = Label[row]
+            chosen = T.cast(X[row, label // V, label % V], T.float32)
+            top, total = greatest_and_sum(X, row, vectors, threads)
+            lse = T.log(total) + top
+            Lse[row] = lse
+            Loss[row] = T.if_then_else(label == ignore_index, 0.0, lse - chosen)
+
+    return cross_entropy_rows
+
+
+@kernel
+def backward_rows(
+    X: T.Tensor(("M", "N"), None),
+    Label: T.Tensor(("M",), None),
+    Lse: T.Tensor(("M",), T.float32),
+    DLoss: T.Tensor(("M",), T.float32),
+    DX: T.Tensor(("M", "N"), None),
+    ignore_index: T.int32,
+    columns=4096,
+    threads=256,
+):
+    M, N = X.shape
+    with T.Kernel(T.ceildiv(N, columns), M, threads=threads) as (part, row):
+        label, lse, scale = Label[row], Lse[row], DLoss[row]
+        for j in T.Parallel(columns):
+            at = part * columns + j
+            DX[row, at] = slope(T.cast(X[row, at], T.float32) - lse, at == label, label != ignore_index, scale, X.dtype)
+
+
+def slope(x, chosen, counts, scale, dtype):
+    """The gradient of a logit, from the logarithm of its share."""
+    return T.if_then_else(counts, (raised(x, dtype) - T.if_then_else(chosen, 1.0, 0.0)) * scale, 0.0)
+
+
+@lru_cache
+def gradient_rows(V: int) -> Kernel:
+    """As `cross_entropy_rows`; then the row goes backwards, since the cache has its end, and becomes its gradient."""
+
+    @kernel
+    def gradient_rows(
+        X: T.Tensor(("M", "G", V), None),
+        Label: T.Tensor(("M",), None),
+        DLoss: T.Tensor(("M",), T.float32),
+        Loss: T.Tensor(("M",), T.float32),
+        ignore_index: T.int32,
+        vectors=2,
+        threads=512,
+    ):
+        M, G, _ = X.shape
+        groups = vectors * threads
+        steps = T.ceildiv(G, groups)
+        with T.Kernel(M, threads=threads) as row:
+            label, scale = Label[row], DLoss[row]
+            chosen = T.cast(X[row, label // V, label % V], T.float32)
+            top, total = greatest_and_sum(X, row, vectors, threads)
+            lse = T.log(total) + top
+            x = T.alloc_fragment((groups, V), T.float32)
+            for k in T.serial(steps):
+                first = (steps - 1 - k) * groups
+                for g, v in T.Parallel(groups, V):
+                    x[g, v] = T.cast(X[row, first + g, v], T.float32) - lse
+                for g, v in T.Parallel(groups, V):
+                    here = (first + g) * V + v == label
+                    X[row, first + g, v] = slope(x[g, v], here, label != ignore_index, scale, X.dtype)
+            Loss[row] = T.if_then_else(label == ignore_index, 0.0, lse - chosen)
+
+    return gradient_rows

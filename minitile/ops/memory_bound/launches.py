@@ -1,0 +1,12 @@
+"""How launches of memory-bound kernels follow each other."""
+
+from __future__ import annotations
+
+import minitile.language as T
+
+
+def in_order():
+    """Lets the next kernel in the stream be set up at once, and waits for the one in front. Blocks are many and short,
+    so that those of the next kernel take the room that the last ones of this leave."""
+    T.pdl_trigger()
+    T.pdl_sync()

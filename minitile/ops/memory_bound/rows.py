@@ -1,0 +1,263 @@
+"""What kernels along the rows of a matrix have in common: how rows are spread over blocks, and how calls are read.
+
+A row is read once, and is at hand until its result is written: in registers, or in shared memory where that many
+registers would leave room for one block only, which loads or computes but not both. A short row has a warp, or less, so
+that shuffles alone reduce it. Bytes on their way, not arithmetic, decide how fast that is: a multiprocessor wants 32 to
+48 KB of them.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import minitile.language as T
+from minitile.driver.dispatch import caller_location, raise_for_caller
+from minitile.hardware import BLOCK_REGISTERS, BLOCK_THREADS
+from minitile.ir.diagnostics import LaunchArgumentError
+from minitile.ir.types import DType
+from minitile.language.math import dtype_of_name
+from minitile.ops.array_adapters import Frame, frame_of
+from minitile.ops.multiply import hardware
+from minitile.runtime.arrays import ArrayInfo, describe
+from minitile.runtime.errors import LaunchError
+from minitile.target import target_at
+
+DTYPES = ("f32", "bf16", "f16")
+INDICES = ("i64", "i32")
+VECTOR = 16  # bytes
+WARPS = 4  # of a block, where rows do not need more
+HELD = 32  # elements of a row that a thread has
+SHORT, LONG = 2048, 16384  # elements of a row: above, registers hold several blocks' rows, one block's row
+MOST_STAGES = 3
+BUSY = 512  # threads of a multiprocessor that hide each other's latencies
+BESIDE_ROW = 32  # registers of a thread beside its elements of a row
+BLOCK_SHARED = 2048  # bytes of shared memory of a block beside its rows
+
+
+class Room(NamedTuple):
+    """What plans must know of a GPU: its multiprocessors, the bytes of shared memory of a block on each, the lanes of a
+    warp."""
+
+    multiprocessors: int = 132
+    shared: int = 227 * 1024
+    lanes: int = 32
+
+
+H200 = Room()
+
+
+class RowPlan(NamedTuple):
+    """A block of `threads` has `rows` rows at a time, each in a fragment of `columns`, at least as many as it has
+    elements. With `stages`, `blocks` of them go over all rows, and copy ahead into as many buffers in shared memory."""
+
+    rows: int
+    columns: int
+    threads: int
+    stages: int = 0
+    blocks: int = 0
+
+    def constants(self, n: int) -> dict[str, Any]:
+        """Compile-time arguments of a kernel along rows of n elements. exact: the fragment has no columns behind the
+        row, and the kernel no masks."""
+        return self._asdict() | {"exact": self.columns == n}
+
+
+@lru_cache
+def row_plans(n: int, dtype: DType, tensors: int = 1, room: Room = H200) -> list[RowPlan]:
+    """The plans for rows of n elements, of so many tensors at a time, that are worth a measurement, the likeliest
+    first; none where neither registers nor shared memory hold a row."""
+    regs = {held: in_registers(n, dtype, held, room.lanes) for held in (HELD // 2, HELD, 2 * HELD)}
+    staged = {held: in_shared(n, dtype, held, tensors, (1, 1), room) for held in (HELD, 2 * HELD)}
+    if n <= SHORT:
+        found = [regs[HELD], regs[2 * HELD], regs[HELD // 2]]
+    elif n <= LONG:
+        found = [regs[HELD], staged[HELD], staged[2 * HELD], regs[HELD // 2], regs[2 * HELD]]
+    else:
+        found = [staged[2 * HELD], staged[HELD], regs[HELD]]
+    return list(dict.fromkeys(plan for plan in found if plan is not None))
+
+
+@lru_cache
+def gradient_plans(n: int, dtype: DType, sums: int = 1, room: Room = H200) -> list[RowPlan]:
+    """As `row_plans`, for kernels of persistent blocks that read two tensors, of which registers hold both, and
+    besides `sums` numbers for each column."""
+    found = [in_shared(n, dtype, held, 2, (sums + 2, sums + 4), room) for held in (HELD // 2, HELD)]
+    plans = [plan for plan in found if plan is not None]
+    return sorted(plans, key=lambda plan: plan.blocks * plan.threads < room.multiprocessors * BUSY)
+
+
+def in_registers(n: int, dtype: DType, held: int, lanes: int) -> RowPlan | None:
+    """Each thread has up to `held` elements of a row, or of several short ones."""
+    vector = VECTOR // dtype.bytes
+    grain = lanes * vector  # elements that a warp loads at once
+    if n <= grain:
+        columns = 1 << max(0, n - 1).bit_length()
+        return RowPlan(WARPS * lanes * held // columns, columns, WARPS * lanes)
+    grains = math.ceil(n / grain)
+    warps = math.ceil(grains * vector / held)
+    each = math.ceil(grains / warps)
+    if warps * lanes > BLOCK_THREADS:
+        return None
+    if warps > 1:
+        return RowPlan(1, each * warps * grain, warps * lanes)
+    return RowPlan(WARPS * (held // (each * vector)), each * grain, WARPS * lanes)
+
+
+def in_shared(n: int, dtype: DType, held: int, tensors: int, live: tuple[int, int], room: Room) -> RowPlan | None:
+    """Each thread has up to `held` elements of rows that wait in shared memory, with `live` numbers, at least and
+    rather, for each of them in registers. As many blocks as there is room for at once go over all rows."""
+    plan = in_registers(n, dtype, held, room.lanes)
+    if plan is None:
+        return None
+    rows = plan.rows * plan.columns * dtype.bytes * tensors
+    fit, rather = (BLOCK_REGISTERS // (plan.threads * (each * held + BESIDE_ROW)) for each in live)
+    beside = max(1, min(rather, room.shared // (2 * rows + BLOCK_SHARED)))
+    stages = min(MOST_STAGES, (room.shared // beside - BLOCK_SHARED) // rows)
+    if not fit or stages < 2:
+        return None
+    return plan._replace(stages=stages, blocks=beside * room.multiprocessors)
+
+
+def row_plan(n: int, dtype: DType, tensors: int = 1, room: Room = H200) -> RowPlan | None:
+    """The first of `row_plans`, if any."""
+    return next(iter(row_plans(n, dtype, tensors, room)), None)
+
+
+def over_rows(
+    work, tensors, rows, columns, threads, exact, stages, blocks, before=lambda: None, after=lambda block: None
+):
+    """A kernel's body: work(first, *tiles) for each block of rows, whose elements of each tensor are in a tile, with 0
+    behind their end. Tiles are fragments; with `stages`, shared memory, into which persistent blocks copy ahead:
+    before() and after(block) are what each of them does besides."""
+    M, N = tensors[0].shape
+    if exact:
+        T.assume(columns == N)
+    if stages:
+        with T.Kernel(blocks, threads=threads) as block:
+            tiles = [T.alloc_shared((rows, columns), tensor.dtype) for tensor in tensors]
+            before()
+            for k in T.Pipelined(T.ceildiv(M - block * rows, blocks * rows), num_stages=stages):
+                first = (block + k * blocks) * rows
+                for tensor, tile in zip(tensors, tiles, strict=True):
+                    T.copy(tensor[first, 0], tile)
+                work(first, *tiles)
+            after(block)
+    else:
+        with T.Kernel(T.ceildiv(M, rows), threads=threads) as block:
+            tiles = [T.alloc_fragment((rows, columns), tensor.dtype) for tensor in tensors]
+            for tensor, tile in zip(tensors, tiles, strict=True):
+                T.copy(tensor[block * rows, 0], tile)
+            work(block * rows, *tiles)
+
+
+def refused(what: str, hint: str = "") -> LaunchArgumentError:
+    return LaunchArgumentError(what, caller_location(), hint)
+
+
+class Rows(NamedTuple):
+    """An argument as a matrix: leading dimensions are rows."""
+
+    matrix: Any
+    given: Any
+    shape: tuple[int, ...]  # as given
+    m: int
+    n: int
+    dtype: DType
+    frame: Frame
+    info: ArrayInfo
+
+    @property
+    def room(self) -> Room:
+        """Of the device that the argument is on."""
+        target = target_at(self.info.device_kind, self.info.device_index)
+        return Room(hardware(self.info)[0].multiprocessors, target.max_shared, target.lanes)
+
+    def plan(self, tensors: int = 1) -> RowPlan | None:
+        """How a kernel goes over these rows, of so many tensors at a time; None: it has to take them piece by piece."""
+        odd = self.n * self.dtype.bytes % VECTOR  # such rows cannot be copied to shared memory in 16 bytes
+        return row_plan(self.n, self.dtype, tensors, self.room._replace(shared=0) if odd else self.room)
+
+    def gradient_plan(self, sums: int) -> RowPlan | None:
+        """As `plan`, for persistent blocks that keep so many sums of each column."""
+        return next(iter(gradient_plans(self.n, self.dtype, sums, self.room)), None)
+
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
+        """A new array where the argument is."""
+        return self.frame.empty(shape, dtype, self.given)
+
+    def like(self, what: str, x: Any) -> Any:
+        """Another array of this shape as a matrix."""
+        other = rows_of(what, x)
+        if other.shape != self.shape:
+            raise refused(f"{what} has shape {other.shape}; it must be {self.shape}")
+        return other.matrix
+
+    def result(self, out: Any, dtype: DType | None = None, what: str = "out") -> tuple[Any, Any]:
+        """An array of this shape for a result, new or given, and the same as a matrix."""
+        dtype = dtype or self.dtype
+        if out is None:
+            out = self.empty(self.shape, dtype)
+            return out, out.reshape(self.m, self.n)
+        info = _described(what, out)
+        if tuple(info.shape) != self.shape or info.dtype != dtype.name or not info.contiguous:
+            raise refused(
+                f"{what} is {info.dtype} of shape {tuple(info.shape)}",
+                f"pass {dtype} of shape {self.shape}, row-major without gaps",
+            )
+        return out, out.reshape(self.m, self.n)
+
+
+def rows_of(what: str, x: Any) -> Rows:
+    """An argument of f32, bf16 or f16 as rows. Raises LaunchArgumentError for others."""
+    info = _described(what, x)
+    frame = frame_of(x)
+    if frame is None:
+        raise refused(f"{what} is no array of torch, CuPy or NumPy")
+    if info.dtype not in DTYPES:
+        raise refused(f"{what} is {info.dtype}", f"it may be {', '.join(DTYPES)}")
+    if not info.shape:
+        raise refused(f"{what} has no dimensions", "give it one row: x.reshape(1)")
+    shape = tuple(info.shape)
+    m, n = math.prod(shape[:-1]), shape[-1]
+    matrix = (x if info.contiguous else frame.whole(x)).reshape(m, n)
+    return Rows(matrix, x, shape, m, n, dtype_of_name(info.dtype), frame, info)
+
+
+def vector_of(what: str, x: Any, n: int) -> Any:
+    """A weight or a bias: one element for each column. Raises LaunchArgumentError for others."""
+    info = _described(what, x)
+    if tuple(info.shape) != (n,) or info.dtype not in DTYPES:
+        raise refused(
+            f"{what} is {info.dtype} of shape {tuple(info.shape)}", f"it has a number for each of {n} columns"
+        )
+    frame = frame_of(x)
+    return x if info.contiguous or frame is None else frame.whole(x)
+
+
+def indices_of(what: str, x: Any, shape: tuple[int, ...]) -> Any:
+    """i64 or i32 numbers, one for each row, as a vector. Raises LaunchArgumentError for others."""
+    info = _described(what, x)
+    if tuple(info.shape) != shape or info.dtype not in INDICES:
+        raise refused(
+            f"{what} is {info.dtype} of shape {tuple(info.shape)}", f"pass {' or '.join(INDICES)} of shape {shape}"
+        )
+    frame = frame_of(x)
+    return (x if info.contiguous or frame is None else frame.whole(x)).reshape(-1)
+
+
+def numbers_of(what: str, x: Any, shape: tuple[int, ...]) -> Any:
+    """f32 numbers, one for each row, as a vector. Raises LaunchArgumentError for others."""
+    info = _described(what, x)
+    if tuple(info.shape) != shape or info.dtype != "f32":
+        raise refused(f"{what} is {info.dtype} of shape {tuple(info.shape)}", f"pass f32 of shape {shape}")
+    frame = frame_of(x)
+    return (x if info.contiguous or frame is None else frame.whole(x)).reshape(-1)
+
+
+def _described(what: str, x: Any) -> ArrayInfo:
+    try:
+        return describe(x)
+    except LaunchError as error:
+        raise_for_caller(error)

@@ -1,0 +1,317 @@
+"""The ready kernels as differentiable operators of torch: `torch.ops.minitile.*`.
+
+One row of `ROWS` for each form of a function: the schema of its operator, what its results look like, and the function
+that computes gradients, whose parameters `mt.torch_op` finds by name. A function of
+`mt.ops` that has rows goes to its operator where torch is to see one: where a gradient is wanted, and inside of
+torch.compile. Everything else goes straight to the kernels.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, NamedTuple
+
+from minitile.driver.dispatch import caller_location
+from minitile.driver.torch_op import torch_op
+from minitile.ir.diagnostics import LaunchArgumentError
+
+
+class Row(NamedTuple):
+    """`function` of mt.ops in the form in which all of `needs` are given, as the operator `name` (the function's, if
+    there is but one). gradients: the arguments whose gradients `backward` returns."""
+
+    function: str
+    schema: str
+    backward: Callable[..., Any] | None = None
+    gradients: tuple[str | tuple[str, ...], ...] = ("x",)
+    fake: Callable[..., Any] | None = None
+    needs: tuple[str, ...] = ()
+    suffix: str = ""
+    backward_fake: Callable[..., Any] | None = None
+    absent: tuple[str, ...] = ()  # arguments that the function is given as None
+
+    @property
+    def name(self) -> str:
+        return self.function + self.suffix
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        inside = self.schema[1 : self.schema.index(") ->")]
+        return tuple(part.partition("=")[0].split()[-1] for part in inside.split(", "))
+
+
+def ready(name: str) -> Callable[..., Any]:
+    """A function of mt.ops itself."""
+    from minitile import ops
+
+    found: Callable[..., Any] = getattr(importlib.import_module(ops._HOME[name]), name)
+    return found
+
+
+# Gradients -----------------------------------------------------------------------------------------------------------
+
+
+def _norm_backward(name: str, grad: Any, x: Any, weight: Any, bias: Any, eps: float, dsum: Any = None) -> Any:
+    dx, dweight, dbias = ready(name)(grad.contiguous(), x, weight, bias=bias is not None, dsum=dsum, eps=eps)
+    return dx, dweight, None if dbias is None else dbias.to(bias.dtype)
+
+
+def rms_norm_backward(grad: Any, x: Any, weight: Any, bias: Any, eps: float) -> Any:
+    return _norm_backward("rms_norm_backward", grad, x, weight, bias, eps)
+
+
+def layer_norm_backward(grad: Any, x: Any, weight: Any, bias: Any, eps: float) -> Any:
+    return _norm_backward("layer_norm_backward", grad, x, weight, bias, eps)
+
+
+def rms_norm_residual_backward(
+    grad_result0: Any, grad_result1: Any, result1: Any, weight: Any, bias: Any, eps: float
+) -> Any:
+    return _norm_backward("rms_norm_backward", grad_result0, result1, weight, bias, eps, grad_result1.contiguous())
+
+
+def layer_norm_residual_backward(
+    grad_result0: Any, grad_result1: Any, result1: Any, weight: Any, bias: Any, eps: float
+) -> Any:
+    return _norm_backward("layer_norm_backward", grad_result0, result1, weight, bias, eps, grad_result1.contiguous())
+
+
+def swiglu_backward(grad: Any, x: Any) -> Any:
+    return ready("swiglu_backward")(grad.contiguous(), x)
+
+
+def swiglu_pair_backward(grad: Any, x: Any, up: Any) -> Any:
+    return ready("swiglu_backward")(grad.contiguous(), x, up)
+
+
+def geglu_backward(grad: Any, x: Any, approximate: str) -> Any:
+    return ready("geglu_backward")(grad.contiguous(), x, approximate=approximate)
+
+
+def geglu_pair_backward(grad: Any, x: Any, up: Any, approximate: str) -> Any:
+    return ready("geglu_backward")(grad.contiguous(), x, up, approximate=approximate)
+
+
+def rotary_backward(
+    grad_result0: Any, grad_result1: Any, cos: Any, sin: Any, positions: Any, interleaved: bool, inverse: bool
+) -> Any:
+    grads = grad_result0.contiguous(), grad_result1.contiguous()
+    return ready("rotary")(*grads, cos, sin, positions, interleaved=interleaved, inverse=not inverse)
+
+
+def rotary_query_backward(grad: Any, cos: Any, sin: Any, positions: Any, interleaved: bool, inverse: bool) -> Any:
+    grad = grad.contiguous()
+    return ready("rotary")(grad, None, cos, sin, positions, interleaved=interleaved, inverse=not inverse)
+
+
+def transpose_backward(grad: Any) -> Any:
+    return ready("transpose")(grad.contiguous())
+
+
+def column_sums_backward(grad: Any, x: Any) -> Any:
+    return grad.to(x.dtype).expand(x.shape).contiguous()
+
+
+def embedding_backward(grad: Any, weight: Any, indices: Any) -> Any:
+    return ready("embedding_backward")(grad.contiguous(), indices, weight.shape[0]).to(weight.dtype)
+
+
+def cumsum_backward(grad: Any, reverse: bool) -> Any:
+    return ready("cumsum")(grad.contiguous(), reverse=not reverse)
+
+
+def dropout_backward(grad: Any, p: float, seed: int, offset: int) -> Any:
+    return ready("dropout_backward")(grad.contiguous(), p, seed, offset=offset)
+
+
+def top_k_backward(grad_result0: Any, x: Any, result1: Any) -> Any:
+    return x.new_zeros(x.shape).scatter_(-1, result1, grad_result0.to(x.dtype))
+
+
+# What results look like ----------------------------------------------------------------------------------------------
+
+
+def _half(x: Any, *_: Any) -> Any:
+    return x.new_empty((*x.shape[:-1], x.shape[-1] // 2))
+
+
+def _like_x(x: Any, *_: Any) -> Any:
+    return x.new_empty(x.shape)
+
+
+def _two_like_x(x: Any, *_: Any) -> Any:
+    return x.new_empty(x.shape), x.new_empty(x.shape)
+
+
+def _like_both(q: Any, k: Any, *_: Any) -> Any:
+    return q.new_empty(q.shape), k.new_empty(k.shape)
+
+
+def _turned(x: Any) -> Any:
+    return x.new_empty((*x.shape[:-2], x.shape[-1], x.shape[-2]))
+
+
+def _columns(x: Any) -> Any:
+    return x.new_empty(x.shape[-1:], dtype=sys.modules["torch"].float32)
+
+
+def _picked(x: Any, k: int, *_: Any) -> Any:
+    shape = *x.shape[:-1], k
+    return x.new_empty(shape), x.new_empty(shape, dtype=sys.modules["torch"].int64)
+
+
+def _rows_of(weight: Any, indices: Any) -> Any:
+    return weight.new_empty((*indices.shape, weight.shape[-1]))
+
+
+_RMS = "Tensor? weight=None, Tensor? bias=None, float eps=1e-06"
+_LAYER = "Tensor? weight=None, Tensor? bias=None, float eps=1e-05"
+_NORM = ("x", "weight", "bias")
+_SUMMED = (("x", "residual"), "weight", "bias")
+_TURN = "Tensor cos, Tensor sin, Tensor? positions=None, bool interleaved=False, bool inverse=False"
+
+ROWS: tuple[Row, ...] = (  # of one function, the forms that need more come first
+    Row(
+        "rms_norm",
+        f"(Tensor x, Tensor residual, {_RMS}) -> (Tensor, Tensor)",
+        rms_norm_residual_backward,
+        _SUMMED,
+        _two_like_x,
+        needs=("residual",),
+        suffix="_residual",
+    ),
+    Row("rms_norm", f"(Tensor x, {_RMS}) -> Tensor", rms_norm_backward, _NORM, _like_x),
+    Row(
+        "layer_norm",
+        f"(Tensor x, Tensor residual, {_LAYER}) -> (Tensor, Tensor)",
+        layer_norm_residual_backward,
+        _SUMMED,
+        _two_like_x,
+        needs=("residual",),
+        suffix="_residual",
+    ),
+    Row("layer_norm", f"(Tensor x, {_LAYER}) -> Tensor", layer_norm_backward, _NORM, _like_x),
+    Row(
+        "swiglu",
+        "(Tensor x, Tensor up) -> Tensor",
+        swiglu_pair_backward,
+        ("x", "up"),
+        _like_x,
+        needs=("up",),
+        suffix="_pair",
+    ),
+    Row("swiglu", "(Tensor x) -> Tensor", swiglu_backward, fake=_half),
+    Row(
+        "geglu",
+        '(Tensor x, Tensor up, str approximate="none") -> Tensor',
+        geglu_pair_backward,
+        ("x", "up"),
+        _like_x,
+        needs=("up",),
+        suffix="_pair",
+    ),
+    Row("geglu", '(Tensor x, str approximate="none") -> Tensor', geglu_backward, fake=_half),
+    Row(
+        "rotary",
+        f"(Tensor q, Tensor k, {_TURN}) -> (Tensor, Tensor)",
+        rotary_backward,
+        ("q", "k"),
+        _like_both,
+        needs=("k",),
+        backward_fake=_like_both,
+    ),
+    Row(
+        "rotary",
+        f"(Tensor q, {_TURN}) -> Tensor",
+        rotary_query_backward,
+        ("q",),
+        _like_x,
+        suffix="_query",
+        absent=("k",),
+    ),
+    Row("transpose", "(Tensor x) -> Tensor", transpose_backward, fake=_turned, backward_fake=_turned),
+    Row("column_sums", "(Tensor x) -> Tensor", column_sums_backward, fake=_columns),
+    Row(
+        "embedding",
+        "(Tensor weight, Tensor indices) -> Tensor",
+        embedding_backward,
+        ("weight",),
+        _rows_of,
+    ),
+    Row("cumsum", "(Tensor x, bool reverse=False) -> Tensor", cumsum_backward, fake=_like_x),
+    Row("dropout", "(Tensor x, float p, SymInt seed, SymInt offset=0) -> Tensor", dropout_backward, fake=_like_x),
+    Row("top_k", "(Tensor x, SymInt k, bool largest=True) -> (Tensor, Tensor)", top_k_backward, fake=_picked),
+)
+
+# Calls ---------------------------------------------------------------------------------------------------------------
+
+_OPERATORS: dict[str, Any] = {}  # by the rows' names
+
+
+def operator(row: Row) -> Any:
+    """The operator of a row, registered on first use. Needs torch."""
+    found = _OPERATORS.get(row.name)
+    if found is None:
+        absent = dict.fromkeys(row.absent)
+
+        def run(*given: Any) -> Any:
+            return ready(row.function)(**dict(zip(row.arguments, given, strict=False)), **absent)
+
+        found = _OPERATORS[row.name] = torch_op(
+            run,
+            name=row.name,
+            schema=row.schema,
+            fake=row.fake,
+            backward=row.backward,
+            gradients=row.gradients,
+            backward_fake=_by_place(row.backward_fake),
+        )
+    return found
+
+
+def _by_place(fake: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    return None if fake is None else lambda **given: fake(*given.values())
+
+
+def differentiable(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of mt.ops, which goes to its operator where torch is to see one."""
+    rows = [row for row in ROWS if row.function == name]
+    if not rows:
+        return function
+    names = tuple(inspect.signature(function).parameters)
+    if "torch" in sys.modules:
+        for row in rows:
+            operator(row)
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        torch = sys.modules.get("torch")
+        if torch is None or not _is_seen(torch, args, kwargs):
+            return function(*args, **kwargs)
+        given = {n: x for n, x in (*zip(names, args, strict=False), *kwargs.items()) if x is not None}
+        row = next(row for row in rows if all(n in given for n in row.needs))
+        beside = [n for n in given if n not in row.arguments]
+        if not beside:
+            return operator(row)(**given)
+        if not torch.compiler.is_compiling():
+            raise LaunchArgumentError(
+                f"mt.ops.{name}: no gradient goes through a call with {beside[0]}=",
+                caller_location(),
+                "leave it out, or call it under torch.no_grad()",
+            )
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _is_seen(torch: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Whether torch is to see an operator: it traces, or one of its tensors wants a gradient."""
+    if torch.compiler.is_compiling():
+        return True
+    if not torch.is_grad_enabled():
+        return False
+    return any(isinstance(x, torch.Tensor) and x.requires_grad for x in (*args, *kwargs.values()))

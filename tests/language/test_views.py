@@ -1,0 +1,174 @@
+"""T.view and T.reshape against NumPy's reshape: fragments, shared buffers, elements, tiles, dtypes, errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import minitile as mt
+import minitile.language as T
+from minitile.ir.diagnostics import MinitileError
+
+TARGETS = ("sm_80", "sm_90a", "gfx942", "gfx950")
+
+
+def has(target: str) -> None:
+    if target.startswith("gfx"):
+        pytest.importorskip("llvmlite")
+
+
+def scaled(G, factor, column):
+    """Each element by the factor, and `column` times its last index on top."""
+    if len(G.shape) == 1:
+        for i in T.Parallel(*G.shape):
+            G[i] = G[i] * factor + column * i
+    elif len(G.shape) == 2:
+        for i, j in T.Parallel(*G.shape):
+            G[i, j] = G[i, j] * factor + column * j
+    else:
+        for i, j, k in T.Parallel(*G.shape):
+            G[i, j, k] = G[i, j, k] * factor + column * k
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("space", ["fragment", "shared"])
+@pytest.mark.parametrize(
+    ("shape", "to"),
+    [
+        ((32, 48), (32, 6, 8)),
+        ((4, 8, 16), (32, 16)),
+        ((3, 5, 8), (15, 8)),
+        ((7, 6), (2, 21)),
+        ((64,), (1, 64)),
+        ((96, 1), (-1,)),
+    ],
+)
+def test_shapes(target, space, shape, to):
+    """Read and written under both shapes: element by element, and as a whole."""
+    has(target)
+    other = np.zeros(shape).reshape(to).shape
+
+    @mt.kernel
+    def kernel(A: T.Tensor(shape, T.float32), B: T.Tensor(other, T.float32), C: T.Tensor(shape, T.float32)):
+        with T.Kernel(1, threads=64):
+            F = getattr(T, f"alloc_{space}")(shape, T.float32)
+            G = T.reshape(F, to)
+            T.copy(A, F)
+            scaled(G, 2, 1)
+            T.copy(G, B)
+            T.copy(F, C)
+            T.copy(B, G)
+            scaled(F, -1, 0)
+            T.copy(F, C)
+
+    a = np.random.default_rng(1).integers(-9, 9, shape).astype(np.float32)
+    b, c = np.zeros(other, np.float32), np.zeros(shape, np.float32)
+    kernel.compile(target=target).simulate(a, b, c)
+    want = a.reshape(other) * 2 + np.arange(other[-1])
+    np.testing.assert_array_equal(b, want)
+    np.testing.assert_array_equal(c, -want.reshape(shape))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_sums_over_heads(target):
+    """A view under a reduction; in a loop that carries the fragment; a view of a view."""
+    has(target)
+
+    @mt.kernel
+    def kernel(A: T.Tensor((3, 32, 64), T.float32), B: T.Tensor((32, 8), T.float32), C: T.Tensor((32,), T.float32)):
+        with T.Kernel(1, threads=128):
+            F = T.alloc_fragment((32, 64), T.float32)
+            R, S = T.alloc_fragment((32, 8), T.float32), T.alloc_fragment((32,), T.float32)
+            heads = T.reshape(F, (32, 8, 8))
+            T.clear(heads)
+            for k in T.serial(3):
+                for i, h, d in T.Parallel(32, 8, 8):
+                    heads[i, h, d] = heads[i, h, d] + A[k, i, h * 8 + d]
+            T.reduce_sum(heads, R, dim=2)
+            T.copy(R, B)
+            T.reduce_max(T.reshape(T.reshape(heads, -1), (32, -1)), S, dim=1)
+            T.copy(S, C)
+
+    a = np.random.default_rng(2).integers(-9, 9, (3, 32, 64)).astype(np.float32)
+    b, c = np.zeros((32, 8), np.float32), np.zeros(32, np.float32)
+    compiled = kernel.compile(target=target)
+    compiled.simulate(a, b, c)
+    np.testing.assert_array_equal(b, a.sum(0).reshape(32, 8, 8).sum(2))
+    np.testing.assert_array_equal(c, a.sum(0).max(1))
+    assert "%reshape" not in compiled.asm["thread_ir"]  # each thread has its elements under either shape
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("space", ["fragment", "shared"])
+def test_dtypes(target, space):
+    """The bits of floats as integers, and integers as floats."""
+    has(target)
+
+    @mt.kernel
+    def kernel(A: T.Tensor((16, 32), T.float32), B: T.Tensor((512,), T.uint32), C: T.Tensor((16, 32), T.float32)):
+        with T.Kernel(1, threads=64):
+            F = getattr(T, f"alloc_{space}")((16, 32), T.float32)
+            T.copy(A, F)
+            bits = T.view(F, (512,), T.uint32)
+            for i in T.Parallel(512):
+                bits[i] = bits[i] ^ 0x80000000
+            T.copy(bits, B)
+            T.copy(F, C)
+
+    a = np.random.default_rng(3).standard_normal((16, 32)).astype(np.float32)
+    b, c = np.zeros(512, np.uint32), np.zeros((16, 32), np.float32)
+    kernel.compile(target=target).simulate(a, b, c)
+    np.testing.assert_array_equal(c, -a)
+    np.testing.assert_array_equal(b, (-a).view(np.uint32).ravel())
+
+
+def test_shared_memory_is_in_order():
+    """Threads write under one shape what others read under the other."""
+
+    @mt.kernel
+    def kernel(A: T.Tensor((16, 64), T.int32), B: T.Tensor((64, 16), T.int32)):
+        with T.Kernel(1, threads=128):
+            S = T.alloc_shared((16, 64), T.int32)
+            V = T.view(S, (64, 16))
+            for k in T.serial(3):
+                T.copy(A, S)
+                for i, j in T.Parallel(64, 16):
+                    B[i, j] = V[63 - i, 15 - j] + k
+                T.cumsum(V, dim=0)
+                T.fill(S[0:1, 0:64], 0)
+
+    a = np.random.default_rng(4).integers(-9, 9, (16, 64)).astype(np.int32)
+    for target in ("sm_80", "sm_90a"):
+        b = np.zeros((64, 16), np.int32)
+        kernel.compile(target=target).simulate(a, b)
+        np.testing.assert_array_equal(b, a.reshape(64, 16)[::-1, ::-1] + 2)
+
+
+def test_what_does_not_fit():
+    def traced(statement):
+        @mt.kernel
+        def kernel(A: T.Tensor((64, 32), T.float32)):
+            with T.Kernel(1, threads=64):
+                s = T.alloc_shared((64, 32), T.float32)
+                f, own = T.alloc_fragment((64, 32), T.float32), T.alloc_local((8,), T.float32)
+                T.copy(A, s)
+                T.copy(A, f)
+                statement(A, s, f, own)
+
+        kernel.trace()
+
+    for wrong, message in (
+        (lambda A, s, f, own: T.reshape(A, (32, 64)), "the argument"),
+        (lambda A, s, f, own: T.reshape(own, (2, 4)), "compute the index"),
+        (lambda A, s, f, own: T.reshape(s, (32, 65)), "it has 2048 elements"),
+        (lambda A, s, f, own: T.reshape(s, (-1, -1)), "it has 2048 elements"),
+        (lambda A, s, f, own: T.reshape(s, (0, 2048)), "it has 2048 elements"),
+        (lambda A, s, f, own: T.view(f, dtype=T.float16), "as many bits"),
+        (lambda A, s, f, own: T.view(3, (1,)), "no whole buffer"),
+        (lambda A, s, f, own: T.copy(T.reshape(s, (32, 64))[0:8, :], A[0:8, 0:64]), "all of it, or slices"),
+        (lambda A, s, f, own: T.reshape(s, (32, 64))[32, 0], "outside dimension 0"),
+        (lambda A, s, f, own: T.gemm(T.reshape(s, (32, 64)), s, f), "the buffer that it is of"),
+    ):
+        with pytest.raises(MinitileError) as caught:
+            traced(wrong)
+        assert message in f"{caught.value.message} ({caught.value.hint})"

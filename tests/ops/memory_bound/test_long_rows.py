@@ -1,0 +1,148 @@
+"""Rows over the blocks of a cluster: softmax, norms, cross entropy against NumPy in float64, rows of any length, in
+clusters of one block and of several. In the simulator, or with MINITILE_GPU=1 on the GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import minitile as mt
+from examples.support import USE_GPU, on_device, on_host, poisoned, random
+from minitile.language.math import dtype_of_name
+from minitile.ops.memory_bound.long_rows import (
+    CLUSTERS,
+    LongPlan,
+    long_cross_entropy,
+    long_norm,
+    long_plan,
+    long_softmax,
+)
+
+ROWS = 3
+BOUNDS = {"float32": 2e-6, "float16": 2e-3, "bfloat16": 1.2e-2}
+# N, cluster, threads, stages
+FORMS = [
+    (1, 1, 32, 0),
+    (17, 2, 32, 0),
+    (1000, 2, 64, 0),
+    (1001, 3, 32, 0),
+    (2048, 4, 32, 0),
+    (4096, 4, 64, 2),
+    (2200, 2, 32, 1),
+]
+
+
+def plan_of(n: int, cluster: int, threads: int, stages: int, size: int) -> dict[str, Any]:
+    width = threads * 32 // size
+    columns = -(-n // (cluster * width)) * width
+    return LongPlan(cluster, columns, threads, columns * cluster == n, stages, 2 if stages else 0)._asdict()
+
+
+def run(kernel: Any, *arrays: Any, **constants: Any) -> list[Any]:
+    """The arguments as the kernel leaves them."""
+    there = [on_device(x) if isinstance(x, np.ndarray) else x for x in arrays]
+    compiled = kernel.compile(*there, target="sm_90a", **constants)
+    compiled(*there) if USE_GPU else compiled.simulate(*there, schedule="lazy")
+    return [on_host(x) if not isinstance(x, int | float) else x for x in there]
+
+
+def near(found: np.ndarray, exact: np.ndarray) -> None:
+    bound = BOUNDS[str(found.dtype)]
+    np.testing.assert_allclose(found.astype(np.float64), exact, rtol=bound, atol=bound * 1e-2 + 1e-7)
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    powers = np.exp(x.astype(np.float64) - x.astype(np.float64).max(1, keepdims=True))
+    return powers / powers.sum(1, keepdims=True)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(("n", "cluster", "threads", "stages"), FORMS)
+def test_softmax(n: int, cluster: int, threads: int, stages: int, dtype: Any) -> None:
+    x = random(np.random.default_rng(n), (ROWS, n), dtype)
+    plan = plan_of(n, cluster, threads, stages, x.dtype.itemsize)
+    near(run(long_softmax, x, poisoned(x.shape, dtype), **plan)[1], softmax(x))
+
+
+def test_log_softmax() -> None:
+    x = random(np.random.default_rng(0), (ROWS, 500), np.float16)
+    found = run(long_softmax, x, poisoned(x.shape, np.float16), log=True, **plan_of(500, 2, 32, 0, 2))[1]
+    near(found, np.log(softmax(x)))
+
+
+def test_what_is_not_finite() -> None:
+    """As torch has it: a NaN, an infinity, or nothing but -inf makes a row of NaN; -inf beside numbers is 0."""
+    x = random(np.random.default_rng(0), (5, 300))
+    x[0, 7], x[1, 290], x[2], x[3, 5] = np.nan, np.inf, -np.inf, -np.inf
+    found = run(long_softmax, x, poisoned(x.shape), **plan_of(300, 2, 32, 0, 4))[1]
+    assert np.isnan(found[:3]).all()
+    near(found[3:], softmax(x[3:]))
+    assert found[3, 5] == 0
+
+
+@pytest.mark.parametrize(
+    ("centered", "bias", "residual"), [(False, False, False), (True, True, False), (True, False, True)]
+)
+@pytest.mark.parametrize(("n", "cluster", "threads", "stages"), FORMS[1:])
+def test_norms(n: int, cluster: int, threads: int, stages: int, centered: bool, bias: bool, residual: bool) -> None:
+    dtype = ml_dtypes.bfloat16 if bias else np.float32
+    rng = np.random.default_rng(n)
+    x, r = random(rng, (ROWS, n), dtype) + 1, random(rng, (ROWS, n), dtype)
+    w, b = random(rng, (n,), dtype), random(rng, (n,), dtype)
+    plan = plan_of(n, cluster, threads, stages, x.dtype.itemsize)
+    kernel = long_norm(centered, True, bias, residual)
+    y, z = poisoned(x.shape, dtype), poisoned(x.shape, dtype)
+    found = run(kernel, x, r if residual else x, w, b if bias else x, y, z if residual else x, 1e-5, **plan)
+    summed = (x + r).astype(np.float64) if residual else x.astype(np.float64)
+    if residual:
+        assert (found[5] == x + r).all()
+    d = summed - summed.mean(1, keepdims=True) * centered
+    exact = d / np.sqrt((d * d).mean(1, keepdims=True) + 1e-5) * w.astype(np.float64)
+    exact = exact + b.astype(np.float64) if bias else exact
+    bound = BOUNDS[str(np.dtype(dtype))]
+    np.testing.assert_allclose(found[4].astype(np.float64), exact, rtol=bound, atol=bound * 2)
+
+
+@pytest.mark.parametrize(("n", "cluster", "threads", "stages"), [(17, 2, 32, 0), (1001, 1, 32, 0), (4096, 4, 64, 2)])
+def test_cross_entropy(n: int, cluster: int, threads: int, stages: int) -> None:
+    rng = np.random.default_rng(n)
+    x = random(rng, (4, n), ml_dtypes.bfloat16)
+    label = np.array([0, n - 1, -100, n // 2], np.int64)
+    plan = plan_of(n, cluster, threads, stages, 2)
+    *_, loss, lse, _ = run(long_cross_entropy, x, label, poisoned((4,)), poisoned((4,)), -100, **plan)
+    exact = x.astype(np.float64)
+    sums = np.log(np.exp(exact).sum(1))
+    np.testing.assert_allclose(lse, sums, rtol=1e-5)
+    chosen = np.where(label == -100, sums, exact[np.arange(4), np.maximum(label, 0)])
+    np.testing.assert_allclose(loss, sums - chosen, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f32"])
+def test_plans(dtype: str) -> None:
+    """Every row up to 512k elements has one, which holds it, in as few blocks as have room."""
+    kind = dtype_of_name(dtype)
+    for n in (1, 7, 1000, 32768, 32769, 65536, 100003, 1 << 18, (1 << 19) - 1, 1 << 19):
+        plan = long_plan(n, kind)
+        assert plan is not None
+        assert plan.cluster in CLUSTERS
+        assert plan.cluster * plan.columns >= n
+        assert plan.columns * kind.bytes % (plan.threads * 32) == 0
+        assert plan.exact == (plan.cluster * plan.columns == n)
+    assert long_plan(1 << 19, kind).cluster == 16
+    assert long_plan(1 << 22, kind) is None
+    assert long_plan(1 << 19, kind, clusters=(1, 2)) is None
+    assert long_plan(1 << 16, kind, 2).cluster == 2 * long_plan(1 << 16, kind).cluster
+
+
+@pytest.mark.skipif(USE_GPU, reason="looks at texts")
+def test_no_spills_where_three_blocks_share_a_multiprocessor() -> None:
+    """512k elements in clusters of 16."""
+    x = mt.spec((64, 1 << 19), "bfloat16")
+    compiled = long_softmax.compile(x, x, target="sm_90a", **long_plan(1 << 19, dtype_of_name("bf16"))._asdict())
+    assert compiled.launch_info.cluster == (16, 1, 1)
+    assert 3 * (compiled.launch_info.dynamic_shared + 1024) <= 228 * 1024
+    assert compiled.asm["ptx"].count("cp.async.cg.shared.global") == 8
+    assert "ld.global" not in compiled.asm["ptx"]

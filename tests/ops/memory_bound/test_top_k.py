@@ -1,0 +1,100 @@
+"""mt.ops.top_k against a stable sort: ties, NaN, infinities, rows in registers and in parts, odd sizes, wrong use."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import minitile as mt
+from minitile.ops import top_k
+from minitile.ops.memory_bound.rows import RowPlan
+from minitile.ops.memory_bound.top_k import constants, select
+from tests.ops.memory_bound.frames import bf16, exact, f16, f32, given, random
+
+
+def expected(x, k, largest=True):
+    """The first of equal ones first, NaN over all."""
+    x = exact(x)
+    keys = np.where(np.isnan(x), np.inf, x), np.isnan(x)
+    if largest:
+        keys = -keys[0], ~keys[1]
+    at = np.lexsort((np.broadcast_to(np.arange(x.shape[-1]), x.shape), keys[0], keys[1]), axis=-1)[..., :k]
+    return np.take_along_axis(x, at, -1), at
+
+
+def right(x, k, largest=True, **more):
+    values, indices = top_k(given(x), k, largest=largest, **more)
+    want, at = expected(x, k, largest)
+    np.testing.assert_array_equal(exact(indices), at)
+    np.testing.assert_array_equal(exact(values), want)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("dtype", [bf16, f16, f32])
+@pytest.mark.parametrize(
+    ("shape", "k"), [((1, 1), 1), ((5, 17), 17), ((3, 64), 3), ((2, 3, 1000), 8), ((2, 1001), 64), ((1, 4104), 5)]
+)
+def test_sizes(shape, k, dtype, largest):
+    right(random(1, *shape, dtype=dtype), k, largest)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("dtype", [bf16, f16, f32])
+def test_ties(dtype, largest):
+    """Few different numbers; zeros of both signs are equal."""
+    x = np.random.default_rng(2).integers(-2, 3, (6, 200)).astype(dtype)
+    x[0] = np.where(np.arange(200) % 3, 0.0, -0.0)
+    x[1] = 5
+    right(x, 20, largest)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("dtype", [bf16, f32])
+def test_not_finite(dtype, largest):
+    x = random(3, 6, 100, dtype=dtype)
+    x[0, 3], x[0, 90], x[1, 5], x[2, 7] = np.nan, -np.nan, np.inf, -np.inf
+    x[3], x[4], x[5, 10:] = np.nan, -np.inf, np.nan
+    right(x, 12, largest)
+
+
+@pytest.mark.parametrize("dtype", [f16, f32])
+def test_smallest_numbers(dtype):
+    """Subnormal ones, and neighbours."""
+    tiny = np.finfo(dtype).smallest_subnormal
+    x = (np.arange(-40, 41) * tiny).astype(dtype)[None]
+    x = np.concatenate([x, np.nextafter(np.ones((1, 81), dtype), np.sign(x) * 2).astype(dtype)])
+    right(np.random.default_rng(4).permuted(x, axis=1), 30)
+
+
+@pytest.mark.parametrize("plan", [RowPlan(8, 256, 128), RowPlan(4, 512, 64), RowPlan(1, 256, 32), RowPlan(2, 768, 128)])
+def test_plans(plan):
+    right(random(5, 9, 250, dtype=bf16), 6, plan=plan)
+
+
+@pytest.mark.parametrize(("n", "k"), [(16385, 64), (40003, 3)])
+def test_long_rows(n, k):
+    """In parts; equal elements in several of them."""
+    right(np.random.default_rng(6).integers(-3000, 3000, (2, n)).astype(f32), k)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942", "gfx950"])
+def test_targets(target):
+    pytest.importorskip("llvmlite") if target.startswith("gfx") else None
+    from minitile.language import float16
+
+    x, k = random(7, 5, 300, dtype=f16), 7
+    y, at = np.zeros((5, k), f16), np.zeros((5, k), np.int64)
+    specs = mt.spec(x.shape, "float16"), mt.spec(y.shape, "float16"), mt.spec(y.shape, "int64")
+    select.compile(*specs, target=target, **constants(300, float16, k, True, None)).simulate(x, y, at)
+    np.testing.assert_array_equal(at, expected(x, k)[1])
+    np.testing.assert_array_equal(y.astype(np.float64), expected(x, k)[0])
+
+
+def test_no_rows_and_what_does_not_fit():
+    values, indices = top_k(given(random(8, 0, 8)), 2)
+    assert values.shape == indices.shape == (0, 2)
+    for k in (0, 9, -1):
+        with pytest.raises(mt.MinitileError, match=f"k is {k}"):
+            top_k(given(random(8, 2, 8)), k)
+    with pytest.raises(mt.MinitileError, match="k is 65"):
+        top_k(given(random(8, 2, 80)), 65)

@@ -108,7 +108,9 @@ def table(verdicts: Sequence[Verdict]) -> list[str]:
     lines = ["| row | cells | bar | goal | value | worst cell | spread | |", "|---|---:|---:|---:|---:|---|---:|---|"]
     for v in verdicts:
         sign = "≤" if v.row.at_most else "≥"
-        numbers = ["–"] * 3 if math.isnan(v.value) else [f"{v.value:.3f}", f"{v.worst:.3f} {v.worst_case}", f"{v.spread:.1%}"]
+        numbers = (
+            ["–"] * 3 if math.isnan(v.value) else [f"{v.value:.3f}", f"{v.worst:.3f} {v.worst_case}", f"{v.spread:.1%}"]
+        )
         lines.append(
             f"| {v.row.title} | {len(v.row.cells)} | {sign} {v.row.bar:g} | {v.row.goal:g} | "
             + " | ".join(numbers)
@@ -125,7 +127,9 @@ def cells_table(rows: Sequence[Row], known: Mapping[str, Found]) -> list[str]:
     lines = ["| case | " + " | ".join(names) + " | |", "|---|" + "---:|" * len(names) + "---|"]
     for case in cases:
         values = [f"{known[case][name][0]:.3f}" if name in known[case] else "" for name in names]
-        lines.append(f"| {case} | " + " | ".join(values) + f" | {known[case].get('error', known[case].get('note', ''))} |")
+        lines.append(
+            f"| {case} | " + " | ".join(values) + f" | {known[case].get('error', known[case].get('note', ''))} |"
+        )
     return lines
 
 
@@ -195,7 +199,9 @@ def main() -> int:
         rows = [Row(row.name, row.title, row.bar, row.goal, cells, row.at_most) for row, cells in kept if cells]
     if options.list:
         for row in rows:
-            print(f"{row.name}: {row.title}\n   " + "\n   ".join(f"{case} against {other}" for case, other in row.cells))
+            print(
+                f"{row.name}: {row.title}\n   " + "\n   ".join(f"{case} against {other}" for case, other in row.cells)
+            )
         return 0
     state = State(options.state)
     run(suite, rows, state, options.seconds, options.again)

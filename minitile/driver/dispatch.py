@@ -117,6 +117,7 @@ class Dispatcher:
         self._compile = compile
         self._count = len(args)
         self._elsewhere = elsewhere
+        self._slots = slots_of(args)
         self._launches: dict[Values, Launch] = {}  # of those that have been on a GPU, by the key of `_pick`
         self.call = compile_dispatch(args, facts, self._launches, self._first_call, raise_for_caller, self._other_call)
 
@@ -139,15 +140,24 @@ class Dispatcher:
     def _launch(self, place: Place, key: Values) -> Launch:
         """What launches all calls of a key."""
         executable = self._compile(place, key[2:], False)
+        taken = self._taken(executable)
         fits = executable.fits
-        if fits is None:
+        if fits is None and taken is None:
             return executable.launcher.launch
 
         def launch(values: Values, place: Place) -> None:
-            chosen = self._compile(place, key[2:], True) if False in fits(values) else executable
-            chosen.launcher.launch(values, place)
+            own = values if taken is None else taken(values)
+            chosen = self._compile(place, key[2:], True) if fits is not None and False in fits(own) else executable
+            chosen.launcher.launch(own, place)
 
         return launch
+
+    def _taken(self, executable: Executable) -> Callable[[Values], Values] | None:
+        """Of a call's values those that a specialisation takes, None where it takes all: a stride that it knows is a
+        number to it, and none of its slots."""
+        numbers = {slot: n for n, slot in enumerate(self._slots)}
+        kept = [numbers[slot] for slot in slots_of(executable.info.args)]
+        return None if kept == list(range(len(numbers))) else lambda values: tuple([values[n] for n in kept])
 
     def executable(self, *args: Any) -> Executable:
         """The specialisation that a call with these arguments would run; compiled now if need be."""
@@ -163,7 +173,11 @@ class Dispatcher:
     def _pick(self, place: Place, key: Values, values: Values) -> Executable:
         """The key is the place's kind and index and then the facts' values."""
         found = self._compile(place, key[2:], False)
-        return self._compile(place, key[2:], True) if found.fits is not None and False in found.fits(values) else found
+        if found.fits is None:
+            return found
+        taken = self._taken(found)
+        fits = found.fits(values if taken is None else taken(values))
+        return self._compile(place, key[2:], True) if False in fits else found
 
 
 def raise_for_caller(error: LaunchError) -> NoReturn:

@@ -2,7 +2,8 @@
 
 A row is read once, stays in registers for its mean, its variance and its result, and is written once. The variance is
 that of the differences from the mean, not a difference of sums. Weight and bias are the same for all rows and come out
-of the caches. Rows that registers do not hold are read again for each of these (`norm_pieces`).
+of the caches. Rows that a block does not hold are split over a cluster (`long_rows.py`), or read again for each of
+these (`norm_pieces`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
+from minitile.ops.memory_bound.long_rows import LongPlan, long_norm
 from minitile.ops.memory_bound.pieces import row_sum, split
 from minitile.ops.memory_bound.rows import RowPlan, over_rows, rows_of, vector_of
 
@@ -28,7 +30,7 @@ def rms_norm(
     residual: Any = None,
     eps: float = 1e-6,
     out: Any = None,
-    plan: RowPlan | None = None,
+    plan: RowPlan | LongPlan | None = None,
 ) -> Any:
     """x / sqrt(mean(x²) + eps) · weight + bias along the last dimension, in f32.
 
@@ -66,7 +68,7 @@ def layer_norm(
     residual: Any = None,
     eps: float = 1e-5,
     out: Any = None,
-    plan: RowPlan | None = None,
+    plan: RowPlan | LongPlan | None = None,
 ) -> Any:
     """(x - mean(x)) / sqrt(var(x) + eps) · weight + bias along the last dimension, in f32.
 
@@ -93,7 +95,7 @@ def layer_norm(
 
 
 def _norm(
-    centered: bool, x: Any, weight: Any, bias: Any, residual: Any, eps: float, out: Any, plan: RowPlan | None
+    centered: bool, x: Any, weight: Any, bias: Any, residual: Any, eps: float, out: Any, plan: RowPlan | LongPlan | None
 ) -> Any:
     rows = rows_of("x", x)
     out, y = rows.result(out)
@@ -105,9 +107,12 @@ def _norm(
     if residual is not None:
         r = rows.like("residual", residual)
         total, z = rows.result(None)
-    plan = plan or rows.plan(1 if residual is None else 2)
+    tensors = 1 if residual is None else 2
+    plan = plan or rows.plan(tensors) or rows.long_plan(tensors)
     has = (weight is not None, bias is not None, residual is not None)
-    if rows.m * n and plan is not None:
+    if rows.m * n and isinstance(plan, LongPlan):
+        long_norm(centered, *has)(x, r, w, b, y, z, eps, **plan._asdict())
+    elif rows.m * n and isinstance(plan, RowPlan):
         norm_rows(centered, *has)(x, r, w, b, y, z, eps, **plan.constants(n))
     elif rows.m * n:
         x, r, y, z = (split(matrix) for matrix in (x, r, y, z))

@@ -19,6 +19,7 @@ from minitile.ir.diagnostics import LaunchArgumentError
 from minitile.ir.types import DType
 from minitile.language.math import dtype_of_name
 from minitile.ops.array_adapters import Frame, frame_of
+from minitile.ops.memory_bound.long_rows import LongPlan, long_plan
 from minitile.ops.multiply import hardware
 from minitile.runtime.arrays import ArrayInfo, describe
 from minitile.runtime.errors import LaunchError
@@ -182,6 +183,11 @@ class Rows(NamedTuple):
     def gradient_plan(self, sums: int) -> RowPlan | None:
         """As `plan`, for persistent blocks that keep so many sums of each column."""
         return next(iter(gradient_plans(self.n, self.dtype, sums, self.room)), None)
+
+    def long_plan(self, tensors: int = 1) -> LongPlan | None:
+        """How a cluster's blocks share these rows; None where there are no clusters, or none holds a row."""
+        target = target_at(self.info.device_kind, self.info.device_index)
+        return long_plan(self.n, self.dtype, tensors) if target.has("cluster") else None
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """A new array where the argument is."""

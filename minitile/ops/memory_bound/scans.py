@@ -20,7 +20,7 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
 from minitile.ir.types import i64
-from minitile.ops.memory_bound.rows import HELD, RowPlan, row_plan, rows_of
+from minitile.ops.memory_bound.rows import HELD, RowPlan, row_plans, rows_of
 
 PIECE = 8192  # elements
 THREADS = 256
@@ -48,7 +48,7 @@ def cumsum(x: Any, *, reverse: bool = False, out: Any = None, plan: RowPlan | No
     """
     rows = rows_of("x", x)
     out, y = rows.result(out)
-    plan = plan or row_plan(rows.n, rows.dtype)
+    plan = plan or next((plan for plan in row_plans(rows.n, rows.dtype) if not plan.stages), None)
     if not rows.m * rows.n:
         return out
     if plan is None or plan.rows * plan.columns > HELD * plan.threads:
@@ -57,7 +57,8 @@ def cumsum(x: Any, *, reverse: bool = False, out: Any = None, plan: RowPlan | No
         state = rows.frame.zeros((words,), i64, rows.given)
         cumsum_pieces(rows.matrix, y, state, reverse=reverse, piece=PIECE, threads=THREADS)
     else:
-        cumsum_rows(rows.matrix, y, reverse=reverse, **plan.constants(rows.n))
+        held = {name: value for name, value in plan.constants(rows.n).items() if name not in ("stages", "blocks")}
+        cumsum_rows(rows.matrix, y, reverse=reverse, **held)
     return out
 
 

@@ -2,7 +2,8 @@
 
 A row is read once, stays in registers for its greatest element, its sum and its result, and is written once. 16-bit
 rows take the power of two as the hardware has it, 2^-22 off, of a product with log2(e); f32 rows take the exponential
-function as exactly as there is. Rows that registers do not hold are read twice (`softmax_pieces`).
+function as exactly as there is. Rows that a block does not hold are split over a cluster (`long_rows.py`), or read
+twice (`softmax_pieces`).
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from typing import Any
 import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
+from minitile.ops.memory_bound.long_rows import LongPlan, long_softmax
 from minitile.ops.memory_bound.pieces import greatest_and_sum, raised, row_sum, split
 from minitile.ops.memory_bound.rows import LONG, RowPlan, over_rows, rows_of
 
 
 @for_users
-def softmax(x: Any, *, out: Any = None, plan: RowPlan | None = None) -> Any:
+def softmax(x: Any, *, out: Any = None, plan: RowPlan | LongPlan | None = None) -> Any:
     """exp(x) / sum(exp(x)) along the last dimension.
 
     Args:
@@ -38,7 +40,7 @@ def softmax(x: Any, *, out: Any = None, plan: RowPlan | None = None) -> Any:
 
 
 @for_users
-def log_softmax(x: Any, *, out: Any = None, plan: RowPlan | None = None) -> Any:
+def log_softmax(x: Any, *, out: Any = None, plan: RowPlan | LongPlan | None = None) -> Any:
     """x - log(sum(exp(x))) along the last dimension. Arguments and errors as of `softmax`.
 
     Args:
@@ -89,13 +91,15 @@ def log_softmax_backward(dy: Any, y: Any, *, out: Any = None, plan: RowPlan | No
     return _backward(dy, y, out, plan, True)
 
 
-def _softmax(x: Any, out: Any, plan: RowPlan | None, log: bool) -> Any:
+def _softmax(x: Any, out: Any, plan: RowPlan | LongPlan | None, log: bool) -> Any:
     rows = rows_of("x", x)
     out, y = rows.result(out)
-    plan = plan or rows.plan()
+    plan = plan or rows.plan() or rows.long_plan()
     if not rows.m * rows.n:
         return out
-    if plan is None:
+    if isinstance(plan, LongPlan):
+        long_softmax(rows.matrix, y, log=log, **plan._asdict())
+    elif plan is None:
         x, y = split(rows.matrix), split(y)
         softmax_pieces(x.shape[2])(x, y, log=log)
     else:

@@ -120,6 +120,19 @@ def test_cross_entropy(n: int, cluster: int, threads: int, stages: int) -> None:
     np.testing.assert_allclose(loss, sums - chosen, rtol=1e-4, atol=1e-5)
 
 
+def test_what_mt_ops_takes_them_for() -> None:
+    """Rows that no block holds: 130 kB, and 256 kB with a residual."""
+    rng = np.random.default_rng(9)
+    x, r = random(rng, (2, 70000), ml_dtypes.bfloat16), random(rng, (2, 70000), ml_dtypes.bfloat16)
+    near(on_host(mt.ops.softmax(on_device(x))), softmax(x))
+    near(on_host(mt.ops.log_softmax(on_device(x))), np.log(softmax(x)))
+    y, z = (on_host(each) for each in mt.ops.layer_norm(on_device(x), residual=on_device(r)))
+    assert (z == x + r).all()
+    d = z.astype(np.float64) - z.astype(np.float64).mean(1, keepdims=True)
+    exact = d / np.sqrt((d * d).mean(1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(y.astype(np.float64), exact, rtol=1.2e-2, atol=1.2e-2)
+
+
 @pytest.mark.parametrize("dtype", ["bf16", "f32"])
 def test_plans(dtype: str) -> None:
     """Every row up to 512k elements has one, which holds it, in as few blocks as have room."""

@@ -1,0 +1,222 @@
+"""What minitile's speed has to reach: each bar measured, judged and printed.
+
+    python benchmarks/bars.py memory                        every row of a suite (here benchmarks/memory.py)
+    python benchmarks/bars.py memory --rows rows odd        some of them
+    python benchmarks/bars.py memory --list                 which there are, with their cases
+    python benchmarks/bars.py memory --out benchmarks/results/memory_h200
+
+A row is a bar for the geometric mean of its cells; no cell may lie below the bar by more than SLACK. A cell is a ratio
+of speeds, this kernel's to a contender's in the same rounds, or a time that may at most be the bar's.
+
+Measurements are kept in --state, by GPU and case, as soon as they are there: the same command goes on where the last
+one ended, --again measures anew. After --seconds no new case is begun. The exit code is 0 when every row passes, 1
+when one fails, 2 when cases are left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import math
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+SLACK = 0.04  # how far below the bar of its row a cell may lie
+
+Found = dict[str, Any]  # of one case: against whom → [value, spread]; "note": what else is worth a word
+
+
+@dataclass(frozen=True)
+class Row:
+    """`cells`: cases, each with the contender that it is held against. at_most: cells are seconds, and the bar holds for
+    each of them."""
+
+    name: str
+    title: str
+    bar: float
+    goal: float
+    cells: tuple[tuple[str, str], ...]
+    at_most: bool = False
+
+
+class Suite(Protocol):
+    """What a module of bars offers."""
+
+    ROWS: Sequence[Row]
+
+    def place(self) -> str:
+        """The GPU, by which measurements are kept."""
+
+    def measure(self, case: str, against: Sequence[str]) -> Found:
+        """One case against these contenders. Raises what went wrong."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """value: the geometric mean (of times the longest); worst: the cell that is furthest off; left: cells without a
+    number; spread: the greatest of a cell."""
+
+    row: Row
+    value: float
+    worst: float
+    worst_case: str
+    spread: float
+    left: int
+    failed: tuple[str, ...]
+
+    @property
+    def word(self) -> str:
+        if self.failed:
+            return "FAIL"
+        if self.left:
+            return "unmeasured" if math.isnan(self.value) else "unfinished"
+        return "pass" if self.passes else "FAIL"
+
+    @property
+    def passes(self) -> bool:
+        if self.row.at_most:
+            return self.worst <= self.row.bar
+        return self.value >= self.row.bar and self.worst >= self.row.bar - SLACK
+
+
+def judge(row: Row, known: Mapping[str, Found]) -> Verdict:
+    """What the measurements so far say of a row."""
+    cells, failed, left = [], [], 0
+    for case, against in row.cells:
+        found = known.get(case, {})
+        if "error" in found:
+            failed.append(f"{case}: {found['error']}")
+        elif against in found:
+            cells.append((*found[against], case))
+        else:
+            left += 1
+    if not cells:
+        return Verdict(row, math.nan, math.nan, "", math.nan, left, tuple(failed))
+    values = [value for value, _, _ in cells]
+    worst, _, case = (max if row.at_most else min)(cells)
+    value = max(values) if row.at_most else math.exp(math.fsum(map(math.log, values)) / len(values))
+    return Verdict(row, value, worst, case, max(spread for _, spread, _ in cells), left, tuple(failed))
+
+
+def table(verdicts: Sequence[Verdict]) -> list[str]:
+    """One line a row, as Markdown."""
+    lines = ["| row | cells | bar | goal | value | worst cell | spread | |", "|---|---:|---:|---:|---:|---|---:|---|"]
+    for v in verdicts:
+        sign = "≤" if v.row.at_most else "≥"
+        numbers = (
+            ["–"] * 3 if math.isnan(v.value) else [f"{v.value:.3f}", f"{v.worst:.3f} {v.worst_case}", f"{v.spread:.1%}"]
+        )
+        lines.append(
+            f"| {v.row.title} | {len(v.row.cells)} | {sign} {v.row.bar:g} | {v.row.goal:g} | "
+            + " | ".join(numbers)
+            + f" | {v.word} |"
+        )
+        lines += [f"| ↳ {text} | | | | | | | |" for text in v.failed]
+    return lines
+
+
+def cells_table(rows: Sequence[Row], known: Mapping[str, Found]) -> list[str]:
+    """Every measured case with all its contenders, as Markdown."""
+    cases = list(dict.fromkeys(case for row in rows for case, _ in row.cells if case in known))
+    names = list(dict.fromkeys(name for case in cases for name in known[case] if name not in ("note", "error")))
+    lines = ["| case | " + " | ".join(names) + " | |", "|---|" + "---:|" * len(names) + "---|"]
+    for case in cases:
+        values = [f"{known[case][name][0]:.3f}" if name in known[case] else "" for name in names]
+        lines.append(
+            f"| {case} | " + " | ".join(values) + f" | {known[case].get('error', known[case].get('note', ''))} |"
+        )
+    return lines
+
+
+class State:
+    """Measurements in a file, written after each."""
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
+        self.known: dict[str, Found] = {}
+        if self.path.exists():
+            self.known = json.loads(self.path.read_text(encoding="utf-8"))
+
+    def of(self, place: str) -> dict[str, Found]:
+        return self.known.setdefault(place, {})
+
+    def write(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_text(json.dumps(self.known, indent=1, ensure_ascii=False), encoding="utf-8")
+
+
+def wanted(rows: Sequence[Row]) -> dict[str, list[str]]:
+    """The contenders that each case is held against."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for case, against in row.cells:
+            if against not in found.setdefault(case, []):
+                found[case].append(against)
+    return found
+
+
+def run(suite: Suite, rows: Sequence[Row], state: State, seconds: float, again: bool) -> None:
+    """Measure what is not there yet, until the time is over."""
+    known, start = state.of(suite.place()), time.monotonic()
+    for case, against in wanted(rows).items():
+        if not again and not set(against) - set(known.get(case, {})):
+            continue
+        if time.monotonic() - start > seconds:
+            print(f"{case:40} no time left")
+            continue
+        began = time.monotonic()
+        try:
+            known[case] = {**({} if again else known.get(case, {})), **suite.measure(case, against)}
+            known[case].pop("error", None)
+            numbers = "  ".join(f"{name} {value[0]:.3f}" for name, value in known[case].items() if name != "note")
+            print(f"{case:40} {numbers}  {known[case].get('note', '')}  ({time.monotonic() - began:.1f} s)", flush=True)
+        except Exception as error:
+            known[case] = {"error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200]}
+            print(f"{case:40} {known[case]['error']}", flush=True)
+        state.write()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("suite", choices=["memory"])
+    parser.add_argument("--rows", nargs="*", default=[], help="names of rows; none: all")
+    parser.add_argument("--only", default="", help="only cases whose name contains this")
+    parser.add_argument("--seconds", type=float, default=460.0)
+    parser.add_argument("--state", default="build/bars.json")
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--out", default="", help="also write OUT.md and OUT.json")
+    options = parser.parse_args()
+    suite: Any = importlib.import_module(options.suite)
+    rows = [row for row in suite.ROWS if not options.rows or row.name in options.rows]
+    if options.only:
+        kept = [(row, tuple(cell for cell in row.cells if options.only in cell[0])) for row in rows]
+        rows = [Row(row.name, row.title, row.bar, row.goal, cells, row.at_most) for row, cells in kept if cells]
+    if options.list:
+        for row in rows:
+            print(
+                f"{row.name}: {row.title}\n   " + "\n   ".join(f"{case} against {other}" for case, other in row.cells)
+            )
+        return 0
+    state = State(options.state)
+    run(suite, rows, state, options.seconds, options.again)
+    known = state.of(suite.place())
+    verdicts = [judge(row, known) for row in rows]
+    print("\n" + "\n".join(table(verdicts)))
+    if options.out:
+        head = [f"# {suite.TITLE}", "", *(f"- {name}: {value}" for name, value in suite.machine().items()), ""]
+        text = "\n".join([*head, *suite.REMARKS, "", *table(verdicts), "", *cells_table(rows, known)])
+        Path(options.out + ".md").write_text(text + "\n", encoding="utf-8")
+        Path(options.out + ".json").write_text(json.dumps(known, indent=1, ensure_ascii=False), encoding="utf-8")
+    if any(v.left for v in verdicts):
+        return 2
+    return 0 if all(v.word == "pass" for v in verdicts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""benchmarks/bars.py judges what was measured as the rows say, and goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+import math
+from types import SimpleNamespace
+
+import pytest
+
+
+@pytest.fixture
+def bars():
+    import bars
+
+    return bars
+
+
+def row(bars, *cases, bar=0.95, at_most=False):
+    return bars.Row("r", "title", bar, 1.0, tuple((case, "copy") for case in cases), at_most)
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [((0.96, 0.95), "pass"), ((1.0, 0.9), "FAIL"), ((0.94, 0.95), "FAIL"), ((0.92, 1.0), "pass")],
+)
+def test_geometric_mean_and_worst_cell(bars, values, word):
+    known = {str(n): {"copy": [value, 0.01]} for n, value in enumerate(values)}
+    verdict = bars.judge(row(bars, "0", "1"), known)
+    assert verdict.word == word
+    assert verdict.value == pytest.approx(math.sqrt(values[0] * values[1]))
+
+
+def test_times_are_at_most(bars):
+    known = {"a": {"copy": [0.1, 0.0]}, "b": {"copy": [0.13, 0.0]}}
+    assert bars.judge(row(bars, "a", bar=0.12, at_most=True), known).word == "pass"
+    verdict = bars.judge(row(bars, "a", "b", bar=0.12, at_most=True), known)
+    assert (verdict.word, verdict.worst_case) == ("FAIL", "b")
+
+
+def test_failed_and_missing_cases(bars):
+    known = {"a": {"copy": [1.0, 0.0]}, "b": {"error": "Wrong: 1"}}
+    assert bars.judge(row(bars, "a", "b"), known).word == "FAIL"
+    assert bars.judge(row(bars, "a", "c"), known).word == "unfinished"
+    assert bars.judge(row(bars, "c"), known).word == "unmeasured"
+
+
+def test_measurements_are_kept(bars, tmp_path):
+    measured = []
+
+    def measure(case, against):
+        measured.append(case)
+        if case == "bad":
+            raise ValueError("why")
+        return {other: [1.0, 0.0] for other in against}
+
+    suite = SimpleNamespace(place=lambda: "gpu", measure=measure)
+    path = tmp_path / "bars.json"
+    for _ in range(2):
+        bars.run(suite, [row(bars, "a", "bad")], bars.State(str(path)), 10.0, again=False)
+    assert measured == ["a", "bad", "bad"]
+    assert json.loads(path.read_text())["gpu"] == {"a": {"copy": [1.0, 0.0]}, "bad": {"error": "ValueError: why"}}
+
+
+def test_rows_of_the_memory_suite_have_cells():
+    import memory
+
+    assert all(row.cells for row in memory.ROWS)
+    assert len({row.name for row in memory.ROWS}) == len(memory.ROWS)

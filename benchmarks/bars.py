@@ -33,8 +33,8 @@ Found = dict[str, Any]  # of one case: against whom → [value, spread]; "note":
 
 @dataclass(frozen=True)
 class Row:
-    """`cells`: cases, each with the contender that it is held against. at_most: cells are seconds, and the bar holds for
-    each of them."""
+    """`cells`: cases, each with the contender that it is held against. at_most: cells are seconds, and the bar holds
+    for each of them."""
 
     name: str
     title: str

@@ -28,8 +28,8 @@ from collections.abc import Sequence
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Value
 from minitile.ir.ops import arith, control
-from minitile.language.tracing import hilbert
 from minitile.language.scalars import Expr
+from minitile.language.tracing import hilbert
 
 
 def rasterise(b: Builder, launch: control.Launch, order: str, size: int, xcds: int = 1) -> None:

@@ -13,10 +13,10 @@ from typing import Any, Generic, TypeVar, overload
 
 from minitile.hardware import BLOCK_THREADS
 from minitile.ir.diagnostics import LanguageError, shown
-from minitile.language.tracing import hilbert
 from minitile.language.block_swizzle import in_turns, within
 from minitile.language.math import min as minimum
 from minitile.language.scalars import Expr, constant_int, constant_value, is_scalar, operand_value
+from minitile.language.tracing import hilbert
 from minitile.language.tracing.context import active, current
 
 MOST_STAGES = 16

@@ -108,11 +108,15 @@ def kernel_node(function: FunctionType) -> FunctionNode:
     return node
 
 
+_PARSING = process_lock()  # Python 3.11's parser counts its depth for all threads together
+
+
 @lru_cache(maxsize=MOST_TREES)
 def _functions(text: Text) -> dict[tuple[str, int], FunctionNode | None]:
     """By name and first line (a decorator's, if there is one). Of several lambdas on a line, none."""
     try:
-        tree = ast.parse("".join(text.lines), text.file)
+        with _PARSING:
+            tree = ast.parse("".join(text.lines), text.file)
     except (SyntaxError, RecursionError, MemoryError, ValueError):
         return {}
     found: dict[tuple[str, int], FunctionNode | None] = {}

@@ -1,4 +1,4 @@
-"""The ready kernels that memory bounds, beside a copy of as many bytes, torch, torch.compile, Triton and QuACK.
+"""The ready kernels that memory bounds, beside a copy of as many bytes, torch and torch.compile.
 
     python benchmarks/bars.py memory        the bars
     python benchmarks/memory.py --out benchmarks/results/memory_h200_contest [--only softmax] [--seconds 400]
@@ -70,14 +70,14 @@ def measure(name: str, against: Sequence[str]) -> Found:
     error = check(case, case.ours, sets[0])
     batches: dict[str, Callable[[], Any]] = {}
     for contender in ["minitile", *against]:
-        function = _contender(case, contender)
-        if contender not in ("minitile", "copy"):
-            check(case, function, sets[0])
         if contender == "copy":
             half = -(-case.moved // (4 << 20)) * (2 << 20)  # copies of other sizes are slower
             halves = [(_bytes(half), _bytes(half)) for _ in range(count)]
             batches[contender] = contest.record(lambda halves=halves: [a.copy_(b) for a, b in halves], 1)[0]
         else:
+            function = _contender(case, contender)
+            if contender != "minitile":
+                check(case, function, sets[0])
             batches[contender] = contest.record(lambda f=function: [f(*args) for args in sets], 1)[0]
     times = timing.time_interleaved(batches, ROUNDS, 1)
     ms = statistics.median(times["minitile"]) / count
@@ -102,9 +102,7 @@ def _contender(case: Case, name: str) -> Callable[..., Any]:
 
         torch._dynamo.reset()
         return torch.compile(case.torch, dynamic=False, mode="max-autotune-no-cudagraphs")
-    if name == "copy":
-        return lambda *args: None
-    return case.peers[name]()
+    raise ValueError(f"no contender {name!r}")
 
 
 def check(case: Case, function: Callable[..., Any], given: Sequence[Any]) -> float:
@@ -167,11 +165,11 @@ def main() -> None:
     parser.add_argument("--out", default="", help="OUT.md, OUT.json and, where matplotlib is installed, OUT.svg")
     options = parser.parse_args()
     start, known = time.monotonic(), {}
-    for name, case in CASES.items():
+    for name in CASES:
         if options.only not in name or time.monotonic() - start > options.seconds:
             continue
         known[name] = {}
-        for other in ("copy", "torch", "torch.compile", *case.peers):
+        for other in ("copy", "torch", "torch.compile"):
             try:
                 known[name] |= measure(name, [other])
             except Exception as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from minitile import ops
@@ -36,7 +36,7 @@ ROWS = [
 class Case:
     """`inputs(seed)`: fresh tensors; `ours` and `torch` take them and return a result or several; `moved`: the bytes
     that must be read and written; `rows`: of which bars it is a cell; `bound`: the greatest error; in_place: the first
-    input is overwritten; peers: other contenders, each a function that returns what takes the inputs."""
+    input is overwritten."""
 
     rows: tuple[str, ...]
     inputs: Callable[[int], tuple[Any, ...]]
@@ -45,7 +45,6 @@ class Case:
     moved: int
     bound: float = 1.2e-2
     in_place: bool = False
-    peers: dict[str, Callable[[], Callable[..., Any]]] = field(default_factory=dict)
 
 
 def normal(*shapes: tuple[int, ...], dtype: str = "bfloat16") -> Callable[[int], tuple[Any, ...]]:

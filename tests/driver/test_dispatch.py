@@ -7,6 +7,7 @@ import dataclasses
 import subprocess
 import sys
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -93,6 +94,20 @@ def test_dispatch_where_32_bits_do_not_hold():
     for n, k in ((4, 2), (4, 3), (8, 2), (5, 2), (6, 2)):
         kernel(*vectors(n), k)
     assert ran == [((n % 4 == 0,), n >= 7 or k >= 3) for n, k in ((4, 2), (4, 3), (8, 2), (5, 2), (6, 2))]
+
+
+def test_a_specialisation_takes_its_own_slots():
+    """One that knows a stride as a number has no slot for it."""
+    taken = []
+    strided = (TensorArg("a", "f32", ("n",), strides=("s",)), TensorArg("b", "f32", ("n",)), ScalarArg("k", "i32"))
+    own = (TensorArg("a", "f32", ("n",), strides=(1,)), *strided[1:])
+    launcher = SimpleNamespace(launch=lambda values, place: taken.append(values))
+    executable = SimpleNamespace(info=dataclasses.replace(INFO, args=own), fits=None, launcher=launcher)
+    kernel = Dispatcher(strided, [], lambda place, facts, exact: executable)
+    for fits in (None, lambda values: (taken.append(values) or True,)):
+        executable.fits = fits
+        kernel._launch(Place("cuda", 0), ("cuda", 0))((256, 512, 5, 1, 7), Place("cuda", 0))
+    assert taken == [(256, 512, 5, 7)] * 3
 
 
 class OnGPU:

@@ -11,7 +11,7 @@ from minitile.ir.diagnostics import LaunchArgumentError
 from minitile.ir.types import DType
 from minitile.language.math import dtype_of_name
 from minitile.ops.array_adapters import Frame, frame_of
-from minitile.runtime.arrays import describe
+from minitile.runtime.arrays import ArrayInfo, describe
 from minitile.runtime.errors import LaunchError
 
 FLOATS = ("f32", "bf16", "f16")
@@ -45,21 +45,14 @@ class Argument(NamedTuple):
 
     def zeros(self, shape: tuple[int, ...], dtype: DType | None = None) -> Any:
         """A new array of zeros where this one is."""
-        made = self.empty(shape, dtype)
-        made[...] = 0
-        return made
+        return self.frame.zeros(shape, dtype or self.dtype, self.given)
 
     def result(self, out: Any, shape: tuple[int, ...], dtype: DType | None = None, name: str = "out") -> Any:
         """Where a result goes: `out`, or a new array. Raises LaunchArgumentError for an `out` that does not fit."""
         dtype = dtype or self.dtype
         if out is None:
             return self.empty(shape, dtype)
-        info = _described(name, out)
-        if tuple(info.shape) != shape or info.dtype != dtype.name or not info.contiguous:
-            raise refused(
-                f"{name} is {info.dtype} of shape {tuple(info.shape)}",
-                f"pass {dtype} of shape {shape}, row-major without gaps",
-            )
+        info = fitting(name, out, shape, dtype)
         self.together(name, (info.device_kind, info.device_index))
         return out
 
@@ -79,7 +72,7 @@ class Argument(NamedTuple):
 
 def argument(name: str, x: Any, dtypes: tuple[str, ...] | None = FLOATS) -> Argument:
     """An argument of one of these dtypes (None: any). Raises LaunchArgumentError for others."""
-    info = _described(name, x)
+    info = described(name, x)
     frame = frame_of(x)
     if frame is None:
         raise refused(f"{name} is no array of torch, CuPy or NumPy")
@@ -90,7 +83,19 @@ def argument(name: str, x: Any, dtypes: tuple[str, ...] | None = FLOATS) -> Argu
     return Argument(name, x, tuple(info.shape), info.strides, dtype, device, info.contiguous, frame)
 
 
-def _described(name: str, x: Any) -> Any:
+def fitting(name: str, out: Any, shape: tuple[int, ...], dtype: DType) -> ArrayInfo:
+    """What there is to know of an array that a result goes to. Raises LaunchArgumentError where it does not fit."""
+    info = described(name, out)
+    if tuple(info.shape) != shape or info.dtype != dtype.name or not info.contiguous:
+        raise refused(
+            f"{name} is {info.dtype} of shape {tuple(info.shape)}",
+            f"pass {dtype} of shape {shape}, row-major without gaps",
+        )
+    return info
+
+
+def described(name: str, x: Any) -> ArrayInfo:
+    """What there is to know of an array. Raises LaunchArgumentError for what is none."""
     try:
         return describe(x)
     except LaunchError as error:

@@ -13,8 +13,9 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import f32
+from minitile.ops.memory_bound.arguments import refused
 from minitile.ops.memory_bound.pieces import PiecePlan, gradient_plan, greatest_and_sum, piece_plan, raised, split
-from minitile.ops.memory_bound.rows import indices_of, numbers_of, refused, rows_of
+from minitile.ops.memory_bound.rows import indices_of, numbers_of, rows_of
 
 
 @for_users

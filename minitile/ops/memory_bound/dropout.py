@@ -11,7 +11,8 @@ from typing import Any
 import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
-from minitile.ops.memory_bound.rows import refused, rows_of
+from minitile.ops.memory_bound.arguments import refused
+from minitile.ops.memory_bound.rows import rows_of
 
 BLOCK = 4096  # elements
 THREADS = 256

@@ -10,8 +10,9 @@ from typing import Any
 
 from minitile.driver.dispatch import for_users
 from minitile.ir.types import f32
+from minitile.ops.memory_bound.arguments import refused
 from minitile.ops.memory_bound.cross_entropy import cross_entropy, cross_entropy_gradient
-from minitile.ops.memory_bound.rows import indices_of, refused, rows_of
+from minitile.ops.memory_bound.rows import indices_of, rows_of
 from minitile.ops.multiply import matmul
 
 ELEMENTS = 1 << 27  # logits that are there at a time

@@ -15,7 +15,8 @@ from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import f32
 from minitile.language.math import dtype_of_name
-from minitile.ops.memory_bound.rows import refused, rows_of, vector_of
+from minitile.ops.memory_bound.arguments import refused
+from minitile.ops.memory_bound.rows import rows_of, vector_of
 
 BLOCK = 128  # columns of a scale
 GREATEST = 448.0  # of e4m3

@@ -13,21 +13,16 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import minitile.language as T
-from minitile.driver.dispatch import caller_location, raise_for_caller
 from minitile.hardware import BLOCK_REGISTERS, BLOCK_THREADS
-from minitile.ir.diagnostics import LaunchArgumentError
 from minitile.ir.types import DType
 from minitile.language.math import dtype_of_name
 from minitile.ops.array_adapters import Frame, frame_of
+from minitile.ops.memory_bound.arguments import FLOATS, INDICES, VECTOR, described, fitting, refused
 from minitile.ops.memory_bound.long_rows import LongPlan, long_plan
 from minitile.ops.multiply import hardware
-from minitile.runtime.arrays import ArrayInfo, describe
-from minitile.runtime.errors import LaunchError
+from minitile.runtime.arrays import ArrayInfo
 from minitile.target import target_at
 
-DTYPES = ("f32", "bf16", "f16")
-INDICES = ("i64", "i32")
-VECTOR = 16  # bytes
 WARPS = 4  # of a block, where rows do not need more
 STAGED = 4096  # bytes of a row from which one waits in shared memory
 HELD = 32  # elements of a row that a thread has
@@ -154,10 +149,6 @@ def over_rows(
             work(block * rows, *tiles)
 
 
-def refused(what: str, hint: str = "") -> LaunchArgumentError:
-    return LaunchArgumentError(what, caller_location(), hint)
-
-
 class Rows(NamedTuple):
     """An argument as a matrix: leading dimensions are rows."""
 
@@ -214,23 +205,18 @@ class Rows(NamedTuple):
         if out is None:
             out = self.empty(self.shape, dtype)
             return out, out.reshape(self.m, self.n)
-        info = _described(what, out)
-        if tuple(info.shape) != self.shape or info.dtype != dtype.name or not info.contiguous:
-            raise refused(
-                f"{what} is {info.dtype} of shape {tuple(info.shape)}",
-                f"pass {dtype} of shape {self.shape}, row-major without gaps",
-            )
+        fitting(what, out, self.shape, dtype)
         return out, out.reshape(self.m, self.n)
 
 
 def rows_of(what: str, x: Any) -> Rows:
     """An argument of f32, bf16 or f16 as rows. Raises LaunchArgumentError for others."""
-    info = _described(what, x)
+    info = described(what, x)
     frame = frame_of(x)
     if frame is None:
         raise refused(f"{what} is no array of torch, CuPy or NumPy")
-    if info.dtype not in DTYPES:
-        raise refused(f"{what} is {info.dtype}", f"it may be {', '.join(DTYPES)}")
+    if info.dtype not in FLOATS:
+        raise refused(f"{what} is {info.dtype}", f"it may be {', '.join(FLOATS)}")
     if not info.shape:
         raise refused(f"{what} has no dimensions", "give it one row: x.reshape(1)")
     shape = tuple(info.shape)
@@ -241,8 +227,8 @@ def rows_of(what: str, x: Any) -> Rows:
 
 def vector_of(what: str, x: Any, n: int) -> Any:
     """A weight or a bias: one element for each column. Raises LaunchArgumentError for others."""
-    info = _described(what, x)
-    if tuple(info.shape) != (n,) or info.dtype not in DTYPES:
+    info = described(what, x)
+    if tuple(info.shape) != (n,) or info.dtype not in FLOATS:
         raise refused(
             f"{what} is {info.dtype} of shape {tuple(info.shape)}", f"it has a number for each of {n} columns"
         )
@@ -252,7 +238,7 @@ def vector_of(what: str, x: Any, n: int) -> Any:
 
 def indices_of(what: str, x: Any, shape: tuple[int, ...]) -> Any:
     """i64 or i32 numbers, one for each row, as a vector. Raises LaunchArgumentError for others."""
-    info = _described(what, x)
+    info = described(what, x)
     if tuple(info.shape) != shape or info.dtype not in INDICES:
         raise refused(
             f"{what} is {info.dtype} of shape {tuple(info.shape)}", f"pass {' or '.join(INDICES)} of shape {shape}"
@@ -263,15 +249,8 @@ def indices_of(what: str, x: Any, shape: tuple[int, ...]) -> Any:
 
 def numbers_of(what: str, x: Any, shape: tuple[int, ...]) -> Any:
     """f32 numbers, one for each row, as a vector. Raises LaunchArgumentError for others."""
-    info = _described(what, x)
+    info = described(what, x)
     if tuple(info.shape) != shape or info.dtype != "f32":
         raise refused(f"{what} is {info.dtype} of shape {tuple(info.shape)}", f"pass f32 of shape {shape}")
     frame = frame_of(x)
     return (x if info.contiguous or frame is None else frame.whole(x)).reshape(-1)
-
-
-def _described(what: str, x: Any) -> ArrayInfo:
-    try:
-        return describe(x)
-    except LaunchError as error:
-        raise_for_caller(error)

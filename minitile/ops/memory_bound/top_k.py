@@ -15,7 +15,8 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
 from minitile.ir.types import DType, i64
-from minitile.ops.memory_bound.rows import HELD, RowPlan, refused, row_plan, rows_of
+from minitile.ops.memory_bound.arguments import refused
+from minitile.ops.memory_bound.rows import HELD, RowPlan, row_plan, rows_of
 
 MOST = 64  # of k: each of them is compared with each other one
 PART = 8192  # elements of a row

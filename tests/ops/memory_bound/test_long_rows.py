@@ -20,6 +20,7 @@ from minitile.ops.memory_bound.long_rows import (
     long_plan,
     long_softmax,
 )
+from minitile.ops.memory_bound.rows import RowPlan, rows_of
 
 ROWS = 3
 BOUNDS = {"float32": 2e-6, "float16": 2e-3, "bfloat16": 1.2e-2}
@@ -159,3 +160,12 @@ def test_no_spills_where_three_blocks_share_a_multiprocessor() -> None:
     assert 3 * (compiled.launch_info.dynamic_shared + 1024) <= 228 * 1024
     assert compiled.asm["ptx"].count("cp.async.cg.shared.global") == 16
     assert "ld.global" not in compiled.asm["ptx"]
+
+
+@pytest.mark.skipif(USE_GPU, reason="of this machine's own target")
+def test_rows_from_4_kb_on_wait_in_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But not rows of odd bytes, and not two tensors at a time."""
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    kinds = {n: type(rows_of("x", np.zeros((2, n), np.float32)).choose()) for n in (512, 1024, 1025, 4096)}
+    assert kinds == {512: RowPlan, 1024: LongPlan, 1025: RowPlan, 4096: LongPlan}
+    assert isinstance(rows_of("x", np.zeros((2, 1024), np.float32)).choose(tensors=2), RowPlan)

@@ -1,7 +1,9 @@
 """Cross entropy of rows of logits.
 
-A row is read once, piece by piece. Each thread has the greatest of its own logits so far and the sum of their powers
-beside it, and takes in a vector at a time; threads meet once, behind the last piece.
+Rows that start at 16 bytes wait in the shared memory of a cluster's blocks (`long_rows.py`) and are read and written
+once. Others, and those of targets without clusters, go piece by piece: each thread has the greatest of its own logits so
+far and the sum of their powers beside it, and takes in a vector at a time; threads meet once, behind the last piece. For
+a gradient the row is then read again, out of the cache.
 """
 
 from __future__ import annotations
@@ -14,13 +16,19 @@ from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import f32
 from minitile.ops.memory_bound.arguments import refused
+from minitile.ops.memory_bound.long_rows import LongPlan, long_cross_entropy, long_gradient
 from minitile.ops.memory_bound.pieces import PiecePlan, gradient_plan, greatest_and_sum, piece_plan, raised, split
 from minitile.ops.memory_bound.rows import indices_of, numbers_of, rows_of
 
 
 @for_users
 def cross_entropy(
-    logits: Any, labels: Any, *, ignore_index: int = -100, return_lse: bool = False, plan: PiecePlan | None = None
+    logits: Any,
+    labels: Any,
+    *,
+    ignore_index: int = -100,
+    return_lse: bool = False,
+    plan: PiecePlan | LongPlan | None = None,
 ) -> Any:
     """log(sum(exp(logits))) - logits[label] of each row: the loss of each, not their mean.
 
@@ -29,7 +37,7 @@ def cross_entropy(
         labels: i64 or i32, of the leading dimensions of logits: each is a class or `ignore_index`.
         ignore_index: the label of rows whose loss is 0.
         return_lse: also return log(sum(exp(logits))), which the gradient is made of.
-        plan: how much of a row a block has at a time, instead of the table's choice.
+        plan: how rows are spread over blocks, instead of the table's choice.
 
     Returns:
         The losses, f32, of the shape of labels; with `return_lse` (losses, lse).
@@ -48,7 +56,10 @@ def cross_entropy(
     loss, lse = rows.empty(shape, f32), rows.empty(shape, f32)
     if not rows.n:
         raise refused("logits have no classes")
-    if rows.m:
+    plan = plan or rows.waiting_plan()
+    if rows.m and isinstance(plan, LongPlan):
+        long_cross_entropy(rows.matrix, label, loss.reshape(-1), lse.reshape(-1), ignore_index, **plan._asdict())
+    elif rows.m:
         x = split(rows.matrix)
         constants = (plan or piece_plan(rows.n, rows.dtype, rows.room.lanes))._asdict()
         cross_entropy_rows(x.shape[2])(x, label, loss.reshape(-1), lse.reshape(-1), ignore_index, **constants)
@@ -93,11 +104,9 @@ def cross_entropy_backward(
 
 @for_users
 def cross_entropy_gradient(
-    logits: Any, labels: Any, dloss: Any, *, ignore_index: int = -100, plan: PiecePlan | None = None
+    logits: Any, labels: Any, dloss: Any, *, ignore_index: int = -100, plan: PiecePlan | LongPlan | None = None
 ) -> Any:
     """`cross_entropy` and its backward in one: the losses, while logits give way to their gradient.
-
-    A row is read twice in a short time, the second time out of the cache.
 
     Args:
         logits: as of `cross_entropy`, without gaps; overwritten.
@@ -124,7 +133,10 @@ def cross_entropy_gradient(
     loss = rows.empty(shape, f32)
     if not rows.n:
         raise refused("logits have no classes")
-    if rows.m:
+    plan = plan or rows.waiting_plan()
+    if rows.m and isinstance(plan, LongPlan):
+        long_gradient(rows.matrix, label, scale, loss.reshape(-1), ignore_index, **plan._asdict())
+    elif rows.m:
         x = split(rows.matrix)
         constants = (plan or gradient_plan(rows.n, rows.dtype, rows.room.lanes))._asdict()
         gradient_rows(x.shape[2])(x, label, scale, loss.reshape(-1), ignore_index, **constants)

@@ -2,44 +2,53 @@
 of a cluster (sm_90a; with a cluster of one block these are kernels for every target).
 
 A block copies its part of the row into shared memory, all of it on its way at once, and reads it from there for each of
-the row's reductions and for the result: the row is read and written once. What a row needs of all its elements, the
-blocks exchange through each other's shared memory (scope="cluster"), each of them in the same order. Shared memory
-rather than registers: two or three blocks of a multiprocessor then load while another one computes, or one block loads
-the next row while it computes this one (`stages`). Threads take the part a few vectors at a time, so that they need few
-registers, however long it is.
+the row's reductions and for the result: the row is read and written once. Shared memory rather than registers: two or
+three blocks of a multiprocessor then load while another one computes. Threads take the part a few vectors at a time, so
+that they need few registers, however long it is.
+
+An exchange between blocks waits for the slowest of the cluster. So each first reduces its own part: to the greatest
+element and the sum of powers beside it, or to the mean and the squares around that. They exchange both numbers at once
+(`Part.gathered`), and each puts those of all blocks together, in the same order.
+
+Weight and bias come out of L2, some 0.7 µs away, and are as many bytes as the row: a thread asks for them two steps
+ahead, the first time in front of the reductions.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import minitile.language as T
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
+from minitile.ops.memory_bound.launches import in_order
 
 LOG2_E = 1.4426950408889634
 WHOLE = 64 * 1024  # bytes of a row that one block takes: three of them are in a multiprocessor's shared memory
 PART = 32 * 1024  # bytes of a row that a block of a cluster takes
 MOST_PART = 216 * 1024
 STEP = 32  # bytes of the row that a thread takes at a time
-WARP = 32
-FEW, MANY = 256, 512  # threads: up to FEW each has 2 * STEP bytes of the row, up to MANY, without a cluster, 4 * STEP
+WARP, FEW, MANY = 32, 128, 256  # threads: up to FEW each has 2 * STEP bytes of the part; MANY where that is large
+LARGE = 16 * 1024, 32 * 1024  # bytes of a part above which it is: of a block alone, of one of a cluster
+BUSY = 768  # threads of a multiprocessor for whose registers there is room
 CLUSTERS = (1, 2, 4, 8, 16)
+SHARED, BLOCK_SHARED = 227 * 1024, 2048  # bytes of a multiprocessor; of a block beside its part
 
 
 class LongPlan(NamedTuple):
     """A row in a cluster of so many blocks of `threads`, each of which has `columns` of it. exact: they have no columns
-    behind the row, and the kernel no masks. stages: so many rows are in a block's shared memory, that of `blocks`
-    clusters which go over the rows; 0: there is a cluster for each row."""
+    behind the row, and the kernel no masks. resident: registers must leave room for so many blocks of a
+    multiprocessor; 0: for as many as they do. ahead: steps of weight and bias on their way."""
 
     cluster: int
     columns: int
     threads: int
     exact: bool
-    stages: int = 0
-    blocks: int = 0
+    resident: int = 0
+    ahead: int = 2
 
 
 @lru_cache
@@ -49,33 +58,85 @@ def long_plan(n: int, dtype: DType, tensors: int = 1, clusters: tuple[int, ...] 
     for cluster in clusters:
         share = math.ceil(n / cluster)
         if share * dtype.bytes * tensors <= (WHOLE if cluster == 1 else PART if cluster < clusters[-1] else MOST_PART):
-            width = WARP * STEP // dtype.bytes  # what a warp takes at a time
             bytes_ = share * dtype.bytes
-            threads = max(WARP, min(FEW, bytes_ // (2 * STEP)), min(MANY, bytes_ // (4 * STEP)) if cluster == 1 else 0)
-            warps = math.ceil(threads / WARP)
-            columns = math.ceil(share / (warps * width)) * warps * width
-            return LongPlan(cluster, columns, warps * WARP, columns * cluster == n)
+            threads = MANY if bytes_ > LARGE[cluster > 1] else min(FEW, math.ceil(bytes_ / (2 * STEP * WARP)) * WARP)
+            width = threads * STEP // dtype.bytes  # what they take at a time
+            columns = math.ceil(share / width) * width
+            fit = SHARED // (columns * dtype.bytes * tensors + BLOCK_SHARED)
+            return LongPlan(cluster, columns, threads, columns * cluster == n, max(1, min(fit, BUSY // threads)))
     return None
 
 
-def over_parts(work, tensors, cluster, columns, threads, exact, stages, blocks):
-    """A kernel's body: work(row, first, *parts) for each row, in all blocks of a cluster. Each has `columns` from
-    `first` on of the row of every tensor in shared memory, with 0 behind the row's end."""
+class Part(NamedTuple):
+    """The `columns` of a row, from `first` on, that this block of the cluster has: in shared memory, with 0 behind the
+    row's end, which comes after `end` of them. `width`: how many of them the block's threads take at a time."""
+
+    given: Any
+    row: Any
+    rank: Any
+    first: Any
+    end: Any
+    cluster: int
+    columns: int
+    width: int
+    exact: bool
+
+    @property
+    def steps(self) -> int:
+        return self.columns // self.width
+
+    def inside(self, j: Any, x: Any, otherwise: float) -> Any:
+        """x, or the other number in columns behind the row's end."""
+        return x if self.exact else T.if_then_else(j < self.end, x, otherwise)
+
+    def total(self, reduce: Any, element: Callable[[Any], Any]) -> Any:
+        """element(j) of this block's columns, reduced."""
+        mine = T.alloc_fragment((self.width,), T.float32)
+        total = T.alloc_fragment((1,), T.float32)
+        T.fill(mine, -T.infinity(T.float32) if reduce is T.reduce_max else 0.0)
+        for k in T.serial(self.steps):
+            for j in T.Parallel(self.width):
+                x = element(k * self.width + j)
+                mine[j] = T.max(mine[j], x) if reduce is T.reduce_max else mine[j] + x
+        reduce(mine, total)
+        return total[0]
+
+    def gathered(self, *numbers: Any) -> Any:
+        """These numbers of all blocks of the cluster, numbers × blocks."""
+        every = T.alloc_fragment((len(numbers), self.cluster), T.float32)
+        for i in T.Parallel(self.cluster):
+            for at, number in enumerate(numbers):
+                every[at, i] = T.if_then_else(i == self.rank, number, 0.0)
+        T.all_reduce(every, "sum")
+        return every
+
+    def over_blocks(self, reduce: Any, element: Callable[[Any], Any]) -> Any:
+        """element(i) of the cluster's blocks, reduced."""
+        each = T.alloc_fragment((self.cluster,), T.float32)
+        total = T.alloc_fragment((1,), T.float32)
+        for i in T.Parallel(self.cluster):
+            each[i] = element(i)
+        reduce(each, total)
+        return total[0]
+
+
+def over_parts(work, tensors, cluster, columns, threads, exact, resident, ahead):
+    """A kernel's body: work(part, *others) for each row, in all blocks of a cluster, with the row's part of the first
+    tensor and, in shared memory, of the others."""
     M, N = tensors[0].shape
     if exact:
         T.assume(columns * cluster == N)
-    with T.Kernel((blocks if stages else M) * cluster, cluster=cluster, threads=threads) as block:
+    with T.Kernel(M * cluster, cluster=cluster, threads=threads) as block:
+        if resident:
+            T.annotate_min_blocks_per_sm(resident)
+        in_order()
+        rank, row = block % cluster, block // cluster
+        first = rank * columns
         parts = [T.alloc_shared((columns,), tensor.dtype) for tensor in tensors]
-        first, row = block % cluster * columns, block // cluster
-        if stages:
-            for k in T.Pipelined(T.ceildiv(M - row, blocks), num_stages=stages):
-                for tensor, shared in zip(tensors, parts, strict=True):
-                    T.copy(tensor[row + k * blocks, first], shared)
-                work(row + k * blocks, first, *parts)
-        else:
-            for tensor, shared in zip(tensors, parts, strict=True):
-                T.copy(tensor[row, first], shared)
-            work(row, first, *parts)
+        for tensor, shared in zip(tensors, parts, strict=True):
+            T.copy(tensor[row, first], shared)
+        width = threads * STEP // tensors[0].dtype.bytes
+        work(Part(parts[0], row, rank, first, N - first, cluster, columns, width, exact), *parts[1:])
 
 
 def power(x, top, dtype):
@@ -84,35 +145,21 @@ def power(x, top, dtype):
     return T.exp(x - top) if dtype == T.float32 else T.exp2(x * LOG2_E - top * LOG2_E)
 
 
-def total_of(columns, threads, dtype, reduce, element):
-    """element(j) of all columns of all blocks of the cluster, reduced."""
-    width = threads * STEP // dtype.bytes
-    mine = T.alloc_fragment((width,), T.float32)
-    total = T.alloc_fragment((1,), T.float32)
-    T.fill(mine, -T.infinity(T.float32) if reduce is T.reduce_max else 0.0)
-    for k in T.serial(columns // width):
-        for j in T.Parallel(width):
-            x = element(k * width + j)
-            mine[j] = T.max(mine[j], x) if reduce is T.reduce_max else mine[j] + x
-    reduce(mine, total, scope="cluster")
-    return total[0]
-
-
-def greatest_and_sum(given, exact, end, columns, threads):
-    """The greatest element of a row, and the sum of exp(x - that). Elements from `end` on are none."""
-
-    def inside(j, x, otherwise):
-        return x if exact else T.if_then_else(j < end, x, otherwise)
-
-    def element(j):
-        return inside(j, T.cast(given[j], T.float32), -T.infinity(T.float32))
-
-    top = total_of(columns, threads, given.dtype, T.reduce_max, element)
+def greatest_and_sum(part):
+    """The greatest element of the row, and the sum of exp(x - that); in a row of -inf, some number and 0 or NaN."""
+    dtype = part.given.dtype
+    top = part.total(T.reduce_max, lambda j: part.inside(j, T.cast(part.given[j], T.float32), -T.infinity(T.float32)))
+    beside = T.if_then_else(top == -T.infinity(T.float32), 0.0, top)
 
     def of_sum(j):
-        return inside(j, power(T.cast(given[j], T.float32), top, given.dtype), 0.0)
+        return part.inside(j, power(T.cast(part.given[j], T.float32), beside, dtype), 0.0)
 
-    return top, total_of(columns, threads, given.dtype, T.reduce_sum, of_sum)
+    total = part.total(T.reduce_sum, of_sum)
+    if part.cluster == 1:
+        return beside, total
+    every = part.gathered(top, total)
+    greatest = part.over_blocks(T.reduce_max, lambda i: every[0, i])
+    return greatest, part.over_blocks(T.reduce_sum, lambda i: every[1, i] * power(every[0, i], greatest, dtype))
 
 
 @kernel
@@ -121,25 +168,35 @@ def long_softmax(
     Y: T.Tensor(("M", "N"), None),
     cluster=16,
     columns=32768,
-    threads=512,
+    threads=256,
     exact=False,
-    stages=0,
-    blocks=0,
+    resident=0,
+    ahead=0,
     log=False,
 ):
     """Y = softmax(X), or its logarithm."""
-    N = X.shape[1]
 
-    def softmax(row, first, given):
-        top, total = greatest_and_sum(given, exact, N - first, columns, threads)
+    def softmax(part):
+        top, total = greatest_and_sum(part)
         scale = T.log(total) if log else 1.0 / total
-        width = threads * STEP // X.dtype.bytes
-        for k in T.serial(columns // width):
-            for j in T.Parallel(width):
-                x = T.cast(given[k * width + j], T.float32)
-                Y[row, first + k * width + j] = x - top - scale if log else power(x, top, X.dtype) * scale
+        for k in T.serial(part.steps):
+            for j in T.Parallel(part.width):
+                x = T.cast(part.given[k * part.width + j], T.float32)
+                y = x - top - scale if log else power(x, top, X.dtype) * scale
+                Y[part.row, part.first + k * part.width + j] = y
 
-    over_parts(softmax, [X], cluster, columns, threads, exact, stages, blocks)
+    over_parts(softmax, [X], cluster, columns, threads, exact, resident, ahead)
+
+
+def write_loss(part, label, ignore_index, lse, Loss):
+    """The row's loss, by the block whose part has the label; by the first one where no class has it, as a logit of 0."""
+    at = label - part.first
+    here = (at >= 0) & (at < T.min(part.end, part.columns))
+    none = (label < 0) | (at >= part.end)
+    if here | (none & (part.rank == 0)):
+        logit = T.cast(part.given[T.min(T.max(at, 0), part.columns - 1)], T.float32)
+        loss = lse - T.if_then_else(here, logit, 0.0)
+        Loss[part.row] = T.if_then_else(label == ignore_index, 0.0, loss)
 
 
 @kernel
@@ -151,24 +208,82 @@ def long_cross_entropy(
     ignore_index: T.int32,
     cluster=16,
     columns=32768,
-    threads=512,
+    threads=256,
     exact=False,
-    stages=0,
-    blocks=0,
+    resident=0,
+    ahead=0,
 ):
     """Lse = log(sum(exp(X))) of each row; Loss = Lse - X[Label], 0 where the label is `ignore_index`."""
-    N = X.shape[1]
 
-    def cross_entropy(row, first, given):
-        label = Label[row]
-        chosen = T.cast(X[row, label], T.float32)
-        top, total = greatest_and_sum(given, exact, N - first, columns, threads)
-        if first == 0:
-            lse = top + T.log(total)
-            Lse[row] = lse
-            Loss[row] = T.if_then_else(label == ignore_index, 0.0, lse - chosen)
+    def cross_entropy(part):
+        label = Label[part.row]
+        top, total = greatest_and_sum(part)
+        lse = top + T.log(total)
+        if part.first == 0:
+            Lse[part.row] = lse
+        write_loss(part, label, ignore_index, lse, Loss)
 
-    over_parts(cross_entropy, [X], cluster, columns, threads, exact, stages, blocks)
+    over_parts(cross_entropy, [X], cluster, columns, threads, exact, resident, ahead)
+
+
+@kernel
+def long_gradient(
+    X: T.Tensor(("M", "N"), None),
+    Label: T.Tensor(("M",), None),
+    DLoss: T.Tensor(("M",), T.float32),
+    Loss: T.Tensor(("M",), T.float32),
+    ignore_index: T.int32,
+    cluster=16,
+    columns=32768,
+    threads=256,
+    exact=False,
+    resident=0,
+    ahead=0,
+):
+    """Loss as of `long_cross_entropy`; X gives way to its gradient, for DLoss of the loss."""
+
+    def gradient(part):
+        label, scale = Label[part.row], DLoss[part.row]
+        top, total = greatest_and_sum(part)
+        lse = top + T.log(total)
+        for k in T.serial(part.steps):
+            for j in T.Parallel(part.width):
+                at = part.first + k * part.width + j
+                share = power(T.cast(part.given[k * part.width + j], T.float32), lse, X.dtype)
+                slope = (share - T.if_then_else(at == label, 1.0, 0.0)) * scale
+                X[part.row, at] = T.if_then_else(label != ignore_index, slope, 0.0)
+        write_loss(part, label, ignore_index, lse, Loss)
+
+    over_parts(gradient, [X], cluster, columns, threads, exact, resident, ahead)
+
+
+def mean_and_scale(part, N, eps, centered):
+    """The row's mean, 0 unless `centered`, and 1 / sqrt(the mean of the squares around it + eps)."""
+    count = T.cast(T.min(T.max(part.end, 0), part.columns), T.float32)
+    share = 1.0 / T.cast(N, T.float32)
+    mean = 0.0
+    if centered:
+        total = part.total(T.reduce_sum, lambda j: T.cast(part.given[j], T.float32))
+        mean = total * share if part.cluster == 1 else total / T.max(count, 1.0)
+
+    def square(j):
+        d = T.cast(part.given[j], T.float32) - mean
+        return part.inside(j, d * d, 0.0) if centered else d * d
+
+    squares = part.total(T.reduce_sum, square)
+    if part.cluster > 1 and centered:
+        every = part.gathered(mean, squares, count)
+        mean = part.over_blocks(T.reduce_sum, lambda i: every[0, i] * every[2, i]) * share
+
+        def around(i):
+            d = every[0, i] - mean
+            return every[1, i] + d * d * every[2, i]
+
+        squares = part.over_blocks(T.reduce_sum, around)
+    elif part.cluster > 1:
+        every = part.gathered(squares)
+        squares = part.over_blocks(T.reduce_sum, lambda i: every[0, i])
+    return mean, T.rsqrt(squares * share + eps)
 
 
 @lru_cache
@@ -188,39 +303,41 @@ def long_norm(centered: bool, weight: bool, bias: bool, residual: bool) -> Kerne
         eps: T.float32,
         cluster=16,
         columns=32768,
-        threads=512,
+        threads=256,
         exact=False,
-        stages=0,
-        blocks=0,
+        resident=0,
+        ahead=2,
     ):
-        N = X.shape[1]
-        width = threads * STEP // X.dtype.bytes
+        def fetched(part, k):
+            found = []
+            for tensor, there in ((W, weight), (B, bias)):
+                if there:
+                    step = T.alloc_fragment((part.width,), tensor.dtype)
+                    T.copy(tensor[part.first + k * part.width], step)
+                    found.append(step)
+            return found
 
-        def norm(row, first, given, added=None):
+        def norm(part, added=None):
+            waiting = []
+            for k in T.unroll(min(ahead, part.steps)):
+                waiting.append(fetched(part, k))
             if residual:
-                for k in T.serial(columns // width):
-                    for j in T.Parallel(width):
-                        at = k * width + j
-                        given[at] = T.cast(given[at], T.float32) + T.cast(added[at], T.float32)
-                        Z[row, first + at] = given[at]
+                for k in T.serial(part.steps):
+                    for j in T.Parallel(part.width):
+                        at = k * part.width + j
+                        part.given[at] = T.cast(part.given[at], T.float32) + T.cast(added[at], T.float32)
+                        Z[part.row, part.first + at] = part.given[at]
+            mean, scale = mean_and_scale(part, X.shape[1], eps, centered)
+            for k in T.unroll(part.steps):
+                if k + ahead < part.steps:
+                    waiting.append(fetched(part, k + ahead))
+                factors = waiting.pop(0)
+                for j in T.Parallel(part.width):
+                    y = (T.cast(part.given[k * part.width + j], T.float32) - mean) * scale
+                    y = y * T.cast(factors[0][j], T.float32) if weight else y
+                    y = y + T.cast(factors[-1][j], T.float32) if bias else y
+                    Y[part.row, part.first + k * part.width + j] = y
 
-            def sum_of(element):
-                return total_of(columns, threads, X.dtype, T.reduce_sum, element) / T.cast(N, T.float32)
-
-            mean = sum_of(lambda j: T.cast(given[j], T.float32)) if centered else 0.0
-
-            def square(j):
-                d = T.cast(given[j], T.float32) - mean
-                return d * d if exact or not centered else T.if_then_else(first + j < N, d * d, 0.0)
-
-            scale = T.rsqrt(sum_of(square) + eps)
-            for k in T.serial(columns // width):
-                for j in T.Parallel(width):
-                    at = k * width + j
-                    y = (T.cast(given[at], T.float32) - mean) * scale
-                    y = y * T.cast(W[first + at], T.float32) if weight else y
-                    Y[row, first + at] = y + T.cast(B[first + at], T.float32) if bias else y
-
-        over_parts(norm, [X, R] if residual else [X], cluster, columns, threads, exact, stages, blocks)
+        over_parts(norm, [X, R] if residual else [X], cluster, columns, threads, exact, resident, ahead)
 
     return long_norm

@@ -184,9 +184,13 @@ class Rows(NamedTuple):
     def choose(self, tensors: int = 1) -> RowPlan | LongPlan | None:
         """The plan of a kernel that reads rows once: by registers, or from shared memory where that leaves room for
         more blocks or no registers hold a row (benchmarks/results/memory_h200.md); None: piece by piece."""
-        even = self.n * self.dtype.bytes % VECTOR == 0
-        staged = even and tensors == 1 and self.n * self.dtype.bytes >= STAGED
-        return (self.long_plan() if staged else None) or self.plan(tensors) or self.long_plan(tensors)
+        return (self.waiting_plan() if tensors == 1 else None) or self.plan(tensors) or self.long_plan(tensors)
+
+    def waiting_plan(self) -> LongPlan | None:
+        """As `long_plan`, for rows that are long enough to be better off in shared memory than in registers, and start
+        at 16 bytes; else None."""
+        bytes_ = self.n * self.dtype.bytes
+        return self.long_plan() if bytes_ >= STAGED and bytes_ % VECTOR == 0 else None
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """A new array where the argument is."""

@@ -39,9 +39,10 @@ SHARED, BLOCK_SHARED = 227 * 1024, 2048  # bytes of a multiprocessor; of a block
 
 
 class LongPlan(NamedTuple):
-    """A row in a cluster of so many blocks of `threads`, each of which has `columns` of it. exact: they have no columns
-    behind the row, and the kernel no masks. resident: registers must leave room for so many blocks of a
-    multiprocessor; 0: for as many as they do. ahead: steps of weight and bias on their way."""
+    """A row in a cluster of so many blocks of `threads`, each of which has `columns` of it: STEP bytes for each thread,
+    or a multiple. exact: they have no columns behind the row, and the kernel no masks. resident: registers must leave
+    room for so many blocks of a multiprocessor; 0: for as many as they do. ahead: steps of weight and bias on their
+    way."""
 
     cluster: int
     columns: int
@@ -189,7 +190,7 @@ def long_softmax(
 
 
 def write_loss(part, label, ignore_index, lse, Loss):
-    """The row's loss, by the block whose part has the label; by the first one where no class has it, as a logit of 0."""
+    """The row's loss: from the block whose part has the label; from the first one, with a logit of 0, if none has."""
     at = label - part.first
     here = (at >= 0) & (at < T.min(part.end, part.columns))
     none = (label < 0) | (at >= part.end)

@@ -1,26 +1,84 @@
 """Gradients of RMS norm and layer norm: of x by rows, of weight and bias by columns, in one reading of x and dy.
 
-Persistent blocks go over the rows, which wait in shared memory, and keep sums of their own for weight and bias. A
-second kernel adds these up, always in the same order. Mean and variance are computed again: that costs no bytes. Rows
-whose sums registers do not hold have a kernel for each of the two gradients.
+Persistent clusters go over the rows, of which each block has a part: the next rows are on their way to shared memory,
+weights and the block's own sums for weight and bias stay in registers. Mean and variance are computed again, which
+costs no bytes: each block does so for its part, and they exchange all they have once a row (`long_rows.py`). A second
+kernel adds the clusters' sums up, always in the same order. Rows whose sums registers do not hold have a kernel for
+each of the two gradients.
 """
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
-from minitile.ir.types import f32
+from minitile.ir.types import DType, f32
 from minitile.language.math import dtype_of_name
+from minitile.ops.memory_bound.arguments import VECTOR
+from minitile.ops.memory_bound.launches import in_order
+from minitile.ops.memory_bound.long_rows import BLOCK_SHARED, CLUSTERS, Part
 from minitile.ops.memory_bound.norms import MATRIX, ROW
-from minitile.ops.memory_bound.pieces import row_sum, split
-from minitile.ops.memory_bound.rows import RowPlan, over_rows, rows_of, vector_of
+from minitile.ops.memory_bound.pieces import MOST_THREADS, row_sum, split
+from minitile.ops.memory_bound.rows import H200, Room, rows_of, vector_of
 from minitile.runtime.arrays import describe
+from minitile.target import target_at
 
 PARTS = ("P", "N")
+HELD = 64  # elements of a row, at most, of which a thread has sums
+# For rows of up to so many bytes: cluster, threads, stages and resident blocks that were the fastest for RMS norm and
+# for layer norm on an H200 (benchmarks/sweep_memory.py). Longer rows are spread over larger clusters.
+FASTEST = {
+    2048: ((1, 64, 2, 8), (1, 64, 2, 8)),
+    4096: ((1, 128, 2, 4), (1, 128, 3, 4)),
+    8192: ((2, 128, 3, 3), (1, 256, 3, 2)),
+    16384: ((2, 256, 3, 2), (2, 128, 2, 3)),
+    32768: ((2, 256, 3, 1), (2, 256, 2, 2)),
+}
+
+
+class GradientPlan(NamedTuple):
+    """A cluster of so many blocks of `threads`, each of which has `columns` of a row. exact: they have no columns
+    behind the row. stages: so many rows are in shared memory. resident: of as many blocks there is room in a
+    multiprocessor; `clusters` of them fill the GPU."""
+
+    cluster: int
+    columns: int
+    threads: int
+    exact: bool
+    stages: int
+    resident: int
+    clusters: int
+
+
+@lru_cache
+def gradient_plan(
+    n: int, dtype: DType, centered: bool, tensors: int = 2, room: Room = H200, clusters: bool = True
+) -> GradientPlan | None:
+    """The plan for rows of n elements, of so many tensors at a time; None where registers do not hold their sums, or
+    shared memory two rows. clusters: whether the target has any."""
+    longest = max(FASTEST)
+    bytes_ = n * dtype.bytes
+    row = min((each for each in FASTEST if each >= bytes_), default=longest)
+    cluster, threads, stages, resident = FASTEST[row][centered]
+    spread = 1
+    while bytes_ > longest * spread and cluster * spread < CLUSTERS[-1]:
+        spread *= 2
+    cluster *= spread
+    if not clusters:
+        threads, cluster = min(threads * cluster, MOST_THREADS), 1
+    grain = threads * VECTOR // dtype.bytes
+    columns = math.ceil(n / cluster / grain) * grain
+    part = columns * dtype.bytes * tensors
+    stages = min(stages, (room.shared - BLOCK_SHARED) // part)
+    if columns > HELD * threads or stages < 2:
+        return None
+    resident = max(1, min(resident, room.shared // (stages * part + BLOCK_SHARED)))
+    fill = room.multiprocessors * resident // cluster
+    return GradientPlan(cluster, columns, threads, columns * cluster == n, stages, resident, fill)
 
 
 @for_users
@@ -32,7 +90,7 @@ def rms_norm_backward(
     bias: bool = False,
     dsum: Any = None,
     eps: float = 1e-6,
-    plan: RowPlan | None = None,
+    plan: GradientPlan | None = None,
 ) -> Any:
     """The gradients of `rms_norm`, for dy of its result.
 
@@ -69,7 +127,7 @@ def layer_norm_backward(
     bias: bool = True,
     dsum: Any = None,
     eps: float = 1e-5,
-    plan: RowPlan | None = None,
+    plan: GradientPlan | None = None,
 ) -> Any:
     """The gradients of `layer_norm`, for dy of its result. Arguments, results and errors as of `rms_norm_backward`.
 
@@ -89,19 +147,21 @@ def layer_norm_backward(
 
 
 def _backward(
-    centered: bool, dy: Any, x: Any, weight: Any, bias: bool, dsum: Any, eps: float, plan: RowPlan | None
+    centered: bool, dy: Any, x: Any, weight: Any, bias: bool, dsum: Any, eps: float, plan: GradientPlan | None
 ) -> Any:
     rows = rows_of("x", x)
     x, dy, n = rows.matrix, rows.like("dy", dy), rows.n
     w = x if weight is None else vector_of("weight", weight, n)
     added = x if dsum is None else rows.like("dsum", dsum)
     gradient, dx = rows.result(None)
-    plan = plan or rows.gradient_plan(bias + 1)
-    height, most = (1, rows.room.multiprocessors) if plan is None else (plan.rows, plan.blocks)
+    target = target_at(rows.info.device_kind, rows.info.device_index)
+    tensors = 2 if dsum is None else 3
+    plan = plan or gradient_plan(n, rows.dtype, centered, tensors, rows.room, target.has("cluster"))
+    most = rows.room.multiprocessors if plan is None else plan.clusters
     wanted = (weight is not None, bias)
-    parts = [rows.empty((min(most, -(-rows.m // height)), n), f32) if each else x for each in wanted]
+    parts = [rows.empty((min(most, rows.m), n), f32) if each else x for each in wanted]
     if rows.m * n and plan is not None:
-        constants = {name: value for name, value in plan.constants(n).items() if name != "blocks"}
+        constants = {name: value for name, value in plan._asdict().items() if name != "clusters"}
         backward_rows(centered, *wanted, dsum is not None)(x, dy, w, added, dx, *parts, eps, **constants)
     elif rows.m * n:
         mean, scale = rows.empty((rows.m,), f32), rows.empty((rows.m,), f32)
@@ -122,7 +182,7 @@ def _backward(
 
 @lru_cache
 def backward_rows(centered: bool, weight: bool, bias: bool, dsum: bool) -> Kernel:
-    """DX, and for each block the sums of its rows' gradients of weight and bias. X for tensors that there are not."""
+    """DX, and for each cluster the sums of its rows' gradients of weight and bias. X for tensors that there are not."""
 
     @kernel
     def backward_rows(
@@ -134,69 +194,99 @@ def backward_rows(centered: bool, weight: bool, bias: bool, dsum: bool) -> Kerne
         PW: T.Tensor(PARTS if weight else MATRIX, None),
         PB: T.Tensor(PARTS if bias else MATRIX, None),
         eps: T.float32,
-        rows=1,
+        cluster=1,
         columns=4096,
         threads=256,
         exact=False,
         stages=2,
+        resident=1,
     ):
         M, N = X.shape
         share = 1.0 / T.cast(N, T.float32)
-        state = {}
+        clusters = PW.shape[0] if weight else PB.shape[0] if bias else M
+        width = threads * VECTOR // X.dtype.bytes
+        steps = columns // width
+        if exact:
+            T.assume(columns * cluster == N)
 
-        def before():
-            for name in ("weight", "bias"):
-                state[name] = T.alloc_fragment((rows, columns), T.float32)
-                T.clear(state[name])
-
-        def backward(first, given, grad):
-            x = T.alloc_fragment((rows, columns), T.float32)
-            d = T.alloc_fragment((rows, columns), T.float32)
-            part = T.alloc_fragment((rows, columns), T.float32)
-            mean = T.alloc_fragment((rows,), T.float32)
-            scale = T.alloc_fragment((rows,), T.float32)
-            slope = T.alloc_fragment((rows,), T.float32)
-            for i, j in T.Parallel(rows, columns):
-                x[i, j] = T.cast(given[i, j], T.float32)
-                d[i, j] = T.cast(grad[i, j], T.float32)
+        def moments(part, grad, factors):
+            """Of this block's columns: their number, the mean of x; Σ(x - mean)², Σ d · (x - mean), Σ d."""
+            count = T.cast(T.min(T.max(part.end, 0), columns), T.float32)
+            mean = 0.0
             if centered:
-                T.reduce_sum(x, mean, dim=1)
-                for i, j in T.Parallel(rows, columns):
-                    x[i, j] = T.if_then_else(j < N, x[i, j] - mean[i] * share, 0.0)
-            for i, j in T.Parallel(rows, columns):
-                part[i, j] = x[i, j] * x[i, j]
-            T.reduce_sum(part, scale, dim=1)
-            for i in T.Parallel(rows):
-                scale[i] = T.if_then_else(first + i < M, T.rsqrt(scale[i] * share + eps), 0.0)
-            for i, j in T.Parallel(rows, columns):
-                x[i, j] = x[i, j] * scale[i]
+                mean = part.total(T.reduce_sum, lambda j: T.cast(part.given[j], T.float32)) / T.max(count, 1.0)
+            mine = [T.alloc_fragment((width,), T.float32) for _ in range(3)]
+            totals = [T.alloc_fragment((1,), T.float32) for _ in range(3)]
+            for one in mine:
+                T.clear(one)
+            for k in T.unroll(steps):
+                for j in T.Parallel(width):
+                    x = T.cast(part.given[k * width + j], T.float32) - mean
+                    x = part.inside(k * width + j, x, 0.0) if centered else x
+                    d = T.cast(grad[k * width + j], T.float32)
+                    d = d * T.cast(factors[k][j], T.float32) if weight else d
+                    mine[0][j] += x * x
+                    mine[1][j] += d * x
+                    mine[2][j] += d
+            for one, total in zip(mine, totals, strict=True):
+                T.reduce_sum(one, total)
+            return count, mean, *(total[0] for total in totals)
+
+        def together(part, count, mean, squares, slope, offset):
+            """The same of the whole row, from those of all blocks."""
+            if cluster == 1:
+                return mean, squares, slope, offset
+            every = part.gathered(count, mean, squares, slope, offset)
+
+            def total(element):
+                return part.over_blocks(T.reduce_sum, element)
+
+            whole = total(lambda i: every[0, i] * every[1, i]) * share if centered else 0.0
+            squares = total(lambda i: every[2, i] + every[0, i] * (every[1, i] - whole) * (every[1, i] - whole))
+            slope = total(lambda i: every[3, i] + every[4, i] * (every[1, i] - whole))
+            return whole, squares, slope, total(lambda i: every[4, i]) if centered else 0.0
+
+        with T.Kernel(clusters * cluster, cluster=cluster, threads=threads) as block:
+            T.annotate_min_blocks_per_sm(resident)
+            in_order()
+            rank, first_row = block % cluster, block // cluster
+            first = rank * columns
+            given, grad, added = [T.alloc_shared((columns,), X.dtype) for _ in (X, DY, DS)]
+            factors: list[Any] = []
+            sums: tuple[list[Any], list[Any]] = ([], [])
+            for k in T.unroll(steps):
+                factors.append(T.alloc_fragment((width,), W.dtype))
                 if weight:
-                    state["weight"][i, j] += d[i, j] * x[i, j]
-                if bias:
-                    state["bias"][i, j] += d[i, j]
-                d[i, j] = d[i, j] * T.cast(W[j], T.float32) if weight else d[i, j]
-                part[i, j] = d[i, j] * x[i, j]
-            T.reduce_sum(part, slope, dim=1)
-            if centered:
-                T.reduce_sum(d, mean, dim=1)
-            for i, j in T.Parallel(rows, columns):
-                y = (
-                    d[i, j] - (x[i, j] * slope[i] + mean[i]) * share
-                    if centered
-                    else d[i, j] - x[i, j] * slope[i] * share
-                )
-                y = y * scale[i]
-                DX[first + i, j] = y + T.cast(DS[first + i, j], T.float32) if dsum else y
-
-        def after(block):
-            for name, parts, there in (("weight", PW, weight), ("bias", PB, bias)):
+                    T.copy(W[first + k * width], factors[k])
+                for each in sums:
+                    each.append(T.alloc_fragment((width,), T.float32))
+                    T.clear(each[k])
+            for n in T.Pipelined(T.ceildiv(M - first_row, clusters), num_stages=stages):
+                row = first_row + n * clusters
+                T.copy(X[row, first], given)
+                T.copy(DY[row, first], grad)
+                if dsum:
+                    T.copy(DS[row, first], added)
+                part = Part(given, row, rank, first, N - first, cluster, columns, width, exact)
+                mean, squares, slope, offset = together(part, *moments(part, grad, factors))
+                scale = T.rsqrt(squares * share + eps)
+                slope, offset = slope * scale * share, offset * share
+                for k in T.unroll(steps):
+                    for j in T.Parallel(width):
+                        x = (T.cast(given[k * width + j], T.float32) - mean) * scale
+                        d = T.cast(grad[k * width + j], T.float32)
+                        if weight:
+                            sums[0][k][j] += d * x
+                        if bias:
+                            sums[1][k][j] += d
+                        d = d * T.cast(factors[k][j], T.float32) if weight else d
+                        y = (d - offset - x * slope if centered else d - x * slope) * scale
+                        y = y + T.cast(added[k * width + j], T.float32) if dsum else y
+                        DX[row, first + k * width + j] = y
+            for parts, there, each in ((PW, weight, sums[0]), (PB, bias, sums[1])):
                 if there:
-                    total = T.alloc_fragment((columns,), T.float32)
-                    T.reduce_sum(state[name], total, dim=0)
-                    T.copy(total, parts[block, 0])
-
-        blocks = PW.shape[0] if weight else PB.shape[0] if bias else M
-        over_rows(backward, [X, DY], rows, columns, threads, exact, stages, blocks, before, after)
+                    for k in T.unroll(steps):
+                        T.copy(each[k], parts[first_row, first + k * width])
 
     return backward_rows
 
@@ -293,6 +383,7 @@ def backward_columns(weight: bool, bias: bool) -> Kernel:
 def summed(Parts: T.Tensor(PARTS, T.float32), S: T.Tensor(ROW, None), rows=64, columns=32, threads=256):
     P, N = Parts.shape
     with T.Kernel(T.ceildiv(N, columns), threads=threads) as bx:
+        in_order()
         acc = T.alloc_fragment((rows, columns), T.float32)
         total = T.alloc_fragment((columns,), T.float32)
         T.clear(acc)

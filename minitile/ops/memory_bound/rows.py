@@ -18,6 +18,7 @@ from minitile.ir.types import DType
 from minitile.language.math import dtype_of_name
 from minitile.ops.array_adapters import Frame, frame_of
 from minitile.ops.memory_bound.arguments import FLOATS, INDICES, VECTOR, described, fitting, refused
+from minitile.ops.memory_bound.launches import in_order
 from minitile.ops.memory_bound.long_rows import LongPlan, long_plan
 from minitile.ops.multiply import hardware
 from minitile.runtime.arrays import ArrayInfo
@@ -77,12 +78,11 @@ def row_plans(n: int, dtype: DType, tensors: int = 1, room: Room = H200) -> list
 
 
 @lru_cache
-def gradient_plans(n: int, dtype: DType, sums: int = 1, room: Room = H200) -> list[RowPlan]:
-    """As `row_plans`, for kernels of persistent blocks that read two tensors, of which registers hold both, and
-    besides `sums` numbers for each column."""
-    found = [in_shared(n, dtype, held, 2, (sums + 2, sums + 4), room) for held in (HELD // 2, HELD)]
+def pair_plan(n: int, dtype: DType, room: Room = H200) -> RowPlan | None:
+    """The plan for rows of two tensors, both of which persistent blocks have at hand, if there is room for that."""
+    found = [in_shared(n, dtype, held, 2, (2, 4), room) for held in (HELD // 2, HELD)]
     plans = [plan for plan in found if plan is not None]
-    return sorted(plans, key=lambda plan: plan.blocks * plan.threads < room.multiprocessors * BUSY)
+    return min(plans, key=lambda plan: plan.blocks * plan.threads < room.multiprocessors * BUSY, default=None)
 
 
 def in_registers(n: int, dtype: DType, held: int, lanes: int) -> RowPlan | None:
@@ -122,27 +122,24 @@ def row_plan(n: int, dtype: DType, tensors: int = 1, room: Room = H200) -> RowPl
     return next(iter(row_plans(n, dtype, tensors, room)), None)
 
 
-def over_rows(
-    work, tensors, rows, columns, threads, exact, stages, blocks, before=lambda: None, after=lambda block: None
-):
+def over_rows(work, tensors, rows, columns, threads, exact, stages, blocks):
     """A kernel's body: work(first, *tiles) for each block of rows, whose elements of each tensor are in a tile, with 0
-    behind their end. Tiles are fragments; with `stages`, shared memory, into which persistent blocks copy ahead:
-    before() and after(block) are what each of them does besides."""
+    behind their end. Tiles are fragments; with `stages`, shared memory, into which persistent blocks copy ahead."""
     M, N = tensors[0].shape
     if exact:
         T.assume(columns == N)
     if stages:
         with T.Kernel(blocks, threads=threads) as block:
+            in_order()
             tiles = [T.alloc_shared((rows, columns), tensor.dtype) for tensor in tensors]
-            before()
             for k in T.Pipelined(T.ceildiv(M - block * rows, blocks * rows), num_stages=stages):
                 first = (block + k * blocks) * rows
                 for tensor, tile in zip(tensors, tiles, strict=True):
                     T.copy(tensor[first, 0], tile)
                 work(first, *tiles)
-            after(block)
     else:
         with T.Kernel(T.ceildiv(M, rows), threads=threads) as block:
+            in_order()
             tiles = [T.alloc_fragment((rows, columns), tensor.dtype) for tensor in tensors]
             for tensor, tile in zip(tensors, tiles, strict=True):
                 T.copy(tensor[block * rows, 0], tile)
@@ -172,9 +169,9 @@ class Rows(NamedTuple):
         odd = self.n * self.dtype.bytes % VECTOR  # such rows cannot be copied to shared memory in 16 bytes
         return row_plan(self.n, self.dtype, tensors, self.room._replace(shared=0) if odd else self.room)
 
-    def gradient_plan(self, sums: int) -> RowPlan | None:
-        """As `plan`, for persistent blocks that keep so many sums of each column."""
-        return next(iter(gradient_plans(self.n, self.dtype, sums, self.room)), None)
+    def pair_plan(self) -> RowPlan | None:
+        """As `plan`, for two tensors that stay at hand, by persistent blocks."""
+        return pair_plan(self.n, self.dtype, self.room)
 
     def long_plan(self, tensors: int = 1) -> LongPlan | None:
         """How a cluster's blocks share these rows; None where there are no clusters, or none holds a row."""

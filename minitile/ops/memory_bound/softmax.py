@@ -111,7 +111,7 @@ def _backward(dy: Any, y: Any, out: Any, plan: RowPlan | None, log: bool) -> Any
     rows = rows_of("y", y)
     d, y = rows.like("dy", dy), rows.matrix
     out, dx = rows.result(out)
-    plan = plan or (rows.plan(2) if rows.n <= LONG // 2 else rows.gradient_plan(0))  # both tensors stay at hand
+    plan = plan or (rows.plan(2) if rows.n <= LONG // 2 else rows.pair_plan())
     if not rows.m * rows.n:
         return out
     if plan is None:

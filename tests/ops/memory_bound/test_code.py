@@ -7,8 +7,8 @@ import re
 import minitile as mt
 from minitile.language import bfloat16
 from minitile.ops.memory_bound.norms import norm_rows
-from minitile.ops.memory_bound.norms_backward import backward_rows
-from minitile.ops.memory_bound.rows import gradient_plans, row_plan
+from minitile.ops.memory_bound.norms_backward import backward_rows, gradient_plan
+from minitile.ops.memory_bound.rows import row_plan
 from minitile.ops.memory_bound.softmax import softmax_rows
 
 M = 4096
@@ -56,9 +56,9 @@ def test_hoisted_loads_leave_room_for_a_second_block():
 def test_vectors_suit_the_loop():
     """Rows go by 16 bytes, though the sums behind the loop, of f32, are stored by 16, too."""
     n = 4096
-    plan = gradient_plans(n, bfloat16)[0]
-    x, w, parts = matrix(n), mt.spec((n,), "bfloat16"), mt.spec((plan.blocks, n), "float32")
-    constants = {name: value for name, value in plan.constants(n).items() if name != "blocks"}
+    plan = gradient_plan(n, bfloat16, False)
+    x, w, parts = matrix(n), mt.spec((n,), "bfloat16"), mt.spec((plan.clusters, n), "float32")
+    constants = {name: value for name, value in plan._asdict().items() if name != "clusters"}
     kernel = backward_rows(False, True, False, False)
     text = kernel.compile(x, x, w, x, x, parts, x, 1e-6, target="sm_90a", **constants).asm["ptx"]
     assert count(text, r"st\.global\.v4\.b32") == 2

@@ -7,8 +7,9 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
+from examples.support import USE_GPU
 from minitile.ops import layer_norm_backward, rms_norm_backward
-from minitile.ops.memory_bound.rows import RowPlan, gradient_plans
+from minitile.ops.memory_bound.norms_backward import GradientPlan, gradient_plan
 from tests.ops.memory_bound.frames import bf16, close, exact, f16, f32, given, random
 
 LONG = 20008  # registers do not hold its sums
@@ -54,10 +55,21 @@ def test_optional_parts(n, has, centered):
     check(found, expected(dy, x, centered, w, s if "s" in has else None), [bf16, f32, bf16 if w is None else f32])
 
 
-@pytest.mark.parametrize("plan", [RowPlan(1, 256, 32, 2, 2), RowPlan(2, 512, 64, 3, 3), RowPlan(8, 256, 128, 2, 1)])
+@pytest.mark.parametrize(
+    "plan",
+    [
+        GradientPlan(1, 256, 32, True, 2, 1, 2),
+        GradientPlan(1, 512, 64, False, 3, 1, 3),
+        GradientPlan(2, 256, 32, False, 2, 1, 2),
+        GradientPlan(2, 512, 64, True, 3, 1, 4),
+    ],
+)
 @pytest.mark.parametrize("centered", [False, True])
-def test_plans(plan, centered):
-    x, dy, w = random(1, 13, 256, dtype=bf16), random(2, 13, 256, dtype=bf16), random(3, 256)
+def test_plans(plan, centered, monkeypatch):
+    if not USE_GPU:
+        monkeypatch.setenv("MINITILE_TARGET", "sm_90a")  # has clusters
+    n = plan.cluster * plan.columns if plan.exact else 250
+    x, dy, w = random(1, 13, n, dtype=bf16), random(2, 13, n, dtype=bf16), random(3, n)
     backward = layer_norm_backward if centered else rms_norm_backward
     found = backward(given(dy), given(x), given(w), bias=True, eps=1e-5, plan=plan)
     check(found, expected(dy, x, centered, w), [bf16, f32, f32])
@@ -78,14 +90,17 @@ def test_no_rows():
 
 
 @pytest.mark.parametrize("dtype", [T.bfloat16, T.float32])
-def test_plans_fit(dtype):
-    for n in (1, 17, 1000, 1024, 4096, 5000, 8192, 12288):
-        plans = gradient_plans(n, dtype)
-        assert plans
-        for plan in plans:
-            assert plan.columns >= n
-            assert plan.rows * plan.columns * dtype.bytes * plan.stages * 2 <= 227 * 1024
-            assert plan.blocks % 132 == 0
+@pytest.mark.parametrize("centered", [False, True])
+def test_plans_fit(dtype, centered):
+    for n in (1, 17, 1000, 1024, 4096, 5000, 8192, 12288, 65536):
+        for tensors in (2, 3):
+            plan = gradient_plan(n, dtype, centered, tensors)
+            assert plan is not None
+            assert plan.cluster * plan.columns >= n
+            assert plan.exact == (plan.cluster * plan.columns == n)
+            assert plan.columns * dtype.bytes * plan.stages * tensors * plan.resident <= 227 * 1024
+            assert plan.clusters * plan.cluster <= 132 * plan.resident
+    assert gradient_plan(1 << 20, dtype, centered) is None
 
 
 def test_wrong_use():

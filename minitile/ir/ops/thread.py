@@ -299,12 +299,11 @@ class AtomicMem(Op, name="atomic_mem", stage="thread"):
         return (Access("atomic", self.mem, box=_box(self), place=_place(self, self.value.dtype)),)
 
     def diverges(self) -> bool:
-        """As a loop of compare-and-swap, which each thread leaves in a turn of its own; of some targets, and of some
-        others of these."""
+        """As a loop of compare-and-swap, which each thread leaves in a turn of its own: what some target lacks."""
         dtype = self.value.dtype
-        if self.kind in ("load", "store"):
+        if self.kind in ("load", "store") or (self.kind, dtype.name) == ("add", "f16"):
             return False
-        return dtype.bits < 32 and dtype.name != "f16" or dtype.is_float and self.kind in ("min", "max")
+        return dtype.bits < 32 or (dtype.is_float and self.kind in ("min", "max"))
 
 
 class CpAsync(Op, name="cp_async", stage="thread"):

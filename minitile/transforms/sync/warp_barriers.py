@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from minitile.analysis.affine import Facts
 from minitile.analysis.disjoint import Threads
@@ -59,15 +60,11 @@ MET = Ahead()
 
 def warp_barriers(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    if not any(map(_told, kernel.walk())):
-        return
-    apart = divergent_values(kernel)
-    if not any(_parts(op, apart) for op in kernel.walk()):
-        return
-    walk = _Walk(divergent_values(kernel, _same_in_warps(kernel)))
-    walk.block(kernel.body, MET, alone=False)
-    origins = {op: _origin(op, [wait for wait in kernel.walk() if wait in waits]) for op, waits in walk.behind.items()}
-    if origins:
+    walk = _Walk(kernel)
+    walk.block(kernel.body, MET)
+    if walk.behind:
+        order = list(kernel.walk())
+        origins = {op: _origin(op, [wait for wait in order if wait in waits]) for op, waits in walk.behind.items()}
         _insert(kernel.body, origins)
 
 
@@ -75,70 +72,59 @@ def _origin(op: Op, waits: list[Op]) -> Origin:
     return Origin("warp_barriers", REASON, places([op.loc]), places(wait.loc for wait in waits))
 
 
-def _same_in_warps(kernel: Kernel) -> Callable[[Value], bool]:
-    """Whether a value is known to be the same in all threads of each warp: by the number of the thread alone."""
-    threads = Threads(kernel, Facts(kernel))
-
-    def same(value: Value) -> bool:
-        numbers = threads.numbers(value)
-        return numbers is not None and all(
-            (numbers[first : first + WARP] == numbers[first]).all() for first in range(0, len(numbers), WARP)
-        )
-
-    return same
-
-
-def _told(op: Op) -> frozenset[object]:
-    """The barriers at which one lane arrives for the threads that it has met."""
-    return frozenset(sync.on for sync in op.syncs() if sync.kind == "release" and sync.threads == "one")
-
-
-def _parts(op: Op, apart: set[Value]) -> bool:
-    """Whether threads of a warp may come out of an operation apart. Roles are of whole warps."""
-    if isinstance(op, control.Structured) and not isinstance(op, roles.ByRole):
-        return not apart.isdisjoint(op.decides())
-    return op.diverges()
-
-
 class _Walk:
-    """`behind`: the operations that need a barrier behind them, each with the waits that it is for."""
+    """`behind`: the operations that need a barrier behind them, each with the waits that it is for; `around`: those
+    that the walk is in; `silent`: classes whose operations say nothing of it."""
 
-    def __init__(self, apart: set[Value]) -> None:
-        self.apart = apart
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
         self.behind: dict[Op, frozenset[Op]] = {}
+        self.around: list[Op] = []
+        self.silent: set[type[Op]] = set()
 
-    def block(self, block: Block, after: Ahead, alone: bool) -> Ahead:
-        """What comes from the block's beginning on. `alone`: some threads of the warp may be elsewhere."""
+    def block(self, block: Block, after: Ahead) -> Ahead:
+        """What comes from the block's beginning on."""
         for op in reversed(block.ops):
-            after = self.op(op, after, alone)
+            if type(op) not in self.silent:
+                after = self.op(op, after)
         return after
 
-    def op(self, op: Op, after: Ahead, alone: bool) -> Ahead:
-        if not alone and _parts(op, self.apart):
-            self.behind.pop(op, None)  # a loop around may have been walked before with less behind it
-            if after.waits:
-                self.behind[op] = after.waits
-                after = MET
-            alone = True
+    def op(self, op: Op, after: Ahead) -> Ahead:
+        self.behind.pop(op, None)  # a loop around may have been walked before with less behind it
+        if after.waits and self.parts(op) and not any(map(self.parts, self.around)):
+            self.behind[op] = after.waits
+            after = MET
         if op.region_fields:
-            return self.regions(op, after, alone)
+            self.around.append(op)
+            after = self.regions(op, after)
+            self.around.pop()
+            return after
         if op.reconverges():
             return MET
-        acquired = {sync.on for sync in op.syncs() if sync.kind == "acquire"}
-        waits = after.waits | {op} if acquired & after.told else after.waits
-        return Ahead(after.told | _told(op), waits)
+        syncs = op.syncs()
+        if not syncs:
+            self.note_silent(type(op))
+            return after
+        acquired = {sync.on for sync in syncs if sync.kind == "acquire"}
+        told = {sync.on for sync in syncs if sync.kind == "release" and sync.threads == "one"}
+        return Ahead(after.told | told, after.waits | {op} if acquired & after.told else after.waits)
 
-    def regions(self, op: Op, after: Ahead, alone: bool) -> Ahead:
+    def note_silent(self, kind: type[Op]) -> None:
+        asked = (kind.syncs, Op.syncs), (kind.reconverges, Op.reconverges), (kind.diverges, Op.diverges)
+        if all(own is default for own, default in asked):
+            self.silent.add(kind)
+
+    def regions(self, op: Op, after: Ahead) -> Ahead:
         if isinstance(op, control.For):
-            return self.rounds(after, lambda ahead: self.block(op.body, ahead, alone))
+            return self.rounds(after, lambda ahead: self.block(op.body, ahead))
         if isinstance(op, control.While):
             body, before = op.body, op.before
-            head = self.rounds(after, lambda ahead: self.block(body, self.block(before, ahead, alone), alone))
-            return self.block(before, head, alone)
+            head = self.rounds(after, lambda ahead: self.block(body, self.block(before, ahead)))
+            return self.block(before, head)
         if isinstance(op, control.If):
-            return self.block(op.then, after, alone) | self.block(op.orelse, after, alone)
+            return self.block(op.then, after) | self.block(op.orelse, after)
         for region in reversed(op.regions):
-            after |= self.block(region, after, alone)
+            after |= self.block(region, after)
         return after
 
     def rounds(self, after: Ahead, walk: Callable[[Ahead], Ahead]) -> Ahead:
@@ -147,6 +133,32 @@ class _Walk:
         while (more := known | walk(known)) != known:
             known = more
         return known
+
+    # What parts a warp -----------------------------------------------------------------------------------------------
+
+    def parts(self, op: Op) -> bool:
+        """Whether threads of a warp may come out of an operation apart. Roles are of whole warps."""
+        if not isinstance(op, control.Structured) or isinstance(op, roles.ByRole):
+            return op.diverges()
+        decides = op.decides()
+        return not (self.differ.isdisjoint(decides) or self.differ_in_warps.isdisjoint(decides))
+
+    @cached_property
+    def differ(self) -> set[Value]:
+        return divergent_values(self.kernel)
+
+    @cached_property
+    def differ_in_warps(self) -> set[Value]:
+        """Between the threads of a warp: not what the number of the thread alone says to be the same in all of them."""
+        threads = Threads(self.kernel, Facts(self.kernel))
+
+        def same(value: Value) -> bool:
+            numbers = threads.numbers(value)
+            return numbers is not None and all(
+                (numbers[first : first + WARP] == numbers[first]).all() for first in range(0, len(numbers), WARP)
+            )
+
+        return divergent_values(self.kernel, same)
 
 
 def _insert(block: Block, behind: dict[Op, Origin]) -> None:

@@ -12,18 +12,23 @@ such a value has been stored, or not by all threads. A write of other CTAs that 
 the program's (the simulators report it), one within the CTA is ours to order (`thread_barriers`). What lowering marks
 as the same (`pick` with `same`: the result of shuffles that end alike in all lanes) is. In the tile stage, tiles and
 futures are not thread values at all, and what `extract` or a full `reduce` makes of them is the same everywhere.
+
+Of the threads of a warp less differs: %c above does not.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control
 from minitile.ir.types import BufferType
 
 
-def divergent_values(kernel: Kernel) -> set[Value]:
-    """All values of the kernel that may differ between threads of a CTA."""
-    search = _Search()
+def divergent_values(kernel: Kernel, same: Callable[[Value], bool] | None = None) -> set[Value]:
+    """All values of the kernel that may differ between threads of a CTA; with `same`, between those of smaller groups
+    of threads, of which it says which values are known to be the same."""
+    search = _Search(same)
     known = -1
     while len(search.own) != known:  # an array may be stored to behind where it is read, in a loop around both
         known = len(search.own)
@@ -34,7 +39,8 @@ def divergent_values(kernel: Kernel) -> set[Value]:
 class _Search:
     """`own`: the arrays of each thread's own that differ; `under`: how many loops and branches around do."""
 
-    def __init__(self) -> None:
+    def __init__(self, same: Callable[[Value], bool] | None) -> None:
+        self.same = same
         self.divergent: set[Value] = set()
         self.own: set[Value] = set()
         self.under = 0
@@ -72,7 +78,7 @@ class _Search:
         if (self.under or differs) and not op.pure:
             self.own.update(_to_own(op))
         if differs or self.source(op):
-            self.divergent.update(op.results)
+            self.divergent.update(op.results if self.same is None else [v for v in op.results if not self.same(v)])
 
     def source(self, op: Op) -> bool:
         """Whether the results diverge whatever the operands."""

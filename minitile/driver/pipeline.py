@@ -52,6 +52,7 @@ from minitile.transforms.sync.proxy_fence import proxy_fence
 from minitile.transforms.sync.resolve_wait_counts import resolve_wait_counts
 from minitile.transforms.sync.sink_bulk_store_waits import sink_bulk_store_waits
 from minitile.transforms.sync.thread_barriers import thread_barriers
+from minitile.transforms.sync.warp_barriers import warp_barriers
 from minitile.transforms.tile.chunk_epilogue import chunk_epilogue
 from minitile.transforms.tile.detect_multibuffers import detect_multibuffers
 from minitile.transforms.tile.expand_reducers import expand_reducers
@@ -124,6 +125,8 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     ("strength_reduction", strength_reduction),
     # What induction has replaced would keep registers busy through its loop.
     ("dead_code", dead_code),
+    # Behind all that moves code, and makes threads meet.
+    ("warp_barriers", warp_barriers),
     ("complete_origins", complete_origins),
 ]
 

@@ -214,6 +214,15 @@ class Op:
         """Are the results the same in all threads of a CTA, also where operands are not?"""
         return False
 
+    def reconverges(self) -> bool:
+        """Does a thread go on only when all of its warp have come here (PTX's `.sync`)? Not of what may go where its
+        result is not needed."""
+        return False
+
+    def diverges(self) -> bool:
+        """May the threads of a warp that come here together go on apart?"""
+        return False
+
     def exchange_bytes(self) -> int | None:
         """Shared memory that threads may exchange data through, at most, once layouts are known; None: never any."""
         return None

@@ -140,6 +140,7 @@ def _by_sign(w: Emitter, op: thread.AtomicMem, place: str, x: str, guard: str) -
 
 def _swap_loop(w: Emitter, op: thread.AtomicMem, d: str, place: str, x: str, guard: str) -> None:
     """d (if any) = the old element at `place`, which becomes kind(old, x)."""
+    assert op.diverges()
     dtype = op.value.dtype
     wide = dtype.bits if dtype.bits >= 32 else 32
     word, shift = (place, "") if dtype.bits >= 32 else _containing_word(w, op, place)

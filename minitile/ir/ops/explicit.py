@@ -29,6 +29,8 @@ from minitile.ir.ops.control import If
 from minitile.ir.ops.tile import Copy, Dims
 from minitile.ir.types import BOOL, BufferType, Type, u64
 
+ALL_LANES = 0xFFFFFFFF  # of a warp of 32
+
 
 class InGroups(Op, name="in_groups", stage="tile", pure=True):
     """Is this thread in one of the `count` warpgroups from `first` on?"""
@@ -195,17 +197,23 @@ class NumberedBarrier(Op, name="numbered_barrier", stage="both", orders=True):
     def syncs(self) -> tuple[Sync, ...]:
         return (Sync("meet" if self.wait else "release", self.id, count=self.threads),)
 
+    def reconverges(self) -> bool:
+        return True
+
 
 class WarpBarrier(Op, name="warp_barrier", stage="both", orders=True):
     """The warp's threads in `mask` meet; what they have accessed is in order."""
 
-    mask: int = attr(0xFFFFFFFF)
+    mask: int = attr(ALL_LANES)
 
     def accesses(self) -> tuple[Access, ...]:
         return ()
 
     def syncs(self) -> tuple[Sync, ...]:
         return (Sync("meet", None, count=32),)
+
+    def reconverges(self) -> bool:
+        return self.mask == ALL_LANES
 
 
 SHUFFLES = ("idx", "up", "down", "bfly")
@@ -220,7 +228,7 @@ class Shuffle(Op, name="shuffle", stage="both"):
     lane: Value = operand()
     kind: str = attr()
     width: int = attr(32)
-    mask: int = attr(0xFFFFFFFF)
+    mask: int = attr(ALL_LANES)
 
     def infer(self) -> tuple[Type, ...]:
         return (self.value.type,)
@@ -236,12 +244,18 @@ class Shuffle(Op, name="shuffle", stage="both"):
     def accesses(self) -> tuple[Access, ...]:
         return ()
 
+    def reconverges(self) -> bool:
+        return self.mask == ALL_LANES
+
 
 class CommitGemms(Op, name="commit_gemms", stage="both"):
     """One more group of wgmma, an empty one: each gemm is a group of its own."""
 
     def accesses(self) -> tuple[Access, ...]:
         return ()
+
+    def reconverges(self) -> bool:
+        return True
 
 
 class WaitGemms(Op, name="wait_gemms", stage="both", orders=True):
@@ -254,6 +268,9 @@ class WaitGemms(Op, name="wait_gemms", stage="both", orders=True):
 
     def accesses(self) -> tuple[Access, ...]:
         return ()
+
+    def reconverges(self) -> bool:
+        return True
 
 
 def sides(op: Op, threads: int) -> list[int]:

@@ -30,6 +30,12 @@ class Elect(Op, name="elect", stage="thread"):
     def infer(self) -> tuple[Type, ...]:
         return (BOOL,)
 
+    def varies(self) -> bool:
+        return True
+
+    def reconverges(self) -> bool:
+        return True
+
     def accesses(self) -> tuple[Access, ...]:
         return ()
 
@@ -215,6 +221,9 @@ class NamedBarrier(Op, name="named_barrier", stage="thread", orders=True):
     def accesses(self) -> tuple[Access, ...]:
         return ()
 
+    def reconverges(self) -> bool:
+        return True
+
 
 class ClusterBarrier(Op, name="cluster_barrier", stage="both", uniform=True, orders=True):
     """All threads of all CTAs of the cluster meet; shared memory accessed before, anywhere in the cluster, is ordered
@@ -225,6 +234,9 @@ class ClusterBarrier(Op, name="cluster_barrier", stage="both", uniform=True, ord
 
     def syncs(self) -> tuple[Sync, ...]:
         return (Sync("meet", "cluster"),)
+
+    def reconverges(self) -> bool:
+        return True
 
 
 class ClusterArrive(Op, name="cluster_arrive", stage="both", uniform=True, orders=True):
@@ -255,6 +267,9 @@ class SetMaxRegisters(Op, name="set_max_registers", stage="both", uniform=True):
 
     def accesses(self) -> tuple[Access, ...]:
         return ()
+
+    def reconverges(self) -> bool:
+        return True
 
 
 class UnsetRegisters(Op, name="unset_registers", stage="thread"):
@@ -323,3 +338,6 @@ class Wgmma(Op, name="wgmma", stage="thread"):
 
     def stands_for(self) -> tuple[Value, ...]:
         return () if self.behind is None else (self.behind,)
+
+    def reconverges(self) -> bool:
+        return True

@@ -227,6 +227,9 @@ class Await(Op, name="await", orders=True):
     def accesses(self) -> tuple[Access, ...]:
         return ()
 
+    def reconverges(self) -> bool:
+        return self.pending is not None
+
 
 class _OrderBarrierOp(Op, orders=True):
     """The consumers' warpgroups alternate in giving work to the tensor cores, so that one computes while the other's

@@ -298,6 +298,13 @@ class AtomicMem(Op, name="atomic_mem", stage="thread"):
     def accesses(self) -> tuple[Access, ...]:
         return (Access("atomic", self.mem, box=_box(self), place=_place(self, self.value.dtype)),)
 
+    def diverges(self) -> bool:
+        """As a loop of compare-and-swap, which each thread leaves in a turn of its own: what some target lacks."""
+        dtype = self.value.dtype
+        if self.kind in ("load", "store") or (self.kind, dtype.name) == ("add", "f16"):
+            return False
+        return dtype.bits < 32 or (dtype.is_float and self.kind in ("min", "max"))
+
 
 class CpAsync(Op, name="cp_async", stage="thread"):
     """Copies of `bytes` (4, 8 or 16) from global to shared memory; where the predicate is false, zeros are written,
@@ -424,6 +431,9 @@ class StMatrix(Op, name="stmatrix", stage="thread"):
     def accesses(self) -> tuple[Access, ...]:
         return (Access("write", self.mem, self.slot, self.span),)
 
+    def reconverges(self) -> bool:
+        return True
+
 
 class MmaSync(Op, name="mma_sync", stage="thread", pure=True):
     """m·n·k warp-level mma instructions. Registers are in the atom's order; c's atoms run along n, then m; a's along k,
@@ -486,6 +496,9 @@ class Barrier(Op, name="barrier", stage="thread", uniform=True, orders=True):
 
     def syncs(self) -> tuple[Sync, ...]:
         return (Sync("meet", self.id, count=self.threads),)
+
+    def reconverges(self) -> bool:
+        return True
 
 
 class Printf(Op, name="printf", stage="thread"):

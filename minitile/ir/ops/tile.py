@@ -34,6 +34,7 @@ from minitile.ir.types import (
     I32,
     PACKED,
     TOKEN,
+    WGMMA_TOKEN,
     BufferType,
     DType,
     ScalarType,
@@ -562,6 +563,9 @@ class Wait(Op, name="wait", orders=True):
 
     def accesses(self) -> tuple[Access, ...]:
         return ()
+
+    def reconverges(self) -> bool:
+        return self.token.type == WGMMA_TOKEN
 
 
 class Gemm(Op, name="gemm", stage="tile", uniform=True):

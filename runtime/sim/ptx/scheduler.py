@@ -5,7 +5,9 @@ smallest program counter runs, in straight lines, until it branches, blocks, or 
 and joins it. This min-PC rule reconverges structured code at its join points and executes warps and CTAs together as
 long as they agree, which is what makes the simulation fast; it is one legal order under independent thread
 scheduling. A group that keeps branching backwards while others could run must let them (`_PATIENCE`), so that threads
-may wait for each other in loops. Under schedule "random" a random part of a random group runs a random while.
+may wait for each other in loops. Under schedule "random" a random part of a random group runs a random while; groups
+join where a warp meets only, and of the threads of a warp that part at a branch some are held back for a while, or
+until it meets: nothing says how soon they go on.
 
 Instructions that a warp executes together park the threads whose partners have not come yet.
 """
@@ -24,7 +26,7 @@ from ..core.endless import LoopWatch, State, most_loops
 from ..core.errors import SimulationError
 from ..core.memory import Fault
 from ..core.report import Finding
-from ..core.scalars import DTYPES, Sel, every, select, some
+from ..core.scalars import DTYPES, Array, Sel, every, select, some
 from .program import Step
 from .table import Kind, Outcome
 
@@ -34,6 +36,11 @@ if TYPE_CHECKING:
 _PATIENCE = 256  # backward branches that a group may take while others could run
 _SPIN_COST = 64  # what a branch costs whose loop looks at memory that others may change
 _MAX_IDLE = 10_000  # such branches until a thread passes a barrier or exits
+_HELD = (4, 11)  # for how many turns of others threads are held back: from and to that power of two
+_LEFT_BEHIND = (
+    "where one lane arrives for its warp, the phase that its other threads wait for may be over before they come: "
+    "bar.warp.sync before the lane arrives"
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -57,6 +64,8 @@ class Scheduler:
         self.random = machine.launch.schedule == "random"
         self.rng = machine.launch.rng
         self.groups: list[Group] = []
+        self.held = np.zeros(machine.slots, bool)  # the threads that are held back
+        self.holding = 0  # for how many more turns
         self.loops = 0
         self.idle = 0
         self.executed: dict[tuple[int, int], int] = {}
@@ -117,9 +126,26 @@ class Scheduler:
         ready = [group for group in self.groups if not group.parked]
         if not ready:
             return None
+        if self.holding:
+            ready = self.prompt(ready)
         chosen = ready[int(self.rng.integers(len(ready)))] if self.random else min(ready, key=_urgency)
         self.groups.remove(chosen)
         return self.divide(chosen) if self.random else chosen
+
+    def prompt(self, ready: list[Group]) -> list[Group]:
+        """Those of the groups that are not held back, if there are any."""
+        self.holding -= 1
+        if not self.holding:
+            self.held[:] = False
+        return [group for group in ready if not every(self.held[group.sel])] or ready
+
+    def hold_back(self, parts: Outcome) -> None:
+        """Of the parts of a group that has split one, as far as it is threads whose warps have split."""
+        threads = self.machine.thread[parts[int(self.rng.integers(len(parts)))][1]]
+        here = np.bincount(threads // 32, minlength=self.machine.slots // 32)[threads // 32]
+        if some(here < 32):
+            self.held[threads[here < 32]] = True
+            self.holding = int(2 ** self.rng.uniform(*_HELD))
 
     def divide(self, group: Group) -> Group:
         """Keep a random half of the group's warps, give the others back."""
@@ -163,6 +189,8 @@ class Scheduler:
             if self.code[pc].target is None:
                 self.idle = 0
             if len(outcome) != 1 or outcome[0][1] is not sel:
+                if self.random and len(outcome) > 1:
+                    self.hold_back(outcome)
                 for target, part in outcome:
                     self.add(target, part, group.rank)
                 return
@@ -319,11 +347,11 @@ class Scheduler:
         if step.members is not None:
             needed = needed & step.members(machine, sel)
         missing = (needed & ~present[threads // 32]) != 0
-        if not missing.any():
-            return sel
-        late = select(threads[missing])
-        self.groups.append(Group(pc, late, self.is_whole(late), parked=True))
-        return None if missing.all() else select(threads[~missing])
+        late = threads[missing]
+        if len(late):
+            self.groups.append(Group(pc, select(late), self.is_whole(late), parked=True))
+        self.held[threads] = missing & self.held[threads]
+        return None if missing.all() else select(threads[~missing]) if len(late) else sel
 
     def wake(self) -> None:
         """Threads have exited: those that waited for them may look again."""
@@ -358,10 +386,17 @@ class Scheduler:
         )
         first = accesses[0][0]
         second = accesses[1][0] if len(accesses) > 1 else None
-        machine.find(
-            Finding(kind, f"{why}: {listing}; {details or 'move the barrier where all threads pass'}", first, second)
-        )
+        message = f"{why}: {listing}; {details or 'move the barrier where all threads pass'}"
+        cure = _LEFT_BEHIND if any(self.parted(each.threads) for each in waiters) else ""
+        machine.find(Finding(kind, message, first, second, cure=cure))
         raise Fault(kind)
+
+    def parted(self, threads: Array) -> bool:
+        """Whether others of their warps are elsewhere."""
+        mine = np.zeros(self.machine.slots, bool)
+        mine[threads] = True
+        here = mine.reshape(-1, 32)
+        return bool((here.any(axis=1) & ~here.all(axis=1)).any())
 
     def opcode_counts(self) -> dict[str, int]:
         """How often warps executed each opcode."""

@@ -160,15 +160,19 @@ NO_ATOMICS = [n for n, d in DTYPES.items() if d.kind == "bool" or (d.is_float an
 ATOMIC_DTYPES = [n for n in DTYPES if n not in NO_ATOMICS]
 
 
+INTEGERS = ("i32", "u32", "i64", "u64")
+
+
 @pytest.mark.parametrize("returns", [False, True])
 @pytest.mark.parametrize("name", ATOMIC_DTYPES)
 def test_atomics(name: str, returns: bool) -> None:
-    """Every kind, on two neighbouring elements at once, guarded; the old value comes back."""
+    """Every kind, on two neighbouring elements at once, guarded; the old value comes back. Loops say so."""
     kinds = [k for k in KINDS if dtype(name).is_int or k not in ("and", "or", "xor")]
     make = Make({"x": name, **{f"m_{k}": name for k in kinds}, **{f"old_{k}": name for k in kinds}})
     index = make.mul(make.thread(), 2)
     value = make.load("x", index, 2)
     some = make.emit(arith.Cmp(make.thread(), make.constant(20), "lt")).result
+    atomics: dict[str, thread.AtomicMem] = {}
     for kind in kinds:
         op = thread.AtomicMem(
             make.element(f"m_{kind}", index),
@@ -183,6 +187,7 @@ def test_atomics(name: str, returns: bool) -> None:
             returns=returns,
         )
         make.emit(op)
+        atomics[kind] = op
         if returns:
             make.store(f"old_{kind}", index, op.result)
     x, before = numbers(name, 64, 3), numbers(name, 64, 4)
@@ -196,7 +201,11 @@ def test_atomics(name: str, returns: bool) -> None:
         if returns:
             assert same(first[:40], before[:40]), kind
             assert not first[40:].any(), kind
+    native = {("add", name), ("exch", name)} if name in ("f32", "f64") else {("add", "f16")}
+    lone = {kind for kind in kinds if not atomics[kind].diverges()}
+    assert lone == (set(kinds) if name in INTEGERS else {kind for kind, of in native if of == name})
     if harness.redirect is None:
+        assert text.count(".cas.") == (2 * (len(kinds) - len(lone)) if returns or dtype(name).bits < 32 else 0)
         assert ("red.global" in text) == (not returns and dtype(name).bits != 8 and name not in ("i16", "u16", "bf16"))
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from minitile.ops.memory_bound.embedding import embedding, embedding_backward
     from minitile.ops.memory_bound.gated import geglu, geglu_backward, swiglu, swiglu_backward
     from minitile.ops.memory_bound.kv_cache import kv_cache_append
-    from minitile.ops.memory_bound.linear_cross_entropy import linear_cross_entropy
+    from minitile.ops.memory_bound.linear_cross_entropy import linear_cross_entropy, linear_cross_entropy_backward
     from minitile.ops.memory_bound.norms import layer_norm, rms_norm
     from minitile.ops.memory_bound.norms_backward import layer_norm_backward, rms_norm_backward
     from minitile.ops.memory_bound.norms_quantised import layer_norm_fp8, rms_norm_fp8
@@ -48,6 +48,7 @@ _HOME = {
     "layer_norm_backward": "minitile.ops.memory_bound.norms_backward",
     "layer_norm_fp8": "minitile.ops.memory_bound.norms_quantised",
     "linear_cross_entropy": "minitile.ops.memory_bound.linear_cross_entropy",
+    "linear_cross_entropy_backward": "minitile.ops.memory_bound.linear_cross_entropy",
     "log_softmax": "minitile.ops.memory_bound.softmax",
     "log_softmax_backward": "minitile.ops.memory_bound.softmax",
     "matmul": "minitile.ops.multiply",
@@ -84,6 +85,7 @@ __all__ = [
     "layer_norm_backward",
     "layer_norm_fp8",
     "linear_cross_entropy",
+    "linear_cross_entropy_backward",
     "log_softmax",
     "log_softmax_backward",
     "matmul",

@@ -13,6 +13,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from functools import wraps
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from minitile.driver.dispatch import caller_location
@@ -22,7 +23,8 @@ from minitile.ir.diagnostics import LaunchArgumentError
 
 class Row(NamedTuple):
     """`function` of mt.ops in the form in which all of `needs` are given, as the operator `name` (the function's, if
-    there is but one). gradients: the arguments whose gradients `backward` returns."""
+    there is but one). gradients: the arguments whose gradients `backward` returns. shown: of the operator's results and
+    a call's arguments, what the call returns."""
 
     function: str
     schema: str
@@ -32,7 +34,10 @@ class Row(NamedTuple):
     needs: tuple[str, ...] = ()
     suffix: str = ""
     backward_fake: Callable[..., Any] | None = None
-    absent: tuple[str, ...] = ()  # arguments that the function is given as None
+    fixed: Mapping[str, Any] = MappingProxyType({})  # arguments that the operator always gives to the function
+    aside: tuple[str, ...] = ()  # arguments that say nothing but what `shown` makes of the operator's results
+    shown: Callable[[Any, Mapping[str, Any]], Any] | None = None
+    own: str = ""  # the argument with which the function returns gradients itself, and no operator is wanted
 
     @property
     def name(self) -> str:
@@ -132,6 +137,31 @@ def top_k_backward(grad_result0: Any, x: Any, result1: Any) -> Any:
     return x.new_zeros(x.shape).scatter_(-1, result1, grad_result0.to(x.dtype))
 
 
+def softmax_backward(grad: Any, result: Any) -> Any:
+    return ready("softmax_backward")(grad.contiguous(), result)
+
+
+def log_softmax_backward(grad: Any, result: Any) -> Any:
+    return ready("log_softmax_backward")(grad.contiguous(), result)
+
+
+def cross_entropy_backward(
+    grad_result0: Any, grad_result1: Any, logits: Any, labels: Any, result1: Any, ignore_index: int
+) -> Any:
+    grads, out = (grad_result0.contiguous(), grad_result1.contiguous()), logits.new_empty(logits.shape)
+    return ready("cross_entropy_backward")(
+        grads[0], logits, labels, result1, ignore_index=ignore_index, dlse=grads[1], out=out
+    )
+
+
+def linear_cross_entropy_backward(
+    grad: Any, x: Any, weight: Any, labels: Any, ignore_index: int, chunk: int | None
+) -> Any:
+    return ready("linear_cross_entropy_backward")(
+        grad.contiguous(), x, weight, labels, ignore_index=ignore_index, chunk=chunk
+    )
+
+
 # What results look like ----------------------------------------------------------------------------------------------
 
 
@@ -162,6 +192,19 @@ def _columns(x: Any) -> Any:
 def _picked(x: Any, k: int, *_: Any) -> Any:
     shape = *x.shape[:-1], k
     return x.new_empty(shape), x.new_empty(shape, dtype=sys.modules["torch"].int64)
+
+
+def _losses(logits: Any, *_: Any) -> Any:
+    shape, dtype = logits.shape[:-1], sys.modules["torch"].float32
+    return logits.new_empty(shape, dtype=dtype), logits.new_empty(shape, dtype=dtype)
+
+
+def _loss_of(x: Any, *_: Any) -> Any:
+    return x.new_empty(x.shape[:-1], dtype=sys.modules["torch"].float32)
+
+
+def _with_lse(results: Any, given: Mapping[str, Any]) -> Any:
+    return results if given.get("return_lse") else results[0]
 
 
 def _rows_of(weight: Any, indices: Any) -> Any:
@@ -231,7 +274,7 @@ ROWS: tuple[Row, ...] = (  # of one function, the forms that need more come firs
         ("q",),
         _like_x,
         suffix="_query",
-        absent=("k",),
+        fixed={"k": None},
     ),
     Row("transpose", "(Tensor x) -> Tensor", transpose_backward, fake=_turned, backward_fake=_turned),
     Row("column_sums", "(Tensor x) -> Tensor", column_sums_backward, fake=_columns),
@@ -245,6 +288,27 @@ ROWS: tuple[Row, ...] = (  # of one function, the forms that need more come firs
     Row("cumsum", "(Tensor x, bool reverse=False) -> Tensor", cumsum_backward, fake=_like_x),
     Row("dropout", "(Tensor x, float p, SymInt seed, SymInt offset=0) -> Tensor", dropout_backward, fake=_like_x),
     Row("top_k", "(Tensor x, SymInt k, bool largest=True) -> (Tensor, Tensor)", top_k_backward, fake=_picked),
+    Row("softmax", "(Tensor x) -> Tensor", softmax_backward, fake=_like_x),
+    Row("log_softmax", "(Tensor x) -> Tensor", log_softmax_backward, fake=_like_x),
+    Row(
+        "cross_entropy",
+        "(Tensor logits, Tensor labels, int ignore_index=-100) -> (Tensor, Tensor)",
+        cross_entropy_backward,
+        ("logits",),
+        _losses,
+        fixed={"return_lse": True},
+        aside=("return_lse",),
+        shown=_with_lse,
+    ),
+    Row(
+        "linear_cross_entropy",
+        "(Tensor x, Tensor weight, Tensor labels, int ignore_index=-100, int? chunk=None) -> Tensor",
+        linear_cross_entropy_backward,
+        ("x", "weight"),
+        _loss_of,
+        aside=("gradient",),
+        own="gradient",
+    ),
 )
 
 # Calls ---------------------------------------------------------------------------------------------------------------
@@ -256,10 +320,9 @@ def operator(row: Row) -> Any:
     """The operator of a row, registered on first use. Needs torch."""
     found = _OPERATORS.get(row.name)
     if found is None:
-        absent = dict.fromkeys(row.absent)
 
         def run(*given: Any) -> Any:
-            return ready(row.function)(**dict(zip(row.arguments, given, strict=False)), **absent)
+            return ready(row.function)(**dict(zip(row.arguments, given, strict=False)), **row.fixed)
 
         found = _OPERATORS[row.name] = torch_op(
             run,
@@ -273,6 +336,20 @@ def operator(row: Row) -> Any:
     return found
 
 
+def register(function: str) -> bool:
+    """Registers the operators of a function of mt.ops. torch.compile runs this as it is and does not trace it, by the
+    mark below: a function may be called for the first time inside of a compiled one, with torch imported later than
+    minitile."""
+    for row in ROWS:
+        if row.function == function:
+            operator(row)
+    return True
+
+
+# What torch.compiler.assume_constant_result sets (torch/_dynamo/decorators.py), where torch is not imported yet.
+register._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
 def _by_place(fake: Callable[..., Any] | None) -> Callable[..., Any] | None:
     return None if fake is None else lambda **given: fake(*given.values())
 
@@ -284,8 +361,7 @@ def differentiable(name: str, function: Callable[..., Any]) -> Callable[..., Any
         return function
     names = tuple(inspect.signature(function).parameters)
     if "torch" in sys.modules:
-        for row in rows:
-            operator(row)
+        register(name)
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -294,9 +370,13 @@ def differentiable(name: str, function: Callable[..., Any]) -> Callable[..., Any
             return function(*args, **kwargs)
         given = {n: x for n, x in (*zip(names, args, strict=False), *kwargs.items()) if x is not None}
         row = next(row for row in rows if all(n in given for n in row.needs))
-        beside = [n for n in given if n not in row.arguments]
+        if given.get(row.own):
+            return function(*args, **kwargs)
+        beside = [n for n in given if n not in row.arguments and n not in row.aside]
         if not beside:
-            return operator(row)(**given)
+            register(name)
+            back = _OPERATORS[row.name](**{n: x for n, x in given.items() if n not in row.aside})
+            return back if row.shown is None else row.shown(back, given)
         if not torch.compiler.is_compiling():
             raise LaunchArgumentError(
                 f"mt.ops.{name}: no gradient goes through a call with {beside[0]}=",

@@ -1,8 +1,10 @@
-"""The ready kernels as operators of torch: each row against torch's own gradients. Skipped without torch."""
+"""The ready kernels as operators of torch: each row against torch's own gradients in float64. Skipped without torch;
+with MINITILE_GPU=1 on a GPU, where torch.compile goes through inductor and CUDA graphs are captured."""
 
 from __future__ import annotations
 
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -47,9 +49,11 @@ def rows(shape=(5, 64)):
     return drawn(*shape)
 
 
-def table():
-    angle = torch.arange(6 * 8, device=DEVICE).reshape(6, 8) / 10
-    return angle.cos(), angle.sin()
+# Made here, since a graph that is captured cannot copy from the host.
+LABELS = torch.tensor([3, 0, -100, 36, 7], device=DEVICE)
+TOKENS = torch.tensor([[1, 4], [4, 0]], device=DEVICE)
+ANGLES = torch.arange(6 * 8, device=DEVICE).reshape(6, 8) / 10
+TABLE = ANGLES.cos(), ANGLES.sin()
 
 
 # name of the row: the call of mt.ops, what torch computes, its arguments
@@ -83,32 +87,44 @@ CASES = {
     ),
     "geglu_pair": (lambda x, u: mt.ops.geglu(x, u), lambda x, u: gated(x, u, "none"), lambda: (rows(), drawn(5, 64))),
     "rotary": (
-        lambda q, k: mt.ops.rotary(q, k, *table()),
-        lambda q, k: rotated(q, k, *table()),
+        lambda q, k: mt.ops.rotary(q, k, *TABLE),
+        lambda q, k: rotated(q, k, *TABLE),
         lambda: (drawn(6, 4, 16), drawn(6, 2, 16)),
     ),
     "rotary_query": (
-        lambda q: mt.ops.rotary(q, None, *table()),
-        lambda q: rotated(q, None, *table()),
+        lambda q: mt.ops.rotary(q, None, *TABLE),
+        lambda q: rotated(q, None, *TABLE),
         lambda: (drawn(6, 4, 16),),
     ),
     "transpose": (lambda x: mt.ops.transpose(x), lambda x: x.mT.contiguous(), lambda: (drawn(2, 5, 33),)),
     "column_sums": (lambda x: mt.ops.column_sums(x), lambda x: x.sum(0), lambda: (rows(),)),
     "embedding": (
-        lambda w: mt.ops.embedding(w, torch.tensor([[1, 4], [4, 0]], device=DEVICE)),
-        lambda w: w[torch.tensor([[1, 4], [4, 0]], device=DEVICE)],
+        lambda w: mt.ops.embedding(w, TOKENS),
+        lambda w: w[TOKENS],
         lambda: (drawn(7, 64),),
     ),
     "cumsum": (lambda x: mt.ops.cumsum(x, reverse=True), lambda x: x.flip(-1).cumsum(-1).flip(-1), lambda: (rows(),)),
     "dropout": (
         lambda x: mt.ops.dropout(x, 0.25, 7),
-        lambda x: x * mt.ops.dropout(torch.ones_like(x), 0.25, 7),
+        lambda x: x * mt.ops.dropout(torch.ones(x.shape, device=DEVICE), 0.25, 7),
         lambda: (rows(),),
     ),
     "top_k": (
         lambda x: mt.ops.top_k(x, 3)[0],
         lambda x: x.topk(3).values,
         lambda: (rows(),),
+    ),
+    "softmax": (lambda x: mt.ops.softmax(x), lambda x: x.softmax(-1), lambda: (rows((2, 3, 37)),)),
+    "log_softmax": (lambda x: mt.ops.log_softmax(x), lambda x: x.log_softmax(-1), lambda: (rows((2, 3, 37)),)),
+    "cross_entropy": (
+        lambda x: mt.ops.cross_entropy(x, LABELS, return_lse=True),
+        lambda x: (F.cross_entropy(x, LABELS, reduction="none"), x.logsumexp(-1)),
+        lambda: (rows((5, 37)),),
+    ),
+    "linear_cross_entropy": (
+        lambda x, w: mt.ops.linear_cross_entropy(x, w, LABELS),
+        lambda x, w: F.cross_entropy(x @ w.t(), LABELS, reduction="none"),
+        lambda: (drawn(5, 64, dtype=torch.float16), drawn(40, 64, dtype=torch.float16)),
     ),
 }
 
@@ -122,13 +138,24 @@ def there(name):
 ROWS = [name for name in CASES if there(name)]
 
 
-def gradients(function, args):
-    given = [x.detach().clone().requires_grad_() for x in args]
+def gradients(function, args, dtype=None):
+    """Results, and the gradients of the arguments; computed in `dtype`."""
+    given = [x.detach().to(dtype or x.dtype, copy=True).requires_grad_() for x in args]
     back = function(*given)
     back = back if isinstance(back, tuple) else (back,)
     weights = [torch.linspace(-1, 1, y.numel(), device=DEVICE).reshape(y.shape) for y in back]
     sum((y * w).sum() for y, w in zip(back, weights, strict=True)).backward()
     return [y.detach() for y in back], [x.grad for x in given]
+
+
+def close(found, wanted, args):
+    """For f32 to 2e-5; for f16 to what rounding logits and their gradients to f16 leaves, of the greatest element."""
+    for have, want in zip(found[0] + found[1], wanted[0] + wanted[1], strict=True):
+        have, want = have.double().cpu().numpy(), want.double().cpu().numpy()
+        if args[0].dtype is torch.float16:
+            np.testing.assert_allclose(have, want, rtol=0, atol=2**-8 * np.abs(want).max())
+        else:
+            np.testing.assert_allclose(have, want, rtol=2e-5, atol=2e-5)
 
 
 def test_each_row_has_a_case():
@@ -139,9 +166,7 @@ def test_each_row_has_a_case():
 def test_gradients(name):
     call, reference, given = CASES[name]
     args = given()
-    found, wanted = gradients(call, args), gradients(reference, args)
-    for have, want in zip(found[0] + found[1], wanted[0] + wanted[1], strict=True):
-        np.testing.assert_allclose(have.cpu(), want.cpu(), rtol=2e-5, atol=2e-5)
+    close(gradients(call, args), gradients(reference, args, torch.float64), args)
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -154,12 +179,96 @@ def test_compiled_whole(name):
         np.testing.assert_array_equal(have.cpu(), want.cpu())
 
 
-@pytest.mark.skipif(not there("rms_norm"), reason="there is no rms_norm")
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_opcheck(dtype):
-    x, weight = drawn(5, 64, dtype=dtype), drawn(64)
-    row = next(row for row in torch_ops.ROWS if row.name == "rms_norm")
-    torch.library.opcheck(torch_ops.operator(row), (x, weight))
+@pytest.mark.parametrize("name", ROWS)
+def test_opcheck(name, monkeypatch):
+    """What torch itself wants of an operator: schema, fake results, autograd, all that under AOT with dynamic sizes."""
+    call, _, given = CASES[name]
+    call(*given())  # registers it
+    made, calls = torch_ops._OPERATORS[name], []
+    monkeypatch.setitem(torch_ops._OPERATORS, name, lambda **named: calls.append(named) or made(**named))
+    call(*given())
+    torch.library.opcheck(made, (), calls[0])
+
+
+def test_opcheck_of_16_bits():
+    torch_ops.register("rms_norm")
+    x, weight = drawn(5, 64, dtype=torch.bfloat16), drawn(64)
+    torch.library.opcheck(torch_ops._OPERATORS["rms_norm"], (x, weight))
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "rms_norm", "swiglu", "cumsum", "cross_entropy"])
+def test_no_rows(name):
+    call, _, given = CASES[name]
+    if name == "cross_entropy":
+        call = lambda x: mt.ops.cross_entropy(x, LABELS[:0])  # noqa: E731
+    args = [drawn(0, *given()[0].shape[1:]), *given()[1:]]
+    _, grads = gradients(call, args)
+    assert grads[0].shape == args[0].shape
+    assert all(not g.any() for g in grads)
+
+
+def test_losses_alone():
+    """cross_entropy returns lse, which the operator has for its gradient, only where it is asked for."""
+    x = rows((5, 37))
+    found = gradients(lambda x: mt.ops.cross_entropy(x, LABELS), (x,))
+    wanted = gradients(lambda x: F.cross_entropy(x, LABELS, reduction="none"), (x,), torch.float64)
+    close(found, wanted, (x,))
+    assert not found[1][0][2].any()  # the row that is ignored
+
+
+def test_gradients_that_a_function_computes_itself():
+    x, weight = drawn(5, 64, dtype=torch.float16), drawn(40, 64, dtype=torch.float16)
+    losses, dx, dweight = mt.ops.linear_cross_entropy(x, weight, LABELS, gradient=True)
+    assert losses.grad_fn is None
+    found = gradients(lambda x, w: mt.ops.linear_cross_entropy(x, w, LABELS, gradient=False), (x, weight))
+    assert torch.equal(losses, found[0][0])
+    counted = (LABELS != -100).sum()
+    mean = gradients(lambda x, w: -mt.ops.linear_cross_entropy(x, w, LABELS).sum() / counted, (x, weight))
+    close(([], [dx, dweight]), ([], mean[1]), (x,))  # `gradients` gives a single number the weight -1
+
+
+def test_torch_later_than_minitile(monkeypatch):
+    """The first call of a function that was looked up before torch was there is inside of a compiled function."""
+    (row,) = (row for row in torch_ops.ROWS if row.name == "cumsum")
+    monkeypatch.setattr(torch_ops, "ROWS", (row._replace(suffix="_later"),))
+    with monkeypatch.context() as before:
+        before.delitem(sys.modules, "torch")
+        function = torch_ops.differentiable("cumsum", torch_ops.ready("cumsum"))
+    assert "cumsum_later" not in torch_ops._OPERATORS
+    compiled = torch.compile(lambda x: function(x) * 2, fullgraph=True, backend="inductor" if GPU else "aot_eager")
+    x = rows()
+    close(gradients(compiled, (x,)), gradients(lambda x: x.cumsum(-1) * 2, (x,), torch.float64), (x,))
+    torch_ops._OPERATORS.pop("cumsum_later")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ROWS)
+def test_graph_capture(name):
+    """A CUDA graph of the call and its gradients, replayed on other numbers."""
+    call, reference, given = CASES[name]
+    args = [x.detach().clone().requires_grad_() for x in given()]
+
+    def step():
+        back = call(*args)
+        back = back if isinstance(back, tuple) else (back,)
+        weights = [torch.linspace(-1, 1, y.numel(), device=DEVICE).reshape(y.shape) for y in back]
+        total = sum((y * w).sum() for y, w in zip(back, weights, strict=True))
+        return [y.detach() for y in back], list(torch.autograd.grad(total, args))
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = step()
+    with torch.no_grad():
+        for x in args:
+            x.copy_(torch.randn(x.shape, device=DEVICE))
+    graph.replay()
+    close(found, gradients(reference, args, torch.float64), args)
 
 
 @pytest.mark.skipif(not there("rms_norm"), reason="there is no rms_norm")

@@ -68,9 +68,10 @@ def cross_entropy(
 
 @for_users
 def cross_entropy_backward(
-    dloss: Any, logits: Any, labels: Any, lse: Any, *, ignore_index: int = -100, out: Any = None
+    dloss: Any, logits: Any, labels: Any, lse: Any, *, ignore_index: int = -100, dlse: Any = None, out: Any = None
 ) -> Any:
     """The gradient of `cross_entropy`: (exp(logits - lse) - [column = label]) · dloss, 0 in rows that are ignored.
+    Where lse goes into the loss as well, exp(logits - lse) · dlse is added, in all rows.
 
     Args:
         dloss: the gradients of the losses, f32.
@@ -78,6 +79,7 @@ def cross_entropy_backward(
         labels: as of `cross_entropy`.
         lse: what `cross_entropy(…, return_lse=True)` gave.
         ignore_index: as of `cross_entropy`.
+        dlse: the gradients of lse, f32, if it has any.
         out: where the result goes, of the shape and dtype of logits: logits themselves by default, whose gradient is
             then in their place.
 
@@ -97,8 +99,9 @@ def cross_entropy_backward(
     out, dx = rows.result(logits if out is None else out)
     label = indices_of("labels", labels, rows.shape[:-1])
     scale, lse = numbers_of("dloss", dloss, rows.shape[:-1]), numbers_of("lse", lse, rows.shape[:-1])
+    more = None if dlse is None else numbers_of("dlse", dlse, rows.shape[:-1])
     if rows.m * rows.n:
-        backward_rows(rows.matrix, label, lse, scale, dx, ignore_index)
+        backward_rows(rows.matrix, label, lse, scale, dx, ignore_index, more)
     return out
 
 
@@ -176,6 +179,7 @@ def backward_rows(
     DLoss: T.Tensor(("M",), T.float32),
     DX: T.Tensor(("M", "N"), None),
     ignore_index: T.int32,
+    DLse: T.Tensor(("M",), T.float32) | None = None,
     columns=4096,
     threads=256,
 ):
@@ -184,7 +188,9 @@ def backward_rows(
         label, lse, scale = Label[row], Lse[row], DLoss[row]
         for j in T.Parallel(columns):
             at = part * columns + j
-            DX[row, at] = slope(T.cast(X[row, at], T.float32) - lse, at == label, label != ignore_index, scale, X.dtype)
+            x = T.cast(X[row, at], T.float32) - lse
+            d = slope(x, at == label, label != ignore_index, scale, X.dtype)
+            DX[row, at] = d if DLse is None else d + raised(x, X.dtype) * DLse[row]
 
 
 def slope(x, chosen, counts, scale, dtype):

@@ -72,6 +72,22 @@ def test_backward(shape, dtype):
     assert (exact(logits) == exact(out)).all()
 
 
+@pytest.mark.parametrize("dtype", [bf16, f32])
+@pytest.mark.parametrize("shape", [(3, 1), (2, 3, 1009)])
+def test_backward_through_lse(shape, dtype):
+    x, labels = random(1, *shape, dtype=dtype), labels_for(shape)
+    labels.reshape(-1)[0] = -100
+    dloss, dlse = random(2, *shape[:-1]), random(3, *shape[:-1])
+    _, lse = expected(x, labels)
+    share = np.exp(exact(x) - lse[..., None])
+    slope = share - (np.arange(shape[-1]) == labels[..., None])
+    right = np.where(labels[..., None] == -100, 0, slope * exact(dloss)[..., None]) + share * exact(dlse)[..., None]
+    out = given(np.full_like(x, 7))
+    numbers = given(dloss), given(x), given(labels), given(lse.astype(f32))
+    cross_entropy_backward(*numbers, dlse=given(dlse), out=out)
+    close(out, right, dtype, 0.03)
+
+
 def test_extremes():
     x = np.zeros((5, 300), f32)
     x[0, 7], x[1, 9], x[2, 3], x[3] = np.nan, np.inf, -np.inf, -np.inf

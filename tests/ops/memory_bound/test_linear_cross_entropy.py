@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minitile as mt
-from minitile.ops import linear_cross_entropy
+from minitile.ops import linear_cross_entropy, linear_cross_entropy_backward
 from tests.ops.memory_bound.frames import bf16, exact, f16, f32, given, random
 
 
@@ -30,6 +30,12 @@ def test_losses_and_gradients(dtype, chunk):
         assert np.linalg.norm(exact(found).reshape(values.shape) - values) < near / 4 * np.linalg.norm(values)
     only = linear_cross_entropy(given(x), given(w), given(labels), chunk=chunk)
     assert (exact(only) == exact(losses)).all()
+    dloss = np.random.default_rng(4).standard_normal((2, 9)).astype(f32)
+    d = (np.exp(logits - lse) - (np.arange(200) == chosen[:, None])) * (counts * dloss.reshape(18))[:, None]
+    back = linear_cross_entropy_backward(given(dloss), given(x), given(w), given(labels), chunk=chunk)
+    for found, like, values in zip(back, (x, w), (d @ head, d.T @ flat), strict=True):
+        assert found.shape == like.shape
+        assert np.linalg.norm(exact(found).reshape(values.shape) - values) < near / 4 * np.linalg.norm(values)
 
 
 def test_no_rows():

@@ -1,5 +1,5 @@
 """Shared switches: `MINITILE_GPU=1` lets tests marked `gpu` run; `--bless` rewrites golden expectations; `--shard` and
-`--resume` choose a part of the tests (shards.py)."""
+`--resume` choose a part of the tests (shards.py). Of long sweeps over parameters a part is quick (sweeps.py)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import pytest
 
 from tests.shards import Shards, add_options
+from tests.sweeps import thin_out
 
 # Spills are errors in the tests. Not in run tests on a GPU, whose odd sizes and types are there to be right.
 if os.environ.get("MINITILE_GPU") != "1":
@@ -35,9 +36,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Shards(config), "shards")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if os.environ.get("MINITILE_GPU") == "1":
         return
+    thin_out(items)
     skip = pytest.mark.skip(reason="needs a GPU: set MINITILE_GPU=1")
     for item in items:
         if "gpu" in item.keywords:

@@ -68,13 +68,16 @@ def _scopes(block: Block, visible: set[Value]) -> None:
     mine = [*block.args]
     visible.update(mine)
     for op in block.ops:
-        if not visible.issuperset(op.operands):
+        pick = op.pick_operands
+        if not visible.issuperset(op.operands if pick is None else pick(op)):
             raise _Undefined(f"{op.mnemonic} uses what is not visible", op.loc)
-        for region in op.regions:
-            _scopes(region, visible)
-        if op.results:
-            mine += op.results
-            visible.update(op.results)
+        if op.region_fields:
+            for region in op.regions:
+                _scopes(region, visible)
+        results = op.results
+        if results:
+            mine += results
+            visible.update(results)
     visible.difference_update(mine)
 
 

@@ -69,6 +69,12 @@ class DType:
             return found
         return np.dtype(_NUMPY_NAMES[self.name])
 
+    def as_torch(self) -> object:
+        """torch's dtype of the same bytes. Raises AttributeError where torch has none."""
+        import torch
+
+        return getattr(torch, str(self.numpy))
+
     def __call__(self, value: object) -> object:
         """`T.float32(x)`: the language's cast; bound when `minitile.language` is imported."""
         if DType.cast_hook is None:

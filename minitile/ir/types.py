@@ -17,6 +17,7 @@ Types are frozen, hashable and print as they are written in IR text.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -71,9 +72,7 @@ class DType:
 
     def as_torch(self) -> object:
         """torch's dtype of the same bytes. Raises AttributeError where torch has none."""
-        import torch
-
-        return getattr(torch, str(self.numpy))
+        return getattr(importlib.import_module("torch"), str(self.numpy))
 
     def __call__(self, value: object) -> object:
         """`T.float32(x)`: the language's cast; bound when `minitile.language` is imported."""

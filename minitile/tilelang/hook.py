@@ -86,6 +86,7 @@ def _proxy(name: str, module: ModuleType) -> ModuleType:
     )
     made.__dict__["__version__"] = getattr(module, "__version__", "")
     made.__dict__["_ours"] = module
+    made.__file__ = module.__file__
     made.__path__ = []
     return made
 

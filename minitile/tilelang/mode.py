@@ -27,8 +27,11 @@ class Record:
 
 @dataclass
 class Mode:
-    """compile_only: calls compile and do not run; target: what for ("auto": the device at hand); records: in
-    compile-only mode, what was compiled; made: the functions marked as kernels or factories of them, by file and line; reached: those that were called."""
+    """compile_only: calls compile and do not run; target: what for ("auto": the device at hand).
+
+    In compile-only mode, records: what was compiled; made: the functions marked by `tilelang.jit`, by file and line;
+    reached: those of them that were called.
+    """
 
     compile_only: bool = False
     target: str = "auto"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,8 +39,8 @@ class Options:
 
 
 def options(pass_configs: Mapping[Any, Any] | None = None, target: Any = None) -> Options:
-    """Options from `tilelang.jit`'s arguments. Other pass_configs are ignored: synchronisation and layouts are computed,
-    and each operation is as exact as its documentation says."""
+    """Options from `tilelang.jit`'s arguments. Other pass_configs are ignored: synchronisation and layouts are
+    computed, and each operation is as exact as its documentation says."""
     passes: dict[str, bool] = {}
     for key, value in (pass_configs or {}).items():
         if value and str(key) in _PASSES:
@@ -55,6 +54,4 @@ def _target(target: Any) -> str | Target:
     known = re.search(r"\b(sm_\d+a?|gfx\w+)\b", text)
     if known:
         return parse_target(known.group(1))
-    if text.split(" ")[0] not in ("auto", "cuda", "hip", "rocm", "nvidia"):
-        warnings.warn(f"target {text!r} is not known to minitile: the device at hand is taken", stacklevel=3)
     return "auto"

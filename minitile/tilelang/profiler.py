@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -147,7 +148,7 @@ def do_bench(
             print("minitile: no GPU, so do_bench measures nothing", file=sys.stderr)
             _said.append(True)
         return float("nan")
-    import torch
+    torch: Any = import_module("torch")
 
     scratch = torch.empty(L2_BYTES // 4, dtype=torch.int32, device="cuda")
 

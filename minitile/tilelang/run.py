@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from minitile.ir.diagnostics import MinitileError
 from minitile.tilelang import hook
 from minitile.tilelang.mode import MODE, Mode, Record
-from minitile.tilelang.testing import parameter_sets
+from minitile.tilelang.testing import needed, parameter_sets
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,15 +62,39 @@ def compile_script(file: str, args: Sequence[str], target: str, tests: Sequence[
     MODE.clear(target)
     stopped = ""
     try:
-        with hook.in_place(stand_ins=True), _script(file, args), open(os.devnull, "w") as nowhere:
-            with redirect_stdout(nowhere):
-                stopped = _stops(lambda: runpy.run_path(file, run_name="__main__"))
-                for test in tests:
-                    if MODE.unreached():
-                        _stops(partial(_run_tests, test))
+        with hook.in_place(stand_ins=True), _script(file, args), _silent():
+            names: dict[str, Any] = {}
+            stopped = _stops(partial(_run_main, file, names))
+            for name in _ENTRIES:
+                if MODE.unreached() and callable(names.get(name)) and not needed(names[name]):
+                    _stops(names[name])
+            for test in tests:
+                if MODE.unreached():
+                    _stops(partial(_run_tests, test))
         return MODE.copy(), stopped
     finally:
         MODE.clear("")
+
+
+_ENTRIES = ("main", "run_regression_perf")  # functions that scripts have, and may not call
+
+
+def _run_main(file: str, names: dict[str, Any]) -> None:
+    """The script as the main module, whose names are there also when it stops."""
+    main = ModuleType("__main__")
+    main.__dict__.update(__file__=file, __builtins__=__builtins__)
+    before, sys.modules["__main__"] = sys.modules["__main__"], main
+    try:
+        exec(compile(Path(file).read_text(), file, "exec"), main.__dict__)
+    finally:
+        names.update(main.__dict__)
+        sys.modules["__main__"] = before
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+        yield
 
 
 def _run_tests(file: str) -> None:

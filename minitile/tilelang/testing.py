@@ -59,11 +59,15 @@ def parameter_sets(function: Function) -> Iterator[dict[str, Any]]:
         names, values = mark.args[0], mark.args[1]
         listed = [n.strip() for n in names.split(",")] if isinstance(names, str) else list(names)
         choices.append([dict(zip(listed, _several(v, len(listed)), strict=False)) for v in values])
-    needed = [p.name for p in inspect.signature(function).parameters.values() if p.default is p.empty]
     for picked in itertools.product(*choices):
         given = {n: v for each in picked for n, v in each.items()}
-        if all(n in given for n in needed):
+        if all(n in given for n in needed(function)):
             yield given
+
+
+def needed(function: Function) -> list[str]:
+    """The parameters that a call must pass."""
+    return [p.name for p in inspect.signature(function).parameters.values() if p.default is p.empty]
 
 
 def _several(value: Any, count: int) -> Any:

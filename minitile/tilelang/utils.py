@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from minitile.tilelang.inputs import TensorSupplyType, make
@@ -15,7 +16,7 @@ def get_tensor_supply(supply_type: TensorSupplyType = TensorSupplyType.Auto) -> 
 
 def map_torch_type(name: Any) -> Any:
     """torch's dtype of that name."""
-    import torch
+    torch: Any = import_module("torch")
 
     from minitile.tilelang.language.dtypes import dtype
 

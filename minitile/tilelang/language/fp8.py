@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 from minitile.tilelang.mode import MODE
 
 
@@ -16,6 +19,6 @@ def determine_fp8_type(fp8_format: str = "e4m3") -> str:
 
 def determine_torch_fp8_type(fp8_format: str = "e4m3") -> object:
     """The same as torch's dtype."""
-    import torch
+    torch: Any = import_module("torch")
 
     return getattr(torch, determine_fp8_type(fp8_format))

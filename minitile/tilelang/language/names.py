@@ -6,9 +6,9 @@ from functools import wraps
 from typing import Any
 
 import minitile.language as T
-from minitile.language.results import empty
 from minitile.language.tracing import loops
 from minitile.language.tracing.context import current
+from minitile.tilelang.body import Declared, Unknown, collecting
 from minitile.tilelang.language.dtypes import dtype as dtype_of
 
 
@@ -22,6 +22,22 @@ def _without(function: Any, *ignored: str) -> Any:
     return taking
 
 
+def _of_sizes(function: Any) -> Any:
+    """The function, which of a size of T.const that is not known yet gives another such."""
+
+    @wraps(function)
+    def of(*args: Any) -> Any:
+        return Unknown() if any(isinstance(a, Unknown) for a in args) else function(*args)
+
+    return of
+
+
+ceildiv = _of_sizes(T.ceildiv)
+floordiv = _of_sizes(T.floordiv)
+floormod = _of_sizes(T.floormod)
+truncdiv = _of_sizes(T.truncdiv)
+max = _of_sizes(T.max)
+min = _of_sizes(T.min)
 Parallel = loops.Parallel
 parallel = loops.Parallel
 Serial = T.serial
@@ -48,9 +64,16 @@ def ClusterKernel(*grid: Any, cluster_dims: Any = 1, **named: Any) -> Any:
     return Kernel(*grid, cluster_dims=cluster_dims, **named)
 
 
+def empty(shape: Any, dtype: Any = "float32") -> Any:
+    """`T.empty`: a tensor that the call makes."""
+    if collecting() is not None:
+        return Declared(tuple(shape) if isinstance(shape, (tuple, list)) else (shape,), None, dtype)
+    return T.empty(shape, dtype_of(dtype))
+
+
 def alloc_global(shape: Any, dtype: Any, scope: str = "global") -> Any:
     """A workspace in global memory, which the kernel's launches share: as `T.empty`, and not returned."""
-    return empty(shape, dtype_of(dtype))
+    return empty(shape, dtype)
 
 
 def alloc_var(dtype: Any, *args: Any, init: Any = None, scope: str = "local.var") -> Any:

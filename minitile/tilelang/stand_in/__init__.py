@@ -45,6 +45,10 @@ def module_named(name: str) -> ModuleType | None:
         from minitile.tilelang.stand_in.torch_module import torch_module
 
         return torch_module(name)
+    if name == "einops":
+        from minitile.tilelang.stand_in.einops_module import einops_module
+
+        return einops_module()
     if top not in _REFERENCES or importlib.machinery.PathFinder.find_spec(top) is not None:
         return None
     from minitile.tilelang.stand_in.anything import AnyModule

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from typing import Any
 from unittest import mock
 
@@ -14,8 +15,8 @@ from unittest import mock
 @contextmanager
 def on_cpu() -> Iterator[None]:
     """While this is active. Needs torch."""
-    import torch
-    from torch.overrides import TorchFunctionMode
+    torch: Any = import_module("torch")
+    TorchFunctionMode: Any = import_module("torch.overrides").TorchFunctionMode
 
     class Cpu(TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -124,7 +124,7 @@ def apply(name: str, args: Any, named: dict[str, Any]) -> Any:
     """`torch.name(*args)`."""
     given = tensors(args)
     if not given:
-        return StandIn((1,))
+        return StandIn((1,)) if not args or not callable(args[0]) else args[0]
     x = given[0]
     rest = args[1:]
     dim = named.get("dim", named.get("axis", rest[0] if rest and not isinstance(rest[0], StandIn) else None))

@@ -66,7 +66,6 @@ class StandIn:
 
     device = Device("cuda")
     is_cuda = True
-    is_contiguous = True
     requires_grad = False
     layout = None
     grad_fn = None

@@ -112,8 +112,23 @@ def _found(module: str, name: str) -> Any:
             return _factory(name)
         if name in _LIKE:
             return _like
-        return lambda *args, **named: operations.apply(name, args, named)
+        return _Operation(full)
     return Anything(full)
+
+
+class _Operation:
+    """A function of torch, or a module that is not known: `torch.softmax(x, -1)`, `torch.amp.custom_fwd`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return operations.apply(self.name.rpartition(".")[2], args, named)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Anything(f"{self.name}.{name}")
 
 
 class _Event:

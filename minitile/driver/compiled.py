@@ -55,7 +55,12 @@ class Case:
     def _trace(self) -> tuple[IRKernel, Results]:
         k = self.kernel
         numbers = self.divisors, self.large, self.exact, self.same, self.strides, self.unaligned
-        return trace_kernel(k.function, k.signature, TraceInput(dict(self.constants), self.dtypes, *numbers))
+        given = TraceInput(dict(self.constants), self.dtypes, *numbers, launch=k.launch)
+        return trace_kernel(k.function, k.signature, given)
+
+    def launches(self) -> int:
+        """How many T.Kernel the function has; 0 or 1 where the kernel is not told which one it is."""
+        return self._trace()[1].launches
 
     def results(self) -> tuple[tuple[Made, ...], tuple[str, ...], bool]:
         """The tensors of T.empty, and the names of the tensors that the function returns; whether that is a single one.

@@ -119,8 +119,11 @@ class Kernel:
         signature: Signature,
         target: str | Target = "auto",
         passes: Mapping[str, bool] | None = None,
+        launch: int | None = None,
     ) -> None:
+        """launch: of a function with several T.Kernel, the number of the one that this is."""
         self.function = function
+        self.launch = launch
         self.signature = signature
         self.target = target if target == "auto" else parse_target(target)
         self.passes = dict(passes or {})
@@ -157,7 +160,7 @@ class Kernel:
         if known is None:
             if len(self._methods) >= _METHODS:
                 self._methods.pop(next(iter(self._methods)))
-            known = Kernel(self.function, self.signature.bound_to(owner), self.target, self.passes)
+            known = Kernel(self.function, self.signature.bound_to(owner), self.target, self.passes, self.launch)
             self._methods[id(owner)] = known
         return known
 
@@ -199,7 +202,7 @@ class Kernel:
             if name not in self._parameters or self._parameters[name].kind != "constant":
                 raise self._refused(f"has no compile-time parameter '{name}'")
         parameters = [replace(p, default=constants.get(p.name, p.default)) for p in self.signature.parameters]
-        return Kernel(self.function, Signature(tuple(parameters)), self.target, self.passes)
+        return Kernel(self.function, Signature(tuple(parameters)), self.target, self.passes, self.launch)
 
     @for_users
     def executable(self, *args: Any, **kwargs: Any) -> Executable:
@@ -282,7 +285,7 @@ class Kernel:
         """The kernel of calls that leave out these tensors."""
         found = self._variants.get(absent)
         if found is None:
-            found = Kernel(self.function, self.signature.without(absent), self.target, self.passes)
+            found = Kernel(self.function, self.signature.without(absent), self.target, self.passes, self.launch)
             self._variants[absent] = found
         return found
 
@@ -537,13 +540,13 @@ def _sizes(arg: TensorArg) -> tuple[Expr, ...]:
 
 
 def _may_make(function: FunctionType) -> bool:
-    """Whether a function returns a value, or names something `empty`: then its trace tells."""
+    """Whether a function returns a value, or names something that makes tensors: then its trace tells."""
     left: list[ast.AST] = list(ast.iter_child_nodes(kernel_node(function)))
     while left:
         each = left.pop()
         if isinstance(each, ast.Return) and each.value is not None:
             return True
-        if "empty" in (getattr(each, "attr", ""), getattr(each, "id", "")):
+        if {"empty", "alloc_global"} & {getattr(each, "attr", ""), getattr(each, "id", "")}:
             return True
         if not isinstance(each, ast.FunctionDef | ast.Lambda):
             left += ast.iter_child_nodes(each)

@@ -17,6 +17,7 @@ Types are frozen, hashable and print as they are written in IR text.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -68,6 +69,10 @@ class DType:
             found: np.dtype[np.generic] = np.dtype(getattr(ml_dtypes, _ML_NAMES[self.name]))
             return found
         return np.dtype(_NUMPY_NAMES[self.name])
+
+    def as_torch(self) -> object:
+        """torch's dtype of the same bytes. Raises AttributeError where torch has none."""
+        return getattr(importlib.import_module("torch"), str(self.numpy))
 
     def __call__(self, value: object) -> object:
         """`T.float32(x)`: the language's cast; bound when `minitile.language` is imported."""

@@ -23,8 +23,8 @@ from minitile.language.tracing.context import active, current
 
 
 def dtype_of_name(name: Any) -> DType:
-    """A DType from itself, its name, or NumPy's dtype of that name; LanguageError if there is none, or it is one that
-    only packed bytes hold."""
+    """A DType from itself, its name, or NumPy's or torch's dtype of that name; LanguageError if there is none, or it is
+    one that only packed bytes hold."""
     trace = active()
     if isinstance(name, DType):
         if name.name in PACKED:
@@ -35,7 +35,8 @@ def dtype_of_name(name: Any) -> DType:
             )
         return name
     try:
-        return lookup_dtype(name if isinstance(name, str) else str(getattr(name, "__name__", name)))
+        text = name if isinstance(name, str) else str(getattr(name, "__name__", name))
+        return lookup_dtype(text.removeprefix("torch."))
     except KeyError:
         raise LanguageError(
             f"unknown dtype {name!r}",

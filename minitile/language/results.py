@@ -19,12 +19,14 @@ from minitile.language.tracing.context import Trace, current
 @dataclass(frozen=True)
 class Results:
     """What a traced kernel gives back. made: the tensors of T.empty, in order; sizes: of their dimensions that are
-    computed, by name; returned: the names of the tensors that the call returns, one: that is a single one."""
+    computed, by name; returned: the names of the tensors that the call returns, one: that is a single one;
+    launches: how many T.Kernel the function has."""
 
     made: tuple[Value, ...] = ()
     sizes: Mapping[str, Value] = field(default_factory=dict)
     returned: tuple[str, ...] = ()
     one: bool = False
+    launches: int = 1
 
 
 def empty(shape: int | Expr | Sequence[int | Expr], dtype: Any = "float32") -> Memory:
@@ -58,7 +60,7 @@ def empty(shape: int | Expr | Sequence[int | Expr], dtype: Any = "float32") -> M
         ```
     """
     trace = current()
-    if trace.launch is not None or trace.launched:
+    if trace.launch is not None or (trace.only is None and trace.launched):
         raise trace.error(
             "T.empty stands before T.Kernel", "buffers of a block are made by T.alloc_shared and the like"
         )
@@ -105,4 +107,5 @@ def results_of(trace: Trace, returned: Any, params: Sequence[Value]) -> Results:
     one = not isinstance(returned, (tuple, list))
     items = () if returned is None else (returned,) if one else tuple(returned)
     names = tuple(item.value.name for item in items)
-    return Results(tuple(trace.made), dict(trace.sizes), names, one and returned is not None)
+    one = one and returned is not None
+    return Results(tuple(trace.made), dict(trace.sizes), names, one, trace.launches)

@@ -123,6 +123,11 @@ COMMANDS: dict[str, Command] = {
         _late(_KERNELS, "add_bench"),
         _late(_KERNELS, "bench_command"),
     ),
+    "tilelang": Command(
+        "run a TileLang script as it is, or compile its kernels",
+        _late("minitile.tilelang.run", "add_arguments"),
+        _late("minitile.tilelang.run", "main"),
+    ),
     "cache": Command("show or clear the on-disk cache of compiled kernels", _add_cache, _cache),
     "doctor": Command("say what is installed, which GPUs are usable and what is missing", lambda _: None, _doctor),
 }

@@ -7,7 +7,7 @@ One `Trace` exists while a kernel function runs. The T.* functions and the opera
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -38,6 +38,9 @@ class Trace:
     launch      the launch being traced; None outside `T.Kernel`
     block       its threads in x, y, z
     launched    a `T.Kernel` has been traced already
+    only        of several `T.Kernel` the number of the one that is traced; None: there may be one alone
+    launches    how many `T.Kernel` the function came to so far
+    constants   the compile-time parameters by name
     parallel    nesting depth of T.Parallel
     control     the run-time loops and branches around the current statement, outermost first
     created     Python containers made under run-time control, by id: (the container, its innermost region)
@@ -57,6 +60,9 @@ class Trace:
     launch: control.Launch | None = None
     block: tuple[int, int, int] = (1, 1, 1)
     launched: bool = False
+    only: int | None = None
+    launches: int = 0
+    constants: Mapping[str, Any] = field(default_factory=dict)
     parallel: int = 0
     control: list[ControlRegion] = field(default_factory=list)
     created: dict[int, tuple[Any, ControlRegion | None]] = field(default_factory=dict)

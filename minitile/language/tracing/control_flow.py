@@ -427,8 +427,13 @@ class Interpreter(Branches):
             raise self.fail(item.context_expr, "T.Kernel inside T.Kernel")
         if trace.control:
             raise self.fail(item.context_expr, f"T.Kernel in {trace.control[-1].what}", "launch without a condition")
-        if trace.launched:
+        if trace.launched and trace.only is None:
             raise self.fail(item.context_expr, "a second T.Kernel", "a kernel has one launch: write two kernels")
+        number, trace.launches = trace.launches, trace.launches + 1
+        if trace.only not in (None, number):
+            for name in assigned_names([node]):
+                self.locals[name] = Poison("belongs to another T.Kernel block")
+            return
         self.at(item.context_expr)
         grid = tuple(trace.b.cast(operand_value(g), i32) for g in scope.grid)
         launch = control.Launch(grid, scope.threads, cluster=scope.cluster)

@@ -95,7 +95,10 @@ class Statements(Calls):
             self.bind_target(target, value)
 
     def annotated(self, node: ast.AnnAssign) -> None:
-        """`x: T.float32 = 0` declares the dtype of x."""
+        """`x: T.float32 = 0` declares the dtype of x; of a tensor it repeats what the signature says."""
+        name = node.target.id if isinstance(node.target, ast.Name) else ""
+        if node.value is None and isinstance(self.locals.get(name), Memory):
+            return
         dtype = self.eval(node.annotation)
         if isinstance(dtype, DType) and isinstance(node.target, ast.Name):
             self.typed[node.target.id] = dtype

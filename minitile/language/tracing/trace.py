@@ -28,7 +28,8 @@ class TraceInput:
     """What one specialisation fixes: the compile-time constants by parameter, the dtypes of tensors annotated without
     one, and for run-time dimensions the power of two known to divide them. large, exact: see index_widths.py.
     same: pairs of tensors that are one array, which the kernel knows by the first one's name. strides: of the tensors
-    that are not row-major without gaps, by name; unaligned: those whose address may be any multiple of an element."""
+    that are not row-major without gaps, by name; unaligned: those whose address may be any multiple of an element.
+    launch: in a function of several T.Kernel the number of the one that is traced; None: a second one is an error."""
 
     constants: Mapping[str, Any]
     dtypes: Mapping[str, DType]
@@ -38,6 +39,7 @@ class TraceInput:
     same: tuple[tuple[str, str], ...] = ()
     strides: Mapping[str, tuple[Dim, ...]] = field(default_factory=dict)
     unaligned: tuple[str, ...] = ()
+    launch: int | None = None
 
 
 def tensor_shape(p: Parameter, constants: Mapping[str, Any]) -> tuple[Dim, ...]:
@@ -67,7 +69,8 @@ def _sizes(p: Parameter, what: str, given: tuple[Dim, ...], constants: Mapping[s
 def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput) -> tuple[Kernel, Results]:
     """Run the kernel function with staged arguments; raises LanguageError for what breaks the language's rules. The
     tensors that it makes are parameters behind those of the signature."""
-    trace = Trace(Builder(Block()))
+    known = {p.name: p.default for p in signature.parameters if p.kind == "self"}
+    trace = Trace(Builder(Block()), constants={**known, **given.constants}, only=given.launch)
     params: list[Value] = []
     for p in signature.runtime:
         if p.kind == "tensor":
@@ -97,7 +100,7 @@ def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput
         scope.locals[other] = scope.locals[first]
     returned = _interpret(function, trace, scope)
     results = results_of(trace, returned, params)
-    if not trace.launched:
+    if not trace.launched and not trace.launches:
         raise LanguageError(
             f"the kernel {function.__name__} launches nothing",
             Location(code.co_filename, code.co_firstlineno, function=function.__name__),

@@ -1,0 +1,69 @@
+# ruff: noqa: F401  (names that it has for others)
+"""`import tilelang.language as T`, for TileLang's programs as they are: minitile.language, and the names that only such
+programs have."""
+
+from __future__ import annotations
+
+from typing import Any as _Any
+
+import minitile.language as _base
+from minitile.language.kernel_types import bool as boolean
+from minitile.language.kernel_types import float4_e2m1fn as float4_e2m1
+from minitile.language.kernel_types import float16 as half
+from minitile.language.kernel_types import float32 as float
+from minitile.language.kernel_types import float32 as tfloat32
+from minitile.language.kernel_types import float64 as double
+from minitile.language.kernel_types import int32 as int
+from minitile.language.kernel_types import uint32 as uint
+from minitile.tilelang.body import TensorFactory as _TensorFactory
+from minitile.tilelang.body import const
+from minitile.tilelang.language.absent import absent as _absent
+from minitile.tilelang.language.dtypes import dtype, short_name
+from minitile.tilelang.language.hints import (
+    Fragment,
+    Layout,
+    annotate_layout,
+    annotate_safe_value,
+    make_swizzled_layout,
+)
+from minitile.tilelang.language.names import (
+    ClusterKernel,
+    Kernel,
+    Parallel,
+    Pipelined,
+    Serial,
+    alloc_global,
+    alloc_var,
+    atomic_add,
+    ceildiv,
+    copy,
+    empty,
+    fill,
+    floordiv,
+    floormod,
+    gemm,
+    max,
+    max_value,
+    min,
+    min_value,
+    parallel,
+    reduce_max,
+    reduce_sum,
+    sync_grid,
+    thread_binding,
+    truncdiv,
+    unroll,
+)
+from minitile.tilelang.prim_func import prim_func
+
+Tensor = _TensorFactory()
+StridedTensor = _TensorFactory(strided=True)
+Buffer = SharedBuffer = FragmentBuffer = LocalBuffer = Tensor
+__all__ = sorted({*_base.__all__, *(name for name in globals() if not name.startswith("_"))} - {"annotations"})
+
+
+def __getattr__(name: str) -> _Any:
+    found = _base.__dict__.get(name)
+    if found is None or name.startswith("__"):
+        raise _absent(name)
+    return found

@@ -1,0 +1,39 @@
+"""What TileLang's language has and minitile's has not, and what to write instead."""
+
+from __future__ import annotations
+
+from minitile.ir.diagnostics import LanguageError
+from minitile.language.missing import missing
+from minitile.language.tracing.context import active
+
+ABSENT: dict[str, str] = {
+    "access_ptr": "an index: buffers are passed as they are",
+    "comm_reducer": "T.warp_reduce_sum, T.reduce_sum",
+    "tvm_thread_allreduce": "T.warp_reduce_sum, T.reduce_sum",
+    "attr": "nothing: it is TVM's",
+    "evaluate": "the call as a statement",
+    "ptx_cp_async": "T.copy in a T.Pipelined loop, which is asynchronous",
+    "cp_async_barrier_noinc": "T.copy in a T.Pipelined loop",
+    "ptx_commit_group": "T.copy in a T.Pipelined loop",
+    "ptx_wait_group": "T.copy in a T.Pipelined loop",
+    "sync_grid": "several `with T.Kernel` in the function: they run one after the other",
+    "tcgen05_mma_arrive": "T.gemm, on a target that minitile has: sm_80, sm_89, sm_90a, gfx942, gfx950",
+    "PersistentTileScheduler": "T.Persistent",
+    "make_tensor": "a parameter T.Tensor(shape, dtype)",
+    "ptr": "a parameter T.Tensor(shape, dtype)",
+    "im2col": "T.copy of the rows that the window touches, or one T.Parallel with computed indices",
+    "tvm_warp_shuffle": "T.shfl_sync",
+    "any_sync": "T.any_of, or T.warp_reduce_bitor",
+}
+
+
+def absent(name: str) -> Exception:
+    """What to raise for `T.name`."""
+    hint = ABSENT.get(name)
+    if hint is None or name.startswith("__"):
+        return missing(name)
+    trace = active()
+    message = f"T.{name} is not there"
+    if trace is None:
+        return AttributeError(f"{message} (write {hint})")
+    return LanguageError(message, trace.loc, f"write {hint}")

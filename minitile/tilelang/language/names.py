@@ -1,0 +1,106 @@
+"""Names and arguments that only TileLang's programs have, each in terms of minitile.language."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import Any
+
+import minitile.language as T
+from minitile.language.tracing import loops
+from minitile.language.tracing.context import current
+from minitile.tilelang.body import Declared, Unknown, collecting
+from minitile.tilelang.language.dtypes import dtype as dtype_of
+
+
+def _without(function: Any, *ignored: str) -> Any:
+    """The function, that also takes these keywords, which mean nothing here."""
+
+    @wraps(function)
+    def taking(*args: Any, **named: Any) -> Any:
+        return function(*args, **{n: v for n, v in named.items() if n not in ignored})
+
+    return taking
+
+
+def _of_sizes(function: Any) -> Any:
+    """The function, which of a size of T.const that is not known yet gives another such."""
+
+    @wraps(function)
+    def of(*args: Any) -> Any:
+        return Unknown() if any(isinstance(a, Unknown) for a in args) else function(*args)
+
+    return of
+
+
+ceildiv = _of_sizes(T.ceildiv)
+floordiv = _of_sizes(T.floordiv)
+floormod = _of_sizes(T.floormod)
+truncdiv = _of_sizes(T.truncdiv)
+max = _of_sizes(T.max)
+min = _of_sizes(T.min)
+Parallel = loops.Parallel
+parallel = loops.Parallel
+Serial = T.serial
+Pipelined = _without(T.Pipelined, "annotations")
+unroll = _without(T.unroll, "annotations", "explicit", "unroll_factor")
+copy = _without(T.copy, "annotations", "loop_layout", "prefer_async")
+gemm = _without(T.gemm, "annotations", "mbar")
+fill = T.fill
+reduce_sum = _without(T.reduce_sum, "annotations", "batch", "nan_propagate")
+reduce_max = _without(T.reduce_max, "annotations", "batch", "nan_propagate")
+atomic_add = _without(T.atomic_add, "use_tma")
+
+
+def Kernel(*grid: Any, threads: Any = None, cluster_dims: Any = None, **named: Any) -> Any:
+    """`T.Kernel`; cluster_dims is minitile's `cluster`. prelude and is_cpu are ignored."""
+    more: dict[str, Any] = {n: v for n, v in named.items() if n in ("cluster", "persistent")}
+    if cluster_dims is not None:
+        more["cluster"] = cluster_dims
+    return T.Kernel(*grid, threads=threads, **more)
+
+
+def ClusterKernel(*grid: Any, cluster_dims: Any = 1, **named: Any) -> Any:
+    """`T.Kernel(…, cluster_dims=…)`."""
+    return Kernel(*grid, cluster_dims=cluster_dims, **named)
+
+
+def empty(shape: Any, dtype: Any = "float32") -> Any:
+    """`T.empty`: a tensor that the call makes."""
+    if collecting() is not None:
+        return Declared(tuple(shape) if isinstance(shape, (tuple, list)) else (shape,), None, dtype)
+    return T.empty(shape, dtype_of(dtype))
+
+
+def alloc_global(shape: Any, dtype: Any, scope: str = "global") -> Any:
+    """A workspace in global memory, which the kernel's launches share: as `T.empty`, and not returned."""
+    return empty(shape, dtype)
+
+
+def alloc_var(dtype: Any, *args: Any, init: Any = None, scope: str = "local.var") -> Any:
+    """`T.alloc_var(dtype)`, `T.alloc_var(dtype, 0)`, `T.alloc_var(dtype, init=0)`."""
+    start = [a for a in args if not isinstance(a, str)]
+    return T.alloc_var(dtype_of(dtype), start[0] if start else 0 if init is None else init)
+
+
+def thread_binding(*extents: Any, thread: str = "threadIdx.x") -> Any:
+    """`T.get_thread_binding` of the dimension that is named."""
+    thread = next((e for e in extents if isinstance(e, str)), thread)
+    return T.get_thread_binding("xyz".index(thread[-1]))
+
+
+def sync_grid() -> None:
+    """Refused: blocks of a launch do not wait for each other."""
+    raise current().error(
+        "T.sync_grid is not there: blocks of a launch do not wait for each other",
+        "write two `with T.Kernel(…)` in the function, which run one after the other",
+    )
+
+
+def max_value(dtype: Any) -> Any:
+    """The largest number of a dtype."""
+    return T.max_value(dtype_of(dtype))
+
+
+def min_value(dtype: Any) -> Any:
+    """The least number of a dtype."""
+    return T.min_value(dtype_of(dtype))

@@ -1,0 +1,69 @@
+"""A module of a package that is not installed: its functions give back what they are given, tensors of no content."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from minitile.tilelang.stand_in.tensors import StandIn
+
+
+class Anything:
+    """A name of such a package: callable, a context manager, a decorator."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        if len(args) == 1 and callable(args[0]) and not named and not isinstance(args[0], StandIn):
+            return args[0]  # a decorator
+        for each in (*args, *named.values()):
+            if isinstance(each, StandIn):
+                return each
+        return Anything(self._name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Anything(f"{self._name}.{name}")
+
+    def __enter__(self) -> Anything:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+    def __index__(self) -> int:
+        return 1
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __getitem__(self, _: Any) -> Anything:
+        return self
+
+    def __mro_entries__(self, _: Any) -> tuple[type, ...]:
+        return (object,)
+
+    def __or__(self, _: Any) -> Anything:
+        return self
+
+    __ror__ = __or__
+
+
+class AnyModule(ModuleType):
+    """Every name of it is an `Anything`."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__path__: list[str] = []
+        self.__version__ = "99.0"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name == "tqdm":
+            return lambda items, *_, **__: items
+        return Anything(f"{self.__name__}.{name}")

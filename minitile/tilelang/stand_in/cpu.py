@@ -1,0 +1,71 @@
+"""torch's CPU in place of its GPU, for scripts that ask for "cuda" where there is none: `minitile tilelang --cpu FILE`.
+
+Factories and `.cuda()` give tensors on the CPU, which kernels take to the simulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from typing import Any
+from unittest import mock
+
+
+@contextmanager
+def on_cpu() -> Iterator[None]:
+    """While this is active. Needs torch."""
+    torch: Any = import_module("torch")
+    TorchFunctionMode: Any = import_module("torch.overrides").TorchFunctionMode
+
+    class Cpu(TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            named = dict(kwargs or {})
+            if _gpu(named.get("device")):
+                named["device"] = "cpu"
+            if getattr(function, "__name__", "") in ("to", "cuda"):
+                args = tuple("cpu" if _gpu(a) else a for a in args)
+            if function is torch.Tensor.cuda:
+                return args[0]
+            return function(*args, **named)
+
+    def _gpu(device: Any) -> bool:
+        return device is not None and (
+            isinstance(device, int) or str(device).startswith("cuda") or getattr(device, "type", "") == "cuda"
+        )
+
+    class Properties:
+        name, major, minor, multi_processor_count, total_memory = "simulator", 9, 0, 132, 80 << 30
+
+    class Event:
+        def __init__(self, **_: Any) -> None: ...
+
+        def record(self, *_: Any) -> None: ...
+
+        def synchronize(self) -> None: ...
+
+        def elapsed_time(self, _: Any) -> float:
+            return float("nan")
+
+    def nothing(*_: Any, **__: Any) -> None: ...
+
+    def gives(value: Any) -> Callable[..., Any]:
+        return lambda *_, **__: value
+
+    replaced = {
+        "synchronize": nothing,
+        "empty_cache": nothing,
+        "set_device": nothing,
+        "current_device": gives(0),
+        "device_count": gives(1),
+        "get_device_capability": gives((9, 0)),
+        "get_device_name": gives("simulator"),
+        "get_device_properties": gives(Properties()),
+        "Event": Event,
+    }
+    with ExitStack() as stack:
+        for name, value in replaced.items():
+            stack.enter_context(mock.patch.object(torch.cuda, name, value))
+        stack.enter_context(mock.patch.object(torch.nn.Module, "cuda", lambda self, *_: self))
+        stack.enter_context(Cpu())
+        yield

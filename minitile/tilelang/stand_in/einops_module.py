@@ -1,0 +1,62 @@
+"""einops in compile-only mode: the shapes that its patterns give."""
+
+from __future__ import annotations
+
+import math
+import re
+from types import ModuleType
+from typing import Any
+
+from minitile.tilelang.stand_in import operations
+from minitile.tilelang.stand_in.tensors import StandIn
+
+Axes = list[list[str]]
+
+
+def _axes(text: str) -> Axes:
+    return [each.strip("()").split() for each in re.findall(r"\([^)]*\)|\S+", text)]
+
+
+def _sizes(left: Axes, x: StandIn, given: dict[str, Any]) -> dict[str, int]:
+    sizes = {name: int(n) for name, n in given.items() if isinstance(n, int)}
+    if ["..."] in left:
+        at = left.index(["..."])
+        count = x.ndim - len(left) + 1
+        sizes["..."] = math.prod(x.shape[at : at + count])
+        shape = [*x.shape[:at], sizes["..."], *x.shape[at + count :]]
+    else:
+        shape = list(x.shape)
+    for names, n in zip(left, shape, strict=False):
+        unknown = [a for a in names if a not in sizes and not a.isdigit()]
+        known = math.prod(sizes.get(a, 1) for a in names)
+        for a in unknown:
+            sizes[a] = 1
+        if unknown:
+            sizes[unknown[0]] = n // max(1, known)
+    return sizes
+
+
+def _patterned(x: Any, pattern: str, *_: Any, **given: Any) -> StandIn:
+    operand = x if isinstance(x, StandIn) else operations.stack(list(x))
+    left, _, right = pattern.partition("->")
+    sizes = _sizes(_axes(left), operand, given)
+    found = [math.prod(int(a) if a.isdigit() else sizes.get(a, 1) for a in names) for names in _axes(right)]
+    return operand.like(found)
+
+
+def _einsum(*args: Any) -> StandIn:
+    pattern = next(a for a in args if isinstance(a, str))
+    letters: dict[str, str] = {}
+
+    def letter(match: re.Match[str]) -> str:
+        return letters.setdefault(match.group(0), chr(97 + len(letters)))
+
+    rule = re.sub(r"[A-Za-z_]\w*", letter, pattern)
+    return operations.einsum(rule, *operations.tensors(args))
+
+
+def einops_module() -> ModuleType:
+    """rearrange, repeat, reduce, einsum."""
+    made = ModuleType("einops")
+    made.__dict__.update(rearrange=_patterned, repeat=_patterned, reduce=_patterned, einsum=_einsum, __path__=[])
+    return made

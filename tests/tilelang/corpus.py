@@ -1,0 +1,160 @@
+"""TileLang's own examples through `minitile.tilelang`: which of their files compile every kernel, and what the others
+lack.
+
+    python tests/tilelang/corpus.py DIRECTORY [--target sm_90a] [--only TEXT] [--out corpus.json]
+
+DIRECTORY is a checkout of github.com/tile-ai/tilelang at `COMMIT` (`--fetch` clones it there). Files are run as they
+are, each in a process of its own, in compile-only mode: torch is a stand-in whose tensors have no content. Where a file
+does not come to all of its kernels by itself, the tests beside it that import it are run as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+COMMIT = "a35008a42531c62b976ae4cec3855d4383db0f3c"
+REPOSITORY = "https://github.com/tile-ai/tilelang"
+SECONDS = 300  # of one file
+
+
+@dataclass
+class Outcome:
+    """What became of a file: kernels that compiled, errors of those that did not, functions marked as kernels that
+    nothing called, and the error that ended the script ("" if none)."""
+
+    file: str
+    compiled: int = 0
+    errors: list[str] = field(default_factory=list)
+    unreached: list[str] = field(default_factory=list)
+    stopped: str = ""
+    seconds: float = 0.0
+
+    @property
+    def whole(self) -> bool:
+        """Every kernel of the file was compiled."""
+        return self.compiled > 0 and not self.errors and not self.unreached
+
+    def state(self) -> str:
+        if self.whole:
+            return "compiles"
+        if self.errors:
+            return "refused"
+        return "partly" if self.compiled else "no kernel"
+
+    def why(self) -> str:
+        first = [e.splitlines()[0] for e in self.errors]
+        if first:
+            return Counter(first).most_common(1)[0][0]
+        return self.stopped or (f"nothing calls {', '.join(self.unreached)}" if self.unreached else "")
+
+
+def kernel_files(root: Path) -> list[Path]:
+    """The files of examples/ that contain a T.Kernel, of whatever name tilelang.language was imported as."""
+    return [p for p in sorted((root / "examples").rglob("*.py")) if _has_kernel(p)]
+
+
+def _has_kernel(path: Path) -> bool:
+    try:
+        tree = ast.parse(path.read_text())
+    except SyntaxError:
+        return False
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {a.asname for a in node.names if a.name == "tilelang.language"}
+        elif isinstance(node, ast.ImportFrom) and node.module == "tilelang":
+            names |= {a.asname or a.name for a in node.names if a.name == "language"}
+    return any(
+        isinstance(n, ast.Attribute) and n.attr == "Kernel" and isinstance(n.value, ast.Name) and n.value.id in names
+        for n in ast.walk(tree)
+    )
+
+
+def tests_of(path: Path) -> list[Path]:
+    """The tests beside a file that name it."""
+    return [p for p in sorted(path.parent.glob("test_*.py")) if p != path and path.stem in p.read_text()]
+
+
+def compile_file(path: Path, root: Path, target: str) -> Outcome:
+    """In a process of its own."""
+    command = [sys.executable, __file__, str(root), "--one", str(path), "--target", target]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env={**os.environ})
+    except subprocess.TimeoutExpired:
+        return Outcome(str(path.relative_to(root)), stopped=f"more than {SECONDS} s")
+    last = done.stdout.strip().splitlines()[-1:] or [""]
+    try:
+        return Outcome(**json.loads(last[0]))
+    except ValueError:
+        return Outcome(str(path.relative_to(root)), stopped=(done.stderr.strip().splitlines() or ["?"])[-1])
+
+
+def one(path: Path, root: Path, target: str) -> Outcome:
+    """In this process."""
+    from minitile.tilelang.run import compile_script
+
+    os.chdir(path.parent)
+    mode, stopped = compile_script(str(path), [], target, [str(p) for p in tests_of(path)])
+    mine = [r for r in mode.records if r.file == str(path)]
+    errors = [r.error for r in mine if r.error]
+    unreached = [name for place, name in mode.made.items() if place not in mode.reached and place[0] == str(path)]
+    spent = sum(r.seconds for r in mode.records)
+    return Outcome(str(path.relative_to(root)), len(mine) - len(errors), errors, unreached, stopped, round(spent, 1))
+
+
+def fetch(root: Path) -> None:
+    """Clones the repository at the commit."""
+    if not (root / "examples").is_dir():
+        subprocess.run(["git", "clone", "--filter=blob:none", REPOSITORY, str(root)], check=True)
+        subprocess.run(["git", "-C", str(root), "checkout", "--quiet", COMMIT], check=True)
+
+
+def report(outcomes: list[Outcome]) -> Iterator[str]:
+    """The table: a row a file, then what is lacking, by files."""
+    for o in outcomes:
+        yield f"{o.state():10} {o.compiled:3} {o.seconds:6.1f} s  {o.file}  {'' if o.whole else o.why()[:150]}"
+    yield ""
+    for state, count in Counter(o.state() for o in outcomes).most_common():
+        yield f"{count:4} {state}"
+    yield ""
+    for why, count in Counter(o.why()[:110] for o in outcomes if not o.whole).most_common():
+        yield f"{count:4} {why}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--fetch", action="store_true")
+    parser.add_argument("--target", default="sm_90a")
+    parser.add_argument("--only", default="", help="files whose path contains this")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    root = args.directory.resolve()
+    if args.one:
+        print(json.dumps(asdict(one(args.one, root, args.target))))
+        return 0
+    if args.fetch:
+        fetch(root)
+    outcomes = []
+    for path in kernel_files(root):
+        if args.only in str(path):
+            outcomes.append(compile_file(path, root, args.target))
+            print(outcomes[-1].state(), outcomes[-1].file, outcomes[-1].why()[:200], flush=True, file=sys.stderr)
+    if args.out:
+        args.out.write_text(json.dumps([asdict(o) for o in outcomes], indent=1))
+    print("\n".join(report(outcomes)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""Programs in TileLang's spelling, for the tests of `minitile.tilelang`. Their own text; each form that TileLang has of
+writing a kernel once."""
+
+import minitile.tilelang as tilelang
+import minitile.tilelang.language as T
+
+
+@tilelang.jit(out_idx=[-1], pass_configs={tilelang.PassConfigKey.TL_DISABLE_WARP_SPECIALIZED: True})
+def scaled(M, N, block, dtype="float32"):
+    """A factory: sizes are its arguments, the prim_func has them as constants."""
+
+    @T.prim_func
+    def main(X: T.Tensor((M, N), dtype), factor: T.float32, Y: T.Tensor((M, N), dtype)):
+        with T.Kernel(T.ceildiv(M, block), threads=128) as bx:
+            tile = T.alloc_fragment((block, N), dtype)
+            T.copy(X[bx * block, 0], tile)
+            for i, j in T.Parallel(block, N):
+                tile[i, j] *= factor
+            T.copy(tile, Y[bx * block, 0])
+
+    return main
+
+
+@tilelang.jit
+def matmul(A, B, block_M=32, block_N=32, block_K=32, dtype: T.dtype = T.float16, accum: T.dtype = T.float):
+    """Tensors declared in the body: their sizes are known at compile time."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), dtype)
+    B: T.Tensor[[K, N], dtype]
+    C = T.empty((M, N), T.float32)
+
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=128) as (bx, by):
+        A_shared = T.alloc_shared((block_M, block_K), dtype)
+        B_shared = T.alloc_shared((block_K, block_N), dtype)
+        C_local = T.alloc_fragment((block_M, block_N), accum)
+        T.annotate_layout({A_shared: tilelang.layout.make_swizzled_layout(A_shared)})
+        T.use_swizzle(panel_size=4)
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=2):
+            T.copy(A[by * block_M, k * block_K], A_shared)
+            T.copy(B[k * block_K, bx * block_N], B_shared)
+            T.gemm(A_shared, B_shared, C_local)
+        T.copy(C_local, C[by * block_M, bx * block_N])
+    return C
+
+
+@tilelang.jit
+def chunk_sums(X, chunk: int, weights=None):
+    """A size that is computed of T.const, a run-time one, and a tensor that may be missing."""
+    N = T.const("N")
+    rows = T.dynamic("rows")
+    chunks = T.ceildiv(N, chunk)
+    X: T.Tensor((rows, N), T.float32)
+    if weights is not None:
+        weights: T.Tensor((chunks, chunk), T.float32)
+    S = T.empty((rows, chunks), T.float32)
+    with T.Kernel(rows, chunks, threads=32) as (r, c):
+        part = T.alloc_fragment((1, chunk), T.float32)
+        total = T.alloc_fragment((1,), T.float32)
+        T.copy(X[r, c * chunk], part)
+        if weights is not None:
+            for i, j in T.Parallel(1, chunk):
+                part[i, j] *= weights[c, j]
+        T.reduce_sum(part, total, dim=1)
+        T.copy(total, S[r, c])
+    return S
+
+
+@tilelang.jit(out_idx=[-1])
+def two_passes(M, N, parts):
+    """Two launches in one function, with a workspace between them; the second is in a macro."""
+    width = N // parts
+
+    @T.macro
+    def combine(partial, Y):
+        with T.Kernel(T.ceildiv(M, 32), threads=32) as bx:
+            tx = T.get_thread_binding(0)
+            row = bx * 32 + tx
+            if row < M:
+                total = T.alloc_var(T.float32)
+                total = 0
+                for p in T.serial(parts):
+                    total = total + partial[row, p]
+                Y[row] = total
+
+    @T.prim_func
+    def main(X: T.Tensor((M, N), "float32"), Y: T.Tensor((M,), "float32")):
+        partial = T.alloc_global([M, parts], T.float32)
+        with T.Kernel(M, parts, threads=32) as (bx, by):
+            x = T.alloc_fragment((1, width), T.float32)
+            s = T.alloc_fragment((1,), T.float32)
+            T.copy(X[bx, by * width], x)
+            T.reduce_sum(x, s, dim=1)
+            T.copy(s, partial[bx, by])
+        combine(partial, Y)
+
+    return main
+
+
+@tilelang.autotune(configs=[{"block": 4096}, {"block": 2}, {"block": 4}], warmup=1)
+@tilelang.jit(out_idx=[1])
+def tuned(M, N, block=None):
+    """The first configuration does not fit."""
+
+    @T.prim_func
+    def main(X: T.Tensor((M, N), T.float32), Y: T.Tensor((M, N), T.float32)):
+        with T.Kernel(T.ceildiv(M, block), threads=128) as bx:
+            x = T.alloc_fragment((block, N), T.float32)
+            T.copy(X[bx * block, 0], x)
+            for i, j in T.Parallel(block, N):
+                x[i, j] = x[i, j] + 1
+            T.copy(x, Y[bx * block, 0])
+
+    return main

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from minitile.driver.jit import Kernel
     from minitile.driver.pipeline import Result
     from minitile.runtime.launcher_base import Prepared
+    from minitile.runtime.saved import Saved
     from minitile.runtime.sim import Report
 
 Constants = tuple[tuple[str, Any], ...]
@@ -244,6 +246,18 @@ class CompiledKernel:
         linker is installed. A kernel with wgmma wants a
         `ptxas`: where there is none, the cubin may be slower than what a launch runs, with an AssemblerWarning."""
         return self.executable.program.binary
+
+    @property
+    @for_users
+    def saved(self) -> Saved:
+        """All that a launch needs, without the compiler: plain data and the code. Raises as `binary` does; for NVIDIA
+        the text goes along, and the driver compiles it where no assembler is installed here."""
+        return self.executable.program.saved(self.case.kernel.__name__, self.launch_info)
+
+    @for_users
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the kernel to a file for `minitile.load`, which needs no compiler. Raises OSError, and as `binary`."""
+        self.saved.write(path)
 
     @property
     @for_users

@@ -32,6 +32,7 @@ from minitile.lowering.context import Lowering
 if TYPE_CHECKING:
     from minitile.runtime.launch_info import LaunchInfo
     from minitile.runtime.launcher_base import BaseLauncher
+    from minitile.runtime.saved import Saved
     from minitile.runtime.sim import Report
 
 
@@ -140,6 +141,10 @@ class Program(ABC):
     @abstractmethod
     def binary(self) -> bytes:
         """The cubin, the code object, … for the target. Raises MinitileError where no assembler or linker is found."""
+
+    def saved(self, name: str, info: LaunchInfo) -> Saved:
+        """What another program, or another machine, needs to launch it. Raises MinitileError as `binary` does."""
+        raise TargetError(f"no code is kept for {name}'s target")
 
     @abstractmethod
     def costs(self) -> Costs:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from minitile.driver.simulate import RaceError, SimulationError
     from minitile.driver.torch_op import torch_op
     from minitile.ir.diagnostics import MinitileError
+    from minitile.runtime.saved import load
     from minitile.target import Target
     from minitile.tools.autotune import autotune
 
@@ -26,6 +27,7 @@ __version__ = "0.1.0"
 _HOME = {
     "autotune": "minitile.tools.autotune",
     "kernel": "minitile.driver.jit",
+    "load": "minitile.runtime.saved",
     "spec": "minitile.driver.jit",
     "Kernel": "minitile.driver.jit",
     "CompiledKernel": "minitile.driver.jit",
@@ -52,6 +54,7 @@ __all__ = [
     "autotune",
     "kernel",
     "language",
+    "load",
     "ops",
     "spec",
     "torch_op",

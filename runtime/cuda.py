@@ -471,12 +471,12 @@ class Launcher(BaseLauncher):
         )
 
 
-_BLOCKS = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, compute capabilities
+MOST_BLOCKS = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, compute capabilities
 
 
 def check_grid(grid: Sequence[int]) -> None:
     """Raises ArgumentError for a grid that no GPU launches."""
-    for axis, blocks, most in zip("xyz", grid, _BLOCKS, strict=True):
+    for axis, blocks, most in zip("xyz", grid, MOST_BLOCKS, strict=True):
         if blocks > most:
             raise ArgumentError(f"the grid is {tuple(grid)}: at most {most} blocks fit in {axis}")
 

@@ -29,7 +29,7 @@ def check_text(info: LaunchInfo, names: Mapping[Slot, str]) -> str:
     tests = []
     if tensors:
         tests.append(f"not ({' and '.join(names['pointer', t.name] for t in tensors)})")
-    for a, b in _pairs(info):
+    for a, b in pairs(info):
         first, second = names["pointer", a.name], names["pointer", b.name]
         if a.strides is None and b.strides is None:
             ends = [expr_source(("add", ("pointer", arg.name), nbytes(arg)), names) for arg in (a, b)]
@@ -57,7 +57,7 @@ def explain(info: LaunchInfo, slots: Sequence[Slot], values: Values) -> None:
                     f"the kernel writes {arg.name}, which has several elements in one place (a stride of 0)",
                     "pass a copy: `.contiguous()` in torch, `.copy()` in NumPy",
                 )
-    for a, b in _pairs(info):
+    for a, b in pairs(info):
         one, other = _Lies.of(a, slots, values), _Lies.of(b, slots, values)
         shared = min(one.end, other.end) - max(one.begin, other.begin)
         if one.begin < one.end and other.begin < other.end and shared > 0 and not _apart(one, other):
@@ -71,7 +71,7 @@ def explain(info: LaunchInfo, slots: Sequence[Slot], values: Values) -> None:
             )
 
 
-def _pairs(info: LaunchInfo) -> Iterator[tuple[TensorArg, TensorArg]]:
+def pairs(info: LaunchInfo) -> Iterator[tuple[TensorArg, TensorArg]]:
     """The tensors that must not overlap."""
     tensors = [arg for arg in info.args if isinstance(arg, TensorArg)]
     first = {name: one for one, name in info.same}

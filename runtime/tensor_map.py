@@ -104,9 +104,10 @@ class TensorMapEncoder:
         memory = ctypes.create_string_buffer(TENSOR_MAP_BYTES + TENSOR_MAP_ALIGNMENT)
         at = ctypes.addressof(memory)
         skipped = -at % TENSOR_MAP_ALIGNMENT
+        dtype, *modes = driver_numbers(param)
         status = self._encode_tiled(
             at + skipped,
-            _TF32 if param.tf32 else _DATA_TYPES[param.dtype],
+            dtype,
             rank,
             pointer,
             (ctypes.c_uint64 * rank)(*reversed(dims)),
@@ -114,9 +115,7 @@ class TensorMapEncoder:
             (ctypes.c_uint32 * rank)(*reversed(param.box)),
             (ctypes.c_uint32 * rank)(*[1] * rank),
             0,
-            _SWIZZLES[param.swizzle],
-            _L2_PROMOTIONS[param.l2_promotion],
-            _FILLS[param.fill],
+            *modes,
         )
         if status:
             raise DriverError(
@@ -125,6 +124,12 @@ class TensorMapEncoder:
                 f"CUDA error {status}",
             )
         return memory.raw[skipped : skipped + TENSOR_MAP_BYTES]
+
+
+def driver_numbers(param: TensorMapParam) -> tuple[int, int, int, int]:
+    """The driver's numbers for the element type, the swizzle, the L2 promotion and the fill."""
+    dtype = _TF32 if param.tf32 else _DATA_TYPES[param.dtype]
+    return dtype, _SWIZZLES[param.swizzle], _L2_PROMOTIONS[param.l2_promotion], _FILLS[param.fill]
 
 
 def one_element(rank: int) -> tuple[list[int], list[int]]:

@@ -12,6 +12,7 @@ from minitile.hardware import Target
 from minitile.ir.diagnostics import InternalError, TargetError
 from minitile.runtime import hip
 from minitile.runtime.errors import ArgumentError
+from minitile.runtime.saved import Saved
 
 if TYPE_CHECKING:
     from minitile.runtime.launch_info import LaunchInfo
@@ -44,6 +45,9 @@ class GcnProgram(Program):
             raise TargetError("a code object is made of LLVM IR, and this is assembly alone")
         check_wait_states(self.text, self.entry)
         return link(self.llvm, self.target, self.text)
+
+    def saved(self, name: str, info: LaunchInfo) -> Saved:
+        return Saved(name, "rocm", self.target.arch, info, {"hsaco": self.binary})
 
     @property
     def assembled(self) -> Any:

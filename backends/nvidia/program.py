@@ -24,6 +24,7 @@ from minitile.driver import cache
 from minitile.driver.cache import Entry, Kind, default_cache, make_key
 from minitile.driver.elf import is_whole
 from minitile.runtime import cuda
+from minitile.runtime.saved import Saved
 
 if TYPE_CHECKING:
     from minitile.runtime.launch_info import LaunchInfo
@@ -45,9 +46,21 @@ class PtxProgram(Program):
         self.remarks: list[str] = []
 
     def launcher(self, info: LaunchInfo) -> cuda.Launcher:
+        return cuda.Launcher(info, self.image, self.jit(), self.compiled_by_driver)
+
+    def jit(self) -> cuda.JitOptions:
         o = self.options
-        jit = cuda.JitOptions(4 if o.opt_level == 3 else o.opt_level, o.line_info, o.max_registers)
-        return cuda.Launcher(info, self.image, jit, self.compiled_by_driver)
+        return cuda.JitOptions(4 if o.opt_level == 3 else o.opt_level, o.line_info, o.max_registers)
+
+    def saved(self, name: str, info: LaunchInfo) -> Saved:
+        """With the text, and with the cubin where an assembler does all that the text asks for."""
+        found = {"ptx": self.text.encode()}
+        try:
+            if assembler_for(self.text).honours(self.text):
+                found["cubin"] = self.binary
+        except AssemblerMissing:
+            pass
+        return Saved(name, "cuda", self.arch, info, found, self.jit())
 
     def image(self, device: cuda.DeviceInfo) -> bytes:
         """The cubin; the text, for the driver's JIT, where there is no assembler that does all that the text asks."""

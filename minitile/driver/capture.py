@@ -32,10 +32,11 @@ _MISSING = object()
 @dataclass
 class Captures:
     """`read` are (get, name, value): get(name) must give the very same value. `compared` are (value, snapshot): objects
-    that can change in place, and what was in them."""
+    that can change in place, and what was in them. `functions`: the function itself, then its helpers."""
 
     read: list[tuple[Callable[[str], Any], str, Any]] = field(default_factory=list)
     compared: list[tuple[Any, Any]] = field(default_factory=list)
+    functions: list[FunctionType] = field(default_factory=list)
 
     def current(self) -> bool:
         for get, name, value in self.read:
@@ -58,6 +59,7 @@ def captures(function: FunctionType, owners: Mapping[str, Any] | None = None) ->
         if f in seen:  # not its code: functions made by one function share that, and differ in what they capture
             return
         seen.add(f)
+        found.functions.append(f)
         remember(f)
         for part in ("__code__",) if f is function else _PARTS:  # a kernel's own defaults are its parameters'
             keep(partial(getattr, f), part, ())

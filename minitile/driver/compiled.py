@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from minitile.backends.registry import backend_of
 from minitile.driver.describe_launch import launch_info
 from minitile.driver.dispatch import Executable, caller_location, for_users, raise_for_caller, shorten
 from minitile.driver.masked import copied, masked_accesses
+from minitile.driver.pickles import Reduced, reduce_compiled
 from minitile.driver.results import Made, compile_call
 from minitile.driver.simulate import on_host, simulate
 from minitile.hardware import Target
@@ -25,7 +27,9 @@ from minitile.runtime.launch_info import ScalarArg, TensorArg
 
 if TYPE_CHECKING:
     from minitile.driver.jit import Kernel
+    from minitile.driver.pipeline import Result
     from minitile.runtime.launcher_base import Prepared
+    from minitile.runtime.saved import Saved
     from minitile.runtime.sim import Report
 
 Constants = tuple[tuple[str, Any], ...]
@@ -95,22 +99,19 @@ class CompiledKernel:
         timings: milliseconds: "trace", "passes", "ptx" (or "llvm" and "gcn"), and "assemble" once that has happened
     """
 
-    def __init__(self, case: Case, target: Target, passes: Mapping[str, bool]) -> None:
-        from minitile.driver.pipeline import compile_ir
-
+    def __init__(self, case: Case, target: Target, passes: Mapping[str, bool], result: Result | None = None) -> None:
+        """result: of a compilation that is over."""
         self.case = case
         self.target = target
         self.backend = backend_of(target)
         self.passes = dict(passes)
-        start = time.perf_counter()
-        traced = case.trace()
-        middle = time.perf_counter()
-        with _bugs_said(case.kernel):
-            result = compile_ir(traced, target, self.passes)
+        self.timings: dict[str, float] = {}
+        if result is None:
+            result = self._compile()
+        self.result = result
         self._notes = result.notes
         self.pass_timings = {n: spent for n, spent in result.timings.items() if not n.startswith("write_")}
-        self.timings = {  # without the import of the backend, which compile_ir begins with
-            "trace": (middle - start) * 1e3,
+        self.timings |= {  # without the import of the backend, which compile_ir begins with
             "passes": sum(self.pass_timings.values()),
             **{name: result.timings[f"write_{name}"] for name in result.assembly},
         }
@@ -122,6 +123,24 @@ class CompiledKernel:
         self.executable = Executable(self.launch_info, program, self._run_in_simulator, result.fits)
         self._results = case.kernel._results(case.constants, case.dtypes)
         self._call: Callable[..., Any] | None = None
+
+    def _compile(self) -> Result:
+        from minitile.driver.pipeline import compile_ir
+
+        start = time.perf_counter()
+        traced = self.case.trace()
+        self.timings["trace"] = (time.perf_counter() - start) * 1e3
+        with _bugs_said(self.case.kernel):
+            return compile_ir(traced, self.target, self.passes)
+
+    def __reduce__(self) -> Reduced:
+        return reduce_compiled(self)
+
+    def __copy__(self) -> CompiledKernel:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledKernel:
+        return self
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -232,6 +251,18 @@ class CompiledKernel:
         linker is installed. A kernel with wgmma wants a
         `ptxas`: where there is none, the cubin may be slower than what a launch runs, with an AssemblerWarning."""
         return self.executable.program.binary
+
+    @property
+    @for_users
+    def saved(self) -> Saved:
+        """All that a launch needs, without the compiler: plain data and the code. Raises as `binary` does; for NVIDIA
+        the text goes along, and the driver compiles it where no assembler is installed here."""
+        return self.executable.program.saved(self.case.kernel.__name__, self.launch_info)
+
+    @for_users
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the kernel to a file for `minitile.load`, which needs no compiler. Raises OSError, and as `binary`."""
+        self.saved.write(path)
 
     @property
     @for_users

@@ -16,6 +16,7 @@ import ast
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, overload
@@ -25,6 +26,7 @@ from minitile.driver.capture import Captures, captures, exact
 from minitile.driver.compiled import Case, CompiledKernel, Constants
 from minitile.driver.described import described_case
 from minitile.driver.dispatch import Dispatcher, Executable, caller_location, for_users, raise_for_caller, shorten
+from minitile.driver.pickles import Reduced, reduce_kernel
 from minitile.driver.results import CallResults, Made, compile_call, compile_shapes
 from minitile.driver.spec import Spec, spec
 from minitile.hardware import Target
@@ -135,6 +137,7 @@ class Kernel:
         self._parameters = {p.name: p for p in signature.parameters}
         self._names = [p.name for p in signature.parameters if p.kind != "self" and not p.made]
         self._owners = {p.name: p.default for p in signature.parameters if p.kind == "self"}
+        self.method_of: tuple[Kernel, Any] | None = None  # the class's kernel, and the object
         self._methods: dict[int, Kernel] = {}  # of objects, by their id: each keeps its own
         self._variants: dict[tuple[str, ...], Kernel] = {}  # by the optional tensors that are None
         self._optional = [p.name for p in signature.parameters if p.optional]
@@ -161,8 +164,26 @@ class Kernel:
             if len(self._methods) >= _METHODS:
                 self._methods.pop(next(iter(self._methods)))
             known = Kernel(self.function, self.signature.bound_to(owner), self.target, self.passes, self.launch)
+            known.method_of = self, owner
             self._methods[id(owner)] = known
         return known
+
+    def __reduce__(self) -> Reduced:
+        return reduce_kernel(self)
+
+    def __copy__(self) -> Kernel:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Kernel:
+        """Itself, as with functions; of a method, that of the object's copy."""
+        if self.method_of is None:
+            return self
+        kernel, owner = self.method_of
+        return kernel.__get__(deepcopy(owner, memo))
+
+    def captured_functions(self) -> list[FunctionType]:
+        """The function, and the helpers that it names."""
+        return self._captures.functions
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the kernel on the arrays' device and current stream; on arrays of the CPU, in the simulator.

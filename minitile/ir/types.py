@@ -43,6 +43,9 @@ class DType:
     def __repr__(self) -> str:
         return f"minitile.{self.name}"
 
+    def __reduce__(self) -> tuple[Callable[[str], DType], tuple[str]]:
+        return _same_dtype, (self.name,)  # dtypes are compared by identity: there is one object for each
+
     @property
     def is_float(self) -> bool:
         return self.kind == "float"
@@ -122,6 +125,12 @@ DTYPES: dict[str, DType] = {
     d.name: d
     for d in (f64, f32, f16, bf16, e4m3, e5m2, e4m3fnuz, e5m2fnuz, i8, i16, i32, i64, u8, u16, u32, u64, bool_)
 }
+
+
+def _same_dtype(name: str) -> DType:
+    return PACKED.get(name) or DTYPES[name]
+
+
 _ALIASES = {
     "float64": "f64",
     "float32": "f32",

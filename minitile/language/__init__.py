@@ -14,6 +14,8 @@ from minitile.language.annotations import (
     assume,
     device_assert,
     print,
+    static_assert,
+    static_print,
     use_swizzle,
 )
 from minitile.language.atomics import (
@@ -383,6 +385,8 @@ __all__ = [
     "sigmoid",
     "sin",
     "sqrt",
+    "static_assert",
+    "static_print",
     "symbolic",
     "sync_threads",
     "sync_warp",

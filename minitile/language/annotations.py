@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 from minitile.ir.core import Value
@@ -10,6 +11,7 @@ from minitile.ir.ops import arith, control, tile
 from minitile.ir.types import BOOL
 from minitile.language.memory import Memory, Region, as_region
 from minitile.language.scalars import (
+    Expr,
     constant_int,
     constant_value,
     operand_value,
@@ -213,6 +215,53 @@ def device_assert(condition: Any, msg: str = "") -> None:
     value = truth(condition)
     assert value.type == BOOL
     trace.b.emit(tile.DeviceAssert(value, text=_message(trace, msg, "T.device_assert")))
+
+
+def static_assert(condition: Any, msg: str = "") -> None:
+    """Refuses to compile where the condition is false: for what a kernel demands of its compile-time parameters. It is
+    looked at while the kernel is traced, in branches of run-time conditions too.
+
+    Args:
+        condition: known at compile time; true or false as in Python.
+        msg: what the error says.
+
+    Raises:
+        LanguageError: the condition is false, or depends on run-time values.
+
+    Example:
+        ```py
+        T.static_assert(block_M % 16 == 0, "block_M counts rows of whole instructions")
+        ```
+    """
+    trace = current()
+    number = constant_value(condition)
+    if number is None and isinstance(condition, Expr | Memory | Region):
+        raise trace.error(
+            f"T.static_assert of {condition!r}, which is known at run time only",
+            "use T.device_assert(condition, message), or T.assume(condition)",
+        )
+    if not (condition if number is None else number):
+        raise trace.error(f"T.static_assert failed: {msg}" if msg else "T.static_assert failed")
+
+
+def static_print(*values: Any, sep: str = " ") -> None:
+    """Prints while the kernel is compiled, to standard output; nothing is left of it in the kernel. Python's `print`
+    does the same. What is known at run time only is shown by its dtype, a buffer by its shape.
+
+    A kernel is traced once for each specialisation, and once more where a call has to find out what it returns.
+
+    Args:
+        values: anything.
+        sep: what stands between them.
+
+    Example:
+        ```py
+        T.static_print("block_M =", block_M, "K =", A.shape[1])
+        ```
+    """
+    current()
+    known = [v if (number := constant_value(v)) is None else number for v in values]
+    builtins.print(*known, sep=sep)
 
 
 def _message(trace: Trace, msg: object, where: str) -> str:

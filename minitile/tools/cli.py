@@ -100,6 +100,11 @@ COMMANDS: dict[str, Command] = {
     "compile": Command(
         "compile a kernel; no GPU is needed", _late(_KERNELS, "add_compile"), _late(_KERNELS, "compile_command")
     ),
+    "build": Command(
+        "write a kernel for C and C++ programs: a header, its source with the code, a CMake file",
+        _late("minitile.tools.cli_build", "add_arguments"),
+        _late("minitile.tools.cli_build", "main"),
+    ),
     "run": Command(
         "run a kernel on random data: on the GPU if there is one, else in the simulator",
         _late(_KERNELS, "add_run"),

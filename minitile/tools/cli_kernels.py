@@ -217,10 +217,11 @@ def add_kernel(
     arg_help: str,
     metavar: str = "FILE.py:KERNEL",
     what: str = "a kernel, or a function that makes one",
+    options: Sequence[str] = ("--arg",),
 ) -> None:
     """The arguments that name a kernel and say what it is compiled for."""
     parser.add_argument("kernel", metavar=metavar, help=what)
-    parser.add_argument("--arg", dest="args", action="append", default=[], metavar="ARG", help=arg_help)
+    parser.add_argument(*options, dest="args", action="append", default=[], metavar="ARG", help=arg_help)
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="NAME=VALUE", help="a parameter")
     parser.add_argument("--target", default="auto", help=f"auto, {', '.join(TARGETS)} (default auto)")
     parser.add_argument(

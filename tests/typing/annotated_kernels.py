@@ -1,5 +1,6 @@
 """Kernels as a user writes them for type checkers, nothing switched off: `mypy --strict` has nothing to say here."""
 
+import copy
 from typing import Annotated, Any
 
 import numpy as np
@@ -59,6 +60,8 @@ def scale(
             count += 1
         T.copy(tile, B[by * block, bx * block])
         T.device_assert(T.get_thread_binding() >= 0)
+        T.static_assert(block % 16 == 0, "whole instructions")
+        T.static_print("block", block, sep=": ")
 
 
 @mt.kernel(target="sm_80", passes={"licm": False})
@@ -94,6 +97,19 @@ def product(
             T.copy(c, C[row * tile, column * tile])
 
 
+class Halved:
+    """Kernels as methods: `self` is compile-time."""
+
+    def __init__(self, block: int) -> None:
+        self.block = block
+
+    @mt.kernel
+    def run(self, A: Annotated[T.Tensor, ("N",), T.float32]) -> None:
+        with T.Kernel(T.ceildiv(A.shape[0], self.block)) as bx:
+            for i in T.Parallel(self.block):
+                A[bx * self.block + i] = A[bx * self.block + i] * 0.5
+
+
 tuned = mt.autotune(scale, {"block": [32, 64]})
 
 
@@ -120,6 +136,9 @@ def main() -> None:
     best: mt.Kernel = tuned.tune(a, b, 1.0, 3, True).kernel
     best(a, b, 1.0, 3, True)
     print(mt.ops.matmul(a, b.T))
+    Halved(64).run(a)
+    again: mt.Kernel = copy.deepcopy(scale)
+    again(a, b, np.float32(1.0), np.int64(3), np.bool_(True), block=np.int32(64))
     try:
         scale(a)
     except mt.MinitileError as error:

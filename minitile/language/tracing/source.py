@@ -4,7 +4,7 @@ A function's tree is found by parsing its whole file once (so that lines and col
 (line, name). Everything here is a pure function of source text: code objects say nothing of it, since those of two
 files, or of a notebook's cell and its edited version, are equal where the byte code is, which holds no annotations of
 local names. A kernel and its helpers have the text that their file had when the kernel was made (`remember`), whatever
-becomes of the file later.
+becomes of the file later. Where there is no file, `typed_source` looks for the text.
 
 What is found out about a text is kept for the last few texts; what is found out about a node is kept on the node.
 """
@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary
 
 from minitile.ir.diagnostics import LanguageError, Location
 from minitile.ir.locks import process_lock
+from minitile.language.tracing.typed_source import HINT, typed_source
 
 FunctionNode = ast.FunctionDef | ast.Lambda
 
@@ -52,8 +53,18 @@ def remember(function: FunctionType) -> None:
     reloading a module in place does."""
     if _remembered(function) is None:
         text = _text_of(function)
+        if not text.lines:
+            text = Text(text.file, typed_source(function))
         if text.lines:
             _defined_by[function] = function.__code__, text
+
+
+def source_is(function: FunctionType, file: str, lines: list[str]) -> None:
+    """The function comes from elsewhere, with the text of its file."""
+    with _lock:
+        known = _current.get(file)
+        text = known if known is not None and known.lines == lines else Text(file, lines)
+    _defined_by[function] = function.__code__, text
 
 
 def _remembered(function: FunctionType) -> Text | None:
@@ -103,7 +114,7 @@ def kernel_node(function: FunctionType) -> FunctionNode:
         raise LanguageError(
             f"the source of {function.__name__!r} is not at hand",
             Location(function.__code__.co_filename, function.__code__.co_firstlineno),
-            "kernels are read from source files (or notebook cells)",
+            HINT if function.__code__.co_filename.startswith("<") else "kernels are read from source files",
         )
     return node
 

@@ -34,7 +34,7 @@ def reduce_kernel(kernel: Kernel) -> Reduced:
     named = _found(kernel.__module__, kernel.__qualname__)
     if named is kernel:
         return _named, (kernel.__module__, kernel.__qualname__)
-    rest = kernel.signature, kernel.target, kernel.passes
+    rest = kernel.signature, kernel.target, kernel.passes, kernel.launch
     if named is not None and named.function is kernel.function:
         return _like, (named, *rest)
     texts: dict[FunctionType, Text] = {f: text_of(f) for f in kernel.captured_functions()}
@@ -72,8 +72,10 @@ def _method(kernel: Kernel, owner: Any) -> Kernel:
     return kernel.__get__(owner, type(owner))
 
 
-def _like(kernel: Kernel, signature: Signature, target: str | Target, passes: dict[str, bool]) -> Kernel:
-    return type(kernel)(kernel.function, signature, target, passes)
+def _like(
+    kernel: Kernel, signature: Signature, target: str | Target, passes: dict[str, bool], launch: int | None
+) -> Kernel:
+    return type(kernel)(kernel.function, signature, target, passes, launch)
 
 
 def _of_function(
@@ -82,12 +84,13 @@ def _of_function(
     signature: Signature,
     target: str | Target,
     passes: dict[str, bool],
+    launch: int | None,
 ) -> Kernel:
     from minitile.driver.jit import Kernel
 
     for each, file, text in sources:
         source_is(each, file, text.splitlines(keepends=True))
-    return Kernel(function, signature, target, passes)
+    return Kernel(function, signature, target, passes, launch)
 
 
 def _compiled(case: Case, target: Target, passes: dict[str, bool], result: Result, prebuilt: Any) -> CompiledKernel:

@@ -38,7 +38,7 @@ def _sizes(left: Axes, x: StandIn, given: dict[str, Any]) -> dict[str, int]:
 
 def _patterned(x: Any, pattern: str, *_: Any, **given: Any) -> StandIn:
     operand = x if isinstance(x, StandIn) else operations.stack(list(x))
-    left, _, right = pattern.partition("->")
+    left, _arrow, right = pattern.partition("->")
     sizes = _sizes(_axes(left), operand, given)
     found = [math.prod(int(a) if a.isdigit() else sizes.get(a, 1) for a in names) for names in _axes(right)]
     return operand.like(found)

@@ -4,8 +4,9 @@ many pairs of values together as a part of the cases can hold. The others are sl
     @pytest.mark.parametrize("stages", [1, 2, 3, 4])              # 36 cases, 12 of them quick: each number of stages
     @pytest.mark.parametrize("k", [0, 1, 31, 32, 33, 64, 96, 97, 160])   # and each k
 
-A test with fewer than `LONG` cases that are not slow by themselves runs them all. The choice depends on the names of
-the cases alone, so it is the same each time and in each process.
+A test with fewer than `LONG` cases that are not slow by themselves runs them all; so do tests marked `every_case`,
+whose cases are other code each, as each conversion of a dtype into another one is. The choice depends on the cases and
+their names alone, so it is the same each time and in each process.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ def thin_out(items: Sequence[pytest.Item]) -> None:
     """Mark the cases of long sweeps that are not chosen as slow."""
     sweeps: dict[Hashable, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if getattr(item, "callspec", None) is not None and item.get_closest_marker("slow") is None:
+        by_itself = any(item.get_closest_marker(name) is not None for name in ("slow", "every_case"))
+        if getattr(item, "callspec", None) is not None and not by_itself:
             sweeps[item.path, item.nodeid.partition("[")[0]].append(item)
     for sweep in sweeps.values():
         if len(sweep) >= LONG:

@@ -16,7 +16,8 @@ import minitile as mt
 FOLDER = Path(__file__).parents[2] / "examples"
 sys.path[:0] = [str(FOLDER), str(Path(__file__).parent)]
 
-from targets import AMD, TARGETS  # noqa: E402 - found only now
+from schedules import SCHEDULES, set_schedules  # noqa: E402 - found only now
+from targets import AMD, TARGETS  # noqa: E402
 
 KEPT = 64
 kept: OrderedDict = OrderedDict()  # compiled kernels
@@ -58,3 +59,11 @@ def target(request):
         for name in sorted((path.stem for path in FOLDER.glob("*.py")), key=lambda name: name == "demo"):
             importlib.reload(importlib.import_module(name))
         yield request.param
+
+
+@pytest.fixture
+def schedule(request):
+    """The one schedule under which `check` runs what the test asks for (schedules.py)."""
+    set_schedules((request.param,))
+    yield request.param
+    set_schedules(SCHEDULES)

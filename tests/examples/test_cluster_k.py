@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from mutation_testing import surviving_mutants
+from schedules import each_schedule, schedules
 from support import USE_GPU, error, on_device, poisoned, random
 
 import minitile as mt
@@ -32,13 +33,14 @@ def check(kernel: mt.Kernel, size: tuple[int, int, int], **tiles: int) -> mt.Com
         compiled(on_device(a), on_device(b), result)
         assert error(result, exact) <= 4e-3
         return compiled
-    for schedule in ("lazy", "eager", "random"):
+    for schedule in schedules():
         result = c.copy()
         compiled.simulate(a, b, result, schedule=schedule, seed=7)
         assert error(result, exact) <= 4e-3
     return compiled
 
 
+@each_schedule
 @pytest.mark.parametrize(
     ("size", "tiles"),
     [
@@ -177,6 +179,7 @@ def places(text: str) -> tuple[list[int], list[int], list[int]]:
     return waits, a, b
 
 
+@each_schedule
 @pytest.mark.parametrize("size", [(16, 64, 64), (16, 64, 0), (16, 64, 128), (17, 130, 520)])
 def test_weights_go_ahead(size):
     """No step, fewer than stages, more."""

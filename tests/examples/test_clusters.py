@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from gemm_persistent import gemm_persistent
 from mutation_testing import surviving_mutants
+from schedules import each_schedule
 from support import USE_GPU, on_device, on_host
 
 import minitile as mt
@@ -65,6 +66,7 @@ def findings(compiled: mt.CompiledKernel, values: tuple[Any, ...], text: str) ->
     return run_ptx(text, info.entry, grid, info.block, args, **options).findings
 
 
+@each_schedule
 @pytest.mark.parametrize(
     ("cluster", "size", "panel", "shared"),
     [
@@ -85,6 +87,7 @@ def test_blocks_bring_each_others_operands(
     assert copies(compiled) == shared
 
 
+@each_schedule
 @pytest.mark.parametrize(
     ("size", "cluster", "blocks"),
     [((192, 64, 136), 2, 4), ((64, 64, 8), 2, 2), ((1, 17, 200), 4, 4)],

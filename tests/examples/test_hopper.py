@@ -194,7 +194,7 @@ def test_consumers_meet(schedule):
     ("shape", "causal", "tiles"),
     [
         ((1, 1, 256, 128), False, {}),
-        ((2, 2, 136, 64), True, {}),
+        ((1, 2, 136, 64), True, {}),
         ((1, 1, 77, 96), False, {"block_N": 64}),
         ((1, 1, 200, 128), True, {"num_stages": 3, "block_N": 64}),
         ((1, 1, 1, 128), True, {}),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gemm_persistent import gemm_persistent, make_gemm_persistent
 from mutation_testing import surviving_mutants
+from schedules import each_schedule, schedules
 from support import poisoned, random
 
 import minitile as mt
@@ -29,6 +30,7 @@ def multiplied(m: int, n: int, k: int, **settings) -> mt.CompiledKernel:
     return check(gemm_persistent, arrays, product(a, b), tma_multistage=False, **{**SMALL, **settings})
 
 
+@each_schedule
 @pytest.mark.parametrize("k", [0, 8, 64, 96, 160])
 def test_trip_counts(k: int) -> None:
     """None, one, fewer than the stages, as many, more; an odd number of tiles for one block."""
@@ -45,12 +47,14 @@ def test_b_as_it_lies() -> None:
     check(kernel, (a, b, poisoned((136, 200), BF16)), product(a, b.T), blocks=1, **SMALL)
 
 
+@each_schedule
 @pytest.mark.parametrize(("m", "n", "blocks"), [(0, 64, 2), (1, 8, 1), (64, 128, 1), (200, 136, 5), (130, 72, 3)])
 def test_numbers_of_tiles(m: int, n: int, blocks: int) -> None:
     """None, one, two, fewer than teams of all blocks; tails in both dimensions."""
     multiplied(m, n, 104, blocks=blocks)
 
 
+@each_schedule
 @pytest.mark.parametrize(
     "settings",
     [
@@ -142,6 +146,7 @@ def by_rows(a: np.ndarray, b: np.ndarray, lengths: list[int]) -> np.ndarray:
     return found
 
 
+@each_schedule
 @pytest.mark.parametrize("lengths", [[1, 4, 0, 3, 2], [5], [-1, 2, -1, -1, 4, 1, 3], [0, 0]])
 @pytest.mark.parametrize("teams", [2, 3])
 def test_trip_counts_by_tile(lengths: list[int], teams: int) -> None:
@@ -152,7 +157,7 @@ def test_trip_counts_by_tile(lengths: list[int], teams: int) -> None:
     counts, c = np.array(lengths, np.int32), poisoned((m, 64), np.float32)
     kernel = ragged.compile(a, b, counts, c, target="sm_90a", teams=teams)
     assert teams_of(kernel) == teams
-    for schedule in ("lazy", "eager", "random"):
+    for schedule in schedules():
         c[...] = np.nan
         kernel.simulate(a, b, counts, c, schedule=schedule, seed=1)
         np.testing.assert_allclose(c, expected, rtol=1e-2, atol=1e-2, equal_nan=True)
@@ -191,7 +196,7 @@ def test_copies_at_several_depths() -> None:
     c, counts = poisoned((192, 384), np.float32), np.array(lengths, np.int32)
     kernel = nested.compile(a, b, counts, c, target="sm_90a")
     assert teams_of(kernel) == 2
-    for schedule in ("lazy", "eager", "random"):
+    for schedule in schedules():
         c[...] = np.nan
         kernel.simulate(a, b, counts, c, schedule=schedule, seed=2)
         for t, many in enumerate(lengths):
@@ -258,6 +263,7 @@ def make(body: str) -> mt.Kernel:
     return kernel
 
 
+@each_schedule
 @pytest.mark.parametrize("body", ["staged", "plain"])
 def test_buffers_of_each_team(body: str) -> None:
     """A result and a row that go through shared memory in each turn."""
@@ -269,6 +275,7 @@ def test_buffers_of_each_team(body: str) -> None:
     assert kernel.notes == ()
 
 
+@each_schedule
 @pytest.mark.parametrize(
     ("body", "threads", "reason"),
     [

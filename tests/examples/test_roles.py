@@ -8,13 +8,13 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from schedules import SCHEDULES, each_schedule, schedules
 from support import USE_GPU, error, on_device, poisoned, random
 
 import minitile as mt
 import minitile.language as T
 
 BF16 = ml_dtypes.bfloat16
-SCHEDULES = ("lazy", "eager", "random")
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -23,7 +23,7 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def check(kernel, arrays, expected, bound=4e-3, tma_multistage=True, **constants) -> mt.CompiledKernel:
-    """Compile for sm_90a, with roles and (if asked) in one role, run under each schedule or on the GPU, compare the
+    """Compile for sm_90a, with roles and (if asked) in one role, run under the `schedules` or on the GPU, compare the
     last array. The compiled kernel with roles."""
     compiled = kernel.compile(*arrays, target="sm_90a", **constants)
     forms = [compiled]
@@ -38,7 +38,7 @@ def check(kernel, arrays, expected, bound=4e-3, tma_multistage=True, **constants
             each(*there)
             assert error(there[-1], expected) < bound
             continue
-        for schedule in SCHEDULES:
+        for schedule in schedules():
             arrays[-1][...] = np.nan
             each.simulate(*arrays, schedule=schedule, seed=3)
             assert error(arrays[-1], expected) < bound, (schedule, each is compiled)
@@ -76,6 +76,7 @@ def persistent(
             T.copy(C_local, C[t // across * 64, t % across * 64])
 
 
+@each_schedule
 @pytest.mark.parametrize(("m", "n", "k", "stages"), [(192, 128, 160, 3), (64, 64, 32, 2), (130, 72, 24, 4)])
 def test_persistent(m: int, n: int, k: int, stages: int) -> None:
     a, b, c = inputs(m, n, k)
@@ -108,6 +109,7 @@ def in_while(
             t = t + 1
 
 
+@each_schedule
 @pytest.mark.parametrize("k", [96, 32])
 def test_while_and_branches(k: int) -> None:
     a, b, c = inputs(200, 64, k)
@@ -180,6 +182,7 @@ def two_loops(
         T.copy(C_local, C[by * 64, bx * 64])
 
 
+@each_schedule
 @pytest.mark.parametrize(("k", "l"), [(96, 128), (32, 200), (8, 8), (160, 0)])
 def test_two_pipelined_loops(k: int, l: int) -> None:  # noqa: E741
     a, b, c = inputs(64, 128, k)
@@ -213,6 +216,7 @@ def one_accumulator(
         T.copy(C_local, C[by * 128, bx * 64])
 
 
+@each_schedule
 @pytest.mark.parametrize("k", [160, 32, 8])
 def test_two_gemms_into_one_accumulator(k: int) -> None:
     a, b, c = inputs(200, 64, k)
@@ -247,6 +251,7 @@ def gated(
         T.copy(up, C[by * 64, bx * 64])
 
 
+@each_schedule
 @pytest.mark.parametrize("k", [160, 32, 8])
 def test_shared_operand(k: int) -> None:
     x, w, c = inputs(100, 72, k)
@@ -280,6 +285,7 @@ def latent_attention(
         T.copy(out, O[bx * 64, 0])
 
 
+@each_schedule
 @pytest.mark.parametrize(("s", "stages"), [(64, 2), (192, 2), (320, 3), (128, 4)])
 def test_a_slot_held_by_two_gemms(s: int, stages: int) -> None:
     rng = np.random.default_rng(2)
@@ -345,6 +351,7 @@ def scaled(
         T.copy(C_local, C[by * 64, bx * 64])
 
 
+@each_schedule
 @pytest.mark.parametrize("k", [160, 32, 8])
 def test_operand_that_the_consumers_write(k: int) -> None:
     a, b, c = inputs(100, 72, k)
@@ -371,6 +378,7 @@ def mixed(
         T.copy(C_local, C[by * 64, bx * 64])
 
 
+@each_schedule
 @pytest.mark.parametrize(("n", "k", "stages"), [(67, 160, 3), (66, 96, 2), (4, 32, 4), (3, 8, 2)])
 def test_what_tma_cannot_copy_stays_with_the_consumers(n: int, k: int, stages: int) -> None:
     a, b, c = inputs(100, n, k)
@@ -399,6 +407,7 @@ def shifted(
         T.copy(C_local, C[0, 0])
 
 
+@each_schedule
 @pytest.mark.parametrize("first", [1, 8])
 def test_where_rows_start(first: int) -> None:
     a, b, c = inputs(64, 64, 96)
@@ -437,6 +446,7 @@ def block_scaled(
         T.copy(C_local, C[by * 64, bx * 64])
 
 
+@each_schedule
 @pytest.mark.parametrize(("m", "k"), [(64, 96), (128, 160), (132, 32)])
 def test_vectors_and_boxes_by_tma(m: int, k: int) -> None:
     a, b, c = inputs(m, 72, k)
@@ -480,6 +490,7 @@ def written_before(
         T.copy(C_local, C)
 
 
+@each_schedule
 @pytest.mark.parametrize("shared", [False, True])
 def test_what_is_stored_before_the_loop_is_read_behind_it(shared: bool) -> None:
     a, b, c = inputs(64, 64, 96)

@@ -135,9 +135,9 @@ SIZES = [0, 1, 17, 96, 1000, 1001]
 
 @pytest.mark.skipif(ON_GPU, reason="in the simulator")
 @pytest.mark.parametrize("target", EVERY)
-def test_against_numpy(target: str) -> None:
-    for n in SIZES:
-        check(target, n)
+@pytest.mark.parametrize("n", SIZES)
+def test_against_numpy(target: str, n: int) -> None:
+    check(target, n)
 
 
 @pytest.mark.slow

@@ -39,10 +39,12 @@ def test_split_k(size, how):
 
 @by_target
 @pytest.mark.parametrize("cluster", [2, 4])
-def test_blocks_that_share_the_rows(cluster):
+@pytest.mark.parametrize(
+    ("kernel", "how"), [(gemm_swapped, {"block_M": 64}), (gemm_split_k, {"splits": 2, "share": True})]
+)
+def test_blocks_that_share_the_rows(cluster, kernel, how):
     """Four tiles along N, the last one cut off: in clusters each block copies its part of A for all (on sm_90a)."""
-    assert gemm_swapped.run(70, 250, 392, block_M=64, cluster=cluster) <= 4e-3
-    assert gemm_split_k.run(70, 250, 392, splits=2, share=True, cluster=cluster) <= 4e-3
+    assert kernel.run(70, 250, 392, **how, cluster=cluster) <= 4e-3
 
 
 @by_target

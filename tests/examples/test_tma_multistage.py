@@ -10,6 +10,7 @@ import gemm_persistent
 import ml_dtypes
 import numpy as np
 import pytest
+from schedules import each_schedule, schedules
 from support import USE_GPU, error, on_device, poisoned, random
 
 import minitile as mt
@@ -17,7 +18,6 @@ import minitile.language as T
 from minitile.backends.nvidia.assemble import find_ptxas
 
 BF16 = ml_dtypes.bfloat16
-SCHEDULES = ("lazy", "eager", "random")
 TILES = {"block_M": 128, "block_N": 64, "block_K": 64, "num_stages": 3, "threads": 256}
 
 
@@ -36,7 +36,7 @@ def check(kernel, arrays, expected, bound=4e-3, tma=True, **constants) -> mt.Com
         compiled(*there)
         assert error(there[-1], expected) < bound
         return compiled
-    for schedule in SCHEDULES:
+    for schedule in schedules():
         arrays[-1][...] = np.nan
         compiled.simulate(*arrays, schedule=schedule, seed=5)
         assert error(arrays[-1], expected) < bound, schedule
@@ -56,22 +56,26 @@ def check_gemm(m, n, k, name="bf16", ta=False, tb=True, seed=0, **tiles) -> mt.C
     return check(kernel, (a, b, poisoned((m, n), element)), expected, bound, **{**TILES, **tiles})
 
 
+@each_schedule
 @pytest.mark.parametrize("k", [0, 8, 64, 72, 128, 192, 256, 320])
 def test_trip_counts(k):
     """None, one, fewer than the stages, as many, more."""
     check_gemm(128, 64, k)
 
 
+@each_schedule
 @pytest.mark.parametrize("size", [(1, 8, 8), (17, 40, 400), (131, 8, 72)])
 def test_sizes(size):
     check_gemm(*size)
 
 
+@each_schedule
 @pytest.mark.parametrize(("name", "ta", "tb"), [("bf16", False, False), ("f16", True, False), ("tf32", False, True)])
 def test_forms(name, ta, tb):
     check_gemm(136, 72, 136, name, ta, tb)
 
 
+@each_schedule
 @pytest.mark.parametrize(
     "tiles",
     [
@@ -85,6 +89,7 @@ def test_tiles(tiles):
     check_gemm(72, 72, 264, **tiles)
 
 
+@each_schedule
 @pytest.mark.parametrize(
     ("m", "n", "k", "threads"), [(136, 64, 136, 128), (264, 128, 72, 256), (64, 64, 0, 128), (1, 17, 8, 256)]
 )
@@ -95,6 +100,7 @@ def test_persistent(m, n, k, threads):
     check(gemm_persistent.gemm_persistent, (a, b, c), product(a, b.T), **tiles)
 
 
+@each_schedule
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(
     ("rows", "tiles"),

@@ -19,6 +19,8 @@ from minitile.ir.types import dtype, f32
 from minitile.target import Target
 from tests.backends.nvidia.harness import SM80, Array, Make, elementwise, raw, run, width_of
 
+pytestmark = pytest.mark.every_case  # an instruction for each dtype
+
 SIGNED = ("i8", "i16", "i32", "i64")
 UNSIGNED = ("u8", "u16", "u32", "u64")
 INTS = SIGNED + UNSIGNED

@@ -15,6 +15,8 @@ from minitile.target import Target, parse_target
 from tests.backends.nvidia.harness import SM80, Array, elementwise
 from tests.backends.nvidia.test_arith import numbers, run_all, same
 
+pytestmark = pytest.mark.every_case  # an instruction for each dtype
+
 FP8 = ("e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz")
 PLAIN = [name for name in DTYPES if name not in FP8]
 SM89 = parse_target("sm_89")

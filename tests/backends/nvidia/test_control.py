@@ -13,6 +13,8 @@ from minitile.ir.types import DTYPES, I32, dtype, f32
 from tests.backends.nvidia.harness import Make, raw, run, width_of
 from tests.backends.nvidia.programs import Programs, interpret
 
+pytestmark = pytest.mark.every_case  # an instruction for each dtype
+
 
 @pytest.mark.parametrize(("seed", "size"), [*((seed, 30) for seed in range(40)), (212, 60), (684, 60), (411, 60)])
 def test_random_programs(seed: int, size: int) -> None:

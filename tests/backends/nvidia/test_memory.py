@@ -17,6 +17,8 @@ from tests.backends.nvidia import harness
 from tests.backends.nvidia.harness import Array, Make, raw, run
 from tests.backends.nvidia.test_arith import numbers, same
 
+pytestmark = pytest.mark.every_case  # an instruction for each dtype
+
 WIDTHS = [(name, width) for name in DTYPES for width in (1, 2, 4, 8, 16) if dtype(name).bytes * width <= 16]
 
 

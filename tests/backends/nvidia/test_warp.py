@@ -18,6 +18,8 @@ from minitile.target import Target, parse_target
 from tests.backends.nvidia.harness import SM80, Array, Make, raw, run, width_of
 from tests.backends.nvidia.test_arith import numbers, same
 
+pytestmark = pytest.mark.every_case  # an instruction for each dtype
+
 SM89 = parse_target("sm_89")
 
 CASES = [

@@ -77,7 +77,9 @@ def test_long_rows(n):
     sums_are_right(cumsum(given(x)), x, bf16)
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942", "gfx950"])
+@pytest.mark.parametrize(
+    "target", ["sm_90a", "gfx950", *(pytest.param(each, marks=pytest.mark.slow) for each in ("sm_80", "gfx942"))]
+)
 def test_the_bits_do_not_depend_on_who_is_first(target):
     pytest.importorskip("llvmlite") if target.startswith("gfx") else None
     threads = 64

@@ -55,7 +55,7 @@ CASES: dict[str, Case] = {
     "gemm, odd rows": of_gemm("bf16", False, True, (72, 71, 104), **SMALL),
     "attention": (
         lambda: attention.attention,
-        [((1, 1, 136, 64), BF16)] * 4,
+        [((1, 1, 104, 64), BF16)] * 4,
         {"D": 64, "block_M": 64, "block_N": 32, "threads": 128},
     ),
 }

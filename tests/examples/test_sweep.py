@@ -58,7 +58,7 @@ TILES = (
 NAMES = ("block_M", "block_N", "block_K", "num_stages", "threads")
 
 
-@settings(max_examples=examples(8, 400), **SWEEP)
+@settings(max_examples=examples(4, 400), **SWEEP)
 @given(
     size=st.tuples(extents(LARGEST), extents(LARGEST), extents(LARGEST)),
     tiles=st.sampled_from(TILES),
@@ -84,7 +84,7 @@ def attentions(draw):
     return draw(st.sampled_from(heads)), draw(st.sampled_from(heads)), s, draw(st.sampled_from((64, 96, 128)))
 
 
-@settings(max_examples=examples(6, 200), **SWEEP)
+@settings(max_examples=examples(3, 200), **SWEEP)
 @given(
     shape=attentions(),
     causal=st.booleans(),

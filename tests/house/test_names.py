@@ -117,7 +117,9 @@ def hits(word: str) -> dict[str, list[str]]:
     for name, text in TEXT.items():
         if name.startswith(("benchmarks/results", *allowed)):
             continue
-        if re.search(expression, text, re.MULTILINE) is None:  # most have none: a search for all lines together is quick
+        if (
+            re.search(expression, text, re.MULTILINE) is None
+        ):  # most have none: a search for all lines together is quick
             continue
         lines = [line.strip() for line in text.splitlines() if re.search(expression, line)]
         if lines:

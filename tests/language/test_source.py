@@ -126,6 +126,15 @@ def test_helpers_of_one_maker_are_told_apart():
     assert run() == 11
 
 
+@pytest.fixture
+def left_alone():
+    """What earlier tests keep, millions of objects, is not looked through."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("left_alone")
 def test_what_is_kept_has_a_bound(tmp_path):
     functions = [module(tmp_path / f"m{n}.py", f"x = {n}\ndef f(): return {n}\n").f for n in range(100)]
     for f in functions:

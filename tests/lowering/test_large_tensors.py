@@ -30,8 +30,17 @@ def run(kernel, target, *arrays, check=True, **constants):
     kernel.compile(*arrays, target=target, **constants).simulate(*arrays, check=check)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def left_alone():
+    """What earlier tests keep, millions of objects, is not looked through again by each collection."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
-def little_memory():
+def little_memory(left_alone):
     """No test touches more than a part of its tensors."""
     gc.collect()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

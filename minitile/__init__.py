@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minitile import language, ops
+    from minitile.driver.jax_op import jax_op
     from minitile.driver.jit import CompiledKernel, Kernel, kernel, spec
     from minitile.driver.simulate import RaceError, SimulationError
     from minitile.driver.torch_op import torch_op
@@ -26,6 +27,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "autotune": "minitile.tools.autotune",
+    "jax_op": "minitile.driver.jax_op",
     "kernel": "minitile.driver.jit",
     "load": "minitile.runtime.saved",
     "spec": "minitile.driver.jit",
@@ -52,6 +54,7 @@ __all__ = [
     "SimulationError",
     "Target",
     "autotune",
+    "jax_op",
     "kernel",
     "language",
     "load",

@@ -51,6 +51,15 @@ class ArrayInfo(NamedTuple):
     contiguous: bool
 
 
+class RawArray(NamedTuple):
+    """Row-major memory without gaps that is known by numbers alone, and that others keep: see `ArrayInfo`."""
+
+    data: int
+    shape: tuple[int, ...]
+    dtype: str
+    place: Place
+
+
 Reading = tuple[int, tuple[int, ...], str, Place, bool]
 Reader = Callable[[Any], Reading]
 
@@ -70,7 +79,7 @@ SHORT_NAMES = {
     "bool": "bool",
 }
 
-readers: dict[type, Reader] = {}
+readers: dict[type, Reader] = {RawArray: lambda raw: (*raw, True)}
 
 
 def read(array: Any) -> Reading:
@@ -86,11 +95,21 @@ def describe(array: Any) -> ArrayInfo:
 
 
 def dtype_name(array: Any) -> str:
-    """The short name of an array's dtype; of torch's tensors also where they have no memory (fake tensors)."""
+    """The short name of an array's dtype; of torch's tensors and JAX's arrays also where they have no
+    memory (fake tensors, tracers)."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
         return torch_tensors().names[array.dtype]
+    if is_jax(array):
+        name = str(array.dtype.name)
+        return SHORT_NAMES.get(name, name)
     return read(array)[2]
+
+
+def is_jax(array: Any) -> bool:
+    """Whether it is an array of JAX, or one that JAX traces."""
+    kind = getattr(sys.modules.get("jax"), "Array", None)
+    return kind is not None and isinstance(array, kind)
 
 
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -115,6 +134,8 @@ def find_reader(array: Any) -> Reader:
         reader = _read_numpy
     elif cupy is not None and isinstance(array, cupy.ndarray):
         reader = _cupy_reader(cupy)
+    elif is_jax(array):
+        reader = _read_jax
     elif hasattr(array, "__cuda_array_interface__"):
         reader = _read_interface
     elif hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
@@ -268,6 +289,24 @@ def _read_dlpack(array: Any) -> Reading:
     return pointer, shape, dtype, place, whole
 
 
+def _read_jax(array: Any) -> Reading:
+    """By DLPack. On a GPU it can be read, and not launched on: JAX works on streams of its own, of which it tells only
+    the handlers of XLA's custom calls."""
+    if not hasattr(array, "__dlpack_device__") or len(array.devices()) != 1:
+        raise ArgumentError(
+            f"{_type_name(type(array))} is no array on one device",
+            "call the kernel itself, or mt.jax_op of it, inside of jax.jit or jax.shard_map",
+        )
+    pointer, shape, dtype, place, whole = _read_dlpack(array)
+    return pointer, shape, dtype, place if place is CPU else Place(place.kind, place.index, _jax_stream), whole
+
+
+def _jax_stream() -> int:
+    raise ArgumentError(
+        "JAX's arrays on a GPU are launched on by JAX alone", "call the kernel itself, or mt.jax_op of it"
+    )
+
+
 def _dltensor(array: Any) -> tuple[_DLTensor, Any]:
     """The DLTensor of `array`, valid while the capsule beside it lives."""
     kind = _DL_DEVICES.get(int(array.__dlpack_device__()[0]))
@@ -281,6 +320,8 @@ def _dltensor(array: Any) -> tuple[_DLTensor, Any]:
 def strides_of(array: Any) -> tuple[int, ...]:
     """An array's strides in elements. Raises ArgumentError for elements that are no whole number of them apart, and for
     those of the other byte order."""
+    if isinstance(array, RawArray):
+        return row_major(array.shape)
     if callable(getattr(array, "stride", None)):
         return tuple(array.stride())
     if hasattr(array, "strides") and hasattr(array, "itemsize"):
@@ -304,8 +345,7 @@ def strides_of(array: Any) -> tuple[int, ...]:
 def writable(array: Any) -> bool:
     """Whether a framework lets an array in the host's memory be written to in place. JAX's never change, and do not
     always say so in DLPack."""
-    jax = sys.modules.get("jax")
-    return jax is None or not isinstance(array, jax.Array)
+    return not is_jax(array)
 
 
 def _in_elements(strides: Sequence[int], size: int) -> tuple[int, ...]:

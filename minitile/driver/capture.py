@@ -22,9 +22,8 @@ import numpy as np
 
 from minitile.language.tracing.source import remember
 
-_FOREIGN = frozenset({*sys.stdlib_module_names, "numpy", "ml_dtypes", "torch", "cupy", "scipy", "minitile"}) - {
-    "__main__"
-}
+_PACKAGES = ("numpy", "ml_dtypes", "torch", "jax", "jaxlib", "cupy", "scipy", "minitile")
+_FOREIGN = frozenset({*sys.stdlib_module_names, *_PACKAGES}) - {"__main__"}
 _PLAIN = (int, float, complex, str, bytes, type(None), np.generic)
 _MISSING = object()
 

@@ -233,16 +233,28 @@ def for_users(function: Callable[P, R]) -> Callable[P, R]:
     return shortened
 
 
+# Frameworks that call back what their users pass to them: where there is a line of a user's, it is none of theirs.
+_FRAMEWORKS = tuple(os.path.join("site-packages", name, "") for name in ("jax", "torch"))
+
+
 def caller_location() -> Location | None:
-    """The innermost expression outside minitile that is being evaluated."""
+    """The innermost expression outside minitile that is being evaluated; in a framework's code only if there is no
+    other."""
     frame: FrameType | None = sys._getframe(1)
+    last: FrameType | None = None
     while frame is not None:
-        code = frame.f_code
-        if not _is_ours(code.co_filename):
-            positions = next(islice(code.co_positions(), frame.f_lasti // 2, None))
-            line, end_line, column, end_column = positions
-            if line is None or end_line != line:
-                return Location(code.co_filename, frame.f_lineno, function=code.co_name)
-            return Location(code.co_filename, line, column or 0, end_column or 0, code.co_name)
+        file = frame.f_code.co_filename
+        if not _is_ours(file):
+            if not any(each in file for each in _FRAMEWORKS):
+                return _location(frame)
+            last = last or frame
         frame = frame.f_back
-    return None
+    return None if last is None else _location(last)
+
+
+def _location(frame: FrameType) -> Location:
+    code = frame.f_code
+    line, end_line, column, end_column = next(islice(code.co_positions(), frame.f_lasti // 2, None))
+    if line is None or end_line != line:
+        return Location(code.co_filename, frame.f_lineno, function=code.co_name)
+    return Location(code.co_filename, line, column or 0, end_column or 0, code.co_name)

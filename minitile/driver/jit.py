@@ -198,16 +198,29 @@ class Kernel:
             plain = None if kwargs else self._plain.get(len(args))
             if plain is not None and self._captures.current():
                 return plain(*args)
-            given = self._given(args, kwargs)
-            calls, runtime, results = self._calls(given)
-            if results:
-                return calls.into(runtime, results)
-            if not kwargs:
-                self._remember(args)
-            return calls.call(*runtime)
+        except MinitileError as error:
+            if "jax" not in sys.modules or not _by_jax(args):
+                shorten(error)
+                raise
+        try:
+            return self._first_call(args, kwargs)
         except MinitileError as error:
             shorten(error)
             raise
+
+    def _first_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call of which nothing is known yet, or not enough."""
+        given = self._given(args, kwargs)
+        if "jax" in sys.modules and _by_jax(given.values()):
+            from minitile.driver.jax_op import call_by_jax
+
+            return call_by_jax(self, given)
+        calls, runtime, results = self._calls(given)
+        if results:
+            return calls.into(runtime, results)
+        if not kwargs:
+            self._remember(args)
+        return calls.call(*runtime)
 
     @for_users
     def prepare(self, *args: Any, **kwargs: Any) -> Prepared:
@@ -497,6 +510,7 @@ class _Calls:
 
     def __init__(self, kernel: Kernel, constants: Constants, dtypes: Dtypes) -> None:
         self.kernel, self.constants, self.dtypes = kernel, constants, dict(dtypes)
+        self.captured = kernel._captures.key()
         self.results = kernel._results(constants, self.dtypes)
         self.args = kernel._signature_args(constants, self.dtypes, made=self.results.made)
         self.passed = [a for a in self.args if a.name not in self.results.names]
@@ -545,6 +559,8 @@ class _Calls:
             lying = tuple(case.divisors.items()), tuple(case.strides.items())
             key = target, *lying, case.large, exact, case.same, case.unaligned
             if key not in compiled:
+                if captures(kernel.function, kernel._owners).key() != self.captured:  # a program of JAX's calls later
+                    raise kernel._refused("reads variables that have changed since its call", "trace the program again")
                 compiled[key] = CompiledKernel(case, target, kernel.passes).executable
             return compiled[key]
 
@@ -554,6 +570,12 @@ class _Calls:
             return self.dispatcher(names) if more else None
 
         return Dispatcher(signature, facts.exprs, compile, elsewhere)
+
+
+def _by_jax(values: Iterable[Any]) -> bool:
+    from minitile.driver.jax_op import by_jax
+
+    return by_jax(values)
 
 
 def _sizes(arg: TensorArg) -> tuple[Expr, ...]:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from minitile.ir.types import DType
-from minitile.runtime.arrays import torch_tensors
+from minitile.runtime.arrays import is_jax, torch_tensors
 
 _CPU = 1  # of DLPack's device types
 
@@ -45,7 +45,7 @@ def frame_of(array: Any) -> Frame | None:
         return _numpy(numpy)
     if cupy is not None and isinstance(array, cupy.ndarray):
         return _numpy(cupy)
-    if jax is not None and isinstance(array, jax.Array) and array.__dlpack_device__()[0] == _CPU:
+    if is_jax(array) and hasattr(array, "__dlpack_device__") and array.__dlpack_device__()[0] == _CPU:
         return _jax(jax)
     return None
 

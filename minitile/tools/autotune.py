@@ -9,7 +9,8 @@
 
 What is sent to the executor is the traced IR as text and the target, and what comes back is assembly, a cubin and plain
 data: so any `concurrent.futures.Executor` does, in this process, in others, or (Dask's, Ray's) on other machines, and
-the kernel need not be importable there.
+the kernel need not be importable there. A second executor may measure (`measuring.py`), on machines with GPUs, of which
+this one then needs none; the store is here.
 
 Compiled configurations are measured in small batches. Within one, timing is interleaved with the fastest so far, and a
 time is the ratio to that one's: so a GPU that grows warmer over the minutes favours none. In the end the fastest few
@@ -28,14 +29,12 @@ import os
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
-from minitile.backends.base import Backend
-from minitile.backends.registry import backend_of, backend_of_device
+from minitile.backends.registry import backend_of
 from minitile.driver import cache
 from minitile.driver.cache import Entry, Key, Kind, default_cache, make_key
 from minitile.driver.call_facts import divisor
@@ -43,17 +42,32 @@ from minitile.driver.describe_launch import launch_info
 from minitile.driver.dispatch import Executable, caller_location, for_users, raise_for_caller
 from minitile.driver.jit import Case, Kernel
 from minitile.driver.pipeline import Result, compile_ir
-from minitile.driver.simulate import simulate
 from minitile.hardware import Target
 from minitile.ir.diagnostics import LaunchArgumentError, MinitileError
 from minitile.ir.parser import parse_kernel
 from minitile.ir.printer import print_kernel
-from minitile.runtime.arrays import ArrayInfo, Place, describe, read
+from minitile.runtime.arrays import ArrayInfo, Place, describe
 from minitile.runtime.errors import LaunchError
+from minitile.target import parse_target
+from minitile.tools.measuring import (
+    Code,
+    How,
+    Measure,
+    Outcome,
+    Submits,
+    Task,
+    device_name,
+    launch_of,
+    measure,
+    place_of,
+    result_is_wrong,
+    said,
+    samples,
+    where,
+)
 
 Config = dict[str, Any]
 Configs = Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]] | Callable[..., Iterable[Mapping[str, Any]]]
-Measure = Callable[[Mapping[str, Callable[..., None]]], Mapping[str, Sequence[float]]]
 BATCH = 6  # configurations in one interleaved timing, besides the fastest so far
 FINALISTS = 4
 
@@ -115,7 +129,12 @@ def autotune(
             - check: called with the arguments after a launch of each configuration; returns False or raises if the
             result is wrong.
             - reset: called with them before that launch, to poison or restore what the kernel writes.
-            - executor: who compiles: any concurrent.futures.Executor; threads of this process by default.
+            - executor: who compiles: any concurrent.futures.Executor, or what has such a `submit`; threads of
+            this process by default.
+            - measure_on: who measures: another executor, whose workers have GPUs, all of one kind. Then check, reset,
+            measure and arguments go there, and must pickle.
+            - arguments: with measure_on, a function that makes the arguments of the launches there; by default those of
+            the call are sent.
             - measure: instead of the GPU's clock: gets functions by configuration, which launch when called, and
             returns samples in milliseconds for each. Where arguments are NumPy arrays there is no other way: the
             simulator executes, it has no clock.
@@ -139,7 +158,9 @@ class Options:
 
     check: Callable[..., Any] | None = None
     reset: Callable[..., Any] | None = None
-    executor: Executor | None = None
+    executor: Submits | None = None
+    measure_on: Submits | None = None
+    arguments: Callable[[], Sequence[Any]] | None = None
     measure: Measure | None = None
     rounds: int = 15
     flush_l2: bool = False
@@ -241,13 +262,6 @@ def build(job: Job) -> Built:
     return Built(result, prebuilt)
 
 
-def said(error: BaseException) -> str:
-    """An error in one line."""
-    text = error.message if isinstance(error, MinitileError) else str(error)
-    first = (text.strip().splitlines() or [""])[0]
-    return f"{type(error).__name__}: {first}"
-
-
 MEASURED = Kind(
     "autotune",
     {
@@ -273,10 +287,20 @@ class _Candidate:
     job: Job | None = None
     key: Key | None = None
     trial: Trial | None = None
-    executable: Executable | None = None
+    code: Code | None = None
+    executable: Executable | None = None  # where this process measures
 
     def __str__(self) -> str:
         return str(Trial(self.config))
+
+
+@dataclass
+class _Batch:
+    """Candidates that are being timed together with the fastest before."""
+
+    left: list[_Candidate]
+    champion: _Candidate | None
+    outcome: Future[Outcome]
 
 
 @dataclass
@@ -289,17 +313,27 @@ class _Run:
     constants: Config
     target: Target = field(init=False)
     place: Place = field(init=False)
+    device: str = field(init=False)
+    how: How = field(init=False)
+    final: bool = True  # whether all have been measured, and the fastest few have met once more
 
     def __post_init__(self) -> None:
-        arrays = [a for a in self.args if not isinstance(a, (bool, int, float))]
-        if not arrays:
-            raise LaunchArgumentError("autotune needs the arguments that the kernel will run on", caller_location())
-        try:
-            self.place = read(arrays[0])[3]
-        except LaunchError as error:
-            raise_for_caller(error)
+        o = self.options
+        self.how = How(o.check, o.reset, o.measure, o.rounds, o.flush_l2)
+        if o.measure_on is not None:
+            arguments = self.args if o.arguments is None else o.arguments
+            self.place = place_of(self.args)
+            self.device, target = o.measure_on.submit(where, arguments).result()
+            self.target = self.kernel.target if isinstance(self.kernel.target, Target) else parse_target(target)
+            return
+        if o.arguments is not None:
+            raise LaunchArgumentError(
+                "arguments= makes the arguments where measure_on= measures", caller_location(), "pass both, or none"
+            )
+        self.place = place_of(self.args)
+        self.device = device_name(self.place)
         self.target = self.kernel.target_for(self.place)
-        if self.place.kind == "cpu" and self.options.measure is None:
+        if self.place.kind == "cpu" and o.measure is None:
             raise LaunchArgumentError(
                 "NumPy arrays run in the simulator, which has no clock",
                 caller_location(),
@@ -317,7 +351,7 @@ class _Run:
                 say(len(candidates) - len(left), "")
                 self.measure_all(candidates, left, say)
             best = self.fastest(candidates)
-            if store is not None:
+            if store is not None and self.final:
                 store.store(final, Entry({"best": candidates.index(best)}, b""))
         else:
             best = candidates[stored.meta["best"]]
@@ -347,7 +381,7 @@ class _Run:
             MEASURED,
             ir=text,
             target=self.target.name,
-            device=self.device(),
+            device=self.device,
             clock=how,
             passes=switches,
             arguments=described,
@@ -358,10 +392,6 @@ class _Run:
             found.trial = Trial(config, **entry.meta)
         return found
 
-    def device(self) -> str:
-        backend = backend_of_device(self.place.kind)
-        return self.place.kind if backend is None else backend.device_name(self.place.index)
-
     def keep(self, candidate: _Candidate, trial: Trial) -> None:
         """Stores a finished measurement."""
         candidate.trial = trial
@@ -370,17 +400,38 @@ class _Run:
             meta = {"ms": trial.ms, "failure": trial.failure, "registers": trial.registers, "spills": trial.spills}
             store.store(candidate.key, Entry(meta, b""))
 
+    def lose(self, candidate: _Candidate, error: Exception) -> None:
+        """Nothing is known of it now; another time it may go well."""
+        candidate.trial = Trial(candidate.config, failure=said(error))
+        self.final = False
+
     # Compiling and measuring
 
     def measure_all(
         self, candidates: list[_Candidate], left: list[_Candidate], say: Callable[[int, str], None]
     ) -> None:
-        """Measures what is left, in batches, as it comes from the executor; then the fastest few once more."""
-        for batch in self.batches(left, say):
-            champion = min((c for c in candidates if _timed(c)), key=_ms, default=None)
-            self.measure_batch(batch, champion)
+        """Measures what is left, in batches, as it comes from the executor. Where others measure, the first batch comes
+        alone, so that the rest has something to be compared with, and then as many at once as there are."""
+        under_way: list[_Batch] = []
+
+        def settle(batch: _Batch) -> None:
+            self.settle(batch)
             fastest = min((c for c in candidates if _timed(c)), key=_ms, default=None)
-            say(len(batch), "" if fastest is None else f"{_ms(fastest) * 1e3:.1f} µs: {fastest}")
+            say(len(batch.left), "" if fastest is None else f"{_ms(fastest) * 1e3:.1f} µs: {fastest}")
+
+        try:
+            for batch in self.batches(left, say):
+                while under_way and (under_way[0].outcome.done() or not any(map(_timed, candidates))):
+                    settle(under_way.pop(0))
+                champion = min((c for c in candidates if _timed(c)), key=_ms, default=None)
+                group = batch if champion is None else [champion, *batch]
+                under_way.append(_Batch(batch, champion, self.measured(group, batch)))
+            while under_way:
+                settle(under_way.pop(0))
+        except BaseException:  # an interrupt
+            for each in under_way:
+                each.outcome.cancel()
+            raise
 
     def batches(self, left: list[_Candidate], say: Callable[[int, str], None]) -> Iterator[list[_Candidate]]:
         """Compiled configurations that passed their check, a few at a time."""
@@ -395,7 +446,13 @@ class _Run:
             batch: list[_Candidate] = []
             for future in as_completed(futures):
                 candidate = futures[future]
-                reason = self.ready(candidate, future)
+                try:
+                    built = future.result()
+                except Exception as error:  # the executor's own, such as a worker that died
+                    self.lose(candidate, error)
+                    say(1, "")
+                    continue
+                reason = self.ready(candidate, built)
                 if reason:
                     self.keep(candidate, Trial(candidate.config, failure=reason))
                     say(1, "")
@@ -415,92 +472,79 @@ class _Run:
         if own is not None:
             own.shutdown()
 
-    def ready(self, candidate: _Candidate, future: Future[Built]) -> str:
+    def ready(self, candidate: _Candidate, built: Built) -> str:
         """Makes the executable and checks it; why not, where that fails."""
-        try:
-            built = future.result()
-        except Exception as error:  # the executor's own, such as a worker that died
-            return said(error)
         if built.failure:
             return built.failure
         try:
             self.load(candidate, built)
-            return self.checked(candidate)
+            if self.options.measure_on is not None:
+                return ""  # who measures checks
+            assert candidate.executable is not None
+            return result_is_wrong(candidate.executable, self.args, self.how)
         except MinitileError as error:
             return said(error)
 
     def load(self, candidate: _Candidate, built: Built) -> None:
         assert built.result is not None
         assert candidate.case is not None
-        info = launch_info(built.result, candidate.case)
-        backend = backend_of(self.target)
-        program = backend.program(built.result.assembly, info.entry, self.target)
-        if built.prebuilt is not None:
-            program.adopt(built.prebuilt)
-        candidate.executable = Executable(info, program, partial(_simulated, info, program.text, backend))
+        candidate.code = Code(launch_info(built.result, candidate.case), built.result.assembly, built.prebuilt)
+        if self.options.measure_on is None:
+            candidate.executable = candidate.code.executable(self.target)
 
-    def checked(self, candidate: _Candidate) -> str:
-        """Runs it once, where there is a check; what is wrong with the result."""
-        check, reset = self.options.check, self.options.reset
-        if check is None:
-            return ""
-        if reset is not None:
-            reset(*self.args)
-        assert candidate.executable is not None
-        candidate.executable(*self.args)
+    def measured(
+        self, group: Sequence[_Candidate], unchecked: Sequence[_Candidate] = (), turns: int = 1
+    ) -> Future[Outcome]:
+        """Samples of these, interleaved; there already, or to come from who measures."""
+        for candidate in group:
+            if candidate.code is None:  # its measurement was stored earlier
+                assert candidate.job is not None
+                self.load(candidate, build(candidate.job))
+        if self.options.measure_on is not None:
+            arguments = self.args if self.options.arguments is None else self.options.arguments
+            codes = {str(c): c.code for c in group if c.code is not None}
+            how = replace(self.how, rounds=self.how.rounds * turns)
+            task = Task(codes, self.target, arguments, how, frozenset(map(str, unchecked)))
+            return self.options.measure_on.submit(measure, task)
+        outcome, launches = Outcome(), {}
+        for candidate in group:
+            try:
+                assert candidate.executable is not None
+                launches[str(candidate)] = launch_of(candidate.executable, self.args)
+            except MinitileError as error:
+                outcome.failures[str(candidate)] = said(error)
+                continue
+            costs = candidate.executable.program.known_costs()
+            if costs:
+                outcome.costs[str(candidate)] = costs.registers, costs.spills
+        if launches:
+            outcome.times.update(samples(launches, self.how, turns))
+        done: Future[Outcome] = Future()
+        done.set_result(outcome)
+        return done
+
+    def settle(self, batch: _Batch) -> None:
+        """Stores the times of a batch, as ratios to those of the fastest before, and the failures."""
         try:
-            fine = check(*self.args)
-        except Exception as error:
-            return f"wrong result: {said(error)}"
-        return "wrong result" if fine is False else ""
-
-    def measure_batch(self, batch: list[_Candidate], champion: _Candidate | None) -> None:
-        """Times a batch together with the fastest so far and stores the times, as ratios to that one's."""
-        group = batch if champion is None else [champion, *batch]
-        times = self.times(group, self.options.rounds)
-        there = [c for c in batch if str(c) in times]
+            outcome = batch.outcome.result()
+        except MinitileError:
+            raise
+        except Exception as error:  # as in `batches`
+            for candidate in batch.left:
+                self.lose(candidate, error)
+            return
+        for candidate in batch.left:
+            if str(candidate) in outcome.failures:
+                self.keep(candidate, Trial(candidate.config, failure=outcome.failures[str(candidate)]))
+        there = [c for c in batch.left if str(c) in outcome.times]
         if not there:
             return
-        first = champion
+        times, first = outcome.times, batch.champion
         if first is None or str(first) not in times:
             first = min(there, key=lambda c: statistics.median(times[str(c)]))
         for candidate in there:
-            samples = times[str(candidate)]
-            self.keep(candidate, self.trial(candidate, _relative(samples, times[str(first)]) * _base(first, times)))
-
-    def times(self, group: list[_Candidate], rounds: int) -> dict[str, Sequence[float]]:
-        """Samples by configuration; those that cannot be launched are stored as failures."""
-        launches: dict[str, Callable[..., None]] = {}
-        for candidate in group:
-            try:
-                launches[str(candidate)] = self.launch(candidate)
-            except MinitileError as error:
-                self.keep(candidate, Trial(candidate.config, failure=said(error)))
-        if not launches:
-            return {}
-        if self.options.measure is not None:
-            return dict(self.options.measure(launches))
-        from minitile.runtime.timing import time_interleaved
-
-        try:
-            return dict(time_interleaved(launches, rounds, self.options.flush_l2))
-        except LaunchError as error:
-            raise_for_caller(error)
-
-    def launch(self, candidate: _Candidate) -> Callable[..., None]:
-        if candidate.executable is None:  # its measurement was stored earlier
-            assert candidate.job is not None
-            self.load(candidate, build(candidate.job))
-        assert candidate.executable is not None
-        if self.place.kind == "cpu":
-            return partial(candidate.executable, *self.args)
-        return candidate.executable.prepare(*self.args)
-
-    def trial(self, candidate: _Candidate, ms: float) -> Trial:
-        costs = candidate.executable and candidate.executable.program.known_costs()
-        if not costs:
-            return Trial(candidate.config, ms)
-        return Trial(candidate.config, ms, "", costs.registers, costs.spills)
+            ms = _relative(times[str(candidate)], times[str(first)]) * _base(first, times)
+            self.keep(candidate, Trial(candidate.config, ms, "", *outcome.costs.get(str(candidate), ())))
 
     def fastest(self, candidates: list[_Candidate]) -> _Candidate:
         """The winner of a last round of the fastest few. Raises LaunchArgumentError where none works."""
@@ -513,13 +557,17 @@ class _Run:
         finalists = timed[:FINALISTS]
         if len(finalists) == 1:
             return finalists[0]
-        times = self.times(finalists, 3 * self.options.rounds)
-        ratios = {n: _relative(samples, times[str(finalists[0])]) for n, samples in times.items()}
+        try:
+            times = self.measured(finalists, turns=3).result().times
+        except MinitileError:
+            raise
+        except Exception:  # the executor's own: it stays with what is known, and the next call asks again
+            self.final = False
+            return finalists[0]
+        if str(finalists[0]) not in times:
+            return finalists[0]
+        ratios = {n: _relative(found, times[str(finalists[0])]) for n, found in times.items()}
         return min(finalists, key=lambda c: ratios.get(str(c), math.inf))
-
-
-def _simulated(info: Any, text: str, backend: Backend, args: tuple[Any, ...]) -> None:
-    simulate(info, text, args, backend=backend)
 
 
 def _timed(candidate: _Candidate) -> bool:

@@ -230,7 +230,7 @@ def static_assert(condition: Any, msg: str = "") -> None:
 
     Example:
         ```py
-        T.static_assert(block_M % 16 == 0, "block_M counts rows of whole instructions")
+        T.static_assert(A.shape[1] % 16 == 0, "rows are of whole instructions")
         ```
     """
     trace = current()
@@ -256,7 +256,7 @@ def static_print(*values: Any, sep: str = " ") -> None:
 
     Example:
         ```py
-        T.static_print("block_M =", block_M, "K =", A.shape[1])
+        T.static_print("K =", A.shape[1])
         ```
     """
     current()

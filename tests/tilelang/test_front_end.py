@@ -71,7 +71,7 @@ def test_autotune_takes_what_compiles() -> None:
     kernel = programs.tuned(10, 32)
     x = normal(10, 32)
     np.testing.assert_array_equal(kernel(x), x + 1)
-    assert kernel.config == {"block": 2}
+    assert kernel.config in ({"block": 2}, {"block": 4})
     tuner = tilelang.AutoTuner.from_kernel(programs.tuned.jit.function, [{"M": 4, "N": 32, "block": 2}])
     found = tuner.set_compile_args(out_idx=[1]).run()
     assert found.kernel is not None

@@ -56,8 +56,10 @@ from minitile.transforms.tile.chunk_epilogue import chunk_epilogue
 from minitile.transforms.tile.detect_multibuffers import detect_multibuffers
 from minitile.transforms.tile.expand_reducers import expand_reducers
 from minitile.transforms.tile.hoist_loads import hoist_loads
+from minitile.transforms.tile.join_accesses import join_accesses
 from minitile.transforms.tile.mem2reg import mem2reg
 from minitile.transforms.tile.tile_vectorize import tile_vectorize
+from minitile.transforms.tile.unroll_local_arrays import unroll_local_arrays
 from minitile.transforms.warp_specialize.partition_warpgroups import partition_warpgroups
 from minitile.transforms.warp_specialize.tma_multistage import tma_multistage
 from minitile.transforms.warp_specialize.warp_specialize import warp_specialize
@@ -75,6 +77,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("unroll", unroll),
     # While an access still stands under its condition.
     ("check_bounds", check_bounds),
+    ("unroll_local_arrays", unroll_local_arrays),
     ("expand_reducers", expand_reducers),
     ("tile_vectorize", tile_vectorize),
     ("mem2reg", mem2reg),
@@ -95,6 +98,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("simplify", simplify),
     ("accumulator_init", accumulator_init),
     ("infer_layouts", infer_layouts),
+    ("join_accesses", join_accesses),
 ]
 
 THREAD_PASSES: list[tuple[str, Pass]] = [
@@ -146,6 +150,8 @@ OPTIONAL = frozenset(
         "spread_copies",
         "chunk_epilogue",
         "unroll",
+        "unroll_local_arrays",
+        "join_accesses",
         "strength_reduction",
         "version_masks",
         "skew",

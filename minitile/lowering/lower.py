@@ -27,7 +27,15 @@ from minitile.transforms.manager import PassContext
 
 
 def lower(kernel: Kernel, context: PassContext) -> None:
-    rules = {**RULES, **MEMORY_RULES, **EXCHANGE_RULES, **SCAN_RULES, **RANDOM_RULES, **RUN_RULES, **context.rules.lower}
+    rules = {
+        **RULES,
+        **MEMORY_RULES,
+        **EXCHANGE_RULES,
+        **SCAN_RULES,
+        **RANDOM_RULES,
+        **RUN_RULES,
+        **context.rules.lower,
+    }
     Lowering(kernel, context.target, rules, context.rules.gemm_plan, context.notes).run()
 
 

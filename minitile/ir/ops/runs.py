@@ -1,7 +1,7 @@
 """Runs: neighbours in memory that each thread moves by itself, as scalars in registers.
 
-`join_accesses` makes them of scalar loads and stores once all layouts are known; lowering gives each the widest accesses
-that alignment allows. Legal in the tile stage, behind `infer_layouts`.
+`join_accesses` makes them of scalar loads and stores once all layouts are known; lowering gives each the widest
+accesses that alignment allows. Legal in the tile stage, behind `infer_layouts`.
 
 A run goes along one dimension of the memory, `along`: element n is at `indices` with n added there. Bounds are those of
 the single accesses: an element outside a tensor is loaded as 0, and not stored.

@@ -6,8 +6,8 @@
       yield %b }                                              …
 
 Constants fold on the way, so indices into local arrays are numbers afterwards, inner loops whose bounds depend on the
-outer index unroll too, and of a branch on the index only the side that is taken is left. Loops of more than LIMIT rounds,
-or of a number that only run time knows, stay loops.
+outer index unroll too, and of a branch on the index only the side that is taken is left. Loops of more than LIMIT
+rounds, or of a number that only run time knows, stay loops.
 """
 
 from __future__ import annotations

@@ -9,21 +9,26 @@
     store %C[%j], %y1
 
 That is what loops over each thread's own elements look like once they are unrolled. Of a tensor and of shared memory,
-accesses are neighbours when their indices differ, as polynomials, by 1 in the last dimension (a tensor's contiguous one)
-and by nothing in the others. They must stand in one block, under the same mask.
+accesses are neighbours when their indices differ, as polynomials, by 1 in the last dimension (a tensor's contiguous
+one) and by nothing in the others. They must stand in one block, under the same mask.
 
-Loads    go to the first of them, with the arithmetic that their indices need. No store or atomic to the same memory
-         stands in between (tensors of different names are different memory), and nothing that orders threads. An
-         element that is loaded twice is loaded once.
-Stores   go to the last of them. Nothing in between reads or writes the same memory, but stores of the same run; of two
-         stores to one element neither moves.
+Loads    go to the first of them, with the arithmetic that their indices need. Nothing in between may write what they
+         read, or orders threads. An element that is loaded twice is loaded once.
+Stores   go to the last of them. Nothing in between may read or write what they write; of two stores to one element
+         neither moves.
 
-Neither crosses a loop or a branch. Runs are as long as the program makes them; how wide the accesses are is decided when
-they are lowered.
+All of that is meant for any two threads: what one of them stores between two accesses of another orders them, and
+takes a barrier (`thread_barriers`), which inside a run there is none. Two indices never meet, in whichever threads, when
+they leave different remainders: `8*i + k` and `8*j + l` for k ≠ l below 8. So `A[8*t + k] = A[8*t + k] * 2` goes in
+runs, and `A[t] = 1; A[t + 1] = 2` does not. Tensors of different names are different memory.
+
+Neither crosses a loop or a branch. Runs are as long as the program makes them; how wide the accesses are is decided
+when they are lowered.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from minitile.analysis.affine import Affine, Facts
@@ -31,6 +36,7 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, tile
 from minitile.ir.ops.explicit import Shuffle
 from minitile.ir.ops.runs import LoadRun, StoreRun
+from minitile.ir.rewrite import erase_unused
 from minitile.ir.types import BufferType, ScalarType, TensorType, bool_
 from minitile.transforms.manager import PassContext
 
@@ -41,6 +47,7 @@ def join_accesses(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     if any(_along(op) is not None for op in kernel.walk()):
         _Join(Facts(kernel)).block(kernel.body)
+        erase_unused(kernel)
 
 
 def _along(op: Op) -> int | None:
@@ -62,21 +69,50 @@ class _Group:
 
     along: int
     members: dict[int, list[Access]] = field(default_factory=dict)
+    passed: list[Access] = field(default_factory=list)  # stores behind the first of a group of loads
 
-    def runs(self) -> list[list[int]]:
-        """The constants in runs of neighbours, of two and more."""
-        found: list[list[int]] = []
-        for at in sorted(self.members):
-            if found and found[-1][-1] == at - 1:
-                found[-1].append(at)
-            else:
-                found.append([at])
-        return [run for run in found if len(run) > 1]
+    @property
+    def mem(self) -> Value:
+        return self.all[0].mem
+
+    @property
+    def all(self) -> list[Access]:
+        return [op for ops in self.members.values() for op in ops]
 
 
 class _Join:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
+        self.places: dict[Op, list[Affine]] = {}
+
+    def place(self, op: Access) -> list[Affine]:
+        if op not in self.places:
+            self.places[op] = [self.facts.affine(v) for v in op.indices]
+        return self.places[op]
+
+    def apart(self, a: Access, b: Access) -> bool:
+        """Whether two scalar accesses to one memory are to different elements for sure, in any two threads."""
+        for x, y in zip(self.place(a), self.place(b), strict=True):
+            common = math.gcd(self.period(x), self.period(y))
+            if (x.const - y.const) % common:
+                return True
+        return False
+
+    def period(self, at: Affine) -> int:
+        """A number that divides all of an index but its constant, in every thread."""
+        return self.facts.multiple(Affine(0, at.terms))
+
+    def runs(self, group: _Group) -> list[list[int]]:
+        """The constants of neighbours; of stores only where runs of two threads are the same or do not meet."""
+        found: list[list[int]] = []
+        for at in sorted(group.members):
+            if found and found[-1][-1] == at - 1:
+                found[-1].append(at)
+            else:
+                found.append([at])
+        op = group.all[0]
+        most = self.period(self.place(op)[group.along]) if isinstance(op, tile.Store) else len(group.members)
+        return [run for run in found if 1 < len(run) <= most]
 
     def block(self, block: Block) -> None:
         for op in block.ops:
@@ -87,7 +123,7 @@ class _Join:
 
     def key(self, op: Access, along: int) -> tuple[object, int]:
         """What the accesses of a group have in common, and the constant by which this one differs."""
-        at = [self.facts.affine(v) for v in op.indices]
+        at = list(self.place(op))
         constant = at[along].const
         at[along] = Affine(0, at[along].terms)
         dtypes = tuple(v.dtype for v in op.indices)
@@ -113,27 +149,38 @@ class _Loads:
         for op in self.block.ops:
             along = _along(op) if isinstance(op, tile.Load) else None
             if isinstance(op, tile.Load) and along is not None:
-                key, constant = self.join.key(op, along)
-                group = self.open.setdefault(key, _Group(along))
-                group.members.setdefault(constant, []).append(op)
+                self.load(op, along)
+            elif isinstance(op, tile.Store) and _along(op) is not None:
+                for group in self.open.values():
+                    if group.mem is op.mem:
+                        group.passed.append(op)
             elif not op.pure or op.uniform:
                 self.close(op)
         self.done += self.open.values()
-        if any(group.runs() for group in self.done):
+        if any(self.join.runs(group) for group in self.done):
             self.rewrite()
+
+    def load(self, op: tile.Load, along: int) -> None:
+        key, constant = self.join.key(op, along)
+        group = self.open.get(key)
+        if group is None or not all(self.join.apart(op, store) for store in group.passed):
+            if group is not None:
+                self.done.append(group)
+            group = self.open[key] = _Group(along)
+        group.members.setdefault(constant, []).append(op)
 
     def close(self, op: Op) -> None:
         """An operation with effects ends the groups that it may concern."""
         written = {a.mem for a in op.accesses() if a.writes}
         everything = _stops(op) or None in written
-        for key in [k for k, g in self.open.items() if everything or _memory(g) in written]:
+        for key in [k for k, g in self.open.items() if everything or g.mem in written]:
             self.done.append(self.open.pop(key))
 
     def rewrite(self) -> None:
         first: dict[Op, list[tuple[_Group, list[int]]]] = {}
         order = {op: n for n, op in enumerate(self.block.ops)}
         for group in self.done:
-            for run in group.runs():
+            for run in self.join.runs(group):
                 where = min((op for at in run for op in group.members[at]), key=order.__getitem__)
                 first.setdefault(where, []).append((group, run))
         ready: dict[Op, None] = {}  # what has been put in its new place
@@ -159,10 +206,6 @@ class _Loads:
                     inner.replace_operands(lambda v: names.get(v, v))
                 ready[op] = None
         self.block.ops = list(ready)
-
-
-def _memory(group: _Group) -> Value:
-    return next(iter(group.members.values()))[0].mem
 
 
 def _load_run(group: _Group, run: list[int], names: dict[Value, Value]) -> LoadRun:
@@ -222,23 +265,30 @@ class _Stores:
             elif not op.pure or op.uniform:
                 self.close(op)
         self.done += self.open.values()
-        if any(group.runs() for group in self.done):
+        if any(self.join.runs(group) for group in self.done):
             self.rewrite()
 
     def store(self, op: tile.Store, along: int) -> None:
         key, constant = self.join.key(op, along)
-        for other in [k for k, g in self.open.items() if k != key and _memory(g) is op.mem]:
-            self.done.append(self.open.pop(other))  # where it goes, an open one may go
-        group = self.open.setdefault(key, _Group(along))
-        if constant in group.members:
+        self.meets(op, key)
+        group = self.open.get(key)
+        if group is not None and constant in group.members:
             self.done.append(self.open.pop(key))
-            group = self.open.setdefault(key, _Group(along))
-        group.members[constant] = [op]
+        self.open.setdefault(key, _Group(along)).members[constant] = [op]
+
+    def meets(self, op: Access, but: object = None) -> None:
+        """Ends the groups, but one, that a scalar access may meet."""
+        for key, group in list(self.open.items()):
+            if key != but and group.mem is op.mem and not all(self.join.apart(op, one) for one in group.all):
+                self.done.append(self.open.pop(key))
 
     def close(self, op: Op) -> None:
+        if isinstance(op, tile.Load) and _along(op) is not None:
+            self.meets(op)
+            return
         touched = {a.mem for a in op.accesses()}
         everything = _stops(op) or None in touched
-        for key in [k for k, g in self.open.items() if everything or _memory(g) in touched]:
+        for key in [k for k, g in self.open.items() if everything or g.mem in touched]:
             self.done.append(self.open.pop(key))
 
     def rewrite(self) -> None:
@@ -246,7 +296,7 @@ class _Stores:
         last: dict[Op, StoreRun] = {}
         gone: set[Op] = set()
         for group in self.done:
-            for run in group.runs():
+            for run in self.join.runs(group):
                 stores = [group.members[at][0] for at in run]
                 gone.update(stores)
                 last[max(stores, key=order.__getitem__)] = _store_run(group, run)
@@ -268,5 +318,3 @@ def _store_run(group: _Group, run: list[int]) -> StoreRun:
     )
     new.loc = first.loc
     return new
-
-

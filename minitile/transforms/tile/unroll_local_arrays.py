@@ -10,8 +10,8 @@
 Behind it all indices of such an array are numbers, each element is a variable (`mem2reg`), and the accesses to memory
 stand beside each other, where `join_accesses` makes wide ones of them.
 
-Which loops    Those of constant bounds and at most `unroll`'s LIMIT rounds, with scalar code alone in them: no tiles, no
-               barriers. Of these, those whose number is part of an index of an array that can live in registers, and
+Which loops    Those of constant bounds and at most `unroll`'s LIMIT rounds, with scalar code alone in them: no tiles,
+               no barriers. Of these, those whose number is part of an index of an array that can live in registers, and
                all of kind "vectorized": that is what their author asks for.
 Which arrays   Those that are accessed by scalars at indices made of constants and of such loops' numbers, all of them
                inside for sure. One index that only run time knows keeps an array in memory, and its loops as they are.

@@ -17,10 +17,10 @@ Loads    go to the first of them, with the arithmetic that their indices need. N
 Stores   go to the last of them. Nothing in between may read or write what they write; of two stores to one element
          neither moves.
 
-All of that is meant for any two threads: what one of them stores between two accesses of another orders them, and
-takes a barrier (`thread_barriers`), which inside a run there is none. Two indices never meet, in whichever threads, when
-they leave different remainders: `8*i + k` and `8*j + l` for k ≠ l below 8. So `A[8*t + k] = A[8*t + k] * 2` goes in
-runs, and `A[t] = 1; A[t + 1] = 2` does not. Tensors of different names are different memory.
+All of that is meant for any two threads: where one accesses between two accesses of another what that one writes, a
+barrier will stand (`thread_barriers`), and inside a run there is none. Two indices never meet, in whichever threads,
+when they leave different remainders: `8*i + k` and `8*j + l` for k ≠ l below 8. So `A[8*t + k] = A[8*t + k] * 2` goes
+in runs, and `A[t] = 1; A[t + 1] = 2` does not. Tensors of different names are different memory.
 
 Neither crosses a loop or a branch. Runs are as long as the program makes them; how wide the accesses are is decided
 when they are lowered.

@@ -18,6 +18,8 @@ from minitile.language.annotations import (
 )
 from minitile.language.atomics import (
     atomic_add,
+    atomic_addx2,
+    atomic_addx4,
     atomic_and,
     atomic_exch,
     atomic_load,
@@ -253,6 +255,8 @@ __all__ = [
     "assume",
     "assume_disjoint",
     "atomic_add",
+    "atomic_addx2",
+    "atomic_addx4",
     "atomic_and",
     "atomic_exch",
     "atomic_load",

@@ -219,7 +219,7 @@ def test_elements_in_place(target):
     assert (count(compiled, "load", 16), count(compiled, "store", 16)) == (2, 2)
 
 
-# What stands in the way ----------------------------------------------------------------------------------------------
+# What keeps accesses apart --------------------------------------------------------------------------------------------
 
 
 @mt.kernel

@@ -15,7 +15,7 @@ from minitile.ir.ops.checks import require, require_dim, require_indices, requir
 from minitile.ir.types import I32, ScalarType, Type, bool_
 
 
-def _require_run(op: LoadRun | StoreRun, count: int) -> None:
+def _require_run(op: LoadRun | StoreRun | AtomicRun, count: int) -> None:
     require_indices(op.indices, len(op.mem.shape))
     require_dim(op.along, len(op.mem.shape))
     require(count > 1, f"a run of {count}")
@@ -45,6 +45,26 @@ class LoadRun(Op, name="load_run", stage="tile"):
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("read", self.mem, self.slot),)
+
+
+class AtomicRun(Op, name="atomic_run", stage="tile"):
+    """Each value is added to its element, atomically by itself."""
+
+    mem: Value = operand()
+    indices: tuple[Value, ...] = operands()
+    values: tuple[Value, ...] = operands()
+    mask: Value | None = maybe()
+    along: int = attr()
+
+    slot = None
+
+    def verify(self) -> None:
+        _require_run(self, len(self.values))
+        for value in self.values:
+            require(value.type == ScalarType(self.mem.dtype), f"a value is {value.type}, the memory {self.mem.type}")
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (Access("atomic", self.mem),)
 
 
 class StoreRun(Op, name="store_run", stage="tile"):

@@ -15,7 +15,7 @@ one) and by nothing in the others. They must stand in one block, under the same 
 Loads    go to the first of them, with the arithmetic that their indices need. Nothing in between may write what they
          read, or orders threads. An element that is loaded twice is loaded once.
 Stores   go to the last of them. Nothing in between may read or write what they write; of two stores to one element
-         neither moves.
+         neither moves. Sums by atomics whose old values are not asked for are the same.
 
 All of that is meant for any two threads: where one accesses between two accesses of another what that one writes, a
 barrier will stand (`thread_barriers`), and inside a run there is none. Two indices never meet, in whichever threads,
@@ -35,27 +35,31 @@ from minitile.analysis.affine import Affine, Facts
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, tile
 from minitile.ir.ops.explicit import Shuffle
-from minitile.ir.ops.runs import LoadRun, StoreRun
+from minitile.ir.ops.runs import AtomicRun, LoadRun, StoreRun
 from minitile.ir.rewrite import erase_unused
-from minitile.ir.types import BufferType, ScalarType, TensorType, bool_
+from minitile.ir.types import BufferType, ScalarType, TensorType, bf16, bool_, f16, f32
 from minitile.transforms.manager import PassContext
 
-Access = tile.Load | tile.Store
+Access = tile.Load | tile.Store | tile.AtomicRmw
+_SUMS = (f16, bf16, f32)  # of which some target adds several at once
 
 
 def join_accesses(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     if any(_along(op) is not None for op in kernel.walk()):
-        _Join(Facts(kernel)).block(kernel.body)
+        _Join(kernel).block(kernel.body)
         erase_unused(kernel)
 
 
 def _along(op: Op) -> int | None:
     """The dimension along which an operation could be part of a run; None where it is no scalar access, or none of
     memory that has such a dimension."""
-    if not isinstance(op, Access) or op.moved.shape or op.rank is not None or not isinstance(op.moved.type, ScalarType):
+    if not isinstance(op, Access) or not isinstance(op.moved.type, ScalarType) or op.mem.dtype is bool_:
         return None
-    if op.mem.dtype is bool_ or (isinstance(op, tile.Store) and op.tf32):
+    if isinstance(op, tile.AtomicRmw):
+        if op.kind != "add" or op.mem.dtype not in _SUMS:
+            return None
+    elif op.rank is not None or (isinstance(op, tile.Store) and op.tf32):
         return None
     if isinstance(op.mem.type, TensorType):
         return op.mem.type.contiguous_dim
@@ -81,8 +85,9 @@ class _Group:
 
 
 class _Join:
-    def __init__(self, facts: Facts) -> None:
-        self.facts = facts
+    def __init__(self, kernel: Kernel) -> None:
+        self.facts = Facts(kernel)
+        self.used = {v for op in kernel.walk() for v in op.operands}
         self.places: dict[Op, list[Affine]] = {}
 
     def place(self, op: Access) -> list[Affine]:
@@ -127,7 +132,8 @@ class _Join:
         constant = at[along].const
         at[along] = Affine(0, at[along].terms)
         dtypes = tuple(v.dtype for v in op.indices)
-        return (type(op), op.mem, op.slot, op.mask, op.evict, dtypes, tuple(at)), constant
+        how = () if isinstance(op, tile.AtomicRmw) else (op.slot, op.evict)
+        return (type(op), op.mem, op.mask, *how, dtypes, tuple(at)), constant
 
 
 def _stops(op: Op) -> bool:
@@ -259,8 +265,8 @@ class _Stores:
 
     def run(self) -> None:
         for op in self.block.ops:
-            along = _along(op) if isinstance(op, tile.Store) else None
-            if isinstance(op, tile.Store) and along is not None:
+            along = _along(op)
+            if isinstance(op, tile.Store | tile.AtomicRmw) and along is not None and not self.is_used(op):
                 self.store(op, along)
             elif not op.pure or op.uniform:
                 self.close(op)
@@ -268,7 +274,10 @@ class _Stores:
         if any(self.join.runs(group) for group in self.done):
             self.rewrite()
 
-    def store(self, op: tile.Store, along: int) -> None:
+    def is_used(self, op: Op) -> bool:
+        return not self.join.used.isdisjoint(op.results)
+
+    def store(self, op: Access, along: int) -> None:
         key, constant = self.join.key(op, along)
         self.meets(op, key)
         group = self.open.get(key)
@@ -293,7 +302,7 @@ class _Stores:
 
     def rewrite(self) -> None:
         order = {op: n for n, op in enumerate(self.block.ops)}
-        last: dict[Op, StoreRun] = {}
+        last: dict[Op, Op] = {}
         gone: set[Op] = set()
         for group in self.done:
             for run in self.join.runs(group):
@@ -309,12 +318,14 @@ class _Stores:
         self.block.ops = ops
 
 
-def _store_run(group: _Group, run: list[int]) -> StoreRun:
+def _store_run(group: _Group, run: list[int]) -> Op:
     stores = [group.members[at][0] for at in run]
-    first = stores[0]
-    values = tuple(op.value for op in stores if isinstance(op, tile.Store))
-    new = StoreRun(
-        first.mem, first.indices, values, mask=first.mask, slot=first.slot, along=group.along, evict=first.evict
-    )
+    first, values = stores[0], tuple(op.moved for op in stores)
+    new: Op
+    if isinstance(first, tile.AtomicRmw):
+        new = AtomicRun(first.mem, first.indices, values, mask=first.mask, along=group.along)
+    else:
+        how = {"slot": first.slot, "evict": first.evict}
+        new = StoreRun(first.mem, first.indices, values, mask=first.mask, along=group.along, **how)
     new.loc = first.loc
     return new

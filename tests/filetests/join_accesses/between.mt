@@ -1,5 +1,5 @@
 // pass: join_accesses
-// What stands in the way: a write that may be to the same element, a barrier, another row, a gap, a stride, a mask of its own.
+// What keeps accesses apart: a write that may be to the same element, a barrier, another row, a gap, a stride, a mask of its own.
 tile kernel @between(%A: tensor<8x64xf32>, %B: tensor<8x64xf32, strides (64, 2)>, %n: i32) attrs {threads = 32} {
   launch 1, 1, 1 {threads = 32} (%bx: i32, %by: i32, %bz: i32) {
     %x0 = load %A[0, 0] {shape = (), dims = (none, none)}

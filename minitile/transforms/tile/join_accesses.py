@@ -46,7 +46,7 @@ _SUMS = (f16, bf16, f32)  # of which some target adds several at once
 
 def join_accesses(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    if any(_along(op) is not None for op in kernel.walk()):
+    if any(isinstance(op, Access) and _along(op) is not None for op in kernel.walk()):
         _Join(kernel).block(kernel.body)
         erase_unused(kernel)
 

@@ -39,6 +39,9 @@ _KINDS = ("serial", "vectorized", "unroll")
 
 def unroll_local_arrays(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
+    asked = (op for op in kernel.walk() if isinstance(op, tile.Alloc | control.For))
+    if not any(_is_array(op) or (isinstance(op, control.For) and op.kind == "vectorized") for op in asked):
+        return
     chosen = _Choice(kernel).chosen()
     for loop in chosen:
         loop.kind = "unroll"
@@ -156,6 +159,7 @@ def _rounds(loop: control.For) -> int:
 
 
 def _is_array(op: Op) -> bool:
+    """Whether an operation allocates an array of each thread's own."""
     return isinstance(op, tile.Alloc) and op.type_.space == "local"
 
 

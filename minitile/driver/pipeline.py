@@ -26,6 +26,7 @@ from minitile.transforms.canonicalize.dead_code import dead_code
 from minitile.transforms.canonicalize.hoist_storage import hoist_storage
 from minitile.transforms.canonicalize.index_widths import index_widths
 from minitile.transforms.canonicalize.licm import licm
+from minitile.transforms.canonicalize.pack_scalars import pack_scalars
 from minitile.transforms.canonicalize.simplify import simplify
 from minitile.transforms.canonicalize.strength_reduction import strength_reduction
 from minitile.transforms.canonicalize.unroll import unroll
@@ -104,6 +105,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
 THREAD_PASSES: list[tuple[str, Pass]] = [
     ("simplify", simplify),
     ("cse", cse),
+    ("pack_scalars", pack_scalars),
     ("legalize", legalize),
     ("simplify", simplify),
     ("cse", cse),
@@ -152,6 +154,7 @@ OPTIONAL = frozenset(
         "unroll",
         "unroll_local_arrays",
         "join_accesses",
+        "pack_scalars",
         "strength_reduction",
         "version_masks",
         "skew",

@@ -10,7 +10,15 @@ from minitile.ir.diagnostics import TypeMismatchError, shown
 from minitile.ir.ops import control, tile
 from minitile.ir.ops.fences import MemoryFence
 from minitile.ir.types import I32
-from minitile.language.memory import Memory, Region, as_region, match_extents
+from minitile.language.memory import (
+    Memory,
+    Region,
+    as_region,
+    first_of_run,
+    index_in_run,
+    load_of_run,
+    match_extents,
+)
 from minitile.language.scalars import (
     Expr,
     Scalar,
@@ -155,31 +163,10 @@ def _add_run(dst: Any, value: Any, count: int, what: str, return_prev: bool) -> 
     trace = current()
     if return_prev:
         raise trace.error(f"{what} with return_prev", f"use T.atomic_add(…, return_prev=True) {count} times")
-    target, source = (_first_of_run(x, count, f"{what}'s {n}") for x, n in ((dst, "destination"), (value, "value")))
+    target, source = (first_of_run(x, count, f"{what}'s {n}") for x, n in ((dst, "destination"), (value, "value")))
     for n in range(count):
-        points: tuple[None, ...] = (None,) * source.memory.ndim
-        load = tile.Load(source.memory.value, _further(source, n), shape=(), dims=points)
-        _emit_atomic("add", target.memory.region(_index(target, n)), Expr(trace.b.emit(load).result), what, False)
-
-
-def _first_of_run(x: Any, count: int, what: str) -> Region:
-    region = as_region(x, what)
-    if not region.start and region.shape != (count,):
-        raise current().error(
-            f"{what} is {region.describe()} of shape {region.shape}",
-            f"give the first of {count} neighbours, or a slice of {count} of them",
-        )
-    return region
-
-
-def _further(region: Region, n: int) -> tuple[Value, ...]:
-    """The indices of the n-th element of a run."""
-    *outer, last = region.offsets
-    return (*outer, current().b.add(last, n))
-
-
-def _index(region: Region, n: int) -> tuple[Expr, ...]:
-    return tuple(map(Expr, _further(region, n)))
+        place = tuple(map(Expr, index_in_run(target, n)))
+        _emit_atomic("add", target.memory.region(place), Expr(load_of_run(source, n)), what, False)
 
 
 atomic_addx2 = _vector(

@@ -15,7 +15,7 @@ import math
 
 from minitile.hardware import Target
 from minitile.ir.core import Op, Value
-from minitile.ir.ops import thread
+from minitile.ir.ops import arith, thread
 from minitile.ir.ops.runs import AtomicRun, LoadRun, StoreRun
 from minitile.ir.types import DType, ScalarType, TensorType, bf16, f16, f32
 from minitile.layout.register import Digit, Layout
@@ -111,4 +111,10 @@ def atomic_bytes(target: Target, dtype: DType, in_tensor: bool) -> int:
     return 4 if target.has(f"add_{dtype}x2") else dtype.bytes
 
 
-RUN_RULES: dict[type[Op], Rule] = {LoadRun: _load, StoreRun: _store, AtomicRun: _atomic}
+def _dot4(low: Lowering, op: arith.Dot4) -> Value:
+    """Factors as registers of one value each, which are a word."""
+    a, b = (low.concat([low.get(v) for v in factor]) for factor in (op.a, op.b))
+    return low.b.emit(arith.Dot4((a,), (b,), low.get(op.c))).result
+
+
+RUN_RULES: dict[type[Op], Rule] = {LoadRun: _load, StoreRun: _store, AtomicRun: _atomic, arith.Dot4: _dot4}

@@ -23,24 +23,27 @@ from minitile.ir.builder import exact
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, thread
 from minitile.ir.rewrite import Rewriter, remake
-from minitile.ir.types import RegsType, ScalarType
+from minitile.ir.types import DType, RegsType, ScalarType
 from minitile.transforms.manager import PassContext
-
-_WORD = 32
 
 
 def pack_scalars(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     concats = [op for op in kernel.walk() if isinstance(op, thread.Concat) and _is_packed(op)]
     picked = {op.a for op in kernel.walk() if isinstance(op, thread.Pick) and len(op.indices) == 1}
-    if not concats and not any(isinstance(v.type, RegsType) and v.dtype.bits < _WORD for v in picked):
+    if not concats and not any(isinstance(v.type, RegsType) and _fills_words(v.dtype) for v in picked):
         return
     uses = Counter(v for op in kernel.walk() for v in op.operands)
     _Pack(uses).run(kernel)
 
 
+def _fills_words(dtype: DType) -> bool:
+    """Whether registers of it are parts of words; bools are predicates."""
+    return dtype.bits in (8, 16) and dtype.kind != "bool"
+
+
 def _is_packed(op: thread.Concat) -> bool:
-    return op.result.dtype.bits in (8, 16) and all(isinstance(v.type, ScalarType) for v in op.values)
+    return _fills_words(op.result.dtype) and all(isinstance(v.type, ScalarType) for v in op.values)
 
 
 class _Pack(Rewriter):
@@ -92,7 +95,7 @@ class _Pack(Rewriter):
             if indices == tuple(range(thread.count_of(first.a.type))):
                 return first.a
             return self.b.emit(thread.Pick(first.a, indices)).result
-        if values[0].dtype.bits >= _WORD:
+        if not _fills_words(values[0].dtype):
             return self.b.emit(thread.Concat(values)).result
         return self.together(values)
 
@@ -138,6 +141,6 @@ def _converted(block: Block) -> set[tuple[Value, object]]:
     found: dict[tuple[Value, object], set[int]] = {}
     for op in block.ops:
         pick = _element(op.a) if isinstance(op, arith.Cast) else None
-        if pick is not None and isinstance(op, arith.Cast) and pick.a.dtype.bits in (8, 16):
+        if pick is not None and isinstance(op, arith.Cast) and _fills_words(pick.a.dtype):
             found.setdefault((pick.a, op.to), set()).add(pick.indices[0])
     return {key for key, numbers in found.items() if len(numbers) == thread.count_of(key[0].type)}

@@ -46,7 +46,8 @@ class Target:
     setmaxnreg, cluster, pdl (programmatic dependent launch), l2_window (a share of L2 kept for one tensor), shuffle
     (one instruction exchanges 32 bits between any two lanes), warp_barrier; mfma_DTYPE, mfma_scale, lds_dma,
     lds_dma_128, lds_transpose, counted_stores (a block's barrier orders nothing in global memory: waves wait for
-    their own accesses by count).
+    their own accesses by count); add_f16x2, add_bf16x2 (atomics on pairs of these), add_vectors (on up to 16 bytes of
+    floats in global memory).
     """
 
     name: str

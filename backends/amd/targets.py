@@ -10,7 +10,7 @@ from __future__ import annotations
 from minitile.hardware import BLOCK_THREADS, Target
 from minitile.ir.diagnostics import TargetError
 
-_CDNA3 = frozenset({"mfma_f16", "mfma_bf16", "mfma_int8", "lds_dma", "counted_stores"})
+_CDNA3 = frozenset({"mfma_f16", "mfma_bf16", "mfma_int8", "lds_dma", "counted_stores"}) | {"add_f16x2", "add_bf16x2"}
 _CDNA4 = _CDNA3 | {"mfma_fp8", "mfma_scale", "lds_dma_128", "lds_transpose"}
 _SIZES = (64, BLOCK_THREADS, 512, 128 * 1024, 2048)  # LLVM's time grows faster than the code
 

@@ -12,10 +12,23 @@ from minitile.hardware import Target
 from minitile.ir.diagnostics import TargetError
 
 _SM80 = frozenset(
-    {"cp_async", "ldmatrix", "mma_f16", "mma_bf16", "mma_tf32", "mma_int8", "warp_barrier", "shuffle", "l2_window"}
+    {
+        "cp_async",
+        "ldmatrix",
+        "mma_f16",
+        "mma_bf16",
+        "mma_tf32",
+        "mma_int8",
+        "warp_barrier",
+        "shuffle",
+        "l2_window",
+        "add_f16x2",
+    }
 )
 _SM89 = _SM80 | {"mma_fp8"}
-_SM90A = _SM89 | {"stmatrix", "tma", "mbarrier", "wgmma", "setmaxnreg", "cluster", "pdl"}
+_SM90A = (
+    _SM89 | {"stmatrix", "tma", "mbarrier", "wgmma", "setmaxnreg", "cluster", "pdl"} | {"add_bf16x2", "add_vectors"}
+)
 _MOST_SHARED = 227 * 1024
 
 TARGETS = (

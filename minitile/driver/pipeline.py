@@ -26,6 +26,7 @@ from minitile.transforms.canonicalize.dead_code import dead_code
 from minitile.transforms.canonicalize.hoist_storage import hoist_storage
 from minitile.transforms.canonicalize.index_widths import index_widths
 from minitile.transforms.canonicalize.licm import licm
+from minitile.transforms.canonicalize.pack_scalars import pack_scalars
 from minitile.transforms.canonicalize.simplify import simplify
 from minitile.transforms.canonicalize.strength_reduction import strength_reduction
 from minitile.transforms.canonicalize.unroll import unroll
@@ -57,8 +58,10 @@ from minitile.transforms.tile.chunk_epilogue import chunk_epilogue
 from minitile.transforms.tile.detect_multibuffers import detect_multibuffers
 from minitile.transforms.tile.expand_reducers import expand_reducers
 from minitile.transforms.tile.hoist_loads import hoist_loads
+from minitile.transforms.tile.join_accesses import join_accesses
 from minitile.transforms.tile.mem2reg import mem2reg
 from minitile.transforms.tile.tile_vectorize import tile_vectorize
+from minitile.transforms.tile.unroll_local_arrays import unroll_local_arrays
 from minitile.transforms.warp_specialize.partition_warpgroups import partition_warpgroups
 from minitile.transforms.warp_specialize.tma_multistage import tma_multistage
 from minitile.transforms.warp_specialize.warp_specialize import warp_specialize
@@ -76,6 +79,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("unroll", unroll),
     # While an access still stands under its condition.
     ("check_bounds", check_bounds),
+    ("unroll_local_arrays", unroll_local_arrays),
     ("expand_reducers", expand_reducers),
     ("tile_vectorize", tile_vectorize),
     ("mem2reg", mem2reg),
@@ -96,11 +100,13 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("simplify", simplify),
     ("accumulator_init", accumulator_init),
     ("infer_layouts", infer_layouts),
+    ("join_accesses", join_accesses),
 ]
 
 THREAD_PASSES: list[tuple[str, Pass]] = [
     ("simplify", simplify),
     ("cse", cse),
+    ("pack_scalars", pack_scalars),
     ("legalize", legalize),
     ("simplify", simplify),
     ("cse", cse),
@@ -149,6 +155,9 @@ OPTIONAL = frozenset(
         "spread_copies",
         "chunk_epilogue",
         "unroll",
+        "unroll_local_arrays",
+        "join_accesses",
+        "pack_scalars",
         "strength_reduction",
         "version_masks",
         "skew",

@@ -20,6 +20,8 @@ from minitile.language.annotations import (
 )
 from minitile.language.atomics import (
     atomic_add,
+    atomic_addx2,
+    atomic_addx4,
     atomic_and,
     atomic_exch,
     atomic_load,
@@ -63,7 +65,7 @@ from minitile.language.explicit import (
     ws,
 )
 from minitile.language.fences import assume_disjoint, fence, fence_proxy_async, pdl_sync, pdl_trigger, proxy_hint
-from minitile.language.gemms import GemmWarpPolicy, gemm, gemm_blockscaled, wgmma_gemm
+from minitile.language.gemms import GemmWarpPolicy, dp4a, gemm, gemm_blockscaled, wgmma_gemm
 from minitile.language.indices import (
     get_block_binding,
     get_block_bindings,
@@ -255,6 +257,8 @@ __all__ = [
     "assume",
     "assume_disjoint",
     "atomic_add",
+    "atomic_addx2",
+    "atomic_addx4",
     "atomic_and",
     "atomic_exch",
     "atomic_load",
@@ -288,6 +292,7 @@ __all__ = [
     "dec_max_nreg",
     "device_assert",
     "disable_warp_group_reg_alloc",
+    "dp4a",
     "dynamic",
     "empty",
     "erf",

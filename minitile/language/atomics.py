@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from minitile.ir.core import Value
@@ -9,7 +10,15 @@ from minitile.ir.diagnostics import TypeMismatchError, shown
 from minitile.ir.ops import control, tile
 from minitile.ir.ops.fences import MemoryFence
 from minitile.ir.types import I32
-from minitile.language.memory import Memory, Region, as_region, match_extents
+from minitile.language.memory import (
+    Memory,
+    Region,
+    as_region,
+    first_of_run,
+    index_in_run,
+    load_of_run,
+    match_extents,
+)
 from minitile.language.scalars import (
     Expr,
     Scalar,
@@ -118,6 +127,58 @@ atomic_and = _atomic("and", "dst & value")
 atomic_or = _atomic("or", "dst | value")
 atomic_xor = _atomic("xor", "dst ^ value")
 atomic_exch = _atomic("exch", "value")
+
+
+def _vector(count: int, hint: str, example: str) -> Callable[..., None]:
+    @regions("dst", "value")
+    def function(dst: Any, value: Any, return_prev: bool = False) -> None:
+        _add_run(dst, value, count, f"T.{function.__name__}", return_prev)
+
+    function.__name__ = function.__qualname__ = f"atomic_addx{count}"
+    function.__doc__ = f"""Adds {count} neighbours to {count} others, each atomic by itself: relaxed, for the whole GPU.
+
+In code of single threads it is one instruction where the target has it and the place is aligned for sure:
+{hint}.
+Elsewhere, and in T.Parallel, it is {count} of T.atomic_add.
+
+Args:
+    dst: the first element, of a tensor or a shared buffer, or a slice of {count} along the last dimension.
+    value: the same of any memory; cast as by a store.
+    return_prev: not supported.
+
+Raises:
+    LanguageError: other memory, a slice of another size, return_prev.
+    TypeMismatchError: dtypes that are not cast silently.
+    TargetError: a dtype that the target has no atomics for.
+
+Example:
+    ```py
+{example}
+    ```
+"""
+    return function
+
+
+def _add_run(dst: Any, value: Any, count: int, what: str, return_prev: bool) -> None:
+    trace = current()
+    if return_prev:
+        raise trace.error(f"{what} with return_prev", f"use T.atomic_add(…, return_prev=True) {count} times")
+    target, source = (first_of_run(x, count, f"{what}'s {n}") for x, n in ((dst, "destination"), (value, "value")))
+    for n in range(count):
+        place = tuple(map(Expr, index_in_run(target, n)))
+        _emit_atomic("add", target.memory.region(place), Expr(load_of_run(source, n)), what, False)
+
+
+atomic_addx2 = _vector(
+    2,
+    "of float16 everywhere, of bfloat16 on sm_90a and AMD, of float32 in tensors on sm_90a",
+    "    T.atomic_addx2(V[tx], V[tx + 128])",
+)
+atomic_addx4 = _vector(
+    4,
+    "of float32 in tensors on sm_90a; float16 and bfloat16 there too, elsewhere in pairs as T.atomic_addx2",
+    "    T.atomic_addx4(V[tx], V[tx + 128])",
+)
 
 
 @regions("src")

@@ -1,4 +1,4 @@
-"""Matrix products: T.gemm, T.wgmma_gemm, T.gemm_blockscaled."""
+"""Products: T.gemm, T.wgmma_gemm, T.gemm_blockscaled; of four bytes of a thread, T.dp4a."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from minitile.ir.diagnostics import TypeMismatchError
 from minitile.ir.ops import arith, tile
 from minitile.ir.types import DType, f32
 from minitile.language.blockscaled import Scaled, check_blocks, read_scaled, scale_tiles, unpacked
-from minitile.language.memory import View, as_region
+from minitile.language.memory import View, as_region, first_of_run, load_of_run
 from minitile.language.scalars import (
     constant_value,
     truth,
@@ -313,3 +313,45 @@ def _check_gemm_dtypes(trace: Trace, a: DType, b: DType, c: DType) -> None:
         raise TypeMismatchError(f"T.gemm on {a}", trace.loc, f"operands are {', '.join(_ACCUMULATORS)}")
     if c.name not in accumulators:
         raise TypeMismatchError(f"T.gemm of {a} accumulates in {' or '.join(accumulators)}, not {c}", trace.loc)
+
+
+@regions("A", "B", "C")
+def dp4a(A: Any, B: Any, C: Any) -> None:
+    """C += A[0]*B[0] + A[1]*B[1] + A[2]*B[2] + A[3]*B[3], of bytes of each thread's own, in one instruction.
+
+    The sum has 32 bits and wraps.
+
+    Args:
+        A: int8 or uint8: the first of four neighbours, or a slice of four, of a T.alloc_local array, a tensor or a
+            shared buffer.
+        B: the same, of A's dtype.
+        C: an element: int32, or with uint8 uint32.
+
+    Raises:
+        LanguageError: a slice of another size; inside T.Parallel.
+        TypeMismatchError: other dtypes.
+
+    Example:
+        ```py
+        a = T.alloc_local((4,), T.int8)
+        for k in T.serial(4):
+            a[k] = T.cast(k, T.int8)
+        T.dp4a(a[0], a[0], I[tx])
+        ```
+    """
+    trace = tile_scope("T.dp4a")
+    a, b = (first_of_run(x, 4, f"T.dp4a's {name}") for x, name in ((A, "A"), (B, "B")))
+    c = as_region(C, "T.dp4a's C")
+    kinds = (a.memory.dtype.name, b.memory.dtype.name, c.memory.dtype.name)
+    if kinds not in (("i8", "i8", "i32"), ("u8", "u8", "u32"), ("u8", "u8", "i32")):
+        raise TypeMismatchError(
+            f"T.dp4a of {a.memory.dtype} by {b.memory.dtype} to {c.memory.dtype}",
+            trace.loc,
+            "int8 by int8 to int32, or uint8 by uint8 to uint32 or int32",
+        )
+    if not c.start:
+        raise trace.error(f"T.dp4a to {c.describe()}", "give one element")
+    old = load_of_run(c, 0)
+    factors = (tuple(load_of_run(x, n) for n in range(4)) for x in (a, b))
+    points: tuple[None, ...] = (None,) * c.memory.ndim
+    trace.b.emit(tile.Store(c.memory.value, c.offsets, trace.b.emit(arith.Dot4(*factors, old)).result, dims=points))

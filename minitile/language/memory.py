@@ -365,6 +365,30 @@ def as_region(x: Any, what: str) -> Region:
     raise TypeMismatchError(f"{what} must be a tensor, a buffer or a region of one, not {shown(x)}", current().loc)
 
 
+def first_of_run(x: Any, count: int, what: str) -> Region:
+    """Where `count` neighbours along the last dimension begin: given by the first of them, or as a slice."""
+    region = as_region(x, what)
+    if not region.start and region.shape != (count,):
+        raise current().error(
+            f"{what} is {region.describe()} of shape {_times(region.shape)}",
+            f"give the first of {count} neighbours, or a slice of {count} of them",
+        )
+    return region
+
+
+def index_in_run(region: Region, n: int) -> tuple[Value, ...]:
+    """The indices of the n-th neighbour."""
+    *outer, last = region.offsets
+    return (*outer, current().b.add(last, n))
+
+
+def load_of_run(region: Region, n: int) -> Value:
+    """The n-th neighbour, read here and now."""
+    points: tuple[None, ...] = (None,) * region.memory.ndim
+    load = tile.Load(region.memory.value, index_in_run(region, n), shape=(), dims=points)
+    return current().b.emit(load).result
+
+
 def between(src: Region, dst: Region, shape: tuple[int, ...]) -> dict[str, Any]:
     """The fields of an operation that copies a tile of this shape."""
     return {

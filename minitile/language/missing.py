@@ -15,8 +15,6 @@ PLANNED: dict[str, str] = {
     "gemm_sp": "sparse products",
     "tcgen05_gemm": "T.gemm chooses the instruction",
     "async_copy": "T.copy in a T.Pipelined loop is asynchronous",
-    "atomic_addx2": "T.atomic_add of a tile",
-    "atomic_addx4": "T.atomic_add of a tile",
     "annotate_safe_value": "reads outside a tensor give 0; choose otherwise with T.if_then_else",
     "float8_e8m0fnu": "its bytes as uint8, which is what T.gemm_blockscaled takes for scales",
     "int4": "pack two in an int8",

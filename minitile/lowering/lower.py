@@ -21,12 +21,21 @@ from minitile.lowering.context import Lowering, Rule, layout_of
 from minitile.lowering.exchange import EXCHANGE_RULES
 from minitile.lowering.memory import MEMORY_RULES
 from minitile.lowering.random import RANDOM_RULES
+from minitile.lowering.runs import RUN_RULES
 from minitile.lowering.scan import SCAN_RULES
 from minitile.transforms.manager import PassContext
 
 
 def lower(kernel: Kernel, context: PassContext) -> None:
-    rules = {**RULES, **MEMORY_RULES, **EXCHANGE_RULES, **SCAN_RULES, **RANDOM_RULES, **context.rules.lower}
+    rules = {
+        **RULES,
+        **MEMORY_RULES,
+        **EXCHANGE_RULES,
+        **SCAN_RULES,
+        **RANDOM_RULES,
+        **RUN_RULES,
+        **context.rules.lower,
+    }
     Lowering(kernel, context.target, rules, context.rules.gemm_plan, context.notes).run()
 
 

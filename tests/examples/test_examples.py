@@ -11,6 +11,7 @@ import itertools
 import gemm
 import gemm_bias_gelu
 import gemm_persistent
+import gemv
 import ml_dtypes
 import numpy as np
 import pytest
@@ -52,6 +53,12 @@ def test_softmax(shape):
 @pytest.mark.parametrize("shape", [(0, 9), (1, 1), (1, 511), (4, 512), (5, 513), (13, 17), (3, 1031)])
 def test_rms_norm(shape):
     assert rms_norm.run(*shape) <= 4e-3
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (1, 0), (5, 17), (9, 1000)])
+@pytest.mark.parametrize("kernel", ["by_threads", "by_tiles"])
+def test_gemv(kernel, shape):
+    assert gemv.run(*shape, kernel=getattr(gemv, kernel)) <= 2e-3
 
 
 @pytest.mark.parametrize("size", [(1, 1, 1), (17, 31, 13), (64, 128, 96), (65, 129, 33), (3, 257, 1000)])

@@ -179,6 +179,18 @@ def _convert(w: Emitter, a: str, source: DType, to: DType, kind: str, new: str) 
     return w.let(f"{'sext' if source.kind == 'int' else 'zext'} {kind} {a} to {new}")
 
 
+def dot4(w: Emitter, op: arith.Dot4) -> None:
+    """V_DOT4_I32_I8, V_DOT4_U32_U8, which do not saturate without CLAMP (CDNA3 ISA, "VOP3P Instructions")."""
+    name = f"llvm.amdgcn.{'s' if op.a[0].dtype.kind == 'int' else 'u'}dot4"
+    words = [w.parts(v, 4)[0] for v in (op.a[0], op.b[0])]
+    kind = type_of(op.a[0].dtype, 4)
+    words = [x if kind == "i32" else w.let(f"bitcast {kind} {x} to i32") for x in words]
+    w.define(
+        op.result,
+        [w.call(name, "i32", [("i32", words[0]), ("i32", words[1]), ("i32", w.element(op.c)), ("i1", "false")])],
+    )
+
+
 EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     **dict.fromkeys((*_FLOAT, *_INTEGER), instruction),
     **dict.fromkeys(_CALLS, call),
@@ -192,4 +204,5 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     arith.Constant: constant,
     arith.Reinterpret: reinterpret,
     arith.Cast: cast,
+    arith.Dot4: dot4,
 }

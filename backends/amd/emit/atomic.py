@@ -19,6 +19,8 @@ A value that is NaN changes nothing; a NaN in memory may stay. By their bits -0 
 loops (V_MIN_F32). But f64, and f32 in LDS, have instructions that compare numbers, so that memory becomes
 `value < old ? value : old`: where that has a zero of either sign, a value that is the other zero changes nothing.
 
+Pairs of f16 and of bf16 whose old values are not used are one instruction.
+
 Sources: LLVM 22, "User Guide for AMDGPU Backend", "LLVM IR Metadata" (amdgpu.no.fine.grained.memory and its like);
 CDNA3 ISA, V_MIN_F32, DS_MIN_RTN_F32 and GLOBAL_ATOMIC_MIN_F64.
 """
@@ -29,8 +31,8 @@ from collections.abc import Callable
 from typing import Any
 
 from minitile.backends.amd.emit.emitter import Emitter
-from minitile.backends.amd.emit.llvm import memory_type
-from minitile.backends.amd.emit.memory import Pointers, groups, guarded, type_zero
+from minitile.backends.amd.emit.llvm import memory_type, vector
+from minitile.backends.amd.emit.memory import Pointers, groups, guarded, type_zero, when
 from minitile.ir.core import Op
 from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import thread
@@ -58,6 +60,9 @@ def atomic(w: Emitter, op: thread.AtomicMem) -> None:
     opcode = op.kind if op.kind in ("load", "store") else _ATOMICS.get(op.kind, ("", "", ""))[form]
     if not opcode or dtype.kind == "bool" or (dtype.is_float and dtype.bits == 8):
         raise TargetError(f"there is no atomic {op.kind} on {dtype}", op.loc)
+    if op.kind == "add" and dtype.name in ("f16", "bf16") and op.width == 2 and not op.results:
+        _pairs(w, op)
+        return
     kind = memory_type(dtype)
     pointers = Pointers(w, op, op.space)
     values = w.spread(op.value, count * op.width)
@@ -87,6 +92,21 @@ def atomic(w: Emitter, op: thread.AtomicMem) -> None:
             results[at] = x
     if op.results:
         w.define(op.result, results)
+
+
+def _pairs(w: Emitter, op: thread.AtomicMem) -> None:
+    """Two halves at once, whose old values are not asked for: GLOBAL_ATOMIC_PK_ADD_F16, DS_PK_ADD_F16, and of BF16."""
+    count, kind = len(op.offsets), vector(memory_type(op.value.dtype), 2)
+    pointers, parts = Pointers(w, op, op.space), w.spread(op.value, count, 2)
+    more = METADATA if op.space == "global" else ""
+    for predicate, numbers in groups(w, op.predicate, op.predicate_of, count):
+
+        def put(numbers: list[int] = numbers) -> None:
+            for n in numbers:
+                place, how = pointers.of(n), f'syncscope("agent") monotonic, align 4{more}'
+                w.let(f"atomicrmw fadd {place}, {kind} {parts[n]} {how}")
+
+        when(w, predicate, put)
 
 
 def _moved(w: Emitter, opcode: str, place: str, kind: str, value: str, size: int) -> str:

@@ -197,6 +197,15 @@ def reinterpret(w: Emitter, op: arith.Reinterpret) -> None:
     w.define(result, targets)
 
 
+def dot4(w: Emitter, op: arith.Dot4) -> None:
+    """dp4a: PTX ISA 8.3, 9.7.1.23."""
+    kind = "s32" if op.a[0].dtype.kind == "int" else "u32"
+    (a,), (b,) = w.words(op.a[0]), w.words(op.b[0])
+    (d,) = w.element_targets(op.result)
+    w.emit(f"dp4a.{kind}.{kind} {d}, {a}, {b}, {w.element(op.c)};")
+    w.define(op.result, [d])
+
+
 def _needs_extension(source: DType, to: DType) -> bool:
     """8-bit elements are kept sign- or zero-extended in their 16-bit registers."""
     return source.bits == 8 and (source.kind == "int") != (to.kind == "int")
@@ -209,4 +218,5 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     arith.Select: select,
     arith.Constant: constant,
     arith.Reinterpret: reinterpret,
+    arith.Dot4: dot4,
 }

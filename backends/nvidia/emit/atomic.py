@@ -16,6 +16,9 @@ order of their bits, negative ones in the other, so that by the value's sign (wh
 
 A value that is NaN changes nothing; a NaN in memory may stay.
 
+Several floats at once (an access wider than an element, whose old value is not used) are f16x2, on sm_90 also bf16x2,
+and in global memory vectors of up to 16 bytes: each element is added atomically by itself.
+
 Loads and stores are `ld.relaxed` and `st.relaxed`.
 
 Sources: PTX ISA 8.3, 9.7.8.8 (ld), 9.7.8.11 (st), 9.7.12.5 (atom), 9.7.12.6 (red).
@@ -27,9 +30,9 @@ from collections.abc import Callable
 from typing import Any
 
 from minitile.backends.nvidia.emit.arith import MNEMONICS
-from minitile.backends.nvidia.emit.emitter import Emitter, fills_words
+from minitile.backends.nvidia.emit.emitter import Emitter
 from minitile.backends.nvidia.emit.memory import addresses
-from minitile.backends.nvidia.emit.ptx import register_type
+from minitile.backends.nvidia.emit.ptx import braces, register_type
 from minitile.ir.core import Op
 from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import arith, thread
@@ -60,8 +63,8 @@ def atomic(w: Emitter, op: thread.AtomicMem) -> None:
     accesses = len(op.offsets)
     count = accesses * op.width
     guards = [g for g in w.guards(op.predicate, op.predicate_of, accesses) for _ in range(op.width)]
-    if op.kind == "add" and dtype.name == "f16" and op.width == 2 and fills_words(op.value):
-        _pairs(w, op, guards[::2], wanted)
+    if op.kind == "add" and op.width > 1 and not wanted and dtype.name in ("f16", "bf16", "f32"):
+        _vectors(w, op, guards[:: op.width])
         return
     places = addresses(
         w,
@@ -98,16 +101,17 @@ def atomic(w: Emitter, op: thread.AtomicMem) -> None:
         w.define(op.results[0], targets)
 
 
-def _pairs(w: Emitter, op: thread.AtomicMem, guards: list[str | None], wanted: bool) -> None:
+def _vectors(w: Emitter, op: thread.AtomicMem, guards: list[str | None]) -> None:
+    """Up to 16 bytes at once: pairs of halves, floats, vectors of either."""
     places = addresses(w, op.address, op.address_of, op.offsets)
-    words = w.words(op.value)
-    targets = w.targets(op.results[0]) if wanted else [""] * len(words)
-    for d, place, x, guard in zip(targets, places, words, guards, strict=True):
-        if wanted and guard != "":
-            w.emit(f"mov.b32 {d}, 0;")
+    halves = op.value.dtype.bits == 16
+    words = w.words(op.value) if halves else w.in_registers(op.value)
+    n = len(words) // len(places)
+    kind = f"noftz.{{}}{op.value.dtype}x2" if halves else "{}f32"
+    opcode = f"red.{op.space}.add.{kind.format(f'v{n}.' if n > 1 else '')}"
+    for i, (place, guard) in enumerate(zip(places, guards, strict=True)):
         if guard is not None:
-            to = f"{d}, " if wanted else ""
-            w.emit(f"{guard}{'atom' if wanted else 'red'}.{op.space}.add.noftz.f16x2 {to}{place}, {x};")
+            w.emit(f"{guard}{opcode} {place}, {braces(words[i * n : i * n + n])};")
 
 
 def _zero(dtype: DType) -> str:

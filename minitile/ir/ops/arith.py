@@ -231,6 +231,29 @@ class Fma(Op, name="fma", pure=True, elementwise=True):
         _same_shape(self.a, self.b, self.c)
 
 
+class Dot4(Op, name="dot4", pure=True):
+    """c + a0*b0 + a1*b1 + a2*b2 + a3*b3 of bytes, in 32 bits, which wrap. a and b are four elements: scalars or
+    registers, i8 or u8; c is a scalar, i32 or, of u8, u32."""
+
+    a: tuple[Value, ...] = operands()
+    b: tuple[Value, ...] = operands()
+    c: Value = operand()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (self.c.type,)
+
+    def verify(self) -> None:
+        for factor in (self.a, self.b):
+            count = sum(v.type.count if isinstance(v.type, RegsType) else 1 for v in factor)
+            if count != 4 or any(isinstance(v.type, TileType) for v in factor):
+                raise ValueError(f"{count} elements, not four: " + ", ".join(str(v.type) for v in factor))
+        _same_dtype(*self.a, *self.b)
+        if self.a[0].dtype.is_float or self.a[0].dtype.bits != 8:
+            raise ValueError(f"the factors are {self.a[0].type}, not bytes")
+        if self.c.dtype.kind not in ("int", self.a[0].dtype.kind) or self.c.dtype.bits != 32:
+            raise ValueError(f"the sum is {self.c.type}, not i32")
+
+
 class Cast(Op, name="cast", pure=True, elementwise=True):
     """Value conversion. Float to float and int to float round to nearest even, float to int truncates and saturates,
     int to int wraps, to bool is `!= 0`. fp8 saturates to the largest finite value."""

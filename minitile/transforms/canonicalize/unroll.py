@@ -5,8 +5,9 @@
       %b = add %a, %x                                         %x1 = load %x[1]
       yield %b }                                              …
 
-Constants fold on the way, so indices into local arrays are numbers afterwards, and inner loops whose bounds depend on
-the outer index unroll too. Loops of more than LIMIT rounds, or of a number that only run time knows, stay loops.
+Constants fold on the way, so indices into local arrays are numbers afterwards, inner loops whose bounds depend on the
+outer index unroll too, and of a branch on the index only the side that is taken is left. Loops of more than LIMIT
+rounds, or of a number that only run time knows, stay loops.
 """
 
 from __future__ import annotations
@@ -81,6 +82,8 @@ def _copy(b: Builder, op: Op, map: dict[Value, Value]) -> tuple[Value, ...]:
         assert isinstance(op, control.For)
         assert isinstance(new, control.For)
         return _repeat(b, op, new.init, rounds, map)
+    if type(new) is control.If and (taken := constant_of(new.condition)) is not None:
+        return _body(b, op.then if taken else op.orelse, map)  # type: ignore[attr-defined]
     for name in op.region_fields:
         setattr(new, name, _region(b, getattr(op, name), map))
     new.set_results(tuple(r.type for r in op.results), tuple(r.name for r in op.results))

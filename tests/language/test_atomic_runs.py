@@ -1,0 +1,149 @@
+"""Sums by atomics on several neighbours at once: T.atomic_addx2, T.atomic_addx4, T.atomic_add in unrolled loops."""
+
+from __future__ import annotations
+
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import minitile as mt
+import minitile.language as T
+
+TARGETS = ("sm_80", "sm_90a", "gfx942", "gfx950")
+DTYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32}
+RNG = np.random.default_rng()
+
+
+@pytest.fixture(params=TARGETS)
+def target(request):
+    if request.param.startswith("gfx"):
+        pytest.importorskip("llvmlite")
+    return request.param
+
+
+def run(kernel, target, *args, **constants):
+    compiled = kernel.compile(*args, target=target, **constants)
+    compiled.simulate(*args, schedule="random", seed=1)
+    return compiled
+
+
+def atomics(compiled):
+    """What the text has of atomics, in order."""
+    if "ptx" in compiled.asm:
+        return re.findall(r"(?<![\w.])(?:red|atom)\.[\w.]+", compiled.asm["ptx"])
+    return re.findall(r"(?:global_atomic|ds)_(?:pk_|cmp|add)\w+", compiled.asm["gcn"])
+
+
+def integers(shape, dtype):
+    """Sums of few of these are exact in every dtype, in any order."""
+    return RNG.integers(-8, 8, shape).astype(DTYPES[dtype])
+
+
+@mt.kernel
+def added(X: T.Tensor((4, 256), None), Y: T.Tensor((256,), None), Z: T.Tensor((4, 256), None), count=2):
+    with T.Kernel(4, threads=64) as bx:
+        t = T.get_thread_binding()
+        s = T.alloc_shared((256,), X.dtype)
+        for k in T.vectorized(4):
+            s[t * 4 + k] = 1.0
+        T.sync_threads()
+        for n in T.serial(4 // count):
+            at = t * 4 + n * count
+            if count == 2:
+                T.atomic_addx2(Y[at], X[bx, at])
+                T.atomic_addx2(s[at : at + 2], X[bx, at : at + 2])
+            else:
+                T.atomic_addx4(Y[at : at + 4], X[bx, at])
+                T.atomic_addx4(s[at], X[bx, at])
+        T.sync_threads()
+        for k in T.vectorized(4):
+            Z[bx, t * 4 + k] = s[t * 4 + k]
+
+
+@pytest.mark.parametrize("dtype", list(DTYPES))
+@pytest.mark.parametrize("count", [2, 4])
+def test_neighbours(target, dtype, count):
+    x, y, z = integers((4, 256), dtype), integers((256,), dtype), integers((4, 256), dtype)
+    expected = (y + x.astype(np.float32).sum(0)).astype(x.dtype)
+    compiled = run(added, target, x, y, z, count=count)
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(z, x + np.ones_like(x))
+    found = atomics(compiled)
+    if target == "sm_90a":
+        n = {2: "", 4: "v2."}[count] if dtype != "float32" else f"v{count}."
+        kind = {"float16": "noftz.{}f16x2", "bfloat16": "noftz.{}bf16x2", "float32": "{}f32"}[dtype].format(n)
+        assert [name for name in found if "global" in name] == [f"red.global.add.{kind}"]
+        assert len([name for name in found if "shared" in name]) == (count if dtype == "float32" else count // 2)
+    elif target == "sm_80" and dtype == "float16":
+        assert sorted(set(found)) == ["red.global.add.noftz.f16x2", "red.shared.add.noftz.f16x2"]
+    elif target in ("gfx942", "gfx950") and dtype != "float32":
+        kind = dtype.replace("bfloat", "bf").replace("float", "f")
+        times = count // 2
+        assert sorted(found) == [f"ds_pk_add_{kind}"] * times + [f"global_atomic_pk_add_{kind}"] * times
+
+
+@mt.kernel
+def split_k(
+    X: T.Tensor(("K",), T.float16), W: T.Tensor(("K", "N"), T.float16), Y: T.Tensor(("N",), T.float16), rows=16
+):
+    with T.Kernel(T.ceildiv(Y.shape[0], 256), T.ceildiv(X.shape[0], rows), threads=64) as (bx, by):
+        at = (bx * 64 + T.get_thread_binding()) * 4
+        w = T.alloc_local((4,), T.float16)
+        total = T.alloc_local((4,), T.float32)
+        T.clear(total)
+        for row in T.serial(rows):
+            for k in T.vectorized(4):
+                w[k] = W[by * rows + row, at + k]
+            for k in T.serial(4):
+                total[k] += T.cast(X[by * rows + row], T.float32) * T.cast(w[k], T.float32)
+        for k in T.vectorized(4):
+            T.atomic_add(Y[at + k], T.cast(total[k], T.float16))
+
+
+@pytest.mark.parametrize(("k", "n"), [(40, 256), (17, 300), (3, 2), (16, 130)])
+def test_split_k(target, k, n):
+    """Past the end of rows too; those that are no multiple of 8 bytes in pairs."""
+    x, w, y = integers((k,), "float16"), integers((k, n), "float16"), integers((n,), "float16")
+    expected = y + x.astype(np.float32) @ w.astype(np.float32)
+    compiled = run(split_k, target, x, w, y)
+    np.testing.assert_array_equal(y, expected)
+    if n == 256:
+        wide = {"sm_80": "red.global.add.noftz.f16x2", "sm_90a": "red.global.add.noftz.v2.f16x2"}
+        assert set(atomics(compiled)) == {wide.get(target, "global_atomic_pk_add_f16")}
+
+
+@mt.kernel
+def in_parallel(X: T.Tensor((8, 64), T.float32), Y: T.Tensor((8, 64), T.float32)):
+    with T.Kernel(1, threads=64):
+        for i, j in T.Parallel(8, 32):
+            T.atomic_addx2(Y[i, j * 2], X[i, j * 2])
+
+
+def test_in_parallel(target):
+    x, y = integers((8, 64), "float32"), integers((8, 64), "float32")
+    expected = x + y
+    run(in_parallel, target, x, y)
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_what_is_refused(refuses):
+    def old():
+        with T.Kernel(1, threads=64):
+            s = T.alloc_shared((8,), T.float32)
+            T.atomic_addx2(s[0], s[2], return_prev=True)
+
+    def three():
+        with T.Kernel(1, threads=64):
+            s = T.alloc_shared((8,), T.float32)
+            T.atomic_addx2(s[0:3], s[2])
+
+    def local():
+        with T.Kernel(1, threads=64):
+            s = T.alloc_local((8,), T.float32)
+            T.atomic_addx4(s[0], s[4])
+
+    refuses(old, "T.atomic_addx2 with return_prev")
+    refuses(three, "a slice of 2 of them")
+    refuses(local, "T.atomic_addx4 on")

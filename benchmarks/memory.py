@@ -1,4 +1,4 @@
-"""The ready kernels that memory bounds, beside a copy of as many bytes, torch and torch.compile.
+"""The ready kernels that memory bounds, beside a copy of as many bytes, torch, torch.compile and Triton.
 
     python benchmarks/bars.py memory        the bars
     python benchmarks/memory.py --out benchmarks/results/memory_h200_contest [--only softmax] [--seconds 400]
@@ -75,7 +75,7 @@ def measure(name: str, against: Sequence[str]) -> Found:
             halves = [(_bytes(half), _bytes(half)) for _ in range(count)]
             batches[contender] = contest.record(lambda halves=halves: [a.copy_(b) for a, b in halves], 1)[0]
         else:
-            function = _contender(case, contender)
+            function = _contender(name, contender)
             if contender != "minitile":
                 check(case, function, sets[0])
             batches[contender] = contest.record(lambda f=function: [f(*args) for args in sets], 1)[0]
@@ -92,7 +92,9 @@ def _bytes(count: int) -> Any:
     return torch.empty(count, dtype=torch.uint8, device="cuda")
 
 
-def _contender(case: Case, name: str) -> Callable[..., Any]:
+def _contender(case_name: str, name: str) -> Callable[..., Any]:
+    """What a contender calls for a case. Raises contest.Missing where it has nothing."""
+    case = CASES[case_name]
     if name == "minitile":
         return case.ours
     if name == "torch":
@@ -102,6 +104,15 @@ def _contender(case: Case, name: str) -> Callable[..., Any]:
 
         torch._dynamo.reset()
         return torch.compile(case.torch, dynamic=False, mode="max-autotune-no-cudagraphs")
+    if name == "triton":
+        try:
+            import memory_triton
+        except ImportError as error:
+            raise contest.Missing(str(error)) from None
+        function = memory_triton.contender(case_name, memory_cases.EPS)
+        if function is None:
+            raise contest.Missing(f"no Triton kernel for {case_name}")
+        return function
     raise ValueError(f"no contender {name!r}")
 
 
@@ -169,9 +180,11 @@ def main() -> None:
         if options.only not in name or time.monotonic() - start > options.seconds:
             continue
         known[name] = {}
-        for other in ("copy", "torch", "torch.compile"):
+        for other in ("copy", "torch", "torch.compile", "triton"):
             try:
                 known[name] |= measure(name, [other])
+            except contest.Missing:
+                continue
             except Exception as error:
                 known[name]["error"] = f"{other}: {contest.short(error)}"
         print(f"{name:40} {known[name]}", flush=True)

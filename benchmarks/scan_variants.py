@@ -1,7 +1,7 @@
 """Candidates for the kernels of scans, transposes and column sums, for benchmarks/sweep_scans.py.
 
 Each stands for one idea beside the kernel of mt.ops that it may replace; all take `minimum`, the number of blocks that
-a multiprocessor's registers are to do for (0: none is asked for).
+a multiprocessor's registers are to do for (0: what the compiler chooses).
 """
 
 from __future__ import annotations

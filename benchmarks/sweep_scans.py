@@ -96,7 +96,7 @@ def transposes(m: int, n: int) -> Problem:
         (256, 32, 128), (512, 32, 256), (128, 256, 512), (256, 128, 512),
     ]  # fmt: skip
     chosen = [
-        {"block_M": a, "block_N": b, "threads": threads, "minimum": 1024 // threads * full}
+        {"block_M": a, "block_N": b, "threads": threads, "minimum": max(1, 1024 // threads * full)}
         for a, b, threads in tiles
         for full in (0, 1)
     ]
@@ -132,7 +132,7 @@ def plain(x: Any, y: Any, call: Callable[..., Any]) -> Any:
 
 
 HELD = [
-    # elements of a thread, threads of a multiprocessor that registers are to do for (0: not asked), in order
+    # elements of a thread, threads of a multiprocessor that registers are to do for (0: one block), in order
     (64, 0, True), (64, 512, True), (32, 0, True), (32, 1024, True), (32, 1024, False), (16, 0, True),
     (16, 1024, True), (16, 1536, True), (16, 2048, True), (8, 2048, True),
 ]  # fmt: skip
@@ -148,8 +148,8 @@ def rows(n: int) -> Problem:
     fixed = {"rows": 1, "columns": n, "exact": True}
     found = []
     for each, full, ordered in HELD:
-        given = {**fixed, "threads": n // each, "minimum": full * each // n, "ordered": ordered}
-        if n // each <= 1024 and (not full or given["minimum"]):
+        given = {**fixed, "threads": n // each, "minimum": max(1, full * each // n), "ordered": ordered}
+        if n // each <= 1024 and (not full or full * each >= n):
             found.append(variant(scan_variants.scan_rows, plain, given))
     for each, full, stages in STAGED:
         beside = full * each // n
@@ -173,7 +173,7 @@ def by_pieces(kernel: Any, m: int, n: int, constants: Mapping[str, Any]) -> Cont
 
 
 PIECES = [
-    (8192, 256, 0), (8192, 256, 4), (4096, 128, 8), (4096, 256, 0), (4096, 256, 6), (8192, 512, 3), (16384, 512, 0),
+    (8192, 256, 1), (8192, 256, 4), (4096, 128, 8), (4096, 256, 1), (4096, 256, 6), (8192, 512, 3), (16384, 512, 1),
     (16384, 512, 2), (16384, 256, 2), (8192, 128, 4), (16384, 1024, 1), (16384, 1024, 2), (32768, 1024, 1),
 ]  # fmt: skip
 AHEAD = [

@@ -11,6 +11,8 @@ from minitile.ir.diagnostics import LaunchArgumentError
 from minitile.ir.types import DType
 from minitile.language.math import dtype_of_name
 from minitile.ops.array_adapters import Frame, frame_of
+from minitile.ops.machine import H200
+from minitile.ops.multiply import machine_of_device
 from minitile.runtime.arrays import ArrayInfo, describe
 from minitile.runtime.errors import LaunchError
 
@@ -81,6 +83,11 @@ def argument(name: str, x: Any, dtypes: tuple[str, ...] | None = FLOATS) -> Argu
     device = info.device_kind, info.device_index
     dtype = dtype_of_name(info.dtype)
     return Argument(name, x, tuple(info.shape), info.strides, dtype, device, info.contiguous, frame)
+
+
+def multiprocessors(x: Argument) -> int:
+    """Of the GPU that an argument is on; the simulator plays an H200, and so does a GPU of which that is not known."""
+    return machine_of_device(x.device[1]).multiprocessors if x.device[0] == "cuda" else H200.multiprocessors
 
 
 def fitting(name: str, out: Any, shape: tuple[int, ...], dtype: DType) -> ArrayInfo:

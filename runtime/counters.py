@@ -3,8 +3,9 @@
 Launches may share such counters only if none begins before the one in front has ended. So they are given out by what
 keeps that order: the stream, by the number that no other stream of the process ever has (a handle may come back), and
 the capture, if the stream is captured. What a CUDA graph was recorded with is then its own: no launch outside and no
-other graph has it, nor a branch of the same graph that was another stream's; and an executable graph's launches wait for
-each other. They are never given back, so that it does not matter when graphs and streams end: 4 KB for each, up to a limit.
+other graph has it, nor a branch of the same graph that was another stream's; and an executable graph's launches wait
+for each other. (A graph that is instantiated twice is not to run beside itself: it shares all of its memory.) They are
+never given back, so that it does not matter when graphs and streams end: 4 KB for each, up to a limit.
 
 The memory is the driver's, not the framework's: a tensor that stays alive behind a capture would hold the graph's pool,
 and torch refuses some such graphs. It is allocated and cleared, and the driver waited for, with the thread's capture

@@ -11,8 +11,7 @@ from minitile.ir.diagnostics import LaunchArgumentError
 from minitile.ir.types import DType
 from minitile.language.math import dtype_of_name
 from minitile.ops.array_adapters import Frame, frame_of
-from minitile.ops.machine import H200
-from minitile.ops.multiply import machine_of_device
+from minitile.ops.multiply import hardware
 from minitile.runtime.arrays import ArrayInfo, describe
 from minitile.runtime.errors import LaunchError
 
@@ -86,8 +85,8 @@ def argument(name: str, x: Any, dtypes: tuple[str, ...] | None = FLOATS) -> Argu
 
 
 def multiprocessors(x: Argument) -> int:
-    """Of the GPU that an argument is on; the simulator plays an H200, and so does a GPU of which that is not known."""
-    return machine_of_device(x.device[1]).multiprocessors if x.device[0] == "cuda" else H200.multiprocessors
+    """Of the GPU that an argument is on; the simulator plays an H200."""
+    return hardware(describe(x.given))[0].multiprocessors
 
 
 def fitting(name: str, out: Any, shape: tuple[int, ...], dtype: DType) -> ArrayInfo:

@@ -2,10 +2,11 @@
 
     python benchmarks/sweep_scans.py [--only rows,vector] [--rounds 15] [--seconds 110]
 
-A problem is an operation at a size; its contenders are the operation as mt.ops does it, marked by a star, and the
-kernels of scan_variants.py with what they may be given. Each gets poisoned results, is checked against float64, and
-is a CUDA graph that goes through as many sets of tensors as fill 1 GB. Each line is one contender: its share of the
-copy's speed, GB/s, the spread of its times, registers a thread and spilled bytes.
+A problem is an operation at a size; its contenders are the operation as mt.ops does it, marked by a star, and with
+other plans; for transposes the kernels of scan_variants.py with what they may be given, and torch.compile. Each gets
+poisoned results, is checked against float64, and is a CUDA graph that goes through as many sets of tensors as fill
+1 GB. Each line is one contender: its share of the copy's speed, GB/s, the spread of its times, and what is known of
+its kernel.
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import contest
-import numpy as np
 import scan_variants
 import timing
 
 from minitile import ops
 from minitile.backends.base import AssemblerWarning
+from minitile.ops.memory_bound.rows import RowPlan
+from minitile.ops.memory_bound.scans import PiecePlan
+from minitile.ops.memory_bound.sums import SumPlan
 
 ROTATED = 1 << 30  # bytes
 COPIED = 2 << 20  # copies of a multiple of so many bytes are the fastest
 SMS = 132
-SHARED = 220 << 10  # bytes on each
 
 
 @dataclass(frozen=True)
@@ -75,186 +77,122 @@ def variant(kernel: Any, launch: Callable[..., Any], constants: Mapping[str, Any
     return Contender(f"{kernel.function.__name__} {said}", lambda x, y: launch(x, y, call), facts)
 
 
-def scratch(*shape: int, dtype: str = "float32") -> Any:
-    """Zeros, where torch is and sees one on the GPU."""
-    try:
-        import torch
-    except ImportError:
-        return np.zeros(shape, dtype)
-    return torch.zeros(shape, dtype=getattr(torch, dtype), device="cuda" if torch.cuda.is_available() else "cpu")
-
-
 # Transposes ----------------------------------------------------------------------------------------------------------
+
+ALL = 1 << 20  # rows of tiles: blocks that follow each other write one behind the other
+SQUARES = [
+    (128, 128, 256),
+    (64, 128, 128),
+    (128, 64, 128),
+    (64, 64, 64),
+    (256, 32, 128),
+    (32, 256, 128),
+    (16, 512, 128),
+]
+TILES = [
+    (64, 64, 128), (64, 64, 256), (128, 64, 256), (64, 128, 256), (32, 256, 256), (256, 32, 256), (512, 16, 256),
+    (128, 128, 512),
+]  # fmt: skip
+BULK = [(64, 64, 128), (128, 64, 256), (256, 32, 256), (256, 64, 512)]
 
 
 def transposes(m: int, n: int) -> Problem:
     def turned(x: Any, y: Any, call: Callable[..., Any]) -> Any:
         return call(x.reshape(1, m, n), y.reshape(1, n, m))
 
-    tiles = [
-        (64, 64, 64), (64, 128, 128), (128, 64, 128), (128, 128, 256), (64, 256, 256), (256, 64, 256),
-        (256, 32, 128), (512, 32, 256), (128, 256, 512), (256, 128, 512),
-    ]  # fmt: skip
-    chosen = [
-        {"block_M": a, "block_N": b, "threads": threads, "minimum": max(1, 1024 // threads * full)}
-        for a, b, threads in tiles
-        for full in (0, 1)
-    ]
-    square = {"block_M": 128, "block_N": 128, "threads": 256}
-    chosen += [{**square, "panel": panel, "minimum": 4} for panel in (2, 4, 8, 16)]
-    chosen += [
-        {"block_M": a, "block_N": b, "threads": t, "panel": p, "minimum": 1024 // t}
-        for a, b, t in ((64, 64, 64), (64, 128, 128))
-        for p in (8, 16)
-    ]
-    chosen += [{**square, "minimum": minimum, "blocks": minimum * SMS} for minimum in (2, 3)]
-    kernel = scan_variants.turn_squares
-    return Problem(
-        f"transpose {m}x{n}", (m, n), (n, m), "bfloat16", lambda x: x.double().t(), 4 * m * n, 0.0,
-        [Contender("*", lambda x, y: ops.transpose(x, out=y)), *(variant(kernel, turned, c) for c in chosen)],
-    )  # fmt: skip
+    def tile(shape: tuple[int, int, int], panel: int, **more: Any) -> dict[str, Any]:
+        return {"block_M": shape[0], "block_N": shape[1], "threads": shape[2], "panel": panel, **more}
+
+    squares, tiles = scan_variants.turn_squares, scan_variants.turn_tile
+    found = [(squares, tile(shape, panel, beside=1024 // shape[2])) for shape in SQUARES for panel in (0, ALL)]
+    found += [(tiles, tile(shape, panel)) for shape in TILES for panel in (0, ALL)]
+    found += [(tiles, tile(shape, ALL, bulk=True)) for shape in BULK]
+    for hints in ({"load": "evict_first"}, {"store": "evict_first"}, {"load": "evict_first", "store": "evict_first"}):
+        found += [(tiles, tile((64, 64, 128), ALL, **hints))]
+    found += [(tiles, tile((64, 64, 128), 16))]
+    own = Contender("*", lambda x, y: ops.transpose(x, out=y))
+    contenders = [own, torch_compiled(), *(variant(made, turned, constants) for made, constants in found)]
+    name = f"transpose {m}x{n}"
+    return Problem(name, (m, n), (n, m), "bfloat16", lambda x: x.double().t(), 4 * m * n, 0.0, contenders)
 
 
-# Cumulative sums -----------------------------------------------------------------------------------------------------
+def torch_compiled() -> Contender:
+    """What torch.compile makes of it; its copy to y is one with it. facts: the kernel's configuration and accesses."""
+    compiled: list[Any] = []
+
+    def launch(x: Any, y: Any) -> Any:
+        import torch
+
+        if not compiled:
+            torch._dynamo.reset()
+            mode = "max-autotune-no-cudagraphs"
+            compiled.append(torch.compile(lambda x: x.t().contiguous(), dynamic=False, mode=mode))
+        made = compiled[0](x)
+        if not torch.cuda.is_current_stream_capturing():
+            y.copy_(made)  # to be checked; not timed
+        return made
+
+    return Contender("torch.compile", launch, inductor_kernel)
 
 
-def scans(name: str, m: int, n: int, contenders: Sequence[Contender]) -> Problem:
+def inductor_kernel() -> str:
+    """The last kernel that torch's compiler has made, if it is found: its configuration and its lines on memory."""
+    try:
+        from torch._inductor.codecache import PyCodeCache
+
+        modules = list(PyCodeCache.modules)
+        kernels = [one for module in modules for one in vars(module).values() if hasattr(one, "launchers")]
+        made = kernels[-1]
+        lines = [line.strip() for line in made.fn.src.splitlines()]
+        said = [line for line in lines if any(word in line for word in ("tl.load", "tl.store", "program_id", "arange"))]
+        return "\n      ".join([str([launcher.config for launcher in made.launchers]), *said])
+    except Exception as error:
+        return f"(its kernel is not to be found: {contest.short(error)})"
+
+
+# What mt.ops has, by several plans ----------------------------------------------------------------------------------
+
+
+def planned(call: Callable[..., Any], plans: Sequence[Any]) -> list[Contender]:
+    """An operation with its own choice, and with each of these plans."""
+    found = [Contender("*", lambda x, y: call(x, out=y))]
+    return found + [Contender(str(plan), lambda x, y, p=plan: call(x, out=y, plan=p)) for plan in plans]
+
+
+def scans(name: str, m: int, n: int, plans: Sequence[Any]) -> Problem:
     def right(x: Any) -> Any:
         return x.double().cumsum(-1)
 
-    own = Contender("*", lambda x, y: ops.cumsum(x, out=y))
-    every = {contender.name: contender for contender in (own, *contenders)}
-    return Problem(name, (m, n), (m, n), "bfloat16", right, 4 * m * n, 3e-2, [*every.values()])
-
-
-def plain(x: Any, y: Any, call: Callable[..., Any]) -> Any:
-    return call(x, y)
-
-
-HELD = [
-    # elements of a thread, threads of a multiprocessor that registers are to do for (0: one block), in order
-    (64, 0, True), (64, 512, True), (32, 0, True), (32, 1024, True), (32, 1024, False), (16, 0, True),
-    (16, 1024, True), (16, 1536, True), (16, 2048, True), (8, 2048, True),
-]  # fmt: skip
-STAGED = [
-    # elements of a thread, threads of a multiprocessor, stages
-    (64, 512, 2), (64, 512, 3), (32, 512, 3), (32, 1024, 2), (32, 1024, 3), (16, 1024, 3), (16, 1536, 2),
-]  # fmt: skip
-
-
-def rows(n: int) -> Problem:
-    """Rows that a block holds: in registers, by a few threads or many, and through shared memory."""
-    m = (1 << 26) // n
-    fixed = {"rows": 1, "columns": n, "exact": True}
-    found = []
-    for each, full, ordered in HELD:
-        given = {**fixed, "threads": n // each, "minimum": max(1, full * each // n), "ordered": ordered}
-        if n // each <= 1024 and (not full or full * each >= n):
-            found.append(variant(scan_variants.scan_rows, plain, given))
-    for each, full, stages in STAGED:
-        beside = full * each // n
-        given = {**fixed, "threads": n // each, "minimum": beside, "stages": stages, "blocks": beside * SMS}
-        if beside and 2 * n * stages * beside <= SHARED:
-            found.append(variant(scan_variants.scan_staged, plain, given))
-    return scans(f"rows {m}x{n}", m, n, found)
-
-
-def by_pieces(kernel: Any, m: int, n: int, constants: Mapping[str, Any]) -> Contender:
-    """A kernel of pieces, with the zeros that it starts from."""
-    pieces = math.ceil(n / constants["piece"])
-    words = 1 + m * (pieces + math.ceil(pieces / constants["threads"]))
-    state = scratch(words, dtype="int64")
-
-    def launch(x: Any, y: Any, call: Callable[..., Any]) -> Any:
-        state[:] = 0
-        return call(x.reshape(m, n), y.reshape(m, n), state)
-
-    return variant(kernel, launch, constants)
-
-
-PIECES = [
-    (8192, 256, 1), (8192, 256, 4), (4096, 128, 8), (4096, 256, 1), (4096, 256, 6), (8192, 512, 3), (16384, 512, 1),
-    (16384, 512, 2), (16384, 256, 2), (8192, 128, 4), (16384, 1024, 1), (16384, 1024, 2), (32768, 1024, 1),
-]  # fmt: skip
-AHEAD = [
-    (8192, 256, 2), (8192, 256, 3), (8192, 512, 2), (4096, 256, 4), (4096, 256, 5), (4096, 128, 6), (16384, 512, 1),
-    (16384, 1024, 1), (8192, 1024, 2), (8192, 128, 3), (16384, 256, 2),
-]  # fmt: skip
+    return Problem(name, (m, n), (m, n), "bfloat16", right, 4 * m * n, 3e-2, planned(ops.cumsum, plans))
 
 
 def vector() -> Problem:
-    n = 1 << 28
-    found = [
-        by_pieces(scan_variants.scan_pieces, 1, n, {"piece": p, "threads": t, "minimum": minimum})
-        for p, t, minimum in PIECES
-    ]
-    found += [
-        by_pieces(scan_variants.scan_ahead, 1, n, {"piece": p, "threads": t, "minimum": b, "blocks": b * SMS})
-        for p, t, b in AHEAD
-    ]
-    found += [
-        by_pieces(scan_variants.scan_pieces, 1, n, {"piece": p, "threads": t, "minimum": minimum, "ticket": False})
-        for p, t, minimum in ((8192, 256, 4), (16384, 512, 2))
-    ]
-    return scans("vector 2^28", 1, n, found)
+    plans = [PiecePlan(*plan) for plan in ((16384, 256, 132), (16384, 512, 132), (32768, 512, 132), (12288, 256, 264))]
+    return scans("vector 2^28", 1, 1 << 28, plans)
 
 
-# Sums of columns -----------------------------------------------------------------------------------------------------
-
-STRIPS = [
-    # rows, columns, ahead, threads, blocks on each multiprocessor
-    (8, 256, 4, 256, 4), (8, 256, 2, 256, 4), (8, 256, 4, 256, 3), (8, 256, 8, 256, 3), (8, 256, 8, 256, 2),
-    (16, 128, 4, 256, 4), (4, 256, 4, 128, 8), (4, 512, 4, 256, 4), (16, 256, 4, 512, 2), (8, 256, 2, 256, 5),
-    (16, 128, 8, 256, 2), (4, 256, 8, 128, 6),
-]  # fmt: skip
+def rows(n: int) -> Problem:
+    return scans(f"rows {(1 << 26) // n}x{n}", (1 << 26) // n, n, [RowPlan(1, n, n // each) for each in (16, 64)])
 
 
 def sums(m: int, n: int) -> Problem:
-    found: list[Contender] = []
-
-    def apart(parts: int, constants: dict[str, Any]) -> None:
-        between = scratch(parts, n)
-        last = {"rows": 32, "columns": 32, "ahead": max(1, min(4, parts // 32)), "threads": 256}
-
-        def launch(x: Any, y: Any, call: Callable[..., Any]) -> Any:
-            call(x, between)
-            return scan_variants.sums_apart(between, y.reshape(1, n), **last)
-
-        found.append(variant(scan_variants.sums_apart, launch, constants))
-
-    for r, c, ahead, threads, beside in STRIPS:
-        strips = math.ceil(n / c)
-        fixed = {"rows": r, "columns": c, "ahead": ahead, "threads": threads, "minimum": beside}
-        apart(max(1, beside * SMS // strips), fixed)
-        for cluster in (4, 8, 16):
-            if beside * SMS / 2.2 <= cluster * strips <= beside * SMS:
-                found.append(variant(scan_variants.sums_together, plain, {**fixed, "cluster": cluster}))
-    for deep, stages, beside in ((32, 3, 3), (32, 4, 3), (64, 3, 2), (64, 4, 1), (32, 6, 2)):
-        fixed = {"rows": 8, "columns": 256, "threads": 256, "deep": deep, "stages": stages, "minimum": beside}
-        strips = math.ceil(n / 256)
-        apart(max(1, beside * SMS // strips), fixed)
-        for cluster in (4, 8, 16):
-            if beside * SMS / 2.2 <= cluster * strips <= beside * SMS:
-                found.append(variant(scan_variants.sums_together, plain, {**fixed, "cluster": cluster}))
-    for r, c, ahead, threads, beside in ((8, 256, 4, 256, 4), (8, 256, 8, 256, 2), (16, 128, 4, 256, 4)):
-        strips = math.ceil(n / c)
-        split = max(1, beside * SMS // strips)
-        between, done = scratch(split, n), scratch(strips, dtype="int32")
-        fixed = {"rows": r, "columns": c, "ahead": ahead, "threads": threads, "minimum": beside, "split": split}
-        found.append(variant(scan_variants.sums_last, lambda x, y, call, b=between, d=done: call(x, b, d, y), fixed))
-    own = Contender("*", lambda x, y: ops.column_sums(x, out=y))
-    return Problem(
-        f"sums {m}x{n}", (m, n), (n,), "float32", lambda x: x.double().sum(0), 2 * m * n, 1e-4, [own, *found]
-    )
+    strips = n // 256
+    plans = [
+        SumPlan(8, 256, ahead, 256, beside * SMS // strips)
+        for ahead, beside in ((8, 2), (4, 4), (4, 3), (2, 4), (8, 1))
+    ]
+    name = f"sums {m}x{n}"
+    found = planned(ops.column_sums, plans)
+    return Problem(name, (m, n), (n,), "float32", lambda x: x.double().sum(0), 2 * m * n, 1e-4, found)
 
 
 PROBLEMS: dict[str, Callable[[], Problem]] = {
-    "sums 8192x8192": lambda: sums(8192, 8192),
-    "rows 4096x16384": lambda: rows(16384),
     "transpose 8192x8192": lambda: transposes(8192, 8192),
-    "vector 2^28": vector,
-    "sums 16384x4096": lambda: sums(16384, 4096),
     "transpose 4096x16384": lambda: transposes(4096, 16384),
+    "sums 8192x8192": lambda: sums(8192, 8192),
+    "sums 16384x4096": lambda: sums(16384, 4096),
+    "vector 2^28": vector,
+    "rows 4096x16384": lambda: rows(16384),
     "rows 8192x8192": lambda: rows(8192),
     "rows 16384x4096": lambda: rows(4096),
 }

@@ -84,9 +84,14 @@ def argument(name: str, x: Any, dtypes: tuple[str, ...] | None = FLOATS) -> Argu
     return Argument(name, x, tuple(info.shape), info.strides, dtype, device, info.contiguous, frame)
 
 
+_multiprocessors: dict[tuple[str, int], int] = {}  # of devices that have been asked
+
+
 def multiprocessors(x: Argument) -> int:
     """Of the GPU that an argument is on; the simulator plays an H200."""
-    return hardware(describe(x.given))[0].multiprocessors
+    if x.device not in _multiprocessors:
+        _multiprocessors[x.device] = hardware(describe(x.given))[0].multiprocessors
+    return _multiprocessors[x.device]
 
 
 def fitting(name: str, out: Any, shape: tuple[int, ...], dtype: DType) -> ArrayInfo:

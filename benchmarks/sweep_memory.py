@@ -3,14 +3,17 @@
     python benchmarks/sweep_memory.py [--only swiglu,transpose] [--rounds 15]
 
 A batch goes through as many sets of tensors as fill 1 GB and is a CUDA graph, as in memory.py. Each line is one plan:
-its share of the copy's speed, GB/s, and the spread of its times; the plan that minitile chooses is marked.
+its share of the copy's speed, GB/s, and the spread of its times; the plan that minitile chooses is marked. Results are
+compared with those of that plan, which memory.py holds against float64. Kernels that no plan leads to are swept by
+sweep_scans.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +28,8 @@ from minitile.ops.memory_bound.sums import SumPlan, sum_plan
 from minitile.ops.memory_bound.transpose import TransposePlan, transpose_plan
 
 ROTATED = 1 << 30  # bytes
+COPIED = 2 << 20  # copies of a multiple of so many bytes are the fastest
+BOUND = 2.0**-7  # of a result's own size and that of a typical one, between plans: both are rounded to bf16
 
 
 @dataclass(frozen=True)
@@ -120,18 +125,38 @@ def sweeps() -> Iterator[Sweep]:
         )  # fmt: skip
 
 
+def results(sweep: Sweep, inputs: list[Any], plan: Any, like: Sequence[Any] = ()) -> list[Any]:
+    """Of a launch; in memory that was full of NaN, where there is as much of it as `like` takes."""
+    poison = [one.new_full(one.shape, math.nan) for one in like]
+    del poison
+    found = sweep.call(*inputs, plan)
+    contest.synchronize()
+    return list(found) if isinstance(found, (tuple, list)) else [found]
+
+
+def compare(found: list[Any], right: list[Any]) -> None:
+    """Raises Wrong where results differ by more than rounding."""
+    for one, other in zip(found, right, strict=True):
+        wide = other.double()
+        error = float(((one.double() - wide).abs() / (wide.abs() + wide.abs().mean())).max())
+        if not error <= BOUND:
+            raise contest.Wrong(f"an error of {error:.1e}")
+
+
 def measure(sweep: Sweep, rounds: int) -> None:
     """Prints a line for each plan, the fastest first."""
     import torch
 
     count = max(2, -(-ROTATED // sweep.moved))
     sets = [sweep.inputs() for _ in range(count)]
-    half = sweep.moved // 2
+    half = -(-sweep.moved // (2 * COPIED)) * COPIED
     halves = [[torch.empty(half, dtype=torch.uint8, device="cuda") for _ in range(2)] for _ in range(count)]
     batches = {"copy": contest.record(lambda: [a.copy_(b) for a, b in halves], 1)[0]}
-    names = dict[str, Any]()
+    names, right = dict[str, Any](), results(sweep, sets[0], sweep.chosen)
     for plan in dict.fromkeys([sweep.chosen, *sweep.plans]):
         try:
+            with contest.watched(str(plan)):
+                compare(results(sweep, sets[0], plan, right), right)
             batches[str(plan)] = contest.record(lambda p=plan: [sweep.call(*one, p) for one in sets], 1)[0]
             names[str(plan)] = plan
         except Exception as error:

@@ -7,6 +7,7 @@ line and, through the `.loc` before it, the user's own line. `remarks` judges wh
     wgmmas serialised, setmaxnreg ignored (C7504, C7508–C7519)   an AssembleError with ptxas' words and the user's line
     spills                                                       a remark; an AssembleError where `strict`
     either, where only an assembler of relocatable code is there a remark that says so
+    relocatable code of fewer blocks than a whole program's      assembled again (more_blocks.py)
 
 A serialised wgmma is an error, since it costs most of the tensor cores' speed and points at a fault in how the PTX is
 written; some spilled bytes may not matter, and their user can see them and choose. MINITILE_STRICT=1 makes everything
@@ -21,19 +22,21 @@ from __future__ import annotations
 import os
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from minitile.backends.base import AssemblerWarning
 from minitile.backends.nvidia.assemblers import (
     PTXAS_HINT,
     AssembleOptions,
+    Assembler,
     AssemblerMissing,
     Rejected,
     assembler_for,
     find_ptxas,
     needs_whole_program,
 )
+from minitile.backends.nvidia.more_blocks import asking, blocks_to_ask
 from minitile.driver.elf import is_whole
 from minitile.ir.diagnostics import HostError, Location, MinitileError
 
@@ -114,16 +117,30 @@ def assemble(ptx: str, arch: str, options: AssembleOptions | None = None) -> Ass
     Raises AssembleError (ptxas refuses the text), TargetError (the assembler does not know `arch`) and
     AssemblerMissing (not installed); HostError where it crashes, takes too long, or writes half a file.
     """
-    assembler = assembler_for(ptx)
+    assembler, options = assembler_for(ptx), options or AssembleOptions()
     started = time.perf_counter()
     try:
-        cubin, log = assembler.run(ptx, arch, options or AssembleOptions())
+        done = _assembled(assembler, ptx, arch, options)
     except Rejected as rejected:
         raise _error(ptx, arch, str(rejected)) from None
-    seconds = time.perf_counter() - started
+    if assembler.relocatable and options.max_registers is None:
+        for blocks in blocks_to_ask(ptx, done.registers, done.shared):
+            other = _assembled(assembler, asking(ptx, blocks), arch, options)
+            if _spilled(other) <= _spilled(done):
+                done = other
+                break
+    return replace(done, seconds=time.perf_counter() - started)
+
+
+def _assembled(assembler: Assembler, ptx: str, arch: str, options: AssembleOptions) -> Assembled:
+    cubin, log = assembler.run(ptx, arch, options)
     if not is_whole(cubin):
         raise HostError(f"{assembler.name} wrote {len(cubin)} bytes that are no whole cubin", hint="is the disk full?")
-    return Assembled(cubin, arch, assembler.name, assembler.honours(ptx), **read_log(log), log=log, seconds=seconds)
+    return Assembled(cubin, arch, assembler.name, assembler.honours(ptx), **read_log(log), log=log, seconds=0.0)
+
+
+def _spilled(done: Assembled) -> int:
+    return done.spill_stores + done.spill_loads + done.stack
 
 
 _USED = re.compile(r"\bused (\d+) registers(?:.*?, (\d+)(?:\+\d+)? bytes smem)?", re.IGNORECASE)

@@ -5,6 +5,7 @@ option change that. Such code may meet callers and callees that are not in the t
 
     setmaxnreg is ignored (note C7504): a kernel that counts on it spills, and its wgmmas go in single file (C7511)
     division and square root are calls of a subroutine: beside one, all wgmmas go in single file (C7509)
+    registers are not what occupancy wants: see more_blocks.py
 
 A `ptxas` program compiles whole programs and does neither. So:
 
@@ -79,6 +80,10 @@ class Assembler(Protocol):
     def identity(self) -> str:
         """Which it is, to the build: what may give another cubin has another one."""
 
+    @property
+    def relocatable(self) -> bool:
+        """Whether what it makes is relocatable code, of no whole program."""
+
     def honours(self, ptx: str) -> bool:
         """Whether it is the right one for the text: whole programs where the text needs that."""
 
@@ -121,6 +126,10 @@ class NvJitLink:
     @property
     def identity(self) -> str:
         return f"{self.name}: {_wheel()}"
+
+    @property
+    def relocatable(self) -> bool:
+        return True
 
     def honours(self, ptx: str) -> bool:
         return not needs_whole_program(ptx)
@@ -212,6 +221,10 @@ class Ptxas:
         later minor release is one behind. 13.0 brought 9.0."""
         major, minor = self.release
         return major - 4, minor - 1 if major == 12 and minor > 5 else minor
+
+    @property
+    def relocatable(self) -> bool:
+        return False
 
     def honours(self, ptx: str) -> bool:
         return True

@@ -11,6 +11,7 @@ from minitile.ir.diagnostics import LaunchArgumentError
 from minitile.ir.types import DType
 from minitile.language.math import dtype_of_name
 from minitile.ops.array_adapters import Frame, frame_of
+from minitile.ops.multiply import hardware
 from minitile.runtime.arrays import ArrayInfo, describe
 from minitile.runtime.errors import LaunchError
 
@@ -81,6 +82,16 @@ def argument(name: str, x: Any, dtypes: tuple[str, ...] | None = FLOATS) -> Argu
     device = info.device_kind, info.device_index
     dtype = dtype_of_name(info.dtype)
     return Argument(name, x, tuple(info.shape), info.strides, dtype, device, info.contiguous, frame)
+
+
+_multiprocessors: dict[tuple[str, int], int] = {}  # of devices that have been asked
+
+
+def multiprocessors(x: Argument) -> int:
+    """Of the GPU that an argument is on; the simulator plays an H200."""
+    if x.device not in _multiprocessors:
+        _multiprocessors[x.device] = hardware(describe(x.given))[0].multiprocessors
+    return _multiprocessors[x.device]
 
 
 def fitting(name: str, out: Any, shape: tuple[int, ...], dtype: DType) -> ArrayInfo:

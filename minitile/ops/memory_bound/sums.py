@@ -1,8 +1,9 @@
 """Sums of a matrix's columns in f32, the same bit for bit in every launch.
 
-A first kernel adds rows: each block has a strip of columns and every so-many-th group of rows; a thread keeps sums of a
-vector's columns and has the vectors of `ahead` rows on their way. The second launch, of the same kernel, adds what the
-first one's blocks have left; it is set up while the first one runs.
+Each block adds rows: it has a strip of columns and every so-many-th group of rows; a thread keeps sums of a vector's
+columns and has the vectors of `ahead` rows on their way. What a strip's blocks have left is added up, in the order of
+the blocks, by the one of them that ends last, which a counter tells (`sums_at_once`). Where there are many of them, or
+no counters, a second launch adds it (`partial_sums`); it is set up while the first one runs.
 """
 
 from __future__ import annotations
@@ -14,43 +15,89 @@ from typing import Any, NamedTuple
 import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
-from minitile.ir.types import f32
-from minitile.ops.memory_bound.arguments import VECTOR, argument, refused, sized
-from minitile.ops.memory_bound.launches import in_order
+from minitile.ir.types import f32, i32
+from minitile.ops.memory_bound.arguments import VECTOR, Argument, argument, multiprocessors, refused, sized
+from minitile.ops.memory_bound.launches import in_order, room_for
+from minitile.runtime.arrays import read
+from minitile.runtime.counters import COUNTERS, counters_for
+
+
+def strip_sums(X, bx, p, P, rows, columns, ahead):
+    """The sums of every P-th group of rows · ahead rows of a strip of columns, a row of them for each of `rows`, in
+    shared memory."""
+    total = T.alloc_fragment((rows, columns), T.float32)
+    loaded = [T.alloc_fragment((rows, columns), X.dtype) for _ in range(ahead)]
+    T.clear(total)
+    for k in T.serial(p, T.ceildiv(X.shape[0], rows * ahead), P):
+        for q in T.unroll(ahead):
+            T.copy(X[(k * ahead + q) * rows, bx * columns], loaded[q])
+        for q in T.unroll(ahead):
+            for i, j in T.Parallel(rows, columns):
+                total[i, j] += T.cast(loaded[q][i, j], T.float32)
+    shared = T.alloc_shared((rows, columns), T.float32)
+    T.copy(total, shared)
+    return shared
+
+
+def column_of(sums, rows, j):
+    """Of so many rows."""
+    column = 0.0
+    for i in T.unroll(rows):
+        column += sums[i, j]
+    return column
 
 
 @kernel
 def partial_sums(
-    X: T.Tensor(("M", "N"), None), S: T.Tensor(("P", "N"), T.float32), rows=8, columns=256, ahead=4, threads=256
+    X: T.Tensor(("M", "N"), None), S: T.Tensor(("P", "N"), T.float32), rows=8, columns=256, ahead=8, threads=256
 ):
     """S[p] = the sum over all k of the k·P + p-th group of rows · ahead rows."""
-    M, N = X.shape
     P = S.shape[0]
-    with T.Kernel(T.ceildiv(N, columns), P, threads=threads) as (bx, p):
+    with T.Kernel(T.ceildiv(X.shape[1], columns), P, threads=threads) as (bx, p):
+        room_for(BESIDE * THREADS // threads)
         in_order()
-        total = T.alloc_fragment((rows, columns), T.float32)
-        loaded = [T.alloc_fragment((rows, columns), X.dtype) for _ in range(ahead)]
-        T.clear(total)
-        for k in T.serial(p, T.ceildiv(M, rows * ahead), P):
-            for q in T.unroll(ahead):
-                T.copy(X[(k * ahead + q) * rows, bx * columns], loaded[q])
-            for q in T.unroll(ahead):
-                for i, j in T.Parallel(rows, columns):
-                    total[i, j] += T.cast(loaded[q][i, j], T.float32)
-        shared = T.alloc_shared((rows, columns), T.float32)
-        T.copy(total, shared)
+        shared = strip_sums(X, bx, p, P, rows, columns, ahead)
         for j in T.Parallel(columns):
-            column = 0.0
-            for i in T.unroll(rows):
-                column += shared[i, j]
-            S[p, bx * columns + j] = column
+            S[p, bx * columns + j] = column_of(shared, rows, j)
+
+
+@kernel
+def sums_at_once(
+    X: T.Tensor(("M", "N"), None),
+    parts: T.Tensor(("P", "N"), T.float32),
+    done: T.Tensor(("C",), T.int32),
+    S: T.Tensor(("N",), T.float32),
+    rows=8,
+    columns=256,
+    ahead=8,
+    threads=256,
+    split=8,
+):
+    """The block of a strip that ends last adds up what all `split` of them have left, in their order. `done`: as many
+    zeros as there are strips, which it leaves there."""
+    with T.Kernel(T.ceildiv(X.shape[1], columns), split, threads=threads) as (bx, p):
+        room_for(BESIDE * THREADS // threads)
+        in_order()
+        count = T.alloc_shared((1,), T.int32)
+        shared = strip_sums(X, bx, p, split, rows, columns, ahead)
+        for j in T.Parallel(columns):
+            parts[p, bx * columns + j] = column_of(shared, rows, j)
+        T.sync_threads()
+        if T.get_thread_binding() == 0:
+            T.fence("gpu")
+            count[0] = T.atomic_add(done[bx], 1, return_prev=True)
+            T.fence("gpu")
+        if count[0] == split - 1:
+            for j in T.Parallel(columns):
+                S[bx * columns + j] = column_of(parts, split, bx * columns + j)
+            if T.get_thread_binding() == 0:
+                done[bx] = 0
 
 
 class SumPlan(NamedTuple):
     """`parts` blocks share a strip of columns; `fold` rows count as one of so many times the columns.
 
-    To sweep: rows × columns 8 × 256, 4 × 512, 16 × 128 with 256 threads; half of the rows with 128; ahead 2, 4, 8;
-    parts for 2, 4, 8 blocks a multiprocessor.
+    To sweep: benchmarks/sweep_scans.py.
     """
 
     rows: int
@@ -66,27 +113,34 @@ class SumPlan(NamedTuple):
         return {name: value for name, value in self._asdict().items() if name not in ("parts", "fold")}
 
 
-BLOCKS = 4 * 132  # that an H200 has at once
-AHEAD = 4
+BESIDE = 2  # blocks of THREADS that a multiprocessor has at once
+AHEAD = 8
 THREADS = 256
+AT_ONCE = 32  # parts that one block may add up
 
 
 @lru_cache
-def sum_plan(m: int, n: int, size: int, contiguous: bool = True) -> SumPlan:
+def sum_plan(m: int, n: int, size: int, contiguous: bool = True, multiprocessors: int = 132) -> SumPlan:
     """For an m × n matrix of elements of `size` bytes. Rows that are short, or no multiples of a vector, are folded,
-    unless there are gaps between them."""
+    unless there are gaps between them. Fewer rows are ahead where a small matrix would leave blocks idle, and where
+    elements may have to be loaded one by one, each with registers of its own."""
     vector, fold = VECTOR // size, 1
     columns = 32 * vector
     while contiguous and m % (2 * fold) == 0 and (fold * n % vector or fold * n < columns) and m:
         fold *= 2
-    rows = THREADS * vector // columns
-    strips, groups = math.ceil(fold * n / columns), math.ceil(m / (fold * rows * AHEAD))
-    return SumPlan(rows, columns, AHEAD, THREADS, max(1, min(groups, round(BLOCKS / max(1, strips)))), fold)
+    rows, blocks = THREADS * vector // columns, BESIDE * multiprocessors
+    strips = max(1, math.ceil(fold * n / columns))
+    alone = not contiguous or fold * n % vector
+    for ahead in (4, 2) if alone and size == 4 else (2,) if alone else (AHEAD, AHEAD // 2, AHEAD // 4):
+        groups = math.ceil(m / (fold * rows * ahead))
+        if groups >= blocks // strips:
+            break
+    return SumPlan(rows, columns, ahead, THREADS, max(1, min(groups, blocks // strips)), fold)
 
 
 def last_plan(parts: int) -> SumPlan:
     """For the sums of so many blocks: few rows, all of which are on their way at once."""
-    return SumPlan(32, 32, max(1, min(AHEAD, math.ceil(parts / 32))), THREADS, 1)
+    return SumPlan(32, 32, max(1, min(AHEAD // 2, math.ceil(parts / 32))), THREADS, 1)
 
 
 @for_users
@@ -111,12 +165,23 @@ def column_sums(x: Any, *, out: Any = None, plan: SumPlan | None = None) -> Any:
         raise refused("x has no dimensions", "the sums are over all dimensions but the last")
     m, n = sized(x.shape[:-1]), x.shape[-1]
     sums = x.result(out, (n,), f32)
-    if n:
-        first = plan or sum_plan(m, n, x.dtype.bytes, x.contiguous)
-        rows = first.parts * first.fold
-        parts = sums.reshape(1, n) if rows == 1 else x.empty((rows, n), f32)
-        folded = (x.view(m // first.fold, first.fold * n), parts.reshape(first.parts, first.fold * n))
-        partial_sums(*folded, **first.constants)
-        if rows > 1:
-            partial_sums(parts, sums.reshape(1, n), **last_plan(rows).constants)
+    if not n:
+        return sums
+    plan = plan or sum_plan(m, n, x.dtype.bytes, x.contiguous, multiprocessors(x))
+    rows = plan.parts * plan.fold
+    parts = sums.reshape(1, n) if rows == 1 else x.empty((rows, n), f32)
+    if plan.fold == 1 < rows <= AT_ONCE and (done := counters(x, math.ceil(n / plan.columns))) is not None:
+        sums_at_once(x.view(m, n), parts, done, sums, split=rows, **plan.constants)
+        return sums
+    folded = x.view(m // plan.fold, plan.fold * n), parts.reshape(plan.parts, plan.fold * n)
+    partial_sums(*folded, **plan.constants)
+    if rows > 1:
+        partial_sums(parts, sums.reshape(1, n), **last_plan(rows).constants)
     return sums
+
+
+def counters(x: Argument, count: int) -> Any:
+    """At least so many zeros for a kernel that leaves them so; None where there are none."""
+    if x.device[0] == "cpu":
+        return x.zeros((count,), i32)
+    return counters_for(read(x.given)[3]) if count <= COUNTERS else None

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import minitile as mt
+from minitile.language.math import dtype_of_name
 from minitile.ops import cumsum
-from minitile.ops.memory_bound.rows import RowPlan
-from minitile.ops.memory_bound.scans import cumsum_pieces
+from minitile.ops.memory_bound.rows import RowPlan, row_plans
+from minitile.ops.memory_bound.scans import PiecePlan, cumsum_pieces, cumsum_rows, piece_plan, row_constants
 from tests.ops.memory_bound.frames import bf16, close, exact, f16, f32, given, random
 
 WHOLE = {f32: 2.0**-24, bf16: 2.0**-8, f16: 2.0**-11}
@@ -43,21 +44,13 @@ def test_plans(plan):
     sums_are_right(cumsum(given(x), plan=plan), x, f16)
 
 
-def in_pieces(x, reverse=False, piece=64, threads=32):
-    y = np.zeros_like(x)
-    count = -(-x.shape[1] // piece)
-    state = np.zeros(1 + x.shape[0] * (count + -(-count // threads)), np.int64)
-    y, state = given(y), given(state)
-    cumsum_pieces(given(x), y, state, piece=piece, threads=threads, reverse=reverse)
-    return y
-
-
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(
     ("dtype", "shape"),
     [
         (f32, (3, 1)),
         (bf16, (3, 700)),
+        (f32, (5, 64)),
         (f32, (2, 64 * 32)),
         (f32, (2, 64 * 32 + 1)),
         (f16, (1, 64 * 65)),
@@ -65,9 +58,20 @@ def in_pieces(x, reverse=False, piece=64, threads=32):
     ],
 )
 def test_pieces(shape, dtype, reverse):
-    """More groups of pieces than one, and one that is just full."""
+    """More groups of pieces than one, and one that is just full; fewer blocks than pieces, and more."""
     x = random(3, *shape, dtype=dtype)
-    sums_are_right(in_pieces(x, reverse), x, dtype, reverse)
+    out = given(np.full_like(x, np.nan))
+    for blocks in (1, 3, 1000):
+        sums_are_right(cumsum(given(x), reverse=reverse, out=out, plan=PiecePlan(64, 32, blocks)), x, dtype, reverse)
+
+
+def test_pieces_leave_no_block_idle():
+    assert piece_plan(1, 1 << 28, 2) == PiecePlan(16384, 256, 264)
+    assert piece_plan(1, 1 << 28, 4) == PiecePlan(8192, 256, 264)
+    assert piece_plan(1, 1 << 22, 2) == PiecePlan(8192, 256, 264)  # 512 of them, not 256
+    assert piece_plan(1, 40008, 2).threads == 128
+    assert piece_plan(4096, 50257, 2).piece == 6144  # elements that stand alone
+    assert piece_plan(1, 1 << 28, 2, 108).blocks == 216
 
 
 @pytest.mark.parametrize("n", [40008, 70001])
@@ -85,15 +89,36 @@ def test_the_bits_do_not_depend_on_who_is_first(target):
     threads = 64
     x = random(5, 1, 64 * 70)
     specs = mt.spec(x.shape, "float32"), mt.spec(x.shape, "float32"), mt.spec((73,), "int64")
-    compiled = cumsum_pieces.compile(*specs, target=target, piece=64, threads=threads)
+    compiled = cumsum_pieces.compile(*specs, target=target, piece=64, threads=threads, blocks=7)
     results = []
     for schedule, seed in (("lazy", 0), ("random", 1), ("random", 2), ("eager", 0)):
-        y, state = np.zeros_like(x), np.zeros(73, np.int64)
+        y, state = np.full_like(x, np.nan), np.zeros(73, np.int64)
         compiled.simulate(x, y, state, schedule=schedule, seed=seed)
         results.append(y)
     sums_are_right(results[0], x, f32)
     for y in results[1:]:
         np.testing.assert_array_equal(y.view(np.uint32), results[0].view(np.uint32))
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f32"])
+@pytest.mark.parametrize("n", [1000, 2047, 4096, 16384, 1 << 28, (1 << 28) + 1])
+def test_registers_do(n, dtype):
+    """For half of the threads that a multiprocessor may have, if rows are whole vectors; for two blocks of pieces."""
+    held = next((plan for plan in row_plans(n, dtype_of_name(dtype)) if not plan.stages), None)
+    x, state = (
+        mt.spec((4096 if held else 1, n), {"bf16": "bfloat16", "f32": "float32"}[dtype]),
+        mt.spec((99999,), "int64"),
+    )
+    if held:
+        constants = row_constants(held, n, dtype_of_name(dtype))
+        compiled, blocks = cumsum_rows.compile(x, x, target="sm_90a", **constants), 1024 // held.threads
+    else:
+        constants = piece_plan(1, n, 4 if dtype == "f32" else 2)._asdict()
+        compiled, blocks = cumsum_pieces.compile(x, x, state, target="sm_90a", **constants), 2
+    if n % 2 and held:
+        blocks = 1
+    assert compiled.spills == 0
+    assert blocks * constants["threads"] * compiled.registers <= 65536
 
 
 @pytest.mark.gpu

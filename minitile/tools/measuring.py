@@ -1,8 +1,8 @@
 """Checking and timing configurations of a kernel: in this process, or as a task for a worker with a GPU.
 
 A `Task` is plain data and functions that pickle; `measure` does it wherever it runs and gives an `Outcome`. All of its
-configurations are timed interleaved on one GPU, the fastest so far among them, so times are compared as ratios and workers
-may have GPUs of different speed and temperature.
+configurations are timed interleaved on one GPU, the fastest so far among them, so times are compared as ratios and
+workers may have GPUs of different speed and temperature.
 """
 
 from __future__ import annotations

@@ -107,6 +107,55 @@ def test_nothing_to_do(form: str, always: bool) -> None:
     check(kernel, form, always)
 
 
+@mt.kernel
+def handed_over(
+    A: T.Tensor((64, "K"), T.float16),
+    B: T.Tensor((N, "K"), T.float16),
+    mask: T.Tensor(("W",), T.int32),
+    C: T.Tensor((64, N), T.float32),
+    meets=False,
+):
+    """The same by explicit roles; one lane of each warp says that a slot is free."""
+    with T.Kernel(1, threads=256):
+        t = T.get_thread_binding()
+        a = T.alloc_shared((2, 64, K), T.float16)
+        b = T.alloc_shared((2, N, K), T.float16)
+        acc = T.alloc_fragment((64, N), T.float32)
+        full = T.alloc_barrier(arrive_count=[128, 128])
+        free = T.alloc_barrier(arrive_count=[4, 4])
+        with T.ws(0):
+            T.clear(acc)
+        for k in range(mask.shape[0]):
+            with T.ws(1):
+                T.barrier_wait(free[k % 2], (k // 2 + 1) % 2)
+                T.tma_copy(A[0, k * K], a[k % 2, :, :], barrier=full[k % 2])
+                T.tma_copy(B[0, k * K], b[k % 2, :, :], barrier=full[k % 2])
+                T.barrier_arrive(full[k % 2])
+            with T.ws(0):
+                T.barrier_wait(full[k % 2], k // 2 % 2)
+                if mask[k] != 0:
+                    T.gemm(a[k % 2, :, :], b[k % 2, :, :], acc, transpose_B=True)
+                if meets:
+                    T.sync_warp()
+                if t % 32 == 0:
+                    T.barrier_arrive(free[k % 2])
+        with T.ws(0):
+            T.copy(acc, C)
+
+
+@pytest.mark.parametrize("meets", [False, True])
+def test_an_arrival_in_a_branch_for_one_lane(meets: bool) -> None:
+    """The branch itself parts the warp; a program that has it meet in front needs nothing more."""
+    a, b, mask, *_, c = arguments()
+    kernel = handed_over.compile(a, b, mask, c, target="sm_90a", meets=meets)
+    (line,) = (line for line in kernel.asm["ptx"].splitlines() if "bar.warp.sync" in line)
+    assert ("warp_barriers" in line) != meets
+    for seed in range(4):
+        c[:] = np.nan
+        kernel.simulate(a, b, mask, c, schedule="random", seed=seed)
+        np.testing.assert_array_equal(c, a.astype(np.float64) * np.repeat(mask, K) @ b.astype(np.float64).T)
+
+
 @pytest.mark.parametrize(("target", "form"), [("sm_80", "if"), ("gfx942", "while"), ("gfx950", "inside")])
 def test_other_targets(target: str, form: str) -> None:
     kernel = chosen.compile(*arguments(), target=target, form=form)

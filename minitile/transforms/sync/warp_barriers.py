@@ -15,11 +15,12 @@ arrives at an mbarrier for its warp says that all have passed their wait. While 
 runs round the ring, and phases complete for which the others still wait: that parity then stands for a later phase, or
 for none.
 
-So a wait at which the threads may come apart, with an arrival of one for all behind it at the same barriers and nothing
-between the two, on some path, that makes them meet (`Op.reconverges`), needs a `warp_barrier` behind what has parted
-them: a branch or loop whose condition differs within the warp, or an operation that says so (`Op.diverges`). A backward
-walk keeps what comes before the warp meets again on some path. Within such a branch or loop some threads are alone: it
-stands behind the outermost one.
+So a wait at which the threads may come apart, with an arrival of one behind it and nothing between the two, on some
+path, that makes them meet (`Op.reconverges`), needs a `warp_barrier` behind what has parted them: a branch or loop
+whose condition differs within the warp, or an operation that says so (`Op.diverges`). An arrival of one is one that
+says so, or one that stands in such a branch (`if lane == 0: T.barrier_arrive(free)`). A backward walk keeps what comes
+before the warp meets again on some path. Within such a branch or loop some threads are alone: it stands behind the
+outermost one.
 
 Threads that come together go through a wait together: all ask for the same phase of the same barrier, and ptxas takes
 the answer for one of the whole warp (decision 152).
@@ -45,14 +46,14 @@ REASON = "one lane arrives for its warp, whose threads the branch before has par
 
 @dataclass(frozen=True)
 class Ahead:
-    """What comes, on some path, before the warp meets again. `told`: the barriers (`Sync.on`) at which one lane arrives
-    for its warp; `waits`: the waits behind which one does, at the same barriers."""
+    """What comes, on some path, before the warp meets again. `told`: whether one lane arrives for its warp; `waits`:
+    the waits behind which one does."""
 
-    told: frozenset[object] = frozenset()
+    told: bool = False
     waits: frozenset[Op] = frozenset()
 
     def __or__(self, other: Ahead) -> Ahead:
-        return Ahead(self.told | other.told, self.waits | other.waits)
+        return Ahead(self.told or other.told, self.waits | other.waits)
 
 
 MET = Ahead()
@@ -91,7 +92,7 @@ class _Walk:
 
     def op(self, op: Op, after: Ahead) -> Ahead:
         self.behind.pop(op, None)  # a loop around may have been walked before with less behind it
-        if after.waits and self.parts(op) and not any(map(self.parts, self.around)):
+        if after.waits and self.parts(op) and not self.alone():
             self.behind[op] = after.waits
             after = MET
         if op.region_fields:
@@ -105,9 +106,14 @@ class _Walk:
         if not syncs:
             self.note_silent(type(op))
             return after
-        acquired = {sync.on for sync in syncs if sync.kind == "acquire"}
-        told = {sync.on for sync in syncs if sync.kind == "release" and sync.threads == "one"}
-        return Ahead(after.told | told, after.waits | {op} if acquired & after.told else after.waits)
+        if after.told and any(sync.kind == "acquire" for sync in syncs):
+            return Ahead(True, after.waits | {op})
+        told = any(sync.kind == "release" and (sync.threads == "one" or self.alone()) for sync in syncs)
+        return Ahead(after.told or told, after.waits)
+
+    def alone(self) -> bool:
+        """Whether some threads of the warp may not come to where the walk is."""
+        return any(map(self.parts, self.around))
 
     def note_silent(self, kind: type[Op]) -> None:
         asked = (kind.syncs, Op.syncs), (kind.reconverges, Op.reconverges), (kind.diverges, Op.diverges)

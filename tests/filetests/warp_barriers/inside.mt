@@ -1,5 +1,6 @@
 // A branch inside the loop, between the arrival and the next round's wait; a loop of as many turns as each thread likes;
-// a compare-and-swap loop; branches inside of branches. The threads meet behind the outermost one, where none is alone.
+// a compare-and-swap loop; branches inside of branches; an arrival that stands in a branch for one lane. The threads meet
+// behind the outermost one, where none is alone.
 // pass: warp_barriers
 // target: sm_90a
 thread kernel @k(%X: tensor<64xi8>, %n: i32, %p: bool) attrs {threads = 128} {
@@ -48,6 +49,17 @@ thread kernel @k(%X: tensor<64xi8>, %n: i32, %p: bool) attrs {threads = 128} {
   atomic_mem %x, 1:i8, %X {space = "global", kind = "add", address_of = (0,), offsets = (0,), returns = false}
   mbarrier_wait %full, %ring, 0
   mbarrier_arrive %empty, %ring, predicate = %first
+  warp_barrier
+  for 0, %n, 1 (%r: i32) {
+    mbarrier_wait %full, %ring, 0
+    if %first then {
+      mbarrier_arrive %empty, %ring
+      yield
+    } orelse {
+      yield
+    }
+    yield
+  }
 }
 
 // ----
@@ -100,4 +112,16 @@ thread kernel @k(%X: tensor<64xi8>, %n: i32, %p: bool) attrs {threads = 128} {
   warp_barrier
   mbarrier_wait %full, %ring, 0
   mbarrier_arrive %empty, %ring, predicate = %first
+  warp_barrier
+  for 0, %n, 1 (%r: i32) {
+    mbarrier_wait %full, %ring, 0
+    if %first then {
+      mbarrier_arrive %empty, %ring
+      yield
+    } orelse {
+      yield
+    }
+    warp_barrier
+    yield
+  }
 }

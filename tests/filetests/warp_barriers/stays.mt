@@ -1,5 +1,4 @@
-// Nothing to do: whole warps take the branches, or all meet in between, or the wait is not of the barriers at which one
-// lane arrives, or all threads arrive.
+// Nothing to do: whole warps take the branches, or all meet in between, or all threads arrive.
 // pass: warp_barriers
 // target: sm_90a
 thread kernel @k(%n: i32, %p: bool) attrs {threads = 128, producer_threads = 128} {
@@ -8,9 +7,7 @@ thread kernel @k(%n: i32, %p: bool) attrs {threads = 128, producer_threads = 128
   %lane = and %t, 31 : i32
   %first = cmp %lane, 0 {predicate = "eq"} : bool
   %ring = alloc {type_ = shared<4xu64>, layout = shared<4xb64; 4:64>, bytes = 32, offset = 0} : shared<4xu64>
-  %other = alloc {type_ = shared<4xu64>, layout = shared<4xb64; 4:64>, bytes = 32, offset = 32} : shared<4xu64>
   %full = buffer_address %ring
-  %empty = buffer_address %other
   %role = cmp %w, 4 {predicate = "ge"} : bool
   %half = cmp %t, 64 {predicate = "lt"} : bool
   %number = floordiv %t, 32 : i32
@@ -48,7 +45,6 @@ thread kernel @k(%n: i32, %p: bool) attrs {threads = 128, producer_threads = 128
     }
     for 0, %n, 1 (%k: i32) {
       mbarrier_wait %full, %ring, 0
-      mbarrier_arrive %empty, %other, predicate = %first
       mbarrier_arrive %full, %ring
       yield
     }
@@ -63,9 +59,7 @@ thread kernel @k(%n: i32, %p: bool) attrs {threads = 128, producer_threads = 128
   %lane = and %t, 31 : i32
   %first = cmp %lane, 0 {predicate = "eq"} : bool
   %ring = alloc {type_ = shared<4xu64>, layout = shared<4xb64; 4:64>, offset = 0, bytes = 32} : shared<4xu64>
-  %other = alloc {type_ = shared<4xu64>, layout = shared<4xb64; 4:64>, offset = 32, bytes = 32} : shared<4xu64>
   %full = buffer_address %ring : i32
-  %empty = buffer_address %other : i32
   %role = cmp %w, 4 {predicate = "ge"} : bool
   %half = cmp %t, 64 {predicate = "lt"} : bool
   %number = floordiv %t, 32 : i32
@@ -103,7 +97,6 @@ thread kernel @k(%n: i32, %p: bool) attrs {threads = 128, producer_threads = 128
     }
     for 0, %n, 1 (%k_1: i32) {
       mbarrier_wait %full, %ring, 0
-      mbarrier_arrive %empty, %other, predicate = %first
       mbarrier_arrive %full, %ring
       yield
     }

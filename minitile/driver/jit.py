@@ -29,6 +29,7 @@ from minitile.driver.dispatch import Dispatcher, Executable, caller_location, fo
 from minitile.driver.pickles import Reduced, reduce_kernel
 from minitile.driver.results import CallResults, Made, compile_call, compile_shapes
 from minitile.driver.spec import Spec, spec
+from minitile.driver.torch_trace import numbered, traced_call
 from minitile.hardware import Target
 from minitile.ir.core import Kernel as IRKernel
 from minitile.ir.diagnostics import LanguageError, LaunchArgumentError, MinitileError, shown
@@ -149,6 +150,7 @@ class Kernel:
         self._plain: dict[int, Callable[..., Any]] = {}
         self._count = -1
         self._latest: Callable[..., Any] = _plain  # the one of `_count`, which was found last
+        self._number = numbered(self)
 
     def __repr__(self) -> str:
         return f"<minitile.Kernel {self.__name__}({', '.join(self._names)})>"
@@ -504,19 +506,28 @@ class Kernel:
         return described_case(self, specs, named)
 
 
+Kernel.__call__._torchdynamo_inline = traced_call  # type: ignore[attr-defined]
+
+
 class _Calls:
     """What a kernel's calls with the same compile-time parameters and dtypes go to. args: their run-time arguments,
     with those that the call makes; `passed` without these. call: the function of those that are passed."""
 
     def __init__(self, kernel: Kernel, constants: Constants, dtypes: Dtypes) -> None:
         self.kernel, self.constants, self.dtypes = kernel, constants, dict(dtypes)
-        self.captured = kernel._captures.key()
+        self.captured = kernel._captures, kernel._captures.key()
         self.results = kernel._results(constants, self.dtypes)
         self.args = kernel._signature_args(constants, self.dtypes, made=self.results.made)
         self.passed = [a for a in self.args if a.name not in self.results.names]
         self._dispatchers: dict[tuple[str, ...], Dispatcher] = {}
         self.call = compile_call(self.args, self.results, self.dispatcher().call)
         self.shapes = compile_shapes(self.args, self.results)
+
+    def _as_captured(self) -> bool:
+        """Whether what the kernel captures is as it was when these calls were first made."""
+        then, key = self.captured
+        now = self.kernel._captures
+        return then.current() or (now.current() and now.key() == key)
 
     def complete(self, runtime: Sequence[Any], results: Mapping[str, Any]) -> list[Any]:
         """All run-time arguments: those that are passed, results that are passed, and others made anew."""
@@ -559,7 +570,7 @@ class _Calls:
             lying = tuple(case.divisors.items()), tuple(case.strides.items())
             key = target, *lying, case.large, exact, case.same, case.unaligned
             if key not in compiled:
-                if captures(kernel.function, kernel._owners).key() != self.captured:  # a program of JAX's calls later
+                if not self._as_captured():  # a program of JAX's calls later
                     raise kernel._refused("reads variables that have changed since its call", "trace the program again")
                 compiled[key] = CompiledKernel(case, target, kernel.passes).executable
             return compiled[key]

@@ -129,6 +129,8 @@ def _of_kernel(kernel: Kernel) -> _Operator:
     passed = [n for n in results.returned if n not in results.names]
     if passed:
         raise _wrong(f"{kernel.__name__} returns {passed[0]}, which it is passed", "an operator's results are new")
+    if len(results.returned) == 1 and not results.one:
+        raise _wrong(f"{kernel.__name__} returns a tuple of one tensor", "return the tensor itself")
     written = written_tensors(Case(kernel, constants, dtypes, {}, made=results.made).trace())
     letters = iter("abcdefghijklmnopqrstuvwxyz")
     args: list[tuple[str, str, str]] = []

@@ -13,7 +13,7 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from minitile.driver import jax_op
+from minitile.driver import jax_op, results
 from minitile.runtime import xla_ffi
 
 jax = pytest.importorskip("jax")
@@ -198,9 +198,29 @@ def test_of_a_gpu_or_the_host():
     with pytest.raises(mt.MinitileError, match="increment writes Y, and this array is read-only"):
         increment(x[0], x[1])
     if GPU:
-        compiled = affine.compile(mt.spec((5, 96), "float32"))
+        compiled = increment.compile(mt.spec((96,), "float32"), mt.spec((96,), "float32"))
         with pytest.raises(mt.MinitileError, match="launched on by JAX alone"):
-            compiled(x, 2.0)
+            compiled(x[0], x[1])
+
+
+def test_without_jit_as_on_a_gpu(monkeypatch):
+    """Calls with arrays of a GPU go through JAX, whatever the kernel has been called with before."""
+    kernel = affine.configured(rows=2)
+    numbers = np.asarray(array(5, 96))
+    kernel(numbers, 2.0)
+    kernel(array(5, 96), 2.0)
+    monkeypatch.setattr(jax_op, "_on_device", lambda array: True)
+    monkeypatch.setitem(results._MAKERS, type(array(1)), (_no_array, None))
+    seen, real = [], jax_op.call_by_jax
+    monkeypatch.setattr(jax_op, "call_by_jax", lambda *given: seen.append(given) or real(*given))
+    for each in (kernel, affine.configured(rows=8)):
+        close(each(array(5, 96), 2.0), 2 * numbers)
+        close(each(numbers, 2.0), 2 * numbers)
+    assert len(seen) == 2
+
+
+def _no_array(*_):
+    raise mt.MinitileError("no results are made beside arrays of a GPU")
 
 
 def test_captured_values():

@@ -109,6 +109,46 @@ def test_compiled_whole(op, square):
     torch.testing.assert_close(y.grad, 2 * y.detach())
 
 
+def test_kernels_in_compiled_functions():
+    """Kernels themselves are whole to torch.compile too, called before or not."""
+    x, bias, total = tensor(5, 64), tensor(64), tensor(64)
+    expected = x * 4 + bias + 1
+
+    def model(x, bias):
+        return affine(x * 2, 2.0, bias, rows=8) + 1
+
+    for _ in range(2):
+        torch._dynamo.reset()
+        compiled = torch.compile(model, fullgraph=True, backend=BACKEND)
+        torch.testing.assert_close(compiled(x, bias), expected)
+        torch.testing.assert_close(model(x, bias), expected)
+    before = total.clone()
+    torch.compile(lambda x, y: increment(x, y), fullgraph=True, backend=BACKEND)(bias, total)
+    torch.testing.assert_close(total, before + bias)
+    x.requires_grad_()
+    y = torch.compile(model, fullgraph=True, backend=BACKEND)(x, bias)
+    assert y.requires_grad == model(x, bias).requires_grad
+
+
+def test_kernels_that_are_no_operators():
+    """They are called between two graphs, and nothing of them is traced."""
+
+    @mt.kernel
+    def filled(X: T.Tensor((32,), T.float32), by):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(32):
+                X[i] = by
+
+    x = tensor(32)
+    torch.compile(lambda x: filled(x.mul_(2), 3), backend=BACKEND)(x)
+    assert (x == 3).all()
+    y = torch.empty(5, 64, device=DEVICE)
+    x = tensor(5, 64)
+    back = torch.compile(lambda x: squared(x + 0, Y=y) + 0, backend=BACKEND)(x)
+    torch.testing.assert_close(y, x * x)
+    torch.testing.assert_close(back, y)
+
+
 def test_mutated():
     op = mt.torch_op(increment, name="minitile_test::increment")
     x, y = tensor(300), tensor(300)
@@ -174,6 +214,15 @@ class TestErrors:
             with T.Kernel(1, threads=32):
                 X[0] = 1
             return X
+
+        @mt.kernel
+        def of_one(X: T.Tensor((32,), T.float32)):
+            Y = T.empty(32)
+            with T.Kernel(1, threads=32):
+                Y[0] = X[0]
+            return (Y,)
+
+        self.refuses("of_one returns a tuple of one tensor", of_one)
 
         @mt.kernel
         def unknown(X: T.Tensor((32,), T.float32), n):

@@ -510,7 +510,8 @@ class _Calls:
 
     def __init__(self, kernel: Kernel, constants: Constants, dtypes: Dtypes) -> None:
         self.kernel, self.constants, self.dtypes = kernel, constants, dict(dtypes)
-        self.captured = kernel._captures.key()
+        self.captures = kernel._captures
+        self.captured = self.captures.key()
         self.results = kernel._results(constants, self.dtypes)
         self.args = kernel._signature_args(constants, self.dtypes, made=self.results.made)
         self.passed = [a for a in self.args if a.name not in self.results.names]
@@ -544,6 +545,11 @@ class _Calls:
             self._dispatchers[strided] = self._new_dispatcher(strided)
         return self._dispatchers[strided]
 
+    def _changed(self) -> bool:
+        """Whether captured values are others than they were. What was defined behind the kernel was not among them."""
+        kernel = self.kernel
+        return not self.captures.current() and captures(kernel.function, kernel._owners).key() != self.captured
+
     def _new_dispatcher(self, strided: tuple[str, ...]) -> Dispatcher:
         kernel, constants, dtypes, made = self.kernel, self.constants, self.dtypes, self.results.made
         signature = kernel._signature_args(constants, dtypes, strided, made)
@@ -559,7 +565,7 @@ class _Calls:
             lying = tuple(case.divisors.items()), tuple(case.strides.items())
             key = target, *lying, case.large, exact, case.same, case.unaligned
             if key not in compiled:
-                if captures(kernel.function, kernel._owners).key() != self.captured:  # a program of JAX's calls later
+                if self._changed():  # a program of JAX's calls later
                     raise kernel._refused("reads variables that have changed since its call", "trace the program again")
                 compiled[key] = CompiledKernel(case, target, kernel.passes).executable
             return compiled[key]

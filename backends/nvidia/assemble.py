@@ -7,7 +7,7 @@ line and, through the `.loc` before it, the user's own line. `remarks` judges wh
     wgmmas serialised, setmaxnreg ignored (C7504, C7508–C7519)   an AssembleError with ptxas' words and the user's line
     spills                                                       a remark; an AssembleError where `strict`
     either, where only an assembler of relocatable code is there a remark that says so
-    relocatable code of fewer blocks than a whole program's      assembled again (more_blocks.py)
+    relocatable code of one block where two have room            assembled again (more_blocks.py)
 
 A serialised wgmma is an error, since it costs most of the tensor cores' speed and points at a fault in how the PTX is
 written; some spilled bytes may not matter, and their user can see them and choose. MINITILE_STRICT=1 makes everything
@@ -36,7 +36,7 @@ from minitile.backends.nvidia.assemblers import (
     find_ptxas,
     needs_whole_program,
 )
-from minitile.backends.nvidia.more_blocks import asking, blocks_to_ask
+from minitile.backends.nvidia.more_blocks import alone, asking
 from minitile.driver.elf import is_whole
 from minitile.ir.diagnostics import HostError, Location, MinitileError
 
@@ -123,12 +123,9 @@ def assemble(ptx: str, arch: str, options: AssembleOptions | None = None) -> Ass
         done = _assembled(assembler, ptx, arch, options)
     except Rejected as rejected:
         raise _error(ptx, arch, str(rejected)) from None
-    if assembler.relocatable and options.max_registers is None:
-        for blocks in blocks_to_ask(ptx, done.registers, done.shared):
-            other = _assembled(assembler, asking(ptx, blocks), arch, options)
-            if _spilled(other) <= _spilled(done):
-                done = other
-                break
+    if assembler.relocatable and options.max_registers is None and alone(ptx, done.registers, done.shared):
+        two = _assembled(assembler, asking(ptx), arch, options)
+        done = two if _spilled(two) <= _spilled(done) else done
     return replace(done, seconds=time.perf_counter() - started)
 
 

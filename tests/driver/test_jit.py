@@ -191,6 +191,28 @@ def test_changes_inside_captured_values():
     assert kernel._captures.current()
 
 
+@mt.kernel
+def before_its_helpers(A: T.Tensor((8,), T.float32)):
+    with T.Kernel(1, threads=32):
+        for i in T.Parallel(8):
+            A[i] = twice(A[i]) + BEHIND
+
+
+BEHIND = 3
+
+
+def twice(x):
+    return 2 * x
+
+
+def test_what_is_defined_behind_the_kernel():
+    """As long as it is there when the kernel is called."""
+    a = np.ones(8, np.float32)
+    before_its_helpers(a)
+    before_its_helpers(a)
+    np.testing.assert_array_equal(a, np.full(8, 13, np.float32))
+
+
 def test_string_annotations():
     """As `from __future__ import annotations` makes them, with a name that only the annotations use."""
 

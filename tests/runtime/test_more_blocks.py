@@ -1,4 +1,4 @@
-"""Relocatable code takes as few registers as a whole program's, where that brings more blocks and spills nothing."""
+"""Relocatable code takes as few registers as a whole program's, where that brings a second block and spills nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import minitile as mt
 from minitile.backends.nvidia import assemble as assembling
 from minitile.backends.nvidia.assemble import assemble
-from minitile.backends.nvidia.more_blocks import asking, blocks_to_ask
+from minitile.backends.nvidia.more_blocks import alone, asking
 from minitile.ops.memory_bound.scans import cumsum_rows
 
 HEAD = ".target sm_90a\n{shared}.visible .entry k()\n.reqntid {threads}\n{more}{{\n  {body}\n  ret;\n}}\n"
@@ -21,39 +21,40 @@ def text(threads=256, shared=0, more="", body="bar.sync 0;"):
 
 
 @pytest.mark.parametrize(
-    ("options", "registers", "blocks"),
+    ("options", "registers", "is_alone"),
     [
-        ({}, 64, []),
-        ({}, 65, [4]),
-        ({}, 100, [4, 3]),
-        ({"threads": 128}, 108, [8, 5]),
-        ({"threads": 512}, 76, [2]),
-        ({"threads": 1024}, 64, []),
-        ({"threads": 512, "shared": 100 * 1024}, 76, [2]),
-        ({"threads": 512, "shared": 120 * 1024}, 76, []),
-        ({"threads": 128, "shared": 60 * 1024}, 200, [3]),
-        ({"more": ".minnctapersm 1\n"}, 100, []),
-        ({"more": ".maxnreg 128\n"}, 100, []),
-        ({"body": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {};"}, 100, []),
-        ({"body": "@%p wgmma.fence.sync.aligned;"}, 100, []),
-        ({"body": "// mma.sync is no instruction here"}, 100, [4, 3]),
+        ({}, 128, False),
+        ({}, 129, True),
+        ({"threads": 128}, 255, False),
+        ({"threads": 512}, 64, False),
+        ({"threads": 512}, 65, True),
+        ({"threads": 512}, 128, True),
+        ({"threads": 544}, 65, False),
+        ({"threads": 1024}, 64, False),
+        ({"threads": 512, "shared": 100 * 1024}, 76, True),
+        ({"threads": 512, "shared": 120 * 1024}, 76, False),
+        ({"threads": 512, "more": ".minnctapersm 1\n"}, 100, False),
+        ({"threads": 512, "more": ".maxnreg 128\n"}, 100, False),
+        ({"threads": 512, "body": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {};"}, 100, False),
+        ({"threads": 512, "body": "@%p wgmma.fence.sync.aligned;"}, 100, False),
+        ({"threads": 512, "body": "// mma.sync is no instruction here"}, 100, True),
     ],
 )
-def test_how_many_blocks(options, registers, blocks):
-    assert blocks_to_ask(text(**options), registers) == blocks
+def test_whose_blocks_are_alone(options, registers, is_alone):
+    assert alone(text(**options), registers) == is_alone
 
 
 def test_static_shared_memory_counts():
-    assert blocks_to_ask(text(512), 76, 120 * 1024) == []
-    assert blocks_to_ask(text(512), 76, 40 * 1024) == [2]
+    assert not alone(text(512), 76, 120 * 1024)
+    assert alone(text(512), 76, 40 * 1024)
 
 
 def test_texts_without_a_number_of_threads_stay():
-    assert blocks_to_ask(text().replace(".reqntid 256\n", ""), 100) == []
+    assert not alone(text(512).replace(".reqntid 512\n", ""), 100)
 
 
 def test_asking_stands_before_the_body():
-    assert ".reqntid 256\n.minnctapersm 3\n{" in asking(text(), 3)
+    assert ".reqntid 256\n.minnctapersm 2\n{" in asking(text())
 
 
 def log(registers, spilled=0):
@@ -82,10 +83,9 @@ class Scripted:
     ("answers", "relocatable", "asked", "registers"),
     [
         ({0: log(60)}, True, [0], 60),
-        ({0: log(100), 4: log(64)}, True, [0, 4], 64),
-        ({0: log(100), 4: log(64, 8), 3: log(80)}, True, [0, 4, 3], 80),
-        ({0: log(100), 4: log(64, 8), 3: log(80, 4)}, True, [0, 4, 3], 100),
-        ({0: log(100, 16), 4: log(64, 16)}, True, [0, 4], 64),
+        ({0: log(100), 2: log(64)}, True, [0, 2], 64),
+        ({0: log(100), 2: log(64, 8)}, True, [0, 2], 100),
+        ({0: log(100, 16), 2: log(64, 16)}, True, [0, 2], 64),
         ({0: log(100)}, False, [0], 100),
     ],
 )
@@ -93,7 +93,7 @@ def test_what_spills_more_is_not_taken(monkeypatch, answers, relocatable, asked,
     scripted = Scripted(answers, relocatable)
     monkeypatch.setattr(assembling, "assembler_for", lambda _: scripted)
     monkeypatch.setattr(assembling, "is_whole", lambda _: True)
-    done = assemble(text(), "sm_90a")
+    done = assemble(text(512), "sm_90a")
     assert scripted.asked == asked
     assert done.registers == registers
     assert int(done.cubin) == next(blocks for blocks, found in answers.items() if f"Used {registers} " in found)
@@ -103,7 +103,7 @@ def test_a_limit_of_registers_is_the_callers(monkeypatch):
     scripted = Scripted({0: log(100)})
     monkeypatch.setattr(assembling, "assembler_for", lambda _: scripted)
     monkeypatch.setattr(assembling, "is_whole", lambda _: True)
-    assemble(text(), "sm_90a", assembling.AssembleOptions(max_registers=128))
+    assemble(text(512), "sm_90a", assembling.AssembleOptions(max_registers=128))
     assert scripted.asked == [0]
 
 

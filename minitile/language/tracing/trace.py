@@ -17,6 +17,7 @@ from minitile.language.results import Results, results_of
 from minitile.language.scalars import Expr
 from minitile.language.tracing.context import Trace, tracing
 from minitile.language.tracing.control_flow import Interpreter
+from minitile.language.tracing.entry_name import entry_name
 from minitile.language.tracing.expressions import Scope
 from minitile.language.tracing.signature import Parameter, Signature
 from minitile.language.tracing.source import closure_values, kernel_node
@@ -106,8 +107,10 @@ def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput
             Location(code.co_filename, code.co_firstlineno, function=function.__name__),
             "its body needs `with T.Kernel(…) as …:`",
         )
+    special = {"strided": given.strides, "unaligned": given.unaligned, "wide": given.exact or given.large}
+    words = [word for word, here in special.items() if here]
     kernel = Kernel(
-        function.__name__,
+        entry_name(function, signature, given.constants, given.dtypes, *words),
         (*params, *results.made),
         trace.dims,
         trace.b.block,

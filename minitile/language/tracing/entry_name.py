@@ -12,7 +12,6 @@ characters: a longer one ends with eight digits of its digest.
 from __future__ import annotations
 
 import hashlib
-import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import FunctionType
@@ -39,9 +38,11 @@ def entry_name(
 
 
 def _constants(function: FunctionType, signature: Signature, constants: Mapping[str, Any]) -> Iterator[str]:
-    defaults = {p.name: p.default for p in inspect.signature(function).parameters.values()}
+    code, given = function.__code__, function.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(given) : code.co_argcount]
+    defaults = {**dict(zip(names, given, strict=True)), **(function.__kwdefaults__ or {})}
     for p in signature.constants:
-        value, default = constants[p.name], defaults.get(p.name, inspect.Parameter.empty)
+        value, default = constants[p.name], defaults.get(p.name, signature)  # of which no constant has the type
         if type(value) is type(default) and value == default:
             continue
         if isinstance(value, bool):

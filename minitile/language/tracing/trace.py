@@ -20,7 +20,7 @@ from minitile.language.tracing.control_flow import Interpreter
 from minitile.language.tracing.entry_name import entry_name
 from minitile.language.tracing.expressions import Scope
 from minitile.language.tracing.signature import Parameter, Signature
-from minitile.language.tracing.source import closure_values, kernel_node
+from minitile.language.tracing.source import closure_values, file_of, kernel_node
 from minitile.language.tracing.uniform import check_uniform
 
 
@@ -87,7 +87,7 @@ def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput
             assert p.dtype is not None
             params.append(Value(ScalarType(p.dtype), None, len(params), p.name))
     code = function.__code__
-    scope = Scope(function.__globals__, closure_values(function), code.co_filename, function.__name__)
+    scope = Scope(function.__globals__, closure_values(function), file_of(function), function.__name__)
     values = iter(params)
     for p in signature.parameters:
         if p.kind == "self":
@@ -104,7 +104,7 @@ def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput
     if not trace.launched and not trace.launches:
         raise LanguageError(
             f"the kernel {function.__name__} launches nothing",
-            Location(code.co_filename, code.co_firstlineno, function=function.__name__),
+            Location(file_of(function), code.co_firstlineno, function=function.__name__),
             "its body needs `with T.Kernel(…) as …:`",
         )
     special = {"strided": given.strides, "unaligned": given.unaligned, "wide": given.exact or given.large}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from minitile.runtime.saved import load
     from minitile.target import Target
     from minitile.tools.autotune import autotune
+    from minitile.tools.ranges import nvtx_ranges
 
 __version__ = "0.1.0"
 
@@ -30,6 +31,7 @@ _HOME = {
     "jax_op": "minitile.driver.jax_op",
     "kernel": "minitile.driver.jit",
     "load": "minitile.runtime.saved",
+    "nvtx_ranges": "minitile.tools.ranges",
     "spec": "minitile.driver.jit",
     "Kernel": "minitile.driver.jit",
     "CompiledKernel": "minitile.driver.jit",
@@ -58,6 +60,7 @@ __all__ = [
     "kernel",
     "language",
     "load",
+    "nvtx_ranges",
     "ops",
     "spec",
     "torch_op",

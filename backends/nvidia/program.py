@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import operator
 import re
 import time
@@ -28,6 +29,9 @@ from minitile.runtime.saved import Saved
 
 if TYPE_CHECKING:
     from minitile.runtime.launch_info import LaunchInfo
+
+
+_LOG = logging.getLogger("minitile.assemble")
 
 
 class PtxProgram(Program):
@@ -86,8 +90,12 @@ class PtxProgram(Program):
         if arch not in self.cubins:
             start = time.perf_counter()
             done = assemble_cached(self.text, arch, self.options)
+            spent = (time.perf_counter() - start) * 1e3
             if arch == self.arch:
-                self.timings["assemble"] = (time.perf_counter() - start) * 1e3
+                self.timings["assemble"] = spent
+            spilled = done.spill_stores + done.spill_loads
+            what = entry_of(self.text), arch, done.assembler, spent, done.registers, spilled
+            _LOG.info("%s for %s by %s: %.1f ms, %d registers, %d bytes spilled", *what)
             self._remark(done)
             self.cubins[arch] = done
         return self.cubins[arch]
@@ -137,6 +145,12 @@ class PtxProgram(Program):
                 self.remark(text)
 
 
+def entry_of(ptx: str) -> str:
+    """The name of a text's kernel, for people; the first of several."""
+    found = re.search(r"\.entry\s+([\w$]+)", ptx)
+    return found[1] if found else ""
+
+
 def device_arch(ptx: str, arch: str) -> str:
     """What to assemble `ptx` for on a device of architecture `arch`: that, except where the text is for one
     architecture alone (sm_90a)."""
@@ -167,7 +181,12 @@ def assemble_cached(ptx: str, arch: str, options: AssembleOptions) -> Assembled:
     if store is None:
         return assemble(ptx, arch, options)
     key = make_key(
-        CUBIN, ptx=ptx, arch=arch, options=json.dumps(asdict(options)), assembler=assembler_identity(ptx) or ""
+        CUBIN,
+        ptx=ptx,
+        arch=arch,
+        options=json.dumps(asdict(options)),
+        assembler=assembler_identity(ptx) or "",
+        name=entry_of(ptx),
     )
     entry = store.load(key)
     if entry is not None:
@@ -185,7 +204,8 @@ def remembered_log(ptx: str, arch: str, options: AssembleOptions, log: str) -> s
     if store is None:
         return log
     version = int(cuda.call("cuDriverGetVersion"))
-    key = make_key(DRIVERS_LOG, ptx=ptx, arch=arch, options=json.dumps(asdict(options)), driver=str(version))
+    how = json.dumps(asdict(options))
+    key = make_key(DRIVERS_LOG, ptx=ptx, arch=arch, options=how, driver=str(version), name=entry_of(ptx))
     if log:
         store.store(key, Entry({"log": log}, b""))
         return log

@@ -31,6 +31,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import math
 import os
 import re
@@ -47,6 +48,7 @@ from typing import Any
 
 from minitile.ir.diagnostics import HostError
 
+_LOG = logging.getLogger("minitile.cache")
 _MAGIC = b"minitile cache 2\n"
 _SUFFIX = ".mt"
 SIZE = 1 << 30  # bytes of all entries
@@ -162,6 +164,9 @@ class Cache:
         entry = _unpack(data, key)
         if entry is None:
             _remove(path)
+            _LOG.info("%s %s is damaged, and was removed", key.kind.name, key.name[:16])
+        else:
+            _LOG.debug("%s %s found, %d bytes", key.kind.name, key.name[:16], len(entry.blob))
         return entry
 
     def store(self, key: Key, entry: Entry) -> bool:
@@ -188,6 +193,7 @@ class Cache:
         except BaseException:
             _remove(temporary)
             raise
+        _LOG.debug("%s %s stored, %d bytes", key.kind.name, key.name[:16], len(entry.blob))
         self._bound(len(data))
         return True
 
@@ -210,9 +216,9 @@ class Cache:
                 folder.rmdir()
         return removed
 
-    def evict(self) -> int:
-        """Where the entries take more than the limit, removes those not used for longest; returns how many. Old
-        temporary files go as well."""
+    def evict(self, kept: float = _KEPT) -> int:
+        """Where the entries take more than the limit, removes those not used for longest, down to a share of it;
+        returns how many. Old temporary files go as well."""
         found, total, now = [], 0, time.time()
         for path in self.root.glob("??/*"):
             with contextlib.suppress(OSError):
@@ -225,10 +231,11 @@ class Cache:
         removed = 0
         if total > self.limit:
             for _, size, path in sorted(found):
-                if total <= _KEPT * self.limit:
+                if total <= kept * self.limit:
                     break
                 removed += _remove(path)
                 total -= size
+            _LOG.info("%d entries removed, which were not used for longest: %d bytes are left", removed, total)
         return removed
 
     def _bound(self, stored: int) -> None:
@@ -289,11 +296,19 @@ def user_folder() -> Path | None:
 def _size(given: str | None) -> int:
     if not given:
         return SIZE
-    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?) *([KMGT]?)(?:i?B)?", given.strip(), re.IGNORECASE)
-    if found is None or float(found[1]) == 0:
+    try:
+        return parse_size(given)
+    except ValueError:
         raise HostError(
             f"MINITILE_CACHE_SIZE={given!r} is no size", hint="as in 500M or 2G; MINITILE_CACHE=0: no cache"
-        )
+        ) from None
+
+
+def parse_size(given: str) -> int:
+    """Bytes, of 500M or 2G. Raises ValueError for what is no size, and for none."""
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?) *([KMGT]?)(?:i?B)?", given.strip(), re.IGNORECASE)
+    if found is None or float(found[1]) == 0:
+        raise ValueError(f"{given!r} is no size")
     return int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " "))
 
 
@@ -317,14 +332,14 @@ def source_digest() -> str:
 _PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
-def _read(path: Path | str) -> bytes:
-    """The file, empty if it is not one of ours. Notes that it was used."""
+def _read(path: Path | str, use: bool = True) -> bytes:
+    """The file, empty if it is not one of ours. Notes that it was used, if it is."""
     number = os.open(path, os.O_RDONLY | _PLAIN)
     with os.fdopen(number, "rb", buffering=0) as file:
         about = os.fstat(number)
         if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST or _of_others(about):
             return b""
-        if time.time() - about.st_mtime > _FRESH_SECONDS:
+        if use and time.time() - about.st_mtime > _FRESH_SECONDS:
             with contextlib.suppress(OSError):
                 os.utime(path)
         return file.readall() or b""
@@ -407,7 +422,7 @@ def _unpack(data: bytes, key: Key) -> Entry | None:
 def read_any(path: Path) -> tuple[dict[str, Any], dict[str, Any], int] | None:
     """For people: the key and the metadata of the entry in a file, and the bytes of its blob; None for no entry."""
     try:
-        parts = _parts(_read(path))
+        parts = _parts(_read(path, use=False))
     except OSError:
         return None
     if parts is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from minitile.runtime.saved import Saved
     from minitile.runtime.sim import Report
 
+_LOG = logging.getLogger("minitile.compile")
 Constants = tuple[tuple[str, Any], ...]
 
 
@@ -120,6 +122,9 @@ class CompiledKernel:
         self.text = list(result.assembly.values())[-1]
         program = self.backend.program(result.assembly, self.launch_info.entry, target)
         program.timings = self.timings
+        if _LOG.isEnabledFor(logging.INFO):
+            spent = ", ".join(f"{name} {ms:.1f} ms" for name, ms in self.timings.items())
+            _LOG.info("%s for %s: %s", self.launch_info.entry, target, spent)
         self.executable = Executable(self.launch_info, program, self._run_in_simulator, result.fits)
         self._results = case.kernel._results(case.constants, case.dtypes)
         self._call: Callable[..., Any] | None = None

@@ -201,7 +201,7 @@ def shorten(error: MinitileError) -> None:
 def _without_ours(trace: TracebackType | None) -> TracebackType | None:
     kept = []
     while trace is not None:
-        if not _is_ours(trace.tb_frame.f_code.co_filename):
+        if not _is_ours(trace.tb_frame):
             kept.append(trace)
         trace = trace.tb_next
     rest: TracebackType | None = None
@@ -214,9 +214,11 @@ _HERE = Path(__file__).parents[1]
 _OURS = tuple(f"{f}{os.sep}" for f in (_HERE, (_HERE / "backends").resolve(), (_HERE / "runtime").resolve()))
 
 
-def _is_ours(file: str) -> bool:
-    """Whether a file of code is minitile's own, or made up by it."""
-    return file.startswith((*_OURS, "<"))
+def _is_ours(frame: FrameType) -> bool:
+    """Whether code in progress is minitile's own, or made up by it: then its globals are no module's. Code of a user's
+    that stands in no file is told by that from ours."""
+    file = frame.f_code.co_filename
+    return file.startswith(_OURS) or (file.startswith("<") and "__name__" not in frame.f_globals)
 
 
 def for_users(function: Callable[P, R]) -> Callable[P, R]:
@@ -244,7 +246,7 @@ def caller_location() -> Location | None:
     last: FrameType | None = None
     while frame is not None:
         file = frame.f_code.co_filename
-        if not _is_ours(file):
+        if not _is_ours(frame):
             if not any(each in file for each in _FRAMEWORKS):
                 return _location(frame)
             last = last or frame

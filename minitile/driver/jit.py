@@ -13,6 +13,7 @@ A call goes: captured values unchanged? → bind the arguments → which dimensi
 from __future__ import annotations
 
 import ast
+import os
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -100,6 +101,10 @@ def kernel(
         signature = read_signature(f, around)
         if out_idx is not None:
             signature = signature.making(out_idx, caller_location())
+        if os.environ.get("MINITILE_NVTX") == "1":
+            from minitile.tools.ranges import always
+
+            always()
         return Kernel(f, signature, target, _switches(passes, warp_specialize))
 
     return decorate if function is None else decorate(function)

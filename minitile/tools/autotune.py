@@ -23,6 +23,7 @@ reason.
 from __future__ import annotations
 
 import itertools
+import logging
 import math
 import operator
 import os
@@ -66,6 +67,7 @@ from minitile.tools.measuring import (
     where,
 )
 
+_LOG = logging.getLogger("minitile.autotune")
 Config = dict[str, Any]
 Configs = Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]] | Callable[..., Iterable[Mapping[str, Any]]]
 BATCH = 6  # configurations in one interleaved timing, besides the fastest so far
@@ -344,7 +346,9 @@ class _Run:
         candidates = [self.candidate(config) for config in configs]
         left = [c for c in candidates if c.trial is None]
         store = default_cache() if self.options.cache else None
-        final = make_key(FASTEST, candidates=" ".join(c.key.name if c.key else "" for c in candidates))
+        final = make_key(
+            FASTEST, name=self.kernel.__name__, candidates=" ".join(c.key.name if c.key else "" for c in candidates)
+        )
         stored = store.load(final) if store is not None and not left else None
         if stored is None or stored.meta["best"] >= len(candidates):
             with progress(len(candidates), self.kernel.__name__, self.options.progress) as say:
@@ -367,7 +371,8 @@ class _Run:
         found = _Candidate(config)
         try:
             given = self.kernel._described(self.args, {**self.constants, **config})
-            text = print_kernel(given.trace(), locations=True)
+            traced = given.trace()
+            text = print_kernel(traced, locations=True)
         except MinitileError as error:
             found.trial = Trial(config, failure=said(error))
             return found
@@ -379,6 +384,7 @@ class _Run:
         switches = repr(sorted(self.kernel.passes.items()))
         found.key = make_key(
             MEASURED,
+            name=traced.name,
             ir=text,
             target=self.target.name,
             device=self.device,
@@ -395,6 +401,7 @@ class _Run:
     def keep(self, candidate: _Candidate, trial: Trial) -> None:
         """Stores a finished measurement."""
         candidate.trial = trial
+        _LOG.debug("%s, %s: %s", self.kernel.__name__, trial, trial.failure or f"{trial.ms} ms")
         store = default_cache() if self.options.cache else None
         if store is not None and candidate.key is not None:
             meta = {"ms": trial.ms, "failure": trial.failure, "registers": trial.registers, "spills": trial.spills}
@@ -417,7 +424,10 @@ class _Run:
         def settle(batch: _Batch) -> None:
             self.settle(batch)
             fastest = min((c for c in candidates if _timed(c)), key=_ms, default=None)
-            say(len(batch.left), "" if fastest is None else f"{_ms(fastest) * 1e3:.1f} µs: {fastest}")
+            best = "" if fastest is None else f"{_ms(fastest) * 1e3:.1f} µs: {fastest}"
+            say(len(batch.left), best)
+            ready = sum(c.trial is not None for c in candidates)
+            _LOG.info("%s: %d of %d; %s", self.kernel.__name__, ready, len(candidates), best or "none runs yet")
 
         try:
             for batch in self.batches(left, say):

@@ -50,38 +50,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
-def _add_cache(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=("show", "clear"), nargs="?", default="show")
-
-
-def _cache(args: Arguments) -> int:
-    """Shows or clears the on-disk cache."""
-    from minitile.driver.cache import default_cache, read_any
-
-    store = default_cache()
-    if store is None:
-        print("the cache is switched off (MINITILE_CACHE=0)")
-        return 0
-    if refusal := store.refusal():
-        print(f"the cache is not used: {refusal}")
-        return 1
-    if args.action == "clear":
-        print(f"{store.root}: {store.clear()} entries removed")
-        return 0
-    count = total = 0
-    for key, path in store.entries():
-        entry = read_any(path)
-        if entry is None:
-            continue
-        parts, meta, size = entry
-        count, total = count + 1, total + path.stat().st_size
-        arch = meta.get("arch", parts.get(".target", parts.get(".arch", "?")))
-        registers = f"  {meta['registers']} registers" if meta.get("registers") is not None else ""
-        print(f"{key[:16]}  {size:>9} bytes  {parts.get('kind')}  {arch}{registers}")
-    print(f"{store.root}: {count} entries, {total / 1e6:.2f} MB of at most {store.limit / 1e6:.0f}")
-    return 0
-
-
 def _doctor(_: Arguments) -> int:
     from minitile.tools.doctor import report
 
@@ -133,6 +101,10 @@ COMMANDS: dict[str, Command] = {
         _late("minitile.tilelang.run", "add_arguments"),
         _late("minitile.tilelang.run", "main"),
     ),
-    "cache": Command("show or clear the on-disk cache of compiled kernels", _add_cache, _cache),
+    "cache": Command(
+        "show, trim or clear the on-disk cache of compiled kernels",
+        _late("minitile.tools.cli_cache", "add_arguments"),
+        _late("minitile.tools.cli_cache", "main"),
+    ),
     "doctor": Command("say what is installed, which GPUs are usable and what is missing", lambda _: None, _doctor),
 }

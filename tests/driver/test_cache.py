@@ -369,3 +369,12 @@ def test_a_limit_that_is_none(monkeypatch, text):
     monkeypatch.setenv("MINITILE_CACHE_SIZE", text)
     with pytest.raises(HostError, match="is no size"):
         default_cache()
+
+
+@pytest.mark.parametrize("folder", [None, "caches"])
+def test_the_folder_is_that_of_platformdirs(monkeypatch, tmp_path, folder):
+    platformdirs = pytest.importorskip("platformdirs")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    if folder is not None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / folder))
+    assert caches.user_folder() == platformdirs.user_cache_path("minitile", appauthor=False)

@@ -325,9 +325,9 @@ def test_compiled_kernel():
     k = add.compile(mt.spec((64, 64), "float32"), mt.spec(("M", "N"), T.float32), target="sm_80", block=32)
     assert set(k.asm) == {"traced_ir", "tile_ir", "thread_ir", "ptx"}
     assert "parallel {extents = (32, 32)}" in k.asm["traced_ir"]
-    assert "tile kernel @add" in k.asm["tile_ir"]
-    assert "thread kernel @add" in k.asm["thread_ir"]
-    assert ".visible .entry add(" in k.asm["ptx"]
+    assert "tile kernel @add__block32" in k.asm["tile_ir"]
+    assert "thread kernel @add__block32" in k.asm["thread_ir"]
+    assert ".visible .entry add__block32(" in k.asm["ptx"]
     with pytest.raises(KeyError):
         k.asm["gcn"]
     info = k.launch_info

@@ -35,8 +35,6 @@ COMPARED = {
     for name in ("multiply", "batches", "grouped")
 } | {
     "minitile/tilelang/stand_in/cpu.py": ("cuda", "torch's name of a device, which the CPU takes the place of"),
-    "minitile/tools/c/source.py": ("cuda", "C is written for the driver's API, which is CUDA's or HIP's"),
-    "minitile/tools/cli_build.py": ("cuda", "says that the driver will assemble, which HIP does not"),
 }
 
 

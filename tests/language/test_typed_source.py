@@ -138,3 +138,27 @@ def test_the_prompt(tmp_path):
     process.wait(10)
     os.close(main)
     assert "added 8.0 8.0" in said.decode(errors="replace"), said.decode(errors="replace")
+
+
+def test_errors_show_the_lines_of_text_without_a_file():
+    text = KERNEL.format(amount=1).replace("plus(A[bx", "plus(A[wrong")
+    scope = {"mt": mt, "T": T, "__name__": "made"}
+    exec(text, scope)
+    with pytest.raises(mt.MinitileError, match="wrong") as caught:
+        scope["add"].compile()
+    assert "B[bx * 32 + i] = plus(A[wrong * 32 + i])" in caught.value.loc.excerpt()
+    again = {"mt": mt, "T": T, "__name__": "made"}
+    exec(text, again)
+    with pytest.raises(mt.MinitileError) as repeated:
+        again["add"].compile()
+    assert repeated.value.loc.file == caught.value.loc.file  # one text, one name
+
+
+def test_errors_of_calls_show_the_line_of_the_call():
+    scope = {"add": made_of(KERNEL.format(amount=1)), "__name__": "typed"}
+    text, name = "x = 1\nadd(x)\n", "<typed call>"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    with pytest.raises(mt.MinitileError) as caught:
+        exec(compile(text, name, "exec"), scope)
+    assert (caught.value.loc.file, caught.value.loc.line) == (name, 2)
+    assert caught.value.loc.excerpt().strip().startswith("add(x)")

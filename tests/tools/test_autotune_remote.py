@@ -110,7 +110,7 @@ def test_in_other_processes():
 
 
 class Broken:
-    """A worker that dies when it measures for the `death`th time."""
+    """A worker that is lost when it measures for the `death`th time."""
 
     def __init__(self, death):
         self.count, self.death = 0, death
@@ -131,7 +131,7 @@ def test_a_worker_that_dies():
     lost = [t for t in tuning.trials if "the worker died" in t.failure]
     assert len(lost) == 2
     assert tuning.trials[0].ms is not None
-    again = Broken(2)  # what was lost is not stored, and is measured again; this one dies in the finals
+    again = Broken(2)  # what was lost is not stored, and is measured again; this one is lost in the finals
     found = tuned(None, again).tune(x, y)
     assert (again.count, found.config) == (2, {"block": 128, "threads": 32})
     assert not [t for t in found.trials if "the worker died" in t.failure]

@@ -699,8 +699,9 @@ def test_on_a_gpu(tmp_path):
     target = "sm_90a" if cuda.device_info(0).capability == (9, 0) else "sm_80"
     kernel = with_maps.compile(target=target)
     write(kernel.saved, tmp_path, "kernel")
-    command = [GCC, "-std=c99", *STRICT, "-shared", "-fPIC", "-o", "kernel.so", "kernel.c", "-l:libcuda.so.1"]
+    command = [GCC, "-std=c99", *STRICT, "-shared", "-fPIC", "-o", "kernel.so", "kernel.c"]
     subprocess.run(command, cwd=tmp_path, check=True)
+    ctypes.CDLL("libcuda.so.1", ctypes.RTLD_GLOBAL)
     library = ctypes.CDLL(str(tmp_path / "kernel.so"))
     library.kernel_error.restype = ctypes.c_char_p
     for rows in (0, 1, 64, 1000):

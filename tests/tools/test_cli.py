@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+import minitile as mt
+import minitile.language as T
 from minitile import __version__
 from minitile.driver import cache
 from minitile.driver.cache import Cache, Entry, Kind, make_key
@@ -45,16 +49,49 @@ def test_help(command, capsys):
 
 def test_cache(own_cache, capsys):
     kind = Kind("cubin", {"arch": cache.text, "registers": cache.count}, bool)
-    key = make_key(kind, x="x")
+    key = make_key(kind, x="x", name="gemm__block64")
     own_cache.store(key, Entry({"arch": "sm_80", "registers": 40}, b"cubin"))
+    path = own_cache.root / key.name[:2] / f"{key.name}.mt"
+    used = time.mktime((2026, 3, 4, 5, 6, 0, 0, 0, -1))
+    os.utime(path, (used, used))
+    own_cache.store(make_key(kind, x="y", name="add"), Entry({"arch": "sm_80", "registers": 8}, bytes(5000)))
     assert main(["cache"]) == 0
     out = capsys.readouterr().out
-    assert key.name[:16] in out
-    assert "5 bytes  cubin  sm_80  40 registers" in out
-    assert f"{own_cache.root}: 1 entries" in out
+    assert "add  8 registers" in out.splitlines()[0]  # used last
+    assert out.splitlines()[1].split() == [
+        *(key.name[:16], "2026-03-04", "05:06", str(path.stat().st_size), "bytes", "cubin", "sm_80"),
+        *("gemm__block64", "40", "registers"),
+    ]
+    assert f"{own_cache.root}: 2 entries" in out
+    for order, first in (("name", "add"), ("size", "add"), ("used", "add")):
+        assert main(["cache", "show", "--sort", order]) == 0
+        assert first in capsys.readouterr().out.splitlines()[0]
+    assert main(["cache", "--name", "gemm"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert main(["cache", "trim", "--size", "1M"]) == 0
+    assert "0 entries removed" in capsys.readouterr().out
+    assert main(["cache", "trim", "--size", "much"]) == 1
+    assert "--size much is no size" in capsys.readouterr().err
+    assert main(["cache", "trim", "--size", "5.3K"]) == 0  # what was not used for longest goes
+    assert "1 entries removed" in capsys.readouterr().out
+    assert [name for name, _ in own_cache.entries()] == [make_key(kind, x="y", name="add").name]
     assert main(["cache", "clear"]) == 0
     assert "1 entries removed" in capsys.readouterr().out
     assert list(own_cache.entries()) == []
+
+
+def test_the_cache_has_the_names_of_kernels(own_cache, capsys):
+    @mt.kernel
+    def doubled(A: T.Tensor(("N",), T.float32), block=64):
+        with T.Kernel(T.ceildiv(A.shape[0], block), threads=64) as bx:
+            for i in T.Parallel(block):
+                A[bx * block + i] = A[bx * block + i] * 2
+
+    assert doubled.compile(target="sm_80", block=128).binary
+    doubled.compile(target="gfx942")
+    assert main(["cache"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[:-1]]
+    assert {(r[-3] if r[-1] == "registers" else r[-1]) for r in rows} == {"doubled__block128", "doubled"}
 
 
 def test_a_cache_that_is_not_used(own_cache, capsys):

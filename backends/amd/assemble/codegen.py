@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
+import re
 import signal
 from functools import cache
 from pathlib import Path
@@ -51,7 +52,11 @@ def compiled(llvm: str, target: Target, emit: str) -> bytes:
     version = llvmlite_version(target)
     store = default_cache()
     kind = KINDS[emit]
-    key = make_key(kind, llvm=llvm, target=target.arch, llvmlite=version, build=_build()) if store is not None else None
+    key = None
+    if store is not None:
+        name = re.search(r"^define amdgpu_kernel void @\"?([\w.$]+)", llvm, re.MULTILINE)
+        named = name[1] if name else ""
+        key = make_key(kind, llvm=llvm, target=target.arch, llvmlite=version, build=_build(), name=named)
     if store is not None and key is not None and (entry := store.load(key)) is not None:
         return entry.blob
     result = ask(llvm, target.arch, emit)

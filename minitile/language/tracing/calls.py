@@ -21,7 +21,7 @@ import numpy as np
 from minitile.language import math as tmath
 from minitile.language.scalars import Expr, truth
 from minitile.language.tracing.expressions import MISSING, Expressions, Scope
-from minitile.language.tracing.source import FunctionNode, closure_values, function_node, is_interpreted
+from minitile.language.tracing.source import FunctionNode, closure_values, file_of, function_node, is_interpreted
 
 MUTATORS = {
     list: ("append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse"),
@@ -116,7 +116,7 @@ class Calls(Expressions):
         scope = Scope(
             function.__globals__,
             closure_values(function),
-            function.__code__.co_filename,
+            file_of(function),
             function.__name__,
             self.scope.location(node),
         )

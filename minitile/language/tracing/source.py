@@ -44,6 +44,7 @@ class Text:
 
 
 _current: OrderedDict[str, Text] = OrderedDict()  # by file; those asked for last come last
+_typed: dict[tuple[str, str], Text] = {}  # by the name that Python gave it, and what it is
 _lock = process_lock()
 _defined_by: WeakKeyDictionary[FunctionType, tuple[CodeType, Text]] = WeakKeyDictionary()
 
@@ -54,9 +55,24 @@ def remember(function: FunctionType) -> None:
     if _remembered(function) is None:
         text = _text_of(function)
         if not text.lines:
-            text = Text(text.file, typed_source(function))
+            text = _named(text.file, typed_source(function))
         if text.lines:
             _defined_by[function] = function.__code__, text
+
+
+def _named(file: str, lines: list[str]) -> Text:
+    """A text without a file under a name of its own, by which errors find its lines."""
+    if not lines:
+        return Text(file, lines)
+    with _lock:
+        known = _typed.setdefault((file, "".join(lines)), Text(f"{file[:-1]} {len(_typed) + 1}>", lines))
+    linecache.cache[known.file] = (sum(map(len, lines)), None, lines, known.file)
+    return known
+
+
+def file_of(function: FunctionType) -> str:
+    """The file that errors name for a function's lines."""
+    return text_of(function).file
 
 
 def source_is(function: FunctionType, file: str, lines: list[str]) -> None:
@@ -113,7 +129,7 @@ def kernel_node(function: FunctionType) -> FunctionNode:
     if node is None:
         raise LanguageError(
             f"the source of {function.__name__!r} is not at hand",
-            Location(function.__code__.co_filename, function.__code__.co_firstlineno),
+            Location(file_of(function), function.__code__.co_firstlineno),
             HINT if function.__code__.co_filename.startswith("<") else "kernels are read from source files",
         )
     return node

@@ -17,9 +17,10 @@ from minitile.language.results import Results, results_of
 from minitile.language.scalars import Expr
 from minitile.language.tracing.context import Trace, tracing
 from minitile.language.tracing.control_flow import Interpreter
+from minitile.language.tracing.entry_name import entry_name
 from minitile.language.tracing.expressions import Scope
 from minitile.language.tracing.signature import Parameter, Signature
-from minitile.language.tracing.source import closure_values, kernel_node
+from minitile.language.tracing.source import closure_values, file_of, kernel_node
 from minitile.language.tracing.uniform import check_uniform
 
 
@@ -86,7 +87,7 @@ def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput
             assert p.dtype is not None
             params.append(Value(ScalarType(p.dtype), None, len(params), p.name))
     code = function.__code__
-    scope = Scope(function.__globals__, closure_values(function), code.co_filename, function.__name__)
+    scope = Scope(function.__globals__, closure_values(function), file_of(function), function.__name__)
     values = iter(params)
     for p in signature.parameters:
         if p.kind == "self":
@@ -103,11 +104,13 @@ def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput
     if not trace.launched and not trace.launches:
         raise LanguageError(
             f"the kernel {function.__name__} launches nothing",
-            Location(code.co_filename, code.co_firstlineno, function=function.__name__),
+            Location(file_of(function), code.co_firstlineno, function=function.__name__),
             "its body needs `with T.Kernel(…) as …:`",
         )
+    special = {"strided": given.strides, "unaligned": given.unaligned, "wide": given.exact or given.large}
+    words = [word for word, here in special.items() if here]
     kernel = Kernel(
-        function.__name__,
+        entry_name(function, signature, given.constants, given.dtypes, *words),
         (*params, *results.made),
         trace.dims,
         trace.b.block,

@@ -7,7 +7,9 @@ as plain data. All of it is made of `Saved`, the same description from which Pyt
 names.py        the names and types that arguments have in C
 expressions.py  the launch's expressions, as C
 checks.py       what is refused: the rules of the runtime's binder, of `overlap` and of the facts compiled for
-source.py       the header and the launch function; common.c, cuda.c and hip.c are what all kernels share
+parameters.py   what the entry is given, tensor maps among it
+drivers.py      CUDA's and HIP's: what a launch is
+source.py       the header, the launch function and the rest; common.c, cuda.c and hip.c are what all kernels share
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-; gemm for gfx942
+; gemm__block_M32_block_N16_threads64 for gfx942
 target datalayout = "e-m:e-p:64:64-p1:64:64-p2:32:32-p3:32:32-p4:64:64-p5:32:32-p6:32:32-p7:160:256:256:32-p8:128:128:128:48-p9:192:256:256:32-i64:64-v16:16-v24:32-v32:32-v48:64-v96:128-v192:256-v256:256-v512:512-v1024:1024-v2048:2048-n32:64-S32-A5-G1-ni:7:8:9"
 target triple = "amdgcn-amd-amdhsa"
 
 @lds.0.A_shared = internal addrspace(3) global [4096 x i8] poison, align 16
 @lds.1.B_shared = internal addrspace(3) global [2048 x i8] poison, align 16
 
-define amdgpu_kernel void @gemm(ptr addrspace(1) align 16 %A, ptr addrspace(1) align 16 %B, ptr addrspace(1) align 16 %C, i32 %M, i32 %K, i32 %N)
+define amdgpu_kernel void @gemm__block_M32_block_N16_threads64(ptr addrspace(1) align 16 %A, ptr addrspace(1) align 16 %B, ptr addrspace(1) align 16 %C, i32 %M, i32 %K, i32 %N)
     #0 !reqd_work_group_size !0 !dbg !11 {
 entry:
   %bx.1 = call i32 @llvm.amdgcn.workgroup.id.x(), !dbg !13
@@ -284,7 +284,7 @@ attributes #0 = { nounwind "amdgpu-agpr-alloc"="0" "amdgpu-flat-work-group-size"
 !8 = !DIFile(filename: "examples/gemm.py", directory: "")
 !9 = !DISubroutineType(types: !{null})
 !10 = distinct !DICompileUnit(language: DW_LANG_C, file: !8, producer: "minitile", isOptimized: true, runtimeVersion: 0, emissionKind: DebugDirectivesOnly)
-!11 = distinct !DISubprogram(name: "gemm", scope: !8, file: !8, line: 51, type: !9, scopeLine: 51, spFlags: DISPFlagDefinition, unit: !10)
+!11 = distinct !DISubprogram(name: "gemm__block_M32_block_N16_threads64", scope: !8, file: !8, line: 51, type: !9, scopeLine: 51, spFlags: DISPFlagDefinition, unit: !10)
 !12 = !DILocation(line: 51, column: 46, scope: !11)
 !13 = !DILocation(line: 51, column: 14, scope: !11)
 !14 = !DILocation(line: 54, column: 24, scope: !11)

@@ -1,5 +1,5 @@
 ; LLVM 22.1.0, gfx950, block_M=64, block_N=32, block_K=64, num_stages=2, threads=128
-gemm:
+gemm__block_M64_block_N32_block_K64_num_stages2:
     s_load_dwordx8 s[4:11], s[0:1], 0x0
     v_and_b32_e32 v2, 7, v0
     v_bfe_u32 v3, v0, 3, 3

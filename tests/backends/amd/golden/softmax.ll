@@ -1,9 +1,9 @@
-; softmax for gfx942
+; softmax__rows1_columns64_threads64 for gfx942
 target datalayout = "e-m:e-p:64:64-p1:64:64-p2:32:32-p3:32:32-p4:64:64-p5:32:32-p6:32:32-p7:160:256:256:32-p8:128:128:128:48-p9:192:256:256:32-i64:64-v16:16-v24:32-v32:32-v48:64-v96:128-v192:256-v256:256-v512:512-v1024:1024-v2048:2048-n32:64-S32-A5-G1-ni:7:8:9"
 target triple = "amdgcn-amd-amdhsa"
 
 
-define amdgpu_kernel void @softmax(ptr addrspace(1) align 16 %X, ptr addrspace(1) align 16 %Y, i32 %N)
+define amdgpu_kernel void @softmax__rows1_columns64_threads64(ptr addrspace(1) align 16 %X, ptr addrspace(1) align 16 %Y, i32 %N)
     #0 !reqd_work_group_size !0 !dbg !11 {
 entry:
   %bx.1 = call i32 @llvm.amdgcn.workgroup.id.x(), !dbg !12
@@ -134,7 +134,7 @@ attributes #0 = { nounwind "amdgpu-agpr-alloc"="0" "amdgpu-flat-work-group-size"
 !8 = !DIFile(filename: "examples/softmax.py", directory: "")
 !9 = !DISubroutineType(types: !{null})
 !10 = distinct !DICompileUnit(language: DW_LANG_C, file: !8, producer: "minitile", isOptimized: true, runtimeVersion: 0, emissionKind: DebugDirectivesOnly)
-!11 = distinct !DISubprogram(name: "softmax", scope: !8, file: !8, line: 13, type: !9, scopeLine: 13, spFlags: DISPFlagDefinition, unit: !10)
+!11 = distinct !DISubprogram(name: "softmax__rows1_columns64_threads64", scope: !8, file: !8, line: 13, type: !9, scopeLine: 13, spFlags: DISPFlagDefinition, unit: !10)
 !12 = !DILocation(line: 13, column: 10, scope: !11)
 !13 = !DILocation(line: 17, column: 9, scope: !11)
 !14 = !DILocation(line: 18, column: 38, scope: !11)

@@ -79,7 +79,7 @@ def variant(kernel: Any, launch: Callable[..., Any], constants: Mapping[str, Any
 
 # Transposes ----------------------------------------------------------------------------------------------------------
 
-ALL = 1 << 20  # rows of tiles: blocks that follow each other write one behind the other
+ALL = 1 << 20  # rows of tiles: consecutive blocks write consecutive bytes
 SQUARES = [
     (128, 128, 256),
     (64, 128, 128),

@@ -156,6 +156,9 @@ class Kernel:
         self._count = -1
         self._latest: Callable[..., Any] = _plain  # the one of `_count`, which was found last
         self._number = numbered(self)
+        self._operator: Any = None  # of torch, and the names of its arguments, once that has been asked for
+        self._operator_names: tuple[str, ...] = ()
+        self._operator_asked = False
 
     def __repr__(self) -> str:
         return f"<minitile.Kernel {self.__name__}({', '.join(self._names)})>"

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 _numbers = count()
 _kernels: WeakValueDictionary[int, Kernel] = WeakValueDictionary()
-_operators: dict[int, Any] = {}  # by the kernels' numbers
-_names: dict[int, tuple[str, ...]] = {}  # of their arguments
 _skipped: list[CodeType] = []
 
 
@@ -38,9 +36,9 @@ def traced_call(kernel: Kernel, *args: Any, **kwargs: Any) -> Any:
     """What Dynamo traces of a kernel's call. No gradient goes through it, as without torch.compile."""
     torch = sys.modules["torch"]
     given = {**dict(zip(kernel._names, args, strict=False)), **kwargs}
-    if is_operator(kernel._number) and all(n in _names[kernel._number] for n in given):
+    if is_operator(kernel._number) and all(n in kernel._operator_names for n in given):
         with torch.no_grad():
-            return _operators[kernel._number](**given)
+            return kernel._operator(**given)
     torch._dynamo.graph_break("this call of a kernel of minitile is no operator: see mt.torch_op")
     return kernel._first_call(args, kwargs)
 
@@ -50,16 +48,16 @@ def is_operator(number: int) -> bool:
     from minitile.driver.torch_op import torch_op
 
     _skip()
-    if number not in _names:
-        kernel = _kernels[number]
-        _names[number] = ()
+    kernel = _kernels[number]
+    if not kernel._operator_asked:
+        kernel._operator_asked = True
         try:
             made = torch_op(kernel, name=f"minitile_kernels::{kernel.__name__}_{number}")
         except MinitileError:
             return False
-        _operators[number] = made
-        _names[number] = tuple(a.name for a in made._opoverload._schema.arguments)
-    return number in _operators
+        kernel._operator = made
+        kernel._operator_names = tuple(a.name for a in made._opoverload._schema.arguments)
+    return kernel._operator is not None
 
 
 is_operator._dynamo_marked_constant = True  # type: ignore[attr-defined]

@@ -313,18 +313,20 @@ ROWS: tuple[Row, ...] = (  # of one function, the forms that need more come firs
 
 # Calls ---------------------------------------------------------------------------------------------------------------
 
-_OPERATORS: dict[str, Any] = {}  # by the rows' names
+# By the function's name, then the row's. A function's operators are looked up in its own table, behind `register`: of a
+# table that Dynamo has looked into, it does not see what comes in later.
+_OPERATORS: dict[str, dict[str, Any]] = {row.function: {} for row in ROWS}
 
 
 def operator(row: Row) -> Any:
     """The operator of a row, registered on first use. Needs torch."""
-    found = _OPERATORS.get(row.name)
+    found = _OPERATORS[row.function].get(row.name)
     if found is None:
 
         def run(*given: Any) -> Any:
             return ready(row.function)(**dict(zip(row.arguments, given, strict=False)), **row.fixed)
 
-        found = _OPERATORS[row.name] = torch_op(
+        found = _OPERATORS[row.function][row.name] = torch_op(
             run,
             name=row.name,
             schema=row.schema,
@@ -359,7 +361,7 @@ def differentiable(name: str, function: Callable[..., Any]) -> Callable[..., Any
     rows = [row for row in ROWS if row.function == name]
     if not rows:
         return function
-    names = tuple(inspect.signature(function).parameters)
+    names, operators = tuple(inspect.signature(function).parameters), _OPERATORS[name]
     if "torch" in sys.modules:
         register(name)
 
@@ -375,7 +377,7 @@ def differentiable(name: str, function: Callable[..., Any]) -> Callable[..., Any
         beside = [n for n in given if n not in row.arguments and n not in row.aside]
         if not beside:
             register(name)
-            back = _OPERATORS[row.name](**{n: x for n, x in given.items() if n not in row.aside})
+            back = operators[row.name](**{n: x for n, x in given.items() if n not in row.aside})
             return back if row.shown is None else row.shown(back, given)
         if not torch.compiler.is_compiling():
             raise LaunchArgumentError(

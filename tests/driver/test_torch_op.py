@@ -115,8 +115,9 @@ def test_kernels_in_compiled_functions():
     expected = x * 4 + bias + 1
 
     def model(x, bias):
-        return affine(x * 2, 2.0, bias, rows=8) + 1
+        return scaled(affine(x * 2, 2.0, bias, rows=8), 1.0) + 1
 
+    scaled = affine.configured(rows=2)
     for _ in range(2):
         torch._dynamo.reset()
         compiled = torch.compile(model, fullgraph=True, backend=BACKEND)

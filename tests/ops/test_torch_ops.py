@@ -184,8 +184,9 @@ def test_opcheck(name, monkeypatch):
     """What torch itself wants of an operator: schema, fake results, autograd, all that under AOT with dynamic sizes."""
     call, _, given = CASES[name]
     call(*given())  # registers it
-    made, calls = torch_ops._OPERATORS[name], []
-    monkeypatch.setitem(torch_ops._OPERATORS, name, lambda **named: calls.append(named) or made(**named))
+    (table,) = (torch_ops._OPERATORS[row.function] for row in torch_ops.ROWS if row.name == name)
+    made, calls = table[name], []
+    monkeypatch.setitem(table, name, lambda **named: calls.append(named) or made(**named))
     call(*given())
     torch.library.opcheck(made, (), calls[0])
 
@@ -193,7 +194,7 @@ def test_opcheck(name, monkeypatch):
 def test_opcheck_of_16_bits():
     torch_ops.register("rms_norm")
     x, weight = drawn(5, 64, dtype=torch.bfloat16), drawn(64)
-    torch.library.opcheck(torch_ops._OPERATORS["rms_norm"], (x, weight))
+    torch.library.opcheck(torch_ops._OPERATORS["rms_norm"]["rms_norm"], (x, weight))
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "rms_norm", "swiglu", "cumsum", "cross_entropy"])
@@ -228,17 +229,18 @@ def test_gradients_that_a_function_computes_itself():
 
 
 def test_torch_later_than_minitile(monkeypatch):
-    """The first call of a function that was looked up before torch was there is inside of a compiled function."""
-    (row,) = (row for row in torch_ops.ROWS if row.name == "cumsum")
-    monkeypatch.setattr(torch_ops, "ROWS", (row._replace(suffix="_later"),))
+    """The first calls of functions that were looked up before torch was there are inside of one compiled function."""
+    rows_ = {row.name: row for row in torch_ops.ROWS}
+    late = [rows_[name]._replace(suffix="_later") for name in ("cumsum", "softmax")]
+    monkeypatch.setattr(torch_ops, "ROWS", tuple(late))
+    monkeypatch.setattr(torch_ops, "_OPERATORS", {row.function: {} for row in late})
     with monkeypatch.context() as before:
         before.delitem(sys.modules, "torch")
-        function = torch_ops.differentiable("cumsum", torch_ops.ready("cumsum"))
-    assert "cumsum_later" not in torch_ops._OPERATORS
-    compiled = torch.compile(lambda x: function(x) * 2, fullgraph=True, backend="inductor" if GPU else "aot_eager")
+        cumsum, softmax = (torch_ops.differentiable(row.function, torch_ops.ready(row.function)) for row in late)
+    assert not any(torch_ops._OPERATORS.values())
+    compiled = torch.compile(lambda x: cumsum(softmax(x)), fullgraph=True, backend="inductor" if GPU else "aot_eager")
     x = rows()
-    close(gradients(compiled, (x,)), gradients(lambda x: x.cumsum(-1) * 2, (x,), torch.float64), (x,))
-    torch_ops._OPERATORS.pop("cumsum_later")
+    close(gradients(compiled, (x,)), gradients(lambda x: x.softmax(-1).cumsum(-1), (x,), torch.float64), (x,))
 
 
 @pytest.mark.gpu

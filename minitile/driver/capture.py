@@ -4,17 +4,20 @@
 whether all still have the values that were compiled in, and `key` stands for those values. A value is looked through:
 containers, NumPy arrays and objects of the user's own classes are what is in them at the time. A helper is what it
 does: its code and its defaults, which a reload of the module in place (IPython's autoreload) replaces in the
-function.
+function. A global that is not there yet, such as a helper that stands below the kernel, is read as missing: once it is
+there, values have changed.
 """
 
 from __future__ import annotations
 
+import builtins
 import struct
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from opcode import EXTENDED_ARG, opmap
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -26,6 +29,7 @@ _PACKAGES = ("numpy", "ml_dtypes", "torch", "jax", "jaxlib", "cupy", "scipy", "m
 _FOREIGN = frozenset({*sys.stdlib_module_names, *_PACKAGES}) - {"__main__"}
 _PLAIN = (int, float, complex, str, bytes, type(None), np.generic)
 _MISSING = object()
+_LOAD_GLOBAL = opmap["LOAD_GLOBAL"]
 
 
 @dataclass
@@ -66,6 +70,9 @@ def captures(function: FunctionType, owners: Mapping[str, Any] | None = None) ->
         for name in names:
             if name in f.__globals__:
                 keep(f.__globals__.get, name, names)
+        for name in dict.fromkeys(_globals(f.__code__)):
+            if name not in f.__globals__ and not hasattr(builtins, name):
+                found.read.append((_global_reader(f.__globals__), name, _MISSING))
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
             keep(_cell_reader(cell), name, names)
 
@@ -149,6 +156,23 @@ def _names(code: CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names(constant)
+
+
+def _globals(code: CodeType) -> Iterator[str]:
+    """The names among `_names` that are loaded as globals; the others are attributes."""
+    high = 0
+    for operation, low in zip(code.co_code[::2], code.co_code[1::2], strict=True):
+        argument = high << 8 | low
+        high = argument if operation == EXTENDED_ARG else 0
+        if operation == _LOAD_GLOBAL:
+            yield code.co_names[argument >> 1]
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _globals(constant)
+
+
+def _global_reader(variables: Mapping[str, Any]) -> Callable[[str], Any]:
+    return lambda name: variables.get(name, _MISSING)
 
 
 def _cell_reader(cell: Any) -> Callable[[str], Any]:

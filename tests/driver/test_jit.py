@@ -134,6 +134,35 @@ def test_captured_values_are_part_of_the_key(monkeypatch):
     assert len(done) == 7
 
 
+@mt.kernel
+def above_its_helper(B: T.Tensor((1,), T.int32)):
+    with T.Kernel(1, threads=32):
+        B[0] = below(20)
+
+
+def below(x):
+    return x + OFFSET
+
+
+OFFSET = 1
+
+
+def test_globals_that_come_after_the_kernel(monkeypatch):
+    """A helper may stand below the kernel, and appear when a call has failed already; its changes are seen as well."""
+    b = np.zeros(1, np.int32)
+    above_its_helper(b)
+    assert b[0] == 21
+    monkeypatch.setitem(globals(), "OFFSET", 2)
+    above_its_helper(b)
+    assert b[0] == 22
+    monkeypatch.delitem(globals(), "below")
+    with pytest.raises(mt.MinitileError, match="below"):
+        above_its_helper(b)
+    monkeypatch.setitem(globals(), "below", lambda x: x - OFFSET)
+    above_its_helper(b)
+    assert b[0] == 18
+
+
 @dataclasses.dataclass
 class Settings:
     width: int = 1

@@ -60,12 +60,20 @@ def long_plan(n: int, dtype: DType, tensors: int = 1, clusters: tuple[int, ...] 
         share = math.ceil(n / cluster)
         if share * dtype.bytes * tensors <= (WHOLE if cluster == 1 else PART if cluster < clusters[-1] else MOST_PART):
             bytes_ = share * dtype.bytes
-            threads = MANY if bytes_ > LARGE[cluster > 1] else min(FEW, math.ceil(bytes_ / (2 * STEP * WARP)) * WARP)
+            wish = MANY if bytes_ > LARGE[cluster > 1] else min(FEW, math.ceil(bytes_ / (2 * STEP * WARP)) * WARP)
+            threads = dividing(bytes_, wish) if share * cluster == n else wish
             width = threads * STEP // dtype.bytes  # what they take at a time
             columns = math.ceil(share / width) * width
             fit = SHARED // (columns * dtype.bytes * tensors + BLOCK_SHARED)
             return LongPlan(cluster, columns, threads, columns * cluster == n, max(1, min(fit, BUSY // threads)))
     return None
+
+
+def dividing(bytes_: int, wish: int) -> int:
+    """So many threads that their steps make up the part, the nearest to a wish by a factor of at most 3; else the
+    wish."""
+    found = [t for t in range(WARP, MANY + 1, WARP) if bytes_ % (t * STEP) == 0 and wish <= 3 * t <= 9 * wish]
+    return min(found, key=lambda t: (abs(math.log2(t / wish)), -t), default=wish)
 
 
 class Part(NamedTuple):

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from minitile.runtime import counters, cuda
+from minitile.ops.memory_bound.sums import sums_at_once
+from minitile.runtime import arrays, counters, cuda
 from minitile.runtime.arrays import Place, describe
 from minitile.runtime.counters import COUNTERS, Counters, counters_for
 from tests.runtime.fake_cuda import FakeDriver, Status
@@ -136,6 +137,28 @@ def test_handles_are_of_64_bits(fake):
     fake.numbers[high] = 9
     assert isinstance(on(high), Counters)
     assert ctypes.sizeof(ctypes.c_void_p) == 8
+
+
+class OnGPU:
+    def __init__(self, pointer, shape, dtype):
+        self.pointer, self.shape, self.dtype = pointer, shape, dtype
+
+
+def test_kernels_take_them(fake, monkeypatch):
+    """Beside arrays of a framework, on its stream."""
+    place = Place("cuda", 0, lambda: 5)
+    monkeypatch.setitem(arrays.readers, OnGPU, lambda a: (a.pointer, a.shape, a.dtype, place, True))
+    cuda.device_info.cache_clear()
+    fake.numbers[5] = 2
+    fake.parameters += [ctypes.c_void_p] * 4 + [ctypes.c_int32] * 2
+    done = counters_for(place)
+    x, parts, y = OnGPU(1 << 16, (64, 256), "bf16"), OnGPU(1 << 17, (3, 256), "f32"), OnGPU(1 << 18, (256,), "f32")
+    sums_at_once(x, parts, done, y, split=3)
+    cuda.device_info.cache_clear()
+    (launch,) = fake.launches
+    assert launch.grid == (1, 3, 1)
+    assert launch.stream == 5
+    assert launch.values == (1 << 16, 1 << 17, done.pointer, 1 << 18, 64, 256)
 
 
 @pytest.mark.gpu

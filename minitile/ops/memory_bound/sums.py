@@ -131,7 +131,7 @@ def sum_plan(m: int, n: int, size: int, contiguous: bool = True, multiprocessors
     rows, blocks = THREADS * vector // columns, BESIDE * multiprocessors
     strips = max(1, math.ceil(fold * n / columns))
     alone = not contiguous or fold * n % vector
-    for ahead in (4, 2) if alone and size == 4 else (2,) if alone else (AHEAD, AHEAD // 2, AHEAD // 4):
+    for ahead in (size, 2) if alone else (AHEAD, AHEAD // 2, AHEAD // 4):  # 4 rows of f32, 2 of 16 bits
         groups = math.ceil(m / (fold * rows * ahead))
         if groups >= blocks // strips:
             break

@@ -29,6 +29,7 @@ from minitile.ir.types import DType, i64
 from minitile.ops.memory_bound.arguments import VECTOR
 from minitile.ops.memory_bound.launches import in_order, room_for
 from minitile.ops.memory_bound.rows import HELD, RowPlan, row_plans, rows_of
+from minitile.target import target_at
 
 FULL = 1024  # threads of a multiprocessor that registers are to do for, where each has HELD elements
 BESIDE = 2  # blocks of a multiprocessor that go over pieces
@@ -43,12 +44,13 @@ class PiecePlan(NamedTuple):
 
 
 @lru_cache
-def piece_plan(m: int, n: int, size: int, multiprocessors: int = 132) -> PiecePlan:
+def piece_plan(m: int, n: int, size: int, multiprocessors: int = 132, large: bool = True) -> PiecePlan:
     """For m rows of n elements of `size` bytes: pieces of 32 KB, two of which on each multiprocessor, with the next two
     on their way, suit the memory (benchmarks/sweep_scans.py); smaller ones where those would leave blocks idle, or
-    where rows that are no multiples of a vector take more registers."""
+    where rows that are no multiples of a vector take more registers, or the GPU has not what keeps them few (`large`:
+    conversions of bf16 in one instruction, from sm_90 on)."""
     blocks = BESIDE * multiprocessors
-    for kilobytes in (12, 8) if n * size % VECTOR else (32, 16, 8):
+    for kilobytes in (12, 8) if n * size % VECTOR else (32, 16, 8) if large else (16, 8):
         piece = kilobytes * 1024 // size
         if m * math.ceil(n / piece) >= blocks:
             break
@@ -92,7 +94,8 @@ def cumsum(x: Any, *, reverse: bool = False, out: Any = None, plan: RowPlan | Pi
         if held is not None and held.rows * held.columns <= HELD * held.threads:
             plan = held
         else:
-            plan = piece_plan(rows.m, rows.n, rows.dtype.bytes, rows.room.multiprocessors)
+            large = target_at(rows.info.device_kind, rows.info.device_index).has("cluster")
+            plan = piece_plan(rows.m, rows.n, rows.dtype.bytes, rows.room.multiprocessors, large)
     if isinstance(plan, PiecePlan):
         pieces = math.ceil(rows.n / plan.piece)
         words = 1 + rows.m * (pieces + math.ceil(pieces / plan.threads))

@@ -121,6 +121,14 @@ def test_registers_do(n, dtype):
     assert blocks * constants["threads"] * compiled.registers <= 65536
 
 
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("n", [1 << 28, (1 << 28) + 1])
+def test_pieces_on_older_gpus(n, size):
+    x, state = mt.spec((1, n), {2: "bfloat16", 4: "float32"}[size]), mt.spec((99999,), "int64")
+    plan = piece_plan(1, n, size, 108, large=False)
+    assert cumsum_pieces.compile(x, x, state, target="sm_80", **plan._asdict()).spills == 0
+
+
 @pytest.mark.gpu
 def test_the_same_bits_each_time():
     x = given(random(6, 1, 10_000_000))

@@ -32,7 +32,7 @@ from minitile.ops.memory_bound.rows import HELD, RowPlan, row_plans, rows_of
 from minitile.target import target_at
 
 FULL = 1024  # threads of a multiprocessor that registers are to do for, where each has HELD elements
-ALONE = 3072  # elements of a piece that are loaded one by one
+ALONE = 3072  # elements of a piece that are loaded one by one, by 256 threads
 BESIDE = 2  # blocks of a multiprocessor that go over pieces
 
 
@@ -52,7 +52,7 @@ def piece_plan(m: int, n: int, size: int, multiprocessors: int = 132, large: boo
     conversions of bf16 in one instruction, from sm_90 on)."""
     blocks = BESIDE * multiprocessors
     if n * size % VECTOR:
-        return PiecePlan(ALONE, 256, blocks)
+        return PiecePlan(2 * ALONE, 512, blocks) if large else PiecePlan(ALONE, 256, blocks)
     for kilobytes in (32, 16, 8) if large else (16, 8):
         piece = kilobytes * 1024 // size
         if m * math.ceil(n / piece) >= blocks:

@@ -70,7 +70,7 @@ def test_pieces_leave_no_block_idle():
     assert piece_plan(1, 1 << 28, 4) == PiecePlan(8192, 256, 264)
     assert piece_plan(1, 1 << 22, 2) == PiecePlan(8192, 256, 264)  # 512 of them, not 256
     assert piece_plan(1, 40008, 2).threads == 128
-    assert piece_plan(4096, 50257, 2).piece == 3072  # elements that stand alone
+    assert piece_plan(4096, 50257, 2).piece == 6144  # elements that stand alone
     assert piece_plan(1, 1 << 28, 2, 108).blocks == 216
 
 

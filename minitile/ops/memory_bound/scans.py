@@ -32,6 +32,7 @@ from minitile.ops.memory_bound.rows import HELD, RowPlan, row_plans, rows_of
 from minitile.target import target_at
 
 FULL = 1024  # threads of a multiprocessor that registers are to do for, where each has HELD elements
+ALONE = 3072  # elements of a piece that are loaded one by one, by 256 threads
 BESIDE = 2  # blocks of a multiprocessor that go over pieces
 
 
@@ -50,7 +51,9 @@ def piece_plan(m: int, n: int, size: int, multiprocessors: int = 132, large: boo
     where rows that are no multiples of a vector take more registers, or the GPU has not what keeps them few (`large`:
     conversions of bf16 in one instruction, from sm_90 on)."""
     blocks = BESIDE * multiprocessors
-    for kilobytes in (12, 8) if n * size % VECTOR else (32, 16, 8) if large else (16, 8):
+    if n * size % VECTOR:
+        return PiecePlan(2 * ALONE, 512, blocks) if large else PiecePlan(ALONE, 256, blocks)
+    for kilobytes in (32, 16, 8) if large else (16, 8):
         piece = kilobytes * 1024 // size
         if m * math.ceil(n / piece) >= blocks:
             break

@@ -104,6 +104,7 @@ def test_python_c():
     assert done.stdout == "added 6.0 6.0\n", done.stderr
 
 
+@pytest.mark.slow
 def test_standard_input_from_a_file(tmp_path):
     path = tmp_path / "typed.py"
     path.write_text(HEAD + KERNEL.format(amount=7) + CALL)

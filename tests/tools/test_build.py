@@ -636,6 +636,19 @@ int main(void) {
     assert (done.returncode, done.stdout) == (0, "x and y overlap, and the kernel writes y\n")
 
 
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler here")
+@pytest.mark.parametrize("device", ["cuda", "rocm"])
+def test_the_source_is_cxx_too(tmp_path, device):
+    info = MAPS if device == "cuda" else SIMPLE
+    write(
+        replace(saved_of(info), device=device, images={"ptx": b".ver"} if device == "cuda" else {"hsaco": b"ELF"}),
+        tmp_path,
+    )
+    command = ["g++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++", "kernel.c"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cmake") is None or shutil.which("g++") is None, reason="no CMake or C++ compiler")
 def test_a_program_by_cmake(tmp_path):

@@ -262,7 +262,15 @@ class CompiledKernel:
     def saved(self) -> Saved:
         """All that a launch needs, without the compiler: plain data and the code. Raises as `binary` does; for NVIDIA
         the text goes along, and the driver compiles it where no assembler is installed here."""
-        return self.executable.program.saved(self.case.kernel.__name__, self.launch_info)
+        info = self.launch_info
+        sizes = [
+            ("same", ("dim", n), size)
+            for m in self._results.made
+            for n, size in zip(m.arg.shape, m.shape, strict=True)
+            if isinstance(n, str) and size != ("dim", n)
+        ]
+        info = replace(info, facts=(*info.facts, *sizes))  # which a call of this kernel computes, and others pass
+        return self.executable.program.saved(self.case.kernel.__name__, info)
 
     @for_users
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -215,10 +215,13 @@ _OURS = tuple(f"{f}{os.sep}" for f in (_HERE, (_HERE / "backends").resolve(), (_
 
 
 def _is_ours(frame: FrameType) -> bool:
-    """Whether code in progress is minitile's own, or made up by it: then its globals are no module's. Code of a user's
-    that stands in no file is told by that from ours."""
+    """Whether code in progress is minitile's own, or made up. What we make has globals of no module, or of one of ours;
+    what dataclasses make for a user has a name with two underscores. Other code without a file is the user's."""
     file = frame.f_code.co_filename
-    return file.startswith(_OURS) or (file.startswith("<") and "__name__" not in frame.f_globals)
+    if file.startswith("<"):
+        module = str(frame.f_globals.get("__name__", "minitile"))
+        return module.partition(".")[0] == "minitile" or frame.f_code.co_name.startswith("__")
+    return file.startswith(_OURS)
 
 
 def for_users(function: Callable[P, R]) -> Callable[P, R]:

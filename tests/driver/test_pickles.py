@@ -69,6 +69,12 @@ def test_a_kernel_is_itself(way):
     assert way({"k": [tuned.kernel]})["k"][0] is tuned.kernel
 
 
+def test_a_kernel_that_tunes_itself():
+    there = again(tuned)
+    assert there.kernel is tuned.kernel
+    assert (there.configs, there.options) == (tuned.configs, tuned.options)
+
+
 def test_what_is_made_of_a_kernel_takes_along_what_differs():
     made = again(double.configured(block=32))
     assert made is not double

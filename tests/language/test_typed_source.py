@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -104,6 +105,7 @@ def test_python_c():
     assert done.stdout == "added 6.0 6.0\n", done.stderr
 
 
+@pytest.mark.slow
 def test_standard_input_from_a_file(tmp_path):
     path = tmp_path / "typed.py"
     path.write_text(HEAD + KERNEL.format(amount=7) + CALL)
@@ -162,3 +164,22 @@ def test_errors_of_calls_show_the_line_of_the_call():
         exec(compile(text, name, "exec"), scope)
     assert (caught.value.loc.file, caught.value.loc.line) == (name, 2)
     assert caught.value.loc.excerpt().strip().startswith("add(x)")
+
+
+def test_errors_of_calls_in_what_dataclasses_make():
+    add = made_of(KERNEL.format(amount=1))
+
+    @dataclass
+    class Calls:
+        x: int
+
+        def __post_init__(self):
+            add(self.x)
+
+    def call():
+        Calls(1)
+
+    for wrong in (call, lambda: mt.autotune(add, [{"none": 1}], measure=dict, progress=False).tune(1)):
+        with pytest.raises(mt.MinitileError) as caught:
+            wrong()
+        assert caught.value.loc.file == __file__

@@ -93,6 +93,26 @@ def test_arguments_are_checked(compiled, driver, tmp_path):
     assert repr(loaded) == "<minitile.LoadedKernel scale(X, Y, f) for sm_90a>"
 
 
+@mt.kernel(target="sm_90a")
+def doubled(X: T.Tensor(("N",), T.float32)):
+    N = X.shape[0]
+    Y = T.empty((2 * N,), T.float32)
+    with T.Kernel(T.ceildiv(N, 64), threads=64) as bx:
+        for i in T.Parallel(64):
+            Y[2 * (bx * 64 + i)] = X[bx * 64 + i]
+    return Y
+
+
+def test_results_are_passed_and_have_the_size_that_the_kernel_computes(driver, tmp_path):
+    doubled.compile(target="sm_90a").save(tmp_path / "k")
+    loaded = mt.load(tmp_path / "k")
+    driver.parameters = [ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int32] * (len(loaded.launch_info.params) - 2)]
+    loaded(Array(0x10000, 64), Array(0x20000, 128))
+    assert len(driver.launches) == 1
+    with pytest.raises(ArgumentError, match=r"compiled for result0_size0 = 2 \* N, but N is 64, result0_size0 is 127"):
+        loaded(Array(0x10000, 64), Array(0x20000, 127))
+
+
 def test_code_for_a_device():
     both = {"ptx": b".ptx", "cubin": b"\x7fELF"}
 

@@ -313,20 +313,24 @@ def test_a_kernel_is_loaded_once_in_each_context(tmp_path):
 
 
 def test_which_code_is_loaded(tmp_path):
-    def first(arch, capability, images):
-        folder = tmp_path / f"{arch}_{capability}_{len(images)}"
-        program = Program(saved_of(SIMPLE, arch, images), folder)
+    both = {"ptx": b".ver", "cubin": b"\x7fELF"}
+    plain, hopper = (Program(saved_of(SIMPLE, arch, both), tmp_path / arch) for arch in ("sm_80", "sm_90a"))
+    text = Program(saved_of(SIMPLE, "sm_90a", {"ptx": b".ver"}), tmp_path / "text")
+    contexts = iter(range(1000, 9000, 1000))
+
+    def loaded(program, *capability):
+        """The beginning of what is loaded in a context of a device like that."""
+        ctypes.c_uint64.in_dll(program.library, "standin_context").value = next(contexts)
         program.set(major=capability[0], minor=capability[1])
         status = program.call(VALUES)
         return program.get("image", ctypes.c_char * 64)[:4] if status == 0 else (status, program.error())
 
-    both = {"ptx": b".ver", "cubin": b"\x7fELF"}
-    assert first("sm_80", (8, 0), both) == b"\x7fELF"
-    assert first("sm_80", (8, 9), both) == b"\x7fELF"
-    assert first("sm_80", (9, 0), both) == b".ver"
-    assert first("sm_89", (8, 0), both) == b".ver"  # and the driver will say what it thinks of that
-    assert first("sm_90a", (9, 0), {"ptx": b".ver"}) == b".ver"
-    assert first("sm_90a", (10, 0), both) == (-1, "compiled for sm_90a, and device 0 is sm_100")
+    assert loaded(plain, 8, 0) == loaded(plain, 8, 9) == b"\x7fELF"
+    assert loaded(plain, 9, 0) == b".ver"
+    assert loaded(plain, 7, 5) == b".ver"  # and the driver will say what it thinks of that
+    assert loaded(hopper, 9, 0) == b"\x7fELF"
+    assert loaded(hopper, 10, 0) == (-1, "compiled for sm_90a, and device 0 is sm_100")
+    assert loaded(text, 9, 0) == b".ver"
 
 
 def test_what_the_driver_refuses(tmp_path):
@@ -630,6 +634,19 @@ int main(void) {
     subprocess.run(command, cwd=tmp_path, check=True)
     done = subprocess.run([str(tmp_path / "main")], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "x and y overlap, and the kernel writes y\n")
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler here")
+@pytest.mark.parametrize("device", ["cuda", "rocm"])
+def test_the_source_is_cxx_too(tmp_path, device):
+    info = MAPS if device == "cuda" else SIMPLE
+    write(
+        replace(saved_of(info), device=device, images={"ptx": b".ver"} if device == "cuda" else {"hsaco": b"ELF"}),
+        tmp_path,
+    )
+    command = ["g++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++", "kernel.c"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow

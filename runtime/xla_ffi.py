@@ -9,7 +9,7 @@ makes errors. `handler` gives the C function; what it calls gets Python's number
 A handler is registered without traits: XLA then records none of its calls in a CUDA graph (a command buffer), but calls
 it each time. It only starts work on the stream, as XLA wants of one, and never waits for the device.
 
-Source: xla/ffi/api/c_api.h of OpenXLA, versions 0.1 to 0.3 (jaxlib 0.5 to 0.10), which differ in nothing that is read
+Source: xla/ffi/api/c_api.h of OpenXLA, versions 0.1 to 0.4 (jaxlib 0.5 to 0.11), which differ in nothing that is read
 here; a struct's size comes first in it, and fields are only appended.
 """
 
@@ -122,8 +122,14 @@ class _CreateArgs(Structure):
     _fields_ = (("struct_size", c_size_t), ("extension", c_void_p), ("message", c_char_p), ("code", c_int))
 
 
-class _MessageArgs(Structure):  # the message is behind what XLA_FFI_Error_Destroy_Args has
-    _fields_ = (("struct_size", c_size_t), ("extension", c_void_p), ("error", c_void_p), ("message", c_char_p))
+class _MessageArgs(Structure):  # behind what XLA_FFI_Error_Destroy_Args has: the message, and since 0.4 the code
+    _fields_ = (
+        ("struct_size", c_size_t),
+        ("extension", c_void_p),
+        ("error", c_void_p),
+        ("message", c_char_p),
+        ("code", c_int),
+    )
 
 
 class _QueueArgs(Structure):  # the value is a pointer, the stream, or 32 bits, the device's index
@@ -201,7 +207,7 @@ def _failed(frame: _Frame, message: str) -> int | None:
 
 def _said(frame: _Frame, error: int) -> str:
     """The message of an error of XLA's, which is then gone."""
-    args = _MessageArgs(ctypes.sizeof(_MessageArgs), None, error, None)
+    args = _MessageArgs(ctypes.sizeof(_MessageArgs), None, error, None, 0)
     _ask(frame, _MESSAGE, args)
     message = (args.message or b"").decode(errors="replace")
     args.struct_size = _MessageArgs.message.offset

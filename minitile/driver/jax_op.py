@@ -273,20 +273,12 @@ def _custom_call(
     jax: Any, known: _Known, arrays: Mapping[str, Any], shapes: Sequence[tuple[int, ...]], text: str
 ) -> dict[str, Any]:
     """The results of the custom call by name."""
-    varying: frozenset[Any] = frozenset().union(*(_varying(jax, x) for x in arrays.values()))
-    more = {"vma": varying} if varying else {}
     made = known.calls.results.made
-    of = [jax.ShapeDtypeStruct(s, m.dtype.numpy, **more) for s, m in zip(shapes, made, strict=True)]
-    of += [jax.ShapeDtypeStruct(arrays[n].shape, arrays[n].dtype, **more) for n in known.written]
+    of = [jax.ShapeDtypeStruct(s, m.dtype.numpy) for s, m in zip(shapes, made, strict=True)]
+    of += [jax.ShapeDtypeStruct(arrays[n].shape, arrays[n].dtype) for n in known.written]
     places = {known.tensors.index(n): len(made) + i for i, n in enumerate(known.written)}
     call = jax.ffi.ffi_call(TARGET, of, vmap_method="sequential", input_output_aliases=places)
     return dict(zip(known.buffers, call(*arrays.values(), call=text), strict=True))
-
-
-def _varying(jax: Any, x: Any) -> frozenset[Any]:
-    """The axes of a mesh along which an array differs, inside of shard_map."""
-    found: frozenset[Any] = frozenset(getattr(jax.typeof(x), "vma", ())) if hasattr(jax, "typeof") else frozenset()
-    return found
 
 
 # What XLA calls ------------------------------------------------------------------------------------------------------

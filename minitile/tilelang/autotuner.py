@@ -3,6 +3,7 @@ one the first that compiles."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -63,7 +64,8 @@ class Autotuned:
 
     def _tuned(self, call: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         configs = _listed(self.configs, args, named)
-        if not configs or all(n in named for n in configs[0]):
+        passed = {**dict(zip(inspect.signature(self.jit.function).parameters, args, strict=False)), **named}
+        if not configs or all(n in passed for n in configs[0]):
             return call(*args, **named)
         key = self.jit._key("tuned", {str(i): _told(a) for i, a in enumerate((*args, *named.items()))})
         if key not in self._best:

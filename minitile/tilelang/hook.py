@@ -30,6 +30,8 @@ _OTHER_PLACES = {
     "tilelang.transform": f"{OURS}.transform",
     "tilelang.carver.arch": f"{OURS}.arch",
     "tilelang.carver.arch.driver": f"{OURS}.arch",
+    "tilelang.tools.cuda.iket": f"{OURS}.iket",
+    "tilelang.contrib.nvcc": f"{OURS}.nvcc",
     "tilelang.jit": f"{OURS}.jit",
     "tilelang.autotuner.tuner": f"{OURS}.autotuner",
 }
@@ -68,14 +70,24 @@ def tilelang_module(name: str) -> ModuleType:
     """The module of this package that stands for one of TileLang's; one of absent names where there is none."""
     here = _OTHER_PLACES.get(name, OURS + name.removeprefix("tilelang"))
     if name.removeprefix("tilelang.").split(".")[0] in _HIDDEN or importlib.util.find_spec(OURS) is None:
-        return AbsentModule(name)
+        return _absent(name)
     try:
         found = importlib.import_module(here)
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith(OURS):
             raise
-        return AbsentModule(name)
+        return _absent(name)
     return _proxy(name, found)
+
+
+def _absent(name: str) -> ModuleType:
+    """A module of absent names, and of those modules below it that are there."""
+    made = AbsentModule(name)
+    for each, here in _OTHER_PLACES.items():
+        parent, _, last = each.rpartition(".")
+        if parent == name:
+            setattr(made, last, importlib.import_module(here))
+    return made
 
 
 def _proxy(name: str, module: ModuleType) -> ModuleType:

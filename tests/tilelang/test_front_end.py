@@ -199,3 +199,23 @@ def test_compile_only_reports_what_is_refused(tmp_path: Path, capsys: pytest.Cap
     said = capsys.readouterr().out
     assert "outside (script.py:20): TypeMismatchError: index 9 is outside dimension 0" in said
     assert "2 kernels compiled for sm_90a, 1 of them refused" in said
+
+
+@pytest.mark.parametrize(("stride", "dilation", "pad"), [(1, 1, 1), (2, 1, 0), (1, 2, 2)])
+def test_a_convolution_by_im2col(stride: int, dilation: int, pad: int) -> None:
+    image, weights = normal(2, 7, 6, 8, dtype="float16"), normal(3, 3, 8, 16, dtype="float16")
+    padded = np.pad(image.astype(np.float64), ((0, 0), (pad, pad), (pad, pad), (0, 0)))
+    reach = 2 * dilation + 1
+    rows, columns = ((n + 2 * pad - reach) // stride + 1 for n in (7, 6))
+    want = np.zeros((2, rows, columns, 16))
+    for y in range(rows):
+        for x in range(columns):
+            at = (slice(n * stride, n * stride + reach, dilation) for n in (y, x))
+            want[:, y, x] = np.einsum("nhwc,hwcf->nf", padded[:, *at], weights.astype(np.float64))
+    np.testing.assert_allclose(programs.convolved(image, weights, stride, dilation, pad), want, rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize(("rows", "columns", "over"), [(4, 64, 8), (7, 17, 16), (5, 1, 32)])
+def test_a_reduction_over_threads(rows: int, columns: int, over: int) -> None:
+    x = normal(rows, columns)
+    np.testing.assert_allclose(programs.row_sums(x, over), x.astype(np.float64).sum(1), rtol=1e-4, atol=1e-4)

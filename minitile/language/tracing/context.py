@@ -50,7 +50,8 @@ class Trace:
     evictions   of a tensor's lines from L2, where the program says which go first or last
     all_reduces of reductions over the cluster, by what a block sends: the buffer, and what counts them
     rounds      of loops that Python runs, so far
-    made        the tensors of T.empty; sizes: of their dimensions that are computed, by name
+    made        the tensors of T.empty and views of tensors; sizes: of their dimensions that are computed, by name
+    views       the tensors that views are of
     random      each thread's own seed, sequence and place in it (T.rng_init), once there are some
     marks       of the statements of the loop with a schedule of its own that is being traced (`schedule.py`)
     """
@@ -71,6 +72,7 @@ class Trace:
     evictions: dict[Value, str] = field(default_factory=dict)
     all_reduces: dict[Any, tuple[Value, Value]] = field(default_factory=dict)
     made: list[Value] = field(default_factory=list)
+    views: dict[Value, Value] = field(default_factory=dict)
     sizes: dict[str, Value] = field(default_factory=dict)
     rounds: int = 0
     random: Any = None

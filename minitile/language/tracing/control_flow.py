@@ -409,19 +409,23 @@ class Interpreter(Branches):
     # The launch --------------------------------------------------------------------------------------------------
 
     def with_(self, node: ast.With) -> None:
-        item = node.items[0]
+        item, *rest = node.items
+        if rest:  # `with a, b:` is `with a:` with a `with b:` in it
+            inner = ast.copy_location(ast.With(rest, node.body), node)
+            self.with_(ast.copy_location(ast.With([item], [inner]), node))
+            return
         scope = self.eval(item.context_expr)
         trace = self.trace
-        if len(node.items) == 1 and isinstance(scope, HintScope | DisjointScope):
+        if isinstance(scope, HintScope | DisjointScope):
             self.at(item.context_expr)
             with scope.traced(tile_scope("this `with`")):
                 self.block(node.body)
             return
-        if len(node.items) == 1 and isinstance(scope, RoleScope):
+        if isinstance(scope, RoleScope):
             self.at(item.context_expr)
             self.role(node, scope)
             return
-        if len(node.items) != 1 or not isinstance(scope, KernelScope):
+        if not isinstance(scope, KernelScope):
             raise self.fail(node, "`with` has a meaning for T.Kernel, T.ws, T.proxy_hint and T.assume_disjoint only")
         if trace.launch is not None:
             raise self.fail(item.context_expr, "T.Kernel inside T.Kernel")

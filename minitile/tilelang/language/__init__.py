@@ -18,7 +18,7 @@ from minitile.language.kernel_types import uint32 as uint
 from minitile.tilelang.body import TensorFactory as _TensorFactory
 from minitile.tilelang.body import const
 from minitile.tilelang.language.absent import absent as _absent
-from minitile.tilelang.language.dtypes import dtype, short_name
+from minitile.tilelang.language.dtypes import dtype, int4, short_name, uint4
 from minitile.tilelang.language.hints import (
     Fragment,
     Layout,
@@ -37,6 +37,7 @@ from minitile.tilelang.language.names import (
     atomic_add,
     ceildiv,
     copy,
+    dynamic,
     empty,
     fill,
     floordiv,
@@ -49,15 +50,24 @@ from minitile.tilelang.language.names import (
     parallel,
     reduce_max,
     reduce_sum,
+    reinterpret,
     sync_grid,
-    thread_binding,
     truncdiv,
     unroll,
 )
+from minitile.tilelang.language.thread_reduce import (
+    attr,
+    comm_reducer,
+    evaluate,
+    get_thread_binding,
+    thread_binding,
+)
+from minitile.tilelang.macros import im2col, tvm_thread_allreduce
 from minitile.tilelang.prim_func import prim_func
 
 Tensor = _TensorFactory()
 StridedTensor = _TensorFactory(strided=True)
+symbolic = dynamic
 Buffer = SharedBuffer = FragmentBuffer = LocalBuffer = Tensor
 __all__ = sorted({*_base.__all__, *(name for name in globals() if not name.startswith("_"))} - {"annotations"})
 

@@ -19,6 +19,8 @@ _OTHER = {
     "e4m3_float8": "float8_e4m3fn",
     "e5m2_float8": "float8_e5m2",
 }
+int4, uint4 = DType("i4", 4, "int"), DType("u4", 4, "uint")  # names of formats: no dtypes of memory or values
+_NAMED = {"int4": int4, "uint4": uint4}
 _PACKED = {"float4_e2m1fn": "e2m1", "float6_e2m3fn": "e2m3", "float6_e3m2fn": "e3m2"}
 
 
@@ -30,6 +32,8 @@ def dtype(given: Any) -> DType:
         return PACKED[_PACKED[text]]
     if isinstance(given, DType):
         return given
+    if text in _NAMED:
+        return _NAMED[text]
     return dtype_of_name(_OTHER.get(text, text) if text is not None else given)
 
 

@@ -6,8 +6,10 @@ from functools import wraps
 from typing import Any
 
 import minitile.language as T
+from minitile.language.scalars import Expr
 from minitile.language.tracing import loops
-from minitile.language.tracing.context import current
+from minitile.language.tracing.context import active, current
+from minitile.language.tracing.expressions import Dim
 from minitile.tilelang.body import Declared, Unknown, collecting
 from minitile.tilelang.language.dtypes import dtype as dtype_of
 
@@ -64,6 +66,14 @@ def ClusterKernel(*grid: Any, cluster_dims: Any = 1, **named: Any) -> Any:
     return Kernel(*grid, cluster_dims=cluster_dims, **named)
 
 
+def dynamic(names: str, dtype: Any = "int32") -> Any:
+    """Run-time sizes, `m, n = T.dynamic("m, n")`; of one name that size alone."""
+    each = [Dim(n) for n in names.replace(",", " ").split()]
+    trace = active()
+    found = each if trace is None else [Expr(trace.dims[n]) if n in trace.dims else n for n in each]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
 def empty(shape: Any, dtype: Any = "float32") -> Any:
     """`T.empty`: a tensor that the call makes."""
     if collecting() is not None:
@@ -82,18 +92,18 @@ def alloc_var(dtype: Any, *args: Any, init: Any = None, scope: str = "local.var"
     return T.alloc_var(dtype_of(dtype), start[0] if start else 0 if init is None else init)
 
 
-def thread_binding(*extents: Any, thread: str = "threadIdx.x") -> Any:
-    """`T.get_thread_binding` of the dimension that is named."""
-    thread = next((e for e in extents if isinstance(e, str)), thread)
-    return T.get_thread_binding("xyz".index(thread[-1]))
-
-
 def sync_grid() -> None:
     """Refused: blocks of a launch do not wait for each other."""
     raise current().error(
         "T.sync_grid is not there: blocks of a launch do not wait for each other",
         "write two `with T.Kernel(…)` in the function, which run one after the other",
     )
+
+
+def reinterpret(*args: Any, dtype: Any = None) -> Any:
+    """`T.reinterpret`; as a "handle" nothing, which is all that TVM's calls want of one."""
+    given = (*args, *([] if dtype is None else [dtype]))
+    return None if any(isinstance(g, str) and g == "handle" for g in given) else T.reinterpret(*given)
 
 
 def max_value(dtype: Any) -> Any:

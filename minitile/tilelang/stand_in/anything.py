@@ -47,10 +47,24 @@ class Anything:
     def __mro_entries__(self, _: Any) -> tuple[type, ...]:
         return (object,)
 
-    def __or__(self, _: Any) -> Anything:
+    def _itself(self, *_: Any) -> Anything:
         return self
 
-    __ror__ = __or__
+    def _no(self, _: Any) -> bool:
+        return False
+
+    __or__ = __ror__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _itself
+    __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __neg__ = __pow__ = _itself
+    __lt__ = __le__ = __gt__ = __ge__ = _no
+
+    def __float__(self) -> float:
+        return 1.0
+
+    def __len__(self) -> int:
+        return 0
+
+    def __format__(self, _: str) -> str:
+        return self._name
 
 
 class AnyModule(ModuleType):

@@ -19,13 +19,12 @@ def _axes(text: str) -> Axes:
 
 def _sizes(left: Axes, x: StandIn, given: dict[str, Any]) -> dict[str, int]:
     sizes = {name: int(n) for name, n in given.items() if isinstance(n, int)}
+    shape: list[Any] = list(x.shape)
     if ["..."] in left:
         at = left.index(["..."])
         count = x.ndim - len(left) + 1
         sizes["..."] = math.prod(x.shape[at : at + count])
         shape = [*x.shape[:at], sizes["..."], *x.shape[at + count :]]
-    else:
-        shape = list(x.shape)
     for names, n in zip(left, shape, strict=False):
         unknown = [a for a in names if a not in sizes and not a.isdigit()]
         known = math.prod(sizes.get(a, 1) for a in names)

@@ -174,8 +174,9 @@ class AutoTuner:
         from minitile.tilelang.jit import compile
 
         def build(config: dict[str, Any]) -> Any:
-            found = self.fn(**config)
-            return found if isinstance(found, JITKernel) else compile(found, **self.compile_args)
+            more = {n: v for n, v in config.items() if n in ("pass_configs", "target")}
+            found = self.fn(**{n: v for n, v in config.items() if n not in more})
+            return found if isinstance(found, JITKernel) else compile(found, **{**self.compile_args, **more})
 
         config, spent, kernel = _search(build, _listed(self.configs, (), {}), {**self.profile_args, **how})
         reference = self.profile_args.get("ref_prog")

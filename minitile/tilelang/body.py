@@ -35,6 +35,11 @@ from minitile.language.tracing.signature import Parameter, Signature, StridedTen
 from minitile.language.tracing.source import closure_values, kernel_node
 
 
+def plain(annotation: Any) -> Any:
+    """minitile's dtype of one of TileLang's, which is a string; anything else as it is."""
+    return getattr(annotation, "ours", annotation) if isinstance(annotation, str) else annotation
+
+
 class NotKnown(Exception):
     """A size was needed that only a later declaration tells."""
 
@@ -76,8 +81,8 @@ class Declared:
 
     def tensor(self) -> Tensor:
         if self.strides is None:
-            return Tensor(self.shape, self.dtype)
-        return StridedTensor(self.shape, self.strides, self.dtype)
+            return Tensor(self.shape, plain(self.dtype))
+        return StridedTensor(self.shape, self.strides, plain(self.dtype))
 
 
 @dataclass
@@ -135,6 +140,7 @@ class Body:
     def __init__(self, function: FunctionType, around: Mapping[str, Any]) -> None:
         self.function = function
         self.python = inspect.signature(function)
+        function.__annotations__ = {n: plain(a) for n, a in function.__annotations__.items()}
         self.annotated = {p.name: p for p in read_signature(function, around).parameters}
         names = {*self.python.parameters}
         node = kernel_node(function)
@@ -243,6 +249,7 @@ def _declarer(found: dict[str, Any], given: Mapping[str, Any], known: Collecting
     def declare(name: str, what: Any) -> None:
         if isinstance(what, Tensor):
             what = Declared(what.shape, what.strides, what.dtype)
+        what = plain(what)
         found[name] = what
         shape = getattr(given.get(name), "shape", None)
         if not isinstance(what, Declared) or shape is None or len(shape) != len(what.shape):

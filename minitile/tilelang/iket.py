@@ -32,6 +32,11 @@ def session(*_: Any, **__: Any) -> Iterator[None]:
     yield
 
 
+def runtime_payloads_enabled(*_: Any, **__: Any) -> bool:
+    """Whether payloads are kept: no."""
+    return False
+
+
 def event_table(*_: Any, **__: Any) -> dict[str, Any]:
     """The marks: none."""
     return {}

@@ -89,11 +89,13 @@ def test_the_profiler_compares() -> None:
 def test_dtypes() -> None:
     import ml_dtypes
 
-    assert T.dtype("float16") is T.float16
-    assert T.dtype(np.dtype("int8")) is T.int8
-    assert T.dtype(ml_dtypes.bfloat16) is T.bfloat16
-    assert T.float is T.float32
-    assert T.tfloat32 is T.float32
+    assert T.dtype("float16") == T.float16 == "float16"
+    assert T.float16 != T.float32
+    assert T.dtype(np.dtype("int8")) == T.int8
+    assert T.dtype(ml_dtypes.bfloat16) == T.bfloat16
+    assert T.float == T.float32 == T.tfloat32
+    assert getattr(ml_dtypes, T.float8_e4m3fn) is ml_dtypes.float8_e4m3fn
+    assert (T.int4.bits, T.bfloat16.bytes) == (4, 2)
     assert tilelang.DataType("float8_e4m3fn").bits == 8
     assert tilelang.cdiv(7, 2) == 4
     assert [tilelang.next_power_of_2(n) for n in (0, 1, 2, 3, 17)] == [1, 1, 2, 4, 32]
@@ -104,7 +106,7 @@ def test_a_torch_dtype_by_its_name() -> None:
         def __repr__(self) -> str:
             return "torch.bfloat16"
 
-    assert T.dtype(TorchDtype()) is T.bfloat16
+    assert T.dtype(TorchDtype()) == T.bfloat16
 
 
 def test_what_is_not_there_says_what_to_write() -> None:

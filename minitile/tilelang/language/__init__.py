@@ -7,18 +7,44 @@ from __future__ import annotations
 from typing import Any as _Any
 
 import minitile.language as _base
-from minitile.language.kernel_types import bool as boolean
-from minitile.language.kernel_types import float4_e2m1fn as float4_e2m1
-from minitile.language.kernel_types import float16 as half
-from minitile.language.kernel_types import float32 as float
-from minitile.language.kernel_types import float32 as tfloat32
-from minitile.language.kernel_types import float64 as double
-from minitile.language.kernel_types import int32 as int
-from minitile.language.kernel_types import uint32 as uint
 from minitile.tilelang.body import TensorFactory as _TensorFactory
 from minitile.tilelang.body import const
 from minitile.tilelang.language.absent import absent as _absent
-from minitile.tilelang.language.dtypes import dtype, int4, short_name, uint4
+from minitile.tilelang.language.dtypes import (
+    bfloat16,
+    boolean,
+    dtype,
+    float4_e2m1fn,
+    float6_e2m3fn,
+    float6_e3m2fn,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
+    float16,
+    float32,
+    float64,
+    int4,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint4,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from minitile.tilelang.language.dtypes import boolean as bool
+from minitile.tilelang.language.dtypes import float4_e2m1fn as float4_e2m1
+from minitile.tilelang.language.dtypes import float8_e4m3fn as float8_e4m3
+from minitile.tilelang.language.dtypes import float16 as half
+from minitile.tilelang.language.dtypes import float32 as float
+from minitile.tilelang.language.dtypes import float32 as tfloat32
+from minitile.tilelang.language.dtypes import float64 as double
+from minitile.tilelang.language.dtypes import int32 as int
+from minitile.tilelang.language.dtypes import uint32 as uint
 from minitile.tilelang.language.hints import (
     Fragment,
     Layout,

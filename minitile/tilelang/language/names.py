@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from functools import wraps
 from typing import Any
 
@@ -43,7 +44,18 @@ min = _of_sizes(T.min)
 Parallel = loops.Parallel
 parallel = loops.Parallel
 Serial = T.serial
-Pipelined = _without(T.Pipelined, "annotations")
+STAGES = "most_stages__"  # the compile-time parameter that says how many stages there may be
+
+
+@wraps(T.Pipelined)
+def Pipelined(start: Any, stop: Any = None, num_stages: Any = 0, *args: Any, **named: Any) -> Any:
+    """`T.Pipelined`; with fewer stages where the kernel is compiled for that."""
+    most = current().constants.get(STAGES, loops.MOST_STAGES)
+    named.pop("annotations", None)
+    fewer = args or named or not isinstance(num_stages, int)  # a schedule of the program's own has its stages
+    return T.Pipelined(start, stop, num_stages if fewer else builtins.min(num_stages, most), *args, **named)
+
+
 unroll = _without(T.unroll, "annotations", "explicit", "unroll_factor")
 copy = _without(T.copy, "annotations", "loop_layout", "prefer_async")
 gemm = _without(T.gemm, "annotations", "mbar")

@@ -15,6 +15,8 @@ class Anything:
         self._name = name
 
     def __call__(self, *args: Any, **named: Any) -> Any:
+        if self._name.endswith(".jit"):  # triton's: kernels are called as kernel[grid](…)
+            return Anything(self._name)
         if len(args) == 1 and callable(args[0]) and not named and not isinstance(args[0], StandIn):
             return args[0]  # a decorator
         for each in (*args, *named.values()):
@@ -73,7 +75,7 @@ class AnyModule(ModuleType):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.__path__: list[str] = []
-        self.__version__ = "99.0"
+        self.__version__, self.__file__ = "99.0", ""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

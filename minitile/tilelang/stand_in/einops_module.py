@@ -35,7 +35,7 @@ def _sizes(left: Axes, x: StandIn, given: dict[str, Any]) -> dict[str, int]:
     return sizes
 
 
-def _patterned(x: Any, pattern: str, *_: Any, **given: Any) -> StandIn:
+def _patterned(x: Any, pattern: str, *more: Any, **given: Any) -> StandIn:
     operand = x if isinstance(x, StandIn) else operations.stack(list(x))
     left, _arrow, right = pattern.partition("->")
     sizes = _sizes(_axes(left), operand, given)

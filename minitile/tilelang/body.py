@@ -140,7 +140,6 @@ class Body:
     def __init__(self, function: FunctionType, around: Mapping[str, Any]) -> None:
         self.function = function
         self.python = inspect.signature(function)
-        function.__annotations__ = {n: plain(a) for n, a in function.__annotations__.items()}
         self.annotated = {p.name: p for p in read_signature(function, around).parameters}
         names = {*self.python.parameters}
         node = kernel_node(function)
@@ -240,7 +239,7 @@ def _function(function: FunctionType, node: ast.FunctionDef, statements: list[An
     outer = ast.FunctionDef("around__", spec([*around]), [inner, back], [], None)
     module = ast.fix_missing_locations(ast.Module([outer], []))
     names = dict(function.__globals__)
-    exec(compile(module, function.__code__.co_filename, "exec"), names)
+    exec(compile(module, function.__code__.co_filename, "exec", dont_inherit=True), names)
     made: Callable[..., Any] = names["around__"](**around)
     return made
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from minitile.driver.dispatch import for_users
 from minitile.language.tracing.signature import Signature, read_signature
-from minitile.tilelang.body import plain
 
 
 class PrimFunc:
@@ -19,7 +18,6 @@ class PrimFunc:
 
     def __init__(self, function: FunctionType, around: Mapping[str, Any]) -> None:
         self.function = function
-        function.__annotations__ = {n: plain(a) for n, a in function.__annotations__.items()}
         self.signature: Signature = read_signature(function, around)
         self.attrs: dict[str, Any] = {}
         self.__name__ = function.__name__

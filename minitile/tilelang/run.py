@@ -90,7 +90,7 @@ def _run_main(file: str, names: dict[str, Any]) -> None:
     main.__dict__.update(__file__=file, __builtins__=__builtins__)
     before, sys.modules["__main__"] = sys.modules["__main__"], main
     try:
-        exec(compile(Path(file).read_text(), file, "exec"), main.__dict__)
+        exec(compile(Path(file).read_text(), file, "exec", dont_inherit=True), main.__dict__)
     finally:
         names.update(main.__dict__)
         sys.modules["__main__"] = before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,9 +33,20 @@ class Target(str):
         """There is none."""
 
 
-tirx = tir = SimpleNamespace(
-    const=const, PrimExpr=object, Var=object, Buffer=object, PrimFunc=PrimFunc, IndexMap=object
-)
+class _Tirx:
+    """`tvm.tirx`: a few names, and those of the language."""
+
+    PrimExpr = Var = Buffer = IndexMap = object
+    PrimFunc = PrimFunc
+    const = staticmethod(const)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(import_module("minitile.tilelang.language"), name)
+
+
+tirx = tir = _Tirx()
 target = SimpleNamespace(Target=Target)
 testing = SimpleNamespace(requires_package=_marks, requires_cuda=lambda function: function)
 

@@ -27,7 +27,33 @@ SECONDS = 120  # of one file
 
 
 # What is run besides, among the names of a file that does not come to all of its kernels by itself.
-CALLS: dict[str, list[str]] = {}
+CALLS: dict[str, list[str]] = {
+    "deepseek_v32/inference/kernel.py": [
+        "act_quant(torch.empty(4, 256, dtype=torch.bfloat16))",
+        "E = lambda *n: torch.empty(*n, dtype=torch.float8_e4m3fn)",
+        "fp8_gemm(E(32, 256), torch.empty(32, 2), E(128, 256), torch.empty(1, 2))",
+        "fp8_index(E(1, 4, 32, 128), torch.empty(1, 4, 32), E(1, 512, 128), torch.empty(1, 512))",
+    ],
+    "linear_attention/example_linear_attn_fwd.py": ["tl_fused_chunk_fwd_kernel(1, 512, 16, 128, 128)"],
+    "minference/example_vertical_slash_sparse_attn.py": ["_tl_vs_sparse_flashattn(1, 1, 16384, 64, 1000, 200)"],
+    "deepseek_nsa/example_tilelang_nsa_bwd.py": [
+        "Z = lambda *n, d=torch.float16: torch.empty(*n, dtype=d)",
+        "x, y, s = Z(1, 64, 16, 64), Z(1, 64, 1, 64), Z(1, 64, 16, d=torch.float32)",
+        "tilelang_kernel_bwd_dkv(x, y, y, s, s, x, Z(1, 1, 64, 1, 64), Z(1, 1, 64, 1, 64), "
+        "Z(1, 64, 1, 2, d=torch.int32), 64, True, groups=16, block_size=32, selected_blocks=1)",
+    ],
+    "deepseek_nsa/example_tilelang_nsa_fwd_varlen.py": [
+        "Z = lambda *n, d=torch.float16: torch.empty(*n, dtype=d)",
+        "i = lambda *n: Z(*n, d=torch.int32)",
+        "native_sparse_attention_varlen(Z(64, 32, 64), Z(64, 1, 64), Z(64, 1, 64), Z(64, 32, 64), "
+        "i(64, 1, 8), i(64, 1), i(3), i(64, 2), 2, 64, True, block_size=32, groups=32, selected_blocks=8)",
+    ],
+    "flash_attention/example_gqa_bwd_tma_reduce.py": ["main(use_atomic=False)", "main(use_atomic=True)"],
+    "flash_attention/example_gqa_bwd_tma_reduce_varlen.py": ["main(use_atomic=False)", "main(use_atomic=True)"],
+    "dequantize_gemm/example_dequant_gemm_fp4_hopper.py": ["test_convert(256, 256, 64, 64, T.float16)"],
+    "dequantize_gemm/example_dequant_gemm_w4a8.py": ["_convert_test(256, 256, 64, 64, T.int8)"],
+    "norm/rms_norm.py": ["rms_norm_splitk.compile(M=1024, N=8192, blk_m=1, blk_k=512)"],
+}
 
 
 @dataclass

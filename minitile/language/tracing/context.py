@@ -40,6 +40,7 @@ class Trace:
     launched    a `T.Kernel` has been traced already
     only        of several `T.Kernel` the number of the one that is traced; None: there may be one alone
     launches    how many `T.Kernel` the function came to so far
+    tensors     those of the signature by name
     constants   the compile-time parameters by name
     parallel    nesting depth of T.Parallel
     control     the run-time loops and branches around the current statement, outermost first
@@ -63,6 +64,7 @@ class Trace:
     launched: bool = False
     only: int | None = None
     launches: int = 0
+    tensors: dict[str, Any] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     parallel: int = 0
     control: list[ControlRegion] = field(default_factory=list)

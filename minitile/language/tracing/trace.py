@@ -96,8 +96,10 @@ def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput
         else:
             value = next(values)
             scope.locals[p.name] = Memory(value, trace) if p.kind == "tensor" else Expr(value)
+            if p.kind == "tensor":
+                trace.tensors[p.name] = scope.locals[p.name]
     for first, other in given.same:
-        scope.locals[other] = scope.locals[first]
+        scope.locals[other] = trace.tensors[other] = scope.locals[first]
     returned = _interpret(function, trace, scope)
     results = results_of(trace, returned, params)
     _check_views(trace)

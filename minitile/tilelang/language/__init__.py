@@ -48,7 +48,9 @@ from minitile.tilelang.language.dtypes import uint32 as uint
 from minitile.tilelang.language.hints import (
     Fragment,
     Layout,
+    annotate_consumer_reg_alloc,
     annotate_layout,
+    annotate_producer_reg_dealloc,
     annotate_safe_value,
     make_swizzled_layout,
 )
@@ -60,6 +62,7 @@ from minitile.tilelang.language.names import (
     Serial,
     alloc_global,
     alloc_var,
+    any_sync,
     atomic_add,
     ceildiv,
     copy,
@@ -79,6 +82,7 @@ from minitile.tilelang.language.names import (
     reinterpret,
     sync_grid,
     truncdiv,
+    tvm_warp_shuffle,
     unroll,
 )
 from minitile.tilelang.language.thread_reduce import (

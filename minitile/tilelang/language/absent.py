@@ -18,8 +18,6 @@ ABSENT: dict[str, str] = {
     "make_tensor": "a parameter T.Tensor(shape, dtype)",
     "ptr": "a parameter T.Tensor(shape, dtype)",
     "call_extern": "the operation in the language: the compiler writes all of the assembly",
-    "tvm_warp_shuffle": "T.shfl_sync",
-    "any_sync": "T.any_of, or T.warp_reduce_bitor",
 }
 
 

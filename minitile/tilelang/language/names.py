@@ -41,8 +41,7 @@ floormod = _of_sizes(T.floormod)
 truncdiv = _of_sizes(T.truncdiv)
 max = _of_sizes(T.max)
 min = _of_sizes(T.min)
-Parallel = loops.Parallel
-parallel = loops.Parallel
+parallel = Parallel = _without(loops.Parallel, "prefer_async", "loop_layout", "annotations")
 Serial = T.serial
 STAGES = "most_stages__"  # the compile-time parameter that says how many stages there may be
 
@@ -102,6 +101,16 @@ def alloc_var(dtype: Any, *args: Any, init: Any = None, scope: str = "local.var"
     """`T.alloc_var(dtype)`, `T.alloc_var(dtype, 0)`, `T.alloc_var(dtype, init=0)`."""
     start = [a for a in args if not isinstance(a, str)]
     return T.alloc_var(dtype_of(dtype), start[0] if start else 0 if init is None else init)
+
+
+def tvm_warp_shuffle(mask: Any, value: Any, lane: Any, width: Any = 32, warp_size: Any = 32) -> Any:
+    """`T.shfl_sync(value, lane, width)`, of all lanes."""
+    return T.shfl_sync(value, lane, width)
+
+
+def any_sync(mask: Any, condition: Any) -> Any:
+    """Whether the condition holds in any lane of the warp."""
+    return T.warp_reduce_max(T.cast(condition, "int32")) != 0
 
 
 def sync_grid() -> None:

@@ -1,4 +1,4 @@
-"""`tilelang.cuda.intrinsics`: layouts, which are the compiler's choice. Instructions are chosen by T.gemm and T.copy."""
+"""`tilelang.cuda.intrinsics`: layouts, which are the compiler's choice, as instructions are T.gemm's."""
 
 from __future__ import annotations
 

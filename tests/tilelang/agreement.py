@@ -2,8 +2,8 @@
 
     python tests/tilelang/agreement.py DIRECTORY [--only TEXT] [--target sm_90a] [--out agreement.json]
 
-DIRECTORY is a checkout as of corpus.py. Needs torch (its CPU) and einops. A file is loaded as it is, with torch's CPU in
-place of "cuda"; then the calls of `SMALL` are made among its names. What a file itself asserts of its results
+DIRECTORY is a checkout as of corpus.py. Needs torch (its CPU) and einops. A file is loaded as it is, with torch's CPU
+in place of "cuda"; then the calls of `SMALL` are made among its names. What a file itself asserts of its results
 (`torch.testing.assert_close`, `assert_allclose`) decides; a call that asserts nothing compares as written here.
 """
 
@@ -29,7 +29,9 @@ SMALL: dict[str, list[str]] = {
     "attention_sink/example_gqa_sink_fwd_varlen.py": ["main(1, 2, 128, 128, 64, 2)"],
     "attention_sink/example_mha_sink_bwd_bhsd.py": ["main(1, 1, 128, 64)"],
     "attention_sink/example_mha_sink_fwd_bhsd.py": ["main(1, 1, 128, 128, 64)"],
-    "blocksparse_attention/example_tilelang_sparse_gqa_decode_varlen_indice.py": ["main(1, 8, 2, 256, 64, 64, 0.5, 32)"],
+    "blocksparse_attention/example_tilelang_sparse_gqa_decode_varlen_indice.py": [
+        "main(1, 8, 2, 256, 64, 64, 0.5, 32)"
+    ],
     "blocksparse_attention/example_tilelang_sparse_gqa_decode_varlen_mask.py": ["main(1, 8, 2, 256, 64, 64, 0.5, 32)"],
     "cast/example_group_per_split_token_cast_to_fp8.py": ["main(64, 256, 2, 8, [24, 40])"],
     "cast/example_per_token_cast_to_fp8.py": ["main(64, 256, 8)"],
@@ -169,7 +171,10 @@ def main() -> int:
         if args.only in name:
             found.append(run(root, name, args.target))
             last = found[-1]
-            print(f"{'differs' if last.error else 'agrees':8} {last.seconds:6.1f} s  {name}  {last.error[:200]!r}", flush=True)
+            print(
+                f"{'differs' if last.error else 'agrees':8} {last.seconds:6.1f} s  {name}  {last.error[:200]!r}",
+                flush=True,
+            )
     print(f"{sum(not f.error for f in found)} of {len(found)} files agree with their references")
     if args.out:
         args.out.write_text(json.dumps([asdict(f) for f in found], indent=1))
